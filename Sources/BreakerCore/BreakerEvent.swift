@@ -1,0 +1,43 @@
+/// Something that the history of a breaker keeps.
+package struct BreakerEvent: Sendable, Hashable {
+  /// What kind of thing happened.
+  ///
+  /// The integers are stored in files and the wire names are printed in JSON: neither changes.
+  package enum Kind: Int, Sendable, Hashable, CaseIterable {
+    case transition = 0
+    case mode = 1
+    case reset = 2
+    case policy = 3
+    case deletion = 4
+
+    package var wireName: String {
+      switch self {
+      case .transition: "transition"
+      case .mode: "mode"
+      case .reset: "reset"
+      case .policy: "policy"
+      case .deletion: "deletion"
+      }
+    }
+  }
+
+  package var kind: Kind
+  package var from: String
+  package var to: String
+  package var reason: String?
+
+  package init(_ kind: Kind, from: String, to: String, reason: String?) {
+    self.kind = kind
+    self.from = from
+    self.to = to
+    self.reason = reason
+  }
+}
+
+/// The answer of one step of the machine, and what the history is to keep of it.
+package struct Step<Answer> {
+  package var answer: Answer
+  package var events: [BreakerEvent]
+}
+
+extension Step: Sendable where Answer: Sendable {}

@@ -1,0 +1,138 @@
+/// Everything that a breaker remembers: one row of the store, as a plain value.
+package struct BreakerRecord: Sendable, Hashable {
+  package var state = BreakerState.closed
+
+  /// Raised by every state change, so that the outcome of an earlier call is known as such.
+  package var generation: Int64 = 1
+  package var mode = ModeSetting()
+
+  // What the trip conditions look at.
+  package var consecutiveFailures: Int64 = 0
+
+  /// When the first failure since the last success came, be it lumped with an earlier one.
+  package var streakStartedAt: Instant?
+  package var lastCountedFailureAt: Instant?
+  package var failureTimes: [Instant] = []
+  package var window = CallWindow.none
+  package var reporters: [Reporter] = []
+
+  // The open time.
+  package var openUntil: Instant?
+  package var openNanoseconds: Int64 = 0
+
+  /// The exponent of the next open time, before its decay.
+  package var growth: Int64 = 0
+  package var closedAt: Instant?
+
+  // Half-open.
+  package var leases: [ProbeLease] = []
+  package var lastLease: Int64 = 0
+  package var probeSuccesses: Int64 = 0
+  package var probeFailures: Int64 = 0
+
+  // For people; no decision looks at them.
+  package var trips: Int64 = 0
+  package var totals = Totals()
+  package var changedAtMilliseconds: Int64?
+  package var openedAtMilliseconds: Int64?
+  package var lastFailureAtMilliseconds: Int64?
+  package var lastError: String?
+
+  package init() {}
+}
+
+/// The mode, who set it, why, and until when.
+package struct ModeSetting: Sendable, Hashable {
+  package var mode = BreakerMode.automatic
+  package var until: Instant?
+  package var lengthNanoseconds: Int64 = 0
+  package var setAtMilliseconds: Int64?
+  package var reason: String?
+  package var setBy: String?
+
+  package init() {}
+}
+
+/// A process that reported a failure or a slow call, and when it last did.
+package struct Reporter: Sendable, Hashable {
+  /// What the process saw; the integers are stored in files and never change.
+  ///
+  /// A process that is merely slow must not lend its voice to one whose calls fail.
+  package enum Evidence: Int, Sendable, Hashable, CaseIterable {
+    case failure = 0
+    case slowCall = 1
+  }
+
+  package var process: ProcessIdentity
+  package var evidence: Evidence
+  package var at: Instant
+
+  /// Which call of the window it was, for windows that count calls instead of time.
+  package var call: Int64
+
+  package init(
+    process: ProcessIdentity, evidence: Evidence = .failure, at: Instant, call: Int64
+  ) {
+    self.process = process
+    self.evidence = evidence
+    self.at = at
+    self.call = call
+  }
+}
+
+/// How many calls ever ended in which way.
+public struct Totals: Sendable, Hashable {
+  /// Calls that succeeded.
+  public var successes: Int64 = 0
+
+  /// Calls that failed.
+  public var failures: Int64 = 0
+
+  /// Calls that say nothing about the resource.
+  public var ignored: Int64 = 0
+
+  /// Calls that were not let through.
+  public var rejections: Int64 = 0
+
+  /// Calls that took at least `slow-after`.
+  public var slow: Int64 = 0
+
+  /// Calls that were let through only because the mode was `observe`.
+  public var wouldReject: Int64 = 0
+
+  package init() {}
+
+  package var isZero: Bool { self == Totals() }
+
+  package static func += (left: inout Totals, right: Totals) {
+    left.successes = left.successes.addingSaturating(right.successes)
+    left.failures = left.failures.addingSaturating(right.failures)
+    left.ignored = left.ignored.addingSaturating(right.ignored)
+    left.rejections = left.rejections.addingSaturating(right.rejections)
+    left.slow = left.slow.addingSaturating(right.slow)
+    left.wouldReject = left.wouldReject.addingSaturating(right.wouldReject)
+  }
+}
+
+extension BreakerRecord {
+  /// The mode that holds now: one that has run out is automatic again.
+  package func mode(at now: Instant) -> BreakerMode {
+    if let until = mode.until, now >= until { return .automatic }
+    return mode.mode
+  }
+
+  /// Whether outcomes move the state: a forced mode leaves it as it is.
+  package func isJudging(at now: Instant) -> Bool {
+    switch mode(at: now) {
+    case .automatic, .observe: true
+    case .forcedOpen, .forcedClosed: false
+    }
+  }
+
+  /// How long the breaker stays open yet; zero if it is due for a probe, nil if it is not open.
+  package func openRemaining(at now: Instant) -> Int64? {
+    guard state == .open else { return nil }
+    guard let openUntil else { return 0 }
+    return max(0, openUntil.since(now))
+  }
+}

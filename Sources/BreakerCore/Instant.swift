@@ -1,0 +1,55 @@
+/// A point on the host's boot clock, which all its processes share and nobody can set.
+package struct Instant: Sendable, Hashable, Comparable {
+  package var nanoseconds: Int64
+
+  package init(nanoseconds: Int64) { self.nanoseconds = nanoseconds }
+
+  package static func < (left: Self, right: Self) -> Bool { left.nanoseconds < right.nanoseconds }
+
+  /// The instant that lies `nanoseconds` later, or the end of time where that cannot be said.
+  package func advanced(by nanoseconds: Int64) -> Self {
+    Self(nanoseconds: self.nanoseconds.addingSaturating(nanoseconds))
+  }
+
+  /// How many nanoseconds have passed since `earlier`; negative if it is yet to come.
+  package func since(_ earlier: Self) -> Int64 {
+    nanoseconds.subtractingSaturating(earlier.nanoseconds)
+  }
+}
+
+/// One reading of both clocks: the boot clock decides, the wall clock is for people and reboots.
+package struct Moment: Sendable, Hashable {
+  package var boot: Instant
+  package var wallMilliseconds: Int64
+
+  package init(boot: Instant, wallMilliseconds: Int64) {
+    self.boot = boot
+    self.wallMilliseconds = wallMilliseconds
+  }
+}
+
+extension Int64 {
+  package func addingSaturating(_ other: Int64) -> Int64 {
+    let (sum, overflow) = addingReportingOverflow(other)
+    return overflow ? (other > 0 ? .max : .min) : sum
+  }
+
+  package func subtractingSaturating(_ other: Int64) -> Int64 {
+    let (difference, overflow) = subtractingReportingOverflow(other)
+    return overflow ? (other < 0 ? .max : .min) : difference
+  }
+
+  package func multipliedSaturating(by other: Int64) -> Int64 {
+    let (product, overflow) = multipliedReportingOverflow(by: other)
+    return overflow ? ((self < 0) == (other < 0) ? .max : .min) : product
+  }
+}
+
+extension Duration {
+  /// The duration in whole nanoseconds, held within what 64 bits can say.
+  package var inNanoseconds: Int64 {
+    let (seconds, attoseconds) = components
+    return seconds.multipliedSaturating(by: 1_000_000_000)
+      .addingSaturating(attoseconds / 1_000_000_000)
+  }
+}

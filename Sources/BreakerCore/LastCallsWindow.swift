@@ -1,0 +1,107 @@
+/// How each of the last N calls went.
+package struct LastCallsWindow: Sendable, Hashable {
+  package static let failureFlag: UInt8 = 1
+  package static let slowFlag: UInt8 = 2
+
+  /// How many calls the window remembers.
+  package let capacity: Int
+
+  /// One byte of flags a call, oldest overwritten first.
+  package var calls: [UInt8]
+
+  /// How many calls the window has ever seen.
+  package var sequence: Int64
+
+  package init(capacity: Int) {
+    self.capacity = capacity
+    calls = []
+    sequence = 0
+  }
+
+  package mutating func add(isFailure: Bool, isSlow: Bool) {
+    let flags = (isFailure ? Self.failureFlag : 0) | (isSlow ? Self.slowFlag : 0)
+    if calls.count < capacity {
+      calls.append(flags)
+    } else {
+      calls[Int(sequence % Int64(capacity))] = flags
+    }
+    sequence += 1
+  }
+
+  package var counts: CallCounts {
+    var sum = CallCounts()
+    sum.calls = Int64(calls.count)
+    for flags in calls {
+      sum.failures += flags & Self.failureFlag != 0 ? 1 : 0
+      sum.slow += flags & Self.slowFlag != 0 ? 1 : 0
+    }
+    return sum
+  }
+}
+
+/// The calls over which a policy takes its rates.
+package enum CallWindow: Sendable, Hashable {
+  case none
+  case time(TimeWindow)
+  case last(LastCallsWindow)
+
+  /// An empty window of the shape that the policy asks for.
+  package init(for policy: BreakerPolicy) {
+    if let window = policy.window {
+      self = .time(TimeWindow(length: window.inNanoseconds))
+    } else if let last = policy.last {
+      self = .last(LastCallsWindow(capacity: last))
+    } else {
+      self = .none
+    }
+  }
+
+  /// Whether the window has the shape that the policy asks for.
+  package func fits(_ policy: BreakerPolicy) -> Bool {
+    switch self {
+    case .none: policy.window == nil && policy.last == nil
+    case .time(let window): policy.window?.inNanoseconds == window.length
+    case .last(let window): policy.window == nil && policy.last == window.capacity
+    }
+  }
+
+  package mutating func add(isFailure: Bool, isSlow: Bool, at now: Instant) {
+    switch self {
+    case .none:
+      break
+    case .time(var window):
+      self = .none
+      window.add(isFailure: isFailure, isSlow: isSlow, at: now)
+      self = .time(window)
+    case .last(var window):
+      self = .none
+      window.add(isFailure: isFailure, isSlow: isSlow)
+      self = .last(window)
+    }
+  }
+
+  package func counts(at now: Instant) -> CallCounts {
+    switch self {
+    case .none: CallCounts()
+    case .time(let window): window.counts(at: now)
+    case .last(let window): window.counts
+    }
+  }
+
+  /// How many calls the window has ever seen, where it counts them.
+  package var sequence: Int64 {
+    switch self {
+    case .none, .time: 0
+    case .last(let window): window.sequence
+    }
+  }
+
+  /// Whether what a process reported is about calls that are counted at `now`.
+  package func covers(_ reporter: Reporter, at now: Instant) -> Bool {
+    switch self {
+    case .none: false
+    case .time(let window): reporter.at >= window.start(at: now)
+    case .last(let window): reporter.call > window.sequence - Int64(window.capacity)
+    }
+  }
+}

@@ -1,0 +1,159 @@
+/// Opening, probing and closing.
+extension BreakerRecord {
+  /// The longest that a failure may keep a breaker open where the policy has no `open-max`.
+  package static let longestNamedOpenTime = Duration.seconds(86_400)
+
+  /// The highest exponent that is ever kept.
+  package static let largestGrowth: Int64 = 64
+
+  mutating func open(
+    at now: Moment, because reason: TripReason, policy: BreakerPolicy, jitter: Double
+  ) -> BreakerEvent {
+    let from = state
+    if from == .closed { growth = decayedGrowth(at: now.boot, policy: policy) }
+    openNanoseconds = openTime(because: reason, policy: policy, jitter: jitter)
+    openUntil = now.boot.advanced(by: openNanoseconds)
+    if from != .open { generation += 1 }
+    growth = min(growth + 1, Self.largestGrowth)
+    state = .open
+    trips += 1
+    leases = []
+    probeSuccesses = 0
+    probeFailures = 0
+    openedAtMilliseconds = now.wallMilliseconds
+    changedAtMilliseconds = now.wallMilliseconds
+    return BreakerEvent(
+      .transition, from: from.wireName, to: state.wireName, reason: reason.text)
+  }
+
+  mutating func close(at now: Moment, because reason: String) -> BreakerEvent {
+    let from = state
+    state = .closed
+    generation += 1
+    closedAt = now.boot
+    changedAtMilliseconds = now.wallMilliseconds
+    clearCounters()
+    return BreakerEvent(.transition, from: from.wireName, to: state.wireName, reason: reason)
+  }
+
+  /// Forgets all that the trip conditions and the half-open state look at.
+  mutating func clearCounters() {
+    consecutiveFailures = 0
+    streakStartedAt = nil
+    lastCountedFailureAt = nil
+    failureTimes = []
+    window = .none
+    reporters = []
+    openUntil = nil
+    openNanoseconds = 0
+    leases = []
+    probeSuccesses = 0
+    probeFailures = 0
+  }
+
+  private func openTime(
+    because reason: TripReason, policy: BreakerPolicy, jitter: Double
+  ) -> Int64 {
+    if let named = reason.openTime {
+      let longest =
+        reason.isOperators
+        ? BreakerPolicy.longestDuration : policy.openMax ?? Self.longestNamedOpenTime
+      return max(0, min(named, longest).inNanoseconds)
+    }
+    let grown = Self.grownOpenTime(growth, policy: policy)
+    guard policy.jitter.partsPerMillion > 0 else { return grown }
+    let share = Double(policy.jitter.partsPerMillion) / 1_000_000
+    let varied = Double(grown) * (1 + share * (2 * jitter - 1))
+    return min(Self.longestOpenTime(policy), Int64(max(1, varied)))
+  }
+
+  private static func longestOpenTime(_ policy: BreakerPolicy) -> Int64 {
+    (policy.openMax ?? BreakerPolicy.longestDuration).inNanoseconds
+  }
+
+  /// The open time of a trip that follows on so many others, without its jitter.
+  private static func grownOpenTime(_ exponent: Int64, policy: BreakerPolicy) -> Int64 {
+    let longest = longestOpenTime(policy)
+    var time = Double(policy.openFor.inNanoseconds)
+    for _ in 0..<exponent where time < Double(longest) { time *= policy.openMultiplier }
+    return time >= Double(longest) ? longest : Int64(time)
+  }
+
+  /// The growth that is left after the healthy time since the last close.
+  ///
+  /// Each step is forgotten after as long a healthy time as it had kept the breaker open.
+  private func decayedGrowth(at now: Instant, policy: BreakerPolicy) -> Int64 {
+    guard let closedAt else { return 0 }
+    var healthy = now.since(closedAt)
+    var left = growth
+    while left > 0 {
+      let step = Self.grownOpenTime(left - 1, policy: policy)
+      guard healthy >= step else { break }
+      healthy -= step
+      left -= 1
+    }
+    return left
+  }
+}
+
+/// Half-open.
+extension BreakerRecord {
+  enum ProbeFailure {
+    case failure(Failure.Kind)
+    case timeout
+  }
+
+  mutating func probeEnded(_ call: EndedCall, policy: BreakerPolicy) -> BreakerEvent? {
+    switch call.outcome {
+    case .ignored:
+      return nil
+    case .failure(let failure):
+      return probeFailed(
+        at: call.now, because: .failure(failure.kind), policy: policy, jitter: call.jitter)
+    case .success where call.isSlow && policy.slowRate != nil:
+      return probeFailed(
+        at: call.now, because: .failure(.ordinary), policy: policy, jitter: call.jitter)
+    case .success:
+      return probeSucceeded(at: call.now, policy: policy)
+    }
+  }
+
+  private mutating func probeSucceeded(at now: Moment, policy: BreakerPolicy) -> BreakerEvent? {
+    probeSuccesses += 1
+    consecutiveFailures = 0
+    streakStartedAt = nil
+    let needed: Int64
+    if let probeCalls = policy.probeCalls, let rate = policy.probeFailureRate {
+      needed = Int64(probeCalls) - rate.smallestPart(of: Int64(probeCalls)) + 1
+    } else {
+      needed = Int64(policy.successesToClose)
+    }
+    guard probeSuccesses >= needed else { return nil }
+    let probes = probeSuccesses == 1 ? "the probe succeeded" : "\(probeSuccesses) probes succeeded"
+    return close(at: now, because: probes)
+  }
+
+  mutating func probeFailed(
+    at now: Moment, because cause: ProbeFailure, policy: BreakerPolicy, jitter: Double
+  ) -> BreakerEvent? {
+    probeFailures += 1
+    consecutiveFailures += 1
+    let reason: TripReason
+    switch cause {
+    case .failure(.opens(let time)):
+      reason = .named(time)
+    case .failure(.permanent):
+      reason = .permanent
+    case .failure(.ordinary), .timeout:
+      if let probeCalls = policy.probeCalls, let rate = policy.probeFailureRate {
+        guard probeFailures >= rate.smallestPart(of: Int64(probeCalls)) else { return nil }
+        reason = .tooManyProbesFailed(probeFailures)
+      } else if case .timeout = cause {
+        reason = .probeTimedOut
+      } else {
+        reason = .probeFailed
+      }
+    }
+    return open(at: now, because: reason, policy: policy, jitter: jitter)
+  }
+}

@@ -1,0 +1,188 @@
+/// The words of a policy: one for the flags of the command line, JSON and the file.
+public enum PolicyKey: String, Sendable, Hashable, CaseIterable {
+  case maxFailures = "max-failures"
+  case failures
+  case within
+  case failureRate = "failure-rate"
+  case window
+  case last
+  case minCalls = "min-calls"
+  case slowRate = "slow-rate"
+  case slowAfter = "slow-after"
+  case reporters
+  case lumping
+  case openFor = "open-for"
+  case openMultiplier = "open-multiplier"
+  case openMax = "open-max"
+  case jitter
+  case probes
+  case successesToClose = "successes-to-close"
+  case probeTimeout = "probe-timeout"
+  case probeCalls = "probe-calls"
+  case probeFailureRate = "probe-failure-rate"
+}
+
+extension PolicyKey {
+  /// What kind of value the key takes.
+  public enum Value: Sendable, Hashable {
+    /// A whole number.
+    case count
+
+    /// A time such as `250ms`, `30s`, `5m`, `2h` or `1d`.
+    case duration
+
+    /// A share such as `50%`.
+    case rate
+
+    /// A factor such as `1.5`.
+    case factor
+  }
+
+  /// What kind of value the key takes.
+  public var value: Value {
+    switch self {
+    case .maxFailures, .failures, .last, .minCalls, .reporters, .probes, .successesToClose,
+      .probeCalls:
+      .count
+    case .within, .window, .slowAfter, .lumping, .openFor, .openMax, .probeTimeout: .duration
+    case .failureRate, .slowRate, .jitter, .probeFailureRate: .rate
+    case .openMultiplier: .factor
+    }
+  }
+
+  /// Whether the key may be without a value, which is written `none`.
+  public var isOptional: Bool {
+    switch self {
+    case .maxFailures, .failures, .within, .failureRate, .window, .last, .minCalls, .slowRate,
+      .slowAfter, .lumping, .openMax, .probeCalls, .probeFailureRate:
+      true
+    case .reporters, .openFor, .openMultiplier, .jitter, .probes, .successesToClose, .probeTimeout:
+      false
+    }
+  }
+}
+
+extension BreakerPolicy {
+  /// The value of a key as the command line writes it, or nil if the policy does not set it.
+  public func text(for key: PolicyKey) -> String? {
+    switch key {
+    case .maxFailures: consecutiveFailuresToOpen.map { String($0) }
+    case .failures: failures.map { String($0) }
+    case .within: within.map(DurationText.format)
+    case .failureRate: failureRate.map(RateText.format)
+    case .window: window.map(DurationText.format)
+    case .last: last.map { String($0) }
+    case .minCalls: failureRate == nil && slowRate == nil ? nil : String(callsToJudge)
+    case .slowRate: slowRate.map(RateText.format)
+    case .slowAfter: slowAfter.map(DurationText.format)
+    case .reporters: String(reporters)
+    case .lumping: lumping.map(DurationText.format)
+    case .openFor: DurationText.format(openFor)
+    case .openMultiplier: FactorText.format(openMultiplier)
+    case .openMax: openMax.map(DurationText.format)
+    case .jitter: RateText.format(jitter)
+    case .probes: String(probes)
+    case .successesToClose: String(successesToClose)
+    case .probeTimeout: DurationText.format(probeTimeout)
+    case .probeCalls: probeCalls.map { String($0) }
+    case .probeFailureRate: probeFailureRate.map(RateText.format)
+    }
+  }
+
+  /// Sets a key from its text, as `policy --set` does; the policy as a whole is not judged.
+  ///
+  /// - Throws: `PolicyError` if the text is not a value of that key.
+  public mutating func set(_ key: PolicyKey, to text: String) throws(PolicyError) {
+    let isNone = key.isOptional && text == "none"
+    func value<Value>(_ parse: (String) -> Value?) throws(PolicyError) -> Value {
+      guard let value = parse(text) else { throw Self.unreadable(text, for: key) }
+      return value
+    }
+    func optional<Value>(_ parse: (String) -> Value?) throws(PolicyError) -> Value? {
+      isNone ? nil : try value(parse)
+    }
+    switch key {
+    case .maxFailures: maxFailures = try optional(CountText.parse)
+    case .failures: failures = try optional(CountText.parse)
+    case .within: within = try optional(DurationText.parse)
+    case .failureRate: failureRate = try optional(RateText.parse)
+    case .window: window = try optional(DurationText.parse)
+    case .last: last = try optional(CountText.parse)
+    case .minCalls: minCalls = try optional(CountText.parse)
+    case .slowRate: slowRate = try optional(RateText.parse)
+    case .slowAfter: slowAfter = try optional(DurationText.parse)
+    case .reporters: reporters = try value(CountText.parse)
+    case .lumping: lumping = try optional(DurationText.parse)
+    case .openFor: openFor = try value(DurationText.parse)
+    case .openMultiplier: openMultiplier = try value(FactorText.parse)
+    case .openMax: openMax = try optional(DurationText.parse)
+    case .jitter: jitter = try value(RateText.parse)
+    case .probes: probes = try value(CountText.parse)
+    case .successesToClose: successesToClose = try value(CountText.parse)
+    case .probeTimeout: probeTimeout = try value(DurationText.parse)
+    case .probeCalls: probeCalls = try optional(CountText.parse)
+    case .probeFailureRate: probeFailureRate = try optional(RateText.parse)
+    }
+  }
+
+  private static func unreadable(_ text: String, for key: PolicyKey) -> PolicyError {
+    let form =
+      switch key.value {
+      case .count: "a whole number such as 5"
+      case .duration: "a time such as 250ms, 30s, 5m, 2h or 1d"
+      case .rate: "a rate such as 50%"
+      case .factor: "a factor such as 1.5"
+      }
+    let none = key.isOptional ? ", or none" : ""
+    return PolicyError(key, "\(key.rawValue) cannot be '\(text)': use \(form)\(none)")
+  }
+}
+
+/// A few words of a policy: what code declared, or what an operator has set over it.
+///
+/// Its text is `max-failures=3 open-for=1m`: readable in the file, and as the command line has it.
+package struct PolicyWords: Sendable, Hashable, CustomStringConvertible {
+  package var values: [PolicyKey: String]
+
+  package init(_ values: [PolicyKey: String] = [:]) { self.values = values }
+
+  /// The words by which a policy differs from the default one.
+  package init(of policy: BreakerPolicy) {
+    let plain = BreakerPolicy()
+    values = [:]
+    for key in PolicyKey.allCases {
+      let text = policy.text(for: key)
+      if text != plain.text(for: key) { values[key] = text ?? "none" }
+    }
+    // These two have defaults that follow other words, so only what was said is kept.
+    values[.minCalls] = policy.minCalls.map { String($0) }
+    values[.maxFailures] = policy.maxFailures.map { String($0) }
+  }
+
+  package init(text: String) throws(PolicyError) {
+    values = [:]
+    for word in text.split(separator: " ") {
+      guard let separator = word.firstIndex(of: "=") else {
+        throw PolicyError(unknownKey: String(word))
+      }
+      let name = String(word[..<separator])
+      guard let key = PolicyKey(rawValue: name) else { throw PolicyError(unknownKey: name) }
+      values[key] = String(word[word.index(after: separator)...])
+    }
+  }
+
+  package var description: String {
+    PolicyKey.allCases.compactMap { key in values[key].map { "\(key.rawValue)=\($0)" } }
+      .joined(separator: " ")
+  }
+
+  /// The policy with these words laid over it.
+  package func applied(to policy: BreakerPolicy) throws(PolicyError) -> BreakerPolicy {
+    var result = policy
+    for key in PolicyKey.allCases {
+      if let text = values[key] { try result.set(key, to: text) }
+    }
+    try result.validate()
+    return result
+  }
+}

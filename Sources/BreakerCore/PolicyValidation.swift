@@ -1,0 +1,165 @@
+/// Why a policy, or the text of one, was refused.
+public struct PolicyError: Error, Sendable, Hashable, CustomStringConvertible {
+  /// The word of the policy that is wrong, as in `policy --set`.
+  public var key: String
+
+  /// What is wrong with it and what to do, in one line.
+  public var description: String
+
+  package init(_ key: PolicyKey, _ description: String) {
+    self.key = key.rawValue
+    self.description = description
+  }
+
+  package init(unknownKey key: String) {
+    self.key = key
+    let known = PolicyKey.allCases.map { $0.rawValue }.joined(separator: " ")
+    description = "unknown policy key \(key): use one of \(known)"
+  }
+}
+
+extension BreakerPolicy {
+  /// Refuses a policy that contradicts itself, or that could never open or never close a breaker.
+  ///
+  /// - Throws: `PolicyError`, which says which value is wrong, why, and what to do.
+  public func validate() throws(PolicyError) {
+    try validateCounts()
+    try validateDurations()
+    try validateFailuresWithin()
+    try validateRates()
+    try validateLumping()
+    try validateOpenTime()
+    try validateProbes()
+  }
+
+  private func validateCounts() throws(PolicyError) {
+    try Self.check(maxFailures, 1...1_000_000, .maxFailures)
+    try Self.check(failures, 1...1_000, .failures)
+    try Self.check(last, 1...10_000, .last)
+    try Self.check(minCalls, 1...1_000_000, .minCalls)
+    try Self.check(reporters, 1...64, .reporters)
+    try Self.check(probes, 1...1_000, .probes)
+    try Self.check(successesToClose, 1...1_000_000, .successesToClose)
+    try Self.check(probeCalls, 1...1_000_000, .probeCalls)
+  }
+
+  private static func check(
+    _ count: Int?, _ range: ClosedRange<Int>, _ key: PolicyKey
+  ) throws(PolicyError) {
+    guard let count, !range.contains(count) else { return }
+    throw PolicyError(
+      key, "\(key.rawValue) is \(count): use \(range.lowerBound) to \(range.upperBound)")
+  }
+
+  /// The longest duration that a policy may hold.
+  package static let longestDuration = Duration.seconds(365 * 86_400)
+
+  private func validateDurations() throws(PolicyError) {
+    let durations: [(PolicyKey, Duration?)] = [
+      (.within, within), (.slowAfter, slowAfter), (.window, window), (.lumping, lumping),
+      (.openFor, openFor), (.openMax, openMax), (.probeTimeout, probeTimeout),
+    ]
+    for case (let key, let duration?) in durations {
+      guard duration < .microseconds(1) || duration > Self.longestDuration else { continue }
+      throw PolicyError(
+        key, "\(key.rawValue) is \(DurationText.format(duration)): use 1us to 365d")
+    }
+  }
+
+  private func validateFailuresWithin() throws(PolicyError) {
+    switch (failures, within) {
+    case (.some, nil):
+      throw PolicyError(.within, "failures is set without within: say within which time")
+    case (nil, .some):
+      throw PolicyError(.failures, "within is set without failures: say how many failures")
+    case (.some, .some), (nil, nil):
+      break
+    }
+  }
+
+  private func validateRates() throws(PolicyError) {
+    let rates: [(PolicyKey, Rate?)] = [
+      (.failureRate, failureRate), (.slowRate, slowRate), (.probeFailureRate, probeFailureRate),
+    ]
+    for case (let key, let rate?) in rates where !(1...1_000_000).contains(rate.partsPerMillion) {
+      throw PolicyError(
+        key, "\(key.rawValue) is \(RateText.format(rate)): use more than 0% and at most 100%")
+    }
+    let hasRate = failureRate != nil || slowRate != nil
+    if window != nil, last != nil {
+      throw PolicyError(.last, "window and last are both set: take rates over one of them")
+    }
+    if hasRate, window == nil, last == nil {
+      throw PolicyError(.window, "a rate is set without window or last: say over which calls")
+    }
+    if !hasRate, window != nil || last != nil || minCalls != nil {
+      let key: PolicyKey = window != nil ? .window : last != nil ? .last : .minCalls
+      throw PolicyError(
+        key, "\(key.rawValue) is set without failure-rate or slow-rate, which alone use it")
+    }
+    if slowRate != nil, slowAfter == nil {
+      throw PolicyError(.slowAfter, "slow-rate is set without slow-after: say when a call is slow")
+    }
+    if let last, let minCalls, minCalls > last {
+      throw PolicyError(
+        .minCalls, "min-calls \(minCalls) is more than last \(last): it could never open")
+    }
+    if let last, reporters > last {
+      throw PolicyError(
+        .reporters, "reporters \(reporters) is more than last \(last): it could never open")
+    }
+  }
+
+  private func validateLumping() throws(PolicyError) {
+    guard let lumping = lumping?.inNanoseconds else { return }
+    if let failures, let within = within?.inNanoseconds,
+      Int64(failures - 1).multipliedSaturating(by: lumping) >= within
+    {
+      throw PolicyError(
+        .lumping,
+        "\(failures) failures at least \(DurationText.format(self.lumping)) apart do not fit"
+          + " within \(DurationText.format(self.within)): it could never open")
+    }
+    if let failureRate, let window = window?.inNanoseconds {
+      let needed = failureRate.smallestPart(of: Int64(callsToJudge))
+      guard (needed - 1).multipliedSaturating(by: lumping) >= window else { return }
+      throw PolicyError(
+        .lumping,
+        "the \(needed) failures that the rate needs do not fit into the window at least"
+          + " \(DurationText.format(self.lumping)) apart: it could never open")
+    }
+  }
+
+  private func validateOpenTime() throws(PolicyError) {
+    guard openMultiplier.isFinite, openMultiplier >= 1, openMultiplier <= 1_000 else {
+      throw PolicyError(.openMultiplier, "open-multiplier is \(openMultiplier): use 1 to 1000")
+    }
+    if let openMax, openMax < openFor {
+      throw PolicyError(
+        .openMax,
+        "open-max \(DurationText.format(openMax)) is less than open-for"
+          + " \(DurationText.format(openFor)): use at least that")
+    }
+    guard (0..<1_000_000).contains(jitter.partsPerMillion) else {
+      throw PolicyError(
+        .jitter, "jitter is \(RateText.format(jitter)): use 0% or more and less than 100%")
+    }
+  }
+
+  private func validateProbes() throws(PolicyError) {
+    switch (probeCalls, probeFailureRate) {
+    case (.some, nil):
+      throw PolicyError(
+        .probeFailureRate, "probe-calls is set without probe-failure-rate: say which rate opens")
+    case (nil, .some):
+      throw PolicyError(
+        .probeCalls, "probe-failure-rate is set without probe-calls: say over how many probes")
+    case (.some, .some) where successesToClose != 1:
+      throw PolicyError(
+        .successesToClose,
+        "successes-to-close and probe-calls are both set: close by one of them")
+    case (.some, .some), (nil, nil):
+      break
+    }
+  }
+}

@@ -1,0 +1,154 @@
+/// How a call that was let through has ended.
+extension BreakerRecord {
+  /// A caller reports the outcome of its call.
+  ///
+  /// `jitter` is a number from 0 up to 1, drawn by the caller for the case that this report opens
+  /// the breaker.
+  package mutating func reported(
+    _ outcome: Outcome, for permit: PermitGrant, elapsed: Duration?, at now: Moment,
+    by reporter: ProcessIdentity?, policy: BreakerPolicy, jitter: Double,
+    isGone: (ProcessIdentity) -> Bool
+  ) -> Step<ReportVerdict> {
+    var events = expireMode(at: now)
+    events += sweepLeases(at: now, policy: policy, jitter: jitter, isGone: isGone)
+    var holdsLease = false
+    if permit.kind == .probe {
+      holdsLease = generation == permit.generation && removeLease(permit.lease)
+      if !holdsLease, hasLost(permit, at: now.boot) {
+        return Step(answer: .refused, events: events)
+      }
+    }
+    let isSlow = policy.isSlow(elapsed)
+    count(outcome, isSlow: isSlow, at: now)
+    guard isJudging(at: now.boot), permit.generation == generation else {
+      return Step(answer: .outdated, events: events)
+    }
+    let call = EndedCall(
+      outcome: outcome, isSlow: isSlow, now: now, reporter: reporter, jitter: jitter)
+    switch state {
+    case .closed: events += closedCallEnded(call, policy: policy).map { [$0] } ?? []
+    case .halfOpen where holdsLease: events += probeEnded(call, policy: policy).map { [$0] } ?? []
+    case .open, .halfOpen: return Step(answer: .outdated, events: events)
+    }
+    return Step(answer: .counted, events: events)
+  }
+
+  /// Whether a report of this outcome would change nothing but the totals.
+  ///
+  /// A healthy call ends here: it need not be written before its caller goes on. What is due
+  /// anyway, the end of a mode or of a probe's time, is left to the next request.
+  package func isOnlyCounted(
+    _ outcome: Outcome, for permit: PermitGrant, elapsed: Duration?, at now: Instant,
+    policy: BreakerPolicy
+  ) -> Bool {
+    guard permit.kind == .normal else { return false }
+    guard isJudging(at: now), permit.generation == generation, state == .closed else { return true }
+    switch outcome {
+    case .ignored: return true
+    case .failure: return false
+    case .success: return streakStartedAt == nil && CallWindow.none.fits(policy)
+    }
+  }
+
+  private mutating func removeLease(_ id: Int64) -> Bool {
+    guard let index = leases.firstIndex(where: { $0.id == id }) else { return false }
+    leases.remove(at: index)
+    return true
+  }
+
+  /// Whether a probe without a lease lost it to its deadline or to its owner's end.
+  ///
+  /// Otherwise the breaker has moved on while the probe ran, and its outcome is merely outdated.
+  private func hasLost(_ permit: PermitGrant, at now: Instant) -> Bool {
+    if permit.generation == generation { return true }
+    return permit.deadline.map { now >= $0 } ?? true
+  }
+
+  private mutating func count(_ outcome: Outcome, isSlow: Bool, at now: Moment) {
+    var counted = Totals()
+    switch outcome {
+    case .success: counted.successes = 1
+    case .ignored: counted.ignored = 1
+    case .failure(let failure):
+      counted.failures = 1
+      lastFailureAtMilliseconds = now.wallMilliseconds
+      lastError = failure.error.map { OutsideText.cut($0) }
+    }
+    if isSlow, outcome != .ignored { counted.slow = 1 }
+    totals += counted
+  }
+}
+
+/// A call that ended, and the circumstances.
+struct EndedCall {
+  var outcome: Outcome
+  var isSlow: Bool
+  var now: Moment
+  var reporter: ProcessIdentity?
+  var jitter: Double
+
+  var failure: Failure? {
+    if case .failure(let failure) = outcome { return failure }
+    return nil
+  }
+}
+
+extension BreakerRecord {
+  mutating func closedCallEnded(_ call: EndedCall, policy: BreakerPolicy) -> BreakerEvent? {
+    guard call.outcome != .ignored else { return nil }
+    if !window.fits(policy) {
+      window = CallWindow(for: policy)
+      reporters = []
+    }
+    if call.failure != nil {
+      streakStartedAt = streakStartedAt ?? call.now.boot
+      if !isLumped(call.now.boot, policy: policy) { countFailure(call, policy: policy) }
+      noteReporter(of: .failure, call, policy: policy)
+    } else {
+      consecutiveFailures = 0
+      streakStartedAt = nil
+      window.add(isFailure: false, isSlow: call.isSlow, at: call.now.boot)
+    }
+    let isTooSlow = call.isSlow && policy.slowRate != nil
+    if isTooSlow { noteReporter(of: .slowCall, call, policy: policy) }
+    guard call.failure != nil || isTooSlow else { return nil }
+    guard let trip = tripCondition(met: call, policy: policy) else { return nil }
+    return open(at: call.now, because: trip, policy: policy, jitter: call.jitter)
+  }
+
+  private func isLumped(_ now: Instant, policy: BreakerPolicy) -> Bool {
+    guard let lumping = policy.lumping?.inNanoseconds, let lastCountedFailureAt else {
+      return false
+    }
+    return now.since(lastCountedFailureAt) < lumping
+  }
+
+  private mutating func countFailure(_ call: EndedCall, policy: BreakerPolicy) {
+    let now = call.now.boot
+    lastCountedFailureAt = now
+    consecutiveFailures += 1
+    window.add(isFailure: true, isSlow: call.isSlow, at: now)
+    guard let failures = policy.failures else {
+      failureTimes = []
+      return
+    }
+    failureTimes.append(now)
+    failureTimes.removeFirst(max(0, failureTimes.count - failures))
+  }
+
+  /// Remembers who reported; of more processes than the policy asks for, the latest.
+  private mutating func noteReporter(
+    of evidence: Reporter.Evidence, _ call: EndedCall, policy: BreakerPolicy
+  ) {
+    guard policy.reporters > 1 else {
+      reporters = []
+      return
+    }
+    guard let process = call.reporter else { return }
+    var witnesses = reporters.filter { $0.evidence == evidence && $0.process != process }
+    witnesses.append(
+      Reporter(process: process, evidence: evidence, at: call.now.boot, call: window.sequence))
+    reporters.removeAll { $0.evidence == evidence }
+    reporters += witnesses.suffix(policy.reporters)
+  }
+}

@@ -1,0 +1,67 @@
+/// How many calls a window has seen, and how they went.
+package struct CallCounts: Sendable, Hashable {
+  package var calls: Int64 = 0
+  package var failures: Int64 = 0
+  package var slow: Int64 = 0
+
+  package init() {}
+}
+
+/// Counts over the last stretch of time, kept in ten buckets.
+///
+/// The window covers the current bucket and the nine before it: between nine tenths of its
+/// length and the whole of it.
+package struct TimeWindow: Sendable, Hashable {
+  package static let bucketCount = 10
+
+  package struct Bucket: Sendable, Hashable {
+    package var epoch: Int64 = -1
+    package var counts = CallCounts()
+
+    package init() {}
+  }
+
+  /// The length of the whole window.
+  package let length: Int64
+  package var buckets: [Bucket]
+
+  package init(length: Int64) {
+    self.length = length
+    buckets = Array(repeating: Bucket(), count: Self.bucketCount)
+  }
+
+  private var width: Int64 { max(1, length / Int64(Self.bucketCount)) }
+
+  private func epoch(of instant: Instant) -> Int64 {
+    max(0, instant.nanoseconds) / width
+  }
+
+  /// The first instant whose calls are among those counted at `now`.
+  package func start(at now: Instant) -> Instant {
+    Instant(nanoseconds: (epoch(of: now) - Int64(Self.bucketCount) + 1) * width)
+  }
+
+  package mutating func add(isFailure: Bool, isSlow: Bool, at now: Instant) {
+    let epoch = epoch(of: now)
+    let index = Int(epoch % Int64(Self.bucketCount))
+    if buckets[index].epoch != epoch {
+      buckets[index] = Bucket()
+      buckets[index].epoch = epoch
+    }
+    buckets[index].counts.calls += 1
+    buckets[index].counts.failures += isFailure ? 1 : 0
+    buckets[index].counts.slow += isSlow ? 1 : 0
+  }
+
+  package func counts(at now: Instant) -> CallCounts {
+    let newest = epoch(of: now)
+    let oldest = newest - Int64(Self.bucketCount) + 1
+    var sum = CallCounts()
+    for bucket in buckets where bucket.epoch >= oldest && bucket.epoch <= newest {
+      sum.calls += bucket.counts.calls
+      sum.failures += bucket.counts.failures
+      sum.slow += bucket.counts.slow
+    }
+    return sum
+  }
+}

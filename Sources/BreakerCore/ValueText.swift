@@ -1,0 +1,70 @@
+/// Durations as people write them: `250ms`, `30s`, `5m`, `2h`, `1d`, and `10us` for the impatient.
+public enum DurationText {
+  private static let units: [(name: String, nanoseconds: Int64)] = [
+    ("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000), ("m", 60_000_000_000),
+    ("h", 3_600_000_000_000), ("d", 86_400_000_000_000),
+  ]
+
+  /// Reads a whole number followed by its unit, such as `30s`; nil if the text is anything else.
+  public static func parse(_ text: String) -> Duration? {
+    let digits = text.utf8.prefix { (0x30...0x39).contains($0) }
+    let unit = Substring(text.utf8.dropFirst(digits.count))
+    guard let count = Int64(Substring(digits)),
+      let nanoseconds = units.first(where: { $0.name == unit })?.nanoseconds
+    else { return nil }
+    let (product, overflow) = count.multipliedReportingOverflow(by: nanoseconds)
+    return overflow ? nil : .nanoseconds(product)
+  }
+
+  /// Writes a duration so that `parse` reads the same one, in the largest unit that is exact.
+  public static func format(_ duration: Duration) -> String {
+    let nanoseconds = duration.inNanoseconds
+    guard nanoseconds != 0 else { return "0s" }
+    for unit in units.reversed() where nanoseconds % unit.nanoseconds == 0 {
+      return "\(nanoseconds / unit.nanoseconds)\(unit.name)"
+    }
+    return "\(nanoseconds)ns"
+  }
+
+  static func format(_ duration: Duration?) -> String { duration.map { format($0) } ?? "none" }
+}
+
+/// Rates as people write them: `50%`, `12.5%`.
+public enum RateText {
+  /// Reads a percentage such as `50%`; nil if the text is anything else.
+  public static func parse(_ text: String) -> Rate? {
+    guard text.utf8.last == 0x25 else { return nil }
+    return FactorText.parse(String(Substring(text.utf8.dropLast()))).map { Rate.percent($0) }
+  }
+
+  /// Writes a rate so that `parse` reads the same one.
+  public static func format(_ rate: Rate) -> String {
+    let sign = rate.partsPerMillion < 0 ? "-" : ""
+    let (whole, rest) = rate.partsPerMillion.magnitude.quotientAndRemainder(dividingBy: 10_000)
+    guard rest != 0 else { return "\(sign)\(whole)%" }
+    var decimals = String(rest)
+    decimals = String(repeating: "0", count: 4 - decimals.count) + decimals
+    while decimals.hasSuffix("0") { decimals.removeLast() }
+    return "\(sign)\(whole).\(decimals)%"
+  }
+}
+
+/// Plain decimal numbers such as `1.5`: no sign, no exponent, no word.
+enum FactorText {
+  static func parse(_ text: String) -> Double? {
+    let isPlain = text.utf8.allSatisfy { (0x30...0x39).contains($0) || $0 == 0x2E }
+    return isPlain && !text.isEmpty && text.utf8.count <= 20 ? Double(text) : nil
+  }
+
+  static func format(_ factor: Double) -> String {
+    let text = String(factor)
+    return text.hasSuffix(".0") ? String(text.dropLast(2)) : text
+  }
+}
+
+/// Whole numbers such as `5`: digits alone.
+enum CountText {
+  static func parse(_ text: String) -> Int? {
+    text.utf8.allSatisfy { (0x30...0x39).contains($0) } ? Int(text) : nil
+  }
+}

@@ -1,0 +1,160 @@
+import Testing
+
+@testable import BreakerCore
+
+@Suite struct LeaseTests {
+  /// A breaker that has just given a probe permit to process 2.
+  static func probing(_ policy: BreakerPolicy = BreakerPolicy()) -> (Bench, PermitGrant?) {
+    var bench = Bench(policy)
+    bench.becomeDue()
+    let probe = bench.permit(for: .process(2))
+    return (bench, probe)
+  }
+
+  @Test(arguments: [1, 2, 7])
+  func `never more than so many probes are under way`(probes: Int) {
+    var (bench, _) = Self.probing(BreakerPolicy(probes: probes, successesToClose: 99))
+    for _ in 1..<probes { #expect(bench.permit()?.kind == .probe) }
+    let expected = Rejection(state: .halfOpen, mode: .automatic, retryAfter: .seconds(30))
+    #expect(bench.request().rejection == expected)
+    #expect(bench.record.leases.count == probes)
+  }
+
+  @Test func `a rejection names the first deadline, when the answer can change`() {
+    var (bench, _) = Self.probing(BreakerPolicy(probes: 2))
+    bench.advance(by: .seconds(10))
+    _ = bench.permit()
+    bench.advance(by: .seconds(5))
+    #expect(bench.request().rejection?.retryAfter == .seconds(15))
+  }
+
+  @Test func `the lease of a process that is gone is taken back at once`() {
+    var (bench, probe) = Self.probing()
+    bench.gone = [.process(2)]
+    #expect(bench.assess() == .undecided)
+    let next = bench.permit()
+    #expect(next?.kind == .probe)
+    #expect(next?.lease != probe?.lease)
+    #expect(bench.state == .halfOpen)
+    #expect(bench.record.probeFailures == 0)
+    let totals = bench.record.totals
+    #expect(bench.report(.failure(), for: probe) == .refused)
+    #expect(bench.record.totals == totals)
+    #expect(bench.report(.success, for: next) == .counted)
+    #expect(bench.state == .closed)
+  }
+
+  @Test func `the report of a process that is gone is refused though nobody took its slot`() {
+    var (bench, probe) = Self.probing()
+    bench.gone = [.process(2)]
+    #expect(bench.report(.success, for: probe) == .refused)
+    #expect(bench.state == .halfOpen)
+    #expect(bench.record.leases.isEmpty)
+  }
+
+  @Test func `a process that is gone has not failed, though its deadline has passed too`() {
+    var (bench, _) = Self.probing()
+    bench.advance(by: .seconds(31))
+    bench.gone = [.process(2)]
+    #expect(bench.permit()?.kind == .probe)
+    #expect(bench.transitions.last == "open>half_open")
+  }
+
+  @Test func `a probe may report until just before its deadline`() {
+    var (bench, probe) = Self.probing()
+    bench.advance(by: .seconds(30) - .nanosecond)
+    #expect(bench.request().rejection?.retryAfter == .nanosecond)
+    #expect(bench.report(.success, for: probe) == .counted)
+    #expect(bench.state == .closed)
+  }
+
+  @Test func `a probe has failed at its deadline, and its late report is refused`() {
+    var (bench, probe) = Self.probing()
+    bench.advance(by: .seconds(30))
+    #expect(bench.assess() == .undecided)
+    #expect(bench.report(.success, for: probe) == .refused)
+    #expect(bench.state == .open)
+    #expect(bench.events.last?.reason == "the probe took longer than probe-timeout")
+    #expect(bench.record.totals == Totals())
+  }
+
+  @Test func `the next caller finds the breaker open when a probe has taken too long`() {
+    var (bench, probe) = Self.probing()
+    bench.advance(by: .seconds(30))
+    let expected = Rejection(state: .open, mode: .automatic, retryAfter: .seconds(30))
+    #expect(bench.request().rejection == expected)
+    #expect(bench.report(.failure(), for: probe) == .refused)
+    #expect(bench.record.trips == 2)
+  }
+
+  @Test func `a lease without an owner ends with its deadline alone`() {
+    var bench = Bench()
+    bench.becomeDue()
+    let probe = bench.permit(for: nil)
+    bench.gone = [.worker]
+    #expect(bench.request().rejection != nil)
+    #expect(bench.report(.success, for: probe, by: nil) == .counted)
+  }
+
+  @Test func `an ignored probe frees its slot and decides nothing`() {
+    var (bench, probe) = Self.probing()
+    #expect(bench.report(.ignored, for: probe) == .counted)
+    #expect(bench.state == .halfOpen)
+    #expect(bench.permit()?.kind == .probe)
+    #expect(bench.record.probeSuccesses + bench.record.probeFailures == 0)
+  }
+
+  @Test(arguments: [Outcome.success, .failure(), .ignored])
+  func `a second report of the same probe is refused`(outcome: Outcome) {
+    var (bench, probe) = Self.probing(BreakerPolicy(probes: 2, successesToClose: 9))
+    bench.report(.ignored, for: probe)
+    #expect(bench.report(outcome, for: probe) == .refused)
+    #expect(bench.state == .halfOpen)
+  }
+
+  @Test(arguments: [
+    (Duration.seconds(30) - .nanosecond, ReportVerdict.outdated), (.seconds(30), .refused),
+  ])
+  func `the siblings of a failed probe are outdated until their deadline`(
+    after: Duration, expected: ReportVerdict
+  ) {
+    var (bench, first) = Self.probing(BreakerPolicy(openFor: .seconds(60), probes: 2))
+    let second = bench.permit()
+    bench.report(.failure(), for: first)
+    #expect(bench.record.leases.isEmpty)
+    bench.advance(by: after)
+    #expect(bench.report(.success, for: second) == expected)
+    #expect(bench.state == .open)
+    #expect(bench.record.totals.successes == (expected == .outdated ? 1 : 0))
+  }
+
+  @Test func `a sibling from the time before last frees nobody's slot`() {
+    var (bench, first) = Self.probing(BreakerPolicy(openFor: .seconds(1), probes: 2))
+    let second = bench.permit()
+    bench.report(.failure(), for: first)
+    bench.advance(by: .seconds(1))
+    #expect(bench.permit()?.kind == .probe)
+    #expect(bench.report(.success, for: second) == .outdated)
+    #expect(bench.record.leases.count == 1)
+    #expect(bench.state == .halfOpen)
+  }
+
+  @Test func `a probe permit without a deadline and without a lease is refused`() {
+    var (bench, _) = Self.probing()
+    let forged = PermitGrant(kind: .probe, generation: 1, lease: 99)
+    #expect(bench.report(.success, for: forged) == .refused)
+  }
+
+  @Test func `an owner that ends between two questions does not free a slot twice`() {
+    var (bench, _) = Self.probing()
+    var questions = 0
+    let step = bench.record.requested(
+      at: bench.now, by: .worker, policy: bench.policy, jitter: 0
+    ) { _ in
+      questions += 1
+      return questions > 1
+    }
+    #expect(step.answer.rejection != nil)
+    #expect(bench.record.leases.count == 1)
+  }
+}

@@ -1,0 +1,213 @@
+@testable import BreakerCore
+
+/// A breaker that remembers everything that ever happened and works out all else from that.
+///
+/// It is slow and simple on purpose and shares no rule with the machine that it checks: no
+/// counter, no bucket, no list that is cut. Times are nanoseconds on the boot clock.
+struct NaiveBreaker {
+  /// The end of a call that was let through in the closed state.
+  struct Call {
+    var at: Int
+    var hasFailed: Bool
+    var isSlow: Bool
+    var reporter: ProcessIdentity
+  }
+
+  struct Lease {
+    var id: Int64
+    var owner: ProcessIdentity
+    var deadline: Int
+  }
+
+  enum Fact {
+    case called(Call)
+    case probeGranted(Lease)
+    case leaseEnded(Int64)
+    case probeSucceeded
+    case probeFailed
+    case opened(at: Int, until: Int, from: BreakerState)
+    case halfOpened
+    case closed(at: Int)
+    case reset(at: Int)
+    case modeSet(BreakerMode, until: Int?)
+    case counted(WritableKeyPath<Totals, Int64>)
+  }
+
+  var policy: BreakerPolicy
+  var facts: [Fact] = []
+
+  /// What the history has of the step under way.
+  var arrows: [String] = []
+
+  init(policy: BreakerPolicy) { self.policy = policy }
+}
+
+/// What follows from the facts.
+extension NaiveBreaker {
+  var state: BreakerState {
+    for fact in facts.reversed() {
+      switch fact {
+      case .opened: return .open
+      case .halfOpened: return .halfOpen
+      case .closed, .reset: return .closed
+      default: continue
+      }
+    }
+    return .closed
+  }
+
+  var generation: Int64 {
+    var generation: Int64 = 1
+    for fact in facts {
+      switch fact {
+      case .opened(_, _, let from) where from != .open: generation += 1
+      case .halfOpened, .closed, .reset: generation += 1
+      default: continue
+      }
+    }
+    return generation
+  }
+
+  var trips: Int64 {
+    Int64(facts.count { if case .opened = $0 { true } else { false } })
+  }
+
+  var totals: Totals {
+    var totals = Totals()
+    for case .counted(let kind) in facts { totals[keyPath: kind] += 1 }
+    return totals
+  }
+
+  var openUntil: Int? {
+    guard state == .open else { return nil }
+    for case .opened(_, let until, _) in facts.reversed() { return until }
+    return nil
+  }
+
+  /// The mode that was set last, be it over or not.
+  var lastMode: (mode: BreakerMode, until: Int?) {
+    for case .modeSet(let mode, let until) in facts.reversed() { return (mode, until) }
+    return (.automatic, nil)
+  }
+
+  /// What happened since the last time that all counters were cleared.
+  var era: ArraySlice<Fact> {
+    let start = facts.lastIndex { fact in
+      switch fact {
+      case .closed, .reset: true
+      default: false
+      }
+    }
+    return facts[(start ?? 0)...]
+  }
+
+  /// What happened since the breaker became half-open.
+  var trial: ArraySlice<Fact> {
+    facts[(facts.lastIndex { if case .halfOpened = $0 { true } else { false } } ?? 0)...]
+  }
+
+  var probeSuccesses: Int {
+    trial.count { if case .probeSucceeded = $0 { true } else { false } }
+  }
+
+  var probeFailures: Int {
+    trial.count { if case .probeFailed = $0 { true } else { false } }
+  }
+
+  /// The leases that are held, oldest first; any change of state takes them all away.
+  var leases: [Lease] {
+    guard state == .halfOpen else { return [] }
+    var leases: [Lease] = []
+    for fact in trial {
+      switch fact {
+      case .probeGranted(let lease): leases.append(lease)
+      case .leaseEnded(let id): leases.removeAll { $0.id == id }
+      default: continue
+      }
+    }
+    return leases
+  }
+
+  var lastLease: Int64 {
+    Int64(facts.count { if case .probeGranted = $0 { true } else { false } })
+  }
+
+  /// The calls of the era, each with whether it counts: a failure too close to one that counted
+  /// does not.
+  var calls: [(call: Call, counts: Bool)] {
+    var calls: [(call: Call, counts: Bool)] = []
+    for case .called(let call) in era {
+      let isLumped = calls.contains { earlier in
+        guard call.hasFailed, earlier.call.hasFailed, earlier.counts else { return false }
+        guard let gap = policy.lumping else { return false }
+        return .nanoseconds(call.at - earlier.call.at) < gap
+      }
+      calls.append((call, !isLumped))
+    }
+    return calls
+  }
+
+  /// The failures since the last success, those that do not count included.
+  var streak: ArraySlice<(call: Call, counts: Bool)> {
+    let calls = calls
+    let start = calls.lastIndex { !$0.call.hasFailed }
+    return calls[((start ?? -1) + 1)...]
+  }
+
+  var consecutiveFailures: Int64 {
+    var failedProbes = 0
+    for fact in era.reversed() {
+      switch fact {
+      case .probeFailed: failedProbes += 1
+      case .probeSucceeded: return Int64(failedProbes)
+      default: continue
+      }
+    }
+    return Int64(failedProbes + streak.count { $0.counts })
+  }
+
+  /// How many trips in a row a trip now would follow on.
+  func tripsInARow(at now: Int) -> Int {
+    var count = 0
+    var closedAt: Int?
+    func decayed(_ count: Int, at now: Int) -> Int {
+      guard let closedAt else { return 0 }
+      var left = count
+      var forgottenAt = closedAt
+      while left > 0, forgottenAt + plainOpenTime(left - 1) <= now {
+        forgottenAt += plainOpenTime(left - 1)
+        left -= 1
+      }
+      return left
+    }
+    for fact in facts {
+      switch fact {
+      case .opened(let at, _, let from):
+        count = (from == .closed ? decayed(count, at: at) : count) + 1
+      case .closed(let at):
+        closedAt = at
+      case .reset(let at):
+        closedAt = at
+        count = 0
+      default: continue
+      }
+    }
+    return state == .closed ? decayed(count, at: now) : count
+  }
+
+  /// The open time after so many trips in a row, in whole numbers: every factor is some halves.
+  func plainOpenTime(_ trips: Int) -> Int {
+    let halves = Int(policy.openMultiplier * 2)
+    let longest = nanoseconds(policy.openMax ?? .seconds(365 * 86_400))
+    var (time, parts) = (nanoseconds(policy.openFor), 1)
+    for _ in 0..<trips where halves > 2 && time / parts < longest {
+      time *= halves
+      parts *= 2
+    }
+    return min(longest, time / parts)
+  }
+
+  func nanoseconds(_ duration: Duration) -> Int {
+    Int(duration / .nanoseconds(1))
+  }
+}

@@ -1,0 +1,134 @@
+import Testing
+
+@testable import BreakerCore
+
+@Suite struct PolicyTextTests {
+  /// A text of each key that is not its default, in the form in which it is written.
+  static let texts: [PolicyKey: String] = [
+    .maxFailures: "7", .failures: "3", .within: "90s", .failureRate: "12.5%", .window: "1m",
+    .last: "50", .minCalls: "20", .slowRate: "7%", .slowAfter: "250ms", .reporters: "2",
+    .lumping: "10us", .openFor: "5m", .openMultiplier: "1.5", .openMax: "2h", .jitter: "10%",
+    .probes: "3", .successesToClose: "4", .probeTimeout: "1d", .probeCalls: "9",
+    .probeFailureRate: "33.3333%",
+  ]
+
+  static let garbage: [PolicyKey.Value: (text: String, form: String)] = [
+    .count: ("5s", "a whole number such as 5"),
+    .duration: ("5", "a time such as 250ms, 30s, 5m, 2h or 1d"),
+    .rate: ("0.5", "a rate such as 50%"),
+    .factor: ("2x", "a factor such as 1.5"),
+  ]
+
+  /// A policy with every rate set, so that each key has something to say.
+  static let full = BreakerPolicy(failureRate: 0.5, slowRate: 0.5)
+
+  @Test(arguments: PolicyKey.allCases)
+  func `every key reads the same as it was written`(key: PolicyKey) throws {
+    let text = try #require(Self.texts[key])
+    var policy = Self.full
+    #expect(policy.text(for: key) != text)
+    try policy.set(key, to: text)
+    #expect(policy.text(for: key) == text)
+    var other = Self.full
+    try other.set(key, to: policy.text(for: key) ?? "none")
+    #expect(other == policy)
+  }
+
+  @Test(arguments: PolicyKey.allCases)
+  func `a key that may be without a value is unset by none`(key: PolicyKey) throws {
+    var policy = Self.full
+    try policy.set(key, to: try #require(Self.texts[key]))
+    guard key.isOptional else {
+      let error = #expect(throws: PolicyError.self) { try policy.set(key, to: "none") }
+      #expect(error?.description.hasSuffix("none") == false)
+      return
+    }
+    try policy.set(key, to: "none")
+    // Unset, these two have a default that follows the others.
+    let expected = key == .minCalls ? "10" : nil
+    #expect(policy.text(for: key) == expected)
+  }
+
+  @Test(arguments: PolicyKey.allCases)
+  func `what is no value of a key is refused with its form, and changes nothing`(
+    key: PolicyKey
+  ) throws {
+    let (text, form) = try #require(Self.garbage[key.value])
+    var policy = Self.full
+    let error = #expect(throws: PolicyError.self) { try policy.set(key, to: text) }
+    let none = key.isOptional ? ", or none" : ""
+    #expect(error == PolicyError(key, "\(key.rawValue) cannot be '\(text)': use \(form)\(none)"))
+    #expect(policy == Self.full)
+  }
+
+  @Test func `the defaults that follow other words are told`() {
+    #expect(BreakerPolicy().text(for: .maxFailures) == "5")
+    #expect(BreakerPolicy(failures: 3).text(for: .maxFailures) == nil)
+    #expect(BreakerPolicy().text(for: .minCalls) == nil)
+    #expect(BreakerPolicy(failureRate: 0.5, last: 4).text(for: .minCalls) == "4")
+    #expect(BreakerPolicy(slowRate: 0.5, last: 40).text(for: .minCalls) == "10")
+  }
+
+  @Test func `the words of a policy are those by which it differs from the default`() {
+    #expect(PolicyWords(of: BreakerPolicy()).values.isEmpty)
+    #expect(PolicyWords(of: BreakerPolicy(maxFailures: 5)).description == "max-failures=5")
+    let policy = BreakerPolicy(
+      failures: 3, within: .seconds(60), failureRate: 0.5, last: 20, openFor: .seconds(5))
+    #expect(
+      PolicyWords(of: policy).description
+        == "failures=3 within=1m failure-rate=50% last=20 open-for=5s")
+  }
+
+  @Test func `words that are written and read and applied give the policy again`() throws {
+    var random = SplitMix(seed: Seed.fixed)
+    for _ in 0..<300 {
+      let policy = RandomPolicy.draw(using: &random)
+      let words = try PolicyWords(text: PolicyWords(of: policy).description)
+      #expect(words == PolicyWords(of: policy))
+      #expect(try words.applied(to: BreakerPolicy()) == policy)
+    }
+  }
+
+  @Test func `words are laid over a policy, none included`() throws {
+    let policy = BreakerPolicy(maxFailures: 3, lumping: .seconds(1), openFor: .seconds(5))
+    let words = try PolicyWords(text: " lumping=none  open-for=1m ")
+    #expect(
+      try words.applied(to: policy) == BreakerPolicy(maxFailures: 3, openFor: .seconds(60)))
+    #expect(words.description == "lumping=none open-for=1m")
+    #expect(try PolicyWords(text: "").values.isEmpty)
+    #expect(PolicyWords().description.isEmpty)
+    #expect(try PolicyWords(text: "probes=1 probes=2").values == [.probes: "2"])
+  }
+
+  @Test(arguments: [
+    ("max-failures", "max-failures"), ("colour=red", "colour"), ("=5", ""),
+    ("probes=1 x", "x"), ("Probes=1", "Probes"),
+  ])
+  func `a word that is no key is refused by name`(text: String, name: String) {
+    let error = #expect(throws: PolicyError.self) { try PolicyWords(text: text) }
+    #expect(error?.key == name)
+    #expect(error?.description.hasPrefix("unknown policy key \(name): use one of ") == true)
+    #expect(error?.description.contains("max-failures") == true)
+  }
+
+  @Test(arguments: [
+    ("probes=", "probes"), ("probes=1=2", "probes"), ("probes=0", "probes"),
+    ("failures=3", "within"),
+  ])
+  func `words that give no valid policy are refused`(text: String, key: String) throws {
+    let words = try PolicyWords(text: text)
+    let error = #expect(throws: PolicyError.self) { try words.applied(to: BreakerPolicy()) }
+    #expect(error?.key == key)
+  }
+
+  @Test func `code and the command line describe the same policy`() throws {
+    let words = PolicyWords(Self.texts.filter { $0.key != .last && $0.key != .successesToClose })
+    let policy = BreakerPolicy(
+      maxFailures: 7, failures: 3, within: .seconds(90), failureRate: 0.125, slowRate: 0.07,
+      slowAfter: .milliseconds(250), window: .seconds(60), minCalls: 20, reporters: 2,
+      lumping: .microseconds(10), openFor: .seconds(300), openMultiplier: 1.5,
+      openMax: .seconds(7_200), jitter: 0.1, probes: 3, probeTimeout: .seconds(86_400),
+      probeCalls: 9, probeFailureRate: 0.333_333)
+    #expect(try words.applied(to: BreakerPolicy()) == policy)
+  }
+}

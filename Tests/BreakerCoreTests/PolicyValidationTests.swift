@@ -1,0 +1,178 @@
+import Testing
+
+@testable import BreakerCore
+
+@Suite struct PolicyValidationTests {
+  /// A policy that contradicts itself, the key that is to blame, and what is said of it.
+  struct Refused: Sendable, CustomTestStringConvertible {
+    var key: PolicyKey
+    var words: String
+    var policy: BreakerPolicy
+
+    init(_ key: PolicyKey, _ words: String, _ policy: BreakerPolicy) {
+      (self.key, self.words, self.policy) = (key, words, policy)
+    }
+
+    var testDescription: String { words }
+  }
+
+  static let contradictions = [
+    Refused(
+      .within, "failures is set without within: say within which time", BreakerPolicy(failures: 3)),
+    Refused(
+      .failures, "within is set without failures: say how many failures",
+      BreakerPolicy(within: .seconds(1))),
+    Refused(
+      .last, "window and last are both set: take rates over one of them",
+      BreakerPolicy(failureRate: 0.5, window: .seconds(1), last: 5)),
+    Refused(
+      .window, "a rate is set without window or last: say over which calls",
+      BreakerPolicy(failureRate: 0.5)),
+    Refused(
+      .window, "a rate is set without window or last: say over which calls",
+      BreakerPolicy(slowRate: 0.5, slowAfter: .seconds(1))),
+    Refused(
+      .window, "window is set without failure-rate or slow-rate, which alone use it",
+      BreakerPolicy(window: .seconds(1))),
+    Refused(
+      .last, "last is set without failure-rate or slow-rate, which alone use it",
+      BreakerPolicy(last: 5)),
+    Refused(
+      .minCalls, "min-calls is set without failure-rate or slow-rate, which alone use it",
+      BreakerPolicy(minCalls: 5)),
+    Refused(
+      .slowAfter, "slow-rate is set without slow-after: say when a call is slow",
+      BreakerPolicy(slowRate: 0.5, last: 5)),
+    Refused(
+      .openMax, "open-max 10s is less than open-for 30s: use at least that",
+      BreakerPolicy(openMax: .seconds(10))),
+    Refused(
+      .probeFailureRate, "probe-calls is set without probe-failure-rate: say which rate opens",
+      BreakerPolicy(probeCalls: 5)),
+    Refused(
+      .probeCalls, "probe-failure-rate is set without probe-calls: say over how many probes",
+      BreakerPolicy(probeFailureRate: 0.5)),
+    Refused(
+      .successesToClose, "successes-to-close and probe-calls are both set: close by one of them",
+      BreakerPolicy(successesToClose: 2, probeCalls: 5, probeFailureRate: 0.5)),
+  ]
+
+  static let neverOpening = [
+    Refused(
+      .minCalls, "min-calls 11 is more than last 10: it could never open",
+      BreakerPolicy(failureRate: 0.5, last: 10, minCalls: 11)),
+    Refused(
+      .reporters, "reporters 11 is more than last 10: it could never open",
+      BreakerPolicy(failureRate: 0.5, last: 10, reporters: 11)),
+    Refused(
+      .lumping, "3 failures at least 5s apart do not fit within 10s: it could never open",
+      BreakerPolicy(failures: 3, within: .seconds(10), lumping: .seconds(5))),
+    Refused(
+      .lumping,
+      "the 5 failures that the rate needs do not fit into the window at least 15s apart: "
+        + "it could never open",
+      BreakerPolicy(failureRate: 0.5, window: .seconds(60), lumping: .seconds(15))),
+  ]
+
+  static func refusal(of policy: BreakerPolicy) -> PolicyError? {
+    do throws(PolicyError) { try policy.validate() } catch { return error }
+    return nil
+  }
+
+  @Test(arguments: contradictions + neverOpening)
+  func `a policy that cannot work is refused with the reason`(refused: Refused) {
+    #expect(Self.refusal(of: refused.policy) == PolicyError(refused.key, refused.words))
+    #expect(Self.refusal(of: refused.policy).map { "\($0)" } == refused.words)
+  }
+
+  @Test(arguments: [
+    BreakerPolicy(),
+    BreakerPolicy(failures: 3, within: .seconds(10), lumping: .seconds(5) - .nanosecond),
+    BreakerPolicy(failures: 1, within: .seconds(10), lumping: .seconds(99)),
+    BreakerPolicy(
+      failureRate: 0.5, window: .seconds(60), lumping: .seconds(15) - .nanosecond),
+    BreakerPolicy(failureRate: 0.5, last: 10, minCalls: 10, reporters: 10, lumping: .seconds(99)),
+    BreakerPolicy(
+      slowRate: 0.5, slowAfter: .seconds(1), window: .seconds(60), lumping: .seconds(99)),
+    BreakerPolicy(slowAfter: .seconds(1)),
+    BreakerPolicy(openFor: .seconds(30), openMax: .seconds(30)),
+    BreakerPolicy(probeCalls: 5, probeFailureRate: 1.0),
+  ])
+  func `a policy that just works is taken`(policy: BreakerPolicy) {
+    #expect(Self.refusal(of: policy) == nil)
+  }
+
+  /// Every count with its limits, over a policy in which each of them may be set.
+  @Test(arguments: [
+    (PolicyKey.maxFailures, 1_000_000), (.failures, 1_000), (.last, 10_000),
+    (.minCalls, 1_000_000), (.reporters, 64), (.probes, 1_000), (.successesToClose, 1_000_000),
+    (.probeCalls, 1_000_000),
+  ])
+  func `a count is at least one and not beyond reason`(key: PolicyKey, most: Int) throws {
+    let base =
+      switch key {
+      case .failures: "failures=1 within=1d"
+      case .last: "failure-rate=50% last=5"
+      case .minCalls: "failure-rate=50% window=1h"
+      case .probeCalls: "probe-calls=1 probe-failure-rate=50%"
+      default: ""
+      }
+    for (count, isTaken) in [(0, false), (1, true), (most, true), (most + 1, false)] {
+      var policy = try PolicyWords(text: base).applied(to: BreakerPolicy())
+      try policy.set(key, to: "\(count)")
+      let words = "\(key.rawValue) is \(count): use 1 to \(most)"
+      #expect(Self.refusal(of: policy) == (isTaken ? nil : PolicyError(key, words)))
+    }
+  }
+
+  @Test(arguments: [
+    (PolicyKey.within, "failures=1"), (.slowAfter, ""), (.window, "failure-rate=50%"),
+    (.lumping, ""), (.openFor, ""), (.openMax, "open-for=1us"), (.probeTimeout, ""),
+  ])
+  func `a duration is at least a microsecond and at most a year`(
+    key: PolicyKey, base: String
+  ) throws {
+    var policy = BreakerPolicy()
+    for (name, text) in try PolicyWords(text: base).values { try policy.set(name, to: text) }
+    for text in ["1us", "365d"] {
+      try policy.set(key, to: text)
+      #expect(Self.refusal(of: policy) == nil)
+    }
+    for text in ["0s", "999ns", "31536000001ms"] {
+      try policy.set(key, to: text)
+      let words = "\(key.rawValue) is \(text): use 1us to 365d"
+      #expect(Self.refusal(of: policy) == PolicyError(key, words))
+    }
+  }
+
+  @Test(arguments: [PolicyKey.failureRate, .slowRate, .probeFailureRate])
+  func `a rate is more than nothing and at most everything`(key: PolicyKey) throws {
+    let base = "slow-after=1s probe-calls=3 probe-failure-rate=50% last=9 failure-rate=50%"
+    var policy = try PolicyWords(text: base).applied(to: BreakerPolicy())
+    for text in ["0.0001%", "100%"] {
+      try policy.set(key, to: text)
+      #expect(Self.refusal(of: policy) == nil)
+    }
+    for text in ["0%", "100.0001%"] {
+      try policy.set(key, to: text)
+      let words = "\(key.rawValue) is \(text): use more than 0% and at most 100%"
+      #expect(Self.refusal(of: policy) == PolicyError(key, words))
+    }
+  }
+
+  @Test(arguments: [(0.0, true), (0.999_999, true), (1.0, false), (-0.5, false)])
+  func `jitter is less than all`(share: Double, isTaken: Bool) {
+    let policy = BreakerPolicy(jitter: Rate(share))
+    #expect(Self.refusal(of: policy)?.key == (isTaken ? nil : "jitter"))
+  }
+
+  @Test(arguments: [
+    (1.0, true), (1_000, true), (0.999, false), (1_000.1, false), (.nan, false),
+    (.infinity, false), (-1, false),
+  ])
+  func `the open time may grow, but not shrink`(multiplier: Double, isTaken: Bool) {
+    let error = Self.refusal(of: BreakerPolicy(openMultiplier: multiplier))
+    let words = "open-multiplier is \(multiplier): use 1 to 1000"
+    #expect(error == (isTaken ? nil : PolicyError(.openMultiplier, words)))
+  }
+}

@@ -1,0 +1,181 @@
+@testable import BreakerCore
+
+/// The machine and the naive breaker, side by side, and the one who walks them.
+struct RandomWalk {
+  var random: SplitMix
+  var bench: Bench
+  var model: NaiveBreaker
+  var permits: [PermitGrant] = []
+  var workers = (1...4).map { ProcessIdentity.process($0) }
+  var born = 4
+
+  /// How many of a hundred calls fail.
+  let failing: Int
+
+  /// What the two disagree on after a step.
+  var differences: [String] = []
+
+  init(seed: UInt64) {
+    random = SplitMix(seed: seed)
+    let policy = RandomPolicy.draw(using: &random)
+    failing = random.pick([10, 30, 50, 80])
+    bench = Bench(policy)
+    model = NaiveBreaker(policy: policy)
+  }
+
+  var now: Int { Int(bench.now.boot.nanoseconds) }
+
+  mutating func step() -> String {
+    bench.events = []
+    model.arrows = []
+    moveClock()
+    let quarters = Int.random(in: 0...3, using: &random)
+    bench.jitter = Double(quarters) / 4
+    let given = NaiveBreaker.Circumstances(now: now, quarters: quarters, gone: bench.gone)
+    let what = act(given)
+    compare("events", bench.events.map(\.arrow), model.arrows)
+    compare("state", bench.record.state, model.state)
+    compare("generation", bench.record.generation, model.generation)
+    compare("failures", bench.record.consecutiveFailures, model.consecutiveFailures)
+    compare("open until", bench.record.openUntil.map { Int($0.nanoseconds) }, model.openUntil)
+    compare("leases", bench.record.leases.map(\.id), model.leases.map(\.id))
+    compare("trips", bench.record.trips, model.trips)
+    compare("totals", bench.record.totals, model.totals)
+    compare("mode", bench.record.mode.mode, model.lastMode.mode)
+    return what
+  }
+
+  private mutating func compare<Value: Equatable>(_ name: String, _ real: Value, _ naive: Value) {
+    if real != naive { differences.append("\(name): \(real), not \(naive)") }
+  }
+
+  private mutating func act(_ given: NaiveBreaker.Circumstances) -> String {
+    switch Int.random(in: 0..<100, using: &random) {
+    case 0..<45: return request(given)
+    case 45..<88: return report(given)
+    case 88..<90: return trip(given)
+    case 90..<91:
+      bench.reset()
+      model.reset(given)
+      return "reset"
+    case 91..<94: return setMode(given)
+    case 94..<97: return endProcess()
+    default: return changePolicy()
+    }
+  }
+
+  private mutating func request(_ given: NaiveBreaker.Circumstances) -> String {
+    let owner = random.pick(workers)
+    let foretold = bench.assess()
+    let verdict = bench.request(by: owner)
+    compare("verdict", verdict, model.request(by: owner, given))
+    switch (foretold, verdict) {
+    case (.undecided, _): break
+    case (.permitted(let grant), _): compare("foretold", verdict, .permitted(grant))
+    case (.rejected(let rejection), _): compare("foretold", verdict, .rejected(rejection))
+    }
+    if case .permitted(let grant) = verdict { permits.append(grant) }
+    return "request"
+  }
+
+  private mutating func report(_ given: NaiveBreaker.Circumstances) -> String {
+    guard !permits.isEmpty else { return request(given) }
+    let index = Int.random(in: 0..<permits.count, using: &random)
+    let permit = permits[index]
+    // Some are reported twice, and some of those that ask never report.
+    if !random.oneIn(8) { permits.remove(at: index) }
+    if random.oneIn(12) { return "permit lost" }
+    let outcome = drawOutcome()
+    let elapsed: Duration? = random.pick([nil, .milliseconds(4), .milliseconds(5)])
+    let reporter = random.pick(workers)
+    let isOnlyCounted = bench.record.isOnlyCounted(
+      outcome, for: permit, elapsed: elapsed, at: bench.now.boot, policy: bench.policy)
+    let before = bench.record
+    let verdict = bench.report(outcome, for: permit, elapsed: elapsed, by: reporter)
+    let naive = model.report(outcome, for: permit, elapsed: elapsed, by: reporter, given)
+    compare("verdict", verdict, naive)
+    if isOnlyCounted, bench.events.isEmpty, bench.record.leases == before.leases {
+      compare("counted only", bench.record.consecutiveFailures, before.consecutiveFailures)
+      compare("counted only", bench.record.window, before.window)
+      compare("counted only", bench.record.streakStartedAt, before.streakStartedAt)
+    }
+    return "\(outcome)"
+  }
+
+  private mutating func drawOutcome() -> Outcome {
+    if random.oneIn(12) { return .ignored }
+    guard Int.random(in: 0..<100, using: &random) < failing else { return .success }
+    if random.oneIn(15) { return .permanentFailure() }
+    if random.oneIn(15) {
+      return .failure(opensFor: .milliseconds(random.pick([-1, 0, 10, 100_000_000])))
+    }
+    return .failure()
+  }
+
+  private mutating func trip(_ given: NaiveBreaker.Circumstances) -> String {
+    let time: Duration? = random.pick([nil, .milliseconds(10)])
+    bench.trip(for: time)
+    model.trip(for: time, given)
+    return "trip"
+  }
+
+  private mutating func setMode(_ given: NaiveBreaker.Circumstances) -> String {
+    let mode = random.pick(BreakerMode.allCases)
+    let time: Duration? = random.pick([.milliseconds(1), .milliseconds(30), .zero, nil])
+    bench.set(mode, for: time)
+    model.set(mode, for: time, given)
+    return "mode \(mode.wireName)"
+  }
+
+  private mutating func endProcess() -> String {
+    let index = Int.random(in: 0..<workers.count, using: &random)
+    bench.gone.insert(workers[index])
+    born += 1
+    workers[index] = .process(born)
+    return "process gone"
+  }
+
+  /// An operator changes how the breaker probes, also while it does.
+  private mutating func changePolicy() -> String {
+    bench.policy.probes = random.pick([1, 2, 3])
+    if bench.policy.probeCalls != nil { bench.policy.probeCalls = random.pick([1, 3, 6]) }
+    model.policy = bench.policy
+    return "policy"
+  }
+}
+
+extension RandomWalk {
+  /// Moves the clock on, as often as not to an instant at which something changes, or beside it.
+  private mutating func moveClock() {
+    var target = now + 1
+    switch Int.random(in: 0..<10, using: &random) {
+    case 0..<4: target += Int.random(in: 0...1_000_000, using: &random)
+    case 4: target += Int.random(in: 0...60_000_000, using: &random)
+    case 5..<9:
+      let edges = edges.filter { $0 > now }
+      if !edges.isEmpty { target = max(target, random.pick(edges) + random.pick([-1, 0, 0, 1])) }
+    default: break
+    }
+    bench.advance(by: .nanoseconds(target - now))
+  }
+
+  private var edges: [Int] {
+    var edges = model.leases.map(\.deadline)
+    edges += [model.openUntil, model.lastMode.until].compactMap { $0 }
+    if let last = model.calls.last?.call.at {
+      for time in [bench.policy.lumping, bench.policy.within].compactMap({ $0 }) {
+        edges.append(last + model.nanoseconds(time))
+      }
+    }
+    if let length = bench.policy.window {
+      let width = model.nanoseconds(length) / 10
+      edges.append((now / width + 1) * width)
+      edges.append((now / width + 9) * width)
+    }
+    for case .closed(let at) in model.facts.suffix(20) {
+      let trips = model.tripsInARow(at: at)
+      if trips > 0 { edges.append(at + model.plainOpenTime(trips - 1)) }
+    }
+    return edges
+  }
+}

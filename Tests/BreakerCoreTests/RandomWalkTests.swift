@@ -1,0 +1,66 @@
+import Testing
+
+@testable import BreakerCore
+
+/// Long random walks on which the machine and the naive breaker have to agree at every step.
+///
+/// To see a failure again: `SHARED_BREAKER_SEED=<the seed it printed> swift test`.
+@Suite struct RandomWalkTests {
+  @Test(arguments: Seed.all)
+  func `the machine does what follows from everything that ever happened`(seed: UInt64) {
+    var walk = RandomWalk(seed: seed)
+    for step in 0..<300 {
+      let what = walk.step()
+      let differences = walk.differences
+      guard differences.isEmpty else {
+        let policy = PolicyWords(of: walk.bench.policy)
+        Issue.record("seed \(seed), step \(step), \(what), \(policy): \(differences)")
+        return
+      }
+    }
+  }
+
+  @Test func `the walks come past every reason to change the state`() {
+    var reasons: Set<String> = []
+    for seed in 1...UInt64(60) {
+      var walk = RandomWalk(seed: seed)
+      for _ in 0..<200 {
+        _ = walk.step()
+        for event in walk.bench.events {
+          // The numbers differ from walk to walk.
+          let words = (event.reason ?? event.kind.wireName).split(separator: " ")
+          reasons.insert(words.filter { !$0.contains(where: \.isNumber) }.joined(separator: " "))
+        }
+      }
+    }
+    let expected: Set = [
+      "consecutive failures", "failures within", "of calls failed", "of calls were slow",
+      "a permanent failure", "a failure that named its open time,", "the probe failed",
+      "the probe took longer than probe-timeout", "probes failed", "tripped by hand",
+      "the open time is over", "the probe succeeded", "probes succeeded", "its time is over",
+      "reset", "mode",
+    ]
+    #expect(reasons == expected)
+  }
+
+  @Test(arguments: Seed.all)
+  func `a walk that a reboot cuts short leaves a breaker that gets on`(seed: UInt64) {
+    var walk = RandomWalk(seed: seed)
+    for _ in 0..<Int(seed % 150) { _ = walk.step() }
+    var (bench, random) = (walk.bench, walk.random)
+    let year: Int64 = 365 * 86_400_000
+    bench.now.wallMilliseconds += random.pick([-year, -20, 0, 20, year])
+    bench.now.boot = Instant(nanoseconds: random.pick([0, 1, 10_000_000, 1_000_000_000_000]))
+    bench.record = bench.record.carriedOver(to: bench.now)
+    #expect(bench.record == bench.record.carriedOver(to: bench.now))
+    let longest = Duration.nanoseconds(bench.record.openNanoseconds)
+    #expect(bench.openRemaining ?? .zero <= longest)
+    if bench.record.mode.until == nil { bench.set(.automatic) }
+    if let until = bench.record.mode.until {
+      #expect(until.nanoseconds <= bench.now.boot.nanoseconds + 30_000_000)
+      bench.advance(by: .nanoseconds(max(0, until.since(bench.now.boot))))
+    }
+    bench.advance(by: bench.openRemaining ?? .zero)
+    #expect(bench.permit() != nil, "seed \(seed)")
+  }
+}

@@ -1,0 +1,76 @@
+import Testing
+
+@testable import BreakerCore
+
+@Suite struct SlowCallTests {
+  let policy = BreakerPolicy(
+    slowRate: 0.5, slowAfter: .seconds(2), last: 4, minCalls: 4)
+
+  @Test(arguments: [(Duration.seconds(2) - .nanosecond, 0), (.seconds(2), 1), (.seconds(3), 1)])
+  func `a call is slow from slow-after on`(elapsed: Duration, slow: Int) {
+    var bench = Bench(policy)
+    bench.call(.success, elapsed: elapsed)
+    #expect(bench.record.totals.slow == Int64(slow))
+    #expect(bench.record.window.counts(at: bench.now.boot).slow == Int64(slow))
+  }
+
+  @Test func `a call of unknown length, or without slow-after, is not slow`() {
+    #expect(!policy.isSlow(nil))
+    #expect(!BreakerPolicy().isSlow(.seconds(99)))
+  }
+
+  @Test func `slow calls open when their rate is reached, though they succeeded`() {
+    var bench = Bench(policy)
+    bench.calls(3, .success)
+    bench.call(.success, elapsed: .seconds(2))
+    #expect(bench.state == .closed)
+    bench.call(.success, elapsed: .seconds(2))
+    #expect(bench.state == .open)
+    #expect(bench.events.last?.reason == "2 of 4 calls were slow")
+  }
+
+  @Test func `a failure that was fast does not judge the slow calls`() {
+    var bench = Bench(policy)
+    bench.calls(2, .success, elapsed: .seconds(2))
+    bench.call(.success)
+    bench.call(.failure())
+    #expect(bench.state == .closed)
+    bench.call(.failure(), elapsed: .seconds(2))
+    #expect(bench.state == .open)
+  }
+
+  @Test func `a slow call that is ignored counts nowhere as slow`() {
+    var bench = Bench(policy)
+    bench.calls(9, .ignored, elapsed: .seconds(2))
+    #expect(bench.state == .closed)
+    #expect(bench.record.totals.slow == 0)
+    #expect(bench.record.totals.ignored == 9)
+  }
+
+  @Test(arguments: [(Rate?.some(0.5), BreakerState.open), (nil, .closed)])
+  func `a slow probe fails only if slow-rate is set`(rate: Rate?, expected: BreakerState) {
+    var bench = Bench(
+      BreakerPolicy(slowRate: rate, slowAfter: .seconds(2), last: rate.map { _ in 4 }))
+    bench.becomeDue()
+    bench.call(.success, elapsed: .seconds(2))
+    #expect(bench.state == expected)
+    #expect(bench.record.totals.successes == 1)
+    #expect(bench.record.totals.slow == 1)
+  }
+
+  @Test func `a slow probe that is just not slow enough succeeds`() {
+    var bench = Bench(policy)
+    bench.becomeDue()
+    bench.call(.success, elapsed: .seconds(2) - .nanosecond)
+    #expect(bench.state == .closed)
+  }
+
+  @Test func `without slow-rate a slow call is not judged`() {
+    var bench = Bench(
+      BreakerPolicy(failureRate: 0.5, slowAfter: .seconds(2), last: 2, reporters: 2))
+    bench.calls(4, .success, elapsed: .seconds(2))
+    #expect(bench.state == .closed)
+    #expect(bench.record.reporters.isEmpty)
+    #expect(bench.record.totals.slow == 4)
+  }
+}

@@ -1,0 +1,54 @@
+import Testing
+
+@testable import BreakerCore
+
+/// Numbers that are stored in files and names that are printed in JSON: they never change.
+@Suite struct StoredNumberTests {
+  @Test(arguments: [
+    (BreakerState.closed, 0, "closed"), (.open, 1, "open"), (.halfOpen, 2, "half_open"),
+  ])
+  func `a state has the number and the name it always had`(
+    state: BreakerState, number: Int, name: String
+  ) {
+    #expect(state.rawValue == number)
+    #expect(state.wireName == name)
+    #expect(BreakerState(wireName: name) == state)
+  }
+
+  @Test(arguments: [
+    (BreakerMode.automatic, 0, "automatic"), (.forcedOpen, 1, "forced_open"),
+    (.forcedClosed, 2, "forced_closed"), (.observe, 3, "observe"),
+  ])
+  func `a mode has the number and the name it always had`(
+    mode: BreakerMode, number: Int, name: String
+  ) {
+    #expect(mode.rawValue == number)
+    #expect(mode.wireName == name)
+    #expect(BreakerMode(wireName: name) == mode)
+  }
+
+  @Test(arguments: [
+    (BreakerEvent.Kind.transition, 0, "transition"), (.mode, 1, "mode"), (.reset, 2, "reset"),
+    (.policy, 3, "policy"), (.deletion, 4, "deletion"),
+  ])
+  func `a kind of event has the number and the name it always had`(
+    kind: BreakerEvent.Kind, number: Int, name: String
+  ) {
+    #expect(kind.rawValue == number)
+    #expect(kind.wireName == name)
+  }
+
+  @Test func `there are no others`() {
+    #expect(BreakerState.allCases.count == 3)
+    #expect(BreakerMode.allCases.count == 4)
+    #expect(BreakerEvent.Kind.allCases.count == 5)
+    #expect(Reporter.Evidence.allCases.map(\.rawValue) == [0, 1])
+    #expect(BreakerState(wireName: "halfOpen") == nil)
+    #expect(BreakerMode(wireName: "") == nil)
+    #expect([PermitKind.normal, .probe].map(\.wireName) == ["normal", "probe"])
+    #expect(LastCallsWindow.failureFlag == 1)
+    #expect(LastCallsWindow.slowFlag == 2)
+    #expect(PermitGrant.unjudged == 0)
+    #expect(BreakerRecord().generation == 1)
+  }
+}

@@ -1,0 +1,91 @@
+import Testing
+
+@testable import BreakerCore
+
+/// A half-open breaker always gets on: whatever happens, some caller becomes a probe in the end.
+@Suite struct StuckTests {
+  @Test(arguments: [1, 2, 3, 4, 9], [1, 2, 3, 5, 9])
+  func `lowering probe-calls midway leaves a way to close and one to open`(made: Int, calls: Int) {
+    for outcome in [Outcome.success, .failure()] {
+      var bench = Bench(BreakerPolicy(probeCalls: 20, probeFailureRate: 0.5))
+      bench.becomeDue()
+      for number in 0..<made { bench.call(number.isMultiple(of: 2) ? .success : .failure()) }
+      #expect(bench.state == .halfOpen)
+      bench.policy.probeCalls = calls
+      var rounds = 0
+      while bench.state == .halfOpen, rounds < 20 {
+        #expect(bench.call(outcome) == .counted)
+        rounds += 1
+      }
+      #expect(bench.state == (outcome == .success ? .closed : .open))
+    }
+  }
+
+  @Test func `lowering probes midway waits for those under way`() {
+    var bench = Bench(BreakerPolicy(probes: 3, successesToClose: 9))
+    bench.becomeDue()
+    let probes = [bench.permit(), bench.permit(), bench.permit()]
+    bench.policy.probes = 1
+    for probe in probes {
+      #expect(bench.request().rejection != nil)
+      bench.report(.success, for: probe)
+    }
+    #expect(bench.permit()?.kind == .probe)
+    #expect(bench.request().rejection != nil)
+  }
+
+  @Test func `dropping probe-calls midway goes on by successes-to-close`() {
+    var bench = Bench(BreakerPolicy(probeCalls: 9, probeFailureRate: 1.0))
+    bench.becomeDue()
+    bench.call(.failure())
+    bench.policy = BreakerPolicy()
+    bench.call(.success)
+    #expect(bench.state == .closed)
+  }
+
+  @Test(arguments: [BreakerMode.forcedOpen, .forcedClosed])
+  func `a forced mode freezes the probes, and its end sets them free`(mode: BreakerMode) {
+    for isGone in [false, true] {
+      var bench = Bench()
+      bench.becomeDue()
+      _ = bench.permit(for: .process(2))
+      bench.set(mode, for: .seconds(60))
+      bench.gone = isGone ? [.process(2)] : []
+      bench.advance(by: .seconds(60) - .nanosecond)
+      _ = bench.request()
+      #expect(bench.state == .halfOpen)
+      #expect(bench.record.leases.count == 1)
+      bench.advance(by: .nanosecond)
+      #expect((bench.permit()?.kind == .probe) == isGone)
+      #expect(bench.state == (isGone ? .halfOpen : .open))
+    }
+  }
+
+  @Test func `a probe that reports under a forced mode gives its slot back`() {
+    var bench = Bench()
+    bench.becomeDue()
+    let probe = bench.permit()
+    bench.set(.forcedClosed)
+    #expect(bench.report(.success, for: probe) == .outdated)
+    bench.set(.automatic)
+    #expect(bench.state == .halfOpen)
+    #expect(bench.permit()?.kind == .probe)
+  }
+
+  @Test(arguments: [Duration.zero, .seconds(1), .seconds(29), .seconds(30), .seconds(99)])
+  func `when every prober has vanished the next caller probes or finds it open`(after: Duration) {
+    for isGone in [false, true] {
+      var bench = Bench(BreakerPolicy(openFor: .seconds(5), probes: 3))
+      bench.becomeDue()
+      for number in 2...4 { _ = bench.permit(for: .process(number)) }
+      if isGone { bench.gone = [.process(2), .process(3), .process(4)] }
+      bench.advance(by: after)
+      let isProbe = bench.permit()?.kind == .probe
+      #expect(isProbe == isGone)
+      bench.advance(by: .seconds(30))
+      _ = bench.request()
+      bench.advance(by: .seconds(5))
+      #expect(bench.permit()?.kind == .probe)
+    }
+  }
+}

@@ -1,0 +1,127 @@
+import Testing
+
+@testable import BreakerCore
+
+@Suite struct ValueTextTests {
+  static let units = [
+    ("ns", Duration.nanoseconds(1)), ("us", .microseconds(1)), ("ms", .milliseconds(1)),
+    ("s", .seconds(1)), ("m", .seconds(60)), ("h", .seconds(3_600)), ("d", .seconds(86_400)),
+  ]
+
+  @Test(arguments: units, [0, 1, 7, 999])
+  func `a duration is a whole number and a unit`(unit: (name: String, one: Duration), count: Int) {
+    #expect(DurationText.parse("\(count)\(unit.name)") == unit.one * count)
+    #expect(DurationText.parse("00\(count)\(unit.name)") == unit.one * count)
+    #expect(DurationText.parse(DurationText.format(unit.one * count)) == unit.one * count)
+  }
+
+  @Test(arguments: [
+    "", "s", "5", "5x", "5S", "-5s", "+5s", " 5s", "5s ", "5 s", "1.5s", "1e3s", "5s5", "5ss",
+    "5min", "٥s", "5s\u{301}", "5\u{0}s", "9223372036854775808ns", "106752d",
+    "99999999999999999999s",
+  ])
+  func `anything else is no duration`(text: String) { #expect(DurationText.parse(text) == nil) }
+
+  @Test func `the longest duration that can be said is read`() {
+    #expect(DurationText.parse("9223372036854775807ns") == .nanoseconds(Int64.max))
+    #expect(DurationText.parse("106751d") == .seconds(106_751 * 86_400))
+  }
+
+  @Test(arguments: [
+    (Duration.zero, "0s"), (.seconds(30), "30s"), (.seconds(60), "1m"), (.seconds(90), "90s"),
+    (.seconds(7_200), "2h"), (.seconds(86_400), "1d"), (.milliseconds(1_500), "1500ms"),
+    (.microseconds(10), "10us"), (.nanoseconds(1_001), "1001ns"), (.seconds(-30), "-30s"),
+    (.seconds(Int64.max), "9223372036854775807ns"),
+    (.seconds(Int64.min), "-9223372036854775808ns"),
+  ])
+  func `a duration is written in the largest unit that is exact`(value: Duration, text: String) {
+    #expect(DurationText.format(value) == text)
+  }
+
+  @Test func `a duration that is not set is none`() {
+    #expect(DurationText.format(Duration?.none) == "none")
+    #expect(DurationText.format(Duration?.some(.seconds(1))) == "1s")
+  }
+
+  @Test(arguments: [
+    ("0%", 0), ("50%", 500_000), ("100%", 1_000_000), ("12.5%", 125_000), ("7%", 70_000),
+    ("0.0001%", 1), ("99.9999%", 999_999), ("33.3333%", 333_333), ("150%", 1_500_000),
+    ("0.00005%", 1), ("0.00004%", 0),
+  ])
+  func `a rate is read to the millionth`(text: String, parts: Int) {
+    #expect(RateText.parse(text)?.partsPerMillion == Int64(parts))
+  }
+
+  @Test(arguments: [
+    "", "%", "50", "50 %", " 50%", "50%%", "-5%", "+5%", "1e1%", "nan%", "inf%", "0x1%", "1.2.3%",
+    ".%", "50\u{600}%", "50%\u{301}", "000000000000000000001%",
+  ])
+  func `anything else is no rate`(text: String) { #expect(RateText.parse(text) == nil) }
+
+  @Test func `every rate reads the same as it was written`() {
+    for parts in [0, 1, 10, 99, 100, 9_999, 10_000, 10_001, 70_000, 333_333, 999_999, 1_000_000]
+      + stride(from: 1, to: 1_000_000, by: 1_237)
+    {
+      let rate = Rate(partsPerMillion: Int64(parts))
+      #expect(RateText.parse(RateText.format(rate)) == rate)
+    }
+  }
+
+  @Test(arguments: [
+    (500_000, "50%"), (125_000, "12.5%"), (1, "0.0001%"), (0, "0%"), (-1, "-0.0001%"),
+    (-20_000, "-2%"), (-25_000, "-2.5%"),
+  ])
+  func `a rate is written without needless decimals`(parts: Int, text: String) {
+    #expect(RateText.format(Rate(partsPerMillion: Int64(parts))) == text)
+  }
+
+  @Test(arguments: [0.07, 0.14, 0.28, 0.29, 0.55, 0.57, 0.58, 1.0])
+  func `a fraction is rounded to the millionth`(fraction: Double) {
+    #expect(Rate(fraction).partsPerMillion == Int64((fraction * 1_000_000).rounded()))
+    #expect(Rate.percent(fraction * 100) == Rate(fraction))
+  }
+
+  @Test(arguments: [-0.000_001, -5.0, Double.nan, Double.infinity, -Double.infinity, 1e30])
+  func `a fraction that is no share is one that no policy takes`(fraction: Double) {
+    #expect(Rate(fraction).partsPerMillion == -1)
+  }
+
+  @Test func `rates are ordered by size and written as fractions`() {
+    let half: Rate = 0.5
+    #expect(half < 0.500_001)
+    #expect(!(half < half))
+  }
+
+  @Test(arguments: [
+    ("1", 1), ("1.5", 1.5), ("0", 0), ("10.25", 10.25), ("007", 7), ("1.250000000000000000", 1.25),
+  ])
+  func `a factor is a plain decimal number`(text: String, factor: Double) {
+    #expect(FactorText.parse(text) == factor)
+  }
+
+  @Test(arguments: [
+    "", ".", "1,5", "-1", "+1", "1e3", "nan", "inf", "0x10", " 1", "1..2", "1x",
+    "1.2500000000000000000",
+  ])
+  func `anything else is no factor`(text: String) { #expect(FactorText.parse(text) == nil) }
+
+  @Test(arguments: [(1.0, "1"), (1.5, "1.5"), (2.0, "2"), (1.1, "1.1"), (999.999, "999.999")])
+  func `a factor reads the same as it was written`(factor: Double, text: String) {
+    #expect(FactorText.format(factor) == text)
+    #expect(FactorText.parse(text) == factor)
+  }
+
+  @Test func `the nearest neighbours of a factor are told apart in text`() {
+    for factor in [(1.0).nextUp, (1_000.0).nextDown, (1.1).nextUp, (123.456).nextDown] {
+      #expect(FactorText.parse(FactorText.format(factor)) == factor)
+    }
+  }
+
+  @Test(arguments: [("0", 0), ("5", 5), ("0012", 12), ("9223372036854775807", Int.max)])
+  func `a count is made of digits`(text: String, count: Int) {
+    #expect(CountText.parse(text) == count)
+  }
+
+  @Test(arguments: ["", "-1", "+1", "1.0", " 1", "1 ", "x", "٣", "9223372036854775808"])
+  func `anything else is no count`(text: String) { #expect(CountText.parse(text) == nil) }
+}
