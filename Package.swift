@@ -15,7 +15,13 @@ let settings: [SwiftSetting] = [
 let package = Package(
   name: "shared-breaker",
   targets: [
+    .systemLibrary(
+      name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
+    .target(name: "CHost", dependencies: ["CSQLite"]),
     .target(name: "BreakerCore", swiftSettings: settings),
+    .target(
+      name: "BreakerStore", dependencies: ["BreakerCore", "CHost", "CSQLite"],
+      resources: [.embedInCode("migrations")], swiftSettings: settings),
     .testTarget(
       name: "BreakerCoreTests", dependencies: ["BreakerCore"], swiftSettings: settings),
   ],

@@ -1,0 +1,153 @@
+internal import BreakerCore
+
+/// How a breaker is a row: the only place that knows the columns of the table.
+enum BreakerRow {
+  private static let fixed = ["id", "name", "created_at_ms"]
+
+  /// The columns that a transaction may change, in the order in which they are bound and read.
+  private static let changing = [
+    "revision", "boot", "changed_at_ms", "state", "generation", "mode", "mode_until_ns",
+    "mode_length_ns", "mode_set_at_ms", "mode_reason", "mode_set_by", "consecutive_failures",
+    "streak_started_at_ns", "counted_failure_at_ns", "failure_times", "call_window", "reporters",
+    "last_failure_at_ms", "last_error", "open_until_ns", "open_length_ns", "opened_at_ms", "growth",
+    "closed_at_ns", "trips", "last_lease", "probe_successes", "probe_failures", "successes",
+    "failures", "ignored", "rejections", "slow", "would_reject", "code_policy", "operator_policy",
+  ]
+
+  static let columns = (fixed + changing).joined(separator: ", ")
+
+  static let assignments = changing.enumerated().map { "\($1) = ?\($0 + 2)" }
+    .joined(separator: ", ")
+
+  /// Reads the current row; the leases are kept elsewhere.
+  static func read(_ row: Statement) -> (breaker: StoredBreaker, boot: Int64) {
+    var reader = RowReader(row: row)
+    var breaker = StoredBreaker(
+      id: reader.integer(), name: reader.text() ?? "", createdAtMilliseconds: reader.integer())
+    breaker.revision = reader.integer()
+    let boot = reader.integer()
+    breaker.record = record(&reader)
+    breaker.codeWords = reader.text()
+    breaker.operatorWords = reader.text()
+    return (breaker, boot)
+  }
+
+  private static func record(_ row: inout RowReader) -> BreakerRecord {
+    var record = BreakerRecord()
+    record.changedAtMilliseconds = row.integerOrNil()
+    // The table's checks leave no other numbers; a damaged one reads as the harmless case.
+    record.state = BreakerState(rawValue: Int(row.integer())) ?? .closed
+    record.generation = max(1, row.count())
+    record.mode.mode = BreakerMode(rawValue: Int(row.integer())) ?? .automatic
+    record.mode.until = row.instant()
+    record.mode.lengthNanoseconds = row.integer()
+    record.mode.setAtMilliseconds = row.integerOrNil()
+    record.mode.reason = row.text()
+    record.mode.setBy = row.text()
+    record.consecutiveFailures = row.count()
+    record.streakStartedAt = row.instant()
+    record.lastCountedFailureAt = row.instant()
+    record.failureTimes = Blobs.instants(row.blob())
+    record.window = Blobs.window(row.blob())
+    record.reporters = Blobs.reporters(row.blob())
+    record.lastFailureAtMilliseconds = row.integerOrNil()
+    record.lastError = row.text()
+    record.openUntil = row.instant()
+    record.openNanoseconds = row.integer()
+    record.openedAtMilliseconds = row.integerOrNil()
+    record.growth = min(row.count(), BreakerRecord.largestGrowth)
+    record.closedAt = row.instant()
+    record.trips = row.count()
+    record.lastLease = row.count()
+    record.probeSuccesses = row.count()
+    record.probeFailures = row.count()
+    record.totals.successes = row.count()
+    record.totals.failures = row.count()
+    record.totals.ignored = row.count()
+    record.totals.rejections = row.count()
+    record.totals.slow = row.count()
+    record.totals.wouldReject = row.count()
+    return record
+  }
+
+  /// Binds everything that the update of a row sets.
+  static func bind(_ breaker: StoredBreaker, boot: Int64, to update: Statement) {
+    var row = RowBinder(statement: update, next: 1)
+    let record = breaker.record
+    row.bind(breaker.id)
+    row.bind(breaker.revision)
+    row.bind(boot)
+    row.bind(record.changedAtMilliseconds)
+    row.bind(Int64(record.state.rawValue))
+    row.bind(record.generation)
+    row.bind(Int64(record.mode.mode.rawValue))
+    row.bind(record.mode.until?.nanoseconds)
+    row.bind(record.mode.lengthNanoseconds)
+    row.bind(record.mode.setAtMilliseconds)
+    row.bind(record.mode.reason)
+    row.bind(record.mode.setBy)
+    row.bind(record.consecutiveFailures)
+    row.bind(record.streakStartedAt?.nanoseconds)
+    row.bind(record.lastCountedFailureAt?.nanoseconds)
+    row.bind(Blobs.pack(record.failureTimes))
+    row.bind(Blobs.pack(record.window))
+    row.bind(Blobs.pack(record.reporters))
+    row.bind(record.lastFailureAtMilliseconds)
+    row.bind(record.lastError)
+    row.bind(record.openUntil?.nanoseconds)
+    row.bind(record.openNanoseconds)
+    row.bind(record.openedAtMilliseconds)
+    row.bind(record.growth)
+    row.bind(record.closedAt?.nanoseconds)
+    row.bind(record.trips)
+    row.bind(record.lastLease)
+    row.bind(record.probeSuccesses)
+    row.bind(record.probeFailures)
+    row.bind(record.totals.successes)
+    row.bind(record.totals.failures)
+    row.bind(record.totals.ignored)
+    row.bind(record.totals.rejections)
+    row.bind(record.totals.slow)
+    row.bind(record.totals.wouldReject)
+    row.bind(breaker.codeWords)
+    row.bind(breaker.operatorWords)
+  }
+}
+
+/// Reads one column after the other.
+private struct RowReader {
+  let row: Statement
+  private var column: Int32 = 0
+
+  init(row: Statement) { self.row = row }
+
+  private mutating func next() -> Int32 {
+    defer { column += 1 }
+    return column
+  }
+
+  mutating func integer() -> Int64 { row.integer(next()) }
+
+  /// A number that the machine adds to: a damaged one leaves room for that.
+  mutating func count() -> Int64 { max(0, min(integer(), .max / 16)) }
+
+  mutating func integerOrNil() -> Int64? { row.integerOrNil(next()) }
+  mutating func text() -> String? { row.text(next()) }
+  mutating func blob() -> [UInt8]? { row.blob(next()) }
+  mutating func instant() -> Instant? { integerOrNil().map { Instant(nanoseconds: $0) } }
+}
+
+/// Binds one parameter after the other.
+private struct RowBinder {
+  let statement: Statement
+  var next: Int32
+
+  private mutating func step() -> Int32 {
+    defer { next += 1 }
+    return next
+  }
+
+  mutating func bind(_ value: Int64?) { statement.bind(step(), value) }
+  mutating func bind(_ value: String?) { statement.bind(step(), value) }
+  mutating func bind(_ value: [UInt8]?) { statement.bind(step(), value) }
+}

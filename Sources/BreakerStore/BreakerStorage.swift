@@ -1,0 +1,184 @@
+package import BreakerCore
+
+/// Where breakers are kept: one core step at a time, each of them whole or not at all.
+///
+/// The SQLite file is one such place and the memory of a process is another.
+package protocol BreakerStorage: AnyObject, Sendable {
+  /// Where one load tells whether anything changed; the address is good as long as the storage.
+  ///
+  /// Zero there means that nothing is known, so that every call has to ask for what changed. It is
+  /// to be loaded *before* what it vouches for is read.
+  var fingerprint: UnsafePointer<UInt64> { get }
+
+  /// Makes sure that the storage can be used, and makes it if it is not there.
+  func open(mayCreate: Bool) throws(StoreError)
+
+  /// Everything that changed after a revision, for all breakers at once.
+  ///
+  /// Without a revision it is only told which one is the newest.
+  func changes(since revision: Int64?) throws(StoreError) -> StoreChanges
+
+  /// The breaker of that name, or nil if there is none.
+  func find(_ name: String) throws(StoreError) -> StoredBreaker?
+
+  /// Every breaker, by name.
+  func all() throws(StoreError) -> [StoredBreaker]
+
+  /// Reads a breaker, lets `body` decide, and writes what it decided, in one transaction.
+  ///
+  /// The clock is read once, inside. If there is no such breaker, `body` gets a new one where
+  /// `orCreate` says so; otherwise it is not called, and the answer is nil.
+  func transact<Answer>(
+    _ name: String, orCreate: Bool, wait: Wait, _ body: (inout BreakerDraft) -> Answer
+  ) throws(StoreError) -> Transacted<Answer>?
+
+  /// Deletes a breaker; false if there was none.
+  func delete(_ name: String) throws(StoreError) -> Bool
+
+  /// The newest `limit` events after an instant, oldest first.
+  func history(of name: String?, sinceMilliseconds: Int64?, limit: Int?) throws(StoreError)
+    -> [StoredEvent]
+
+  /// The policies that code has declared for a breaker.
+  func declarations(of name: String) throws(StoreError) -> [StoredDeclaration]
+
+  /// Forgets what is open if the file it belongs to was replaced or deleted.
+  func checkIdentity()
+
+  /// Proves by a write that the storage can be written again.
+  func proveWritable() throws(StoreError)
+
+  /// Lets go of everything; the next use opens it anew.
+  func close()
+
+  /// Takes the storage's locks, so that a fork finds it at rest.
+  func willFork()
+
+  /// Gives the locks back, on either side of the fork.
+  func didFork()
+}
+
+extension BreakerStorage {
+  /// What tells whether anything changed since it was last loaded.
+  package func currentFingerprint() -> UInt64 { unsafe WatchPage.load(fingerprint) }
+}
+
+/// How long a transaction waits for its turn.
+package enum Wait: Sendable {
+  case usual
+
+  /// A moment: if another process is writing now, this can be done later.
+  case brief
+}
+
+/// What a transaction has answered, and the breaker as it stands after it.
+package struct Transacted<Answer> {
+  package var answer: Answer
+  package var breaker: StoredBreaker
+  package var events: [BreakerEvent]
+
+  /// Why the transaction, which every process sees, may not survive a power cut.
+  package var syncError: StoreError?
+
+  /// The fingerprints right before and right after it; nil if another commit has come since.
+  package var fingerprints: Fingerprints?
+
+  package struct Fingerprints: Sendable, Hashable {
+    package var before: UInt64
+    package var after: UInt64
+  }
+}
+
+/// One breaker as it is stored.
+package struct StoredBreaker: Sendable, Hashable {
+  package var id: Int64
+  package var name: String
+  package var revision: Int64
+  package var createdAtMilliseconds: Int64
+  package var record = BreakerRecord()
+
+  /// What code declared last; nil if no code ever did.
+  package var codeWords: String?
+
+  /// What an operator has set over it.
+  package var operatorWords: String?
+
+  package init(id: Int64, name: String, createdAtMilliseconds: Int64) {
+    self.id = id
+    self.name = name
+    revision = 0
+    self.createdAtMilliseconds = createdAtMilliseconds
+  }
+
+  /// The policy in force: the operator's words over the code's over the default.
+  ///
+  /// Words of an operator that no longer fit what code declares are passed over, so that a new
+  /// release of the code can never be left without a policy.
+  package var policy: BreakerPolicy {
+    var policy = BreakerPolicy()
+    for text in [codeWords, operatorWords] {
+      guard let text, let words = try? PolicyWords(text: text),
+        let applied = try? words.applied(to: policy)
+      else { continue }
+      policy = applied
+    }
+    return policy
+  }
+}
+
+/// A breaker in the middle of a transaction.
+package struct BreakerDraft {
+  package let now: Moment
+  package var breaker: StoredBreaker
+
+  package var events: [BreakerEvent] = []
+
+  /// Words that code declares, to be kept beside what others declared.
+  package var declaration: String?
+
+  /// Applies a step of the core and keeps its events.
+  package mutating func apply<Answer>(
+    _ step: (inout BreakerRecord, Moment) -> Step<Answer>
+  ) -> Answer {
+    let done = step(&breaker.record, now)
+    events += done.events
+    return done.answer
+  }
+}
+
+/// What changed in a storage.
+package struct StoreChanges: Sendable {
+  /// Another one if revisions alone do not tell all that happened since it was last seen.
+  ///
+  /// The file may be another one or an older copy, or a program that knows nothing of revisions,
+  /// such as the sqlite3 shell, has written to it.
+  package var lineage: Int64
+  package var breakers: [StoredBreaker]
+
+  /// The highest revision that these changes bring their reader up to.
+  package var revision: Int64
+
+  /// The revision of the latest deletion, which no row is left to tell of.
+  package var deletedRevision: Int64
+}
+
+/// One event of the history.
+package struct StoredEvent: Sendable, Hashable {
+  package var id: Int64
+  package var atMilliseconds: Int64
+  package var name: String
+  package var kind: BreakerEvent.Kind
+  package var from: String
+  package var to: String
+  package var reason: String?
+  package var pid: Int32
+  package var program: String
+}
+
+/// A policy that code declared, and who was the last to declare it.
+package struct StoredDeclaration: Sendable, Hashable {
+  package var words: String
+  package var atMilliseconds: Int64
+  package var pid: Int32
+  package var program: String
+}

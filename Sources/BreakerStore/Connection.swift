@@ -1,0 +1,141 @@
+internal import CHost
+internal import CSQLite
+
+extension SQLiteStorage {
+  /// The version of the SQLite library that is in use.
+  package static var libraryVersion: String { unsafe String(cString: sqlite3_libversion()) }
+}
+
+/// One open connection to a SQLite file; used by one thread at a time, under its store's lock.
+@safe final class Connection {
+  let path: String
+  let handle: OpaquePointer
+  private let patience: Patience
+  private var statements = [Statement?](repeating: nil, count: Query.allCases.count)
+
+  /// Opens an existing file; a symbolic link in its place is refused.
+  init(path: String, lockTimeout: Duration) throws(StoreError) {
+    self.path = path
+    var opened: OpaquePointer?
+    let flags =
+      SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_NOFOLLOW
+    let code = unsafe sqlite3_open_v2(path, &opened, flags, nil)
+    guard code == SQLITE_OK, let opened = unsafe opened else {
+      let message = unsafe opened.map { unsafe String(cString: sqlite3_errmsg($0)) } ?? ""
+      let system = unsafe opened.map { unsafe sqlite3_system_errno($0) } ?? 0
+      unsafe sqlite3_close_v2(opened)
+      throw StoreError(
+        sqlite: code, during: "be opened", message: message, system: system, path: path)
+    }
+    unsafe handle = opened
+    patience = Patience(timeout: lockTimeout)
+    // The waiting comes first, so that everything after it may meet a busy file.
+    unsafe patience.install(on: opened)
+    unsafe sb_no_checkpoint_on_close(opened)
+    unsafe sb_persist_wal(opened)
+  }
+
+  deinit {
+    // First, or the connection would live on until they go, after the waiter that it calls.
+    statements = []
+    unsafe sqlite3_close_v2(handle)
+  }
+
+  /// Runs a body that may wait no longer than `timeout` for other processes.
+  func waiting<Result>(
+    atMost timeout: Duration, _ body: () throws(StoreError) -> Result
+  ) throws(StoreError) -> Result {
+    let usual = patience.timeout
+    patience.timeout = timeout
+    defer { patience.timeout = usual }
+    return try body()
+  }
+
+  /// Refuses a file that is no longer the one at its path: the log that lies there is another's.
+  func refuseMoved() throws(StoreError) {
+    var hasMoved: Int32 = 0
+    unsafe sb_has_moved(handle, &hasMoved)
+    guard hasMoved == 0 else {
+      throw StoreError(
+        .other,
+        "the store \(StoreError.visible(path)) cannot be opened: it was replaced meanwhile: try again"
+      )
+    }
+  }
+
+  /// Whether the file can only be read.
+  var isReadOnly: Bool { unsafe sqlite3_db_readonly(handle, "main") == 1 }
+
+  func execute(_ sql: String, to step: String = "be changed") throws(StoreError) {
+    let code = unsafe sqlite3_exec(handle, sql, nil, nil, nil)
+    guard code == SQLITE_OK else { throw error(code, during: step) }
+  }
+
+  func prepare(_ sql: String) throws(StoreError) -> Statement {
+    var prepared: OpaquePointer?
+    let code = unsafe sqlite3_prepare_v3(
+      handle, sql, -1, UInt32(SQLITE_PREPARE_PERSISTENT), &prepared, nil)
+    guard code == SQLITE_OK, let prepared = unsafe prepared else {
+      throw error(code, during: "be read")
+    }
+    return unsafe Statement(prepared, on: self)
+  }
+
+  /// The statement of a query, prepared at its first use.
+  func statement(_ query: Query) throws(StoreError) -> Statement {
+    if let statement = statements[query.rawValue] { return statement }
+    let statement = try prepare(query.sql)
+    statements[query.rawValue] = statement
+    return statement
+  }
+
+  /// The first column of the only row that a query answers.
+  func integer(_ sql: String) throws(StoreError) -> Int64 {
+    let statement = try prepare(sql)
+    return try statement.next() ? statement.integer(0) : 0
+  }
+
+  func text(_ sql: String) throws(StoreError) -> String {
+    let statement = try prepare(sql)
+    return try statement.next() ? statement.text(0) ?? "" : ""
+  }
+
+  /// Runs `body` in a transaction that holds the write lock from the start.
+  ///
+  /// A transaction that only begins to read before it writes would fail at once where another
+  /// process has written in between, however long it was ready to wait.
+  func write<Result>(_ body: () throws(StoreError) -> Result) throws(StoreError) -> Result {
+    try transaction(.begin, body)
+  }
+
+  /// Runs `body` on one state of the file.
+  func read<Result>(_ body: () throws(StoreError) -> Result) throws(StoreError) -> Result {
+    try transaction(.beginReading, body)
+  }
+
+  /// If the body throws, nothing of it is kept and its error is thrown, also if the way back fails.
+  private func transaction<Result>(
+    _ begin: Query, _ body: () throws(StoreError) -> Result
+  ) throws(StoreError) -> Result {
+    try statement(begin).run()
+    do throws(StoreError) {
+      let result = try body()
+      try statement(.commit).run()
+      return result
+    } catch {
+      // SQLite may have rolled back by itself; what went wrong first is what the caller must know.
+      if unsafe sqlite3_get_autocommit(handle) == 0 {
+        unsafe sqlite3_exec(handle, "ROLLBACK", nil, nil, nil)
+      }
+      throw error
+    }
+  }
+
+  func error(_ code: Int32, during step: String) -> StoreError {
+    // What did not go through the connection's own calls has left no message with it.
+    let isLatest = unsafe sqlite3_extended_errcode(handle) == code
+    let message = unsafe String(cString: isLatest ? sqlite3_errmsg(handle) : sqlite3_errstr(code))
+    let system = isLatest ? unsafe sqlite3_system_errno(handle) : 0
+    return StoreError(sqlite: code, during: step, message: message, system: system, path: path)
+  }
+}

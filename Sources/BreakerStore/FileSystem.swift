@@ -1,0 +1,67 @@
+internal import CHost
+internal import Glibc
+
+/// What kind of file system a store lies on.
+package enum FileSystem {
+  /// Refuses a file system that other hosts share: a WAL needs memory that all its users share.
+  static func refuseNetwork(_ directory: String) throws(StoreError) {
+    let mounts = { ProcFile.text("/proc/self/mountinfo") ?? "" }
+    guard
+      let name = networkName(
+        type: unsafe sb_file_system_type(directory), device: device(of: directory), mounts: mounts)
+    else { return }
+    throw StoreError(
+      .networkFileSystem,
+      "the store cannot lie in \(StoreError.visible(directory)): it is on \(name), a network file"
+        + " system, which processes cannot share safely: name a path on a local disk")
+  }
+
+  /// The name of a network file system, or nil if the file system is a local one.
+  ///
+  /// All file systems in user space have one type, so the mount table tells which one it is.
+  package static func networkName(
+    type: UInt64, device: String, mounts: () -> String
+  ) -> String? {
+    if let name = networkTypes[type] { return name }
+    guard type == fuse else { return nil }
+    let name = mountedType(of: device, in: mounts())
+    return name.flatMap { networkPrograms.contains($0) ? $0 : nil }
+  }
+
+  // The numbers are those of linux/magic.h and of the file systems' own sources.
+  private static let networkTypes: [UInt64: String] = [
+    0x6969: "NFS", 0x517B: "SMB", 0xFF53_4D42: "CIFS", 0xFE53_4D42: "SMB2", 0x0102_1997: "9P",
+    0x00C3_6400: "Ceph", 0x5346_414F: "AFS", 0x6B41_4653: "AFS", 0x564C: "NCP",
+    0x7375_7245: "Coda", 0x0BD0_0BD0: "Lustre", 0x4750_4653: "GPFS", 0x1980_0202: "BeeGFS",
+    0x7461_636F: "OCFS2", 0x0116_1970: "GFS2",
+  ]
+
+  private static let fuse: UInt64 = 0x6573_5546
+
+  private static let networkPrograms: Set<String> = [
+    "virtiofs", "fuse.sshfs", "fuse.s3fs", "fuse.rclone", "fuse.gcsfuse", "fuse.glusterfs",
+    "fuse.ceph", "fuse.ceph-fuse", "fuse.goofys", "fuse.juicefs", "fuse.davfs2", "fuse.curlftpfs",
+    "fuse.mount-s3", "fuse.smbnetfs", "fuse.moosefs", "fuse.mfs",
+  ]
+
+  /// The type that the mount table gives for a device such as `0:52`.
+  private static func mountedType(of device: String, in mounts: String) -> String? {
+    for line in mounts.split(separator: "\n").reversed() {
+      let fields = line.split(separator: " ")
+      guard fields.count > 2, fields[2] == device, let dash = fields.firstIndex(of: "-"),
+        dash + 1 < fields.count
+      else { continue }
+      return String(fields[dash + 1])
+    }
+    return nil
+  }
+
+  private static func device(of path: String) -> String {
+    var status = stat()
+    guard unsafe stat(path, &status) == 0 else { return "" }
+    let device = UInt64(status.st_dev)
+    let major = (device >> 8) & 0xFFF | (device >> 32) & ~0xFFF
+    let minor = device & 0xFF | (device >> 12) & ~0xFF
+    return "\(major):\(minor)"
+  }
+}

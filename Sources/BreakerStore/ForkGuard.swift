@@ -1,0 +1,53 @@
+internal import CHost
+
+/// Work that is done around every fork of this process, until the guard is told to end.
+@safe package final class ForkGuard: Sendable {
+  private let before: @Sendable () -> Void
+  private let after: @Sendable (_ isChild: Bool) -> Void
+  private nonisolated(unsafe) weak var owner: AnyObject?
+  private nonisolated(unsafe) let hook: UnsafeMutablePointer<sb_fork_hook>
+
+  /// Begins to guard an owner, whose deinit has to call `end()`.
+  ///
+  /// The owner is kept alive during a fork, or else its end would come in the middle of it. If its
+  /// deinit has begun already, the work is done all the same: `end()` waits for the fork.
+  package init(
+    of owner: AnyObject,
+    before: @escaping @Sendable () -> Void,
+    after: @escaping @Sendable (_ isChild: Bool) -> Void
+  ) {
+    self.before = before
+    self.after = after
+    unsafe self.owner = owner
+    unsafe hook = .allocate(capacity: 1)
+    unsafe hook.initialize(
+      to: sb_fork_hook(
+        before: { unsafe ForkGuard.from($0)?.beforeFork() },
+        after: { context, isChild in unsafe ForkGuard.from(context)?.after(isChild != 0) },
+        release: { held in
+          guard let held = unsafe held else { return }
+          unsafe Unmanaged<AnyObject>.fromOpaque(held).release()
+        }, context: nil, next: nil))
+    unsafe hook.pointee.context = Unmanaged.passUnretained(self).toOpaque()
+    unsafe sb_fork_add(hook)
+  }
+
+  deinit { unsafe hook.deallocate() }
+
+  /// Ends the work around forks, after one that is under way.
+  package func end() { unsafe sb_fork_remove(hook) }
+
+  /// How many forks lie between the first process that used this library and this one.
+  package static var generation: UInt64 { sb_fork_generation() }
+
+  private func beforeFork() -> UnsafeMutableRawPointer? {
+    let held = unsafe owner.map { unsafe Unmanaged.passRetained($0).toOpaque() }
+    before()
+    return unsafe held
+  }
+
+  private static func from(_ context: UnsafeMutableRawPointer?) -> ForkGuard? {
+    guard let context = unsafe context else { return nil }
+    return unsafe Unmanaged<ForkGuard>.fromOpaque(context).takeUnretainedValue()
+  }
+}

@@ -1,0 +1,37 @@
+internal import CHost
+internal import Glibc
+
+/// A mutex that ThreadSanitizer understands and that the fork hooks can take and give back.
+@safe package final class Lock: Sendable {
+  private nonisolated(unsafe) let mutex: UnsafeMutablePointer<pthread_mutex_t>
+
+  package init() {
+    unsafe mutex = .allocate(capacity: 1)
+    unsafe pthread_mutex_init(mutex, nil)
+  }
+
+  deinit {
+    unsafe pthread_mutex_destroy(mutex)
+    unsafe mutex.deallocate()
+  }
+
+  package func lock() { unsafe pthread_mutex_lock(mutex) }
+
+  /// Takes the lock if it is free.
+  package func tryLock() -> Bool { unsafe pthread_mutex_trylock(mutex) == 0 }
+
+  /// Takes the lock unless it is still held at an instant of the monotonic clock.
+  func lock(until nanoseconds: Int64) -> Bool {
+    unsafe sb_mutex_lock_until(mutex, nanoseconds) == 0
+  }
+
+  package func unlock() { unsafe pthread_mutex_unlock(mutex) }
+
+  package func withLock<Result, Failure: Error>(
+    _ body: () throws(Failure) -> Result
+  ) throws(Failure) -> Result {
+    lock()
+    defer { unlock() }
+    return try body()
+  }
+}

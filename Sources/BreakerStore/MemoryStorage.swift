@@ -1,0 +1,157 @@
+internal import BreakerCore
+internal import CHost
+
+/// Breakers in the memory of one process: for the time that a store cannot be used, and for tests.
+@safe package final class MemoryStorage: BreakerStorage, @unchecked Sendable {
+  private let clock: StoreClock
+  private let program: String
+  private let lock = Lock()
+
+  // By the bytes of the name, as a file has them: to Swift other bytes can be an equal text.
+  private var breakers: [[UInt8]: StoredBreaker] = [:]
+  private var declared: [[UInt8]: [StoredDeclaration]] = [:]
+  private var events: [StoredEvent] = []
+  private var lastID: Int64 = 0
+  private var lastEvent: Int64 = 0
+  private var revision: Int64 = 0
+  private var deletedRevision: Int64 = 0
+  private let identity = Int64.random(in: .min ... .max)
+  private let counter: UnsafeMutablePointer<UInt64>
+
+  package init(clock: StoreClock, program: String) {
+    self.clock = clock
+    self.program = program
+    unsafe counter = .allocate(capacity: 1)
+    unsafe counter.initialize(to: 1)
+  }
+
+  deinit { unsafe counter.deallocate() }
+
+  package var fingerprint: UnsafePointer<UInt64> { unsafe UnsafePointer(counter) }
+
+  package func open(mayCreate: Bool) {}
+  package func checkIdentity() {}
+  package func proveWritable() {}
+  package func close() {}
+  package func willFork() { lock.lock() }
+  package func didFork() { lock.unlock() }
+
+  /// Forgets every breaker.
+  package func clear() {
+    lock.withLock {
+      breakers = [:]
+      declared = [:]
+      changed()
+    }
+  }
+
+  package func changes(since revision: Int64?) -> StoreChanges {
+    lock.withLock {
+      let changed = breakers.values.filter { $0.revision > revision ?? .max }
+      return StoreChanges(
+        lineage: identity, breakers: changed.sorted { $0.revision < $1.revision },
+        revision: self.revision, deletedRevision: deletedRevision)
+    }
+  }
+
+  package func find(_ name: String) -> StoredBreaker? { lock.withLock { breakers[key(name)] } }
+
+  package func all() -> [StoredBreaker] {
+    lock.withLock { breakers.values.sorted { $0.name < $1.name } }
+  }
+
+  /// Puts a breaker as another storage knew it in the place of one that is not here yet.
+  package func seed(_ breaker: StoredBreaker) {
+    lock.withLock {
+      guard breakers[key(breaker.name)] == nil else { return }
+      var breaker = breaker
+      revision += 1
+      breaker.revision = revision
+      lastID = max(lastID, min(breaker.id, .max / 16))
+      breakers[key(breaker.name)] = breaker
+      changed()
+    }
+  }
+
+  package func transact<Answer>(
+    _ name: String, orCreate: Bool, wait: Wait, _ body: (inout BreakerDraft) -> Answer
+  ) -> Transacted<Answer>? {
+    lock.withLock {
+      let found = breakers[key(name)]
+      guard found != nil || orCreate else { return nil }
+      let now = clock.moment
+      let before = found ?? made(name, at: now)
+      var draft = BreakerDraft(now: now, breaker: before)
+      let answer = body(&draft)
+      for event in draft.events { keep(event, of: name, at: now) }
+      if let words = draft.declaration { keep(words, of: name, at: now) }
+      if draft.breaker != found {
+        revision += 1
+        draft.breaker.revision = revision
+        breakers[key(name)] = draft.breaker
+        changed()
+      }
+      return Transacted(answer: answer, breaker: draft.breaker, events: draft.events)
+    }
+  }
+
+  package func delete(_ name: String) -> Bool {
+    lock.withLock {
+      guard let deleted = breakers.removeValue(forKey: key(name)) else { return false }
+      declared[key(name)] = nil
+      let event = BreakerEvent(
+        .deletion, from: deleted.record.state.wireName, to: "deleted", reason: nil)
+      keep(event, of: name, at: clock.moment)
+      revision += 1
+      deletedRevision = revision
+      changed()
+      return true
+    }
+  }
+
+  package func history(
+    of name: String?, sinceMilliseconds: Int64?, limit: Int?
+  ) -> [StoredEvent] {
+    lock.withLock {
+      let found = events.filter {
+        (name == nil || key($0.name) == name.map(key))
+          && $0.atMilliseconds >= sinceMilliseconds ?? .min
+      }
+      return limit.map { Array(found.suffix(max(0, $0))) } ?? found
+    }
+  }
+
+  package func declarations(of name: String) -> [StoredDeclaration] {
+    lock.withLock { declared[key(name)] ?? [] }
+  }
+
+  private func key(_ name: String) -> [UInt8] { Array(name.utf8) }
+
+  private func made(_ name: String, at now: Moment) -> StoredBreaker {
+    lastID += 1
+    return StoredBreaker(id: lastID, name: name, createdAtMilliseconds: now.wallMilliseconds)
+  }
+
+  private func changed() { unsafe sb_increment(counter) }
+
+  private func keep(_ event: BreakerEvent, of name: String, at now: Moment) {
+    lastEvent += 1
+    events.append(
+      StoredEvent(
+        id: lastEvent, atMilliseconds: now.wallMilliseconds, name: name, kind: event.kind,
+        from: event.from, to: event.to, reason: event.reason, pid: ProcessTable.ownPid,
+        program: program))
+    let excess = events.count - Int(BreakerTable.eventsOfOneBreaker)
+    if excess > 0 { events.removeFirst(excess) }
+  }
+
+  private func keep(_ words: String, of name: String, at now: Moment) {
+    var kept = declared[key(name)] ?? []
+    kept.removeAll { $0.words == words }
+    kept.append(
+      StoredDeclaration(
+        words: words, atMilliseconds: now.wallMilliseconds, pid: ProcessTable.ownPid,
+        program: program))
+    declared[key(name)] = Array(kept.suffix(Int(BreakerTable.declarations)))
+  }
+}

@@ -1,0 +1,16 @@
+/// The steps that make and change a store's tables, oldest first; a released one never changes.
+struct Migration: Sendable {
+  /// The file in the folder `migrations`.
+  let name: String
+  let bytes: [UInt8]
+
+  var sql: String { String(decoding: bytes, as: UTF8.self) }
+
+  /// What tells an edited migration from the one that a store was made with.
+  var checksum: Int64 { Checksum.of(bytes) }
+
+  /// Every migration, in order; the n-th makes version n.
+  static let all: [Migration] = [
+    Migration(name: "0001_create_breakers.sql", bytes: PackageResources._001_create_breakers_sql)
+  ]
+}

@@ -1,0 +1,127 @@
+internal import BreakerCore
+internal import Glibc
+
+/// Brings the tables of a file up to this version, whoever else is starting at the same time.
+enum Migrator {
+  /// "SBRK": what tells a store of ours from any other SQLite file.
+  static let applicationID: Int64 = 0x5342_524B
+
+  static var version: Int64 { Int64(Migration.all.count) }
+
+  /// Whether there was anything to do.
+  static func bringUpToDate(
+    _ connection: Connection, directory: String, lockTimeout: Duration, now: Int64
+  ) throws(StoreError) -> Bool {
+    if try isSeenUpToDate(connection) { return false }
+    // Changing the journal mode does not wait for others as everything else does, so those who
+    // start at once on an empty file go one by one.
+    return try DirectoryLock.held(directory, atMost: lockTimeout) { () throws(StoreError) in
+      try connection.refuseMoved()
+      if try isUpToDate(connection) { return false }
+      try refuseForeign(connection)
+      let mode = try connection.text("PRAGMA journal_mode=WAL")
+      guard mode == "wal" else {
+        throw StoreError(
+          .other,
+          "the store \(StoreError.visible(connection.path)) cannot keep a write-ahead log:"
+            + " the journal mode stays \(mode): name a path on a local disk")
+      }
+      try connection.write { () throws(StoreError) in
+        try refuseForeign(connection)
+        try apply(to: connection, now: now)
+      }
+      return true
+    }
+  }
+
+  /// Whether the file is up to date; not if another process is making it just now.
+  ///
+  /// A new file is held for as long as the disk takes: who comes then waits in line for it.
+  private static func isSeenUpToDate(_ connection: Connection) throws(StoreError) -> Bool {
+    do throws(StoreError) {
+      return try isUpToDate(connection)
+    } catch {
+      guard error.kind == .busy else { throw error }
+      return false
+    }
+  }
+
+  private static func isUpToDate(_ connection: Connection) throws(StoreError) -> Bool {
+    let application = try connection.integer("PRAGMA application_id")
+    let found = try connection.integer("PRAGMA user_version")
+    guard application == applicationID else { return false }
+    guard found <= version else {
+      throw StoreError(
+        .newerVersion,
+        "the store \(StoreError.visible(connection.path)) has version \(found), but this program"
+          + " knows versions up to \(version): use the newer program; the file was left untouched")
+    }
+    return found == version
+  }
+
+  /// Refuses a file that something else has put its tables into.
+  private static func refuseForeign(_ connection: Connection) throws(StoreError) {
+    let application = try connection.integer("PRAGMA application_id")
+    if application == applicationID { return }
+    let tables = try connection.integer("SELECT count(*) FROM sqlite_schema")
+    guard application == 0, tables == 0 else {
+      throw StoreError(
+        .notAStore,
+        "the file \(StoreError.visible(connection.path)) is a database of another program:"
+          + " name another path")
+    }
+  }
+
+  private static func apply(to connection: Connection, now: Int64) throws(StoreError) {
+    // The version of an empty file that is not ours yet says nothing.
+    let isOurs = try connection.integer("PRAGMA application_id") == applicationID
+    let done = isOurs ? try connection.integer("PRAGMA user_version") : 0
+    for (index, migration) in Migration.all.enumerated() where Int64(index) >= done {
+      try connection.execute(migration.sql, to: "be brought up to date")
+      let record = try connection.prepare(
+        "INSERT INTO migration (number, name, checksum, applied_at_ms) VALUES (?, ?, ?, ?)")
+      record.bind(1, Int64(index) + 1)
+      record.bind(2, migration.name)
+      record.bind(3, migration.checksum)
+      record.bind(4, now)
+      try record.run()
+    }
+    if done == 0 {
+      let identify = try connection.prepare(
+        "INSERT INTO store (id, identity, created_at_ms) VALUES (1, ?, ?)")
+      identify.bind(1, Int64.random(in: .min ... .max))
+      identify.bind(2, now)
+      try identify.run()
+    }
+    try connection.execute(
+      "PRAGMA application_id=\(applicationID); PRAGMA user_version=\(version)",
+      to: "be brought up to date")
+  }
+}
+
+/// A lock on a directory: it needs no file of its own, and the kernel frees it with its holder.
+enum DirectoryLock {
+  static func held<Result>(
+    _ path: String, atMost timeout: Duration, _ body: () throws(StoreError) -> Result
+  ) throws(StoreError) -> Result {
+    let descriptor = unsafe open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+    guard descriptor >= 0 else {
+      throw StoreError(errno: errno, doing: "open the directory", path: path)
+    }
+    defer { close(descriptor) }
+    let deadline = Patience.deadline(after: timeout)
+    while flock(descriptor, LOCK_EX | LOCK_NB) != 0 {
+      guard errno == EWOULDBLOCK || errno == EINTR else {
+        throw StoreError(errno: errno, doing: "lock the directory", path: path)
+      }
+      guard Patience.monotonicNanoseconds() < deadline else {
+        throw StoreError(
+          .busy, code: EWOULDBLOCK,
+          "the directory \(StoreError.visible(path)) stays locked: another process is making the"
+            + " store: if this lasts, look for a stopped one")
+      }
+      Patience.pause(nanoseconds: .random(in: 200_000...2_000_000))
+    }
+    return try body()
+  }
+}

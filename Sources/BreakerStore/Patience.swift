@@ -1,0 +1,55 @@
+internal import BreakerCore
+internal import CSQLite
+internal import Glibc
+
+/// How a connection waits for another process's write lock.
+///
+/// SQLite's own waiting sleeps ever longer, so a late-comer is passed over for as long as others
+/// keep writing. Short random pauses give every waiter the same chance at each release, and a
+/// deadline bounds the wait.
+@safe final class Patience {
+  var timeout: Duration
+  private var deadline: Int64 = 0
+
+  init(timeout: Duration) { self.timeout = timeout }
+
+  /// Makes the connection wait this way; the waiter must live at least as long as it.
+  func install(on handle: OpaquePointer) {
+    let context = unsafe Unmanaged.passUnretained(self).toOpaque()
+    unsafe sqlite3_busy_handler(
+      handle,
+      { context, attempts in
+        guard let context = unsafe context else { return 0 }
+        let patience = unsafe Unmanaged<Patience>.fromOpaque(context).takeUnretainedValue()
+        return patience.shouldRetry(after: attempts) ? 1 : 0
+      }, context)
+  }
+
+  private func shouldRetry(after attempts: Int32) -> Bool {
+    let now = Self.monotonicNanoseconds()
+    if attempts == 0 {
+      deadline = Self.deadline(after: timeout)
+    }
+    guard now < deadline else { return false }
+    Self.pause(nanoseconds: min(.random(in: 50_000...500_000), deadline - now))
+    return true
+  }
+
+  /// The instant of the monotonic clock at which a wait that begins now is over.
+  static func deadline(after timeout: Duration) -> Int64 {
+    let nanoseconds = (timeout / .nanoseconds(1)).rounded(.down)
+    return monotonicNanoseconds() + Int64(min(max(0, nanoseconds), 1e18))
+  }
+
+  static func monotonicNanoseconds() -> Int64 {
+    var time = timespec()
+    unsafe clock_gettime(CLOCK_MONOTONIC, &time)
+    return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
+  }
+
+  static func pause(nanoseconds: Int64) {
+    var time = timespec(
+      tv_sec: Int(nanoseconds / 1_000_000_000), tv_nsec: Int(nanoseconds % 1_000_000_000))
+    unsafe nanosleep(&time, nil)
+  }
+}

@@ -1,0 +1,102 @@
+package import BreakerCore
+internal import Glibc
+
+/// What the kernel tells of processes.
+package enum ProcessTable {
+  /// This process, as others can recognise it.
+  package static func current() -> ProcessIdentity {
+    let pid = getpid()
+    return ProcessIdentity(
+      pid: pid, startTicks: startTicks(of: pid) ?? 0, pidNamespace: pidNamespace())
+  }
+
+  /// The number of this process; another one after a fork.
+  package static var ownPid: Int32 { getpid() }
+
+  /// Another running process of this PID namespace, or nil if there is none of that number.
+  package static func process(_ pid: Int32) -> ProcessIdentity? {
+    startTicks(of: pid).map {
+      ProcessIdentity(pid: pid, startTicks: $0, pidNamespace: pidNamespace())
+    }
+  }
+
+  /// Whether a process has ended for certain.
+  ///
+  /// A number that another program has now does not count as the process. Of a process in another
+  /// PID namespace nothing is known, so it is not taken for gone; nor is one that cannot be looked
+  /// at, because `/proc` hides it or this process has no descriptor left.
+  package static func isGone(_ process: ProcessIdentity) -> Bool {
+    let namespace = pidNamespace()
+    guard namespace != 0, process.pidNamespace == namespace else { return false }
+    switch life(of: process.pid) {
+    case .running(let startTicks):
+      return process.startTicks != 0 && startTicks != process.startTicks
+    case .over: return true
+    case .hidden: return false
+    }
+  }
+
+  private enum Life {
+    /// It runs since so many clock ticks after boot.
+    case running(UInt64)
+
+    /// It is gone, or only a zombie is left.
+    case over
+    case hidden
+  }
+
+  /// When a process started, in clock ticks since boot; nil if it is over or hidden.
+  static func startTicks(of pid: Int32) -> UInt64? {
+    if case .running(let startTicks) = life(of: pid) { return startTicks }
+    return nil
+  }
+
+  private static func life(of pid: Int32) -> Life {
+    guard pid > 0 else { return .over }
+    // The program's name, in parentheses, may hold spaces and parentheses of its own.
+    guard let stat = ProcFile.text("/proc/\(pid)/stat"),
+      let nameEnd = stat.lastIndex(of: ")")
+    else {
+      return kill(pid, 0) != 0 && errno == ESRCH ? .over : .hidden
+    }
+    let fields = stat[stat.index(after: nameEnd)...].split(separator: " ")
+    guard fields.count > 19, let startTicks = UInt64(fields[19]) else { return .hidden }
+    return fields[0] == "Z" || fields[0] == "X" ? .over : .running(startTicks)
+  }
+
+  private static func pidNamespace() -> UInt64 {
+    var status = stat()
+    guard unsafe stat("/proc/self/ns/pid", &status) == 0 else { return 0 }
+    return UInt64(status.st_ino)
+  }
+
+  /// The name of this program, for the history.
+  package static func programName() -> String {
+    let command = ProcFile.text("/proc/self/cmdline") ?? ""
+    let path = command.prefix { $0 != "\0" }
+    let name = path.split(separator: "/").last.map { String($0) } ?? ""
+    return name.isEmpty ? "unknown" : OutsideText.cut(name, to: 255)
+  }
+}
+
+/// Small files of the kernel, read whole.
+enum ProcFile {
+  static func text(_ path: String) -> String? {
+    let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC)
+    guard descriptor >= 0 else { return nil }
+    defer { close(descriptor) }
+    var bytes: [UInt8] = []
+    while true {
+      let chunk = unsafe [UInt8](unsafeUninitializedCapacity: 4_096) { buffer, count in
+        count = max(0, unsafe read(descriptor, buffer.baseAddress, buffer.count))
+      }
+      if chunk.isEmpty { break }
+      bytes += chunk
+    }
+    return String(decoding: bytes, as: UTF8.self).trimmingNewline()
+  }
+}
+
+extension String {
+  fileprivate func trimmingNewline() -> String { hasSuffix("\n") ? String(dropLast()) : self }
+}

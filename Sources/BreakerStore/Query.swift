@@ -1,0 +1,76 @@
+/// Every statement that a connection keeps prepared; nothing from outside ever becomes part of one.
+enum Query: Int, CaseIterable {
+  case begin, beginReading, commit, rollback
+  case breakerByName, breakersSince, allBreakers, insertBreaker, updateBreaker, deleteBreaker
+  case identity, nextRevision, deletedRevision, proveWritable
+  case leases, insertLease, deleteLeases
+  case insertEvent, trimEvents, trimEventsOfBreaker, history
+  case declare, declarations, trimDeclarations
+
+  var sql: String {
+    switch self {
+    case .begin: "BEGIN IMMEDIATE"
+    case .beginReading: "BEGIN"
+    case .commit: "COMMIT"
+    case .rollback: "ROLLBACK"
+    case .breakerByName: "SELECT \(BreakerRow.columns) FROM breaker WHERE name = ?1"
+    case .breakersSince:
+      "SELECT \(BreakerRow.columns) FROM breaker WHERE revision > ?1 ORDER BY revision"
+    case .allBreakers: "SELECT \(BreakerRow.columns) FROM breaker ORDER BY name"
+    case .insertBreaker:
+      "INSERT INTO breaker (name, revision, boot, created_at_ms) VALUES (?1, ?2, ?3, ?4) RETURNING id"
+    case .updateBreaker: "UPDATE breaker SET \(BreakerRow.assignments) WHERE id = ?1"
+    case .deleteBreaker: "DELETE FROM breaker WHERE name = ?1 RETURNING state"
+    case .identity: "SELECT identity FROM store"
+    case .nextRevision:
+      """
+      SELECT max((SELECT coalesce(max(revision), 0) FROM breaker),
+        (SELECT deleted_revision FROM store)) + 1
+      """
+    case .deletedRevision: "SELECT deleted_revision FROM store"
+    // A value that is already there would be no write at all.
+    case .proveWritable:
+      "UPDATE store SET recovered_at_ms = max(?1, coalesce(recovered_at_ms + 1, 0))"
+    case .leases:
+      """
+      SELECT id, pid, start_ticks, pid_namespace, deadline_ns FROM lease WHERE breaker = ?1
+      ORDER BY id
+      """
+    case .insertLease: "INSERT INTO lease VALUES (?1, ?2, ?3, ?4, ?5, ?6)"
+    case .deleteLeases: "DELETE FROM lease WHERE breaker = ?1"
+    case .insertEvent:
+      """
+      INSERT INTO event (at_ms, name, kind, from_word, to_word, reason, pid, program)
+      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) RETURNING id
+      """
+    case .trimEvents: "DELETE FROM event WHERE id <= ?1"
+    case .trimEventsOfBreaker:
+      """
+      DELETE FROM event WHERE name = ?1 AND (kind = 3) = ?2 AND id <= (
+        SELECT id FROM event WHERE name = ?1 AND (kind = 3) = ?2 ORDER BY id DESC LIMIT 1 OFFSET ?3)
+      """
+    case .history:
+      """
+      SELECT id, at_ms, name, kind, from_word, to_word, reason, pid, program FROM event
+      WHERE (?1 IS NULL OR name = ?1) AND (?2 IS NULL OR at_ms >= ?2) ORDER BY id DESC LIMIT ?3
+      """
+    case .declare:
+      """
+      INSERT INTO declaration (breaker, policy, declared_at_ms, pid, program)
+      VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO UPDATE SET
+        declared_at_ms = excluded.declared_at_ms, pid = excluded.pid, program = excluded.program
+      """
+    case .declarations:
+      """
+      SELECT d.policy, d.declared_at_ms, d.pid, d.program FROM declaration d
+      JOIN breaker b ON b.id = d.breaker WHERE b.name = ?1 ORDER BY d.declared_at_ms, d.policy
+      """
+    case .trimDeclarations:
+      """
+      DELETE FROM declaration WHERE breaker = ?1 AND policy NOT IN (
+        SELECT policy FROM declaration WHERE breaker = ?1
+        ORDER BY declared_at_ms DESC LIMIT ?2)
+      """
+    }
+  }
+}

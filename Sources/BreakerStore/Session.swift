@@ -1,0 +1,119 @@
+internal import BreakerCore
+internal import CHost
+internal import CSQLite
+
+/// The two connections to an open store: one writes, so that nobody who reads waits for a writer.
+@safe final class Session {
+  let path: String
+
+  /// What is open, to be told from what the paths name later.
+  private(set) var files: StoreFiles
+  let writer: Connection
+  let reader: Connection
+
+  private let lockTimeout: Duration
+
+  /// The pages of the write-ahead log after the latest commit of this session.
+  private let log: LogLength
+
+  init(
+    path: String, mayCreate: Bool, access: StoreAccess, lockTimeout: Duration, now: Int64
+  ) throws(StoreError) {
+    self.path = try StoreFile.prepare(
+      path: path, mayCreate: mayCreate, access: access, lockTimeout: lockTimeout)
+    files = StoreFiles(path: self.path)
+    let directory = StorePath.split(self.path).directory
+    writer = try Connection(path: self.path, lockTimeout: lockTimeout)
+    let isNew = try Migrator.bringUpToDate(
+      writer, directory: directory, lockTimeout: lockTimeout, now: now)
+    try Session.setUp(writer)
+    reader = try Connection(path: self.path, lockTimeout: lockTimeout)
+    try Session.setUp(reader)
+    try writer.refuseMoved()
+    // The first read makes SQLite map the WAL-index, which the watch page is to show.
+    _ = try reader.integer("SELECT identity FROM store")
+    files.noteLog()
+    self.lockTimeout = lockTimeout
+    log = LogLength()
+    unsafe log.install(on: writer.handle)
+    // So that the file alone is a store, whatever becomes of its log.
+    if isNew { checkpoint() }
+  }
+
+  private static func setUp(_ connection: Connection) throws(StoreError) {
+    try connection.execute(
+      """
+      PRAGMA synchronous=NORMAL; PRAGMA trusted_schema=OFF; PRAGMA wal_autocheckpoint=0;
+      PRAGMA journal_size_limit=\(LogLength.limit * 4_096 * 4); PRAGMA cache_size=-512;
+      PRAGMA mmap_size=0;
+      """, to: "be set up")
+    let mode = try connection.text("PRAGMA journal_mode")
+    let synchronous = try connection.integer("PRAGMA synchronous")
+    let automatic = try connection.integer("PRAGMA wal_autocheckpoint")
+    guard mode == "wal", synchronous == 1, automatic == 0 else {
+      throw StoreError(
+        .other,
+        "the store \(StoreError.visible(connection.path)) cannot be set up: its journal mode is"
+          + " \(mode): set it to WAL, or move the file away and a new one is made")
+    }
+  }
+
+  /// Writes the latest commits through to the disk; the transaction is over, so nobody waits.
+  func syncLog() -> StoreError? {
+    let code = unsafe sb_sync_wal(writer.handle)
+    return code == SQLITE_OK ? nil : writer.error(code, during: "be written through to the disk")
+  }
+
+  /// Whether the write-ahead log has grown so long that it should be moved into the file.
+  var isCheckpointDue: Bool { log.isDue }
+
+  /// Moves the write-ahead log into the file; under both locks.
+  ///
+  /// A checkpoint that overlaps a commit can damage a file with SQLite 3.7.0 to 3.51.2
+  /// (sqlite.org/wal.html#walresetbug). So the writer holds the write lock while the reader's
+  /// connection moves the pages: no commit of any program can overlap. If the lock is not to be
+  /// had, or the pages cannot be moved now, there will be a next time.
+  func checkpoint() {
+    do throws(StoreError) {
+      // Readers of this process wait meanwhile, so it is not for long unless it has to be.
+      let briefly = log.isOverdue ? lockTimeout : .milliseconds(10)
+      try writer.waiting(atMost: briefly) { () throws(StoreError) in
+        try writer.statement(.begin).run()
+      }
+    } catch {
+      return
+    }
+    unsafe sqlite3_wal_checkpoint_v2(reader.handle, "main", SQLITE_CHECKPOINT_PASSIVE, nil, nil)
+    unsafe sqlite3_exec(writer.handle, "ROLLBACK", nil, nil, nil)
+    log.checkpointed()
+  }
+}
+
+/// How long the write-ahead log is, as SQLite tells after each commit.
+@safe final class LogLength {
+  /// The pages at which the log is moved into the file.
+  static let limit: Int32 = 1_000
+
+  private var pages: Int32 = 0
+  private var next: Int32 = LogLength.limit
+
+  var isDue: Bool { pages >= next }
+
+  var isOverdue: Bool { pages >= 4 * Self.limit }
+
+  func install(on handle: OpaquePointer) {
+    let context = unsafe Unmanaged.passUnretained(self).toOpaque()
+    unsafe sqlite3_wal_hook(
+      handle,
+      { context, _, _, pages in
+        guard let context = unsafe context else { return SQLITE_OK }
+        let log = unsafe Unmanaged<LogLength>.fromOpaque(context).takeUnretainedValue()
+        if pages < log.pages { log.next = LogLength.limit }
+        log.pages = pages
+        return SQLITE_OK
+      }, context)
+  }
+
+  /// A reader of an old state can keep the log from starting anew: then it is tried again later.
+  func checkpointed() { next = pages + LogLength.limit }
+}

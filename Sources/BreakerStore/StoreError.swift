@@ -1,0 +1,153 @@
+internal import BreakerCore
+internal import CSQLite
+
+/// Why a store could not be used.
+///
+/// The description is one line: what failed, why, and what to do. It never holds bound values.
+public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
+  /// The kinds of trouble that a caller may want to tell apart.
+  public enum Kind: Sendable, Hashable {
+    /// There is no store at the path.
+    case missing
+
+    /// The path leads through something that is not a directory.
+    case notADirectory
+
+    /// The path names a directory.
+    case isDirectory
+
+    /// The path names a symbolic link, which is never followed.
+    case isSymbolicLink
+
+    /// This user may not use the file.
+    case permissionDenied
+
+    /// The file can be read but not written.
+    case readOnly
+
+    /// The disk, or a quota, is full.
+    case diskFull
+
+    /// The file is damaged.
+    case corrupt
+
+    /// The file is something else than a store.
+    case notAStore
+
+    /// The file was written by a newer version.
+    case newerVersion
+
+    /// The file lies on a network file system, where processes cannot share it safely.
+    case networkFileSystem
+
+    /// Another process held the store for longer than the lock timeout.
+    case busy
+
+    /// The system could not read or write the file.
+    case inputOutput
+
+    /// Anything else.
+    case other
+  }
+
+  /// What kind of trouble it is.
+  public var kind: Kind
+
+  /// SQLite's extended result code, or the system's error number.
+  public var code: Int32
+
+  /// What failed, why, and what to do.
+  public var description: String
+
+  package init(_ kind: Kind, code: Int32 = 0, _ description: String) {
+    self.kind = kind
+    self.code = code
+    self.description = description
+  }
+
+  /// An error that SQLite reported for a step of ours.
+  ///
+  /// `system` is the error number behind a code that a file could not be opened, read or written.
+  init(sqlite code: Int32, during step: String, message: String, system: Int32, path: String) {
+    let isSystems = [SQLITE_CANTOPEN, SQLITE_IOERR].contains(code & 0xFF) && system != 0
+    let kind = Self.kind(ofSQLite: code, system: isSystems ? system : 0)
+    let path = StoreError.visible(path)
+    let what = "the store \(path) cannot \(step)"
+    let cause = isSystems ? "\(message) (\(Self.systemMessage(system)))" : message
+    let why = Self.why(kind, Self.visible(cause))
+    self.init(kind, code: code, "\(what): \(why)\(Self.advice(kind))")
+  }
+
+  /// An error that the system reported for a file.
+  init(errno code: Int32, doing what: String, path: String) {
+    let kind = Self.kind(ofErrno: code)
+    let why = Self.why(kind, Self.systemMessage(code))
+    let path = StoreError.visible(path)
+    self.init(kind, code: code, "cannot \(what) \(path): \(why)\(Self.advice(kind))")
+  }
+
+  private static func why(_ kind: Kind, _ message: String) -> String {
+    switch kind {
+    case .corrupt: "the file is damaged (\(message))"
+    case .notAStore: "it is not a breaker store"
+    case .diskFull: "the disk is full"
+    case .readOnly: "it is read-only"
+    case .busy: "another process holds it"
+    case .permissionDenied: "permission denied"
+    case .missing, .notADirectory, .isDirectory, .isSymbolicLink, .newerVersion,
+      .networkFileSystem, .inputOutput, .other:
+      message
+    }
+  }
+
+  private static func advice(_ kind: Kind) -> String {
+    switch kind {
+    case .corrupt: ": move it and its -wal and -shm files away, and a new one is made"
+    case .notAStore: ": name another path"
+    case .diskFull: ": free some space"
+    case .readOnly: ": make it and its directory writable"
+    case .busy: ": if this lasts, look for a stopped process that has it open"
+    case .permissionDenied: ": ask its owner, or name another path"
+    case .missing, .notADirectory, .isDirectory: ": name another path"
+    case .isSymbolicLink, .newerVersion, .networkFileSystem, .inputOutput, .other: ""
+    }
+  }
+
+  private static func kind(ofSQLite code: Int32, system: Int32) -> Kind {
+    switch kind(ofErrno: system) {
+    case .permissionDenied: return .permissionDenied
+    case .diskFull: return .diskFull
+    case .readOnly: return .readOnly
+    case .missing, .notADirectory, .isDirectory, .isSymbolicLink, .corrupt, .notAStore,
+      .newerVersion, .networkFileSystem, .busy, .inputOutput, .other:
+      return kind(ofSQLite: code)
+    }
+  }
+
+  private static func kind(ofSQLite code: Int32) -> Kind {
+    switch code & 0xFF {
+    case SQLITE_BUSY, SQLITE_LOCKED, SQLITE_PROTOCOL: .busy
+    case SQLITE_FULL: .diskFull
+    case SQLITE_READONLY: .readOnly
+    case SQLITE_CORRUPT, SQLITE_ERROR, SQLITE_SCHEMA, SQLITE_CONSTRAINT, SQLITE_MISMATCH: .corrupt
+    case SQLITE_NOTADB: .notAStore
+    case SQLITE_PERM, SQLITE_AUTH: .permissionDenied
+    case SQLITE_CANTOPEN: .inputOutput
+    case SQLITE_IOERR: .inputOutput
+    default: .other
+    }
+  }
+
+  /// The path with what would steer a terminal made visible.
+  static func visible(_ text: String) -> String {
+    var result = ""
+    for scalar in text.unicodeScalars {
+      if OutsideText.isControl(scalar) {
+        result += "\\u{\(String(scalar.value, radix: 16))}"
+      } else {
+        result.unicodeScalars.append(scalar)
+      }
+    }
+    return result
+  }
+}

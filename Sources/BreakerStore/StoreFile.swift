@@ -1,0 +1,173 @@
+internal import Glibc
+
+/// Who may use the files of a store that is made anew.
+package struct StoreAccess: Sendable, Hashable {
+  /// The permission bits of each file; 0600 if nil.
+  package var mode: UInt32?
+
+  /// The name of the group that owns the files.
+  package var group: String?
+
+  package init(mode: UInt32? = nil, group: String? = nil) {
+    self.mode = mode
+    self.group = group
+  }
+
+  var fileMode: mode_t { mode.map { mode_t($0) & 0o666 } ?? 0o600 }
+
+  /// Who may read a file may enter its directory, and files made there keep its group.
+  var directoryMode: mode_t {
+    let readable = fileMode & 0o444
+    return fileMode | (readable >> 2) | (group == nil ? 0 : 0o2000)
+  }
+}
+
+/// The file on disk, before SQLite opens it.
+enum StoreFile {
+  /// Finds or makes the file, and says where it really lies.
+  ///
+  /// The file is only ever opened here when it is new: closing a descriptor of a file that SQLite
+  /// has open would drop the locks of this process (sqlite.org/howtocorrupt.html, 2.2).
+  static func prepare(
+    path: String, mayCreate: Bool, access: StoreAccess, lockTimeout: Duration
+  ) throws(StoreError) -> String {
+    let (named, file) = StorePath.split(path)
+    guard !file.isEmpty else {
+      throw StoreError(errno: EISDIR, doing: "use the store", path: path)
+    }
+    let group = try access.group.map { name throws(StoreError) in try groupNumber(name) }
+    if mayCreate { try makeDirectories(named, access: access, group: group) }
+    guard let directory = realPath(named) else {
+      if errno == ENOENT, !mayCreate { throw missing(path) }
+      throw StoreError(errno: errno, doing: "reach the directory", path: named)
+    }
+    try FileSystem.refuseNetwork(directory)
+    let real = directory == "/" ? "/\(file)" : "\(directory)/\(file)"
+    if try !exists(real) {
+      guard mayCreate else { throw missing(real) }
+      try DirectoryLock.held(directory, atMost: lockTimeout) { () throws(StoreError) in
+        if try exists(real) { return }
+        // What an earlier file of that name has left behind, with processes that still use it.
+        setAside(real + logSuffix)
+        setAside(real + indexSuffix)
+        try create(real, access: access, group: group)
+      }
+    }
+    return real
+  }
+
+  /// Which file a path names now; nil if there is none.
+  static func identity(of path: String) -> FileIdentity? {
+    var status = stat()
+    guard unsafe lstat(path, &status) == 0 else { return nil }
+    return FileIdentity(device: UInt64(status.st_dev), inode: UInt64(status.st_ino))
+  }
+
+  private static func missing(_ path: String) -> StoreError {
+    StoreError(
+      .missing, code: ENOENT,
+      "there is no store at \(StoreError.visible(path)): 'cbctl init' makes one,"
+        + " or name another path")
+  }
+
+  /// What SQLite puts behind the path for the write-ahead log, and for its index.
+  static let logSuffix = "-wal"
+  static let indexSuffix = "-shm"
+
+  /// Moves a file out of the way of a store that it does not belong to; it may be gone already.
+  ///
+  /// A log that was set aside may hold what its own file lacks, so it is not deleted.
+  static func setAside(_ path: String) { unsafe rename(path, path + ".orphan") }
+
+  private static func exists(_ path: String) throws(StoreError) -> Bool {
+    var status = stat()
+    guard unsafe lstat(path, &status) == 0 else {
+      if errno == ENOENT { return false }
+      throw StoreError(errno: errno, doing: "use the store", path: path)
+    }
+    switch status.st_mode & S_IFMT {
+    case S_IFREG: break
+    case S_IFDIR: throw StoreError(errno: EISDIR, doing: "use the store", path: path)
+    case S_IFLNK: throw StoreError(errno: ELOOP, doing: "use the store", path: path)
+    default:
+      throw StoreError(
+        .notAStore,
+        "cannot use the store \(StoreError.visible(path)): it is not a regular file:"
+          + " name another path")
+    }
+    guard unsafe Glibc.access(path, R_OK) == 0 else {
+      throw StoreError(errno: errno, doing: "use the store", path: path)
+    }
+    return true
+  }
+
+  private static func create(
+    _ path: String, access: StoreAccess, group: gid_t?
+  ) throws(StoreError) {
+    let flags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW
+    // Made closed, then opened up: nobody may use it before its mode and group are right.
+    let descriptor = unsafe open(path, flags, 0o600)
+    guard descriptor >= 0 else {
+      // Another process that started at the same time has just made it.
+      if errno == EEXIST { return }
+      throw StoreError(errno: errno, doing: "make the store", path: path)
+    }
+    defer { close(descriptor) }
+    // What could not be made as it was asked for must not be found there the next time.
+    if let group, fchown(descriptor, uid_t.max, group) != 0 {
+      let error = StoreError(errno: errno, doing: "change the group of", path: path)
+      unsafe unlink(path)
+      throw error
+    }
+    guard fchmod(descriptor, access.fileMode) == 0 else {
+      let error = StoreError(errno: errno, doing: "change the mode of", path: path)
+      unsafe unlink(path)
+      throw error
+    }
+  }
+
+  private static func makeDirectories(
+    _ path: String, access: StoreAccess, group: gid_t?
+  ) throws(StoreError) {
+    guard unsafe Glibc.access(path, F_OK) != 0, errno == ENOENT else { return }
+    let (parent, last) = StorePath.split(path)
+    // Only the last directory is the store's own.
+    if parent != path, !last.isEmpty {
+      try makeDirectories(parent, access: StoreAccess(), group: nil)
+    }
+    guard unsafe mkdir(path, 0o700) == 0 else {
+      if errno == EEXIST { return }
+      throw StoreError(errno: errno, doing: "make the directory", path: path)
+    }
+    if let group, unsafe chown(path, uid_t.max, group) != 0 {
+      let error = StoreError(errno: errno, doing: "change the group of", path: path)
+      unsafe rmdir(path)
+      throw error
+    }
+    guard unsafe chmod(path, access.directoryMode) == 0 else {
+      let error = StoreError(errno: errno, doing: "change the mode of", path: path)
+      unsafe rmdir(path)
+      throw error
+    }
+  }
+
+  private static func groupNumber(_ name: String) throws(StoreError) -> gid_t {
+    guard let entry = unsafe getgrnam(name) else {
+      throw StoreError(
+        .other, "there is no group \(StoreError.visible(name)): name one of this host's groups")
+    }
+    return unsafe entry.pointee.gr_gid
+  }
+
+  private static func realPath(_ path: String) -> String? {
+    guard let resolved = unsafe realpath(path, nil) else { return nil }
+    defer { unsafe free(resolved) }
+    return unsafe String(cString: resolved)
+  }
+}
+
+/// One file, whatever its name.
+struct FileIdentity: Hashable {
+  var device: UInt64
+  var inode: UInt64
+}

@@ -1,0 +1,27 @@
+internal import Glibc
+
+extension StoreError {
+  static func kind(ofErrno code: Int32) -> Kind {
+    switch code {
+    case ENOENT: .missing
+    case ENOTDIR: .notADirectory
+    case EISDIR: .isDirectory
+    case ELOOP: .isSymbolicLink
+    case EACCES, EPERM: .permissionDenied
+    case EROFS: .readOnly
+    case ENOSPC, EDQUOT: .diskFull
+    case EIO: .inputOutput
+    default: .other
+    }
+  }
+
+  static func systemMessage(_ code: Int32) -> String {
+    switch code {
+    case ENOENT: "there is no such file or directory"
+    case ENOTDIR: "something on the way is not a directory"
+    case EISDIR: "it is a directory"
+    case ELOOP: "it is a symbolic link, which is never followed"
+    default: unsafe String(cString: strerror(code)).lowercased()
+    }
+  }
+}

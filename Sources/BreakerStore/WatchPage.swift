@@ -1,0 +1,53 @@
+internal import CHost
+
+/// A page at a fixed address that shows the header of SQLite's WAL-index.
+///
+/// Every commit by any program rewrites that header, whose first copy ends in a checksum; so one
+/// load tells whether anything changed. The address stays good for the life of the object: while
+/// no file is open the page reads as zero, which is the fingerprint of nothing.
+@safe final class WatchPage: @unchecked Sendable {
+  private let page: UnsafeMutableRawPointer
+
+  /// Where the fingerprint is; loads from it need no lock.
+  let fingerprint: UnsafePointer<UInt64>
+
+  init?() {
+    guard let page = unsafe sb_watch_page() else { return nil }
+    unsafe self.page = page
+    // The header's checksum, at byte 40 (sqlite.org/walformat.html, 2.1).
+    unsafe fingerprint = UnsafePointer(
+      page.advanced(by: 40).assumingMemoryBound(to: UInt64.self))
+  }
+
+  /// How many transactions any program has committed, which starts anew with the WAL-index.
+  func commits() -> UInt32 {
+    // The header's change counter, at byte 8.
+    unsafe sb_load32(page.advanced(by: 8).assumingMemoryBound(to: UInt32.self))
+  }
+
+  /// The fingerprint if it is that of one certain commit, by the count of commits; nil otherwise.
+  ///
+  /// The header stands twice, and a commit writes the second one first (sqlite.org/walformat.html,
+  /// 2.1). So who has loaded the first checksum finds in the second header the same commit, or a
+  /// later one, but never an earlier one.
+  func fingerprint(ofCommit count: UInt32) -> UInt64? {
+    let first = unsafe sb_load(fingerprint)
+    let second = unsafe page.advanced(by: 48)
+    let commits = unsafe sb_load32(second.advanced(by: 8).assumingMemoryBound(to: UInt32.self))
+    let checksum = unsafe sb_load(second.advanced(by: 40).assumingMemoryBound(to: UInt64.self))
+    return first == checksum && commits == count ? first : nil
+  }
+
+  /// Loads a fingerprint.
+  static func load(_ fingerprint: UnsafePointer<UInt64>) -> UInt64 { unsafe sb_load(fingerprint) }
+
+  deinit { unsafe sb_watch_free(page) }
+
+  /// Shows the WAL-index of a connection; false if it has none to show.
+  func attach(to connection: Connection) -> Bool {
+    guard let index = unsafe sb_wal_index(connection.handle) else { return false }
+    return unsafe sb_watch_attach(page, index) == 0
+  }
+
+  func detach() { unsafe sb_watch_detach(page) }
+}

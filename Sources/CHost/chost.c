@@ -1,0 +1,154 @@
+#define _GNU_SOURCE
+#include "chost.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/vfs.h>
+#include <time.h>
+
+int sb_no_checkpoint_on_close(sqlite3 *db) {
+  return sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, (int *)0);
+}
+
+int sb_persist_wal(sqlite3 *db) {
+  int on = 1;
+  return sqlite3_file_control(db, "main", SQLITE_FCNTL_PERSIST_WAL, &on);
+}
+
+const void *sb_wal_index(sqlite3 *db) {
+  sqlite3_file *file = 0;
+  if (sqlite3_file_control(db, "main", SQLITE_FCNTL_FILE_POINTER, &file) != SQLITE_OK) return 0;
+  if (!file || !file->pMethods || file->pMethods->iVersion < 2 || !file->pMethods->xShmMap) return 0;
+  void volatile *region = 0;
+  // Only asks for what SQLite has mapped already; it is never extended from here.
+  if (file->pMethods->xShmMap(file, 0, 32768, 0, &region) != SQLITE_OK) return 0;
+  return (const void *)region;
+}
+
+int sb_sync_wal(sqlite3 *db) {
+  sqlite3_file *file = 0;
+  int code = sqlite3_file_control(db, "main", SQLITE_FCNTL_JOURNAL_POINTER, &file);
+  if (code != SQLITE_OK) return code;
+  if (!file || !file->pMethods) return SQLITE_OK;
+  return file->pMethods->xSync(file, SQLITE_SYNC_NORMAL);
+}
+
+int sb_has_moved(sqlite3 *db, int *moved) {
+  return sqlite3_file_control(db, "main", SQLITE_FCNTL_HAS_MOVED, moved);
+}
+
+uint64_t sb_file_system_type(const char *path) {
+  struct statfs status;
+  return statfs(path, &status) == 0 ? (uint32_t)status.f_type : 0;
+}
+
+int sb_mutex_lock_until(pthread_mutex_t *mutex, int64_t nanoseconds) {
+  struct timespec deadline = {nanoseconds / 1000000000, nanoseconds % 1000000000};
+  return pthread_mutex_clocklock(mutex, CLOCK_MONOTONIC, &deadline);
+}
+
+enum { page_size = 4096 };
+
+static void *zero_page_at(void *address) {
+  int fixed = address ? MAP_FIXED : 0;
+  return mmap(address, page_size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | fixed, -1, 0);
+}
+
+void *sb_watch_page(void) {
+  void *page = zero_page_at(0);
+  return page == MAP_FAILED ? 0 : page;
+}
+
+int sb_watch_attach(void *page, const void *mapping) {
+  // An old size of zero makes a second mapping of the same pages: it needs no descriptor of the
+  // -shm file, whose closing would drop SQLite's locks, and outlives SQLite's own mapping.
+  void *copy = mremap((void *)(uintptr_t)mapping, 0, page_size, MREMAP_MAYMOVE);
+  if (copy == MAP_FAILED) return errno;
+  // Made elsewhere and then moved: a second mapping that fails can leave a hole where it was to be.
+  void *at = mremap(copy, page_size, page_size, MREMAP_MAYMOVE | MREMAP_FIXED, page);
+  if (at != MAP_FAILED) return 0;
+  int code = errno;
+  munmap(copy, page_size);
+  zero_page_at(page);
+  return code;
+}
+
+int sb_watch_detach(void *page) { return zero_page_at(page) == MAP_FAILED ? errno : 0; }
+
+void sb_watch_free(void *page) { munmap(page, page_size); }
+
+static pthread_once_t install_once = PTHREAD_ONCE_INIT;
+static int install_error;
+static pthread_mutex_t hooks_lock = PTHREAD_MUTEX_INITIALIZER;
+static sb_fork_hook *hooks;
+static uint64_t generation;
+
+// What the hooks hold on to during a fork.
+typedef struct held {
+  void *object;
+  void (*release)(void *object);
+  struct held *next;
+} held;
+
+static held *held_by_hooks;
+
+static void before_fork(void) {
+  pthread_mutex_lock(&hooks_lock);
+  for (sb_fork_hook *hook = hooks; hook; hook = hook->next) {
+    void *object = hook->before(hook->context);
+    held *entry = object ? malloc(sizeof *entry) : 0;
+    // Without memory the object is never released, which is better than being released too early.
+    if (!entry) continue;
+    *entry = (held){object, hook->release, held_by_hooks};
+    held_by_hooks = entry;
+  }
+}
+
+static void after_fork(int is_child) {
+  for (sb_fork_hook *hook = hooks; hook; hook = hook->next) hook->after(hook->context, is_child);
+  held *entry = held_by_hooks;
+  held_by_hooks = 0;
+  pthread_mutex_unlock(&hooks_lock);
+  while (entry) {
+    held *next = entry->next;
+    entry->release(entry->object);
+    free(entry);
+    entry = next;
+  }
+}
+
+static void after_fork_in_parent(void) { after_fork(0); }
+
+static void after_fork_in_child(void) {
+  __atomic_add_fetch(&generation, 1, __ATOMIC_RELEASE);
+  after_fork(1);
+}
+
+static void install(void) {
+  install_error = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
+int sb_fork_add(sb_fork_hook *hook) {
+  pthread_once(&install_once, install);
+  if (install_error) return install_error;
+  pthread_mutex_lock(&hooks_lock);
+  hook->next = hooks;
+  hooks = hook;
+  pthread_mutex_unlock(&hooks_lock);
+  return 0;
+}
+
+void sb_fork_remove(sb_fork_hook *hook) {
+  pthread_mutex_lock(&hooks_lock);
+  for (sb_fork_hook **at = &hooks; *at; at = &(*at)->next) {
+    if (*at == hook) {
+      *at = hook->next;
+      break;
+    }
+  }
+  pthread_mutex_unlock(&hooks_lock);
+}
+
+uint64_t sb_fork_generation(void) { return __atomic_load_n(&generation, __ATOMIC_ACQUIRE); }

@@ -1,0 +1,72 @@
+// What Swift cannot say: variadic functions, the insides of a SQLite file, mappings at a fixed
+// address, and the hooks around fork.
+#pragma once
+#include <pthread.h>
+#include <sqlite3.h>
+#include <stdint.h>
+
+// sqlite3_db_config is variadic. Keeps SQLite from checkpointing when a connection closes.
+int sb_no_checkpoint_on_close(sqlite3 *db);
+
+// Keeps the WAL file when the last connection closes.
+int sb_persist_wal(sqlite3 *db);
+
+// The start of SQLite's own mapping of the WAL-index, or NULL if it has none.
+const void *sb_wal_index(sqlite3 *db);
+
+// Writes the WAL through to the disk, outside of any transaction.
+int sb_sync_wal(sqlite3 *db);
+
+// Whether the path still names the file that the connection has open.
+int sb_has_moved(sqlite3 *db, int *moved);
+
+// The magic number of the file system that a path lies on, or 0. (Swift does not import statfs.)
+uint64_t sb_file_system_type(const char *path);
+
+// Takes a mutex, unless it is still held at an instant of CLOCK_MONOTONIC. Returns 0 or errno.
+// (Swift imports only the form that waits on the wall clock, which anybody can set.)
+int sb_mutex_lock_until(pthread_mutex_t *mutex, int64_t nanoseconds);
+
+// A page that is zero until it is attached; its address never changes and can always be read.
+void *sb_watch_page(void);
+
+// Shows the page of another shared mapping at the watch page, in one step. Returns 0 or errno.
+int sb_watch_attach(void *page, const void *mapping);
+
+// Makes the watch page zero again, in one step. Returns 0 or errno.
+int sb_watch_detach(void *page);
+
+// One load that is never torn, hoisted or repeated.
+static inline uint64_t sb_load(const uint64_t *address) {
+  return __atomic_load_n(address, __ATOMIC_ACQUIRE);
+}
+
+static inline uint32_t sb_load32(const uint32_t *address) {
+  return __atomic_load_n(address, __ATOMIC_ACQUIRE);
+}
+
+static inline void sb_increment(uint64_t *address) {
+  __atomic_add_fetch(address, 1, __ATOMIC_RELEASE);
+}
+
+// Gives the watch page back.
+void sb_watch_free(void *page);
+
+// Called around every fork() of this process, in the thread that forks: before it, and after it
+// on each side. What `before` returns, if anything, is released when the hooks' lock is free again.
+typedef struct sb_fork_hook {
+  void *(*before)(void *context);
+  void (*after)(void *context, int is_child);
+  void (*release)(void *held);
+  void *context;
+  struct sb_fork_hook *next;
+} sb_fork_hook;
+
+// Returns 0, or an errno if the hooks cannot be installed.
+int sb_fork_add(sb_fork_hook *hook);
+
+// Waits for a fork that is under way; afterwards the hook is no longer called.
+void sb_fork_remove(sb_fork_hook *hook);
+
+// How many forks lie between the first process that used this library and this one.
+uint64_t sb_fork_generation(void);
