@@ -14,6 +14,9 @@ let settings: [SwiftSetting] = [
 /// Each layer imports only the ones named here, so the arrows of the design are checked by the build.
 let package = Package(
   name: "shared-breaker",
+  products: [
+    .library(name: "SharedBreaker", targets: ["SharedBreaker"])
+  ],
   targets: [
     .systemLibrary(
       name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
@@ -22,6 +25,9 @@ let package = Package(
     .target(
       name: "BreakerStore", dependencies: ["BreakerCore", "CHost", "CSQLite"],
       resources: [.embedInCode("migrations")], swiftSettings: settings),
+    .target(
+      name: "SharedBreaker", dependencies: ["BreakerCore", "BreakerStore"],
+      swiftSettings: settings),
     .testTarget(
       name: "BreakerCoreTests", dependencies: ["BreakerCore"], swiftSettings: settings),
   ],

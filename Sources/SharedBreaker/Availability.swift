@@ -1,0 +1,89 @@
+internal import BreakerCore
+internal import BreakerStore
+internal import Synchronization
+
+/// Doing without the store, and coming back to it.
+extension Engine {
+  /// How long a store that failed is left alone before it is tried again.
+  private static let pauseNanoseconds: Int64 = 1_000_000_000
+
+  /// What keeps the store from being used, or nil if it can be.
+  ///
+  /// Once a second one call tries again; all others go on without.
+  func trouble() -> StoreError? {
+    guard isUnavailable.load(ordering: .relaxed) else { return nil }
+    let now = clock.coarseNanoseconds
+    let due = nextAttempt.load(ordering: .relaxed)
+    if now >= due,
+      nextAttempt.compareExchange(
+        expected: due, desired: now + Self.pauseNanoseconds, ordering: .relaxed
+      ).exchanged
+    {
+      do throws(StoreError) {
+        storage.checkIdentity()
+        // A full disk can be read well enough, so only a write shows that it is over.
+        try storage.proveWritable()
+        becomeAvailable()
+        return nil
+      } catch {
+        failed(error)
+        return error
+      }
+    }
+    return cellsLock.withLock {
+      if case .unavailable(let error) = unsafe health { error } else { nil }
+    }
+  }
+
+  /// Goes on without the store until it can be used again.
+  func failed(_ error: StoreError) {
+    switch error.kind {
+    case .busy, .diskFull: break
+    default: storage.close()
+    }
+    let isNew = cellsLock.withLock {
+      let wasUnavailable = if case .unavailable = unsafe health { true } else { false }
+      unsafe health = .unavailable(error)
+      nextAttempt.store(clock.coarseNanoseconds + Self.pauseNanoseconds, ordering: .relaxed)
+      // Under the lock, so that it never contradicts the health for long.
+      isUnavailable.store(true, ordering: .relaxed)
+      return !wasUnavailable
+    }
+    forgetBaseline()
+    if isNew { tell(.unavailable(error)) }
+  }
+
+  /// Comes back to the store; what was counted without it is forgotten, for the store is the truth.
+  private func becomeAvailable() {
+    local.clear()
+    forgetBaseline()
+    let isNew = cellsLock.withLock {
+      let wasUnavailable = if case .unavailable = unsafe health { true } else { false }
+      unsafe health = .connected
+      isUnavailable.store(false, ordering: .relaxed)
+      return wasUnavailable
+    }
+    if isNew { tell(.available) }
+  }
+
+  /// The store has been read, so it is there.
+  func hasConnected() {
+    cellsLock.withLock {
+      if unsafe health == .untried { unsafe health = .connected }
+    }
+  }
+
+  /// Writes what healthy calls have left in memory, and what could not be declared.
+  func writePending(wait: Wait) {
+    for cell in allCells() {
+      let isUndeclared = cellsLock.withLock { unsafe cell.isUndeclared }
+      guard isUndeclared || !cell.pending.isZero else { continue }
+      do throws(StoreError) {
+        _ = try step(cell, wait: wait) { _, _ in }
+      } catch {
+        // It can wait; a call that needs the store will find out what is wrong with it.
+        return
+      }
+    }
+  }
+}

@@ -1,0 +1,62 @@
+/// Why a breaker did not do what it was asked to.
+public enum BreakerError: Error, Sendable, Hashable {
+  /// The call was not let through.
+  case rejected(name: String, Rejection)
+
+  /// The name cannot be a breaker's; the text says why.
+  case invalidName(String)
+
+  /// The policy contradicts itself, or could never open or never close the breaker.
+  case invalidPolicy(name: String, PolicyError)
+
+  /// The process that was to own a permit is not running.
+  case noSuchProcess(Int32)
+
+  /// The store could not be used.
+  case store(StoreError)
+}
+
+extension BreakerError: CustomStringConvertible {
+  /// What happened, why, and what to do, in one line.
+  public var description: String {
+    switch self {
+    case .rejected(let name, let rejection): "\(name) is rejecting calls: \(rejection)"
+    case .invalidName(let complaint):
+      "not a name for a breaker: \(complaint): use 1 to 255 bytes of text"
+    case .invalidPolicy(let name, let error): "the policy of \(name) cannot be used: \(error)"
+    case .noSuchProcess(let pid): "there is no process \(pid): name one that is running"
+    case .store(let error): error.description
+    }
+  }
+}
+
+extension Rejection: CustomStringConvertible {
+  /// The state and when to come back, in words.
+  public var description: String {
+    guard mode == .forcedOpen else {
+      let wait = retryAfter.map { "try again in \(Self.rounded($0))" } ?? "try again later"
+      return state == .halfOpen
+        ? "a probe is under way: \(wait) at the latest" : "it is \(state.wireName): \(wait)"
+    }
+    let time = retryAfter.map { "for \(Self.rounded($0))" } ?? "until further notice"
+    return "an operator holds it open \(time)" + (reason.map { ": \($0)" } ?? "")
+  }
+
+  /// A wait in words, rounded up so that nobody comes back too early.
+  private static func rounded(_ wait: Duration) -> String {
+    let milliseconds = wait.wholeMilliseconds
+    guard milliseconds >= 10_000 else { return DurationText.format(.milliseconds(milliseconds)) }
+    return DurationText.format(.seconds((milliseconds + 999) / 1_000))
+  }
+}
+
+extension Duration {
+  /// The duration in milliseconds, rounded up.
+  public var wholeMilliseconds: Int64 {
+    let (seconds, attoseconds) = components
+    let perMillisecond: Int64 = 1_000_000_000_000_000
+    let rest = attoseconds / perMillisecond + (attoseconds % perMillisecond > 0 ? 1 : 0)
+    let (whole, overflow) = seconds.multipliedReportingOverflow(by: 1_000)
+    return overflow ? (seconds < 0 ? .min : .max) : whole + rest
+  }
+}

@@ -1,0 +1,74 @@
+internal import BreakerCore
+internal import BreakerStore
+
+extension Engine {
+  /// Declares the policy that code gives a breaker.
+  ///
+  /// If the store cannot be written now, the next write to the breaker takes it along.
+  func declare(_ policy: BreakerPolicy, for cell: Cell) {
+    let words = PolicyWords(of: policy).description
+    cellsLock.withLock {
+      unsafe cell.declared = words
+      unsafe cell.isOverruled = false
+      unsafe cell.isUndeclared = true
+      // What nobody has written yet is as this process says.
+      if unsafe cell.known?.exists == false { unsafe cell.known = nil }
+    }
+    guard trouble() == nil else { return }
+    do throws(StoreError) {
+      let known = try known(cell)
+      guard !known.exists || known.breaker.codeWords != words else {
+        hasDeclared(words, for: cell)
+        return
+      }
+      _ = try step(cell) { _, _ in }
+    } catch {
+      failed(error)
+    }
+  }
+
+  /// The store has what was declared here, unless that has changed meanwhile.
+  func hasDeclared(_ words: String?, for cell: Cell) {
+    cellsLock.withLock {
+      if unsafe cell.declared == words { unsafe cell.isUndeclared = false }
+    }
+  }
+
+  /// Sets and takes away an operator's values, if the policy that comes out of it can be used.
+  func override(
+    _ cell: Cell, set values: [PolicyKey: String], unset keys: Set<PolicyKey>
+  ) throws(StoreError) -> PolicyError? {
+    // Tried first on what is known, so that a mistake makes no breaker.
+    if case .failure(let error) = Self.overridden(try known(cell).breaker, values, keys) {
+      return error
+    }
+    return try step(cell) { draft, _ in
+      switch Self.overridden(draft.breaker, values, keys) {
+      case .failure(let error):
+        return error
+      case .success(let words):
+        let before = draft.breaker.operatorWords
+        guard before != words else { return nil }
+        draft.breaker.operatorWords = words
+        draft.events.append(
+          BreakerEvent(.policy, from: before ?? "", to: words ?? "", reason: "set by an operator"))
+        return nil
+      }
+    }.answer
+  }
+
+  private static func overridden(
+    _ breaker: StoredBreaker, _ values: [PolicyKey: String], _ keys: Set<PolicyKey>
+  ) -> Result<String?, PolicyError> {
+    do throws(PolicyError) {
+      let codes = try PolicyWords(text: breaker.codeWords ?? "").applied(to: BreakerPolicy())
+      var words = try PolicyWords(text: breaker.operatorWords ?? "")
+      for key in keys { words.values[key] = nil }
+      words.values.merge(values) { _, new in new }
+      _ = try words.applied(to: codes)
+      return .success(words.values.isEmpty ? nil : words.description)
+    } catch {
+      return .failure(error)
+    }
+  }
+}

@@ -1,0 +1,70 @@
+internal import BreakerCore
+internal import BreakerStore
+
+/// Something that happened to a breaker.
+public struct HistoryEntry: Sendable, Hashable {
+  /// Later entries have higher numbers.
+  public let id: Int64
+
+  /// When it happened.
+  public let at: Timestamp
+
+  /// The breaker that it happened to.
+  public let name: String
+
+  /// What kind of thing happened: `transition`, `mode`, `reset`, `policy` or `deletion`.
+  public let kind: String
+
+  /// What there was before.
+  public let from: String
+
+  /// What there was after.
+  public let to: String
+
+  /// Why it happened.
+  public let reason: String?
+
+  /// The process that did it.
+  public let pid: Int32
+
+  /// The program that did it.
+  public let program: String
+
+  init(_ event: StoredEvent) {
+    id = event.id
+    at = Timestamp(millisecondsSince1970: event.atMilliseconds)
+    name = event.name
+    kind = event.kind.wireName
+    from = event.from
+    to = event.to
+    reason = event.reason
+    pid = event.pid
+    program = event.program
+  }
+}
+
+/// A policy that code has declared for a breaker.
+public struct PolicyDeclaration: Sendable, Hashable {
+  /// The policy in the words of the command line; empty if it is the default one.
+  public let text: String
+
+  /// Whether it is the one that holds.
+  public let isInForce: Bool
+
+  /// When it was last declared anew.
+  public let at: Timestamp
+
+  /// The process that declared it.
+  public let pid: Int32
+
+  /// The program that declared it.
+  public let program: String
+
+  init(_ declaration: StoredDeclaration, isInForce: Bool) {
+    text = declaration.words
+    self.isInForce = isInForce
+    at = Timestamp(millisecondsSince1970: declaration.atMilliseconds)
+    pid = declaration.pid
+    program = declaration.program
+  }
+}

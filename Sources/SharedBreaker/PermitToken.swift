@@ -1,0 +1,133 @@
+internal import BreakerCore
+internal import BreakerStore
+
+/// A permit as text, so that another process can say how the call went.
+///
+/// The text has no spaces and nothing that a shell would touch. The token of a probe can be used
+/// once; the token of a normal call is not recorded anywhere, and counts each time it is used.
+public struct PermitToken: Sendable, Hashable {
+  /// The name of the breaker.
+  public let name: String
+
+  /// What the permit is for.
+  public let kind: PermitKind
+
+  let breaker: Int64
+  let generation: Int64
+  let lease: Int64
+  let deadline: Int64
+
+  init(name: String, ticket: Ticket) {
+    self.name = name
+    kind = ticket.grant.kind
+    breaker = ticket.breaker
+    generation = ticket.grant.generation
+    lease = ticket.grant.lease
+    deadline = ticket.grant.deadline?.nanoseconds ?? 0
+  }
+
+  var ticket: Ticket {
+    let grant = PermitGrant(
+      kind: kind, generation: generation, lease: lease,
+      deadline: kind == .probe ? Instant(nanoseconds: deadline) : nil)
+    return Ticket(grant: grant, breaker: breaker, source: .store, process: ForkGuard.generation)
+  }
+}
+
+extension PermitToken: LosslessStringConvertible {
+  private static let version = "cb1"
+
+  /// The token as text.
+  public var description: String {
+    let numbers = [breaker, generation, lease, deadline].map { String($0) }
+    return ([Self.version] + numbers + [Self.escaped(name)]).joined(separator: ".")
+  }
+
+  /// Reads a token from its text; nil if it is not one.
+  public init?(_ description: String) {
+    guard description.utf8.count <= 1_024 else { return nil }
+    let parts = description.split(separator: ".", maxSplits: 5, omittingEmptySubsequences: false)
+    guard parts.count == 6, parts[0] == Self.version, let name = Self.unescaped(parts[5]),
+      OutsideText.complaint(aboutName: name) == nil
+    else { return nil }
+    let numbers = parts[1...4].compactMap { part in
+      part.utf8.allSatisfy { (0x30...0x39).contains($0) } ? Int64(part) : nil
+    }
+    guard numbers.count == 4 else { return nil }
+    self.name = name
+    breaker = numbers[0]
+    generation = numbers[1]
+    lease = numbers[2]
+    deadline = numbers[3]
+    kind = lease > 0 ? .probe : .normal
+  }
+
+  private static func escaped(_ name: String) -> String {
+    var text = ""
+    for byte in name.utf8 {
+      switch byte {
+      case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x2E, 0x5F:
+        text.unicodeScalars.append(Unicode.Scalar(byte))
+      default:
+        let digits = String(byte, radix: 16, uppercase: true)
+        text += "%" + (byte < 16 ? "0" : "") + digits
+      }
+    }
+    return text
+  }
+
+  private static func unescaped(_ text: Substring) -> String? {
+    var bytes: [UInt8] = []
+    var rest = text.utf8[...]
+    while let byte = rest.popFirst() {
+      if byte != 0x25 {
+        bytes.append(byte)
+        continue
+      }
+      guard let digits = String(rest.prefix(2)), digits.utf8.count == 2,
+        let value = UInt8(digits, radix: 16)
+      else { return nil }
+      bytes.append(value)
+      rest = rest.dropFirst(2)
+    }
+    return String(validating: bytes, as: UTF8.self)
+  }
+}
+
+extension Breaker {
+  /// Asks for the right to make one call whose outcome another process will report.
+  ///
+  /// - Parameter pid: The process whose end frees a probe's slot; if nil only `probe-timeout` does.
+  /// - Returns: The token to report with.
+  /// - Throws: `BreakerError.rejected` if the call may not be made, and `BreakerError.store` if the
+  ///   store cannot be used, without which no token can be kept.
+  public func acquireToken(endingWith pid: Int32? = nil) throws(BreakerError) -> PermitToken {
+    var owner: ProcessIdentity?
+    if let pid {
+      owner = ProcessTable.process(pid)
+      if owner == nil { throw .noSuchProcess(pid) }
+    }
+    switch try engine.admit(cell, owner: owner, onFailure: .throw) {
+    case .permitted(let ticket): return PermitToken(name: name, ticket: ticket)
+    case .rejected(let rejection): throw .rejected(name: name, rejection)
+    }
+  }
+}
+
+extension SharedStore {
+  /// Reports how the call of a token went.
+  ///
+  /// - Returns: What became of it; a probe whose lease was lost is refused.
+  /// - Throws: `BreakerError.store` if the store cannot be used.
+  @discardableResult
+  public func report(
+    _ token: PermitToken, _ outcome: Outcome, elapsed: Duration? = nil
+  ) throws(BreakerError) -> ReportVerdict {
+    do throws(StoreError) {
+      return try engine.reportToStore(
+        outcome, for: token.ticket, of: engine.cell(token.name), elapsed: elapsed)
+    } catch {
+      throw .store(error)
+    }
+  }
+}

@@ -1,0 +1,81 @@
+internal import BreakerCore
+internal import BreakerStore
+internal import Synchronization
+
+/// Keeping up with what the store holds.
+extension Engine {
+  /// Reads what changed since the last time, for all breakers of this process at once.
+  func refresh() throws(StoreError) {
+    let arrival = failedRefreshes.load(ordering: .relaxed)
+    let overruled = try refreshing.withLock { () throws(StoreError) -> [StoreEvent] in
+      if isCurrent { return [] }
+      // Who waited behind a thread that waited in vain has waited enough.
+      if failedRefreshes.load(ordering: .relaxed) != arrival, let error = unsafe refreshError {
+        throw error
+      }
+      do throws(StoreError) {
+        return try readChanges()
+      } catch {
+        unsafe refreshError = error
+        failedRefreshes.add(1, ordering: .relaxed)
+        throw error
+      }
+    }
+    overruled.forEach(tell)
+  }
+
+  /// Answers what is to be told of it; under the lock for refreshing.
+  private func readChanges() throws(StoreError) -> [StoreEvent] {
+    let fingerprint = storage.currentFingerprint()
+    let since = cellsLock.withLock { unsafe baseline }
+    let changes = try storage.changes(since: since?.revision)
+    var found = changes.breakers
+    var missing: [Cell] = []
+    // The changes alone do not tell what is gone, or what an older copy of the file holds.
+    let isContinued =
+      since?.lineage == changes.lineage && since?.deletedRevision == changes.deletedRevision
+      && changes.revision >= since?.revision ?? .max
+    if !isContinued {
+      found = []
+      for cell in allCells() {
+        if let breaker = try storage.find(cell.name) {
+          found.append(breaker)
+        } else {
+          missing.append(cell)
+        }
+      }
+    }
+    let overruled = cellsLock.withLock {
+      for cell in missing { unsafe cell.known = nil }
+      unsafe baseline = Baseline(
+        lineage: changes.lineage, revision: changes.revision,
+        deletedRevision: changes.deletedRevision)
+      return found.compactMap { breaker in
+        unsafe cells[Array(breaker.name.utf8)].flatMap {
+          take(breaker, in: $0, evenIfOlder: !isContinued)
+        }
+      }
+    }
+    for cell in missing { _ = learn(nil, of: cell) }
+    cellsLock.withLock {
+      // A call that fails meanwhile has every other call go on without the store.
+      let isUsable = !isUnavailable.load(ordering: .relaxed)
+      seen.store(isUsable ? fingerprint : 0, ordering: .releasing)
+    }
+    hasConnected()
+    return overruled
+  }
+
+  /// Is current again after a commit of this process, which was the only thing that happened.
+  ///
+  /// Reading back what it has just written would cost a call that fails a third of its time.
+  func goOn(from before: UInt64, to after: UInt64, at revision: Int64) {
+    cellsLock.withLock {
+      guard let known = unsafe baseline, known.revision + 1 == revision,
+        seen.load(ordering: .relaxed) == before, before != 0
+      else { return }
+      unsafe baseline?.revision = revision
+      seen.store(after, ordering: .releasing)
+    }
+  }
+}

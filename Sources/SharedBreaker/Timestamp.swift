@@ -1,0 +1,61 @@
+internal import BreakerStore
+
+/// A point in time on the wall clock, for people and for JSON.
+public struct Timestamp: Sendable, Hashable, Comparable {
+  /// Milliseconds since the beginning of 1970, UTC.
+  public var millisecondsSince1970: Int64
+
+  /// Makes a point in time from milliseconds since 1970.
+  public init(millisecondsSince1970: Int64) {
+    self.millisecondsSince1970 = millisecondsSince1970
+  }
+
+  /// Orders points in time, earlier ones first.
+  public static func < (left: Timestamp, right: Timestamp) -> Bool {
+    left.millisecondsSince1970 < right.millisecondsSince1970
+  }
+}
+
+extension StoreClock {
+  /// The time on the wall clock.
+  public var wallTime: Timestamp { Timestamp(millisecondsSince1970: wallMilliseconds) }
+}
+
+extension Timestamp: CustomStringConvertible {
+  /// The time as RFC 3339 has it, in UTC: `2026-11-21T04:44:45.123Z`.
+  public var description: String {
+    // A damaged file may hold any number: years beyond four digits are not written.
+    let limited = min(max(millisecondsSince1970, -62_135_596_800_000), 253_402_300_799_999)
+    let days = Self.floor(limited, by: 86_400_000)
+    let rest = limited - days * 86_400_000
+    let (year, month, day) = Self.date(daysSince1970: days)
+    let date = "\(Self.padded(year, to: 4))-\(Self.padded(month, to: 2))-\(Self.padded(day, to: 2))"
+    let clock = [rest / 3_600_000, rest / 60_000 % 60, rest / 1_000 % 60]
+      .map { Self.padded($0, to: 2) }.joined(separator: ":")
+    return "\(date)T\(clock).\(Self.padded(rest % 1_000, to: 3))Z"
+  }
+
+  private static func floor(_ value: Int64, by divisor: Int64) -> Int64 {
+    let quotient = value / divisor
+    return value % divisor < 0 ? quotient - 1 : quotient
+  }
+
+  /// The Gregorian date of a day, counted from the first of March so that leap days come last.
+  private static func date(daysSince1970: Int64) -> (Int64, Int64, Int64) {
+    let daysSinceMarch0 = daysSince1970 + 719_468
+    let era = floor(daysSinceMarch0, by: 146_097)
+    let dayOfEra = daysSinceMarch0 - era * 146_097
+    let yearOfEra =
+      (dayOfEra - dayOfEra / 1_460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
+    let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
+    let monthFromMarch = (5 * dayOfYear + 2) / 153
+    let day = dayOfYear - (153 * monthFromMarch + 2) / 5 + 1
+    let month = monthFromMarch < 10 ? monthFromMarch + 3 : monthFromMarch - 9
+    return (yearOfEra + era * 400 + (month <= 2 ? 1 : 0), month, day)
+  }
+
+  private static func padded(_ number: Int64, to width: Int) -> String {
+    let digits = String(number)
+    return String(repeating: "0", count: max(0, width - digits.count)) + digits
+  }
+}
