@@ -15,7 +15,8 @@ let settings: [SwiftSetting] = [
 let package = Package(
   name: "shared-breaker",
   products: [
-    .library(name: "SharedBreaker", targets: ["SharedBreaker"])
+    .library(name: "SharedBreaker", targets: ["SharedBreaker"]),
+    .executable(name: "cbctl", targets: ["cbctl"]),
   ],
   targets: [
     .systemLibrary(
@@ -28,8 +29,23 @@ let package = Package(
     .target(
       name: "SharedBreaker", dependencies: ["BreakerCore", "BreakerStore"],
       swiftSettings: settings),
+    .target(name: "ControlKit", dependencies: ["SharedBreaker"], swiftSettings: settings),
+    .executableTarget(name: "cbctl", dependencies: ["ControlKit"], swiftSettings: settings),
+    .target(
+      name: "TestSupport", dependencies: ["SharedBreaker", "BreakerStore", "CSQLite", "TestShim"],
+      path: "Tests/Support", swiftSettings: settings),
+    .target(name: "TestShim", dependencies: ["CSQLite"], path: "Tests/Shim"),
     .testTarget(
       name: "BreakerCoreTests", dependencies: ["BreakerCore"], swiftSettings: settings),
+    .testTarget(
+      name: "ControlKitTests",
+      dependencies: [
+        "ControlKit", "SharedBreaker", "BreakerStore", "BreakerCore", "TestSupport", "cbctl",
+      ],
+      exclude: ["Snapshots"], swiftSettings: settings),
+    .testTarget(
+      name: "CommandLineTests", dependencies: ["SharedBreaker", "TestSupport", "cbctl"],
+      swiftSettings: settings),
   ],
   cLanguageStandard: .c11
 )

@@ -1,0 +1,37 @@
+import SharedBreaker
+
+extension Session {
+  /// The breaker a command names, with the policy that its options declare, if they do.
+  func declaredBreaker(
+    _ parsed: ParsedCommand, onStoreFailure: StoreFailureAction
+  ) throws(ControlError) -> Breaker {
+    let name = parsed.text("NAME") ?? ""
+    let policy = try BreakerPolicy.given(by: parsed)
+    let before = policy == nil ? nil : declarationInForce(of: name)
+    let breaker = try act { () throws(BreakerError) in
+      try store.breaker(name, policy: policy, onStoreFailure: onStoreFailure)
+    }
+    if let before, let now = declarationInForce(of: name), now.text != before.text {
+      note(
+        "\(VisibleText.name(name)): these options replace \(before.words), which "
+          + "\(VisibleText.bare(before.program)) declared before: 'cbctl policy' settles it for all"
+      )
+    }
+    return breaker
+  }
+
+  /// What code has declared last; nil also where the store cannot say, which the command itself
+  /// finds out and tells.
+  private func declarationInForce(of name: String) -> PolicyDeclaration? {
+    do throws(StoreError) {
+      return try store.declarations(of: name).first { $0.isInForce }
+    } catch {
+      return nil
+    }
+  }
+}
+
+extension PolicyDeclaration {
+  /// The policy, for people.
+  var words: String { text.isEmpty ? "the defaults" : VisibleText.bare(text) }
+}

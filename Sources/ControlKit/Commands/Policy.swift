@@ -1,0 +1,80 @@
+import SharedBreaker
+
+extension CommandSpec {
+  static let policy = CommandSpec(
+    name: "policy",
+    summary: "see or set a breaker's policy",
+    arguments: [ArgumentSpec(label: "NAME", kind: .name, summary: "the breaker")],
+    options: [
+      OptionSpec(
+        name: "set", kind: .policySetting, isRepeatable: true,
+        summary: "set a word of the policy; creates the breaker if need be"),
+      OptionSpec(
+        name: "unset", kind: .policyKey, isRepeatable: true,
+        summary: "leave the word to the code again"),
+      OptionSpec(
+        name: "unset-all", summary: "leave every word to the code again, but for those set here"),
+    ],
+    details: [
+      "What is set here wins over what the code declares, in every process, until it is unset.",
+      "'cbctl help policy-words' lists the words.",
+    ],
+    examples: [
+      Example("cbctl policy payments", "what is in force, and from where"),
+      Example("cbctl policy payments --set max-failures=3 --set open-for=1m", "be stricter"),
+      Example("cbctl policy payments --unset open-for", "back to the code's value"),
+      Example("cbctl policy payments --unset-all", "back to the code's policy"),
+    ]
+  ) { session, parsed throws(ControlError) in
+    let name = parsed.text("NAME") ?? ""
+    let settings = parsed.settings("set")
+    var unset = parsed.keys("unset")
+    if settings.isEmpty, unset.isEmpty, !parsed.has("unset-all") {
+      printPolicy(of: try session.snapshot(of: name), session)
+      return .done
+    }
+    if let key = unset.first(where: { settings[$0] != nil }) {
+      throw .usage("--set and --unset of \(key.rawValue)", "only one can be", help: "policy")
+    }
+    // With --set, what is set now is all that is left.
+    if parsed.has("unset-all") { unset = Set(PolicyKey.allCases) }
+    let breaker =
+      settings.isEmpty ? try session.existingBreaker(name) : try makeBreaker(name, session)
+    try session.act { () throws(BreakerError) in
+      try breaker.overridePolicy(set: settings, unset: unset)
+    }
+    let snapshot = try session.snapshot(of: name)
+    if session.global.isJSON {
+      printPolicy(of: snapshot, session)
+    } else if !session.global.isQuiet {
+      session.print("\(StateLine.text(of: snapshot)), \(operatorWords(of: snapshot))\n")
+    }
+    return .done
+  }
+
+  private static func makeBreaker(
+    _ name: String, _ session: Session
+  ) throws(ControlError) -> Breaker {
+    try session.ask { store throws(StoreError) in try store.connect() }
+    return try session.act { () throws(BreakerError) in
+      try session.store.breaker(name, onStoreFailure: .throw)
+    }
+  }
+
+  private static func printPolicy(of snapshot: BreakerSnapshot, _ session: Session) {
+    if session.global.isJSON {
+      let sources = JSONValue.Member("policy_sources", BreakerDetails.sources(of: snapshot))
+      let breaker = JSONValue.object(BreakerDocument.members(of: snapshot) + [sources])
+      session.print(BreakerDocument.list(of: [breaker]))
+    } else {
+      session.print(PolicyTable.render(snapshot).map { $0 + "\n" }.joined())
+    }
+  }
+
+  private static func operatorWords(of snapshot: BreakerSnapshot) -> String {
+    let words = PolicyKey.allCases.compactMap { key in
+      snapshot.operatorValues[key].map { "\(key.rawValue)=\(VisibleText.bare($0))" }
+    }
+    return words.isEmpty ? "nothing is set" : "set: " + words.joined(separator: " ")
+  }
+}

@@ -1,0 +1,101 @@
+import SharedBreaker
+
+extension CommandSpec {
+  static let report = CommandSpec(
+    name: "report",
+    summary: "report how the call of a token went",
+    arguments: [
+      ArgumentSpec(label: "TOKEN", kind: .token, summary: "what 'cbctl acquire' printed"),
+      ArgumentSpec(
+        label: "OUTCOME", kind: .choice(["success", "failure", "ignored"]),
+        summary: "success, failure or ignored"),
+    ],
+    options: [
+      OptionSpec(name: "error", kind: .text, summary: "what went wrong, for people"),
+      OptionSpec(name: "elapsed", kind: .duration, summary: "how long the call took"),
+      OptionSpec(name: "permanent", summary: "open at once: trying again cannot help"),
+      OptionSpec(name: "open-for", kind: .duration, summary: "open at once, for D"),
+    ],
+    details: [
+      "The token of a probe works once, and is refused when its lease has ended. That of a call "
+        + "through a closed breaker is not remembered, so reporting it twice counts twice.",
+      "An outcome that comes after the state has moved on is counted and changes nothing else.",
+    ],
+    examples: [
+      Example("cbctl report \"$token\" failure --error 'HTTP 503'", "count a failure"),
+      Example("cbctl report \"$token\" failure --open-for 90s", "a Retry-After of 90 seconds"),
+    ],
+    exitCodes: [.done, .failed, .usage, .noBreaker, .storeUnavailable]
+  ) { session, parsed throws(ControlError) in
+    let outcome = try outcome(parsed)
+    let text = parsed.text("TOKEN") ?? ""
+    guard let token = PermitToken(text) else {
+      throw ControlError(
+        .usage, "wrong TOKEN \(VisibleText.quoted(text))", "it is none", ValueKind.token.form)
+    }
+    try session.connectToExisting()
+    let verdict = try session.act { () throws(BreakerError) in
+      try session.store.report(token, outcome, elapsed: parsed.duration("elapsed"))
+    }
+    // A breaker that was deleted takes nothing; one that was never needed is made by its report.
+    if verdict != .counted { try session.expectBreaker(of: token) }
+    if session.global.isJSON {
+      session.print(.object([.init("verdict", .string(verdict.wireName))]))
+    }
+    switch verdict {
+    case .counted: return .done
+    case .outdated:
+      session.note(
+        "\(VisibleText.name(token.name)): counted only: the breaker has moved on since the permit")
+      return .done
+    case .refused:
+      throw .refused(token.name)
+    }
+  }
+
+  private static func outcome(_ parsed: ParsedCommand) throws(ControlError) -> Outcome {
+    let isFailure = parsed.text("OUTCOME") == "failure"
+    for option in ["error", "permanent", "open-for"] where parsed.has(option) && !isFailure {
+      throw .usage("--\(option) without a failure", "nothing went wrong", help: "report")
+    }
+    if parsed.has("permanent"), parsed.has("open-for") {
+      throw .usage("--permanent and --open-for", "only one can be", help: "report")
+    }
+    guard isFailure else { return parsed.text("OUTCOME") == "success" ? .success : .ignored }
+    var kind = Failure.Kind.ordinary
+    if parsed.has("permanent") { kind = .permanent }
+    if let time = parsed.duration("open-for") { kind = .opens(for: time) }
+    return .failure(Failure(kind, error: parsed.text("error")))
+  }
+}
+
+extension ControlError {
+  /// A probe whose time was over before its outcome came.
+  static func refused(_ name: String) -> ControlError {
+    ControlError(
+      .failed, "\(VisibleText.name(name)): report refused", "its lease has ended",
+      "its owner is gone, or it took longer than probe-timeout")
+  }
+}
+
+extension Session {
+  /// Finds out that the breaker of a report is there.
+  fileprivate func expectBreaker(of token: PermitToken) throws(ControlError) {
+    let found = try ask { store throws(StoreError) in try store.snapshot(of: token.name) }
+    guard found == nil else { return }
+    throw ControlError(
+      .noBreaker, "no breaker \(VisibleText.quoted(token.name))",
+      "nothing was counted, for it has been deleted", "acquire a new token")
+  }
+}
+
+extension ReportVerdict {
+  /// The name of the verdict in JSON.
+  var wireName: String {
+    switch self {
+    case .counted: "counted"
+    case .outdated: "outdated"
+    case .refused: "refused"
+    }
+  }
+}

@@ -1,0 +1,60 @@
+/// What a command sees of the world around it, so that tests can stand in for a terminal.
+public struct Console: Sendable {
+  /// What became of text that was to be written.
+  public enum Writing: Sendable, Hashable {
+    /// It is written.
+    case written
+
+    /// Nobody reads any more, which is no failure: `cbctl history | head` ends like this.
+    case closed
+
+    /// It could not be written; the number is an errno.
+    case failed(Int32)
+  }
+
+  /// Writes data to standard output.
+  public var output: @Sendable (String) -> Writing
+
+  /// Writes words to standard error.
+  public var errorOutput: @Sendable (String) -> Writing
+
+  /// Whether standard output is a terminal.
+  public var isOutputTerminal: Bool
+
+  /// Whether this process belongs to a terminal, which a command that it runs may ask or answer.
+  public var hasTerminal: Bool
+
+  /// How many columns the terminal has; nil where there is none.
+  public var width: Int?
+
+  /// The environment variables, as far as they are text.
+  public var environment: [String: String]
+
+  /// The signals that this process ignores and that a command it runs must not.
+  public var restoredSignals: [Int32]
+
+  /// Describes a console; it is no terminal unless it says so.
+  public init(
+    output: @escaping @Sendable (String) -> Writing,
+    errorOutput: @escaping @Sendable (String) -> Writing,
+    isOutputTerminal: Bool = false,
+    hasTerminal: Bool = false,
+    width: Int? = nil,
+    environment: [String: String] = [:],
+    restoredSignals: [Int32] = []
+  ) {
+    self.output = output
+    self.errorOutput = errorOutput
+    self.isOutputTerminal = isOutputTerminal
+    self.hasTerminal = hasTerminal
+    self.width = width
+    self.environment = environment
+    self.restoredSignals = restoredSignals
+  }
+
+  /// Whether colours would be seen and are wanted.
+  var hasColors: Bool {
+    guard isOutputTerminal, environment["TERM"] != "dumb" else { return false }
+    return environment["NO_COLOR"].map(\.isEmpty) ?? true
+  }
+}

@@ -1,0 +1,51 @@
+import SharedBreaker
+
+/// Why a command was not carried out, as one line for people and one code for programs.
+struct ControlError: Error, Hashable {
+  var code: ExitCode
+
+  /// What, why, and what to do, without the program's name.
+  var description: String
+
+  init(_ code: ExitCode, _ what: String, _ why: String, _ remedy: String) {
+    self.code = code
+    description = "\(what): \(why): \(remedy)"
+  }
+
+  init(_ code: ExitCode, _ what: String, _ remedy: String) {
+    self.init(code, describedAs: "\(what): \(remedy)")
+  }
+
+  private init(_ code: ExitCode, describedAs description: String) {
+    self.code = code
+    self.description = description
+  }
+
+  init(_ error: StoreError) { self.init(.storeUnavailable, describedAs: error.description) }
+
+  /// What the library says in its own words, with the code that a program needs.
+  init(_ error: BreakerError) {
+    let code: ExitCode =
+      switch error {
+      case .rejected: .rejected
+      case .invalidName, .invalidPolicy, .noSuchProcess: .usage
+      case .store: .storeUnavailable
+      }
+    self.init(code, describedAs: error.description)
+  }
+
+  /// A line of the command line that cannot be understood.
+  static func usage(_ what: String, _ why: String, help command: String?) -> ControlError {
+    let page = command.map { "cbctl \($0) --help" } ?? "cbctl --help"
+    return ControlError(.usage, what, why, "run '\(page)'")
+  }
+
+  /// A name that no breaker has.
+  static func noBreaker(_ name: String, among names: [String]) -> ControlError {
+    let remedy =
+      Suggestion.nearest(to: name, among: names).map { "did you mean \(VisibleText.quoted($0))?" }
+      ?? "run 'cbctl status' for the names there are"
+    return ControlError(
+      .noBreaker, "no breaker \(VisibleText.quoted(name))", "nothing uses that name", remedy)
+  }
+}

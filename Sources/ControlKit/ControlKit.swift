@@ -1,0 +1,58 @@
+public import SharedBreaker
+
+/// The command line of shared breakers, as a function that any program can call.
+public enum ControlKit {
+  /// The version of the command and of the library in it.
+  public static let version = "0.1.0"
+
+  /// Carries out one command line and returns how it ended; it never ends the process.
+  ///
+  /// The words are those after the program's name, byte for byte. `options` is how stores are
+  /// opened, so that a test can bring its own clock.
+  public static func run(
+    arguments: [[UInt8]], console: Console, options: StoreOptions = StoreOptions()
+  ) -> Ending {
+    let request: ArgumentParser.Request
+    do {
+      request = try ArgumentParser.parse(arguments)
+    } catch {
+      _ = console.errorOutput("cbctl: \(VisibleText.bare(error.description))\n")
+      return .exit(error.code)
+    }
+    switch request {
+    case .help(let spec):
+      return show(spec.map { HelpPage.of($0) } ?? HelpPage.overview(), on: console)
+    case .version:
+      return show("cbctl \(version) (SQLite \(SharedStore.sqliteVersion))\n", on: console)
+    case .command(let parsed):
+      return perform(parsed, console, options)
+    }
+  }
+
+  /// Carries out one command line whose words are all text.
+  public static func run(
+    arguments: [String], console: Console, options: StoreOptions = StoreOptions()
+  ) -> Ending {
+    run(arguments: arguments.map { Array($0.utf8) }, console: console, options: options)
+  }
+
+  private static func perform(
+    _ parsed: ParsedCommand, _ console: Console, _ options: StoreOptions
+  ) -> Ending {
+    let session = Session(console: console, global: parsed.global, storeOptions: options)
+    defer { session.store.close() }
+    do {
+      return session.finish(try parsed.spec.perform(session, parsed))
+    } catch {
+      session.complain(error.description)
+      return .exit(error.code)
+    }
+  }
+
+  private static func show(_ page: String, on console: Console) -> Ending {
+    let session = Session(
+      console: console, global: GlobalOptions([:]), storeOptions: StoreOptions())
+    session.print(page)
+    return session.finish(.done)
+  }
+}

@@ -1,0 +1,77 @@
+import SharedBreaker
+
+/// The JSON documents about breakers, to which members are only ever added.
+enum BreakerDocument {
+  /// The document of `status`, and of every command that changes breakers.
+  static func list(_ snapshots: [BreakerSnapshot]) -> JSONValue {
+    list(of: snapshots.map { .object(members(of: $0)) })
+  }
+
+  static func list(of breakers: [JSONValue]) -> JSONValue {
+    .object([.init("breakers", .array(breakers))])
+  }
+
+  static func members(of snapshot: BreakerSnapshot) -> [JSONValue.Member] {
+    [
+      .init("name", .string(snapshot.name)),
+      .init("state", .string(snapshot.state.wireName)),
+      .init("mode", .string(snapshot.mode.wireName)),
+      .init("mode_reason", JSONValue(snapshot.modeReason)),
+      .init("mode_set_by", JSONValue(snapshot.modeSetBy)),
+      .init("mode_ends_in_ms", JSONValue(milliseconds: snapshot.modeEndsIn)),
+      .init("permitted", .bool(snapshot.permits)),
+      .init("probe_due", .bool(snapshot.isProbeDue)),
+      .init("consecutive_failures", .integer(snapshot.consecutiveFailures)),
+      .init("failure_rate", snapshot.failureRate.map { .number($0) } ?? .null),
+      .init("window", window(of: snapshot)),
+      .init("trips", .integer(snapshot.trips)),
+      .init("generation", .integer(snapshot.generation)),
+      .init("created_at", time(snapshot.createdAt)),
+      .init("changed_at", time(snapshot.changedAt)),
+      .init("opened_at", time(snapshot.openedAt)),
+      .init("retry_after_ms", JSONValue(milliseconds: snapshot.retryAfter)),
+      .init("last_failure_at", time(snapshot.lastFailureAt)),
+      .init("last_error", JSONValue(snapshot.lastError)),
+      .init("totals", totals(snapshot.totals)),
+      .init("policy", policy(snapshot.policy)),
+    ]
+  }
+
+  static func time(_ time: Timestamp?) -> JSONValue { JSONValue(time?.description) }
+
+  private static func window(of snapshot: BreakerSnapshot) -> JSONValue {
+    .object([
+      .init("calls", .integer(snapshot.windowCalls)),
+      .init("failures", .integer(snapshot.windowFailures)),
+      .init("slow", .integer(snapshot.windowSlow)),
+    ])
+  }
+
+  private static func totals(_ totals: Totals) -> JSONValue {
+    .object([
+      .init("successes", .integer(totals.successes)),
+      .init("failures", .integer(totals.failures)),
+      .init("ignored", .integer(totals.ignored)),
+      .init("rejections", .integer(totals.rejections)),
+      .init("slow", .integer(totals.slow)),
+      .init("would_reject", .integer(totals.wouldReject)),
+    ])
+  }
+
+  /// The policy in force: numbers as numbers, times and rates as `--set` takes them.
+  static func policy(_ policy: BreakerPolicy) -> JSONValue {
+    .object(
+      PolicyKey.allCases.map { key in
+        .init(key.rawValue, value(policy.text(for: key), of: key))
+      })
+  }
+
+  private static func value(_ text: String?, of key: PolicyKey) -> JSONValue {
+    guard let text else { return .null }
+    return switch key.value {
+    case .count: JSONValue(Int64(text))
+    case .factor: Double(text).map { .number($0) } ?? .null
+    case .duration, .rate: .string(text)
+    }
+  }
+}

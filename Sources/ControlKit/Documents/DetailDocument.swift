@@ -1,0 +1,66 @@
+import SharedBreaker
+
+/// Everything that is known of one breaker, for `show`.
+struct BreakerDetails {
+  var snapshot: BreakerSnapshot
+  var declarations: [PolicyDeclaration]
+
+  /// The last entries, oldest first.
+  var history: [HistoryEntry]
+}
+
+extension BreakerDetails {
+  /// The breaker of `show --json`: what `status` tells, and more.
+  var json: JSONValue {
+    .object(
+      BreakerDocument.members(of: snapshot) + [
+        .init("policy_sources", Self.sources(of: snapshot)),
+        .init("declarations", .array(declarations.map(Self.json))),
+        .init("leases", .array(snapshot.leases.map(Self.json))),
+        .init("history", .array(history.map(\.json))),
+      ])
+  }
+
+  static func sources(of snapshot: BreakerSnapshot) -> JSONValue {
+    .object(
+      PolicyKey.allCases.map { key in
+        .init(key.rawValue, .string(snapshot.source(of: key).wireName))
+      })
+  }
+
+  private static func json(_ declaration: PolicyDeclaration) -> JSONValue {
+    .object([
+      .init("policy", .string(declaration.text)),
+      .init("in_force", .bool(declaration.isInForce)),
+      .init("at", BreakerDocument.time(declaration.at)),
+      .init("by", by(declaration.pid, declaration.program)),
+    ])
+  }
+
+  private static func json(_ lease: LeaseSnapshot) -> JSONValue {
+    .object([
+      .init("owner_pid", JSONValue(lease.ownerPid.map { Int64($0) })),
+      .init("owner_gone", .bool(lease.isOwnerGone)),
+      .init("ends_in_ms", JSONValue(milliseconds: lease.endsIn)),
+    ])
+  }
+
+  static func by(_ pid: Int32, _ program: String) -> JSONValue {
+    .object([.init("pid", .integer(Int64(pid))), .init("program", .string(program))])
+  }
+}
+
+extension HistoryEntry {
+  /// One line of `history --json`.
+  var json: JSONValue {
+    .object([
+      .init("at", BreakerDocument.time(at)),
+      .init("name", .string(name)),
+      .init("kind", .string(kind)),
+      .init("from", .string(from)),
+      .init("to", .string(to)),
+      .init("reason", JSONValue(reason)),
+      .init("by", BreakerDetails.by(pid, program)),
+    ])
+  }
+}

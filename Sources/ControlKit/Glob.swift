@@ -1,0 +1,83 @@
+/// Patterns of names: `*` is any text, `?` any character, `[a-z]` one of a set, `[!a]` none of it.
+struct Glob: Sendable, Hashable {
+  private enum Part: Sendable, Hashable {
+    case anyText
+    case anyCharacter
+    case literal(Character)
+    case set([ClosedRange<Character>], isNegated: Bool)
+  }
+
+  private var parts: [Part] = []
+
+  /// Whether a text has characters that mean more than themselves.
+  static func isPattern(_ text: String) -> Bool { text.contains { "*?[".contains($0) } }
+
+  init(_ pattern: String) {
+    var rest = Substring(pattern)
+    while let character = rest.popFirst() {
+      switch character {
+      case "*":
+        if parts.last != .anyText { parts.append(.anyText) }
+      case "?": parts.append(.anyCharacter)
+      case "\\": parts.append(.literal(rest.popFirst() ?? "\\"))
+      case "[":
+        // Without its end, a bracket is only a bracket.
+        if let set = Self.set(&rest) { parts.append(set) } else { parts.append(.literal("[")) }
+      default: parts.append(.literal(character))
+      }
+    }
+  }
+
+  private static func set(_ rest: inout Substring) -> Part? {
+    guard let end = rest.dropFirst().firstIndex(of: "]") else { return nil }
+    var body = rest[..<end]
+    rest = rest[rest.index(after: end)...]
+    let isNegated = body.first == "!"
+    if isNegated { body.removeFirst() }
+    var ranges: [ClosedRange<Character>] = []
+    while let first = body.popFirst() {
+      var last = first
+      if body.first == "-", body.count > 1 {
+        body.removeFirst()
+        last = body.removeFirst()
+      }
+      if first <= last { ranges.append(first...last) }
+    }
+    return .set(ranges, isNegated: isNegated)
+  }
+
+  /// Whether the whole text fits; takes no more than pattern times text steps.
+  func matches(_ text: String) -> Bool {
+    let text = Array(text)
+    var position = 0
+    var part = 0
+    var retry: (part: Int, position: Int)?
+    while position < text.count {
+      if part < parts.count, parts[part] == .anyText {
+        retry = (part, position)
+        part += 1
+      } else if part < parts.count, fits(parts[part], text[position]) {
+        part += 1
+        position += 1
+      } else if let last = retry {
+        // Let the last star take one more character, and go on from behind it.
+        retry = (last.part, last.position + 1)
+        part = last.part + 1
+        position = last.position + 1
+      } else {
+        return false
+      }
+    }
+    return parts[part...].allSatisfy { $0 == .anyText }
+  }
+
+  private func fits(_ part: Part, _ character: Character) -> Bool {
+    switch part {
+    case .anyText: false
+    case .anyCharacter: true
+    case .literal(let literal): literal == character
+    case .set(let ranges, let isNegated):
+      ranges.contains { $0.contains(character) } != isNegated
+    }
+  }
+}

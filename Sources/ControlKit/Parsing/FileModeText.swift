@@ -1,0 +1,21 @@
+/// The permissions of a store's files: whoever may read them has to write them too.
+enum FileModeText {
+  static func parse(_ text: String) throws(ValueComplaint) -> Int64 {
+    let form = ValueKind.fileMode.form
+    guard text.utf8.allSatisfy({ (0x30...0x37).contains($0) }), let mode = Int64(text, radix: 8),
+      mode <= 0o777
+    else { throw ValueComplaint("no such mode", form) }
+    guard mode & 0o111 == 0 else {
+      throw ValueComplaint("no file of a store is a program", form)
+    }
+    guard mode & 0o600 == 0o600 else {
+      throw ValueComplaint("the owner must be able to read and write", form)
+    }
+    for (who, shift, example) in [("the group", 3, "660"), ("others", 0, "666")] {
+      let bits = mode >> Int64(shift) & 0o6
+      if bits == 0o4 { throw ValueComplaint("\(who) must be able to write too", "use \(example)") }
+      if bits == 0o2 { throw ValueComplaint("\(who) must be able to read too", "use \(example)") }
+    }
+    return mode
+  }
+}

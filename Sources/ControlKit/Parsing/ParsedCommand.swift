@@ -1,0 +1,53 @@
+import SharedBreaker
+
+/// A command line that was understood: which command, and with what.
+struct ParsedCommand: Sendable {
+  var spec: CommandSpec
+  var global: GlobalOptions
+
+  /// The values of options and arguments, by option name or argument label.
+  var values: [String: [ParsedValue]] = [:]
+
+  /// The other program's command line, byte for byte.
+  var commandLine: [[UInt8]] = []
+
+  func has(_ name: String) -> Bool { values[name] != nil }
+
+  func text(_ name: String) -> String? { texts(name).last }
+
+  func texts(_ name: String) -> [String] {
+    (values[name] ?? []).compactMap { value in
+      if case .text(let text) = value { text } else { nil }
+    }
+  }
+
+  /// The values of arguments that may be given several times, each once, in the order given.
+  func distinctTexts(_ name: String) -> [String] {
+    var seen: Set<String> = []
+    return texts(name).filter { seen.insert($0).inserted }
+  }
+
+  func duration(_ name: String) -> Duration? {
+    if case .duration(let duration)? = values[name]?.last { duration } else { nil }
+  }
+
+  func number(_ name: String) -> Int64? {
+    if case .number(let number)? = values[name]?.last { number } else { nil }
+  }
+
+  func codes(_ name: String) -> Set<Int32> {
+    if case .codes(let codes)? = values[name]?.last { codes } else { [] }
+  }
+
+  func settings(_ name: String) -> [PolicyKey: String] {
+    var settings: [PolicyKey: String] = [:]
+    for case .setting(let key, let text) in values[name] ?? [] { settings[key] = text }
+    return settings
+  }
+
+  func keys(_ name: String) -> Set<PolicyKey> {
+    var keys: Set<PolicyKey> = []
+    for case .key(let key) in values[name] ?? [] { keys.insert(key) }
+    return keys
+  }
+}

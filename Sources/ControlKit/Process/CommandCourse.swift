@@ -1,0 +1,102 @@
+import SharedBreaker
+
+/// How a command went, from its start to its end.
+struct CommandCourse: Sendable, Hashable {
+  enum End: Sendable, Hashable {
+    case exited(Int32)
+    case killed(signal: Int32)
+
+    /// It never started; the number is an errno.
+    case notStarted(Int32)
+  }
+
+  /// The command's first word, for messages.
+  var program: String
+  var end: End
+  var elapsed: Duration
+
+  /// How long it was given, if it did not end by then.
+  var overrun: Duration?
+
+  /// Whether this process was told to stop meanwhile, and passed that on.
+  var wasStopped = false
+
+  /// Runs a command to its end; in a group of its own, what it leaves behind at a timeout ends too.
+  static func of(
+    _ commandLine: [[UInt8]], timeout: Duration?, inOwnGroup: Bool = true,
+    restoredSignals: [Int32] = []
+  ) -> CommandCourse {
+    let program = String(decoding: commandLine.first ?? [], as: UTF8.self)
+    let start = ContinuousClock.now
+    var course = CommandCourse(program: program, end: .exited(0), elapsed: .zero)
+    do {
+      let relay = SignalRelay()
+      defer { relay.end() }
+      let pid = try ChildProcess.spawn(
+        commandLine, inOwnGroup: inOwnGroup, restoredSignals: restoredSignals)
+      let result = relay.wait(for: pid, hasOwnGroup: inOwnGroup, timeout: timeout)
+      course.end = result.end
+      course.overrun = result.didTimeOut ? timeout : nil
+      course.wasStopped = result.wasStopped
+    } catch {
+      course.end = .notStarted(error.number)
+    }
+    course.elapsed = ContinuousClock.now - start
+    return course
+  }
+}
+
+/// What a command's course means to its breaker and to the caller.
+struct CommandJudgement: Sendable, Hashable {
+  var outcome: Outcome
+
+  /// How this process is to end.
+  var ending: Ending
+
+  /// What has to be said beside what the command itself said.
+  var complaint: String?
+}
+
+extension CommandCourse {
+  /// Judges by exit code: 0 is a success, a listed one is ignored or permanent, any other a failure.
+  func judged(ignoring ignored: Set<Int32>, permanent: Set<Int32>) -> CommandJudgement {
+    let outcome = outcome(ignored, permanent)
+    if let overrun {
+      let words = "\(quotedProgram): stopped after \(DurationText.format(overrun))"
+      return CommandJudgement(
+        outcome: outcome, ending: .exit(.timedOut),
+        complaint: "\(words): it took too long: give it a longer --timeout if it needs one")
+    }
+    switch end {
+    case .exited(let code): return CommandJudgement(outcome: outcome, ending: .code(code))
+    case .killed(let signal):
+      return CommandJudgement(outcome: outcome, ending: .signal(signal))
+    case .notStarted(let number):
+      let isMissing = SystemError.isNotFound(number)
+      return CommandJudgement(
+        outcome: .ignored, ending: .exit(isMissing ? .notFound : .cannotRun),
+        complaint: "\(quotedProgram) cannot be run: \(SystemError.text(number)): "
+          + "check its name, its path and its permissions")
+    }
+  }
+
+  private var quotedProgram: String { VisibleText.quoted(program) }
+
+  private func outcome(_ ignored: Set<Int32>, _ permanent: Set<Int32>) -> Outcome {
+    if let overrun {
+      return .failure(error: "timed out after \(DurationText.format(overrun))")
+    }
+    switch end {
+    case .notStarted: return .ignored
+    case .exited(0): return .success
+    case .exited(let code):
+      // Whatever a command says that was told to stop, it says nothing of the resource.
+      if wasStopped || ignored.contains(code) { return .ignored }
+      let error = "exit code \(code)"
+      return permanent.contains(code)
+        ? .permanentFailure(error: error) : .failure(error: error)
+    case .killed(let signal):
+      return wasStopped ? .ignored : .failure(error: "killed by signal \(signal)")
+    }
+  }
+}

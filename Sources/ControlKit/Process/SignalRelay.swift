@@ -1,0 +1,99 @@
+import Glibc
+
+/// Waits for a child, and passes on to it the signals that ask this process to stop.
+///
+/// From its making to its `end` those signals are held back in the calling thread, so that none is
+/// lost between two steps.
+final class SignalRelay {
+  /// How a child ended.
+  struct Result {
+    var end: CommandCourse.End
+    var didTimeOut = false
+    var wasStopped = false
+  }
+
+  /// How long a child has between being asked to end and being killed.
+  static let grace = Duration.seconds(5)
+
+  private var previousMask = sigset_t()
+  private var waited = sigset_t()
+  private let previousChildAction: sighandler_t?
+
+  init() {
+    // Where a parent ignores SIGCHLD, so would we, and the system would not keep exit codes.
+    previousChildAction = signal(SIGCHLD, SIG_DFL)
+    unsafe sigemptyset(&waited)
+    unsafe sigaddset(&waited, SIGCHLD)
+    for number in [SIGINT, SIGTERM, SIGHUP, SIGQUIT] where !Self.isIgnored(number) {
+      unsafe sigaddset(&waited, number)
+    }
+    unsafe pthread_sigmask(SIG_BLOCK, &waited, &previousMask)
+  }
+
+  func end() {
+    unsafe pthread_sigmask(SIG_SETMASK, &previousMask, nil)
+    signal(SIGCHLD, previousChildAction)
+  }
+
+  /// Waits until the child has ended; after `timeout` it is told to, and after the grace made to.
+  ///
+  /// A child that leads a group of its own is signalled with all of it.
+  func wait(for pid: pid_t, hasOwnGroup: Bool, timeout: Duration?) -> Result {
+    let watcher = ChildWatcher(pid)
+    defer { watcher.join() }
+    let target = hasOwnGroup ? -pid : pid
+    var result = Result(end: .exited(0))
+    var deadline = timeout.map { ContinuousClock.now + $0 }
+    while true {
+      var info = unsafe siginfo_t()
+      let number = unsafe next(until: deadline, &info)
+      if Self.hasEnded(pid) {
+        // Until it is reaped the number is its own, so no other group can be meant.
+        if hasOwnGroup, result.didTimeOut { kill(target, SIGKILL) }
+        result.end = Self.reap(pid)
+        return result
+      }
+      if number > 0, number != SIGCHLD {
+        result.wasStopped = true
+        // The ^C of a terminal has reached a child in the same group already; its hanging up has
+        // not, for that is told to the first process of the session alone.
+        let isFromKeys = unsafe info.si_code > 0 && (number == SIGINT || number == SIGQUIT)
+        if hasOwnGroup || !isFromKeys { kill(target, number) }
+      } else if let passed = deadline, ContinuousClock.now >= passed {
+        kill(target, result.didTimeOut ? SIGKILL : SIGTERM)
+        deadline = result.didTimeOut ? nil : ContinuousClock.now + Self.grace
+        result.didTimeOut = true
+      }
+    }
+  }
+
+  private func next(
+    until deadline: ContinuousClock.Instant?, _ info: inout siginfo_t
+  ) -> Int32 {
+    guard let deadline else { return unsafe sigwaitinfo(&waited, &info) }
+    let remaining = max(.zero, deadline - ContinuousClock.now).components
+    var time = timespec(
+      tv_sec: Int(remaining.seconds), tv_nsec: Int(remaining.attoseconds / 1_000_000_000))
+    return unsafe sigtimedwait(&waited, &info, &time)
+  }
+
+  private static func hasEnded(_ pid: pid_t) -> Bool {
+    var info = unsafe siginfo_t()
+    let code = unsafe waitid(P_PID, id_t(pid), &info, WEXITED | WNOHANG | WNOWAIT)
+    return unsafe code == 0 && info.si_signo == SIGCHLD
+  }
+
+  private static func reap(_ pid: pid_t) -> CommandCourse.End {
+    var status: Int32 = 0
+    while unsafe waitpid(pid, &status, 0) < 0, errno == EINTR {}
+    let signal = status & 0x7F
+    return signal == 0 ? .exited((status >> 8) & 0xFF) : .killed(signal: signal)
+  }
+
+  private static func isIgnored(_ number: Int32) -> Bool {
+    var action = sigaction()
+    guard unsafe sigaction(number, nil, &action) == 0 else { return false }
+    let handler = unsafe unsafeBitCast(action.__sigaction_handler.sa_handler, to: Int.self)
+    return unsafe handler == unsafeBitCast(SIG_IGN, to: Int.self)
+  }
+}

@@ -1,0 +1,53 @@
+import SharedBreaker
+
+/// How a breaker stands, in one line: what is printed after every change.
+enum StateLine {
+  static func text(of snapshot: BreakerSnapshot) -> String {
+    "\(VisibleText.name(snapshot.name)): \(words(of: snapshot))"
+  }
+
+  static func words(of snapshot: BreakerSnapshot) -> String {
+    guard let mode = mode(of: snapshot) else { return state(of: snapshot) }
+    return "\(mode); underneath: \(state(of: snapshot))"
+  }
+
+  private static func state(of snapshot: BreakerSnapshot) -> String {
+    var parts = [snapshot.state.wireName]
+    if snapshot.isNextCallProbe {
+      parts.append("the next call is its probe")
+    } else if let wait = snapshot.openEndsIn
+      ?? (snapshot.mode == .forcedOpen ? nil : snapshot.retryAfter)
+    {
+      parts.append("retry in \(SpokenDuration.format(wait))")
+    }
+    if snapshot.state == .closed, snapshot.consecutiveFailures > 0 {
+      parts.append(counted(snapshot.consecutiveFailures, "failure") + " in a row")
+    }
+    return parts.joined(separator: ", ")
+  }
+
+  /// What an operator has laid over the state, until when, and why.
+  private static func mode(of snapshot: BreakerSnapshot) -> String? {
+    let words: String
+    switch snapshot.mode {
+    case .automatic: return nil
+    case .forcedOpen: words = "held open"
+    case .forcedClosed: words = "held closed"
+    case .observe: words = "only observed"
+    }
+    let end = snapshot.modeEndsIn.map { " for \(SpokenDuration.format($0))" } ?? ""
+    let reason = snapshot.modeReason.map { " (\(VisibleText.bare($0)))" } ?? ""
+    return words + end + reason
+  }
+
+  static func counted(_ count: Int64, _ noun: String) -> String {
+    "\(count) \(noun)\(count == 1 ? "" : "s")"
+  }
+}
+
+extension BreakerSnapshot {
+  /// Whether the next call finds out if the resource is back.
+  var isNextCallProbe: Bool {
+    isProbeDue || (state == .halfOpen && mode == .automatic && permits)
+  }
+}

@@ -1,0 +1,45 @@
+/// Makes text from outside safe to print: what would steer a terminal shows as `\u{1b}`.
+enum VisibleText {
+  /// The text with its control characters made visible.
+  static func bare(_ text: String) -> String {
+    guard text.unicodeScalars.contains(where: steers) else { return text }
+    var result = ""
+    for scalar in text.unicodeScalars {
+      if steers(scalar) {
+        result += "\\u{\(String(scalar.value, radix: 16))}"
+      } else {
+        result.unicodeScalars.append(scalar)
+      }
+    }
+    return result
+  }
+
+  /// The name of a breaker, in quotes if it would not be seen without them.
+  static func name(_ name: String) -> String {
+    name.allSatisfy(\.isWhitespace) ? "'\(bare(name))'" : bare(name)
+  }
+
+  /// The text in quotes, cut where it would drown the message around it.
+  static func quoted(_ text: String, longest: Int = 60) -> String {
+    let cut = text.prefix(longest)
+    return "'\(bare(String(cut)))\(cut.endIndex == text.endIndex ? "" : "…")'"
+  }
+
+  /// Whether a scalar is a control character, or breaks a line as one does.
+  static func isControl(_ scalar: Unicode.Scalar) -> Bool {
+    switch scalar.properties.generalCategory {
+    case .control, .lineSeparator, .paragraphSeparator: true
+    default: false
+    }
+  }
+
+  /// Whether a scalar changes how the text around it is shown.
+  ///
+  /// The overrides of writing direction can make a line read as another one.
+  static func steers(_ scalar: Unicode.Scalar) -> Bool {
+    switch scalar.value {
+    case 0x202A...0x202E, 0x2066...0x2069, 0x200E, 0x200F, 0xFEFF: true
+    default: isControl(scalar)
+    }
+  }
+}

@@ -1,0 +1,57 @@
+import SharedBreaker
+
+extension OptionSpec {
+  /// The words of a policy as options: the same words as in `policy --set`, JSON and the file.
+  static let policy = PolicyKey.allCases.map { key in
+    OptionSpec(name: key.rawValue, kind: .policy(key), summary: key.summary)
+  }
+}
+
+extension PolicyKey {
+  /// What the word says, for help and the manual.
+  var summary: String {
+    switch self {
+    case .maxFailures: "open after N failures in a row (5 if no condition is given)"
+    case .failures: "open after N failures within --within"
+    case .within: "the time within which --failures are counted"
+    case .failureRate: "open when this share of the calls failed, as 50%"
+    case .window: "take rates over the calls of the last D"
+    case .last: "take rates over the last N calls"
+    case .minCalls: "judge no rate over fewer than N calls (10)"
+    case .slowRate: "open when this share of the calls was slow"
+    case .slowAfter: "a call that took at least D is slow"
+    case .reporters: "open only if N processes reported failures (1)"
+    case .lumping: "count failures closer together than D as one"
+    case .openFor: "stay open for D (30s)"
+    case .openMultiplier: "stay open X times longer with each trip in a row (1)"
+    case .openMax: "never stay open for longer than D"
+    case .jitter: "vary the open time by this share either way (0%)"
+    case .probes: "let N probes at a time through on the whole host (1)"
+    case .successesToClose: "close after N successful probes (1)"
+    case .probeTimeout: "a probe that takes longer than D has failed (30s)"
+    case .probeCalls: "judge the probes together after N of them"
+    case .probeFailureRate: "open again when this share of --probe-calls failed"
+    }
+  }
+}
+
+extension BreakerPolicy {
+  /// The policy that the words of a command line make, or nil if they say nothing of one.
+  ///
+  /// - Throws: a usage error if the words contradict each other.
+  static func given(by parsed: ParsedCommand) throws(ControlError) -> BreakerPolicy? {
+    var policy = BreakerPolicy()
+    var isGiven = false
+    do {
+      for key in PolicyKey.allCases {
+        guard let text = parsed.text(key.rawValue) else { continue }
+        try policy.set(key, to: text)
+        isGiven = true
+      }
+      if isGiven { try policy.validate() }
+    } catch {
+      throw .usage("wrong policy", error.description, help: parsed.spec.name)
+    }
+    return isGiven ? policy : nil
+  }
+}

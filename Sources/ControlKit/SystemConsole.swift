@@ -1,0 +1,86 @@
+@unsafe @preconcurrency import Glibc
+
+extension Console {
+  /// The console of this process.
+  ///
+  /// From now on the process ignores SIGPIPE, so that a reader who has seen enough is no failure.
+  public static func system() -> Console {
+    let previous = signal(SIGPIPE, SIG_IGN)
+    let wasDefault = unsafe unsafeBitCast(previous, to: Int.self) == 0
+    let isTerminal = isatty(STDOUT_FILENO) == 1
+    return Console(
+      output: { write($0, to: STDOUT_FILENO) },
+      errorOutput: { write($0, to: STDERR_FILENO) },
+      isOutputTerminal: isTerminal,
+      hasTerminal: hasTerminal(),
+      width: isTerminal ? terminalWidth() : nil,
+      environment: processEnvironment(),
+      restoredSignals: wasDefault ? [SIGPIPE] : [])
+  }
+
+  /// The words of this process's command line, byte for byte, without the program's name.
+  public static func processArguments() -> [[UInt8]] {
+    let words = unsafe CommandLine.unsafeArgv
+    guard CommandLine.argc > 1 else { return [] }
+    return (1..<Int(CommandLine.argc)).map { index in
+      unsafe words[index].map { unsafe bytes(of: $0) } ?? []
+    }
+  }
+
+  private static func write(_ text: String, to descriptor: Int32) -> Writing {
+    let bytes = Array(text.utf8)
+    var written = 0
+    while written < bytes.count {
+      let count = unsafe bytes.withUnsafeBytes { buffer in
+        let rest = unsafe UnsafeRawBufferPointer(rebasing: buffer[written...])
+        return unsafe Glibc.write(descriptor, rest.baseAddress, rest.count)
+      }
+      if count >= 0 {
+        written += count
+      } else if errno == EPIPE {
+        return .closed
+      } else if errno == EAGAIN {
+        // Somebody set the descriptor to non-blocking: wait until it takes more.
+        var entry = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
+        _ = unsafe poll(&entry, 1, -1)
+      } else if errno != EINTR {
+        return .failed(errno)
+      }
+    }
+    return .written
+  }
+
+  /// The standard streams do not tell: a command may ask for a password all the same.
+  private static func hasTerminal() -> Bool {
+    let descriptor = unsafe open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC)
+    guard descriptor >= 0 else { return false }
+    close(descriptor)
+    return true
+  }
+
+  private static func terminalWidth() -> Int? {
+    var size = winsize()
+    let code = unsafe ioctl(STDOUT_FILENO, UInt(TIOCGWINSZ), &size)
+    return code == 0 && size.ws_col > 0 ? Int(size.ws_col) : nil
+  }
+
+  private static func processEnvironment() -> [String: String] {
+    var result: [String: String] = [:]
+    var entry = unsafe environ
+    while let line = unsafe entry.pointee {
+      let parts = unsafe bytes(of: line).split(
+        separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
+      if parts.count == 2, let name = String(validating: parts[0], as: UTF8.self),
+        let value = String(validating: parts[1], as: UTF8.self)
+      {
+        result[name] = value
+      }
+      unsafe entry += 1
+    }
+    return result
+  }
+
+  private static func bytes(of text: UnsafeMutablePointer<CChar>) -> [UInt8] {
+    unsafe UnsafeRawBufferPointer(start: text, count: strlen(text)).map { $0 }
+  }
+}

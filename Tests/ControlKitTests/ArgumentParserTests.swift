@@ -1,0 +1,169 @@
+import SharedBreaker
+import Testing
+
+@testable import ControlKit
+
+struct ArgumentParserTests {
+  private func parse(_ words: String...) throws -> ParsedCommand {
+    guard case .command(let parsed) = try ArgumentParser.parse(words.map { Array($0.utf8) }) else {
+      throw ControlError(.usage, "no command", "help or version", "")
+    }
+    return parsed
+  }
+
+  @Test func `global options stand before or after the command`() throws {
+    let before = try parse("--store", "/a b", "--json", "status")
+    let after = try parse("status", "--json", "--store=/a b")
+    #expect(before.global == after.global)
+    #expect(before.global.store == "/a b")
+    #expect(before.global.isJSON)
+    #expect(!before.global.isQuiet)
+  }
+
+  @Test func `a letter stands for its option`() throws {
+    #expect(try parse("status", "-q").global.isQuiet)
+    #expect(try parse("-q", "status").global.isQuiet)
+  }
+
+  @Test func `a group is told by its name or its number`() throws {
+    #expect(try parse("init", "--group", "root").text("group") == "root")
+    #expect(try parse("init", "--group", "0").text("group") == "root")
+  }
+
+  @Test func `a value is attached or follows`() throws {
+    #expect(try parse("trip", "x", "--for=5m").duration("for") == .seconds(300))
+    #expect(try parse("trip", "--for", "250ms", "x").duration("for") == .milliseconds(250))
+    #expect(try parse("trip", "x", "--reason=--a=b").text("reason") == "--a=b")
+    #expect(try parse("trip", "x", "--reason", "-1").text("reason") == "-1")
+  }
+
+  @Test func `the last of several values counts unless all do`() throws {
+    #expect(try parse("trip", "x", "--for", "1s", "--for", "2s").duration("for") == .seconds(2))
+    let parsed = try parse("policy", "x", "--set", "jitter=5%", "--set", "open-for=1m")
+    #expect(parsed.settings("set") == [.jitter: "5%", .openFor: "1m"])
+  }
+
+  @Test func `dashes end the options`() throws {
+    #expect(try parse("show", "--", "--json").text("NAME") == "--json")
+    #expect(try parse("status", "a", "--", "-b").texts("NAME") == ["a", "-b"])
+  }
+
+  @Test func `names given twice count once`() throws {
+    #expect(try parse("delete", "b", "a", "b").distinctTexts("NAME") == ["b", "a"])
+  }
+
+  @Test func `the words of another command pass through byte for byte`() throws {
+    let words = ["run", "x", "--timeout", "1s", "--", "cp", "--"].map { Array($0.utf8) }
+    guard case .command(let parsed) = try ArgumentParser.parse(words + [[0xFF, 0x2F]]) else {
+      return
+    }
+    #expect(parsed.commandLine == [Array("cp".utf8), Array("--".utf8), [0xFF, 0x2F]])
+    #expect(parsed.duration("timeout") == .seconds(1))
+  }
+
+  @Test func `the words of a policy are options where it can be declared`() throws {
+    let parsed = try parse("run", "x", "--failure-rate=50%", "--window", "1m", "--", "true")
+    let policy = try #require(try BreakerPolicy.given(by: parsed))
+    #expect(policy.failureRate == 0.5)
+    #expect(policy.window == .seconds(60))
+    #expect(try BreakerPolicy.given(by: parse("run", "x", "--", "true")) == nil)
+  }
+
+  @Test func `exit codes are lists of codes and ranges`() throws {
+    let parsed = try parse("run", "x", "--ignore-exit", "3,10-12", "--", "true")
+    #expect(parsed.codes("ignore-exit") == [3, 10, 11, 12])
+    #expect(parsed.codes("permanent-exit") == [])
+  }
+
+  @Test(arguments: [
+    ([], "no command"),
+    (["statsu"], "did you mean 'status'?"),
+    (["frobnicate"], "run 'cbctl --help'"),
+    (["--jsn", "status"], "did you mean '--json'?"),
+    (["--for", "1s", "trip", "x"], "put it after the command"),
+    (["status", "--frobnicate"], "run 'cbctl status --help'"),
+    (["status", "-x"], "unknown option '-x'"),
+    (["status", "--json=yes"], "it takes none"),
+    (["status", "--store"], "no value for --store"),
+    (["trip", "x", "--for", "--json"], "no value for --for"),
+    (["trip", "x", "--for", "soon"], "use a time such as 250ms, 30s, 5m, 2h or 1d"),
+    (["trip", "x", "--for", "-5s"], "no time"),
+    (["status", "--state", "opne"], "cbctl: 'opne' is no --state: did you mean 'open'?"),
+    (["report", "x", "succes"], "cbctl: 'succes' is no OUTCOME: did you mean 'success'?"),
+    (["status", "--state", "half-open"], "did you mean 'half_open'?"),
+    (["force", "x", "ajar"], "use open, closed, observe, auto"),
+    (["force", "x"], "no MODE"),
+    (["force", "x", "auto", "--for", "1s"], "auto has no end"),
+    (["show"], "no NAME"),
+    (["show", "a", "b"], "unexpected argument 'b'"),
+    (["show", ""], "it is empty"),
+    (["show", "a\u{1b}[31m"], "'a\\u{1b}[31m'"),
+    (["reset"], "neither names nor --all"),
+    (["reset", "x", "--all"], "both names and --all"),
+    (["run", "x", "ls"], "the command comes after --"),
+    (["run", "x"], "no command to run"),
+    (["run", "x", "--"], "no command to run"),
+    (["run", "x", "--probes", "0", "--", "true"], "probes is 0: use 1 to 1000"),
+    (["run", "x", "--probes", "many", "--", "true"], "use a whole number such as 5"),
+    (["run", "x", "--ignore-exit", "256", "--", "true"], "use codes from 0 to 255"),
+    (["run", "x", "--ignore-exit", "5-3", "--", "true"], "use codes from 0 to 255"),
+    (["run", "x", "--ignore-exit", "1,,2", "--", "true"], "use codes from 0 to 255"),
+    (["policy", "x", "--set", "open-for"], "it has no value"),
+    (["policy", "x", "--set", "openfor=1m"], "did you mean 'open-for'?"),
+    (["policy", "x", "--set", "open-for=1"], "use a time such as"),
+    (["policy", "x", "--set", "max-failures=some"], "or none"),
+    (["policy", "x", "--unset", "x"], "cbctl help policy-words"),
+    (["policy", "x", "--set", "jitter=1%", "--unset", "jitter"], "only one can be"),
+    (["report", "x", "success", "--error", "y"], "nothing went wrong"),
+    (["report", "x", "failure", "--permanent", "--open-for", "1s"], "only one can be"),
+    (["policy", "x", "--set", "probes=1", "jitter=5%"], "write --set before each"),
+    (["policy", "--set", "probes=1", "jitter=5%", "x"], "write --set before each"),
+    (["policy", "x", "--unset", "probes", "jitter"], "write --unset before each"),
+    (["run", "x", "--failure-rate", "0.5", "--", "true"], "did you mean '50%'?"),
+    (["policy", "x", "--set", "failure-rate=25"], "did you mean '25%'?"),
+    (["policy", "x", "--set", "failure-rate=1"], "use a rate such as 50%"),
+    (["init", "--mode", "888"], "octal"),
+    (["init", "--mode", "060"], "the owner must be able to read and write"),
+    (["init", "--mode", "640"], "the group must be able to write too: use 660"),
+    (["init", "--mode", "664"], "others must be able to write too: use 666"),
+    (["init", "--mode", "770"], "no file of a store is a program: use an octal mode"),
+    (["init", "--group", "no-such-group"], "this host has no such group"),
+    (["init", "--group", "4294967294"], "this host has no such group"),
+    (["acquire", "x", "--owner-pid", "0"], "such as $$"),
+    (["history", "--limit", "99999999999999999999"], "whole number"),
+  ])
+  func `a wrong line gets one line that says what, why and what to do`(
+    words: [String], part: String
+  ) {
+    let recorder = Recorder()
+    let code = ControlKit.run(arguments: words, console: recorder.console()).code
+    #expect(code == 64)
+    #expect(recorder.output.isEmpty)
+    #expect(recorder.errors.hasPrefix("cbctl: "))
+    #expect(recorder.errors.contains(part), "\(recorder.errors)")
+    #expect(recorder.errors.filter { $0 == "\n" }.count == 1)
+    #expect(recorder.errors.split(separator: ": ").count >= 3, "\(recorder.errors)")
+  }
+
+  @Test func `an argument that is not UTF-8 is a usage error`() {
+    let recorder = Recorder()
+    let words = [Array("show".utf8), [0x61, 0xFF]]
+    #expect(ControlKit.run(arguments: words, console: recorder.console()).code == 64)
+    #expect(recorder.errors.contains("it is not valid UTF-8"))
+  }
+
+  @Test(
+    arguments: [
+      ["show", "?"], ["acquire", "?"], ["run", "?", "--", "true"], ["status", "--?"], ["?"],
+      ["status", "?"], ["--store", "?", "status"], ["init", "--group", "?"], ["help", "?"],
+      ["report", "?", "success"], ["trip", "x", "--for", "?"], ["policy", "x", "--set", "?"],
+      ["policy", "x", "--set", "open-for=?"], ["run", "x", "--ignore-exit", "?", "--", "true"],
+    ])
+  func `an argument of a megabyte is a usage error of one short line`(words: [String]) {
+    let long = String(repeating: "ä", count: 500_000)
+    let recorder = Recorder()
+    let line = words.map { $0.replacing("?", with: long) }
+    #expect(ControlKit.run(arguments: line, console: recorder.console()).code == 64)
+    #expect(recorder.errors.utf8.count < 500)
+  }
+}

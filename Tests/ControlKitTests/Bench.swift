@@ -1,0 +1,59 @@
+import ControlKit
+import Glibc
+import SharedBreaker
+import Synchronization
+
+/// A store in a directory of its own, with a clock that only the test moves.
+final class Bench: Sendable {
+  private let elapsed = Mutex(Int64(0))
+  let folder: String
+  var path: String { "\(folder)/breakers.db" }
+
+  init() {
+    var template = Array("/tmp/cbctl-test-XXXXXX".utf8CString)
+    folder = unsafe template.withUnsafeMutableBufferPointer { buffer in
+      guard let start = buffer.baseAddress, let name = unsafe mkdtemp(start) else { return "" }
+      return unsafe String(cString: name)
+    }
+  }
+
+  deinit {
+    for name in files { unsafe unlink("\(folder)/\(name)") }
+    unsafe rmdir(folder)
+  }
+
+  /// The names of the files in the folder.
+  var files: [String] {
+    guard let stream = unsafe opendir(folder) else { return [] }
+    defer { unsafe closedir(stream) }
+    var names: [String] = []
+    while let entry = unsafe readdir(stream) {
+      let name = unsafe withUnsafeBytes(of: &entry.pointee.d_name) { bytes in
+        unsafe String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
+      }
+      if name != ".", name != ".." { names.append(name) }
+    }
+    return names
+  }
+
+  func advance(by milliseconds: Int64) { elapsed.withLock { $0 += milliseconds } }
+
+  private var options: StoreOptions {
+    var options = StoreOptions()
+    options.clock = StoreClock(
+      bootNanoseconds: { 1_000_000_000_000 + self.elapsed.withLock { $0 } * 1_000_000 },
+      wallMilliseconds: { 1_790_000_000_000 + self.elapsed.withLock { $0 } },
+      bootID: { "boot" })
+    return options
+  }
+
+  /// Runs one command line on the store.
+  func callAsFunction(_ words: String...) -> Answer { run(words) }
+
+  func run(_ words: [String]) -> Answer {
+    let recorder = Recorder()
+    let ending = ControlKit.run(
+      arguments: ["--store", path] + words, console: recorder.console(), options: options)
+    return Answer(code: ending.code, output: recorder.output, errors: recorder.errors)
+  }
+}

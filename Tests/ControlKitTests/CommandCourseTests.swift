@@ -1,0 +1,113 @@
+import Glibc
+import SharedBreaker
+import Testing
+
+@testable import ControlKit
+
+/// Commands that are really run, and what is made of their ends.
+struct CommandCourseTests {
+  private func course(_ words: String..., timeout: Duration? = nil) -> CommandCourse {
+    CommandCourse.of(words.map { Array($0.utf8) }, timeout: timeout, restoredSignals: [])
+  }
+
+  @Test(
+    arguments: [
+      ("exit 0", .exited(0)), ("exit 7", .exited(7)), ("exit 255", .exited(255)),
+      ("kill -9 $$", .killed(signal: 9)), ("kill -TERM $$", .killed(signal: 15)),
+    ] as [(String, CommandCourse.End)])
+  func `the end of a command is told`(script: String, ending: CommandCourse.End) {
+    #expect(course("sh", "-c", script).end == ending)
+  }
+
+  @Test func `many commands at a time are told apart`() async {
+    await withTaskGroup(of: Bool.self) { group in
+      for code in Int32(0)..<16 {
+        group.addTask { self.course("sh", "-c", "exit \(code)").end == .exited(code) }
+      }
+      for await isRight in group { #expect(isRight) }
+    }
+  }
+
+  @Test(
+    arguments: [
+      ("/nonexistent/program", 127), ("no-such-program-anywhere", 127), ("/etc/passwd", 126),
+      ("/", 126), ("/etc/passwd/x", 127), ("", 127),
+    ] as [(String, Int32)])
+  func `a command that cannot be run is neutral`(program: String, code: Int32) {
+    let judgement = course(program).judged(ignoring: [], permanent: [])
+    #expect(judgement.ending == .code(code))
+    #expect(judgement.outcome == .ignored)
+    #expect(judgement.complaint?.contains("cannot be run") == true)
+  }
+
+  @Test func `a command that takes too long is told to end`() {
+    let course = course("sleep", "60", timeout: .milliseconds(50))
+    #expect(course.overrun == .milliseconds(50))
+    #expect(course.end == .killed(signal: SIGTERM))
+    #expect(course.elapsed >= .milliseconds(50))
+    #expect(course.elapsed < .seconds(5))
+    let judgement = course.judged(ignoring: [], permanent: [])
+    #expect(judgement.ending == .code(124))
+    #expect(judgement.outcome == .failure(error: "timed out after 50ms"))
+  }
+
+  @Test func `a timeout ends what the command has started, and what it leaves behind`() {
+    let bench = Bench()
+    let stubborn = "trap '' TERM; : > \(bench.path); while :; do sleep 0.01; done"
+    let wait = "while [ ! -e \(bench.path) ]; do sleep 0.01; done"
+    let script = "(\(stubborn)) & \(wait); echo $! > \(bench.path).pid; sleep 60; exit 0"
+    let course = course("sh", "-c", script, timeout: .seconds(1))
+    #expect(course.end == .killed(signal: SIGTERM))
+    let pid = Golden.read("\(bench.path).pid").flatMap { Int32($0.dropLast()) } ?? 0
+    #expect(pid > 0)
+    // It is nobody's child here: init or its like takes it away in its own time.
+    var patience = 1_000
+    while patience > 0, isRunning(pid) {
+      usleep(10_000)
+      patience -= 1
+    }
+    #expect(!isRunning(pid))
+  }
+
+  private func isRunning(_ pid: Int32) -> Bool {
+    guard kill(pid, 0) == 0 else { return false }
+    return Golden.read("/proc/\(pid)/stat")?.contains(") Z ") == false
+  }
+
+  @Test func `a timeout counts although the command ends well when told to`() {
+    let script = "trap 'exit 0' TERM; while :; do sleep 0.01; done"
+    let course = course("sh", "-c", script, timeout: .milliseconds(200))
+    #expect(course.end == .exited(0))
+    #expect(course.judged(ignoring: [0], permanent: []).ending == .code(124))
+  }
+
+  @Test func `a command that ends in time keeps its code`() {
+    let course = course("sh", "-c", "exit 3", timeout: .seconds(60))
+    #expect(course.overrun == nil)
+    #expect(course.end == .exited(3))
+  }
+
+  @Test func `the command has no signal held back`() {
+    let script = "grep -q '^SigBlk:.*0000000000000000$' /proc/self/status"
+    #expect(course("sh", "-c", script).end == .exited(0))
+  }
+
+  @Test(
+    arguments: [
+      (.exited(0), false, .success, .code(0)),
+      (.exited(1), false, .failure(error: "exit code 1"), .code(1)),
+      (.exited(2), false, .ignored, .code(2)),
+      (.exited(3), false, .permanentFailure(error: "exit code 3"), .code(3)),
+      (.killed(signal: 9), false, .failure(error: "killed by signal 9"), .signal(9)),
+      (.killed(signal: 15), true, .ignored, .signal(15)),
+      (.exited(1), true, .ignored, .code(1)),
+      (.exited(0), true, .success, .code(0)),
+    ] as [(CommandCourse.End, Bool, Outcome, Ending)])
+  func `an end is judged by its code`(
+    end: CommandCourse.End, wasStopped: Bool, outcome: Outcome, ending: Ending
+  ) {
+    let course = CommandCourse(program: "x", end: end, elapsed: .zero, wasStopped: wasStopped)
+    let judgement = course.judged(ignoring: [2], permanent: [3])
+    #expect(judgement == CommandJudgement(outcome: outcome, ending: ending))
+  }
+}

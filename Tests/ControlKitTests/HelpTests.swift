@@ -1,0 +1,69 @@
+import Testing
+
+@testable import ControlKit
+
+struct HelpTests {
+  @Test func `the overview is as recorded`() {
+    Golden.expect(Answer.of("--help").output, "help.txt")
+  }
+
+  @Test(arguments: CommandSpec.all.map(\.name))
+  func `the page of every command is as recorded`(name: String) {
+    Golden.expect(Answer.of(name, "--help").output, "help-\(name).txt")
+  }
+
+  @Test(arguments: HelpTopic.all.map(\.name))
+  func `the page of every topic is as recorded`(name: String) {
+    Golden.expect(Answer.of("help", name).output, "topic-\(name).txt")
+  }
+
+  @Test func `no page is wider than 80 columns`() {
+    let pages = CommandSpec.all.map { HelpPage.of($0) } + HelpTopic.all.map { $0.page() }
+    for page in pages + [HelpPage.overview()] {
+      for line in page.split(separator: "\n") { #expect(line.count <= 80, "\(line)") }
+    }
+  }
+
+  @Test func `help comes before and after the command and beside mistakes`() {
+    let page = Answer.of("force", "--help")
+    #expect(page == Answer.of("--help", "force"))
+    #expect(page == Answer.of("help", "force"))
+    #expect(page == Answer.of("force", "x", "nonsense", "--for", "-h"))
+    #expect(page.code == 0)
+    #expect(page.errors.isEmpty)
+  }
+
+  @Test func `help behind the dashes belongs to the other command`() throws {
+    let words = ["run", "x", "--", "ls", "--help"]
+    let request = try ArgumentParser.parse(words.map { Array($0.utf8) })
+    guard case .command(let parsed) = request else {
+      Issue.record("it is help")
+      return
+    }
+    #expect(parsed.commandLine.map { String(decoding: $0, as: UTF8.self) } == ["ls", "--help"])
+  }
+
+  @Test func `an unknown topic is a usage error with a suggestion`() {
+    let answer = Answer.of("help", "exit-code")
+    #expect(answer.code == 64)
+    #expect(answer.errors.contains("did you mean 'exit-codes'?"))
+  }
+
+  @Test func `the version names the command`() {
+    let answer = Answer.of("--version")
+    #expect(answer.output.hasPrefix("cbctl \(ControlKit.version)"))
+    #expect(answer.code == 0)
+  }
+
+  @Test func `every topic and command can be asked for by name`() {
+    let names = CommandSpec.all.map(\.name) + HelpTopic.all.map(\.name)
+    #expect(Set(names).count == names.count)
+  }
+
+  @Test func `every option name is told apart from the others of its command`() {
+    for spec in CommandSpec.all {
+      let names = (GlobalOptions.specs + spec.allOptions).map(\.name)
+      #expect(Set(names).count == names.count, "\(spec.name)")
+    }
+  }
+}

@@ -1,0 +1,113 @@
+import Testing
+
+/// Permits that are asked for, refused, and reported.
+struct PermitCommandTests {
+  @Test func `a permit is acquired and its outcome reported`() {
+    let bench = Bench()
+    let token = bench("acquire", "pay", "--max-failures", "1", "--open-for", "20s")
+    #expect(token.code == 0)
+    let word = String(token.output.dropLast())
+    #expect(bench("check", "pay") == Answer(code: 0, output: "permitted: closed\n", errors: ""))
+
+    #expect(bench("report", word, "failure", "--error", "HTTP 503").code == 0)
+    let rejected = bench("acquire", "pay")
+    #expect(rejected.code == 75)
+    #expect(rejected.output.isEmpty)
+    #expect(rejected.errors.contains("20s"))
+    bench.advance(by: 12_500)
+    let json = bench("acquire", "pay", "--json")
+    #expect(json.output == #"{"permitted":false,"state":"open","retry_after_ms":7500}"# + "\n")
+    #expect(json.code == 75)
+    let run = bench("run", "pay", "--json", "--", "true")
+    #expect(run == json)
+    let check = bench("check", "pay", "--json")
+    #expect(
+      check.output == json.output.dropLast(2)
+        + #","mode":"automatic","mode_reason":null,"mode_set_by":null}"# + "\n")
+    #expect(check.code == 75)
+    #expect(bench("check", "pay", "--quiet") == Answer(code: 75, output: "", errors: ""))
+
+    let late = bench("report", word, "success")
+    #expect(late.code == 0)
+    #expect(late.errors.contains("counted only"))
+  }
+
+  @Test func `a probe that lost its lease is refused`() {
+    let bench = Bench()
+    _ = bench("acquire", "pay", "--probe-timeout", "10s")
+    _ = bench("trip", "pay", "--for", "1s")
+    bench.advance(by: 1_000)
+    #expect(bench("check", "pay").code == 0)
+    let probe = bench("acquire", "pay", "--json")
+    #expect(probe.output.contains(#""kind":"probe""#))
+    let word = probe.output.split(separator: "\"")[5]
+    bench.advance(by: 10_000)
+    let refused = bench("report", String(word), "success")
+    #expect(refused.code == 1)
+    #expect(
+      refused.errors == "cbctl: pay: report refused: its lease has ended: "
+        + "its owner is gone, or it took longer than probe-timeout\n")
+  }
+
+  @Test func `a token that is none and a process that is not there are usage errors`() {
+    let bench = Bench()
+    #expect(bench("report", "nonsense", "success").code == 64)
+    #expect(bench("acquire", "pay", "--owner-pid", "2147483647").code == 64)
+  }
+
+  @Test func `the report of a token whose breaker is gone counts nothing and gives 66`() {
+    let bench = Bench()
+    let token = bench("acquire", "ghost", "--max-failures", "1").output.dropLast()
+    _ = bench("delete", "ghost")
+    for outcome in ["success", "failure", "ignored"] {
+      let answer = bench("report", String(token), outcome)
+      #expect(answer.code == 66)
+      #expect(answer.errors.hasPrefix("cbctl: no breaker 'ghost': nothing was counted"))
+      #expect(answer.errors.split(separator: "\n").count == 1)
+    }
+    #expect(bench("status", "--json").output == "{\"breakers\":[]}\n")
+  }
+
+  @Test func `the first report of a breaker that nobody declared makes it`() {
+    let bench = Bench()
+    let token = bench("acquire", "new").output.dropLast()
+    #expect(bench("report", String(token), "success").code == 0)
+    #expect(bench("check", "new").code == 0)
+  }
+
+  @Test func `a rejection is one line with why, until when and the operator's reason`() {
+    let bench = Bench()
+    _ = bench("policy", "pay", "--set", "max-failures=1")
+    _ = bench("force", "pay", "open", "--for", "10m", "--reason", "moving db")
+    let line = "cbctl: pay: rejected: an operator holds it open for 10m: moving db\n"
+    for words in [["acquire", "pay"], ["run", "pay", "--", "true"]] {
+      #expect(bench.run(words) == Answer(code: 75, output: "", errors: line))
+      #expect(bench.run(["--quiet"] + words) == Answer(code: 75, output: "", errors: ""))
+    }
+    #expect(
+      bench("check", "pay", "--json").output.contains(
+        #""mode":"forced_open","mode_reason":"moving db","mode_set_by":"cbctl (pid "#))
+    _ = bench("force", "pay", "auto")
+    _ = bench("trip", "pay", "--for", "5s")
+    bench.advance(by: 24)
+    #expect(bench("acquire", "pay").errors == "cbctl: pay: rejected: it is open: try again in 5s\n")
+    bench.advance(by: 4_900)
+    #expect(bench("acquire", "pay").errors.hasSuffix("it is open: try again in 76ms\n"))
+  }
+
+  @Test func `options that replace an earlier declaration say so`() {
+    let bench = Bench()
+    func run(_ options: String...) -> Answer {
+      bench.run(["run", "pay"] + options + ["--", "true"])
+    }
+    #expect(run("--max-failures", "3", "--open-for", "5s").errors.isEmpty)
+    #expect(run("--max-failures", "3", "--open-for", "5s").errors.isEmpty)
+    #expect(run().errors.isEmpty)
+    #expect(
+      run("--max-failures", "7").errors
+        == "cbctl: pay: these options replace max-failures=3 open-for=5s, which cbctl declared "
+        + "before: 'cbctl policy' settles it for all\n")
+    #expect(run("--max-failures", "8", "--quiet").errors.isEmpty)
+    #expect(bench("acquire", "pay", "--probes", "2").errors.contains("replace max-failures=8, "))
+  }
+}

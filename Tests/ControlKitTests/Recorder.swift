@@ -1,0 +1,43 @@
+import ControlKit
+import Synchronization
+
+/// A console that keeps what was printed, and can break.
+final class Recorder: Sendable {
+  private struct Streams {
+    var output = ""
+    var errors = ""
+  }
+
+  private let streams = Mutex(Streams())
+
+  var output: String { streams.withLock { $0.output } }
+  var errors: String { streams.withLock { $0.errors } }
+
+  func console(
+    width: Int? = nil, environment: [String: String] = [:], output: Console.Writing = .written
+  ) -> Console {
+    Console(
+      output: { text in
+        if output == .written { self.streams.withLock { $0.output += text } }
+        return output
+      },
+      errorOutput: { text in
+        self.streams.withLock { $0.errors += text }
+        return .written
+      },
+      isOutputTerminal: width != nil, width: width, environment: environment)
+  }
+}
+
+/// What a command line printed, and the code it ended with.
+struct Answer: Equatable {
+  var code: Int32
+  var output: String
+  var errors: String
+
+  static func of(_ words: String...) -> Answer {
+    let recorder = Recorder()
+    let ending = ControlKit.run(arguments: words, console: recorder.console())
+    return Answer(code: ending.code, output: recorder.output, errors: recorder.errors)
+  }
+}

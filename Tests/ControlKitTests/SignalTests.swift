@@ -1,0 +1,107 @@
+import Glibc
+import Testing
+
+@testable import ControlKit
+
+/// The real program, and the signals that are sent to it.
+struct SignalTests {
+  /// Runs a script with the program as `$1`, a store as `$2`, and a file to signal with as `$3`.
+  private func run(_ script: String) -> CommandCourse.End {
+    let bench = Bench()
+    let words = ["sh", "-c", script, "sh", Terminal.program, bench.path, "\(bench.folder)/sign"]
+    return CommandCourse.of(
+      words.map { Array($0.utf8) }, timeout: .seconds(60), restoredSignals: [SIGPIPE]
+    ).end
+  }
+
+  private static let stopped = """
+    "$1" --store "$2" policy pay --set max-failures=1 --quiet
+    "$1" --store "$2" run pay -- sh -c "$SCRIPT" "$3" &
+    while [ ! -e "$3" ]; do sleep 0.01; done
+    kill -TERM $!
+    wait $!
+    [ $? = "$CODE" ] && "$1" --store "$2" check pay --quiet
+    """
+
+  @Test func `TERM reaches the command, whose code is passed on and ignored`() {
+    let script = #"trap "exit 9" TERM; : > "$0"; while :; do sleep 0.01; done"#
+    #expect(run("SCRIPT='\(script)'; CODE=9\n" + Self.stopped) == .exited(0))
+  }
+
+  @Test func `a command killed by a TERM that was passed on is ignored`() {
+    let script = #": > "$0"; while :; do sleep 0.01; done"#
+    #expect(run("SCRIPT='\(script)'; CODE=143\n" + Self.stopped) == .exited(0))
+  }
+
+  @Test func `without a terminal, TERM reaches what the command has started too`() {
+    let script = #"""
+      setsid "$1" --store "$2" run pay -- sh -c 'sleep 60 & echo $! > "$0"; wait' "$3" &
+      while [ ! -s "$3" ]; do sleep 0.01; done
+      kill -TERM $!
+      wait $!
+      [ $? = 143 ] || exit 1
+      grandchild=$(cat "$3")
+      while [ -e "/proc/$grandchild" ] && ! grep -q "^State:.Z" "/proc/$grandchild/status"; do
+        sleep 0.01
+      done
+      """#
+    #expect(run(script) == .exited(0))
+  }
+
+  @Test func `a shell sees the signal that the command died of, and no core is left`() {
+    let script = #"""
+      cd "${2%/*}" && ulimit -c unlimited
+      "$1" --store "$2" run pay -- sh -c 'ulimit -c 0; kill -SEGV $$'
+      [ $? = 139 ] || exit 1
+      for file in core*; do [ ! -e "$file" ] || exit 2; done
+      """#
+    #expect(run(script) == .exited(0))
+    let bench = Bench()
+    let words = [Terminal.program, "--store", bench.path, "run", "pay", "--"]
+    for (command, end) in [
+      ("kill -INT $$", CommandCourse.End.killed(signal: SIGINT)), ("exit 130", .exited(130)),
+    ] {
+      let course = CommandCourse.of(
+        (words + ["sh", "-c", command]).map { Array($0.utf8) }, timeout: .seconds(60))
+      #expect(course.end == end)
+    }
+  }
+
+  @Test func `an interrupt from the keyboard ends the loop around the command`() throws {
+    let bench = Bench()
+    let loop = #"while :; do "$1" --store "$2" run pay -- sleep 60; echo again; done"#
+    let terminal = try Terminal(["bash", "-c", loop, "bash", Terminal.program, bench.path])
+    try terminal.waitForCommand("sleep")
+    terminal.type("\u{3}")
+    #expect(terminal.waitForEnd() == .killed(signal: SIGINT))
+  }
+
+  @Test func `a terminal that hangs up ends the command`() throws {
+    let bench = Bench()
+    let terminal = try Terminal(
+      [Terminal.program, "--store", bench.path, "run", "pay", "--", "sleep", "60"])
+    try terminal.waitForCommand("sleep")
+    terminal.hangUp()
+    #expect(terminal.waitForEnd() == .killed(signal: SIGHUP))
+  }
+
+  @Test func `the command dies of a closed pipe and cbctl does not`() {
+    let script = #"""
+      "$1" --store "$2" run pay -- sh -c 'kill -PIPE $$; exit 0'
+      [ $? = 141 ] || exit 1
+      { "$1" --store "$2" help; echo $? > "$3"; } | :
+      while [ ! -s "$3" ]; do sleep 0.01; done
+      [ "$(cat "$3")" = 0 ]
+      """#
+    #expect(run(script) == .exited(0))
+  }
+
+  @Test func `words that are not text reach the command as they are`() {
+    let script = #"""
+      word=$(printf 'a\377b')
+      out=$("$1" --store "$2" run pay -- printf %s "$word")
+      [ "$out" = "$word" ] && ! "$1" show "$word" 2> "$3"
+      """#
+    #expect(run(script) == .exited(0))
+  }
+}

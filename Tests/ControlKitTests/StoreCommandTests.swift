@@ -1,0 +1,140 @@
+import ControlKit
+import Testing
+
+/// Commands on a real store.
+struct StoreCommandTests {
+  @Test(arguments: [
+    ["status"], ["status", "x"], ["show", "x"], ["history"], ["check", "x"], ["reset", "x"],
+    ["reset", "--all"], ["trip", "x"], ["force", "x", "open"], ["policy", "x"], ["delete", "x"],
+    ["policy", "x", "--unset", "jitter"], ["report", "cb1.1.1.0.0.x", "success"],
+  ])
+  func `without a store, looking fails with 69 and makes none`(words: [String]) {
+    let bench = Bench()
+    let answer = bench.run(words)
+    #expect(answer.code == 69)
+    #expect(answer.output.isEmpty)
+    #expect(answer.errors == "cbctl: no store yet at \(bench.path): its first use makes it\n")
+    #expect(bench.files.isEmpty)
+  }
+
+  @Test(arguments: [
+    ["status", "pya"], ["show", "pya"], ["history", "pya"], ["check", "pya"], ["reset", "pya"],
+    ["trip", "pya"], ["force", "pya", "open"], ["policy", "pya"], ["delete", "pay", "pya"],
+    ["policy", "pya", "--unset", "jitter"], ["reset", "pay", "pya"],
+  ])
+  func `a name that no breaker has gives 66, a suggestion and no change`(words: [String]) {
+    let bench = Bench()
+    _ = bench("policy", "pay", "--set", "open-for=1m")
+    let before = bench("status", "--json")
+    let answer = bench.run(words)
+    #expect(answer.code == 66)
+    #expect(answer.errors.contains("'pya'"))
+    #expect(answer.errors.contains("did you mean 'pay'?"))
+    #expect(bench("status", "--json") == before)
+  }
+
+  @Test func `an empty store is told on standard error`() {
+    let bench = Bench()
+    #expect(bench("init").output == "\(bench.path): the store is made\n")
+    #expect(bench("init").output == "\(bench.path): the store was there already\n")
+    let answer = bench("status")
+    #expect(answer.code == 0)
+    #expect(answer.output.isEmpty)
+    #expect(answer.errors.contains("no breakers yet"))
+    #expect(bench("status", "--json").output == "{\"breakers\":[]}\n")
+  }
+
+  @Test func `every change prints the new state in one line unless quiet`() {
+    let bench = Bench()
+    #expect(
+      bench("policy", "pay", "--set", "open-for=1m").output == "pay: closed, set: open-for=1m\n")
+    #expect(bench("trip", "pay").output == "pay: open, retry in 1m\n")
+    #expect(bench("reset", "pay").output == "pay: closed\n")
+    #expect(
+      bench("force", "pay", "open", "--for", "2h", "--reason", "a\nb").output
+        == "pay: held open for 2h (a\\u{a}b); underneath: closed\n")
+    #expect(bench("force", "pay", "observe").output == "pay: only observed; underneath: closed\n")
+    #expect(bench("force", "pay", "auto").output == "pay: closed\n")
+    #expect(
+      bench("policy", "pay", "--unset", "open-for").output == "pay: closed, nothing is set\n")
+    #expect(bench("reset", "--all", "--quiet") == Answer(code: 0, output: "", errors: ""))
+    #expect(bench("trip", "pay", "--json").output.hasPrefix(#"{"breakers":[{"name":"pay""#))
+    #expect(bench("delete", "pay").output == "pay: deleted\n")
+    #expect(bench("history", "pay").output.contains("closed -> open"))
+    let last = bench("history", "pay", "--limit", "1").output
+    #expect(last.contains("  deletion  open -> deleted  cbctl (pid "))
+  }
+
+  @Test func `a policy that contradicts itself changes nothing`() {
+    let bench = Bench()
+    _ = bench("policy", "pay", "--set", "open-for=1m")
+    let answer = bench("policy", "pay", "--set", "open-max=1s")
+    #expect(answer.code == 64)
+    #expect(answer.errors.contains("open-max"))
+    #expect(bench("policy", "pay").output.contains("open-for            1m   operator"))
+    #expect(!bench("policy", "pay").output.contains("open-max"))
+  }
+
+  @Test func `all of an operator's values are taken away at once`() {
+    let bench = Bench()
+    _ = bench("policy", "pay", "--set", "open-for=1m", "--set", "jitter=5%")
+    #expect(
+      bench("policy", "pay", "--unset-all", "--set", "probes=2").output
+        == "pay: closed, set: probes=2\n")
+    #expect(bench("policy", "pay", "--unset-all").output == "pay: closed, nothing is set\n")
+    #expect(bench("policy", "pya", "--unset-all").code == 66)
+  }
+
+  @Test func `a name of spaces is seen`() {
+    let bench = Bench()
+    #expect(bench("policy", "  ", "--set", "probes=2").output == "'  ': closed, set: probes=2\n")
+    #expect(bench("status").output.contains("'  '  closed"))
+    #expect(bench("delete", "  ").output == "'  ': deleted\n")
+  }
+
+  @Test func `patterns and states choose what status lists`() {
+    let bench = Bench()
+    for name in ["pay-eu", "pay-us", "mail"] {
+      _ = bench("policy", name, "--set", "open-for=1m")
+    }
+    _ = bench("trip", "pay-us")
+    func names(_ answer: Answer) -> [Substring] {
+      answer.output.split(separator: "\n").dropFirst().compactMap { $0.split(separator: " ").first }
+    }
+    #expect(names(bench("status")) == ["pay-us", "mail", "pay-eu"])
+    #expect(names(bench("status", "pay-*")) == ["pay-us", "pay-eu"])
+    #expect(names(bench("status", "mail", "*-eu")) == ["mail", "pay-eu"])
+    #expect(names(bench("status", "--state", "open")) == ["pay-us"])
+    let none = bench("status", "x*")
+    #expect(none.code == 0)
+    #expect(none.errors == "cbctl: no name matches 'x*': the store has 3 breakers\n")
+    #expect(bench("status", "mail", "x*").errors == none.errors)
+    #expect(
+      bench("status", "--state", "half_open").errors
+        == "cbctl: no such breaker is half_open: the store has 3 breakers\n")
+  }
+
+  @Test func `history is cut by time and number`() {
+    let bench = Bench()
+    _ = bench("policy", "pay", "--set", "open-for=1m")
+    bench.advance(by: 60_000)
+    _ = bench("trip", "pay")
+    _ = bench("reset", "pay")
+    func count(_ answer: Answer) -> Int { answer.output.split(separator: "\n").count }
+    #expect(count(bench("history")) == 3)
+    #expect(count(bench("history", "--since", "30s")) == 2)
+    #expect(count(bench("history", "--limit", "1", "--json")) == 1)
+    #expect(bench("history", "--limit", "1").output.contains("reset"))
+  }
+
+  @Test func `a reader who has seen enough is no failure and a full disk is`() {
+    let recorder = Recorder()
+    func help(_ writing: Console.Writing) -> Ending {
+      ControlKit.run(arguments: ["--help"], console: recorder.console(output: writing))
+    }
+    #expect(help(.closed) == .code(0))
+    #expect(recorder.errors.isEmpty)
+    #expect(help(.failed(28)) == .code(1))
+    #expect(recorder.errors.contains("No space left on device"))
+  }
+}

@@ -1,0 +1,127 @@
+import Glibc
+
+@testable import ControlKit
+
+/// A terminal of its own, with a program that is the first of its session.
+final class Terminal {
+  struct Failure: Error { var what: String }
+
+  // POSIX_SPAWN_SETSID, TIOCSPTLCK and TIOCGPTN, which Swift does not see.
+  private static let ownSession: Int32 = 0x80
+  private static let setLock: UInt = 0x4004_5431
+  private static let getNumber: UInt = 0x8004_5430
+
+  private var keyboard: Int32
+  private let pid: pid_t
+  private var end: CommandCourse.End?
+
+  /// The command under test, which lies beside the tests.
+  static let program: String = {
+    var buffer = [CChar](repeating: 0, count: 4_096)
+    let count = unsafe readlink("/proc/self/exe", &buffer, buffer.count)
+    let own = String(
+      decoding: buffer.prefix(max(0, count)).map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    return "/" + own.split(separator: "/").dropLast().joined(separator: "/") + "/cbctl"
+  }()
+
+  init(_ words: [String]) throws {
+    keyboard = unsafe open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC)
+    var lock: Int32 = 0
+    var number: UInt32 = 0
+    guard keyboard >= 0, unsafe ioctl(keyboard, Self.setLock, &lock) == 0,
+      unsafe ioctl(keyboard, Self.getNumber, &number) == 0
+    else { throw Failure(what: "no terminal") }
+    let name = "/dev/pts/\(number)"
+    var actions = unsafe posix_spawn_file_actions_t()
+    unsafe posix_spawn_file_actions_init(&actions)
+    defer { unsafe posix_spawn_file_actions_destroy(&actions) }
+    // The first terminal that the first process of a session opens is the session's.
+    unsafe posix_spawn_file_actions_addopen(&actions, 0, name, O_RDWR, 0)
+    unsafe posix_spawn_file_actions_adddup2(&actions, 0, 1)
+    unsafe posix_spawn_file_actions_adddup2(&actions, 0, 2)
+    var attributes = posix_spawnattr_t()
+    unsafe posix_spawnattr_init(&attributes)
+    defer { unsafe posix_spawnattr_destroy(&attributes) }
+    var signals = sigset_t()
+    unsafe sigemptyset(&signals)
+    unsafe posix_spawnattr_setsigmask(&attributes, &signals)
+    for number in [SIGINT, SIGQUIT, SIGHUP, SIGTERM] { unsafe sigaddset(&signals, number) }
+    unsafe posix_spawnattr_setsigdefault(&attributes, &signals)
+    let flags = Self.ownSession | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK
+    unsafe posix_spawnattr_setflags(&attributes, Int16(flags))
+    let arguments = unsafe words.map { unsafe strdup($0) } + [nil]
+    defer { unsafe arguments.forEach { unsafe free($0) } }
+    var pid = pid_t()
+    let code = unsafe posix_spawnp(&pid, words[0], &actions, &attributes, arguments, environ)
+    self.pid = pid
+    guard code == 0 else { throw Failure(what: "\(words[0]): \(SystemError.text(code))") }
+  }
+
+  deinit {
+    hangUp()
+    if end == nil {
+      kill(-pid, SIGKILL)
+      _ = waitForEnd()
+    }
+  }
+
+  /// Waits until a process of that name runs in the session.
+  func waitForCommand(_ name: String) throws {
+    for _ in 0..<1_000 {
+      if session().contains(name) { return }
+      usleep(10_000)
+    }
+    throw Failure(what: "\(name) does not start")
+  }
+
+  /// The names of the programs in the session.
+  private func session() -> [String] {
+    guard let stream = unsafe opendir("/proc") else { return [] }
+    defer { unsafe closedir(stream) }
+    var names: [String] = []
+    while let entry = unsafe readdir(stream) {
+      let name = unsafe withUnsafeBytes(of: &entry.pointee.d_name) { bytes in
+        unsafe String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
+      }
+      // The number, the name in brackets, the state, the parent, the group and the session.
+      guard Int32(name) != nil, let stat = Golden.read("/proc/\(name)/stat"),
+        let open = stat.firstIndex(of: "("), let close = stat.lastIndex(of: ")")
+      else { continue }
+      let fields = stat[close...].split(separator: " ")
+      if fields.count > 4, fields[4] == String(pid) {
+        names.append(String(stat[stat.index(after: open)..<close]))
+      }
+    }
+    return names
+  }
+
+  func type(_ keys: String) {
+    let bytes = Array(keys.utf8)
+    unsafe write(keyboard, bytes, bytes.count)
+  }
+
+  func hangUp() {
+    if keyboard >= 0 { close(keyboard) }
+    keyboard = -1
+  }
+
+  /// How the program ended; it is killed if it does not end by itself.
+  func waitForEnd() -> CommandCourse.End {
+    if let end { return end }
+    var status: Int32 = 0
+    var patience = 2_000
+    while patience > 0, unsafe waitpid(pid, &status, WNOHANG) == 0 {
+      usleep(10_000)
+      patience -= 1
+    }
+    if patience == 0 {
+      kill(-pid, SIGKILL)
+      unsafe waitpid(pid, &status, 0)
+    }
+    let signal = status & 0x7F
+    let result: CommandCourse.End =
+      signal == 0 ? .exited((status >> 8) & 0xFF) : .killed(signal: signal)
+    end = result
+    return result
+  }
+}

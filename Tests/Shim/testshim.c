@@ -1,0 +1,64 @@
+#define _GNU_SOURCE
+#include "testshim.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <grp.h>
+#include <signal.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <unistd.h>
+
+int ts_fork(void) { return fork(); }
+
+static ts_statement_observer observe;
+
+static int traced(unsigned event, void *context, void *statement, void *detail) {
+  (void)context;
+  (void)detail;
+  const char *sql = sqlite3_sql((sqlite3_stmt *)statement);
+  if (sql) observe(sql, event == SQLITE_TRACE_PROFILE);
+  return 0;
+}
+
+static int committing(void *context) {
+  (void)context;
+  observe("commit", 0);
+  return 0;
+}
+
+static int opened(sqlite3 *db, char **message, const void *routines) {
+  (void)message;
+  (void)routines;
+  sqlite3_trace_v2(db, SQLITE_TRACE_STMT | SQLITE_TRACE_PROFILE, traced, 0);
+  sqlite3_commit_hook(db, committing, 0);
+  return SQLITE_OK;
+}
+
+void ts_watch_statements(ts_statement_observer observer) {
+  observe = observer;
+  // SQLite declares the argument as a function of nothing, and calls it with these.
+  sqlite3_auto_extension((void (*)(void))opened);
+}
+
+int ts_become(unsigned user, unsigned group) {
+  if (setgroups(0, 0) != 0 || setgid(group) != 0 || setuid(user) != 0) return errno;
+  return 0;
+}
+
+void ts_limit(unsigned seconds) {
+  signal(SIGALRM, SIG_DFL);
+  alarm(seconds);
+}
+
+int ts_pipe(int ends[2]) { return pipe2(ends, O_CLOEXEC) == 0 ? 0 : errno; }
+
+static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *where) {
+  (void)status;
+  (void)kind;
+  (void)where;
+  return remove(path);
+}
+
+void ts_remove_all(const char *path) { nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS); }

@@ -1,0 +1,144 @@
+package import Glibc
+internal import TestShim
+
+/// A process that this one has started; it is killed and reaped at the latest when it is let go of.
+package final class Child {
+  package let pid: pid_t
+  private let input: Int32
+  private let output: Int32
+  private var buffer: [UInt8] = []
+  private var status: Int32?
+
+  /// No answer that is worth waiting for takes longer.
+  private static let patienceMilliseconds: Int32 = 40_000
+
+  private static let ignoringBrokenPipes: Void = { _ = signal(SIGPIPE, SIG_IGN) }()
+
+  package init(_ program: String, _ arguments: [String]) throws {
+    _ = Self.ignoringBrokenPipes
+    let (childInput, input) = try Self.pipe()
+    let (output, childOutput) = try Self.pipe()
+    defer {
+      close(childInput)
+      close(childOutput)
+    }
+    self.input = input
+    self.output = output
+    var actions = unsafe posix_spawn_file_actions_t()
+    unsafe posix_spawn_file_actions_init(&actions)
+    defer { unsafe posix_spawn_file_actions_destroy(&actions) }
+    unsafe posix_spawn_file_actions_adddup2(&actions, childInput, 0)
+    unsafe posix_spawn_file_actions_adddup2(&actions, childOutput, 1)
+    var words = unsafe ([program] + arguments).map { unsafe strdup($0) } + [nil]
+    defer { unsafe words.forEach { unsafe free($0) } }
+    var pid: pid_t = 0
+    let code = unsafe posix_spawn(&pid, program, &actions, nil, &words, environ)
+    self.pid = pid
+    guard code == 0 else {
+      status = code
+      throw SupportError("posix_spawn \(program)", code)
+    }
+  }
+
+  deinit {
+    if status == nil { kill() }
+    close(input)
+    close(output)
+  }
+
+  /// Both ends are closed in other children; those that are passed on are opened by the dup.
+  private static func pipe() throws -> (reading: Int32, writing: Int32) {
+    var ends: [Int32] = [-1, -1]
+    let code = unsafe ts_pipe(&ends)
+    guard code == 0 else { throw SupportError("pipe2", code) }
+    return (ends[0], ends[1])
+  }
+
+  package func send(_ line: String) throws {
+    let bytes = Array((line + "\n").utf8)
+    let written = unsafe write(input, bytes, bytes.count)
+    guard written == bytes.count else { throw SupportError("write to process \(pid)", errno) }
+  }
+
+  /// The next line of the process's output, or nil if there is none left.
+  package func line() throws -> String? {
+    while true {
+      if let end = buffer.firstIndex(of: 0x0A) {
+        defer { buffer.removeFirst(end + 1) }
+        return String(decoding: buffer[..<end], as: UTF8.self)
+      }
+      guard try readMore() else { return nil }
+    }
+  }
+
+  /// All that is left of the process's output, once it has ended.
+  package func rest() throws -> String {
+    while try readMore() {}
+    defer { buffer = [] }
+    return String(decoding: buffer, as: UTF8.self)
+  }
+
+  /// Waits until so many bytes, which are left for later, have been put out.
+  package func waitForOutput(_ count: Int) throws {
+    while buffer.count < count {
+      guard try readMore() else { throw SupportError("process \(pid) has ended early") }
+    }
+  }
+
+  private func readMore() throws -> Bool {
+    var poll = pollfd(fd: output, events: Int16(POLLIN), revents: 0)
+    let ready = unsafe Glibc.poll(&poll, 1, Self.patienceMilliseconds)
+    guard ready > 0 else {
+      throw SupportError(ready == 0 ? "process \(pid) does not answer" : "poll fails")
+    }
+    let chunk = unsafe [UInt8](unsafeUninitializedCapacity: 4_096) { buffer, count in
+      count = max(0, unsafe read(output, buffer.baseAddress, buffer.count))
+    }
+    buffer += chunk
+    return !chunk.isEmpty
+  }
+
+  /// Ends the process at once, as `kill -9` does, and waits until it is gone.
+  package func kill() {
+    guard status == nil else { return }
+    Glibc.kill(pid, SIGKILL)
+    _ = waitForEnd()
+  }
+
+  /// Ends the process, but leaves it unreaped as a parent does that does not look.
+  package func killAndLeaveZombie() {
+    Glibc.kill(pid, SIGKILL)
+    var information = unsafe siginfo_t()
+    while unsafe waitid(P_PID, id_t(pid), &information, WEXITED | WNOWAIT) < 0, errno == EINTR {}
+  }
+
+  /// Stops the process where it is, and waits until it stands still.
+  package func stop() {
+    Glibc.kill(pid, SIGSTOP)
+    var status: Int32 = 0
+    while unsafe waitpid(pid, &status, WUNTRACED) < 0, errno == EINTR {}
+  }
+
+  package func resume() { Glibc.kill(pid, SIGCONT) }
+
+  /// Waits for the end of the process; its exit code, or the negative number of its signal.
+  @discardableResult
+  package func waitForEnd() -> Int32 {
+    if let status { return status }
+    var raw: Int32 = 0
+    while unsafe waitpid(pid, &raw, 0) < 0, errno == EINTR {}
+    let signal = raw & 0x7F
+    let result = signal == 0 ? (raw >> 8) & 0xFF : -signal
+    status = result
+    return result
+  }
+
+  /// Runs a program to its end, and answers its output.
+  package static func run(_ program: String, _ arguments: [String]) throws -> String {
+    let child = try Child(program, arguments)
+    let output = try child.rest()
+    let code = child.waitForEnd()
+    guard code == 0 else { throw SupportError("\(program) ended with \(code): \(output)") }
+    return output
+  }
+}

@@ -1,0 +1,58 @@
+internal import CSQLite
+
+/// A look into a store's file, and a hand in it, past all of our own code.
+package enum Database {
+  /// Runs SQL and answers what it selects, as text.
+  @discardableResult
+  package static func rows(_ path: String, _ sql: String) throws -> [[String]] {
+    var opened: OpaquePointer?
+    let code = unsafe sqlite3_open_v2(path, &opened, SQLITE_OPEN_READWRITE, nil)
+    defer { unsafe sqlite3_close_v2(opened) }
+    guard code == SQLITE_OK, let database = unsafe opened else {
+      throw SupportError("\(path) cannot be opened: \(code)")
+    }
+    unsafe sqlite3_busy_timeout(database, 10_000)
+    let rows = Rows()
+    let context = unsafe Unmanaged.passUnretained(rows).toOpaque()
+    let result = unsafe sqlite3_exec(
+      database, sql,
+      { context, count, values, _ in
+        guard let context = unsafe context, let values = unsafe values else { return 0 }
+        let rows = unsafe Unmanaged<Rows>.fromOpaque(context).takeUnretainedValue()
+        rows.all.append(
+          (0..<Int(count)).map { column in
+            unsafe values[column].map { unsafe String(cString: $0) } ?? "NULL"
+          })
+        return 0
+      }, context, nil)
+    guard result == SQLITE_OK else {
+      throw unsafe SupportError("\(sql): \(String(cString: sqlite3_errmsg(database)))")
+    }
+    return rows.all
+  }
+
+  /// The first column of the only row that is selected.
+  package static func value(_ path: String, _ sql: String) throws -> String {
+    try rows(path, sql).first?.first ?? ""
+  }
+
+  /// What SQLite says of the file; "ok" if all is well.
+  package static func integrity(_ path: String) throws -> String {
+    try value(path, "PRAGMA integrity_check")
+  }
+
+  /// How often a breaker went from one state to another.
+  package static func transitions(
+    _ path: String, from: String, to: String, of name: String = "api"
+  ) throws -> Int {
+    let sql = """
+      SELECT count(*) FROM event WHERE kind = 0 AND name = '\(name)'
+        AND from_word = '\(from)' AND to_word = '\(to)'
+      """
+    return Int(try value(path, sql)) ?? -1
+  }
+
+  private final class Rows {
+    var all: [[String]] = []
+  }
+}

@@ -1,0 +1,22 @@
+internal import CSQLite
+
+/// A connection past our own code that keeps hold of a file until it is let go of.
+@safe package final class Holder {
+  private let handle: OpaquePointer
+
+  /// Runs SQL such as `BEGIN IMMEDIATE` on a connection that stays open.
+  package init(_ path: String, _ sql: String) throws {
+    var opened: OpaquePointer?
+    let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE
+    let code = unsafe sqlite3_open_v2(path, &opened, flags, nil)
+    guard code == SQLITE_OK, let opened = unsafe opened else {
+      unsafe sqlite3_close_v2(opened)
+      throw SupportError("\(path) cannot be opened: \(code)")
+    }
+    unsafe handle = opened
+    let result = unsafe sqlite3_exec(handle, sql, nil, nil, nil)
+    guard result == SQLITE_OK else { throw SupportError("\(sql): \(result)") }
+  }
+
+  deinit { unsafe sqlite3_close_v2(handle) }
+}

@@ -1,0 +1,61 @@
+internal import Glibc
+
+/// A real process that does with a breaker what its test tells it to.
+///
+/// It understands one command a line and answers each with one line; Tests/Puppet has them all.
+package final class Puppet {
+  package let process: Child
+
+  private let stage: Stage
+
+  // The options: `lock-timeout=MS`, `on-failure=local|permit|reject|throw`, `user=nobody`, and
+  // `watch` to make `stop-at` possible.
+  package init(on stage: Stage, store: String? = nil, _ options: [String] = []) throws {
+    // The files of the stage are there as long as anybody plays on it.
+    self.stage = stage
+    process = try Child(
+      Self.program, ["store=\(store ?? stage.store)", "clock=\(stage.clock.path)"] + options)
+  }
+
+  // Before the stage goes, or it would write to a directory that is being removed.
+  deinit { process.kill() }
+
+  package static let program = BuiltProducts.path(of: "puppet")
+
+  package var pid: Int32 { process.pid }
+
+  package func send(_ command: String) throws { try process.send(command) }
+
+  package func answer() throws -> String {
+    guard let line = try process.line() else {
+      throw SupportError("puppet \(pid) ended with \(process.waitForEnd())")
+    }
+    return line
+  }
+
+  /// Sends a command and waits for its answer.
+  @discardableResult
+  package func ask(_ command: String) throws -> String {
+    try send(command)
+    return try answer()
+  }
+
+  package func kill() { process.kill() }
+}
+
+/// Several puppets that do the same thing at the same time.
+extension Array where Element == Puppet {
+  /// Sends a command to all before it waits for any answer, so that they all run at once.
+  @discardableResult
+  package func ask(_ command: String) throws -> [String] {
+    for puppet in self { try puppet.send(command) }
+    return try map { try $0.answer() }
+  }
+}
+
+extension Array where Element == String {
+  /// How many answers begin with a word.
+  package func count(_ word: String) -> Int {
+    count { $0.split(separator: " ").first.map { $0 == word } ?? false }
+  }
+}

@@ -1,0 +1,48 @@
+internal import Glibc
+package import SharedBreaker
+
+/// What a test with several processes plays on: a store of its own, and a clock moved by hand.
+package struct Stage: Sendable {
+  package let directory: TemporaryDirectory
+  package let clock: TestClock
+
+  package init() throws {
+    directory = try TemporaryDirectory()
+    clock = try TestClock(path: directory.file("clock"))
+  }
+
+  package var store: String { directory.store }
+
+  package func puppet(_ options: String...) throws -> Puppet { try Puppet(on: self, options) }
+
+  /// Puppets whose breaker has a policy.
+  package func puppets(
+    _ count: Int, _ policy: String, options: [String] = []
+  ) throws -> [Puppet] {
+    let puppets = try (0..<count).map { _ in try Puppet(on: self, options) }
+    let answers = try puppets.ask("open \(policy)")
+    guard answers.allSatisfy({ $0 == "ok" }) else { throw SupportError("\(answers)") }
+    return puppets
+  }
+
+  /// The store as this process uses it.
+  package func sharedStore() -> SharedStore {
+    SharedStore(path: store, options: StoreOptions(clock: clock.clock))
+  }
+
+  /// How often the breaker went from one state to another.
+  package func transitions(_ from: String, _ to: String) throws -> Int {
+    try Database.transitions(store, from: from, to: to)
+  }
+}
+
+/// How often a test repeats what must never go wrong.
+///
+/// `SHARED_BREAKER_ROUNDS` says how often the longest of them does, which is 1,000 times if it is
+/// not set; the others follow in proportion.
+package func rounds(_ usual: Int) -> Int {
+  guard let text = unsafe getenv("SHARED_BREAKER_ROUNDS"),
+    let longest = Int(unsafe String(cString: text))
+  else { return usual }
+  return max(1, usual * longest / 1_000)
+}

@@ -1,0 +1,109 @@
+internal import Glibc
+internal import TestShim
+
+/// A directory of its own for one test, gone with all that is in it when the test lets go of it.
+package final class TemporaryDirectory: Sendable {
+  package let path: String
+
+  package init() throws {
+    var template = Array("/tmp/shared-breaker-test.XXXXXX".utf8CString)
+    guard unsafe mkdtemp(&template) != nil else { throw SupportError("mkdtemp", errno) }
+    path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    // Puppets that become another user have to get in.
+    unsafe chmod(path, 0o755)
+  }
+
+  deinit { Files.removeAll(path) }
+
+  /// The path of a file in it.
+  package func file(_ name: String) -> String { "\(path)/\(name)" }
+
+  /// Where the store of the test lies: in a directory that nobody has made yet.
+  package var store: String { file("state/breakers.db") }
+}
+
+/// Something that a test needs and did not get.
+package struct SupportError: Error, CustomStringConvertible {
+  package var description: String
+
+  package init(_ description: String) { self.description = description }
+
+  package init(_ call: String, _ code: Int32) {
+    description = unsafe "\(call): \(String(cString: strerror(code)))"
+  }
+}
+
+/// What tests do to files.
+package enum Files {
+  package static func removeAll(_ path: String) {
+    unsafe ts_remove_all(path)
+  }
+
+  /// How many descriptors this process has open of the files whose path begins like this.
+  package static func openDescriptors(of path: String) -> Int {
+    (0..<256).count { descriptor in
+      var target = [CChar](repeating: 0, count: 4_096)
+      let link = "/proc/self/fd/\(descriptor)"
+      let length = max(0, unsafe readlink(link, &target, target.count))
+      let bytes = target[..<length].map { UInt8(bitPattern: $0) }
+      return String(decoding: bytes, as: UTF8.self).hasPrefix(path)
+    }
+  }
+
+  package static func exists(_ path: String) -> Bool { unsafe access(path, F_OK) == 0 }
+
+  package static func read(_ path: String) throws -> [UInt8] {
+    let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC)
+    guard descriptor >= 0 else { throw SupportError("open \(path)", errno) }
+    defer { close(descriptor) }
+    var bytes: [UInt8] = []
+    while true {
+      let chunk = unsafe [UInt8](unsafeUninitializedCapacity: 65_536) { buffer, count in
+        count = max(0, unsafe Glibc.read(descriptor, buffer.baseAddress, buffer.count))
+      }
+      if chunk.isEmpty { return bytes }
+      bytes += chunk
+    }
+  }
+
+  package static func write(_ path: String, _ bytes: [UInt8]) throws {
+    let descriptor = unsafe open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o644)
+    guard descriptor >= 0 else { throw SupportError("open \(path)", errno) }
+    defer { close(descriptor) }
+    var rest = bytes[...]
+    while !rest.isEmpty {
+      let written = unsafe rest.withUnsafeBytes { bytes in
+        unsafe Glibc.write(descriptor, bytes.baseAddress, bytes.count)
+      }
+      guard written > 0 else { throw SupportError("write \(path)", errno) }
+      rest = rest.dropFirst(written)
+    }
+  }
+
+  package static func rename(_ from: String, to path: String) throws {
+    guard unsafe Glibc.rename(from, path) == 0 else { throw SupportError("rename", errno) }
+  }
+
+  package static func makeDirectory(_ path: String, mode: UInt32 = 0o755) throws {
+    guard unsafe mkdir(path, mode) == 0 else { throw SupportError("mkdir \(path)", errno) }
+  }
+
+  package static func changeMode(_ path: String, to mode: UInt32) throws {
+    guard unsafe chmod(path, mode) == 0 else { throw SupportError("chmod \(path)", errno) }
+  }
+
+  package static func changeOwner(_ path: String, to user: UInt32) throws {
+    guard unsafe chown(path, user, user) == 0 else { throw SupportError("chown \(path)", errno) }
+  }
+
+  package static func truncate(_ path: String, to length: Int) throws {
+    guard unsafe Glibc.truncate(path, length) == 0 else { throw SupportError("truncate", errno) }
+  }
+
+  package static func link(_ path: String, to target: String) throws {
+    guard unsafe symlink(target, path) == 0 else { throw SupportError("symlink", errno) }
+  }
+}
+
+/// Whether this process may do what only the superuser may.
+package var isSuperuser: Bool { geteuid() == 0 }
