@@ -35,8 +35,22 @@ let package = Package(
       name: "TestSupport", dependencies: ["SharedBreaker", "BreakerStore", "CSQLite", "TestShim"],
       path: "Tests/Support", swiftSettings: settings),
     .target(name: "TestShim", dependencies: ["CSQLite"], path: "Tests/Shim"),
+    .executableTarget(
+      name: "puppet",
+      dependencies: ["SharedBreaker", "BreakerStore", "ControlKit", "TestSupport", "TestShim"],
+      path: "Tests/Puppet", swiftSettings: settings),
     .testTarget(
       name: "BreakerCoreTests", dependencies: ["BreakerCore"], swiftSettings: settings),
+    .testTarget(
+      name: "BreakerStoreTests",
+      dependencies: [
+        "BreakerCore", "BreakerStore", "SharedBreaker", "TestSupport", "puppet", "cbctl",
+      ],
+      swiftSettings: settings),
+    .testTarget(
+      name: "SharedBreakerTests",
+      dependencies: ["BreakerCore", "BreakerStore", "SharedBreaker", "TestSupport", "puppet"],
+      swiftSettings: settings),
     .testTarget(
       name: "ControlKitTests",
       dependencies: [

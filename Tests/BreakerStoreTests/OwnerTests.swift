@@ -1,0 +1,43 @@
+import BreakerCore
+import BreakerStore
+import Glibc
+import Testing
+
+@Suite struct `The owner of a lease` {
+  @Test func `is not gone because this process has no descriptor left to look with`() async {
+    await #expect(processExitsWith: .success) { try lookWithoutDescriptors() }
+  }
+
+  @Test func `is not gone if it could not tell when it had started`() async {
+    await #expect(processExitsWith: .success) { try identifyWithoutDescriptors() }
+  }
+
+  @Test func `is gone when no process has its number`() {
+    var other = ProcessTable.current()
+    other.pid = 0x7FFF_FFFF
+    #expect(ProcessTable.isGone(other))
+    other.startTicks = 0
+    #expect(ProcessTable.isGone(other))
+  }
+}
+
+private func lookWithoutDescriptors() throws {
+  let own = ProcessTable.current()
+  precondition(!ProcessTable.isGone(own))
+  var limit = rlimit(rlim_cur: 0, rlim_max: 0)
+  unsafe setrlimit(__rlimit_resource_t(7), &limit)
+  precondition(!ProcessTable.isGone(own))
+}
+
+private func identifyWithoutDescriptors() throws {
+  var limit = rlimit()
+  unsafe getrlimit(__rlimit_resource_t(7), &limit)
+  let usual = limit.rlim_cur
+  limit.rlim_cur = 0
+  unsafe setrlimit(__rlimit_resource_t(7), &limit)
+  let own = ProcessTable.current()
+  limit.rlim_cur = usual
+  unsafe setrlimit(__rlimit_resource_t(7), &limit)
+  precondition(own.pid == getpid())
+  precondition(!ProcessTable.isGone(own))
+}

@@ -1,0 +1,41 @@
+import Glibc
+import SharedBreaker
+import TestSupport
+import Testing
+
+@Suite struct `A file replaced while it is being opened` {
+  @Test(.timeLimit(.minutes(10)))
+  func `is noticed within a second`() throws {
+    let stage = try Stage()
+    let directory = stage.directory.file("state")
+    try Files.makeDirectory(directory)
+    try Files.write(stage.store, [])
+    // Who makes a store waits for those who are at it.
+    let lock = unsafe open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+    #expect(flock(lock, LOCK_EX) == 0)
+    let store = stage.sharedStore()
+    let breaker = try store.breaker("api")
+    let threads = Threads()
+    threads.start { try? store.connect() }
+    while !isOpen(stage.store) { usleep(1_000) }
+    let other = stage.directory.file("other.db")
+    try SharedStore(path: other, options: StoreOptions(clock: stage.clock.clock))
+      .breaker("api").force(.forcedOpen)
+    try Database.rows(other, "PRAGMA wal_checkpoint(TRUNCATE)")
+    try Files.rename(other, to: stage.store)
+    close(lock)
+    threads.join()
+    stage.clock.advance(by: .seconds(1))
+    #expect(breaker.snapshot().mode == .forcedOpen)
+  }
+
+  private func isOpen(_ path: String) -> Bool {
+    (0..<256).contains { descriptor in
+      var target = [CChar](repeating: 0, count: 4_096)
+      let link = "/proc/self/fd/\(descriptor)"
+      let length = unsafe readlink(link, &target, target.count - 1)
+      return String(decoding: target[..<max(0, length)].map(UInt8.init(bitPattern:)), as: UTF8.self)
+        == path
+    }
+  }
+}

@@ -1,0 +1,79 @@
+import TestSupport
+import Testing
+
+@Suite struct `Processes that start at once` {
+  @Test(.timeLimit(.minutes(10)))
+  func `on a directory that is not there make one store`() throws {
+    for round in 0..<rounds(20) {
+      let stage = try Stage()
+      // A machine that is busy with other tests may need its time for so many.
+      let puppets = try (0..<32).map { _ in try stage.puppet("lock-timeout=20000") }
+      // Nobody has opened anything yet: the first to get there makes directory, file and tables.
+      let answers = try puppets.ask("connect")
+      try #require(answers.count("ok") == 32, "round \(round): \(Set(answers))")
+      let counts = try Database.rows(
+        stage.store, "SELECT (SELECT count(*) FROM migration), (SELECT count(*) FROM store)")
+      #expect(counts == [["1", "1"]])
+      #expect(try puppets.ask("acquire").count("normal") == 32)
+      #expect(try puppets.ask("fail").count("counted") == 5)
+      #expect(try puppets[round % 32].ask("snapshot").contains("trips=1 failures=32"))
+      #expect(try puppets.ask("state").count("open") == 32)
+      #expect(try puppets.ask("health").count("connected") == 32)
+      #expect(try Database.integrity(stage.store) == "ok")
+    }
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `need not wait for one that was killed as it started`() throws {
+    for _ in 0..<rounds(20) {
+      let stage = try Stage()
+      let puppets = try (0..<6).map { _ in try stage.puppet() }
+      for puppet in puppets { try puppet.send("trip") }
+      puppets[0].kill()
+      for puppet in puppets.dropFirst() { #expect(try puppet.answer() == "ok") }
+      #expect(try puppets.dropFirst().map { try $0.ask("health") }.count("connected") == 5)
+      #expect(try Database.integrity(stage.store) == "ok")
+    }
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `find all or nothing of a store whose maker was killed at any step`() throws {
+    var steps: [String] = []
+    while true {
+      let stage = try Stage()
+      let maker = try stage.puppet("watch")
+      try maker.ask("stop-at \(steps.count + 1)")
+      let answer = try maker.ask("connect")
+      guard answer.hasPrefix("at ") else { break }
+      steps.append(answer)
+      maker.kill()
+      let puppets = try (0..<2).map { _ in try stage.puppet() }
+      #expect(try puppets.ask("connect") == ["ok", "ok"], "\(answer)")
+      #expect(try puppets[0].ask("trip") == "ok")
+      #expect(try puppets[1].ask("state") == "open")
+      #expect(try Database.value(stage.store, "SELECT count(*) FROM migration") == "1")
+      #expect(try Database.integrity(stage.store) == "ok", "\(answer)")
+    }
+    #expect(steps.contains { $0.contains("CREATE TABLE breaker") }, "\(steps)")
+    #expect(steps.last?.hasSuffix("after COMMIT") == true)
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `do not wait long for one that stands still while it makes the store`() throws {
+    let stage = try Stage()
+    let maker = try stage.puppet("watch")
+    try maker.ask("stop-at 2")
+    #expect(try maker.ask("connect").hasPrefix("at 2"))
+    maker.process.stop()
+    let other = try stage.puppet("lock-timeout=200")
+    let start = ContinuousClock.now
+    #expect(try other.ask("run ok") == "ok 42")
+    #expect(try other.ask("run fail") == "failed")
+    #expect(ContinuousClock.now - start < .milliseconds(200) + .seconds(2))
+    #expect(try other.ask("health").hasPrefix("unavailable busy"))
+    maker.kill()
+    stage.clock.advance(by: .seconds(1))
+    #expect(try other.ask("run ok") == "ok 42")
+    #expect(try other.ask("health") == "connected")
+  }
+}

@@ -1,0 +1,20 @@
+import CHost
+import Glibc
+import Testing
+
+@Suite struct `The watch page` {
+  @Test func `can be read after an attachment that failed`() async {
+    await #expect(processExitsWith: .success) { failToAttach() }
+  }
+}
+
+private func failToAttach() {
+  // A private mapping cannot be mapped a second time.
+  let flags = MAP_PRIVATE | MAP_ANONYMOUS
+  guard let page = unsafe sb_watch_page(),
+    let other = unsafe mmap(nil, 4_096, PROT_READ, flags, -1, 0)
+  else { preconditionFailure("no memory") }
+  precondition(unsafe sb_watch_attach(page, other) != 0)
+  precondition(unsafe sb_load(page.assumingMemoryBound(to: UInt64.self)) == 0)
+  unsafe sb_watch_free(page)
+}

@@ -1,0 +1,109 @@
+import BreakerStore
+import Glibc
+import SharedBreaker
+import Synchronization
+import TestShim
+import TestSupport
+
+extension Worker {
+  /// `fork COMMAND`: a child of this process runs a command, and the answer is its answer.
+  func fork(_ words: [String]) throws -> String {
+    var ends: [Int32] = [-1, -1]
+    let code = unsafe ts_pipe(&ends)
+    guard code == 0 else { throw SupportError("pipe", code) }
+    let child = ts_fork()
+    if child == 0 {
+      ts_limit(20)
+      Wire.shared.write(answer(to: words.joined(separator: " ")), to: ends[1])
+      _exit(0)
+    }
+    close(ends[1])
+    defer { close(ends[0]) }
+    var answer: [UInt8] = []
+    while true {
+      let chunk = unsafe [UInt8](unsafeUninitializedCapacity: 4_096) { buffer, count in
+        count = max(0, unsafe read(ends[0], buffer.baseAddress, buffer.count))
+      }
+      if chunk.isEmpty { break }
+      answer += chunk
+    }
+    let status = Self.wait(for: child)
+    return status == 0
+      ? String(decoding: answer, as: UTF8.self) : "error child ended with \(status)"
+  }
+
+  /// `fork-hammer THREADS FORKS`: forks while threads keep failing, and each child fails once.
+  func forkWhileHammering(_ words: [String]) throws -> String {
+    let hammering = Hammering(breaker)
+    let threads = Threads()
+    for _ in 0..<(Int(words[0]) ?? 0) { threads.start { hammering.run() } }
+    var children: [Int32] = []
+    for _ in 0..<(Int(words[1]) ?? 0) {
+      let child = ts_fork()
+      if child == 0 {
+        ts_limit(20)
+        let answer = answer(to: "run fail")
+        _exit(answer == "failed" && store.health == .connected ? 0 : 1)
+      }
+      children.append(Self.wait(for: child))
+    }
+    hammering.isOver.store(true, ordering: .relaxed)
+    threads.join()
+    return "children \(children.count { $0 == 0 }) failures"
+      + " \(hammering.failures.load(ordering: .relaxed))"
+  }
+
+  /// `fork-churn THREADS FORKS`: forks while threads make stores, use them and let go of them.
+  func forkWhileChurning(_ words: [String]) throws -> String {
+    let isOver = Flag()
+    let path = store.path
+    let threads = Threads()
+    for _ in 0..<(Int(words[0]) ?? 0) {
+      threads.start {
+        while !isOver.value {
+          let store = SharedStore(path: path)
+          try? store.breaker("other").run {}
+        }
+      }
+    }
+    var ended = 0
+    for _ in 0..<(Int(words[1]) ?? 0) {
+      let child = ts_fork()
+      if child == 0 { _exit(0) }
+      if Self.wait(for: child) == 0 { ended += 1 }
+    }
+    isOver.set()
+    threads.join()
+    return "children \(ended)"
+  }
+
+  private static func wait(for child: Int32) -> Int32 {
+    var status: Int32 = 0
+    while unsafe waitpid(child, &status, 0) < 0, errno == EINTR {}
+    return status
+  }
+}
+
+private final class Flag: Sendable {
+  private let isSet = Atomic(false)
+
+  var value: Bool { isSet.load(ordering: .relaxed) }
+
+  func set() { isSet.store(true, ordering: .relaxed) }
+}
+
+/// Threads that fail as fast as they can.
+private final class Hammering: Sendable {
+  let breaker: Breaker
+  let isOver = Atomic(false)
+  let failures = Atomic(0)
+
+  init(_ breaker: Breaker) { self.breaker = breaker }
+
+  func run() {
+    while !isOver.load(ordering: .relaxed) {
+      guard let permit = try? breaker.acquire(), permit.fail() == .counted else { continue }
+      failures.add(1, ordering: .relaxed)
+    }
+  }
+}

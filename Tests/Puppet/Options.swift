@@ -1,0 +1,64 @@
+import BreakerStore
+import Glibc
+import SharedBreaker
+import TestShim
+import TestSupport
+
+/// What a puppet is told as it starts.
+struct Options {
+  var path: String
+  var store: StoreOptions
+  let events = EventLog()
+
+  init(_ arguments: some Sequence<String>) throws {
+    var values: [String: String] = [:]
+    for argument in arguments {
+      let parts = argument.split(separator: "=", maxSplits: 1)
+      values[String(parts[0])] = parts.count > 1 ? String(parts[1]) : ""
+    }
+    guard let path = values["store"] else { throw SupportError("no store") }
+    self.path = path
+    let events = events
+    // Long enough for a machine that is busy with other things, unless the test is about it.
+    store = StoreOptions(
+      lockTimeout: .seconds(5), program: "puppet", observer: { events.add($0) })
+    // Mapped before the process may become somebody who has no right to.
+    if let clock = values["clock"] { store.clock = try TestClock(path: clock).clock }
+    if let timeout = values["lock-timeout"].flatMap({ Int($0) }) {
+      store.lockTimeout = .milliseconds(timeout)
+    }
+    if let action = values["on-failure"] {
+      guard let action = Self.actions[action] else { throw SupportError("no action \(action)") }
+      store.onStoreFailure = action
+    }
+    if values["user"] == "nobody" {
+      let code = ts_become(65_534, 65_534)
+      guard code == 0 else { throw SupportError("setuid", code) }
+    }
+    if values["watch"] != nil { Gate.shared.install() }
+  }
+
+  private static let actions: [String: StoreFailureAction] = [
+    "local": .continueLocally, "permit": .permit, "reject": .reject, "throw": .throw,
+  ]
+}
+
+/// What the observer was told.
+final class EventLog: @unchecked Sendable {
+  private let lock = Lock()
+  private var events: [String] = []
+
+  func add(_ event: StoreEvent) {
+    let text =
+      switch event {
+      case .unavailable: "unavailable"
+      case .available: "available"
+      case .notDurable: "not-durable"
+      case .transition(_, let from, let to, _): "\(from.wireName)>\(to.wireName)"
+      case .policyDiffers: "policy-differs"
+      }
+    lock.withLock { events.append(text) }
+  }
+
+  var text: String { lock.withLock { events.joined(separator: " ") } }
+}

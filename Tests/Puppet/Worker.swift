@@ -1,0 +1,192 @@
+import SharedBreaker
+import TestSupport
+
+/// A process that uses breakers as an application does.
+final class Worker {
+  let store: SharedStore
+  let events: EventLog
+  var breaker: Breaker
+  private var held: [Held] = []
+
+  init(_ options: Options) throws {
+    store = SharedStore(path: options.path, options: options.store)
+    events = options.events
+    breaker = try store.breaker("api")
+  }
+
+  func answer(to line: String) -> String {
+    let words = line.split(separator: " ").map { String($0) }
+    guard let command = words.first.flatMap({ Self.commands[$0] }) else {
+      return "error no command '\(line)'"
+    }
+    do {
+      return try command(self, Array(words.dropFirst()))
+    } catch {
+      return Self.text(of: error)
+    }
+  }
+
+  static func text(of error: any Error) -> String {
+    switch error {
+    case BreakerError.rejected(_, let rejection): Self.text(of: rejection)
+    case BreakerError.store(let error): "store \(error.kind) \(error)"
+    case let error as StoreError: "store \(error.kind) \(error)"
+    default: "error \(error)"
+    }
+  }
+
+  private static func text(of rejection: Rejection) -> String {
+    let wait = rejection.retryAfter.map { String(Int64($0 / .milliseconds(1))) } ?? "never"
+    return "rejected \(rejection.state.wireName) \(wait)"
+  }
+
+  private typealias Command = @Sendable (Worker, [String]) throws -> String
+
+  private static let commands: [String: Command] = [
+    "connect": { worker, _ in try worker.connect() },
+    "open": { worker, words in try worker.open(words) },
+    "acquire": { worker, _ in try worker.acquire() },
+    "succeed": { worker, _ in worker.end { $0.succeed() } },
+    "fail": { worker, words in worker.end { $0.fail(Failure(error: words.first)) } },
+    "ignore": { worker, _ in worker.end { $0.ignore() } },
+    "run": { worker, words in worker.run(words) },
+    "failures": { worker, words in try worker.failures(words) },
+    "hammer": { worker, _ in try worker.hammer() },
+    "state": { worker, _ in worker.breaker.state.wireName },
+    "snapshot": { worker, _ in worker.snapshot() },
+    "token": { worker, words in
+      try worker.breaker.acquireToken(endingWith: words.first.flatMap { Int32($0) }).description
+    },
+    "report": { worker, words in try worker.report(words) },
+    "reset": { worker, _ in try worker.done { try worker.breaker.reset() } },
+    "trip": { worker, words in
+      try worker.done { try worker.breaker.trip(for: milliseconds(words.first)) }
+    },
+    "force": { worker, words in try worker.force(words) },
+    "policy": { worker, words in try worker.override(words) },
+    "descriptors": { worker, _ in String(Files.openDescriptors(of: worker.store.path)) },
+    "health": { worker, _ in worker.health() },
+    "events": { worker, _ in worker.events.text },
+    "stop-at": { _, words in
+      Gate.shared.stop(at: Int(words[0]) ?? 0)
+      return "ok"
+    },
+    "fork": { worker, words in try worker.fork(words) },
+    "fork-churn": { worker, words in try worker.forkWhileChurning(words) },
+    "fork-hammer": { worker, words in try worker.forkWhileHammering(words) },
+  ]
+
+  private func connect() throws -> String { try done { try store.connect() } }
+
+  /// `open POLICYWORDS`: the breaker "api" with a policy such as `max-failures=3 open-for=1s`.
+  private func open(_ words: [String]) throws -> String {
+    var policy = BreakerPolicy()
+    for word in words {
+      let parts = word.split(separator: "=", maxSplits: 1)
+      guard parts.count == 2, let key = PolicyKey(rawValue: String(parts[0])) else {
+        throw SupportError("no policy word '\(word)'")
+      }
+      try policy.set(key, to: String(parts[1]))
+    }
+    breaker = try store.breaker("api", policy: policy)
+    return "ok"
+  }
+
+  private func acquire() throws -> String {
+    let permit = try breaker.acquire()
+    let kind = permit.kind.wireName
+    held.append(Held(permit))
+    return kind
+  }
+
+  /// Gives the oldest permit that is held back.
+  private func end(_ report: (consuming Permit) -> ReportVerdict) -> String {
+    guard !held.isEmpty, let permit = held.removeFirst().take() else { return "error no permit" }
+    return "\(report(permit))"
+  }
+
+  private func run(_ words: [String]) -> String {
+    do {
+      let value = try breaker.run {
+        if words.first == "fail" { throw Boom() }
+        return 42
+      }
+      return "ok \(value)"
+    } catch is Boom {
+      return "failed"
+    } catch {
+      return Self.text(of: error)
+    }
+  }
+
+  /// `failures N`: so many calls that fail, one after the other.
+  private func failures(_ words: [String]) throws -> String {
+    var answers: [String] = []
+    for _ in 0..<(Int(words[0]) ?? 0) { answers.append(run(["fail"])) }
+    return "failed \(answers.count("failed")) rejected \(answers.count("rejected"))"
+  }
+
+  /// Fails until it is killed, and puts out a dot for each failure that the store has taken.
+  private func hammer() throws -> String {
+    while true {
+      _ = try breaker.acquire().fail()
+      if case .connected = store.health { Wire.shared.write(".") }
+    }
+  }
+
+  private func snapshot() -> String {
+    let it = breaker.snapshot()
+    return "\(it.state.wireName) \(it.mode.wireName) permits=\(it.permits)"
+      + " generation=\(it.generation) consecutive=\(it.consecutiveFailures) trips=\(it.trips)"
+      + " failures=\(it.totals.failures) successes=\(it.totals.successes)"
+      + " leases=\(it.leases.count)"
+  }
+
+  private func report(_ words: [String]) throws -> String {
+    guard words.count == 2, let token = PermitToken(words[0]) else { return "error no token" }
+    let outcomes = ["success": Outcome.success, "failure": .failure(), "ignored": .ignored]
+    guard let outcome = outcomes[words[1]] else { return "error no outcome" }
+    return "\(try store.report(token, outcome))"
+  }
+
+  private func force(_ words: [String]) throws -> String {
+    guard let mode = BreakerMode(wireName: words[0]) else { return "error no mode" }
+    return try done { try breaker.force(mode, for: milliseconds(words.dropFirst().first)) }
+  }
+
+  private func override(_ words: [String]) throws -> String {
+    guard let key = PolicyKey(rawValue: words[0]) else { return "error no policy word" }
+    return try done {
+      try words.count > 1
+        ? breaker.overridePolicy(set: [key: words[1]]) : breaker.overridePolicy(unset: [key])
+    }
+  }
+
+  private func health() -> String {
+    switch store.health {
+    case .untried: "untried"
+    case .connected: "connected"
+    case .unavailable(let error): "unavailable \(error.kind) \(error)"
+    }
+  }
+
+  private func done(_ body: () throws -> Void) throws -> String {
+    try body()
+    return "ok"
+  }
+}
+
+/// A permit, which cannot be kept in an array by itself.
+private final class Held {
+  private var permit: Permit?
+
+  init(_ permit: consuming Permit) { self.permit = consume permit }
+
+  func take() -> Permit? { permit.take() }
+}
+
+private struct Boom: Error {}
+
+private func milliseconds(_ word: String?) -> Duration? {
+  word.flatMap { Int64($0) }.map { .milliseconds($0) }
+}

@@ -1,0 +1,55 @@
+import TestSupport
+import Testing
+
+private let numbers: [Int64] = [.max, .min + 1, -1]
+
+@Suite struct `A row with numbers that nobody wrote` {
+  private static let columns = [
+    "generation", "consecutive_failures", "growth", "trips", "last_lease", "probe_successes",
+    "probe_failures", "successes", "failures", "ignored", "rejections", "slow", "would_reject",
+  ]
+
+  /// Everything that a process may do with a breaker.
+  private func use(_ puppet: Puppet, on stage: Stage) throws {
+    for command in ["run fail", "run ok", "snapshot", "trip", "run ok", "snapshot"] {
+      try puppet.ask(command)
+    }
+    stage.clock.advance(by: .seconds(60))
+    for command in ["acquire", "acquire", "fail", "snapshot"] { try puppet.ask(command) }
+    stage.clock.advance(by: .seconds(600_000))
+    for command in ["acquire", "succeed", "run fail", "reset", "snapshot"] {
+      try puppet.ask(command)
+    }
+    #expect(try puppet.ask("state") == "closed")
+    #expect(try puppet.ask("health") == "connected")
+  }
+
+  @Test(.timeLimit(.minutes(10)), arguments: 0..<3, numbers)
+  func `ends no process and holds none up`(state: Int, number: Int64) throws {
+    for column in Self.columns where column != "generation" || number > 0 {
+      let stage = try Stage()
+      let puppet = try stage.puppets(1, "max-failures=2 open-multiplier=1 open-for=30s")[0]
+      #expect(try puppet.ask("run fail") == "failed")
+      try Database.rows(
+        stage.store, "UPDATE breaker SET state = \(state), \(column) = \(number)")
+      do {
+        try use(puppet, on: stage)
+      } catch {
+        Issue.record("\(column) = \(number) in state \(state): \(error)")
+      }
+    }
+  }
+
+  @Test(.timeLimit(.minutes(10)), arguments: 0..<3, numbers)
+  func `ends no process if all of them are such`(state: Int, number: Int64) throws {
+    let stage = try Stage()
+    let policy = "failure-rate=50% last=10 probe-calls=4 probe-failure-rate=50%"
+    let puppet = try stage.puppets(1, policy)[0]
+    #expect(try puppet.ask("run fail") == "failed")
+    let numbers = Self.columns.dropFirst().map { ", \($0) = \(number)" }.joined()
+    let generation = number > 0 ? number : 1
+    try Database.rows(
+      stage.store, "UPDATE breaker SET state = \(state), generation = \(generation)\(numbers)")
+    try use(puppet, on: stage)
+  }
+}

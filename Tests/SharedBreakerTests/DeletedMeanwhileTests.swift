@@ -1,0 +1,74 @@
+import BreakerCore
+import BreakerStore
+import TestSupport
+import Testing
+
+@testable import SharedBreaker
+
+@Suite struct `A breaker deleted while it is being looked up` {
+  @Test func `does not come back`() throws {
+    let stage = try Stage()
+    let clock = stage.clock.clock
+    let storage = Interrupted(MemoryStorage(clock: clock, program: "test"))
+    let engine = Engine(
+      storage: storage, options: StoreOptions(clock: clock), program: "test")
+    let other = engine.cell("other")
+    _ = try engine.known(other)
+    _ = storage.inner.transact("api", orCreate: true, wait: .usual) { draft in
+      draft.apply { record, now in
+        record.modeSet(to: .forcedOpen, for: nil, reason: nil, by: "test", at: now)
+      }
+    }
+    _ = try engine.known(other)
+    let cell = engine.cell("api")
+    storage.interruption = {
+      _ = storage.inner.delete("api")
+      _ = try? engine.known(cell)
+    }
+    _ = try engine.known(cell)
+    #expect(engine.isCurrent)
+    #expect(try engine.known(cell).exists == false)
+    withExtendedLifetime(engine) {}
+  }
+}
+
+/// A storage in which something happens between a look-up and its use.
+private final class Interrupted: BreakerStorage, @unchecked Sendable {
+  let inner: MemoryStorage
+  var interruption: (() -> Void)?
+
+  init(_ inner: MemoryStorage) { self.inner = inner }
+
+  var fingerprint: UnsafePointer<UInt64> { unsafe inner.fingerprint }
+  func open(mayCreate: Bool) {}
+  func changes(since revision: Int64?) -> StoreChanges { inner.changes(since: revision) }
+
+  func find(_ name: String) -> StoredBreaker? {
+    let found = inner.find(name)
+    let interruption = interruption
+    self.interruption = nil
+    interruption?()
+    return found
+  }
+
+  func all() -> [StoredBreaker] { inner.all() }
+
+  func transact<Answer>(
+    _ name: String, orCreate: Bool, wait: Wait, _ body: (inout BreakerDraft) -> Answer
+  ) -> Transacted<Answer>? {
+    inner.transact(name, orCreate: orCreate, wait: wait, body)
+  }
+
+  func delete(_ name: String) -> Bool { inner.delete(name) }
+
+  func history(of name: String?, sinceMilliseconds: Int64?, limit: Int?) -> [StoredEvent] {
+    inner.history(of: name, sinceMilliseconds: sinceMilliseconds, limit: limit)
+  }
+
+  func declarations(of name: String) -> [StoredDeclaration] { inner.declarations(of: name) }
+  func checkIdentity() {}
+  func proveWritable() {}
+  func close() {}
+  func willFork() { inner.willFork() }
+  func didFork() { inner.didFork() }
+}

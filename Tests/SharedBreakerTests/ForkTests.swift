@@ -1,0 +1,109 @@
+import TestSupport
+import Testing
+
+@Suite struct `A child of a fork` {
+  private static let policy = "max-failures=1000000 open-for=30s probe-timeout=10s"
+
+  @Test(.timeLimit(.minutes(10)))
+  func `counts what it does once, and so does its parent`() throws {
+    let stage = try Stage()
+    let parent = try stage.puppets(1, Self.policy)[0]
+    #expect(try parent.ask("run fail") == "failed")
+    #expect(try parent.ask("fork failures 2") == "failed 2 rejected 0")
+    #expect(try parent.ask("run fail") == "failed")
+    #expect(try parent.ask("fork fork run fail") == "failed")
+    #expect(try parent.ask("snapshot").contains("consecutive=5 trips=0 failures=5"))
+    #expect(try parent.ask("health") == "connected")
+    #expect(try Database.integrity(stage.store) == "ok")
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `does not write what its parent has yet to write`() throws {
+    let stage = try Stage()
+    let parent = try stage.puppets(1, Self.policy)[0]
+    stage.clock.advance(by: .seconds(1))
+    #expect(try parent.ask("run ok") == "ok 42")
+    for _ in 0..<3 { #expect(try parent.ask("run ok") == "ok 42") }
+    #expect(try parent.ask("fork run fail") == "failed")
+    #expect(try parent.ask("run fail") == "failed")
+    #expect(try stage.puppet().ask("snapshot").contains("failures=2 successes=4"))
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `has no descriptor of the store that its parent had opened`() throws {
+    let stage = try Stage()
+    let parent = try stage.puppets(1, Self.policy)[0]
+    #expect(try parent.ask("run fail") == "failed")
+    #expect(try Int(parent.ask("descriptors")) ?? 0 >= 3)
+    #expect(try parent.ask("fork descriptors") == "0")
+    #expect(try parent.ask("run fail") == "failed")
+    #expect(try parent.ask("snapshot").contains("failures=2"))
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `owns none of its parent's permits`() throws {
+    let stage = try Stage()
+    let parent = try stage.puppets(1, Self.policy)[0]
+    #expect(try parent.ask("acquire") == "normal")
+    #expect(try parent.ask("fork fail") == "refused")
+    #expect(try parent.ask("snapshot").contains("failures=0"))
+    #expect(try parent.ask("fail") == "counted")
+    #expect(try parent.ask("snapshot").contains("failures=1"))
+
+    #expect(try parent.ask("trip") == "ok")
+    stage.clock.advance(by: .seconds(30))
+    #expect(try parent.ask("acquire") == "probe")
+    #expect(try parent.ask("fork fail") == "refused")
+    #expect(try parent.ask("fork succeed") == "refused")
+    #expect(try parent.ask("fork ignore") == "refused")
+    #expect(try parent.ask("fork acquire").hasPrefix("rejected half_open"))
+    #expect(try parent.ask("succeed") == "counted")
+    #expect(try parent.ask("state") == "closed")
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `that ends leaves its own slot to the next caller`() throws {
+    let stage = try Stage()
+    let parent = try stage.puppets(1, Self.policy)[0]
+    #expect(try parent.ask("trip") == "ok")
+    stage.clock.advance(by: .seconds(30))
+    #expect(try parent.ask("fork acquire") == "probe")
+    #expect(try parent.ask("acquire") == "probe")
+    #expect(try parent.ask("succeed") == "counted")
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `sees and is seen at once`() throws {
+    let stage = try Stage()
+    let parent = try stage.puppets(1, "max-failures=3")[0]
+    for round in 0..<20 {
+      #expect(try parent.ask("fork trip") == "ok")
+      try #require(try parent.ask("run ok").hasPrefix("rejected open"), "round \(round)")
+      #expect(try parent.ask("fork reset") == "ok")
+      try #require(try parent.ask("fork run ok") == "ok 42", "round \(round)")
+      try #require(try parent.ask("run ok") == "ok 42", "round \(round)")
+    }
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `made while other threads use the breaker does not hang`() throws {
+    let stage = try Stage()
+    let parent = try stage.puppets(1, Self.policy)[0]
+    let words = try parent.ask("fork-hammer 4 100").split(separator: " ")
+    try #require(words.count == 4)
+    #expect(words[1] == "100")
+    let failures = try #require(Int(words[3]))
+    #expect(failures > 0)
+    let stored = try Database.value(stage.store, "SELECT failures FROM breaker")
+    #expect(stored == String(failures + 100))
+    #expect(try Database.integrity(stage.store) == "ok")
+    #expect(try parent.ask("health") == "connected")
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `may be made while other threads let go of their stores`() throws {
+    let parent = try Stage().puppet()
+    #expect(try parent.ask("connect") == "ok")
+    #expect(try parent.ask("fork-churn 4 500") == "children 500")
+  }
+}

@@ -1,0 +1,51 @@
+import TestSupport
+import Testing
+
+@Suite struct `A full disk` {
+  @Test(
+    .timeLimit(.minutes(10)), .enabled(if: SmallDisk.isPermitted, "needs root, to mount a tmpfs"))
+  func `never gets in the way, and the store is used again when there is room`() throws {
+    let stage = try Stage()
+    let disk = try SmallDisk(at: stage.directory.file("state"), kilobytes: 512)
+    let puppets = try stage.puppets(2, "max-failures=1000 open-for=30s")
+    #expect(try puppets.ask("run fail") == ["failed", "failed"])
+    try disk.fill()
+    // The log has no room for so many, but each caller gets what its own work gave.
+    #expect(try puppets.ask("failures 200") == Array(repeating: "failed 200 rejected 0", count: 2))
+    #expect(try puppets[0].ask("health").hasPrefix("unavailable diskFull "))
+    #expect(try puppets[1].ask("health").hasPrefix("unavailable diskFull "))
+    #expect(try puppets[0].ask("trip").hasPrefix("store diskFull "))
+    #expect(try puppets.ask("events") == ["unavailable", "unavailable"])
+    // The proof that there is room again may just fit, but then what follows does not.
+    stage.clock.advance(by: .seconds(1))
+    #expect(try puppets.ask("run ok") == ["ok 42", "ok 42"])
+    #expect(try puppets.ask("failures 200") == Array(repeating: "failed 200 rejected 0", count: 2))
+    #expect(try puppets.ask("health").allSatisfy { $0.hasPrefix("unavailable diskFull ") })
+    // A process that starts now has never seen the store.
+    let late = try stage.puppet()
+    #expect(try late.ask("run ok") == "ok 42")
+    #expect(try late.ask("run fail") == "failed")
+
+    disk.makeRoom()
+    stage.clock.advance(by: .seconds(1))
+    let all = puppets + [late]
+    #expect(try all.ask("run ok") == ["ok 42", "ok 42", "ok 42"])
+    #expect(try all.ask("health") == ["connected", "connected", "connected"])
+    #expect(try puppets.ask("events").allSatisfy { $0.hasSuffix("unavailable available") })
+    #expect(try puppets[0].ask("trip") == "ok")
+    #expect(try all.ask("state") == ["open", "open", "open"])
+    #expect(try Database.integrity(stage.store) == "ok")
+  }
+
+  @Test(
+    .timeLimit(.minutes(10)), .enabled(if: SmallDisk.isPermitted, "needs root, to mount a tmpfs"))
+  func `on which no store can be made is said to be full`() throws {
+    let stage = try Stage()
+    let disk = try SmallDisk(at: stage.directory.file("state"), kilobytes: 64)
+    try disk.fill()
+    let puppet = try stage.puppet()
+    #expect(try puppet.ask("run ok") == "ok 42")
+    #expect(try puppet.ask("run fail") == "failed")
+    #expect(try puppet.ask("health").hasPrefix("unavailable diskFull "))
+  }
+}

@@ -1,0 +1,21 @@
+import TestSupport
+import Testing
+
+@Suite struct `A log deleted under running processes` {
+  @Test(.timeLimit(.minutes(10)), arguments: [["-shm"], ["-wal"], ["-wal", "-shm"]])
+  func `keeps them apart for no longer than a second`(parts: [String]) throws {
+    let stage = try Stage()
+    let before = try stage.puppets(2, "max-failures=3 open-for=30s")
+    #expect(try before.ask("run ok").count("ok") == 2)
+    for part in parts { Files.removeAll(stage.store + part) }
+    stage.clock.advance(by: .seconds(1))
+    let all = before + [try stage.puppet()]
+    #expect(try all.ask("run ok").count("ok") == 3)
+    #expect(try all[2].ask("trip") == "ok")
+    #expect(try all.ask("run ok").count("rejected") == 3)
+    #expect(try all[0].ask("reset") == "ok")
+    #expect(try all.ask("run ok").count("ok") == 3)
+    #expect(try all.ask("health").count("connected") == 3)
+    #expect(try Database.integrity(stage.store) == "ok")
+  }
+}

@@ -1,0 +1,24 @@
+import Glibc
+import SharedBreaker
+import TestSupport
+import Testing
+
+@Suite struct `A relative path` {
+  @Test(.timeLimit(.minutes(10)))
+  func `is taken from where the store was named`() async {
+    await #expect(processExitsWith: .success) { try useFromElsewhere() }
+  }
+}
+
+private func useFromElsewhere() throws {
+  let stage = try Stage()
+  precondition(unsafe chdir(stage.directory.path) == 0)
+  let store = SharedStore(path: "breakers.db", options: StoreOptions(clock: stage.clock.clock))
+  try store.breaker("api").trip()
+  try Files.makeDirectory(stage.directory.file("elsewhere"))
+  precondition(unsafe chdir("elsewhere") == 0)
+  store.close()
+  let state = try store.breaker("api").state
+  precondition(state == .open)
+  precondition(!Files.exists("breakers.db"))
+}

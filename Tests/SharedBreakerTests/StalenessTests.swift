@@ -1,0 +1,65 @@
+import TestSupport
+import Testing
+
+@Suite struct `What one process changes` {
+  @Test(.timeLimit(.minutes(10)))
+  func `is seen by the very next call of every other`() throws {
+    let stage = try Stage()
+    let puppets = try stage.puppets(4, "max-failures=3 open-for=30s")
+    for round in 0..<rounds(200) {
+      let author = puppets[round % 4]
+      let reader = puppets[(round + 1) % 4]
+      #expect(try author.ask("trip") == "ok")
+      try #require(try reader.ask("acquire").hasPrefix("rejected open"), "trip \(round)")
+      #expect(try author.ask("reset") == "ok")
+      try #require(try reader.ask("run ok") == "ok 42", "reset \(round)")
+      #expect(try author.ask("force forced_open") == "ok")
+      try #require(try reader.ask("run ok").hasPrefix("rejected"), "force \(round)")
+      #expect(try author.ask("force automatic") == "ok")
+      try #require(try reader.ask("run ok") == "ok 42", "automatic \(round)")
+      #expect(try author.ask("policy max-failures 1") == "ok")
+      #expect(try reader.ask("run fail") == "failed")
+      try #require(try reader.ask("state") == "open", "policy \(round)")
+      #expect(try author.ask("policy max-failures") == "ok")
+      #expect(try author.ask("reset") == "ok")
+    }
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `by failing is seen by the very next call of all`() throws {
+    let stage = try Stage()
+    let puppets = try stage.puppets(8, "max-failures=1 open-for=30s")
+    for round in 0..<rounds(50) {
+      #expect(try puppets[round % 8].ask("run fail") == "failed")
+      let answers = try puppets.ask("run ok")
+      try #require(answers.count("rejected") == 8, "round \(round)")
+      #expect(try puppets[(round + 3) % 8].ask("reset") == "ok")
+      try #require(try puppets.ask("run ok").count("ok") == 8, "round \(round)")
+    }
+  }
+
+  @Test(
+    .timeLimit(.minutes(10)),
+    .enabled(if: Files.exists("/usr/bin/sqlite3"), "needs the sqlite3 shell"))
+  func `with the sqlite3 shell is seen by the very next call`() throws {
+    let stage = try Stage()
+    let puppet = try stage.puppets(1, "open-for=30s")[0]
+    func shell(_ sql: String) throws {
+      _ = try Child.run("/usr/bin/sqlite3", [stage.store, ".timeout 5000", sql])
+    }
+    for round in 0..<rounds(10) {
+      #expect(try puppet.ask("run ok") == "ok 42")
+      try shell("UPDATE breaker SET mode = 1 WHERE name = 'api'")
+      try #require(try puppet.ask("run ok") == "rejected closed never", "mode \(round)")
+      try shell("DELETE FROM breaker WHERE name = 'api'")
+      try #require(try puppet.ask("run ok") == "ok 42", "delete \(round)")
+      try shell("INSERT INTO breaker (name, mode) VALUES ('api', 1)")
+      try #require(try puppet.ask("run ok") == "rejected closed never", "insert \(round)")
+      try shell("UPDATE breaker SET mode = 0, code_policy = 'max-failures=1'")
+      #expect(try puppet.ask("run fail") == "failed")
+      try #require(try puppet.ask("run ok") == "rejected open 30000", "policy \(round)")
+      try shell("UPDATE breaker SET state = 0, generation = generation + 1")
+      try #require(try puppet.ask("run ok") == "ok 42", "state \(round)")
+    }
+  }
+}

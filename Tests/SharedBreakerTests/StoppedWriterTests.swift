@@ -1,0 +1,91 @@
+import SharedBreaker
+import TestSupport
+import Testing
+
+@Suite struct `While a writer stands still inside a transaction` {
+  private static let policy = "max-failures=3 open-for=30s"
+
+  /// A process that holds the store's write lock and does not move.
+  private func stoppedWriter(on stage: Stage) throws -> Puppet {
+    let writer = try stage.puppets(1, Self.policy, options: ["watch"])[0]
+    try writer.ask("stop-at 3")
+    #expect(try writer.ask("run fail").hasPrefix("at 3"))
+    writer.process.stop()
+    return writer
+  }
+
+  private func goOn(_ writer: Puppet) throws {
+    writer.process.resume()
+    #expect(try writer.ask("go") == "failed")
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `others go on by themselves, say so once, and come back`() throws {
+    let stage = try Stage()
+    let other = try stage.puppets(1, Self.policy, options: ["lock-timeout=200"])[0]
+    #expect(try other.ask("run ok") == "ok 42")
+    let writer = try stoppedWriter(on: stage)
+    // Healthy calls have no need of the lock.
+    #expect(try other.ask("run ok") == "ok 42")
+    #expect(try other.ask("health") == "connected")
+
+    var start = ContinuousClock.now
+    #expect(try other.ask("run fail") == "failed")
+    #expect(ContinuousClock.now - start < .milliseconds(200) + .seconds(2))
+    #expect(try other.ask("health").hasPrefix("unavailable busy the store"))
+    start = .now
+    #expect(try other.ask("failures 2") == "failed 2 rejected 0")
+    #expect(try other.ask("run ok").hasPrefix("rejected open"))
+    #expect(ContinuousClock.now - start < .seconds(2))
+    stage.clock.advance(by: .seconds(1))
+    #expect(try other.ask("run ok").hasPrefix("rejected open"))
+    #expect(try other.ask("events") == "unavailable")
+
+    try goOn(writer)
+    stage.clock.advance(by: .seconds(1))
+    #expect(try other.ask("run ok") == "ok 42")
+    #expect(try other.ask("health") == "connected")
+    #expect(try other.ask("events") == "unavailable available")
+    #expect(try other.ask("snapshot").contains("consecutive=0 trips=0 failures=1"))
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `its death sets everybody free at once`() throws {
+    let stage = try Stage()
+    let other = try stage.puppets(1, Self.policy)[0]
+    let writer = try stoppedWriter(on: stage)
+    writer.kill()
+    #expect(try other.ask("run fail") == "failed")
+    #expect(try other.ask("health") == "connected")
+    #expect(try other.ask("snapshot").contains("failures=1"))
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `the threads of a process do not wait one after the other`() throws {
+    let stage = try Stage()
+    let options = StoreOptions(lockTimeout: .milliseconds(500), clock: stage.clock.clock)
+    let store = SharedStore(path: stage.store, options: options)
+    let breaker = try store.breaker("api")
+    try breaker.run {}
+    let writer = try stoppedWriter(on: stage)
+    let wait = ContinuousClock().measure {
+      Threads.run(12) { _ in
+        do { try breaker.acquire().fail() } catch { Issue.record(error) }
+      }
+    }
+    // One after the other they would have waited for six seconds.
+    #expect(wait < .milliseconds(2_500))
+    try goOn(writer)
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `operators are told that it holds the store`() throws {
+    let stage = try Stage()
+    let other = try stage.puppets(1, Self.policy, options: ["lock-timeout=50"])[0]
+    let writer = try stoppedWriter(on: stage)
+    #expect(try other.ask("trip").hasPrefix("store busy the store"))
+    #expect(try other.ask("state") == "closed")
+    try goOn(writer)
+    #expect(try other.ask("trip") == "ok")
+  }
+}

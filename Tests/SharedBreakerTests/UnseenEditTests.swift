@@ -1,0 +1,20 @@
+import SharedBreaker
+import TestSupport
+import Testing
+
+@Suite struct `An edit made while nobody has the file open` {
+  @Test(.timeLimit(.minutes(10)), arguments: 1..<4)
+  func `is seen when it is opened again`(commits: Int) throws {
+    let stage = try Stage()
+    let store = stage.sharedStore()
+    let breaker = try store.breaker("api")
+    for _ in 0..<4 { try breaker.reset() }
+    // The count of commits starts anew with each opening.
+    store.close()
+    for _ in 0..<commits { try breaker.reset() }
+    #expect(breaker.snapshot().mode == .automatic)
+    store.close()
+    try Database.rows(stage.store, "UPDATE breaker SET mode = 1")
+    #expect(breaker.snapshot().mode == .forcedOpen)
+  }
+}
