@@ -39,6 +39,9 @@ let package = Package(
       name: "puppet",
       dependencies: ["SharedBreaker", "BreakerStore", "ControlKit", "TestSupport", "TestShim"],
       path: "Tests/Puppet", swiftSettings: settings),
+    .executableTarget(
+      name: "bench", dependencies: ["SharedBreaker", "CSQLite"], path: "Tests/Bench",
+      swiftSettings: settings),
     .testTarget(
       name: "BreakerCoreTests", dependencies: ["BreakerCore"], swiftSettings: settings),
     .testTarget(
