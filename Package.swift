@@ -31,6 +31,10 @@ let package = Package(
       swiftSettings: settings),
     .target(name: "ControlKit", dependencies: ["SharedBreaker"], swiftSettings: settings),
     .executableTarget(name: "cbctl", dependencies: ["ControlKit"], swiftSettings: settings),
+    .executableTarget(
+      name: "demo-worker", dependencies: ["SharedBreaker"], path: "Sources/DemoWorker",
+      swiftSettings: settings),
+
     .target(
       name: "TestSupport", dependencies: ["SharedBreaker", "BreakerStore", "CSQLite", "TestShim"],
       path: "Tests/Support", swiftSettings: settings),

@@ -1,0 +1,64 @@
+// One worker of the demo: calls a resource behind a shared breaker, again and again, and says what
+// it sees whenever that is something new.
+//
+//     demo-worker STORE RESOURCE NUMBER
+//
+// The resource is a file; it is up while its text is `up`.
+
+import Glibc
+import SharedBreaker
+
+let arguments = CommandLine.arguments
+guard arguments.count == 4 else {
+  say("usage: demo-worker STORE RESOURCE NUMBER")
+  exit(64)
+}
+let resource = arguments[2]
+let number = arguments[3]
+
+struct ResourceDown: Error {}
+
+func say(_ line: String) {
+  let bytes = Array((line + "\n").utf8)
+  _ = unsafe write(1, bytes, bytes.count)
+}
+
+func callResource() throws {
+  let descriptor = unsafe open(resource, O_RDONLY)
+  guard descriptor >= 0 else { throw ResourceDown() }
+  defer { close(descriptor) }
+  var bytes = [UInt8](repeating: 0, count: 2)
+  let count = unsafe read(descriptor, &bytes, bytes.count)
+  guard count == 2, bytes == Array("up".utf8) else { throw ResourceDown() }
+}
+
+let store = SharedStore(path: arguments[1])
+let breaker = try store.breaker(
+  "payments", policy: BreakerPolicy(maxFailures: 5, openFor: .seconds(3)))
+
+/// One call, and what came of it.
+func attempt() throws -> String {
+  let permit: Permit
+  do {
+    permit = try breaker.acquire()
+  } catch BreakerError.rejected {
+    return "rejected at once"
+  }
+  let call = permit.kind == .probe ? "its PROBE" : "its call"
+  do {
+    try callResource()
+  } catch {
+    permit.fail(Failure(error: "the resource is down"))
+    return "\(call) failed"
+  }
+  permit.succeed()
+  return "\(call) succeeded"
+}
+
+var lastSaid = ""
+while true {
+  let seen = try attempt()
+  if seen != lastSaid { say("    worker \(number): \(seen)") }
+  lastSaid = seen
+  usleep(50_000)
+}
