@@ -19,7 +19,10 @@ enum Migrator {
       try connection.refuseMoved()
       if try isUpToDate(connection) { return false }
       try refuseForeign(connection)
-      let mode = try connection.text("PRAGMA journal_mode=WAL")
+      // Whoever rolls back what a killed maker has left holds the file meanwhile.
+      let mode = try Patience.retrying(atMost: lockTimeout) { () throws(StoreError) in
+        try connection.text("PRAGMA journal_mode=WAL")
+      }
       guard mode == "wal" else {
         throw StoreError(
           .other,

@@ -35,6 +35,21 @@ internal import Glibc
     return true
   }
 
+  /// Tries again what does not wait by itself, for as long as another process is in its way.
+  static func retrying<Result>(
+    atMost timeout: Duration, _ body: () throws(StoreError) -> Result
+  ) throws(StoreError) -> Result {
+    let deadline = deadline(after: timeout)
+    while true {
+      do throws(StoreError) {
+        return try body()
+      } catch {
+        guard error.kind == .busy, monotonicNanoseconds() < deadline else { throw error }
+        pause(nanoseconds: .random(in: 200_000...2_000_000))
+      }
+    }
+  }
+
   /// The instant of the monotonic clock at which a wait that begins now is over.
   static func deadline(after timeout: Duration) -> Int64 {
     let nanoseconds = (timeout / .nanoseconds(1)).rounded(.down)

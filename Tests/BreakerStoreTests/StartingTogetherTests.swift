@@ -1,3 +1,4 @@
+import Glibc
 import TestSupport
 import Testing
 
@@ -29,8 +30,13 @@ import Testing
       let stage = try Stage()
       let puppets = try (0..<6).map { _ in try stage.puppet() }
       for puppet in puppets { try puppet.send("trip") }
+      // At any moment of its start: the rounds are to hit all of them.
+      usleep(UInt32.random(in: 0...12_000))
       puppets[0].kill()
-      for puppet in puppets.dropFirst() { #expect(try puppet.answer() == "ok") }
+      for puppet in puppets.dropFirst() {
+        let answer = try puppet.answer()
+        #expect(answer == "ok", "\(answer)")
+      }
       #expect(try puppets.dropFirst().map { try $0.ask("health") }.count("connected") == 5)
       #expect(try Database.integrity(stage.store) == "ok")
     }
