@@ -63,9 +63,6 @@ extension SQLiteStorage {
     }
   }
 
-  /// Whether the file can only be read.
-  var isReadOnly: Bool { unsafe sqlite3_db_readonly(handle, "main") == 1 }
-
   func execute(_ sql: String, to step: String = "be changed") throws(StoreError) {
     let code = unsafe sqlite3_exec(handle, sql, nil, nil, nil)
     guard code == SQLITE_OK else { throw error(code, during: step) }

@@ -1,6 +1,6 @@
 /// Every statement that a connection keeps prepared; nothing from outside ever becomes part of one.
 enum Query: Int, CaseIterable {
-  case begin, beginReading, commit, rollback
+  case begin, beginReading, commit
   case breakerByName, breakersSince, allBreakers, insertBreaker, updateBreaker, deleteBreaker
   case identity, nextRevision, deletedRevision, proveWritable
   case leases, insertLease, deleteLeases
@@ -12,7 +12,6 @@ enum Query: Int, CaseIterable {
     case .begin: "BEGIN IMMEDIATE"
     case .beginReading: "BEGIN"
     case .commit: "COMMIT"
-    case .rollback: "ROLLBACK"
     case .breakerByName: "SELECT \(BreakerRow.columns) FROM breaker WHERE name = ?1"
     case .breakersSince:
       "SELECT \(BreakerRow.columns) FROM breaker WHERE revision > ?1 ORDER BY revision"
