@@ -1,0 +1,23 @@
+import SharedBreaker
+import TestSupport
+import Testing
+
+@Suite struct `A commit of one's own` {
+  @Test(.timeLimit(.minutes(10)))
+  func `does not hide what another had committed before it`() throws {
+    let directory = try TemporaryDirectory()
+    let here = SharedStore(path: directory.store)
+    let there = SharedStore(path: directory.store)
+    let written = try here.breaker("written")
+    let watched = try here.breaker("watched")
+    for round in 0..<200 {
+      #expect(written.state == .closed)
+      #expect(watched.state == .closed)
+      try there.breaker("watched").trip()
+      // Writes without reading first, as every operator's word does.
+      try written.reset()
+      #expect(watched.state == .open, "round \(round)")
+      try there.breaker("watched").reset()
+    }
+  }
+}
