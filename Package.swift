@@ -27,7 +27,7 @@ let package = Package(
       name: "BreakerStore", dependencies: ["BreakerCore", "CHost", "CSQLite"],
       resources: [.embedInCode("migrations")], swiftSettings: settings),
     .target(
-      name: "SharedBreaker", dependencies: ["BreakerCore", "BreakerStore"],
+      name: "SharedBreaker", dependencies: ["BreakerCore", "BreakerStore", "CHost"],
       swiftSettings: settings),
     .target(name: "ControlKit", dependencies: ["SharedBreaker"], swiftSettings: settings),
     .executableTarget(name: "cbctl", dependencies: ["ControlKit"], swiftSettings: settings),

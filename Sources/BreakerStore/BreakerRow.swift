@@ -12,6 +12,8 @@ enum BreakerRow {
     "last_failure_at_ms", "last_error", "open_until_ns", "open_length_ns", "opened_at_ms", "growth",
     "closed_at_ns", "trips", "last_lease", "probe_successes", "probe_failures", "successes",
     "failures", "ignored", "rejections", "slow", "would_reject", "code_policy", "operator_policy",
+    "counters_key", "counted_successes", "counted_unjudged", "counted_ignored",
+    "counted_rejections", "counted_slow", "counted_would_reject",
   ]
 
   static let columns = (fixed + changing).joined(separator: ", ")
@@ -29,6 +31,13 @@ enum BreakerRow {
     breaker.record = record(&reader)
     breaker.codeWords = reader.text()
     breaker.operatorWords = reader.text()
+    breaker.countersKey = reader.integer()
+    breaker.takenIn.successes = reader.integer()
+    breaker.takenIn.unjudged = reader.integer()
+    breaker.takenIn.ignored = reader.integer()
+    breaker.takenIn.rejections = reader.integer()
+    breaker.takenIn.slow = reader.integer()
+    breaker.takenIn.wouldReject = reader.integer()
     return (breaker, boot)
   }
 
@@ -111,6 +120,13 @@ enum BreakerRow {
     row.bind(record.totals.wouldReject)
     row.bind(breaker.codeWords)
     row.bind(breaker.operatorWords)
+    row.bind(breaker.countersKey)
+    row.bind(breaker.takenIn.successes)
+    row.bind(breaker.takenIn.unjudged)
+    row.bind(breaker.takenIn.ignored)
+    row.bind(breaker.takenIn.rejections)
+    row.bind(breaker.takenIn.slow)
+    row.bind(breaker.takenIn.wouldReject)
   }
 }
 

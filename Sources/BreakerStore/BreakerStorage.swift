@@ -42,6 +42,12 @@ package protocol BreakerStorage: AnyObject, Sendable {
   /// The policies that code has declared for a breaker.
   func declarations(of name: String) throws(StoreError) -> [StoredDeclaration]
 
+  /// The counters that processes share for a breaker; nil if it has none, or has lost them.
+  func counters(of breaker: StoredBreaker) -> Counters?
+
+  /// A breaker that was read before, with what has been counted since.
+  func upToDate(_ breaker: StoredBreaker) -> StoredBreaker
+
   /// Forgets what is open if the file it belongs to was replaced or deleted.
   func checkIdentity()
 
@@ -103,6 +109,12 @@ package struct StoredBreaker: Sendable, Hashable {
   /// What an operator has set over it.
   package var operatorWords: String?
 
+  /// What ties the row to its counters in the shared page; 0 if it has none.
+  package var countersKey: Int64 = 0
+
+  /// What the record has taken in of those counters.
+  package var takenIn = Counted()
+
   package init(id: Int64, name: String, createdAtMilliseconds: Int64) {
     self.id = id
     self.name = name
@@ -110,20 +122,30 @@ package struct StoredBreaker: Sendable, Hashable {
     self.createdAtMilliseconds = createdAtMilliseconds
   }
 
-  /// The policy in force: the operator's words over the code's over the default.
-  ///
-  /// Words of an operator that no longer fit what code declares are passed over, so that a new
-  /// release of the code can never be left without a policy.
-  package var policy: BreakerPolicy {
-    var policy = BreakerPolicy()
-    for text in [codeWords, operatorWords] {
-      guard let text, let words = try? PolicyWords(text: text),
-        let applied = try? words.applied(to: policy)
-      else { continue }
-      policy = applied
+  /// What its words came to when it was read.
+  package var agreed = Remembered<AgreedPolicy>()
+
+  /// The policy in force.
+  package var policy: BreakerPolicy { agreedPolicy.policy }
+
+  /// The policy in force, with its words.
+  package var agreedPolicy: AgreedPolicy {
+    if let known = agreed.value, known.codeWords == codeWords,
+      known.operatorWords == operatorWords
+    {
+      return known
     }
-    return policy
+    return AgreedPolicy(codeWords: codeWords, operatorWords: operatorWords)
   }
+}
+
+/// Something that can be made again from the rest of a value, and so is no part of it.
+package struct Remembered<Value: Sendable>: Sendable, Hashable {
+  package var value: Value?
+
+  package static func == (left: Remembered, right: Remembered) -> Bool { true }
+
+  package func hash(into hasher: inout Hasher) {}
 }
 
 /// A breaker in the middle of a transaction.

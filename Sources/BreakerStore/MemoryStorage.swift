@@ -30,6 +30,8 @@ internal import CHost
   package var fingerprint: UnsafePointer<UInt64> { unsafe UnsafePointer(counter) }
 
   package func open(mayCreate: Bool) {}
+  package func counters(of breaker: StoredBreaker) -> Counters? { nil }
+  package func upToDate(_ breaker: StoredBreaker) -> StoredBreaker { breaker }
   package func checkIdentity() {}
   package func proveWritable() {}
   package func close() {}
@@ -132,7 +134,7 @@ internal import CHost
     return StoredBreaker(id: lastID, name: name, createdAtMilliseconds: now.wallMilliseconds)
   }
 
-  private func changed() { unsafe sb_increment(counter) }
+  private func changed() { unsafe sb_add(counter, 1) }
 
   private func keep(_ event: BreakerEvent, of name: String, at now: Moment) {
     lastEvent += 1

@@ -18,6 +18,8 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   private let nextLook = Atomic<Int64>(0)
   private var mayCreate = true
   private let watch = WatchPage()
+  private let page = CounterPage()
+  private let policies = AgreedPolicies()
 
   private static let briefly = Duration.milliseconds(10)
 
@@ -38,9 +40,13 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
     // No connection is ever carried over a fork (sqlite.org/howtocorrupt.html, 2.6): each side
     // opens its own at its next use.
     letGo()
+    page.willFork()
+    policies.willFork()
   }
 
   package func didFork() {
+    policies.didFork()
+    page.didFork()
     reading.unlock()
     writing.unlock()
   }
@@ -71,6 +77,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
         now: clock.wallMilliseconds)
       session = opened
       openings.add(1, ordering: .relaxed)
+      page.use(.init(storePath: opened.path, store: opened.identity, boot: clock.boot))
       _ = watch?.attach(to: opened.reader)
       return opened
     }
@@ -164,6 +171,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
         try BreakerTable.changes(since: revision, on: connection, clock: clock)
       }
       // Where the sum below does not reach: each opening may have made it start anew.
+      changes.breakers = changes.breakers.map(upToDate)
       changes.lineage &+= openings.load(ordering: .relaxed) << 32
       // Each transaction of ours raises the revision by one, so this sum is moved by others only.
       changes.lineage &+= Int64(before &- UInt32(truncatingIfNeeded: changes.revision))
@@ -175,13 +183,24 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   package func find(_ name: String) throws(StoreError) -> StoredBreaker? {
     try read { connection throws(StoreError) in
       try BreakerTable.find(name, on: connection, clock: clock)
-    }
+    }.map(upToDate)
   }
 
   package func all() throws(StoreError) -> [StoredBreaker] {
     try read { connection throws(StoreError) in
       try BreakerTable.read(connection.statement(.allBreakers), on: connection, clock: clock)
-    }
+    }.map(upToDate)
+  }
+
+  package func counters(of breaker: StoredBreaker) -> Counters? {
+    page.counters(of: breaker)
+  }
+
+  package func upToDate(_ breaker: StoredBreaker) -> StoredBreaker {
+    var breaker = breaker
+    breaker.agreed.value = policies.policy(of: breaker)
+    page.takeIn(to: &breaker, at: clock)
+    return breaker
   }
 
   package func transact<Answer>(
@@ -197,14 +216,16 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
       let now = clock.moment
       let original: StoredBreaker
       if let found {
-        original = found
+        original = upToDate(found)
       } else if orCreate {
         original = try BreakerTable.insert(name, on: connection, clock: clock, now: now)
       } else {
         return nil
       }
       var draft = BreakerDraft(now: now, breaker: original)
+      page.tie(to: &draft.breaker)
       let answer = body(&draft)
+      page.forgetMarks(of: draft.breaker, ifChangedSince: original)
       try BreakerTable.save(
         &draft, before: original, isNew: found == nil, on: connection, clock: clock, by: author)
       mustLast = !draft.events.isEmpty

@@ -8,6 +8,9 @@ internal import CSQLite
 
   /// What is open, to be told from what the paths name later.
   private(set) var files: StoreFiles
+
+  /// What tells this store from every other.
+  let identity: Int64
   let writer: Connection
   let reader: Connection
 
@@ -31,7 +34,7 @@ internal import CSQLite
     try Session.setUp(reader)
     try writer.refuseMoved()
     // The first read makes SQLite map the WAL-index, which the watch page is to show.
-    _ = try reader.integer("SELECT identity FROM store")
+    identity = try reader.integer("SELECT identity FROM store")
     files.noteLog()
     self.lockTimeout = lockTimeout
     log = LogLength()

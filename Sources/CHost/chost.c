@@ -2,6 +2,7 @@
 #include "chost.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -49,6 +50,12 @@ int sb_mutex_lock_until(pthread_mutex_t *mutex, int64_t nanoseconds) {
   return pthread_mutex_clocklock(mutex, CLOCK_MONOTONIC, &deadline);
 }
 
+int sb_reserve(int descriptor, int64_t offset, int64_t length) {
+  while (fallocate(descriptor, 0, offset, length) != 0)
+    if (errno != EINTR) return errno;
+  return 0;
+}
+
 enum { page_size = 4096 };
 
 static void *zero_page_at(void *address) {
@@ -83,7 +90,7 @@ static pthread_once_t install_once = PTHREAD_ONCE_INIT;
 static int install_error;
 static pthread_mutex_t hooks_lock = PTHREAD_MUTEX_INITIALIZER;
 static sb_fork_hook *hooks;
-static uint64_t generation;
+uint64_t sb_forks;
 
 // What the hooks hold on to during a fork.
 typedef struct held {
@@ -122,7 +129,7 @@ static void after_fork(int is_child) {
 static void after_fork_in_parent(void) { after_fork(0); }
 
 static void after_fork_in_child(void) {
-  __atomic_add_fetch(&generation, 1, __ATOMIC_RELEASE);
+  __atomic_add_fetch(&sb_forks, 1, __ATOMIC_RELEASE);
   after_fork(1);
 }
 
@@ -150,5 +157,3 @@ void sb_fork_remove(sb_fork_hook *hook) {
   }
   pthread_mutex_unlock(&hooks_lock);
 }
-
-uint64_t sb_fork_generation(void) { return __atomic_load_n(&generation, __ATOMIC_ACQUIRE); }

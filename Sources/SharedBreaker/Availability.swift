@@ -76,8 +76,8 @@ extension Engine {
   /// Writes what healthy calls have left in memory, and what could not be declared.
   func writePending(wait: Wait) {
     for cell in allCells() {
-      let isUndeclared = cellsLock.withLock { unsafe cell.isUndeclared }
-      guard isUndeclared || !cell.pending.isZero else { continue }
+      let hasNothing = cellsLock.withLock { unsafe !cell.isUndeclared && cell.pending.isZero }
+      guard !hasNothing else { continue }
       do throws(StoreError) {
         _ = try step(cell, wait: wait) { _, _ in }
       } catch {

@@ -12,7 +12,7 @@ extension Engine {
       unsafe cell.isOverruled = false
       unsafe cell.isUndeclared = true
       // What nobody has written yet is as this process says.
-      if unsafe cell.known?.exists == false { unsafe cell.known = nil }
+      if unsafe cell.known?.exists == false { cell.forget() }
     }
     guard trouble() == nil else { return }
     do throws(StoreError) {

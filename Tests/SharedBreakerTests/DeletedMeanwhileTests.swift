@@ -65,6 +65,8 @@ private final class Interrupted: BreakerStorage, @unchecked Sendable {
     inner.history(of: name, sinceMilliseconds: sinceMilliseconds, limit: limit)
   }
 
+  func counters(of breaker: StoredBreaker) -> Counters? { nil }
+  func upToDate(_ breaker: StoredBreaker) -> StoredBreaker { breaker }
   func declarations(of name: String) -> [StoredDeclaration] { inner.declarations(of: name) }
   func checkIdentity() {}
   func proveWritable() {}
