@@ -7,7 +7,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   package let path: String
   private let access: StoreAccess
   private let lockTimeout: Duration
-  private let clock: StoreClock
+  let clock: StoreClock
   private let program: String
 
   // Taken in this order. The session is replaced under both, and used under either.
@@ -96,7 +96,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   }
 
   /// Checks the identity once a second, for those who read and write without making calls.
-  private func lookAfterFile() {
+  func lookAfterFile() {
     let now = clock.coarseNanoseconds
     let due = nextLook.load(ordering: .relaxed)
     guard now >= due else { return }
@@ -119,6 +119,13 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
       let writer = try openSession().writer
       return try writer.read { () throws(StoreError) in try body(writer) }
     }
+    return try readAside(body)
+  }
+
+  /// Reads one state of the file on the connection that never writes.
+  func readAside<Result>(
+    _ body: (Connection) throws(StoreError) -> Result
+  ) throws(StoreError) -> Result {
     while true {
       let result: Result? = try reading.withLock { () throws(StoreError) in
         guard let reader = session?.reader else { return nil }
@@ -175,12 +182,6 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   package func find(_ name: String) throws(StoreError) -> StoredBreaker? {
     try read { connection throws(StoreError) in
       try BreakerTable.find(name, on: connection, clock: clock)
-    }
-  }
-
-  package func all() throws(StoreError) -> [StoredBreaker] {
-    try read { connection throws(StoreError) in
-      try BreakerTable.read(connection.statement(.allBreakers), on: connection, clock: clock)
     }
   }
 
