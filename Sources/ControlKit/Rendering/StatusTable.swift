@@ -73,13 +73,16 @@ struct StatusTable {
 
   /// The order of worry, and then of names.
   static func sorted(_ snapshots: [BreakerSnapshot]) -> [BreakerSnapshot] {
-    snapshots.sorted { first, second in
-      let ranks = (rank(of: first), rank(of: second))
-      if ranks.0 != ranks.1 { return ranks.0 < ranks.1 }
-      let failures = (first.consecutiveFailures, second.consecutiveFailures)
-      if failures.0 != failures.1 { return failures.0 > failures.1 }
+    // What is compared is gathered first: to move whole snapshots about takes far longer.
+    let keys = snapshots.enumerated().map { index, snapshot in
+      (rank: rank(of: snapshot), failures: snapshot.consecutiveFailures, name: snapshot.name, index)
+    }
+    let sorted = keys.sorted { first, second in
+      if first.rank != second.rank { return first.rank < second.rank }
+      if first.failures != second.failures { return first.failures > second.failures }
       return first.name < second.name
     }
+    return sorted.map { snapshots[$0.3] }
   }
 
   private static func rank(of snapshot: BreakerSnapshot) -> Int {
