@@ -30,7 +30,7 @@ extension CommandSpec {
     let state = parsed.text("state").flatMap { BreakerState(wireName: $0) }
     let chosen = try session.snapshots(fitting: patterns, in: state)
     if session.global.isJSON {
-      session.print(BreakerDocument.list(StatusTable.sorted(chosen)))
+      BreakerDocument.write(StatusTable.sorted(chosen)) { session.print($0) }
     } else if !chosen.isEmpty {
       let isTerminal = session.console.isOutputTerminal
       let table = StatusTable(snapshots: chosen, now: isTerminal ? session.now() : nil)

@@ -5,6 +5,9 @@ enum JSONValue: Sendable, Hashable {
   case integer(Int64)
   case number(Double)
   case string(String)
+
+  /// A part whose text is known already, because it is in many documents.
+  case rendered(String)
   case array([JSONValue])
 
   /// Members in the order in which they are written.
@@ -38,13 +41,14 @@ extension JSONValue {
     return result
   }
 
-  private func write(to result: inout String) {
+  func write(to result: inout String) {
     switch self {
     case .null: result += "null"
     case .bool(let value): result += value ? "true" : "false"
     case .integer(let value): result += String(value)
     case .number(let value): result += Self.text(of: value)
     case .string(let value): Self.write(value, to: &result)
+    case .rendered(let text): result += text
     case .array(let elements):
       Self.write(elements, between: "[", "]", to: &result) { $0.write(to: &$1) }
     case .object(let members):
@@ -77,6 +81,12 @@ extension JSONValue {
 
   private static func write(_ text: String, to result: inout String) {
     result += "\""
+    defer { result += "\"" }
+    // Nearly all text is such, and goes over as it is.
+    if text.utf8.allSatisfy({ $0 >= 0x20 && $0 < 0x7F && $0 != 0x22 && $0 != 0x5C }) {
+      result += text
+      return
+    }
     for scalar in text.unicodeScalars {
       switch scalar {
       case "\"": result += "\\\""
@@ -88,7 +98,6 @@ extension JSONValue {
       default: result.unicodeScalars.append(scalar)
       }
     }
-    result += "\""
   }
 
   /// Whatever steers a terminal lies below U+FFFF, so four digits are enough.
