@@ -132,14 +132,7 @@ package struct StoredBreaker: Sendable, Hashable {
   /// Words of an operator that no longer fit what code declares are passed over, so that a new
   /// release of the code can never be left without a policy.
   package var policy: BreakerPolicy {
-    var policy = BreakerPolicy()
-    for text in [codeWords, operatorWords] {
-      guard let text, let words = try? PolicyWords(text: text),
-        let applied = try? words.applied(to: policy)
-      else { continue }
-      policy = applied
-    }
-    return policy
+    PolicyCache.shared.policy(of: .init(code: codeWords, operator: operatorWords))
   }
 }
 

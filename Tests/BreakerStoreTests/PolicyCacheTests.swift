@@ -1,0 +1,29 @@
+import BreakerCore
+import Testing
+
+@testable import BreakerStore
+
+@Suite struct `Policies that are kept by their words` {
+  @Test func `are those that the words say, whoever says them`() {
+    let cache = PolicyCache()
+    for _ in 0..<2 {
+      #expect(cache.policy(of: .init()) == BreakerPolicy())
+      #expect(cache.policy(of: .init(code: "max-failures=3")) == BreakerPolicy(maxFailures: 3))
+      #expect(
+        cache.policy(of: .init(code: "max-failures=3", operator: "probes=2"))
+          == BreakerPolicy(maxFailures: 3, probes: 2))
+      #expect(cache.policy(of: .init(operator: "probes=2")) == BreakerPolicy(probes: 2))
+      #expect(cache.policy(of: .init(code: "no=policy")) == BreakerPolicy())
+    }
+    #expect(cache.count == 5)
+  }
+
+  @Test func `do not fill the memory`() {
+    let cache = PolicyCache()
+    for number in 1...(3 * PolicyCache.most) {
+      let policy = cache.policy(of: .init(code: "max-failures=\(number)"))
+      #expect(policy.maxFailures == number)
+      #expect(cache.count <= PolicyCache.most)
+    }
+  }
+}
