@@ -14,18 +14,18 @@ enum BreakerDocument {
   /// The text of the document of many breakers, in pieces: the whole would fill the memory.
   static func write(_ snapshots: [BreakerSnapshot], _ print: (String) -> Void) {
     var policies: [BreakerPolicy: JSONValue] = [:]
-    var text = #"{"breakers":["#
+    var text = Array(#"{"breakers":["#.utf8)
     for (index, snapshot) in snapshots.enumerated() {
       let policy = policies[snapshot.policy] ?? .rendered(policy(snapshot.policy).text)
       policies[snapshot.policy] = policy
-      if index > 0 { text += "," }
+      if index > 0 { text.append(UInt8(ascii: ",")) }
       JSONValue.object(members(of: snapshot, policy: policy)).write(to: &text)
-      if text.utf8.count >= 65_536 {
-        print(text)
-        text = ""
+      if text.count >= 65_536 {
+        print(String(decoding: text, as: UTF8.self))
+        text.removeAll(keepingCapacity: true)
       }
     }
-    print(text + "]}\n")
+    print(String(decoding: text, as: UTF8.self) + "]}\n")
   }
 
   static func members(of snapshot: BreakerSnapshot) -> [JSONValue.Member] {
