@@ -23,31 +23,3 @@ package final class AgreedPolicy: Sendable {
     self.policy = policy
   }
 }
-
-/// The policies of a store's breakers, of which there are few, however many breakers there are.
-@safe final class AgreedPolicies: @unchecked Sendable {
-  private struct Words: Hashable {
-    var code: String?
-    var `operator`: String?
-  }
-
-  /// Words that are no longer any breaker's are forgotten when there are so many.
-  private static let limit = 1_000
-
-  private let lock = Lock()
-  private var policies: [Words: AgreedPolicy] = [:]
-
-  func willFork() { lock.lock() }
-  func didFork() { lock.unlock() }
-
-  func policy(of breaker: StoredBreaker) -> AgreedPolicy {
-    let words = Words(code: breaker.codeWords, operator: breaker.operatorWords)
-    if let known = lock.withLock({ policies[words] }) { return known }
-    let made = AgreedPolicy(codeWords: words.code, operatorWords: words.operator)
-    lock.withLock {
-      if policies.count >= Self.limit { policies = [:] }
-      policies[words] = made
-    }
-    return made
-  }
-}

@@ -21,8 +21,14 @@ package protocol BreakerStorage: AnyObject, Sendable {
   /// The breaker of that name, or nil if there is none.
   func find(_ name: String) throws(StoreError) -> StoredBreaker?
 
-  /// Every breaker, by name.
-  func all() throws(StoreError) -> [StoredBreaker]
+  /// Which breakers there are with names that begin with a text; by name.
+  ///
+  /// With a state, only those that are in it.
+  func list(beginningWith prefix: String, in state: BreakerState?) throws(StoreError)
+    -> [ListedBreaker]
+
+  /// Some breakers as they stand at one moment, in the order asked for; nil for one that is gone.
+  func read(_ listed: some Collection<ListedBreaker>) throws(StoreError) -> [StoredBreaker?]
 
   /// Reads a breaker, lets `body` decide, and writes what it decided, in one transaction.
   ///
@@ -95,6 +101,17 @@ package struct Transacted<Answer> {
   }
 }
 
+/// A breaker, and where it is found.
+package struct ListedBreaker: Sendable, Hashable {
+  package var id: Int64
+  package var name: String
+
+  package init(id: Int64, name: String) {
+    self.id = id
+    self.name = name
+  }
+}
+
 /// One breaker as it is stored.
 package struct StoredBreaker: Sendable, Hashable {
   package var id: Int64
@@ -135,7 +152,7 @@ package struct StoredBreaker: Sendable, Hashable {
     {
       return known
     }
-    return AgreedPolicy(codeWords: codeWords, operatorWords: operatorWords)
+    return PolicyCache.shared.policy(of: .init(code: codeWords, operator: operatorWords))
   }
 }
 

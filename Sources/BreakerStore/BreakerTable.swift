@@ -17,27 +17,32 @@ enum BreakerTable {
   ) throws(StoreError) -> StoredBreaker? {
     let query = try connection.statement(.breakerByName)
     query.bind(1, name)
-    return try read(query, on: connection, clock: clock).first
+    return try query.first { row throws(StoreError) in
+      try breaker(row, on: connection, clock: clock)
+    }
   }
 
-  /// Reads whole breakers; those of an earlier boot as they stand in this one.
-  static func read(
-    _ query: Statement, on connection: Connection, clock: StoreClock
-  ) throws(StoreError) -> [StoredBreaker] {
-    let rows = try query.rows { row in BreakerRow.read(row) }
-    if rows.isEmpty { return [] }
-    let boot = clock.boot
-    var breakers: [StoredBreaker] = []
-    for (stored, rowBoot) in rows {
-      var breaker = stored
-      if rowBoot != boot {
-        breaker.record = breaker.record.carriedOver(to: clock.moment)
-      } else if breaker.record.state == .halfOpen {
-        breaker.record.leases = try leases(of: breaker.id, on: connection)
-      }
-      breakers.append(breaker)
+  static func find(
+    _ id: Int64, on connection: Connection, clock: StoreClock
+  ) throws(StoreError) -> StoredBreaker? {
+    let query = try connection.statement(.breakerByID)
+    query.bind(1, id)
+    return try query.first { row throws(StoreError) in
+      try breaker(row, on: connection, clock: clock)
     }
-    return breakers
+  }
+
+  /// The whole breaker of a row; one of an earlier boot as it stands in this one.
+  private static func breaker(
+    _ row: Statement, on connection: Connection, clock: StoreClock
+  ) throws(StoreError) -> StoredBreaker {
+    var (breaker, boot) = BreakerRow.read(row)
+    if boot != clock.boot {
+      breaker.record = breaker.record.carriedOver(to: clock.moment)
+    } else if breaker.record.state == .halfOpen {
+      breaker.record.leases = try leases(of: breaker.id, on: connection)
+    }
+    return breaker
   }
 
   /// What changed after a revision; without one, only which is the newest.
@@ -52,7 +57,9 @@ enum BreakerTable {
     if let revision, revision < changes.revision {
       let query = try connection.statement(.breakersSince)
       query.bind(1, revision)
-      changes.breakers = try read(query, on: connection, clock: clock)
+      changes.breakers = try query.rows { row throws(StoreError) in
+        try breaker(row, on: connection, clock: clock)
+      }
     }
     return changes
   }

@@ -1,7 +1,8 @@
 /// Every statement that a connection keeps prepared; nothing from outside ever becomes part of one.
 enum Query: Int, CaseIterable {
   case begin, beginReading, commit
-  case breakerByName, breakersSince, allBreakers, insertBreaker, updateBreaker, deleteBreaker
+  case breakerByName, breakerByID, breakersSince, namesByPrefix, namesByState
+  case insertBreaker, updateBreaker, deleteBreaker
   case identity, nextRevision, deletedRevision, proveWritable
   case leases, insertLease, deleteLeases
   case insertEvent, trimEvents, trimEventsOfBreaker, history
@@ -15,7 +16,20 @@ enum Query: Int, CaseIterable {
     case .breakerByName: "SELECT \(BreakerRow.columns) FROM breaker WHERE name = ?1"
     case .breakersSince:
       "SELECT \(BreakerRow.columns) FROM breaker WHERE revision > ?1 ORDER BY revision"
-    case .allBreakers: "SELECT \(BreakerRow.columns) FROM breaker ORDER BY name"
+    case .breakerByID: "SELECT \(BreakerRow.columns) FROM breaker WHERE id = ?1"
+    // No byte of UTF-8 is as high as the one at the end of the range. The index of names is enough.
+    case .namesByPrefix:
+      """
+      SELECT id, name FROM breaker WHERE name >= ?1 AND name < ?1 || CAST(x'ff' AS TEXT)
+      ORDER BY name
+      """
+    // Kept off that index by the '+': looking up row after row by name is slower than reading all.
+    case .namesByState:
+      """
+      SELECT id, name FROM breaker WHERE state = ?2
+        AND +name >= ?1 AND +name < ?1 || CAST(x'ff' AS TEXT)
+      ORDER BY +name
+      """
     case .insertBreaker:
       "INSERT INTO breaker (name, revision, boot, created_at_ms) VALUES (?1, ?2, ?3, ?4) RETURNING id"
     case .updateBreaker: "UPDATE breaker SET \(BreakerRow.assignments) WHERE id = ?1"

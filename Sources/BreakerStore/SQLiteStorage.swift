@@ -7,7 +7,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   package let path: String
   private let access: StoreAccess
   private let lockTimeout: Duration
-  private let clock: StoreClock
+  let clock: StoreClock
   private let program: String
 
   // Taken in this order. The session is replaced under both, and used under either.
@@ -19,7 +19,6 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   private var mayCreate = true
   private let watch = WatchPage()
   private let page = CounterPage()
-  private let policies = AgreedPolicies()
 
   private static let briefly = Duration.milliseconds(10)
 
@@ -41,11 +40,9 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
     // opens its own at its next use.
     letGo()
     page.willFork()
-    policies.willFork()
   }
 
   package func didFork() {
-    policies.didFork()
     page.didFork()
     reading.unlock()
     writing.unlock()
@@ -103,7 +100,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   }
 
   /// Checks the identity once a second, for those who read and write without making calls.
-  private func lookAfterFile() {
+  func lookAfterFile() {
     let now = clock.coarseNanoseconds
     let due = nextLook.load(ordering: .relaxed)
     guard now >= due else { return }
@@ -126,6 +123,13 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
       let writer = try openSession().writer
       return try writer.read { () throws(StoreError) in try body(writer) }
     }
+    return try readAside(body)
+  }
+
+  /// Reads one state of the file on the connection that never writes.
+  func readAside<Result>(
+    _ body: (Connection) throws(StoreError) -> Result
+  ) throws(StoreError) -> Result {
     while true {
       let result: Result? = try reading.withLock { () throws(StoreError) in
         guard let reader = session?.reader else { return nil }
@@ -186,19 +190,13 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
     }.map(upToDate)
   }
 
-  package func all() throws(StoreError) -> [StoredBreaker] {
-    try read { connection throws(StoreError) in
-      try BreakerTable.read(connection.statement(.allBreakers), on: connection, clock: clock)
-    }.map(upToDate)
-  }
-
   package func counters(of breaker: StoredBreaker) -> Counters? {
     page.counters(of: breaker)
   }
 
   package func upToDate(_ breaker: StoredBreaker) -> StoredBreaker {
     var breaker = breaker
-    breaker.agreed.value = policies.policy(of: breaker)
+    breaker.agreed.value = breaker.agreedPolicy
     page.takeIn(to: &breaker, at: clock)
     return breaker
   }

@@ -51,7 +51,11 @@ private final class Interrupted: BreakerStorage, @unchecked Sendable {
     return found
   }
 
-  func all() -> [StoredBreaker] { inner.all() }
+  func list(beginningWith prefix: String, in state: BreakerState?) -> [ListedBreaker] {
+    inner.list(beginningWith: prefix, in: state)
+  }
+
+  func read(_ listed: some Collection<ListedBreaker>) -> [StoredBreaker?] { inner.read(listed) }
 
   func transact<Answer>(
     _ name: String, orCreate: Bool, wait: Wait, _ body: (inout BreakerDraft) -> Answer
