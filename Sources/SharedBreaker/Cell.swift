@@ -10,10 +10,17 @@ final class Known: Sendable {
   /// Whether the breaker is in the store, or nobody has had anything to write of it yet.
   let exists: Bool
 
-  init(_ breaker: StoredBreaker, exists: Bool) {
+  /// The policy is taken over from what was known before, if it was made of the same words.
+  init(_ breaker: StoredBreaker, exists: Bool, before: Known? = nil) {
     self.breaker = breaker
     self.exists = exists
-    policy = breaker.policy
+    if let before, before.breaker.codeWords == breaker.codeWords,
+      before.breaker.operatorWords == breaker.operatorWords
+    {
+      policy = before.policy
+    } else {
+      policy = breaker.policy
+    }
   }
 
   /// The little that a healthy call has to know, in one word.

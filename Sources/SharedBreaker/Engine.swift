@@ -147,7 +147,7 @@ final class Engine: Sendable {
       let latest = known.exists ? known.breaker.revision : unsafe baseline?.deletedRevision ?? 0
       guard breaker.revision >= latest else { return nil }
     }
-    set(Known(breaker, exists: true), in: cell)
+    set(Known(breaker, exists: true, before: unsafe cell.known), in: cell)
     guard let declared = unsafe cell.declared, let inForce = breaker.codeWords else { return nil }
     let wasOverruled = unsafe cell.isOverruled
     unsafe cell.isOverruled = declared != inForce
