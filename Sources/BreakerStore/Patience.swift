@@ -8,10 +8,13 @@ internal import Glibc
 /// keep writing. Short random pauses give every waiter the same chance at each release, and a
 /// deadline bounds the wait.
 @safe final class Patience {
-  var timeout: Duration
+  private let timeout: Int64
+
+  /// The instant of the monotonic clock at which waiting is over, if one is set.
+  var limit: Int64?
   private var deadline: Int64 = 0
 
-  init(timeout: Duration) { self.timeout = timeout }
+  init(timeout: Duration) { self.timeout = Self.nanoseconds(timeout) }
 
   /// Makes the connection wait this way; the waiter must live at least as long as it.
   func install(on handle: OpaquePointer) {
@@ -28,7 +31,7 @@ internal import Glibc
   private func shouldRetry(after attempts: Int32) -> Bool {
     let now = Self.monotonicNanoseconds()
     if attempts == 0 {
-      deadline = Self.deadline(after: timeout)
+      deadline = limit ?? now + timeout
     }
     guard now < deadline else { return false }
     Self.pause(nanoseconds: min(.random(in: 50_000...500_000), deadline - now))
@@ -52,8 +55,12 @@ internal import Glibc
 
   /// The instant of the monotonic clock at which a wait that begins now is over.
   static func deadline(after timeout: Duration) -> Int64 {
-    let nanoseconds = (timeout / .nanoseconds(1)).rounded(.down)
-    return monotonicNanoseconds() + Int64(min(max(0, nanoseconds), 1e18))
+    monotonicNanoseconds() + nanoseconds(timeout)
+  }
+
+  /// A wait in nanoseconds; one that would never end is some thirty years.
+  static func nanoseconds(_ timeout: Duration) -> Int64 {
+    Int64(min(max(0, (timeout / .nanoseconds(1)).rounded(.down)), 1e18))
   }
 
   static func monotonicNanoseconds() -> Int64 {

@@ -30,29 +30,34 @@ extension Engine {
   func reportToStore(
     _ outcome: Outcome, for ticket: Ticket, of cell: Cell, elapsed: Duration?
   ) throws(StoreError) -> ReportVerdict {
-    let known = try known(cell)
-    // The breaker that gave the permit was deleted: nobody is left to be told.
-    guard known.exists || ticket.breaker == 0 else {
-      return ticket.grant.kind == .probe ? .refused : .outdated
-    }
-    let grant = Self.grant(of: ticket, on: known.breaker)
-    let now = clock.instant
-    let isOnlyCounted = known.breaker.record.isOnlyCounted(
-      outcome, for: grant, elapsed: elapsed, at: now, policy: known.policy)
     // A failure leaves its text and time behind, so it is written also if it no longer counts.
-    if isOnlyCounted, !outcome.isFailure {
-      cell.count(Self.totals(outcome, isSlow: known.policy.isSlow(elapsed)))
-      return grant.generation == known.breaker.record.generation ? .counted : .outdated
+    if !outcome.isFailure {
+      let known = try known(cell)
+      // The breaker that gave the permit was deleted: nobody is left to be told.
+      guard known.exists || ticket.breaker == 0 else { return Self.missed(ticket) }
+      let grant = Self.grant(of: ticket, on: known.breaker)
+      if known.breaker.record.isOnlyCounted(
+        outcome, for: grant, elapsed: elapsed, at: clock.instant, policy: known.policy)
+      {
+        cell.count(Self.totals(outcome, isSlow: known.policy.isSlow(elapsed)))
+        return grant.generation == known.breaker.record.generation ? .counted : .outdated
+      }
     }
     let reporter = ownProcess()
-    return try step(cell) { draft, policy in
+    let done = try step(cell, orCreate: ticket.breaker == 0) { draft, policy in
       let grant = Self.grant(of: ticket, on: draft.breaker)
       return draft.apply { record, now in
         record.reported(
           outcome, for: grant, elapsed: elapsed, at: now, by: reporter, policy: policy,
-          jitter: .random(in: 0..<1), isGone: ProcessTable.isGone)
+          jitter: Jitter.drawn(), isGone: ProcessTable.isGone)
       }
-    }.answer
+    }
+    return done?.answer ?? Self.missed(ticket)
+  }
+
+  /// What becomes of the outcome of a call whose breaker was deleted.
+  private static func missed(_ ticket: Ticket) -> ReportVerdict {
+    ticket.grant.kind == .probe ? .refused : .outdated
   }
 
   private func reportLocally(
@@ -65,7 +70,7 @@ extension Engine {
       return draft.apply { record, now in
         record.reported(
           outcome, for: ticket.grant, elapsed: elapsed, at: now, by: reporter, policy: policy,
-          jitter: .random(in: 0..<1), isGone: ProcessTable.isGone)
+          jitter: Jitter.drawn(), isGone: ProcessTable.isGone)
       }
     }
     return transacted?.answer ?? .refused
