@@ -6,7 +6,8 @@ internal import Glibc
 ///
 /// SQLite's own waiting sleeps ever longer, so a late-comer is passed over for as long as others
 /// keep writing. Short random pauses give every waiter the same chance at each release, and a
-/// deadline bounds the wait.
+/// deadline bounds the wait. They are many times as long as a transaction: a writer that is passed
+/// on every few transactions finds nothing as it has left it, and reads it all again.
 @safe final class Patience {
   private let timeout: Int64
 
@@ -34,7 +35,7 @@ internal import Glibc
       deadline = limit ?? now + timeout
     }
     guard now < deadline else { return false }
-    Self.pause(nanoseconds: min(.random(in: 50_000...500_000), deadline - now))
+    Self.pause(nanoseconds: min(.random(in: 200_000...2_000_000), deadline - now))
     return true
   }
 
