@@ -88,6 +88,8 @@ package struct Transacted<Answer> {
   package var others: [StoredBreaker] = []
 }
 
+extension Transacted: Sendable where Answer: Sendable {}
+
 /// The fingerprints right before and right after a transaction.
 package struct Fingerprints: Sendable, Hashable {
   package var before: UInt64

@@ -44,6 +44,9 @@ final class StepQueue: @unchecked Sendable {
   private var isLed = false
   private var generation: UInt64 = 0
 
+  /// How many steps wait to be taken along.
+  var waitingCount: Int { lock.withLock { waiting.count } }
+
   enum Turn { case leads, isDone, isLate }
 
   /// Waits until the step is done by another thread, or its own thread is to do it.
