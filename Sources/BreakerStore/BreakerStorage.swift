@@ -32,7 +32,8 @@ package protocol BreakerStorage: AnyObject, Sendable {
 
   /// Reads a breaker, lets `body` decide, and writes what it decided, in one transaction.
   ///
-  /// The clock is read once, inside. If there is no such breaker, `body` gets a new one where
+  /// Threads that call it at the same time share a transaction, each seeing what those before it
+  /// have decided. The clock is read once, inside. If there is no such breaker, `body` gets a new one where
   /// `orCreate` says so; otherwise it is not called, and the answer is nil.
   func transact<Answer>(
     _ name: String, orCreate: Bool, wait: Wait, _ body: (inout BreakerDraft) -> Answer
@@ -95,10 +96,16 @@ package struct Transacted<Answer> {
   /// The fingerprints right before and right after it; nil if another commit has come since.
   package var fingerprints: Fingerprints?
 
-  package struct Fingerprints: Sendable, Hashable {
-    package var before: UInt64
-    package var after: UInt64
-  }
+  /// The other breakers that the same transaction has changed, as they stand after it.
+  package var others: [StoredBreaker] = []
+}
+
+extension Transacted: Sendable where Answer: Sendable {}
+
+/// The fingerprints right before and right after a transaction.
+package struct Fingerprints: Sendable, Hashable {
+  package var before: UInt64
+  package var after: UInt64
 }
 
 /// A breaker, and where it is found.
@@ -117,6 +124,9 @@ package struct StoredBreaker: Sendable, Hashable {
   package var id: Int64
   package var name: String
   package var revision: Int64
+
+  /// What the storage finds recent revisions by.
+  package var era: Int64 = 0
   package var createdAtMilliseconds: Int64
   package var record = BreakerRecord()
 

@@ -16,6 +16,7 @@ extension CounterPage {
 
   /// Takes in what was counted since the row was written.
   func takeIn(to breaker: inout StoredBreaker, at clock: StoreClock) {
+    breaker.agreed.value = breaker.agreedPolicy
     guard let counters = counters(of: breaker) else { return }
     var counted = counters.read()
     var calls = HealthyCalls()

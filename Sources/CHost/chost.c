@@ -28,14 +28,6 @@ const void *sb_wal_index(sqlite3 *db) {
   return (const void *)region;
 }
 
-int sb_sync_wal(sqlite3 *db) {
-  sqlite3_file *file = 0;
-  int code = sqlite3_file_control(db, "main", SQLITE_FCNTL_JOURNAL_POINTER, &file);
-  if (code != SQLITE_OK) return code;
-  if (!file || !file->pMethods) return SQLITE_OK;
-  return file->pMethods->xSync(file, SQLITE_SYNC_NORMAL);
-}
-
 int sb_has_moved(sqlite3 *db, int *moved) {
   return sqlite3_file_control(db, "main", SQLITE_FCNTL_HAS_MOVED, moved);
 }

@@ -40,6 +40,9 @@ extension Ticket {
     process == ForkGuard.generation && (word == .unknown || word.isOwn)
   }
 
+  /// Whether its outcome may make a breaker: there was none yet when it was given.
+  var mayMakeBreaker: Bool { breaker == 0 && !word.isOfRow }
+
   /// The grant, unless it is of a breaker that was deleted and made again under the same name.
   func grant(on breaker: StoredBreaker) -> PermitGrant {
     var grant = grant
@@ -95,7 +98,7 @@ extension Engine {
       let (verdict, breaker) = try step(cell) { draft, policy in
         draft.apply { record, now in
           record.requested(
-            at: now, by: owner, policy: policy, jitter: .random(in: 0..<1),
+            at: now, by: owner, policy: policy, jitter: Jitter.drawn(),
             isGone: ProcessTable.isGone)
         }
       }
@@ -126,7 +129,7 @@ extension Engine {
         let policy = draft.breaker.policy
         return draft.apply { record, now in
           record.requested(
-            at: now, by: owner, policy: policy, jitter: .random(in: 0..<1),
+            at: now, by: owner, policy: policy, jitter: Jitter.drawn(),
             isGone: ProcessTable.isGone)
         }
       }
@@ -158,20 +161,29 @@ extension Engine {
     _ cell: Cell, wait: Wait = .usual,
     _ body: (inout BreakerDraft, BreakerPolicy) -> Answer
   ) throws(StoreError) -> (answer: Answer, breaker: StoredBreaker) {
-    let known = lastKnown(cell)
-    let (declared, isUndeclared) = cellsLock.withLock {
-      unsafe (cell.declared, cell.isUndeclared)
+    guard let done = try step(cell, orCreate: true, wait: wait, body) else {
+      preconditionFailure("a breaker that may be made was not made")
     }
-    let (pending, era) = cellsLock.withLock { unsafe (cell.takePending(), self.era) }
+    return done
+  }
+
+  /// Runs a step on a breaker; nil if there is none and none may be made.
+  func step<Answer>(
+    _ cell: Cell, orCreate: Bool, wait: Wait = .usual,
+    _ body: (inout BreakerDraft, BreakerPolicy) -> Answer
+  ) throws(StoreError) -> (answer: Answer, breaker: StoredBreaker)? {
+    let (declared, isUndeclared, pending, era) = cellsLock.withLock {
+      unsafe (cell.declared, cell.isUndeclared, cell.takePending(), self.era)
+    }
     do throws(StoreError) {
-      let transacted = try storage.transact(cell.name, orCreate: true, wait: wait) { draft in
+      let transacted = try storage.transact(cell.name, orCreate: orCreate, wait: wait) { draft in
         draft.begin(declared: declared, isUndeclared: isUndeclared, pending: pending)
-        let isKnownPolicy =
-          known.breaker.codeWords == draft.breaker.codeWords
-          && known.breaker.operatorWords == draft.breaker.operatorWords
-        return body(&draft, isKnownPolicy ? known.policy : draft.breaker.policy)
+        return body(&draft, draft.breaker.policy)
       }
-      guard let transacted else { preconditionFailure("a breaker that may be made was not made") }
+      guard let transacted else {
+        cellsLock.withLock { cell.keep(pending) }
+        return nil
+      }
       if isUndeclared { hasDeclared(declared, for: cell) }
       settle(transacted, of: cell, in: era)
       return (transacted.answer, transacted.breaker)
@@ -184,6 +196,11 @@ extension Engine {
   /// Takes over what a transaction has written, and tells of it.
   func settle<Answer>(_ transacted: Transacted<Answer>, of cell: Cell, in era: Int64) {
     learn(transacted.breaker, of: cell, in: era, keeping: true)
+    // Every cell, before the fingerprint that vouches for all of them.
+    for other in transacted.others {
+      let its = cellsLock.withLock { unsafe cells[Array(other.name.utf8)] }
+      if let its { learn(other, of: its, in: era, keeping: true) }
+    }
     if let fingerprints = transacted.fingerprints {
       goOn(from: fingerprints.before, to: fingerprints.after, at: transacted.breaker.revision)
     }

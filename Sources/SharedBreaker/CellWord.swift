@@ -48,6 +48,9 @@ struct CellWord: Sendable, Hashable {
   /// Whether it was made in this process, and not in one that it was forked from.
   var isOwn: Bool { bits >> Self.forkShift & Self.forkMask == ForkGuard.generation & Self.forkMask }
 
+  /// Whether the breaker is known to have a row; of one row in 4,096 that is not told.
+  var isOfRow: Bool { bits >> Self.rowShift & Self.rowMask != 0 }
+
   /// Whether it is of a row, or of no row yet, as far as the few bits of its id tell.
   func mayBe(ofRow row: Int64) -> Bool {
     let known = bits >> Self.rowShift & Self.rowMask

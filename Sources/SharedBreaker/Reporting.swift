@@ -30,41 +30,54 @@ extension Engine {
   func reportToStore(
     _ outcome: Outcome, for ticket: Ticket, of cell: Cell, elapsed: Duration?
   ) throws(StoreError) -> ReportVerdict {
-    if !isCurrent { try refresh() }
-    // What a neighbour has written changes nothing for this breaker.
-    if outcome == .success, !cell.word.has(CellWord.measures),
-      countSuccess(of: cell, since: 0, under: ticket.word)
-    {
-      return .counted
+    if !outcome.isFailure {
+      if !isCurrent { try refresh() }
+      // What a neighbour has written changes nothing for this breaker.
+      if outcome == .success, !cell.word.has(CellWord.measures),
+        countSuccess(of: cell, since: 0, under: ticket.word)
+      {
+        return .counted
+      }
+      let known = try known(cell)
+      // The breaker that gave the permit was deleted: nobody is left to be told.
+      guard known.exists || ticket.mayMakeBreaker else { return Self.missed(ticket) }
+      if let verdict = count(outcome, for: ticket, of: cell, known, elapsed: elapsed) {
+        return verdict
+      }
     }
-    let known = try known(cell)
-    // The breaker that gave the permit was deleted: nobody is left to be told.
-    guard known.exists || ticket.breaker == 0 else {
-      return ticket.grant.kind == .probe ? .refused : .outdated
-    }
-    let grant = ticket.grant(on: known.breaker)
-    let now = clock.instant
-    let record = known.breaker.record
-    let isOnlyCounted = record.isOnlyCounted(
-      outcome, for: grant, elapsed: elapsed, at: now, policy: known.policy,
-      isWindowElsewhere: known.counters != nil)
     // A failure leaves its text and time behind, so it is written also if it no longer counts.
-    if isOnlyCounted, !outcome.isFailure {
-      let isJudged = record.isJudged(grant, at: now) && record.state == .closed
-      if isJudged, outcome == .success, known.policy.window != nil { beginBucket(of: cell) }
-      cell.count(
-        Self.counted(outcome, isJudged: isJudged, isSlow: known.policy.isSlow(elapsed)))
-      return grant.generation == record.generation ? .counted : .outdated
-    }
     let reporter = ownProcess()
-    return try step(cell) { draft, policy in
+    let done = try step(cell, orCreate: ticket.mayMakeBreaker) { draft, policy in
       let grant = ticket.grant(on: draft.breaker)
       return draft.apply { record, now in
         record.reported(
           outcome, for: grant, elapsed: elapsed, at: now, by: reporter, policy: policy,
-          jitter: .random(in: 0..<1), isGone: ProcessTable.isGone)
+          jitter: Jitter.drawn(), isGone: ProcessTable.isGone)
       }
-    }.answer
+    }
+    return done?.answer ?? Self.missed(ticket)
+  }
+
+  /// Counts an outcome that changes nothing else; nil if it has to be written.
+  private func count(
+    _ outcome: Outcome, for ticket: Ticket, of cell: Cell, _ known: Known, elapsed: Duration?
+  ) -> ReportVerdict? {
+    let record = known.breaker.record
+    let grant = ticket.grant(on: known.breaker)
+    let now = clock.instant
+    let isOnlyCounted = record.isOnlyCounted(
+      outcome, for: grant, elapsed: elapsed, at: now, policy: known.policy,
+      isWindowElsewhere: known.counters != nil)
+    guard isOnlyCounted else { return nil }
+    let isJudged = record.isJudged(grant, at: now) && record.state == .closed
+    if isJudged, outcome == .success, known.policy.window != nil { beginBucket(of: cell) }
+    cell.count(Self.counted(outcome, isJudged: isJudged, isSlow: known.policy.isSlow(elapsed)))
+    return grant.generation == record.generation ? .counted : .outdated
+  }
+
+  /// What becomes of the outcome of a call whose breaker was deleted.
+  private static func missed(_ ticket: Ticket) -> ReportVerdict {
+    ticket.grant.kind == .probe ? .refused : .outdated
   }
 
   private func reportLocally(
@@ -77,7 +90,7 @@ extension Engine {
       return draft.apply { record, now in
         record.reported(
           outcome, for: ticket.grant, elapsed: elapsed, at: now, by: reporter, policy: policy,
-          jitter: .random(in: 0..<1), isGone: ProcessTable.isGone)
+          jitter: Jitter.drawn(), isGone: ProcessTable.isGone)
       }
     }
     return transacted?.answer ?? .refused

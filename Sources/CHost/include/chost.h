@@ -15,9 +15,6 @@ int sb_persist_wal(sqlite3 *db);
 // The start of SQLite's own mapping of the WAL-index, or NULL if it has none.
 const void *sb_wal_index(sqlite3 *db);
 
-// Writes the WAL through to the disk, outside of any transaction.
-int sb_sync_wal(sqlite3 *db);
-
 // Whether the path still names the file that the connection has open.
 int sb_has_moved(sqlite3 *db, int *moved);
 
