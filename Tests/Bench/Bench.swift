@@ -12,7 +12,7 @@ struct Bench {
     self.room = room
     self.scale = scale
     self.peers = peers
-    store = SharedStore(path: room.store)
+    store = room.openStore()
   }
 
   /// Floors come first, for a row is compared with one that the round has had.

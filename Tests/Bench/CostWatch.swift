@@ -46,8 +46,7 @@ struct CostWatch {
 
   /// Looks at a child that makes such calls; with a store of its own, so that nobody else commits.
   static func of(_ load: Load, in room: Room, for duration: Double) throws -> CostWatch {
-    let own = Room(path: room.file("costs-\(load.rawValue)"))
-    if !Files.exists(own.path) { try Files.makeDirectory(own.path) }
+    let own = try room.inner("costs-\(load.rawValue)")
     let words = ["child", Role.costs.rawValue, load.rawValue, own.path, "\(duration)"]
     let trace = own.file("trace")
     let child =

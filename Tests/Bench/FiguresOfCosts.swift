@@ -37,7 +37,9 @@ extension Bench {
   /// Whether what one process does is seen by all on their next call.
   func tripFigures() -> [Figure] {
     let checkers = 2
-    let latest = Latest { try Checker.watch(scale.trips, checkers: checkers, in: room) }
+    let latest = Latest {
+      try Checker.watch(scale.trips, checkers: checkers, in: room.inner("trips"))
+    }
     func figure(_ name: String, _ value: @escaping () throws -> Double) -> Figure {
       let subject = Subject(
         topic: "seen at once", name: name, unit: "calls", goal: .atMost(0),

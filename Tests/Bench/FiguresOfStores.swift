@@ -30,7 +30,7 @@ extension Bench {
   }
 
   /// What it is like with very many breakers.
-  func manyFigures() -> [Figure] {
+  func manyFigures() throws -> [Figure] {
     let count = scale.breakers
     let topic = "\(count) breakers in one store"
     let latest = Latest { try ManyBreakers.look(count, in: room) }
@@ -44,7 +44,7 @@ extension Bench {
       return Figure(subject: subject, isOnce: true, measure: value)
     }
     let one = "healthy call, always the same"
-    let store = ManyBreakers.room(room, count).store
+    let store = try ManyBreakers.room(room, count).store
     return [
       figure(one, "ns") { try latest.renewed().nanosecondsOfOne },
       figure("as many objects, in random order", "ns") {

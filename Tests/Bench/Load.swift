@@ -13,7 +13,7 @@ enum Load: String {
   case raw, failure
 
   /// The loop over it, with a store and a connection of its own.
-  func loop(in room: Room) throws -> Loop { try loop(in: room, on: SharedStore(path: room.store)) }
+  func loop(in room: Room) throws -> Loop { try loop(in: room, on: room.openStore()) }
 
   /// The loop over it, in a store that other loops use as well.
   func loop(in room: Room, on store: SharedStore) throws -> Loop {

@@ -63,12 +63,10 @@ enum RejectionLoops {
 }
 
 enum FailureLoops {
-  /// A breaker that the failures of one figure do not open, nor those of all rounds together.
+  /// A breaker that the failures of one figure do not open.
   static func breaker(_ name: String, of store: SharedStore) throws -> Breaker {
     let policy = BreakerPolicy(maxFailures: 1_000_000)
-    let breaker = try store.breaker(name, policy: policy, onStoreFailure: .throw)
-    try breaker.reset()
-    return breaker
+    return try store.breaker(name, policy: policy, onStoreFailure: .throw)
   }
 
   static func failures(_ breaker: Breaker) -> Loop {

@@ -1,15 +1,16 @@
 import BenchReport
 import Glibc
 import SharedBreaker
+import TestSupport
 
 /// A store with very many breakers.
 enum ManyBreakers {
-  static func room(_ room: Room, _ count: Int) -> Room { Room(path: room.file("many-\(count)")) }
+  static func room(_ room: Room, _ count: Int) throws -> Room { try room.inner("many-\(count)") }
 
   static func name(_ index: Int) -> String { "resource-\(index)" }
 
   static func make(in room: Room, count: Int) throws {
-    let store = SharedStore(path: room.store)
+    let store = room.openStore()
     for index in 0..<count {
       _ = try store.breaker(
         name(index), policy: BreakerPolicy(maxFailures: 5), onStoreFailure: .throw)
@@ -30,7 +31,7 @@ enum ManyBreakers {
   }
 
   static func run(in room: Room, count: Int) throws {
-    let store = SharedStore(path: room.store)
+    let store = room.openStore()
     var breakers: [Breaker] = []
     breakers.reserveCapacity(count)
     let order = (0..<count).shuffled()
@@ -74,10 +75,9 @@ enum ManyBreakers {
 
   /// Makes the store if it is not there yet, and lets a child call through all of its breakers.
   static func look(_ count: Int, in room: Room) throws -> Result {
-    let own = Self.room(room, count)
+    let own = try Self.room(room, count)
     let words = [own.path, "\(count)"]
-    if unsafe access(own.path, F_OK) != 0 {
-      unsafe mkdir(own.path, 0o700)
+    if !Files.exists(own.store) {
       _ = try Children.numbers(try Children.start(.makes, words))
     }
     let numbers = try Children.numbers(try Children.start(.many, words))

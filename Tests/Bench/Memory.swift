@@ -15,7 +15,7 @@ enum Memory {
   static func rest() throws { Parent.report([Double(try resident())]) }
 
   static func open(in room: Room) throws {
-    let store = SharedStore(path: room.store)
+    let store = room.openStore()
     let breaker = try FailureLoops.breaker("opened", of: store)
     try breaker.run {}
     try breaker.acquire().fail(Failure(error: "connection refused"))

@@ -19,7 +19,7 @@ final class Peers {
     names = line.split(separator: " ").dropFirst().map(String.init)
   }
 
-  /// Nanoseconds of a call on average.
+  /// Nanoseconds of a call, in the best of ten short repetitions.
   func nanoseconds(_ name: String, _ operation: Operation) throws -> Double {
     try ask("time \(name) \(operation.rawValue)", 1)[0]
   }
@@ -33,8 +33,9 @@ final class Peers {
 
   private func ask(_ order: String, _ count: Int) throws -> [Double] {
     try child.send(order)
-    let numbers = try child.line()?.split(separator: " ").compactMap { Double($0) } ?? []
-    guard numbers.count == count else { throw BenchError("the peers do not answer") }
+    guard let line = try child.line() else { throw BenchError("the peers have ended") }
+    let numbers = line.split(separator: " ").compactMap { Double($0) }
+    guard numbers.count == count else { throw BenchError("left out: \(line)") }
     return numbers
   }
 }
@@ -44,7 +45,7 @@ extension Bench {
     guard let peers else { return [] }
     return peers.names.map { name in
       let subject = Subject(
-        topic: topic, name: "peer: \(name)", unit: "ns", samples: "mean of 0.1 s")
+        topic: topic, name: "peer: \(name)", unit: "ns", samples: "best of 10")
       return Figure(subject: subject) { try peers.nanoseconds(name, operation) }
     }
   }

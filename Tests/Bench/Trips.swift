@@ -13,7 +13,7 @@ enum Checker {
   }
 
   private static func breaker(in room: Room) throws -> Breaker {
-    try SharedStore(path: room.file("trips.db")).breaker("tripping", onStoreFailure: .throw)
+    try room.openStore().breaker("tripping", onStoreFailure: .throw)
   }
 
   /// The word of the page that says how many trips and resets have returned.

@@ -42,8 +42,7 @@ enum Writer {
   static func run(_ load: Load, processes: Int, in room: Room, for duration: Double) throws
     -> Result
   {
-    // Made beforehand: those who change a journal mode at once do not wait for one another.
-    try load.loop(in: room)(1)
+    try prepare(load, in: room)
     let results = try Children.run(processes, .writes, [load.rawValue, room.path, "\(duration)"])
     let writes = results.compactMap(\.first)
     let total = writes.reduce(0, +)
@@ -52,9 +51,18 @@ enum Writer {
       longestMilliseconds: results.compactMap(\.last).max() ?? .nan)
   }
 
+  private static func prepare(_ load: Load, in room: Room) throws {
+    // Those who change a journal mode at once do not wait for one another.
+    try load.loop(in: room)(1)
+    // The failures of all rounds together could open it.
+    if load == .failure { try FailureLoops.breaker("failing", of: room.openStore()).reset() }
+  }
+
   /// Failures a second that several threads of this process record on one breaker.
   static func rate(threads: Int, on store: SharedStore, for duration: Double) throws -> Double {
-    let loop = FailureLoops.failures(try FailureLoops.breaker("failing", of: store))
+    let breaker = try FailureLoops.breaker("failing", of: store)
+    try breaker.reset()
+    let loop = FailureLoops.failures(breaker)
     try loop(1)
     let start = seconds() + 0.01
     nonisolated(unsafe) let shared = loop

@@ -24,9 +24,7 @@ do {
 func run(_ options: Options) throws {
   let scale = Scale(isQuick: options.isQuick)
   let room = Room(path: options.room)
-  let peers = try options.peers.map {
-    try Peers(python: $0, script: options.peerScript, socket: room.file("redis.socket"))
-  }
+  let peers = options.peers.flatMap { startPeers($0, options.peerScript, room) }
   let bench = Bench(room: room, scale: scale, peers: peers)
   let series = measure(try bench.figures(), rounds: scale.rounds)
   let host = try host()
@@ -36,5 +34,15 @@ func run(_ options: Options) throws {
   if let path = options.plot {
     complain("drawing \(path)")
     try Files.write(path, Array(try bench.plot().utf8))
+  }
+}
+
+/// The library is measured also where others cannot be.
+func startPeers(_ python: String, _ script: String, _ room: Room) -> Peers? {
+  do {
+    return try Peers(python: python, script: script, socket: room.file("redis.socket"))
+  } catch {
+    complain("the peers are left out: \(error)")
+    return nil
   }
 }
