@@ -6,8 +6,12 @@ import TestSupport
 enum Children {
   static var program: String { BuiltProducts.path(of: "bench") }
 
+  /// What a slow machine takes long for is a figure too.
+  static let patienceMilliseconds: Int32 = 600_000
+
   static func start(_ role: Role, _ words: [String]) throws -> Child {
-    try Child(program, ["child", role.rawValue] + words)
+    try Child(
+      program, ["child", role.rawValue] + words, patienceMilliseconds: patienceMilliseconds)
   }
 
   /// Lets all begin at the same instant, so that none has the machine to itself.

@@ -74,7 +74,8 @@ extension Bench {
         try (0..<repetitions).map { _ in
           let start = seconds()
           _ = try Child.run(
-            BuiltProducts.path(of: "cbctl"), ["--store", store, "status"] + words)
+            BuiltProducts.path(of: "cbctl"), ["--store", store, "status"] + words,
+            patienceMilliseconds: Children.patienceMilliseconds)
           return (seconds() - start) * 1e3
         })
     }

@@ -12,7 +12,8 @@ final class Peers {
   private let child: Child
 
   init(python: String, script: String, socket: String) throws {
-    child = try Child(python, [script, socket])
+    child = try Child(
+      python, [script, socket], patienceMilliseconds: Children.patienceMilliseconds)
     guard let line = try child.line(), line.hasPrefix("peers ") else {
       throw BenchError("the peers do not start")
     }
