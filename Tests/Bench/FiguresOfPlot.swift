@@ -57,9 +57,9 @@ extension Bench {
         across: "breakers in the store", up: "nanoseconds a call",
         lines: lines(
           [
-            ("one of them", { try look($0).renewed().nanosecondsOfOne }),
+            ("as many bare objects", { try look($0).renewed().nanosecondsOfObjects }),
+            ("one of them", { try look($0).same().nanosecondsOfOne }),
             ("all of them", { try look($0).same().nanosecondsOfAll }),
-            ("as many bare objects", { try look($0).same().nanosecondsOfObjects }),
           ], breakers)),
     ])
   }

@@ -31,6 +31,8 @@ func run(_ options: Options) throws {
   print(
     options.isJSON ? JSONReport.document(series, host: host) : TextReport.table(series),
     terminator: "")
+  // The plot takes its time.
+  fflush(nil)
   if let path = options.plot {
     complain("drawing \(path)")
     try Files.write(path, Array(try bench.plot().utf8))

@@ -7,28 +7,26 @@ struct LogScale {
   private let start: Double
   private let end: Double
 
-  /// Nil if there is nothing to show.
+  /// Reaches from a round number to a round number; nil if there is nothing to show.
   init?(_ values: [Double], from start: Double, to end: Double) {
     guard let spread = Spread(values), spread.least > 0 else { return nil }
-    lowest = spread.least
-    // An axis of one value has it at its beginning.
-    highest = max(spread.greatest, spread.least * 1.000_001)
+    let below = Self.rounds.last { $0 <= spread.least } ?? spread.least
+    lowest = below
+    highest = Self.rounds.first { $0 >= spread.greatest && $0 > below } ?? spread.greatest * 2
     self.start = start
     self.end = end
+  }
+
+  /// One, two and five of each power of ten.
+  private static let rounds: [Double] = (-9...15).flatMap { power in
+    let decade = power < 0 ? 1 / pow(10, Double(-power)) : pow(10, Double(power))
+    return [decade, 2 * decade, 5 * decade]
   }
 
   func place(_ value: Double) -> Double {
     start + (end - start) * (log(value / lowest) / log(highest / lowest))
   }
 
-  /// The round numbers between the ends.
-  var ticks: [Double] {
-    var ticks: [Double] = []
-    var decade = 1e-9
-    while decade <= highest {
-      ticks += [1, 2, 5].map { $0 * decade }.filter { $0 >= lowest && $0 <= highest }
-      decade *= 10
-    }
-    return ticks
-  }
+  /// The round numbers, from end to end.
+  var ticks: [Double] { Self.rounds.filter { $0 >= lowest && $0 <= highest } }
 }

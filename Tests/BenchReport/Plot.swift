@@ -27,7 +27,7 @@ package struct Chart {
 /// Draws charts as one SVG, below one another, for light and dark pages.
 package enum Plot {
   private static let size = (width: 860.0, height: 420.0)
-  private static let frame = (left: 80.0, top: 52.0, right: 600.0, bottom: 352.0)
+  private static let frame = (left: 96.0, top: 52.0, right: 600.0, bottom: 352.0)
 
   package static func svg(_ charts: [Chart]) -> String {
     let height = size.height * Double(charts.count)

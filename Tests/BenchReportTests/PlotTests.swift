@@ -16,10 +16,16 @@ struct PlotTests {
     #expect(!svg.contains("<l>"))
   }
 
-  @Test func `every point lies on the page`() throws {
-    let scale = try #require(LogScale([1, 1_000], from: 100, to: 400))
-    #expect([1, 10, 1_000].map(scale.place) == [100, 200, 400])
+  @Test func `an axis reaches from a round number to a round number`() throws {
+    let scale = try #require(LogScale([1.5, 700], from: 100, to: 400))
     #expect(scale.ticks == [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000])
+    #expect([1, 10, 1_000].map { scale.place($0).rounded() } == [100, 200, 400])
+  }
+
+  @Test func `an axis of one value has it at its beginning`() throws {
+    let scale = try #require(LogScale([2], from: 100, to: 400))
+    #expect(scale.ticks == [2, 5])
+    #expect(scale.place(2) == 100)
   }
 
   @Test func `a chart without a value is drawn without lines`() {
