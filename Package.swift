@@ -43,9 +43,14 @@ let package = Package(
       name: "puppet",
       dependencies: ["SharedBreaker", "BreakerStore", "ControlKit", "TestSupport", "TestShim"],
       path: "Tests/Puppet", swiftSettings: settings),
+    .target(name: "BenchShim", path: "Tests/BenchShim"),
+    .target(name: "BenchReport", path: "Tests/BenchReport", swiftSettings: settings),
     .executableTarget(
-      name: "bench", dependencies: ["SharedBreaker", "CSQLite"], path: "Tests/Bench",
-      swiftSettings: settings),
+      name: "bench",
+      dependencies: ["SharedBreaker", "CSQLite", "TestSupport", "BenchShim", "BenchReport"],
+      path: "Tests/Bench", swiftSettings: settings),
+    .testTarget(
+      name: "BenchReportTests", dependencies: ["BenchReport"], swiftSettings: settings),
     .testTarget(
       name: "BreakerCoreTests", dependencies: ["BreakerCore"], swiftSettings: settings),
     .testTarget(
