@@ -1,5 +1,6 @@
 internal import BreakerCore
 internal import BreakerStore
+internal import CHost
 internal import Synchronization
 
 /// What this process knows of one breaker.
@@ -81,6 +82,10 @@ extension BreakerMode {
   /// Whether what is declared here is yet to be brought to the store.
   nonisolated(unsafe) var isUndeclared = false
 
+  /// Whether the engine looks after what is yet to be written.
+  nonisolated(unsafe) var isNoted = false
+  nonisolated(unsafe) private var quietRounds: UInt8 = 0
+
   init(name: String) { self.name = name }
 
   deinit { unsafe own.map { unsafe Counters(at: $0).deallocate() } }
@@ -147,6 +152,19 @@ extension Cell {
   /// The counts of this process alone, left where they are.
   var pending: Counted { unsafe own.map { unsafe Counters(at: $0).read() } ?? Counted() }
 
+  /// Whether there may be anything to write.
+  var mayHaveToWrite: Bool {
+    unsafe isUndeclared
+      || own != nil && (counters.load(ordering: .relaxed) == own || !pending.isZero)
+  }
+
+  /// Whether there was nothing to write the last two times that this was asked.
+  var hasWrittenAll: Bool {
+    let isQuiet = !mayHaveToWrite
+    unsafe quietRounds = isQuiet ? min(quietRounds + 1, 2) : 0
+    return unsafe quietRounds >= 2
+  }
+
   /// Counts what cannot be written now for a later write.
   func keep(_ pending: Counted) {
     if !pending.isZero { unsafe Counters(at: ownAddress()).add(pending) }
@@ -157,13 +175,13 @@ extension Cell {
 extension Cell {
   func countSuccess() {
     if let address = unsafe counters.load(ordering: .acquiring) {
-      unsafe Counters.countSuccess(at: address)
+      unsafe sb_add(address.advanced(by: SB_SUCCESSES), 1)
     }
   }
 
   func countRejection() {
     if let address = unsafe counters.load(ordering: .acquiring) {
-      unsafe Counters.countRejection(at: address)
+      unsafe sb_add(address.advanced(by: SB_REJECTIONS), 1)
     }
   }
 

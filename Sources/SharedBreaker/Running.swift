@@ -109,6 +109,7 @@ extension Breaker {
   }
 
   func begin() throws(BreakerError) -> Call {
+    if let rejection = engine.rejectFromMemory(cell) { throw .rejected(name: name, rejection) }
     switch try decideCall() {
     case .permitted(let call): return call
     case .rejected(let rejection): throw .rejected(name: name, rejection)
@@ -121,7 +122,6 @@ extension Breaker {
   }
 
   func decideCall() throws(BreakerError) -> CallDecision {
-    if let rejection = engine.rejectFromMemory(cell) { return .rejected(rejection) }
     let call = enterHealthy()
     if call.isPermitted { return .permitted(Call(call)) }
     let admission = try engine.admit(cell, owner: engine.ownProcess(), onFailure: onStoreFailure)
