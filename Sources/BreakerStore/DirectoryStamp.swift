@@ -16,11 +16,12 @@ struct DirectoryStamp: Hashable {
 
   /// Whether any change from now on will be told from the latest one.
   ///
-  /// File systems take their times from a clock that moves in steps, so two changes that follow
-  /// closely may have the same.
+  /// File systems take their times from a clock that moves in steps, some in whole seconds, so two
+  /// changes that follow closely may have the same.
   var isSettled: Bool {
     var now = timespec()
     unsafe clock_gettime(CLOCK_REALTIME, &now)
-    return now.tv_sec > seconds + 2
+    let passed = (now.tv_sec - seconds) * 1_000_000_000 + now.tv_nsec - nanoseconds
+    return passed > (nanoseconds == 0 ? 2_000_000_000 : 50_000_000)
   }
 }
