@@ -57,7 +57,7 @@ import Testing
     let other = try fail("other's")
     var own = try fail("mine")
     own.others = [other.breaker]
-    engine.settle(own, of: mine)
+    unsafe engine.settle(own, of: mine, in: engine.era)
     #expect(engine.lastKnown(others).breaker == other.breaker)
     #expect(engine.lastKnown(mine).breaker == own.breaker)
     withExtendedLifetime(engine) {}
