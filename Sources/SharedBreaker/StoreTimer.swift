@@ -1,0 +1,41 @@
+internal import Glibc
+
+/// How a call waits: between two attempts, and for the end of the time that it is given.
+///
+/// It belongs to ``StoreOptions``, beside the clock, so that code that waits is tested without
+/// waiting and without being written for it.
+public struct StoreTimer: Sendable {
+  private let sleepFor: @Sendable (Duration) async throws -> Void
+  private let blockFor: @Sendable (Duration) -> Void
+
+  /// Makes a timer for tests.
+  ///
+  /// - Parameters:
+  ///   - sleep: Suspends a task for a time, and throws if the task is cancelled meanwhile.
+  ///   - block: Holds a thread for a time.
+  public init(
+    sleep: @escaping @Sendable (Duration) async throws -> Void,
+    block: @escaping @Sendable (Duration) -> Void
+  ) {
+    sleepFor = sleep
+    blockFor = block
+  }
+
+  /// The host's own time, which goes on while the host is asleep.
+  public static let system = StoreTimer(
+    sleep: { try await Task.sleep(for: $0, clock: .continuous) }, block: Self.holdThread)
+
+  package nonisolated(nonsending) func sleep(for time: Duration) async throws {
+    try await sleepFor(time)
+  }
+
+  package func block(for time: Duration) { blockFor(time) }
+
+  private static func holdThread(for time: Duration) {
+    let (seconds, attoseconds) = max(.zero, time).components
+    var left = timespec(tv_sec: Int(seconds), tv_nsec: Int(attoseconds / 1_000_000_000))
+    var missing = timespec()
+    // A signal cuts the sleep short.
+    while unsafe nanosleep(&left, &missing) != 0, errno == EINTR { left = missing }
+  }
+}
