@@ -31,7 +31,7 @@ let package = Package(
       name: "SharedBreaker", dependencies: ["BreakerCore", "BreakerStore"],
       swiftSettings: settings),
     .target(
-      name: "SharedBreakerTesting", dependencies: ["SharedBreaker", "BreakerStore"],
+      name: "SharedBreakerTesting", dependencies: ["SharedBreaker", "BreakerCore", "BreakerStore"],
       swiftSettings: settings),
     .target(name: "ControlKit", dependencies: ["SharedBreaker"], swiftSettings: settings),
     .executableTarget(name: "cbctl", dependencies: ["ControlKit"], swiftSettings: settings),

@@ -1,3 +1,4 @@
+internal import BreakerCore
 internal import BreakerStore
 public import SharedBreaker
 
@@ -136,8 +137,8 @@ extension ManualClock {
   /// The clock of a store.
   public var storeClock: StoreClock {
     StoreClock(
-      bootNanoseconds: { 1_000_000_000_000 + Int64(self.now.offset / .nanoseconds(1)) },
-      wallMilliseconds: { 1_800_000_000_000 + Int64(self.now.offset / .milliseconds(1)) },
+      bootNanoseconds: { 1_000_000_000_000 + self.now.offset.inNanoseconds },
+      wallMilliseconds: { 1_800_000_000_000 + self.now.offset.inNanoseconds / 1_000_000 },
       bootID: { "a boot in memory" })
   }
 

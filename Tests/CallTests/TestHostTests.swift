@@ -28,6 +28,19 @@ import Testing
     #expect(try host.store().history().map(\.to) == ["open"])
   }
 
+  @Test func `is exact to the nanosecond however long it has been up`() throws {
+    let host = TestHost()
+    let breaker = try host.store().breaker("api", policy: BreakerPolicy(maxFailures: 1))
+    for _ in 0..<100 {
+      host.clock.advance(by: .seconds(86_400) + .nanoseconds(1))
+      try breaker.trip(for: .nanoseconds(12_345_678_901))
+      host.clock.advance(by: .nanoseconds(12_345_678_900))
+      #expect(breaker.snapshot().retryAfter == .nanoseconds(1))
+      host.clock.advance(by: .nanoseconds(1))
+      try breaker.run {}
+    }
+  }
+
   @Test func `is nobody else's`() throws {
     let breaker = try TestHost().store().breaker("api")
     try breaker.trip()
