@@ -4,8 +4,8 @@ internal import BreakerStore
 /// Work behind a breaker for code that is not asynchronous: it reports when it is over.
 ///
 /// ```swift
-/// let job = BreakerJob(payments, timeout: .seconds(10), retry: .fixed(attempts: 3, delay: .seconds(2))) {
-///   attempt in
+/// let retry = RetryPolicy.fixed(attempts: 3, delay: .seconds(2))
+/// let job = BreakerJob(payments, timeout: .seconds(10), retry: retry) { attempt in
 ///   client.charge(order) { error in
 ///     if let error { attempt.failure(error) } else { attempt.success() }
 ///   }
@@ -42,7 +42,8 @@ public final class BreakerJob: Sendable {
   ///   - retry: How often to try, and how long to wait between two attempts.
   ///   - outcome: Says what a reported error means; by default every error but a cancellation is a
   ///     failure.
-  ///   - work: Is called for each attempt, and reports to it how it ended.
+  ///   - work: Is called for each attempt, and reports to it how it ended, now or later; it does not
+  ///     block its thread, which may be one of Swift's few.
   public init(
     _ breaker: Breaker, timeout: Duration = .seconds(10), retry: RetryPolicy = .never,
     outcome: @escaping @Sendable (any Error) -> Outcome = Breaker.usualOutcome,

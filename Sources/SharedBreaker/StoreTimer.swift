@@ -23,7 +23,10 @@ public struct StoreTimer: Sendable {
 
   /// The host's own time, which goes on while the host is asleep.
   public static let system = StoreTimer(
-    sleep: { try await Task.sleep(for: $0, clock: .continuous) }, block: Self.holdThread)
+    sleep: { try await Task.sleep(for: min($0, century), clock: .continuous) }, block: holdThread)
+
+  /// Swift traps if it is to sleep for more than three.
+  private static let century = Duration.seconds(100 * 31_557_600)
 
   package nonisolated(nonsending) func sleep(for time: Duration) async throws {
     try await sleepFor(time)
@@ -32,7 +35,7 @@ public struct StoreTimer: Sendable {
   package func block(for time: Duration) { blockFor(time) }
 
   private static func holdThread(for time: Duration) {
-    let (seconds, attoseconds) = max(.zero, time).components
+    let (seconds, attoseconds) = min(max(.zero, time), century).components
     var left = timespec(tv_sec: Int(seconds), tv_nsec: Int(attoseconds / 1_000_000_000))
     var missing = timespec()
     // A signal cuts the sleep short.

@@ -30,14 +30,17 @@ public final class TestHost: Sendable {
   ///
   /// - Parameters:
   ///   - program: The name of the program in the history.
+  ///   - timer: What calls wait by, if it is not to be the clock of the host.
   ///   - observer: Is told what happens, as by `StoreOptions`.
   /// - Returns: A store that behaves as one with a file, except that it never fails.
   public func store(
-    program: String = "test", observer: (@Sendable (StoreEvent) -> Void)? = nil
+    program: String = "test", timer: StoreTimer? = nil,
+    observer: (@Sendable (StoreEvent) -> Void)? = nil
   ) -> SharedStore {
     SharedStore(
       memory: memory,
       options: StoreOptions(
-        program: program, clock: clock.storeClock, timer: clock.storeTimer, observer: observer))
+        program: program, clock: clock.storeClock, timer: timer ?? clock.storeTimer,
+        observer: observer))
   }
 }
