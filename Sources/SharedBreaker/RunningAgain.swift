@@ -27,20 +27,25 @@ extension Breaker {
     onRejection: (BreakerError) throws -> Value = { throw $0 },
     onFailure: (any Error) throws -> Value = { throw $0 }
   ) throws -> Value {
-    var course = CallCourse(self, retry, classify)
+    var call: Call
+    do throws(BreakerError) { call = try begin() } catch { return try onRejection(rejected(error)) }
+    var course = CallCourse(self, retry)
     while true {
-      let next: CallCourse<Value>.Next
-      switch try course.begin() {
-      case .rejected(let error): return try onRejection(error)
-      case .over(let ending): next = CallCourse.settled(ending)
-      case .permitted(let call): next = course.end(call, CallCourse.Ending(catching: work))
+      let value: Value
+      do { value = try work() } catch {
+        let outcome = course.outcome(of: error, classify.errors)
+        end(call, outcome)
+        guard let next = course.next(after: error, outcome) else {
+          guard outcome.isFailure else { throw error }
+          return try onFailure(error)
+        }
+        call = next
+        continue
       }
-      switch next {
-      case .done(let value): return value
-      case .ignored(let error): throw error
-      case .failed(let error): return try onFailure(error)
-      case .retry(let delay): engine.options.timer.block(for: delay)
-      }
+      let outcome = classify.values(value)
+      end(call, outcome)
+      guard outcome != .success, let next = course.next(after: nil, outcome) else { return value }
+      call = next
     }
   }
 
@@ -68,24 +73,36 @@ extension Breaker {
     onRejection: nonisolated(nonsending) (BreakerError) async throws -> Value = { throw $0 },
     onFailure: nonisolated(nonsending) (any Error) async throws -> Value = { throw $0 }
   ) async throws -> Value {
-    var course = CallCourse(self, retry, classify)
-    while true {
-      let next: CallCourse<Value>.Next
-      switch try course.begin() {
-      case .rejected(let error): return try await onRejection(error)
-      case .over(let ending): next = CallCourse.settled(ending)
-      case .permitted(let call):
-        let ending: CallCourse<Value>.Ending
-        do { ending = .success(try await work()) } catch { ending = .failure(error) }
-        next = course.end(call, ending)
-      }
-      switch next {
-      case .done(let value): return value
-      case .ignored(let error): throw error
-      case .failed(let error): return try await onFailure(error)
-      case .retry(let delay): try await engine.options.timer.sleep(for: delay)
-      }
+    var call: Call
+    do throws(BreakerError) { call = try begin() } catch {
+      return try await onRejection(rejected(error))
     }
+    var course = CallCourse(self, retry)
+    while true {
+      let value: Value
+      do { value = try await work() } catch {
+        let outcome = course.outcome(of: error, classify.errors)
+        end(call, outcome)
+        guard let next = try await course.nextInTime(after: error, outcome) else {
+          guard outcome.isFailure else { throw error }
+          return try await onFailure(error)
+        }
+        call = next
+        continue
+      }
+      let outcome = classify.values(value)
+      end(call, outcome)
+      guard outcome != .success, let next = try await course.nextInTime(after: nil, outcome) else {
+        return value
+      }
+      call = next
+    }
+  }
+
+  /// The error of a call that was not let through; any other is thrown, for no fallback is meant.
+  private func rejected(_ error: BreakerError) throws(BreakerError) -> BreakerError {
+    guard error.rejection != nil else { throw error }
+    return error
   }
 }
 

@@ -29,13 +29,17 @@ public struct StoreTimer: Sendable {
   private static let century = Duration.seconds(100 * 31_557_600)
 
   package nonisolated(nonsending) func sleep(for time: Duration) async throws {
-    try await sleepFor(time)
+    try Task.checkCancellation()
+    if time > .zero { try await sleepFor(time) }
   }
 
-  package func block(for time: Duration) { blockFor(time) }
+  package func block(for time: Duration) {
+    // The shortest sleep that the kernel knows is longer than none.
+    if time > .zero { blockFor(time) }
+  }
 
   private static func holdThread(for time: Duration) {
-    let (seconds, attoseconds) = min(max(.zero, time), century).components
+    let (seconds, attoseconds) = min(time, century).components
     var left = timespec(tv_sec: Int(seconds), tv_nsec: Int(attoseconds / 1_000_000_000))
     var missing = timespec()
     // A signal cuts the sleep short.

@@ -180,6 +180,31 @@ import Testing
     }
   }
 
+  @Test func `throws the error of a store that is to throw, for nobody meant that`() async throws {
+    let options = StoreOptions(onStoreFailure: .throw)
+    let store = SharedStore(path: "/proc/no-such-folder/breakers.db", options: options)
+    let breaker = try store.breaker("api")
+    func isStoreError(_ error: any Error) -> Bool {
+      if case BreakerError.store = error { true } else { false }
+    }
+    #expect(
+      performing: {
+        try breaker.run(retry: .fixed(attempts: 3, delay: .zero)) {
+          Issue.record("the work was run")
+        } onRejection: { _ in
+          Issue.record("nobody was rejected")
+        }
+      }, throws: isStoreError)
+    await #expect(
+      performing: {
+        try await breaker.run(timeout: .seconds(1)) {
+          _ = Issue.record("the work was run")
+        } onFailure: { _ in
+          Issue.record("nothing was tried")
+        }
+      }, throws: isStoreError)
+  }
+
   @Test func `throws what its fallback throws`() throws {
     let breaker = try breaker()
     #expect(throws: Refused(code: 2)) {
