@@ -28,7 +28,7 @@ public final class ManualClock: Clock, Sendable {
   private let lock = Lock()
   private nonisolated(unsafe) var time = Instant(offset: .zero)
   private nonisolated(unsafe) var sleepers: [UInt64: Sleeper] = [:]
-  private nonisolated(unsafe) var watchers: [Watcher] = []
+  private nonisolated(unsafe) var watchers: [UInt64: Watcher] = [:]
   private nonisolated(unsafe) var lastID: UInt64 = 0
 
   private struct Sleeper {
@@ -71,17 +71,28 @@ public final class ManualClock: Clock, Sendable {
 
   /// Suspends the task until somebody sleeps who will wake after exactly this time.
   ///
-  /// A test that moves the clock for somebody first waits until he is asleep.
+  /// A test that moves the clock for somebody first waits until he is asleep. If the task is
+  /// cancelled, as it is when a test has used up its time, it goes on at once.
   public func untilSomebodySleeps(for duration: Duration) async {
-    await withCheckedContinuation { continuation in
-      let isAsleep = lock.withLock {
-        let deadline = unsafe time.advanced(by: duration)
-        if unsafe sleepers.values.contains(where: { $0.deadline == deadline }) { return true }
-        unsafe watchers.append(Watcher(deadline: deadline, continuation: continuation))
-        return false
+    let id = nextID()
+    await withTaskCancellationHandler {
+      await withCheckedContinuation { continuation in
+        let isAsleep = lock.withLock {
+          let deadline = unsafe time.advanced(by: duration)
+          if unsafe sleepers.values.contains(where: { $0.deadline == deadline }) { return true }
+          unsafe watchers[id] = Watcher(deadline: deadline, continuation: continuation)
+          return false
+        }
+        if isAsleep { continuation.resume() }
+        if Task.isCancelled { stopWatching(id) }
       }
-      if isAsleep { continuation.resume() }
+    } onCancel: {
+      stopWatching(id)
     }
+  }
+
+  private func stopWatching(_ id: UInt64) {
+    lock.withLock { unsafe watchers.removeValue(forKey: id) }?.continuation.resume()
   }
 
   /// Suspends the task until the clock has been moved to a time.
@@ -117,14 +128,12 @@ public final class ManualClock: Clock, Sendable {
 
   private func add(_ sleeper: Sleeper, as id: UInt64) {
     let (isDue, watching) = lock.withLock {
-      guard unsafe sleeper.deadline > time else { return (true, [] as [Watcher]) }
+      guard unsafe sleeper.deadline > time else { return (true, [] as [UInt64]) }
       unsafe sleepers[id] = sleeper
-      let watching = unsafe watchers.filter { $0.deadline == sleeper.deadline }
-      unsafe watchers.removeAll { $0.deadline == sleeper.deadline }
-      return (false, watching)
+      return (false, unsafe watchers.filter { $0.value.deadline == sleeper.deadline }.map(\.key))
     }
     if isDue { sleeper.wake(false) }
-    for watcher in watching { watcher.continuation.resume() }
+    for id in watching { stopWatching(id) }
   }
 
   private func cancel(_ id: UInt64) {

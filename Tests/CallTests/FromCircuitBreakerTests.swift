@@ -108,7 +108,7 @@ private func policy(maxRetries: Int = 2, resetTimeout: Duration = .seconds(10)) 
     job.start()
     #expect(!job.isUnderWay)
     // No timer is left that would make a failure of it.
-    while !bench.host.clock.sleeps.isEmpty { await Task.yield() }
+    await until { bench.host.clock.sleeps.isEmpty }
     bench.host.clock.advance(by: .seconds(100))
     #expect(job.breaker.snapshot().totals.failures == (succeeds ? 0 : 1))
     #expect(bench.events.count == 2)

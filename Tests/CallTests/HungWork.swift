@@ -33,10 +33,10 @@ final class HungWork: Sendable {
   }
 
   func untilItHangs() async {
-    while !course.withLock({ course in course.starts > 0 }) { await Task.yield() }
+    await until { course.withLock { course in course.starts > 0 } }
   }
 
   func untilItEnded() async {
-    while !course.withLock({ course in course.ends == course.starts }) { await Task.yield() }
+    await until { course.withLock { course in course.ends == course.starts } }
   }
 }

@@ -32,7 +32,7 @@ struct JobBench {
 
   /// Waits until so much has been noted.
   func until(_ count: Int) async {
-    while events.count < count { await Task.yield() }
+    await CallTests.until { events.count >= count }
   }
 
   private var seconds: Int64 { host.clock.now.offset.components.seconds }

@@ -78,9 +78,36 @@ import Testing
     attempts.entries[1].failure(Refused())
     job.cancel()
     #expect(!job.isUnderWay)
-    while !bench.host.clock.sleeps.isEmpty { await Task.yield() }
+    await until { bench.host.clock.sleeps.isEmpty }
     #expect(bench.events.entries == ["work at 0", "work at 0"])
     #expect(job.failureCount == 1)
+  }
+
+  @Test func `is over without a word when the hook of its timeout cancels it`() async throws {
+    let job = try bench.job(
+      BreakerPolicy(maxFailures: 1), timeout: .seconds(3),
+      retry: .fixed(attempts: 9, delay: .seconds(1))
+    ) { _ in }
+    job.timedOut = { $0.cancel() }
+    job.start()
+    await bench.pass(.seconds(3))
+    await until { job.state == .open }
+    #expect(!job.isUnderWay)
+    #expect(job.start() == false)
+    #expect(bench.events.entries == ["work at 0", "tripped, open 1, rejected"])
+  }
+
+  @Test func `forgets an error that a success has made up for`() throws {
+    let tries = Journal<Int>()
+    let job = try bench.job {
+      tries.note(1)
+      if tries.count == 1 { $0.failure(Refused(code: 404)) } else { $0.success() }
+    }
+    job.start()
+    job.start()
+    try job.breaker.trip()
+    job.start()
+    #expect(bench.events.entries.last == "tripped, open 0, rejected")
   }
 
   @Test func `may be started again by what it calls back`() throws {
@@ -109,11 +136,11 @@ import Testing
     }
     job.start()
     await bench.pass(.seconds(3))
-    while attempts.count < 2 || job.failureCount < 1 { await Task.yield() }
+    await until { attempts.count == 2 && job.failureCount == 1 }
     #expect(attempts.entries[1].failure(Refused()))
     // The first failure of the second run, after which there is another attempt.
     await bench.pass(.seconds(1))
-    while attempts.count < 3 { await Task.yield() }
+    await until { attempts.count == 3 }
     #expect(attempts.entries[2].success())
     #expect(
       bench.events.entries == ["work at 0", "work at 3", "work at 4", "successful, closed 0"])
@@ -132,7 +159,7 @@ import Testing
     #expect(freed != nil)
     await bench.pass(.seconds(1))
     await bench.until(3)
-    while freed != nil { await Task.yield() }
+    await until { freed == nil }
     #expect(bench.events.entries.last == "failed, closed 2, 500")
   }
 

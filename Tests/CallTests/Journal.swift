@@ -11,6 +11,11 @@ final class Journal<Entry: Sendable>: Sendable {
   var count: Int { entries.count }
 }
 
+/// Waits until something is so, or the test has used up its time.
+func until(_ isSo: () -> Bool) async {
+  while !isSo(), !Task.isCancelled { await Task.yield() }
+}
+
 /// An error of a resource.
 struct Refused: Error, Equatable {
   var code = 500

@@ -171,6 +171,22 @@ import Testing
     #expect(runs.count == attempts)
   }
 
+  @Test func `takes a permanent failure for the last word also if no call is rejected`() throws {
+    let breaker = try breaker()
+    try breaker.force(.forcedClosed)
+    let runs = Journal<Int>()
+    #expect(throws: Refused.self) {
+      try breaker.run(
+        retry: .fixed(attempts: 3, delay: .zero, retryIf: { _ in true }),
+        classify: .errors { _ in .permanentFailure() }
+      ) {
+        runs.note(1)
+        throw Refused()
+      }
+    }
+    #expect(runs.count == 1)
+  }
+
   @Test func `waits as long as the error names, unless that is too long`() async throws {
     let breaker = try breaker()
     let retry = RetryPolicy.exponential(

@@ -84,6 +84,19 @@ import Testing
     await #expect(throws: CancellationError.self) { try await cancelled.value }
   }
 
+  @Test(.timeLimit(.minutes(5))) func `lets go whoever waits for a sleeper in vain`() async {
+    let clock = ManualClock()
+    let watcher = Task { await clock.untilSomebodySleeps(for: .seconds(1)) }
+    await Task.yield()
+    watcher.cancel()
+    await watcher.value
+    let cancelled = Task {
+      unsafe withUnsafeCurrentTask { unsafe $0?.cancel() }
+      await clock.untilSomebodySleeps(for: .seconds(1))
+    }
+    await cancelled.value
+  }
+
   @Test(.timeLimit(.minutes(5))) func `does not make anybody sleep for no time`() async throws {
     let clock = ManualClock()
     try await clock.sleep(for: .zero)

@@ -60,7 +60,7 @@ import Testing
     await clock.untilSomebodySleeps(for: .seconds(1_000))
     await passDeadline()
     await #expect(throws: CallTimedOut.self) { try await call.value }
-    while ends.count == 0 { await Task.yield() }
+    await until { ends.count == 1 }
     #expect(ends.entries == [true])
   }
 
