@@ -1,0 +1,48 @@
+internal import Glibc
+
+/// How a call waits: between two attempts, and for the end of the time that it is given.
+///
+/// It belongs to ``StoreOptions``, beside the clock, so that code that waits is tested without
+/// waiting and without being written for it.
+public struct StoreTimer: Sendable {
+  private let sleepFor: @Sendable (Duration) async throws -> Void
+  private let blockFor: @Sendable (Duration) -> Void
+
+  /// Makes a timer for tests.
+  ///
+  /// - Parameters:
+  ///   - sleep: Suspends a task for a time, and throws if the task is cancelled meanwhile.
+  ///   - block: Holds a thread for a time.
+  public init(
+    sleep: @escaping @Sendable (Duration) async throws -> Void,
+    block: @escaping @Sendable (Duration) -> Void
+  ) {
+    sleepFor = sleep
+    blockFor = block
+  }
+
+  /// The host's own time, which goes on while the host is asleep.
+  public static let system = StoreTimer(
+    sleep: { try await Task.sleep(for: min($0, century), clock: .continuous) }, block: holdThread)
+
+  /// Swift traps if it is to sleep for more than three.
+  private static let century = Duration.seconds(100 * 31_557_600)
+
+  package nonisolated(nonsending) func sleep(for time: Duration) async throws {
+    try Task.checkCancellation()
+    if time > .zero { try await sleepFor(time) }
+  }
+
+  package func block(for time: Duration) {
+    // The shortest sleep that the kernel knows is longer than none.
+    if time > .zero { blockFor(time) }
+  }
+
+  private static func holdThread(for time: Duration) {
+    let (seconds, attoseconds) = min(time, century).components
+    var left = timespec(tv_sec: Int(seconds), tv_nsec: Int(attoseconds / 1_000_000_000))
+    var missing = timespec()
+    // A signal cuts the sleep short.
+    while unsafe nanosleep(&left, &missing) != 0, errno == EINTR { left = missing }
+  }
+}
