@@ -8,7 +8,8 @@ struct DirectoryStamp: Hashable {
 
   init?(of path: String) {
     var status = stat()
-    guard unsafe stat(path, &status) == 0 else { return nil }
+    // Given as it is, a text would be copied each time.
+    guard unsafe path.withCString({ unsafe stat($0, &status) }) == 0 else { return nil }
     identity = FileIdentity(device: UInt64(status.st_dev), inode: UInt64(status.st_ino))
     seconds = status.st_mtim.tv_sec
     nanoseconds = status.st_mtim.tv_nsec

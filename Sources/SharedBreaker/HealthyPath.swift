@@ -69,7 +69,7 @@ extension Engine {
   }
 
   /// Rejects a call from memory; nil if that cannot be said without the store.
-  func rejectFromMemory(_ cell: Cell) -> Rejection? {
+  @inline(__always) func rejectFromMemory(_ cell: Cell) -> Rejection? {
     guard isCurrent, cell.word.has(CellWord.rejects) else { return nil }
     let now = bootNanoseconds
     let remaining = cell.openUntil.load(ordering: .relaxed) - now

@@ -1,3 +1,4 @@
+internal import CHost
 internal import Glibc
 
 /// How a call waits: between two attempts, and for the end of the time that it is given.
