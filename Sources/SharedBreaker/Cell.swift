@@ -49,10 +49,13 @@ extension BreakerMode {
 
 /// This process's side of one breaker.
 @safe final class Cell: Sendable {
-  let name: String
+  // What a healthy call reads comes first, to lie close together.
 
   // Written before the fingerprint that vouches for them, and read after it.
   private let bits = Atomic<UInt64>(0)
+
+  /// Where this process counts: in the shared page, or else for itself.
+  private nonisolated(unsafe) let counters = unsafe Atomic<UnsafeMutablePointer<UInt64>?>(nil)
 
   /// When a breaker that rejects calls is due for a probe.
   let openUntil = Atomic<Int64>(0)
@@ -63,8 +66,7 @@ extension BreakerMode {
   /// Up to when, on the coarse clock, the bucket of now is known to be marked.
   let markedUntil = Atomic<Int64>(0)
 
-  /// Where this process counts: in the shared page, or else for itself.
-  private nonisolated(unsafe) let counters = unsafe Atomic<UnsafeMutablePointer<UInt64>?>(nil)
+  let name: String
 
   // Under the engine's lock for cells.
 
