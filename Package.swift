@@ -28,7 +28,7 @@ let package = Package(
       name: "BreakerStore", dependencies: ["BreakerCore", "CHost", "CSQLite"],
       resources: [.embedInCode("migrations")], swiftSettings: settings),
     .target(
-      name: "SharedBreaker", dependencies: ["BreakerCore", "BreakerStore"],
+      name: "SharedBreaker", dependencies: ["BreakerCore", "BreakerStore", "CHost"],
       swiftSettings: settings),
     .target(
       name: "SharedBreakerTesting", dependencies: ["SharedBreaker", "BreakerCore", "BreakerStore"],
@@ -47,9 +47,14 @@ let package = Package(
       name: "puppet",
       dependencies: ["SharedBreaker", "BreakerStore", "ControlKit", "TestSupport", "TestShim"],
       path: "Tests/Puppet", swiftSettings: settings),
+    .target(name: "BenchShim", path: "Tests/BenchShim"),
+    .target(name: "BenchReport", path: "Tests/BenchReport", swiftSettings: settings),
     .executableTarget(
-      name: "bench", dependencies: ["SharedBreaker", "CSQLite"], path: "Tests/Bench",
-      swiftSettings: settings),
+      name: "bench",
+      dependencies: ["SharedBreaker", "CSQLite", "TestSupport", "BenchShim", "BenchReport"],
+      path: "Tests/Bench", swiftSettings: settings),
+    .testTarget(
+      name: "BenchReportTests", dependencies: ["BenchReport"], swiftSettings: settings),
     .testTarget(
       name: "BreakerCoreTests", dependencies: ["BreakerCore"], swiftSettings: settings),
     .testTarget(

@@ -28,6 +28,17 @@ package struct LastCallsWindow: Sendable, Hashable {
     sequence += 1
   }
 
+  /// Adds calls that went well; of more than the window remembers, the latest.
+  package mutating func add(successes: Int64) {
+    let forgotten = max(0, successes - Int64(capacity))
+    // Whoever comes after so many finds none of the calls before them.
+    if forgotten > 0 {
+      calls = Array(repeating: 0, count: capacity)
+      sequence += forgotten
+    }
+    for _ in 0..<(successes - forgotten) { add(isFailure: false, isSlow: false) }
+  }
+
   package var counts: CallCounts {
     var sum = CallCounts()
     sum.calls = Int64(calls.count)

@@ -22,7 +22,9 @@ extension BreakerRecord {
     record.reporters = []
     // The processes that held leases went with the boot, so their slots are free.
     record.leases = []
-    if case .time = window { record.window = .none }
+    // Successes that were counted elsewhere may have been lost with the power, failures were not:
+    // a window that goes on could show more of these than there were.
+    record.window = .none
     return record
   }
 

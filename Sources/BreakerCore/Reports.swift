@@ -20,7 +20,7 @@ extension BreakerRecord {
     }
     let isSlow = policy.isSlow(elapsed)
     count(outcome, isSlow: isSlow, at: now)
-    guard isJudging(at: now.boot), permit.generation == generation else {
+    guard isJudged(permit, at: now.boot) else {
       return Step(answer: .outdated, events: events)
     }
     let call = EndedCall(
@@ -37,17 +37,30 @@ extension BreakerRecord {
   ///
   /// A healthy call ends here: it need not be written before its caller goes on. What is due
   /// anyway, the end of a mode or of a probe's time, is left to the next request.
+  ///
+  /// `isWindowElsewhere` tells whether successes are counted outside of the record's window, to be
+  /// taken in later.
   package func isOnlyCounted(
     _ outcome: Outcome, for permit: PermitGrant, elapsed: Duration?, at now: Instant,
-    policy: BreakerPolicy
+    policy: BreakerPolicy, isWindowElsewhere: Bool
   ) -> Bool {
     guard permit.kind == .normal else { return false }
-    guard isJudging(at: now), permit.generation == generation, state == .closed else { return true }
+    guard isJudged(permit, at: now), state == .closed else { return true }
     switch outcome {
-    case .ignored: return true
-    case .failure: return false
-    case .success: return streakStartedAt == nil && CallWindow.none.fits(policy)
+    case .ignored:
+      return true
+    case .failure:
+      return false
+    case .success:
+      guard streakStartedAt == nil else { return false }
+      if CallWindow.none.fits(policy) { return true }
+      return isWindowElsewhere && !(policy.isSlow(elapsed) && policy.slowRate != nil)
     }
+  }
+
+  /// Whether the outcome of a call with this permit would be judged now.
+  package func isJudged(_ permit: PermitGrant, at now: Instant) -> Bool {
+    isJudging(at: now) && permit.generation == generation
   }
 
   private mutating func removeLease(_ id: Int64) -> Bool {
@@ -96,10 +109,7 @@ struct EndedCall {
 extension BreakerRecord {
   mutating func closedCallEnded(_ call: EndedCall, policy: BreakerPolicy) -> BreakerEvent? {
     guard call.outcome != .ignored else { return nil }
-    if !window.fits(policy) {
-      window = CallWindow(for: policy)
-      reporters = []
-    }
+    fitWindow(to: policy)
     if call.failure != nil {
       streakStartedAt = streakStartedAt ?? call.now.boot
       if !isLumped(call.now.boot, policy: policy) { countFailure(call, policy: policy) }

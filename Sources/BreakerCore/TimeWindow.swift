@@ -30,7 +30,12 @@ package struct TimeWindow: Sendable, Hashable {
     buckets = Array(repeating: Bucket(), count: Self.bucketCount)
   }
 
-  private var width: Int64 { max(1, length / Int64(Self.bucketCount)) }
+  /// How long a bucket of a window of that length is.
+  package static func width(ofLength length: Int64) -> Int64 {
+    max(1, length / Int64(bucketCount))
+  }
+
+  private var width: Int64 { Self.width(ofLength: length) }
 
   private func epoch(of instant: Instant) -> Int64 {
     max(0, instant.nanoseconds) / width
@@ -42,15 +47,28 @@ package struct TimeWindow: Sendable, Hashable {
   }
 
   package mutating func add(isFailure: Bool, isSlow: Bool, at now: Instant) {
-    let epoch = epoch(of: now)
+    let index = bucket(at: now)
+    buckets[index].counts.calls += 1
+    buckets[index].counts.failures += isFailure ? 1 : 0
+    buckets[index].counts.slow += isSlow ? 1 : 0
+  }
+
+  /// Adds calls that went well; those of a bucket that is over and forgotten no longer count.
+  package mutating func add(successes: Int64, at instant: Instant) {
+    let newest = buckets.map(\.epoch).max() ?? -1
+    guard epoch(of: instant) > newest - Int64(Self.bucketCount) else { return }
+    buckets[bucket(at: instant)].counts.calls += successes
+  }
+
+  /// The bucket of an instant, begun anew if it is an old one's.
+  private mutating func bucket(at instant: Instant) -> Int {
+    let epoch = epoch(of: instant)
     let index = Int(epoch % Int64(Self.bucketCount))
     if buckets[index].epoch != epoch {
       buckets[index] = Bucket()
       buckets[index].epoch = epoch
     }
-    buckets[index].counts.calls += 1
-    buckets[index].counts.failures += isFailure ? 1 : 0
-    buckets[index].counts.slow += isSlow ? 1 : 0
+    return index
   }
 
   package func counts(at now: Instant) -> CallCounts {

@@ -2,7 +2,10 @@ internal import BreakerCore
 
 /// How a breaker is a row: the only place that knows the columns of the table.
 enum BreakerRow {
-  private static let fixed = ["id", "name", "created_at_ms"]
+  private static let fixed = ["id", "name", "created_at_ms", "era"]
+
+  /// Which of all columns is the revision, counted from 0.
+  static let revision = Int32(fixed.count)
 
   /// The columns that a transaction may change, in the order in which they are bound and read.
   private static let changing = [
@@ -12,23 +15,39 @@ enum BreakerRow {
     "last_failure_at_ms", "last_error", "open_until_ns", "open_length_ns", "opened_at_ms", "growth",
     "closed_at_ns", "trips", "last_lease", "probe_successes", "probe_failures", "successes",
     "failures", "ignored", "rejections", "slow", "would_reject", "code_policy", "operator_policy",
+    "counters_key", "counted_successes", "counted_unjudged", "counted_ignored",
+    "counted_rejections", "counted_slow", "counted_would_reject",
   ]
 
   static let columns = (fixed + changing).joined(separator: ", ")
 
+  static func columns(of table: String) -> String {
+    (fixed + changing).map { "\(table).\($0)" }.joined(separator: ", ")
+  }
+
   static let assignments = changing.enumerated().map { "\($1) = ?\($0 + 2)" }
     .joined(separator: ", ")
 
-  /// Reads the current row; the leases are kept elsewhere.
-  static func read(_ row: Statement) -> (breaker: StoredBreaker, boot: Int64) {
-    var reader = RowReader(row: row)
+  /// Reads the current row, from a column on; the leases are kept elsewhere.
+  static func read(
+    _ row: Statement, from column: Int32 = 0
+  ) -> (breaker: StoredBreaker, boot: Int64) {
+    var reader = RowReader(row: row, column: column)
     var breaker = StoredBreaker(
       id: reader.integer(), name: reader.text() ?? "", createdAtMilliseconds: reader.integer())
+    breaker.era = reader.integer()
     breaker.revision = reader.integer()
     let boot = reader.integer()
     breaker.record = record(&reader)
     breaker.codeWords = reader.text()
     breaker.operatorWords = reader.text()
+    breaker.countersKey = reader.integer()
+    breaker.takenIn.successes = reader.integer()
+    breaker.takenIn.unjudged = reader.integer()
+    breaker.takenIn.ignored = reader.integer()
+    breaker.takenIn.rejections = reader.integer()
+    breaker.takenIn.slow = reader.integer()
+    breaker.takenIn.wouldReject = reader.integer()
     return (breaker, boot)
   }
 
@@ -111,15 +130,20 @@ enum BreakerRow {
     row.bind(record.totals.wouldReject)
     row.bind(breaker.codeWords)
     row.bind(breaker.operatorWords)
+    row.bind(breaker.countersKey)
+    row.bind(breaker.takenIn.successes)
+    row.bind(breaker.takenIn.unjudged)
+    row.bind(breaker.takenIn.ignored)
+    row.bind(breaker.takenIn.rejections)
+    row.bind(breaker.takenIn.slow)
+    row.bind(breaker.takenIn.wouldReject)
   }
 }
 
 /// Reads one column after the other.
 private struct RowReader {
   let row: Statement
-  private var column: Int32 = 0
-
-  init(row: Statement) { self.row = row }
+  var column: Int32
 
   private mutating func next() -> Int32 {
     defer { column += 1 }

@@ -21,12 +21,19 @@ package protocol BreakerStorage: AnyObject, Sendable {
   /// The breaker of that name, or nil if there is none.
   func find(_ name: String) throws(StoreError) -> StoredBreaker?
 
-  /// Every breaker, by name.
-  func all() throws(StoreError) -> [StoredBreaker]
+  /// Which breakers there are with names that begin with a text; by name.
+  ///
+  /// With a state, only those that are in it.
+  func list(beginningWith prefix: String, in state: BreakerState?) throws(StoreError)
+    -> [ListedBreaker]
+
+  /// Some breakers as they stand at one moment, in the order asked for; nil for one that is gone.
+  func read(_ listed: some Collection<ListedBreaker>) throws(StoreError) -> [StoredBreaker?]
 
   /// Reads a breaker, lets `body` decide, and writes what it decided, in one transaction.
   ///
-  /// The clock is read once, inside. If there is no such breaker, `body` gets a new one where
+  /// Threads that call it at the same time share a transaction, each seeing what those before it
+  /// have decided. The clock is read once, inside. If there is no such breaker, `body` gets a new one where
   /// `orCreate` says so; otherwise it is not called, and the answer is nil.
   func transact<Answer>(
     _ name: String, orCreate: Bool, wait: Wait, _ body: (inout BreakerDraft) -> Answer
@@ -41,6 +48,12 @@ package protocol BreakerStorage: AnyObject, Sendable {
 
   /// The policies that code has declared for a breaker.
   func declarations(of name: String) throws(StoreError) -> [StoredDeclaration]
+
+  /// The counters that processes share for a breaker; nil if it has none, or has lost them.
+  func counters(of breaker: StoredBreaker) -> Counters?
+
+  /// A breaker that was read before, with what has been counted since.
+  func upToDate(_ breaker: StoredBreaker) -> StoredBreaker
 
   /// Forgets what is open if the file it belongs to was replaced or deleted.
   func checkIdentity()
@@ -83,9 +96,26 @@ package struct Transacted<Answer> {
   /// The fingerprints right before and right after it; nil if another commit has come since.
   package var fingerprints: Fingerprints?
 
-  package struct Fingerprints: Sendable, Hashable {
-    package var before: UInt64
-    package var after: UInt64
+  /// The other breakers that the same transaction has changed, as they stand after it.
+  package var others: [StoredBreaker] = []
+}
+
+extension Transacted: Sendable where Answer: Sendable {}
+
+/// The fingerprints right before and right after a transaction.
+package struct Fingerprints: Sendable, Hashable {
+  package var before: UInt64
+  package var after: UInt64
+}
+
+/// A breaker, and where it is found.
+package struct ListedBreaker: Sendable, Hashable {
+  package var id: Int64
+  package var name: String
+
+  package init(id: Int64, name: String) {
+    self.id = id
+    self.name = name
   }
 }
 
@@ -94,6 +124,9 @@ package struct StoredBreaker: Sendable, Hashable {
   package var id: Int64
   package var name: String
   package var revision: Int64
+
+  /// What the storage finds recent revisions by.
+  package var era: Int64 = 0
   package var createdAtMilliseconds: Int64
   package var record = BreakerRecord()
 
@@ -103,6 +136,12 @@ package struct StoredBreaker: Sendable, Hashable {
   /// What an operator has set over it.
   package var operatorWords: String?
 
+  /// What ties the row to its counters in the shared page; 0 if it has none.
+  package var countersKey: Int64 = 0
+
+  /// What the record has taken in of those counters.
+  package var takenIn = Counted()
+
   package init(id: Int64, name: String, createdAtMilliseconds: Int64) {
     self.id = id
     self.name = name
@@ -110,20 +149,30 @@ package struct StoredBreaker: Sendable, Hashable {
     self.createdAtMilliseconds = createdAtMilliseconds
   }
 
-  /// The policy in force: the operator's words over the code's over the default.
-  ///
-  /// Words of an operator that no longer fit what code declares are passed over, so that a new
-  /// release of the code can never be left without a policy.
-  package var policy: BreakerPolicy {
-    var policy = BreakerPolicy()
-    for text in [codeWords, operatorWords] {
-      guard let text, let words = try? PolicyWords(text: text),
-        let applied = try? words.applied(to: policy)
-      else { continue }
-      policy = applied
+  /// What its words came to when it was read.
+  package var agreed = Remembered<AgreedPolicy>()
+
+  /// The policy in force.
+  package var policy: BreakerPolicy { agreedPolicy.policy }
+
+  /// The policy in force, with its words.
+  package var agreedPolicy: AgreedPolicy {
+    if let known = agreed.value, known.codeWords == codeWords,
+      known.operatorWords == operatorWords
+    {
+      return known
     }
-    return policy
+    return PolicyCache.shared.policy(of: .init(code: codeWords, operator: operatorWords))
   }
+}
+
+/// Something that can be made again from the rest of a value, and so is no part of it.
+package struct Remembered<Value: Sendable>: Sendable, Hashable {
+  package var value: Value?
+
+  package static func == (left: Remembered, right: Remembered) -> Bool { true }
+
+  package func hash(into hasher: inout Hasher) {}
 }
 
 /// A breaker in the middle of a transaction.

@@ -17,96 +17,125 @@ enum BreakerTable {
   ) throws(StoreError) -> StoredBreaker? {
     let query = try connection.statement(.breakerByName)
     query.bind(1, name)
-    return try read(query, on: connection, clock: clock).first
+    return try query.first { row throws(StoreError) in
+      try breaker(row, on: connection, clock: clock)
+    }
   }
 
-  /// Reads whole breakers; those of an earlier boot as they stand in this one.
-  static func read(
-    _ query: Statement, on connection: Connection, clock: StoreClock
-  ) throws(StoreError) -> [StoredBreaker] {
-    let rows = try query.rows { row in BreakerRow.read(row) }
-    if rows.isEmpty { return [] }
-    let boot = clock.boot
-    var breakers: [StoredBreaker] = []
-    for (stored, rowBoot) in rows {
-      var breaker = stored
-      if rowBoot != boot {
-        breaker.record = breaker.record.carriedOver(to: clock.moment)
-      } else if breaker.record.state == .halfOpen {
-        breaker.record.leases = try leases(of: breaker.id, on: connection)
-      }
-      breakers.append(breaker)
+  static func find(
+    _ id: Int64, on connection: Connection, clock: StoreClock
+  ) throws(StoreError) -> StoredBreaker? {
+    let query = try connection.statement(.breakerByID)
+    query.bind(1, id)
+    return try query.first { row throws(StoreError) in
+      try breaker(row, on: connection, clock: clock)
     }
-    return breakers
+  }
+
+  /// The whole breaker of a row; one of an earlier boot as it stands in this one.
+  private static func breaker(
+    _ row: Statement, from column: Int32 = 0, on connection: Connection, clock: StoreClock
+  ) throws(StoreError) -> StoredBreaker {
+    var (breaker, boot) = BreakerRow.read(row, from: column)
+    if boot != clock.boot {
+      breaker.record = breaker.record.carriedOver(to: clock.moment)
+    } else if breaker.record.state == .halfOpen {
+      breaker.record.leases = try leases(of: breaker.id, on: connection)
+    }
+    return breaker
   }
 
   /// What changed after a revision; without one, only which is the newest.
   static func changes(
     since revision: Int64?, on connection: Connection, clock: StoreClock
   ) throws(StoreError) -> StoreChanges {
-    let identity = try connection.statement(.identity).rows { $0.integer(0) }.first ?? 0
-    let deleted = try connection.statement(.deletedRevision).rows { $0.integer(0) }.first ?? 0
-    var changes = StoreChanges(
-      lineage: identity, breakers: [], revision: try nextRevision(on: connection) - 1,
-      deletedRevision: deleted)
-    if let revision, revision < changes.revision {
-      let query = try connection.statement(.breakersSince)
-      query.bind(1, revision)
-      changes.breakers = try read(query, on: connection, clock: clock)
+    var changes = StoreChanges(lineage: 0, breakers: [], revision: 0, deletedRevision: 0)
+    var newest: Int64?
+    let query = try connection.statement(.changes)
+    query.bind(1, revision.map(era))
+    let found = try query.rows { row throws(StoreError) -> StoredBreaker? in
+      changes.lineage = row.integer(0)
+      changes.deletedRevision = row.integer(1)
+      // Nothing, if no breaker is of so late an era.
+      guard let its = row.integerOrNil(2 + BreakerRow.revision) else { return nil }
+      newest = max(newest ?? 0, its)
+      guard its > revision ?? .max else { return nil }
+      return try breaker(row, from: 2, on: connection, clock: clock)
+    }
+    changes.breakers = found.compactMap { $0 }
+    if let newest {
+      changes.revision = max(newest, changes.deletedRevision)
+    } else {
+      changes.revision = try nextRevision(on: connection) - 1
     }
     return changes
   }
 
+  /// The part of all revisions that one belongs to, as the index has it.
+  private static func era(of revision: Int64) -> Int64 { revision / 64 }
+
   static func insert(
-    _ name: String, on connection: Connection, clock: StoreClock, now: Moment
+    _ name: String, revision: Int64, on connection: Connection, clock: StoreClock, now: Moment
   ) throws(StoreError) -> StoredBreaker {
-    let revision = try nextRevision(on: connection)
     let query = try connection.statement(.insertBreaker)
     query.bind(1, name)
     query.bind(2, revision)
     query.bind(3, clock.boot)
     query.bind(4, now.wallMilliseconds)
+    query.bind(5, era(of: revision))
     let id = try query.rows { $0.integer(0) }.first ?? 0
     var breaker = StoredBreaker(
       id: id, name: name, createdAtMilliseconds: now.wallMilliseconds)
     breaker.revision = revision
+    breaker.era = era(of: revision)
     return breaker
   }
 
-  /// Writes what a transaction has decided; nothing, if it has decided nothing.
-  static func save(
-    _ draft: inout BreakerDraft, before: StoredBreaker, isNew: Bool, on connection: Connection,
-    clock: StoreClock, by author: Author
+  /// Keeps what a step leaves beside its breaker.
+  static func keep(
+    _ draft: BreakerDraft, by program: String, on connection: Connection
   ) throws(StoreError) {
     for event in draft.events {
-      try insert(event, of: draft.breaker.name, at: draft.now, by: author, on: connection)
+      try insert(event, of: draft.breaker.name, at: draft.now, by: program, on: connection)
     }
     if let words = draft.declaration {
-      try declare(words, of: draft.breaker.id, at: draft.now, by: author, on: connection)
+      try declare(words, of: draft.breaker.id, at: draft.now, by: program, on: connection)
     }
-    guard draft.breaker != before else { return }
-    // One transaction, one revision, also if it has just made the row.
-    if !isNew { draft.breaker.revision = try nextRevision(on: connection) }
+  }
+
+  /// Writes what a transaction has made of a breaker, with the revision that it has by now.
+  static func save(
+    _ breaker: inout StoredBreaker, before: StoredBreaker, on connection: Connection,
+    clock: StoreClock
+  ) throws(StoreError) {
     let update = try connection.statement(.updateBreaker)
-    BreakerRow.bind(draft.breaker, boot: clock.boot, to: update)
+    BreakerRow.bind(breaker, boot: clock.boot, to: update)
     try update.run()
+    let era = era(of: breaker.revision)
+    if era != breaker.era {
+      let move = try connection.statement(.moveBreaker)
+      move.bind(1, breaker.id)
+      move.bind(2, era)
+      try move.run()
+      breaker.era = era
+    }
     // The leases of an earlier boot are passed over when they are read, and go with the next write.
     let mayBeStale = before.record.state == .halfOpen && before.record.leases.isEmpty
-    if mayBeStale || draft.breaker.record.leases != before.record.leases {
-      try replaceLeases(of: draft.breaker, on: connection)
+    if mayBeStale || breaker.record.leases != before.record.leases {
+      try replaceLeases(of: breaker, on: connection)
     }
   }
 
   /// Deletes a breaker; the table's trigger takes what hangs on it, and notes the deletion.
   static func delete(
-    _ name: String, on connection: Connection, at now: Moment, by author: Author
+    _ name: String, on connection: Connection, at now: Moment, by program: String
   ) throws(StoreError) -> Bool {
     let delete = try connection.statement(.deleteBreaker)
     delete.bind(1, name)
     let deleted = try delete.rows { BreakerState(rawValue: Int($0.integer(0))) ?? .closed }
     guard let state = deleted.first else { return false }
     let event = BreakerEvent(.deletion, from: state.wireName, to: "deleted", reason: nil)
-    try insert(event, of: name, at: now, by: author, on: connection)
+    try insert(event, of: name, at: now, by: program, on: connection)
     return true
   }
 
@@ -149,7 +178,7 @@ enum BreakerTable {
   }
 
   private static func insert(
-    _ event: BreakerEvent, of name: String, at now: Moment, by author: Author,
+    _ event: BreakerEvent, of name: String, at now: Moment, by program: String,
     on connection: Connection
   ) throws(StoreError) {
     let insert = try connection.statement(.insertEvent)
@@ -159,8 +188,8 @@ enum BreakerTable {
     insert.bind(4, event.from)
     insert.bind(5, event.to)
     insert.bind(6, event.reason)
-    insert.bind(7, Int64(author.pid))
-    insert.bind(8, author.program)
+    insert.bind(7, Int64(ProcessTable.ownPid))
+    insert.bind(8, program)
     let id = try insert.rows { $0.integer(0) }.first ?? 0
     // Trimmed now and then: a search for the 500th event at every transition would be waste.
     guard id % 32 == 0 else { return }
@@ -176,15 +205,15 @@ enum BreakerTable {
   }
 
   private static func declare(
-    _ words: String, of breaker: Int64, at now: Moment, by author: Author,
+    _ words: String, of breaker: Int64, at now: Moment, by program: String,
     on connection: Connection
   ) throws(StoreError) {
     let declare = try connection.statement(.declare)
     declare.bind(1, breaker)
     declare.bind(2, words)
     declare.bind(3, now.wallMilliseconds)
-    declare.bind(4, Int64(author.pid))
-    declare.bind(5, author.program)
+    declare.bind(4, Int64(ProcessTable.ownPid))
+    declare.bind(5, program)
     try declare.run()
     let trim = try connection.statement(.trimDeclarations)
     trim.bind(1, breaker)

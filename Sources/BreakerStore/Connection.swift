@@ -41,13 +41,12 @@ extension SQLiteStorage {
     unsafe sqlite3_close_v2(handle)
   }
 
-  /// Runs a body that may wait no longer than `timeout` for other processes.
+  /// Runs a body that may wait for other processes until an instant of the monotonic clock.
   func waiting<Result>(
-    atMost timeout: Duration, _ body: () throws(StoreError) -> Result
+    until deadline: Int64, _ body: () throws(StoreError) -> Result
   ) throws(StoreError) -> Result {
-    let usual = patience.timeout
-    patience.timeout = timeout
-    defer { patience.timeout = usual }
+    patience.limit = deadline
+    defer { patience.limit = nil }
     return try body()
   }
 

@@ -3,7 +3,7 @@ internal import Glibc
 
 /// A mutex that ThreadSanitizer understands and that the fork hooks can take and give back.
 @safe package final class Lock: Sendable {
-  private nonisolated(unsafe) let mutex: UnsafeMutablePointer<pthread_mutex_t>
+  nonisolated(unsafe) let mutex: UnsafeMutablePointer<pthread_mutex_t>
 
   package init() {
     unsafe mutex = .allocate(capacity: 1)

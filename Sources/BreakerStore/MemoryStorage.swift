@@ -1,4 +1,4 @@
-internal import BreakerCore
+package import BreakerCore
 internal import CHost
 
 /// Breakers in the memory of one process: for the time that a store cannot be used, and for tests.
@@ -30,6 +30,8 @@ internal import CHost
   package var fingerprint: UnsafePointer<UInt64> { unsafe UnsafePointer(counter) }
 
   package func open(mayCreate: Bool) {}
+  package func counters(of breaker: StoredBreaker) -> Counters? { nil }
+  package func upToDate(_ breaker: StoredBreaker) -> StoredBreaker { breaker }
   package func checkIdentity() {}
   package func proveWritable() {}
   package func close() {}
@@ -56,8 +58,18 @@ internal import CHost
 
   package func find(_ name: String) -> StoredBreaker? { lock.withLock { breakers[key(name)] } }
 
-  package func all() -> [StoredBreaker] {
-    lock.withLock { breakers.values.sorted { $0.name < $1.name } }
+  package func list(beginningWith prefix: String, in state: BreakerState?) -> [ListedBreaker] {
+    lock.withLock {
+      breakers
+        .filter { $0.key.starts(with: prefix.utf8) }
+        .filter { state == nil || $0.value.record.state == state }
+        .sorted { $0.key.lexicographicallyPrecedes($1.key) }
+        .map { ListedBreaker(id: $0.value.id, name: $0.value.name) }
+    }
+  }
+
+  package func read(_ listed: some Collection<ListedBreaker>) -> [StoredBreaker?] {
+    lock.withLock { listed.map { breakers[key($0.name)] } }
   }
 
   /// Puts a breaker as another storage knew it in the place of one that is not here yet.
@@ -132,7 +144,7 @@ internal import CHost
     return StoredBreaker(id: lastID, name: name, createdAtMilliseconds: now.wallMilliseconds)
   }
 
-  private func changed() { unsafe sb_increment(counter) }
+  private func changed() { unsafe sb_add(counter, 1) }
 
   private func keep(_ event: BreakerEvent, of name: String, at now: Moment) {
     lastEvent += 1

@@ -11,6 +11,8 @@ struct Migration: Sendable {
 
   /// Every migration, in order; the n-th makes version n.
   static let all: [Migration] = [
-    Migration(name: "0001_create_breakers.sql", bytes: PackageResources._001_create_breakers_sql)
+    Migration(name: "0001_create_breakers.sql", bytes: PackageResources._001_create_breakers_sql),
+    Migration(name: "0002_share_counters.sql", bytes: PackageResources._002_share_counters_sql),
+    Migration(name: "0003_index_eras.sql", bytes: PackageResources._003_index_eras_sql),
   ]
 }

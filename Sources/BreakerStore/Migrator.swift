@@ -21,7 +21,10 @@ enum Migrator {
       try refuseForeign(connection)
       // Whoever rolls back what a killed maker has left holds the file meanwhile.
       let mode = try Patience.retrying(atMost: lockTimeout) { () throws(StoreError) in
-        try connection.text("PRAGMA journal_mode=WAL")
+        // A commit writes whole pages, and a breaker is a small row. A file that has its tables
+        // keeps its own size.
+        try connection.execute("PRAGMA page_size=1024", to: "be brought up to date")
+        return try connection.text("PRAGMA journal_mode=WAL")
       }
       guard mode == "wal" else {
         throw StoreError(

@@ -6,12 +6,16 @@ internal import Glibc
 ///
 /// SQLite's own waiting sleeps ever longer, so a late-comer is passed over for as long as others
 /// keep writing. Short random pauses give every waiter the same chance at each release, and a
-/// deadline bounds the wait.
+/// deadline bounds the wait. They are many times as long as a transaction: a writer that is passed
+/// on every few transactions finds nothing as it has left it, and reads it all again.
 @safe final class Patience {
-  var timeout: Duration
+  private let timeout: Int64
+
+  /// The instant of the monotonic clock at which waiting is over, if one is set.
+  var limit: Int64?
   private var deadline: Int64 = 0
 
-  init(timeout: Duration) { self.timeout = timeout }
+  init(timeout: Duration) { self.timeout = Self.nanoseconds(timeout) }
 
   /// Makes the connection wait this way; the waiter must live at least as long as it.
   func install(on handle: OpaquePointer) {
@@ -28,10 +32,10 @@ internal import Glibc
   private func shouldRetry(after attempts: Int32) -> Bool {
     let now = Self.monotonicNanoseconds()
     if attempts == 0 {
-      deadline = Self.deadline(after: timeout)
+      deadline = limit ?? now + timeout
     }
     guard now < deadline else { return false }
-    Self.pause(nanoseconds: min(.random(in: 50_000...500_000), deadline - now))
+    Self.pause(nanoseconds: min(.random(in: 200_000...2_000_000), deadline - now))
     return true
   }
 
@@ -52,8 +56,12 @@ internal import Glibc
 
   /// The instant of the monotonic clock at which a wait that begins now is over.
   static func deadline(after timeout: Duration) -> Int64 {
-    let nanoseconds = (timeout / .nanoseconds(1)).rounded(.down)
-    return monotonicNanoseconds() + Int64(min(max(0, nanoseconds), 1e18))
+    monotonicNanoseconds() + nanoseconds(timeout)
+  }
+
+  /// A wait in nanoseconds; one that would never end is some thirty years.
+  static func nanoseconds(_ timeout: Duration) -> Int64 {
+    Int64(min(max(0, (timeout / .nanoseconds(1)).rounded(.down)), 1e18))
   }
 
   static func monotonicNanoseconds() -> Int64 {

@@ -1,8 +1,9 @@
 /// Every statement that a connection keeps prepared; nothing from outside ever becomes part of one.
 enum Query: Int, CaseIterable {
   case begin, beginReading, commit
-  case breakerByName, breakersSince, allBreakers, insertBreaker, updateBreaker, deleteBreaker
-  case identity, nextRevision, deletedRevision, proveWritable
+  case breakerByName, breakerByID, changes, namesByPrefix, namesByState
+  case insertBreaker, updateBreaker, moveBreaker, deleteBreaker
+  case nextRevision, proveWritable
   case leases, insertLease, deleteLeases
   case insertEvent, trimEvents, trimEventsOfBreaker, history
   case declare, declarations, trimDeclarations
@@ -13,20 +14,40 @@ enum Query: Int, CaseIterable {
     case .beginReading: "BEGIN"
     case .commit: "COMMIT"
     case .breakerByName: "SELECT \(BreakerRow.columns) FROM breaker WHERE name = ?1"
-    case .breakersSince:
-      "SELECT \(BreakerRow.columns) FROM breaker WHERE revision > ?1 ORDER BY revision"
-    case .allBreakers: "SELECT \(BreakerRow.columns) FROM breaker ORDER BY name"
+    case .breakerByID: "SELECT \(BreakerRow.columns) FROM breaker WHERE id = ?1"
+    // One statement, so that who is up to date pays for little more than the transaction around it.
+    case .changes:
+      """
+      SELECT identity, deleted_revision, \(BreakerRow.columns(of: "b")) FROM store
+      LEFT JOIN breaker b ON b.era >= coalesce(?1, (SELECT max(era) FROM breaker))
+      """
+    // No byte of UTF-8 is as high as the one at the end of the range. The index of names is enough.
+    case .namesByPrefix:
+      """
+      SELECT id, name FROM breaker WHERE name >= ?1 AND name < ?1 || CAST(x'ff' AS TEXT)
+      ORDER BY name
+      """
+    // Kept off that index by the '+': looking up row after row by name is slower than reading all.
+    case .namesByState:
+      """
+      SELECT id, name FROM breaker WHERE state = ?2
+        AND +name >= ?1 AND +name < ?1 || CAST(x'ff' AS TEXT)
+      ORDER BY +name
+      """
     case .insertBreaker:
-      "INSERT INTO breaker (name, revision, boot, created_at_ms) VALUES (?1, ?2, ?3, ?4) RETURNING id"
+      """
+      INSERT INTO breaker (name, revision, boot, created_at_ms, era)
+      VALUES (?1, ?2, ?3, ?4, ?5) RETURNING id
+      """
     case .updateBreaker: "UPDATE breaker SET \(BreakerRow.assignments) WHERE id = ?1"
+    case .moveBreaker: "UPDATE breaker SET era = ?2 WHERE id = ?1"
     case .deleteBreaker: "DELETE FROM breaker WHERE name = ?1 RETURNING state"
-    case .identity: "SELECT identity FROM store"
     case .nextRevision:
       """
-      SELECT max((SELECT coalesce(max(revision), 0) FROM breaker),
-        (SELECT deleted_revision FROM store)) + 1
+      SELECT max(deleted_revision, coalesce((
+        SELECT max(revision) FROM breaker WHERE era = (SELECT max(era) FROM breaker)), 0)) + 1
+      FROM store
       """
-    case .deletedRevision: "SELECT deleted_revision FROM store"
     // A value that is already there would be no write at all.
     case .proveWritable:
       "UPDATE store SET recovered_at_ms = max(?1, coalesce(recovered_at_ms + 1, 0))"

@@ -7,19 +7,26 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   package let path: String
   private let access: StoreAccess
   private let lockTimeout: Duration
-  private let clock: StoreClock
-  private let program: String
+  let clock: StoreClock
+  let program: String
+
+  /// How long a call waits for others, in nanoseconds.
+  let patience: Int64
 
   // Taken in this order. The session is replaced under both, and used under either.
-  private let writing = Lock()
-  private let reading = Lock()
-  private var session: Session?
+  let writing = Lock()
+  let reading = Lock()
+  private(set) var session: Session?
+
+  let steps = StepQueue()
+
+  /// Under the lock for writing.
+  var ownCommits = OwnCommits()
   private let openings = Atomic<Int64>(0)
   private let nextLook = Atomic<Int64>(0)
   private var mayCreate = true
-  private let watch = WatchPage()
-
-  private static let briefly = Duration.milliseconds(10)
+  let watch = WatchPage()
+  let page = CounterPage()
 
   package init(
     path: String, access: StoreAccess = StoreAccess(), lockTimeout: Duration = .milliseconds(500),
@@ -30,6 +37,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
     self.lockTimeout = lockTimeout
     self.clock = clock
     self.program = program
+    patience = Patience.nanoseconds(lockTimeout)
   }
 
   package func willFork() {
@@ -38,9 +46,13 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
     // No connection is ever carried over a fork (sqlite.org/howtocorrupt.html, 2.6): each side
     // opens its own at its next use.
     letGo()
+    page.willFork()
+    steps.willFork()
   }
 
   package func didFork() {
+    steps.didFork()
+    page.didFork()
     reading.unlock()
     writing.unlock()
   }
@@ -63,7 +75,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   }
 
   /// Under the lock for writing.
-  private func openSession() throws(StoreError) -> Session {
+  func openSession() throws(StoreError) -> Session {
     if let session { return session }
     return try reading.withLock { () throws(StoreError) in
       let opened = try Session(
@@ -71,6 +83,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
         now: clock.wallMilliseconds)
       session = opened
       openings.add(1, ordering: .relaxed)
+      page.use(.init(storePath: opened.path, store: opened.identity, boot: clock.boot))
       _ = watch?.attach(to: opened.reader)
       return opened
     }
@@ -79,6 +92,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   /// Under both locks.
   private func letGo() {
     watch?.detach()
+    ownCommits = OwnCommits()
     session = nil
   }
 
@@ -87,16 +101,16 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   }
 
   package func checkIdentity() {
-    guard let open = reading.withLock({ session?.files }), !open.areCurrent else { return }
+    guard reading.withLock({ session?.files.areCurrent() }) == false else { return }
     writing.withLock {
-      guard let files = session?.files, !files.areCurrent else { return }
-      files.setAsideLeftLog()
+      guard let session, !reading.withLock({ session.files.areCurrent() }) else { return }
+      session.files.setAsideLeftLog()
       reading.withLock { letGo() }
     }
   }
 
   /// Checks the identity once a second, for those who read and write without making calls.
-  private func lookAfterFile() {
+  func lookAfterFile() {
     let now = clock.coarseNanoseconds
     let due = nextLook.load(ordering: .relaxed)
     guard now >= due else { return }
@@ -119,6 +133,13 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
       let writer = try openSession().writer
       return try writer.read { () throws(StoreError) in try body(writer) }
     }
+    return try readAside(body)
+  }
+
+  /// Reads one state of the file on the connection that never writes.
+  func readAside<Result>(
+    _ body: (Connection) throws(StoreError) -> Result
+  ) throws(StoreError) -> Result {
     while true {
       let result: Result? = try reading.withLock { () throws(StoreError) in
         guard let reader = session?.reader else { return nil }
@@ -129,32 +150,6 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
     }
   }
 
-  /// Runs a transaction; the log is synced afterwards if `body` says that it must last.
-  func write<Result>(
-    wait: Wait, _ body: (Connection, inout Bool) throws(StoreError) -> Result
-  ) throws(StoreError) -> (result: Result, syncError: StoreError?) {
-    lookAfterFile()
-    // One wait for both locks: threads of a process do not wait one after the other.
-    let timeout = wait == .brief ? min(Self.briefly, lockTimeout) : lockTimeout
-    let deadline = Patience.deadline(after: timeout)
-    guard writing.lock(until: deadline) else {
-      throw StoreError(
-        sqlite: SQLITE_BUSY, during: "be changed", message: "", system: 0, path: path)
-    }
-    defer { writing.unlock() }
-    let session = try openSession()
-    var mustLast = false
-    let left = Duration.nanoseconds(max(0, deadline - Patience.monotonicNanoseconds()))
-    let result = try session.writer.waiting(atMost: left) { () throws(StoreError) in
-      try session.writer.write { () throws(StoreError) in
-        try body(session.writer, &mustLast)
-      }
-    }
-    let syncError = mustLast ? session.syncLog() : nil
-    if session.isCheckpointDue { reading.withLock { session.checkpoint() } }
-    return (result, syncError)
-  }
-
   package func changes(since revision: Int64?) throws(StoreError) -> StoreChanges {
     var changes = StoreChanges(lineage: 0, breakers: [], revision: 0, deletedRevision: 0)
     // A commit between the count and the reading would pass for one that raised no revision.
@@ -163,6 +158,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
       changes = try read { connection throws(StoreError) in
         try BreakerTable.changes(since: revision, on: connection, clock: clock)
       }
+      changes.breakers = changes.breakers.map(upToDate)
       // Where the sum below does not reach: each opening may have made it start anew.
       changes.lineage &+= openings.load(ordering: .relaxed) << 32
       // Each transaction of ours raises the revision by one, so this sum is moved by others only.
@@ -175,68 +171,16 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   package func find(_ name: String) throws(StoreError) -> StoredBreaker? {
     try read { connection throws(StoreError) in
       try BreakerTable.find(name, on: connection, clock: clock)
-    }
+    }.map(upToDate)
   }
 
-  package func all() throws(StoreError) -> [StoredBreaker] {
-    try read { connection throws(StoreError) in
-      try BreakerTable.read(connection.statement(.allBreakers), on: connection, clock: clock)
-    }
+  package func counters(of breaker: StoredBreaker) -> Counters? {
+    page.counters(of: breaker)
   }
 
-  package func transact<Answer>(
-    _ name: String, orCreate: Bool, wait: Wait, _ body: (inout BreakerDraft) -> Answer
-  ) throws(StoreError) -> Transacted<Answer>? {
-    let author = Author(pid: ProcessTable.ownPid, program: program)
-    var before: (fingerprint: UInt64, commits: UInt32)?
-    let written = try write(wait: wait) {
-      connection, mustLast throws(StoreError) -> Transacted<Answer>? in
-      // The write lock is held, so nobody moves them now.
-      before = watch.map { (currentFingerprint(), $0.commits()) }
-      let found = try BreakerTable.find(name, on: connection, clock: clock)
-      let now = clock.moment
-      let original: StoredBreaker
-      if let found {
-        original = found
-      } else if orCreate {
-        original = try BreakerTable.insert(name, on: connection, clock: clock, now: now)
-      } else {
-        return nil
-      }
-      var draft = BreakerDraft(now: now, breaker: original)
-      let answer = body(&draft)
-      try BreakerTable.save(
-        &draft, before: original, isNew: found == nil, on: connection, clock: clock, by: author)
-      mustLast = !draft.events.isEmpty
-      return Transacted(answer: answer, breaker: draft.breaker, events: draft.events)
-    }
-    guard var transacted = written.result else { return nil }
-    transacted.syncError = written.syncError
-    if let before, let after = watch?.fingerprint(ofCommit: before.commits &+ 1) {
-      transacted.fingerprints = .init(before: before.fingerprint, after: after)
-    }
-    return transacted
+  package func upToDate(_ breaker: StoredBreaker) -> StoredBreaker {
+    var breaker = breaker
+    page.takeIn(to: &breaker, at: clock)
+    return breaker
   }
-
-  package func delete(_ name: String) throws(StoreError) -> Bool {
-    let author = Author(pid: ProcessTable.ownPid, program: program)
-    return try write(wait: .usual) { connection, mustLast throws(StoreError) -> Bool in
-      mustLast = true
-      return try BreakerTable.delete(name, on: connection, at: clock.moment, by: author)
-    }.result
-  }
-
-  package func proveWritable() throws(StoreError) {
-    _ = try write(wait: .brief) { connection, _ throws(StoreError) -> Void in
-      let prove = try connection.statement(.proveWritable)
-      prove.bind(1, clock.wallMilliseconds)
-      try prove.run()
-    }
-  }
-}
-
-/// Who made a change.
-struct Author {
-  var pid: Int32
-  var program: String
 }

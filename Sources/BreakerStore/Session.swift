@@ -7,7 +7,10 @@ internal import CSQLite
   let path: String
 
   /// What is open, to be told from what the paths name later.
-  private(set) var files: StoreFiles
+  var files: StoreFiles
+
+  /// What tells this store from every other.
+  let identity: Int64
   let writer: Connection
   let reader: Connection
 
@@ -15,6 +18,7 @@ internal import CSQLite
 
   /// The pages of the write-ahead log after the latest commit of this session.
   private let log: LogLength
+  let logFile: LogFile
 
   init(
     path: String, mayCreate: Bool, access: StoreAccess, lockTimeout: Duration, now: Int64
@@ -31,10 +35,11 @@ internal import CSQLite
     try Session.setUp(reader)
     try writer.refuseMoved()
     // The first read makes SQLite map the WAL-index, which the watch page is to show.
-    _ = try reader.integer("SELECT identity FROM store")
+    identity = try reader.integer("SELECT identity FROM store")
     files.noteLog()
+    logFile = try LogFile(path: self.path + StoreFile.logSuffix)
     self.lockTimeout = lockTimeout
-    log = LogLength()
+    log = LogLength(pageSize: try writer.integer("PRAGMA page_size"))
     unsafe log.install(on: writer.handle)
     // So that the file alone is a store, whatever becomes of its log.
     if isNew { checkpoint() }
@@ -44,7 +49,7 @@ internal import CSQLite
     try connection.execute(
       """
       PRAGMA synchronous=NORMAL; PRAGMA trusted_schema=OFF; PRAGMA wal_autocheckpoint=0;
-      PRAGMA journal_size_limit=\(LogLength.limit * 4_096 * 4); PRAGMA cache_size=-512;
+      PRAGMA journal_size_limit=\(LogLength.limitInBytes * 4); PRAGMA cache_size=-512;
       PRAGMA mmap_size=0;
       """, to: "be set up")
     let mode = try connection.text("PRAGMA journal_mode")
@@ -56,12 +61,6 @@ internal import CSQLite
         "the store \(StoreError.visible(connection.path)) cannot be set up: its journal mode is"
           + " \(mode): set it to WAL, or move the file away and a new one is made")
     }
-  }
-
-  /// Writes the latest commits through to the disk; the transaction is over, so nobody waits.
-  func syncLog() -> StoreError? {
-    let code = unsafe sb_sync_wal(writer.handle)
-    return code == SQLITE_OK ? nil : writer.error(code, during: "be written through to the disk")
   }
 
   /// Whether the write-ahead log has grown so long that it should be moved into the file.
@@ -77,7 +76,7 @@ internal import CSQLite
     do throws(StoreError) {
       // Readers of this process wait meanwhile, so it is not for long unless it has to be.
       let briefly = log.isOverdue ? lockTimeout : .milliseconds(10)
-      try writer.waiting(atMost: briefly) { () throws(StoreError) in
+      try writer.waiting(until: Patience.deadline(after: briefly)) { () throws(StoreError) in
         try writer.statement(.begin).run()
       }
     } catch {
@@ -87,33 +86,4 @@ internal import CSQLite
     unsafe sqlite3_exec(writer.handle, "ROLLBACK", nil, nil, nil)
     log.checkpointed()
   }
-}
-
-/// How long the write-ahead log is, as SQLite tells after each commit.
-@safe final class LogLength {
-  /// The pages at which the log is moved into the file.
-  static let limit: Int32 = 1_000
-
-  private var pages: Int32 = 0
-  private var next: Int32 = LogLength.limit
-
-  var isDue: Bool { pages >= next }
-
-  var isOverdue: Bool { pages >= 4 * Self.limit }
-
-  func install(on handle: OpaquePointer) {
-    let context = unsafe Unmanaged.passUnretained(self).toOpaque()
-    unsafe sqlite3_wal_hook(
-      handle,
-      { context, _, _, pages in
-        guard let context = unsafe context else { return SQLITE_OK }
-        let log = unsafe Unmanaged<LogLength>.fromOpaque(context).takeUnretainedValue()
-        if pages < log.pages { log.next = LogLength.limit }
-        log.pages = pages
-        return SQLITE_OK
-      }, context)
-  }
-
-  /// A reader of an old state can keep the log from starting anew: then it is tried again later.
-  func checkpointed() { next = pages + LogLength.limit }
 }

@@ -41,6 +41,14 @@ internal import CSQLite
     return elements
   }
 
+  /// Runs a query and makes an element of its first row, if it answers one.
+  func first<Element>(
+    _ element: (borrowing Statement) throws(StoreError) -> Element
+  ) throws(StoreError) -> Element? {
+    defer { reset() }
+    return try next() ? try element(self) : nil
+  }
+
   /// Makes the statement ready for another run, with nothing bound.
   func reset() {
     unsafe sqlite3_reset(handle)

@@ -9,7 +9,7 @@ public struct StoreClock: Sendable {
   private let readBoot: @Sendable () -> Int64
   private let readWall: @Sendable () -> Int64
   private let readBootID: @Sendable () -> String
-  private let isSystem: Bool
+  package let isSystem: Bool
 
   /// Makes a clock for tests; all three must be the same in every process that shares the store.
   ///

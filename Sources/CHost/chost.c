@@ -2,6 +2,7 @@
 #include "chost.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -27,14 +28,6 @@ const void *sb_wal_index(sqlite3 *db) {
   return (const void *)region;
 }
 
-int sb_sync_wal(sqlite3 *db) {
-  sqlite3_file *file = 0;
-  int code = sqlite3_file_control(db, "main", SQLITE_FCNTL_JOURNAL_POINTER, &file);
-  if (code != SQLITE_OK) return code;
-  if (!file || !file->pMethods) return SQLITE_OK;
-  return file->pMethods->xSync(file, SQLITE_SYNC_NORMAL);
-}
-
 int sb_has_moved(sqlite3 *db, int *moved) {
   return sqlite3_file_control(db, "main", SQLITE_FCNTL_HAS_MOVED, moved);
 }
@@ -47,6 +40,12 @@ uint64_t sb_file_system_type(const char *path) {
 int sb_mutex_lock_until(pthread_mutex_t *mutex, int64_t nanoseconds) {
   struct timespec deadline = {nanoseconds / 1000000000, nanoseconds % 1000000000};
   return pthread_mutex_clocklock(mutex, CLOCK_MONOTONIC, &deadline);
+}
+
+int sb_reserve(int descriptor, int64_t offset, int64_t length) {
+  while (fallocate(descriptor, 0, offset, length) != 0)
+    if (errno != EINTR) return errno;
+  return 0;
 }
 
 enum { page_size = 4096 };
@@ -83,7 +82,7 @@ static pthread_once_t install_once = PTHREAD_ONCE_INIT;
 static int install_error;
 static pthread_mutex_t hooks_lock = PTHREAD_MUTEX_INITIALIZER;
 static sb_fork_hook *hooks;
-static uint64_t generation;
+uint64_t sb_forks;
 
 // What the hooks hold on to during a fork.
 typedef struct held {
@@ -122,7 +121,7 @@ static void after_fork(int is_child) {
 static void after_fork_in_parent(void) { after_fork(0); }
 
 static void after_fork_in_child(void) {
-  __atomic_add_fetch(&generation, 1, __ATOMIC_RELEASE);
+  __atomic_add_fetch(&sb_forks, 1, __ATOMIC_RELEASE);
   after_fork(1);
 }
 
@@ -150,5 +149,3 @@ void sb_fork_remove(sb_fork_hook *hook) {
   }
   pthread_mutex_unlock(&hooks_lock);
 }
-
-uint64_t sb_fork_generation(void) { return __atomic_load_n(&generation, __ATOMIC_ACQUIRE); }

@@ -94,9 +94,29 @@ extension Session {
     }
   }
 
-  func snapshots() throws(ControlError) -> [BreakerSnapshot] {
+  func names() throws(ControlError) -> [String] {
     try connectToExisting()
-    return try ask { store throws(StoreError) in try store.snapshots() }
+    return try ask { store throws(StoreError) in try store.names() }
+  }
+
+  /// The breakers that names and patterns stand for, all if there are none; a name must be one.
+  func snapshots(
+    fitting patterns: [NamePattern], in state: BreakerState?
+  ) throws(ControlError) -> [BreakerSnapshot] {
+    try connectToExisting()
+    var named: [BreakerSnapshot] = []
+    for pattern in patterns where pattern.isName {
+      named.append(try snapshot(of: pattern.text))
+    }
+    if !patterns.isEmpty, named.count == patterns.count {
+      return named.filter { state == nil || $0.state == state }
+    }
+    let beginning = NamePattern.commonBeginning(of: patterns)
+    return try ask { store throws(StoreError) in
+      try store.snapshots(beginningWith: beginning, in: state) { name in
+        patterns.isEmpty || patterns.contains { $0.matches(name) }
+      }
+    }
   }
 
   /// The breaker of a name that must be there.
@@ -116,7 +136,7 @@ extension Session {
   }
 
   private func noBreaker(_ name: String) throws(ControlError) -> ControlError {
-    .noBreaker(name, among: try snapshots().map(\.name))
+    .noBreaker(name, among: try names())
   }
 }
 

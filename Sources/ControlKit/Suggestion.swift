@@ -6,26 +6,32 @@ enum Suggestion {
   /// The candidate that is nearest to a word, or nil if none is near enough to be meant.
   static func nearest(to word: String, among candidates: [String]) -> String? {
     guard !word.isEmpty, word.utf8.count <= longest else { return nil }
-    let lower = word.lowercased()
+    let lower = Array(word.lowercased().unicodeScalars)
     var best: (candidate: String, distance: Int)?
     for candidate in candidates where candidate.utf8.count <= longest {
-      let distance = distance(from: lower, to: candidate.lowercased())
-      let isNear = distance <= max(1, min(word.count, candidate.count) / 3)
-      let isBeginning = word.count >= 3 && candidate.lowercased().hasPrefix(lower)
-      guard isNear || isBeginning else { continue }
-      if distance < best?.distance ?? .max { best = (candidate, distance) }
+      let other = Array(candidate.lowercased().unicodeScalars)
+      let isBeginning = lower.count >= 3 && other.starts(with: lower)
+      let near = isBeginning ? .max : max(1, min(lower.count, other.count) / 3)
+      // Of a hundred thousand, nearly all are given up after a few letters.
+      let limit = min(near, (best?.distance ?? .max) - 1)
+      if let distance = distance(from: lower, to: other, atMost: limit) {
+        best = (candidate, distance)
+      }
     }
     return best?.candidate
   }
 
   /// How many letters have to be added, dropped, replaced or swapped with their neighbour.
-  static func distance(from first: String, to second: String) -> Int {
-    let first = Array(first)
-    let second = Array(second)
+  ///
+  /// Nil if that is more than `limit`.
+  static func distance(
+    from first: [Unicode.Scalar], to second: [Unicode.Scalar], atMost limit: Int
+  ) -> Int? {
     var beforeLast: [Int] = []
     var last = Array(0...second.count)
     for row in 0..<first.count {
       var current = [row + 1]
+      current.reserveCapacity(last.count)
       for column in 0..<second.count {
         let isSame = first[row] == second[column]
         var least = min(
@@ -35,9 +41,11 @@ enum Suggestion {
         }
         current.append(least)
       }
+      // A later row is no better than the best of the two before it.
+      if min(current.min() ?? 0, last.min() ?? 0) > limit { return nil }
       beforeLast = last
       last = current
     }
-    return last[second.count]
+    return last[second.count] <= limit ? last[second.count] : nil
   }
 }

@@ -28,13 +28,15 @@ extension Console {
   }
 
   private static func write(_ text: String, to descriptor: Int32) -> Writing {
-    let bytes = Array(text.utf8)
+    var text = text
+    return text.withUTF8 { unsafe write(UnsafeRawBufferPointer($0), to: descriptor) }
+  }
+
+  private static func write(_ bytes: UnsafeRawBufferPointer, to descriptor: Int32) -> Writing {
     var written = 0
     while written < bytes.count {
-      let count = unsafe bytes.withUnsafeBytes { buffer in
-        let rest = unsafe UnsafeRawBufferPointer(rebasing: buffer[written...])
-        return unsafe Glibc.write(descriptor, rest.baseAddress, rest.count)
-      }
+      let rest = unsafe UnsafeRawBufferPointer(rebasing: bytes[written...])
+      let count = unsafe Glibc.write(descriptor, rest.baseAddress, rest.count)
       if count >= 0 {
         written += count
       } else if errno == EPIPE {

@@ -6,8 +6,11 @@ internal import Synchronization
 struct Ticket: Sendable {
   var grant: PermitGrant
 
-  /// The row of the breaker; 0 if it had none.
+  /// The row of the breaker; 0 if it had none, or is not known.
   var breaker: Int64
+
+  /// The word of a call that was let through from memory, which knows the row by a few bits.
+  var word = CellWord.unknown
   var source: Source
 
   /// The fork generation of the process that was given it: a child does not own it.
@@ -24,6 +27,31 @@ struct Ticket: Sendable {
   }
 }
 
+extension Ticket {
+  /// The permit that a word stands for.
+  init(_ word: CellWord) {
+    let grant = PermitGrant(kind: .normal, generation: word.generation)
+    self.init(
+      grant: grant, breaker: 0, word: word, source: .store, process: ForkGuard.generation)
+  }
+
+  /// Whether it is of this process, and not of one that it was forked from.
+  var isOwn: Bool {
+    process == ForkGuard.generation && (word == .unknown || word.isOwn)
+  }
+
+  /// Whether its outcome may make a breaker: there was none yet when it was given.
+  var mayMakeBreaker: Bool { breaker == 0 && !word.isOfRow }
+
+  /// The grant, unless it is of a breaker that was deleted and made again under the same name.
+  func grant(on breaker: StoredBreaker) -> PermitGrant {
+    var grant = grant
+    let isOther = self.breaker != 0 && breaker.id != 0 && self.breaker != breaker.id
+    if isOther || !word.mayBe(ofRow: breaker.id) { grant.generation = PermitGrant.unjudged }
+    return grant
+  }
+}
+
 /// The answer to a call.
 enum Admission: Sendable {
   case permitted(Ticket)
@@ -32,15 +60,17 @@ enum Admission: Sendable {
 
 extension Engine {
   /// Asks to let a call through; the end of the owner, if any, frees the slot of a probe.
+  ///
+  /// `isNamed` asks for a permit that names the row of its breaker.
   func admit(
-    _ cell: Cell, owner: ProcessIdentity?, onFailure: StoreFailureAction
+    _ cell: Cell, owner: ProcessIdentity?, onFailure: StoreFailureAction, isNamed: Bool = false
   ) throws(BreakerError) -> Admission {
     doRounds()
     if let trouble = trouble() {
       return try admitWithoutStore(cell, owner: owner, onFailure: onFailure, trouble)
     }
     do throws(StoreError) {
-      return try admitThroughStore(cell, owner: owner)
+      return try admitThroughStore(cell, owner: owner, isNamed: isNamed)
     } catch {
       failed(error)
       return try admitWithoutStore(cell, owner: owner, onFailure: onFailure, error)
@@ -48,23 +78,27 @@ extension Engine {
   }
 
   private func admitThroughStore(
-    _ cell: Cell, owner: ProcessIdentity?
+    _ cell: Cell, owner: ProcessIdentity?, isNamed: Bool
   ) throws(StoreError) -> Admission {
+    if !isCurrent { try refresh() }
+    // What a neighbour has written leaves a healthy breaker as it was.
+    let word = cell.word
+    if word.has(CellWord.permits), !isNamed { return .permitted(Ticket(word)) }
     let known = try known(cell)
     let assessment = known.breaker.record.assessed(
       at: clock.instant, policy: known.policy, isGone: ProcessTable.isGone)
     switch assessment {
     case .permitted(let grant):
-      if grant.wouldReject { count(\.wouldReject, of: cell) }
+      if grant.wouldReject { cell.countOne(\.wouldReject) }
       return .permitted(ticket(grant, known.breaker.id, .store))
     case .rejected(let rejection):
-      count(\.rejections, of: cell)
+      cell.countRejection()
       return .rejected(rejection)
     case .undecided:
       let (verdict, breaker) = try step(cell) { draft, policy in
         draft.apply { record, now in
           record.requested(
-            at: now, by: owner, policy: policy, jitter: .random(in: 0..<1),
+            at: now, by: owner, policy: policy, jitter: Jitter.drawn(),
             isGone: ProcessTable.isGone)
         }
       }
@@ -80,7 +114,7 @@ extension Engine {
       let grant = PermitGrant(kind: .normal, generation: PermitGrant.unjudged)
       return .permitted(ticket(grant, 0, .none))
     case .reject:
-      count(\.rejections, of: cell)
+      cell.countRejection()
       let known = lastKnown(cell).breaker.record
       return .rejected(
         Rejection(
@@ -95,7 +129,7 @@ extension Engine {
         let policy = draft.breaker.policy
         return draft.apply { record, now in
           record.requested(
-            at: now, by: owner, policy: policy, jitter: .random(in: 0..<1),
+            at: now, by: owner, policy: policy, jitter: Jitter.drawn(),
             isGone: ProcessTable.isGone)
         }
       }
@@ -118,12 +152,6 @@ extension Engine {
   ) -> Ticket {
     Ticket(grant: grant, breaker: breaker, source: source, process: ForkGuard.generation)
   }
-
-  func count(_ total: WritableKeyPath<Totals, Int64>, of cell: Cell) {
-    var totals = Totals()
-    totals[keyPath: total] = 1
-    cell.count(totals)
-  }
 }
 
 /// A core step in a transaction.
@@ -133,32 +161,52 @@ extension Engine {
     _ cell: Cell, wait: Wait = .usual,
     _ body: (inout BreakerDraft, BreakerPolicy) -> Answer
   ) throws(StoreError) -> (answer: Answer, breaker: StoredBreaker) {
-    let known = lastKnown(cell)
-    let (declared, isUndeclared) = cellsLock.withLock {
-      unsafe (cell.declared, cell.isUndeclared)
+    guard let done = try step(cell, orCreate: true, wait: wait, body) else {
+      preconditionFailure("a breaker that may be made was not made")
     }
-    let pending = cell.takePending()
+    return done
+  }
+
+  /// Runs a step on a breaker; nil if there is none and none may be made.
+  func step<Answer>(
+    _ cell: Cell, orCreate: Bool, wait: Wait = .usual,
+    _ body: (inout BreakerDraft, BreakerPolicy) -> Answer
+  ) throws(StoreError) -> (answer: Answer, breaker: StoredBreaker)? {
+    let (declared, isUndeclared, pending, era) = cellsLock.withLock {
+      unsafe (cell.declared, cell.isUndeclared, cell.takePending(), self.era)
+    }
     do throws(StoreError) {
-      let transacted = try storage.transact(cell.name, orCreate: true, wait: wait) { draft in
+      let transacted = try storage.transact(cell.name, orCreate: orCreate, wait: wait) { draft in
         draft.begin(declared: declared, isUndeclared: isUndeclared, pending: pending)
-        let isKnownPolicy =
-          known.breaker.codeWords == draft.breaker.codeWords
-          && known.breaker.operatorWords == draft.breaker.operatorWords
-        return body(&draft, isKnownPolicy ? known.policy : draft.breaker.policy)
+        return body(&draft, draft.breaker.policy)
       }
-      guard let transacted else { preconditionFailure("a breaker that may be made was not made") }
+      guard let transacted else {
+        cellsLock.withLock {
+          cell.keep(pending)
+          noteToWrite(cell)
+        }
+        return nil
+      }
       if isUndeclared { hasDeclared(declared, for: cell) }
-      settle(transacted, of: cell)
+      settle(transacted, of: cell, in: era)
       return (transacted.answer, transacted.breaker)
     } catch {
-      cell.count(pending)
+      cellsLock.withLock {
+        cell.keep(pending)
+        noteToWrite(cell)
+      }
       throw error
     }
   }
 
   /// Takes over what a transaction has written, and tells of it.
-  func settle<Answer>(_ transacted: Transacted<Answer>, of cell: Cell) {
-    learn(transacted.breaker, of: cell)
+  func settle<Answer>(_ transacted: Transacted<Answer>, of cell: Cell, in era: Int64) {
+    learn(transacted.breaker, of: cell, in: era, keeping: true)
+    // Every cell, before the fingerprint that vouches for all of them.
+    for other in transacted.others {
+      let its = cellsLock.withLock { unsafe cells[other.name] }
+      if let its { learn(other, of: its, in: era, keeping: true) }
+    }
     if let fingerprints = transacted.fingerprints {
       goOn(from: fingerprints.before, to: fingerprints.after, at: transacted.breaker.revision)
     }
@@ -174,7 +222,7 @@ extension Engine {
 
 extension BreakerDraft {
   /// Puts in what this process has to add to whatever it does.
-  mutating func begin(declared: String?, isUndeclared: Bool, pending: Totals) {
+  mutating func begin(declared: String?, isUndeclared: Bool, pending: Counted) {
     let before = breaker.codeWords
     if let declared, before != declared, before == nil || isUndeclared {
       breaker.codeWords = declared
@@ -184,6 +232,6 @@ extension BreakerDraft {
           BreakerEvent(.policy, from: before, to: declared, reason: "declared by code"))
       }
     }
-    breaker.record.totals += pending
+    breaker.record.totals += pending.totals
   }
 }

@@ -23,8 +23,8 @@ public final class Breaker: Sendable {
 
   /// All that is known of the breaker now; asking changes nothing.
   public func snapshot() -> BreakerSnapshot {
-    var breaker = current().breaker
-    breaker.record.totals += cell.pending
+    var breaker = engine.storage.upToDate(current().breaker)
+    breaker.record.totals += engine.cellsLock.withLock { cell.pending }.totals
     return BreakerSnapshot(of: breaker, at: engine.clock.moment)
   }
 

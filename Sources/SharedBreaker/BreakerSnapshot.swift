@@ -72,16 +72,16 @@ public struct BreakerSnapshot: Sendable, Hashable {
   /// How many calls ever ended in which way.
   public let totals: Totals
 
-  /// The policy in force.
-  public let policy: BreakerPolicy
-
-  /// What an operator has set.
-  public let operatorValues: [PolicyKey: String]
-
   /// The probes that were under way.
   public let leases: [LeaseSnapshot]
 
-  private let codeKeys: Set<PolicyKey>
+  private let inForce: PolicyInForce
+
+  /// The policy in force.
+  public var policy: BreakerPolicy { inForce.policy }
+
+  /// What an operator has set.
+  public var operatorValues: [PolicyKey: String] { inForce.operatorValues }
 
   /// The share of calls in the window that failed; nil if there were none.
   public var failureRate: Double? {
@@ -91,7 +91,7 @@ public struct BreakerSnapshot: Sendable, Hashable {
   /// Who a value of the policy comes from.
   public func source(of key: PolicyKey) -> PolicySource {
     if operatorValues[key] != nil { return .operator }
-    return codeKeys.contains(key) ? .code : .default
+    return inForce.codeKeys.contains(key) ? .code : .default
   }
 }
 
@@ -124,8 +124,12 @@ public struct LeaseSnapshot: Sendable, Hashable {
 
 extension BreakerSnapshot {
   init(of stored: StoredBreaker, at now: Moment) {
+    self.init(of: stored, under: PolicyInForce(of: stored), at: now)
+  }
+
+  init(of stored: StoredBreaker, under inForce: PolicyInForce, at now: Moment) {
     let record = stored.record
-    let policy = stored.policy
+    let policy = inForce.policy
     let counts = record.window.counts(at: now.boot)
     name = stored.name
     state = record.state
@@ -162,18 +166,11 @@ extension BreakerSnapshot {
     lastFailureAt = record.lastFailureAtMilliseconds.map(Timestamp.init(millisecondsSince1970:))
     lastError = record.lastError
     totals = record.totals
-    self.policy = policy
-    operatorValues = Self.values(stored.operatorWords)
-    codeKeys = Set(Self.values(stored.codeWords).keys)
+    self.inForce = inForce
     leases = record.leases.map {
       LeaseSnapshot(
         ownerPid: $0.owner?.pid, endsIn: .nanoseconds(max(0, $0.deadline.since(now.boot))),
         isOwnerGone: $0.owner.map(ProcessTable.isGone) ?? false)
     }
-  }
-
-  private static func values(_ words: String?) -> [PolicyKey: String] {
-    guard let words, let parsed = try? PolicyWords(text: words) else { return [:] }
-    return parsed.values
   }
 }

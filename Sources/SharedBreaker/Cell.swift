@@ -1,30 +1,39 @@
 internal import BreakerCore
 internal import BreakerStore
+internal import CHost
 internal import Synchronization
 
 /// What this process knows of one breaker.
 final class Known: Sendable {
   let breaker: StoredBreaker
-  let policy: BreakerPolicy
+  let agreed: AgreedPolicy
 
   /// Whether the breaker is in the store, or nobody has had anything to write of it yet.
   let exists: Bool
 
-  init(_ breaker: StoredBreaker, exists: Bool) {
+  /// Where successes are counted for all processes; nil if the breaker has no such place.
+  let counters: Counters?
+
+  init(_ breaker: StoredBreaker, exists: Bool, counters: Counters? = nil) {
     self.breaker = breaker
     self.exists = exists
-    policy = breaker.policy
+    self.counters = counters
+    agreed = breaker.agreedPolicy
   }
 
-  /// The little that a healthy call has to know, in one word.
-  var word: UInt64 {
+  var policy: BreakerPolicy { agreed.policy }
+
+  var word: CellWord {
     let record = breaker.record
     let permits = record.state == .closed && record.mode.mode.judges
-    let countsOnly = permits && record.streakStartedAt == nil && CallWindow.none.fits(policy)
-    return UInt64(bitPattern: record.generation) << 3
-      | (permits ? Cell.permitsFlag : 0)
-      | (countsOnly ? Cell.countsOnlyFlag : 0)
-      | (policy.slowAfter != nil ? Cell.measuresFlag : 0)
+    let hasWindow = !CallWindow.none.fits(policy)
+    let countsOnly = permits && record.streakStartedAt == nil && (!hasWindow || counters != nil)
+    let rejects = record.state == .open && record.mode.mode == .automatic
+    let flags =
+      (permits ? CellWord.permits : 0) | (countsOnly ? CellWord.countsOnly : 0)
+      | (policy.slowAfter != nil ? CellWord.measures : 0)
+      | (policy.window != nil ? CellWord.marks : 0) | (rejects ? CellWord.rejects : 0)
+    return CellWord(flags: flags, generation: record.generation, row: breaker.id)
   }
 }
 
@@ -38,71 +47,154 @@ extension BreakerMode {
   }
 }
 
-/// This process's side of one breaker: what is known of it, and what is yet to be written.
-final class Cell: Sendable {
-  /// Set in the word while calls go through and their outcomes count.
-  static let permitsFlag: UInt64 = 1
-
-  /// Set in the word while a success changes nothing but a total.
-  static let countsOnlyFlag: UInt64 = 2
-
-  /// Set in the word if calls have to be timed.
-  static let measuresFlag: UInt64 = 4
-
+/// This process's side of one breaker.
+@safe final class Cell: Sendable {
   let name: String
 
-  /// Written before the fingerprint that vouches for it, and read after it.
-  let word = Atomic<UInt64>(0)
+  // Written before the fingerprint that vouches for them, and read after it.
+  private let bits = Atomic<UInt64>(0)
+
+  /// When a breaker that rejects calls is due for a probe.
+  let openUntil = Atomic<Int64>(0)
+
+  /// The nanoseconds that make a call slow.
+  let slowAfter = Atomic<Int64>(.max)
+
+  /// Up to when, on the coarse clock, the bucket of now is known to be marked.
+  let markedUntil = Atomic<Int64>(0)
+
+  /// Where this process counts: in the shared page, or else for itself.
+  private nonisolated(unsafe) let counters = unsafe Atomic<UnsafeMutablePointer<UInt64>?>(nil)
 
   // Under the engine's lock for cells.
-  nonisolated(unsafe) var known: Known?
+
+  /// What was read last; nil of a healthy breaker to which this process has written nothing.
+  nonisolated(unsafe) private(set) var known: Known?
+  nonisolated(unsafe) private(set) var revision: Int64 = .min
+  nonisolated(unsafe) private var marks: BucketMarks?
+  nonisolated(unsafe) private var agreed: AgreedPolicy?
+
+  /// What could not be counted in the shared page; kept once it was used.
+  nonisolated(unsafe) private var own: UnsafeMutablePointer<UInt64>?
   nonisolated(unsafe) var declared: String?
   nonisolated(unsafe) var isOverruled = false
 
   /// Whether what is declared here is yet to be brought to the store.
   nonisolated(unsafe) var isUndeclared = false
 
-  private let successes = Atomic<Int64>(0)
-  private let ignored = Atomic<Int64>(0)
-  private let failures = Atomic<Int64>(0)
-  private let rejections = Atomic<Int64>(0)
-  private let slow = Atomic<Int64>(0)
-  private let wouldReject = Atomic<Int64>(0)
+  /// Whether the engine looks after what is yet to be written.
+  nonisolated(unsafe) var isNoted = false
+  nonisolated(unsafe) private var quietRounds: UInt8 = 0
 
   init(name: String) { self.name = name }
 
-  func countSuccess() { successes.add(1, ordering: .relaxed) }
+  deinit { unsafe own.map { unsafe Counters(at: $0).deallocate() } }
 
-  func count(_ totals: Totals) {
-    if totals.successes != 0 { successes.add(totals.successes, ordering: .relaxed) }
-    if totals.ignored != 0 { ignored.add(totals.ignored, ordering: .relaxed) }
-    if totals.failures != 0 { failures.add(totals.failures, ordering: .relaxed) }
-    if totals.rejections != 0 { rejections.add(totals.rejections, ordering: .relaxed) }
-    if totals.slow != 0 { slow.add(totals.slow, ordering: .relaxed) }
-    if totals.wouldReject != 0 { wouldReject.add(totals.wouldReject, ordering: .relaxed) }
+  var word: CellWord { CellWord(bits: bits.load(ordering: .acquiring)) }
+}
+
+/// Learning, under the engine's lock for cells.
+extension Cell {
+  /// Takes over what was read; a healthy breaker's record is only kept if it will be needed.
+  func learn(_ known: Known, keeping: Bool) {
+    let word = known.word
+    let isPlain = word.has(CellWord.countsOnly) && known.exists
+    unsafe self.known = keeping || !isPlain ? known : nil
+    unsafe revision = known.breaker.revision
+    openUntil.store(known.breaker.record.openUntil?.nanoseconds ?? 0, ordering: .relaxed)
+    slowAfter.store(known.policy.slowAfter?.inNanoseconds ?? .max, ordering: .relaxed)
+    unsafe agreed = known.agreed
+    unsafe marks = known.counters?.marks
+    markedUntil.store(0, ordering: .relaxed)
+    unsafe counters.store(known.counters?.address ?? ownAddress(), ordering: .releasing)
+    bits.store(word.bits, ordering: .releasing)
   }
 
-  /// The counts that are not in the store yet; the caller writes them, or counts them again.
-  func takePending() -> Totals {
-    var totals = Totals()
-    totals.successes = successes.exchange(0, ordering: .relaxed)
-    totals.ignored = ignored.exchange(0, ordering: .relaxed)
-    totals.failures = failures.exchange(0, ordering: .relaxed)
-    totals.rejections = rejections.exchange(0, ordering: .relaxed)
-    totals.slow = slow.exchange(0, ordering: .relaxed)
-    totals.wouldReject = wouldReject.exchange(0, ordering: .relaxed)
-    return totals
+  /// The record of a healthy breaker as far as it is kept.
+  var remembered: StoredBreaker? {
+    guard unsafe agreed != nil else { return nil }
+    var breaker = StoredBreaker(id: 0, name: name, createdAtMilliseconds: 0)
+    breaker.record.generation = max(1, word.generation)
+    unsafe breaker.codeWords = agreed?.codeWords
+    unsafe breaker.operatorWords = agreed?.operatorWords
+    unsafe breaker.agreed.value = agreed
+    return breaker
   }
 
-  /// The counts that are not in the store yet, left where they are.
-  var pending: Totals {
-    var totals = Totals()
-    totals.successes = successes.load(ordering: .relaxed)
-    totals.ignored = ignored.load(ordering: .relaxed)
-    totals.failures = failures.load(ordering: .relaxed)
-    totals.rejections = rejections.load(ordering: .relaxed)
-    totals.slow = slow.load(ordering: .relaxed)
-    totals.wouldReject = wouldReject.load(ordering: .relaxed)
-    return totals
+  /// Knows nothing any more that can be relied on.
+  func forget() {
+    unsafe known = nil
+    unsafe revision = .min
+    bits.store(CellWord.unknown.bits, ordering: .releasing)
+  }
+
+  private func ownAddress() -> UnsafeMutablePointer<UInt64> {
+    if let own = unsafe own { return unsafe own }
+    let made = Counters.allocate()
+    unsafe own = made.address
+    return unsafe made.address
+  }
+
+  /// Marks the bucket of an instant, and answers how long it lasts from then on.
+  func beginBucket(at now: Instant) -> Int64 {
+    guard let address = unsafe counters.load(ordering: .acquiring),
+      let window = unsafe agreed?.policy.window
+    else { return 0 }
+    let width = TimeWindow.width(ofLength: window.inNanoseconds)
+    let (epoch, passed) = max(0, now.nanoseconds).quotientAndRemainder(dividingBy: width)
+    unsafe Counters(at: address, marks: marks).begin(epoch: epoch)
+    return width - passed
+  }
+
+  /// The counts of this process alone; the caller writes them, or counts them again.
+  func takePending() -> Counted { unsafe own.map { unsafe Counters(at: $0).take() } ?? Counted() }
+
+  /// The counts of this process alone, left where they are.
+  var pending: Counted { unsafe own.map { unsafe Counters(at: $0).read() } ?? Counted() }
+
+  /// Whether there may be anything to write.
+  var mayHaveToWrite: Bool {
+    unsafe isUndeclared
+      || own != nil && (counters.load(ordering: .relaxed) == own || !pending.isZero)
+  }
+
+  /// Whether there was nothing to write the last two times that this was asked.
+  var hasWrittenAll: Bool {
+    let isQuiet = !mayHaveToWrite
+    unsafe quietRounds = isQuiet ? min(quietRounds + 1, 2) : 0
+    return unsafe quietRounds >= 2
+  }
+
+  /// Counts what cannot be written now for a later write.
+  func keep(_ pending: Counted) {
+    if !pending.isZero { unsafe Counters(at: ownAddress()).add(pending) }
+  }
+}
+
+/// Counting, from any thread.
+extension Cell {
+  func countSuccess() {
+    if let address = unsafe counters.load(ordering: .acquiring) {
+      unsafe sb_add(address.advanced(by: SB_SUCCESSES), 1)
+    }
+  }
+
+  func countRejection() {
+    if let address = unsafe counters.load(ordering: .acquiring) {
+      unsafe sb_add(address.advanced(by: SB_REJECTIONS), 1)
+    }
+  }
+
+  func countOne(_ count: WritableKeyPath<Counted, Int64>) {
+    var counted = Counted()
+    counted[keyPath: count] = 1
+    self.count(counted)
+  }
+
+  /// Counts in the shared page, or else in what this process has yet to write.
+  func count(_ counted: Counted) {
+    if let address = unsafe counters.load(ordering: .acquiring) {
+      unsafe Counters(at: address).add(counted)
+    }
   }
 }

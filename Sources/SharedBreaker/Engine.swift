@@ -1,13 +1,17 @@
 internal import BreakerCore
 internal import BreakerStore
+internal import CHost
 internal import Synchronization
 
 /// Keeps what this process knows of its breakers as current as the store, and copes without it.
 ///
 /// What is known is vouched for by a fingerprint of the store: while that is unchanged, nothing
 /// has to be read. Locks are taken in the order: refreshing, the storage's own, cells.
-final class Engine: Sendable {
+@safe final class Engine: Sendable {
   let storage: any BreakerStorage
+
+  /// Where one load tells whether the store has changed.
+  private nonisolated(unsafe) let fingerprint: UnsafePointer<UInt64>
   let local: MemoryStorage
   let options: StoreOptions
   let program: String
@@ -22,8 +26,13 @@ final class Engine: Sendable {
 
   let cellsLock = Lock()
 
-  /// By the bytes of the name, as the file has them: to Swift other bytes can be an equal text.
-  nonisolated(unsafe) var cells: [[UInt8]: Cell] = [:]
+  nonisolated(unsafe) var cells = CellTable()
+
+  /// Those that may have something of their own to write.
+  nonisolated(unsafe) var cellsToWrite: [Cell] = []
+
+  /// The policy that was declared last: many breakers are declared with the same one.
+  nonisolated(unsafe) var latestDeclared: (policy: BreakerPolicy, words: String)?
   nonisolated(unsafe) var baseline: Baseline?
   nonisolated(unsafe) private var owner: (generation: UInt64, process: ProcessIdentity)?
   nonisolated(unsafe) var health = StoreHealth.untried
@@ -31,6 +40,13 @@ final class Engine: Sendable {
   let isUnavailable = Atomic<Bool>(false)
   let nextAttempt = Atomic<Int64>(0)
   private let nextRound = Atomic<Int64>(0)
+
+  /// The same as an instant, for calls that have read the boot clock anyway.
+  let nextRoundOnBootClock = Atomic<Int64>(0)
+  let isSystemClock: Bool
+
+  /// Raised whenever all that was known is forgotten.
+  nonisolated(unsafe) var era: Int64 = 0
   nonisolated(unsafe) private var forkGuard: ForkGuard?
 
   /// Up to where the changes of the store have been read.
@@ -42,6 +58,8 @@ final class Engine: Sendable {
 
   init(storage: any BreakerStorage, options: StoreOptions, program: String) {
     self.storage = storage
+    unsafe fingerprint = storage.fingerprint
+    isSystemClock = options.clock.isSystem
     self.options = options
     self.program = program
     local = MemoryStorage(clock: options.clock, program: program)
@@ -61,7 +79,8 @@ final class Engine: Sendable {
 
   private func didFork(isChild: Bool) {
     // What the parent has counted, the parent writes.
-    if isChild { unsafe cells.values.forEach { _ = $0.takePending() } }
+    if isChild { unsafe cellsToWrite.forEach { _ = $0.takePending() } }
+    forgetAll()
     cellsLock.unlock()
     local.didFork()
     storage.didFork()
@@ -82,21 +101,18 @@ final class Engine: Sendable {
 
   /// Whether what the cells know is what the store holds at this moment.
   var isCurrent: Bool {
-    let fingerprint = storage.currentFingerprint()
-    return fingerprint != 0 && fingerprint == seen.load(ordering: .acquiring)
+    let now = unsafe sb_load(fingerprint)
+    return now == seen.load(ordering: .acquiring) && now != 0
   }
 
   func cell(_ name: String) -> Cell {
-    let key = Array(name.utf8)
-    return cellsLock.withLock {
-      if let cell = unsafe cells[key] { return cell }
+    cellsLock.withLock {
+      if let cell = unsafe cells[name] { return cell }
       let cell = Cell(name: name)
-      unsafe cells[key] = cell
+      unsafe cells.insert(cell)
       return cell
     }
   }
-
-  func allCells() -> [Cell] { cellsLock.withLock { unsafe Array(cells.values) } }
 
   /// This process, as the owner of what it is given.
   func ownProcess() -> ProcessIdentity {
@@ -112,26 +128,40 @@ final class Engine: Sendable {
 
   /// What the store holds of a breaker now.
   func known(_ cell: Cell) throws(StoreError) -> Known {
-    if !isCurrent { try refresh() }
-    if let known = cellsLock.withLock({ unsafe cell.known }) { return known }
-    return learn(try storage.find(cell.name), of: cell)
+    while true {
+      if !isCurrent { try refresh() }
+      let (known, era) = cellsLock.withLock { unsafe (cell.known, self.era) }
+      if let known { return known }
+      let found = try storage.find(cell.name)
+      if let known = learn(found, of: cell, in: era, keeping: false) { return known }
+    }
   }
 
   /// What was last known of a breaker, without asking.
   func lastKnown(_ cell: Cell) -> Known {
-    cellsLock.withLock { unsafe cell.known ?? unwritten(cell) }
+    cellsLock.withLock {
+      if let known = unsafe cell.known { return known }
+      return cell.remembered.map { Known($0, exists: true) } ?? unwritten(cell)
+    }
   }
 
-  /// Takes over what was read of a breaker, unless something newer is known.
+  /// Takes over what was read of a breaker; what is newer stays.
+  ///
+  /// - Returns: What is known then; nil if all was forgotten since the reading began.
   @discardableResult
-  func learn(_ breaker: StoredBreaker?, of cell: Cell) -> Known {
-    let (known, event) = cellsLock.withLock { () -> (Known, StoreEvent?) in
-      if let breaker {
-        let event = take(breaker, in: cell, evenIfOlder: false)
-        return (unsafe cell.known ?? Known(breaker, exists: true), event)
+  func learn(
+    _ breaker: StoredBreaker?, of cell: Cell, in era: Int64, keeping: Bool
+  ) -> Known? {
+    let read = breaker.map { Known($0, exists: true, counters: storage.counters(of: $0)) }
+    let (known, event) = cellsLock.withLock { () -> (Known?, StoreEvent?) in
+      guard unsafe era == self.era else { return (nil, nil) }
+      if let read {
+        let event = take(read, in: cell, keeping: keeping)
+        return (unsafe cell.known ?? read, event)
       }
       let known = unsafe cell.known ?? unwritten(cell)
-      set(known, in: cell)
+      cell.learn(known, keeping: true)
+      noteToWrite(cell)
       return (known, nil)
     }
     if let event { tell(event) }
@@ -141,23 +171,26 @@ final class Engine: Sendable {
   /// Takes over what was read, and answers what happened to the policy declared here, if anything.
   ///
   /// Under the lock for cells.
-  func take(_ breaker: StoredBreaker, in cell: Cell, evenIfOlder: Bool) -> StoreEvent? {
-    if let known = unsafe cell.known, !evenIfOlder {
-      // What is known not to exist was deleted if it was written before the latest deletion.
-      let latest = known.exists ? known.breaker.revision : unsafe baseline?.deletedRevision ?? 0
-      guard breaker.revision >= latest else { return nil }
+  func take(_ read: Known, in cell: Cell, keeping: Bool) -> StoreEvent? {
+    // What is known not to exist was deleted if it was written before the latest deletion.
+    let latest = unsafe cell.known?.exists == false ? baseline?.deletedRevision ?? 0 : cell.revision
+    guard read.breaker.revision >= latest else { return nil }
+    cell.learn(read, keeping: keeping)
+    noteToWrite(cell)
+    guard let declared = unsafe cell.declared, let inForce = read.breaker.codeWords else {
+      return nil
     }
-    set(Known(breaker, exists: true), in: cell)
-    guard let declared = unsafe cell.declared, let inForce = breaker.codeWords else { return nil }
     let wasOverruled = unsafe cell.isOverruled
     unsafe cell.isOverruled = declared != inForce
     guard declared != inForce, !wasOverruled else { return nil }
     return .policyDiffers(name: cell.name, declaredHere: declared, inForce: inForce)
   }
 
-  private func set(_ known: Known, in cell: Cell) {
-    unsafe cell.known = known
-    cell.word.store(known.word, ordering: .releasing)
+  /// Remembers a cell that may have something to write; under the lock for cells.
+  func noteToWrite(_ cell: Cell) {
+    guard cell.mayHaveToWrite, unsafe !cell.isNoted else { return }
+    unsafe cell.isNoted = true
+    unsafe cellsToWrite.append(cell)
   }
 
   /// A breaker of which nobody has had anything to write.
@@ -166,6 +199,14 @@ final class Engine: Sendable {
       id: 0, name: cell.name, createdAtMilliseconds: clock.wallMilliseconds)
     breaker.codeWords = unsafe cell.declared
     return Known(breaker, exists: false)
+  }
+
+  /// Forgets what is known of every breaker: it is read again when it is used.
+  ///
+  /// Under the lock for cells.
+  func forgetAll() {
+    unsafe era += 1
+    unsafe cells.cells.forEach { $0.forget() }
   }
 
   /// Makes the next call read everything anew.
@@ -177,20 +218,24 @@ final class Engine: Sendable {
   }
 
   /// Whether the next call has to make the rounds.
-  var isRoundDue: Bool { clock.coarseNanoseconds >= nextRound.load(ordering: .relaxed) }
+  var isRoundDue: Bool { coarseNanoseconds >= nextRound.load(ordering: .relaxed) }
 
   /// Once a second, by whichever call comes first: looks after the file and writes what is pending.
   func doRounds() {
-    let now = clock.coarseNanoseconds
+    let now = coarseNanoseconds
     let due = nextRound.load(ordering: .relaxed)
-    guard now >= due else { return }
+    let boot = bootNanoseconds
+    guard now >= due || boot >= nextRoundOnBootClock.load(ordering: .relaxed) else { return }
     let isMine = nextRound.compareExchange(
-      expected: due, desired: now + 1_000_000_000, ordering: .relaxed
+      expected: due, desired: now + Self.roundNanoseconds, ordering: .relaxed
     ).exchanged
     guard isMine else { return }
+    nextRoundOnBootClock.store(boot + Self.roundNanoseconds, ordering: .relaxed)
     storage.checkIdentity()
     if !isUnavailable.load(ordering: .relaxed) { writePending(wait: .brief) }
   }
+
+  private static let roundNanoseconds: Int64 = 1_000_000_000
 
   func tell(_ event: StoreEvent) { options.observer?(event) }
 }

@@ -1,38 +1,107 @@
 internal import BreakerCore
 internal import BreakerStore
+internal import CHost
 internal import Synchronization
 
+/// A call that was let through on the healthy path.
+@usableFromInline struct HealthyCall: Sendable {
+  /// The word that let it through; 0 if none did.
+  @usableFromInline let word: UInt64
+
+  /// When it began, on the boot clock, if the policy looks at how long calls take.
+  @usableFromInline let start: Int64
+
+  @usableFromInline init(word: UInt64, start: Int64) {
+    self.word = word
+    self.start = start
+  }
+
+  @inlinable var isPermitted: Bool { word != 0 }
+}
+
 /// The way of a healthy call: a few loads and one addition, no lock and no system call.
+extension Breaker {
+  @usableFromInline func enterHealthy() -> HealthyCall {
+    guard engine.isCurrent, !engine.isRoundDue else { return HealthyCall(word: 0, start: 0) }
+    let word = cell.word
+    guard word.has(CellWord.permits) else { return HealthyCall(word: 0, start: 0) }
+    let start = word.has(CellWord.measures) ? engine.bootNanoseconds : 0
+    return HealthyCall(word: word.bits, start: start)
+  }
+
+  @usableFromInline func endHealthy(_ call: HealthyCall) {
+    let word = CellWord(bits: call.word)
+    guard engine.isCurrent, engine.countSuccess(of: cell, since: call.start, under: word) else {
+      return end(call, .success)
+    }
+  }
+
+  /// Takes the outcome of a call that does not end as healthy calls do.
+  @inline(never) @usableFromInline func end(_ call: HealthyCall, _ outcome: Outcome) {
+    end(Call(call), outcome)
+  }
+}
+
 extension Engine {
-  func enter(_ cell: Cell, onFailure: StoreFailureAction) throws(BreakerError) -> Admission {
-    if !isRoundDue, isCurrent {
-      let word = cell.word.load(ordering: .acquiring)
-      if word & Cell.permitsFlag != 0 {
-        let grant = PermitGrant(kind: .normal, generation: Int64(bitPattern: word >> 3))
-        return .permitted(
-          Ticket(grant: grant, breaker: 0, source: .store, process: ForkGuard.generation))
-      }
+  /// Counts a success that changes nothing else; false if it has to be reported.
+  ///
+  /// What is known of the breaker has to be current.
+  @inline(__always)
+  func countSuccess(of cell: Cell, since start: Int64, under word: CellWord) -> Bool {
+    guard cell.word == word, word.has(CellWord.countsOnly) else { return false }
+    if word.has(CellWord.measures | CellWord.marks), !prepareToCount(cell, since: start, word) {
+      return false
     }
-    return try admit(cell, owner: ownProcess(), onFailure: onFailure)
+    cell.countSuccess()
+    return true
   }
 
-  func leave(
-    _ cell: Cell, _ ticket: Ticket, _ outcome: Outcome, elapsed: Duration?
-  ) -> ReportVerdict {
-    if case .success = outcome, elapsed == nil, ticket.grant.kind == .normal,
-      case .store = ticket.source, ticket.process == ForkGuard.generation, isCurrent
-    {
-      let word = cell.word.load(ordering: .acquiring)
-      if word & Cell.countsOnlyFlag != 0 {
-        cell.countSuccess()
-        return Int64(bitPattern: word >> 3) == ticket.grant.generation ? .counted : .outdated
-      }
+  @inline(never)
+  private func prepareToCount(_ cell: Cell, since start: Int64, _ word: CellWord) -> Bool {
+    if word.has(CellWord.measures) {
+      let slowAfter = cell.slowAfter.load(ordering: .relaxed)
+      if bootNanoseconds - start >= slowAfter { return false }
     }
-    return report(outcome, for: ticket, of: cell, elapsed: elapsed)
+    if word.has(CellWord.marks), coarseNanoseconds >= cell.markedUntil.load(ordering: .relaxed) {
+      beginBucket(of: cell)
+    }
+    return true
   }
 
-  /// Whether the policy looks at how long calls take.
-  func measures(_ cell: Cell) -> Bool {
-    cell.word.load(ordering: .acquiring) & Cell.measuresFlag != 0
+  /// Rejects a call from memory; nil if that cannot be said without the store.
+  func rejectFromMemory(_ cell: Cell) -> Rejection? {
+    guard isCurrent, cell.word.has(CellWord.rejects) else { return nil }
+    let now = bootNanoseconds
+    let remaining = cell.openUntil.load(ordering: .relaxed) - now
+    guard remaining > 0, now < nextRoundOnBootClock.load(ordering: .relaxed) else { return nil }
+    cell.countRejection()
+    return Rejection(state: .open, mode: .automatic, retryAfter: .nanoseconds(remaining))
   }
+
+  /// Marks the bucket of now, so that successes can be counted in it.
+  func beginBucket(of cell: Cell) {
+    let coarse = coarseNanoseconds
+    let now = clock.instant
+    cellsLock.withLock {
+      let left = cell.beginBucket(at: now)
+      // The coarse clock is too coarse for a bucket that is hardly longer than its steps.
+      let isLong = left > Self.coarseStep
+      cell.markedUntil.store(isLong ? coarse + left : 0, ordering: .relaxed)
+    }
+  }
+
+  /// The longest time that the coarse clock may be behind.
+  private static let coarseStep: Int64 = 10_000_000
+
+  var coarseNanoseconds: Int64 {
+    isSystemClock ? sb_coarse_nanoseconds() : coarseNanosecondsOfOtherClock()
+  }
+
+  var bootNanoseconds: Int64 {
+    isSystemClock ? sb_boot_nanoseconds() : nanosecondsOfOtherClock()
+  }
+
+  @inline(never) private func coarseNanosecondsOfOtherClock() -> Int64 { clock.coarseNanoseconds }
+
+  @inline(never) private func nanosecondsOfOtherClock() -> Int64 { clock.instant.nanoseconds }
 }

@@ -75,12 +75,10 @@ extension Breaker {
   /// - Returns: The permit, or the rejection.
   /// - Throws: `BreakerError.store` with ``StoreFailureAction/throw``, and nothing otherwise.
   public func decide() throws(BreakerError) -> PermitDecision {
-    switch try engine.enter(cell, onFailure: onStoreFailure) {
-    case .permitted(let ticket):
-      let start = engine.measures(cell) ? engine.clock.instant : nil
-      return .permitted(Permit(self, Call(ticket: ticket, start: start)))
-    case .rejected(let rejection):
-      return .rejected(rejection)
+    if let rejection = engine.rejectFromMemory(cell) { return .rejected(rejection) }
+    switch try decideCall() {
+    case .permitted(let call): return .permitted(Permit(self, call))
+    case .rejected(let rejection): return .rejected(rejection)
     }
   }
 }

@@ -107,7 +107,7 @@ extension Breaker {
       owner = ProcessTable.process(pid)
       if owner == nil { throw .noSuchProcess(pid) }
     }
-    switch try engine.admit(cell, owner: owner, onFailure: .throw) {
+    switch try engine.admit(cell, owner: owner, onFailure: .throw, isNamed: true) {
     case .permitted(let ticket): return PermitToken(name: name, ticket: ticket)
     case .rejected(let rejection): throw .rejected(name: name, rejection)
     }

@@ -29,34 +29,24 @@ extension Engine {
     let fingerprint = storage.currentFingerprint()
     let since = cellsLock.withLock { unsafe baseline }
     let changes = try storage.changes(since: since?.revision)
-    var found = changes.breakers
-    var missing: [Cell] = []
+    let read = changes.breakers.map {
+      Known($0, exists: true, counters: storage.counters(of: $0))
+    }
     // The changes alone do not tell what is gone, or what an older copy of the file holds.
     let isContinued =
       since?.lineage == changes.lineage && since?.deletedRevision == changes.deletedRevision
       && changes.revision >= since?.revision ?? .max
-    if !isContinued {
-      found = []
-      for cell in allCells() {
-        if let breaker = try storage.find(cell.name) {
-          found.append(breaker)
-        } else {
-          missing.append(cell)
-        }
-      }
-    }
     let overruled = cellsLock.withLock {
-      for cell in missing { unsafe cell.known = nil }
+      if !isContinued { forgetAll() }
       unsafe baseline = Baseline(
         lineage: changes.lineage, revision: changes.revision,
         deletedRevision: changes.deletedRevision)
-      return found.compactMap { breaker in
-        unsafe cells[Array(breaker.name.utf8)].flatMap {
-          take(breaker, in: $0, evenIfOlder: !isContinued)
+      return (isContinued ? read : []).compactMap { read in
+        unsafe cells[read.breaker.name].flatMap {
+          take(read, in: $0, keeping: unsafe $0.known != nil)
         }
       }
     }
-    for cell in missing { _ = learn(nil, of: cell) }
     cellsLock.withLock {
       // A call that fails meanwhile has every other call go on without the store.
       let isUsable = !isUnavailable.load(ordering: .relaxed)

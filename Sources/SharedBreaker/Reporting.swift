@@ -8,7 +8,7 @@ extension Engine {
     _ outcome: Outcome, for ticket: Ticket, of cell: Cell, elapsed: Duration?
   ) -> ReportVerdict {
     // What a child of a fork has inherited is its parent's to report.
-    guard ticket.process == ForkGuard.generation else { return .refused }
+    guard ticket.isOwn else { return .refused }
     switch ticket.source {
     case .none:
       return .outdated
@@ -30,29 +30,54 @@ extension Engine {
   func reportToStore(
     _ outcome: Outcome, for ticket: Ticket, of cell: Cell, elapsed: Duration?
   ) throws(StoreError) -> ReportVerdict {
-    let known = try known(cell)
-    // The breaker that gave the permit was deleted: nobody is left to be told.
-    guard known.exists || ticket.breaker == 0 else {
-      return ticket.grant.kind == .probe ? .refused : .outdated
+    if !outcome.isFailure {
+      if !isCurrent { try refresh() }
+      // What a neighbour has written changes nothing for this breaker.
+      if outcome == .success, !cell.word.has(CellWord.measures),
+        countSuccess(of: cell, since: 0, under: ticket.word)
+      {
+        return .counted
+      }
+      let known = try known(cell)
+      // The breaker that gave the permit was deleted: nobody is left to be told.
+      guard known.exists || ticket.mayMakeBreaker else { return Self.missed(ticket) }
+      if let verdict = count(outcome, for: ticket, of: cell, known, elapsed: elapsed) {
+        return verdict
+      }
     }
-    let grant = Self.grant(of: ticket, on: known.breaker)
-    let now = clock.instant
-    let isOnlyCounted = known.breaker.record.isOnlyCounted(
-      outcome, for: grant, elapsed: elapsed, at: now, policy: known.policy)
     // A failure leaves its text and time behind, so it is written also if it no longer counts.
-    if isOnlyCounted, !outcome.isFailure {
-      cell.count(Self.totals(outcome, isSlow: known.policy.isSlow(elapsed)))
-      return grant.generation == known.breaker.record.generation ? .counted : .outdated
-    }
     let reporter = ownProcess()
-    return try step(cell) { draft, policy in
-      let grant = Self.grant(of: ticket, on: draft.breaker)
+    let done = try step(cell, orCreate: ticket.mayMakeBreaker) { draft, policy in
+      let grant = ticket.grant(on: draft.breaker)
       return draft.apply { record, now in
         record.reported(
           outcome, for: grant, elapsed: elapsed, at: now, by: reporter, policy: policy,
-          jitter: .random(in: 0..<1), isGone: ProcessTable.isGone)
+          jitter: Jitter.drawn(), isGone: ProcessTable.isGone)
       }
-    }.answer
+    }
+    return done?.answer ?? Self.missed(ticket)
+  }
+
+  /// Counts an outcome that changes nothing else; nil if it has to be written.
+  private func count(
+    _ outcome: Outcome, for ticket: Ticket, of cell: Cell, _ known: Known, elapsed: Duration?
+  ) -> ReportVerdict? {
+    let record = known.breaker.record
+    let grant = ticket.grant(on: known.breaker)
+    let now = clock.instant
+    let isOnlyCounted = record.isOnlyCounted(
+      outcome, for: grant, elapsed: elapsed, at: now, policy: known.policy,
+      isWindowElsewhere: known.counters != nil)
+    guard isOnlyCounted else { return nil }
+    let isJudged = record.isJudged(grant, at: now) && record.state == .closed
+    if isJudged, outcome == .success, known.policy.window != nil { beginBucket(of: cell) }
+    cell.count(Self.counted(outcome, isJudged: isJudged, isSlow: known.policy.isSlow(elapsed)))
+    return grant.generation == record.generation ? .counted : .outdated
+  }
+
+  /// What becomes of the outcome of a call whose breaker was deleted.
+  private static func missed(_ ticket: Ticket) -> ReportVerdict {
+    ticket.grant.kind == .probe ? .refused : .outdated
   }
 
   private func reportLocally(
@@ -65,30 +90,22 @@ extension Engine {
       return draft.apply { record, now in
         record.reported(
           outcome, for: ticket.grant, elapsed: elapsed, at: now, by: reporter, policy: policy,
-          jitter: .random(in: 0..<1), isGone: ProcessTable.isGone)
+          jitter: Jitter.drawn(), isGone: ProcessTable.isGone)
       }
     }
     return transacted?.answer ?? .refused
   }
 
-  /// The grant, unless it is of a breaker that was deleted and made again under the same name.
-  private static func grant(of ticket: Ticket, on breaker: StoredBreaker) -> PermitGrant {
-    var grant = ticket.grant
-    if ticket.breaker != 0, breaker.id != 0, ticket.breaker != breaker.id {
-      grant.generation = PermitGrant.unjudged
-    }
-    return grant
-  }
-
-  private static func totals(_ outcome: Outcome, isSlow: Bool) -> Totals {
-    var totals = Totals()
+  private static func counted(_ outcome: Outcome, isJudged: Bool, isSlow: Bool) -> Counted {
+    var counted = Counted()
     switch outcome {
-    case .success: totals.successes = 1
-    case .failure: totals.failures = 1
-    case .ignored: totals.ignored = 1
+    case .success where isJudged: counted.successes = 1
+    case .success: counted.unjudged = 1
+    case .ignored: counted.ignored = 1
+    case .failure: preconditionFailure("a failure is written")
     }
-    if isSlow, outcome != .ignored { totals.slow = 1 }
-    return totals
+    if isSlow, outcome != .ignored { counted.slow = 1 }
+    return counted
   }
 }
 

@@ -16,8 +16,24 @@ extension Breaker {
   ///   - work: What to run; what it returns or throws is returned or thrown to the caller.
   /// - Returns: What the work returned.
   /// - Throws: `BreakerError.rejected` if the call was not let through, or what the work threw.
-  public func run<Result>(
+  @inlinable public func run<Result>(
     outcome: (any Error) -> Outcome = Breaker.usualOutcome, _ work: () throws -> Result
+  ) throws -> Result {
+    let call = enterHealthy()
+    guard call.isPermitted else { return try runWithCare(outcome: outcome, work) }
+    let result: Result
+    do {
+      result = try work()
+    } catch {
+      end(call, outcome(error))
+      throw error
+    }
+    endHealthy(call)
+    return result
+  }
+
+  @usableFromInline func runWithCare<Result>(
+    outcome: (any Error) -> Outcome, _ work: () throws -> Result
   ) throws -> Result {
     let call = try begin()
     let result: Result
@@ -41,9 +57,25 @@ extension Breaker {
   ///   - work: What to run; what it returns or throws is returned or thrown to the caller.
   /// - Returns: What the work returned.
   /// - Throws: `BreakerError.rejected` if the call was not let through, or what the work threw.
-  public nonisolated(nonsending) func run<Result>(
+  @inlinable public nonisolated(nonsending) func run<Result>(
     outcome: (any Error) -> Outcome = Breaker.usualOutcome,
     _ work: nonisolated(nonsending) () async throws -> Result
+  ) async throws -> Result {
+    let call = enterHealthy()
+    guard call.isPermitted else { return try await runWithCare(outcome: outcome, work) }
+    let result: Result
+    do {
+      result = try await work()
+    } catch {
+      end(call, outcome(error))
+      throw error
+    }
+    endHealthy(call)
+    return result
+  }
+
+  @usableFromInline nonisolated(nonsending) func runWithCare<Result>(
+    outcome: (any Error) -> Outcome, _ work: nonisolated(nonsending) () async throws -> Result
   ) async throws -> Result {
     let call = try begin()
     let result: Result
@@ -57,24 +89,60 @@ extension Breaker {
     return result
   }
 
-  /// A call that was let through, and when it began if that matters.
+  /// A call that was let through.
   struct Call {
     var ticket: Ticket
+
+    /// When it began, if the policy looks at how long calls take.
     var start: Instant?
+
+    init(_ ticket: Ticket, at start: Instant?) {
+      self.ticket = ticket
+      self.start = start
+    }
+
+    init(_ call: HealthyCall) {
+      let word = CellWord(bits: call.word)
+      ticket = Ticket(word)
+      start = word.has(CellWord.measures) ? Instant(nanoseconds: call.start) : nil
+    }
   }
 
   func begin() throws(BreakerError) -> Call {
-    switch try engine.enter(cell, onFailure: onStoreFailure) {
+    if let rejection = engine.rejectFromMemory(cell) { throw .rejected(name: name, rejection) }
+    switch try decideCall() {
+    case .permitted(let call): return call
+    case .rejected(let rejection): throw .rejected(name: name, rejection)
+    }
+  }
+
+  enum CallDecision {
+    case permitted(Call)
+    case rejected(Rejection)
+  }
+
+  func decideCall() throws(BreakerError) -> CallDecision {
+    let call = enterHealthy()
+    if call.isPermitted { return .permitted(Call(call)) }
+    let admission = try engine.admit(cell, owner: engine.ownProcess(), onFailure: onStoreFailure)
+    switch admission {
     case .permitted(let ticket):
-      return Call(ticket: ticket, start: engine.measures(cell) ? engine.clock.instant : nil)
+      let isMeasured = cell.word.has(CellWord.measures)
+      return .permitted(Call(ticket, at: isMeasured ? engine.clock.instant : nil))
     case .rejected(let rejection):
-      throw .rejected(name: name, rejection)
+      return .rejected(rejection)
     }
   }
 
   @discardableResult
   func end(_ call: Call, _ outcome: Outcome, elapsed: Duration? = nil) -> ReportVerdict {
+    if outcome == .success, elapsed == nil, engine.isCurrent,
+      engine.countSuccess(
+        of: cell, since: call.start?.nanoseconds ?? 0, under: call.ticket.word)
+    {
+      return .counted
+    }
     let measured = call.start.map { Duration.nanoseconds(engine.clock.instant.since($0)) }
-    return engine.leave(cell, call.ticket, outcome, elapsed: elapsed ?? measured)
+    return engine.report(outcome, for: call.ticket, of: cell, elapsed: elapsed ?? measured)
   }
 }

@@ -124,15 +124,6 @@ extension SharedStore {
     return try engine.storage.find(name).map { BreakerSnapshot(of: $0, at: engine.clock.moment) }
   }
 
-  /// Every breaker as it stands now, by name.
-  ///
-  /// - Throws: `StoreError` if the store cannot be read.
-  public func snapshots() throws(StoreError) -> [BreakerSnapshot] {
-    engine.doRounds()
-    let now = engine.clock.moment
-    return try engine.storage.all().map { BreakerSnapshot(of: $0, at: now) }
-  }
-
   /// What happened, oldest first.
   ///
   /// - Parameters:

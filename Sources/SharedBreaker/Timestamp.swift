@@ -29,10 +29,24 @@ extension Timestamp: CustomStringConvertible {
     let days = Self.floor(limited, by: 86_400_000)
     let rest = limited - days * 86_400_000
     let (year, month, day) = Self.date(daysSince1970: days)
-    let date = "\(Self.padded(year, to: 4))-\(Self.padded(month, to: 2))-\(Self.padded(day, to: 2))"
-    let clock = [rest / 3_600_000, rest / 60_000 % 60, rest / 1_000 % 60]
-      .map { Self.padded($0, to: 2) }.joined(separator: ":")
-    return "\(date)T\(clock).\(Self.padded(rest % 1_000, to: 3))Z"
+    var text: [UInt8] = []
+    text.reserveCapacity(24)
+    func append(_ number: Int64, digits: Int, then separator: Unicode.Scalar) {
+      var divisor = digits == 4 ? 1_000 : digits == 3 ? 100 : 10 as Int64
+      while divisor > 0 {
+        text.append(UInt8(ascii: "0") + UInt8(number / divisor % 10))
+        divisor /= 10
+      }
+      text.append(UInt8(ascii: separator))
+    }
+    append(year, digits: 4, then: "-")
+    append(month, digits: 2, then: "-")
+    append(day, digits: 2, then: "T")
+    append(rest / 3_600_000, digits: 2, then: ":")
+    append(rest / 60_000 % 60, digits: 2, then: ":")
+    append(rest / 1_000 % 60, digits: 2, then: ".")
+    append(rest % 1_000, digits: 3, then: "Z")
+    return String(decoding: text, as: UTF8.self)
   }
 
   private static func floor(_ value: Int64, by divisor: Int64) -> Int64 {
@@ -52,10 +66,5 @@ extension Timestamp: CustomStringConvertible {
     let day = dayOfYear - (153 * monthFromMarch + 2) / 5 + 1
     let month = monthFromMarch < 10 ? monthFromMarch + 3 : monthFromMarch - 9
     return (yearOfEra + era * 400 + (month <= 2 ? 1 : 0), month, day)
-  }
-
-  private static func padded(_ number: Int64, to width: Int) -> String {
-    let digits = String(number)
-    return String(repeating: "0", count: max(0, width - digits.count)) + digits
   }
 }

@@ -1,76 +1,82 @@
 import Glibc
 import SharedBreaker
+import Synchronization
+import TestSupport
 
-/// Many processes that write to one store at once.
-enum Writers {
-  /// What one writer did: how many writes, and the longest of them.
+/// Many processes, or threads, that write to one store at once.
+enum Writer {
+  static func run(_ load: Load, in room: Room, for duration: Double) throws {
+    let loop = try load.loop(in: room)
+    try loop(1)
+    let (writes, longest) = try write(loop, from: Parent.awaitStart(), for: duration)
+    Parent.report([Double(writes), longest * 1e3])
+  }
+
+  /// How many writes there were in that time, and the longest of them in seconds.
+  static func write(
+    _ loop: Loop, from start: Double, for duration: Double
+  ) throws -> (Int, longest: Double) {
+    while seconds() < start { usleep(200) }
+    var writes = 0
+    var longest = 0.0
+    var now = seconds()
+    while now < start + duration {
+      try loop(1)
+      let after = seconds()
+      longest = max(longest, after - now)
+      writes += 1
+      now = after
+    }
+    return (writes, longest)
+  }
+
+  /// What came of several processes that wrote at once.
   struct Result {
-    var writes: Int
+    var rate: Double
+
+    /// Of the process with the fewest, as a share of the mean.
+    var fewest: Double
     var longestMilliseconds: Double
   }
 
-  enum Kind: String {
-    case rawTimeout = "raw-timeout"
-    case rawPauses = "raw-pauses"
-    case breaker
-  }
-
-  /// Writes for a time, and prints what came of it: the whole of a child process.
-  static func write(_ kind: Kind, path: String, from start: Double, for duration: Double) throws {
-    let write = try writer(kind, path)
-    try write()
-    // All wait for the same moment, so that none has the store to itself.
-    while seconds() < start { usleep(200) }
-    var result = Result(writes: 0, longestMilliseconds: 0)
-    var now = start
-    while now < start + duration {
-      try write()
-      let after = seconds()
-      result.longestMilliseconds = max(result.longestMilliseconds, (after - now) * 1e3)
-      result.writes += 1
-      now = after
-    }
-    print(result.writes, result.longestMilliseconds)
-  }
-
-  private static func writer(_ kind: Kind, _ path: String) throws -> () throws -> Void {
-    switch kind {
-    case .rawTimeout: return try RawStore(path, waiting: .timeout).increment
-    case .rawPauses: return try RawStore(path, waiting: .pauses).increment
-    case .breaker: return try failing(SharedStore(path: path))
-    }
-  }
-
-  /// A failure recorded, that does not open the breaker.
-  static func failing(_ store: SharedStore) throws -> () throws -> Void {
-    let breaker = try store.breaker(
-      "failing", policy: BreakerPolicy(maxFailures: 1_000_000), onStoreFailure: .throw)
-    let failure = Failure(error: "connection refused")
-    return { try breaker.acquire().fail(failure) }
-  }
-
-  /// Runs children side by side.
-  static func run(_ kind: Kind, processes: Int, path: String, for duration: Double) throws
-    -> [Result]
+  static func run(_ load: Load, processes: Int, in room: Room, for duration: Double) throws
+    -> Result
   {
-    // Made beforehand: those who change a journal mode at once do not wait for one another.
-    if kind != .breaker { _ = try RawStore(path, waiting: .timeout) }
-    let start = seconds() + 0.3
-    let words = "\(kind.rawValue) \(path) \(start) \(duration)"
-    let pipes = unsafe (0..<processes).map { _ in
-      unsafe popen("/proc/\(getpid())/exe write \(words)", "r")
+    try prepare(load, in: room)
+    let results = try Children.run(processes, .writes, [load.rawValue, room.path, "\(duration)"])
+    let writes = results.compactMap(\.first)
+    let total = writes.reduce(0, +)
+    return Result(
+      rate: total / duration, fewest: (writes.min() ?? 0) * Double(processes) / total,
+      longestMilliseconds: results.compactMap(\.last).max() ?? .nan)
+  }
+
+  private static func prepare(_ load: Load, in room: Room) throws {
+    // Those who change a journal mode at once do not wait for one another.
+    try load.loop(in: room)(1)
+    // The failures of all rounds together could open it.
+    if load == .failure { try FailureLoops.breaker("failing", of: room.openStore()).reset() }
+  }
+
+  /// Failures a second that several threads of this process record on one breaker.
+  static func rate(threads: Int, on store: SharedStore, for duration: Double) throws -> Double {
+    let breaker = try FailureLoops.breaker("failing", of: store)
+    try breaker.reset()
+    let loop = FailureLoops.failures(breaker)
+    try loop(1)
+    let start = seconds() + 0.01
+    nonisolated(unsafe) let shared = loop
+    let writes = Atomic<Int>(0)
+    let failures = Atomic<Int>(0)
+    Threads.run(threads) { _ in
+      do {
+        let (count, _) = try unsafe write(shared, from: start, for: duration)
+        writes.add(count, ordering: .relaxed)
+      } catch {
+        failures.add(1, ordering: .relaxed)
+      }
     }
-    return try unsafe pipes.map { pipe in
-      guard let pipe = unsafe pipe else { throw BenchError("cannot start a writer") }
-      var line = [CChar](repeating: 0, count: 256)
-      let didRead = unsafe fgets(&line, 256, pipe) != nil
-      unsafe pclose(pipe)
-      let text = String(
-        decoding: line.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
-      let words = text.split(whereSeparator: \.isWhitespace)
-      guard didRead, words.count == 2, let writes = Int(words[0]), let longest = Double(words[1])
-      else { throw BenchError("a writer failed") }
-      return Result(writes: writes, longestMilliseconds: longest)
-    }
+    guard failures.load(ordering: .relaxed) == 0 else { throw BenchError("a thread failed") }
+    return Double(writes.load(ordering: .relaxed)) / duration
   }
 }

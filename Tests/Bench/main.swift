@@ -1,40 +1,50 @@
-// What the library costs, beside the floor that it stands on, measured in the same run.
-//
-//     bench [--quick] [--json]
+// What the library costs, beside the floor that it stands on and the breakers of others, measured in
+// the same run. It is started by scripts/bench, which makes its room and takes it away.
 
+import BenchReport
 import Glibc
-import SharedBreaker
+import TestSupport
 
-let arguments = Array(CommandLine.arguments.dropFirst())
+let words = Array(CommandLine.arguments.dropFirst())
 
-if arguments.first == "write", arguments.count == 5,
-  let kind = Writers.Kind(rawValue: arguments[1]),
-  let start = Double(arguments[3]), let duration = Double(arguments[4])
-{
-  try Writers.write(kind, path: arguments[2], from: start, for: duration)
-  exit(0)
+do {
+  if words.first == "child", words.count > 1, let role = Role(rawValue: words[1]) {
+    try role.run(Array(words.dropFirst(2)))
+  } else if let options = Options(words) {
+    try run(options)
+  } else {
+    complain("usage: scripts/bench [--quick] [--json] [--plot FILE.svg]")
+    exit(64)
+  }
+} catch {
+  complain("\(error)")
+  exit(1)
 }
 
-let isQuick = arguments.contains("--quick")
-let isJSON = arguments.contains("--json")
-guard arguments.allSatisfy({ ["--quick", "--json"].contains($0) }) else {
-  print("usage: bench [--quick] [--json]")
-  exit(64)
+func run(_ options: Options) throws {
+  let scale = Scale(isQuick: options.isQuick)
+  let room = Room(path: options.room)
+  let peers = options.peers.flatMap { startPeers($0, options.peerScript, room) }
+  let bench = Bench(room: room, scale: scale, peers: peers)
+  let series = measure(try bench.figures(), rounds: scale.rounds)
+  let host = try host()
+  print(
+    options.isJSON ? JSONReport.document(series, host: host) : TextReport.table(series),
+    terminator: "")
+  // The plot takes its time.
+  fflush(nil)
+  if let path = options.plot {
+    complain("drawing \(path)")
+    try Files.write(path, Array(try bench.plot().utf8))
+  }
 }
 
-let room = "/var/tmp/shared-breaker-bench-\(getpid())"
-unsafe mkdir(room, 0o700)
-let calls = isQuick ? 200_000 : 2_000_000
-let writes = isQuick ? 2_000 : 20_000
-let rounds = isQuick ? 3 : 5
-
-let single = try singleProcessFigures(room: room, calls: calls, writes: writes)
-let several = contentionFigures(room: room, duration: isQuick ? 0.5 : 1)
-let series = try measure(single + several, rounds: rounds)
-print(isJSON ? Report.json(series) : Report.table(series), terminator: "")
-for name in [
-  "raw.db", "store.db", "writers-raw-timeout.db", "writers-raw-pauses.db", "writers-breaker.db",
-] {
-  for part in ["", "-wal", "-shm"] { unsafe unlink("\(room)/\(name)\(part)") }
+/// The library is measured also where others cannot be.
+func startPeers(_ python: String, _ script: String, _ room: Room) -> Peers? {
+  do {
+    return try Peers(python: python, script: script, socket: room.file("redis.socket"))
+  } catch {
+    complain("the peers are left out: \(error)")
+    return nil
+  }
 }
-unsafe rmdir(room)

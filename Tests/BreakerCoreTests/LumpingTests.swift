@@ -70,7 +70,8 @@ import Testing
     guard let permit = bench.permit() else { return }
     #expect(
       !bench.record.isOnlyCounted(
-        .success, for: permit, elapsed: nil, at: bench.now.boot, policy: bench.policy))
+        .success, for: permit, elapsed: nil, at: bench.now.boot, policy: bench.policy,
+        isWindowElsewhere: false))
     bench.report(.success, for: permit)
     #expect(bench.record.streakStartedAt == nil)
   }

@@ -89,7 +89,8 @@ struct RandomWalk {
     let elapsed: Duration? = random.pick([nil, .milliseconds(4), .milliseconds(5)])
     let reporter = random.pick(workers)
     let isOnlyCounted = bench.record.isOnlyCounted(
-      outcome, for: permit, elapsed: elapsed, at: bench.now.boot, policy: bench.policy)
+      outcome, for: permit, elapsed: elapsed, at: bench.now.boot, policy: bench.policy,
+      isWindowElsewhere: false)
     let before = bench.record
     let verdict = bench.report(outcome, for: permit, elapsed: elapsed, by: reporter)
     let naive = model.report(outcome, for: permit, elapsed: elapsed, by: reporter, given)

@@ -117,7 +117,8 @@ struct Cell: Sendable, CustomTestStringConvertible {
     guard let outcome = cell.happening.outcome else { return }
     let before = bench.record
     let isOnlyCounted = before.isOnlyCounted(
-      outcome, for: permit, elapsed: nil, at: bench.now.boot, policy: bench.policy)
+      outcome, for: permit, elapsed: nil, at: bench.now.boot, policy: bench.policy,
+      isWindowElsewhere: false)
     bench.report(outcome, for: permit)
     var after = bench.record
     after.totals = before.totals

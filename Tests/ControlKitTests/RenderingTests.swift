@@ -54,6 +54,16 @@ struct RenderingTests {
     Golden.expect(Samples.history.map { $0.json.text + "\n" }.joined(), "history.json")
   }
 
+  @Test func `a document in pieces is the whole document`() {
+    let many = Array(repeating: Samples.all, count: 50).flatMap { $0 }
+    for snapshots in [[], Samples.all, many] {
+      var pieces: [String] = []
+      BreakerDocument.write(snapshots) { pieces.append($0) }
+      #expect(pieces.joined() == BreakerDocument.list(snapshots).text + "\n")
+      #expect((pieces.count > 1) == (snapshots.count > 50))
+    }
+  }
+
   @Test func `no line of the page is too wide for what all breakers have`() {
     var record = BreakerRecord()
     record.totals.successes = 1_234_567_890

@@ -51,7 +51,11 @@ private final class Interrupted: BreakerStorage, @unchecked Sendable {
     return found
   }
 
-  func all() -> [StoredBreaker] { inner.all() }
+  func list(beginningWith prefix: String, in state: BreakerState?) -> [ListedBreaker] {
+    inner.list(beginningWith: prefix, in: state)
+  }
+
+  func read(_ listed: some Collection<ListedBreaker>) -> [StoredBreaker?] { inner.read(listed) }
 
   func transact<Answer>(
     _ name: String, orCreate: Bool, wait: Wait, _ body: (inout BreakerDraft) -> Answer
@@ -65,6 +69,8 @@ private final class Interrupted: BreakerStorage, @unchecked Sendable {
     inner.history(of: name, sinceMilliseconds: sinceMilliseconds, limit: limit)
   }
 
+  func counters(of breaker: StoredBreaker) -> Counters? { nil }
+  func upToDate(_ breaker: StoredBreaker) -> StoredBreaker { breaker }
   func declarations(of name: String) -> [StoredDeclaration] { inner.declarations(of: name) }
   func checkIdentity() {}
   func proveWritable() {}

@@ -10,11 +10,14 @@ package final class Child {
   private var status: Int32?
 
   /// No answer that is worth waiting for takes longer.
-  private static let patienceMilliseconds: Int32 = 40_000
+  private let patienceMilliseconds: Int32
 
   private static let ignoringBrokenPipes: Void = { _ = signal(SIGPIPE, SIG_IGN) }()
 
-  package init(_ program: String, _ arguments: [String]) throws {
+  package init(
+    _ program: String, _ arguments: [String], patienceMilliseconds: Int32 = 40_000
+  ) throws {
+    self.patienceMilliseconds = patienceMilliseconds
     _ = Self.ignoringBrokenPipes
     let (childInput, input) = try Self.pipe()
     let (output, childOutput) = try Self.pipe()
@@ -87,7 +90,7 @@ package final class Child {
 
   private func readMore() throws -> Bool {
     var poll = pollfd(fd: output, events: Int16(POLLIN), revents: 0)
-    let ready = unsafe Glibc.poll(&poll, 1, Self.patienceMilliseconds)
+    let ready = unsafe Glibc.poll(&poll, 1, patienceMilliseconds)
     guard ready > 0 else {
       throw SupportError(ready == 0 ? "process \(pid) does not answer" : "poll fails")
     }
@@ -134,8 +137,10 @@ package final class Child {
   }
 
   /// Runs a program to its end, and answers its output.
-  package static func run(_ program: String, _ arguments: [String]) throws -> String {
-    let child = try Child(program, arguments)
+  package static func run(
+    _ program: String, _ arguments: [String], patienceMilliseconds: Int32 = 40_000
+  ) throws -> String {
+    let child = try Child(program, arguments, patienceMilliseconds: patienceMilliseconds)
     let output = try child.rest()
     let code = child.waitForEnd()
     guard code == 0 else { throw SupportError("\(program) ended with \(code): \(output)") }

@@ -36,6 +36,11 @@ package enum Database {
     try rows(path, sql).first?.first ?? ""
   }
 
+  /// How many steps have made the tables what they are.
+  package static func migrations(_ path: String) throws -> Int {
+    Int(try value(path, "SELECT count(*) FROM migration")) ?? -1
+  }
+
   /// What SQLite says of the file; "ok" if all is well.
   package static func integrity(_ path: String) throws -> String {
     try value(path, "PRAGMA integrity_check")

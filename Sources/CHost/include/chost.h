@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <sqlite3.h>
 #include <stdint.h>
+#include <time.h>
 
 // sqlite3_db_config is variadic. Keeps SQLite from checkpointing when a connection closes.
 int sb_no_checkpoint_on_close(sqlite3 *db);
@@ -13,9 +14,6 @@ int sb_persist_wal(sqlite3 *db);
 
 // The start of SQLite's own mapping of the WAL-index, or NULL if it has none.
 const void *sb_wal_index(sqlite3 *db);
-
-// Writes the WAL through to the disk, outside of any transaction.
-int sb_sync_wal(sqlite3 *db);
 
 // Whether the path still names the file that the connection has open.
 int sb_has_moved(sqlite3 *db, int *moved);
@@ -36,7 +34,7 @@ int sb_watch_attach(void *page, const void *mapping);
 // Makes the watch page zero again, in one step. Returns 0 or errno.
 int sb_watch_detach(void *page);
 
-// One load that is never torn, hoisted or repeated.
+// Atomics on memory that other processes share: Swift's own are for memory that it has made.
 static inline uint64_t sb_load(const uint64_t *address) {
   return __atomic_load_n(address, __ATOMIC_ACQUIRE);
 }
@@ -45,9 +43,53 @@ static inline uint32_t sb_load32(const uint32_t *address) {
   return __atomic_load_n(address, __ATOMIC_ACQUIRE);
 }
 
-static inline void sb_increment(uint64_t *address) {
-  __atomic_add_fetch(address, 1, __ATOMIC_RELEASE);
+static inline void sb_store(uint64_t *address, uint64_t value) {
+  __atomic_store_n(address, value, __ATOMIC_RELEASE);
 }
+
+static inline void sb_add(uint64_t *address, uint64_t count) {
+  __atomic_add_fetch(address, count, __ATOMIC_RELEASE);
+}
+
+static inline uint64_t sb_exchange(uint64_t *address, uint64_t value) {
+  return __atomic_exchange_n(address, value, __ATOMIC_ACQ_REL);
+}
+
+// Whether the value was the expected one and has been replaced.
+static inline int sb_replace(uint64_t *address, uint64_t expected, uint64_t value) {
+  return __atomic_compare_exchange_n(address, &expected, value, 0, __ATOMIC_ACQ_REL,
+                                     __ATOMIC_ACQUIRE);
+}
+
+// The words of a breaker's counters, in memory that processes share.
+enum {
+  SB_SUCCESSES,
+  SB_KEY,
+  SB_UNJUDGED,
+  SB_IGNORED,
+  SB_REJECTIONS,
+  SB_SLOW,
+  SB_WOULD_REJECT,
+  SB_COUNTER_WORDS = 8
+};
+
+// Nanoseconds of a clock that costs next to nothing and is a few milliseconds behind.
+static inline int64_t sb_coarse_nanoseconds(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
+  return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+// Nanoseconds since the host booted.
+static inline int64_t sb_boot_nanoseconds(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_BOOTTIME, &time);
+  return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+// Reserves room in a file, which a mapping of it must never lack. Returns 0 or errno. (The C
+// library's own function writes into the file where the file system cannot reserve.)
+int sb_reserve(int descriptor, int64_t offset, int64_t length);
 
 // Gives the watch page back.
 void sb_watch_free(void *page);
@@ -69,4 +111,5 @@ int sb_fork_add(sb_fork_hook *hook);
 void sb_fork_remove(sb_fork_hook *hook);
 
 // How many forks lie between the first process that used this library and this one.
-uint64_t sb_fork_generation(void);
+extern uint64_t sb_forks;
+static inline uint64_t sb_fork_generation(void) { return sb_load(&sb_forks); }

@@ -21,7 +21,7 @@ extension CommandSpec {
       throw .usage("which breakers?", "\(given) are given", help: "reset")
     }
     if parsed.has("all") {
-      names = try session.snapshots().map(\.name)
+      names = try session.names()
       if names.isEmpty { session.note("no breakers: nothing to reset") }
     }
     var breakers: [Breaker] = []

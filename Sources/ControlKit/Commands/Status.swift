@@ -26,50 +26,40 @@ extension CommandSpec {
       Example("cbctl status 'payments-*' --state open --json", "for a script"),
     ]
   ) { session, parsed throws(ControlError) in
-    let all = try session.snapshots()
-    let patterns = parsed.distinctTexts("NAME")
-    var chosen = try select(patterns, from: all)
-    if let state = parsed.text("state") { chosen = chosen.filter { $0.state.wireName == state } }
+    let patterns = parsed.distinctTexts("NAME").map { NamePattern($0) }
+    let state = parsed.text("state").flatMap { BreakerState(wireName: $0) }
+    let chosen = try session.snapshots(fitting: patterns, in: state)
     if session.global.isJSON {
-      session.print(BreakerDocument.list(StatusTable.sorted(chosen)))
+      BreakerDocument.write(StatusTable.sorted(chosen)) { session.print($0) }
     } else if !chosen.isEmpty {
       let isTerminal = session.console.isOutputTerminal
       let table = StatusTable(snapshots: chosen, now: isTerminal ? session.now() : nil)
       session.print(table.render(width: session.console.width, painter: session.painter))
     }
-    for note in notes(patterns, parsed.text("state"), all, chosen) { session.note(note) }
+    for note in try notes(patterns, state, chosen, session) { session.note(note) }
     return .done
   }
 
   /// What was asked for and is not there, one line each.
   private static func notes(
-    _ patterns: [String], _ state: String?, _ all: [BreakerSnapshot], _ chosen: [BreakerSnapshot]
-  ) -> [String] {
-    if all.isEmpty { return ["no breakers yet: the first call through one makes it"] }
-    let count = StateLine.counted(Int64(all.count), "breaker")
-    let unmatched = patterns.filter { pattern in
-      let glob = Glob(pattern)
-      return !all.contains { $0.name == pattern || glob.matches($0.name) }
+    _ patterns: [NamePattern], _ state: BreakerState?, _ chosen: [BreakerSnapshot],
+    _ session: Session
+  ) throws(ControlError) -> [String] {
+    var unmatched = patterns.filter { pattern in
+      !chosen.contains { pattern.matches($0.name) }
     }
+    // Only what was not found is worth a look at all the names.
+    guard chosen.isEmpty || !unmatched.isEmpty else { return [] }
+    let names = try session.names()
+    if names.isEmpty { return ["no breakers yet: the first call through one makes it"] }
+    let count = StateLine.counted(Int64(names.count), "breaker")
+    unmatched = unmatched.filter { pattern in !names.contains { pattern.matches($0) } }
     if !unmatched.isEmpty {
-      return unmatched.map { "no name matches \(VisibleText.quoted($0)): the store has \(count)" }
+      return unmatched.map {
+        "no name matches \(VisibleText.quoted($0.text)): the store has \(count)"
+      }
     }
     guard let state, chosen.isEmpty else { return [] }
-    return ["no such breaker is \(state): the store has \(count)"]
-  }
-
-  /// The breakers that names and patterns stand for; a plain name must be one.
-  private static func select(
-    _ patterns: [String], from all: [BreakerSnapshot]
-  ) throws(ControlError) -> [BreakerSnapshot] {
-    if patterns.isEmpty { return all }
-    let names = Set(all.map(\.name))
-    for pattern in patterns where !Glob.isPattern(pattern) && !names.contains(pattern) {
-      throw .noBreaker(pattern, among: all.map(\.name))
-    }
-    let globs = patterns.map { Glob($0) }
-    return all.filter { snapshot in
-      patterns.contains(snapshot.name) || globs.contains { $0.matches(snapshot.name) }
-    }
+    return ["no such breaker is \(state.wireName): the store has \(count)"]
   }
 }

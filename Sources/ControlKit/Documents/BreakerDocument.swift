@@ -11,7 +11,30 @@ enum BreakerDocument {
     .object([.init("breakers", .array(breakers))])
   }
 
+  /// The text of the document of many breakers, in pieces: the whole would fill the memory.
+  static func write(_ snapshots: [BreakerSnapshot], _ print: (String) -> Void) {
+    var policies: [BreakerPolicy: JSONValue] = [:]
+    var text = Array(#"{"breakers":["#.utf8)
+    for (index, snapshot) in snapshots.enumerated() {
+      let policy = policies[snapshot.policy] ?? .rendered(policy(snapshot.policy).text)
+      policies[snapshot.policy] = policy
+      if index > 0 { text.append(UInt8(ascii: ",")) }
+      JSONValue.object(members(of: snapshot, policy: policy)).write(to: &text)
+      if text.count >= 65_536 {
+        print(String(decoding: text, as: UTF8.self))
+        text.removeAll(keepingCapacity: true)
+      }
+    }
+    print(String(decoding: text, as: UTF8.self) + "]}\n")
+  }
+
   static func members(of snapshot: BreakerSnapshot) -> [JSONValue.Member] {
+    members(of: snapshot, policy: policy(snapshot.policy))
+  }
+
+  private static func members(
+    of snapshot: BreakerSnapshot, policy: JSONValue
+  ) -> [JSONValue.Member] {
     [
       .init("name", .string(snapshot.name)),
       .init("state", .string(snapshot.state.wireName)),
@@ -33,7 +56,7 @@ enum BreakerDocument {
       .init("last_failure_at", time(snapshot.lastFailureAt)),
       .init("last_error", JSONValue(snapshot.lastError)),
       .init("totals", totals(snapshot.totals)),
-      .init("policy", policy(snapshot.policy)),
+      .init("policy", policy),
     ]
   }
 

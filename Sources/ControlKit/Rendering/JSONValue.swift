@@ -5,6 +5,9 @@ enum JSONValue: Sendable, Hashable {
   case integer(Int64)
   case number(Double)
   case string(String)
+
+  /// A part whose text is known already, because it is in many documents.
+  case rendered(String)
   case array([JSONValue])
 
   /// Members in the order in which they are written.
@@ -33,39 +36,41 @@ extension JSONValue {
 
   /// The document in one line.
   var text: String {
-    var result = ""
+    var result: [UInt8] = []
     write(to: &result)
-    return result
+    return String(decoding: result, as: UTF8.self)
   }
 
-  private func write(to result: inout String) {
+  func write(to result: inout [UInt8]) {
     switch self {
-    case .null: result += "null"
-    case .bool(let value): result += value ? "true" : "false"
-    case .integer(let value): result += String(value)
-    case .number(let value): result += Self.text(of: value)
+    case .null: result += "null".utf8
+    case .bool(let value): result += (value ? "true" : "false").utf8
+    case .integer(let value): result += String(value).utf8
+    case .number(let value): result += Self.text(of: value).utf8
     case .string(let value): Self.write(value, to: &result)
+    case .rendered(let text): result += text.utf8
     case .array(let elements):
       Self.write(elements, between: "[", "]", to: &result) { $0.write(to: &$1) }
     case .object(let members):
       Self.write(members, between: "{", "}", to: &result) { member, result in
         Self.write(member.key, to: &result)
-        result += ":"
+        result.append(UInt8(ascii: ":"))
         member.value.write(to: &result)
       }
     }
   }
 
   private static func write<Element>(
-    _ elements: [Element], between opening: String, _ closing: String, to result: inout String,
-    _ writeOne: (Element, inout String) -> Void
+    _ elements: [Element], between opening: Unicode.Scalar, _ closing: Unicode.Scalar,
+    to result: inout [UInt8],
+    _ writeOne: (Element, inout [UInt8]) -> Void
   ) {
-    result += opening
+    result.append(UInt8(ascii: opening))
     for (index, element) in elements.enumerated() {
-      if index > 0 { result += "," }
+      if index > 0 { result.append(UInt8(ascii: ",")) }
       writeOne(element, &result)
     }
-    result += closing
+    result.append(UInt8(ascii: closing))
   }
 
   /// JSON has no word for what is not finite.
@@ -75,20 +80,25 @@ extension JSONValue {
     return text.hasSuffix(".0") ? String(text.dropLast(2)) : text
   }
 
-  private static func write(_ text: String, to result: inout String) {
-    result += "\""
+  private static func write(_ text: String, to result: inout [UInt8]) {
+    result.append(UInt8(ascii: "\""))
+    defer { result.append(UInt8(ascii: "\"")) }
+    // Nearly all text is such, and goes over as it is.
+    if text.utf8.allSatisfy({ $0 >= 0x20 && $0 < 0x7F && $0 != 0x22 && $0 != 0x5C }) {
+      result += text.utf8
+      return
+    }
     for scalar in text.unicodeScalars {
       switch scalar {
-      case "\"": result += "\\\""
-      case "\\": result += "\\\\"
-      case "\n": result += "\\n"
-      case "\r": result += "\\r"
-      case "\t": result += "\\t"
-      case _ where VisibleText.steers(scalar): result += escape(scalar)
-      default: result.unicodeScalars.append(scalar)
+      case "\"": result += "\\\"".utf8
+      case "\\": result += "\\\\".utf8
+      case "\n": result += "\\n".utf8
+      case "\r": result += "\\r".utf8
+      case "\t": result += "\\t".utf8
+      case _ where VisibleText.steers(scalar): result += escape(scalar).utf8
+      default: result += UTF8.encode(scalar) ?? .init()
       }
     }
-    result += "\""
   }
 
   /// Whatever steers a terminal lies below U+FFFF, so four digits are enough.

@@ -18,7 +18,7 @@ struct StatusTable {
       .init(title: "TRIPS", isRightAligned: true),
       .init(title: "LAST-FAILURE"),
     ])
-    table.rows = Self.sorted(snapshots).map { row($0) }
+    table.rows = Self.order(of: snapshots).map { row(snapshots[$0]) }
     return table.render(width: width, painter: painter)
   }
 
@@ -73,13 +73,25 @@ struct StatusTable {
 
   /// The order of worry, and then of names.
   static func sorted(_ snapshots: [BreakerSnapshot]) -> [BreakerSnapshot] {
-    snapshots.sorted { first, second in
-      let ranks = (rank(of: first), rank(of: second))
-      if ranks.0 != ranks.1 { return ranks.0 < ranks.1 }
-      let failures = (first.consecutiveFailures, second.consecutiveFailures)
-      if failures.0 != failures.1 { return failures.0 > failures.1 }
+    order(of: snapshots).map { snapshots[$0] }
+  }
+
+  /// Where in a list the breakers are, in that order.
+  ///
+  /// What is compared is gathered first: to move whole snapshots about takes far longer.
+  static func order(of snapshots: [BreakerSnapshot]) -> [Int] {
+    let keys = snapshots.indices.map { index in
+      (
+        rank: rank(of: snapshots[index]), failures: snapshots[index].consecutiveFailures,
+        name: snapshots[index].name, index: index
+      )
+    }
+    let sorted = keys.sorted { first, second in
+      if first.rank != second.rank { return first.rank < second.rank }
+      if first.failures != second.failures { return first.failures > second.failures }
       return first.name < second.name
     }
+    return sorted.map(\.index)
   }
 
   private static func rank(of snapshot: BreakerSnapshot) -> Int {

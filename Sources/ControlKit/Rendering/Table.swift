@@ -9,12 +9,14 @@ struct Table {
   }
 
   struct Cell {
-    var text: String
-    var color: Color?
+    let text: String
+    let width: Int
+    let color: Color?
 
     /// A cell with text from anywhere: what would steer a terminal is made visible.
     init(_ text: String, _ color: Color? = nil) {
       self.text = VisibleText.bare(text)
+      width = TextWidth.of(self.text)
       self.color = color
     }
   }
@@ -29,14 +31,17 @@ struct Table {
   func render(width: Int? = nil, painter: Painter = Painter(isOn: false)) -> String {
     let widths = fitted(to: width)
     let titles = columns.map { Cell($0.title, .faint) }
-    return ([titles] + rows).map { line($0, widths, painter) + "\n" }.joined()
+    var result = ""
+    write(titles, widths, painter, to: &result)
+    for row in rows { write(row, widths, painter, to: &result) }
+    return result
   }
 
   private func fitted(to width: Int?) -> [Int] {
     var widths = columns.map { TextWidth.of($0.title) }
     for row in rows {
       for (index, cell) in row.enumerated() {
-        widths[index] = max(widths[index], TextWidth.of(cell.text))
+        widths[index] = max(widths[index], cell.width)
       }
     }
     guard let width else { return widths }
@@ -49,19 +54,21 @@ struct Table {
     return widths
   }
 
-  private func line(_ cells: [Cell], _ widths: [Int], _ painter: Painter) -> String {
-    var result = ""
+  private func write(
+    _ cells: [Cell], _ widths: [Int], _ painter: Painter, to result: inout String
+  ) {
     var owedSpaces = 0
     for (index, cell) in cells.enumerated() {
-      let text = TextWidth.cut(cell.text, to: widths[index])
-      let padding = widths[index] - TextWidth.of(text)
+      let isTooWide = cell.width > widths[index]
+      let text = isTooWide ? TextWidth.cut(cell.text, to: widths[index]) : cell.text
+      let padding = widths[index] - (isTooWide ? TextWidth.of(text) : cell.width)
       let before = columns[index].isRightAligned ? padding : 0
       // Spaces are written only before more text, so that no line ends in any.
-      result += String(repeating: " ", count: text.isEmpty ? 0 : owedSpaces + before)
+      if !text.isEmpty { result += String(repeating: " ", count: owedSpaces + before) }
       owedSpaces = text.isEmpty ? owedSpaces + widths[index] : padding - before
       owedSpaces += Self.gap.count
       result += painter.paint(text, cell.color)
     }
-    return result
+    result += "\n"
   }
 }

@@ -2,7 +2,7 @@
 enum VisibleText {
   /// The text with its control characters made visible.
   static func bare(_ text: String) -> String {
-    guard text.unicodeScalars.contains(where: steers) else { return text }
+    if isPlain(text) || !text.unicodeScalars.contains(where: steers) { return text }
     var result = ""
     for scalar in text.unicodeScalars {
       if steers(scalar) {
@@ -23,6 +23,11 @@ enum VisibleText {
   static func quoted(_ text: String, longest: Int = 60) -> String {
     let cut = text.prefix(longest)
     return "'\(bare(String(cut)))\(cut.endIndex == text.endIndex ? "" : "…")'"
+  }
+
+  /// Whether all of the text is ASCII that can be seen, of which there is no doubt.
+  static func isPlain(_ text: String) -> Bool {
+    text.utf8.allSatisfy { $0 >= 0x20 && $0 < 0x7F }
   }
 
   /// Whether a scalar is a control character, or breaks a line as one does.

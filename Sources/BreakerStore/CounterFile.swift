@@ -1,0 +1,162 @@
+internal import CHost
+internal import Glibc
+
+/// The file behind the shared page: a header, and room for the counters of each breaker by its id.
+///
+/// It holds statistics and never state, so it may be lost at any time; one that does not fit is
+/// replaced by a new one.
+@safe struct CounterFile {
+  static let suffix = "-counters"
+
+  /// Breakers of one segment, the piece in which room is reserved and mapped.
+  static let breakersOfSegment = 1_024
+
+  /// The counters of a breaker lie on a line of the processor's cache that is theirs alone.
+  static let bytesOfCounters = 64
+  static let bytesOfMarks = 128
+  static let bytesOfSegment = breakersOfSegment * (bytesOfCounters + bytesOfMarks)
+
+  /// The header has as much room as the largest page that a processor may have.
+  private static let bytesOfHeader = 65_536
+
+  let descriptor: Int32
+  let identity: FileIdentity
+
+  static func offset(ofSegment segment: Int) -> Int {
+    bytesOfHeader + segment * bytesOfSegment
+  }
+
+  /// Reserves the room of a segment; false if there is none.
+  func reserve(segment: Int) -> Bool {
+    sb_reserve(
+      descriptor, Int64(Self.offset(ofSegment: segment)), Int64(Self.bytesOfSegment)) == 0
+  }
+}
+
+/// Opening and making.
+extension CounterFile {
+  /// Where the file lies, and what it has to be of.
+  struct Place: Sendable {
+    var storePath: String
+    var store: Int64
+    var boot: Int64
+
+    var path: String { storePath + CounterFile.suffix }
+  }
+
+  /// The file of a store, made anew if there is none that fits; nil if it cannot be had.
+  static func open(_ place: Place) -> CounterFile? {
+    let header = Header(store: place.store, boot: place.boot)
+    if let file = existing(place.path, header) { return file }
+    let directory = StorePath.split(place.path).directory
+    do throws(StoreError) {
+      return try DirectoryLock.held(directory, atMost: .milliseconds(500)) {
+        // Another process may have made it meanwhile.
+        existing(place.path, header) ?? made(at: place, header)
+      }
+    } catch {
+      return nil
+    }
+  }
+
+  private static func existing(_ path: String, _ header: Header) -> CounterFile? {
+    guard let file = opened(path, O_RDWR) else { return nil }
+    guard file.header == header else {
+      close(file.descriptor)
+      return nil
+    }
+    return file
+  }
+
+  /// Under the lock on the directory.
+  private static func made(at place: Place, _ header: Header) -> CounterFile? {
+    var store = stat()
+    guard unsafe lstat(place.storePath, &store) == 0 else { return nil }
+    let name = place.path + ".new"
+    unsafe unlink(name)
+    guard let file = opened(name, O_RDWR | O_CREAT | O_EXCL) else { return nil }
+    // Who may use the store may count in it, and nobody else.
+    let isReady =
+      fchown(file.descriptor, uid_t.max, store.st_gid) == 0
+      && fchmod(file.descriptor, store.st_mode & 0o777) == 0
+      && sb_reserve(file.descriptor, 0, Int64(bytesOfHeader)) == 0
+      && file.takeOverTotals(ofFileAt: place.path, header) && file.write(header)
+    guard isReady, unsafe rename(name, place.path) == 0 else {
+      close(file.descriptor)
+      unsafe unlink(name)
+      return nil
+    }
+    return file
+  }
+
+  private static func opened(_ path: String, _ flags: Int32) -> CounterFile? {
+    let descriptor = unsafe Glibc.open(path, flags | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0o600)
+    guard descriptor >= 0 else { return nil }
+    var status = stat()
+    guard unsafe fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG else {
+      close(descriptor)
+      return nil
+    }
+    return CounterFile(
+      descriptor: descriptor,
+      identity: FileIdentity(device: UInt64(status.st_dev), inode: UInt64(status.st_ino)))
+  }
+
+  /// Copies the counters of an earlier boot, without the marks, which are times of that boot.
+  ///
+  /// - Returns: False if there are any and they cannot be copied.
+  private func takeOverTotals(ofFileAt path: String, _ header: Header) -> Bool {
+    guard let earlier = Self.opened(path, O_RDONLY) else { return true }
+    defer { close(earlier.descriptor) }
+    guard earlier.header?.store == header.store else { return true }
+    var bytes = [UInt8](repeating: 0, count: Self.breakersOfSegment * Self.bytesOfCounters)
+    let size = lseek(earlier.descriptor, 0, SEEK_END)
+    var segment = 0
+    while Self.offset(ofSegment: segment + 1) <= size {
+      let offset = Self.offset(ofSegment: segment)
+      guard unsafe pread(earlier.descriptor, &bytes, bytes.count, offset) == bytes.count else {
+        return false
+      }
+      // Breakers that are gone leave holes, which stay holes.
+      if bytes.contains(where: { $0 != 0 }) {
+        guard reserve(segment: segment),
+          unsafe pwrite(descriptor, bytes, bytes.count, offset) == bytes.count
+        else { return false }
+      }
+      segment += 1
+    }
+    return true
+  }
+}
+
+/// What the file begins with.
+extension CounterFile {
+  private struct Header: Hashable {
+    /// "SBCOUNTS", and the number of this layout.
+    static let magic: UInt64 = 0x5342_434F_554E_5453
+    static let layout: UInt64 = 1
+
+    var store: Int64
+    var boot: Int64
+
+    var words: [UInt64] {
+      let fields = [
+        Self.magic, Self.layout, UInt64(bitPattern: store), UInt64(bitPattern: boot),
+      ]
+      let bytes = Blobs.pack(fields.map { Int64(bitPattern: $0) })
+      return fields + [UInt64(bitPattern: Checksum.of(bytes))]
+    }
+  }
+
+  /// The header, if it is whole and of this layout.
+  private var header: Header? {
+    var words = [UInt64](repeating: 0, count: 5)
+    guard unsafe pread(descriptor, &words, 40, 0) == 40 else { return nil }
+    let header = Header(store: Int64(bitPattern: words[2]), boot: Int64(bitPattern: words[3]))
+    return words == header.words ? header : nil
+  }
+
+  private func write(_ header: Header) -> Bool {
+    unsafe pwrite(descriptor, header.words, 40, 0) == 40
+  }
+}

@@ -1,0 +1,121 @@
+package import BreakerCore
+internal import CHost
+
+/// The counters of one breaker, in memory that several processes may add to at once.
+///
+/// They only ever grow. What a record has taken in of them it remembers by their values. They are
+/// good for as long as the storage that gave them out.
+@safe package struct Counters: @unchecked Sendable {
+  /// Where the counters lie, in the order of `SB_SUCCESSES` and so on.
+  package let address: UnsafeMutablePointer<UInt64>
+
+  /// When the buckets of a window over time began; nil in the memory of one process alone.
+  package let marks: BucketMarks?
+
+  package init(at address: UnsafeMutablePointer<UInt64>, marks: BucketMarks? = nil) {
+    unsafe self.address = address
+    self.marks = marks
+  }
+
+  /// Begins a bucket of a window over time, before the first success of it is counted.
+  package func begin(epoch: Int64) {
+    unsafe marks?.begin(epoch: epoch, counting: pointer(SB_SUCCESSES))
+  }
+
+  /// Ties the counters to one row, and tells whether they were lost since; 0 for none.
+  var key: Int64 {
+    get { unsafe Int64(bitPattern: sb_load(pointer(SB_KEY))) }
+    nonmutating set { unsafe sb_store(pointer(SB_KEY), UInt64(bitPattern: newValue)) }
+  }
+
+  private func pointer(_ word: Int) -> UnsafeMutablePointer<UInt64> {
+    unsafe address.advanced(by: word)
+  }
+
+  package func add(_ counts: Counted) {
+    add(counts.successes, to: SB_SUCCESSES)
+    add(counts.unjudged, to: SB_UNJUDGED)
+    add(counts.ignored, to: SB_IGNORED)
+    add(counts.rejections, to: SB_REJECTIONS)
+    add(counts.slow, to: SB_SLOW)
+    add(counts.wouldReject, to: SB_WOULD_REJECT)
+  }
+
+  private func add(_ count: Int64, to word: Int) {
+    if count != 0 { unsafe sb_add(pointer(word), UInt64(bitPattern: count)) }
+  }
+
+  /// What has been counted so far.
+  package func read() -> Counted { counted { unsafe sb_load(pointer($0)) } }
+
+  /// What has been counted since the last time, which is the caller's to keep.
+  package func take() -> Counted { counted { unsafe sb_exchange(pointer($0), 0) } }
+
+  private func counted(_ value: (Int) -> UInt64) -> Counted {
+    var counted = Counted()
+    counted.successes = Int64(bitPattern: value(SB_SUCCESSES))
+    counted.unjudged = Int64(bitPattern: value(SB_UNJUDGED))
+    counted.ignored = Int64(bitPattern: value(SB_IGNORED))
+    counted.rejections = Int64(bitPattern: value(SB_REJECTIONS))
+    counted.slow = Int64(bitPattern: value(SB_SLOW))
+    counted.wouldReject = Int64(bitPattern: value(SB_WOULD_REJECT))
+    return counted
+  }
+}
+
+/// Counters in the memory of this process, for breakers that have none in the shared page.
+extension Counters {
+  package static func allocate() -> Counters {
+    let words = UnsafeMutablePointer<UInt64>.allocate(capacity: SB_COUNTER_WORDS)
+    unsafe words.initialize(repeating: 0, count: SB_COUNTER_WORDS)
+    return unsafe Counters(at: words)
+  }
+
+  package func deallocate() { unsafe address.deallocate() }
+}
+
+/// What counters say.
+package struct Counted: Sendable, Hashable {
+  /// Successes that the breaker judges.
+  package var successes: Int64 = 0
+
+  /// Successes that came too late to be judged, or while a mode was forced.
+  package var unjudged: Int64 = 0
+  package var ignored: Int64 = 0
+  package var rejections: Int64 = 0
+  package var slow: Int64 = 0
+  package var wouldReject: Int64 = 0
+
+  package init() {}
+
+  package var isZero: Bool { self == Counted() }
+
+  /// What was counted between two readings; nil if that cannot be.
+  func since(_ earlier: Counted) -> Counted? {
+    var passed = Counted()
+    passed.successes = successes &- earlier.successes
+    passed.unjudged = unjudged &- earlier.unjudged
+    passed.ignored = ignored &- earlier.ignored
+    passed.rejections = rejections &- earlier.rejections
+    passed.slow = slow &- earlier.slow
+    passed.wouldReject = wouldReject &- earlier.wouldReject
+    let numbers = [
+      passed.successes, passed.unjudged, passed.ignored, passed.rejections, passed.slow,
+      passed.wouldReject,
+    ]
+    return numbers.allSatisfy { (0..<Self.limit).contains($0) } ? passed : nil
+  }
+
+  /// More than any host ever counts: a counter that says so is damaged.
+  private static let limit: Int64 = 1 << 53
+
+  package var totals: Totals {
+    var totals = Totals()
+    totals.successes = successes + unjudged
+    totals.ignored = ignored
+    totals.rejections = rejections
+    totals.slow = slow
+    totals.wouldReject = wouldReject
+    return totals
+  }
+}

@@ -1,0 +1,38 @@
+internal import Glibc
+internal import Synchronization
+
+/// The write-ahead log, opened once more so that it can be synced while its session is in use.
+///
+/// None of SQLite's locks is on this file, so that closing it drops none of them
+/// (sqlite.org/howtocorrupt.html, 2.2).
+final class LogFile: Sendable {
+  private let path: String
+  private let descriptor: Int32
+  private let isFound = Atomic<Bool>(false)
+
+  init(path: String) throws(StoreError) {
+    self.path = path
+    descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
+    guard descriptor >= 0 else { throw StoreError(errno: errno, doing: "open the log", path: path) }
+  }
+
+  deinit { close(descriptor) }
+
+  /// Writes the latest commits through to the disk; needs no lock.
+  func sync() -> StoreError? {
+    guard fdatasync(descriptor) == 0, isFound.load(ordering: .relaxed) || syncDirectory() else {
+      return StoreError(errno: errno, doing: "write to the disk", path: path)
+    }
+    return nil
+  }
+
+  /// Once: a log that is new is not there after a power cut before its directory says so.
+  private func syncDirectory() -> Bool {
+    let directory = unsafe open(StorePath.split(path).directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+    guard directory >= 0 else { return false }
+    defer { close(directory) }
+    guard fsync(directory) == 0 else { return false }
+    isFound.store(true, ordering: .relaxed)
+    return true
+  }
+}

@@ -1,0 +1,39 @@
+internal import CSQLite
+
+/// How long the write-ahead log is, as SQLite tells after each commit.
+@safe final class LogLength {
+  /// The length at which the log is moved into the file.
+  ///
+  /// In the small pages of a store it is little less than what one part of SQLite's index of the
+  /// log holds, and a reader has to look into each part (sqlite.org/walformat.html, 2.2).
+  static let limitInBytes: Int64 = 4_000 * 1_024
+
+  private let limit: Int32
+  private var pages: Int32 = 0
+  private var next: Int32
+
+  init(pageSize: Int64) {
+    limit = Int32(clamping: Self.limitInBytes / max(512, pageSize))
+    next = limit
+  }
+
+  var isDue: Bool { pages >= next }
+
+  var isOverdue: Bool { pages >= 4 * limit }
+
+  func install(on handle: OpaquePointer) {
+    let context = unsafe Unmanaged.passUnretained(self).toOpaque()
+    unsafe sqlite3_wal_hook(
+      handle,
+      { context, _, _, pages in
+        guard let context = unsafe context else { return SQLITE_OK }
+        let log = unsafe Unmanaged<LogLength>.fromOpaque(context).takeUnretainedValue()
+        if pages < log.pages { log.next = log.limit }
+        log.pages = pages
+        return SQLITE_OK
+      }, context)
+  }
+
+  /// A reader of an old state can keep the log from starting anew: then it is tried again later.
+  func checkpointed() { next = pages + limit }
+}

@@ -1,0 +1,34 @@
+internal import Glibc
+
+/// What one thread sleeps on until another one raises it; both hold the same lock meanwhile.
+@safe final class Signal {
+  private let condition: UnsafeMutablePointer<pthread_cond_t>
+
+  init() {
+    unsafe condition = .allocate(capacity: 1)
+    var attributes = pthread_condattr_t()
+    unsafe pthread_condattr_init(&attributes)
+    // Nobody can set it, so nobody can make a wait longer.
+    unsafe pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC)
+    unsafe pthread_cond_init(condition, &attributes)
+    unsafe pthread_condattr_destroy(&attributes)
+  }
+
+  deinit {
+    unsafe pthread_cond_destroy(condition)
+    unsafe condition.deallocate()
+  }
+
+  func raise() { unsafe pthread_cond_signal(condition) }
+
+  /// Gives the lock away while it sleeps; false if an instant of the monotonic clock has come.
+  func wait(_ lock: Lock, until nanoseconds: Int64?) -> Bool {
+    guard let nanoseconds else {
+      unsafe pthread_cond_wait(condition, lock.mutex)
+      return true
+    }
+    var deadline = timespec(
+      tv_sec: Int(nanoseconds / 1_000_000_000), tv_nsec: Int(nanoseconds % 1_000_000_000))
+    return unsafe pthread_cond_timedwait(condition, lock.mutex, &deadline) != ETIMEDOUT
+  }
+}

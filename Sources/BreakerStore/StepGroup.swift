@@ -1,0 +1,126 @@
+internal import BreakerCore
+
+/// What a step has come to, when its transaction is over.
+struct StepOutcome {
+  /// The breaker as it stands at the end, be it by a later step of the same transaction.
+  var breaker: StoredBreaker
+  var events: [BreakerEvent]
+  var syncError: StoreError?
+  var fingerprints: Fingerprints?
+
+  /// The other breakers of the transaction.
+  var others: [StoredBreaker] = []
+}
+
+/// The steps of one transaction, which raise the revision by one between them.
+struct StepGroup {
+  private let connection: Connection
+  private let clock: StoreClock
+  private let page: CounterPage
+  private let program: String
+  private let now: Moment
+  private var rows: [Row] = []
+  private var rowOfStep: [Int?] = []
+
+  /// What is known of the file as this transaction has found it.
+  private let remembered: OwnCommits
+  private var revision: Int64?
+
+  /// Whether the transaction changes the file at all.
+  private(set) var hasWritten = false
+
+  private struct Row {
+    let before: StoredBreaker
+    let isNew: Bool
+    var breaker: StoredBreaker
+  }
+
+  init(
+    on connection: Connection, clock: StoreClock, page: CounterPage, program: String,
+    remembered: OwnCommits
+  ) {
+    self.connection = connection
+    self.clock = clock
+    self.page = page
+    self.program = program
+    self.remembered = remembered
+    now = clock.moment
+    revision = remembered.revision.map { $0 + 1 }
+  }
+
+  /// Runs one step after the other and writes what they have decided.
+  mutating func run(_ steps: [QueuedStep]) throws(StoreError) {
+    for step in steps { rowOfStep.append(try run(step)) }
+    for index in rows.indices where rows[index].breaker != rows[index].before {
+      // One transaction, one revision, also if it has just made the row. It never falls, whatever
+      // a program that knows nothing of revisions has put there.
+      if !rows[index].isNew {
+        rows[index].breaker.revision = max(try nextRevision(), rows[index].before.revision + 1)
+      }
+      hasWritten = true
+      page.forgetMarks(of: rows[index].breaker, ifChangedSince: rows[index].before)
+      try BreakerTable.save(
+        &rows[index].breaker, before: rows[index].before, on: connection, clock: clock)
+    }
+  }
+
+  private mutating func run(_ step: QueuedStep) throws(StoreError) -> Int? {
+    guard let body = step.body, let index = try row(of: step) else { return nil }
+    var draft = BreakerDraft(now: now, breaker: rows[index].breaker)
+    body(&draft)
+    try BreakerTable.keep(draft, by: program, on: connection)
+    rows[index].breaker = draft.breaker
+    step.outcome = StepOutcome(breaker: draft.breaker, events: draft.events)
+    return index
+  }
+
+  /// Where the breaker of a step is among the rows; nil if there is none and none may be made.
+  private mutating func row(of step: QueuedStep) throws(StoreError) -> Int? {
+    if let index = rows.firstIndex(where: { StoreName($0.before.name) == StoreName(step.name) }) {
+      return index
+    }
+    if var found = try find(step.name) {
+      page.takeIn(to: &found, at: clock)
+      rows.append(Row(before: found, isNew: false, breaker: found))
+    } else if step.orCreate {
+      let made = try BreakerTable.insert(
+        step.name, revision: nextRevision(), on: connection, clock: clock, now: now)
+      hasWritten = true
+      rows.append(Row(before: made, isNew: true, breaker: made))
+    } else {
+      return nil
+    }
+    page.tie(to: &rows[rows.count - 1].breaker)
+    return rows.count - 1
+  }
+
+  private func find(_ name: String) throws(StoreError) -> StoredBreaker? {
+    if let known = remembered.breaker(name) { return known }
+    return try BreakerTable.find(name, on: connection, clock: clock)
+  }
+
+  private mutating func nextRevision() throws(StoreError) -> Int64 {
+    if let revision { return revision }
+    let next = try BreakerTable.nextRevision(on: connection)
+    revision = next
+    return next
+  }
+
+  /// After the commit: gives every step the breakers as they stand now.
+  func settle(_ steps: [QueuedStep], _ fingerprints: Fingerprints?) {
+    for (position, step) in steps.enumerated() {
+      guard let own = rowOfStep[position] else { continue }
+      step.outcome?.breaker = rows[own].breaker
+      step.outcome?.fingerprints = fingerprints
+      guard rows.count > 1 else { continue }
+      step.outcome?.others = rows.indices.filter { $0 != own }.map { rows[$0].breaker }
+    }
+  }
+
+  /// What the file holds after the commit, as far as it went through here.
+  func remember(in commits: inout OwnCommits, _ fingerprints: Fingerprints?) {
+    guard let fingerprints, let revision else { return }
+    let newest = rows.reduce(revision) { max($0, $1.breaker.revision) }
+    commits.note(rows.map(\.breaker), revision: newest, fingerprints, boot: clock.boot)
+  }
+}

@@ -1,0 +1,135 @@
+internal import Glibc
+
+/// A step of one thread, which that thread or another one brings into a transaction.
+final class QueuedStep {
+  let name: String
+  let orCreate: Bool
+
+  /// Taken away when the step is over, for it must not outlive the call that it came with.
+  private(set) var body: ((inout BreakerDraft) -> Void)?
+
+  /// What has become of it; nil if there was no such breaker, or the transaction has failed.
+  var outcome: StepOutcome?
+  var error: StoreError?
+
+  fileprivate var state = State.new
+  fileprivate let signal = Signal()
+
+  fileprivate enum State { case new, waiting, taken, done }
+
+  init(_ name: String, orCreate: Bool, _ body: @escaping (inout BreakerDraft) -> Void) {
+    self.name = name
+    self.orCreate = orCreate
+    self.body = body
+  }
+
+  func end(_ error: StoreError? = nil) {
+    if let error {
+      outcome = nil
+      self.error = error
+    }
+    body = nil
+  }
+}
+
+/// Where threads with a step to be committed meet: one of them commits for all.
+///
+/// Who finds nobody at work leads; who comes meanwhile is taken along by the transaction that
+/// begins next. No turn is handed over: who leads when the next one begins takes all who wait, so
+/// it does not matter which thread it is.
+final class StepQueue: @unchecked Sendable {
+  private let lock = Lock()
+  private var waiting: [QueuedStep] = []
+  private var isLed = false
+  private var generation: UInt64 = 0
+
+  /// Whether the latest transaction took others along.
+  private var hadCompany = false
+
+  /// How many steps wait to be taken along.
+  var waitingCount: Int { lock.withLock { waiting.count } }
+
+  enum Turn { case leads, isDone, isLate }
+
+  /// Waits until the step is done by another thread, or its own thread is to do it.
+  ///
+  /// A step that has waited until an instant of the monotonic clock, and is in no transaction yet,
+  /// is late and will not be done.
+  func enter(_ step: QueuedStep, until deadline: Int64) -> Turn {
+    lock.withLock {
+      if !isLed { return lead(step) }
+      step.state = .waiting
+      waiting.append(step)
+      while true {
+        if step.state == .done { return .isDone }
+        if step.state == .waiting, !isLed { return lead(step) }
+        // A transaction is bounded itself, and its outcome must not be missed.
+        let isInTime = step.signal.wait(lock, until: step.state == .taken ? nil : deadline)
+        if !isInTime, step.state == .waiting {
+          if !isLed { return lead(step) }
+          waiting.removeAll { $0 === step }
+          return .isLate
+        }
+      }
+    }
+  }
+
+  private func lead(_ step: QueuedStep) -> Turn {
+    waiting.removeAll { $0 === step }
+    isLed = true
+    return .leads
+  }
+
+  /// Lets those come who were taken along the last time; under the lead.
+  ///
+  /// They are awake by now, but need a processor to get here with their next steps.
+  func gather() {
+    if lock.withLock({ hadCompany && waiting.isEmpty }) { sched_yield() }
+  }
+
+  /// Everyone who waits; they will be told of the end of their steps.
+  func take() -> [QueuedStep] {
+    lock.withLock {
+      hadCompany = !waiting.isEmpty
+      if waiting.isEmpty { return [] }
+      let taken = waiting
+      waiting = []
+      for step in taken { step.state = .taken }
+      return taken
+    }
+  }
+
+  /// Tells the threads of steps that are over.
+  func finish(_ steps: [QueuedStep]) {
+    if steps.isEmpty { return }
+    lock.withLock { for step in steps { step.state = .done } }
+    // Without the lock, which each of them needs as it wakes up.
+    for step in steps { step.signal.raise() }
+  }
+
+  /// Ends the lead, and tells the threads of steps that are over.
+  func leave(finishing steps: [QueuedStep]) {
+    let next = lock.withLock {
+      for step in steps { step.state = .done }
+      isLed = false
+      return waiting.first
+    }
+    for step in steps { step.signal.raise() }
+    // It will find either that it leads, or that somebody has come to lead who takes it along.
+    next?.signal.raise()
+  }
+
+  func willFork() {
+    lock.lock()
+    generation = ForkGuard.generation
+  }
+
+  func didFork() {
+    if ForkGuard.generation != generation {
+      // Of the threads that were here only one is left, and it was forking.
+      waiting = []
+      isLed = false
+    }
+    lock.unlock()
+  }
+}

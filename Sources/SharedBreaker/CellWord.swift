@@ -1,0 +1,59 @@
+internal import BreakerCore
+internal import BreakerStore
+
+/// All that a healthy call has to know of its breaker, in one word.
+///
+/// It also stands for the permit of such a call: an outcome is judged as long as the word is still
+/// the one that the call was let through by.
+struct CellWord: Sendable, Hashable {
+  var bits: UInt64
+
+  /// Nothing is known.
+  static let unknown = CellWord(bits: 0)
+
+  /// Calls go through, and their outcomes count.
+  static let permits: UInt64 = 1
+
+  /// A success changes nothing but a counter.
+  static let countsOnly: UInt64 = 2
+
+  /// Calls have to be timed.
+  static let measures: UInt64 = 4
+
+  /// A success is counted in a bucket of time, which has to be marked when it begins.
+  static let marks: UInt64 = 8
+
+  /// Calls are rejected until an instant that is known.
+  static let rejects: UInt64 = 16
+
+  private static let forkShift: UInt64 = 5
+  private static let forkMask: UInt64 = 0x3F
+  private static let rowShift: UInt64 = 11
+  private static let rowMask: UInt64 = 0xFFF
+  private static let generationShift: UInt64 = 23
+
+  init(bits: UInt64) { self.bits = bits }
+
+  init(flags: UInt64, generation: Int64, row: Int64) {
+    bits =
+      flags | (ForkGuard.generation & Self.forkMask) << Self.forkShift
+      | (UInt64(bitPattern: row) & Self.rowMask) << Self.rowShift
+      | UInt64(bitPattern: generation) << Self.generationShift
+  }
+
+  func has(_ flag: UInt64) -> Bool { bits & flag != 0 }
+
+  var generation: Int64 { Int64(bits >> Self.generationShift) }
+
+  /// Whether it was made in this process, and not in one that it was forked from.
+  var isOwn: Bool { bits >> Self.forkShift & Self.forkMask == ForkGuard.generation & Self.forkMask }
+
+  /// Whether the breaker is known to have a row; of one row in 4,096 that is not told.
+  var isOfRow: Bool { bits >> Self.rowShift & Self.rowMask != 0 }
+
+  /// Whether it is of a row, or of no row yet, as far as the few bits of its id tell.
+  func mayBe(ofRow row: Int64) -> Bool {
+    let known = bits >> Self.rowShift & Self.rowMask
+    return known == 0 || row == 0 || known == UInt64(bitPattern: row) & Self.rowMask
+  }
+}

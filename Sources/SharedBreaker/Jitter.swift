@@ -1,0 +1,22 @@
+internal import BreakerStore
+internal import Synchronization
+
+/// Random numbers that cost no system call each, for what has to differ and need not be secret.
+enum Jitter {
+  private static let state = Atomic<UInt64>(.random(in: .min ... .max))
+  private static let generation = Atomic<UInt64>(ForkGuard.generation)
+
+  /// A number from 0 up to 1.
+  static func drawn() -> Double {
+    let current = ForkGuard.generation
+    if generation.load(ordering: .relaxed) != current {
+      // A child of a fork must not draw what its parent and its siblings draw.
+      state.store(.random(in: .min ... .max), ordering: .relaxed)
+      generation.store(current, ordering: .relaxed)
+    }
+    var mixed = state.wrappingAdd(0x9E37_79B9_7F4A_7C15, ordering: .relaxed).newValue
+    mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
+    mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
+    return Double((mixed ^ (mixed >> 31)) >> 11) * 0x1p-53
+  }
+}

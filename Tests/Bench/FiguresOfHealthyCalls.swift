@@ -1,0 +1,55 @@
+import BenchReport
+
+extension Bench {
+  /// What a call costs while all is well.
+  func healthyFigures() throws -> [Figure] {
+    let topic = "healthy call"
+    let alone = [
+      try figure(
+        topic, "run, consecutive failures", .consecutive, against: .over("bare closure call"),
+        goal: .atMost(10).compared),
+      try figure(
+        topic, "run, time window", .window, against: .over("bare closure call"),
+        goal: .atMost(25).compared),
+      try figure(
+        topic, "run, last calls", .last, against: .over("bare closure call"),
+        goal: .atMost(25).compared),
+      try figure(
+        topic, "run, slow calls looked for", .slow, against: .over("bare closure call"),
+        goal: .atMost(70).compared),
+      try figure(
+        topic, "run, async", .awaited, against: .over("bare await"), goal: .atMost(50).compared),
+      try figure(
+        topic, "run, async, on an actor", .actor, against: .over("bare await, on an actor"),
+        goal: .atMost(50).compared),
+    ]
+    let bare = "bare closure call, 2 processes"
+    let kinds: [(String, Load, Goal?)] = [
+      (bare, .bare, nil), ("run, consecutive failures, 2 processes", .consecutive, nil),
+      ("run, time window, 2 processes", .window, .atMost(80).compared),
+      ("run, last calls, 2 processes", .last, .atMost(80).compared),
+    ]
+    let together = kinds.map { name, load, goal in
+      let subject = Subject(
+        topic: topic, name: name, unit: "ns", comparison: load == .bare ? nil : .over(bare),
+        goal: goal, samples: "mean of 2 medians")
+      return Figure(subject: subject) {
+        try Caller.nanoseconds(load, processes: 2, in: room, for: scale.seconds)
+      }
+    }
+    return alone + together + peerFigures(topic, .closed)
+  }
+
+  /// What a call costs that is not let through.
+  func rejectionFigures() throws -> [Figure] {
+    let topic = "rejected call"
+    return [
+      try figure(
+        topic, "rejection, as a value", .decided, against: .over("bare CLOCK_BOOTTIME"),
+        goal: .atMost(40)),
+      try figure(
+        topic, "rejection, thrown", .thrown, against: .over("bare CLOCK_BOOTTIME"),
+        goal: .atMost(150)),
+    ] + peerFigures(topic, .rejected)
+  }
+}

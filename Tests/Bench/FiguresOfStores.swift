@@ -1,0 +1,99 @@
+import BenchReport
+import TestSupport
+
+extension Bench {
+  /// What a healthy call costs beside a process that keeps failing elsewhere in the store.
+  func neighbourFigures() throws -> [Figure] {
+    let topic = "healthy call beside a neighbour who fails"
+    let loop = try Load.consecutive.loop(in: room, on: store)
+    let quiet = "healthy call, quiet"
+    let pace = 1_000.0
+    let latest = Latest {
+      try Neighbour.disturb(loop, in: room, rate: pace, for: scale.seconds + 0.2)
+    }
+    let samples = "mean of \(Digits.short(scale.seconds)) s"
+    return [
+      Figure(
+        subject: Subject(topic: topic, name: quiet, unit: "ns", samples: samples)
+      ) { try Stretch(loop, from: seconds(), for: scale.seconds).mean },
+      Figure(
+        subject: Subject(
+          topic: topic, name: "healthy call, beside it", unit: "ns", comparison: .times(quiet),
+          goal: .atMost(3).compared, samples: samples)
+      ) { try latest.renewed().nanoseconds },
+      Figure(
+        subject: Subject(
+          topic: topic, name: "failures of the neighbour, of \(Digits.short(pace))", unit: "/s",
+          samples: samples)
+      ) { try latest.same().rate },
+    ]
+  }
+
+  /// What it is like with very many breakers.
+  func manyFigures() throws -> [Figure] {
+    let count = scale.breakers
+    let topic = "\(count) breakers in one store"
+    let latest = Latest { try ManyBreakers.look(count, in: room) }
+    func figure(
+      _ name: String, _ unit: String, against comparison: Comparison? = nil, goal: Goal? = nil,
+      _ value: @escaping () throws -> Double
+    ) -> Figure {
+      let subject = Subject(
+        topic: topic, name: name, unit: unit, comparison: comparison, goal: goal,
+        samples: "best of 10")
+      return Figure(subject: subject, isOnce: true, measure: value)
+    }
+    let one = "healthy call, always the same"
+    let store = try ManyBreakers.room(room, count).store
+    return [
+      figure(one, "ns") { try latest.renewed().nanosecondsOfOne },
+      figure("as many objects, in random order", "ns") {
+        try latest.same().nanosecondsOfObjects
+      },
+      figure(
+        "healthy call, all in random order", "ns", against: .times(one),
+        goal: .atMost(2).compared
+      ) { try latest.same().nanosecondsOfAll },
+      figure("resident bytes of a handle, without its name", "bytes", goal: .atMost(300)) {
+        try latest.same().bytesOfHandle
+      },
+      commandFigure(topic, "cbctl status of one", [ManyBreakers.name(count / 2)], store, 10),
+      commandFigure(topic, "cbctl status of all", [], store, 1_000),
+    ]
+  }
+
+  private func commandFigure(
+    _ topic: String, _ name: String, _ words: [String], _ store: String, _ limit: Double
+  ) -> Figure {
+    let repetitions = words.isEmpty ? 1 : 5
+    let subject = Subject(
+      topic: topic, name: name, unit: "ms", goal: .atMost(limit),
+      samples: repetitions == 1 ? "1" : "median of \(repetitions)")
+    return Figure(subject: subject, isOnce: words.isEmpty && scale.isQuick) {
+      median(
+        try (0..<repetitions).map { _ in
+          let start = seconds()
+          _ = try Child.run(
+            BuiltProducts.path(of: "cbctl"), ["--store", store, "status"] + words,
+            patienceMilliseconds: Children.patienceMilliseconds)
+          return (seconds() - start) * 1e3
+        })
+    }
+  }
+
+  /// What a process needs in memory because it uses a store.
+  func memoryFigures() -> [Figure] {
+    let floor = "the same program without a store"
+    return [
+      (Role.rests, floor, nil, nil),
+      (
+        Role.opens, "program that uses a store", Comparison.over(floor), Goal.atMost(3).compared
+      ),
+    ].map { (role: Role, name: String, comparison: Comparison?, goal: Goal?) in
+      let subject = Subject(
+        topic: "memory of a process", name: name, unit: "MB", comparison: comparison, goal: goal,
+        samples: "1 process")
+      return Figure(subject: subject) { try Memory.megabytes(role, in: room) }
+    }
+  }
+}

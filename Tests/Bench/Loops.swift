@@ -1,0 +1,113 @@
+import Glibc
+import SharedBreaker
+import Synchronization
+
+/// What calls stand on.
+extension Load {
+  var bareLoop: Loop {
+    switch self {
+    case .atomic:
+      let counter = Counter()
+      return { count in for _ in 0..<count { counter.value.add(1, ordering: .relaxed) } }
+    case .boot: return { count in Self.read(CLOCK_BOOTTIME, count) }
+    case .coarse: return { count in Self.read(CLOCK_MONOTONIC_COARSE, count) }
+    default:
+      return { count in
+        var counter = 0
+        for _ in 0..<count { Self.run { work(&counter) } }
+      }
+    }
+  }
+
+  /// Calls a closure, as everything does that runs work for somebody else.
+  @inline(never) private static func run(_ body: () -> Void) { body() }
+
+  private static func read(_ clock: clockid_t, _ count: Int) {
+    var time = timespec()
+    for _ in 0..<count { unsafe clock_gettime(clock, &time) }
+  }
+
+  private final class Counter: Sendable {
+    let value = Atomic<Int>(0)
+  }
+}
+
+enum HealthyLoops {
+  static func calls(_ breaker: Breaker) -> Loop {
+    { count in
+      var counter = 0
+      for _ in 0..<count { try breaker.run { work(&counter) } }
+    }
+  }
+}
+
+enum RejectionLoops {
+  static func decided(_ breaker: Breaker) -> Loop {
+    { count in
+      for _ in 0..<count {
+        if case .permitted = try breaker.decide() { throw BenchError("let through") }
+      }
+    }
+  }
+
+  static func thrown(_ breaker: Breaker) -> Loop {
+    { count in
+      for _ in 0..<count {
+        do {
+          try breaker.run {}
+          throw BenchError("let through")
+        } catch is BreakerError {}
+      }
+    }
+  }
+}
+
+enum FailureLoops {
+  /// A breaker that the failures of one figure do not open.
+  static func breaker(_ name: String, of store: SharedStore) throws -> Breaker {
+    let policy = BreakerPolicy(maxFailures: 1_000_000)
+    return try store.breaker(name, policy: policy, onStoreFailure: .throw)
+  }
+
+  static func failures(_ breaker: Breaker) -> Loop {
+    let failure = Failure(error: "connection refused")
+    return { count in for _ in 0..<count { try breaker.acquire().fail(failure) } }
+  }
+}
+
+enum AsynchronousLoops {
+  static func bare(_ count: Int) throws {
+    try waiting {
+      var counter = 0
+      for _ in 0..<count { await asynchronousWork(&counter) }
+    }
+  }
+
+  static func calls(_ breaker: Breaker) -> Loop {
+    { count in
+      try waiting {
+        var counter = 0
+        for _ in 0..<count { try await breaker.run { await asynchronousWork(&counter) } }
+      }
+    }
+  }
+
+  static func bareOnActor(_ count: Int) throws { try waiting { await Caller().call(count) } }
+
+  static func callsOnActor(_ breaker: Breaker) -> Loop {
+    { count in try waiting { try await Caller().call(count, through: breaker) } }
+  }
+
+  /// Somebody with an executor of their own, who stays on it.
+  private actor Caller {
+    func call(_ count: Int) async {
+      var counter = 0
+      for _ in 0..<count { await asynchronousWork(&counter) }
+    }
+
+    func call(_ count: Int, through breaker: Breaker) async throws {
+      var counter = 0
+      for _ in 0..<count { try await breaker.run { await asynchronousWork(&counter) } }
+    }
+  }
+}

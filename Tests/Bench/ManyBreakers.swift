@@ -1,0 +1,89 @@
+import BenchReport
+import Glibc
+import SharedBreaker
+import TestSupport
+
+/// A store with very many breakers.
+enum ManyBreakers {
+  static func room(_ room: Room, _ count: Int) throws -> Room { try room.inner("many-\(count)") }
+
+  static func name(_ index: Int) -> String { "resource-\(index)" }
+
+  static func make(in room: Room, count: Int) throws {
+    let store = room.openStore()
+    for index in 0..<count {
+      _ = try store.breaker(
+        name(index), policy: BreakerPolicy(maxFailures: 5), onStoreFailure: .throw)
+    }
+    try store.connect()
+    store.close()
+    Parent.report([Double(count)])
+  }
+
+  /// What a process with a handle on each of them has to say.
+  struct Result {
+    var nanosecondsOfOne = Double.nan
+    var nanosecondsOfAll = Double.nan
+
+    /// Of an array of as many objects, touched in the same order.
+    var nanosecondsOfObjects = Double.nan
+    var bytesOfHandle = Double.nan
+  }
+
+  static func run(in room: Room, count: Int) throws {
+    let store = room.openStore()
+    var breakers: [Breaker] = []
+    breakers.reserveCapacity(count)
+    let order = (0..<count).shuffled()
+    let few = min(8, count)
+    var before = 0
+    var nameBytes = 0
+    for index in 0..<count {
+      let name = name(index)
+      nameBytes += name.utf8.count
+      let breaker = try store.breaker(name, onStoreFailure: .throw)
+      try breaker.run {}
+      breakers.append(breaker)
+      if index + 1 == few { before = try Memory.resident() }
+    }
+    let grown = Double(try Memory.resident() - before) / Double(max(1, count - few))
+    let objects = (0..<count).map { _ in Object() }
+    let all = breakers
+    let repetitions = max(1, 200_000 / count)
+    func best(_ body: (Int) throws -> Void) rethrows -> Double {
+      // Not so seldom that one round of once a second falls into each.
+      var best = Double.infinity
+      for _ in 0..<10 {
+        let start = seconds()
+        for _ in 0..<repetitions { for index in order { try body(index) } }
+        best = min(best, (seconds() - start) / Double(repetitions * count) * 1e9)
+      }
+      return best
+    }
+    var counter = 0
+    let ofOne = try best { index in try all[index & 0].run { work(&counter) } }
+    let ofAll = try best { index in try all[index].run { work(&counter) } }
+    let ofObjects = best { index in objects[index].touch() }
+    Parent.report([ofOne, ofAll, ofObjects, grown - Double(nameBytes) / Double(count)])
+  }
+
+  private final class Object {
+    private var counter = 0
+
+    @inline(never) func touch() { counter &+= 1 }
+  }
+
+  /// Makes the store if it is not there yet, and lets a child call through all of its breakers.
+  static func look(_ count: Int, in room: Room) throws -> Result {
+    let own = try Self.room(room, count)
+    let words = [own.path, "\(count)"]
+    if !Files.exists(own.store) {
+      _ = try Children.numbers(try Children.start(.makes, words))
+    }
+    let numbers = try Children.numbers(try Children.start(.many, words))
+    guard numbers.count == 4 else { throw BenchError("a child failed") }
+    return Result(
+      nanosecondsOfOne: numbers[0], nanosecondsOfAll: numbers[1],
+      nanosecondsOfObjects: numbers[2], bytesOfHandle: numbers[3])
+  }
+}

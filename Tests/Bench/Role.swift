@@ -1,0 +1,55 @@
+import BenchShim
+import Glibc
+import SharedBreaker
+
+/// What a child process does.
+enum Role: String {
+  /// Makes calls for a while: a load, a room, seconds.
+  case calls
+
+  /// Writes for a while: a load, a room, seconds.
+  case writes
+
+  /// Makes calls that are looked at from outside: a load, a room, seconds.
+  case costs
+
+  /// Asks after every trip and reset of another process: a room, the index of this one, trips.
+  case checks
+
+  /// Fails at a steady pace: a room, failures a second, seconds.
+  case neighbour
+
+  /// Makes breakers: a room, how many.
+  case makes
+
+  /// Calls through many breakers: a room, how many.
+  case many
+
+  /// Does nothing: its memory is looked at.
+  case rests
+
+  /// Opens a store and uses it: a room.
+  case opens
+
+  func run(_ words: [String]) throws {
+    bs_end_with_parent()
+    func word(_ index: Int) -> String { index < words.count ? words[index] : "" }
+    func number(_ index: Int) -> Double { Double(word(index)) ?? 0 }
+    func load() throws -> Load {
+      guard let load = Load(rawValue: word(0)) else { throw BenchError("no load '\(word(0))'") }
+      return load
+    }
+    switch self {
+    case .calls: try Caller.run(load(), in: Room(path: word(1)), for: number(2))
+    case .writes: try Writer.run(load(), in: Room(path: word(1)), for: number(2))
+    case .costs: try CostWatch.run(load(), in: Room(path: word(1)), for: number(2))
+    case .checks:
+      try Checker.run(in: Room(path: word(0)), index: Int(number(1)), trips: Int(number(2)))
+    case .neighbour: try Neighbour.run(in: Room(path: word(0)), rate: number(1), for: number(2))
+    case .makes: try ManyBreakers.make(in: Room(path: word(0)), count: Int(number(1)))
+    case .many: try ManyBreakers.run(in: Room(path: word(0)), count: Int(number(1)))
+    case .rests: try Memory.rest()
+    case .opens: try Memory.open(in: Room(path: word(0)))
+    }
+  }
+}

@@ -1,0 +1,47 @@
+/// The least, the middle and the greatest of several values.
+package struct Spread: Equatable {
+  package var least: Double
+  package var median: Double
+  package var greatest: Double
+
+  /// Nil if there is no value to speak of.
+  package init?(_ values: [Double]) {
+    let sorted = values.filter(\.isFinite).sorted()
+    guard let least = sorted.first, let greatest = sorted.last else { return nil }
+    self.least = least
+    self.greatest = greatest
+    let middle = sorted.count / 2
+    median =
+      sorted.count % 2 == 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2
+  }
+}
+
+/// The middle of several values; not a number if there are none.
+package func median(_ values: [Double]) -> Double { Spread(values)?.median ?? .nan }
+
+package enum Digits {
+  /// A number with the three digits that count.
+  package static func short(_ value: Double) -> String {
+    guard value.isFinite else { return "-" }
+    let size = value.magnitude
+    guard size < 1e15 else { return String(value) }
+    let places = size >= 99.95 || size == 0 ? 0 : size >= 9.995 ? 1 : size >= 0.1 ? 2 : 4
+    return fixed(value, places)
+  }
+
+  /// A number as the ticks of an axis have it: no zeros at its end.
+  static func plain(_ value: Double) -> String {
+    value == value.rounded() ? fixed(value, 0) : value >= 0.1 ? fixed(value, 1) : "\(value)"
+  }
+
+  package static func fixed(_ value: Double, _ places: Int) -> String {
+    var scale = 1.0
+    for _ in 0..<places { scale *= 10 }
+    let scaled = Int64((value.magnitude * scale).rounded())
+    let sign = value < 0 && scaled != 0 ? "-" : ""
+    let whole = scaled / Int64(scale)
+    guard places > 0 else { return "\(sign)\(whole)" }
+    let rest = String(scaled % Int64(scale))
+    return "\(sign)\(whole)." + String(repeating: "0", count: places - rest.count) + rest
+  }
+}

@@ -1,0 +1,77 @@
+import BreakerCore
+import TestSupport
+import Testing
+
+@testable import BreakerStore
+
+@Suite struct `What changed since a revision` {
+  @Test(.timeLimit(.minutes(10)))
+  func `is all that did, however long ago that was`() throws {
+    let directory = try TemporaryDirectory()
+    let storage = SQLiteStorage(path: directory.store, program: "test")
+    func change(_ name: String) throws {
+      _ = try storage.transact(name, orCreate: true, wait: .usual) { draft in
+        draft.breaker.record.totals.failures += 1
+      }
+    }
+    for round in 0..<300 {
+      try change("always")
+      if round % 7 == 0 { try change("sometimes") }
+      if round == 100 { try change("once") }
+      if round == 200 { #expect(try storage.delete("once")) }
+    }
+    let all = try storage.all()
+    let newest = all.map(\.revision).max() ?? 0
+    for since in 0...newest + 2 {
+      let changes = try storage.changes(since: since)
+      let expected = all.filter { $0.revision > since }.map(\.name)
+      #expect(changes.breakers.map(\.name).sorted() == expected, "since \(since)")
+      #expect(changes.revision == newest, "since \(since)")
+      #expect(changes.deletedRevision > 100)
+    }
+    #expect(try storage.changes(since: nil).revision == newest)
+    #expect(try storage.changes(since: nil).breakers.isEmpty)
+    for name in ["always", "sometimes"] { #expect(try storage.delete(name)) }
+    let empty = try storage.changes(since: newest)
+    #expect(empty.breakers.isEmpty)
+    #expect(empty.revision == newest + 2)
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `is found in a file of the first version too`() throws {
+    let directory = try TemporaryDirectory()
+    let path = directory.file("breakers.db")
+    let first = Migration.all[0]
+    _ = try Holder(path, first.sql)
+    try Database.rows(
+      path,
+      """
+      PRAGMA journal_mode=WAL;
+      INSERT INTO migration VALUES (1, '\(first.name)', \(first.checksum), 0);
+      INSERT INTO store (id, identity, created_at_ms) VALUES (1, 7, 0);
+      INSERT INTO breaker (name, revision) VALUES ('early', 3), ('late', 700), ('later', 701);
+      PRAGMA application_id=\(Migrator.applicationID); PRAGMA user_version=1
+      """)
+    let storage = SQLiteStorage(path: path, program: "test")
+    #expect(try storage.changes(since: 650).breakers.map(\.name).sorted() == ["late", "later"])
+    #expect(try storage.changes(since: 0).breakers.count == 3)
+    let transacted = try storage.transact("early", orCreate: false, wait: .usual) { draft in
+      draft.breaker.record.totals.failures += 1
+    }
+    #expect(transacted?.breaker.revision == 702)
+    #expect(try storage.changes(since: 701).breakers.map(\.name) == ["early"])
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `is in a file of small pages, and a log that stays short`() throws {
+    let directory = try TemporaryDirectory()
+    let storage = SQLiteStorage(path: directory.store, program: "test")
+    for _ in 0..<9_000 {
+      _ = try storage.transact("api", orCreate: true, wait: .usual) { draft in
+        draft.breaker.record.totals.failures += 1
+      }
+    }
+    #expect(try Database.value(directory.store, "PRAGMA page_size") == "1024")
+    #expect(try Files.read(directory.store + "-wal").count < 5_000_000)
+  }
+}

@@ -1,0 +1,159 @@
+import BreakerCore
+import Glibc
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import BreakerStore
+
+@Suite struct `Steps that threads take at the same time` {
+  private typealias Result = Swift.Result<Transacted<Int>?, StoreError>
+
+  private let directory: TemporaryDirectory
+  private let storage: SQLiteStorage
+
+  init() throws {
+    directory = try TemporaryDirectory()
+    storage = SQLiteStorage(path: directory.store, lockTimeout: .seconds(60), program: "test")
+    try storage.open(mayCreate: true)
+  }
+
+  private func revision() throws -> Int64 { try storage.changes(since: nil).revision }
+
+  /// Runs steps of so many threads, all of which have come before the first transaction begins.
+  private func together(
+    _ count: Int, _ step: @escaping @Sendable (Int) throws(StoreError) -> Transacted<Int>?
+  ) throws -> [Result] {
+    let results = Mutex([Int: Result]())
+    var holder: Holder? = try Holder(directory.store, "BEGIN IMMEDIATE")
+    let threads = Threads()
+    for index in 0..<count {
+      threads.start {
+        let result = Result { () throws(StoreError) in try step(index) }
+        results.withLock { $0[index] = result }
+      }
+    }
+    // One leads, and waits for the holder; the others wait for the one.
+    while storage.steps.waitingCount < count - 1 { sched_yield() }
+    withExtendedLifetime(holder) {}
+    holder = nil
+    threads.join()
+    return try (0..<count).map { index in try #require(results.withLock { $0[index] }) }
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `are one transaction, and each is told how its own went`() throws {
+    let storage = storage
+    for name in ["a", "b", "c"] {
+      _ = try storage.transact(name, orCreate: true, wait: .usual) { _ in }
+    }
+    let before = try revision()
+    let results = try together(9) { index throws(StoreError) in
+      try storage.transact(["a", "b", "c"][index % 3], orCreate: false, wait: .usual) { draft in
+        draft.breaker.record.totals.failures += 1
+        draft.events = [BreakerEvent(.reset, from: "\(index)", to: "", reason: nil)]
+        return index
+      }
+    }
+    #expect(try revision() == before + 1)
+    for (index, result) in results.enumerated() {
+      let transacted = try #require(try result.get())
+      #expect(transacted.answer == index)
+      #expect(transacted.events.map(\.from) == ["\(index)"])
+      // As it stands at the end: an earlier state would pass for the latest of that revision.
+      #expect(transacted.breaker.name == ["a", "b", "c"][index % 3])
+      #expect(transacted.breaker.record.totals.failures == 3)
+      #expect(transacted.breaker.revision == before + 1)
+      let all = (transacted.others + [transacted.breaker]).sorted { $0.name < $1.name }
+      #expect(try all == storage.all())
+      #expect(transacted.fingerprints?.after == storage.currentFingerprint())
+    }
+    #expect(
+      try Set(storage.history(of: nil, sinceMilliseconds: nil, limit: nil).map(\.from))
+        == Set((0..<9).map { "\($0)" }))
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `make a breaker once, and none where none may be made`() throws {
+    let storage = storage
+    let results = try together(8) { index throws(StoreError) in
+      try storage.transact(index < 4 ? "new" : "none", orCreate: index < 4, wait: .usual) { draft in
+        draft.breaker.record.totals.failures += 1
+        return index
+      }
+    }
+    for (index, result) in results.enumerated() {
+      #expect(try result.get()?.breaker.record.totals.failures == (index < 4 ? 4 : nil))
+    }
+    #expect(try storage.all().map(\.name) == ["new"])
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `all fail with the error of their transaction, which leaves nothing`() throws {
+    let storage = storage
+    _ = try storage.transact("api", orCreate: true, wait: .usual) { _ in }
+    let before = try storage.all()
+    let results = try together(6) { index throws(StoreError) in
+      try storage.transact("api", orCreate: true, wait: .usual) { draft in
+        // The table refuses a generation that is not positive.
+        draft.breaker.record.generation = -1
+        return index
+      }
+    }
+    for result in results {
+      #expect(throws: StoreError.self) { try result.get() }
+    }
+    #expect(try storage.all() == before)
+    _ = try storage.transact("api", orCreate: true, wait: .usual) { draft in
+      draft.breaker.record.totals.failures = 7
+    }
+    #expect(try storage.find("api")?.record.totals.failures == 7)
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `wait no longer than each may by itself`() throws {
+    let storage = storage
+    _ = try storage.transact("api", orCreate: true, wait: .usual) { _ in }
+    var holder: Holder? = try Holder(directory.store, "BEGIN IMMEDIATE")
+    let threads = Threads()
+    threads.start {
+      _ = try? storage.transact("api", orCreate: true, wait: .usual) { draft in
+        draft.breaker.record.totals.failures += 1
+      }
+    }
+    // The thread leads, or this one does: whoever is brief gives up while the other one waits.
+    #expect(throws: StoreError.self) {
+      try storage.transact("api", orCreate: true, wait: .brief) { draft in
+        draft.breaker.record.totals.failures += 100
+      }
+    }
+    withExtendedLifetime(holder) {}
+    holder = nil
+    threads.join()
+    #expect(try storage.find("api")?.record.totals.failures == 1)
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `are all counted, on the same breaker and on different ones`() throws {
+    let storage = storage
+    let each = rounds(2_000)
+    Threads.run(8) { thread in
+      for round in 0..<each {
+        for name in ["same", "own \(thread)", "shared \((thread + round) % 3)"] {
+          let transacted = try? storage.transact(name, orCreate: true, wait: .usual) { draft in
+            draft.breaker.record.totals.failures += 1
+            return draft.breaker.record.totals.failures
+          }
+          guard let transacted else { preconditionFailure("a step was not taken") }
+          precondition(transacted.answer <= transacted.breaker.record.totals.failures)
+        }
+      }
+    }
+    let failures = Dictionary(
+      uniqueKeysWithValues: try storage.all().map { ($0.name, Int($0.record.totals.failures)) })
+    #expect(failures["same"] == 8 * each)
+    #expect((0..<8).allSatisfy { failures["own \($0)"] == each })
+    #expect((0..<3).map { failures["shared \($0)"] ?? 0 }.reduce(0, +) == 8 * each)
+    #expect(try Database.integrity(directory.store) == "ok")
+  }
+}

@@ -1,0 +1,30 @@
+import BreakerCore
+import Testing
+
+@testable import BreakerStore
+
+@Suite struct `Policies that are kept by their words` {
+  @Test func `are those that the words say, whoever says them`() {
+    let cache = PolicyCache()
+    for _ in 0..<2 {
+      #expect(cache.policy(of: .init()).policy == BreakerPolicy())
+      #expect(
+        cache.policy(of: .init(code: "max-failures=3")).policy == BreakerPolicy(maxFailures: 3))
+      #expect(
+        cache.policy(of: .init(code: "max-failures=3", operator: "probes=2")).policy
+          == BreakerPolicy(maxFailures: 3, probes: 2))
+      #expect(cache.policy(of: .init(operator: "probes=2")).policy == BreakerPolicy(probes: 2))
+      #expect(cache.policy(of: .init(code: "no=policy")).policy == BreakerPolicy())
+    }
+    #expect(cache.count == 5)
+  }
+
+  @Test func `do not fill the memory`() {
+    let cache = PolicyCache()
+    for number in 1...(3 * PolicyCache.most) {
+      let policy = cache.policy(of: .init(code: "max-failures=\(number)")).policy
+      #expect(policy.maxFailures == number)
+      #expect(cache.count <= PolicyCache.most)
+    }
+  }
+}

@@ -1,0 +1,43 @@
+import Testing
+
+@testable import ControlKit
+
+struct NamePatternTests {
+  @Test(arguments: [
+    (["pay-*"], "pay-"), (["pay-eu", "pay-*"], "pay-"), (["pay-eu", "pa?"], "pa"),
+    (["a*", "b*"], ""), (["*"], ""), (["[ab]c"], ""), (["a\\*b"], "a"), (["größe*"], "gr"),
+    (["e\u{301}*"], ""), ([], ""),
+  ])
+  func `patterns have a beginning in common`(patterns: [String], beginning: String) {
+    #expect(NamePattern.commonBeginning(of: patterns.map { NamePattern($0) }) == beginning)
+  }
+
+  @Test func `a breaker whose name looks like a pattern is meant by it too`() {
+    let bench = Bench()
+    for name in ["a[1]", "a1", "b"] { _ = bench("policy", name, "--set", "open-for=1m") }
+    let answer = bench("status", "a[1]")
+    #expect(answer.output.contains("\na1 "))
+    #expect(answer.output.contains("\na[1] "))
+    #expect(answer.errors.isEmpty)
+  }
+
+  @Test func `what is asked for twice is listed once`() {
+    let bench = Bench()
+    for name in ["pay-eu", "pay-us"] { _ = bench("policy", name, "--set", "open-for=1m") }
+    let answer = bench("status", "pay-eu", "pay-*", "*-eu")
+    #expect(answer.output.split(separator: "\n").count == 3)
+  }
+
+  @Test func `a state is asked of names and of patterns`() {
+    let bench = Bench()
+    for name in ["pay-eu", "pay-us"] { _ = bench("policy", name, "--set", "open-for=1m") }
+    _ = bench("trip", "pay-us")
+    #expect(bench("status", "pay-us", "--state", "open").output.contains("\npay-us  open"))
+    let none = bench("status", "pay-eu", "--state", "open")
+    #expect(none.output.isEmpty)
+    #expect(none.errors == "cbctl: no such breaker is open: the store has 2 breakers\n")
+    #expect(bench("status", "*-us", "--state", "open").output.contains("\npay-us  open"))
+    #expect(bench("status", "*-eu", "--state", "open").errors == none.errors)
+    #expect(bench("status", "pya-us", "--state", "open").code == 66)
+  }
+}

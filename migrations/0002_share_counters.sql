@@ -1,0 +1,8 @@
+-- What a row has taken in of the counters that all processes share, beside the file.
+ALTER TABLE breaker ADD COLUMN counters_key INTEGER NOT NULL DEFAULT 0;  -- as in the counters; 0 if none
+ALTER TABLE breaker ADD COLUMN counted_successes INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE breaker ADD COLUMN counted_unjudged INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE breaker ADD COLUMN counted_ignored INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE breaker ADD COLUMN counted_rejections INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE breaker ADD COLUMN counted_slow INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE breaker ADD COLUMN counted_would_reject INTEGER NOT NULL DEFAULT 0;
