@@ -1,4 +1,4 @@
-internal import CHost
+internal import BreakerCore
 internal import Glibc
 
 /// How a call waits: between two attempts, and for the end of the time that it is given.
@@ -40,10 +40,11 @@ public struct StoreTimer: Sendable {
   }
 
   private static func holdThread(for time: Duration) {
-    let (seconds, attoseconds) = min(time, century).components
-    var left = timespec(tv_sec: Int(seconds), tv_nsec: Int(attoseconds / 1_000_000_000))
-    var missing = timespec()
-    // A signal cuts the sleep short.
-    while unsafe nanosleep(&left, &missing) != 0, errno == EINTR { left = missing }
+    let clock = ContinuousClock()
+    let end = clock.now.advanced(by: min(time, century))
+    // A signal cuts a sleep short, and the longest one is little more than an hour.
+    while case let left = clock.now.duration(to: end).inNanoseconds, left > 0 {
+      usleep(UInt32(clamping: left / 1_000 + 1))
+    }
   }
 }

@@ -135,6 +135,16 @@ import Testing
     #expect(policy.probeTimeout == BreakerPolicy.localService.probeTimeout)
   }
 
+  @Test(arguments: [
+    "max-failures=3 open-for=1m", #"{"max-failures": 3, "open-for": "1m", "open-max": null}"#,
+    "failure-rate=none window=none min-calls=none open-for=1m max-failures=3",
+  ])
+  func `may take away what the other policy sets`(text: String) throws {
+    let policy = try BreakerPolicy(environment: "ANY", over: .http) { _ in text }
+    #expect(policy.maxFailures == 3)
+    #expect(policy.openFor == .seconds(60))
+  }
+
   @Test(arguments: ["UNSET", "EMPTY"])
   func `is the other policy where the variable says nothing`(variable: String) throws {
     #expect(try policy(variable, over: .device) == .device)

@@ -48,6 +48,21 @@ import Testing
     #expect(tries.count == 12)
   }
 
+  @Test func `ends an attempt of a job that takes too long, and starts the next one`() async throws
+  {
+    let tries = Journal<Int>()
+    let job = BreakerJob(
+      try inMemory(), timeout: .milliseconds(1), retry: .fixed(attempts: 3, delay: .milliseconds(1))
+    ) { _ in tries.note(1) }
+    let errors = Journal<Bool>()
+    job.failed = { _, error in errors.note(error is CallTimedOut) }
+    job.start()
+    await until { errors.count == 1 }
+    #expect(tries.count == 3)
+    #expect(errors.entries == [true])
+    #expect(job.failureCount == 3)
+  }
+
   /// A breaker whose clock stands still, but not its timer.
   private func inMemory() throws -> Breaker {
     try TestHost().store(timer: .system).breaker("api")
