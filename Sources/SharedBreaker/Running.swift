@@ -5,7 +5,8 @@ internal import BreakerStore
 extension Breaker {
   /// Judges errors where nothing else is said: a cancellation says nothing about the resource.
   public static func usualOutcome(of error: any Error) -> Outcome {
-    error is CancellationError ? .ignored : .failure(error: String(describing: error))
+    error is CancellationError || Task.isCancelled
+      ? .ignored : .failure(error: String(describing: error))
   }
 
   /// Runs work if the breaker lets it through, and tells the breaker how it went.
