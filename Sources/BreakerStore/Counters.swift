@@ -34,9 +34,12 @@ internal import CHost
     unsafe sb_add(address.advanced(by: Word.rejections.rawValue), 1)
   }
 
-  /// Begins a bucket of a window over time, before the first success of it is counted.
-  package func begin(epoch: Int64) {
-    unsafe marks?.begin(epoch: epoch, counting: pointer(.successes))
+  /// Begins the bucket of now, of a window over time, before the first success of it is counted.
+  ///
+  /// - Returns: How long it lasts from now on; 0 if there are no buckets here.
+  package func beginBucket(ofWindow length: Int64, at now: () -> Instant) -> Int64 {
+    unsafe marks?.begin(
+      width: TimeWindow.width(ofLength: length), at: now, counting: pointer(.successes)) ?? 0
   }
 
   /// Ties the counters to one row, and tells whether they were lost since; 0 for none.
