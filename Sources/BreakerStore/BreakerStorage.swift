@@ -136,7 +136,8 @@ package struct StoredBreaker: Sendable, Hashable {
   /// What an operator has set over it.
   package var operatorWords: String?
 
-  /// What ties the row to its counters in the shared page; 0 if it has none.
+  /// What ties the row to its counters in the shared page; 0 if it has none, and negative while
+  /// they are not used.
   package var countersKey: Int64 = 0
 
   /// What the record has taken in of those counters.

@@ -4,61 +4,87 @@ internal import CHost
 /// How many successes had been counted when each bucket of a window over time began.
 ///
 /// So one counter serves every window: the successes of a bucket are those between two marks. A
-/// mark is one word, the number of its bucket and the count, so that it is always whole.
+/// mark is one word, a tag of its bucket and the count, so that it is always whole.
 @safe package struct BucketMarks: @unchecked Sendable {
-  private static let countBits: UInt64 = 36
+  /// More than a window has buckets: who reads by a clock read a moment ago still finds the oldest.
+  private static let slots: Int64 = 16
+
+  private static let tagBits: UInt64 = 24
+  private static let countBits = 64 - tagBits
   private static let countMask: UInt64 = (1 << countBits) - 1
-  private static let epochMask: UInt64 = (1 << (64 - countBits)) - 1
 
   private let marks: UnsafeMutablePointer<UInt64>
 
   init(_ marks: UnsafeMutablePointer<UInt64>) { unsafe self.marks = marks }
 
-  /// The number of a bucket as a mark has it; memory that was never used is no mark.
-  private static func tag(_ epoch: Int64) -> UInt64 { UInt64(epoch &+ 1) & epochMask }
+  /// What tells the marks of a bucket from those of others, and of windows with other buckets.
+  private static func tag(_ epoch: Int64, _ width: Int64) -> UInt64 {
+    let mixed = UInt64(bitPattern: width) &* 0x9E37_79B9_7F4A_7C15
+    return (UInt64(bitPattern: epoch) &+ (mixed >> countBits)) << countBits
+  }
 
   private func mark(of epoch: Int64) -> UnsafeMutablePointer<UInt64> {
-    unsafe marks.advanced(by: Int(epoch % Int64(TimeWindow.bucketCount)))
+    unsafe marks.advanced(by: Int(epoch % Self.slots))
   }
 
-  /// Marks the beginning of a bucket, unless somebody has done so.
+  /// Marks the beginning of the bucket of now, unless somebody has done so.
   ///
   /// It is called before the first success of the bucket is counted.
-  func begin(epoch: Int64, counting successes: UnsafePointer<UInt64>) {
-    let mark = unsafe mark(of: epoch)
-    let found = unsafe sb_load(mark)
-    guard found >> Self.countBits != Self.tag(epoch) else { return }
-    let count = unsafe sb_load(successes) & Self.countMask
-    // Whoever was first has marked it.
-    unsafe sb_replace(mark, found, Self.tag(epoch) << Self.countBits | count)
+  ///
+  /// - Returns: How long the bucket lasts from now on.
+  func begin(
+    width: Int64, at now: () -> Instant, counting successes: UnsafePointer<UInt64>
+  ) -> Int64 {
+    var instant = now()
+    while true {
+      let (epoch, passed) = max(0, instant.nanoseconds).quotientAndRemainder(dividingBy: width)
+      let mark = unsafe mark(of: epoch)
+      let found = unsafe sb_load(mark)
+      let tag = Self.tag(epoch, width)
+      guard found & ~Self.countMask != tag else { return width - passed }
+      let count = unsafe sb_load(successes) & Self.countMask
+      // Read again after the mark was found: a thread that stood still since it has read the clock
+      // would put the mark of a bucket that is long over in the place of a later one's.
+      instant = now()
+      guard max(0, instant.nanoseconds) / width == epoch else { continue }
+      // If it is another one by now, whoever was first has marked the bucket.
+      unsafe sb_replace(mark, found, tag | count)
+      return width - passed
+    }
   }
 
-  /// The successes of each bucket that a window still covers, beyond those taken in already.
+  /// Tells which buckets the latest successes belong to.
   ///
-  /// The counter is to be read after this has begun, so that no mark is ahead of it.
+  /// - Parameters:
+  ///   - instant: The time up to which the window reaches.
+  ///   - width: How long a bucket is.
+  ///   - total: The counter, read before this: what it counts is behind its mark.
+  ///   - latest: How many of the total are asked for.
+  /// - Returns: The buckets that have any of them, oldest first.
   func buckets(
-    upTo epoch: Int64, width: Int64, since taken: Int64, count: () -> Int64
-  ) -> (buckets: [HealthyCalls.Bucket], count: Int64) {
-    let epochs = max(0, epoch - Int64(TimeWindow.bucketCount) + 1)...epoch
-    let found = epochs.map { (epoch: $0, mark: unsafe sb_load(mark(of: $0))) }
-    let total = count()
+    at instant: Instant, width: Int64, total: Int64, latest: Int64
+  ) -> [HealthyCalls.Bucket] {
+    let newest = max(0, instant.nanoseconds) / width
+    let oldest = max(0, newest - Int64(TimeWindow.bucketCount) + 1)
     var buckets: [HealthyCalls.Bucket] = []
-    var end = total
-    for (epoch, mark) in found.reversed()
-    where mark >> Self.countBits == Self.tag(epoch) {
-      // The low bits of a count that is not far behind the total.
-      let behind = (UInt64(bitPattern: total) &- mark) & Self.countMask
-      let start = max(taken, min(end, total - Int64(behind)))
-      if end > start {
-        buckets.append(
-          .init(start: Instant(nanoseconds: epoch * width), successes: end - start))
+    var left = latest
+    var younger: Int64 = 0
+    for epoch in (oldest...newest).reversed() where left > 0 {
+      let mark = unsafe sb_load(mark(of: epoch))
+      guard mark & ~Self.countMask == Self.tag(epoch, width) else { continue }
+      // Only the low bits are known; a mark that was made meanwhile may be ahead of the total.
+      let since = ((total &- Int64(bitPattern: mark)) << Self.tagBits) >> Self.tagBits
+      let successes = min(left, max(0, since - younger))
+      if successes > 0 {
+        buckets.append(.init(start: Instant(nanoseconds: epoch * width), successes: successes))
       }
-      end = start
+      left -= successes
+      younger += successes
     }
-    return (buckets.reversed(), total)
+    return buckets.reversed()
   }
 
   func clear() {
-    for index in 0..<TimeWindow.bucketCount { unsafe sb_store(marks.advanced(by: index), 0) }
+    for index in 0..<Int(Self.slots) { unsafe sb_store(marks.advanced(by: index), 0) }
   }
 }

@@ -75,9 +75,11 @@ extension CounterFile {
     let name = place.path + ".new"
     unsafe unlink(name)
     guard let file = opened(name, O_RDWR | O_CREAT | O_EXCL) else { return nil }
-    // Who may use the store may count in it, and nobody else.
+    // Who may use the store may count in it, and nobody else: also if the superuser happens to be
+    // the one who makes it.
+    let owner = geteuid() == 0 ? store.st_uid : uid_t.max
     let isReady =
-      fchown(file.descriptor, uid_t.max, store.st_gid) == 0
+      fchown(file.descriptor, owner, store.st_gid) == 0
       && fchmod(file.descriptor, store.st_mode & 0o777) == 0
       && sb_reserve(file.descriptor, 0, Int64(bytesOfHeader)) == 0
       && file.takeOverTotals(ofFileAt: place.path, header) && file.write(header)

@@ -3,31 +3,30 @@ internal import Glibc
 
 /// The counters that all processes of a store share, as memory.
 ///
-/// An address that was given out stays good for the life of the object: if the file was replaced,
-/// the new one is mapped in the place of the old one.
+/// An address that was given out stays good for the life of the object: a new file is mapped beside
+/// the old one, in which those who do not know of it yet go on to count together.
 @safe final class CounterPage: @unchecked Sendable {
   private let lock = Lock()
   private var place: CounterFile.Place?
   private var identity: FileIdentity?
   private var segments: [Segment?] = []
 
+  /// Segments of files that were replaced.
+  private var retired: [Segment] = []
+
   /// When a file that could not be had is looked for again, on the monotonic clock.
   private var nextTry: Int64 = 0
 
   @safe private struct Segment {
     var address: UnsafeMutableRawPointer
-
-    /// Whether it is mapped to the file, or only keeps its address.
-    var isShared: Bool
   }
 
   /// Breakers beyond this id have no counters here.
   private static let limit: Int64 = 1 << 27
 
   deinit {
-    for segment in segments {
-      if let segment { unsafe munmap(segment.address, CounterFile.bytesOfSegment) }
-    }
+    retire()
+    for segment in retired { unsafe munmap(segment.address, CounterFile.bytesOfSegment) }
   }
 
   func willFork() { lock.lock() }
@@ -70,13 +69,17 @@ internal import Glibc
 /// Mapping, under the lock.
 extension CounterPage {
   private func address(ofSegment index: Int) -> UnsafeMutableRawPointer? {
-    if index < segments.count, let segment = segments[index], segment.isShared {
-      return unsafe segment.address
+    if index < segments.count, let segment = segments[index] { return unsafe segment.address }
+    withFile { file in
+      while segments.count <= index { segments.append(nil) }
+      segments[index] = map(index, of: file)
     }
-    while segments.count <= index { segments.append(nil) }
-    withFile { show(index, of: $0) }
-    guard let segment = segments[index], segment.isShared else { return nil }
-    return unsafe segment.address
+    return index < segments.count ? unsafe segments[index]?.address : nil
+  }
+
+  private func retire() {
+    retired += segments.compactMap { $0 }
+    segments = []
   }
 
   /// Opens the file for a moment: a descriptor that stays would be inherited by every child.
@@ -88,31 +91,23 @@ extension CounterPage {
     }
     defer { close(file.descriptor) }
     if file.identity != identity {
+      retire()
       identity = file.identity
-      for index in segments.indices where segments[index] != nil { show(index, of: file) }
     }
     body(file)
   }
 
-  /// Maps a segment of the file at its address, or at a new one.
-  private func show(_ index: Int, of file: CounterFile) {
-    let earlier = segments[index]
-    let fixed = earlier == nil ? 0 : MAP_FIXED
+  private func map(_ index: Int, of file: CounterFile) -> Segment? {
     // Mapped only with its room reserved: a disk that is full would else kill the process.
     if file.reserve(segment: index) {
       let address = unsafe mmap(
-        earlier?.address, CounterFile.bytesOfSegment, PROT_READ | PROT_WRITE, MAP_SHARED | fixed,
-        file.descriptor, CounterFile.offset(ofSegment: index))
+        nil, CounterFile.bytesOfSegment, PROT_READ | PROT_WRITE, MAP_SHARED, file.descriptor,
+        CounterFile.offset(ofSegment: index))
       if unsafe address != MAP_FAILED, let address = unsafe address {
-        unsafe segments[index] = Segment(address: address, isShared: true)
-        return
+        return unsafe Segment(address: address)
       }
     }
     nextTry = Patience.deadline(after: .seconds(1))
-    guard let earlier else { return }
-    unsafe mmap(
-      earlier.address, CounterFile.bytesOfSegment, PROT_READ | PROT_WRITE,
-      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0)
-    segments[index]?.isShared = false
+    return nil
   }
 }

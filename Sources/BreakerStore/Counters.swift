@@ -17,9 +17,12 @@ internal import CHost
     self.marks = marks
   }
 
-  /// Begins a bucket of a window over time, before the first success of it is counted.
-  package func begin(epoch: Int64) {
-    unsafe marks?.begin(epoch: epoch, counting: pointer(SB_SUCCESSES))
+  /// Begins the bucket of now, of a window over time, before the first success of it is counted.
+  ///
+  /// - Returns: How long it lasts from now on; 0 if there are no buckets here.
+  package func beginBucket(ofWindow length: Int64, at now: () -> Instant) -> Int64 {
+    unsafe marks?.begin(
+      width: TimeWindow.width(ofLength: length), at: now, counting: pointer(SB_SUCCESSES)) ?? 0
   }
 
   /// Ties the counters to one row, and tells whether they were lost since; 0 for none.

@@ -180,7 +180,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
 
   package func upToDate(_ breaker: StoredBreaker) -> StoredBreaker {
     var breaker = breaker
-    page.takeIn(to: &breaker, at: clock)
+    page.takeIn(to: &breaker, at: clock.instant)
     return breaker
   }
 }

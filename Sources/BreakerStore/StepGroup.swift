@@ -58,7 +58,6 @@ struct StepGroup {
         rows[index].breaker.revision = max(try nextRevision(), rows[index].before.revision + 1)
       }
       hasWritten = true
-      page.forgetMarks(of: rows[index].breaker, ifChangedSince: rows[index].before)
       try BreakerTable.save(
         &rows[index].breaker, before: rows[index].before, on: connection, clock: clock)
     }
@@ -80,7 +79,7 @@ struct StepGroup {
       return index
     }
     if var found = try find(step.name) {
-      page.takeIn(to: &found, at: clock)
+      page.takeIn(to: &found, at: now.boot)
       rows.append(Row(before: found, isNew: false, breaker: found))
     } else if step.orCreate {
       let made = try BreakerTable.insert(

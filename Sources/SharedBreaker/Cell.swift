@@ -137,15 +137,13 @@ extension Cell {
     return unsafe made.address
   }
 
-  /// Marks the bucket of an instant, and answers how long it lasts from then on.
-  func beginBucket(at now: Instant) -> Int64 {
+  /// Marks the bucket of now, and answers how long it lasts from then on.
+  func beginBucket(at now: () -> Instant) -> Int64 {
     guard let address = unsafe counters.load(ordering: .acquiring),
       let window = unsafe agreed?.policy.window
     else { return 0 }
-    let width = TimeWindow.width(ofLength: window.inNanoseconds)
-    let (epoch, passed) = max(0, now.nanoseconds).quotientAndRemainder(dividingBy: width)
-    unsafe Counters(at: address, marks: marks).begin(epoch: epoch)
-    return width - passed
+    return unsafe Counters(at: address, marks: marks).beginBucket(
+      ofWindow: window.inNanoseconds, at: now)
   }
 
   /// The counts of this process alone; the caller writes them, or counts them again.

@@ -81,14 +81,18 @@ extension Engine {
   /// Marks the bucket of now, so that successes can be counted in it.
   func beginBucket(of cell: Cell) {
     let coarse = coarseNanoseconds
-    let now = clock.instant
     cellsLock.withLock {
-      let left = cell.beginBucket(at: now)
-      // The coarse clock is too coarse for a bucket that is hardly longer than its steps.
+      let left = cell.beginBucket { clock.instant }
+      // The coarse clock is too coarse for a bucket that is hardly longer than its steps. It also
+      // stands still while the host sleeps, so it is not trusted for long.
       let isLong = left > Self.coarseStep
-      cell.markedUntil.store(isLong ? coarse + left : 0, ordering: .relaxed)
+      let trusted = min(left, Self.longestTrust)
+      cell.markedUntil.store(isLong ? coarse + trusted : 0, ordering: .relaxed)
     }
   }
+
+  /// After a sleep of the host no bucket goes unmarked for longer than this.
+  private static let longestTrust: Int64 = 100_000_000
 
   /// The longest time that the coarse clock may be behind.
   private static let coarseStep: Int64 = 10_000_000

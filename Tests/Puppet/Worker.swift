@@ -45,12 +45,18 @@ final class Worker {
   private static let commands: [String: Command] = [
     "connect": { worker, _ in try worker.connect() },
     "open": { worker, words in try worker.open(words) },
+    "name": { worker, words in
+      try worker.done { worker.breaker = try worker.store.breaker(words[0]) }
+    },
     "acquire": { worker, _ in try worker.acquire() },
     "succeed": { worker, _ in worker.end { $0.succeed() } },
     "fail": { worker, words in worker.end { $0.fail(Failure(error: words.first)) } },
     "ignore": { worker, _ in worker.end { $0.ignore() } },
     "run": { worker, words in worker.run(words) },
     "failures": { worker, words in try worker.failures(words) },
+    "successes": { worker, words in try worker.successes(words) },
+    "mixed": { worker, words in try worker.mixed(words) },
+    "counts": { worker, _ in worker.counts() },
     "hammer": { worker, _ in try worker.hammer() },
     "state": { worker, _ in worker.breaker.state.wireName },
     "snapshot": { worker, _ in worker.snapshot() },
@@ -78,7 +84,7 @@ final class Worker {
 
   private func connect() throws -> String { try done { try store.connect() } }
 
-  /// `open POLICYWORDS`: the breaker "api" with a policy such as `max-failures=3 open-for=1s`.
+  /// `open POLICYWORDS`: the breaker, "api" unless named, with a policy such as `max-failures=3 open-for=1s`.
   private func open(_ words: [String]) throws -> String {
     var policy = BreakerPolicy()
     for word in words {
@@ -88,7 +94,7 @@ final class Worker {
       }
       try policy.set(key, to: String(parts[1]))
     }
-    breaker = try store.breaker("api", policy: policy)
+    breaker = try store.breaker(breaker.name, policy: policy)
     return "ok"
   }
 
@@ -105,7 +111,7 @@ final class Worker {
     return "\(report(permit))"
   }
 
-  private func run(_ words: [String]) -> String {
+  func run(_ words: [String]) -> String {
     do {
       let value = try breaker.run {
         if words.first == "fail" { throw Boom() }

@@ -33,6 +33,14 @@ package struct SupportError: Error, CustomStringConvertible {
   }
 }
 
+/// Who may do what with a file.
+package struct FileAccess: Hashable {
+  package var mode: UInt32
+  package var user: UInt32
+  package var group: UInt32
+  package var isRegular: Bool
+}
+
 /// What tests do to files.
 package enum Files {
   package static func removeAll(_ path: String) {
@@ -92,12 +100,25 @@ package enum Files {
     guard unsafe chmod(path, mode) == 0 else { throw SupportError("chmod \(path)", errno) }
   }
 
+  /// The permission bits of a file, and who owns it.
+  package static func permissions(of path: String) throws -> FileAccess {
+    var status = stat()
+    guard unsafe lstat(path, &status) == 0 else { throw SupportError("lstat \(path)", errno) }
+    return FileAccess(
+      mode: status.st_mode & 0o7777, user: status.st_uid, group: status.st_gid,
+      isRegular: status.st_mode & S_IFMT == S_IFREG)
+  }
+
   package static func changeOwner(_ path: String, to user: UInt32) throws {
     guard unsafe chown(path, user, user) == 0 else { throw SupportError("chown \(path)", errno) }
   }
 
   package static func truncate(_ path: String, to length: Int) throws {
     guard unsafe Glibc.truncate(path, length) == 0 else { throw SupportError("truncate", errno) }
+  }
+
+  package static func makeFIFO(_ path: String) throws {
+    guard unsafe mkfifo(path, 0o600) == 0 else { throw SupportError("mkfifo", errno) }
   }
 
   package static func link(_ path: String, to target: String) throws {

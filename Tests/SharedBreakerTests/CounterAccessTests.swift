@@ -1,0 +1,87 @@
+import SharedBreaker
+import TestSupport
+import Testing
+
+@Suite struct `The file of the counters` {
+  static let policy = "failure-rate=50% window=10s min-calls=4 open-for=30s"
+
+  private func counts(_ puppet: Puppet) throws -> [Int] {
+    try puppet.ask("counts").split(separator: " ").compactMap { Int($0) }
+  }
+
+  @Test(.timeLimit(.minutes(10)), .enabled(if: isSuperuser, "needs root, to give files away"))
+  func `belongs to whom the store belongs to, also if root makes it`() throws {
+    let stage = try Stage()
+    let directory = stage.directory.file("state")
+    try Files.makeDirectory(directory, mode: 0o700)
+    try Files.changeOwner(directory, to: 65_534)
+    let owner = try stage.puppets(1, Self.policy, options: ["user=nobody"])[0]
+    try owner.ask("successes 10")
+    let store = try Files.permissions(of: stage.store)
+    #expect(store.user == 65_534)
+    #expect(try Files.permissions(of: stage.store + "-counters") == store)
+    Files.removeAll(stage.store + "-counters")
+    let root = try stage.puppets(1, Self.policy)[0]
+    try root.ask("successes 10")
+    #expect(try Files.permissions(of: stage.store + "-counters") == store)
+    try [owner, root].ask("successes 100")
+    #expect(try counts(owner) == counts(root))
+  }
+
+  @Test(.timeLimit(.minutes(10)), .enabled(if: isSuperuser, "needs root, to become somebody else"))
+  func `is done without where it can be neither used nor made`() throws {
+    let stage = try Stage()
+    let directory = stage.directory.file("state")
+    try Files.makeDirectory(directory, mode: 0o755)
+    let maker = try stage.puppets(1, Self.policy)[0]
+    try maker.ask("successes 10")
+    for suffix in ["", "-wal", "-shm"] { try Files.changeMode(stage.store + suffix, to: 0o666) }
+    try Files.changeMode(stage.store + "-counters", to: 0)
+    maker.kill()
+    let others = try stage.puppets(3, Self.policy, options: ["user=nobody"])
+    for _ in 0..<5 {
+      #expect(try others.ask("successes 20").allSatisfy { $0 == "ok 20 rejected 0" })
+      #expect(try others.ask("run fail") == ["failed", "failed", "failed"])
+    }
+    #expect(try others.ask("state") == ["closed", "closed", "closed"])
+    #expect(try others.ask("health") == ["connected", "connected", "connected"])
+    let seen = try counts(others[0])
+    #expect(seen[2] >= 300 && seen[3] == 15)
+    #expect(try counts(others[1]) == seen)
+    // They judge together all the same.
+    #expect(try others[0].ask("reset") == "ok")
+    #expect(try others[1].ask("successes 4") == "ok 4 rejected 0")
+    #expect(try others[2].ask("failures 5") == "failed 4 rejected 1")
+    // Whoever can use it takes in what had been counted there.
+    let root = try stage.puppet()
+    #expect(try counts(root)[2] == 314)
+  }
+
+  @Test(
+    .timeLimit(.minutes(10)), .enabled(if: SmallDisk.isPermitted, "needs root, to mount a tmpfs"))
+  func `needs room that is really there`() throws {
+    let stage = try Stage()
+    let disk = try SmallDisk(at: stage.directory.file("state"), kilobytes: 1_024)
+    let first = try stage.puppets(1, Self.policy)[0]
+    try first.ask("successes 10")
+    Files.removeAll(stage.store + "-counters")
+    try disk.fill()
+    // The process that had the counters goes on with them; who comes now has none.
+    let late = try stage.puppets(1, Self.policy)[0]
+    #expect(try late.ask("successes 50") == "ok 50 rejected 0")
+    #expect(try first.ask("successes 50") == "ok 50 rejected 0")
+    #expect(try [first, late].ask("run fail") == ["failed", "failed"])
+    #expect(try [first, late].ask("state").allSatisfy { $0 == "closed" })
+    disk.makeRoom()
+    stage.clock.advance(by: .seconds(2))
+    let all = [first, late] + (try stage.puppets(1, Self.policy))
+    for _ in 0..<3 { #expect(try all.ask("successes 50").allSatisfy { $0 == "ok 50 rejected 0" }) }
+    #expect(try all.ask("state") == ["closed", "closed", "closed"])
+    #expect(try all.ask("health") == ["connected", "connected", "connected"])
+    #expect(Files.exists(stage.store + "-counters"))
+    // Who found no room looks again only after a while, but writes what it counts.
+    let before = try counts(all[0])
+    try all.ask("successes 20")
+    for puppet in [all[0], all[2]] { #expect(try counts(puppet)[2] == before[2] + 60) }
+  }
+}

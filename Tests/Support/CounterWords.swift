@@ -1,0 +1,31 @@
+internal import Glibc
+
+/// A hand in the file of the counters that processes share, past all of our own code.
+package struct CounterWords {
+  private let path: String
+
+  package init(ofStore store: String) { path = store + "-counters" }
+
+  private static let bytesOfHeader = 65_536
+  private static let bytesOfBreaker = 64
+  private static let bytesOfWord = 8
+
+  /// Overwrites the successes of a breaker of the first segment.
+  package func setSuccesses(ofBreaker id: Int, to value: UInt64) throws {
+    try write([value], at: Self.bytesOfHeader + id * Self.bytesOfBreaker)
+  }
+
+  /// Overwrites a word of the header.
+  package func setHeader(word: Int, to value: UInt64) throws {
+    try write([value], at: word * Self.bytesOfWord)
+  }
+
+  private func write(_ words: [UInt64], at offset: Int) throws {
+    let descriptor = unsafe open(path, O_WRONLY | O_CLOEXEC)
+    guard descriptor >= 0 else { throw SupportError("open \(path)", errno) }
+    defer { close(descriptor) }
+    guard unsafe pwrite(descriptor, words, words.count * Self.bytesOfWord, offset) > 0 else {
+      throw SupportError("pwrite \(path)", errno)
+    }
+  }
+}
