@@ -84,16 +84,25 @@ extension Bench {
   /// What a process needs in memory because it uses a store.
   func memoryFigures() -> [Figure] {
     let floor = "the same program without a store"
-    return [
-      (Role.rests, floor, nil, nil),
-      (
-        Role.opens, "program that uses a store", Comparison.over(floor), Goal.atMost(3).compared
-      ),
-    ].map { (role: Role, name: String, comparison: Comparison?, goal: Goal?) in
+    func figure(
+      _ name: String, against floor: String?, _ goal: Goal?, _ value: @escaping () throws -> Double
+    ) -> Figure {
+      let comparison = floor.map { Comparison.over($0) }
       let subject = Subject(
         topic: "memory of a process", name: name, unit: "MB", comparison: comparison, goal: goal,
         samples: "1 process")
-      return Figure(subject: subject) { try Memory.megabytes(role, in: room) }
+      return Figure(subject: subject, measure: value)
     }
+    let ownFloor = "\(floor), its own memory"
+    return [
+      figure(floor, against: nil, nil) { try Memory.megabytes(.rests, in: room).all },
+      figure("program that uses a store", against: floor, Goal.atMost(3).compared) {
+        try Memory.megabytes(.opens, in: room).all
+      },
+      figure(ownFloor, against: nil, nil) { try Memory.megabytes(.rests, in: room).own },
+      figure("program that uses a store, its own memory", against: ownFloor, nil) {
+        try Memory.megabytes(.opens, in: room).own
+      },
+    ]
   }
 }

@@ -12,7 +12,17 @@ enum Memory {
     return pages * Int(sysconf(Int32(_SC_PAGESIZE)))
   }
 
-  static func rest() throws { Parent.report([Double(try resident())]) }
+  /// What of it no other process shares: the rest is the code of programs and libraries.
+  static func own() throws -> Int {
+    let status = String(decoding: try Files.read("/proc/self/status"), as: UTF8.self)
+    for line in status.split(separator: "\n") where line.hasPrefix("RssAnon:") {
+      let words = line.split(whereSeparator: \.isWhitespace)
+      if words.count > 1, let kilobytes = Int(words[1]) { return kilobytes * 1_024 }
+    }
+    throw BenchError("no RssAnon")
+  }
+
+  static func rest() throws { Parent.report([Double(try resident()), Double(try own())]) }
 
   static func open(in room: Room) throws {
     let store = room.openStore()
@@ -20,12 +30,13 @@ enum Memory {
     try breaker.run {}
     try breaker.acquire().fail(Failure(error: "connection refused"))
     try breaker.run {}
-    Parent.report([Double(try resident())])
+    Parent.report([Double(try resident()), Double(try own())])
   }
 
-  /// Megabytes of a child in that role.
-  static func megabytes(_ role: Role, in room: Room) throws -> Double {
+  /// Megabytes of a child in that role: all that is resident, and what is its own.
+  static func megabytes(_ role: Role, in room: Room) throws -> (all: Double, own: Double) {
     let numbers = try Children.numbers(try Children.start(role, [room.path]))
-    return (numbers.first ?? .nan) / 1e6
+    guard numbers.count == 2 else { throw BenchError("a child failed") }
+    return (numbers[0] / 1e6, numbers[1] / 1e6)
   }
 }
