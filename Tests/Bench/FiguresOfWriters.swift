@@ -52,7 +52,8 @@ extension Bench {
       try Writer.run(load, processes: processes, in: room, for: scale.seconds)
     }
     return writerFigures(
-      topic, name, latest, against: comparison, hasGoals: comparison != nil)
+      topic, name, latest, against: comparison,
+      hasGoals: comparison != nil && processes == 16)
   }
 
   /// Throughput, fairness and the longest wait.
