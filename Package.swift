@@ -16,6 +16,7 @@ let package = Package(
   name: "shared-breaker",
   products: [
     .library(name: "SharedBreaker", targets: ["SharedBreaker"]),
+    .library(name: "SharedBreakerTesting", targets: ["SharedBreakerTesting"]),
     .executable(name: "cbctl", targets: ["cbctl"]),
   ],
   targets: [
@@ -28,6 +29,9 @@ let package = Package(
       resources: [.embedInCode("migrations")], swiftSettings: settings),
     .target(
       name: "SharedBreaker", dependencies: ["BreakerCore", "BreakerStore", "CHost"],
+      swiftSettings: settings),
+    .target(
+      name: "SharedBreakerTesting", dependencies: ["SharedBreaker", "BreakerCore", "BreakerStore"],
       swiftSettings: settings),
     .target(name: "ControlKit", dependencies: ["SharedBreaker"], swiftSettings: settings),
     .executableTarget(name: "cbctl", dependencies: ["ControlKit"], swiftSettings: settings),
@@ -62,6 +66,10 @@ let package = Package(
     .testTarget(
       name: "SharedBreakerTests",
       dependencies: ["BreakerCore", "BreakerStore", "SharedBreaker", "TestSupport", "puppet"],
+      swiftSettings: settings),
+    .testTarget(
+      name: "CallTests",
+      dependencies: ["SharedBreaker", "SharedBreakerTesting", "TestSupport"],
       swiftSettings: settings),
     .testTarget(
       name: "ControlKitTests",

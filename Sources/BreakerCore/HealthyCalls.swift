@@ -30,36 +30,23 @@ extension BreakerRecord {
     guard state == .closed, calls.successes > 0 else { return }
     fitWindow(to: policy)
     switch window {
-    case .none: break
-    case .time: for bucket in calls.buckets { window.add(successes: bucket) }
-    case .last: window.add(successes: .init(start: changeless, successes: calls.successes))
+    case .none:
+      break
+    case .time(var time):
+      window = .none
+      for bucket in calls.buckets { time.add(successes: bucket.successes, at: bucket.start) }
+      window = .time(time)
+    case .last(var last):
+      window = .none
+      last.add(successes: calls.successes)
+      window = .last(last)
     }
   }
-
-  /// A window that counts calls does not look at the time.
-  private var changeless: Instant { Instant(nanoseconds: 0) }
 
   /// Begins a new window if the policy has come to ask for another one.
   mutating func fitWindow(to policy: BreakerPolicy) {
     guard !window.fits(policy) else { return }
     window = CallWindow(for: policy)
     reporters = []
-  }
-}
-
-extension CallWindow {
-  fileprivate mutating func add(successes: HealthyCalls.Bucket) {
-    switch self {
-    case .none:
-      break
-    case .time(var window):
-      self = .none
-      window.add(successes: successes.successes, at: successes.start)
-      self = .time(window)
-    case .last(var window):
-      self = .none
-      window.add(successes: successes.successes)
-      self = .last(window)
-    }
   }
 }

@@ -55,7 +55,7 @@ package struct TimeWindow: Sendable, Hashable {
 
   /// Adds calls that went well; those of a bucket that is over and forgotten no longer count.
   package mutating func add(successes: Int64, at instant: Instant) {
-    let newest = buckets.map(\.epoch).max() ?? -1
+    let newest = buckets.reduce(-1) { max($0, $1.epoch) }
     guard epoch(of: instant) > newest - Int64(Self.bucketCount) else { return }
     buckets[bucket(at: instant)].counts.calls += successes
   }

@@ -6,14 +6,7 @@ internal import CHost
 /// They only ever grow. What a record has taken in of them it remembers by their values. They are
 /// good for as long as the storage that gave them out.
 @safe package struct Counters: @unchecked Sendable {
-  /// How many words one breaker has.
-  static let wordCount = 8
-
-  private enum Word: Int {
-    case key, successes, unjudged, ignored, rejections, slow, wouldReject
-  }
-
-  /// Where the counters lie.
+  /// Where the counters lie, in the order of `SB_SUCCESSES` and so on.
   package let address: UnsafeMutablePointer<UInt64>
 
   /// When the buckets of a window over time began; nil in the memory of one process alone.
@@ -24,44 +17,34 @@ internal import CHost
     self.marks = marks
   }
 
-  /// Counts a success that the breaker judges.
-  package static func countSuccess(at address: UnsafeMutablePointer<UInt64>) {
-    unsafe sb_add(address.advanced(by: Word.successes.rawValue), 1)
-  }
-
-  /// Counts a rejection.
-  package static func countRejection(at address: UnsafeMutablePointer<UInt64>) {
-    unsafe sb_add(address.advanced(by: Word.rejections.rawValue), 1)
-  }
-
   /// Begins the bucket of now, of a window over time, before the first success of it is counted.
   ///
   /// - Returns: How long it lasts from now on; 0 if there are no buckets here.
   package func beginBucket(ofWindow length: Int64, at now: () -> Instant) -> Int64 {
     unsafe marks?.begin(
-      width: TimeWindow.width(ofLength: length), at: now, counting: pointer(.successes)) ?? 0
+      width: TimeWindow.width(ofLength: length), at: now, counting: pointer(SB_SUCCESSES)) ?? 0
   }
 
   /// Ties the counters to one row, and tells whether they were lost since; 0 for none.
   var key: Int64 {
-    get { unsafe Int64(bitPattern: sb_load(pointer(.key))) }
-    nonmutating set { unsafe sb_store(pointer(.key), UInt64(bitPattern: newValue)) }
+    get { unsafe Int64(bitPattern: sb_load(pointer(SB_KEY))) }
+    nonmutating set { unsafe sb_store(pointer(SB_KEY), UInt64(bitPattern: newValue)) }
   }
 
-  private func pointer(_ word: Word) -> UnsafeMutablePointer<UInt64> {
-    unsafe address.advanced(by: word.rawValue)
+  private func pointer(_ word: Int) -> UnsafeMutablePointer<UInt64> {
+    unsafe address.advanced(by: word)
   }
 
   package func add(_ counts: Counted) {
-    add(counts.successes, to: .successes)
-    add(counts.unjudged, to: .unjudged)
-    add(counts.ignored, to: .ignored)
-    add(counts.rejections, to: .rejections)
-    add(counts.slow, to: .slow)
-    add(counts.wouldReject, to: .wouldReject)
+    add(counts.successes, to: SB_SUCCESSES)
+    add(counts.unjudged, to: SB_UNJUDGED)
+    add(counts.ignored, to: SB_IGNORED)
+    add(counts.rejections, to: SB_REJECTIONS)
+    add(counts.slow, to: SB_SLOW)
+    add(counts.wouldReject, to: SB_WOULD_REJECT)
   }
 
-  private func add(_ count: Int64, to word: Word) {
+  private func add(_ count: Int64, to word: Int) {
     if count != 0 { unsafe sb_add(pointer(word), UInt64(bitPattern: count)) }
   }
 
@@ -71,14 +54,14 @@ internal import CHost
   /// What has been counted since the last time, which is the caller's to keep.
   package func take() -> Counted { counted { unsafe sb_exchange(pointer($0), 0) } }
 
-  private func counted(_ value: (Word) -> UInt64) -> Counted {
+  private func counted(_ value: (Int) -> UInt64) -> Counted {
     var counted = Counted()
-    counted.successes = Int64(bitPattern: value(.successes))
-    counted.unjudged = Int64(bitPattern: value(.unjudged))
-    counted.ignored = Int64(bitPattern: value(.ignored))
-    counted.rejections = Int64(bitPattern: value(.rejections))
-    counted.slow = Int64(bitPattern: value(.slow))
-    counted.wouldReject = Int64(bitPattern: value(.wouldReject))
+    counted.successes = Int64(bitPattern: value(SB_SUCCESSES))
+    counted.unjudged = Int64(bitPattern: value(SB_UNJUDGED))
+    counted.ignored = Int64(bitPattern: value(SB_IGNORED))
+    counted.rejections = Int64(bitPattern: value(SB_REJECTIONS))
+    counted.slow = Int64(bitPattern: value(SB_SLOW))
+    counted.wouldReject = Int64(bitPattern: value(SB_WOULD_REJECT))
     return counted
   }
 }
@@ -86,8 +69,8 @@ internal import CHost
 /// Counters in the memory of this process, for breakers that have none in the shared page.
 extension Counters {
   package static func allocate() -> Counters {
-    let words = UnsafeMutablePointer<UInt64>.allocate(capacity: wordCount)
-    unsafe words.initialize(repeating: 0, count: wordCount)
+    let words = UnsafeMutablePointer<UInt64>.allocate(capacity: SB_COUNTER_WORDS)
+    unsafe words.initialize(repeating: 0, count: SB_COUNTER_WORDS)
     return unsafe Counters(at: words)
   }
 

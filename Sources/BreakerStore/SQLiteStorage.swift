@@ -101,10 +101,10 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   }
 
   package func checkIdentity() {
-    guard let open = reading.withLock({ session?.files }), !open.areCurrent else { return }
+    guard reading.withLock({ session?.files.areCurrent() }) == false else { return }
     writing.withLock {
-      guard let files = session?.files, !files.areCurrent else { return }
-      files.setAsideLeftLog()
+      guard let session, !reading.withLock({ session.files.areCurrent() }) else { return }
+      session.files.setAsideLeftLog()
       reading.withLock { letGo() }
     }
   }

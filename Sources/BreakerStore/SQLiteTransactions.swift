@@ -33,6 +33,7 @@ extension SQLiteStorage {
     var mustLast: [QueuedStep] = []
     var log: LogFile?
     var isCheckpointDue = false
+    steps.gather()
     do throws(StoreError) {
       try commit(until: deadline) { session throws(StoreError) in
         try run(&group, on: session)

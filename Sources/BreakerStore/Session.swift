@@ -7,7 +7,7 @@ internal import CSQLite
   let path: String
 
   /// What is open, to be told from what the paths name later.
-  private(set) var files: StoreFiles
+  var files: StoreFiles
 
   /// What tells this store from every other.
   let identity: Int64

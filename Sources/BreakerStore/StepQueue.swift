@@ -1,4 +1,3 @@
-internal import CHost
 internal import Glibc
 
 /// A step of one thread, which that thread or another one brings into a transaction.
@@ -44,6 +43,9 @@ final class StepQueue: @unchecked Sendable {
   private var isLed = false
   private var generation: UInt64 = 0
 
+  /// Whether the latest transaction took others along.
+  private var hadCompany = false
+
   /// How many steps wait to be taken along.
   var waitingCount: Int { lock.withLock { waiting.count } }
 
@@ -55,28 +57,40 @@ final class StepQueue: @unchecked Sendable {
   /// is late and will not be done.
   func enter(_ step: QueuedStep, until deadline: Int64) -> Turn {
     lock.withLock {
-      if !isLed {
-        isLed = true
-        return .leads
-      }
+      if !isLed { return lead(step) }
       step.state = .waiting
       waiting.append(step)
       while true {
-        // A transaction is bounded itself, and its outcome must not be missed.
-        let isLate = !step.signal.wait(lock, until: step.state == .taken ? nil : deadline)
         if step.state == .done { return .isDone }
-        guard step.state == .waiting, isLate || !isLed else { continue }
-        waiting.removeAll { $0 === step }
-        if isLed { return .isLate }
-        isLed = true
-        return .leads
+        if step.state == .waiting, !isLed { return lead(step) }
+        // A transaction is bounded itself, and its outcome must not be missed.
+        let isInTime = step.signal.wait(lock, until: step.state == .taken ? nil : deadline)
+        if !isInTime, step.state == .waiting {
+          if !isLed { return lead(step) }
+          waiting.removeAll { $0 === step }
+          return .isLate
+        }
       }
     }
+  }
+
+  private func lead(_ step: QueuedStep) -> Turn {
+    waiting.removeAll { $0 === step }
+    isLed = true
+    return .leads
+  }
+
+  /// Lets those come who were taken along the last time; under the lead.
+  ///
+  /// They are awake by now, but need a processor to get here with their next steps.
+  func gather() {
+    if lock.withLock({ hadCompany && waiting.isEmpty }) { sched_yield() }
   }
 
   /// Everyone who waits; they will be told of the end of their steps.
   func take() -> [QueuedStep] {
     lock.withLock {
+      hadCompany = !waiting.isEmpty
       if waiting.isEmpty { return [] }
       let taken = waiting
       waiting = []
@@ -88,24 +102,21 @@ final class StepQueue: @unchecked Sendable {
   /// Tells the threads of steps that are over.
   func finish(_ steps: [QueuedStep]) {
     if steps.isEmpty { return }
-    lock.withLock { finishLocked(steps) }
+    lock.withLock { for step in steps { step.state = .done } }
+    // Without the lock, which each of them needs as it wakes up.
+    for step in steps { step.signal.raise() }
   }
 
   /// Ends the lead, and tells the threads of steps that are over.
   func leave(finishing steps: [QueuedStep]) {
-    lock.withLock {
-      finishLocked(steps)
+    let next = lock.withLock {
+      for step in steps { step.state = .done }
       isLed = false
-      // It will find either that it leads, or that somebody has come to lead who takes it along.
-      waiting.first?.signal.raise()
+      return waiting.first
     }
-  }
-
-  private func finishLocked(_ steps: [QueuedStep]) {
-    for step in steps {
-      step.state = .done
-      step.signal.raise()
-    }
+    for step in steps { step.signal.raise() }
+    // It will find either that it leads, or that somebody has come to lead who takes it along.
+    next?.signal.raise()
   }
 
   func willFork() {

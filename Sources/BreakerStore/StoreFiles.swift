@@ -5,9 +5,14 @@ struct StoreFiles {
   private var log: FileIdentity?
   private var index: FileIdentity?
 
+  /// The directory in which all of them were found the last time.
+  private var directory: DirectoryStamp?
+  private let directoryPath: String
+
   /// Before the file is opened: one that takes its place from now on is noticed as another one.
   init(path: String) {
     self.path = path
+    directoryPath = StorePath.split(path).directory
     main = StoreFile.identity(of: path)
   }
 
@@ -21,9 +26,17 @@ struct StoreFiles {
   private var indexPath: String { path + StoreFile.indexSuffix }
 
   /// Whether the paths still name the files that are open.
-  var areCurrent: Bool {
-    main == StoreFile.identity(of: path) && log == StoreFile.identity(of: logPath)
-      && index == StoreFile.identity(of: indexPath)
+  ///
+  /// No file is replaced without a change of the directory: as long as that is the same, it is all
+  /// that has to be looked at.
+  mutating func areCurrent() -> Bool {
+    let stamp = DirectoryStamp(of: directoryPath)
+    if let stamp, stamp == directory { return true }
+    guard main == StoreFile.identity(of: path), log == StoreFile.identity(of: logPath),
+      index == StoreFile.identity(of: indexPath)
+    else { return false }
+    directory = stamp.flatMap { $0.isSettled ? $0 : nil }
+    return true
   }
 
   /// Sets a log aside that was never written with the file that is there now, and a log's index
@@ -33,7 +46,7 @@ struct StoreFiles {
   /// Our own are known by their numbers as long as they are open; who comes later finds others.
   func setAsideLeftLog() {
     do throws(StoreError) {
-      try DirectoryLock.held(StorePath.split(path).directory, atMost: .milliseconds(500)) {
+      try DirectoryLock.held(directoryPath, atMost: .milliseconds(500)) {
         let isOtherFile = main != StoreFile.identity(of: path)
         let isOtherLog = log != StoreFile.identity(of: logPath)
         if isOtherFile, log != nil, !isOtherLog { StoreFile.setAside(logPath) }

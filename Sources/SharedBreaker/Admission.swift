@@ -181,14 +181,20 @@ extension Engine {
         return body(&draft, draft.breaker.policy)
       }
       guard let transacted else {
-        cellsLock.withLock { cell.keep(pending) }
+        cellsLock.withLock {
+          cell.keep(pending)
+          noteToWrite(cell)
+        }
         return nil
       }
       if isUndeclared { hasDeclared(declared, for: cell) }
       settle(transacted, of: cell, in: era)
       return (transacted.answer, transacted.breaker)
     } catch {
-      cellsLock.withLock { cell.keep(pending) }
+      cellsLock.withLock {
+        cell.keep(pending)
+        noteToWrite(cell)
+      }
       throw error
     }
   }
@@ -198,7 +204,7 @@ extension Engine {
     learn(transacted.breaker, of: cell, in: era, keeping: true)
     // Every cell, before the fingerprint that vouches for all of them.
     for other in transacted.others {
-      let its = cellsLock.withLock { unsafe cells[Array(other.name.utf8)] }
+      let its = cellsLock.withLock { unsafe cells[other.name] }
       if let its { learn(other, of: its, in: era, keeping: true) }
     }
     if let fingerprints = transacted.fingerprints {

@@ -75,7 +75,7 @@ extension Engine {
 
   /// Writes what healthy calls have left in memory, and what could not be declared.
   func writePending(wait: Wait) {
-    for cell in allCells() {
+    for cell in cellsLock.withLock({ unsafe cellsToWrite }) {
       let hasNothing = cellsLock.withLock { unsafe !cell.isUndeclared && cell.pending.isZero }
       guard !hasNothing else { continue }
       do throws(StoreError) {
@@ -84,6 +84,19 @@ extension Engine {
         // It can wait; a call that needs the store will find out what is wrong with it.
         return
       }
+    }
+    cellsLock.withLock { forgetWritten() }
+  }
+
+  /// Forgets cells that have had nothing to write for two rounds; under the lock for cells.
+  ///
+  /// By then no call is left that still counts where they counted for themselves.
+  private func forgetWritten() {
+    guard unsafe !cellsToWrite.isEmpty else { return }
+    unsafe cellsToWrite.removeAll { cell in
+      guard cell.hasWrittenAll else { return false }
+      unsafe cell.isNoted = false
+      return true
     }
   }
 }

@@ -1,5 +1,6 @@
 internal import BreakerCore
 internal import BreakerStore
+internal import CHost
 internal import Synchronization
 
 /// What this process knows of one breaker.
@@ -48,10 +49,13 @@ extension BreakerMode {
 
 /// This process's side of one breaker.
 @safe final class Cell: Sendable {
-  let name: String
+  // What a healthy call reads comes first, to lie close together.
 
   // Written before the fingerprint that vouches for them, and read after it.
   private let bits = Atomic<UInt64>(0)
+
+  /// Where this process counts: in the shared page, or else for itself.
+  private nonisolated(unsafe) let counters = unsafe Atomic<UnsafeMutablePointer<UInt64>?>(nil)
 
   /// When a breaker that rejects calls is due for a probe.
   let openUntil = Atomic<Int64>(0)
@@ -62,8 +66,7 @@ extension BreakerMode {
   /// Up to when, on the coarse clock, the bucket of now is known to be marked.
   let markedUntil = Atomic<Int64>(0)
 
-  /// Where this process counts: in the shared page, or else for itself.
-  private nonisolated(unsafe) let counters = unsafe Atomic<UnsafeMutablePointer<UInt64>?>(nil)
+  let name: String
 
   // Under the engine's lock for cells.
 
@@ -80,6 +83,10 @@ extension BreakerMode {
 
   /// Whether what is declared here is yet to be brought to the store.
   nonisolated(unsafe) var isUndeclared = false
+
+  /// Whether the engine looks after what is yet to be written.
+  nonisolated(unsafe) var isNoted = false
+  nonisolated(unsafe) private var quietRounds: UInt8 = 0
 
   init(name: String) { self.name = name }
 
@@ -145,6 +152,19 @@ extension Cell {
   /// The counts of this process alone, left where they are.
   var pending: Counted { unsafe own.map { unsafe Counters(at: $0).read() } ?? Counted() }
 
+  /// Whether there may be anything to write.
+  var mayHaveToWrite: Bool {
+    unsafe isUndeclared
+      || own != nil && (counters.load(ordering: .relaxed) == own || !pending.isZero)
+  }
+
+  /// Whether there was nothing to write the last two times that this was asked.
+  var hasWrittenAll: Bool {
+    let isQuiet = !mayHaveToWrite
+    unsafe quietRounds = isQuiet ? min(quietRounds + 1, 2) : 0
+    return unsafe quietRounds >= 2
+  }
+
   /// Counts what cannot be written now for a later write.
   func keep(_ pending: Counted) {
     if !pending.isZero { unsafe Counters(at: ownAddress()).add(pending) }
@@ -155,13 +175,13 @@ extension Cell {
 extension Cell {
   func countSuccess() {
     if let address = unsafe counters.load(ordering: .acquiring) {
-      unsafe Counters.countSuccess(at: address)
+      unsafe sb_add(address.advanced(by: SB_SUCCESSES), 1)
     }
   }
 
   func countRejection() {
     if let address = unsafe counters.load(ordering: .acquiring) {
-      unsafe Counters.countRejection(at: address)
+      unsafe sb_add(address.advanced(by: SB_REJECTIONS), 1)
     }
   }
 

@@ -6,11 +6,12 @@ extension Engine {
   ///
   /// If the store cannot be written now, the next write to the breaker takes it along.
   func declare(_ policy: BreakerPolicy, for cell: Cell) {
-    let words = PolicyWords(of: policy).description
+    let words = words(of: policy)
     cellsLock.withLock {
       unsafe cell.declared = words
       unsafe cell.isOverruled = false
       unsafe cell.isUndeclared = true
+      noteToWrite(cell)
       // What nobody has written yet is as this process says.
       if unsafe cell.known?.exists == false { cell.forget() }
     }
@@ -25,6 +26,15 @@ extension Engine {
     } catch {
       failed(error)
     }
+  }
+
+  /// The words of a policy, which all breakers that are declared with it have in common.
+  private func words(of policy: BreakerPolicy) -> String {
+    let latest = cellsLock.withLock { unsafe latestDeclared }
+    if let latest, latest.policy == policy { return latest.words }
+    let words = PolicyWords(of: policy).description
+    cellsLock.withLock { unsafe latestDeclared = (policy, words) }
+    return words
   }
 
   /// The store has what was declared here, unless that has changed meanwhile.

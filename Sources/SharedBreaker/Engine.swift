@@ -26,8 +26,13 @@ internal import Synchronization
 
   let cellsLock = Lock()
 
-  /// By the bytes of the name, as the file has them: to Swift other bytes can be an equal text.
-  nonisolated(unsafe) var cells: [[UInt8]: Cell] = [:]
+  nonisolated(unsafe) var cells = CellTable()
+
+  /// Those that may have something of their own to write.
+  nonisolated(unsafe) var cellsToWrite: [Cell] = []
+
+  /// The policy that was declared last: many breakers are declared with the same one.
+  nonisolated(unsafe) var latestDeclared: (policy: BreakerPolicy, words: String)?
   nonisolated(unsafe) var baseline: Baseline?
   nonisolated(unsafe) private var owner: (generation: UInt64, process: ProcessIdentity)?
   nonisolated(unsafe) var health = StoreHealth.untried
@@ -74,7 +79,7 @@ internal import Synchronization
 
   private func didFork(isChild: Bool) {
     // What the parent has counted, the parent writes.
-    if isChild { unsafe cells.values.forEach { _ = $0.takePending() } }
+    if isChild { unsafe cellsToWrite.forEach { _ = $0.takePending() } }
     forgetAll()
     cellsLock.unlock()
     local.didFork()
@@ -101,16 +106,13 @@ internal import Synchronization
   }
 
   func cell(_ name: String) -> Cell {
-    let key = Array(name.utf8)
-    return cellsLock.withLock {
-      if let cell = unsafe cells[key] { return cell }
+    cellsLock.withLock {
+      if let cell = unsafe cells[name] { return cell }
       let cell = Cell(name: name)
-      unsafe cells[key] = cell
+      unsafe cells.insert(cell)
       return cell
     }
   }
-
-  func allCells() -> [Cell] { cellsLock.withLock { unsafe Array(cells.values) } }
 
   /// This process, as the owner of what it is given.
   func ownProcess() -> ProcessIdentity {
@@ -159,6 +161,7 @@ internal import Synchronization
       }
       let known = unsafe cell.known ?? unwritten(cell)
       cell.learn(known, keeping: true)
+      noteToWrite(cell)
       return (known, nil)
     }
     if let event { tell(event) }
@@ -173,6 +176,7 @@ internal import Synchronization
     let latest = unsafe cell.known?.exists == false ? baseline?.deletedRevision ?? 0 : cell.revision
     guard read.breaker.revision >= latest else { return nil }
     cell.learn(read, keeping: keeping)
+    noteToWrite(cell)
     guard let declared = unsafe cell.declared, let inForce = read.breaker.codeWords else {
       return nil
     }
@@ -180,6 +184,13 @@ internal import Synchronization
     unsafe cell.isOverruled = declared != inForce
     guard declared != inForce, !wasOverruled else { return nil }
     return .policyDiffers(name: cell.name, declaredHere: declared, inForce: inForce)
+  }
+
+  /// Remembers a cell that may have something to write; under the lock for cells.
+  func noteToWrite(_ cell: Cell) {
+    guard cell.mayHaveToWrite, unsafe !cell.isNoted else { return }
+    unsafe cell.isNoted = true
+    unsafe cellsToWrite.append(cell)
   }
 
   /// A breaker of which nobody has had anything to write.
@@ -195,7 +206,7 @@ internal import Synchronization
   /// Under the lock for cells.
   func forgetAll() {
     unsafe era += 1
-    unsafe cells.values.forEach { $0.forget() }
+    unsafe cells.cells.forEach { $0.forget() }
   }
 
   /// Makes the next call read everything anew.

@@ -31,12 +31,13 @@ extension Breaker {
 
   @usableFromInline func endHealthy(_ call: HealthyCall) {
     let word = CellWord(bits: call.word)
-    if engine.isCurrent, engine.countSuccess(of: cell, since: call.start, under: word) { return }
-    end(call, .success)
+    guard engine.isCurrent, engine.countSuccess(of: cell, since: call.start, under: word) else {
+      return end(call, .success)
+    }
   }
 
   /// Takes the outcome of a call that does not end as healthy calls do.
-  @usableFromInline func end(_ call: HealthyCall, _ outcome: Outcome) {
+  @inline(never) @usableFromInline func end(_ call: HealthyCall, _ outcome: Outcome) {
     end(Call(call), outcome)
   }
 }
@@ -45,22 +46,30 @@ extension Engine {
   /// Counts a success that changes nothing else; false if it has to be reported.
   ///
   /// What is known of the breaker has to be current.
+  @inline(__always)
   func countSuccess(of cell: Cell, since start: Int64, under word: CellWord) -> Bool {
     guard cell.word == word, word.has(CellWord.countsOnly) else { return false }
-    if word.has(CellWord.measures),
-      bootNanoseconds - start >= cell.slowAfter.load(ordering: .relaxed)
-    {
+    if word.has(CellWord.measures | CellWord.marks), !prepareToCount(cell, since: start, word) {
       return false
-    }
-    if word.has(CellWord.marks), coarseNanoseconds >= cell.markedUntil.load(ordering: .relaxed) {
-      beginBucket(of: cell)
     }
     cell.countSuccess()
     return true
   }
 
+  @inline(never)
+  private func prepareToCount(_ cell: Cell, since start: Int64, _ word: CellWord) -> Bool {
+    if word.has(CellWord.measures) {
+      let slowAfter = cell.slowAfter.load(ordering: .relaxed)
+      if bootNanoseconds - start >= slowAfter { return false }
+    }
+    if word.has(CellWord.marks), coarseNanoseconds >= cell.markedUntil.load(ordering: .relaxed) {
+      beginBucket(of: cell)
+    }
+    return true
+  }
+
   /// Rejects a call from memory; nil if that cannot be said without the store.
-  func rejectFromMemory(_ cell: Cell) -> Rejection? {
+  @inline(__always) func rejectFromMemory(_ cell: Cell) -> Rejection? {
     guard isCurrent, cell.word.has(CellWord.rejects) else { return nil }
     let now = bootNanoseconds
     let remaining = cell.openUntil.load(ordering: .relaxed) - now
@@ -89,10 +98,14 @@ extension Engine {
   private static let coarseStep: Int64 = 10_000_000
 
   var coarseNanoseconds: Int64 {
-    isSystemClock ? sb_coarse_nanoseconds() : clock.coarseNanoseconds
+    isSystemClock ? sb_coarse_nanoseconds() : coarseNanosecondsOfOtherClock()
   }
 
   var bootNanoseconds: Int64 {
-    isSystemClock ? sb_boot_nanoseconds() : clock.instant.nanoseconds
+    isSystemClock ? sb_boot_nanoseconds() : nanosecondsOfOtherClock()
   }
+
+  @inline(never) private func coarseNanosecondsOfOtherClock() -> Int64 { clock.coarseNanoseconds }
+
+  @inline(never) private func nanosecondsOfOtherClock() -> Int64 { clock.instant.nanoseconds }
 }

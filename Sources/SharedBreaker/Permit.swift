@@ -75,6 +75,7 @@ extension Breaker {
   /// - Returns: The permit, or the rejection.
   /// - Throws: `BreakerError.store` with ``StoreFailureAction/throw``, and nothing otherwise.
   public func decide() throws(BreakerError) -> PermitDecision {
+    if let rejection = engine.rejectFromMemory(cell) { return .rejected(rejection) }
     switch try decideCall() {
     case .permitted(let call): return .permitted(Permit(self, call))
     case .rejected(let rejection): return .rejected(rejection)

@@ -42,7 +42,7 @@ extension Engine {
         lineage: changes.lineage, revision: changes.revision,
         deletedRevision: changes.deletedRevision)
       return (isContinued ? read : []).compactMap { read in
-        unsafe cells[Array(read.breaker.name.utf8)].flatMap {
+        unsafe cells[read.breaker.name].flatMap {
           take(read, in: $0, keeping: unsafe $0.known != nil)
         }
       }

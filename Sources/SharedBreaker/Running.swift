@@ -5,7 +5,8 @@ internal import BreakerStore
 extension Breaker {
   /// Judges errors where nothing else is said: a cancellation says nothing about the resource.
   public static func usualOutcome(of error: any Error) -> Outcome {
-    error is CancellationError ? .ignored : .failure(error: String(describing: error))
+    error is CancellationError || Task.isCancelled
+      ? .ignored : .failure(error: String(describing: error))
   }
 
   /// Runs work if the breaker lets it through, and tells the breaker how it went.
@@ -109,6 +110,7 @@ extension Breaker {
   }
 
   func begin() throws(BreakerError) -> Call {
+    if let rejection = engine.rejectFromMemory(cell) { throw .rejected(name: name, rejection) }
     switch try decideCall() {
     case .permitted(let call): return call
     case .rejected(let rejection): throw .rejected(name: name, rejection)
@@ -121,7 +123,6 @@ extension Breaker {
   }
 
   func decideCall() throws(BreakerError) -> CallDecision {
-    if let rejection = engine.rejectFromMemory(cell) { return .rejected(rejection) }
     let call = enterHealthy()
     if call.isPermitted { return .permitted(Call(call)) }
     let admission = try engine.admit(cell, owner: engine.ownProcess(), onFailure: onStoreFailure)

@@ -1,5 +1,5 @@
 internal import BreakerCore
-internal import BreakerStore
+package import BreakerStore
 
 /// The breakers of one file, shared with every process that opens the same one.
 ///
@@ -22,6 +22,13 @@ public final class SharedStore: Sendable {
       path: path, access: StoreAccess(mode: options.mode, group: options.group),
       lockTimeout: options.lockTimeout, clock: options.clock, program: program)
     engine = Engine(storage: storage, options: options, program: program)
+  }
+
+  /// A store in the memory of this process; several that share a memory are as several processes.
+  package init(memory: MemoryStorage, options: StoreOptions) {
+    path = ":memory:"
+    let program = options.program ?? ProcessTable.programName()
+    engine = Engine(storage: memory, options: options, program: program)
   }
 
   /// The path that is used when none is given.

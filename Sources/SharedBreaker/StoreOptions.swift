@@ -21,6 +21,9 @@ public struct StoreOptions: Sendable {
   /// Where the time comes from; tests move one of their own.
   public var clock: StoreClock
 
+  /// How calls wait for an attempt or a timeout; tests wake them by hand.
+  public var timer: StoreTimer
+
   /// Describes the use of a store; what is not given has its default.
   public init(
     lockTimeout: Duration = .milliseconds(500),
@@ -29,6 +32,7 @@ public struct StoreOptions: Sendable {
     group: String? = nil,
     program: String? = nil,
     clock: StoreClock = .system,
+    timer: StoreTimer = .system,
     observer: (@Sendable (StoreEvent) -> Void)? = nil
   ) {
     self.lockTimeout = lockTimeout
@@ -37,6 +41,7 @@ public struct StoreOptions: Sendable {
     self.group = group
     self.program = program
     self.clock = clock
+    self.timer = timer
     self.observer = observer
   }
 }

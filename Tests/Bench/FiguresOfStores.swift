@@ -47,7 +47,7 @@ extension Bench {
     let store = try ManyBreakers.room(room, count).store
     return [
       figure(one, "ns") { try latest.renewed().nanosecondsOfOne },
-      figure("as many objects, in random order", "ns") {
+      figure("as many atomic counters, in random order", "ns") {
         try latest.same().nanosecondsOfObjects
       },
       figure(

@@ -1,6 +1,7 @@
 import BenchReport
 import Glibc
 import SharedBreaker
+import Synchronization
 import TestSupport
 
 /// A store with very many breakers.
@@ -25,7 +26,7 @@ enum ManyBreakers {
     var nanosecondsOfOne = Double.nan
     var nanosecondsOfAll = Double.nan
 
-    /// Of an array of as many objects, touched in the same order.
+    /// Of as many atomic counters, each in an object, in the same order.
     var nanosecondsOfObjects = Double.nan
     var bytesOfHandle = Double.nan
   }
@@ -67,10 +68,11 @@ enum ManyBreakers {
     Parent.report([ofOne, ofAll, ofObjects, grown - Double(nameBytes) / Double(count)])
   }
 
-  private final class Object {
-    private var counter = 0
+  /// The least that a breaker of a process alone could be: one atomic counter.
+  private final class Object: Sendable {
+    private let counter = Atomic<Int>(0)
 
-    @inline(never) func touch() { counter &+= 1 }
+    @inline(never) func touch() { counter.add(1, ordering: .relaxed) }
   }
 
   /// Makes the store if it is not there yet, and lets a child call through all of its breakers.

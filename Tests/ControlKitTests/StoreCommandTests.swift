@@ -1,4 +1,5 @@
 import ControlKit
+import SharedBreaker
 import Testing
 
 /// Commands on a real store.
@@ -63,6 +64,15 @@ struct StoreCommandTests {
     #expect(bench("history", "pay").output.contains("closed -> open"))
     let last = bench("history", "pay", "--limit", "1").output
     #expect(last.contains("  deletion  open -> deleted  cbctl (pid "))
+  }
+
+  @Test func `the policy that it prints is JSON that code reads, and as code writes it`() throws {
+    let bench = Bench()
+    _ = bench("policy", "pay", "--set", "failure-rate=12.5%", "--set", "last=20")
+    let output = bench("show", "pay", "--json").output
+    let policy = try BreakerPolicy(words: "failure-rate=12.5% last=20")
+    #expect(output.contains("\"policy\":\(policy.json)"))
+    #expect(try BreakerPolicy(json: policy.json).last == 20)
   }
 
   @Test func `a policy that contradicts itself changes nothing`() {

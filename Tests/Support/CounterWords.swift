@@ -12,7 +12,7 @@ package struct CounterWords {
 
   /// Overwrites the successes of a breaker of the first segment.
   package func setSuccesses(ofBreaker id: Int, to value: UInt64) throws {
-    try write([value], at: Self.bytesOfHeader + id * Self.bytesOfBreaker + Self.bytesOfWord)
+    try write([value], at: Self.bytesOfHeader + id * Self.bytesOfBreaker)
   }
 
   /// Overwrites a word of the header.

@@ -61,6 +61,18 @@ static inline int sb_replace(uint64_t *address, uint64_t expected, uint64_t valu
                                      __ATOMIC_ACQUIRE);
 }
 
+// The words of a breaker's counters, in memory that processes share.
+enum {
+  SB_SUCCESSES,
+  SB_KEY,
+  SB_UNJUDGED,
+  SB_IGNORED,
+  SB_REJECTIONS,
+  SB_SLOW,
+  SB_WOULD_REJECT,
+  SB_COUNTER_WORDS = 8
+};
+
 // Nanoseconds of a clock that costs next to nothing and is a few milliseconds behind.
 static inline int64_t sb_coarse_nanoseconds(void) {
   struct timespec time;

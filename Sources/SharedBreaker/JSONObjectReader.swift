@@ -1,0 +1,163 @@
+/// One member of a JSON object without depth.
+struct JSONMember: Sendable, Hashable {
+  enum Value: Sendable, Hashable {
+    case null
+    case bool
+
+    /// As it is written.
+    case number(String)
+    case string(String)
+  }
+
+  var key: String
+  var value: Value
+}
+
+/// Why a text is not such an object.
+struct JSONError: Error, CustomStringConvertible {
+  var description: String
+}
+
+/// Reads a JSON object whose values have no depth, as strictly as RFC 8259 has it.
+struct JSONObjectReader {
+  private let bytes: [UInt8]
+  private var index = 0
+
+  private init(_ text: String) { bytes = Array(text.utf8) }
+
+  static func members(of text: String) throws(JSONError) -> [JSONMember] {
+    var reader = JSONObjectReader(text)
+    let members = try reader.object()
+    reader.skipSpace()
+    guard reader.next == nil else { throw reader.error("there is more after the object") }
+    return members
+  }
+
+  private var next: UInt8? { index < bytes.count ? bytes[index] : nil }
+
+  private func error(_ what: String) -> JSONError {
+    JSONError(description: "not a JSON object of a policy, at byte \(index + 1): \(what)")
+  }
+
+  private mutating func skipSpace() {
+    while let byte = next, [0x20, 0x09, 0x0A, 0x0D].contains(byte) { index += 1 }
+  }
+
+  private mutating func take(_ character: Unicode.Scalar) -> Bool {
+    guard next == UInt8(ascii: character) else { return false }
+    index += 1
+    return true
+  }
+
+  private mutating func object() throws(JSONError) -> [JSONMember] {
+    skipSpace()
+    guard take("{") else { throw error("it has to begin with {") }
+    skipSpace()
+    if take("}") { return [] }
+    var members: [JSONMember] = []
+    while true {
+      skipSpace()
+      guard next == UInt8(ascii: "\"") else { throw error("a word in quotes is missing") }
+      let key = try string()
+      skipSpace()
+      guard take(":") else { throw error("a : is missing") }
+      skipSpace()
+      members.append(JSONMember(key: key, value: try value()))
+      skipSpace()
+      if take("}") { return members }
+      guard take(",") else { throw error("a , or } is missing") }
+    }
+  }
+
+  private mutating func value() throws(JSONError) -> JSONMember.Value {
+    switch next {
+    case UInt8(ascii: "\""): return .string(try string())
+    case UInt8(ascii: "{"), UInt8(ascii: "["): throw error("a policy has no values with depth")
+    case _ where isDigit || next == UInt8(ascii: "-"): return .number(try number())
+    default:
+      for (word, value) in [("null", .null), ("true", .bool), ("false", JSONMember.Value.bool)]
+      where bytes[index...].starts(with: word.utf8) {
+        index += word.utf8.count
+        return value
+      }
+      throw error("a value is missing")
+    }
+  }
+
+  private mutating func number() throws(JSONError) -> String {
+    let start = index
+    _ = take("-")
+    if !take("0") { try digits() } else if isDigit { throw error("a number begins with 0") }
+    if take(".") { try digits() }
+    if take("e") || take("E") {
+      if !take("+") { _ = take("-") }
+      try digits()
+    }
+    return String(decoding: bytes[start..<index], as: UTF8.self)
+  }
+
+  private var isDigit: Bool { next.map { (0x30...0x39).contains($0) } ?? false }
+
+  private mutating func digits() throws(JSONError) {
+    guard isDigit else { throw error("a digit is missing") }
+    while isDigit { index += 1 }
+  }
+}
+
+/// Strings.
+extension JSONObjectReader {
+  private mutating func string() throws(JSONError) -> String {
+    index += 1
+    var result: [UInt8] = []
+    while let byte = next {
+      switch byte {
+      case UInt8(ascii: "\""):
+        index += 1
+        return String(decoding: result, as: UTF8.self)
+      case UInt8(ascii: "\\"):
+        index += 1
+        result += Array(String(try escaped()).utf8)
+      case 0..<0x20:
+        throw error("a control character in a string is not escaped")
+      default:
+        result.append(byte)
+        index += 1
+      }
+    }
+    throw error("a string has no end")
+  }
+
+  private static let escapes: [UInt8: Unicode.Scalar] = [
+    UInt8(ascii: "\""): "\"", UInt8(ascii: "\\"): "\\", UInt8(ascii: "/"): "/",
+    UInt8(ascii: "b"): "\u{8}", UInt8(ascii: "f"): "\u{C}", UInt8(ascii: "n"): "\n",
+    UInt8(ascii: "r"): "\r", UInt8(ascii: "t"): "\t",
+  ]
+
+  private mutating func escaped() throws(JSONError) -> Unicode.Scalar {
+    if let byte = next, let scalar = Self.escapes[byte] {
+      index += 1
+      return scalar
+    }
+    guard take("u") else { throw error("there is no such escape") }
+    let first = try hexadecimal()
+    if let scalar = Unicode.Scalar(first) { return scalar }
+    // A character beyond the first 65,536 is written in two halves.
+    guard (0xD800..<0xDC00).contains(first), take("\\"), take("u") else {
+      throw error("half a character is missing")
+    }
+    let second = try hexadecimal()
+    guard (0xDC00..<0xE000).contains(second),
+      let scalar = Unicode.Scalar(0x10000 + (first - 0xD800) << 10 + (second - 0xDC00))
+    else { throw error("half a character is missing") }
+    return scalar
+  }
+
+  private mutating func hexadecimal() throws(JSONError) -> UInt32 {
+    let digits = bytes[index...].prefix(4)
+    guard digits.count == 4, digits.allSatisfy({ Character(Unicode.Scalar($0)).isHexDigit }),
+      let value = UInt32(String(decoding: digits, as: UTF8.self), radix: 16)
+    else { throw error("an escape needs four hexadecimal digits") }
+    index += 4
+    return value
+  }
+}

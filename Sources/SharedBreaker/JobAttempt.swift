@@ -1,0 +1,42 @@
+internal import BreakerCore
+
+/// One attempt of a ``BreakerJob``, to which the work reports how it ended, from any thread.
+///
+/// The first report counts, and the timeout is one too; all that come later are ignored.
+public final class JobAttempt: Sendable {
+  /// The job that the attempt belongs to.
+  public let job: BreakerJob
+
+  let call: Breaker.Call
+  let run: UInt64
+
+  /// What ends the attempt if nobody else does; set under the job's lock before the work begins.
+  nonisolated(unsafe) var deadline: Task<Void, Never>?
+
+  init(_ job: BreakerJob, _ call: Breaker.Call, in run: UInt64) {
+    self.job = job
+    self.call = call
+    self.run = run
+  }
+
+  /// What the attempt is for: an ordinary one, or a probe.
+  public var kind: PermitKind { call.ticket.grant.kind }
+
+  /// Reports that the work has succeeded.
+  ///
+  /// - Returns: Whether the report counts.
+  @discardableResult
+  public func success() -> Bool { job.end(self, .success) }
+
+  /// Reports that the work has failed, and with which error if it knows.
+  ///
+  /// - Returns: Whether the report counts.
+  @discardableResult
+  public func failure(_ error: (any Error)? = nil) -> Bool { job.end(self, .failure(error)) }
+
+  /// Reports that the work tells nothing about the resource.
+  ///
+  /// - Returns: Whether the report counts.
+  @discardableResult
+  public func ignore() -> Bool { job.end(self, .ignored) }
+}

@@ -1,0 +1,63 @@
+internal import BreakerCore
+
+/// Policies as JSON, in the form of the `policy` object of `cbctl show --json`.
+extension BreakerPolicy {
+  /// Reads a policy from a JSON object such as `{"max-failures": 3, "open-for": "1m"}`.
+  ///
+  /// Counts and factors are numbers, times and rates are strings, and `null` takes a value away.
+  ///
+  /// - Parameters:
+  ///   - text: The object, and nothing else.
+  ///   - base: The policy that holds where the object says nothing.
+  /// - Throws: `PolicyError` if the text is not JSON, if a word is unknown, said twice or has no
+  ///   such value, or if the policy that comes out of it cannot be used.
+  public init(json text: String, over base: BreakerPolicy = BreakerPolicy()) throws(PolicyError) {
+    let members: [JSONMember]
+    do throws(JSONError) {
+      members = try JSONObjectReader.members(of: text)
+    } catch {
+      throw PolicyError(about: "", error.description)
+    }
+    var values: [PolicyKey: String] = [:]
+    for member in members {
+      guard let key = PolicyKey(rawValue: member.key) else {
+        throw PolicyError(unknownKey: member.key)
+      }
+      guard values[key] == nil else { throw PolicyError(saidTwice: member.key) }
+      values[key] = try Self.text(of: member.value, for: key)
+    }
+    self = try PolicyWords(values).applied(to: base)
+  }
+
+  /// The policy as a JSON object of all its words, on one line.
+  public var json: String {
+    let members = PolicyKey.allCases.map { key in
+      guard let text = text(for: key) else { return "\"\(key.rawValue)\":null" }
+      return switch key.value {
+      case .count, .factor: "\"\(key.rawValue)\":\(text)"
+      case .duration, .rate: "\"\(key.rawValue)\":\"\(text)\""
+      }
+    }
+    return "{" + members.joined(separator: ",") + "}"
+  }
+
+  private static func text(
+    of value: JSONMember.Value, for key: PolicyKey
+  ) throws(PolicyError) -> String {
+    switch (value, key.value) {
+    case (.number(let text), .count), (.number(let text), .factor), (.string(let text), .duration),
+      (.string(let text), .rate):
+      return text
+    case (.null, _):
+      return key.isOptional ? "none" : "null"
+    case (.string, .count), (.string, .factor), (.bool, .count), (.bool, .factor):
+      throw PolicyError(about: key.rawValue, "\(key.rawValue) takes a number, such as 3")
+    case (.number, .duration), (.bool, .duration):
+      throw PolicyError(
+        about: key.rawValue, "\(key.rawValue) takes a time in quotes, such as \"30s\"")
+    case (.number, .rate), (.bool, .rate):
+      throw PolicyError(
+        about: key.rawValue, "\(key.rawValue) takes a rate in quotes, such as \"50%\"")
+    }
+  }
+}

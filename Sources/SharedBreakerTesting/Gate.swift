@@ -1,0 +1,20 @@
+internal import Glibc
+
+/// Holds a thread until another one opens it.
+@safe final class Gate: Sendable {
+  private nonisolated(unsafe) let semaphore: UnsafeMutablePointer<sem_t>
+
+  init() {
+    unsafe semaphore = .allocate(capacity: 1)
+    unsafe sem_init(semaphore, 0, 0)
+  }
+
+  deinit {
+    unsafe sem_destroy(semaphore)
+    unsafe semaphore.deallocate()
+  }
+
+  func open() { unsafe sem_post(semaphore) }
+
+  func wait() { while unsafe sem_wait(semaphore) != 0 {} }
+}

@@ -1,0 +1,160 @@
+internal import BreakerCore
+internal import BreakerStore
+public import SharedBreaker
+
+/// A clock that moves only by hand, and whose sleepers wake when it gets to their time.
+///
+/// It is all the time that a store knows: open times and windows, the waits between two attempts,
+/// and the deadlines of calls. It may be used from any thread.
+public final class ManualClock: Clock, Sendable {
+  /// A point in time: how long after the clock's beginning.
+  public struct Instant: InstantProtocol {
+    /// The time since the clock's beginning.
+    public var offset: Duration
+
+    /// Makes a point in time that lies so long after the clock's beginning.
+    public init(offset: Duration) { self.offset = offset }
+
+    /// The point in time that lies so much later.
+    public func advanced(by duration: Duration) -> Instant { Instant(offset: offset + duration) }
+
+    /// How much later the other point in time is.
+    public func duration(to other: Instant) -> Duration { other.offset - offset }
+
+    /// Orders points in time, earlier ones first.
+    public static func < (left: Instant, right: Instant) -> Bool { left.offset < right.offset }
+  }
+
+  private let lock = Lock()
+  private nonisolated(unsafe) var time = Instant(offset: .zero)
+  private nonisolated(unsafe) var sleepers: [UInt64: Sleeper] = [:]
+  private nonisolated(unsafe) var watchers: [UInt64: Watcher] = [:]
+  private nonisolated(unsafe) var lastID: UInt64 = 0
+
+  private struct Sleeper {
+    var deadline: Instant
+    var wake: @Sendable (_ isCancelled: Bool) -> Void
+  }
+
+  private struct Watcher {
+    var deadline: Instant
+    var continuation: CheckedContinuation<Void, Never>
+  }
+
+  /// Makes a clock that stands still.
+  public init() {}
+
+  /// The time that it is.
+  public var now: Instant { lock.withLock { unsafe time } }
+
+  /// The smallest step of the clock.
+  public var minimumResolution: Duration { .nanoseconds(1) }
+
+  /// Lets time pass, and wakes those whose time has come, the earliest first.
+  ///
+  /// The clock shows its new time to all of them.
+  public func advance(by duration: Duration) {
+    precondition(duration >= .zero, "a clock does not go backwards")
+    let due = lock.withLock {
+      unsafe time = unsafe time.advanced(by: duration)
+      let due = unsafe sleepers.filter { unsafe $0.value.deadline <= time }
+      for id in due.keys { unsafe sleepers[id] = nil }
+      return due.sorted { ($0.value.deadline, $0.key) < ($1.value.deadline, $1.key) }
+    }
+    for (_, sleeper) in due { sleeper.wake(false) }
+  }
+
+  /// How long each of those that sleep now will sleep on, the shortest time first.
+  public var sleeps: [Duration] {
+    lock.withLock { unsafe sleepers.values.map { unsafe time.duration(to: $0.deadline) } }.sorted()
+  }
+
+  /// Suspends the task until somebody sleeps who will wake after exactly this time.
+  ///
+  /// A test that moves the clock for somebody first waits until he is asleep. If the task is
+  /// cancelled, as it is when a test has used up its time, it goes on at once.
+  public func untilSomebodySleeps(for duration: Duration) async {
+    let id = nextID()
+    await withTaskCancellationHandler {
+      await withCheckedContinuation { continuation in
+        let isAsleep = lock.withLock {
+          let deadline = unsafe time.advanced(by: duration)
+          if unsafe sleepers.values.contains(where: { $0.deadline == deadline }) { return true }
+          unsafe watchers[id] = Watcher(deadline: deadline, continuation: continuation)
+          return false
+        }
+        if isAsleep { continuation.resume() }
+        if Task.isCancelled { stopWatching(id) }
+      }
+    } onCancel: {
+      stopWatching(id)
+    }
+  }
+
+  private func stopWatching(_ id: UInt64) {
+    lock.withLock { unsafe watchers.removeValue(forKey: id) }?.continuation.resume()
+  }
+
+  /// Suspends the task until the clock has been moved to a time.
+  ///
+  /// - Throws: `CancellationError` if the task is cancelled meanwhile.
+  public func sleep(until deadline: Instant, tolerance: Duration? = nil) async throws {
+    let id = nextID()
+    let isCancelled = await withTaskCancellationHandler {
+      await withCheckedContinuation { continuation in
+        add(Sleeper(deadline: deadline) { continuation.resume(returning: $0) }, as: id)
+        // The cancellation may have come before there was anybody to wake.
+        if Task.isCancelled { cancel(id) }
+      }
+    } onCancel: {
+      cancel(id)
+    }
+    if isCancelled { throw CancellationError() }
+  }
+
+  /// Holds the thread until the clock has been moved by so much.
+  func block(for duration: Duration) {
+    let gate = Gate()
+    add(Sleeper(deadline: now.advanced(by: duration)) { _ in gate.open() }, as: nextID())
+    gate.wait()
+  }
+
+  private func nextID() -> UInt64 {
+    lock.withLock {
+      unsafe lastID += 1
+      return unsafe lastID
+    }
+  }
+
+  private func add(_ sleeper: Sleeper, as id: UInt64) {
+    let (isDue, watching) = lock.withLock {
+      guard unsafe sleeper.deadline > time else { return (true, [] as [UInt64]) }
+      unsafe sleepers[id] = sleeper
+      return (false, unsafe watchers.filter { $0.value.deadline == sleeper.deadline }.map(\.key))
+    }
+    if isDue { sleeper.wake(false) }
+    for id in watching { stopWatching(id) }
+  }
+
+  private func cancel(_ id: UInt64) {
+    lock.withLock { unsafe sleepers.removeValue(forKey: id) }?.wake(true)
+  }
+}
+
+/// As a store takes it.
+extension ManualClock {
+  /// The clock of a store.
+  public var storeClock: StoreClock {
+    StoreClock(
+      bootNanoseconds: { 1_000_000_000_000 + self.now.offset.inNanoseconds },
+      wallMilliseconds: { 1_800_000_000_000 + self.now.offset.inNanoseconds / 1_000_000 },
+      bootID: { "a boot in memory" })
+  }
+
+  /// The timer of a store.
+  public var storeTimer: StoreTimer {
+    StoreTimer(
+      sleep: { try await self.sleep(until: self.now.advanced(by: $0)) },
+      block: { self.block(for: $0) })
+  }
+}

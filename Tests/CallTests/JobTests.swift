@@ -1,0 +1,175 @@
+import SharedBreaker
+import SharedBreakerTesting
+import Testing
+
+@Suite(.timeLimit(.minutes(5))) struct `A job` {
+  let bench = JobBench()
+
+  @Test func `gives up when its attempts are used up and the breaker is closed`() async throws {
+    let job = try bench.job(
+      BreakerPolicy(maxFailures: 9), retry: .fixed(attempts: 2, delay: .seconds(1))
+    ) { $0.failure(Refused(code: 1)) }
+    job.start()
+    await bench.pass(.seconds(1))
+    await bench.until(3)
+    #expect(bench.events.entries == ["work at 0", "work at 1", "failed, closed 2, 1"])
+    #expect(!job.isUnderWay)
+  }
+
+  @Test func `gives up at an error that is not worth another attempt`() throws {
+    let retry = RetryPolicy.fixed(
+      attempts: 5, delay: .zero, retryIf: { ($0 as? Refused)?.code == 503 })
+    let job = try bench.job(retry: retry) { $0.failure(Refused(code: 404)) }
+    job.start()
+    #expect(bench.events.entries == ["work at 0", "failed, closed 1, 404"])
+  }
+
+  @Test func `is neutral when it is ignored, or cancelled, or its work was`() throws {
+    let ends: [@Sendable (JobAttempt) -> Void] = [
+      { $0.ignore() }, { $0.failure(CancellationError()) }, { $0.job.cancel() },
+    ]
+    for end in ends {
+      let host = TestHost()
+      let policy = BreakerPolicy(maxFailures: 1, openFor: .seconds(1))
+      let breaker = try host.store().breaker("api", policy: policy)
+      try breaker.trip()
+      host.clock.advance(by: .seconds(1))
+      let job = BreakerJob(breaker, work: end)
+      job.start()
+      #expect(!job.isUnderWay)
+      #expect(job.state == .halfOpen)
+      #expect(breaker.snapshot().permits)
+      #expect(breaker.snapshot().totals.ignored == 1)
+    }
+  }
+
+  @Test func `opens the breaker at once if its error says so`() throws {
+    let breaker = try bench.host.store().breaker("api", policy: BreakerPolicy(maxFailures: 9))
+    let job = BreakerJob(
+      breaker, retry: .fixed(attempts: 9, delay: .zero),
+      outcome: { _ in .failure(opensFor: .seconds(90)) }
+    ) { $0.failure(Refused()) }
+    let tripped = Journal<Duration?>()
+    job.tripped = { job, _ in tripped.note(job.breaker.snapshot().retryAfter) }
+    job.start()
+    #expect(tripped.entries == [.seconds(90)])
+  }
+
+  @Test func `is told of a trip by another while it waits`() async throws {
+    let job = try bench.job(retry: .fixed(attempts: 9, delay: .seconds(1))) {
+      $0.failure(Refused(code: 5))
+    }
+    job.start()
+    await bench.host.clock.untilSomebodySleeps(for: .seconds(1))
+    try job.breaker.trip()
+    await bench.pass(.seconds(1))
+    await bench.until(2)
+    #expect(bench.events.entries == ["work at 0", "tripped, open 1, 5"])
+  }
+
+  @Test func `is over without a word when it is cancelled, whatever it was doing`() async throws {
+    let attempts = Journal<JobAttempt>()
+    let job = try bench.job(retry: .fixed(attempts: 9, delay: .seconds(1))) { attempts.note($0) }
+    job.cancel()
+    job.start()
+    job.cancel()
+    #expect(attempts.entries[0].success() == false)
+    job.start()
+    attempts.entries[1].failure(Refused())
+    job.cancel()
+    #expect(!job.isUnderWay)
+    await until { bench.host.clock.sleeps.isEmpty }
+    #expect(bench.events.entries == ["work at 0", "work at 0"])
+    #expect(job.failureCount == 1)
+  }
+
+  @Test func `is over without a word when the hook of its timeout cancels it`() async throws {
+    let job = try bench.job(
+      BreakerPolicy(maxFailures: 1), timeout: .seconds(3),
+      retry: .fixed(attempts: 9, delay: .seconds(1))
+    ) { _ in }
+    job.timedOut = { $0.cancel() }
+    job.start()
+    await bench.pass(.seconds(3))
+    await until { job.state == .open }
+    #expect(!job.isUnderWay)
+    #expect(job.start() == false)
+    #expect(bench.events.entries == ["work at 0", "tripped, open 1, rejected"])
+  }
+
+  @Test func `forgets an error that a success has made up for`() throws {
+    let tries = Journal<Int>()
+    let job = try bench.job {
+      tries.note(1)
+      if tries.count == 1 { $0.failure(Refused(code: 404)) } else { $0.success() }
+    }
+    job.start()
+    job.start()
+    try job.breaker.trip()
+    job.start()
+    #expect(bench.events.entries.last == "tripped, open 0, rejected")
+  }
+
+  @Test func `may be started again by what it calls back`() throws {
+    let rounds = Journal<Int>()
+    let job = try bench.job { $0.success() }
+    job.successful = { job in
+      rounds.note(1)
+      if rounds.count < 5 { job.start() }
+    }
+    job.start()
+    #expect(rounds.count == 5)
+    #expect(job.breaker.snapshot().totals.successes == 5)
+  }
+
+  @Test func `goes on when somebody cancels and starts it in a callback of its end`() async throws {
+    let attempts = Journal<JobAttempt>()
+    let job = try bench.job(
+      BreakerPolicy(maxFailures: 9), timeout: .seconds(3),
+      retry: .fixed(attempts: 9, delay: .seconds(1))
+    ) { attempts.note($0) }
+    job.timedOut = { job in
+      #expect(!job.start(), "it is still under way")
+      job.cancel()
+      job.timedOut = nil
+      #expect(job.start())
+    }
+    job.start()
+    await bench.pass(.seconds(3))
+    await until { attempts.count == 2 && job.failureCount == 1 }
+    #expect(attempts.entries[1].failure(Refused()))
+    // The first failure of the second run, after which there is another attempt.
+    await bench.pass(.seconds(1))
+    await until { attempts.count == 3 }
+    #expect(attempts.entries[2].success())
+    #expect(
+      bench.events.entries == ["work at 0", "work at 3", "work at 4", "successful, closed 0"])
+  }
+
+  @Test func `is freed when it is over and nobody holds it`() async throws {
+    weak var freed: BreakerJob?
+    do {
+      let job = try bench.job(retry: .fixed(attempts: 2, delay: .seconds(1))) {
+        $0.failure(Refused())
+      }
+      freed = job
+      job.start()
+    }
+    await bench.host.clock.untilSomebodySleeps(for: .seconds(1))
+    #expect(freed != nil)
+    await bench.pass(.seconds(1))
+    await bench.until(3)
+    await until { freed == nil }
+    #expect(bench.events.entries.last == "failed, closed 2, 500")
+  }
+
+  @Test func `gives up if the store fails and the policy is to throw`() throws {
+    let options = StoreOptions(onStoreFailure: .throw)
+    let store = SharedStore(path: "/proc/no-such-folder/breakers.db", options: options)
+    let job = BreakerJob(try store.breaker("api")) { _ in Issue.record("the work was run") }
+    let failures = Journal<Bool>()
+    job.failed = { _, error in failures.note(error is BreakerError) }
+    #expect(!job.start())
+    #expect(failures.entries == [true])
+  }
+}

@@ -1,0 +1,64 @@
+import SharedBreaker
+import Testing
+
+@Suite struct `The wait between two attempts` {
+  private func waits(
+    _ backoff: Backoff, longest: Duration = .seconds(60), jitter: Rate = 0.0, random: Double = 0.5
+  ) -> [Duration] {
+    let retry = RetryPolicy(attempts: 5, backoff: backoff, longest: longest, jitter: jitter)
+    return (1...4).map { retry.delay(after: $0, random: random) }
+  }
+
+  @Test func `is fixed, or grows by a factor, or by powers`() {
+    #expect(waits(.fixed(.seconds(2))) == [2, 2, 2, 2].map { .seconds($0) })
+    #expect(
+      waits(.exponential(.milliseconds(100), factor: 3))
+        == [100, 300, 900, 2_700].map { .milliseconds($0) })
+    #expect(waits(.powers(of: 2)) == [2, 4, 8, 16].map { .seconds($0) })
+    #expect(waits(.powers(of: 1)) == [1, 1, 1, 1].map { .seconds($0) })
+    #expect(
+      waits(.powers(of: 0.5)) == [500_000, 250_000, 125_000, 62_500].map { .microseconds($0) })
+  }
+
+  @Test func `never exceeds its longest, whatever the growth and the jitter`() {
+    let longest = Duration.seconds(5)
+    #expect(waits(.powers(of: 2), longest: longest) == [2, 4, 5, 5].map { .seconds($0) })
+    let varied = waits(.powers(of: 2), longest: longest, jitter: 1.0, random: 0.999_999)
+    #expect(varied.allSatisfy { $0 <= longest })
+    for backoff in [
+      Backoff.powers(of: 1e300), .exponential(.seconds(1), factor: .infinity),
+      .exponential(.seconds(Int64.max), factor: 1e308),
+    ] {
+      let retry = RetryPolicy(attempts: .max, backoff: backoff, longest: longest)
+      #expect(retry.delay(after: .max, random: 0) == longest)
+    }
+  }
+
+  @Test func `is never negative, and none where the growth makes no sense`() {
+    for backoff in [
+      Backoff.fixed(.seconds(-1)), .powers(of: -3), .powers(of: .nan),
+      .exponential(.zero, factor: .infinity),
+    ] {
+      let retry = RetryPolicy(attempts: .max, backoff: backoff)
+      #expect(retry.delay(after: 3, random: 0) == .zero)
+    }
+  }
+
+  @Test(arguments: [(0.0, 8.0), (0.25, 9.0), (0.5, 10.0), (0.75, 11.0)])
+  func `is varied by its jitter either way`(random: Double, seconds: Double) {
+    let waits = waits(.fixed(.seconds(10)), jitter: 0.2, random: random)
+    #expect(waits.allSatisfy { $0 == .seconds(seconds) })
+  }
+
+  @Test func `cannot be described so that nothing is ever run`() async {
+    await #expect(processExitsWith: .failure) {
+      _ = RetryPolicy.fixed(attempts: 0, delay: .seconds(1))
+    }
+    await #expect(processExitsWith: .failure) {
+      _ = RetryPolicy.exponential(attempts: 2, delay: .seconds(1), longest: .seconds(-1))
+    }
+    await #expect(processExitsWith: .failure) {
+      _ = RetryPolicy.fixed(attempts: 2, delay: .seconds(1), jitter: 1.5)
+    }
+  }
+}

@@ -1,0 +1,243 @@
+import SharedBreaker
+import SharedBreakerTesting
+import TestSupport
+import Testing
+
+@Suite(.timeLimit(.minutes(5))) struct `A call with retries` {
+  let host = TestHost()
+
+  private func breaker(maxFailures: Int = 100) throws -> Breaker {
+    try host.store().breaker("api", policy: BreakerPolicy(maxFailures: maxFailures))
+  }
+
+  /// Moves the clock on as soon as somebody sleeps for each of these times, one after the other.
+  private func waking(_ waits: Duration...) -> Task<Void, Never> {
+    Task { [clock = host.clock] in
+      for wait in waits {
+        await clock.untilSomebodySleeps(for: wait)
+        clock.advance(by: wait)
+      }
+    }
+  }
+
+  @Test func `waits between its attempts and gives the first good answer`() async throws {
+    let breaker = try breaker()
+    let runs = Journal<Duration>()
+    let waking = waking(.seconds(1), .seconds(2))
+    let answer = try await breaker.run(retry: .exponential(attempts: 3, delay: .seconds(1))) {
+      await Task.yield()
+      runs.note(host.clock.now.offset)
+      if runs.count < 3 { throw Refused() }
+      return 42
+    }
+    await waking.value
+    #expect(answer == 42)
+    #expect(runs.entries == [.zero, .seconds(1), .seconds(3)])
+    #expect(breaker.snapshot().totals.failures == 2)
+    #expect(breaker.snapshot().totals.successes == 1)
+  }
+
+  @Test func `holds its thread between its attempts if it is not asynchronous`() async throws {
+    let breaker = try breaker()
+    let runs = Journal<Duration>()
+    let threads = Threads()
+    threads.start { [clock = host.clock] in
+      let answer = try? breaker.run(retry: .powers(of: 2, attempts: 3)) {
+        runs.note(clock.now.offset)
+        if runs.count < 3 { throw Refused() }
+        return 42
+      }
+      #expect(answer == 42)
+    }
+    await waking(.seconds(2), .seconds(4)).value
+    threads.join()
+    #expect(runs.entries == [.zero, .seconds(2), .seconds(6)])
+  }
+
+  @Test func `throws the last error when its attempts are used up`() async throws {
+    let breaker = try breaker()
+    let runs = Journal<Int>()
+    await #expect(throws: Refused(code: 2)) {
+      try await breaker.run(retry: .fixed(attempts: 2, delay: .zero)) {
+        await Task.yield()
+        runs.note(1)
+        throw Refused(code: runs.count)
+      }
+    }
+    #expect(throws: Refused(code: 4)) {
+      try breaker.run(retry: .fixed(attempts: 2, delay: .zero)) {
+        runs.note(1)
+        throw Refused(code: runs.count)
+      }
+    }
+    #expect(breaker.snapshot().consecutiveFailures == 4)
+  }
+
+  @Test func `never retries a rejection`() async throws {
+    let breaker = try breaker()
+    try breaker.trip()
+    let retry = RetryPolicy.fixed(attempts: .max, delay: .zero, retryIf: { _ in true })
+    await #expect(throws: BreakerError.self) {
+      try await breaker.run(retry: retry) { await Task.yield() }
+    }
+    #expect(throws: BreakerError.self) { try breaker.run(retry: retry) {} }
+    #expect(breaker.snapshot().totals.rejections == 2)
+  }
+
+  @Test func `stops when the breaker opens, with the error that opened it`() async throws {
+    let breaker = try breaker(maxFailures: 3)
+    let runs = Journal<Int>()
+    await #expect(throws: Refused(code: 3)) {
+      try await breaker.run(retry: .fixed(attempts: .max, delay: .zero)) {
+        await Task.yield()
+        runs.note(1)
+        throw Refused(code: runs.count)
+      }
+    }
+    #expect(breaker.state == .open)
+    #expect(breaker.snapshot().totals.rejections == 0)
+  }
+
+  @Test func `stops when another opens the breaker while it waits`() async throws {
+    let breaker = try breaker()
+    let other = try host.store().breaker("api")
+    let call = Task {
+      try await breaker.run(retry: .fixed(attempts: 5, delay: .seconds(1))) {
+        await Task.yield()
+        throw Refused(code: 7)
+      }
+    }
+    await host.clock.untilSomebodySleeps(for: .seconds(1))
+    try other.trip()
+    host.clock.advance(by: .seconds(1))
+    await #expect(throws: Refused(code: 7)) { try await call.value }
+    #expect(breaker.snapshot().totals.failures == 1)
+  }
+
+  @Test func `asks for a permit for each attempt, so that each can be a probe`() async throws {
+    let policy = BreakerPolicy(maxFailures: 100, openFor: .seconds(1), successesToClose: 3)
+    let breaker = try host.store().breaker("api", policy: policy)
+    try breaker.trip()
+    host.clock.advance(by: .seconds(1))
+    let values = Journal<Int>()
+    _ = try await breaker.run(
+      retry: .fixed(attempts: 3, delay: .zero, retryIf: { _ in true }),
+      classify: .errors { _ in .ignored }
+    ) {
+      await Task.yield()
+      values.note(1)
+      #expect(throws: BreakerError.self) { try breaker.run {} }
+      if values.count < 3 { throw Refused() }
+    }
+    #expect(values.count == 3)
+    #expect(breaker.state == .halfOpen)
+    #expect(breaker.snapshot().totals.ignored == 2)
+  }
+
+  @Test func `retries only the errors that are worth it`() async throws {
+    let breaker = try breaker()
+    let retry = RetryPolicy.fixed(
+      attempts: 3, delay: .zero, retryIf: { ($0 as? Refused)?.code == 503 })
+    for (code, attempts) in [(503, 3), (404, 1)] {
+      let runs = Journal<Int>()
+      await #expect(throws: Refused(code: code)) {
+        try await breaker.run(retry: retry) {
+          await Task.yield()
+          runs.note(1)
+          throw Refused(code: code)
+        }
+      }
+      #expect(runs.count == attempts)
+    }
+  }
+
+  @Test(arguments: [
+    (Outcome.ignored, 1), (.permanentFailure(), 1), (.failure(opensFor: .seconds(9)), 1),
+    (.failure(), 3),
+  ])
+  func `retries what the classifier calls an ordinary failure`(
+    outcome: Outcome, attempts: Int
+  ) async throws {
+    let breaker = try breaker()
+    let runs = Journal<Int>()
+    let retry = RetryPolicy.fixed(attempts: 3, delay: .zero)
+    await #expect(throws: Refused.self) {
+      try await breaker.run(retry: retry, classify: .errors { _ in outcome }) {
+        await Task.yield()
+        runs.note(1)
+        throw Refused()
+      }
+    }
+    #expect(runs.count == attempts)
+  }
+
+  @Test func `takes a permanent failure for the last word also if no call is rejected`() throws {
+    let breaker = try breaker()
+    try breaker.force(.forcedClosed)
+    let runs = Journal<Int>()
+    #expect(throws: Refused.self) {
+      try breaker.run(
+        retry: .fixed(attempts: 3, delay: .zero, retryIf: { _ in true }),
+        classify: .errors { _ in .permanentFailure() }
+      ) {
+        runs.note(1)
+        throw Refused()
+      }
+    }
+    #expect(runs.count == 1)
+  }
+
+  @Test func `waits as long as the error names, unless that is too long`() async throws {
+    let breaker = try breaker()
+    let retry = RetryPolicy.exponential(
+      attempts: 4, delay: .seconds(1), longest: .seconds(30),
+      retryAfter: { ($0 as? Refused).flatMap { $0.code > 0 ? .seconds($0.code) : nil } })
+    let runs = Journal<Duration>()
+    let waking = waking(.seconds(20), .seconds(2))
+    await #expect(throws: Refused(code: 31)) {
+      try await breaker.run(retry: retry) {
+        await Task.yield()
+        runs.note(host.clock.now.offset)
+        throw Refused(code: [20, 0, 31][runs.count - 1])
+      }
+    }
+    await waking.value
+    #expect(runs.entries == [.zero, .seconds(20), .seconds(22)])
+  }
+
+  @Test func `is over at once when its caller is cancelled while it waits`() async throws {
+    let breaker = try breaker()
+    let call = Task {
+      try await breaker.run(retry: .fixed(attempts: 2, delay: .seconds(1))) {
+        await Task.yield()
+        throw Refused()
+      }
+    }
+    await host.clock.untilSomebodySleeps(for: .seconds(1))
+    call.cancel()
+    await #expect(throws: CancellationError.self) { try await call.value }
+    #expect(breaker.snapshot().totals.failures == 1)
+  }
+
+  @Test func `stays on the actor of its caller`() async throws {
+    let counter = try Counter(breaker())
+    try await counter.countWithRetries()
+    #expect(await counter.count == 3)
+  }
+}
+
+/// An actor whose own state the work uses without a word.
+private actor Counter {
+  let breaker: Breaker
+  var count = 0
+
+  init(_ breaker: Breaker) { self.breaker = breaker }
+
+  func countWithRetries() async throws {
+    try await breaker.run(retry: .fixed(attempts: 3, delay: .zero)) {
+      await Task.yield()
+      count += 1
+      if count < 3 { throw Refused() }
+    }
+  }
+}

@@ -1,0 +1,70 @@
+import SharedBreaker
+import SharedBreakerTesting
+import Testing
+
+@Suite(.timeLimit(.minutes(5))) struct `The host's own timer` {
+  @Test(arguments: [Duration.seconds(Int64.max), .seconds(1e20), .seconds(86_400 * 365 * 200)])
+  func `can be asked to wait for longer than there will be anybody`(time: Duration) async throws {
+    let sleeper = Task { try await StoreTimer.system.sleep(for: time) }
+    await Task.yield()
+    sleeper.cancel()
+    await #expect(throws: CancellationError.self) { try await sleeper.value }
+    let breaker = try inMemory()
+    #expect(try await breaker.run(timeout: time) { 42 } == 42)
+  }
+
+  @Test(arguments: [Duration.zero, .seconds(-1), .seconds(Int64.min), .nanoseconds(1)])
+  func `waits for no time if there is none`(time: Duration) async throws {
+    try await StoreTimer.system.sleep(for: time)
+    StoreTimer.system.block(for: time)
+  }
+
+  @Test func `ends a call that takes too long`() async throws {
+    let breaker = try inMemory()
+    let work = HungWork()
+    await #expect(throws: CallTimedOut.self) {
+      try await breaker.run(timeout: .milliseconds(1)) { await work.hang() }
+    }
+    work.release()
+  }
+
+  @Test func `is waited for between two attempts`() async throws {
+    let breaker = try inMemory()
+    let tries = Journal<Int>()
+    for retry in [
+      RetryPolicy.fixed(attempts: 3, delay: .milliseconds(1)),
+      .exponential(attempts: 3, delay: .microseconds(100), jitter: 1.0),
+    ] {
+      try await breaker.run(retry: retry) {
+        await Task.yield()
+        tries.note(1)
+        if !tries.count.isMultiple(of: 3) { throw Refused() }
+      }
+      try breaker.run(retry: retry) {
+        tries.note(1)
+        if !tries.count.isMultiple(of: 3) { throw Refused() }
+      }
+    }
+    #expect(tries.count == 12)
+  }
+
+  @Test func `ends an attempt of a job that takes too long, and starts the next one`() async throws
+  {
+    let tries = Journal<Int>()
+    let job = BreakerJob(
+      try inMemory(), timeout: .milliseconds(1), retry: .fixed(attempts: 3, delay: .milliseconds(1))
+    ) { _ in tries.note(1) }
+    let errors = Journal<Bool>()
+    job.failed = { _, error in errors.note(error is CallTimedOut) }
+    job.start()
+    await until { errors.count == 1 }
+    #expect(tries.count == 3)
+    #expect(errors.entries == [true])
+    #expect(job.failureCount == 3)
+  }
+
+  /// A breaker whose clock stands still, but not its timer.
+  private func inMemory() throws -> Breaker {
+    try TestHost().store(timer: .system).breaker("api")
+  }
+}

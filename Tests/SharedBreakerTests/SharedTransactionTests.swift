@@ -1,0 +1,65 @@
+import BreakerCore
+import BreakerStore
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import SharedBreaker
+
+@Suite struct `What threads of a process report at the same time` {
+  private func engine(_ directory: TemporaryDirectory) -> Engine {
+    let storage = SQLiteStorage(path: directory.store, lockTimeout: .seconds(60), program: "test")
+    return Engine(storage: storage, options: StoreOptions(), program: "test")
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `is known to every other thread as soon as it is acknowledged`() throws {
+    let directory = try TemporaryDirectory()
+    let engine = engine(directory)
+    let acknowledged = Mutex([Int64](repeating: 0, count: 6))
+    let each = rounds(2_000)
+    let cells = (0..<6).map { engine.cell("breaker \($0)") }
+    let stale = Mutex(0)
+    Threads.run(6) { thread in
+      for round in 1...each {
+        let done = try? engine.step(cells[thread]) { draft, _ in
+          draft.breaker.record.totals.failures += 1
+        }
+        guard done != nil else { preconditionFailure("a step was not taken") }
+        acknowledged.withLock { $0[thread] = Int64(round) }
+        for other in 0..<6 {
+          let least = acknowledged.withLock { $0[other] }
+          let known = (try? engine.known(cells[other]))?.breaker.record.totals.failures
+          if known ?? 0 < least { stale.withLock { $0 += 1 } }
+        }
+      }
+    }
+    #expect(stale.withLock { $0 } == 0)
+    for cell in cells {
+      #expect(try engine.known(cell).breaker.record.totals.failures == Int64(each))
+    }
+    withExtendedLifetime(engine) {}
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `is known of all their breakers before their fingerprint vouches for it`() throws {
+    let directory = try TemporaryDirectory()
+    let engine = engine(directory)
+    let (mine, others) = (engine.cell("mine"), engine.cell("other's"))
+    for cell in [mine, others] { _ = try engine.step(cell) { _, _ in } }
+    _ = try engine.known(mine)
+    func fail(_ name: String) throws -> Transacted<Void> {
+      try #require(
+        try engine.storage.transact(name, orCreate: false, wait: .usual) { draft in
+          draft.breaker.record.totals.failures += 1
+        })
+    }
+    let other = try fail("other's")
+    var own = try fail("mine")
+    own.others = [other.breaker]
+    unsafe engine.settle(own, of: mine, in: engine.era)
+    #expect(engine.lastKnown(others).breaker == other.breaker)
+    #expect(engine.lastKnown(mine).breaker == own.breaker)
+    withExtendedLifetime(engine) {}
+  }
+}
