@@ -107,7 +107,7 @@ import Testing
   @Test(.timeLimit(.minutes(10)), .enabled(if: isSuperuser, "needs root, to become somebody else"))
   func `to one process alone do not make it judge by what is left`() throws {
     let stage = try Stage()
-    let policy = "failure-rate=50% window=10s min-calls=4 open-for=30s"
+    let policy = "failure-rate=40% window=10s min-calls=4 open-for=30s"
     try Files.makeDirectory(stage.directory.file("state"))
     let seeing = try stage.puppets(1, policy)[0]
     try seeing.ask("successes 5")

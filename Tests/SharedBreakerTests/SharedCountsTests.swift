@@ -52,6 +52,47 @@ import Testing
     }
   }
 
+  @Test(.timeLimit(.minutes(10)))
+  func `is all in the window while time goes by`() throws {
+    let stage = try Stage()
+    let puppets = try stage.puppets(4, Self.policies[1])
+    let each = rounds(2_000)
+    for _ in 0..<8 {
+      for puppet in puppets[..<2] { try puppet.send("successes \(each)") }
+      for puppet in puppets[2...] { try puppet.send("mixed \(each) 10") }
+      // Many buckets begin while all of them count, and none of them ends.
+      for _ in 0..<10 { stage.clock.advance(by: .milliseconds(100)) }
+      for puppet in puppets { #expect(try puppet.answer().hasPrefix("ok ")) }
+    }
+    let failures = 8 * 2 * (each / 10)
+    for puppet in puppets {
+      let counts = try counts(puppet)
+      #expect(counts == [8 * 4 * each, failures, 8 * 4 * each - failures, failures, 0])
+    }
+  }
+
+  @Test(.timeLimit(.minutes(10)), arguments: policies)
+  func `is kept through what operators do meanwhile`(policy: String) throws {
+    let stage = try Stage()
+    let puppets = try stage.puppets(3, policy)
+    let each = rounds(20_000)
+    try puppets.ask("successes 1")
+    let steering = try stage.puppet()
+    for puppet in puppets { try puppet.send("successes \(each)") }
+    for round in 0..<5 {
+      #expect(try steering.ask("reset") == "ok")
+      #expect(try steering.ask("force forced_closed") == "ok")
+      if policy.contains("window") {
+        #expect(try steering.ask("policy window \(round + 1)s") == "ok")
+      }
+      #expect(try steering.ask("force observe") == "ok")
+      #expect(try steering.ask("force automatic") == "ok")
+    }
+    for puppet in puppets { #expect(try puppet.answer() == "ok \(each) rejected 0") }
+    for puppet in puppets { try puppet.ask("connect") }
+    for puppet in puppets { #expect(try counts(puppet)[2] == 3 * (each + 1)) }
+  }
+
   @Test(.timeLimit(.minutes(10)), arguments: policies)
   func `outlives whoever counted it`(policy: String) throws {
     let stage = try Stage()
