@@ -45,12 +45,14 @@ extension CounterFile {
   }
 
   /// The file of a store, made anew if there is none that fits; nil if it cannot be had.
-  static func open(_ place: Place) -> CounterFile? {
+  ///
+  /// Whoever has to make it waits for others who do, but not for long if a transaction is open.
+  static func open(_ place: Place, atMost timeout: Duration) -> CounterFile? {
     let header = Header(store: place.store, boot: place.boot)
     if let file = existing(place.path, header) { return file }
     let directory = StorePath.split(place.path).directory
     do throws(StoreError) {
-      return try DirectoryLock.held(directory, atMost: .milliseconds(500)) {
+      return try DirectoryLock.held(directory, atMost: timeout) {
         // Another process may have made it meanwhile.
         existing(place.path, header) ?? made(at: place, header)
       }

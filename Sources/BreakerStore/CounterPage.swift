@@ -37,7 +37,7 @@ internal import Glibc
     lock.withLock {
       self.place = place
       nextTry = 0
-      withFile { _ in }
+      withFile(atMost: .milliseconds(500)) { _ in }
     }
   }
 
@@ -83,9 +83,11 @@ extension CounterPage {
   }
 
   /// Opens the file for a moment: a descriptor that stays would be inherited by every child.
-  private func withFile(_ body: (CounterFile) -> Void) {
+  private func withFile(
+    atMost timeout: Duration = .milliseconds(10), _ body: (CounterFile) -> Void
+  ) {
     guard let place, Patience.monotonicNanoseconds() >= nextTry else { return }
-    guard let file = CounterFile.open(place) else {
+    guard let file = CounterFile.open(place, atMost: timeout) else {
       nextTry = Patience.deadline(after: .seconds(1))
       return
     }
