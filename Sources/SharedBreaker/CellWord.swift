@@ -9,7 +9,7 @@ struct CellWord: Sendable, Hashable {
   var bits: UInt64
 
   /// Nothing is known.
-  static let unknown = CellWord(bits: 0)
+  static var unknown: CellWord { CellWord(bits: 0) }
 
   /// Calls go through, and their outcomes count.
   static let permits: UInt64 = 1

@@ -63,11 +63,22 @@ internal import Synchronization
     self.options = options
     self.program = program
     local = MemoryStorage(clock: options.clock, program: program)
+    Self.makeWhatIsMadeOnce(options.clock)
     // Not checked: a fork may find the deinit begun, but never over.
     unsafe forkGuard = ForkGuard(
       of: self,
       before: { [unowned(unsafe) self] in unsafe willFork() },
       after: { [unowned(unsafe) self] isChild in unsafe didFork(isChild: isChild) })
+  }
+
+  /// Makes what else would be made at its first use.
+  ///
+  /// The child of a fork that finds another thread at it would wait for that thread, which it does
+  /// not have.
+  private static func makeWhatIsMadeOnce(_ clock: StoreClock) {
+    _ = clock.boot
+    _ = Jitter.drawn()
+    _ = StoredBreaker(id: 0, name: "", createdAtMilliseconds: 0).policy
   }
 
   private func willFork() {
