@@ -48,6 +48,7 @@ extension SQLiteStorage {
     }
     // Outside of all locks, so that only those wait for the disk who have to.
     steps.leave(finishing: group.filter { one in !mustLast.contains { $0 === one } })
+    if !mustLast.isEmpty { log?.touch() }
     if !mustLast.isEmpty, let error = log?.sync() {
       mustLast.forEach { $0.outcome?.syncError = error }
     }
@@ -119,7 +120,10 @@ extension SQLiteStorage {
       }
       log = session.logFile
     }
-    if isDeleted { _ = log?.sync() }
+    if isDeleted {
+      log?.touch()
+      _ = log?.sync()
+    }
     return isDeleted
   }
 
