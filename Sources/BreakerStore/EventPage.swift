@@ -13,10 +13,10 @@ package struct EventPage: Sendable, Hashable {
 extension StoredEvent {
   /// Whether something that happened after an earlier event, and before this one, is no longer kept.
   ///
-  /// With a name, only what happened to that breaker is of interest. The newest event of the store
-  /// tells from where on it keeps events at all.
-  package func isAfterGap(since earlier: Int64, of name: String?, newest: Int64) -> Bool {
-    guard name != nil else { return id != earlier + 1 }
-    return previous ?? 0 > earlier || earlier < newest - BreakerTable.eventsOfAll
+  /// With a name, only what happened to that breaker is of interest.
+  package func isAfterGap(since earlier: Int64, of name: String?) -> Bool {
+    guard name != nil, earlier >= 0 else { return id != earlier + 1 }
+    // The first that was kept of its breaker when it was written: there may have been others.
+    return previous.map { $0 > earlier } ?? (earlier < id - BreakerTable.eventsOfAll)
   }
 }

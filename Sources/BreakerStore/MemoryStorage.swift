@@ -13,6 +13,7 @@ internal import CHost
   private var events: [StoredEvent] = []
   private var lastID: Int64 = 0
   private var lastEvent: Int64 = 0
+  private var hooks: [String: HookRecord] = [:]
   private var lastEventOf: [[UInt8]: Int64] = [:]
   private var revision: Int64 = 0
   private var deletedRevision: Int64 = 0
@@ -151,6 +152,16 @@ internal import CHost
     lock.withLock {
       let found = events.filter { $0.id > id && (name == nil || key($0.name) == name.map(key)) }
       return EventPage(store: identity, newest: lastEvent, events: Array(found.prefix(limit)))
+    }
+  }
+
+  package func stepHook(_ step: HookStep) -> HookTurn {
+    lock.withLock {
+      var record = hooks[step.hook] ?? HookRecord(handled: lastEvent)
+      defer { hooks[step.hook] = record }
+      return record.take(step, at: clock.instant, boot: clock.boot) { last in
+        events.first { $0.id > last && (step.name == nil || key($0.name) == step.name.map(key)) }
+      }
     }
   }
 

@@ -7,6 +7,7 @@ enum Query: Int, CaseIterable {
   case leases, insertLease, deleteLeases
   case insertEvent, trimEvents, trimEventsOfBreaker, history
   case storeOfEvents, eventsAfter, eventsOfNameAfter
+  case hook, saveHook, raiseRevision
   case declare, declarations, trimDeclarations
 
   var sql: String {
@@ -82,6 +83,13 @@ enum Query: Int, CaseIterable {
       """
       SELECT \(Self.eventColumns) FROM event WHERE id > ?1 AND name = ?3 ORDER BY id LIMIT ?2
       """
+    case .hook:
+      """
+      SELECT handled, failures, claim, pid, start_ticks, pid_namespace, boot, until_ns FROM hook
+      WHERE name = ?1
+      """
+    case .saveHook: "INSERT OR REPLACE INTO hook VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)"
+    case .raiseRevision: "UPDATE breaker SET revision = ?2, era = ?3 WHERE name = ?1"
     case .declare:
       """
       INSERT INTO declaration (breaker, policy, declared_at_ms, pid, program)

@@ -57,7 +57,7 @@ extension SQLiteStorage {
   }
 
   /// Runs a body that commits, under the lock for writing; all its waits end at the deadline.
-  private func commit(
+  func commit(
     until deadline: Int64, _ body: (Session) throws(StoreError) -> Void
   ) throws(StoreError) {
     guard writing.lock(until: deadline) else { throw busy() }
@@ -102,7 +102,7 @@ extension SQLiteStorage {
     }
   }
 
-  private func deadline(of wait: Wait) -> Int64 {
+  func deadline(of wait: Wait) -> Int64 {
     Patience.monotonicNanoseconds() + (wait == .brief ? min(Self.briefly, patience) : patience)
   }
 

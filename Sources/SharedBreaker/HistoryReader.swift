@@ -36,7 +36,7 @@ struct HistoryReader: Sendable {
       guard page.store == store else { return [] }
     }
     let entries = page.events.map { event in
-      let isGap = event.isAfterGap(since: last ?? 0, of: name, newest: page.newest)
+      let isGap = event.isAfterGap(since: last ?? 0, of: name)
       defer {
         last = event.id
         isAfterGap = false

@@ -1,5 +1,6 @@
 import BreakerStore
 import Dispatch
+import Glibc
 import SharedBreaker
 import TestSupport
 
@@ -9,8 +10,6 @@ final class Hearing: @unchecked Sendable {
   private var heard: [String] = []
   private let count = DispatchSemaphore(value: 0)
   var task: Task<Void, Never>?
-
-  deinit { task?.cancel() }
 
   func add(_ text: String) {
     lock.withLock { heard.append(text) }
@@ -38,8 +37,26 @@ extension Worker {
     let feed = store.followHistory(
       of: words.dropFirst().first, after: words.first.flatMap { Int64($0) })
     let hearing = Hearing()
-    hearing.task = Task.detached { [unowned hearing] in
+    hearing.task = Task.detached {
       for await entry in feed { hearing.add(entry.mark) }
+    }
+    self.hearing = hearing
+    return "ok"
+  }
+
+  /// `handle HOOK FILE [failing|endless]`: a hook adds the number of each entry to a file.
+  func handle(_ words: [String]) -> String {
+    let store = store
+    let hearing = Hearing()
+    let isEndless = words.contains("endless")
+    let isFailing = words.contains("failing")
+    hearing.task = Task.detached {
+      await store.handleHistory(as: words[0], attempts: 3) { entry in
+        hearing.add(entry.mark)
+        if isFailing { throw SupportError("the hook fails") }
+        if isEndless { try await Task.sleep(for: .seconds(1_000)) }
+        try note("\(entry.id)", in: words[1])
+      }
     }
     self.hearing = hearing
     return "ok"
@@ -73,5 +90,16 @@ extension Worker {
       try breaker.reset()
     }
     return "ok"
+  }
+}
+
+/// Adds a line to a file, in one piece.
+private func note(_ line: String, in path: String) throws {
+  let descriptor = unsafe open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0o644)
+  guard descriptor >= 0 else { throw SupportError("open", errno) }
+  defer { close(descriptor) }
+  let bytes = Array((line + "\n").utf8)
+  guard unsafe write(descriptor, bytes, bytes.count) == bytes.count else {
+    throw SupportError("write", errno)
   }
 }

@@ -68,6 +68,7 @@ final class Worker {
     "descriptors": { worker, _ in String(Files.openDescriptors(of: worker.store.path)) },
     "watches": { _, _ in String(Files.openDescriptors(of: "anon_inode:inotify")) },
     "listen": { worker, words in worker.listen(words) },
+    "handle": { worker, words in worker.handle(words) },
     "hear": { worker, words in try worker.hear(words) },
     "silence": { worker, _ in worker.silence() },
     "trips": { worker, words in try worker.trips(words) },

@@ -69,6 +69,8 @@ private final class Interrupted: BreakerStorage, @unchecked Sendable {
     inner.history(of: name, sinceMilliseconds: sinceMilliseconds, limit: limit)
   }
 
+  func stepHook(_ step: HookStep) -> HookTurn { inner.stepHook(step) }
+
   var listeners: Listeners { inner.listeners }
 
   func events(after id: Int64, of name: String?, limit: Int) -> EventPage {
