@@ -74,7 +74,7 @@ package struct HookStep: Sendable {
 }
 
 /// What a process has to do now.
-package enum HookTurn: Sendable {
+package enum HookTurn: Sendable, Hashable {
   case run(StoredEvent, isAfterGap: Bool, claim: Int64)
 
   /// The hook has failed too often for an event, which is passed over.
