@@ -46,6 +46,15 @@ package protocol BreakerStorage: AnyObject, Sendable {
   func history(of name: String?, sinceMilliseconds: Int64?, limit: Int?) throws(StoreError)
     -> [StoredEvent]
 
+  /// The oldest `limit` events after one, in the order in which they happened.
+  func events(after id: Int64, of name: String?, limit: Int) throws(StoreError) -> EventPage
+
+  /// Takes what a process says of a hook, and answers what it has to do now, in one transaction.
+  func stepHook(_ step: HookStep) throws(StoreError) -> HookTurn
+
+  /// Those who wait for events of all processes.
+  var listeners: Listeners { get }
+
   /// The policies that code has declared for a breaker.
   func declarations(of name: String) throws(StoreError) -> [StoredDeclaration]
 
@@ -223,6 +232,9 @@ package struct StoredEvent: Sendable, Hashable {
   package var reason: String?
   package var pid: Int32
   package var program: String
+
+  /// The event before it of the same breaker, kept or not; nil if there is none.
+  package var previous: Int64?
 }
 
 /// A policy that code declared, and who was the last to declare it.

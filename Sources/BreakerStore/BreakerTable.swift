@@ -143,6 +143,16 @@ enum BreakerTable {
     try connection.statement(.nextRevision).rows { $0.integer(0) }.first ?? 1
   }
 
+  /// Marks a breaker as changed, though nothing of it is.
+  static func raiseRevision(of name: String, on connection: Connection) throws(StoreError) {
+    let revision = try nextRevision(on: connection)
+    let raise = try connection.statement(.raiseRevision)
+    raise.bind(1, name)
+    raise.bind(2, revision)
+    raise.bind(3, era(of: revision))
+    try raise.run()
+  }
+
   private static func leases(
     of breaker: Int64, on connection: Connection
   ) throws(StoreError) -> [ProbeLease] {

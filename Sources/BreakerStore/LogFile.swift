@@ -26,6 +26,11 @@ final class LogFile: Sendable {
     return nil
   }
 
+  /// Tells those who watch the log that there are events to be read.
+  ///
+  /// Whoever may write to the file may set its time to now.
+  func touch() { futimens(descriptor, nil) }
+
   /// Once: a log that is new is not there after a power cut before its directory says so.
   private func syncDirectory() -> Bool {
     let directory = unsafe open(StorePath.split(path).directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)

@@ -13,10 +13,13 @@ internal import CHost
   private var events: [StoredEvent] = []
   private var lastID: Int64 = 0
   private var lastEvent: Int64 = 0
+  private var hooks: [String: HookRecord] = [:]
+  private var lastEventOf: [[UInt8]: Int64] = [:]
   private var revision: Int64 = 0
   private var deletedRevision: Int64 = 0
   private let identity = Int64.random(in: .min ... .max)
   private let counter: UnsafeMutablePointer<UInt64>
+  package let listeners = Listeners(path: nil)
 
   package init(clock: StoreClock, program: String) {
     self.clock = clock
@@ -35,8 +38,16 @@ internal import CHost
   package func checkIdentity() {}
   package func proveWritable() {}
   package func close() {}
-  package func willFork() { lock.lock() }
-  package func didFork() { lock.unlock() }
+
+  package func willFork() {
+    lock.lock()
+    listeners.willFork()
+  }
+
+  package func didFork() {
+    listeners.didFork()
+    lock.unlock()
+  }
 
   /// Forgets every breaker.
   package func clear() {
@@ -88,7 +99,7 @@ internal import CHost
   package func transact<Answer>(
     _ name: String, orCreate: Bool, wait: Wait, _ body: (inout BreakerDraft) -> Answer
   ) -> Transacted<Answer>? {
-    lock.withLock {
+    let transacted = lock.withLock { () -> Transacted<Answer>? in
       let found = breakers[key(name)]
       guard found != nil || orCreate else { return nil }
       let now = clock.moment
@@ -105,10 +116,12 @@ internal import CHost
       }
       return Transacted(answer: answer, breaker: draft.breaker, events: draft.events)
     }
+    if transacted?.events.isEmpty == false { listeners.wake() }
+    return transacted
   }
 
   package func delete(_ name: String) -> Bool {
-    lock.withLock {
+    let isDeleted = lock.withLock {
       guard let deleted = breakers.removeValue(forKey: key(name)) else { return false }
       declared[key(name)] = nil
       let event = BreakerEvent(
@@ -119,6 +132,8 @@ internal import CHost
       changed()
       return true
     }
+    if isDeleted { listeners.wake() }
+    return isDeleted
   }
 
   package func history(
@@ -130,6 +145,23 @@ internal import CHost
           && $0.atMilliseconds >= sinceMilliseconds ?? .min
       }
       return limit.map { Array(found.suffix(max(0, $0))) } ?? found
+    }
+  }
+
+  package func events(after id: Int64, of name: String?, limit: Int) -> EventPage {
+    lock.withLock {
+      let found = events.filter { $0.id > id && (name == nil || key($0.name) == name.map(key)) }
+      return EventPage(store: identity, newest: lastEvent, events: Array(found.prefix(limit)))
+    }
+  }
+
+  package func stepHook(_ step: HookStep) -> HookTurn {
+    lock.withLock {
+      var record = hooks[step.hook] ?? HookRecord(handled: lastEvent)
+      defer { hooks[step.hook] = record }
+      return record.take(step, at: clock.instant, boot: clock.boot) { last in
+        events.first { $0.id > last && (step.name == nil || key($0.name) == step.name.map(key)) }
+      }
     }
   }
 
@@ -148,11 +180,12 @@ internal import CHost
 
   private func keep(_ event: BreakerEvent, of name: String, at now: Moment) {
     lastEvent += 1
+    let previous = lastEventOf.updateValue(lastEvent, forKey: key(name))
     events.append(
       StoredEvent(
         id: lastEvent, atMilliseconds: now.wallMilliseconds, name: name, kind: event.kind,
         from: event.from, to: event.to, reason: event.reason, pid: ProcessTable.ownPid,
-        program: program))
+        program: program, previous: previous))
     let excess = events.count - Int(BreakerTable.eventsOfOneBreaker)
     if excess > 0 { events.removeFirst(excess) }
   }

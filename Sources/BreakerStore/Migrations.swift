@@ -14,5 +14,6 @@ struct Migration: Sendable {
     Migration(name: "0001_create_breakers.sql", bytes: PackageResources._001_create_breakers_sql),
     Migration(name: "0002_share_counters.sql", bytes: PackageResources._002_share_counters_sql),
     Migration(name: "0003_index_eras.sql", bytes: PackageResources._003_index_eras_sql),
+    Migration(name: "0004_follow_events.sql", bytes: PackageResources._004_follow_events_sql),
   ]
 }

@@ -6,6 +6,8 @@ enum Query: Int, CaseIterable {
   case nextRevision, proveWritable
   case leases, insertLease, deleteLeases
   case insertEvent, trimEvents, trimEventsOfBreaker, history
+  case storeOfEvents, eventsAfter, eventsOfNameAfter
+  case hook, saveHook, raiseRevision
   case declare, declarations, trimDeclarations
 
   var sql: String {
@@ -60,8 +62,9 @@ enum Query: Int, CaseIterable {
     case .deleteLeases: "DELETE FROM lease WHERE breaker = ?1"
     case .insertEvent:
       """
-      INSERT INTO event (at_ms, name, kind, from_word, to_word, reason, pid, program)
-      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) RETURNING id
+      INSERT INTO event (at_ms, name, kind, from_word, to_word, reason, pid, program, previous)
+      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, (SELECT max(id) FROM event WHERE name = ?2))
+      RETURNING id
       """
     case .trimEvents: "DELETE FROM event WHERE id <= ?1"
     case .trimEventsOfBreaker:
@@ -71,9 +74,22 @@ enum Query: Int, CaseIterable {
       """
     case .history:
       """
-      SELECT id, at_ms, name, kind, from_word, to_word, reason, pid, program FROM event
+      SELECT \(Self.eventColumns) FROM event
       WHERE (?1 IS NULL OR name = ?1) AND (?2 IS NULL OR at_ms >= ?2) ORDER BY id DESC LIMIT ?3
       """
+    case .storeOfEvents: "SELECT identity, coalesce((SELECT max(id) FROM event), 0) FROM store"
+    case .eventsAfter: "SELECT \(Self.eventColumns) FROM event WHERE id > ?1 ORDER BY id LIMIT ?2"
+    case .eventsOfNameAfter:
+      """
+      SELECT \(Self.eventColumns) FROM event WHERE id > ?1 AND name = ?3 ORDER BY id LIMIT ?2
+      """
+    case .hook:
+      """
+      SELECT handled, failures, claim, pid, start_ticks, pid_namespace, boot, until_ns FROM hook
+      WHERE name = ?1
+      """
+    case .saveHook: "INSERT OR REPLACE INTO hook VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)"
+    case .raiseRevision: "UPDATE breaker SET revision = ?2, era = ?3 WHERE name = ?1"
     case .declare:
       """
       INSERT INTO declaration (breaker, policy, declared_at_ms, pid, program)
@@ -93,4 +109,7 @@ enum Query: Int, CaseIterable {
       """
     }
   }
+
+  private static let eventColumns =
+    "id, at_ms, name, kind, from_word, to_word, reason, pid, program, previous"
 }

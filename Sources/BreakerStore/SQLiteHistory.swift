@@ -10,13 +10,17 @@ extension SQLiteStorage {
       query.bind(1, name)
       query.bind(2, sinceMilliseconds)
       query.bind(3, limit.map { Int64($0) } ?? -1)
-      return try query.rows { row in
-        StoredEvent(
-          id: row.integer(0), atMilliseconds: row.integer(1), name: row.text(2) ?? "",
-          kind: BreakerEvent.Kind(rawValue: Int(row.integer(3))) ?? .transition,
-          from: row.text(4) ?? "", to: row.text(5) ?? "", reason: row.text(6),
-          pid: Int32(truncatingIfNeeded: row.integer(7)), program: row.text(8) ?? "")
-      }.reversed()
+      return try query.rows { StoredEvent($0) }.reversed()
+    }
+  }
+
+  package func events(
+    after id: Int64, of name: String?, limit: Int
+  ) throws(StoreError) -> EventPage {
+    // Those who only listen make no calls that would look after the file.
+    checkIdentity()
+    return try read { connection throws(StoreError) in
+      try EventTable.page(after: id, of: name, limit: limit, on: connection)
     }
   }
 

@@ -27,12 +27,14 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   private var mayCreate = true
   let watch = WatchPage()
   let page = CounterPage()
+  package let listeners: Listeners
 
   package init(
     path: String, access: StoreAccess = StoreAccess(), lockTimeout: Duration = .milliseconds(500),
     clock: StoreClock = .system, program: String
   ) {
     self.path = StorePath.absolute(path)
+    listeners = Listeners(path: self.path)
     self.access = access
     self.lockTimeout = lockTimeout
     self.clock = clock
@@ -48,9 +50,11 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
     letGo()
     page.willFork()
     steps.willFork()
+    listeners.willFork()
   }
 
   package func didFork() {
+    listeners.didFork()
     steps.didFork()
     page.didFork()
     reading.unlock()

@@ -48,6 +48,7 @@ extension SQLiteStorage {
     }
     // Outside of all locks, so that only those wait for the disk who have to.
     steps.leave(finishing: group.filter { one in !mustLast.contains { $0 === one } })
+    if !mustLast.isEmpty { log?.touch() }
     if !mustLast.isEmpty, let error = log?.sync() {
       mustLast.forEach { $0.outcome?.syncError = error }
     }
@@ -56,7 +57,7 @@ extension SQLiteStorage {
   }
 
   /// Runs a body that commits, under the lock for writing; all its waits end at the deadline.
-  private func commit(
+  func commit(
     until deadline: Int64, _ body: (Session) throws(StoreError) -> Void
   ) throws(StoreError) {
     guard writing.lock(until: deadline) else { throw busy() }
@@ -101,7 +102,7 @@ extension SQLiteStorage {
     }
   }
 
-  private func deadline(of wait: Wait) -> Int64 {
+  func deadline(of wait: Wait) -> Int64 {
     Patience.monotonicNanoseconds() + (wait == .brief ? min(Self.briefly, patience) : patience)
   }
 
@@ -119,7 +120,10 @@ extension SQLiteStorage {
       }
       log = session.logFile
     }
-    if isDeleted { _ = log?.sync() }
+    if isDeleted {
+      log?.touch()
+      _ = log?.sync()
+    }
     return isDeleted
   }
 

@@ -30,7 +30,14 @@ public struct HistoryEntry: Sendable, Hashable {
   /// The program that did it.
   public let program: String
 
-  init(_ event: StoredEvent) {
+  /// Whether something that happened before it was lost to a listener, or to a hook, that reads on.
+  ///
+  /// Entries are lost that are no longer kept when their reader gets to them, and with a file that is
+  /// replaced. What ``SharedStore/history(of:since:limit:)`` answers never has it set.
+  public let isAfterGap: Bool
+
+  init(_ event: StoredEvent, isAfterGap: Bool = false) {
+    self.isAfterGap = isAfterGap
     id = event.id
     at = Timestamp(millisecondsSince1970: event.atMilliseconds)
     name = event.name

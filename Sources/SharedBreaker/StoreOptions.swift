@@ -77,6 +77,9 @@ public enum StoreEvent: Sendable, Hashable {
 
   /// Other code has declared another policy for a breaker than this process, and it is in force.
   case policyDiffers(name: String, declaredHere: String, inForce: String)
+
+  /// A hook has failed too often for an entry of the history, which is passed over.
+  case hookGaveUp(hook: String, entry: Int64, name: String)
 }
 
 /// Whether a process can use its store.

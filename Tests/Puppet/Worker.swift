@@ -7,6 +7,7 @@ final class Worker {
   let events: EventLog
   var breaker: Breaker
   private var held: [Held] = []
+  var hearing: Hearing?
 
   init(_ options: Options) throws {
     store = SharedStore(path: options.path, options: options.store)
@@ -71,6 +72,12 @@ final class Worker {
     "force": { worker, words in try worker.force(words) },
     "policy": { worker, words in try worker.override(words) },
     "descriptors": { worker, _ in String(Files.openDescriptors(of: worker.store.path)) },
+    "watches": { _, _ in String(Files.openDescriptors(of: "anon_inode:inotify")) },
+    "listen": { worker, words in worker.listen(words) },
+    "handle": { worker, words in worker.handle(words) },
+    "hear": { worker, words in try worker.hear(words) },
+    "silence": { worker, _ in worker.silence() },
+    "trips": { worker, words in try worker.trips(words) },
     "health": { worker, _ in worker.health() },
     "events": { worker, _ in worker.events.text },
     "stop-at": { _, words in

@@ -69,6 +69,14 @@ private final class Interrupted: BreakerStorage, @unchecked Sendable {
     inner.history(of: name, sinceMilliseconds: sinceMilliseconds, limit: limit)
   }
 
+  func stepHook(_ step: HookStep) -> HookTurn { inner.stepHook(step) }
+
+  var listeners: Listeners { inner.listeners }
+
+  func events(after id: Int64, of name: String?, limit: Int) -> EventPage {
+    inner.events(after: id, of: name, limit: limit)
+  }
+
   func counters(of breaker: StoredBreaker) -> Counters? { nil }
   func upToDate(_ breaker: StoredBreaker) -> StoredBreaker { breaker }
   func declarations(of name: String) -> [StoredDeclaration] { inner.declarations(of: name) }

@@ -218,7 +218,8 @@ struct Trouble: Sendable, CustomTestStringConvertible {
     // A permit from before the trouble is taken by nobody after it.
     Trouble.removeStore(on: stage)
     stage.clock.advance(by: .seconds(1))
-    #expect(try puppets.ask("run ok") == ["ok 42", "ok 42"])
+    // One by one: who comes back to a store waits for others only briefly.
+    for puppet in puppets { #expect(try puppet.ask("run ok") == "ok 42") }
     #expect(try puppets.ask("health") == ["connected", "connected"])
   }
 }

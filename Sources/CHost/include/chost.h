@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <sqlite3.h>
 #include <stdint.h>
+#include <sys/eventfd.h>
 #include <time.h>
 
 // sqlite3_db_config is variadic. Keeps SQLite from checkpointing when a connection closes.
@@ -90,6 +91,11 @@ static inline int64_t sb_boot_nanoseconds(void) {
 // Reserves room in a file, which a mapping of it must never lack. Returns 0 or errno. (The C
 // library's own function writes into the file where the file system cannot reserve.)
 int sb_reserve(int descriptor, int64_t offset, int64_t length);
+
+// A descriptor that can be polled until it has been raised; -1 if there is none. (Swift does not
+// import eventfd.)
+static inline int sb_flag(void) { return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); }
+static inline int sb_flag_raise(int flag) { return eventfd_write(flag, 1); }
 
 // Gives the watch page back.
 void sb_watch_free(void *page);

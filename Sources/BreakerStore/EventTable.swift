@@ -1,0 +1,31 @@
+internal import BreakerCore
+
+/// The events of all breakers, in the order in which they happened.
+enum EventTable {
+  static func page(
+    after id: Int64, of name: String?, limit: Int, on connection: Connection
+  ) throws(StoreError) -> EventPage {
+    let page = try connection.statement(.storeOfEvents).first { row in
+      EventPage(store: row.integer(0), newest: row.integer(1), events: [])
+    }
+    var found = page ?? EventPage(store: 0, newest: 0, events: [])
+    let query = try connection.statement(name == nil ? .eventsAfter : .eventsOfNameAfter)
+    query.bind(1, id)
+    query.bind(2, Int64(limit))
+    if let name { query.bind(3, name) }
+    found.events = try query.rows { StoredEvent($0) }
+    return found
+  }
+}
+
+extension StoredEvent {
+  /// The event of a row.
+  init(_ row: Statement) {
+    self.init(
+      id: row.integer(0), atMilliseconds: row.integer(1), name: row.text(2) ?? "",
+      kind: BreakerEvent.Kind(rawValue: Int(row.integer(3))) ?? .transition,
+      from: row.text(4) ?? "", to: row.text(5) ?? "", reason: row.text(6),
+      pid: Int32(truncatingIfNeeded: row.integer(7)), program: row.text(8) ?? "",
+      previous: row.integerOrNil(9))
+  }
+}

@@ -1,0 +1,173 @@
+internal import CHost
+internal import Glibc
+internal import Synchronization
+
+/// One thread that the kernel wakes when somebody has added to the history of a store.
+///
+/// Who has committed an event touches the log afterwards. Watching what is written would come too
+/// early, for a commit is seen by others only once all of it is written. Who is killed before he can
+/// touch it has his files closed by the kernel, which is watched as well. The files themselves are
+/// never opened here: closing one would drop SQLite's locks (sqlite.org/howtocorrupt.html, 2.2).
+final class FileWatch: Sendable {
+  private let directory: String
+  private let file: String
+  private let inotify: Int32
+
+  /// Raised when the thread is to end.
+  private let ending: Int32
+  private let watch: Atomic<Int32>
+  private let call: @Sendable () -> Void
+  private nonisolated(unsafe) var thread = pthread_t()
+
+  /// A file that was replaced, and a directory that is gone, are looked after this much later.
+  ///
+  /// By then whoever replaces it has put all parts of it there.
+  private static let pause: Int64 = 1_000_000_000
+
+  /// Begins to watch; nil if the system has no descriptor or thread left for it.
+  init?(path: String, call: @escaping @Sendable () -> Void) {
+    (directory, file) = StorePath.split(path)
+    self.call = call
+    inotify = inotify_init1(Int32(IN_NONBLOCK | IN_CLOEXEC))
+    ending = sb_flag()
+    watch = Atomic(-1)
+    guard inotify >= 0, ending >= 0 else {
+      abandon()
+      return nil
+    }
+    addWatch()
+    guard startThread() else {
+      abandon()
+      return nil
+    }
+  }
+
+  /// Whether the directory is there to be watched.
+  var isWatching: Bool { watch.load(ordering: .relaxed) >= 0 }
+
+  /// Ends the thread, and waits until it has ended.
+  func end() {
+    _ = sb_flag_raise(ending)
+    unsafe pthread_join(thread, nil)
+    abandon()
+  }
+
+  /// Closes the descriptors; after a fork, in the child, which has no such thread.
+  func abandon() {
+    if inotify >= 0 { close(inotify) }
+    if ending >= 0 { close(ending) }
+  }
+
+  private func startThread() -> Bool {
+    // The signals of a program are for threads of its own.
+    var all = sigset_t()
+    var usual = sigset_t()
+    unsafe sigfillset(&all)
+    unsafe pthread_sigmask(SIG_SETMASK, &all, &usual)
+    defer { unsafe pthread_sigmask(SIG_SETMASK, &usual, nil) }
+    let retained = unsafe Unmanaged.passRetained(self)
+    let code = unsafe pthread_create(
+      &thread, nil,
+      { context in
+        guard let context = unsafe context else { return nil }
+        unsafe Unmanaged<FileWatch>.fromOpaque(context).takeRetainedValue().run()
+        return nil
+      }, retained.toOpaque())
+    if code != 0 { unsafe retained.release() }
+    return code == 0
+  }
+
+  private func addWatch() {
+    let code = unsafe inotify_add_watch(inotify, directory, Self.events)
+    watch.store(code, ordering: .relaxed)
+  }
+
+  private static let touched = UInt32(IN_ATTRIB | IN_CLOSE_WRITE)
+  private static let moved = UInt32(IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO)
+  private static var gone: UInt32 {
+    UInt32(IN_DELETE_SELF | IN_MOVE_SELF | IN_IGNORED | IN_UNMOUNT)
+  }
+  private static let events = touched | moved | UInt32(IN_DELETE_SELF | IN_MOVE_SELF)
+}
+
+/// What the thread does.
+extension FileWatch {
+  private func run() {
+    // When to look although nobody has told to, on the monotonic clock.
+    var deadline: Int64? = isWatching ? nil : later
+    while true {
+      switch wait(until: deadline) {
+      case .end:
+        return
+      case .time:
+        let wasWatching = isWatching
+        if !wasWatching { addWatch() }
+        deadline = isWatching ? nil : later
+        call()
+      case .news(let news):
+        if news.isGone {
+          if isWatching { inotify_rm_watch(inotify, watch.load(ordering: .relaxed)) }
+          watch.store(-1, ordering: .relaxed)
+        }
+        if news.isGone || news.isMoved { deadline = deadline ?? later }
+        if news.isTouched { call() }
+      }
+    }
+  }
+
+  private var later: Int64 { Patience.monotonicNanoseconds() + Self.pause }
+
+  private enum Turn {
+    case end
+    case time
+    case news(News)
+  }
+
+  private struct News {
+    var isTouched = false
+    var isMoved = false
+    var isGone = false
+  }
+
+  private func wait(until deadline: Int64?) -> Turn {
+    var descriptors = [inotify, ending].map { pollfd(fd: $0, events: Int16(POLLIN), revents: 0) }
+    var milliseconds: Int32 = -1
+    if let deadline {
+      let rest = deadline - Patience.monotonicNanoseconds()
+      milliseconds = Int32(clamping: max(0, rest + 999_999) / 1_000_000)
+    }
+    let ready = unsafe poll(&descriptors, 2, milliseconds)
+    if descriptors[1].revents != 0 { return .end }
+    return ready == 0 ? .time : .news(read())
+  }
+
+  private func read() -> News {
+    var news = News()
+    let bytes = unsafe [UInt8](unsafeUninitializedCapacity: 65_536) { buffer, count in
+      count = max(0, unsafe Glibc.read(inotify, buffer.baseAddress, buffer.count))
+    }
+    var rest = bytes[...]
+    let head = MemoryLayout<inotify_event>.size
+    while rest.count >= head {
+      let event = unsafe rest.withUnsafeBytes { unsafe $0.loadUnaligned(as: inotify_event.self) }
+      let name = rest.dropFirst(head).prefix(Int(event.len)).prefix { $0 != 0 }
+      rest = rest.dropFirst(head + Int(event.len))
+      // What was left out because there was too much of it may have been of interest.
+      if event.mask & UInt32(IN_Q_OVERFLOW) != 0 { news.isTouched = true }
+      if event.wd == watch.load(ordering: .relaxed), event.mask & Self.gone != 0 {
+        news.isGone = true
+      }
+      guard isOfStore(name) else { continue }
+      if event.mask & Self.touched != 0 { news.isTouched = true }
+      if event.mask & Self.moved != 0 { news.isMoved = true }
+    }
+    return news
+  }
+
+  /// The directory may be full of what is no concern of ours.
+  private func isOfStore(_ name: ArraySlice<UInt8>) -> Bool {
+    guard name.starts(with: file.utf8) else { return false }
+    let suffix = name.dropFirst(file.utf8.count)
+    return suffix.isEmpty || suffix.elementsEqual(StoreFile.logSuffix.utf8)
+  }
+}

@@ -1,0 +1,157 @@
+package import BreakerCore
+
+/// How far the hook of a name has got, and who runs it.
+package struct HookRecord: Sendable, Hashable {
+  /// The latest event that is done with; less than 0 if those before it are not known.
+  package var handled: Int64
+
+  /// How often the hook has failed for the event that follows.
+  package var failures: Int64 = 0
+
+  /// Raised whenever a process begins to run it, so that a late word of an earlier one is no word.
+  package var claim: Int64 = 0
+
+  /// The process that runs it.
+  package var owner: ProcessIdentity?
+
+  /// The boot that `until` belongs to.
+  package var boot: Int64 = 0
+
+  /// Before this instant nobody else begins to run it, unless its owner is gone.
+  package var until = Instant(nanoseconds: 0)
+
+  /// Stands for the event before the first one where others may have been lost.
+  package static let nothing: Int64 = -1
+}
+
+/// What a process has to say of the event that it ran the hook for.
+package struct HookReport: Sendable, Hashable {
+  package enum Outcome: Sendable, Hashable { case handled, failed, released }
+
+  package var event: Int64
+  package var name: String
+  package var claim: Int64
+  package var outcome: Outcome
+
+  package init(event: Int64, name: String, claim: Int64, outcome: Outcome) {
+    self.event = event
+    self.name = name
+    self.claim = claim
+    self.outcome = outcome
+  }
+}
+
+/// What a process says, and what it asks for.
+package struct HookStep: Sendable {
+  package var hook: String
+
+  /// The breaker of interest; nil for all.
+  package var name: String?
+  package var process: ProcessIdentity
+
+  /// How long the hook may take for one event.
+  package var timeout: Duration
+
+  /// How often it is tried for one event.
+  package var attempts: Int
+  package var report: HookReport?
+
+  /// Whether it is ready to run the hook for the next event.
+  package var mayRun = true
+
+  /// Whether it has seen the record before: if that is gone by now, so are the events.
+  package var hasBegun = false
+
+  package init(
+    hook: String, name: String?, process: ProcessIdentity, timeout: Duration, attempts: Int
+  ) {
+    self.hook = hook
+    self.name = name
+    self.process = process
+    self.timeout = timeout
+    self.attempts = attempts
+  }
+}
+
+/// What a process has to do now.
+package enum HookTurn: Sendable, Hashable {
+  case run(StoredEvent, isAfterGap: Bool, claim: Int64)
+
+  /// The hook has failed too often for an event, which is passed over.
+  case gaveUp(event: Int64, name: String)
+
+  /// Another one runs it, or it is to be left alone for a time.
+  case wait(nanoseconds: Int64)
+
+  /// There is nothing to run it for.
+  case idle
+
+  /// The breaker whose event it is about.
+  var breaker: String? {
+    switch self {
+    case .run(let event, _, _): event.name
+    case .gaveUp(_, let name): name
+    case .wait, .idle: nil
+    }
+  }
+}
+
+extension HookRecord {
+  /// Takes a process's word, and answers what it has to do.
+  ///
+  /// `next` finds the first event of interest after another.
+  mutating func take<Failure: Error>(
+    _ step: HookStep, at now: Instant, boot: Int64,
+    next: (Int64) throws(Failure) -> StoredEvent?
+  ) throws(Failure) -> HookTurn {
+    if self.boot != boot {
+      // Nobody who had it before the host went down has it now.
+      until = now
+      self.boot = boot
+    }
+    if let report = step.report, report.claim == claim, owner != nil {
+      if let gaveUp = settle(report, attempts: step.attempts, at: now) { return gaveUp }
+    }
+    guard step.mayRun, let event = try next(handled) else { return .idle }
+    let isAbandoned = owner.map { ProcessTable.isGone($0) } ?? false
+    if !isAbandoned, now < until { return .wait(nanoseconds: until.since(now)) }
+    if owner != nil {
+      // A hook that takes its process with it must not take one process after the other.
+      owner = nil
+      failures += 1
+      if failures >= step.attempts { return giveUp(event.id, event.name) }
+    }
+    claim += 1
+    owner = step.process
+    until = now.advanced(by: step.timeout.inNanoseconds)
+    return .run(
+      event, isAfterGap: event.isAfterGap(since: handled, of: step.name), claim: claim)
+  }
+
+  private mutating func settle(
+    _ report: HookReport, attempts: Int, at now: Instant
+  ) -> HookTurn? {
+    owner = nil
+    until = now
+    switch report.outcome {
+    case .released: break
+    case .handled:
+      handled = report.event
+      failures = 0
+    case .failed:
+      failures += 1
+      if failures >= attempts { return giveUp(report.event, report.name) }
+      until = now.advanced(by: Self.pause << min(failures - 1, 5))
+    }
+    return nil
+  }
+
+  /// How long a hook that has failed is left alone, in nanoseconds; doubled each time.
+  private static let pause: Int64 = 1_000_000_000
+
+  private mutating func giveUp(_ event: Int64, _ name: String) -> HookTurn {
+    handled = event
+    failures = 0
+    return .gaveUp(event: event, name: name)
+  }
+}

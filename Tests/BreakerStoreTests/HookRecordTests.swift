@@ -1,0 +1,96 @@
+import BreakerCore
+import Testing
+
+@testable import BreakerStore
+
+@Suite struct `How far a hook has got` {
+  private static let me = ProcessTable.current()
+
+  private static let event = StoredEvent(
+    id: 8, atMilliseconds: 0, name: "api", kind: .transition, from: "closed", to: "open",
+    reason: nil, pid: 1, program: "test", previous: 7)
+
+  private func step(_ report: HookReport.Outcome? = nil, claim: Int64 = 1) -> HookStep {
+    var step = HookStep(
+      hook: "pager", name: nil, process: Self.me, timeout: .seconds(60), attempts: 3)
+    step.report = report.map { .init(event: 8, name: "api", claim: claim, outcome: $0) }
+    return step
+  }
+
+  /// What is to be done at a second of a boot, in a word.
+  private func take(
+    _ record: inout HookRecord, _ step: HookStep, at second: Int64, boot: Int64 = 1
+  ) -> String {
+    let now = Instant(nanoseconds: second * 1_000_000_000)
+    let turn = record.take(step, at: now, boot: boot) { $0 < 8 ? Self.event : nil }
+    return switch turn {
+    case .run(_, let isAfterGap, let claim): "run \(claim)\(isAfterGap ? " after a gap" : "")"
+    case .gaveUp(let event, _): "gave up \(event)"
+    case .wait(let nanoseconds): "wait \(nanoseconds / 1_000_000_000)"
+    case .idle: "idle"
+    }
+  }
+
+  @Test func `is told by who handles it, once`() {
+    var record = HookRecord(handled: 7)
+    #expect(take(&record, step(), at: 0) == "run 1")
+    #expect(take(&record, step(), at: 10) == "wait 50")
+    #expect(take(&record, step(.handled), at: 20) == "idle")
+    #expect(record.handled == 8)
+    #expect(record.owner == nil)
+  }
+
+  @Test func `is told by nobody whose time was over`() {
+    var record = HookRecord(handled: 7)
+    #expect(take(&record, step(), at: 0) == "run 1")
+    #expect(take(&record, step(), at: 60) == "run 2")
+    #expect(record.failures == 1)
+    #expect(take(&record, step(.handled, claim: 1), at: 61) == "wait 59")
+    #expect(record.handled == 7)
+  }
+
+  @Test func `waits ever longer after a failure, and then gives up`() {
+    var record = HookRecord(handled: 7)
+    #expect(take(&record, step(), at: 0) == "run 1")
+    #expect(take(&record, step(.failed), at: 0) == "wait 1")
+    #expect(take(&record, step(), at: 1) == "run 2")
+    #expect(take(&record, step(.failed, claim: 2), at: 1) == "wait 2")
+    #expect(take(&record, step(), at: 3) == "run 3")
+    #expect(take(&record, step(.failed, claim: 3), at: 3) == "gave up 8")
+    #expect(take(&record, step(), at: 3) == "idle")
+    #expect(record.failures == 0)
+  }
+
+  @Test func `passes over what has taken too many processes with it`() {
+    var record = HookRecord(handled: 7)
+    let gone = ProcessIdentity(
+      pid: Self.me.pid, startTicks: Self.me.startTicks + 1, pidNamespace: Self.me.pidNamespace)
+    for claim in 1...3 as ClosedRange<Int64> {
+      #expect(take(&record, step(), at: 0) == "run \(claim)")
+      record.owner = gone
+    }
+    #expect(take(&record, step(), at: 0) == "gave up 8")
+  }
+
+  @Test func `is free after a reboot, and counts no attempt for a task that was cancelled`() {
+    var record = HookRecord(handled: 7)
+    #expect(take(&record, step(), at: 1_000) == "run 1")
+    #expect(take(&record, step(.released), at: 1_000) == "run 2")
+    #expect(record.failures == 0)
+    #expect(take(&record, step(), at: 5, boot: 2) == "run 3")
+  }
+
+  @Test func `knows what was lost before an event`() {
+    var record = HookRecord(handled: 5)
+    #expect(take(&record, step(), at: 0) == "run 1 after a gap")
+    var event = Self.event
+    #expect(!event.isAfterGap(since: 7, of: "api"))
+    #expect(event.isAfterGap(since: 6, of: "api"))
+    event.previous = nil
+    #expect(!event.isAfterGap(since: 0, of: "api"))
+    #expect(event.isAfterGap(since: HookRecord.nothing, of: "api"))
+    event.id = 50_002
+    #expect(event.isAfterGap(since: 1, of: "api"))
+    #expect(!event.isAfterGap(since: 2, of: "api"))
+  }
+}

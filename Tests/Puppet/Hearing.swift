@@ -1,0 +1,105 @@
+import BreakerStore
+import Dispatch
+import Glibc
+import SharedBreaker
+import TestSupport
+
+/// What a task has heard, for a thread that waits for it.
+final class Hearing: @unchecked Sendable {
+  private let lock = Lock()
+  private var heard: [String] = []
+  private let count = DispatchSemaphore(value: 0)
+  var task: Task<Void, Never>?
+
+  func add(_ text: String) {
+    lock.withLock { heard.append(text) }
+    count.signal()
+  }
+
+  /// Waits for so many more.
+  func take(_ count: Int) -> String {
+    for _ in 0..<count { self.count.wait() }
+    return lock.withLock {
+      defer { heard.removeFirst(count) }
+      return heard.prefix(count).joined(separator: " ")
+    }
+  }
+}
+
+extension HistoryEntry {
+  /// Its number, with a mark if something before it was lost.
+  var mark: String { (isAfterGap ? "!" : "") + String(id) }
+}
+
+extension Worker {
+  /// `listen [AFTER [NAME]]`: hears from now on, or after an entry, what happens.
+  func listen(_ words: [String]) -> String {
+    let feed = store.followHistory(
+      of: words.dropFirst().first, after: words.first.flatMap { Int64($0) })
+    let hearing = Hearing()
+    hearing.task = Task.detached {
+      for await entry in feed { hearing.add(entry.mark) }
+    }
+    self.hearing = hearing
+    return "ok"
+  }
+
+  /// `handle HOOK FILE [failing|endless]`: a hook adds the number of each entry to a file.
+  func handle(_ words: [String]) -> String {
+    let store = store
+    let hearing = Hearing()
+    let isEndless = words.contains("endless")
+    let isFailing = words.contains("failing")
+    hearing.task = Task.detached {
+      await store.handleHistory(as: words[0], attempts: 3) { entry in
+        hearing.add(entry.mark)
+        if isFailing { throw SupportError("the hook fails") }
+        if isEndless { try await Task.sleep(for: .seconds(1_000)) }
+        try note("\(entry.id)", in: words[1])
+      }
+    }
+    self.hearing = hearing
+    return "ok"
+  }
+
+  /// `hear N`: the numbers of the next entries, which it waits for.
+  func hear(_ words: [String]) throws -> String {
+    guard let hearing else { throw SupportError("nobody listens") }
+    return hearing.take(Int(words[0]) ?? 0)
+  }
+
+  /// `silence`: nobody listens any more.
+  func silence() -> String {
+    let task = hearing?.task
+    task?.cancel()
+    let isOver = DispatchSemaphore(value: 0)
+    Task.detached {
+      await task?.value
+      isOver.signal()
+    }
+    isOver.wait()
+    hearing = nil
+    return "ok"
+  }
+
+  /// `trips N NAME`: opens a breaker and closes it again so many times.
+  func trips(_ words: [String]) throws -> String {
+    let breaker = try store.breaker(words[1])
+    for _ in 0..<(Int(words[0]) ?? 0) {
+      try breaker.trip()
+      try breaker.reset()
+    }
+    return "ok"
+  }
+}
+
+/// Adds a line to a file, in one piece.
+private func note(_ line: String, in path: String) throws {
+  let descriptor = unsafe open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0o644)
+  guard descriptor >= 0 else { throw SupportError("open", errno) }
+  defer { close(descriptor) }
+  let bytes = Array((line + "\n").utf8)
+  guard unsafe write(descriptor, bytes, bytes.count) == bytes.count else {
+    throw SupportError("write", errno)
+  }
+}

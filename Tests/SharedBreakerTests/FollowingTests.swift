@@ -1,0 +1,163 @@
+import SharedBreaker
+import TestSupport
+import Testing
+
+@Suite struct `Who follows the history` {
+  private func events(_ stage: Stage) throws -> Int {
+    Int(try Database.value(stage.store, "SELECT count(*) FROM event")) ?? -1
+  }
+
+  private func numbers(_ range: ClosedRange<Int>) -> String {
+    range.map { String($0) }.joined(separator: " ")
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `hears of all processes, each thing once and in order`() throws {
+    let stage = try Stage()
+    let puppets = try (0..<16).map { _ in try stage.puppet() }
+    #expect(try puppets.ask("listen").count("ok") == 16)
+    for (index, puppet) in puppets.enumerated() {
+      try puppet.send("trips \(rounds(1_000) / 16 + 1) breaker\(index)")
+    }
+    for puppet in puppets { #expect(try puppet.answer() == "ok") }
+    let count = try events(stage)
+    #expect(count >= 16 * 2)
+    for puppet in puppets { #expect(try puppet.ask("hear \(count)") == numbers(1...count)) }
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `misses nothing while it stands still and the log begins anew`() throws {
+    let stage = try Stage()
+    let (listener, other) = (try stage.puppet(), try stage.puppet())
+    try listener.ask("listen")
+    listener.process.stop()
+    for _ in 0..<rounds(200) {
+      try other.ask("trips 1 api")
+      try Database.rows(stage.store, "PRAGMA wal_checkpoint(RESTART)")
+    }
+    let count = try events(stage)
+    listener.process.resume()
+    #expect(try listener.ask("hear \(count)") == numbers(1...count))
+    try other.ask("trips 1 api")
+    let more = try events(stage)
+    #expect(try listener.ask("hear \(more - count)") == numbers(count + 1...more))
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `hears of what was committed by a process that was killed at any step of it`() throws {
+    let stage = try Stage()
+    let listener = try stage.puppet()
+    let operatorPuppet = try stage.puppet()
+    try listener.ask("listen")
+    var heard = 0
+    for step in 1... {
+      let victim = try stage.puppet("watch")
+      try victim.ask("state")
+      try victim.ask("stop-at \(step)")
+      let last = try victim.ask("trip")
+      victim.kill()
+      let count = try events(stage)
+      if count > heard {
+        #expect(try listener.ask("hear \(count - heard)") == numbers(heard + 1...count), "\(last)")
+      }
+      heard = count
+      if last == "ok" { break }
+      try operatorPuppet.ask("reset")
+      let more = try events(stage)
+      if more > heard {
+        #expect(try listener.ask("hear \(more - heard)") == numbers(heard + 1...more))
+      }
+      heard = more
+    }
+    #expect(heard > 1)
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `goes on in a file that takes the place of the store, and is told of the loss`() throws {
+    let stage = try Stage()
+    let (listener, other) = (try stage.puppet(), try stage.puppet())
+    try listener.ask("listen")
+    try other.ask("trips 1 api")
+    let count = try events(stage)
+    #expect(try listener.ask("hear \(count)") == numbers(1...count))
+    for part in ["", "-wal", "-shm"] { Files.removeAll(stage.store + part) }
+    stage.clock.advance(by: .seconds(1))
+    try other.ask("trips 1 api")
+    #expect(try listener.ask("hear 2") == "!1 2")
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `comes back by itself to a store that could not be used`() throws {
+    let stage = try Stage()
+    let (listener, other) = (try stage.puppet(), try stage.puppet())
+    try listener.ask("listen")
+    for part in ["-wal", "-shm"] { Files.removeAll(stage.store + part) }
+    let nonsense = stage.directory.file("nonsense")
+    try Files.write(nonsense, [UInt8](repeating: 7, count: 8_192))
+    try Files.rename(nonsense, to: stage.store)
+    // Looks for what is new, and finds what is no store.
+    let second = try Puppet(on: stage)
+    try second.ask("listen 0")
+    Files.removeAll(stage.store)
+    stage.clock.advance(by: .seconds(1))
+    try other.ask("trips 1 api")
+    #expect(try listener.ask("hear 2") == "!1 2")
+    #expect(try second.ask("hear 2") == "1 2")
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `goes on where it was, and is told what is no longer kept`() throws {
+    let stage = try Stage()
+    let puppet = try stage.puppet()
+    try puppet.ask("trips 2 a")
+    try puppet.ask("trips 2 b")
+    let rows = try Database.rows(stage.store, "SELECT id, name FROM event ORDER BY id")
+    let ids = rows.map { $0[0] }
+    func heard(after id: String, of name: String = "", _ count: Int) throws -> String {
+      try puppet.ask("listen \(id) \(name)")
+      return try puppet.ask("hear \(count)")
+    }
+    #expect(try heard(after: "0", ids.count) == ids.joined(separator: " "))
+    #expect(try heard(after: ids[1], ids.count - 2) == ids[2...].joined(separator: " "))
+    let ofB = rows.filter { $0[1] == "b" }.map { $0[0] }
+    #expect(try heard(after: "0", of: "b", ofB.count) == ofB.joined(separator: " "))
+
+    try Database.rows(stage.store, "DELETE FROM event WHERE id = \(ofB[0])")
+    let rest = ofB[1...].joined(separator: " ")
+    #expect(try heard(after: "0", of: "b", ofB.count - 1) == "!\(rest)")
+    #expect(try heard(after: ofB[0], of: "b", ofB.count - 1) == rest)
+    let ofA = rows.filter { $0[1] == "a" }.map { $0[0] }
+    #expect(try heard(after: "0", of: "a", ofA.count) == ofA.joined(separator: " "))
+    #expect(try heard(after: ofA[ofA.count - 1], ofB.count - 1) == "!\(rest)")
+    // An entry that this file has never had was in another one.
+    #expect(try heard(after: "1000000", 1) == "!1")
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `hears on after a fork, which takes nothing away`() throws {
+    let stage = try Stage()
+    let puppet = try stage.puppet()
+    try puppet.ask("listen")
+    #expect(try puppet.ask("fork trips 1 child") == "ok")
+    try puppet.ask("trips 1 parent")
+    let count = try events(stage)
+    #expect(try puppet.ask("hear \(count)") == numbers(1...count))
+    #expect(try puppet.ask("fork watches") == "0")
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `costs nothing any more when it has ended`() throws {
+    let stage = try Stage()
+    let puppet = try stage.puppet()
+    #expect(try puppet.ask("watches") == "0")
+    try puppet.ask("listen")
+    try puppet.ask("trips 1 api")
+    try puppet.ask("hear 1")
+    #expect(try puppet.ask("watches") == "1")
+    try puppet.ask("silence")
+    #expect(try puppet.ask("watches") == "0")
+    try puppet.ask("listen")
+    try puppet.ask("trips 1 api")
+    #expect(try puppet.ask("hear 1") == "3")
+  }
+}

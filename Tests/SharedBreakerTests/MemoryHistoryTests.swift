@@ -1,0 +1,81 @@
+import BreakerCore
+import BreakerStore
+import TestSupport
+import Testing
+
+@testable import SharedBreaker
+
+@Suite struct `The history of a store in memory` {
+  private let storage: MemoryStorage
+  private let engine: Engine
+
+  init() throws {
+    let clock = try Stage().clock.clock
+    storage = MemoryStorage(clock: clock, program: "test")
+    engine = Engine(storage: storage, options: StoreOptions(clock: clock), program: "test")
+  }
+
+  private func trip(_ name: String) throws {
+    _ = try engine.step(engine.cell(name)) { draft, policy in
+      draft.apply { record, now in
+        record.tripped(for: nil, reason: nil, at: now, policy: policy, jitter: 0)
+      }
+    }
+  }
+
+  private func feed(of name: String? = nil, after id: Int64? = nil) -> HistoryFeed {
+    var reader = HistoryReader(name: name, after: id)
+    if id == nil { reader.begin(in: storage) }
+    return HistoryFeed(reader: reader, storage: storage, owner: engine)
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `can be followed`() async throws {
+    try trip("earlier")
+    let feed = feed()
+    let listener = Task {
+      var names: [String] = []
+      for await entry in feed {
+        names.append(entry.name)
+        if names.count == 3 { break }
+      }
+      return names
+    }
+    for name in ["a", "b", "c"] { try trip(name) }
+    #expect(await listener.value == ["a", "b", "c"])
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `ends for a listener whose task is cancelled`() async throws {
+    let feed = feed()
+    let listener = Task {
+      for await _ in feed { Issue.record("nothing has happened") }
+    }
+    listener.cancel()
+    await listener.value
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `says what is no longer kept`() async throws {
+    for number in 0..<600 { try trip("breaker \(number)") }
+    var all = feed(after: 0).makeAsyncIterator()
+    #expect(await all.next()?.isAfterGap == true)
+    #expect(await all.next()?.isAfterGap == false)
+    var late = feed(of: "breaker 599", after: 0).makeAsyncIterator()
+    #expect(await late.next()?.isAfterGap == false)
+  }
+
+  @Test func `is handled by one hook at a time`() throws {
+    var first = HookStep(
+      hook: "pager", name: nil, process: ProcessTable.current(), timeout: .seconds(60), attempts: 2)
+    let second = first
+    #expect(storage.stepHook(first) == .idle)
+    try trip("a")
+    let event = try #require(storage.history(of: "a", sinceMilliseconds: nil, limit: nil).first)
+    #expect(storage.stepHook(first) == .run(event, isAfterGap: false, claim: 1))
+    #expect(storage.stepHook(second) == .wait(nanoseconds: 60_000_000_000))
+    first.report = HookReport(event: event.id, name: "a", claim: 1, outcome: .handled)
+    #expect(storage.stepHook(first) == .idle)
+    #expect(storage.stepHook(second) == .idle)
+  }
+}

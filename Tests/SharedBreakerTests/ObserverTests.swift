@@ -1,0 +1,76 @@
+import SharedBreaker
+import Synchronization
+import TestSupport
+import Testing
+
+@Suite struct `An observer` {
+  private final class Log: Sendable {
+    let events = Mutex<[String]>([])
+    let store = Mutex<SharedStore?>(nil)
+
+    func add(_ text: String) { events.withLock { $0.append(text) } }
+  }
+
+  private func observed(_ stage: Stage, _ log: Log) -> SharedStore {
+    let options = StoreOptions(clock: stage.clock.clock) { event in
+      guard case .transition(let name, let from, let to, _) = event else { return }
+      log.add("\(name) \(from.wireName)>\(to.wireName)")
+      // It may do what any caller may: nothing is locked while it is told.
+      guard to == .open, !name.hasPrefix("follower"), let store = log.store.withLock({ $0 }) else {
+        return
+      }
+      do {
+        let follower = try store.breaker("follower of \(name)")
+        try follower.trip()
+        log.add("\(name) is \(try store.snapshot(of: name)?.state.wireName ?? "gone")")
+        try follower.reset()
+      } catch {
+        Issue.record(error)
+      }
+    }
+    let store = SharedStore(path: stage.store, options: options)
+    log.store.withLock { $0 = store }
+    return store
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `is told in order, and may use the store meanwhile`() throws {
+    let stage = try Stage()
+    let log = Log()
+    let breaker = try observed(stage, log).breaker("api", policy: BreakerPolicy(maxFailures: 1))
+    try breaker.acquire().fail()
+    stage.clock.advance(by: .seconds(60))
+    try breaker.run {}
+    #expect(
+      log.events.withLock { $0 } == [
+        "api closed>open", "follower of api closed>open", "api is open", "api open>half_open",
+        "api half_open>closed",
+      ])
+    log.store.withLock { $0 = nil }
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `holds up nobody when threads tell it at the same time`() throws {
+    let stage = try Stage()
+    let log = Log()
+    let store = observed(stage, log)
+    let each = rounds(100)
+    Threads.run(4) { thread in
+      do {
+        let breaker = try store.breaker("api \(thread)")
+        for _ in 0..<each {
+          try breaker.trip()
+          try breaker.reset()
+        }
+      } catch {
+        Issue.record(error)
+      }
+    }
+    for thread in 0..<4 {
+      let its = log.events.withLock { $0 }.filter { $0.hasPrefix("api \(thread)") }
+      let expected = ["closed>open", "is open"].map { "api \(thread) \($0)" }
+      #expect(its == (0..<each).flatMap { _ in expected })
+    }
+    log.store.withLock { $0 = nil }
+  }
+}
