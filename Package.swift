@@ -38,6 +38,15 @@ let package = Package(
     .executableTarget(
       name: "demo-worker", dependencies: ["SharedBreaker"], path: "Sources/DemoWorker",
       swiftSettings: settings),
+    .executableTarget(
+      name: "worker-pool", dependencies: ["SharedBreaker"], path: "Sources/Examples/WorkerPool",
+      swiftSettings: settings),
+    .executableTarget(
+      name: "queue-consumer", dependencies: ["SharedBreaker"],
+      path: "Sources/Examples/QueueConsumer", swiftSettings: settings),
+    .executableTarget(
+      name: "url-fetch", dependencies: ["SharedBreaker"], path: "Sources/Examples/URLFetch",
+      swiftSettings: settings),
 
     .target(
       name: "TestSupport", dependencies: ["SharedBreaker", "BreakerStore", "CSQLite", "TestShim"],
@@ -78,7 +87,10 @@ let package = Package(
       ],
       exclude: ["Snapshots"], swiftSettings: settings),
     .testTarget(
-      name: "CommandLineTests", dependencies: ["SharedBreaker", "TestSupport", "cbctl"],
+      name: "CommandLineTests",
+      dependencies: [
+        "SharedBreaker", "TestSupport", "cbctl", "worker-pool", "queue-consumer", "url-fetch",
+      ],
       swiftSettings: settings),
   ],
   cLanguageStandard: .c11

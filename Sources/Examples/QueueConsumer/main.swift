@@ -1,0 +1,121 @@
+// A consumer of a queue: what it does with a job depends on why the job was not done.
+//
+//     swift run queue-consumer
+//
+// - It was done: good.
+// - It failed, after a second attempt too: back to the queue, for a little later.
+// - It was rejected by the breaker: back to the queue, for when the breaker says (`retryAfter`).
+// - The job itself is wrong: to the dead letters, for no attempt will ever mend it.
+//
+// As many consumers as you like may run, in as many processes: the breaker is one for all of them.
+
+import Glibc
+import SharedBreaker
+
+struct Job {
+  var name: String
+  var failures = 0
+  var due = ContinuousClock.now
+}
+
+struct ServiceDown: Error {}
+struct MalformedJob: Error {}
+
+/// A stand-in for a service across a network: it is down from its third call to its seventh.
+actor Service {
+  private var calls = 0
+
+  func deliver(_ job: Job) throws {
+    if job.name.isEmpty { throw MalformedJob() }
+    calls += 1
+    if (3...7).contains(calls) { throw ServiceDown() }
+  }
+}
+
+struct Consumer {
+  let breaker: Breaker
+  let service = Service()
+  var queue: [Job]
+  var delivered: [String] = []
+  var deadLetters: [Job] = []
+
+  // A second attempt soon after the first helps against a hiccup. Longer outages are the queue's.
+  let retry = RetryPolicy.exponential(attempts: 2, delay: .milliseconds(20), jitter: 0.2)
+
+  /// A job that is wrong is not the service's fault, so the breaker must not hear of it.
+  ///
+  /// `.permanentFailure` would be for what no caller can do anything about, such as a revoked key:
+  /// it opens the breaker at once, for all jobs.
+  let classifier = Classifier<Void>.errors { error in
+    error is MalformedJob ? .ignored : Breaker.usualOutcome(of: error)
+  }
+
+  mutating func run() async throws {
+    while let index = queue.indices.min(by: { queue[$0].due < queue[$1].due }) {
+      let job = queue.remove(at: index)
+      try await Task.sleep(until: job.due)
+      await handle(job)
+    }
+  }
+
+  private mutating func handle(_ job: Job) async {
+    let service = service
+    do {
+      try await breaker.run(retry: retry, classify: classifier) {
+        try await service.deliver(job)
+      }
+      delivered.append(job.name)
+      print("\(job.name): delivered")
+    } catch let error as BreakerError {
+      // The job is not to blame, so this does not count against it. Nobody knows the time if an
+      // operator holds the breaker open until further notice: then a look now and then will do.
+      put(job, back: error.retryAfter ?? .seconds(10), because: "\(error)")
+    } catch is MalformedJob {
+      bury(job, because: "it is malformed")
+    } catch {
+      var job = job
+      job.failures += 1
+      guard job.failures < 5 else { return bury(job, because: "it failed 5 times: \(error)") }
+      put(job, back: .milliseconds(50 << job.failures), because: "\(error)")
+    }
+  }
+
+  private mutating func put(_ job: Job, back wait: Duration, because reason: String) {
+    print("\(job.name): back to the queue for \(wait.wholeMilliseconds) ms: \(reason)")
+    var job = job
+    job.due = .now + wait
+    queue.append(job)
+  }
+
+  private mutating func bury(_ job: Job, because reason: String) {
+    print("\(job.name.isEmpty ? "a job without a name" : job.name): dead letter: \(reason)")
+    deadLetters.append(job)
+  }
+}
+
+func consume(in directory: String) async throws -> Int32 {
+  let store = SharedStore(path: directory + "/breakers.db")
+  defer { store.close() }
+  let breaker = try store.breaker(
+    "deliveries", policy: BreakerPolicy(maxFailures: 3, openFor: .milliseconds(250)))
+  let names = ["job 1", "job 2", "job 3", "", "job 4", "job 5"]
+  var consumer = Consumer(breaker: breaker, queue: names.map { Job(name: $0) })
+  try await consumer.run()
+
+  let end = breaker.snapshot()
+  print("\(consumer.delivered.count) delivered, \(consumer.deadLetters.count) dead letter,")
+  print("\(end.totals.failures) calls failed, \(end.totals.rejections) were rejected,")
+  print("and the breaker, which has opened \(end.trips) times, is \(end.state.wireName).")
+  return consumer.delivered.count == 5 && consumer.deadLetters.count == 1 ? 0 : 1
+}
+
+// A store of its own, so that this example meets nobody; a program would say `SharedStore()`.
+var template = Array("/tmp/queue-consumer.XXXXXX".utf8CString)
+guard unsafe mkdtemp(&template) != nil else { fatalError("there is no room in /tmp") }
+let directory = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+let code = try await consume(in: directory)
+for file in ["breakers.db", "breakers.db-wal", "breakers.db-shm", "breakers.db-counters"] {
+  unsafe unlink(directory + "/" + file)
+}
+unsafe rmdir(directory)
+exit(code)

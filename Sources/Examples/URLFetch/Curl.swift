@@ -1,0 +1,70 @@
+@unsafe @preconcurrency import Glibc
+
+/// What a server has answered, as far as a breaker is concerned.
+struct Answer {
+  var status: Int
+
+  /// How long the server asks to be left alone, if it says so in seconds.
+  ///
+  /// It may also name a date. That is rare, and left to the policy's open time here.
+  var retryAfter: Duration?
+
+  /// Reads the status line and the headers of an answer; nil if they are none.
+  init?(headers: String) {
+    let lines = headers.split(whereSeparator: \.isNewline)
+    let words = lines.first?.split(separator: " ") ?? []
+    guard words.count > 1, let status = Int(words[1]) else { return nil }
+    self.status = status
+    for line in lines.dropFirst() where line.lowercased().hasPrefix("retry-after:") {
+      let value = line.drop { $0 != ":" }.dropFirst().filter { $0 != " " }
+      retryAfter = Int64(value).map { .seconds(max(0, $0)) }
+    }
+  }
+}
+
+/// The program `curl`, which is started anew for each fetch.
+enum Curl {
+  /// No answer came: there is no `curl`, the server was not reached, or it took too long.
+  struct Failed: Error {
+    /// The exit code of `curl`, or an error number of the system.
+    var code: Int32
+  }
+
+  static func get(_ url: String) throws(Failed) -> Answer {
+    var ends: [Int32] = [0, 0]
+    guard unsafe pipe(&ends) == 0 else { throw Failed(code: errno) }
+    defer { close(ends[0]) }
+    var actions = unsafe posix_spawn_file_actions_t()
+    unsafe posix_spawn_file_actions_init(&actions)
+    defer { unsafe posix_spawn_file_actions_destroy(&actions) }
+    unsafe posix_spawn_file_actions_adddup2(&actions, ends[1], 1)
+    // The child needs no other end of the pipe than its standard output.
+    unsafe posix_spawn_file_actions_addclose(&actions, ends[0])
+    unsafe posix_spawn_file_actions_addclose(&actions, ends[1])
+
+    // The headers go to standard output, the body nowhere. No shell sees the URL, and after `--`
+    // it cannot be taken for an option. A call without a time limit may hang for ever.
+    let arguments = [
+      "curl", "-s", "--suppress-connect-headers", "--noproxy", "127.0.0.1", "--max-time", "10",
+      "-D", "-", "-o", "/dev/null", "--", url,
+    ]
+    let words = unsafe arguments.map { unsafe strdup($0) }
+    defer { unsafe words.forEach { unsafe free($0) } }
+    var pid = pid_t()
+    let error = unsafe posix_spawnp(&pid, "curl", &actions, nil, words + [nil], environ)
+    close(ends[1])
+    guard error == 0 else { throw Failed(code: error) }
+
+    var output: [UInt8] = []
+    var chunk = [UInt8](repeating: 0, count: 4_096)
+    while case let count = unsafe read(ends[0], &chunk, chunk.count), count > 0 {
+      output += chunk[..<count]
+    }
+    var status: Int32 = 0
+    unsafe waitpid(pid, &status, 0)
+    guard status == 0, let answer = Answer(headers: String(decoding: output, as: UTF8.self)) else {
+      throw Failed(code: (status >> 8) & 0xFF)
+    }
+    return answer
+  }
+}
