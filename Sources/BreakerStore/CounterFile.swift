@@ -36,7 +36,7 @@ internal import Glibc
 /// Opening and making.
 extension CounterFile {
   /// Where the file lies, and what it has to be of.
-  struct Place: Sendable {
+  struct Place: Sendable, Hashable {
     var storePath: String
     var store: Int64
     var boot: Int64

@@ -35,6 +35,10 @@ internal import Glibc
   /// Uses the file of a store from now on, which may be the one that is used already.
   func use(_ place: CounterFile.Place) {
     lock.withLock {
+      if place != self.place {
+        retire()
+        identity = nil
+      }
       self.place = place
       nextTry = 0
       withFile(atMost: .milliseconds(500)) { _ in }

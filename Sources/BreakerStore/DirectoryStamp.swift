@@ -22,7 +22,9 @@ struct DirectoryStamp: Hashable {
   var isSettled: Bool {
     var now = timespec()
     unsafe clock_gettime(CLOCK_REALTIME, &now)
-    let passed = (now.tv_sec - seconds) * 1_000_000_000 + now.tv_nsec - nanoseconds
-    return passed > (nanoseconds == 0 ? 2_000_000_000 : 50_000_000)
+    let passed = now.tv_sec.subtractingReportingOverflow(seconds)
+    guard !passed.overflow, passed.partialValue < 3 else { return passed.partialValue > 0 }
+    guard passed.partialValue >= 0, nanoseconds != 0 else { return false }
+    return passed.partialValue * 1_000_000_000 + now.tv_nsec - nanoseconds > 50_000_000
   }
 }

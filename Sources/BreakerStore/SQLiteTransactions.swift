@@ -95,10 +95,11 @@ extension SQLiteStorage {
   /// disk takes.
   private func checkpoint(_ log: LogFile?) {
     _ = log?.sync()
-    writing.withLock {
-      reading.withLock {
-        if let session, session.isCheckpointDue { session.checkpoint() }
-      }
+    // It can wait for the next commit, and this caller's own is over.
+    guard writing.lock(until: Patience.deadline(after: .milliseconds(10))) else { return }
+    defer { writing.unlock() }
+    reading.withLock {
+      if let session, session.isCheckpointDue { session.checkpoint() }
     }
   }
 

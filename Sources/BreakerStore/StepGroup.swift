@@ -33,6 +33,11 @@ struct StepGroup {
     let before: StoredBreaker
     let isNew: Bool
     var breaker: StoredBreaker
+
+    /// Whether something was written of it elsewhere: each commit raises the revision.
+    var hasNews = false
+
+    var hasChanged: Bool { hasNews || breaker != before }
   }
 
   init(
@@ -45,17 +50,18 @@ struct StepGroup {
     self.program = program
     self.remembered = remembered
     now = clock.moment
-    revision = remembered.revision.map { $0 + 1 }
+    revision = remembered.revision.map { $0.addingSaturating(1) }
   }
 
   /// Runs one step after the other and writes what they have decided.
   mutating func run(_ steps: [QueuedStep]) throws(StoreError) {
     for step in steps { rowOfStep.append(try run(step)) }
-    for index in rows.indices where rows[index].breaker != rows[index].before {
+    for index in rows.indices where rows[index].hasChanged {
       // One transaction, one revision, also if it has just made the row. It never falls, whatever
       // a program that knows nothing of revisions has put there.
       if !rows[index].isNew {
-        rows[index].breaker.revision = max(try nextRevision(), rows[index].before.revision + 1)
+        rows[index].breaker.revision = max(
+          try nextRevision(), rows[index].before.revision.addingSaturating(1))
       }
       hasWritten = true
       try BreakerTable.save(
@@ -69,6 +75,7 @@ struct StepGroup {
     body(&draft)
     try BreakerTable.keep(draft, by: program, on: connection)
     rows[index].breaker = draft.breaker
+    rows[index].hasNews = rows[index].hasNews || !draft.events.isEmpty || draft.declaration != nil
     step.outcome = StepOutcome(breaker: draft.breaker, events: draft.events)
     return index
   }

@@ -114,7 +114,10 @@ extension Engine {
       let grant = PermitGrant(kind: .normal, generation: PermitGrant.unjudged)
       return .permitted(ticket(grant, 0, .none))
     case .reject:
-      cell.countRejection()
+      cellsLock.withLock {
+        cell.keepRejection()
+        noteToWrite(cell)
+      }
       let known = lastKnown(cell).breaker.record
       return .rejected(
         Rejection(
@@ -208,7 +211,9 @@ extension Engine {
       if let its { learn(other, of: its, in: era, keeping: true) }
     }
     if let fingerprints = transacted.fingerprints {
-      goOn(from: fingerprints.before, to: fingerprints.after, at: transacted.breaker.revision)
+      goOn(
+        from: fingerprints.before, to: fingerprints.after, at: transacted.breaker.revision,
+        in: era)
     }
     hasConnected()
     if let error = transacted.syncError { tell(.notDurable(error)) }

@@ -25,7 +25,9 @@ final class Known: Sendable {
 
   var word: CellWord {
     let record = breaker.record
-    let permits = record.state == .closed && record.mode.mode.judges
+    let permits =
+      record.state == .closed && record.mode.mode.judges
+      && record.generation <= CellWord.latestGeneration
     let hasWindow = !CallWindow.none.fits(policy)
     let countsOnly = permits && record.streakStartedAt == nil && (!hasWindow || counters != nil)
     let rejects = record.state == .open && record.mode.mode == .automatic
@@ -158,11 +160,24 @@ extension Cell {
       || own != nil && (counters.load(ordering: .relaxed) == own || !pending.isZero)
   }
 
+  /// Begins to ask anew.
+  func note() {
+    unsafe isNoted = true
+    unsafe quietRounds = 0
+  }
+
   /// Whether there was nothing to write the last two times that this was asked.
   var hasWrittenAll: Bool {
     let isQuiet = !mayHaveToWrite
     unsafe quietRounds = isQuiet ? min(quietRounds + 1, 2) : 0
     return unsafe quietRounds >= 2
+  }
+
+  /// Counts a rejection for a later write.
+  func keepRejection() {
+    var counted = Counted()
+    counted.rejections = 1
+    keep(counted)
   }
 
   /// Counts what cannot be written now for a later write.

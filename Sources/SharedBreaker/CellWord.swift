@@ -32,6 +32,9 @@ struct CellWord: Sendable, Hashable {
   private static let rowMask: UInt64 = 0xFFF
   private static let generationShift: UInt64 = 23
 
+  /// Breakers of later generations are looked up at each call.
+  static let latestGeneration: Int64 = 1 << 40
+
   init(bits: UInt64) { self.bits = bits }
 
   init(flags: UInt64, generation: Int64, row: Int64) {

@@ -170,6 +170,8 @@ internal import Synchronization
         let event = take(read, in: cell, keeping: keeping)
         return (unsafe cell.known ?? read, event)
       }
+      // A healthy one may have been made and read meanwhile.
+      if unsafe cell.known == nil, unsafe cell.revision != .min { return (nil, nil) }
       let known = unsafe cell.known ?? unwritten(cell)
       cell.learn(known, keeping: true)
       noteToWrite(cell)
@@ -200,7 +202,7 @@ internal import Synchronization
   /// Remembers a cell that may have something to write; under the lock for cells.
   func noteToWrite(_ cell: Cell) {
     guard cell.mayHaveToWrite, unsafe !cell.isNoted else { return }
-    unsafe cell.isNoted = true
+    cell.note()
     unsafe cellsToWrite.append(cell)
   }
 

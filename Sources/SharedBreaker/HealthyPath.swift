@@ -72,7 +72,7 @@ extension Engine {
   @inline(__always) func rejectFromMemory(_ cell: Cell) -> Rejection? {
     guard isCurrent, cell.word.has(CellWord.rejects) else { return nil }
     let now = bootNanoseconds
-    let remaining = cell.openUntil.load(ordering: .relaxed) - now
+    let remaining = cell.openUntil.load(ordering: .relaxed).subtractingSaturating(now)
     guard remaining > 0, now < nextRoundOnBootClock.load(ordering: .relaxed) else { return nil }
     cell.countRejection()
     return Rejection(state: .open, mode: .automatic, retryAfter: .nanoseconds(remaining))

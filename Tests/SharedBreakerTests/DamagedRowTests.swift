@@ -7,6 +7,8 @@ private let numbers: [Int64] = [.max, .min + 1, -1]
   private static let columns = [
     "generation", "consecutive_failures", "growth", "trips", "last_lease", "probe_successes",
     "probe_failures", "successes", "failures", "ignored", "rejections", "slow", "would_reject",
+    "revision", "era", "open_until_ns", "open_length_ns", "counters_key", "counted_successes",
+    "counted_rejections",
   ]
 
   /// Everything that a process may do with a breaker.

@@ -62,4 +62,25 @@ import Testing
     #expect(engine.lastKnown(mine).breaker == own.breaker)
     withExtendedLifetime(engine) {}
   }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `is not vouched for if all was forgotten while it was under way`() throws {
+    let directory = try TemporaryDirectory()
+    let engine = engine(directory)
+    let cell = engine.cell("api")
+    _ = try engine.step(cell) { _, _ in }
+    _ = try engine.known(cell)
+    let era = unsafe engine.era
+    let tripped = try #require(
+      try engine.storage.transact("api", orCreate: false, wait: .usual) { draft in
+        draft.apply { record, now in
+          record.tripped(for: nil, reason: nil, at: now, policy: BreakerPolicy(), jitter: 0)
+        }
+      })
+    engine.cellsLock.withLock { engine.forgetAll() }
+    engine.settle(tripped, of: cell, in: era)
+    #expect(!engine.isCurrent)
+    #expect(try engine.known(cell).breaker.record.state == .open)
+    withExtendedLifetime(engine) {}
+  }
 }

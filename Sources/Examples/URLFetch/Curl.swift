@@ -25,14 +25,15 @@ struct Answer {
 /// The program `curl`, which is started anew for each fetch.
 enum Curl {
   /// No answer came: there is no `curl`, the server was not reached, or it took too long.
-  struct Failed: Error {
-    /// The exit code of `curl`, or an error number of the system.
-    var code: Int32
+  enum Failed: Error {
+    /// An error number of the system.
+    case notStarted(Int32)
+    case ended(code: Int32)
   }
 
   static func get(_ url: String) throws(Failed) -> Answer {
     var ends: [Int32] = [0, 0]
-    guard unsafe pipe(&ends) == 0 else { throw Failed(code: errno) }
+    guard unsafe pipe(&ends) == 0 else { throw .notStarted(errno) }
     defer { close(ends[0]) }
     var actions = unsafe posix_spawn_file_actions_t()
     unsafe posix_spawn_file_actions_init(&actions)
@@ -53,7 +54,7 @@ enum Curl {
     var pid = pid_t()
     let error = unsafe posix_spawnp(&pid, "curl", &actions, nil, words + [nil], environ)
     close(ends[1])
-    guard error == 0 else { throw Failed(code: error) }
+    guard error == 0 else { throw .notStarted(error) }
 
     var output: [UInt8] = []
     var chunk = [UInt8](repeating: 0, count: 4_096)
@@ -63,7 +64,7 @@ enum Curl {
     var status: Int32 = 0
     unsafe waitpid(pid, &status, 0)
     guard status == 0, let answer = Answer(headers: String(decoding: output, as: UTF8.self)) else {
-      throw Failed(code: (status >> 8) & 0xFF)
+      throw .ended(code: (status >> 8) & 0xFF)
     }
     return answer
   }

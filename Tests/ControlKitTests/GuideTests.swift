@@ -1,0 +1,79 @@
+import BreakerCore
+import Testing
+
+@testable import BreakerStore
+@testable import ControlKit
+
+/// What a guide says, held against the code.
+@Suite struct `The guides` {
+  private static func text(_ path: String) throws -> String {
+    let root = #filePath.split(separator: "/").dropLast(3).joined(separator: "/")
+    return try #require(Golden.read("/\(root)/\(path)"))
+  }
+
+  private static func guide(_ name: String) throws -> String {
+    try text("Sources/SharedBreaker/SharedBreaker.docc/\(name).md")
+  }
+
+  @Test(arguments: ["status.json", "show.json", "history.json"])
+  func `name every field of a document`(document: String) throws {
+    let guide = try Self.guide("JSONAndExitCodes")
+    let text = try Self.text("Tests/ControlKitTests/Snapshots/\(document)")
+    let fields = Set(text.matches(of: /"([a-z_-]+)":/).map { String($0.1) })
+    #expect(fields.count > 5)
+    for field in fields {
+      #expect(guide.contains("`\(field)`") || guide.contains("\"\(field)\""), "\(field)")
+    }
+  }
+
+  @Test func `name every word of a policy`() throws {
+    let guide = try Self.guide("JSONAndExitCodes")
+    for key in PolicyKey.allCases { #expect(guide.contains("`\(key.rawValue)`"), "\(key)") }
+  }
+
+  @Test func `name every exit code`() throws {
+    let guide = try Self.guide("JSONAndExitCodes")
+    for code in ExitCode.allCases { #expect(guide.contains("\n| \(code.rawValue) | "), "\(code)") }
+  }
+
+  @Test func `tell what is kept`() throws {
+    let guide = try Self.guide("Limits")
+    let bytesOfBreaker = CounterFile.bytesOfCounters + CounterFile.bytesOfMarks
+    for words in [
+      "1 to \(OutsideText.longestName) bytes", "\(OutsideText.longestError / 1_024) KiB is kept",
+      "latest \(BreakerTable.eventsOfOneBreaker) entries",
+      "and \(BreakerTable.policyEventsOfOneBreaker) changes of its policy",
+      "latest \(BreakerTable.eventsOfAll / 1_000),000 entries",
+      "the \(BreakerTable.declarations) that were declared last", "\(bytesOfBreaker) bytes each",
+      "from \(LogLength.limitInBytes / 1_024_000),000 KiB on",
+    ] {
+      #expect(guide.contains(words), "\(words)")
+    }
+  }
+
+  @Test(arguments: [
+    (PolicyKey.maxFailures, 1_000_000, "1,000,000"), (.minCalls, 1_000_000, "1,000,000"),
+    (.successesToClose, 1_000_000, "1,000,000"), (.probeCalls, 1_000_000, "1,000,000"),
+    (.failures, 1_000, "1,000"), (.last, 10_000, "10,000"), (.reporters, 64, "64"),
+    (.probes, 1_000, "1,000"),
+  ])
+  func `tell how far a count of a policy goes`(key: PolicyKey, most: Int, words: String) throws {
+    let rows = try Self.guide("Limits").split(separator: "\n")
+    #expect(rows.contains { $0.contains("`\(key.rawValue)`") && $0.hasSuffix("| 1 | \(words) |") })
+    #expect(try complaint(about: key, 1) == nil)
+    #expect(try complaint(about: key, most) == nil)
+    #expect(try complaint(about: key, 0) != nil)
+    #expect(try complaint(about: key, most + 1) != nil)
+  }
+
+  /// Why a policy with this count is refused, with all that the count needs beside it.
+  private func complaint(about key: PolicyKey, _ count: Int) throws -> PolicyError? {
+    var policy = BreakerPolicy(failureRate: 0.5, window: .seconds(60))
+    if key == .last { policy.window = nil }
+    if key == .failures { policy.within = .seconds(60) }
+    if key == .probeCalls { policy.probeFailureRate = 0.5 }
+    try policy.set(key, to: "\(count)")
+    do throws(PolicyError) { try policy.validate() } catch { return error }
+    return nil
+  }
+}
