@@ -74,3 +74,6 @@ public struct HistoryFeed: AsyncSequence, Sendable {
     }
   }
 }
+
+@available(*, unavailable)
+extension HistoryFeed.Iterator: Sendable {}

@@ -56,11 +56,12 @@ import Testing
       try victim.ask("stop-at \(step)")
       let last = try victim.ask("trip")
       victim.kill()
-      let count = try events(stage)
-      if count > heard {
-        #expect(try listener.ask("hear \(count - heard)") == numbers(heard + 1...count), "\(last)")
+      // Nobody opens the file before the listener has heard: that would wake it as well.
+      if last == "ok" || last.hasSuffix("after COMMIT") {
+        heard += 1
+        #expect(try listener.ask("hear 1") == "\(heard)", "\(last)")
       }
-      heard = count
+      #expect(try events(stage) == heard, "\(last)")
       if last == "ok" { break }
       try operatorPuppet.ask("reset")
       let more = try events(stage)
