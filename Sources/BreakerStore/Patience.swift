@@ -35,7 +35,7 @@ internal import Glibc
       deadline = limit ?? now + timeout
     }
     guard now < deadline else { return false }
-    Self.pause(nanoseconds: min(.random(in: 200_000...2_000_000), deadline - now))
+    Self.pause(nanoseconds: min(.random(in: 150_000...1_000_000), deadline - now))
     return true
   }
 

@@ -17,7 +17,7 @@ enum RawWaiting {
       unsafe sqlite3_busy_handler(
         handle,
         { _, _ in
-          usleep(UInt32.random(in: 200...2_000))
+          usleep(UInt32.random(in: 150...1_000))
           return 1
         }, nil)
     }
