@@ -1,0 +1,117 @@
+/* No checkpoint overlaps a commit, and a crash inside either frees the way.
+ *
+ * Three processes commit, checkpoint and read, and are killed at any step. One has two threads; that
+ * each had would show no more, for threads of different processes share nothing but the file.
+ */
+
+#ifndef TURNS
+#define TURNS 2
+#endif
+#define CRASHES 1
+#define NOBODY 255
+
+/* SQLite's write lock, by process: the kernel frees it with the process. */
+byte writer = NOBODY;
+
+/* SQLiteStorage.writing and .reading: memory of each process. */
+bool writing[3];
+bool reading[3];
+bool killed[4]; /* by thread; the first two are of process 0 */
+
+/* What is true, to judge by. */
+byte committing = NOBODY;
+byte checkpointing = NOBODY;
+
+inline lock(mutex) { atomic { !mutex -> mutex = true } }
+
+/* A thread that gave the session away without its lock being free would leave it locked. */
+inline unlockWriting() { atomic { assert(writer != me); writing[me] = false } }
+
+/* SQLiteStorage.commit and .run */
+inline commit() {
+  lock(writing[me]);
+  atomic { writer == NOBODY -> writer = me }
+  atomic { committing = me; assert(checkpointing == NOBODY) }
+  committing = NOBODY;
+  writer = NOBODY;
+#ifdef CHECKPOINTS_BY_ITSELF
+  /* SQLite's own wal_autocheckpoint, after the commit. */
+  atomic { checkpointing = me; assert(committing == NOBODY) }
+  checkpointing = NOBODY;
+#endif
+  unlockWriting()
+}
+
+/* SQLiteStorage.checkpoint and Session.checkpoint */
+inline checkpoint() {
+  lock(writing[me]);
+  lock(reading[me]);
+#ifdef CHECKPOINTS_UNLOCKED
+  atomic { checkpointing = me; assert(committing == NOBODY) }
+  checkpointing = NOBODY;
+#else
+  if
+  :: atomic { writer == NOBODY -> writer = me }
+    /* On the reader's connection, while the writer's holds the lock. */
+    atomic { checkpointing = me; assert(committing == NOBODY) }
+    checkpointing = NOBODY;
+#ifndef KEEPS_THE_LOCK
+    writer = NOBODY /* ROLLBACK */
+#endif
+  :: writer != NOBODY /* not to be had in time */
+  fi;
+#endif
+  reading[me] = false;
+  unlockWriting()
+}
+
+/* SQLiteStorage.readAside */
+inline read() {
+  lock(reading[me]);
+  reading[me] = false
+}
+
+proctype Thread(byte me; byte thread) {
+  byte turns;
+  do
+  :: {
+      do
+      :: turns < TURNS -> turns++;
+        if :: commit() :: checkpoint() :: read() fi
+      :: turns == TURNS -> goto over
+      od
+    } unless { killed[thread] -> killed[thread] = false }
+  od;
+over:
+  skip
+}
+
+/* SIGKILL at any step: the memory of the process is gone, and so are its locks. */
+inline kill(process) {
+  d_step {
+    killed[process + 1] = true;
+    if :: process == 0 -> killed[0] = true :: else fi;
+    writing[process] = false;
+    reading[process] = false;
+    if :: writer == process -> writer = NOBODY :: else fi;
+    if :: committing == process -> committing = NOBODY :: else fi;
+    if :: checkpointing == process -> checkpointing = NOBODY :: else fi
+  }
+}
+
+proctype Killer() {
+  byte crashes;
+  do
+  :: crashes < CRASHES -> crashes++; if :: kill(0) :: kill(1) :: kill(2) fi
+  :: break
+  od
+}
+
+init {
+  atomic {
+    run Thread(0, 0); run Thread(0, 1);
+    run Thread(1, 2);
+    run Thread(2, 3);
+    run Killer()
+  }
+}
