@@ -208,7 +208,8 @@ extension Engine {
       if let its { learn(other, of: its, in: era, keeping: true) }
     }
     if let fingerprints = transacted.fingerprints {
-      goOn(from: fingerprints.before, to: fingerprints.after, at: transacted.breaker.revision)
+      goOn(
+        from: fingerprints.before, to: fingerprints.after, at: transacted.breaker.revision, in: era)
     }
     hasConnected()
     if let error = transacted.syncError { tell(.notDurable(error)) }

@@ -59,9 +59,10 @@ extension Engine {
   /// Is current again after a commit of this process, which was the only thing that happened.
   ///
   /// Reading back what it has just written would cost a call that fails a third of its time.
-  func goOn(from before: UInt64, to after: UInt64, at revision: Int64) {
+  func goOn(from before: UInt64, to after: UInt64, at revision: Int64, in era: Int64) {
     cellsLock.withLock {
-      guard let known = unsafe baseline, known.revision + 1 == revision,
+      // In another era the cells have not learned what was written.
+      guard unsafe era == self.era, let known = unsafe baseline, known.revision + 1 == revision,
         seen.load(ordering: .relaxed) == before, before != 0
       else { return }
       unsafe baseline?.revision = revision
