@@ -73,11 +73,7 @@ inline transact(isSuccess) {
     key[mapped[me]] = 0;
     takenIn = count[mapped[me]];
     atomic {
-#ifdef KEYS_NOT_RANDOM
-      newKey = 1;
-#else
       lastKey++; newKey = lastKey;
-#endif
       key[mapped[me]] = newKey
     }
 #ifndef KEEPS_THE_WINDOW

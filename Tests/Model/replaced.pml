@@ -1,0 +1,210 @@
+/* Nothing that is known of one file is used for another that was put in its place.
+ *
+ * One process is watched, in three threads: a step, a refresh, a healthy call. Neighbours commit
+ * to any file, for they may or may not have noticed. All files look alike: their revisions and
+ * counts of commits begin at the same number, which is the worst case.
+ *
+ * A row is known by its file and its revision; a fingerprint is that of both, 0 that of nothing.
+ */
+
+#define FILES 2
+#define LAST 3
+#define NOBODY 255
+#define NO_FILE 255
+#define print(f, r) (1 + (f) * 8 + (r))
+
+/* The files, of which `path` names one. Every commit writes the row. */
+byte path;
+byte revision[FILES] = 1;
+bool isLocked[FILES];
+
+/* SQLiteStorage.session: the file of each connection, and what it has noted of its identity. */
+byte readerFile = NO_FILE;
+byte writerFile = NO_FILE;
+byte noted;
+byte openings;
+bool writing, reading;
+
+/* OwnCommits */
+byte ownPrint, ownFile, ownRevision;
+
+/* Engine.seen, .baseline, .era, and Cell.known */
+byte seen, baseline, baselineLineage, era;
+bool isKnown;
+byte knownFile, knownRevision;
+
+/* WatchPage: shows the index of the reader's connection. */
+#define watched (readerFile == NO_FILE -> 0 : print(readerFile, revision[readerFile]))
+#define watchedCommits (readerFile == NO_FILE -> 0 : revision[readerFile])
+
+inline lock(mutex) { atomic { !mutex -> mutex = true } }
+
+/* SQLiteStorage.openSession, under both locks: Session.init */
+inline open() {
+  do
+  :: readerFile != NO_FILE -> break
+  :: readerFile == NO_FILE ->
+    noted = path;
+    writerFile = path;
+    opened = path; /* the reader's; shown when the session is whole */
+#ifndef MOVED_NOT_REFUSED
+    if
+    :: writerFile != path -> writerFile = NO_FILE /* Connection.refuseMoved: tried again */
+    :: else -> openings++; readerFile = opened; opened = 0
+    fi
+#else
+    openings++; readerFile = opened; opened = 0
+#endif
+  od
+}
+
+/* SQLiteStorage.checkIdentity and .letGo */
+inline look() {
+  lock(writing);
+  lock(reading);
+  if
+  :: readerFile != NO_FILE && noted != path ->
+    atomic {
+      readerFile = NO_FILE; writerFile = NO_FILE;
+#ifndef KEEPS_OWN_COMMITS
+      ownPrint = 0; ownFile = 0; ownRevision = 0
+#endif
+    }
+  :: else
+  fi;
+  reading = false;
+  writing = false
+}
+
+/* Engine.step, SQLiteStorage.run, Engine.settle and .goOn */
+proctype Stepper() {
+  byte opened, before, after, file, next, eraBefore;
+end:
+  do
+  :: look()
+  :: revision[0] < LAST || revision[1] < LAST ->
+    eraBefore = era;
+    lock(writing);
+    lock(reading); open(); reading = false;
+    assert(writerFile == readerFile);
+    file = writerFile;
+    lock(isLocked[file]);
+    before = watched;
+    /* OwnCommits.check and StepGroup.find: what is written comes from what is remembered. */
+    if
+#ifdef KEEPS_OWN_COMMITS
+    :: ownPrint != 0 ->
+#else
+    :: ownPrint != 0 && ownPrint == before ->
+#endif
+      assert(ownFile == file && ownRevision == revision[file])
+    :: else
+    fi;
+    if
+    :: revision[file] < LAST ->
+      atomic { revision[file]++; next = revision[file]; isLocked[file] = false }
+      after = print(file, next);
+      atomic { ownPrint = after; ownFile = file; ownRevision = next }
+      writing = false;
+      atomic { /* Engine.learn */
+#ifdef ERA_NOT_COMPARED
+        isKnown = true; knownFile = file; knownRevision = next
+#else
+        if
+        :: era == eraBefore && (!isKnown || next >= knownRevision) ->
+          isKnown = true; knownFile = file; knownRevision = next
+        :: else
+        fi
+#endif
+      }
+      atomic { /* Engine.goOn */
+        if
+#ifndef GOES_ON_IN_ANOTHER_ERA
+        :: era != eraBefore -> skip
+        :: era == eraBefore && baseline + 1 == next && seen == before && before != 0 ->
+          baseline = next; seen = after
+#else
+        :: baseline + 1 == next && seen == before && before != 0 -> baseline = next; seen = after
+#endif
+        :: else
+        fi
+      }
+    :: else -> isLocked[file] = false; writing = false
+    fi;
+    atomic { before = 0; after = 0; file = 0; next = 0; eraBefore = 0 }
+  od
+}
+
+/* Engine.readChanges, SQLiteStorage.changes and, for what was forgotten, Engine.known */
+proctype Refresher() {
+  byte opened, fingerprint, since, sinceLineage, commits, file, read, lineage, eraBefore;
+end:
+  do
+  :: look()
+  :: watched != seen || seen == 0 ->
+    fingerprint = watched;
+    atomic { since = baseline; sinceLineage = baselineLineage }
+    do
+    :: commits = watchedCommits;
+      lock(writing); lock(reading); open(); writing = false;
+      atomic { file = readerFile; read = revision[file] }
+      reading = false;
+      lineage = openings;
+      if :: commits == watchedCommits -> break :: else fi
+    od;
+    atomic {
+      if
+#ifndef LINEAGE_NOT_COMPARED
+      :: sinceLineage != lineage || read < since -> era++; isKnown = false; knownRevision = 0
+#endif
+      :: else ->
+        if
+        :: read > since && read >= knownRevision ->
+          isKnown = true; knownFile = file; knownRevision = read
+        :: else
+        fi
+      fi;
+      baseline = read; baselineLineage = lineage
+    }
+    seen = fingerprint;
+    atomic { fingerprint = 0; since = 0; sinceLineage = 0; commits = 0; lineage = 0 }
+  :: watched == seen && seen != 0 && !isKnown ->
+    eraBefore = era;
+    lock(reading);
+    atomic {
+      if :: readerFile != NO_FILE -> file = readerFile; read = revision[file] :: else -> read = 0 fi;
+      reading = false
+    }
+    atomic {
+      if
+      :: read != 0 && era == eraBefore && !isKnown ->
+        isKnown = true; knownFile = file; knownRevision = read
+      :: else
+      fi;
+      file = 0; read = 0; eraBefore = 0
+    }
+  od
+}
+
+/* Breaker.enterHealthy: what lets a call through is of the file that is open, and current. */
+proctype Caller() {
+end:
+  do
+  :: d_step {
+      seen != 0 && watched == seen && isKnown ->
+      assert(knownFile == readerFile && knownRevision == revision[readerFile])
+    }
+  od
+}
+
+/* Other processes, and whoever puts another file in the place of the first. */
+proctype World() {
+end:
+  do
+  :: atomic { revision[0] < LAST && !isLocked[0] -> revision[0]++ }
+  :: atomic { revision[1] < LAST && !isLocked[1] -> revision[1]++ }
+  :: atomic { path < FILES - 1 -> path++ }
+  od
+}
+
+init { atomic { run Stepper(); run Refresher(); run Caller(); run World() } }
