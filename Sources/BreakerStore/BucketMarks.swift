@@ -84,6 +84,18 @@ internal import CHost
     return buckets.reversed()
   }
 
+  /// Whether a mark is ahead of the counter, which it cannot be unless one of them is damaged.
+  func isAnyAhead(of successes: () -> Int64, at instant: Instant, width: Int64) -> Bool {
+    let newest = max(0, instant.nanoseconds) / width
+    let oldest = max(0, newest - Int64(TimeWindow.bucketCount) + 1)
+    return (oldest...newest).contains { epoch in
+      let mark = unsafe sb_load(mark(of: epoch))
+      guard mark & ~Self.countMask == Self.tag(epoch, width) else { return false }
+      // Read after the mark, which was made of an earlier value.
+      return ((successes() &- Int64(bitPattern: mark)) << Self.tagBits) >> Self.tagBits < 0
+    }
+  }
+
   func clear() {
     for index in 0..<Int(Self.slots) { unsafe sb_store(marks.advanced(by: index), 0) }
   }

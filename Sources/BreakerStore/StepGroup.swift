@@ -96,7 +96,7 @@ struct StepGroup {
     } else {
       return nil
     }
-    page.tie(to: &rows[rows.count - 1].breaker)
+    page.tie(to: &rows[rows.count - 1].breaker, at: now.boot)
     return rows.count - 1
   }
 

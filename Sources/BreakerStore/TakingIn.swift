@@ -35,7 +35,9 @@ extension CounterPage {
     breaker.agreed.value = breaker.agreedPolicy
     guard let counters = ownCounters(of: breaker) else { return }
     let counted = counters.read()
-    guard counted != breaker.takenIn, let passed = counted.since(breaker.takenIn) else { return }
+    guard counted != breaker.takenIn, let passed = counted.since(breaker.takenIn),
+      !areDamaged(counters, of: breaker, at: now)
+    else { return }
     var calls = HealthyCalls()
     calls.totals = passed.totals
     let policy = breaker.policy
@@ -53,13 +55,24 @@ extension CounterPage {
   }
 
   /// Gives a row counters if it has none that are its own; in a transaction that will write it.
-  func tie(to breaker: inout StoredBreaker) {
-    guard let counters = ownCounters(of: breaker), counters.read().since(breaker.takenIn) != nil
+  func tie(to breaker: inout StoredBreaker, at now: Instant) {
+    guard let counters = ownCounters(of: breaker), counters.read().since(breaker.takenIn) != nil,
+      !areDamaged(counters, of: breaker, at: now)
     else {
       renew(&breaker)
       return
     }
     if breaker.countersKey < 0 { breaker.countersKey = counters.key }
+  }
+
+  private func areDamaged(
+    _ counters: Counters, of breaker: StoredBreaker, at now: Instant
+  ) -> Bool {
+    guard let length = breaker.policy.window?.inNanoseconds, let marks = counters.marks else {
+      return false
+    }
+    let width = TimeWindow.width(ofLength: length)
+    return marks.isAnyAhead(of: { counters.read().successes }, at: now, width: width)
   }
 
   private func renew(_ breaker: inout StoredBreaker) {
