@@ -89,7 +89,8 @@ let package = Package(
     .testTarget(
       name: "CommandLineTests",
       dependencies: [
-        "SharedBreaker", "TestSupport", "cbctl", "worker-pool", "queue-consumer", "url-fetch",
+        "SharedBreaker", "TestSupport", "bench", "cbctl", "worker-pool", "queue-consumer",
+        "url-fetch",
       ],
       swiftSettings: settings),
   ],

@@ -1,10 +1,16 @@
 package import BreakerCore
 
 /// What the words of a breaker come to; breakers with the same words share one.
-package final class AgreedPolicy: Sendable {
+package final class AgreedPolicy: Sendable, Hashable {
   package let codeWords: String?
   package let operatorWords: String?
   package let policy: BreakerPolicy
+
+  /// What an operator has set.
+  package let operatorValues: [PolicyKey: String]
+
+  /// What code has set.
+  package let codeKeys: Set<PolicyKey>
 
   /// The operator's words over the code's over the default.
   ///
@@ -13,13 +19,27 @@ package final class AgreedPolicy: Sendable {
   package init(codeWords: String?, operatorWords: String?) {
     self.codeWords = codeWords
     self.operatorWords = operatorWords
+    let code = Self.parsed(codeWords)
+    let byOperator = Self.parsed(operatorWords)
     var policy = BreakerPolicy()
-    for text in [codeWords, operatorWords] {
-      guard let text, let words = try? PolicyWords(text: text),
-        let applied = try? words.applied(to: policy)
-      else { continue }
-      policy = applied
+    for words in [code, byOperator] {
+      if let applied = try? words?.applied(to: policy) { policy = applied }
     }
     self.policy = policy
+    operatorValues = byOperator?.values ?? [:]
+    codeKeys = Set((code?.values ?? [:]).keys)
+  }
+
+  private static func parsed(_ words: String?) -> PolicyWords? {
+    words.flatMap { try? PolicyWords(text: $0) }
+  }
+
+  package static func == (left: AgreedPolicy, right: AgreedPolicy) -> Bool {
+    left.codeWords == right.codeWords && left.operatorWords == right.operatorWords
+  }
+
+  package func hash(into hasher: inout Hasher) {
+    hasher.combine(codeWords)
+    hasher.combine(operatorWords)
   }
 }

@@ -48,6 +48,9 @@ internal import CHost
     if count != 0 { unsafe sb_add(pointer(word), UInt64(bitPattern: count)) }
   }
 
+  /// The successes that have been counted so far.
+  var successes: Int64 { unsafe Int64(bitPattern: sb_load(pointer(SB_SUCCESSES))) }
+
   /// What has been counted so far.
   package func read() -> Counted { counted { unsafe sb_load(pointer($0)) } }
 

@@ -72,7 +72,7 @@ extension CounterPage {
       return false
     }
     let width = TimeWindow.width(ofLength: length)
-    return marks.isAnyAhead(of: { counters.read().successes }, at: now, width: width)
+    return marks.isAnyAhead(of: { counters.successes }, at: now, width: width)
   }
 
   private func renew(_ breaker: inout StoredBreaker) {

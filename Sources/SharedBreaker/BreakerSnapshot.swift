@@ -75,13 +75,13 @@ public struct BreakerSnapshot: Sendable, Hashable {
   /// The probes that were under way.
   public let leases: [LeaseSnapshot]
 
-  private let inForce: PolicyInForce
+  private let agreed: AgreedPolicy
 
   /// The policy in force.
-  public var policy: BreakerPolicy { inForce.policy }
+  public var policy: BreakerPolicy { agreed.policy }
 
   /// What an operator has set.
-  public var operatorValues: [PolicyKey: String] { inForce.operatorValues }
+  public var operatorValues: [PolicyKey: String] { agreed.operatorValues }
 
   /// The share of calls in the window that failed; nil if there were none.
   public var failureRate: Double? {
@@ -91,7 +91,7 @@ public struct BreakerSnapshot: Sendable, Hashable {
   /// Who a value of the policy comes from.
   public func source(of key: PolicyKey) -> PolicySource {
     if operatorValues[key] != nil { return .operator }
-    return inForce.codeKeys.contains(key) ? .code : .default
+    return agreed.codeKeys.contains(key) ? .code : .default
   }
 }
 
@@ -124,12 +124,9 @@ public struct LeaseSnapshot: Sendable, Hashable {
 
 extension BreakerSnapshot {
   init(of stored: StoredBreaker, at now: Moment) {
-    self.init(of: stored, under: PolicyInForce(of: stored), at: now)
-  }
-
-  init(of stored: StoredBreaker, under inForce: PolicyInForce, at now: Moment) {
     let record = stored.record
-    let policy = inForce.policy
+    agreed = stored.agreedPolicy
+    let policy = agreed.policy
     let counts = record.window.counts(at: now.boot)
     name = stored.name
     state = record.state
@@ -166,7 +163,6 @@ extension BreakerSnapshot {
     lastFailureAt = record.lastFailureAtMilliseconds.map(Timestamp.init(millisecondsSince1970:))
     lastError = record.lastError
     totals = record.totals
-    self.inForce = inForce
     leases = record.leases.map {
       LeaseSnapshot(
         ownerPid: $0.owner?.pid, endsIn: .nanoseconds(max(0, $0.deadline.since(now.boot))),

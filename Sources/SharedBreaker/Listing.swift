@@ -35,7 +35,6 @@ extension SharedStore {
     // The file is read from one end to the other, whatever the order of the names.
     let places = listed.indices.sorted { listed[$0].id < listed[$1].id }
     var snapshots = [BreakerSnapshot?](repeating: nil, count: listed.count)
-    var photographer = Photographer()
     for start in stride(from: 0, to: places.count, by: Self.breakersAtOnce) {
       let chunk = places[start..<min(start + Self.breakersAtOnce, places.count)]
       let found = try engine.storage.read(chunk.map { listed[$0] })
@@ -43,7 +42,7 @@ extension SharedStore {
       for (place, breaker) in zip(chunk, found) {
         // What has gone or has changed its state since it was listed is no longer asked for.
         guard let breaker, state == nil || breaker.record.state == state else { continue }
-        snapshots[place] = photographer.snapshot(of: breaker, at: now)
+        snapshots[place] = BreakerSnapshot(of: breaker, at: now)
       }
     }
     return snapshots.compactMap { $0 }

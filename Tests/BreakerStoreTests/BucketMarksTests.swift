@@ -124,6 +124,23 @@ import Testing
     #expect(0...10 ~= sum)
   }
 
+  @Test func `are ahead of a counter only if it was damaged`() {
+    func isAhead(_ successes: Int64? = nil) -> Bool {
+      page.marks.isAnyAhead(
+        of: { successes ?? page.counters.successes }, at: page.now, width: Self.width)
+    }
+    #expect(!isAhead(-1))
+    page.succeed(200)
+    begin()
+    #expect(!isAhead())
+    page.succeed(5)
+    #expect(!isAhead())
+    for damage: Int64 in [199, 0, (1 << 40) + 100] { #expect(isAhead(damage)) }
+    // Of a bucket that the window no longer covers nothing is asked.
+    page.now = page.now.advanced(by: 10 * Self.width)
+    #expect(!isAhead(199))
+  }
+
   @Test func `are right when the count goes over their bits`() {
     page.succeed((1 << 40) - 3)
     begin()

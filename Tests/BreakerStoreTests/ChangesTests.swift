@@ -5,6 +5,30 @@ import Testing
 @testable import BreakerStore
 
 @Suite struct `What changed since a revision` {
+  @Test func `is read by an id only if it is still that of the name`() throws {
+    let directory = try TemporaryDirectory()
+    let storage = SQLiteStorage(path: directory.store, program: "test")
+    _ = try storage.transact("api", orCreate: true, wait: .usual) { _ in }
+    let listed = try #require(storage.list(beginningWith: "", in: nil).first)
+    let read = try storage.read([listed, ListedBreaker(id: listed.id, name: "other")])
+    #expect(read.map { $0?.name } == ["api", nil])
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `is told by revisions also if there was only an event`() throws {
+    let directory = try TemporaryDirectory()
+    let storage = SQLiteStorage(path: directory.store, program: "test")
+    _ = try storage.transact("api", orCreate: true, wait: .usual) { _ in }
+    let before = try storage.changes(since: nil)
+    _ = try storage.transact("api", orCreate: false, wait: .usual) { draft in
+      draft.events.append(BreakerEvent(.mode, from: "automatic", to: "automatic", reason: nil))
+    }
+    let after = try storage.changes(since: before.revision)
+    #expect(after.revision == before.revision + 1)
+    // Else every process would take the commit for that of a stranger.
+    #expect(after.lineage == before.lineage)
+  }
+
   @Test(.timeLimit(.minutes(10)))
   func `is all that did, however long ago that was`() throws {
     let directory = try TemporaryDirectory()

@@ -32,6 +32,38 @@ import Testing
   }
 }
 
+@Suite struct `A breaker made while it is being looked up` {
+  @Test func `is not taken for one that is not there`() throws {
+    let stage = try Stage()
+    let clock = stage.clock.clock
+    let storage = Interrupted(MemoryStorage(clock: clock, program: "test"))
+    let engine = Engine(
+      storage: storage, options: StoreOptions(clock: clock), program: "test")
+    let cell = engine.cell("api")
+    _ = try engine.known(engine.cell("other"))
+    storage.interruption = {
+      _ = storage.inner.transact("api", orCreate: true, wait: .usual) { draft in
+        draft.breaker.codeWords = "slow-after=1s"
+      }
+      _ = try? engine.known(cell)
+    }
+    #expect(try engine.known(cell).exists)
+    #expect(engine.isCurrent)
+    #expect(cell.word.has(CellWord.measures))
+    withExtendedLifetime(engine) {}
+  }
+
+  @Test func `is looked up at each call if its generation is too late for a word`() {
+    var breaker = StoredBreaker(id: 1, name: "api", createdAtMilliseconds: 0)
+    for (generation, isKept) in [(CellWord.latestGeneration, true), (1 << 41, false)] {
+      breaker.record.generation = generation
+      let word = Known(breaker, exists: true).word
+      #expect(word.has(CellWord.permits) == isKept)
+      if isKept { #expect(word.generation == generation) }
+    }
+  }
+}
+
 /// A storage in which something happens between a look-up and its use.
 private final class Interrupted: BreakerStorage, @unchecked Sendable {
   let inner: MemoryStorage

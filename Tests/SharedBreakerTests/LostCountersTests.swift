@@ -38,6 +38,19 @@ import Testing
     #expect(try counts(reader) == seen)
   }
 
+  @Test(.timeLimit(.minutes(10)))
+  func `or overwritten to look as if they had grown judge no failure`() throws {
+    let stage = try Stage()
+    let puppet = try stage.puppets(1, "failure-rate=50% window=10s min-calls=4")[0]
+    try puppet.ask("failures 3")
+    try puppet.ask("successes 200")
+    stage.clock.advance(by: .seconds(1))
+    try puppet.ask("successes 1")
+    try CounterWords(ofStore: stage.store).setSuccesses(ofBreaker: 1, to: 1 << 40 | 100)
+    #expect(try puppet.ask("run fail") == "failed")
+    #expect(try puppet.ask("state") == "closed")
+  }
+
   static let damages: [UInt64] = [0, 1, 1 << 40, 1 << 52, 1 << 60, 1 << 63, .max]
 
   @Test(.timeLimit(.minutes(10)), arguments: [rate, "failure-rate=50% last=20", "max-failures=5"])

@@ -197,6 +197,7 @@ struct Trouble: Sendable, CustomTestStringConvertible {
     stage.clock.advance(by: .seconds(1))
     #expect(try puppet.ask("run ok") == "ok 42")
     #expect(try puppet.ask("events") == "unavailable available")
+    if action == "reject" { #expect(try puppet.ask("counts").hasSuffix(" 2")) }
   }
 
   @Test(.timeLimit(.minutes(10)))
