@@ -71,7 +71,7 @@ let package = Package(
         "BreakerCore", "BreakerStore", "ControlKit", "SharedBreaker", "TestSupport",
         "TortureReferee",
       ],
-      path: "Tests/Torture", swiftSettings: settings),
+      path: "Tests/Torture", exclude: ["README.md"], swiftSettings: settings),
     .testTarget(
       name: "TortureTests", dependencies: ["TortureReferee"], swiftSettings: settings),
     .testTarget(

@@ -12,6 +12,9 @@ final class Mischief {
   private let store: String
   private let spare: String
 
+  /// Writes down what is done and when, for whoever looks into what was found.
+  private let scribe: Scribe
+
   /// What is to be undone, and when.
   private var later: [(at: Int64, undo: () -> Void)] = []
   private(set) var moves: [When] = []
@@ -20,14 +23,16 @@ final class Mischief {
   private(set) var disksFilled = 0
 
   init(
-    _ cast: Cast, _ board: Board, clock: TestClock?, disk: SmallDisk?, store: String, spare: String
-  ) {
+    _ cast: Cast, _ board: Board, clock: TestClock?, disk: SmallDisk?, store: String,
+    in directory: String
+  ) throws {
     self.cast = cast
     self.board = board
     self.clock = clock
     self.disk = disk
     self.store = store
-    self.spare = spare
+    spare = directory + "/spare.db"
+    scribe = try Scribe(path: directory + "/faults", clock: clock?.clock ?? .system)
     if clock != nil { noteClock() }
   }
 
@@ -55,6 +60,7 @@ final class Mischief {
   }
 
   private func carryOut(_ fault: Plan.Fault) throws {
+    scribe.remarked("\(fault)")
     switch fault {
     case .kill(let worker):
       try cast.kill(worker)

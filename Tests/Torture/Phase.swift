@@ -38,8 +38,8 @@ final class Phase {
     cast = Cast(in: directory) { isWorker, number in
       Self.role(plan, store: store, board: directory + "/board", isWorker, number) + clockPath
     }
-    mischief = Mischief(
-      cast, board, clock: clock, disk: disk, store: store, spare: directory + "/spare.db")
+    mischief = try Mischief(
+      cast, board, clock: clock, disk: disk, store: store, in: directory)
     ownJournal = directory + "/journal-0"
     let scribe = try Scribe(path: ownJournal, clock: clock?.clock ?? .system)
     self.scribe = scribe

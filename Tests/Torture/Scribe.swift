@@ -49,6 +49,9 @@ final class Scribe: Sendable {
     write("t \(Self.now()) \(breaker) \(from) \(to)")
   }
 
+  /// Says something for people.
+  func remarked(_ words: String) { write("\(times) \(words)") }
+
   private func write(_ line: String) {
     let bytes = Array((line + "\n").utf8)
     let written = unsafe Glibc.write(descriptor, bytes, bytes.count)

@@ -16,6 +16,9 @@ final class Worker: Sendable {
   private let hasOperators: Bool
   private let hangMicroseconds: Int
 
+  /// Whether the policy looks at how long calls take.
+  private let isSlowTold: Bool
+
   /// Raised whenever the store is lost or found again.
   private let turns: Turns
 
@@ -42,6 +45,7 @@ final class Worker: Sendable {
         }
       })
     let policy = try BreakerPolicy(words: role.text("policy"))
+    isSlowTold = policy.slowAfter != nil
     let store = store
     breakers = try role.text("breakers").split(separator: ",").map {
       try store.breaker(String($0), policy: policy)
@@ -209,6 +213,7 @@ extension Worker {
     guard !board.isHealing else { return .success }
     if random.number(0...49) == 0 { return .ignored }
     guard random.number(0...999) < board.sickness(of: index) else { return .success }
-    return random.number(0...3) == 0 ? .slow : .failure
+    let isSlow = random.number(0...9) < (isSlowTold ? 7 : 1)
+    return isSlow ? .slow : .failure
   }
 }

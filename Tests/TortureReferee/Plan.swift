@@ -75,7 +75,9 @@ package struct Plan: Sendable {
   }
 
   private static func draw(_ random: inout SeededRandom, for plan: Plan) -> [(Int, Fault)] {
-    var faults: [(Int, Fault)] = []
+    var faults: [(Int, Fault)] = plan.breakers.indices.map { breaker in
+      (0, .sicken(breaker: breaker, permille: random.pick([0, 300, 1_000])))
+    }
     var time = 0
     while true {
       time += random.number(20...200)
@@ -101,7 +103,7 @@ package struct Plan: Sendable {
     case .counters: return .deleteCounters
     case .disk: return .fillDisk(milliseconds: random.number(20...1_500))
     case .clock where random.number(0...5) == 0: return .moveWall(days: random.number(-400...400))
-    case .clock: return .advance(milliseconds: random.number(1...3_000))
+    case .clock: return .advance(milliseconds: random.number(1...10_000))
     case .files where random.number(0...2) == 0: return .replaceFile(withLog: isWithLog)
     case .files: return .deleteFile(withLog: isWithLog)
     }
