@@ -32,7 +32,7 @@ final class Phase {
     board = try Board(path: directory + "/board")
     clock = plan.kind == .clock ? try TestClock(path: directory + "/clock") : nil
     disk =
-      plan.kind == .disk ? try SmallDisk(at: directory + "/state", kilobytes: 32_768) : nil
+      plan.kind.fillsDisk ? try SmallDisk(at: directory + "/state", kilobytes: 32_768) : nil
     let store = directory + "/state/breakers.db"
     let clockPath = clock.map { ["clock=\($0.path)"] } ?? []
     cast = Cast(in: directory) { isWorker, number in
@@ -73,6 +73,15 @@ final class Phase {
 
   /// Runs it, and answers what must not have happened.
   func run() throws -> [Violation] {
+    let found = try judge()
+    // A disk of its own is gone with the phase.
+    if disk != nil, !found.isEmpty {
+      _ = try Child.run("/bin/cp", ["-a", directory + "/state", directory + "/state-kept"])
+    }
+    return found
+  }
+
+  private func judge() throws -> [Violation] {
     if !plan.isColdStart { try prepare() }
     try cast.start(workers: plan.workers.count, commanders: plan.commanders)
     try mischief.carryOut(plan)
@@ -180,7 +189,7 @@ extension Phase {
     evidence.isOneFile = plan.kind != .files
     evidence.isColdStart = plan.isColdStart
     evidence.keepsCounters =
-      !plan.isColdStart && ![.counters, .disk, .files].contains(plan.kind)
+      !plan.isColdStart && ![.counters, .disk, .files, .mixed].contains(plan.kind)
     evidence.mayBeUnavailable = plan.isColdStart || plan.kind != .calm
     let events = try Database.rows(
       store,

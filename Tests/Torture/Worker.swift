@@ -92,9 +92,11 @@ extension Worker {
   ///
   /// While it was neither lost nor found again, it was there all the time.
   @discardableResult
-  private func note(_ id: Int, since turn: Int, _ answer: String) -> Bool {
+  private func note(
+    _ id: Int, since turn: Int, _ answer: String, if isOfStore: Bool = true
+  ) -> Bool {
     let isByStore =
-      store.health == .connected
+      isOfStore && store.health == .connected
       && turns.count.load(ordering: .sequentiallyConsistent) == turn
     scribe.ended(id, isByStore: isByStore, answer)
     return isByStore
@@ -110,7 +112,7 @@ extension Worker {
     do {
       let permit = try breaker.acquire()
       let isNormal = permit.kind == .normal
-      note(id, since: before, permit.kind.wireName)
+      let isOfStore = note(id, since: before, permit.kind.wireName)
       work(&random)
       before = turn
       let outcome = draw(index, &random)
@@ -122,7 +124,8 @@ extension Worker {
         case .failure: permit.fail()
         case .ignored: permit.ignore()
         }
-      let isByStore = note(report, since: before, "\(verdict)")
+      // What the process's own breaker has let through is no concern of the store's.
+      let isByStore = note(report, since: before, "\(verdict)", if: isOfStore)
       if marks, isNormal, isByStore { board.saw(.permitted, of: index, by: slot, in: round) }
     } catch BreakerError.rejected {
       let isByStore = note(id, since: before, "rejected")

@@ -27,6 +27,12 @@ package struct Plan: Sendable {
     case counters
     case disk
     case files
+
+    /// Workers are stopped, counters deleted and disks filled, in one phase.
+    case mixed
+
+    /// Whether it needs a file system of its own.
+    package var fillsDisk: Bool { self == .disk || self == .mixed }
   }
 
   package var seed: UInt64
@@ -61,7 +67,7 @@ package struct Plan: Sendable {
     var random = SeededRandom(seed: seed &* 1_000_003 &+ UInt64(number))
     // Each kind in turn, so that a short run has met all of them.
     var kind = Kind.allCases[number % Kind.allCases.count]
-    if kind == .disk, !mayFillDisks { kind = .stops }
+    if kind.fillsDisk, !mayFillDisks { kind = .stops }
     self.kind = kind
     policy = PlannedPolicy(&random, isSlow: kind == .clock)
     workers = (0..<random.number(3...9)).map { _ in random.pick([1, 1, 2, 3]) }
@@ -104,8 +110,15 @@ package struct Plan: Sendable {
     case .disk: return .fillDisk(milliseconds: random.number(20...1_500))
     case .clock where random.number(0...5) == 0: return .moveWall(days: random.number(-400...400))
     case .clock: return .advance(milliseconds: random.number(1...10_000))
+    case .files where random.number(0...3) == 0:
+      return .stop(worker: worker, milliseconds: random.number(5...900))
     case .files where random.number(0...2) == 0: return .replaceFile(withLog: isWithLog)
     case .files: return .deleteFile(withLog: isWithLog)
+    case .mixed:
+      return random.pick([
+        .stop(worker: worker, milliseconds: random.number(5...900)), .deleteCounters,
+        .fillDisk(milliseconds: random.number(20...800)),
+      ])
     }
   }
 }
