@@ -15,6 +15,12 @@ package struct Journal: Sendable {
   /// When it was killed, on the boot clock; nil if it ended by itself.
   package var killed: Int64?
 
+  /// When it wrote its last line.
+  private var last: Int64 = 0
+
+  /// Up to when the process was surely there.
+  var alive: Int64 { killed ?? last }
+
   package init(pid: Int32, killed: Int64? = nil) {
     self.pid = pid
     self.killed = killed
@@ -68,8 +74,10 @@ package struct Journal: Sendable {
     }
   }
 
-  private func when(_ words: [String], _ index: Int) throws -> When {
-    When(real: try number(words, index), store: try number(words, index + 1))
+  private mutating func when(_ words: [String], _ index: Int) throws -> When {
+    let real = try number(words, index)
+    last = max(last, real)
+    return When(real: real, store: try number(words, index + 1))
   }
 
   private func number(_ words: [String], _ index: Int) throws -> Int64 {

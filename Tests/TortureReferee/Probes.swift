@@ -30,7 +30,7 @@ extension Referee {
       for (id, call) in journal.calls where call.breaker == breaker && call.isProbe {
         guard let given = call.ended else { continue }
         let end = min(
-          reports[id]?.began.real ?? .max, journal.killed ?? .max,
+          reports[id]?.began.real ?? .max, journal.alive,
           evidence.realTime(ofStore: call.began.store + evidence.probeTimeout),
           timeline.leavesHalfOpen(after: call.began.real))
         if given.real < end { holds.append(Hold(from: given.real, to: end, pid: journal.pid)) }
