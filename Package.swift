@@ -73,7 +73,8 @@ let package = Package(
       ],
       path: "Tests/Torture", exclude: ["README.md"], swiftSettings: settings),
     .testTarget(
-      name: "TortureTests", dependencies: ["TortureReferee"], swiftSettings: settings),
+      name: "TortureTests", dependencies: ["SharedBreaker", "TortureReferee"],
+      swiftSettings: settings),
     .testTarget(
       name: "BenchReportTests", dependencies: ["BenchReport"], swiftSettings: settings),
     .testTarget(

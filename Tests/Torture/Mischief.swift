@@ -40,16 +40,17 @@ final class Mischief {
   func carryOut(_ plan: Plan) throws {
     let start = Scribe.now()
     for (milliseconds, fault) in plan.faults {
-      wait(until: start + Int64(milliseconds) * 1_000_000)
+      try wait(until: start + Int64(milliseconds) * 1_000_000)
       try carryOut(fault)
     }
-    wait(until: start + Int64(plan.milliseconds) * 1_000_000)
+    try wait(until: start + Int64(plan.milliseconds) * 1_000_000)
     later.forEach { $0.undo() }
     later = []
   }
 
-  private func wait(until time: Int64) {
+  private func wait(until time: Int64) throws {
     while true {
+      try Interruption.check()
       let now = Scribe.now()
       later.filter { $0.at <= now }.forEach { $0.undo() }
       later.removeAll { $0.at <= now }

@@ -118,21 +118,22 @@ extension Phase {
     var found: [Violation] = []
     let policy = try BreakerPolicy(words: plan.policy.words)
     board.ask()
-    found += wait(.permitted, "after all had become healthy")
+    found += try wait(.permitted, "after all had become healthy")
     guard found.isEmpty else { return found }
     let breakers = try plan.breakers.map { try own.breaker($0, policy: policy) }
     for breaker in breakers {
-      operate(.trip, breaker) { try breaker.trip(for: .seconds(86_400)) }
+      try operate(.trip, breaker) { try breaker.trip(for: .seconds(86_400)) }
     }
     board.ask()
-    found += wait(.rejected, "after a trip")
-    for breaker in breakers { operate(.reset, breaker) { try breaker.reset() } }
+    found += try wait(.rejected, "after a trip")
+    for breaker in breakers { try operate(.reset, breaker) { try breaker.reset() } }
     board.ask()
-    found += wait(.permitted, "after a reset")
+    found += try wait(.permitted, "after a reset")
     return found
   }
 
-  private func operate(_ action: Call.Action, _ breaker: Breaker, _ body: () throws -> Void) {
+  private func operate(_ action: Call.Action, _ breaker: Breaker, _ body: () throws -> Void) throws
+  {
     let deadline = Scribe.now() + Self.patienceNanoseconds
     while true {
       let id = scribe.began(action, breaker.name)
@@ -143,13 +144,13 @@ extension Phase {
       } catch {
         scribe.ended(id, "error")
         guard Scribe.now() < deadline else { return }
-        letTimePass()
+        try letTimePass()
       }
     }
   }
 
   /// Waits until every worker has seen something of every breaker.
-  private func wait(_ sight: Board.Sight, _ occasion: String) -> [Violation] {
+  private func wait(_ sight: Board.Sight, _ occasion: String) throws -> [Violation] {
     let all = Int64(1) << Int64(plan.breakers.count) - 1
     let deadline = Scribe.now() + Self.patienceNanoseconds
     while true {
@@ -167,11 +168,12 @@ extension Phase {
               + " \(Self.patienceNanoseconds / 1_000_000_000) s: \(states.joined(separator: ", "))")
         ]
       }
-      letTimePass()
+      try letTimePass()
     }
   }
 
-  private func letTimePass() {
+  private func letTimePass() throws {
+    try Interruption.check()
     mischief.advance(by: .milliseconds(100))
     usleep(2_000)
   }

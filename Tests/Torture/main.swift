@@ -6,6 +6,13 @@ import TestSupport
 /// Ends the process as a command line has ended.
 private func end(_ ending: Ending) -> Never { exit(ending.code) }
 
+private func number(_ text: String, of option: String) throws -> Int {
+  guard let number = Int(text), number >= 0 else {
+    throw SupportError("\(option) \(text): give a number")
+  }
+  return number
+}
+
 private func torture(_ arguments: [String]) throws -> Bool {
   var torture = Torture(
     seconds: 60, seed: .random(in: 0...999_999_999), only: nil,
@@ -14,14 +21,20 @@ private func torture(_ arguments: [String]) throws -> Bool {
   while let word = rest.popFirst() {
     guard let value = rest.popFirst() else { throw SupportError("\(word) needs a value") }
     switch word {
-    case "--seconds": torture.seconds = Int(value) ?? 60
-    case "--seed": torture.seed = UInt64(value) ?? 0
-    case "--phase": torture.only = Int(value)
+    case "--seconds": torture.seconds = try number(value, of: word)
+    case "--seed": torture.seed = UInt64(try number(value, of: word))
+    case "--phase": torture.only = try number(value, of: word)
     case "--directory": torture.directory = value
-    default: throw SupportError("no option \(word)")
+    default: throw SupportError("there is no option \(word)")
     }
   }
-  return try torture.run()
+  Interruption.listen()
+  do {
+    return try torture.run()
+  } catch is Interruption {
+    Files.removeAll(torture.directory)
+    exit(130)
+  }
 }
 
 /// The referee, which starts this program again for each of the others.
