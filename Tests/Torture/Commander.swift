@@ -15,6 +15,7 @@ final class Commander {
   /// What comes before the words of a command.
   private let prefix: [String]
   private let hasOperators: Bool
+  private let hasDeletions: Bool
 
   /// Whether the sqlite3 shell may be used: it would take the log of one file for that of another.
   private let hasShell: Bool
@@ -38,6 +39,7 @@ final class Commander {
       prefix = []
     }
     hasOperators = role.has("operators")
+    hasDeletions = role.has("deletions")
     hasShell = role.has("shell")
     random = SeededRandom(seed: try role.seed())
   }
@@ -62,6 +64,8 @@ final class Commander {
     case 70..<82: try look(name)
     case 82..<85 where hasOperators: try command(.trip, name, ["trip", name, "--for", "80ms"])
     case 85..<88 where hasOperators: try command(.reset, name, ["reset", name])
+    case 88..<94 where hasDeletions:
+      try command(.look, name, ["delete", name], detail: "deletion")
     default: try shell()
     }
   }

@@ -68,6 +68,7 @@ final class Phase {
     }
     if plan.hasOperators { words.append("operators") }
     if plan.kind != .files, !plan.isColdStart { words.append("shell") }
+    if plan.kind == .deletions { words.append("deletions") }
     return words
   }
 
@@ -188,18 +189,21 @@ extension Phase {
     evidence.probes = plan.policy.probes
     evidence.probeTimeout = Int64(plan.policy.probeTimeoutMilliseconds) * 1_000_000
     evidence.clock = mischief.moves
-    evidence.isOneFile = plan.kind != .files
+    evidence.isContinuous = ![.files, .deletions].contains(plan.kind)
     evidence.isColdStart = plan.isColdStart
     evidence.keepsCounters =
-      !plan.isColdStart && ![.counters, .disk, .files, .mixed].contains(plan.kind)
+      !plan.isColdStart && ![.counters, .deletions, .disk, .files, .mixed].contains(plan.kind)
     evidence.mayBeUnavailable = plan.isColdStart || plan.kind != .calm
     let events = try Database.rows(
       store,
-      "SELECT id, name, kind, from_word, to_word, pid FROM event WHERE kind IN (0, 2) ORDER BY id")
-    evidence.events = events.map {
-      Event(
-        id: Int64($0[0]) ?? 0, breaker: $0[1], isReset: $0[2] == "2", from: $0[3], to: $0[4],
-        pid: Int32($0[5]) ?? 0)
+      "SELECT id, name, kind, from_word, to_word, pid FROM event WHERE kind IN (0, 2, 4) ORDER BY id"
+    )
+    evidence.events = events.map { words in
+      var event = Event(
+        id: Int64(words[0]) ?? 0, breaker: words[1], isReset: words[2] == "2", from: words[3],
+        to: words[4], pid: Int32(words[5]) ?? 0)
+      event.isDeletion = words[2] == "4"
+      return event
     }
     for name in plan.breakers {
       guard let snapshot = try own.snapshot(of: name) else { continue }

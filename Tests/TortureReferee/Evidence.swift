@@ -13,8 +13,8 @@ package struct Evidence: Sendable {
   /// When the referee moved the clock of the store, and what it said from then on.
   package var clock: [When] = []
 
-  /// Whether it was one file from beginning to end: else what it knew is gone with it.
-  package var isOneFile = true
+  /// Whether file and breakers were the same from beginning to end: else what they held is gone.
+  package var isContinuous = true
 
   /// Whether the counters were never lost, so that each success has to be there.
   package var keepsCounters = true
@@ -41,6 +41,9 @@ package struct Event: Sendable {
   package var id: Int64
   package var breaker: String
   package var isReset: Bool
+
+  /// Whether the breaker was deleted, which is then closed for whoever makes it again.
+  package var isDeletion = false
   package var from: String
   package var to: String
   package var pid: Int32

@@ -17,7 +17,7 @@ extension Referee {
     if call.detail == "usage" { return ["exit64", "killed"] }
     var allowed: Set<String> = ["killed"]
     if evidence.mayBeUnavailable, call.action != .run { allowed.insert("exit69") }
-    let mayBeGone = !evidence.isOneFile || evidence.isColdStart
+    let mayBeGone = !evidence.isContinuous || evidence.isColdStart
     if mayBeGone, ![.run, .acquire].contains(call.action) { allowed.insert("exit66") }
     switch call.action {
     case .run:

@@ -28,6 +28,9 @@ package struct Plan: Sendable {
     case disk
     case files
 
+    /// Commanders delete breakers.
+    case deletions
+
     /// Workers are stopped, counters deleted and disks filled, in one phase.
     case mixed
 
@@ -104,7 +107,7 @@ package struct Plan: Sendable {
     }
     let isWithLog = random.number(0...1) == 0
     switch plan.kind {
-    case .calm: return .kill(worker: worker)
+    case .calm, .deletions: return .kill(worker: worker)
     case .stops: return .stop(worker: worker, milliseconds: random.number(5...900))
     case .counters: return .deleteCounters
     case .disk: return .fillDisk(milliseconds: random.number(20...1_500))

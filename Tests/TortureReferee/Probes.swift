@@ -63,7 +63,7 @@ extension Referee {
 
   /// A probe that took longer than it may is refused.
   func lateReports() -> [Violation] {
-    guard evidence.isOneFile else { return [] }
+    guard evidence.isContinuous else { return [] }
     var found: [Violation] = []
     for journal in evidence.journals {
       for (id, report) in reports(of: journal) where report.isAcknowledged {

@@ -13,7 +13,7 @@ package struct Referee {
     self.evidence = evidence
     claims = Claims.all(evidence)
     var timelines: [String: Timeline] = [:]
-    for (breaker, row) in evidence.rows where evidence.isOneFile && !row.isTrimmed {
+    for (breaker, row) in evidence.rows where evidence.isContinuous && !row.isTrimmed {
       let events = evidence.events.filter { $0.breaker == breaker }
       timelines[breaker] = Self.timeline(events, claims[breaker] ?? [:])
     }
@@ -31,7 +31,7 @@ package struct Referee {
   /// All that is wrong.
   package mutating func violations() -> [Violation] {
     var found = chain() + exitCodes() + probesAtOnce() + lateReports()
-    if evidence.isOneFile { found += makers() + rows() + accounts() }
+    if evidence.isContinuous { found += makers() + rows() + accounts() }
     return found + answers()
   }
 
@@ -41,6 +41,10 @@ package struct Referee {
     for (breaker, events) in Dictionary(grouping: evidence.events, by: \.breaker) {
       var state = evidence.rows[breaker]?.isTrimmed == true ? events[0].from : "closed"
       for event in events {
+        if event.isDeletion {
+          state = "closed"
+          continue
+        }
         if event.from != state {
           found.append(
             Violation(.brokenChain, "\(breaker): \(event.text) follows on the state \(state)"))
