@@ -62,6 +62,19 @@ let package = Package(
       name: "bench",
       dependencies: ["SharedBreaker", "CSQLite", "TestSupport", "BenchShim", "BenchReport"],
       path: "Tests/Bench", swiftSettings: settings),
+    .target(
+      name: "TortureReferee", dependencies: ["TestSupport"], path: "Tests/TortureReferee",
+      swiftSettings: settings),
+    .executableTarget(
+      name: "torture",
+      dependencies: [
+        "BreakerCore", "BreakerStore", "ControlKit", "SharedBreaker", "TestSupport",
+        "TortureReferee",
+      ],
+      path: "Tests/Torture", exclude: ["README.md"], swiftSettings: settings),
+    .testTarget(
+      name: "TortureTests", dependencies: ["SharedBreaker", "TortureReferee"],
+      swiftSettings: settings),
     .testTarget(
       name: "BenchReportTests", dependencies: ["BenchReport"], swiftSettings: settings),
     .testTarget(

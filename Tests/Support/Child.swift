@@ -14,8 +14,10 @@ package final class Child {
 
   private static let ignoringBrokenPipes: Void = { _ = signal(SIGPIPE, SIG_IGN) }()
 
+  /// With `hasWords`, what it says beside its output is part of it.
   package init(
-    _ program: String, _ arguments: [String], patienceMilliseconds: Int32 = 40_000
+    _ program: String, _ arguments: [String], patienceMilliseconds: Int32 = 40_000,
+    hasWords: Bool = false
   ) throws {
     self.patienceMilliseconds = patienceMilliseconds
     _ = Self.ignoringBrokenPipes
@@ -32,6 +34,7 @@ package final class Child {
     defer { unsafe posix_spawn_file_actions_destroy(&actions) }
     unsafe posix_spawn_file_actions_adddup2(&actions, childInput, 0)
     unsafe posix_spawn_file_actions_adddup2(&actions, childOutput, 1)
+    if hasWords { unsafe posix_spawn_file_actions_adddup2(&actions, childOutput, 2) }
     var words = unsafe ([program] + arguments).map { unsafe strdup($0) } + [nil]
     defer { unsafe words.forEach { unsafe free($0) } }
     var pid: pid_t = 0

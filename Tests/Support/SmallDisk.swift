@@ -1,3 +1,5 @@
+internal import Glibc
+
 /// A file system of its own that is soon full.
 package final class SmallDisk {
   private let path: String
@@ -15,12 +17,11 @@ package final class SmallDisk {
 
   /// Leaves no room at all.
   package func fill() throws {
+    let descriptor = unsafe open(filling, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o644)
+    guard descriptor >= 0 else { throw SupportError("open \(filling)", errno) }
+    defer { close(descriptor) }
     let block = [UInt8](repeating: 1, count: 4_096)
-    var all: [UInt8] = []
-    while true {
-      all += block
-      do { try Files.write(filling, all) } catch { return }
-    }
+    while unsafe write(descriptor, block, block.count) > 0 {}
   }
 
   package func makeRoom() { Files.removeAll(filling) }

@@ -1,0 +1,223 @@
+import BreakerCore
+import Glibc
+import SharedBreaker
+import TestSupport
+import TortureReferee
+
+/// One phase: a store, the processes that use it, what is done to them, and whether all is well then.
+final class Phase {
+  let plan: Plan
+  private let directory: String
+  private let board: Board
+  private let clock: TestClock?
+  private let disk: SmallDisk?
+  private let cast: Cast
+  private let mischief: Mischief
+  private let scribe: Scribe
+  private let own: SharedStore
+  private let ownJournal: String
+  private(set) var tally = Tally()
+
+  /// Within so long every breaker is closed again for every process once all is healthy: the open
+  /// time and the time of a probe, a second until a lost store is tried again and one until a
+  /// replaced file is noticed, and a margin for a machine that is busy with other things.
+  static let patienceNanoseconds: Int64 = 30_000_000_000
+
+  private var store: String { "\(directory)/state/breakers.db" }
+
+  init(_ plan: Plan, in directory: String) throws {
+    self.plan = plan
+    self.directory = directory
+    try Files.makeDirectory(directory)
+    board = try Board(path: directory + "/board")
+    clock = plan.kind == .clock ? try TestClock(path: directory + "/clock") : nil
+    disk =
+      plan.kind.fillsDisk ? try SmallDisk(at: directory + "/state", kilobytes: 32_768) : nil
+    let store = directory + "/state/breakers.db"
+    let clockPath = clock.map { ["clock=\($0.path)"] } ?? []
+    cast = Cast(in: directory) { isWorker, number in
+      Self.role(plan, store: store, board: directory + "/board", isWorker, number) + clockPath
+    }
+    mischief = try Mischief(
+      cast, board, clock: clock, disk: disk, store: store, in: directory)
+    ownJournal = directory + "/journal-0"
+    let scribe = try Scribe(path: ownJournal, clock: clock?.clock ?? .system)
+    self.scribe = scribe
+    own = SharedStore(
+      path: store,
+      options: StoreOptions(
+        lockTimeout: .seconds(5), program: "referee", clock: clock?.clock ?? .system
+      ) { event in
+        guard case .transition(let name, let from, let to, _) = event else { return }
+        scribe.noticed(name, from: from.wireName, to: to.wireName)
+      })
+  }
+
+  private static func role(
+    _ plan: Plan, store: String, board: String, _ isWorker: Bool, _ number: Int
+  ) -> [String] {
+    var words = [
+      isWorker ? "worker" : "commander", "store=\(store)", "board=\(board)",
+      "breakers=\(plan.breakers.joined(separator: ","))", "policy=\(plan.policy.words)",
+      "seed=\(plan.seed &+ UInt64(plan.number * 100 + number))",
+    ]
+    if isWorker {
+      // The clock of the store does not move while a worker sleeps.
+      let hang = plan.kind == .clock ? 20 : plan.policy.probeTimeoutMilliseconds * 3 / 2
+      words += ["slot=\(number)", "threads=\(plan.workers[number])", "hang=\(hang * 1_000)"]
+    }
+    if plan.hasOperators { words.append("operators") }
+    if plan.kind != .files, !plan.isColdStart { words.append("shell") }
+    if plan.kind == .deletions { words.append("deletions") }
+    return words
+  }
+
+  /// Runs it, and answers what must not have happened.
+  func run() throws -> [Violation] {
+    let found = try judge()
+    // A disk of its own is gone with the phase.
+    if disk != nil, !found.isEmpty {
+      _ = try Child.run("/bin/cp", ["-a", directory + "/state", directory + "/state-kept"])
+    }
+    return found
+  }
+
+  private func judge() throws -> [Violation] {
+    if !plan.isColdStart { try prepare() }
+    try cast.start(workers: plan.workers.count, commanders: plan.commanders)
+    try mischief.carryOut(plan)
+    board.heal()
+    cast.dismissCommanders()
+    var found = try callRoll()
+    board.end()
+    cast.dismissWorkers()
+    own.close()
+    found += cast.violations
+    let evidence = try evidence()
+    let integrity = try Database.integrity(store)
+    if integrity != "ok" { found.append(Violation(.damage, integrity)) }
+    var referee = Referee(evidence)
+    found += referee.violations()
+    tally = Tally(plan, evidence, referee, cast, mischief)
+    return found
+  }
+
+  /// Makes the store and its breakers, and a copy for later.
+  private func prepare() throws {
+    try own.connect()
+    let policy = try BreakerPolicy(words: plan.policy.words)
+    for name in plan.breakers { _ = try own.breaker(name, policy: policy) }
+    try Database.rows(store, "VACUUM INTO '\(directory)/spare.db'")
+    try Database.rows(directory + "/spare.db", "PRAGMA journal_mode=WAL")
+  }
+}
+
+/// Whether all is well again.
+extension Phase {
+  /// All are let through by every breaker, see it open when it opens, and see it close.
+  private func callRoll() throws -> [Violation] {
+    var found: [Violation] = []
+    let policy = try BreakerPolicy(words: plan.policy.words)
+    board.ask()
+    found += try wait(.permitted, "after all had become healthy")
+    guard found.isEmpty else { return found }
+    let breakers = try plan.breakers.map { try own.breaker($0, policy: policy) }
+    for breaker in breakers {
+      try operate(.trip, breaker) { try breaker.trip(for: .seconds(86_400)) }
+    }
+    board.ask()
+    found += try wait(.rejected, "after a trip")
+    for breaker in breakers { try operate(.reset, breaker) { try breaker.reset() } }
+    board.ask()
+    found += try wait(.permitted, "after a reset")
+    return found
+  }
+
+  private func operate(_ action: Call.Action, _ breaker: Breaker, _ body: () throws -> Void) throws
+  {
+    let deadline = Scribe.now() + Self.patienceNanoseconds
+    while true {
+      let id = scribe.began(action, breaker.name)
+      do {
+        try body()
+        scribe.ended(id, "ok")
+        return
+      } catch {
+        scribe.ended(id, "error")
+        guard Scribe.now() < deadline else { return }
+        try letTimePass()
+      }
+    }
+  }
+
+  /// Waits until every worker has seen something of every breaker.
+  private func wait(_ sight: Board.Sight, _ occasion: String) throws -> [Violation] {
+    let all = Int64(1) << Int64(plan.breakers.count) - 1
+    let deadline = Scribe.now() + Self.patienceNanoseconds
+    while true {
+      let late = (0..<cast.workerCount).filter { board.seen(sight, by: $0) != all }
+      if late.isEmpty { return [] }
+      guard Scribe.now() < deadline else {
+        let states = plan.breakers.map { name in
+          let snapshot = try? own.snapshot(of: name)
+          return "\(name) \(snapshot.map { "\($0.state) \($0.retryAfter as Any)" } ?? "unknown")"
+        }
+        return [
+          Violation(
+            .stuck,
+            "\(occasion), workers \(late) were not \(sight) by all within"
+              + " \(Self.patienceNanoseconds / 1_000_000_000) s: \(states.joined(separator: ", "))")
+        ]
+      }
+      try letTimePass()
+    }
+  }
+
+  private func letTimePass() throws {
+    try Interruption.check()
+    mischief.advance(by: .milliseconds(100))
+    usleep(2_000)
+  }
+}
+
+/// What is known in the end.
+extension Phase {
+  private func evidence() throws -> Evidence {
+    var evidence = Evidence()
+    evidence.journals = try cast.journals()
+    evidence.journals.append(try Journal(pid: getpid(), lines: try Files.read(ownJournal)))
+    evidence.probes = plan.policy.probes
+    evidence.probeTimeout = Int64(plan.policy.probeTimeoutMilliseconds) * 1_000_000
+    evidence.clock = mischief.moves
+    evidence.isContinuous = ![.files, .deletions].contains(plan.kind)
+    evidence.isColdStart = plan.isColdStart
+    evidence.keepsCounters =
+      !plan.isColdStart && ![.counters, .deletions, .disk, .files, .mixed].contains(plan.kind)
+    evidence.mayBeUnavailable = plan.isColdStart || plan.kind != .calm
+    let events = try Database.rows(
+      store,
+      "SELECT id, name, kind, from_word, to_word, pid FROM event WHERE kind IN (0, 2, 4) ORDER BY id"
+    )
+    evidence.events = events.map { words in
+      var event = Event(
+        id: Int64(words[0]) ?? 0, breaker: words[1], isReset: words[2] == "2", from: words[3],
+        to: words[4], pid: Int32(words[5]) ?? 0)
+      event.isDeletion = words[2] == "4"
+      return event
+    }
+    for name in plan.breakers {
+      guard let snapshot = try own.snapshot(of: name) else { continue }
+      var row = Row()
+      row.state = snapshot.state.wireName
+      row.generation = snapshot.generation
+      row.trips = snapshot.trips
+      row.successes = snapshot.totals.successes
+      row.failures = snapshot.totals.failures
+      let kept = try Database.value(store, "SELECT count(*) FROM event WHERE name = '\(name)'")
+      row.isTrimmed = Int(kept) ?? 0 >= 500
+      evidence.rows[name] = row
+    }
+    own.close()
+    return evidence
+  }
+}

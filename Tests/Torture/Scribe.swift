@@ -1,0 +1,60 @@
+import BreakerCore
+import BreakerStore
+import Glibc
+import SharedBreaker
+import Synchronization
+import TestSupport
+import TortureReferee
+
+/// Writes a process's journal, a line in one piece before and after each thing that it does.
+final class Scribe: Sendable {
+  private let descriptor: Int32
+  private let clock: StoreClock
+  private let next = Atomic(1)
+
+  /// `clock` is the one of the store.
+  init(path: String, clock: StoreClock) throws {
+    descriptor = unsafe open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)
+    guard descriptor >= 0 else { throw SupportError("open \(path)", errno) }
+    self.clock = clock
+  }
+
+  deinit { close(descriptor) }
+
+  /// The time that orders what all processes do.
+  static func now() -> Int64 { StoreClock.system.instant.nanoseconds }
+
+  private var times: String {
+    let now = Self.now()
+    return "\(now) \(clock.isSystem ? now : clock.instant.nanoseconds)"
+  }
+
+  /// Says what is about to be done; the answer is its number.
+  func began(_ action: Call.Action, _ breaker: String, _ detail: String = "-") -> Int {
+    let id = next.add(1, ordering: .relaxed).newValue
+    write("b \(id) \(times) \(action.rawValue) \(breaker) \(detail)")
+    return id
+  }
+
+  /// Says what came of it, and whether the store has surely taken it.
+  func ended(_ id: Int, isByStore: Bool = true, _ answer: String) {
+    write("e \(id) \(times) \(isByStore ? "s" : "m") \(answer)")
+  }
+
+  /// Says which process carries it out.
+  func started(_ id: Int, pid: Int32) { write("p \(id) \(pid)") }
+
+  /// Says which change of state this process has made.
+  func noticed(_ breaker: String, from: String, to: String) {
+    write("t \(Self.now()) \(breaker) \(from) \(to)")
+  }
+
+  /// Says something for people.
+  func remarked(_ words: String) { write("\(times) \(words)") }
+
+  private func write(_ line: String) {
+    let bytes = Array((line + "\n").utf8)
+    let written = unsafe Glibc.write(descriptor, bytes, bytes.count)
+    precondition(written == bytes.count, "a journal could not be written")
+  }
+}

@@ -1,0 +1,59 @@
+import TortureReferee
+
+/// What was done and seen.
+struct Tally {
+  var phases = 0
+  var processes = 0
+  var kills = 0
+  var stops = 0
+  var filesReplaced = 0
+  var pagesDeleted = 0
+  var disksFilled = 0
+  var calls = 0
+  var failures = 0
+  var trips = 0
+  var probes = 0
+  var answersCompared = 0
+
+  init() {}
+
+  init(_ plan: Plan, _ evidence: Evidence, _ referee: Referee, _ cast: Cast, _ mischief: Mischief) {
+    phases = 1
+    processes = cast.processes
+    kills = cast.kills
+    stops = cast.stops
+    filesReplaced = mischief.filesReplaced
+    pagesDeleted = mischief.pagesDeleted
+    disksFilled = mischief.disksFilled
+    calls = evidence.journals.reduce(0) { sum, journal in
+      sum
+        + journal.calls.values.reduce(0) { $0 + ($1.action == .batch ? Int($1.detail) ?? 1 : 1) }
+    }
+    failures = referee.failuresAcknowledged
+    trips = evidence.events.count { $0.to == "open" }
+    probes = referee.probesHeld
+    answersCompared = referee.answersCompared
+  }
+
+  static func += (left: inout Tally, right: Tally) {
+    left.phases += right.phases
+    left.processes += right.processes
+    left.kills += right.kills
+    left.stops += right.stops
+    left.filesReplaced += right.filesReplaced
+    left.pagesDeleted += right.pagesDeleted
+    left.disksFilled += right.disksFilled
+    left.calls += right.calls
+    left.failures += right.failures
+    left.trips += right.trips
+    left.probes += right.probes
+    left.answersCompared += right.answersCompared
+  }
+
+  var text: String {
+    "processes \(processes), kills \(kills), stops \(stops), files replaced \(filesReplaced),"
+      + " counters deleted \(pagesDeleted), disks filled \(disksFilled), calls \(calls),"
+      + " failures acknowledged \(failures), trips \(trips), probes \(probes),"
+      + " answers compared \(answersCompared)"
+  }
+}

@@ -1,0 +1,222 @@
+import BreakerStore
+import Glibc
+import SharedBreaker
+import Synchronization
+import TestSupport
+import TortureReferee
+
+/// A process that uses breakers through the library, from several threads.
+final class Worker: Sendable {
+  private let board: Board
+  private let scribe: Scribe
+  private let store: SharedStore
+  private let breakers: [Breaker]
+  private let slot: Int
+  private let seed: UInt64
+  private let hasOperators: Bool
+  private let hangMicroseconds: Int
+
+  /// Whether the policy looks at how long calls take.
+  private let isSlowTold: Bool
+
+  /// Raised whenever the store is lost or found again.
+  private let turns: Turns
+
+  final class Turns: Sendable {
+    let count = Atomic(0)
+  }
+
+  init(_ role: Role) throws {
+    let clock = try role.clock()
+    let scribe = try Scribe(path: role.text("journal"), clock: clock)
+    let turns = Turns()
+    self.scribe = scribe
+    self.turns = turns
+    board = try Board(path: role.text("board"))
+    store = SharedStore(
+      path: try role.text("store"),
+      options: StoreOptions(program: "worker", clock: clock) { event in
+        switch event {
+        case .transition(let name, let from, let to, _):
+          scribe.noticed(name, from: from.wireName, to: to.wireName)
+        case .unavailable, .available:
+          turns.count.add(1, ordering: .sequentiallyConsistent)
+        case .notDurable, .policyDiffers, .hookGaveUp: break
+        }
+      })
+    let policy = try BreakerPolicy(words: role.text("policy"))
+    isSlowTold = policy.slowAfter != nil
+    let store = store
+    breakers = try role.text("breakers").split(separator: ",").map {
+      try store.breaker(String($0), policy: policy)
+    }
+    slot = try role.number("slot")
+    seed = try role.seed()
+    hasOperators = role.has("operators")
+    hangMicroseconds = try role.number("hang")
+  }
+
+  /// Works until the referee ends it.
+  func run(threads count: Int) {
+    Threads.run(count) { thread in
+      var random = SeededRandom(seed: self.seed &+ UInt64(thread))
+      while !self.board.isOver {
+        self.act(&random, marks: thread == 0)
+        usleep(UInt32(random.number(0...4_000)))
+      }
+    }
+    store.close()
+  }
+
+  private func act(_ random: inout SeededRandom, marks: Bool) {
+    let index = random.number(0...breakers.count - 1)
+    let choice = random.number(0...99)
+    if board.isHealing { return call(index, &random, marks: marks) }
+    switch choice {
+    case 0..<65: call(index, &random, marks: marks)
+    case 65..<80: callByToken(index, &random)
+    // A resource that is down is not called so often.
+    case 80..<92 where board.sickness(of: index) < 100: batch(index, count: random.number(2...60))
+    case 92..<95: look(index)
+    case 95 where hasOperators: operate(index, .trip) { try breakers[index].trip() }
+    case 96 where hasOperators: operate(index, .reset) { try breakers[index].reset() }
+    case 97 where random.number(0...9) == 0: store.close()
+    default: look(index)
+    }
+  }
+}
+
+/// What it does with a breaker.
+extension Worker {
+  /// Writes down a call, and whether the store has surely taken it.
+  ///
+  /// While it was neither lost nor found again, it was there all the time.
+  @discardableResult
+  private func note(
+    _ id: Int, since turn: Int, _ answer: String, if isOfStore: Bool = true
+  ) -> Bool {
+    let isByStore =
+      isOfStore && store.health == .connected
+      && turns.count.load(ordering: .sequentiallyConsistent) == turn
+    scribe.ended(id, isByStore: isByStore, answer)
+    return isByStore
+  }
+
+  private var turn: Int { turns.count.load(ordering: .sequentiallyConsistent) }
+
+  private func call(_ index: Int, _ random: inout SeededRandom, marks: Bool) {
+    let breaker = breakers[index]
+    let round = board.currentRound
+    var before = turn
+    let id = scribe.began(.acquire, breaker.name)
+    do {
+      let permit = try breaker.acquire()
+      let isNormal = permit.kind == .normal
+      let isOfStore = note(id, since: before, permit.kind.wireName)
+      work(&random)
+      before = turn
+      let outcome = draw(index, &random)
+      let report = scribe.began(.report, breaker.name, "\(outcome.rawValue)/\(id)")
+      let verdict =
+        switch outcome {
+        case .success: permit.succeed(elapsed: .milliseconds(1))
+        case .slow: permit.succeed(elapsed: .milliseconds(60))
+        case .failure: permit.fail()
+        case .ignored: permit.ignore()
+        }
+      // What the process's own breaker has let through is no concern of the store's.
+      let isByStore = note(report, since: before, "\(verdict)", if: isOfStore)
+      if marks, isNormal, isByStore { board.saw(.permitted, of: index, by: slot, in: round) }
+    } catch BreakerError.rejected {
+      let isByStore = note(id, since: before, "rejected")
+      if marks, isByStore { board.saw(.rejected, of: index, by: slot, in: round) }
+    } catch {
+      note(id, since: before, "error")
+    }
+  }
+
+  private func callByToken(_ index: Int, _ random: inout SeededRandom) {
+    let breaker = breakers[index]
+    var before = turn
+    let id = scribe.began(.acquire, breaker.name)
+    let token: PermitToken
+    do {
+      token = try breaker.acquireToken(endingWith: random.number(0...1) == 0 ? getpid() : nil)
+      note(id, since: before, token.kind.wireName)
+    } catch BreakerError.rejected {
+      note(id, since: before, "rejected")
+      return
+    } catch {
+      note(id, since: before, "error")
+      return
+    }
+    work(&random)
+    before = turn
+    let outcome = draw(index, &random)
+    let report = scribe.began(.report, breaker.name, "\(outcome.rawValue)/\(id)")
+    do {
+      let verdict =
+        switch outcome {
+        case .success: try store.report(token, .success, elapsed: .milliseconds(1))
+        case .slow: try store.report(token, .success, elapsed: .milliseconds(60))
+        case .failure: try store.report(token, .failure(Failure(error: "sick")))
+        case .ignored: try store.report(token, .ignored)
+        }
+      note(report, since: before, "\(verdict)")
+    } catch {
+      note(report, since: before, "error")
+    }
+  }
+
+  private func batch(_ index: Int, count: Int) {
+    let breaker = breakers[index]
+    let before = turn
+    let id = scribe.began(.batch, breaker.name, "\(count)")
+    var well = 0
+    for _ in 0..<count {
+      let went: Bool? = try? breaker.run { true }
+      if went == true { well += 1 }
+    }
+    note(id, since: before, "\(well)/\(count - well)")
+  }
+
+  private func look(_ index: Int) {
+    let before = turn
+    let id = scribe.began(.look, breakers[index].name)
+    let snapshot = breakers[index].snapshot()
+    note(id, since: before, snapshot.state.wireName)
+  }
+
+  private func operate(_ index: Int, _ action: Call.Action, _ body: () throws -> Void) {
+    let before = turn
+    let id = scribe.began(action, breakers[index].name)
+    do {
+      try body()
+      note(id, since: before, "ok")
+    } catch {
+      note(id, since: before, "error")
+    }
+  }
+
+  /// Takes its time, now and then for longer than a probe may.
+  private func work(_ random: inout SeededRandom) {
+    guard !board.isHealing else { return }
+    let isHanging = random.number(0...49) == 0
+    usleep(UInt32(isHanging ? random.number(0...hangMicroseconds) : random.number(0...3_000)))
+  }
+
+  private enum Outcome: String {
+    case success
+    case slow = "success-slow"
+    case failure
+    case ignored
+  }
+
+  private func draw(_ index: Int, _ random: inout SeededRandom) -> Outcome {
+    guard !board.isHealing else { return .success }
+    if random.number(0...49) == 0 { return .ignored }
+    guard random.number(0...999) < board.sickness(of: index) else { return .success }
+    let isSlow = random.number(0...9) < (isSlowTold ? 7 : 1)
+    return isSlow ? .slow : .failure
+  }
+}

@@ -1,0 +1,34 @@
+extension Referee {
+  /// Each command ends with a code that is documented, and right for what it met.
+  func exitCodes() -> [Violation] {
+    evidence.journals.flatMap { journal in
+      journal.calls.values.filter { $0.pid != journal.pid && $0.ended != nil }
+    }.compactMap { call in
+      guard !allowed(for: call).contains(call.answer) else { return nil }
+      let kind: Violation.Kind = call.answer.hasPrefix("signal") ? .death : .exitCode
+      return Violation(
+        kind,
+        "\(call.action.rawValue) \(call.breaker) \(call.detail) of process \(call.pid ?? 0)"
+          + " at \(call.began.real) ended with \(call.answer)")
+    }
+  }
+
+  private func allowed(for call: Call) -> Set<String> {
+    if call.detail == "usage" { return ["exit64", "killed"] }
+    var allowed: Set<String> = ["killed"]
+    if evidence.mayBeUnavailable, call.action != .run { allowed.insert("exit69") }
+    let mayBeGone = !evidence.isContinuous || evidence.isColdStart
+    if mayBeGone, ![.run, .acquire].contains(call.action) { allowed.insert("exit66") }
+    switch call.action {
+    case .run:
+      let own = ["true": "exit0", "false": "exit1", "exit7": "exit7"][call.detail] ?? "none"
+      allowed.formUnion([own, "exit75"])
+    case .acquire: allowed.formUnion(["normal", "probe", "rejected"])
+    case .check where call.detail == "unknown": allowed.insert("exit66")
+    case .check: allowed.formUnion(["exit0", "exit75"])
+    case .report: allowed.formUnion(["exit0", "exit1"])
+    case .trip, .reset, .look, .batch: allowed.insert("exit0")
+    }
+    return allowed
+  }
+}

@@ -1,0 +1,127 @@
+internal import TestSupport
+
+/// What one phase does, drawn from its seed: the same choices each time, though never the same order
+/// of what processes then do.
+package struct Plan: Sendable {
+  /// Something bad that happens in the course of a phase.
+  package enum Fault: Sendable {
+    case kill(worker: Int)
+    case stop(worker: Int, milliseconds: Int)
+
+    /// So many of a thousand calls to a resource fail from now on.
+    case sicken(breaker: Int, permille: Int)
+    case deleteCounters
+    case deleteFile(withLog: Bool)
+    case replaceFile(withLog: Bool)
+    case fillDisk(milliseconds: Int)
+    case advance(milliseconds: Int)
+    case moveWall(days: Int)
+  }
+
+  /// What is done to a phase beside killing and sickening.
+  package enum Kind: String, CaseIterable, Sendable {
+    /// Nothing is lost, and nobody waits in vain.
+    case calm
+    case stops
+    case clock
+    case counters
+    case disk
+    case files
+
+    /// Commanders delete breakers.
+    case deletions
+
+    /// Workers are stopped, counters deleted and disks filled, in one phase.
+    case mixed
+
+    /// Whether it needs a file system of its own.
+    package var fillsDisk: Bool { self == .disk || self == .mixed }
+  }
+
+  package var seed: UInt64
+  package var number: Int
+  package var kind: Kind
+  package var policy: PlannedPolicy
+
+  /// How many threads each worker has.
+  package var workers: [Int]
+  package var commanders: Int
+  package var breakers: [String]
+  package var milliseconds: Int
+
+  /// Whether all processes start on an empty directory.
+  package var isColdStart: Bool
+
+  /// Whether workers trip and reset breakers.
+  package var hasOperators: Bool
+  package var faults: [(at: Int, fault: Fault)]
+
+  /// What it is, in a line.
+  package var description: String {
+    "\(kind.rawValue)\(isColdStart ? ", cold start" : "")\(hasOperators ? ", operators" : ""),"
+      + " \(workers.count) workers of \(workers.reduce(0, +)) threads, \(commanders) commanders,"
+      + " \(breakers.count) breakers, \(policy.words)"
+  }
+
+  /// Draws a phase; the same number of the same seed is the same phase.
+  package init(seed: UInt64, number: Int, mayFillDisks: Bool) {
+    self.seed = seed
+    self.number = number
+    var random = SeededRandom(seed: seed &* 1_000_003 &+ UInt64(number))
+    // Each kind in turn, so that a short run has met all of them.
+    var kind = Kind.allCases[number % Kind.allCases.count]
+    if kind.fillsDisk, !mayFillDisks { kind = .stops }
+    self.kind = kind
+    policy = PlannedPolicy(&random, isSlow: kind == .clock)
+    workers = (0..<random.number(3...9)).map { _ in random.pick([1, 1, 2, 3]) }
+    commanders = random.number(1...3)
+    breakers = ["api", "mail", "disk"].prefix(random.number(1...3)).map { $0 }
+    milliseconds = random.number(2_000...6_000)
+    isColdStart = random.number(0...3) == 0
+    hasOperators = random.number(0...1) == 0
+    faults = []
+    faults = Self.draw(&random, for: self)
+  }
+
+  private static func draw(_ random: inout SeededRandom, for plan: Plan) -> [(Int, Fault)] {
+    var faults: [(Int, Fault)] = plan.breakers.indices.map { breaker in
+      (0, .sicken(breaker: breaker, permille: random.pick([0, 300, 1_000])))
+    }
+    var time = 0
+    while true {
+      time += random.number(20...200)
+      guard time < plan.milliseconds else { return faults }
+      faults.append((time, fault(&random, for: plan)))
+    }
+  }
+
+  private static func fault(_ random: inout SeededRandom, for plan: Plan) -> Fault {
+    let worker = random.number(0...plan.workers.count - 1)
+    switch random.number(0...9) {
+    case 0...2:
+      return .kill(worker: worker)
+    case 3...5:
+      let breaker = random.number(0...plan.breakers.count - 1)
+      return .sicken(breaker: breaker, permille: random.pick([0, 20, 200, 600, 1_000, 1_000]))
+    default: break
+    }
+    let isWithLog = random.number(0...1) == 0
+    switch plan.kind {
+    case .calm, .deletions: return .kill(worker: worker)
+    case .stops: return .stop(worker: worker, milliseconds: random.number(5...900))
+    case .counters: return .deleteCounters
+    case .disk: return .fillDisk(milliseconds: random.number(20...1_500))
+    case .clock where random.number(0...5) == 0: return .moveWall(days: random.number(-400...400))
+    case .clock: return .advance(milliseconds: random.number(1...10_000))
+    case .files where random.number(0...3) == 0:
+      return .stop(worker: worker, milliseconds: random.number(5...900))
+    case .files where random.number(0...2) == 0: return .replaceFile(withLog: isWithLog)
+    case .files: return .deleteFile(withLog: isWithLog)
+    case .mixed:
+      return random.pick([
+        .stop(worker: worker, milliseconds: random.number(5...900)), .deleteCounters,
+        .fillDisk(milliseconds: random.number(20...800)),
+      ])
+    }
+  }
+}

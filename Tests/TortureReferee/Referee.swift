@@ -1,0 +1,153 @@
+/// Finds what must not have happened.
+package struct Referee {
+  let evidence: Evidence
+
+  /// The certain times of each breaker's changes; none where its history is not whole.
+  let timelines: [String: Timeline]
+  private let claims: [String: [Int32: Claims]]
+
+  /// How many answers were compared with a state that was certain.
+  package private(set) var answersCompared = 0
+
+  package init(_ evidence: Evidence) {
+    self.evidence = evidence
+    claims = Claims.all(evidence)
+    var timelines: [String: Timeline] = [:]
+    for (breaker, row) in evidence.rows where evidence.isContinuous && !row.isTrimmed {
+      let events = evidence.events.filter { $0.breaker == breaker }
+      timelines[breaker] = Self.timeline(events, claims[breaker] ?? [:])
+    }
+    self.timelines = timelines
+  }
+
+  private static func timeline(_ events: [Event], _ claims: [Int32: Claims]) -> Timeline {
+    var steps: [Timeline.Step] = []
+    for (pid, own) in Dictionary(grouping: events, by: \.pid) {
+      steps += (claims[pid] ?? Claims()).steps(of: own)
+    }
+    return Timeline(steps.sorted { $0.event.id < $1.event.id })
+  }
+
+  /// All that is wrong.
+  package mutating func violations() -> [Violation] {
+    var found = chain() + exitCodes() + probesAtOnce() + lateReports()
+    if evidence.isContinuous { found += makers() + rows() + accounts() }
+    return found + answers()
+  }
+
+  /// Each change begins where the one before it ended.
+  private func chain() -> [Violation] {
+    var found: [Violation] = []
+    for (breaker, events) in Dictionary(grouping: evidence.events, by: \.breaker) {
+      var state = evidence.rows[breaker]?.isTrimmed == true ? events[0].from : "closed"
+      for event in events {
+        if event.isDeletion {
+          state = "closed"
+          continue
+        }
+        if event.from != state {
+          found.append(
+            Violation(.brokenChain, "\(breaker): \(event.text) follows on the state \(state)"))
+        }
+        state = event.to
+      }
+      if let row = evidence.rows[breaker], row.state != state {
+        found.append(
+          Violation(.wrongRow, "\(breaker) is \(row.state), and its history ends with \(state)"))
+      }
+    }
+    return found
+  }
+
+  /// Each change was made by one call of one process.
+  private func makers() -> [Violation] {
+    var found: [Violation] = []
+    for (breaker, row) in evidence.rows where !row.isTrimmed {
+      let events = Dictionary(
+        grouping: evidence.events.filter { $0.breaker == breaker }, by: \.pid)
+      let claims = claims[breaker] ?? [:]
+      for pid in Set(events.keys).union(claims.keys) {
+        found += (claims[pid] ?? Claims()).violations(
+          of: events[pid] ?? [], by: pid, on: breaker)
+      }
+    }
+    return found
+  }
+
+  /// The row says the same as the history.
+  private func rows() -> [Violation] {
+    var found: [Violation] = []
+    for (breaker, row) in evidence.rows where !row.isTrimmed {
+      let events = evidence.events.filter { $0.breaker == breaker }
+      let trips = Int64(events.count { !$0.isReset && $0.to == "open" })
+      let generation = 1 + Int64(events.count { $0.isReset || $0.from != $0.to })
+      if row.trips != trips {
+        found.append(
+          Violation(.wrongRow, "\(breaker) has \(row.trips) trips, its history \(trips)"))
+      }
+      if row.generation != generation {
+        found.append(
+          Violation(
+            .wrongRow, "\(breaker) is in generation \(row.generation), its history \(generation)"))
+      }
+    }
+    return found
+  }
+}
+
+extension Referee {
+  /// No answer contradicts a change that its asker should have seen.
+  private mutating func answers() -> [Violation] {
+    var found: [Violation] = []
+    for journal in evidence.journals {
+      for call in journal.calls.values where call.isAcknowledged {
+        guard let ended = call.ended, let timeline = timelines[call.breaker],
+          let answer = Answer(call),
+          let state = timeline.state(from: call.began.real, to: ended.real)
+        else { continue }
+        answersCompared += 1
+        guard !answer.fits(state) else { continue }
+        found.append(
+          Violation(
+            .staleAnswer,
+            "\(call.breaker) was \(state) from \(call.began.real) to \(ended.real), but process"
+              + " \(call.pid ?? 0) got '\(call.answer)' for \(call.action.rawValue)"))
+      }
+    }
+    return found
+  }
+}
+
+/// What an asker was told.
+private enum Answer {
+  case normal
+  case probe
+  case permitted
+  case rejected
+
+  init?(_ call: Call) {
+    switch (call.action, call.answer) {
+    case (.acquire, "normal"): self = .normal
+    case (.acquire, "probe"): self = .probe
+    case (.acquire, "rejected"), (.check, "exit75"), (.run, "exit75"): self = .rejected
+    case (.run, "exit0"), (.run, "exit1"), (.run, "exit7"): self = .permitted
+    case (.batch, let counts):
+      let parts = counts.split(separator: "/").compactMap { Int($0) }
+      guard parts.count == 2 else { return nil }
+      // A batch that was let through in part has no one state to be compared with.
+      guard parts.contains(0) else { return nil }
+      self = parts[1] == 0 ? .permitted : .rejected
+    default: return nil
+    }
+  }
+
+  /// Whether it can be the answer in a state; one that changes the state is never in it all the time.
+  func fits(_ state: String) -> Bool {
+    switch (self, state) {
+    case (.normal, "closed"), (.permitted, "closed"): true
+    case (.probe, "half_open"), (.permitted, "half_open"), (.rejected, "half_open"): true
+    case (.rejected, "open"): true
+    default: false
+    }
+  }
+}

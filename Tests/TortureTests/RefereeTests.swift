@@ -1,0 +1,206 @@
+import Testing
+import TortureReferee
+
+@Suite struct `The referee of the torture` {
+  /// Two processes that fail three times, trip, probe and close.
+  private func evidence() throws -> Evidence {
+    var evidence = Evidence()
+    evidence.probeTimeout = 1_000
+    evidence.journals = [
+      try Journal(
+        pid: 1,
+        """
+        b 1 100 100 acquire api -
+        e 1 101 101 s normal
+        b 2 110 110 report api failure/1
+        t 115 api closed open
+        e 2 116 116 s counted
+        b 3 300 300 acquire api -
+        t 305 api open half_open
+        e 3 306 306 s probe
+        b 4 320 320 report api success/3
+        t 325 api half_open closed
+        e 4 326 326 s counted
+        """),
+      try Journal(
+        pid: 2,
+        """
+        b 1 120 120 acquire api -
+        e 1 121 121 s rejected
+        b 2 310 310 acquire api -
+        e 2 311 311 s rejected
+        b 3 340 340 batch api 5
+        e 3 350 350 s 5/0
+        """),
+      try Journal(
+        pid: 3,
+        """
+        b 1 330 330 check api -
+        p 1 31
+        e 1 335 335 s exit0
+        """),
+    ]
+    evidence.events = [
+      Event(id: 1, breaker: "api", from: "closed", to: "open", pid: 1),
+      Event(id: 2, breaker: "api", from: "open", to: "half_open", pid: 1),
+      Event(id: 3, breaker: "api", from: "half_open", to: "closed", pid: 1),
+    ]
+    var row = Row()
+    row.generation = 4
+    row.trips = 1
+    row.failures = 1
+    row.successes = 6
+    evidence.rows["api"] = row
+    return evidence
+  }
+
+  private func kinds(_ evidence: Evidence) -> [Violation.Kind] {
+    var referee = Referee(evidence)
+    return referee.violations().map(\.kind)
+  }
+
+  /// Adds lines to the journal of a process that has none yet.
+  private func with(
+    _ lines: String, by pid: Int32 = 9, killed: Int64? = nil
+  ) throws -> Evidence {
+    var evidence = try evidence()
+    evidence.journals.append(try Journal(pid: pid, killed: killed, lines))
+    return evidence
+  }
+
+  @Test func `finds nothing where all is well, and compares every answer`() throws {
+    var referee = Referee(try evidence())
+    #expect(referee.violations().isEmpty)
+    #expect(referee.answersCompared == 4)
+    #expect(referee.probesHeld == 1)
+    #expect(referee.failuresAcknowledged == 1)
+  }
+
+  @Test func `finds a failure that was lost, and one that nobody reported`() throws {
+    let lines = "b 1 10 10 report api failure/0\n"
+    #expect(try kinds(with(lines + "e 1 20 20 s counted")) == [.lostFailure])
+    var evidence = try evidence()
+    evidence.rows["api"]?.failures = 2
+    #expect(kinds(evidence) == [.inventedFailure])
+    // One that was killed in its report may have been counted or not, and so may one that the
+    // process's own breaker took.
+    for lines in [lines, lines + "e 1 20 20 m counted"] {
+      #expect(try kinds(with(lines, killed: 15)).isEmpty)
+      evidence = try with(lines, killed: 15)
+      evidence.rows["api"]?.failures = 2
+      #expect(kinds(evidence).isEmpty)
+    }
+  }
+
+  @Test func `finds a success that was lost, unless the counters were`() throws {
+    var evidence = try evidence()
+    evidence.rows["api"]?.successes = 5
+    #expect(kinds(evidence) == [.lostSuccess])
+    evidence.keepsCounters = false
+    #expect(kinds(evidence).isEmpty)
+  }
+
+  @Test(arguments: [("normal", 1), ("probe", 1), ("rejected", 0)])
+  func `finds a call let through after a trip that it should have seen`(
+    answer: String, count: Int
+  ) throws {
+    let found = try kinds(with("b 1 117 117 acquire api -\ne 1 118 118 s \(answer)"))
+    #expect(found.count { $0 == .staleAnswer } == count)
+  }
+
+  @Test func `believes a call that began before the trip was acknowledged`() throws {
+    #expect(try kinds(with("b 1 114 114 acquire api -\ne 1 118 118 s normal")).isEmpty)
+    // Of what the store was not asked nothing can be said.
+    #expect(try kinds(with("b 1 117 117 acquire api -\ne 1 118 118 m normal")).isEmpty)
+  }
+
+  @Test func `finds a rejection by a breaker that was closed`() throws {
+    let lines = "b 1 400 400 check api -\np 1 91\ne 1 401 401 s exit75"
+    #expect(try kinds(with(lines)) == [.staleAnswer])
+  }
+
+  @Test func `finds more probes than there may be`() throws {
+    let lines = "b 1 307 307 acquire api -\ne 1 308 308 s probe\nb 2 400 400 report api success/1"
+    var evidence = try with(lines)
+    #expect(kinds(evidence) == [.tooManyProbes])
+    // One whose process has ended, by itself or not, has freed its slot.
+    evidence = try with("b 1 307 307 acquire api -\ne 1 308 308 s probe")
+    #expect(kinds(evidence).isEmpty)
+    evidence = try self.evidence()
+    evidence.journals[0].killed = 306
+    evidence.journals.append(try Journal(pid: 9, lines))
+    #expect(kinds(evidence).isEmpty)
+    evidence = try with(lines)
+    evidence.probes = 2
+    #expect(kinds(evidence).isEmpty)
+  }
+
+  @Test func `takes a probe that ran out of time for over`() throws {
+    let lines = """
+      b 1 307 307 acquire api -
+      e 1 308 308 s probe
+      b 2 400 400 look api -
+      e 2 401 401 s closed
+      """
+    var evidence = try with(lines)
+    evidence.probeTimeout = 6
+    #expect(!kinds(evidence).contains(.tooManyProbes))
+    // By a clock that was moved before the second one asked.
+    evidence = try with(lines)
+    evidence.clock = [When(real: 0, store: 300), When(real: 307, store: 2_000)]
+    #expect(kinds(evidence).isEmpty)
+    evidence.clock[1].real = 309
+    #expect(kinds(evidence) == [.tooManyProbes])
+  }
+
+  @Test func `finds a late report that was not refused`() throws {
+    var evidence = try evidence()
+    evidence.probeTimeout = 14
+    #expect(kinds(evidence) == [.lateReport])
+    evidence.probeTimeout = 15
+    #expect(kinds(evidence).isEmpty)
+  }
+
+  @Test func `finds a change that is in the history twice, or not at all`() throws {
+    var evidence = try evidence()
+    evidence.events.insert(
+      Event(id: 0, breaker: "api", isReset: true, from: "closed", to: "closed", pid: 1), at: 0)
+    evidence.rows["api"]?.generation = 5
+    #expect(kinds(evidence).contains(.doubleEvent))
+    evidence = try self.evidence()
+    evidence.events.removeLast(2)
+    evidence.rows["api"]?.state = "open"
+    evidence.rows["api"]?.generation = 2
+    #expect(kinds(evidence).count { $0 == .lostEvent } == 2)
+  }
+
+  @Test func `finds a history that does not hang together`() throws {
+    var evidence = try evidence()
+    evidence.events[1].from = "closed"
+    #expect(kinds(evidence).contains(.brokenChain))
+    evidence = try self.evidence()
+    evidence.rows["api"]?.state = "open"
+    #expect(kinds(evidence) == [.wrongRow])
+    evidence = try self.evidence()
+    evidence.rows["api"]?.trips = 2
+    evidence.rows["api"]?.generation = 9
+    #expect(kinds(evidence) == [.wrongRow, .wrongRow])
+  }
+
+  @Test(arguments: [
+    ("check api -", "exit1", Violation.Kind.exitCode), ("check nobody unknown", "exit0", .exitCode),
+    ("look api usage", "exit0", .exitCode), ("look api -", "exit69", .exitCode),
+    ("run api true", "exit7", .exitCode), ("check api -", "signal11", .death),
+  ])
+  func `finds an exit code that is wrong`(
+    call: String, answer: String, kind: Violation.Kind
+  ) throws {
+    let lines = "b 1 400 400 \(call)\np 1 91\ne 1 410 410 s \(answer)"
+    #expect(try kinds(with(lines)).contains(kind))
+  }
+
+  @Test func `cannot be told what is no journal`() {
+    #expect(throws: Illegible.self) { try Journal(pid: 1, "b 1 2") }
+    #expect(throws: Illegible.self) { try Journal(pid: 1, "b 1 x 3 acquire api -") }
+  }
+}
