@@ -56,6 +56,7 @@ final class EventLog: @unchecked Sendable {
       case .notDurable: "not-durable"
       case .transition(_, let from, let to, _): "\(from.wireName)>\(to.wireName)"
       case .policyDiffers: "policy-differs"
+      case .notShared(let name, _): "not-shared-\(name)"
       case .hookGaveUp(_, let entry, _): "gave-up-\(entry)"
       }
     lock.withLock { events.append(text) }
