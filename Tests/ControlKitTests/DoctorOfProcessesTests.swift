@@ -75,6 +75,46 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
+  func `is not alone in repairing it`() throws {
+    let stage = try Stage()
+    let puppets = try stage.puppets(2, "max-failures=900 open-for=30s")
+    try puppets.ask("run fail")
+    try Database.rows(stage.store, "PRAGMA wal_checkpoint(TRUNCATE)")
+    var bytes = try Files.read(stage.store)
+    for index in 3_072..<6_144 { bytes[index] = 0x5A }
+    try Files.overwrite(stage.store, bytes)
+    try puppets.forEach { try $0.send("failures 200") }
+    let path = stage.store
+    Threads.run(4) { _ in
+      let ending = ControlKit.run(
+        arguments: ["--store", path, "doctor", "--repair"], console: Recorder().console())
+      if ending.code > 1 { Issue.record("\(ending)") }
+    }
+    for puppet in puppets { #expect(try puppet.answer() == "failed 200 rejected 0") }
+    let names = try Child.run("/bin/ls", [stage.directory.file("state")]).split(separator: "\n")
+    #expect(
+      names.count { $0.wholeMatch(of: /breakers.db.corrupt-[0-9TZ]*/) != nil } == 1, "\(names)")
+    #expect(doctor(stage, "--repair").code == 0)
+    stage.clock.advance(by: .seconds(2))
+    for puppet in puppets { #expect(try puppet.ask("run fail") == "failed") }
+    #expect(try puppets.ask("health") == ["connected", "connected"])
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `takes nothing that programs do for a trouble`() throws {
+    let stage = try Stage()
+    let puppets = try stage.puppets(3, "max-failures=1000000 open-for=30s")
+    try puppets.ask("run fail")
+    try puppets.forEach { try $0.send("mixed 3000 3") }
+    for _ in 0..<rounds(1_000) {
+      let answer = doctor(stage)
+      #expect(answer.code == 0, "\(answer)")
+    }
+    for puppet in puppets { _ = try puppet.answer() }
+    #expect(doctor(stage).code == 0)
+  }
+
+  @Test(.timeLimit(.minutes(10)))
   func `frees the slot of a prober that is gone`() throws {
     let stage = try Stage()
     let puppets = try stage.puppets(2, "max-failures=1 open-for=1s probe-timeout=1h")

@@ -7,7 +7,9 @@ extension StoreDoctor {
     let place = try StorePlace(path)
     let salvage = Salvage(of: place, clock: clock, lockTimeout: lockTimeout)
     let aside = try DirectoryLock.held(place.directory, atMost: lockTimeout) {
-      () throws(StoreError) in
+      () throws(StoreError) -> String? in
+      // Another repair may have begun a new one meanwhile.
+      guard StoreFile.identity(of: place.path) == place.file.identity else { return nil }
       // Nobody is in the middle of a transaction then, if the file is sound enough to be locked.
       let holder = SetAside.lock(place, lockTimeout: lockTimeout)
       defer { withExtendedLifetime(holder) {} }
@@ -19,6 +21,7 @@ extension StoreDoctor {
       try StoreFile.createEmpty(place.path, like: place.file.rights)
       return StorePath.split(name).file
     }
+    guard let aside else { return "somebody else has done it" }
     try withStorage { storage throws(StoreError) in try salvage.bring(to: storage) }
     return "it is \(aside) now, and \(salvage.breakers.count) breakers were taken over"
   }
