@@ -3,6 +3,8 @@ import SharedBreaker
 import TestSupport
 import Testing
 
+@testable import ControlKit
+
 @Suite struct `The doctor repairs` {
   struct Trouble: CustomTestStringConvertible, Sendable {
     var testDescription: String
@@ -177,5 +179,45 @@ import Testing
       #expect(!answer.output.contains("done: "))
       #expect(try Files.read(clinic.store) == before)
     }
+  }
+
+  @Test(.enabled(if: isSuperuser, "needs root, to give files away"))
+  func `a store for those who could use it before`() throws {
+    let clinic = try Clinic()
+    unsafe chown(clinic.folder, 54_321, 54_320)
+    try Files.changeMode(clinic.folder, to: 0o2770)
+    for suffix in ["", "-wal", "-shm", "-counters"] {
+      unsafe chown(clinic.store + suffix, 54_321, 54_320)
+      try Files.changeMode(clinic.store + suffix, to: 0o660)
+    }
+    let before = try Files.permissions(of: clinic.store)
+    try clinic.fold()
+    try clinic.damage(at: 0, count: 4_000)
+    #expect(clinic.doctor("--repair").code == 0)
+    for suffix in ["", "-wal", "-shm", "-counters"] {
+      #expect(try Files.permissions(of: clinic.store + suffix) == before, "\(suffix)")
+    }
+  }
+
+  @Test(.enabled(if: isSuperuser, "needs root, to become other users"))
+  func `nothing of another user's, and says so`() async throws {
+    let clinic = try Clinic()
+    try Files.changeMode(clinic.folder, to: 0o777)
+    for suffix in ["", "-wal", "-shm", "-counters"] {
+      try Files.changeMode(clinic.store + suffix, to: 0o666)
+    }
+    try Files.changeMode(clinic.store + "-wal", to: 0o644)
+    let before = try clinic.everything()
+    let path = clinic.store
+    await #expect(processExitsWith: .success) { [path = path as String] in
+      try become(user: 65_534, group: 65_534)
+      let recorder = Recorder()
+      let ending = ControlKit.run(
+        arguments: ["--store", path, "doctor", "--repair"], console: recorder.console())
+      precondition(ending.code == 1, recorder.output)
+      let words = "repair: not done: cannot change the mode of \(path)-wal: permission denied"
+      precondition(recorder.output.contains(words), recorder.output)
+    }
+    #expect(try clinic.everything() == before)
   }
 }

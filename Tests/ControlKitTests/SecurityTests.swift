@@ -26,10 +26,13 @@ private func require(_ isRight: Bool, _ answer: Answer, line: Int = #line) {
 
 @Suite(.enabled(if: isSuperuser, "needs root, to become other users"))
 struct `Users of one host` {
-  @Test(.timeLimit(.minutes(10)), arguments: [["status"], ["doctor"], ["doctor", "--repair"]])
-  func `without rights are refused in one line`(words: [String]) async throws {
+  @Test(
+    .timeLimit(.minutes(10)), arguments: [["status"], ["doctor"], ["doctor", "--repair"]],
+    [true, false])
+  func `without rights are refused in one line`(words: [String], isInside: Bool) async throws {
     let directory = try TemporaryDirectory()
-    let path = directory.file("breakers.db")
+    // Who may not enter the directory is told the same.
+    let path = isInside ? directory.store : directory.file("breakers.db")
     #expect(cbctl(path, "policy", "x", "--set", "probes=2").code == 0)
     let before = try Files.read(path)
     await #expect(processExitsWith: .success) {
@@ -43,6 +46,7 @@ struct `Users of one host` {
       require(answer.code == 69 && answer.output.isEmpty, answer)
       require(answer.errors.contains("permission denied"), answer)
       require(answer.errors.split(separator: "\n").count == 1, answer)
+      require(answer.errors.contains(": ask its owner, or name another path"), answer)
       // The breaker is never the outage.
       let run = cbctl(path, "run", "x", "--", "true")
       require(run.code == 0 && run.errors.contains("permission denied"), run)

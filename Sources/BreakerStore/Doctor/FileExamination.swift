@@ -55,7 +55,7 @@ enum FileExamination {
       repair.append("change it to \(wanted.octal)")
       remedies.append(.adjust(path: place.path, wanted))
     }
-    let shared = remedies.isEmpty ? store : mendedStore(store) ?? store
+    let shared = mendedStore(store) ?? store
     for suffix in StorePlace.suffixes {
       let path = place.beside(suffix)
       guard let status = FileStatus(of: path) else { continue }
@@ -67,9 +67,12 @@ enum FileExamination {
         continue
       }
       guard differs(status.rights, from: shared) else { continue }
-      found.append(
-        "\(suffix) has mode \(status.rights.octal), user \(status.rights.user),"
-          + " group \(status.rights.group)")
+      // What is as wrong as the store itself is not told again.
+      if differs(status.rights, from: store) {
+        found.append(
+          "\(suffix) has mode \(status.rights.octal), user \(status.rights.user),"
+            + " group \(status.rights.group)")
+      }
       repair.append("give \(suffix) the rights of the store")
       remedies.append(.adjust(path: path, shared))
     }
@@ -80,7 +83,10 @@ enum FileExamination {
     return StoreFinding(
       .files, isBad ? .bad : .warning, found.joined(separator: "; "),
       means: isBad
-        ? "it is refused, and never followed" : "\(its): not all who may use it can use it whole",
+        ? "it is refused, and never followed"
+        : shared != store
+          ? "who may read it can hold up all who write, so they have to be the same users"
+          : "\(its): not all who may use it can use it whole",
       repair: repair.joined(separator: "; "), remedies)
   }
 

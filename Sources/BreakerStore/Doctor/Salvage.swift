@@ -64,7 +64,7 @@ extension BreakerDraft {
     breaker.codeWords = breaker.codeWords ?? other.codeWords
     breaker.operatorWords = breaker.operatorWords ?? other.operatorWords
     breaker.record.totals += other.record.totals
-    breaker.record.trips = max(breaker.record.trips, other.record.trips)
+    defer { breaker.record.trips = max(breaker.record.trips, other.record.trips) }
     let reason = "taken over from a damaged store"
     if other.record.mode(at: now.boot) != .automatic, breaker.record.mode.mode == .automatic {
       breaker.record.mode = other.record.mode

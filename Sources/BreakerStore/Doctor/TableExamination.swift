@@ -78,7 +78,9 @@ struct TableExamination {
     do throws(StoreError) {
       let complaints = try reader.prepare("PRAGMA integrity_check(3)").rows { $0.text(0) ?? "" }
       if complaints == ["ok"] { return StoreFinding(.integrity, .ok, "no damage") }
-      return Self.damaged(complaints.joined(separator: "; "))
+      // The first may hold several lines under a title.
+      let lines = complaints.flatMap { $0.split(separator: "\n") }.filter { !$0.hasPrefix("***") }
+      return Self.damaged(lines.prefix(3).joined(separator: "; "))
     } catch {
       if error.code & 0xFF == SQLITE_INTERRUPT {
         return StoreFinding(
