@@ -23,6 +23,14 @@ extension BreakerRecord {
     return Step(answer: (), events: events)
   }
 
+  /// Sweeps up after probes that are over, as the next request would.
+  package mutating func swept(
+    at now: Moment, policy: BreakerPolicy, jitter: Double, isGone: (ProcessIdentity) -> Bool
+  ) -> Step<Void> {
+    let events = sweepLeases(at: now, policy: policy, jitter: jitter, isGone: isGone)
+    return Step(answer: (), events: events)
+  }
+
   /// Lays a mode on top of the state, for a time or until it is taken away.
   package mutating func modeSet(
     to mode: BreakerMode, for time: Duration?, reason: String?, by author: String, at now: Moment

@@ -14,12 +14,31 @@ extension SQLiteStorage {
   private var statements = [Statement?](repeating: nil, count: Query.allCases.count)
 
   /// Opens an existing file; a symbolic link in its place is refused.
-  init(path: String, lockTimeout: Duration) throws(StoreError) {
+  convenience init(path: String, lockTimeout: Duration) throws(StoreError) {
+    try self.init(path, as: path, SQLITE_OPEN_READWRITE, lockTimeout: lockTimeout)
+  }
+
+  /// Opens an existing file in a way that makes and changes none (sqlite.org/uri.html).
+  convenience init(reading path: String, way: String, lockTimeout: Duration) throws(StoreError) {
+    let plain = Set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._/".utf8)
+    var uri = "file:"
+    for byte in path.utf8 {
+      let digits = String(byte, radix: 16)
+      uri +=
+        plain.contains(byte)
+        ? String(UnicodeScalar(byte)) : "%" + (digits.count < 2 ? "0" : "") + digits
+    }
+    try self.init(
+      path, as: "\(uri)?\(way)", SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, lockTimeout: lockTimeout)
+  }
+
+  private init(
+    _ path: String, as name: String, _ access: Int32, lockTimeout: Duration
+  ) throws(StoreError) {
     self.path = path
     var opened: OpaquePointer?
-    let flags =
-      SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_NOFOLLOW
-    let code = unsafe sqlite3_open_v2(path, &opened, flags, nil)
+    let flags = access | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_NOFOLLOW
+    let code = unsafe sqlite3_open_v2(name, &opened, flags, nil)
     guard code == SQLITE_OK, let opened = unsafe opened else {
       let message = unsafe opened.map { unsafe String(cString: sqlite3_errmsg($0)) } ?? ""
       let system = unsafe opened.map { unsafe sqlite3_system_errno($0) } ?? 0

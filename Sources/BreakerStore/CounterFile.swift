@@ -93,11 +93,14 @@ extension CounterFile {
     return file
   }
 
-  private static func opened(_ path: String, _ flags: Int32) -> CounterFile? {
+  static func opened(_ path: String, _ flags: Int32) -> CounterFile? {
     let descriptor = unsafe Glibc.open(path, flags | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0o600)
     guard descriptor >= 0 else { return nil }
     var status = stat()
-    guard unsafe fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG else {
+    // Whoever owns the file can cut it off, which would kill every process that has it mapped.
+    guard unsafe fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG,
+      !PlantedFile.isAnothers(status, in: StorePath.split(path).directory)
+    else {
       close(descriptor)
       return nil
     }
@@ -135,7 +138,7 @@ extension CounterFile {
 
 /// What the file begins with.
 extension CounterFile {
-  private struct Header: Hashable {
+  struct Header: Hashable {
     /// "SBCOUNTS", and the number of this layout.
     static let magic: UInt64 = 0x5342_434F_554E_5453
     static let layout: UInt64 = 1
@@ -153,7 +156,7 @@ extension CounterFile {
   }
 
   /// The header, if it is whole and of this layout.
-  private var header: Header? {
+  var header: Header? {
     var words = [UInt64](repeating: 0, count: 5)
     guard unsafe pread(descriptor, &words, 40, 0) == 40 else { return nil }
     let header = Header(store: Int64(bitPattern: words[2]), boot: Int64(bitPattern: words[3]))

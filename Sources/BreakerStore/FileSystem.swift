@@ -5,16 +5,25 @@ internal import Glibc
 package enum FileSystem {
   /// Refuses a file system that other hosts share: a WAL needs memory that all its users share.
   static func refuseNetwork(_ directory: String) throws(StoreError) {
-    let mounts = { ProcFile.text("/proc/self/mountinfo") ?? "" }
-    guard
-      let name = networkName(
-        type: unsafe sb_file_system_type(directory), device: device(of: directory), mounts: mounts)
-    else { return }
+    guard let name = networkName(of: directory) else { return }
     throw StoreError(
       .networkFileSystem,
       "the store cannot lie in \(StoreError.visible(directory)): it is on \(name), a network file"
         + " system, which processes cannot share safely: name a path on a local disk")
   }
+
+  /// The name of the network file system that a directory lies on, or nil if it is a local one.
+  static func networkName(of directory: String) -> String? {
+    networkName(
+      type: unsafe sb_file_system_type(directory), device: device(of: directory), mounts: mounts)
+  }
+
+  /// The name of the file system of a directory, if the mount table has it.
+  static func localName(of directory: String) -> String? {
+    mountedType(of: device(of: directory), in: mounts())
+  }
+
+  private static func mounts() -> String { ProcFile.text("/proc/self/mountinfo") ?? "" }
 
   /// The name of a network file system, or nil if the file system is a local one.
   ///

@@ -12,7 +12,7 @@ final class LogFile: Sendable {
 
   init(path: String) throws(StoreError) {
     self.path = path
-    descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
+    descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
     guard descriptor >= 0 else { throw StoreError(errno: errno, doing: "open the log", path: path) }
   }
 

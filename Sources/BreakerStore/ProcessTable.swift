@@ -36,6 +36,14 @@ package enum ProcessTable {
     }
   }
 
+  /// Whether a process was stopped by a signal, and has not been continued.
+  static func isStopped(_ pid: Int32) -> Bool {
+    guard let stat = ProcFile.text("/proc/\(pid)/stat"), let end = stat.lastIndex(of: ")")
+    else { return false }
+    let state = stat[stat.index(after: end)...].split(separator: " ").first
+    return state == "T" || state == "t"
+  }
+
   private enum Life {
     /// It runs since so many clock ticks after boot.
     case running(UInt64)

@@ -2,7 +2,7 @@
 enum Query: Int, CaseIterable {
   case begin, beginReading, commit
   case breakerByName, breakerByID, changes, namesByPrefix, namesByState
-  case insertBreaker, updateBreaker, moveBreaker, deleteBreaker
+  case breakersAtLimit, insertBreaker, updateBreaker, moveBreaker, deleteBreaker
   case nextRevision, proveWritable
   case leases, insertLease, deleteLeases
   case insertEvent, trimEvents, trimEventsOfBreaker, history
@@ -35,6 +35,11 @@ enum Query: Int, CaseIterable {
       SELECT id, name FROM breaker WHERE state = ?2
         AND +name >= ?1 AND +name < ?1 || CAST(x'ff' AS TEXT)
       ORDER BY +name
+      """
+    case .breakersAtLimit:
+      """
+      SELECT CASE WHEN coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'breaker'), 0) < ?1
+        THEN 0 ELSE (SELECT count(*) FROM breaker) END
       """
     case .insertBreaker:
       """

@@ -10,6 +10,9 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   let clock: StoreClock
   let program: String
 
+  /// How many breakers the store may have before no other is made.
+  let room: Int64
+
   /// How long a call waits for others, in nanoseconds.
   let patience: Int64
 
@@ -31,7 +34,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
 
   package init(
     path: String, access: StoreAccess = StoreAccess(), lockTimeout: Duration = .milliseconds(500),
-    clock: StoreClock = .system, program: String
+    clock: StoreClock = .system, program: String, room: Int? = nil
   ) {
     self.path = StorePath.absolute(path)
     listeners = Listeners(path: self.path)
@@ -39,6 +42,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
     self.lockTimeout = lockTimeout
     self.clock = clock
     self.program = program
+    self.room = room.map { Int64($0) } ?? StoreRoom.usualBreakers
     patience = Patience.nanoseconds(lockTimeout)
   }
 

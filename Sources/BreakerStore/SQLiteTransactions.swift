@@ -79,7 +79,8 @@ extension SQLiteStorage {
       commits = watch?.commits()
       ownCommits.check(before, boot: clock.boot)
       var done = StepGroup(
-        on: session.writer, clock: clock, page: page, program: program, remembered: ownCommits)
+        on: session.writer, clock: clock, page: page, program: program,
+        remembered: ownCommits, room: room)
       try done.run(taken)
       return done
     }

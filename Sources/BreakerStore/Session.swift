@@ -45,7 +45,7 @@ internal import CSQLite
     if isNew { checkpoint() }
   }
 
-  private static func setUp(_ connection: Connection) throws(StoreError) {
+  static func setUp(_ connection: Connection) throws(StoreError) {
     try connection.execute(
       """
       PRAGMA synchronous=NORMAL; PRAGMA trusted_schema=OFF; PRAGMA wal_autocheckpoint=0;
@@ -72,10 +72,10 @@ internal import CSQLite
   /// (sqlite.org/wal.html#walresetbug). So the writer holds the write lock while the reader's
   /// connection moves the pages: no commit of any program can overlap. If the lock is not to be
   /// had, or the pages cannot be moved now, there will be a next time.
-  func checkpoint() {
+  func checkpoint(isUrgent: Bool = false) {
     do throws(StoreError) {
       // Readers of this process wait meanwhile, so it is not for long unless it has to be.
-      let briefly = log.isOverdue ? lockTimeout : .milliseconds(10)
+      let briefly = isUrgent || log.isOverdue ? lockTimeout : .milliseconds(10)
       try writer.waiting(until: Patience.deadline(after: briefly)) { () throws(StoreError) in
         try writer.statement(.begin).run()
       }

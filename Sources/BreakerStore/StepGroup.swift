@@ -24,6 +24,9 @@ struct StepGroup {
 
   /// What is known of the file as this transaction has found it.
   private let remembered: OwnCommits
+
+  /// How many breakers the store may have.
+  private let room: Int64
   private var revision: Int64?
 
   /// Whether the transaction changes the file at all.
@@ -42,13 +45,14 @@ struct StepGroup {
 
   init(
     on connection: Connection, clock: StoreClock, page: CounterPage, program: String,
-    remembered: OwnCommits
+    remembered: OwnCommits, room: Int64
   ) {
     self.connection = connection
     self.clock = clock
     self.page = page
     self.program = program
     self.remembered = remembered
+    self.room = room
     now = clock.moment
     revision = remembered.revision.map { $0.addingSaturating(1) }
   }
@@ -89,6 +93,11 @@ struct StepGroup {
       page.takeIn(to: &found, at: now.boot)
       rows.append(Row(before: found, isNew: false, breaker: found))
     } else if step.orCreate {
+      // The other steps of the transaction have nothing to do with it.
+      guard try StoreRoom.isLeft(on: connection, for: room) else {
+        step.error = StoreRoom.error(path: connection.path, limit: room)
+        return nil
+      }
       let made = try BreakerTable.insert(
         step.name, revision: nextRevision(), on: connection, clock: clock, now: now)
       hasWritten = true

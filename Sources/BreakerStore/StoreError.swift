@@ -46,6 +46,9 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     /// The system could not read or write the file.
     case inputOutput
 
+    /// The store has as many breakers as it may; those that it has can be used.
+    case tooManyBreakers
+
     /// Anything else.
     case other
   }
@@ -95,7 +98,7 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     case .busy: "another process holds it"
     case .permissionDenied: "permission denied"
     case .missing, .notADirectory, .isDirectory, .isSymbolicLink, .newerVersion,
-      .networkFileSystem, .inputOutput, .other:
+      .networkFileSystem, .inputOutput, .tooManyBreakers, .other:
       message
     }
   }
@@ -109,7 +112,9 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     case .busy: ": if this lasts, look for a stopped process that has it open"
     case .permissionDenied: ": ask its owner, or name another path"
     case .missing, .notADirectory, .isDirectory: ": name another path"
-    case .isSymbolicLink, .newerVersion, .networkFileSystem, .inputOutput, .other: ""
+    case .isSymbolicLink, .newerVersion, .networkFileSystem, .inputOutput, .tooManyBreakers,
+      .other:
+      ""
     }
   }
 
@@ -119,7 +124,7 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     case .diskFull: return .diskFull
     case .readOnly: return .readOnly
     case .missing, .notADirectory, .isDirectory, .isSymbolicLink, .corrupt, .notAStore,
-      .newerVersion, .networkFileSystem, .busy, .inputOutput, .other:
+      .newerVersion, .networkFileSystem, .busy, .inputOutput, .tooManyBreakers, .other:
       return kind(ofSQLite: code)
     }
   }

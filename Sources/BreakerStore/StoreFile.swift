@@ -53,6 +53,7 @@ enum StoreFile {
         try create(real, access: access, group: group)
       }
     }
+    try PlantedFile.refuse(real, in: directory)
     return real
   }
 
@@ -63,7 +64,7 @@ enum StoreFile {
     return FileIdentity(device: UInt64(status.st_dev), inode: UInt64(status.st_ino))
   }
 
-  private static func missing(_ path: String) -> StoreError {
+  static func missing(_ path: String) -> StoreError {
     StoreError(
       .missing, code: ENOENT,
       "there is no store at \(StoreError.visible(path)): 'cbctl init' makes one,"
@@ -79,7 +80,7 @@ enum StoreFile {
   /// A log that was set aside may hold what its own file lacks, so it is not deleted.
   static func setAside(_ path: String) { unsafe rename(path, path + ".orphan") }
 
-  private static func exists(_ path: String) throws(StoreError) -> Bool {
+  static func exists(_ path: String) throws(StoreError) -> Bool {
     var status = stat()
     guard unsafe lstat(path, &status) == 0 else {
       if errno == ENOENT { return false }
@@ -159,7 +160,7 @@ enum StoreFile {
     return unsafe entry.pointee.gr_gid
   }
 
-  private static func realPath(_ path: String) -> String? {
+  static func realPath(_ path: String) -> String? {
     guard let resolved = unsafe realpath(path, nil) else { return nil }
     defer { unsafe free(resolved) }
     return unsafe String(cString: resolved)

@@ -87,11 +87,14 @@ extension Session {
   /// Opens the store that there is; a store is never made only to be looked at.
   func connectToExisting() throws(ControlError) {
     do { try store.connectToExisting() } catch {
-      guard error.kind == .missing else { throw ControlError(error) }
-      throw ControlError(
-        .storeUnavailable, "no store yet at \(VisibleText.bare(store.path))",
-        "its first use makes it")
+      throw error.kind == .missing ? noStoreYet() : ControlError(error)
     }
+  }
+
+  func noStoreYet() -> ControlError {
+    ControlError(
+      .storeUnavailable, "no store yet at \(VisibleText.bare(store.path))",
+      "its first use makes it")
   }
 
   func names() throws(ControlError) -> [String] {

@@ -66,13 +66,13 @@ extension Engine {
     _ cell: Cell, owner: ProcessIdentity?, onFailure: StoreFailureAction, isNamed: Bool = false
   ) throws(BreakerError) -> Admission {
     doRounds()
-    if let trouble = trouble() {
+    if let trouble = trouble(of: cell) {
       return try admitWithoutStore(cell, owner: owner, onFailure: onFailure, trouble)
     }
     do throws(StoreError) {
       return try admitThroughStore(cell, owner: owner, isNamed: isNamed)
     } catch {
-      failed(error)
+      failed(error, of: cell)
       return try admitWithoutStore(cell, owner: owner, onFailure: onFailure, error)
     }
   }

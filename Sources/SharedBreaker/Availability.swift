@@ -5,7 +5,7 @@ internal import Synchronization
 /// Doing without the store, and coming back to it.
 extension Engine {
   /// How long a store that failed is left alone before it is tried again.
-  private static let pauseNanoseconds: Int64 = 1_000_000_000
+  static let pauseNanoseconds: Int64 = 1_000_000_000
 
   /// What keeps the store from being used, or nil if it can be.
   ///
@@ -81,6 +81,10 @@ extension Engine {
       do throws(StoreError) {
         _ = try step(cell, wait: wait) { _, _ in }
       } catch {
+        if error.kind == .tooManyBreakers {
+          failed(error, of: cell)
+          continue
+        }
         // It can wait; a call that needs the store will find out what is wrong with it.
         return
       }

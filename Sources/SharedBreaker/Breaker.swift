@@ -21,6 +21,13 @@ public final class Breaker: Sendable {
   /// The state that the breaker is in; asking changes nothing.
   public var state: BreakerState { current().breaker.record.state }
 
+  /// Whether this process shares the breaker; not while it cannot use the store, or the store has no
+  /// room for the breaker.
+  public var health: StoreHealth {
+    let lone = engine.lone(cell).map { StoreHealth.unavailable($0.error) }
+    return lone ?? engine.cellsLock.withLock { unsafe engine.health }
+  }
+
   /// All that is known of the breaker now; asking changes nothing.
   public func snapshot() -> BreakerSnapshot {
     var breaker = engine.storage.upToDate(current().breaker)
@@ -31,7 +38,7 @@ public final class Breaker: Sendable {
   /// What the store holds, or what goes on in its place.
   private func current() -> Known {
     engine.doRounds()
-    if engine.trouble() == nil {
+    if engine.trouble() == nil, !engine.isAlone(cell) {
       do throws(StoreError) {
         return try engine.known(cell)
       } catch {

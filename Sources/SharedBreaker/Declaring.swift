@@ -15,7 +15,7 @@ extension Engine {
       // What nobody has written yet is as this process says.
       if unsafe cell.known?.exists == false { cell.forget() }
     }
-    guard trouble() == nil else { return }
+    guard trouble(of: cell) == nil else { return }
     do throws(StoreError) {
       let known = try known(cell)
       guard !known.exists || known.breaker.codeWords != words else {
@@ -24,7 +24,7 @@ extension Engine {
       }
       _ = try step(cell) { _, _ in }
     } catch {
-      failed(error)
+      failed(error, of: cell)
     }
   }
 

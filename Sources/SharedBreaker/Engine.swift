@@ -38,6 +38,10 @@ internal import Synchronization
   nonisolated(unsafe) var health = StoreHealth.untried
 
   let isUnavailable = Atomic<Bool>(false)
+
+  /// Those that the store has no room for; under the lock for cells.
+  nonisolated(unsafe) var loneBreakers: [ObjectIdentifier: LoneBreaker] = [:]
+  let hasLoneBreakers = Atomic<Bool>(false)
   let nextAttempt = Atomic<Int64>(0)
   private let nextRound = Atomic<Int64>(0)
 

@@ -13,14 +13,16 @@ extension Engine {
     case .none:
       return .outdated
     case .local:
-      return isUnavailable.load(ordering: .relaxed)
+      return isUnavailable.load(ordering: .relaxed) || isAlone(cell)
         ? reportLocally(outcome, for: ticket, of: cell, elapsed: elapsed) : .outdated
     case .store:
-      if trouble() != nil { return reportLocally(outcome, for: ticket, of: cell, elapsed: elapsed) }
+      if trouble(of: cell) != nil {
+        return reportLocally(outcome, for: ticket, of: cell, elapsed: elapsed)
+      }
       do throws(StoreError) {
         return try reportToStore(outcome, for: ticket, of: cell, elapsed: elapsed)
       } catch {
-        failed(error)
+        failed(error, of: cell)
         return reportLocally(outcome, for: ticket, of: cell, elapsed: elapsed)
       }
     }

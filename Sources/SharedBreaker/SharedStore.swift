@@ -20,7 +20,8 @@ public final class SharedStore: Sendable {
     let program = options.program.map { OutsideText.cut($0, to: 255) } ?? ProcessTable.programName()
     let storage = SQLiteStorage(
       path: path, access: StoreAccess(mode: options.mode, group: options.group),
-      lockTimeout: options.lockTimeout, clock: options.clock, program: program)
+      lockTimeout: options.lockTimeout, clock: options.clock, program: program,
+      room: options.maximumBreakers)
     engine = Engine(storage: storage, options: options, program: program)
   }
 

@@ -12,6 +12,9 @@ public struct StoreOptions: Sendable {
   /// The group of the files, if this process makes them.
   public var group: String?
 
+  /// How many breakers the store may have before this process makes no other; 200,000 if nil.
+  public var maximumBreakers: Int?
+
   /// The name of this program in the history; the name of its executable if nil.
   public var program: String?
 
@@ -30,6 +33,7 @@ public struct StoreOptions: Sendable {
     onStoreFailure: StoreFailureAction = .continueLocally,
     mode: UInt32? = nil,
     group: String? = nil,
+    maximumBreakers: Int? = nil,
     program: String? = nil,
     clock: StoreClock = .system,
     timer: StoreTimer = .system,
@@ -39,6 +43,7 @@ public struct StoreOptions: Sendable {
     self.onStoreFailure = onStoreFailure
     self.mode = mode
     self.group = group
+    self.maximumBreakers = maximumBreakers
     self.program = program
     self.clock = clock
     self.timer = timer
@@ -80,6 +85,9 @@ public enum StoreEvent: Sendable, Hashable {
 
   /// Other code has declared another policy for a breaker than this process, and it is in force.
   case policyDiffers(name: String, declaredHere: String, inForce: String)
+
+  /// The store has no room for a breaker, which goes on in this process alone; told once.
+  case notShared(name: String, StoreError)
 
   /// A hook has failed too often for an entry of the history, which is passed over.
   case hookGaveUp(hook: String, entry: Int64, name: String)

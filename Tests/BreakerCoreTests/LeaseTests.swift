@@ -44,6 +44,26 @@ import Testing
     #expect(bench.state == .closed)
   }
 
+  @Test func `sweeping up takes back what is over and asks for nothing`() {
+    func sweep(_ bench: inout Bench) -> [BreakerEvent] {
+      let gone = bench.gone
+      return bench.record.swept(
+        at: bench.now, policy: bench.policy, jitter: bench.jitter, isGone: gone.contains
+      ).events
+    }
+    var (bench, _) = Self.probing()
+    let before = bench.record
+    #expect(sweep(&bench).isEmpty)
+    #expect(bench.record == before)
+    bench.gone = [.process(2)]
+    #expect(sweep(&bench).isEmpty)
+    #expect(bench.record.leases.isEmpty)
+    #expect(bench.state == .halfOpen)
+    (bench, _) = Self.probing()
+    bench.advance(by: .seconds(31))
+    #expect(sweep(&bench).map(\.arrow) == ["half_open>open"])
+  }
+
   @Test func `the report of a process that is gone is refused though nobody took its slot`() {
     var (bench, probe) = Self.probing()
     bench.gone = [.process(2)]

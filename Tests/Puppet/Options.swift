@@ -58,6 +58,7 @@ final class EventLog: @unchecked Sendable {
       case .notDurable: "not-durable"
       case .transition(_, let from, let to, _): "\(from.wireName)>\(to.wireName)"
       case .policyDiffers: "policy-differs"
+      case .notShared(let name, _): "not-shared-\(name)"
       case .hookGaveUp(_, let entry, _): "gave-up-\(entry)"
       }
     if let text { lock.withLock { events.append(text) } }

@@ -88,6 +88,16 @@ package enum Files {
     }
   }
 
+  /// Puts other bytes into a file that stays the same file.
+  package static func overwrite(_ path: String, _ bytes: [UInt8]) throws {
+    let descriptor = unsafe open(path, O_WRONLY | O_CLOEXEC)
+    guard descriptor >= 0 else { throw SupportError("open \(path)", errno) }
+    defer { close(descriptor) }
+    guard unsafe pwrite(descriptor, bytes, bytes.count, 0) == bytes.count else {
+      throw SupportError("pwrite \(path)", errno)
+    }
+  }
+
   package static func rename(_ from: String, to path: String) throws {
     guard unsafe Glibc.rename(from, path) == 0 else { throw SupportError("rename", errno) }
   }
@@ -128,3 +138,9 @@ package enum Files {
 
 /// Whether this process may do what only the superuser may.
 package var isSuperuser: Bool { geteuid() == 0 }
+
+/// Becomes another user of one group for good; in a process of its own, which root has started.
+package func become(user: UInt32, group: UInt32) throws {
+  let code = ts_become(user, group)
+  guard code == 0 else { throw SupportError("setuid", code) }
+}

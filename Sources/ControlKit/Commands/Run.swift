@@ -52,7 +52,7 @@ extension CommandSpec {
     do throws(BreakerError) { permit = try breaker.acquire() } catch {
       return try session.reject(error)
     }
-    let isUnguarded = session.warnIfUnguarded("the command runs without its breaker")
+    let isUnguarded = session.warnIfUnguarded(breaker, "the command runs without its breaker")
     let course = CommandCourse.of(
       parsed.commandLine, timeout: parsed.duration("timeout"),
       inOwnGroup: !session.console.hasTerminal,
@@ -65,7 +65,8 @@ extension CommandSpec {
       case .failure(let failure): permit.fail(failure, elapsed: course.elapsed)
       case .ignored: permit.ignore()
       }
-    if !isUnguarded, !session.warnIfUnguarded("the outcome of the command is not recorded"),
+    if !isUnguarded,
+      !session.warnIfUnguarded(breaker, "the outcome of the command is not recorded"),
       verdict == .refused
     {
       session.note(ControlError.refused(breaker.name).description)
@@ -77,8 +78,8 @@ extension CommandSpec {
 
 extension Session {
   /// Says once that the store is not to be had; whether it is so.
-  fileprivate func warnIfUnguarded(_ consequence: String) -> Bool {
-    guard case .unavailable(let error) = store.health else { return false }
+  fileprivate func warnIfUnguarded(_ breaker: Breaker, _ consequence: String) -> Bool {
+    guard case .unavailable(let error) = breaker.health else { return false }
     note("\(consequence): \(error.description)")
     return true
   }

@@ -21,7 +21,8 @@ enum VisibleText {
 
   /// The text in quotes, cut where it would drown the message around it.
   static func quoted(_ text: String, longest: Int = 60) -> String {
-    let cut = text.prefix(longest)
+    // By scalars: one character may be as long as somebody likes.
+    let cut = text.unicodeScalars.prefix(longest)
     return "'\(bare(String(cut)))\(cut.endIndex == text.endIndex ? "" : "…")'"
   }
 
@@ -43,7 +44,7 @@ enum VisibleText {
   /// The overrides of writing direction can make a line read as another one.
   static func steers(_ scalar: Unicode.Scalar) -> Bool {
     switch scalar.value {
-    case 0x202A...0x202E, 0x2066...0x2069, 0x200E, 0x200F, 0xFEFF: true
+    case 0x202A...0x202E, 0x2066...0x2069, 0x200E, 0x200F, 0x061C, 0xFEFF: true
     default: isControl(scalar)
     }
   }

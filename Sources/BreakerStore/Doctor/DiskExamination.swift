@@ -1,0 +1,59 @@
+internal import CSQLite
+internal import Glibc
+
+/// What the store stands on: the file system, and SQLite.
+enum DiskExamination {
+  static func findings(_ place: StorePlace) -> [StoreFinding] {
+    [disk(place), sqlite(number: sqlite3_libversion_number())]
+  }
+
+  /// The log alone may take half of this before it is cut.
+  static let littleRoom: UInt64 = UInt64(LogLength.limitInBytes) * 8
+  private static let fewFiles: UInt64 = 100
+
+  private static func disk(_ place: StorePlace) -> StoreFinding {
+    if let name = FileSystem.networkName(of: place.directory) {
+      return StoreFinding(
+        .disk, .bad, "\(name), a network file system",
+        means: "processes cannot share the store safely there, and refuse it",
+        repair: "none: move the store to a local disk")
+    }
+    var status = statvfs()
+    guard unsafe statvfs(place.directory, &status) == 0 else {
+      return StoreFinding(.disk, .warning, "it cannot be asked for its room")
+    }
+    let room = UInt64(status.f_bavail) * UInt64(status.f_frsize)
+    let files = status.f_files == 0 ? nil : UInt64(status.f_favail)
+    let kind = FileSystem.localName(of: place.directory) ?? "a local disk"
+    let found =
+      "\(kind), \(room >> 20) MiB free" + (files.map { ", \($0) files free" } ?? "")
+    if status.f_flag & UInt(ST_RDONLY) != 0 {
+      return StoreFinding(
+        .disk, .bad, "\(found), read-only",
+        means: "nothing can be written, so each process goes on by itself",
+        repair: "none: mount it to be written")
+    }
+    guard room >= littleRoom, files ?? fewFiles >= fewFiles else {
+      return StoreFinding(
+        .disk, .warning, found,
+        means: "nearly full: with no room left, each process goes on by itself",
+        repair: "none: free some space")
+    }
+    return StoreFinding(.disk, .ok, found)
+  }
+
+  /// What a version of SQLite, as 3040001 for 3.40.1, means for a store.
+  static func sqlite(number: Int32) -> StoreFinding {
+    let version = "\(number / 1_000_000).\(number / 1_000 % 1_000).\(number % 1_000)"
+    if number < 3_038_000 {
+      return StoreFinding(
+        .sqlite, .bad, "SQLite \(version)", means: "too old: 3.38 is the least that is needed",
+        repair: "none: update SQLite")
+    }
+    guard number < 3_051_003 else { return StoreFinding(.sqlite, .ok, "SQLite \(version)") }
+    return StoreFinding(
+      .sqlite, .note, "SQLite \(version)",
+      means: "before 3.51.3 a checkpoint that overlaps a commit can damage a file: none of ours"
+        + " does, but let no other program checkpoint the store while it is in use")
+  }
+}

@@ -1,0 +1,37 @@
+internal import BreakerCore
+
+/// A probe that is over, with its row still there.
+struct LeaseRemains {
+  var name: String
+  var why: String
+
+  static func find(
+    on connection: Connection, clock: StoreClock
+  ) throws(StoreError) -> [LeaseRemains] {
+    let query = try connection.prepare(
+      """
+      SELECT b.name, b.boot, b.state, l.pid, l.start_ticks, l.pid_namespace, l.deadline_ns
+      FROM lease l JOIN breaker b ON b.id = l.breaker ORDER BY b.name, l.id
+      """)
+    let now = clock.instant
+    return try query.rows { row -> LeaseRemains? in
+      let owner = row.integerOrNil(3).map {
+        ProcessIdentity(
+          pid: Int32(truncatingIfNeeded: $0), startTicks: UInt64(bitPattern: row.integer(4)),
+          pidNamespace: UInt64(bitPattern: row.integer(5)))
+      }
+      let name = row.text(0) ?? ""
+      if row.integer(1) != clock.boot { return LeaseRemains(name: name, why: "of an earlier boot") }
+      if row.integer(2) != Int64(BreakerState.halfOpen.rawValue) {
+        return LeaseRemains(name: name, why: "no probe is due")
+      }
+      if let owner, ProcessTable.isGone(owner) {
+        return LeaseRemains(name: name, why: "process \(owner.pid) is gone")
+      }
+      if now.nanoseconds >= row.integer(6) {
+        return LeaseRemains(name: name, why: "its time is over")
+      }
+      return nil
+    }.compactMap { $0 }
+  }
+}

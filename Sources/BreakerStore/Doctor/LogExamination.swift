@@ -1,0 +1,106 @@
+internal import Glibc
+
+/// The log, the counters, what was left behind, and who has the store open.
+struct LogExamination {
+  let place: StorePlace
+  let users: StoreUsers
+
+  /// Beyond this somebody keeps the log from beginning anew.
+  private static let longest = LogLength.limitInBytes * 4
+
+  func log() -> StoreFinding {
+    let log = FileStatus(of: place.beside(StoreFile.logSuffix))
+    let index = FileStatus(of: place.beside(StoreFile.indexSuffix))
+    guard let log, log.isRegular else { return StoreFinding(.log, .ok, "there is none") }
+    let found = "\(log.size >> 10) KiB"
+    if log.size > 0, index == nil {
+      return StoreFinding(
+        .log, .warning, "\(found), without its index",
+        means: "the next use makes it anew, and reads the whole log for it",
+        repair: "open the store once", [.open])
+    }
+    guard log.size > Self.longest else { return StoreFinding(.log, .ok, found) }
+    return StoreFinding(
+      .log, .warning, "\(found), of \(Self.longest >> 10) KiB at most",
+      means: "somebody keeps an old state of the file open, or nobody has written since"
+        + users.readers.words(before: ": look at "),
+      repair: "fold it into the file", [.foldLog])
+  }
+
+  func processes() -> StoreFinding {
+    if let stopped = users.stoppedWriter {
+      return StoreFinding(
+        .processes, .bad, "\(stopped.words) is stopped while it writes",
+        means: "nobody else can write: each process goes on by itself",
+        repair: "none: continue it with 'kill -CONT', or end it")
+    }
+    if !users.ofOthers.isEmpty {
+      return StoreFinding(
+        .processes, .note,
+        users.ofOthers.words(before: "") + " still with files that were replaced",
+        means: "each changes over at its next use of the store, within a second")
+    }
+    let hidden = users.isComplete ? "" : ", of those that this user may see"
+    let found = users.readers.isEmpty ? "nobody has it open" : users.readers.words(before: "")
+    return StoreFinding(.processes, .ok, found + hidden)
+  }
+
+  func leftovers() -> StoreFinding {
+    let name = StorePath.split(place.path).file
+    let kept = DirectoryListing.names(place.directory).filter {
+      guard $0.hasPrefix(name), $0 != name else { return false }
+      let rest = $0.dropFirst(name.count)
+      return !StorePlace.suffixes.contains(String(rest))
+        && [".orphan", ".corrupt-", "-counters.new", "-journal"].contains { rest.contains($0) }
+    }
+    guard !kept.isEmpty else { return StoreFinding(.leftovers, .ok, "nothing") }
+    return StoreFinding(
+      .leftovers, .note, kept.sorted().joined(separator: ", "),
+      means: "no program uses them: delete them once nobody wants to know why they are there")
+  }
+
+  /// The counters that processes share.
+  func counters(store identity: Int64?, boot: Int64) -> StoreFinding {
+    let path = place.beside(CounterFile.suffix)
+    guard FileStatus(of: path)?.isRegular == true else {
+      return StoreFinding(.counters, .ok, "there are none: whoever counts first makes them")
+    }
+    let aside = "set them aside: programs that run change over to new ones within a second"
+    switch CounterFile.look(path, store: identity, boot: boot) {
+    case .fits:
+      return StoreFinding(.counters, .ok, "of this store and this boot")
+    case .ofEarlierBoot:
+      return StoreFinding(
+        .counters, .note, "of an earlier boot", means: "the next use of the store takes them over")
+    case .unreadable:
+      return StoreFinding(.counters, .warning, "this user cannot read them")
+    case .truncated:
+      return StoreFinding(
+        .counters, .bad, "cut off",
+        means: "the system kills a program that counts where its file has no room (SIGBUS)",
+        repair: aside, [.setAside(suffix: CounterFile.suffix)])
+    case .foreign:
+      return StoreFinding(
+        .counters, .warning, "damaged, or of another store",
+        means: "programs that start make new ones, and what was counted since is lost",
+        repair: aside, [.setAside(suffix: CounterFile.suffix)])
+    }
+  }
+}
+
+extension CounterFile {
+  /// What a file of counters looks like from outside.
+  enum Look {
+    case fits, ofEarlierBoot, foreign, truncated, unreadable
+  }
+
+  static func look(_ path: String, store: Int64?, boot: Int64) -> Look {
+    guard let file = opened(path, O_RDONLY) else { return .unreadable }
+    defer { close(file.descriptor) }
+    let size = Int(lseek(file.descriptor, 0, SEEK_END))
+    let beyondHeader = size - offset(ofSegment: 0)
+    guard beyondHeader >= 0, beyondHeader % bytesOfSegment == 0 else { return .truncated }
+    guard let header = file.header, store == nil || header.store == store else { return .foreign }
+    return header.boot == boot ? .fits : .ofEarlierBoot
+  }
+}

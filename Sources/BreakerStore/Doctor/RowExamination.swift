@@ -1,0 +1,99 @@
+internal import BreakerCore
+
+/// Whether the rows hold what the library writes.
+struct RowExamination {
+  let reader: Connection
+
+  /// The counts of a breaker, which the library never writes any lower or higher.
+  private static let counts = [
+    "generation", "consecutive_failures", "growth", "trips", "last_lease", "probe_successes",
+    "probe_failures", "successes", "failures", "ignored", "rejections", "slow", "would_reject",
+  ]
+  private static let highest = Int64.max / 16
+  static let areOutOfRange = counts.map { "\($0) < 0 OR \($0) > \(highest)" }
+    .joined(separator: " OR ")
+  static let intoRange = counts.map { "\($0) = max(0, min(\($0), \(highest)))" }
+    .joined(separator: ", ")
+
+  static let orphans = [
+    "lease": "breaker NOT IN (SELECT id FROM breaker)",
+    "declaration": "breaker NOT IN (SELECT id FROM breaker)",
+  ]
+
+  /// What is wrong with the rows.
+  struct Damage {
+    /// The ids of breakers with names that cannot be used.
+    var names: [Int64] = []
+
+    /// The ids of breakers with words of a policy that cannot be read, by column.
+    var policies: [String: [Int64]] = ["code_policy": [], "operator_policy": []]
+    var numbers: Int64 = 0
+    var orphans: Int64 = 0
+    var hasStoreRow = true
+
+    var words: [String] {
+      let unreadable = policies.values.reduce(0) { $0 + $1.count }
+      return [
+        names.isEmpty ? nil : "\(names.count) names that cannot be used",
+        unreadable == 0 ? nil : "\(unreadable) policies that cannot be read",
+        numbers == 0 ? nil : "\(numbers) breakers with numbers out of range",
+        orphans == 0 ? nil : "\(orphans) rows of breakers that are gone",
+        hasStoreRow ? nil : "no row of the store itself",
+      ].compactMap { $0 }
+    }
+  }
+
+  func damage() throws(StoreError) -> Damage {
+    var damage = Damage()
+    damage.hasStoreRow = try reader.integer("SELECT count(*) FROM store") == 1
+    damage.numbers = try reader.integer(
+      "SELECT count(*) FROM breaker WHERE \(Self.areOutOfRange)")
+    for (table, condition) in Self.orphans {
+      damage.orphans += try reader.integer("SELECT count(*) FROM \(table) WHERE \(condition)")
+    }
+    // Many breakers share their words.
+    var readable: [String: Bool] = [:]
+    let query = try reader.prepare("SELECT id, name, code_policy, operator_policy FROM breaker")
+    defer { query.reset() }
+    while try query.next() {
+      let id = query.integer(0)
+      if !Self.isName(query.blob(1) ?? []) { damage.names.append(id) }
+      for (column, at) in [("code_policy", Int32(2)), ("operator_policy", 3)] {
+        guard let words = query.text(at) else { continue }
+        let isReadable = readable[words] ?? Self.isReadable(words)
+        readable[words] = isReadable
+        if !isReadable { damage.policies[column, default: []].append(id) }
+      }
+    }
+    return damage
+  }
+
+  func finding() throws(StoreError) -> StoreFinding {
+    let words = try damage().words
+    guard !words.isEmpty else {
+      return StoreFinding(.rows, .ok, "all as the library writes them")
+    }
+    return StoreFinding(
+      .rows, .warning, words.joined(separator: "; "),
+      means: "the library takes each of them for the harmless case",
+      repair: "put them right, and call what has no usable name 'damaged-ID'", [.mendRows])
+  }
+
+  private static func isName(_ bytes: [UInt8]) -> Bool {
+    guard let name = String(validating: bytes, as: UTF8.self) else { return false }
+    return OutsideText.complaint(aboutName: name) == nil
+  }
+
+  /// Whether the words are words of a policy, each with a value of its kind.
+  ///
+  /// Whether they fit together is another question: an operator's are laid over the code's.
+  static func isReadable(_ words: String) -> Bool {
+    do throws(PolicyError) {
+      var policy = BreakerPolicy()
+      for (key, text) in try PolicyWords(text: words).values { try policy.set(key, to: text) }
+      return true
+    } catch {
+      return false
+    }
+  }
+}

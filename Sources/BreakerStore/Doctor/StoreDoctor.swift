@@ -1,0 +1,86 @@
+internal import CSQLite
+
+/// Finds out what is wrong with a store, and mends it.
+package struct StoreDoctor {
+  let path: String
+  let clock: StoreClock
+  let program: String
+  let lockTimeout: Duration
+
+  package init(path: String, clock: StoreClock, program: String, lockTimeout: Duration) {
+    self.path = StorePath.absolute(path)
+    self.clock = clock
+    self.program = program
+    self.lockTimeout = lockTimeout
+  }
+
+  /// Looks at everything and changes nothing.
+  ///
+  /// - Throws: `StoreError` if there is no store, or nothing that could be looked at.
+  package func examine() throws(StoreError) -> [StoreFinding] {
+    let place = try StorePlace(path)
+    let others = LogExamination(place: place, users: StoreUsers(of: place))
+    var identity: Int64?
+    var findings = FileExamination.findings(place) + DiskExamination.findings(place)
+    findings += lookInside(place, others.users, &identity)
+    findings += [
+      others.log(), others.counters(store: identity, boot: clock.boot), others.processes(),
+      others.leftovers(),
+    ]
+    return findings
+  }
+
+  private func lookInside(
+    _ place: StorePlace, _ users: StoreUsers, _ identity: inout Int64?
+  ) -> [StoreFinding] {
+    var findings: [StoreFinding] = []
+    do throws(StoreError) {
+      guard let reader = try Connection.reading(place, lockTimeout: lockTimeout) else {
+        return [
+          StoreFinding(
+            .integrity, .note, "not looked at",
+            means: "reading a log without its index would make one")
+        ]
+      }
+      let tables = TableExamination(reader: reader)
+      let (version, kind) = try tables.version()
+      findings.append(version)
+      guard kind != .unknown, kind != .none else { return findings }
+      if kind == .current { findings.append(try tables.migrations()) }
+      let integrity = tables.integrity()
+      findings.append(integrity)
+      guard kind == .current, integrity.isWell else { return findings }
+      findings.append(try RowExamination(reader: reader).finding())
+      identity = try reader.integer("SELECT identity FROM store")
+      findings += try UseExamination(reader: reader, clock: clock, users: users).findings()
+    } catch {
+      findings.append(TableExamination.unreadable(error))
+    }
+    return findings
+  }
+}
+
+extension Connection {
+  /// Opens a store only to look at it; nil where that would make a file beside it.
+  ///
+  /// Without a log there is nothing but the file, and with an index SQLite need not make one.
+  static func reading(_ place: StorePlace, lockTimeout: Duration) throws(StoreError) -> Connection?
+  {
+    let log = FileStatus(of: place.beside(StoreFile.logSuffix))
+    let index = FileStatus(of: place.beside(StoreFile.indexSuffix))
+    if index == nil, log?.size ?? 0 > 0 { return nil }
+    let way = index == nil || log == nil ? "immutable=1" : "readonly_shm=1"
+    let connection = try Connection(
+      reading: place.path, way: way, lockTimeout: lockTimeout)
+    do throws(StoreError) {
+      _ = try connection.integer("SELECT count(*) FROM sqlite_schema")
+      return connection
+    } catch {
+      // Nobody has read since the log began anew, and a reader has to leave its mark in the index.
+      guard error.code & 0xFF == SQLITE_READONLY || error.code & 0xFF == SQLITE_CANTOPEN,
+        index != nil
+      else { throw error }
+      return try Connection(reading: place.path, way: "mode=ro", lockTimeout: lockTimeout)
+    }
+  }
+}

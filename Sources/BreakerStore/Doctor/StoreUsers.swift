@@ -1,0 +1,112 @@
+internal import Glibc
+
+/// The processes that have a store open, as far as this user may see.
+struct StoreUsers {
+  struct User: Hashable {
+    var pid: Int32
+    var program: String
+
+    var words: String { "process \(pid) (\(program))" }
+  }
+
+  /// Those that have the files open which are there now.
+  var readers: [User] = []
+
+  /// Those that have files open which were deleted or replaced.
+  var ofOthers: [User] = []
+
+  /// One that is stopped while it holds the lock for writing.
+  var stoppedWriter: User?
+
+  /// Whether every process could be looked at.
+  var isComplete = true
+
+  /// Looks at the open files of every process but this one.
+  init(of place: StorePlace) {
+    let own = [place.path] + StorePlace.suffixes.map { place.beside($0) }
+    let current = Set(own.compactMap { FileStatus(of: $0)?.identity })
+    for name in DirectoryListing.names("/proc") {
+      guard let pid = Int32(name), pid != getpid() else { continue }
+      look(at: pid, place, current)
+    }
+    stoppedWriter = Self.stopped(among: readers, place)
+  }
+
+  private mutating func look(at pid: Int32, _ place: StorePlace, _ current: Set<FileIdentity>) {
+    let folder = "/proc/\(pid)/fd"
+    errno = 0
+    let descriptors = DirectoryListing.names(folder)
+    if descriptors.isEmpty, errno == EACCES { isComplete = false }
+    var isReader = false
+    var isOfOther = false
+    for descriptor in descriptors {
+      var status = stat()
+      guard unsafe stat("\(folder)/\(descriptor)", &status) == 0 else { continue }
+      if current.contains(FileStatus(status).identity) {
+        isReader = true
+      } else if status.st_mode & S_IFMT == S_IFREG {
+        let target = DirectoryListing.target("\(folder)/\(descriptor)")
+        isOfOther = isOfOther || Self.wasPart(target, place)
+      }
+    }
+    guard isReader || isOfOther else { return }
+    let user = User(pid: pid, program: ProcFile.text("/proc/\(pid)/comm") ?? "unknown")
+    if isReader { readers.append(user) }
+    if isOfOther { ofOthers.append(user) }
+  }
+
+  /// Whether a file that is open was deleted at the store's place, or moved away from it.
+  private static func wasPart(_ target: String, _ place: StorePlace) -> Bool {
+    guard target.hasPrefix(place.path) else { return false }
+    let rest = target.dropFirst(place.path.count)
+    let parts = ["", StoreFile.logSuffix, StoreFile.indexSuffix]
+    return parts.contains { rest == $0 + " (deleted)" || rest == $0 + ".orphan" }
+      || rest.hasPrefix(".corrupt-")
+  }
+
+  /// Who holds SQLite's lock for writing (sqlite.org/walformat.html, 2.3) and stands still.
+  private static func stopped(among users: [User], _ place: StorePlace) -> User? {
+    guard let index = FileStatus(of: place.beside(StoreFile.indexSuffix)) else { return nil }
+    for line in (ProcFile.text("/proc/locks") ?? "").split(separator: "\n") {
+      let fields = line.split(separator: " ")
+      guard fields.count >= 8, fields[3] == "WRITE", fields[6] == "120",
+        fields[5].split(separator: ":").last.map({ String($0) }) == "\(index.identity.inode)",
+        let pid = Int32(fields[4]), let user = users.first(where: { $0.pid == pid })
+      else { continue }
+      if ProcessTable.isStopped(pid) { return user }
+    }
+    return nil
+  }
+}
+
+extension [StoreUsers.User] {
+  /// Who they are, after some words; nothing if there are none.
+  func words(before: String) -> String {
+    guard !isEmpty else { return "" }
+    let first = prefix(8).map(\.words).joined(separator: ", ")
+    return before + first + (count > 8 ? " and \(count - 8) more" : "")
+  }
+}
+
+/// What is in a directory.
+enum DirectoryListing {
+  static func names(_ path: String) -> [String] {
+    guard let stream = unsafe opendir(path) else { return [] }
+    defer { unsafe closedir(stream) }
+    var names: [String] = []
+    while let entry = unsafe readdir(stream) {
+      let name = unsafe withUnsafeBytes(of: &entry.pointee.d_name) { bytes in
+        unsafe String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
+      }
+      if name != ".", name != ".." { names.append(name) }
+    }
+    return names
+  }
+
+  /// What a link points to; empty if it cannot be read.
+  static func target(_ path: String) -> String {
+    var target = [CChar](repeating: 0, count: 4_096)
+    let length = max(0, unsafe readlink(path, &target, target.count))
+    return String(decoding: target[..<length].map { UInt8(bitPattern: $0) }, as: UTF8.self)
+  }
+}

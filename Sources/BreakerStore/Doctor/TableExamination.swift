@@ -1,0 +1,128 @@
+internal import CSQLite
+
+/// The file as SQLite sees it: whose it is, which version, and whether it is whole.
+struct TableExamination {
+  let reader: Connection
+
+  /// An examination of a large file ends after this, with what it has found by then.
+  static let patience: Duration = .seconds(10)
+
+  /// Which tables the file has.
+  enum Tables {
+    case none, older, current, unknown
+  }
+
+  /// Whose tables they are; what comes after it needs those of this version.
+  func version() throws(StoreError) -> (StoreFinding, Tables) {
+    let application = try reader.integer("PRAGMA application_id")
+    let version = try reader.integer("PRAGMA user_version")
+    if application != Migrator.applicationID {
+      let tables = try reader.integer("SELECT count(*) FROM sqlite_schema")
+      guard application == 0, tables == 0 else {
+        return (
+          StoreFinding(
+            .version, .bad, "a database of another program", means: "the path is wrong",
+            repair: "none: name another path"), .unknown
+        )
+      }
+      return (
+        StoreFinding(
+          .version, .note, "no tables yet", means: "the next program that uses it makes them",
+          repair: "make them", [.open]), .none
+      )
+    }
+    let known = Migrator.version
+    if version > known {
+      return (
+        StoreFinding(
+          .version, .bad, "version \(version), and this program knows \(known) at most",
+          means: "a newer program has written it", repair: "none: use the newer program"), .unknown
+      )
+    }
+    if version < known {
+      return (
+        StoreFinding(
+          .version, .note, "version \(version) of \(known)",
+          means: "the next program of this version brings it up to date; older ones then refuse it",
+          repair: "none: open it when all programs are upgraded"), .older
+      )
+    }
+    return (StoreFinding(.version, .ok, "version \(version)"), .current)
+  }
+
+  /// Whether the tables were made by the steps that this program knows.
+  func migrations() throws(StoreError) -> StoreFinding {
+    let query = try reader.prepare("SELECT number, name, checksum FROM migration ORDER BY number")
+    let recorded = try query.rows { ($0.integer(0), $0.text(1) ?? "", $0.integer(2)) }
+    let known = Migration.all.enumerated().map { (Int64($0) + 1, $1.name, $1.checksum) }
+    guard recorded.count == known.count else {
+      return StoreFinding(
+        .migrations, .bad, "\(recorded.count) steps are recorded, and \(known.count) were made",
+        means: "something else has changed the tables",
+        repair: "none: keep a copy, and move the store away if programs fail")
+    }
+    for (its, ours) in zip(recorded, known) where its != ours {
+      return StoreFinding(
+        .migrations, .warning, "step \(its.0) is \(its.1), and not as this program knows it",
+        means: "the tables were made by a changed program, and may not be what this one expects",
+        repair: "none: use the program that made it, or move the store away")
+    }
+    return StoreFinding(.migrations, .ok, "\(known.count) steps, as this program knows them")
+  }
+
+  /// Whether the file is whole.
+  func integrity() -> StoreFinding {
+    let deadline = ExaminationDeadline(after: Self.patience)
+    unsafe deadline.install(on: reader.handle)
+    defer { unsafe sqlite3_progress_handler(reader.handle, 0, nil, nil) }
+    do throws(StoreError) {
+      let complaints = try reader.prepare("PRAGMA integrity_check(3)").rows { $0.text(0) ?? "" }
+      if complaints == ["ok"] { return StoreFinding(.integrity, .ok, "no damage") }
+      // The first may hold several lines under a title.
+      let lines = complaints.flatMap { $0.split(separator: "\n") }.filter { !$0.hasPrefix("***") }
+      return Self.damaged(lines.prefix(3).joined(separator: "; "))
+    } catch {
+      if error.code & 0xFF == SQLITE_INTERRUPT {
+        return StoreFinding(
+          .integrity, .note, "no damage in what \(Self.patience) were enough to look at",
+          means: "the file is large: sqlite3 can look at all of a copy")
+      }
+      return Self.unreadable(error)
+    }
+  }
+
+  static func damaged(_ what: String) -> StoreFinding {
+    StoreFinding(
+      .integrity, .bad, what,
+      means: "programs cannot rely on it; each goes on by itself where it cannot be read",
+      repair: "set it aside with all beside it, begin a new one, and take over what can be read",
+      [.beginAnew])
+  }
+
+  /// The finding that a store could not be looked into.
+  static func unreadable(_ error: StoreError) -> StoreFinding {
+    switch error.kind {
+    case .corrupt, .notAStore: damaged(unsafe String(cString: sqlite3_errstr(error.code)))
+    default: StoreFinding(.integrity, .bad, error.description)
+    }
+  }
+}
+
+/// Ends a statement that takes too long.
+@safe final class ExaminationDeadline {
+  private let deadline: Int64
+
+  init(after timeout: Duration) { deadline = Patience.deadline(after: timeout) }
+
+  /// Watches a connection; it must be told to forget this before this goes.
+  func install(on handle: OpaquePointer) {
+    let context = unsafe Unmanaged.passUnretained(self).toOpaque()
+    unsafe sqlite3_progress_handler(
+      handle, 10_000,
+      { context in
+        guard let context = unsafe context else { return 0 }
+        let its = unsafe Unmanaged<ExaminationDeadline>.fromOpaque(context).takeUnretainedValue()
+        return Patience.monotonicNanoseconds() < its.deadline ? 0 : 1
+      }, context)
+  }
+}

@@ -1,0 +1,109 @@
+internal import BreakerCore
+
+/// What the store is used for: its breakers, their probes, policies and history.
+struct UseExamination {
+  let reader: Connection
+  let clock: StoreClock
+  let users: StoreUsers
+
+  func findings() throws(StoreError) -> [StoreFinding] {
+    [try breakers(), try leases(), try policies(), try history(), try times()]
+  }
+
+  private func breakers() throws(StoreError) -> StoreFinding {
+    let count = try reader.integer("SELECT count(*) FROM breaker")
+    let limit = StoreRoom.usualBreakers
+    let found = "\(count) of \(limit) at most"
+    guard count * 10 >= limit * 9 else { return StoreFinding(.breakers, .ok, found) }
+    return StoreFinding(
+      .breakers, count >= limit ? .warning : .note, found,
+      means: count >= limit
+        ? "no other can be made: calls of new names go on in each process by itself"
+        : "soon no other can be made",
+      repair: "none: 'cbctl delete' takes away what nobody uses; look who makes so many")
+  }
+
+  /// Probes that are over and were not swept up, for nobody has called since.
+  private func leases() throws(StoreError) -> StoreFinding {
+    let left = try LeaseRemains.find(on: reader, clock: clock)
+    let all = try reader.integer("SELECT count(*) FROM lease")
+    guard !left.isEmpty else {
+      return StoreFinding(.leases, .ok, "\(all) probes under way, none left over")
+    }
+    let first = left.prefix(3).map { "\($0.name) (\($0.why))" }.joined(separator: ", ")
+    return StoreFinding(
+      .leases, .warning, "\(left.count) left over: \(first)\(left.count > 3 ? ", ..." : "")",
+      means: "the next call takes them back by itself; until then they hold the slot of a probe",
+      repair: "take them back now", [.freeLeases])
+  }
+
+  /// Whether code that runs declares other policies than are in force, or an operator's cannot be.
+  private func policies() throws(StoreError) -> StoreFinding {
+    var complaints: [String] = []
+    let query = try reader.prepare(
+      """
+      SELECT b.name, d.pid, d.program FROM declaration d JOIN breaker b ON b.id = d.breaker
+      WHERE d.policy IS NOT b.code_policy ORDER BY b.name
+      """)
+    // One that was upgraded since has left its declaration, and no longer runs.
+    let running = Set(users.readers.map(\.pid))
+    complaints += try query.rows { row -> String? in
+      let pid = Int32(truncatingIfNeeded: row.integer(1))
+      guard running.contains(pid) else { return nil }
+      return "\(row.text(0) ?? ""): \(row.text(2) ?? "") (\(pid)) declares another policy"
+    }.compactMap { $0 }
+    let overruled = try reader.prepare(
+      "SELECT name, code_policy, operator_policy FROM breaker WHERE operator_policy IS NOT NULL")
+    let unfit = try overruled.rows {
+      Self.fits($0.text(1), $0.text(2)) ? nil : $0.text(0) ?? ""
+    }.compactMap { $0 }
+    complaints += unfit.map { "\($0): the operator's values no longer fit the code's" }
+    guard !complaints.isEmpty else {
+      return StoreFinding(.policies, .ok, "no program that runs disagrees")
+    }
+    let shown = complaints.prefix(3).joined(separator: "; ")
+    return StoreFinding(
+      .policies, .warning, shown + (complaints.count > 3 ? "; ..." : ""),
+      means: "what was declared last is in force, and values that do not fit are passed over",
+      repair: "none, for which is right is not for it to say: 'cbctl policy' settles it")
+  }
+
+  private static func fits(_ code: String?, _ byOperator: String?) -> Bool {
+    do throws(PolicyError) {
+      let codes = try PolicyWords(text: code ?? "").applied(to: BreakerPolicy())
+      _ = try PolicyWords(text: byOperator ?? "").applied(to: codes)
+      return true
+    } catch {
+      return false
+    }
+  }
+
+  private func history() throws(StoreError) -> StoreFinding {
+    let count = try reader.integer("SELECT count(*) FROM event")
+    let limit = BreakerTable.eventsOfAll
+    let isFull = count >= limit
+    return StoreFinding(
+      .history, isFull ? .note : .ok, "\(count) entries of \(limit) at most",
+      means: isFull ? "the oldest make room for the newest" : nil)
+  }
+
+  private func times() throws(StoreError) -> StoreFinding {
+    let latest = try reader.integer(
+      """
+      SELECT max(coalesce((SELECT max(at_ms) FROM event), 0),
+        coalesce((SELECT max(changed_at_ms) FROM breaker), 0))
+      """)
+    let ahead = (latest - clock.wallMilliseconds) / 1_000
+    if ahead > 60 {
+      return StoreFinding(
+        .clock, .note, "the latest entry lies \(ahead) s ahead of the clock",
+        means: "the wall clock was set back; no decision looks at it before the next boot")
+    }
+    guard clock.boot != Checksum.of("".utf8) else {
+      return StoreFinding(
+        .clock, .warning, "the kernel tells no boot id", means: "no boot is told from another",
+        repair: "none: mount /proc")
+    }
+    return StoreFinding(.clock, .ok, "this boot is known, and no entry lies ahead of the clock")
+  }
+}

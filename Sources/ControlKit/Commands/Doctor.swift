@@ -1,0 +1,42 @@
+import SharedBreaker
+
+extension CommandSpec {
+  static let doctor = CommandSpec(
+    name: "doctor",
+    summary: "find out what is wrong with the store, and mend it",
+    options: [OptionSpec(name: "repair", summary: "mend what can be mended, then look again")],
+    details: [
+      "Prints one line for each check: ok, note (harmless as it is), warn or BAD; what was found, "
+        + "what it means, and what --repair would do or has done. Without --repair nothing is "
+        + "changed. The code is 0 only if nothing is warned of and nothing is bad.",
+      "--repair deletes nothing. A damaged store is set aside with all that lies beside it, as "
+        + "NAME.corrupt-TIME; a new one begins with the same mode and group, and takes over the "
+        + "policies, the modes and the open times that can still be read. Programs that run "
+        + "change over within a second.",
+    ],
+    examples: [
+      Example("cbctl doctor", "what is wrong, if anything"),
+      Example("cbctl doctor --repair", "mend it"),
+    ],
+    exitCodes: [.done, .failed, .usage, .storeUnavailable]
+  ) { session, parsed throws(ControlError) in
+    let findings = try session.findings(isRepair: parsed.has("repair"))
+    let isWell = findings.allSatisfy(\.isWell)
+    if session.global.isJSON {
+      session.print(findings.document(of: session.store.path))
+    } else if !session.global.isQuiet {
+      session.print(findings.map { $0.line(session.painter) + "\n" }.joined())
+    }
+    return isWell ? .done : .exit(.failed)
+  }
+}
+
+extension Session {
+  fileprivate func findings(isRepair: Bool) throws(ControlError) -> [StoreFinding] {
+    do throws(StoreError) {
+      return isRepair ? try store.repair() : try store.examine()
+    } catch {
+      throw error.kind == .missing ? noStoreYet() : ControlError(error)
+    }
+  }
+}

@@ -1,0 +1,29 @@
+internal import BreakerStore
+
+/// Finding out what is wrong with a store.
+extension SharedStore {
+  /// Looks at all that the store rests on, and changes nothing.
+  ///
+  /// It looks at the files and who may use them, the file system, SQLite, the tables and every row,
+  /// the log, the counters, and the processes that have the store open. That takes a few seconds for
+  /// a large store, and never more than about ten.
+  ///
+  /// - Returns: What each check has found, in a fixed order.
+  /// - Throws: `StoreError` if there is no store, or this user may not look at it.
+  public func examine() throws(StoreError) -> [StoreFinding] { try doctor.examine() }
+
+  /// Mends what ``examine()`` finds, as far as that can be done, and looks again.
+  ///
+  /// Nothing is deleted: what is damaged is set aside, under a name that says when. Processes that
+  /// run notice it within a second.
+  ///
+  /// - Returns: What each check finds now, with what was done about it.
+  /// - Throws: `StoreError` if there is no store, or this user may not look at it.
+  public func repair() throws(StoreError) -> [StoreFinding] { try doctor.repair() }
+
+  private var doctor: StoreDoctor {
+    StoreDoctor(
+      path: path, clock: engine.clock, program: engine.program,
+      lockTimeout: engine.options.lockTimeout)
+  }
+}

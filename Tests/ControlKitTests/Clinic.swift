@@ -1,0 +1,63 @@
+import Glibc
+import SharedBreaker
+import TestSupport
+import Testing
+
+@testable import ControlKit
+
+/// A store in which something has happened, and what `doctor` says of it.
+struct Clinic {
+  let directory: TemporaryDirectory
+  var store: String { directory.store }
+  var folder: String { directory.file("state") }
+
+  init() throws {
+    directory = try TemporaryDirectory()
+    for words in [
+      ["policy", "pay", "--set", "open-for=1h", "--set", "max-failures=2"], ["trip", "pay"],
+      ["run", "mail", "--max-failures", "3", "--", "false"], ["run", "mail", "--", "true"],
+      ["force", "mail", "open", "--reason", "new disks"],
+    ] {
+      _ = cbctl(words)
+    }
+  }
+
+  @discardableResult
+  func cbctl(_ words: [String]) -> Answer {
+    let recorder = Recorder()
+    let ending = ControlKit.run(
+      arguments: ["--store", store] + words, console: recorder.console())
+    return Answer(code: ending.code, output: recorder.output, errors: recorder.errors)
+  }
+
+  func doctor(_ options: String...) -> Answer { cbctl(["doctor"] + options) }
+
+  /// The line of a check: its word, and all of it.
+  func line(_ check: String, of answer: Answer) -> (word: Substring, text: Substring) {
+    for line in answer.output.split(separator: "\n") {
+      let words = line.split(separator: " ", maxSplits: 2)
+      if words.count == 3, words[1] == check { return (words[0], line) }
+    }
+    return ("none", "\(answer)")
+  }
+
+  func sql(_ sql: String) throws { try Database.rows(store, sql) }
+
+  /// All that lies in the store's folder, and all that can be told of it.
+  func everything() throws -> [String] {
+    let text = try Child.run(
+      "/bin/sh",
+      ["-c", "cd '\(folder)' && stat -c '%n %F %a %u %g %s %i %y' . * && sha256sum *"])
+    return text.split(separator: "\n").map { String($0) }
+  }
+
+  /// Overwrites so many bytes.
+  func damage(_ suffix: String = "", at offset: Int, count: Int) throws {
+    var bytes = try Files.read(store + suffix)
+    for index in offset..<min(offset + count, bytes.count) { bytes[index] = 0x5A }
+    try Files.overwrite(store + suffix, bytes)
+  }
+
+  /// Moves the log into the file, and takes the log and its index away as SQLite does.
+  func fold() throws { try sql("PRAGMA wal_checkpoint(TRUNCATE)") }
+}

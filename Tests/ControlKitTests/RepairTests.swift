@@ -1,0 +1,223 @@
+import Glibc
+import SharedBreaker
+import TestSupport
+import Testing
+
+@testable import ControlKit
+
+@Suite struct `The doctor repairs` {
+  struct Trouble: CustomTestStringConvertible, Sendable {
+    var testDescription: String
+    var check: String
+    var word = "warn"
+    var cause: @Sendable (Clinic) throws -> Void
+  }
+
+  static let troubles = [
+    Trouble(testDescription: "a log that others may read", check: "files") {
+      try Files.changeMode($0.store + "-wal", to: 0o644)
+    },
+    Trouble(testDescription: "a store that others may read", check: "files") {
+      try Files.changeMode($0.store, to: 0o604)
+    },
+    Trouble(testDescription: "a link in the log's place", check: "files", word: "BAD") {
+      try $0.fold()
+      try Files.link($0.store + "-wal", to: "/etc/passwd")
+    },
+    Trouble(testDescription: "a directory that all may write to", check: "directory", word: "BAD") {
+      try Files.changeMode($0.folder, to: 0o777)
+    },
+    Trouble(testDescription: "a directory without the group's rights", check: "directory") {
+      for suffix in ["", "-wal", "-shm", "-counters"] {
+        try Files.changeMode($0.store + suffix, to: 0o660)
+      }
+    },
+    Trouble(testDescription: "counters of nobody", check: "counters") {
+      try $0.damage("-counters", at: 0, count: 40)
+    },
+    Trouble(testDescription: "counters that were cut off", check: "counters", word: "BAD") {
+      try Files.truncate($0.store + "-counters", to: 70_000)
+    },
+    Trouble(testDescription: "a log without its index", check: "log") {
+      Files.removeAll($0.store + "-shm")
+    },
+    Trouble(testDescription: "a damaged page", check: "integrity", word: "BAD") {
+      try $0.fold()
+      try $0.damage(at: 3_072, count: 9_000)
+    },
+    Trouble(testDescription: "a file of other bytes", check: "integrity", word: "BAD") {
+      try $0.fold()
+      try Files.write($0.store, Array(repeating: 0x5A, count: 9_000))
+    },
+    Trouble(testDescription: "a file that was cut off", check: "integrity", word: "BAD") {
+      try $0.fold()
+      try Files.truncate($0.store, to: 6_000)
+    },
+    Trouble(testDescription: "numbers out of range", check: "rows") {
+      try $0.sql("UPDATE breaker SET trips = -7, successes = 9223372036854775807")
+    },
+    Trouble(testDescription: "words that are none", check: "rows") {
+      try $0.sql("UPDATE breaker SET code_policy = 'frob=9', operator_policy = 'probes=many'")
+    },
+    Trouble(testDescription: "a name that is none", check: "rows") {
+      try $0.sql("UPDATE breaker SET name = CAST(x'1B5B326AFF' AS TEXT) WHERE name = 'pay'")
+    },
+    Trouble(testDescription: "rows of nobody", check: "rows") {
+      try $0.sql("INSERT INTO lease VALUES (999, 1, NULL, NULL, NULL, 1)")
+    },
+    Trouble(testDescription: "a lease of a process that is gone", check: "leases") {
+      try $0.sql(
+        """
+        UPDATE breaker SET state = 2 WHERE name = 'pay';
+        INSERT INTO lease SELECT id, 1, 2147483646, 5,
+          \(ownNamespace()), 9223372036854775807 FROM breaker WHERE name = 'pay'
+        """)
+    },
+    Trouble(testDescription: "a lease whose time is over", check: "leases") {
+      try $0.sql(
+        """
+        UPDATE breaker SET state = 2 WHERE name = 'pay';
+        INSERT INTO lease SELECT id, 1, NULL, NULL, NULL, 1 FROM breaker WHERE name = 'pay'
+        """)
+    },
+    Trouble(testDescription: "a lease of a closed breaker", check: "leases") {
+      try $0.sql(
+        """
+        UPDATE breaker SET state = 0 WHERE name = 'pay';
+        INSERT INTO lease SELECT id, 1, NULL, NULL, NULL, 1 FROM breaker WHERE name = 'pay'
+        """)
+    },
+  ]
+
+  private static func ownNamespace() -> UInt64 {
+    var status = stat()
+    _ = unsafe stat("/proc/self/ns/pid", &status)
+    return UInt64(status.st_ino)
+  }
+
+  @Test(.timeLimit(.minutes(10)), arguments: troubles)
+  func `what it names`(trouble: Trouble) throws {
+    let clinic = try Clinic()
+    try trouble.cause(clinic)
+    let found = clinic.doctor()
+    #expect(found.code == 1, "\(found)")
+    let line = clinic.line(trouble.check, of: found)
+    #expect(line.word == trouble.word, "\(line.text)")
+    #expect(line.text.contains("; repair: "), "\(line.text)")
+    let repaired = clinic.doctor("--repair")
+    #expect(repaired.code == 0, "\(repaired)")
+    let after = clinic.line(trouble.check, of: repaired)
+    #expect(after.word == "ok", "\(after.text)")
+    #expect(after.text.contains("; repair: done: "), "\(after.text)")
+    #expect(clinic.doctor().code == 0)
+    #expect(clinic.cbctl(["run", "pay", "--max-failures", "3", "--", "true"]).code % 75 == 0)
+    // A second repair finds nothing to do.
+    #expect(!clinic.doctor("--repair").output.contains("done:"))
+  }
+
+  @Test func `a damaged store, of which it takes over what it can read`() throws {
+    let clinic = try Clinic()
+    for number in 0..<200 {
+      clinic.cbctl(["policy", "other-\(number)", "--set", "probes=\(number + 1)"])
+    }
+    try clinic.fold()
+    let root = try Database.value(
+      clinic.store, "SELECT rootpage FROM sqlite_schema WHERE name = 'event'")
+    try clinic.fold()
+    try clinic.damage(at: (try #require(Int(root)) - 1) * 1_024, count: 1_024)
+    #expect(clinic.doctor().code == 1)
+    let bytes = try Files.read(clinic.store)
+    let answer = clinic.doctor("--repair")
+    #expect(answer.code == 0, "\(answer)")
+    #expect(clinic.line("integrity", of: answer).text.contains("and 202 breakers were taken over"))
+    let aside = try clinic.everything().filter {
+      $0.contains(".corrupt-20") && $0.contains("regular")
+    }
+    let name = try #require(aside.first?.split(separator: " ").first)
+    #expect(try Files.read(clinic.folder + "/" + name) == bytes)
+    let pay = clinic.cbctl(["show", "pay", "--json"]).output
+    #expect(pay.contains(#""state":"open""#))
+    #expect(pay.contains(#""open-for":"1h""#))
+    let mail = clinic.cbctl(["show", "mail", "--json"]).output
+    #expect(mail.contains(#""mode":"forced_open","mode_reason":"new disks""#))
+    #expect(mail.contains(#""max-failures":3"#))
+    #expect(clinic.cbctl(["show", "other-77", "--json"]).output.contains(#""probes":78"#))
+  }
+
+  @Test func `and keeps every damaged store under a name of its own`() throws {
+    let clinic = try Clinic()
+    for _ in 0..<3 {
+      try clinic.fold()
+      try clinic.damage(at: 0, count: 4_000)
+      #expect(clinic.doctor("--repair").code == 0)
+    }
+    let aside = try clinic.everything().filter {
+      $0.contains(".corrupt-20") && $0.contains("regular") && !$0.contains("-counters")
+        && !$0.contains("-wal") && !$0.contains("-shm")
+    }
+    #expect(aside.count == 3, "\(aside)")
+  }
+
+  @Test(arguments: ["newer", "foreign", "steps"])
+  func `nothing where it cannot know better`(trouble: String) throws {
+    let clinic = try Clinic()
+    switch trouble {
+    case "newer": try clinic.sql("PRAGMA user_version = 999")
+    case "foreign":
+      Files.removeAll(clinic.folder)
+      try Files.makeDirectory(clinic.folder, mode: 0o700)
+      try Files.write(clinic.store, [])
+      try Files.changeMode(clinic.store, to: 0o600)
+      try clinic.sql("CREATE TABLE precious (a)")
+    default: try clinic.sql("UPDATE migration SET checksum = 7 WHERE number = 2")
+    }
+    let before = try Files.read(clinic.store)
+    for options in [[], ["--repair"]] {
+      let answer = clinic.cbctl(["doctor"] + options)
+      #expect(answer.code == 1, "\(answer)")
+      #expect(answer.output.contains("; repair: none: "))
+      #expect(!answer.output.contains("done: "))
+      #expect(try Files.read(clinic.store) == before)
+    }
+  }
+
+  @Test(.enabled(if: isSuperuser, "needs root, to give files away"))
+  func `a store for those who could use it before`() throws {
+    let clinic = try Clinic()
+    unsafe chown(clinic.folder, 54_321, 54_320)
+    try Files.changeMode(clinic.folder, to: 0o2770)
+    for suffix in ["", "-wal", "-shm", "-counters"] {
+      unsafe chown(clinic.store + suffix, 54_321, 54_320)
+      try Files.changeMode(clinic.store + suffix, to: 0o660)
+    }
+    let before = try Files.permissions(of: clinic.store)
+    try clinic.fold()
+    try clinic.damage(at: 0, count: 4_000)
+    #expect(clinic.doctor("--repair").code == 0)
+    for suffix in ["", "-wal", "-shm", "-counters"] {
+      #expect(try Files.permissions(of: clinic.store + suffix) == before, "\(suffix)")
+    }
+  }
+
+  @Test(.enabled(if: isSuperuser, "needs root, to become other users"))
+  func `nothing of another user's, and says so`() async throws {
+    let clinic = try Clinic()
+    try Files.changeMode(clinic.folder, to: 0o777)
+    for suffix in ["", "-wal", "-shm", "-counters"] {
+      try Files.changeMode(clinic.store + suffix, to: 0o666)
+    }
+    try Files.changeMode(clinic.store + "-wal", to: 0o644)
+    let before = try clinic.everything()
+    let path = clinic.store
+    await #expect(processExitsWith: .success) { [path = path as String] in
+      try become(user: 65_534, group: 65_534)
+      let recorder = Recorder()
+      let ending = ControlKit.run(
+        arguments: ["--store", path, "doctor", "--repair"], console: recorder.console())
+      precondition(ending.code == 1, recorder.output)
+      let words = "repair: not done: cannot change the mode of \(path)-wal: permission denied"
+      precondition(recorder.output.contains(words), recorder.output)
+    }
+    #expect(try clinic.everything() == before)
+  }
+}
