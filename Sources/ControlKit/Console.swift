@@ -57,6 +57,12 @@ public struct Console: Sendable {
     self.restoredSignals = restoredSignals
   }
 
+  /// Whether output is a terminal that can be drawn on.
+  var canDraw: Bool {
+    guard let kind = environment["TERM"], isOutputTerminal else { return false }
+    return !kind.isEmpty && kind != "dumb"
+  }
+
   /// Whether colours would be seen and are wanted.
   var hasColors: Bool {
     guard isOutputTerminal, environment["TERM"] != "dumb" else { return false }

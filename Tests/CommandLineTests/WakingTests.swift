@@ -97,9 +97,29 @@ struct WakingTests {
     follow.kill()
   }
 
-  @Test(.timeLimit(.minutes(5)), arguments: ["history --follow"])
+  @Test(.timeLimit(.minutes(5)), arguments: ["history --follow", "watch"])
   func `who follows for nobody ends by itself`(command: String) throws {
     // The shell waits for all of its pipeline.
     #expect(try cbctl("\(command) | head -n 1; true").output.contains("api"))
+  }
+
+  @Test(.timeLimit(.minutes(5)))
+  func `watch prints how breakers stand, and each change of them`() throws {
+    _ = try cbctl("policy other --set probes=2")
+    let watch = try start("watch", "a*")
+    #expect(try watch.line()?.hasSuffix("Z  api: closed") == true)
+    _ = try cbctl("trip other")
+    _ = try cbctl("trip api --reason why")
+    #expect(try watch.line()?.contains("Z  api: open, retry in 1h (closed -> open: why)") == true)
+    _ = try cbctl("delete api")
+    #expect(try watch.line()?.hasSuffix("  api: deleted (open -> deleted)") == true)
+    watch.kill()
+    let gone = try cbctl("watch api")
+    #expect(gone.code == 66)
+    let documents = try start("watch", "other", "--json")
+    #expect(try documents.line()?.contains(#""change":null,"breaker":{"name":"other""#) == true)
+    _ = try cbctl("reset other")
+    #expect(try documents.line()?.contains(#""kind":"reset""#) == true)
+    documents.kill()
   }
 }

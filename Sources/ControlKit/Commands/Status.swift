@@ -39,7 +39,9 @@ extension CommandSpec {
       let table = StatusTable(snapshots: chosen, now: isTerminal ? session.now() : nil)
       session.print(table.render(width: session.console.width, painter: session.painter))
       if isTerminal, !session.global.isQuiet {
-        session.print("\n\(SummaryLine.text(of: chosen, painter: session.painter))\n")
+        let summary = SummaryLine.text(
+          of: chosen, width: session.console.width, painter: session.painter)
+        session.print("\n\(summary)\n")
       }
     }
     for note in try notes(patterns, state, chosen, session) { session.note(note) }

@@ -53,6 +53,17 @@ struct HistoryLines {
     }
   }
 
+  /// One entry in a few words, without its name and its time: `closed -> open: 5 failures`.
+  static func words(_ entry: HistoryEntry) -> String {
+    VisibleText.bare(change(entry) + (entry.reason.map { ": \($0)" } ?? ""))
+  }
+
+  /// One entry as a line of its own.
+  static func sentence(_ entry: HistoryEntry, at now: Timestamp) -> String {
+    "\(Age.clock(of: entry.at, at: now))  \(VisibleText.name(entry.name)): \(words(entry))"
+      + ", \(entry.program) (pid \(entry.pid))"
+  }
+
   private func isAge(_ index: Int) -> Bool { now != nil && index == 1 }
 
   private func cells(of entry: HistoryEntry) -> [String] {

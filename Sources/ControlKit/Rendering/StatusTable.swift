@@ -10,6 +10,9 @@ struct StatusTable {
   /// columns, and one word in each.
   var now: Timestamp?
 
+  /// How fast calls go, by name, if the table is shown again and again.
+  var rates: RateBook?
+
   func render(width: Int?, painter: Painter) -> String {
     let columns = now.map(columns(at:)) ?? Self.plainColumns()
     var table = Table(columns: columns.map(\.column))
@@ -49,11 +52,16 @@ struct StatusTable {
 
   private func columns(at now: Timestamp) -> [Column] {
     let shown = snapshots
+    let rates = rates
     var columns = [
-      Column("NAME", comfortable: 24) { .init(VisibleText.name($0.name), Self.nameColor(of: $0)) },
-      Column("STATE") { .init($0.state.wireName, Self.color(of: $0)) },
+      Column("NAME", comfortable: rates == nil ? 24 : 16) {
+        .init(VisibleText.name($0.name), Self.nameColor(of: $0))
+      },
+      rates == nil
+        ? Column("STATE") { .init($0.state.wireName, Self.color(of: $0)) }
+        : Column("STATE", Self.standing),
     ]
-    if shown.contains(where: { $0.mode != .automatic }) {
+    if rates == nil, shown.contains(where: { $0.mode != .automatic }) {
       columns.append(
         Column("MODE") {
           $0.mode == .automatic ? .init("-") : .init($0.mode.wireName, .yellow)
@@ -65,8 +73,11 @@ struct StatusTable {
       Column("RETRY-IN", right: true) {
         .init(Self.retry(of: $0, SpokenDuration.format), $0.isNextCallProbe ? .yellow : nil)
       },
-      Column("FAILURES", right: true) { .init(Self.failures(of: $0)) },
+      Column("FAILURES", right: true, rank: rates == nil ? nil : 6) {
+        .init(Self.failures(of: $0))
+      },
     ]
+    if let rates { columns += Self.columns(of: rates) }
     if shown.contains(where: { $0.failureRate != nil }) {
       columns.append(Column("RATE", right: true, rank: 4) { .init(Self.rate(of: $0)) })
     }
@@ -81,6 +92,26 @@ struct StatusTable {
         Column("LAST-ERROR", comfortable: 20, rank: 1) { .init($0.lastError ?? "", .faint) })
     }
     return columns
+  }
+
+  /// The mode, which decides what calls meet, or else the state: rates leave no room for both.
+  private static func standing(of snapshot: BreakerSnapshot) -> Table.Cell {
+    if snapshot.mode == .automatic {
+      return .init(snapshot.state.wireName, color(of: snapshot))
+    }
+    return .init(snapshot.mode.wireName, snapshot.permits ? .yellow : .red)
+  }
+
+  private static func columns(of rates: RateBook) -> [Column] {
+    func column(_ title: String, _ rate: @escaping (CallRates) -> Double) -> Column {
+      Column(title, right: true) {
+        .init(RateWords.perSecond(rates.rates(of: $0.name).map(rate)))
+      }
+    }
+    return [
+      column("OK/s") { $0.successes }, column("FAIL/s") { $0.failures },
+      column("REJECT/s") { $0.rejections },
+    ]
   }
 
   /// Failures, and of how many that open it: those in a row, or else those within a time.

@@ -39,15 +39,26 @@ enum SummaryLine {
     }
   }
 
-  static func text(of snapshots: [BreakerSnapshot], painter: Painter) -> String {
+  /// The line; what has no room in `width` columns is left out, the least worrying first.
+  static func text(
+    of snapshots: [BreakerSnapshot], width: Int? = nil, painter: Painter
+  ) -> String {
     var counts: [Standing: Int64] = [:]
     for snapshot in snapshots { counts[Standing(snapshot), default: 0] += 1 }
-    let parts = Standing.allCases.compactMap { standing in
-      counts[standing].map { painter.paint("\($0) \(standing.words)", standing.color) }
+    let words = Standing.allCases.compactMap { standing in
+      counts[standing].map { (text: "\($0) \(standing.words)", color: standing.color) }
     }
     let count = StateLine.counted(Int64(snapshots.count), "breaker")
     let next = snapshots.filter { $0.mode == .automatic }.compactMap(\.retryAfter).min()
     let retry = next.map { "; next retry in \(SpokenDuration.format($0))" } ?? ""
-    return "\(count)\(parts.isEmpty ? "" : ": ")\(parts.joined(separator: ", "))\(retry)"
+    var line = count
+    var length = count.count
+    for (index, word) in words.enumerated() {
+      length += word.text.count + 2
+      // The worst stand first, and the ellipsis needs room as well.
+      if let width, length + 3 > width { return line + (index == 0 ? "" : ", …") }
+      line += (index == 0 ? ": " : ", ") + painter.paint(word.text, word.color)
+    }
+    return width.map { length + retry.count > $0 } == true ? line : line + retry
   }
 }

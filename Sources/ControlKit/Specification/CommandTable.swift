@@ -1,7 +1,8 @@
 extension CommandSpec {
   /// Every command, in the order of help.
   static let all: [CommandSpec] = [
-    status, show, history, check, wait, policy, reset, trip, force, run, acquire, report, delete,
+    status, show, history, watch, wait, check, policy, reset, trip, force, run, acquire, report,
+    delete,
     initialize, help,
   ]
 
