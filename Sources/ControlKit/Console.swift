@@ -21,6 +21,9 @@ public struct Console: Sendable {
   /// Whether standard output is a terminal.
   public var isOutputTerminal: Bool
 
+  /// The descriptor behind standard output, to find out when nobody reads it any more; nil for none.
+  public var outputDescriptor: Int32?
+
   /// Whether this process belongs to a terminal, which a command that it runs may ask or answer.
   public var hasTerminal: Bool
 
@@ -38,6 +41,7 @@ public struct Console: Sendable {
     output: @escaping @Sendable (String) -> Writing,
     errorOutput: @escaping @Sendable (String) -> Writing,
     isOutputTerminal: Bool = false,
+    outputDescriptor: Int32? = nil,
     hasTerminal: Bool = false,
     width: Int? = nil,
     environment: [String: String] = [:],
@@ -46,10 +50,17 @@ public struct Console: Sendable {
     self.output = output
     self.errorOutput = errorOutput
     self.isOutputTerminal = isOutputTerminal
+    self.outputDescriptor = outputDescriptor
     self.hasTerminal = hasTerminal
     self.width = width
     self.environment = environment
     self.restoredSignals = restoredSignals
+  }
+
+  /// Whether output is a terminal that can be drawn on.
+  var canDraw: Bool {
+    guard let kind = environment["TERM"], isOutputTerminal else { return false }
+    return !kind.isEmpty && kind != "dumb"
   }
 
   /// Whether colours would be seen and are wanted.

@@ -46,6 +46,9 @@ extension Session {
     }
   }
 
+  /// Whether there may still be somebody who reads.
+  var isOutputOpen: Bool { !isOutputClosed && outputError == nil }
+
   func print(_ document: JSONValue) { print(document.text + "\n") }
 
   /// Says something that goes beside the data.

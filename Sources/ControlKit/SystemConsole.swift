@@ -12,6 +12,7 @@ extension Console {
       output: { write($0, to: STDOUT_FILENO) },
       errorOutput: { write($0, to: STDERR_FILENO) },
       isOutputTerminal: isTerminal,
+      outputDescriptor: STDOUT_FILENO,
       hasTerminal: hasTerminal(),
       width: isTerminal ? terminalWidth() : nil,
       environment: processEnvironment(),

@@ -54,11 +54,21 @@ enum Samples {
       to: "open-for=1m", reason: "two\nlines", pid: 1_234, program: "cbctl"),
   ].map { HistoryEntry($0) }
 
-  static func entry(_ kind: BreakerEvent.Kind, from: String, to: String) -> HistoryEntry {
+  static func entry(
+    _ kind: BreakerEvent.Kind, from: String, to: String, secondsAgo: Int64 = 0
+  ) -> HistoryEntry {
     HistoryEntry(
       StoredEvent(
-        id: 9, atMilliseconds: now.wallMilliseconds, name: "payments", kind: kind, from: from,
+        id: 9, atMilliseconds: wall(-secondsAgo), name: "payments", kind: kind, from: from,
         to: to, reason: nil, pid: 1, program: "cbctl"))
+  }
+
+  static func breaker(
+    _ name: String, madeSecondsAgo age: Int64, _ change: (inout BreakerRecord) -> Void = { _ in }
+  ) -> BreakerSnapshot {
+    var breaker = StoredBreaker(id: 1, name: name, createdAtMilliseconds: wall(-age))
+    change(&breaker.record)
+    return snapshot(breaker)
   }
 
   static func table(of record: BreakerRecord) -> String {
@@ -68,9 +78,8 @@ enum Samples {
 
   static func page(of record: BreakerRecord) -> String {
     BreakerDetails(
-      snapshot: snapshot(sample("x") { $0 = record }), declarations: [], history: []
-    ).page(
-      at: Timestamp(millisecondsSince1970: now.wallMilliseconds), painter: Painter(isOn: false))
+      snapshot: snapshot(sample("x") { $0 = record }), declarations: [], history: [], now: time
+    ).page(painter: Painter(isOn: false))
   }
 
   static let details = BreakerDetails(
@@ -81,7 +90,10 @@ enum Samples {
         "failure-rate=50% window=1m open-multiplier=1.5", pid: 42, program: "worker",
         isInForce: true),
     ],
-    history: history.filter { $0.name == "payments" })
+    history: history.filter { $0.name == "payments" }, now: time)
+
+  /// The same moment on the wall clock.
+  static let time = Timestamp(millisecondsSince1970: now.wallMilliseconds)
 
   private static let storedPayments = {
     let code = "failure-rate=50% window=1m open-multiplier=1.5"

@@ -95,6 +95,44 @@ final class Terminal {
     return names
   }
 
+  /// What the program has put out, and nobody has waited for yet.
+  private var unseen: [UInt8] = []
+
+  /// Reads until something has been put out, which is then seen with all before it.
+  func waitForOutput(_ text: String) throws {
+    let wanted = Array(text.utf8)
+    // Longer than it takes on any machine; what is waited for may be among much else.
+    let end = ContinuousClock.now + .seconds(30)
+    while true {
+      if let range = unseen.firstRange(of: wanted) {
+        unseen.removeSubrange(..<range.upperBound)
+        return
+      }
+      var entry = pollfd(fd: keyboard, events: Int16(POLLIN), revents: 0)
+      let ready = unsafe poll(&entry, 1, 20_000)
+      let bytes = unsafe [UInt8](unsafeUninitializedCapacity: 65_536) { buffer, count in
+        count = ready > 0 ? max(0, unsafe read(keyboard, buffer.baseAddress, buffer.count)) : 0
+      }
+      guard !bytes.isEmpty, ContinuousClock.now < end else {
+        throw Failure(what: "no '\(text)' in '\(String(decoding: unseen, as: UTF8.self))'")
+      }
+      unseen += bytes
+    }
+  }
+
+  /// Whether keys come line by line and are seen, as a shell expects it.
+  var isUsual: Bool {
+    var modes = termios()
+    unsafe tcgetattr(keyboard, &modes)
+    let usual = tcflag_t(ICANON | ECHO)
+    return modes.c_lflag & usual == usual
+  }
+
+  func resize(columns: UInt16, lines: UInt16) {
+    var size = winsize(ws_row: lines, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0)
+    _ = unsafe ioctl(keyboard, UInt(TIOCSWINSZ), &size)
+  }
+
   func type(_ keys: String) {
     let bytes = Array(keys.utf8)
     unsafe write(keyboard, bytes, bytes.count)

@@ -12,35 +12,68 @@ extension CommandSpec {
     options: [
       OptionSpec(name: "since", kind: .duration, summary: "only what happened in the last D"),
       OptionSpec(name: "limit", kind: .count, summary: "only the newest N"),
+      OptionSpec(name: "follow", letter: "f", summary: "go on with what happens from now on"),
     ],
-    details: ["With --json, every line is one object."],
-    examples: [Example("cbctl history payments --since 1h", "what happened in the last hour")]
+    details: [
+      "With --json, every line is one object.",
+      "--follow sleeps until something happens, in whichever process, and ends when it is stopped or "
+        + "nobody reads it any more. It goes on in a file that takes the place of the store's.",
+    ],
+    examples: [
+      Example("cbctl history payments --since 1h", "what happened in the last hour"),
+      Example("cbctl history --follow --limit 10", "the last 10 changes, and all that come"),
+    ]
   ) { session, parsed throws(ControlError) in
     try session.connectToExisting()
     let name = parsed.text("NAME")
     let since = parsed.duration("since").map { session.now().earlier(by: $0) }
     let limit = parsed.number("limit").map { Int($0) }
+    // Listening begins before the look at what there is, so that nothing is left out in between.
+    let news = parsed.has("follow") ? try session.news(of: name) : nil
+    defer { news?.end() }
     let entries = try session.ask { store throws(StoreError) in
       try store.history(of: name, since: since, limit: limit)
     }
     // What is left of a deleted breaker can still be read.
     if entries.isEmpty, let name { _ = try session.snapshot(of: name) }
-    if session.global.isJSON {
-      session.print(entries.map { $0.json.text + "\n" }.joined())
-    } else {
-      let lines = HistoryLines.render(entries, hasNames: name == nil)
-      session.print(lines.map { $0 + "\n" }.joined())
+    let isTerminal = session.console.isOutputTerminal
+    var lines = HistoryLines(
+      now: isTerminal ? session.now() : nil, width: session.console.width, hasNames: name == nil)
+    session.print(entries, &lines)
+    if let news {
+      session.follow(news, after: entries, &lines)
+    } else if entries.isEmpty {
+      session.note("no history: nothing has changed in that time")
     }
-    if entries.isEmpty { session.note("no history: nothing has changed in that time") }
     return .done
   }
 }
 
-extension Timestamp {
-  /// The time that lies `duration` earlier.
-  func earlier(by duration: Duration) -> Timestamp {
-    let (result, overflow) = millisecondsSince1970.subtractingReportingOverflow(
-      SpokenDuration.milliseconds(duration))
-    return Timestamp(millisecondsSince1970: overflow ? .min : result)
+extension Session {
+  fileprivate func print(_ entries: [HistoryEntry], _ lines: inout HistoryLines) {
+    guard !entries.isEmpty else { return }
+    if lines.now != nil { lines.now = now() }
+    let texts = global.isJSON ? entries.map(\.json.text) : lines.add(entries)
+    print(texts.map { $0 + "\n" }.joined())
+  }
+
+  /// Prints what happens until nobody reads it any more.
+  fileprivate func follow(
+    _ news: News, after entries: [HistoryEntry], _ lines: inout HistoryLines
+  ) {
+    // Some of what is news may have been there at the first look already.
+    var last = entries.last?.id ?? 0
+    let waiting = Waiting(descriptors: [news.descriptor], output: console.outputDescriptor)
+    while isOutputOpen {
+      let end = waiting.wait()
+      var fresh: [HistoryEntry] = []
+      // In a file that has taken the place of the store's, numbers may begin anew.
+      for entry in news.take() where entry.isAfterGap || entry.id > last {
+        fresh.append(entry)
+        last = entry.id
+      }
+      print(fresh, &lines)
+      if end.isOutputClosed { return }
+    }
   }
 }

@@ -1,0 +1,60 @@
+import SharedBreaker
+
+/// How many calls a second went which way.
+struct CallRates: Sendable, Hashable {
+  var successes: Double
+  var failures: Double
+  var rejections: Double
+}
+
+/// Totals of breakers at several instants, from which rates are taken.
+struct RateBook {
+  /// Rates are those of the last so many seconds: fewer would jump about, more would lag behind.
+  private static let length = Duration.seconds(5)
+
+  private var pages: [(at: Duration, totals: [String: Totals])] = []
+
+  /// Notes what the totals are at an instant, which is later than all before it.
+  mutating func note(_ snapshots: [BreakerSnapshot], at instant: Duration) {
+    let totals = Dictionary(snapshots.map { ($0.name, $0.totals) }) { first, _ in first }
+    // Of those that are too old the newest is kept: without it there may be nothing to compare with.
+    while pages.count > 1, instant - pages[1].at >= Self.length { pages.removeFirst() }
+    pages.append((instant, totals))
+  }
+
+  /// The rates of a breaker; nil until it was noted twice.
+  func rates(of name: String) -> CallRates? {
+    guard let newest = pages.last, let now = newest.totals[name],
+      let first = pages.first(where: { $0.totals[name] != nil }), let then = first.totals[name]
+    else { return nil }
+    let seconds = (newest.at - first.at) / .seconds(1)
+    guard seconds > 0 else { return nil }
+    // A breaker that was deleted and made anew counts from nothing.
+    func rate(_ count: KeyPath<Totals, Int64>) -> Double {
+      Double(max(0, now[keyPath: count].subtractingReportingOverflow(then[keyPath: count]).0))
+        / seconds
+    }
+    return CallRates(
+      successes: rate(\.successes), failures: rate(\.failures), rejections: rate(\.rejections))
+  }
+}
+
+extension RateWords {
+  /// So many a second in four places: `0`, `0.4`, `37`, `1.2k`, `3M`.
+  static func perSecond(_ rate: Double?) -> String {
+    guard let rate, rate.isFinite else { return "-" }
+    switch rate {
+    case ..<0.05: return rate > 0 ? "<0.1" : "0"
+    case ..<9.95: return oneDecimal(rate)
+    case ..<999.5: return "\(Int(rate.rounded()))"
+    case ..<9_950: return oneDecimal(rate / 1_000) + "k"
+    case ..<999_500: return "\(Int((rate / 1_000).rounded()))k"
+    default: return "\(Int(min(rate / 1_000_000, 1e9).rounded()))M"
+    }
+  }
+
+  private static func oneDecimal(_ value: Double) -> String {
+    let (whole, tenth) = Int((value * 10).rounded()).quotientAndRemainder(dividingBy: 10)
+    return tenth == 0 ? "\(whole)" : "\(whole).\(tenth)"
+  }
+}

@@ -1,0 +1,86 @@
+import SharedBreaker
+
+/// The page of a live view: the table, between what it shows and what can be done.
+struct WatchPage {
+  var title: String
+  var now: Timestamp
+
+  /// Why what is shown may be out of date; nil if it is not.
+  var trouble: String?
+
+  /// The line that counts the breakers.
+  var summary: String
+
+  /// The lines of the table, the first of which is its head.
+  var table: [String]
+
+  /// What has happened last; nil if nothing has since the view was opened.
+  var latest: String?
+
+  /// How many of the breakers are above the first that is shown.
+  private(set) var offset = 0
+
+  private static let keys = "q quit  ↑↓ scroll"
+
+  init(
+    title: String, now: Timestamp, trouble: String? = nil, summary: String, table: [String],
+    latest: String? = nil, offset: Int = 0
+  ) {
+    (self.title, self.now, self.trouble, self.summary) = (title, now, trouble, summary)
+    (self.table, self.latest, self.offset) = (table, latest, offset)
+  }
+
+  /// How many breakers there is room for.
+  static func room(height: Int) -> Int { max(1, height - (isSmall(height) ? 1 : 7)) }
+
+  /// A screen of a few lines is for the table alone.
+  private static func isSmall(_ height: Int) -> Bool { height < 10 }
+
+  /// The lines, as many as the screen has at most.
+  func lines(width: Int, height: Int, painter: Painter) -> [String] {
+    let head = table.prefix(1)
+    let rows = table.dropFirst().dropFirst(offset).prefix(Self.room(height: height))
+    if Self.isSmall(height) { return Array((head + rows).prefix(height)) }
+    let clock = "\(now.description.prefix(19).dropFirst(11))Z"
+    var lines = [
+      Self.between(VisibleText.bare(title), clock, width, painter),
+      trouble.map { painter.paint(TextWidth.cut(VisibleText.bare($0), to: width), .red) }
+        ?? summary,
+      "",
+    ]
+    lines += head + rows
+    lines += Array(repeating: "", count: max(0, height - 3 - lines.count))
+    lines += ["", painter.paint(TextWidth.cut(VisibleText.bare(latest ?? ""), to: width), .faint)]
+    let count = table.count - 1
+    let range = rows.count < count ? "\(offset + 1)-\(offset + rows.count) of \(count)" : ""
+    return lines + [Self.between(Self.keys, range, width, painter)]
+  }
+
+  /// Two texts at the ends of a line, as far as there is room.
+  private static func between(
+    _ left: String, _ right: String, _ width: Int, _ painter: Painter
+  ) -> String {
+    let room = max(0, width - TextWidth.of(right) - 2)
+    let left = TextWidth.cutInside(left, to: room)
+    let gap = String(
+      repeating: " ", count: max(0, width - TextWidth.of(left) - TextWidth.of(right)))
+    return painter.paint(right.isEmpty ? left : left + gap + right, .faint)
+  }
+}
+
+extension WatchPage {
+  /// Where scrolling by a key leads to, with so many breakers and so much room.
+  static func offset(_ offset: Int, after key: Key?, count: Int, room: Int) -> Int {
+    let target =
+      switch key {
+      case .up: offset - 1
+      case .down: offset + 1
+      case .pageUp: offset - room
+      case .pageDown: offset + room
+      case .top: 0
+      case .bottom: count
+      case .quit, .redraw, nil: offset
+      }
+    return max(0, min(target, count - room))
+  }
+}

@@ -1,0 +1,115 @@
+import SharedBreaker
+
+/// The table of breakers on a terminal, as they stand at every moment.
+final class LiveView {
+  private let session: Session
+  private let screen: Screen
+  private let patterns: [NamePattern]
+  private let news: News
+  private var snapshots: [BreakerSnapshot] = []
+  private var rates = RateBook()
+  private var table: [String] = []
+  private var summary = ""
+  private var trouble: String?
+  private var heard: HistoryEntry?
+  private var latest: HistoryEntry?
+  private var offset = 0
+  private let start = ContinuousClock.now
+
+  /// How often what is shown is renewed.
+  ///
+  /// Rates and times go on without a change in the store: successes are counted in memory that is
+  /// shared, and nothing is committed for them. Changes are not looked for: they wake.
+  private static let period = Duration.seconds(1)
+
+  /// Many changes in a row are shown together.
+  private static let shortestPeriod = Duration.milliseconds(100)
+
+  init(_ session: Session, _ screen: Screen, _ patterns: [NamePattern], _ news: News) {
+    (self.session, self.screen, self.patterns, self.news) = (session, screen, patterns, news)
+  }
+
+  /// Shows them until somebody wants to see no more.
+  func run() -> Ending {
+    let waiting = Waiting(descriptors: [news.descriptor] + screen.descriptors)
+    var isNew = true
+    var earliest = ContinuousClock.now
+    var due = earliest
+    while session.isOutputOpen {
+      let now = ContinuousClock.now
+      if now >= (isNew ? earliest : due) {
+        read()
+        isNew = false
+        // A large store is read less often, so that at most a tenth of the time is spent on it.
+        let cost = (ContinuousClock.now - now) * 9
+        earliest = ContinuousClock.now + max(Self.shortestPeriod, cost)
+        due = max(earliest, now + Self.period)
+      }
+      draw()
+      let next = (isNew ? earliest : due) - ContinuousClock.now
+      let end = waiting.wait(atMost: max(.zero, next))
+      if end.ready.contains(news.descriptor) { isNew = hear() || isNew }
+      for wish in screen.wishes(end.ready) {
+        switch wish {
+        case .key(.quit), .hungUp: return .done
+        case .end(let signal): return .signal(signal)
+        case .drawAnew: layOut()
+        case .key(let key): scroll(key)
+        }
+      }
+    }
+    return .done
+  }
+
+  /// Answers whether something has happened to one of those that are shown.
+  private func hear() -> Bool {
+    let entries = news.take().filter { entry in
+      patterns.isEmpty || patterns.contains { $0.matches(entry.name) }
+    }
+    heard = entries.last ?? heard
+    return !entries.isEmpty
+  }
+
+  private func read() {
+    do throws(ControlError) {
+      snapshots = try session.watched(patterns)
+      rates.note(snapshots, at: ContinuousClock.now - start)
+      trouble = nil
+      // Told together with what it has changed.
+      latest = heard
+    } catch {
+      // What was seen last stays, and it is tried again.
+      trouble = error.description
+    }
+    layOut()
+  }
+
+  private func layOut() {
+    let table = StatusTable(snapshots: snapshots, now: session.now(), rates: rates)
+    let width = screen.size.width
+    let text = table.render(width: width, painter: session.painter)
+    self.table = text.split(separator: "\n").map { String($0) }
+    summary =
+      snapshots.isEmpty
+      ? "no such breaker yet"
+      : SummaryLine.text(of: snapshots, width: width, painter: session.painter)
+    scroll(nil)
+  }
+
+  private func scroll(_ key: Key?) {
+    offset = WatchPage.offset(
+      offset, after: key, count: snapshots.count,
+      room: WatchPage.room(height: screen.size.height))
+  }
+
+  private func draw() {
+    let now = session.now()
+    let (width, height) = screen.size
+    let page = WatchPage(
+      title: "cbctl watch \(session.store.path)", now: now, trouble: trouble, summary: summary,
+      table: table, latest: latest.map { HistoryLines.sentence($0, at: now) }, offset: offset)
+    screen.show(Frame(lines: page.lines(width: width, height: height, painter: session.painter))) {
+      session.print($0)
+    }
+  }
+}

@@ -1,0 +1,35 @@
+import Glibc
+
+/// A pipe that wakes whoever waits for it, and never makes anybody else wait.
+struct WakePipe: Sendable {
+  enum Emptying: Sendable {
+    case emptied, ended
+  }
+
+  let reading: Int32
+  let writing: Int32
+
+  /// Nil if no descriptor is left.
+  init?() {
+    var ends: [Int32] = [-1, -1]
+    guard unsafe pipe(&ends) == 0 else { return nil }
+    (reading, writing) = (ends[0], ends[1])
+    for end in ends {
+      _ = fcntl(end, F_SETFD, FD_CLOEXEC)
+      _ = fcntl(end, F_SETFL, O_NONBLOCK)
+    }
+  }
+
+  /// A pipe that is full wakes as well as one with a byte more.
+  func wake() { _ = unsafe write(writing, [1], 1) }
+
+  /// Takes out all that is in it, and tells whether the other end is closed.
+  func empty() -> Emptying {
+    var bytes = [UInt8](repeating: 0, count: 64)
+    while true {
+      let count = unsafe read(reading, &bytes, bytes.count)
+      if count == 0 { return .ended }
+      if count < 0, errno != EINTR { return .emptied }
+    }
+  }
+}

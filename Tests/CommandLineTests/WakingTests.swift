@@ -1,0 +1,125 @@
+import Glibc
+import TestSupport
+import Testing
+
+/// Commands that wait for what other processes do.
+///
+/// Whether they have begun to wait when it is done makes no difference to any of these tests.
+struct WakingTests {
+  private let cbctl: CommandLineTool
+
+  init() throws {
+    cbctl = try CommandLineTool()
+    _ = try cbctl("policy api --set open-for=1h")
+  }
+
+  private func start(_ words: String...) throws -> Child {
+    try Child(BuiltProducts.path(of: "cbctl"), ["--store", cbctl.store] + words)
+  }
+
+  @Test(.timeLimit(.minutes(5)))
+  func `a wait ends when another process has changed the state`() throws {
+    for _ in 0..<3 {
+      let wait = try start("wait", "api", "--state", "open")
+      _ = try cbctl("trip api")
+      #expect(try wait.rest().hasPrefix("api: open, retry in "))
+      #expect(wait.waitForEnd() == 0)
+      let back = try start("wait", "api", "--state", "closed", "--quiet")
+      _ = try cbctl("reset api")
+      #expect(try back.rest() == "")
+      #expect(back.waitForEnd() == 0)
+    }
+  }
+
+  @Test(.timeLimit(.minutes(5)))
+  func `a wait for what is so already ends at once`() throws {
+    #expect(try cbctl("wait api --state closed --timeout 0s").code == 0)
+    let document = try cbctl("wait api --state permitted --json").output
+    #expect(document.hasPrefix(#"{"breakers":[{"name":"api","state":"closed""#))
+  }
+
+  @Test(.timeLimit(.minutes(5)))
+  func `a wait that comes to nothing tells why`() throws {
+    let late = try cbctl("wait api --state open --timeout 20ms")
+    #expect(late.code == 1)
+    #expect(late.output.isEmpty)
+    #expect(late.errors.hasPrefix("cbctl: 'api' is not open after 20ms: closed: "))
+    #expect(try cbctl("wait ipa --state open").code == 66)
+    #expect(try cbctl("wait api").code == 64)
+    #expect(try cbctl("wait api --state ajar").code == 64)
+    let deleted = try start("wait", "api", "--state", "open")
+    _ = try cbctl("delete api")
+    #expect(deleted.waitForEnd() == 66)
+  }
+
+  @Test(.timeLimit(.minutes(5)))
+  func `what time alone brings about is waited for as well`() throws {
+    _ = try cbctl("trip api --for 300ms")
+    #expect(try cbctl("wait api --state due").output == "api: open, the next call is its probe\n")
+    _ = try cbctl("force api open --for 300ms")
+    #expect(try cbctl("wait api --state permitted").code == 0)
+  }
+
+  @Test(.timeLimit(.minutes(5)))
+  func `a probe whose owner dies ends a wait for a free slot`() throws {
+    let owner = try Child("/bin/cat", [])
+    _ = try cbctl("trip api --for 1us")
+    #expect(try cbctl("acquire api --owner-pid \(owner.pid)").code == 0)
+    #expect(try cbctl("check api --quiet").code == 75)
+    let wait = try start("wait", "api", "--state", "permitted", "--quiet")
+    owner.kill()
+    #expect(wait.waitForEnd() == 0)
+  }
+
+  @Test(.timeLimit(.minutes(5)))
+  func `history goes on with what happens, each entry once`() throws {
+    _ = try cbctl("trip api")
+    let follow = try start("history", "api", "--follow", "--since", "1h", "--json")
+    #expect(try follow.line()?.contains(#""kind":"policy""#) == true)
+    #expect(try follow.line()?.contains(#""to":"open""#) == true)
+    _ = try cbctl("reset api")
+    _ = try cbctl("policy other --set probes=2")
+    _ = try cbctl("force api observe")
+    #expect(try follow.line()?.contains(#""kind":"reset""#) == true)
+    #expect(try follow.line()?.contains(#""kind":"mode""#) == true)
+    follow.kill()
+  }
+
+  @Test(.timeLimit(.minutes(5)))
+  func `history goes on in a file that takes the place of the store's`() throws {
+    let follow = try start("history", "--follow", "--limit", "1")
+    #expect(try follow.line()?.contains("open-for=1h") == true)
+    Files.removeAll(cbctl.store)
+    _ = try cbctl("policy new --set probes=2")
+    #expect(try follow.line()?.contains("probes=2") == true)
+    _ = try cbctl("policy new --set probes=3")
+    #expect(try follow.line()?.contains("probes=3") == true)
+    follow.kill()
+  }
+
+  @Test(.timeLimit(.minutes(5)), arguments: ["history --follow", "watch"])
+  func `who follows for nobody ends by itself`(command: String) throws {
+    // The shell waits for all of its pipeline.
+    #expect(try cbctl("\(command) | head -n 1; true").output.contains("api"))
+  }
+
+  @Test(.timeLimit(.minutes(5)))
+  func `watch prints how breakers stand, and each change of them`() throws {
+    _ = try cbctl("policy other --set probes=2")
+    let watch = try start("watch", "a*")
+    #expect(try watch.line()?.hasSuffix("Z  api: closed") == true)
+    _ = try cbctl("trip other")
+    _ = try cbctl("trip api --reason why")
+    #expect(try watch.line()?.contains("Z  api: open, retry in 1h (closed -> open: why)") == true)
+    _ = try cbctl("delete api")
+    #expect(try watch.line()?.hasSuffix("  api: deleted (open -> deleted)") == true)
+    watch.kill()
+    let gone = try cbctl("watch api")
+    #expect(gone.code == 66)
+    let documents = try start("watch", "other", "--json")
+    #expect(try documents.line()?.contains(#""change":null,"breaker":{"name":"other""#) == true)
+    _ = try cbctl("reset other")
+    #expect(try documents.line()?.contains(#""kind":"reset""#) == true)
+    documents.kill()
+  }
+}

@@ -1,0 +1,57 @@
+import BreakerCore
+import SharedBreaker
+import Testing
+
+@testable import ControlKit
+
+struct AwaitedStateTests {
+  private static func instant(_ seconds: Int64) -> Instant {
+    Samples.now.boot.advanced(by: seconds * 1_000_000_000)
+  }
+
+  private static let breakers: [String: BreakerSnapshot] = [
+    "closed": Samples.breaker("x", madeSecondsAgo: 9),
+    "open": Samples.breaker("x", madeSecondsAgo: 9) {
+      $0.state = .open
+      $0.openUntil = instant(7)
+    },
+    "lapsed": Samples.breaker("x", madeSecondsAgo: 9) {
+      $0.state = .open
+      $0.openUntil = instant(0)
+    },
+    "probed": Samples.breaker("x", madeSecondsAgo: 9) {
+      $0.state = .halfOpen
+      $0.leases = [ProbeLease(id: 1, owner: nil, deadline: instant(5))]
+    },
+    "held": Samples.breaker("x", madeSecondsAgo: 9) {
+      $0.mode.mode = .forcedOpen
+      $0.mode.until = instant(3)
+    },
+  ]
+
+  @Test(
+    arguments: [
+      ("closed", [.closed, .permitted], nil), ("open", [.open, .rejected], 7),
+      ("lapsed", [.open, .due, .permitted], nil), ("probed", [.halfOpen, .rejected], 5),
+      ("held", [.closed, .rejected], 3),
+    ] as [(String, Set<AwaitedState>, Int64?)])
+  func `holds or may come by time alone`(
+    kind: String, holding: Set<AwaitedState>, seconds: Int64?
+  ) throws {
+    let snapshot = try #require(Self.breakers[kind])
+    #expect(Set(AwaitedState.allCases.filter { $0.holds(for: snapshot) }) == holding)
+    for state in AwaitedState.allCases {
+      let byTime = [AwaitedState.due, .permitted, .rejected].contains(state)
+      #expect(state.nextLook(at: snapshot) == (byTime ? seconds.map { .seconds($0) } : nil))
+    }
+  }
+
+  @Test func `a probe with an owner is looked after, for nobody tells of its death`() {
+    let snapshot = Samples.breaker("x", madeSecondsAgo: 9) {
+      $0.state = .halfOpen
+      let owner = ProcessIdentity(pid: 1, startTicks: 1, pidNamespace: 1)
+      $0.leases = [ProbeLease(id: 1, owner: owner, deadline: Self.instant(50))]
+    }
+    #expect(AwaitedState.permitted.nextLook(at: snapshot) == .seconds(1))
+  }
+}
