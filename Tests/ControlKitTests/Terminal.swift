@@ -67,15 +67,20 @@ final class Terminal {
 
   /// Waits until a process of that name runs in the session.
   func waitForCommand(_ name: String) throws {
+    try waitUntil { programs().contains(name) }
+  }
+
+  /// Waits until what the session does has come that far.
+  func waitUntil(_ isSo: () -> Bool) throws {
     for _ in 0..<1_000 {
-      if session().contains(name) { return }
+      if isSo() { return }
       usleep(10_000)
     }
-    throw Failure(what: "\(name) does not start")
+    throw Failure(what: "the session does not come that far: \(programs())")
   }
 
   /// The names of the programs in the session.
-  private func session() -> [String] {
+  func programs() -> [String] {
     guard let stream = unsafe opendir("/proc") else { return [] }
     defer { unsafe closedir(stream) }
     var names: [String] = []

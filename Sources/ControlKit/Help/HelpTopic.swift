@@ -35,7 +35,7 @@ struct HelpTopic: Sendable {
         + "there begins with 'cbctl:' and says why: with 75 that the call was rejected (a "
         + "document on standard output instead with --json, and nothing with --quiet). Where it is "
         + "the command's, cbctl says nothing, but for a warning that the store or a probe's lease "
-        + "was lost.")
+        + "was lost, or word of another attempt.")
     return page.text
   }
 
