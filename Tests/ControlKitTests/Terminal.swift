@@ -72,7 +72,8 @@ final class Terminal {
 
   /// Waits until what the session does has come that far.
   func waitUntil(_ isSo: () -> Bool) throws {
-    for _ in 0..<1_000 {
+    for _ in 0..<2_000 {
+      readScreen()
       if isSo() { return }
       usleep(10_000)
     }
@@ -98,6 +99,15 @@ final class Terminal {
       }
     }
     return names
+  }
+
+  /// Takes away what the session has written, before there is no room for more.
+  private func readScreen() {
+    var entry = pollfd(fd: keyboard, events: Int16(POLLIN), revents: 0)
+    var bytes = [UInt8](repeating: 0, count: 4_096)
+    while unsafe poll(&entry, 1, 0) > 0, entry.revents & Int16(POLLIN) != 0 {
+      guard unsafe read(keyboard, &bytes, bytes.count) > 0 else { return }
+    }
   }
 
   func type(_ keys: String) {

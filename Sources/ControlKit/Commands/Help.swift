@@ -4,7 +4,7 @@ extension CommandSpec {
     summary: "explain a command or a topic",
     arguments: [
       ArgumentSpec(
-        label: "TOPIC", kind: .text, count: .optional,
+        label: "TOPIC", kind: .topic, count: .optional,
         summary: "a command, or one of exit-codes, policy-words, environment")
     ],
     examples: [Example("cbctl help exit-codes", "what the exit codes mean")],

@@ -17,7 +17,7 @@ extension ValueKind {
   /// Reads a value, or says why it is none.
   func parse(_ text: String) throws(ValueComplaint) -> ParsedValue {
     switch self {
-    case .text, .shellLine, .commandLine: return .text(text)
+    case .text, .topic, .shellLine, .commandLine: return .text(text)
     case .path, .pattern, .token:
       if text.isEmpty { throw ValueComplaint("it is empty", form) }
       // No path or name of the system is longer, and messages repeat them.

@@ -3,8 +3,12 @@ extension CommandSpec {
   static let all: [CommandSpec] = [
     status, show, history, check, policy, reset, trip, force, run, acquire, report,
     delete, prune,
-    initialize, help,
+    initialize,
+    completion, help,
   ]
 
-  static func named(_ name: String) -> CommandSpec? { all.first { $0.name == name } }
+  /// Those that programs use, and that no list for people has.
+  private static let hidden: [CommandSpec] = [complete]
+
+  static func named(_ name: String) -> CommandSpec? { (all + hidden).first { $0.name == name } }
 }

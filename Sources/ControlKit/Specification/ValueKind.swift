@@ -23,6 +23,9 @@ enum ValueKind: Sendable, Hashable {
   case policyKey
   case choice([String])
 
+  /// A command or a topic of help.
+  case topic
+
   /// The words of another program's command line, which are passed on as they are.
   case commandLine
 
@@ -46,6 +49,7 @@ enum ValueKind: Sendable, Hashable {
     case .policySetting: "K=V"
     case .policyKey: "K"
     case .choice(let words): words.joined(separator: "|")
+    case .topic: "TOPIC"
     case .commandLine: "COMMAND"
     }
   }
@@ -53,7 +57,7 @@ enum ValueKind: Sendable, Hashable {
   /// What a right value looks like, for messages about wrong ones.
   var form: String {
     switch self {
-    case .text, .shellLine, .pattern, .commandLine: "use text"
+    case .text, .topic, .shellLine, .pattern, .commandLine: "use text"
     case .path: "use the path of a file"
     case .group: "use the name or number of one of its groups"
     case .name: NameRule.remedy
