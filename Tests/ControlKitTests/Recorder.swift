@@ -36,7 +36,9 @@ struct Answer: Equatable {
   var output: String
   var errors: String
 
-  static func of(_ words: String...) -> Answer {
+  static func of(_ words: String...) -> Answer { of(words) }
+
+  static func of(_ words: [String]) -> Answer {
     let recorder = Recorder()
     let ending = ControlKit.run(arguments: words, console: recorder.console())
     return Answer(code: ending.code, output: recorder.output, errors: recorder.errors)
