@@ -64,6 +64,6 @@ extension Engine {
       unsafe hasLoneBreakers.store(!loneBreakers.isEmpty, ordering: .relaxed)
     }
     // The store is the truth again.
-    _ = local.delete(cell.name)
+    _ = local.delete(cell.name, ifStill: nil)
   }
 }

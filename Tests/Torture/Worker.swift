@@ -41,7 +41,7 @@ final class Worker: Sendable {
           scribe.noticed(name, from: from.wireName, to: to.wireName)
         case .unavailable, .available:
           turns.count.add(1, ordering: .sequentiallyConsistent)
-        case .notDurable, .policyDiffers, .hookGaveUp: break
+        case .notDurable, .policyDiffers, .hookGaveUp, .rejected, .notShared: break
         }
       })
     let policy = try BreakerPolicy(words: role.text("policy"))

@@ -43,7 +43,7 @@ struct GuardedCommand {
 
   /// Runs the command once, and tells the breaker how it went.
   private func attempt(_ permit: consuming Permit) -> (CommandJudgement, wasStopped: Bool) {
-    let isUnguarded = session.warnIfUnguarded("the command runs without its breaker")
+    let isUnguarded = session.warnIfUnguarded(breaker, "the command runs without its breaker")
     let course = self.course(of: commandLine, timeout: timeout)
     let judgement = course.judged(ignoring: ignoredCodes, permanent: permanentCodes)
     let verdict =
@@ -52,7 +52,7 @@ struct GuardedCommand {
       case .failure(let failure): permit.fail(failure, elapsed: course.elapsed)
       case .ignored: permit.ignore()
       }
-    if !isUnguarded, !session.warnIfUnguarded("the outcome of the command is not recorded"),
+    if !isUnguarded, !session.warnIfUnguarded(breaker, "the outcome of the command is not recorded"),
       verdict == .refused
     {
       session.note(ControlError.refused(breaker.name).description)
@@ -114,8 +114,8 @@ extension Outcome {
 
 extension Session {
   /// Says once that the store is not to be had; whether it is so.
-  fileprivate func warnIfUnguarded(_ consequence: String) -> Bool {
-    guard case .unavailable(let error) = store.health else { return false }
+  fileprivate func warnIfUnguarded(_ breaker: Breaker, _ consequence: String) -> Bool {
+    guard case .unavailable(let error) = breaker.health else { return false }
     note("\(consequence): \(error.description)")
     return true
   }
