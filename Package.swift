@@ -68,7 +68,7 @@ let package = Package(
     .executableTarget(
       name: "torture",
       dependencies: [
-        "BreakerCore", "BreakerStore", "ControlKit", "SharedBreaker", "TestSupport",
+        "BreakerCore", "BreakerStore", "ControlKit", "SharedBreaker", "TestShim", "TestSupport",
         "TortureReferee",
       ],
       path: "Tests/Torture", exclude: ["README.md"], swiftSettings: settings),

@@ -113,9 +113,19 @@ final class Cast {
 
   /// What all of them have written.
   func journals() throws -> [Journal] {
-    try gone.compactMap {
-      guard Files.exists($0.journal) else { return nil }
-      return try Journal(pid: $0.pid, killed: $0.killed, lines: try Files.read($0.journal))
+    // One that was killed early has none.
+    var journals = try gone.map {
+      let lines = Files.exists($0.journal) ? try Files.read($0.journal) : []
+      return try Journal(pid: $0.pid, killed: $0.killed, lines: lines)
     }
+    for name in Files.names(in: directory) {
+      // Those of children of a fork end with their number.
+      let parts = name.split(separator: ".")
+      guard parts.count == 2, parts[0].hasPrefix("journal-"), let pid = Int32(parts[1]) else {
+        continue
+      }
+      journals.append(try Journal(pid: pid, lines: try Files.read("\(directory)/\(name)")))
+    }
+    return journals
   }
 }

@@ -48,7 +48,7 @@ final class Commander {
   func run() throws {
     while !board.isOver, !board.isHealing {
       try act()
-      usleep(UInt32(random.number(0...20_000)))
+      usleep(UInt32(random.number(0...10_000)))
     }
   }
 

@@ -64,6 +64,7 @@ final class Phase {
     if isWorker {
       // The clock of the store does not move while a worker sleeps.
       let hang = plan.kind == .clock ? 20 : plan.policy.probeTimeoutMilliseconds * 3 / 2
+      if plan.kind == .forks { words.append("forks") }
       words += ["slot=\(number)", "threads=\(plan.workers[number])", "hang=\(hang * 1_000)"]
     }
     if plan.hasOperators { words.append("operators") }
@@ -189,11 +190,10 @@ extension Phase {
     evidence.probes = plan.policy.probes
     evidence.probeTimeout = Int64(plan.policy.probeTimeoutMilliseconds) * 1_000_000
     evidence.clock = mischief.moves
-    evidence.isContinuous = ![.files, .deletions].contains(plan.kind)
+    evidence.isContinuous = plan.kind.isContinuous
     evidence.isColdStart = plan.isColdStart
-    evidence.keepsCounters =
-      !plan.isColdStart && ![.counters, .deletions, .disk, .files, .mixed].contains(plan.kind)
-    evidence.mayBeUnavailable = plan.isColdStart || plan.kind != .calm
+    evidence.keepsCounters = plan.kind.keepsCounters && !plan.isColdStart
+    evidence.mayBeUnavailable = plan.isColdStart || !plan.kind.keepsNobodyWaiting
     let events = try Database.rows(
       store,
       "SELECT id, name, kind, from_word, to_word, pid FROM event WHERE kind IN (0, 2, 4) ORDER BY id"

@@ -8,18 +8,28 @@ import TortureReferee
 
 /// Writes a process's journal, a line in one piece before and after each thing that it does.
 final class Scribe: Sendable {
-  private let descriptor: Int32
+  private let descriptor: Atomic<Int32>
   private let clock: StoreClock
   private let next = Atomic(1)
 
   /// `clock` is the one of the store.
   init(path: String, clock: StoreClock) throws {
-    descriptor = unsafe open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)
-    guard descriptor >= 0 else { throw SupportError("open \(path)", errno) }
+    descriptor = Atomic(try Self.open(path))
     self.clock = clock
   }
 
-  deinit { close(descriptor) }
+  deinit { close(descriptor.load(ordering: .relaxed)) }
+
+  private static func open(_ path: String) throws -> Int32 {
+    let descriptor = unsafe Glibc.open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)
+    guard descriptor >= 0 else { throw SupportError("open \(path)", errno) }
+    return descriptor
+  }
+
+  /// Writes another journal from now on, as the child of a fork does.
+  func begin(_ path: String) throws {
+    close(descriptor.exchange(try Self.open(path), ordering: .relaxed))
+  }
 
   /// The time that orders what all processes do.
   static func now() -> Int64 { StoreClock.system.instant.nanoseconds }
@@ -54,7 +64,8 @@ final class Scribe: Sendable {
 
   private func write(_ line: String) {
     let bytes = Array((line + "\n").utf8)
-    let written = unsafe Glibc.write(descriptor, bytes, bytes.count)
+    let written = unsafe Glibc.write(
+      descriptor.load(ordering: .relaxed), bytes, bytes.count)
     precondition(written == bytes.count, "a journal could not be written")
   }
 }

@@ -4,6 +4,8 @@ import TortureReferee
 struct Tally {
   var phases = 0
   var processes = 0
+  var forks = 0
+  var commands = 0
   var kills = 0
   var stops = 0
   var filesReplaced = 0
@@ -20,6 +22,11 @@ struct Tally {
   init(_ plan: Plan, _ evidence: Evidence, _ referee: Referee, _ cast: Cast, _ mischief: Mischief) {
     phases = 1
     processes = cast.processes
+    // The journals of children, and the referee's own, are beside those of the cast.
+    forks = evidence.journals.count - 1 - cast.processes
+    commands = evidence.journals.reduce(0) { sum, journal in
+      sum + journal.calls.values.count { $0.pid != journal.pid }
+    }
     kills = cast.kills
     stops = cast.stops
     filesReplaced = mischief.filesReplaced
@@ -38,6 +45,8 @@ struct Tally {
   static func += (left: inout Tally, right: Tally) {
     left.phases += right.phases
     left.processes += right.processes
+    left.forks += right.forks
+    left.commands += right.commands
     left.kills += right.kills
     left.stops += right.stops
     left.filesReplaced += right.filesReplaced
@@ -51,7 +60,7 @@ struct Tally {
   }
 
   var text: String {
-    "processes \(processes), kills \(kills), stops \(stops), files replaced \(filesReplaced),"
+    "processes \(processes), forks \(forks), commands \(commands), kills \(kills), stops \(stops), files replaced \(filesReplaced),"
       + " counters deleted \(pagesDeleted), disks filled \(disksFilled), calls \(calls),"
       + " failures acknowledged \(failures), trips \(trips), probes \(probes),"
       + " answers compared \(answersCompared)"

@@ -8,12 +8,14 @@ import TortureReferee
 /// A process that uses breakers through the library, from several threads.
 final class Worker: Sendable {
   private let board: Board
-  private let scribe: Scribe
-  private let store: SharedStore
-  private let breakers: [Breaker]
+  let scribe: Scribe
+  let store: SharedStore
+  let breakers: [Breaker]
   private let slot: Int
   private let seed: UInt64
   private let hasOperators: Bool
+  private let hasForks: Bool
+  let journal: String
   private let hangMicroseconds: Int
 
   /// Whether the policy looks at how long calls take.
@@ -28,7 +30,8 @@ final class Worker: Sendable {
 
   init(_ role: Role) throws {
     let clock = try role.clock()
-    let scribe = try Scribe(path: role.text("journal"), clock: clock)
+    journal = try role.text("journal")
+    let scribe = try Scribe(path: journal, clock: clock)
     let turns = Turns()
     self.scribe = scribe
     self.turns = turns
@@ -53,6 +56,7 @@ final class Worker: Sendable {
     slot = try role.number("slot")
     seed = try role.seed()
     hasOperators = role.has("operators")
+    hasForks = role.has("forks")
     hangMicroseconds = try role.number("hang")
   }
 
@@ -81,6 +85,7 @@ final class Worker: Sendable {
     case 95 where hasOperators: operate(index, .trip) { try breakers[index].trip() }
     case 96 where hasOperators: operate(index, .reset) { try breakers[index].reset() }
     case 97 where random.number(0...9) == 0: store.close()
+    case 98 where hasForks: fork(random)
     default: look(index)
     }
   }
@@ -104,7 +109,7 @@ extension Worker {
 
   private var turn: Int { turns.count.load(ordering: .sequentiallyConsistent) }
 
-  private func call(_ index: Int, _ random: inout SeededRandom, marks: Bool) {
+  func call(_ index: Int, _ random: inout SeededRandom, marks: Bool) {
     let breaker = breakers[index]
     let round = board.currentRound
     var before = turn

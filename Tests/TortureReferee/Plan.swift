@@ -31,8 +31,22 @@ package struct Plan: Sendable {
     /// Commanders delete breakers.
     case deletions
 
+    /// Workers fork, while their other threads go on.
+    case forks
+
     /// Workers are stopped, counters deleted and disks filled, in one phase.
     case mixed
+
+    /// Whether file and breakers stay the same ones.
+    package var isContinuous: Bool { self != .files && self != .deletions }
+
+    /// Whether the counters are there all the time, and so each success.
+    package var keepsCounters: Bool {
+      [.calm, .stops, .clock, .forks].contains(self)
+    }
+
+    /// Whether nobody is kept waiting for longer than he waits.
+    package var keepsNobodyWaiting: Bool { [.calm, .forks, .deletions].contains(self) }
 
     /// Whether it needs a file system of its own.
     package var fillsDisk: Bool { self == .disk || self == .mixed }
@@ -107,7 +121,7 @@ package struct Plan: Sendable {
     }
     let isWithLog = random.number(0...1) == 0
     switch plan.kind {
-    case .calm, .deletions: return .kill(worker: worker)
+    case .calm, .deletions, .forks: return .kill(worker: worker)
     case .stops: return .stop(worker: worker, milliseconds: random.number(5...900))
     case .counters: return .deleteCounters
     case .disk: return .fillDisk(milliseconds: random.number(20...1_500))
