@@ -4,11 +4,11 @@ import Testing
 @Suite struct `A step that fails` {
   /// Everything that a process does with a store.
   static let scenarios = [
-    "open-existing", "first-call", "declare", "redeclare",
+    "open-fresh", "open-existing", "first-call", "first-failure", "declare", "redeclare",
     "failure", "success-after-failure", "trip", "rate", "success-after-neighbour", "rejection",
     "probe", "probe-success", "probe-failure", "probe-ignored", "token", "reset", "force",
     "operator-trip", "policy", "delete", "snapshot", "state", "list", "history", "declarations",
-    "follow", "handle", "close", "return", "checkpoint",
+    "follow", "handle", "close", "return", "deleted-file", "checkpoint",
   ]
 
   @Test(.timeLimit(.minutes(10)), arguments: scenarios)
