@@ -48,7 +48,7 @@ extension Scenario {
   ]
 
   /// A log that the next commit makes long enough to be moved into the file.
-  @Sendable private static func withLongLog(_ play: Play) throws {
+  @Sendable static func withLongLog(_ play: Play) throws {
     try closed(play)
     let update = "UPDATE filler SET bytes = randomblob(100000);"
     try Database.rows(

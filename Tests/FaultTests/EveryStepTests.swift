@@ -17,7 +17,7 @@ import Testing
     // A fault that lasts is begun at every so manieth step only.
     let stride = 400 / min(400, rounds(20))
     let output = try Child.run(
-      BuiltProducts.path(of: "fault-player"), [scenario, directory.path, "\(stride)"],
+      BuiltProducts.path(of: "fault-player"), ["faults", scenario, directory.path, "\(stride)"],
       patienceMilliseconds: 300_000)
     #expect(output.hasSuffix(" 0 wrong\n"), "\(output)")
   }
