@@ -3,7 +3,7 @@ import Testing
 
 @Suite struct `A power cut` {
   @Test(
-    .timeLimit(.minutes(10)), arguments: ["a-life", "a-checkpoint"])
+    .timeLimit(.minutes(10)), arguments: ["a-new-store", "first-use", "a-life", "a-checkpoint"])
   func `at any step of the disk takes no transition that was acknowledged`(story: String) throws {
     let directory = try TemporaryDirectory()
     // Once nothing that was not written through is there, once all of it, and then some of it.
