@@ -56,6 +56,10 @@ let package = Package(
       name: "puppet",
       dependencies: ["SharedBreaker", "BreakerStore", "ControlKit", "TestSupport", "TestShim"],
       path: "Tests/Puppet", swiftSettings: settings),
+    .target(name: "FaultShim", dependencies: ["CSQLite"], path: "Tests/FaultShim"),
+    .executableTarget(
+      name: "fault-player", dependencies: ["SharedBreaker", "TestSupport", "FaultShim"],
+      path: "Tests/FaultPlayer", swiftSettings: settings),
     .target(name: "BenchShim", path: "Tests/BenchShim"),
     .target(name: "BenchReport", path: "Tests/BenchReport", swiftSettings: settings),
     .executableTarget(
@@ -89,6 +93,8 @@ let package = Package(
       name: "SharedBreakerTests",
       dependencies: ["BreakerCore", "BreakerStore", "SharedBreaker", "TestSupport", "puppet"],
       swiftSettings: settings),
+    .testTarget(
+      name: "FaultTests", dependencies: ["TestSupport", "fault-player"], swiftSettings: settings),
     .testTarget(
       name: "CallTests",
       dependencies: ["SharedBreaker", "SharedBreakerTesting", "TestSupport"],

@@ -106,13 +106,13 @@ extension SQLiteStorage {
 
   /// The first column of the only row that a query answers.
   func integer(_ sql: String) throws(StoreError) -> Int64 {
-    let statement = try prepare(sql)
-    return try statement.next() ? statement.integer(0) : 0
+    try prepare(sql).rows { $0.integer(0) }.first ?? 0
   }
 
+  // What a statement such as `PRAGMA journal_mode=WAL` answers is only true once it has come to its
+  // end, where it commits.
   func text(_ sql: String) throws(StoreError) -> String {
-    let statement = try prepare(sql)
-    return try statement.next() ? statement.text(0) ?? "" : ""
+    try prepare(sql).rows { $0.text(0) ?? "" }.first ?? ""
   }
 
   /// Runs `body` in a transaction that holds the write lock from the start.

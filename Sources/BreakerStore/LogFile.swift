@@ -33,11 +33,9 @@ final class LogFile: Sendable {
 
   /// Once: a log that is new is not there after a power cut before its directory says so.
   private func syncDirectory() -> Bool {
-    let directory = unsafe open(StorePath.split(path).directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-    guard directory >= 0 else { return false }
-    defer { close(directory) }
-    guard fsync(directory) == 0 else { return false }
-    isFound.store(true, ordering: .relaxed)
-    return true
+    let code = DirectorySync.run(StorePath.split(path).directory)
+    errno = code
+    if code == 0 { isFound.store(true, ordering: .relaxed) }
+    return code == 0
   }
 }

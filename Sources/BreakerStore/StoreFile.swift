@@ -150,6 +150,13 @@ enum StoreFile {
       unsafe rmdir(path)
       throw error
     }
+    // Or a power cut could take the store with its directory. Who may write to a directory but not
+    // read it cannot sync it, and does without.
+    let code = DirectorySync.run(parent)
+    guard code == 0 || code == EACCES || code == EINVAL else {
+      unsafe rmdir(path)
+      throw StoreError(errno: code, doing: "write to the disk", path: parent)
+    }
   }
 
   private static func groupNumber(_ name: String) throws(StoreError) -> gid_t {

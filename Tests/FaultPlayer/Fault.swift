@@ -1,0 +1,51 @@
+import FaultShim
+
+/// One way in which a disk fails.
+struct Fault: CustomStringConvertible {
+  var kind: fault_kind
+  var manner: fault_manner
+
+  /// Whether all that comes after the first fails as well, until it is mended.
+  var isLasting: Bool
+
+  var description: String {
+    let words = ["input-output", "disk-full", "short", "busy"]
+    return "\(Self.names[Int(kind.rawValue)]) \(words[Int(manner.rawValue)])"
+      + (isLasting ? " lasting" : " once")
+  }
+
+  private static let names = [
+    "open", "read", "write", "sync", "truncate", "size", "lock", "unlock", "delete", "access",
+    "index-map", "index-lock", "call-open", "call-sync", "call-reserve", "call-lock", "any",
+  ]
+
+  /// From the `first` operation on, counted from 1.
+  func arm(at first: Int) { fault_arm(kind, manner, Int32(clamping: first), isLasting ? 1 : 0) }
+
+  static let all: [Fault] = [
+    (fault_open, [fault_input_output]),
+    (fault_read, [fault_input_output]),
+    (fault_write, [fault_input_output, fault_disk_full, fault_short]),
+    (fault_sync, [fault_input_output]),
+    (fault_truncate, [fault_input_output]),
+    (fault_size, [fault_input_output]),
+    (fault_lock, [fault_busy, fault_input_output]),
+    (fault_unlock, [fault_input_output]),
+    (fault_delete, [fault_input_output]),
+    (fault_access, [fault_input_output]),
+    (fault_index_map, [fault_input_output, fault_disk_full]),
+    (fault_index_lock, [fault_busy, fault_input_output]),
+    (fault_call_open, [fault_input_output]),
+    (fault_call_sync, [fault_input_output, fault_disk_full]),
+    (fault_call_reserve, [fault_disk_full]),
+    (fault_call_lock, [fault_busy, fault_input_output]),
+    (fault_any, [fault_input_output]),
+  ].flatMap { (kind: fault_kind, manners: [fault_manner]) in
+    manners.flatMap { manner in
+      // Any step alone is a step of some kind.
+      (kind == fault_any ? [true] : [false, true]).map {
+        Fault(kind: kind, manner: manner, isLasting: $0)
+      }
+    }
+  }
+}

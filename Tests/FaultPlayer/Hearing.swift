@@ -1,0 +1,99 @@
+import Dispatch
+import FaultShim
+import Glibc
+import SharedBreaker
+import Synchronization
+import TestSupport
+
+/// A task that listens to the history, for a thread that waits for what it hears.
+final class Hearing: Sendable {
+  private let heard = Mutex<[Int64]>([])
+  private let word = DispatchSemaphore(value: 0)
+  private let isOver = DispatchSemaphore(value: 0)
+  private let task = Mutex<Task<Void, Never>?>(nil)
+
+  /// Begins to listen; `listen` gives what it hears to `hear`.
+  func begin(_ listen: @escaping @Sendable (Hearing) async -> Void) {
+    task.withLock {
+      $0 = Task.detached {
+        await listen(self)
+        self.isOver.signal()
+      }
+    }
+  }
+
+  func hear(_ entry: HistoryEntry) {
+    heard.withLock { $0.append(entry.id) }
+    word.signal()
+  }
+
+  /// Listens until it has heard so many, or its disk has failed.
+  func waitForFault(orEntries count: Int) {
+    while fault_strikes() == 0, heard.withLock({ $0.count }) < count { sched_yield() }
+  }
+
+  /// Everything up to the last entry, each once and in order.
+  func check(upTo last: Int64) throws {
+    for _ in 1...last {
+      guard word.wait(timeout: .now() + .seconds(60)) == .success else {
+        throw Wrong("only \(heard.withLock { $0 }) were heard")
+      }
+    }
+    let all = heard.withLock { $0 }
+    if all != Array(1...last) { throw Wrong("\(all) were heard") }
+  }
+
+  func end() {
+    guard let task = task.withLock({ $0.take() }) else { return }
+    task.cancel()
+    isOver.wait()
+  }
+}
+
+/// Listening while the disk fails; what happens next wakes those who could not read.
+extension Scenario {
+  static let listening = listeners.map { listener in
+    var listener = listener
+    listener.isExact = false
+    return listener
+  }
+
+  private static let listeners = [
+    Scenario("follow", prepare: threeTimes) { play in
+      try listen(play) { store, hearing in
+        for await entry in store.followHistory(after: 0) { hearing.hear(entry) }
+      }
+    },
+    Scenario("handle", prepare: threeTimesHandled) { play in
+      try listen(play) { store, hearing in
+        await store.handleHistory(as: "pager") { hearing.hear($0) }
+      }
+    },
+  ]
+
+  @Sendable private static func threeTimes(_ play: Play) throws {
+    try open(play)
+    try play.breaker.reset()
+    try play.breaker.trip()
+  }
+
+  @Sendable private static func threeTimesHandled(_ play: Play) throws {
+    try threeTimes(play)
+    // A hook begins with what happens after it was first asked for.
+    try Database.rows(
+      play.path, "INSERT INTO hook VALUES ('pager', 0, 0, 0, NULL, NULL, NULL, 0, 0)")
+  }
+
+  private static func listen(
+    _ play: Play, _ listen: @escaping @Sendable (SharedStore, Hearing) async -> Void
+  ) throws {
+    let hearing = Hearing()
+    let store = play.store
+    hearing.begin { await listen(store, $0) }
+    hearing.waitForFault(orEntries: 3)
+    play.struck = Int(fault_disarm())
+    try play.other.breaker("neighbour").trip()
+    defer { hearing.end() }
+    try hearing.check(upTo: 4)
+  }
+}

@@ -1,0 +1,61 @@
+import FaultShim
+import Glibc
+import SharedBreaker
+import Synchronization
+import TestSupport
+
+/// Looking, listening, and what happens beside the calls.
+extension Scenario {
+  static let looking = [
+    Scenario("snapshot", prepare: open) {
+      guard try $0.store.snapshot(of: "api")?.state == .open else { throw Wrong("it is open") }
+    },
+    Scenario("state", prepare: open, ready: seen) {
+      guard $0.breaker.state == .open else { throw Wrong("it is open") }
+    },
+    Scenario("list", prepare: open) {
+      guard try $0.store.names() == ["api"], try $0.store.snapshots().count == 1 else {
+        throw Wrong("there is one")
+      }
+    },
+    Scenario("history", prepare: open) {
+      guard try $0.store.history().count == 1 else { throw Wrong("it was opened once") }
+    },
+    Scenario("declarations", prepare: open) {
+      guard try $0.store.declarations(of: "api").count == 1 else { throw Wrong("there is one") }
+    },
+  ]
+
+  static let upkeep = [
+    Scenario("close", prepare: closed, ready: { try $0.succeed() }, act: { $0.store.close() }),
+    // Who has lost the store comes back to it, or does not.
+    Scenario(
+      "return", prepare: failing,
+      ready: { play in
+        fault_arm(fault_any, fault_input_output, 1, 1)
+        try play.fail()
+        fault_disarm()
+        play.wait(seconds: 1)
+      }, act: { try $0.succeed() }),
+    // The round of the next call finds that the file was taken away.
+    Scenario(
+      "deleted-file", prepare: failing,
+      ready: { play in
+        for part in ["", "-wal", "-shm", "-counters"] { Files.removeAll(play.path + part) }
+        play.wait(seconds: 1)
+      }, act: { try $0.fail() }),
+    Scenario("checkpoint", prepare: withLongLog) { try $0.fail() },
+  ]
+
+  /// A log that the next commit makes long enough to be moved into the file.
+  @Sendable static func withLongLog(_ play: Play) throws {
+    try closed(play)
+    let update = "UPDATE filler SET bytes = randomblob(100000);"
+    try Database.rows(
+      play.path,
+      """
+      PRAGMA wal_autocheckpoint = 0; CREATE TABLE filler (bytes BLOB);
+      INSERT INTO filler VALUES (NULL); \(String(repeating: update, count: 41))
+      """)
+  }
+}

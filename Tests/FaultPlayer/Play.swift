@@ -1,0 +1,137 @@
+import FaultShim
+import SharedBreaker
+import Synchronization
+import TestSupport
+
+/// What is played on: a store whose disk fails, and another process's view of it.
+final class Play {
+  static let policy = "max-failures=2 open-for=30s jitter=0% probe-timeout=10s"
+
+  let path: String
+  let clock: HandClock
+  let told = Told()
+  let store: SharedStore
+  let other: SharedStore
+  let breaker: Breaker
+  var permit: HeldPermit?
+
+  /// How many operations have failed, if the act itself has mended the disk.
+  var struck = 0
+
+  init(in directory: String, clock: HandClock) throws {
+    path = directory + "/state/breakers.db"
+    self.clock = clock
+    let told = told
+    store = SharedStore(
+      path: path,
+      options: StoreOptions(
+        lockTimeout: .milliseconds(20), program: "player", clock: clock.clock,
+        observer: { told.add($0) }))
+    other = SharedStore(
+      path: path,
+      options: StoreOptions(
+        lockTimeout: .seconds(5), program: "other", clock: clock.clock,
+        observer: { told.addOther($0) }))
+    breaker = try store.breaker("api")
+  }
+
+  func declare(_ words: String = Play.policy, for name: String = "api") throws {
+    let policy = try Self.policy(words)
+    _ = try store.breaker(name, policy: policy)
+  }
+
+  static func policy(_ words: String) throws -> BreakerPolicy {
+    var policy = BreakerPolicy()
+    for word in words.split(separator: " ") {
+      let parts = word.split(separator: "=").map { String($0) }
+      guard parts.count == 2, let key = PolicyKey(rawValue: parts[0]) else {
+        throw SupportError("no policy word '\(word)'")
+      }
+      try policy.set(key, to: parts[1])
+    }
+    return policy
+  }
+
+  /// A call that succeeds; its own result is what it is.
+  func succeed() throws {
+    var runs = 0
+    let value = try breaker.run {
+      runs += 1
+      return 42
+    }
+    guard value == 42, runs == 1 else { throw Wrong("the work gave \(value) in \(runs) runs") }
+  }
+
+  /// A call that fails; its own error is what it is.
+  func fail() throws {
+    do {
+      try breaker.run { throw Boom() }
+      throw Wrong("the work's error was lost")
+    } catch is Boom {}
+  }
+
+  /// Lets calls fail until the breaker opens.
+  func open() throws {
+    try fail()
+    try fail()
+  }
+
+  func wait(seconds: Int64) { clock.time += seconds * 1_000_000_000 }
+
+  var isUnavailable: Bool {
+    if case .unavailable = store.health { true } else { false }
+  }
+}
+
+struct Boom: Error {}
+
+/// Something that must never happen.
+struct Wrong: Error, CustomStringConvertible {
+  var description: String
+
+  init(_ description: String) { self.description = description }
+}
+
+/// A permit, which cannot be kept in an object by itself.
+final class HeldPermit {
+  private var permit: Permit?
+
+  init(_ permit: consuming Permit) { self.permit = consume permit }
+
+  func take() -> Permit? { permit.take() }
+}
+
+/// What observers were told.
+final class Told: Sendable {
+  private let state = Mutex((own: [String](), others: 0))
+
+  func add(_ event: StoreEvent) {
+    let word =
+      switch event {
+      case .unavailable: "unavailable"
+      case .available: "available"
+      case .notDurable: "not-durable"
+      case .transition(_, let from, let to, _): "\(from)>\(to)"
+      case .policyDiffers: "policy-differs"
+      case .hookGaveUp: "gave-up"
+      }
+    state.withLock { $0.own.append(word) }
+  }
+
+  func addOther(_ event: StoreEvent) {
+    if case .unavailable = event { state.withLock { $0.others += 1 } }
+  }
+
+  var own: [String] { state.withLock(\.own) }
+
+  /// Whether it was told once that the store was lost, and once that it was back, and so on, until
+  /// it is as it is now.
+  func agrees(withLost isLost: Bool) -> Bool {
+    let told = own.filter { ["unavailable", "available"].contains($0) }
+    let alternating = told.indices.allSatisfy { (told[$0] == "unavailable") == ($0 % 2 == 0) }
+    return alternating && (told.last == "unavailable") == isLost
+  }
+
+  /// How often the other process could not use the store.
+  var others: Int { state.withLock(\.others) }
+}

@@ -1,0 +1,132 @@
+import SharedBreaker
+
+/// One thing that is done with a store while its disk fails.
+struct Scenario: Sendable {
+  var name: String
+
+  /// What the store is like before, made once and without faults; nil if there is no store.
+  var prepare: (@Sendable (Play) throws -> Void)?
+
+  /// What is done without faults right before, in a process that has the store open; nil if it has
+  /// not.
+  var ready: (@Sendable (Play) throws -> Void)?
+
+  /// What is done while the disk fails.
+  var act: @Sendable (Play) throws -> Void
+
+  /// Whether the same contents come of it each time; not where tasks take turns.
+  var isExact = true
+
+  init(
+    _ name: String, prepare: (@Sendable (Play) throws -> Void)? = nil,
+    ready: (@Sendable (Play) throws -> Void)? = { _ in },
+    act: @escaping @Sendable (Play) throws -> Void
+  ) {
+    self.name = name
+    self.prepare = prepare
+    self.ready = ready
+    self.act = act
+  }
+
+  static func named(_ name: String) -> Scenario? { all.first { $0.name == name } }
+
+  static let all = opening + calls + probes + operators + looking + listening + upkeep
+}
+
+/// Ways to bring a store about.
+extension Scenario {
+  @Sendable static func closed(_ play: Play) throws { try play.declare() }
+
+  @Sendable static func failing(_ play: Play) throws {
+    try play.declare()
+    try play.fail()
+  }
+
+  @Sendable static func open(_ play: Play) throws {
+    try play.declare()
+    try play.open()
+  }
+
+  /// An open time that is over.
+  @Sendable static func due(_ play: Play) throws {
+    try open(play)
+    play.wait(seconds: 30)
+  }
+
+  @Sendable static func probing(_ play: Play) throws {
+    play.permit = HeldPermit(try play.breaker.acquire())
+  }
+}
+
+extension Scenario {
+  private static let opening = [
+    Scenario("open-fresh", ready: nil) { try $0.store.connect() },
+    Scenario("open-existing", prepare: failing, ready: nil) { try $0.store.connectToExisting() },
+    Scenario("first-call", prepare: failing, ready: nil) { try $0.succeed() },
+    Scenario("first-failure", ready: nil) { try $0.fail() },
+  ]
+
+  private static let calls = [
+    Scenario("declare", prepare: closed) { try $0.declare(Play.policy, for: "new") },
+    Scenario("redeclare", prepare: closed) { try $0.declare("max-failures=3") },
+    Scenario("failure", prepare: closed) { try $0.fail() },
+    Scenario("success-after-failure", prepare: failing) { try $0.succeed() },
+    Scenario("trip", prepare: failing) { try $0.fail() },
+    Scenario(
+      "rate", prepare: { try $0.declare("failure-rate=50% window=1m min-calls=2") },
+      ready: { try $0.succeed() }, act: { try $0.fail() }),
+    Scenario(
+      "success-after-neighbour", prepare: closed,
+      ready: {
+        try $0.succeed()
+        try $0.other.breaker("neighbour").trip()
+      }, act: { try $0.succeed() }),
+    Scenario("rejection", prepare: open, ready: seen) { try beRejected($0) },
+  ]
+
+  /// A breaker that is known to be open, and a neighbour that was changed since.
+  @Sendable static func seen(_ play: Play) throws {
+    try beRejected(play)
+    try play.other.breaker("neighbour").trip()
+  }
+
+  private static func beRejected(_ play: Play) throws {
+    do {
+      try play.succeed()
+    } catch BreakerError.rejected {
+      return
+    }
+    throw Wrong("an open breaker let a call through")
+  }
+
+  private static let probes = [
+    Scenario("probe", prepare: due) { play in
+      do throws(BreakerError) {
+        play.permit = HeldPermit(try play.breaker.acquire())
+      } catch {
+        throw Wrong("the only caller was not let through: \(error)")
+      }
+    },
+    Scenario("probe-success", prepare: due, ready: probing) { try end($0) { $0.succeed() } },
+    Scenario("probe-failure", prepare: due, ready: probing) { try end($0) { $0.fail() } },
+    Scenario("probe-ignored", prepare: due, ready: probing) { try end($0) { $0.ignore() } },
+    Scenario("token", prepare: due) { play in
+      _ = try play.breaker.acquireToken()
+    },
+  ]
+
+  private static func end(_ play: Play, _ report: (consuming Permit) -> ReportVerdict) throws {
+    guard let permit = play.permit?.take() else { throw Wrong("there is no permit") }
+    _ = report(permit)
+  }
+
+  private static let operators = [
+    Scenario("reset", prepare: open) { try $0.breaker.reset() },
+    Scenario("force", prepare: closed) { try $0.breaker.force(.forcedOpen, reason: "night") },
+    Scenario("operator-trip", prepare: closed) { try $0.breaker.trip(reason: "by hand") },
+    Scenario("policy", prepare: closed) {
+      try $0.breaker.overridePolicy(set: [.openFor: "1m"])
+    },
+    Scenario("delete", prepare: open) { _ = try $0.store.delete("api") },
+  ]
+}

@@ -1,0 +1,36 @@
+import FaultShim
+import Glibc
+import TestSupport
+import TestShim
+
+/// `fault-player faults SCENARIO DIRECTORY STRIDE` makes every step fail; `fault-player power-cuts
+/// STORY DIRECTORY STRIDE SEEDS` cuts the power at every step.
+///
+/// Puts out what was wrong, and at last a line with figures.
+let words = CommandLine.arguments.dropFirst().map { $0 }
+guard words.count >= 4, let stride = Int(words[3]) else {
+  print(Scenario.all.map { "faults \($0.name)" }.joined(separator: "\n"))
+  print(Story.all.map { "power-cuts \($0.name)" }.joined(separator: "\n"))
+  exit(64)
+}
+precondition(fault_install() == 0)
+// A call that never returns ends the process.
+ts_limit(900)
+let complaints: [String]
+let figures: String
+if words[0] == "faults", let scenario = Scenario.named(words[1]) {
+  let sweep = Sweep(scenario, in: words[2], stride: stride)
+  try sweep.run(Fault.all)
+  complaints = sweep.complaints
+  figures = "\(sweep.runs) runs, \(sweep.strikes) faults, longest \(sweep.slowest)"
+} else if words.count == 5, let story = Story.named(words[1]), let seeds = Int(words[4]) {
+  let powerCut = PowerCut(story, in: words[2])
+  try powerCut.run(seeds: seeds, stride: stride)
+  complaints = powerCut.complaints
+  figures = "\(powerCut.cuts) power cuts, \(powerCut.boots) boots"
+} else {
+  exit(64)
+}
+for complaint in complaints { print("WRONG \(complaint)") }
+print("\(words[1]): \(figures), \(complaints.count) wrong")
+exit(complaints.isEmpty ? 0 : 1)

@@ -1,0 +1,24 @@
+import TestSupport
+import Testing
+
+@Suite struct `A step that fails` {
+  /// Everything that a process does with a store.
+  static let scenarios = [
+    "open-fresh", "open-existing", "first-call", "first-failure", "declare", "redeclare",
+    "failure", "success-after-failure", "trip", "rate", "success-after-neighbour", "rejection",
+    "probe", "probe-success", "probe-failure", "probe-ignored", "token", "reset", "force",
+    "operator-trip", "policy", "delete", "snapshot", "state", "list", "history", "declarations",
+    "follow", "handle", "close", "return", "deleted-file", "checkpoint",
+  ]
+
+  @Test(.timeLimit(.minutes(10)), arguments: scenarios)
+  func `leaves all or nothing done, and the store is used again`(scenario: String) throws {
+    let directory = try TemporaryDirectory()
+    // A fault that lasts is begun at every so manieth step only.
+    let stride = 400 / min(400, rounds(20))
+    let output = try Child.run(
+      BuiltProducts.path(of: "fault-player"), ["faults", scenario, directory.path, "\(stride)"],
+      patienceMilliseconds: 300_000)
+    #expect(output.hasSuffix(" 0 wrong\n"), "\(output)")
+  }
+}
