@@ -115,3 +115,18 @@ let package = Package(
   ],
   cLanguageStandard: .c11
 )
+
+// The fuzz targets are a program only for scripts/fuzz, for without libFuzzer it has no beginning;
+// to everybody else they are tests, which run what the kept corpus holds.
+let fuzzDependencies: [Target.Dependency] = [
+  "ControlKit", "SharedBreaker", "SharedBreakerTesting", "BreakerStore", "BreakerCore",
+  "TestSupport",
+]
+package.targets.append(
+  Context.environment["SHARED_BREAKER_FUZZ"] == nil
+    ? .testTarget(
+      name: "FuzzTests", dependencies: fuzzDependencies, path: "Tests/Fuzz",
+      exclude: ["Corpus", "Dictionaries"], swiftSettings: settings)
+    : .executableTarget(
+      name: "fuzz", dependencies: fuzzDependencies, path: "Tests/Fuzz",
+      exclude: ["Corpus", "Dictionaries", "CorpusTests.swift"], swiftSettings: settings))

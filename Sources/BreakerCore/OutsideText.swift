@@ -2,6 +2,7 @@
 package enum OutsideText {
   package static let longestName = 255
   package static let longestError = 1_024
+  private static let longestQuote = 80
 
   /// Says what is wrong with a breaker's name, or nil if it may be used.
   package static func complaint(aboutName name: String) -> String? {
@@ -20,6 +21,25 @@ package enum OutsideText {
     case .control, .lineSeparator, .paragraphSeparator: true
     default: false
     }
+  }
+
+  /// The text with what would steer a terminal, or break a line, made visible.
+  package static func visible(_ text: String) -> String {
+    var result = ""
+    for scalar in text.unicodeScalars {
+      if isControl(scalar) {
+        result += "\\u{\(String(scalar.value, radix: 16))}"
+      } else {
+        result.unicodeScalars.append(scalar)
+      }
+    }
+    return result
+  }
+
+  /// The text as a message repeats it: visible, and so short that it does not drown the message.
+  package static func quoted(_ text: String) -> String {
+    let cut = cut(text, to: longestQuote)
+    return visible(cut) + (cut.utf8.count == text.utf8.count ? "" : "…")
   }
 
   /// The text, cut at a character so that it has at most `longestError` bytes.

@@ -134,7 +134,8 @@ extension BreakerPolicy {
       case .factor: "a factor such as 1.5"
       }
     let none = key.isOptional ? ", or none" : ""
-    return PolicyError(key, "\(key.rawValue) cannot be '\(text)': use \(form)\(none)")
+    return PolicyError(
+      key, "\(key.rawValue) cannot be '\(OutsideText.quoted(text))': use \(form)\(none)")
   }
 }
 

@@ -14,7 +14,7 @@ public struct PolicyError: Error, Sendable, Hashable, CustomStringConvertible {
   package init(unknownKey key: String) {
     self.key = key
     let known = PolicyKey.allCases.map { $0.rawValue }.joined(separator: " ")
-    description = "unknown policy key \(key): use one of \(known)"
+    description = "unknown policy key \(OutsideText.quoted(key)): use one of \(known)"
   }
 }
 

@@ -16,8 +16,8 @@ public struct Rate: Sendable, Hashable, Comparable, ExpressibleByFloatLiteral {
   ///
   /// A fraction that is negative or no number becomes a rate that every policy refuses.
   public init(_ fraction: Double) {
-    let parts = fraction * 1_000_000
-    partsPerMillion = parts >= 0 && parts < 1e15 ? Int64(parts + 0.5) : -1
+    let parts = (fraction * 1_000_000).rounded()
+    partsPerMillion = fraction >= 0 && parts < 1e15 ? Int64(parts) : -1
   }
 
   /// Makes a rate of so many percent.

@@ -144,15 +144,5 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
   }
 
   /// The path with what would steer a terminal made visible.
-  static func visible(_ text: String) -> String {
-    var result = ""
-    for scalar in text.unicodeScalars {
-      if OutsideText.isControl(scalar) {
-        result += "\\u{\(String(scalar.value, radix: 16))}"
-      } else {
-        result.unicodeScalars.append(scalar)
-      }
-    }
-    return result
-  }
+  static func visible(_ text: String) -> String { OutsideText.visible(text) }
 }

@@ -56,7 +56,7 @@ extension BreakerPolicy {
 
 extension PolicyError {
   init(saidTwice key: String) {
-    self.init(about: key, "\(key) is said twice: say it once")
+    self.init(about: key, "\(OutsideText.quoted(key)) is said twice: say it once")
   }
 
   /// An error about a word that need not be one of a policy.

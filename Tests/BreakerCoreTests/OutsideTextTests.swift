@@ -44,4 +44,17 @@ import Testing
     #expect(cut.count == 1_024 / character.utf8.count)
     #expect(cut.allSatisfy { String($0) == character })
   }
+
+  @Test(arguments: [
+    ("max-failures", "max-failures"), ("", ""),
+    ("a\r\nb\u{1B}[2J\u{2028}", #"a\u{d}\u{a}b\u{1b}[2J\u{2028}"#),
+    (String(repeating: "x", count: 80), String(repeating: "x", count: 80)),
+    (String(repeating: "x", count: 81), String(repeating: "x", count: 80) + "…"),
+    ("e" + String(repeating: "\u{301}", count: 50), "…"),
+  ])
+  func `a message repeats text on its one line and not too much of it`(
+    text: String, expected: String
+  ) {
+    #expect(OutsideText.quoted(text) == expected)
+  }
 }

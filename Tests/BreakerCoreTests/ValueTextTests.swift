@@ -86,6 +86,12 @@ import Testing
     #expect(Rate(fraction).partsPerMillion == -1)
   }
 
+  @Test(arguments: ["99999999999.9999%", "99999999999.99994%", "99999999999.99996%"])
+  func `the largest rates are written so that they read the same`(text: String) throws {
+    let rate = try #require(RateText.parse(text))
+    #expect(rate.partsPerMillion == -1 || RateText.parse(RateText.format(rate)) == rate)
+  }
+
   @Test func `rates are ordered by size and written as fractions`() {
     let half: Rate = 0.5
     #expect(half < 0.500_001)

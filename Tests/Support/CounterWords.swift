@@ -9,10 +9,27 @@ package struct CounterWords {
   private static let bytesOfHeader = 65_536
   private static let bytesOfBreaker = 64
   private static let bytesOfWord = 8
+  private static let bytesOfMarks = 128
+  private static let breakersOfSegment = 1_024
+
+  /// How many words a breaker has, of which the last are its marks.
+  package static let wordsOfBreaker = 24
 
   /// Overwrites the successes of a breaker of the first segment.
   package func setSuccesses(ofBreaker id: Int, to value: UInt64) throws {
     try write([value], at: Self.bytesOfHeader + id * Self.bytesOfBreaker)
+  }
+
+  /// Overwrites a word of a breaker of the first segment.
+  package func set(word: Int, ofBreaker id: Int, to value: UInt64) throws {
+    let counters = Self.bytesOfBreaker / Self.bytesOfWord
+    guard word >= counters else {
+      let offset = id * Self.bytesOfBreaker + word * Self.bytesOfWord
+      return try write([value], at: Self.bytesOfHeader + offset)
+    }
+    let marks = Self.bytesOfHeader + Self.breakersOfSegment * Self.bytesOfBreaker
+    let offset = id * Self.bytesOfMarks + (word - counters) * Self.bytesOfWord
+    try write([value], at: marks + offset)
   }
 
   /// Overwrites a word of the header.

@@ -6,7 +6,8 @@ package final class TemporaryDirectory: Sendable {
   package let path: String
 
   package init() throws {
-    var template = Array("/tmp/shared-breaker-test.XXXXXX".utf8CString)
+    let room = unsafe getenv("TMPDIR").map { unsafe String(cString: $0) } ?? "/tmp"
+    var template = Array("\(room)/shared-breaker-test.XXXXXX".utf8CString)
     guard unsafe mkdtemp(&template) != nil else { throw SupportError("mkdtemp", errno) }
     path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
     // Puppets that become another user have to get in.
@@ -73,6 +74,22 @@ package enum Files {
   }
 
   package static func exists(_ path: String) -> Bool { unsafe access(path, F_OK) == 0 }
+
+  /// The paths of what lies in a directory.
+  package static func all(in directory: String) throws -> [String] {
+    guard let stream = unsafe opendir(directory) else {
+      throw SupportError("opendir \(directory)", errno)
+    }
+    defer { unsafe closedir(stream) }
+    var paths: [String] = []
+    while let entry = unsafe readdir(stream) {
+      let name = unsafe withUnsafePointer(to: entry.pointee.d_name) { name in
+        unsafe name.withMemoryRebound(to: CChar.self, capacity: 256) { unsafe String(cString: $0) }
+      }
+      if !name.hasPrefix(".") { paths.append("\(directory)/\(name)") }
+    }
+    return paths.sorted()
+  }
 
   package static func read(_ path: String) throws -> [UInt8] {
     let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC)

@@ -1,0 +1,60 @@
+/// Values that a store's own code would never write into its tables.
+enum Cells {
+  private static let columns: [(table: String, columns: [String])] = [
+    ("breaker", numbersOfBreaker + textsOfBreaker + blobsOfBreaker), ("store", ["identity"]),
+    ("event", ["id", "at_ms", "name", "kind", "from_word", "to_word", "reason", "previous"]),
+    ("declaration", ["policy", "declared_at_ms", "pid", "program"]),
+    ("migration", ["number", "name", "checksum"]),
+  ]
+  private static let numbersOfBreaker = [
+    "id", "revision", "boot", "state", "generation", "mode", "mode_until_ns", "mode_length_ns",
+    "consecutive_failures", "streak_started_at_ns", "counted_failure_at_ns", "last_failure_at_ms",
+    "open_until_ns", "open_length_ns", "opened_at_ms", "growth", "closed_at_ns", "trips",
+    "last_lease", "probe_successes", "probe_failures", "successes", "rejections", "counters_key",
+    "counted_successes", "counted_slow", "era", "created_at_ms", "changed_at_ms",
+  ]
+  private static let textsOfBreaker = [
+    "name", "mode_reason", "last_error", "code_policy", "operator_policy",
+  ]
+  private static let blobsOfBreaker = ["failure_times", "call_window", "reporters"]
+
+  /// One change of one cell, or of that cell in all rows, past every check of the tables.
+  static func statement(_ bytes: inout FuzzBytes) -> String {
+    let (table, columns) = columns[bytes.number(below: columns.count)]
+    let column = columns[bytes.number(below: columns.count)]
+    let value = blobsOfBreaker.contains(column) ? blob(&bytes) : value(&bytes)
+    let row = bytes.number(below: 8)
+    let place = row == 0 ? "" : " WHERE \(rowid(of: table)) = \(row)"
+    return "PRAGMA ignore_check_constraints=ON; UPDATE \(table) SET \(column) = \(value)\(place)"
+  }
+
+  private static func rowid(of table: String) -> String {
+    switch table {
+    case "migration": "number"
+    case "declaration": "breaker"
+    default: "id"
+    }
+  }
+
+  private static func value(_ bytes: inout FuzzBytes) -> String {
+    switch bytes.number(below: 4) {
+    case 0: "NULL"
+    case 1: "CAST(\(hexadecimal(bytes.bytes(bytes.number(below: 32)))) AS TEXT)"
+    default: "\(Int64(bitPattern: bytes.word()))"
+    }
+  }
+
+  /// Whole numbers of 64 bits, least significant byte first, and some bytes more or fewer.
+  private static func blob(_ bytes: inout FuzzBytes) -> String {
+    var blob: [UInt8] = []
+    for _ in 0..<bytes.number(below: 64) {
+      let word = bytes.word()
+      blob += (0..<8).map { UInt8(truncatingIfNeeded: word >> UInt64($0 * 8)) }
+    }
+    return hexadecimal(blob + bytes.bytes(bytes.number(below: 8)))
+  }
+
+  private static func hexadecimal(_ bytes: [UInt8]) -> String {
+    "x'" + bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined() + "'"
+  }
+}

@@ -1,0 +1,40 @@
+import Glibc
+
+/// What is fed with bytes that nobody has written, and what has to hold of it all the same.
+enum FuzzTarget: String, CaseIterable, Sendable {
+  case arguments
+  case values
+  case policy
+  case token
+  case page
+  case database
+
+  /// Does what the bytes say, and ends the process where something does not hold.
+  func run(_ bytes: [UInt8]) {
+    switch self {
+    case .arguments: ArgumentsTarget.run(bytes)
+    case .values: ValuesTarget.run(bytes)
+    case .policy: PolicyTarget.run(bytes)
+    case .token: TokenTarget.run(bytes)
+    case .page: PageTarget.run(bytes)
+    case .database: DatabaseTarget.run(bytes)
+    }
+  }
+
+  /// The one that the environment names.
+  static let chosen: FuzzTarget = {
+    let name = unsafe getenv("SHARED_BREAKER_FUZZ").map { unsafe String(cString: $0) } ?? ""
+    guard let target = FuzzTarget(rawValue: name) else {
+      fatalError("SHARED_BREAKER_FUZZ names no target: \(allCases.map(\.rawValue))")
+    }
+    return target
+  }()
+}
+
+/// What libFuzzer calls, again and again, with bytes of its own.
+@_cdecl("LLVMFuzzerTestOneInput")
+public func fuzzOneInput(_ bytes: UnsafePointer<UInt8>?, _ count: Int) -> Int32 {
+  let input = unsafe UnsafeBufferPointer(start: bytes, count: count)
+  FuzzTarget.chosen.run(unsafe Array(input))
+  return 0
+}

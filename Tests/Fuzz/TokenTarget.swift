@@ -1,0 +1,49 @@
+@testable import BreakerCore
+@testable import SharedBreaker
+import SharedBreakerTesting
+
+/// Tokens: what is read is written the same, and only the one that holds a lease gives it back.
+enum TokenTarget {
+  static func run(_ bytes: [UInt8]) {
+    let text = String(decoding: bytes, as: UTF8.self)
+    guard let token = PermitToken(text) else { return }
+    expect(OutsideText.complaint(aboutName: token.name) == nil, "a token of no breaker")
+    let written = token.description
+    expect(PermitToken(written) == token, "\(token) reads as another")
+    expect(
+      written.utf8.allSatisfy { (0x21..<0x7F).contains($0) && !shellBytes.contains($0) },
+      "a shell would touch \(written)")
+    report(token)
+  }
+
+  private static let shellBytes = Set("'\"`$&|;<>()*?[]{}!#~\\".utf8)
+
+  /// Reports it to a breaker that waits for another one's probe.
+  private static func report(_ token: PermitToken) {
+    do {
+      let host = TestHost()
+      let store = host.store()
+      let breaker = try store.breaker(token.name, policy: BreakerPolicy(openFor: .seconds(30)))
+      try breaker.trip()
+      host.clock.advance(by: .seconds(30))
+      let held = try breaker.acquireToken()
+      expect(held.kind == .probe, "no probe is due")
+      // Without the number of its row a token is good for any row of its name.
+      let isHeld =
+        token.lease == held.lease && token.generation == held.generation
+        && [0, held.breaker].contains(token.breaker)
+      for outcome in [Outcome.ignored, .success, .failure(Failure(error: token.name))] {
+        let verdict = try store.report(token, outcome, elapsed: .seconds(1))
+        if isHeld { return expect(verdict == .counted, "\(held) is refused") }
+        expect(token.kind == .normal || verdict != .counted, "\(token) passes for \(held)")
+      }
+      let snapshot = breaker.snapshot()
+      expect(snapshot.state == .halfOpen, "\(token) moved the breaker to \(snapshot.state)")
+      expect(snapshot.leases.count == 1, "\(token) took the slot of \(held)")
+      let verdict = try store.report(held, .success)
+      expect(verdict == .counted, "\(token) has spoilt \(held)")
+    } catch {
+      fatalError("\(error)")
+    }
+  }
+}
