@@ -114,6 +114,8 @@ final class Told: Sendable {
       case .transition(_, let from, let to, _): "\(from)>\(to)"
       case .policyDiffers: "policy-differs"
       case .hookGaveUp: "gave-up"
+      case .rejected: "rejected"
+      case .notShared: "not-shared"
       }
     state.withLock { $0.own.append(word) }
   }
