@@ -34,7 +34,10 @@ struct Tally {
     disksFilled = mischief.disksFilled
     calls = evidence.journals.reduce(0) { sum, journal in
       sum
-        + journal.calls.values.reduce(0) { $0 + ($1.action == .batch ? Int($1.detail) ?? 1 : 1) }
+        + journal.calls.values.reduce(0) { sum, call in
+          let isMany = call.action == .batch || call.action == .failures
+          return sum + (isMany ? Int(call.detail) ?? 1 : 1)
+        }
     }
     failures = referee.failuresAcknowledged
     trips = evidence.events.count { $0.to == "open" }

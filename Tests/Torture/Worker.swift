@@ -81,6 +81,7 @@ final class Worker: Sendable {
     case 65..<80: callByToken(index, &random)
     // A resource that is down is not called so often.
     case 80..<92 where board.sickness(of: index) < 100: batch(index, count: random.number(2...60))
+    case 80..<92: failures(index, count: random.number(2...60))
     case 92..<95: look(index)
     case 95 where hasOperators: operate(index, .trip) { try breakers[index].trip() }
     case 96 where hasOperators: operate(index, .reset) { try breakers[index].reset() }
@@ -183,6 +184,19 @@ extension Worker {
       if went == true { well += 1 }
     }
     note(id, since: before, "\(well)/\(count - well)")
+  }
+
+  /// As fast as it can, so that it is mostly killed and stopped in a transaction.
+  private func failures(_ index: Int, count: Int) {
+    let breaker = breakers[index]
+    let before = turn
+    let id = scribe.began(.failures, breaker.name, "\(count)")
+    var failed = 0
+    for _ in 0..<count {
+      guard let permit = try? breaker.acquire() else { continue }
+      if permit.fail() != .refused { failed += 1 }
+    }
+    note(id, since: before, "\(failed)/\(count - failed)")
   }
 
   private func look(_ index: Int) {

@@ -25,6 +25,9 @@ package struct Call: Sendable {
     /// Makes many calls that go well, one after the other.
     case batch
 
+    /// Makes many calls that fail, one after the other.
+    case failures
+
     /// Asks, runs a command and reports, all in one process.
     case run
     case trip

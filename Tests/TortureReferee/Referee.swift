@@ -131,7 +131,7 @@ private enum Answer {
     case (.acquire, "probe"): self = .probe
     case (.acquire, "rejected"), (.check, "exit75"), (.run, "exit75"): self = .rejected
     case (.run, "exit0"), (.run, "exit1"), (.run, "exit7"): self = .permitted
-    case (.batch, let counts):
+    case (.batch, let counts), (.failures, let counts):
       let parts = counts.split(separator: "/").compactMap { Int($0) }
       guard parts.count == 2 else { return nil }
       // A batch that was let through in part has no one state to be compared with.

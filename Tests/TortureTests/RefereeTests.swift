@@ -92,12 +92,30 @@ import TortureReferee
     }
   }
 
+  @Test func `counts many failures that were written down together`() throws {
+    let lines = "b 1 10 10 failures api 7\n"
+    let kept = try with(lines + "e 1 20 20 s 5/2")
+    #expect(kinds(kept) == [.lostFailure])
+    var evidence = try with(lines, killed: 15)
+    evidence.rows["api"]?.failures = 8
+    #expect(kinds(evidence).isEmpty)
+    evidence.rows["api"]?.failures = 9
+    #expect(kinds(evidence) == [.inventedFailure])
+  }
+
   @Test func `finds a success that was lost, unless the counters were`() throws {
     var evidence = try evidence()
     evidence.rows["api"]?.successes = 5
     #expect(kinds(evidence) == [.lostSuccess])
     evidence.keepsCounters = false
     #expect(kinds(evidence).isEmpty)
+  }
+
+  @Test func `does not count on a batch that may have been a probe for too long`() throws {
+    let quick = try with("b 1 400 400 batch api 3\ne 1 1399 1399 s 3/0")
+    #expect(kinds(quick) == [.lostSuccess])
+    let slow = try with("b 1 400 400 batch api 3\ne 1 1400 1400 s 3/0")
+    #expect(kinds(slow).isEmpty)
   }
 
   @Test(arguments: [("normal", 1), ("probe", 1), ("rejected", 0)])
