@@ -82,9 +82,10 @@ final class Worker: Sendable {
     // A resource that is down is not called so often.
     case 80..<92 where board.sickness(of: index) < 100: batch(index, count: random.number(2...60))
     case 80..<92: failures(index, count: random.number(2...60))
-    case 92..<95: look(index)
+    case 92..<94: look(index)
     case 95 where hasOperators: operate(index, .trip) { try breakers[index].trip() }
     case 96 where hasOperators: operate(index, .reset) { try breakers[index].reset() }
+    case 94 where hasOperators && random.number(0...2) == 0: force(index, &random)
     case 97 where random.number(0...9) == 0: store.close()
     case 98 where hasForks: fork(random)
     default: look(index)
@@ -98,7 +99,7 @@ extension Worker {
   ///
   /// While it was neither lost nor found again, it was there all the time.
   @discardableResult
-  private func note(
+  func note(
     _ id: Int, since turn: Int, _ answer: String, if isOfStore: Bool = true
   ) -> Bool {
     let isByStore =
@@ -108,7 +109,7 @@ extension Worker {
     return isByStore
   }
 
-  private var turn: Int { turns.count.load(ordering: .sequentiallyConsistent) }
+  var turn: Int { turns.count.load(ordering: .sequentiallyConsistent) }
 
   func call(_ index: Int, _ random: inout SeededRandom, marks: Bool) {
     let breaker = breakers[index]
@@ -206,19 +207,8 @@ extension Worker {
     note(id, since: before, snapshot.state.wireName)
   }
 
-  private func operate(_ index: Int, _ action: Call.Action, _ body: () throws -> Void) {
-    let before = turn
-    let id = scribe.began(action, breakers[index].name)
-    do {
-      try body()
-      note(id, since: before, "ok")
-    } catch {
-      note(id, since: before, "error")
-    }
-  }
-
   /// Takes its time, now and then for longer than a probe may.
-  private func work(_ random: inout SeededRandom) {
+  func work(_ random: inout SeededRandom) {
     guard !board.isHealing else { return }
     let isHanging = random.number(0...49) == 0
     usleep(UInt32(isHanging ? random.number(0...hangMicroseconds) : random.number(0...3_000)))

@@ -33,6 +33,9 @@ package struct Call: Sendable {
     case trip
     case reset
 
+    /// Sets the mode that its detail names.
+    case force
+
     /// Asks whether a call would be let through, and takes no permit.
     case check
 

@@ -132,6 +132,29 @@ import TortureReferee
     #expect(try kinds(with("b 1 117 117 acquire api -\ne 1 118 118 m normal")).isEmpty)
   }
 
+  @Test(arguments: [
+    ("forced_open", "normal", 1), ("forced_open", "rejected", 0), ("forced_closed", "rejected", 1),
+    ("forced_closed", "normal", 0), ("observe", "rejected", 1), ("observe", "normal", 0),
+  ])
+  func `finds an answer that a mode which was set would not give`(
+    mode: String, answer: String, count: Int
+  ) throws {
+    let lines = """
+      b 1 400 400 force api \(mode)
+      e 1 410 410 s ok
+      b 2 420 420 acquire api -
+      e 2 430 430 s \(answer)
+      """
+    var evidence = try with(lines)
+    #expect(kinds(evidence) == (answer == "rejected" ? [.lostEvent, .staleAnswer] : [.lostEvent]))
+    var event = Event(id: 4, breaker: "api", from: "automatic", to: mode, pid: 9)
+    event.isMode = true
+    evidence.events.append(event)
+    #expect(kinds(evidence) == Array(repeating: .staleAnswer, count: count))
+    evidence.events[3].pid = 8
+    #expect(kinds(evidence).contains(.doubleEvent))
+  }
+
   @Test func `finds a rejection by a breaker that was closed`() throws {
     let lines = "b 1 400 400 check api -\np 1 91\ne 1 401 401 s exit75"
     #expect(try kinds(with(lines)) == [.staleAnswer])
