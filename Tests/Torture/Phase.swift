@@ -17,6 +17,7 @@ final class Phase {
   private let own: SharedStore
   private let ownJournal: String
   private(set) var tally = Tally()
+  private var healing = 0
 
   /// Within so long every breaker is closed again for every process once all is healthy: the open
   /// time and the time of a probe, a second until a lost store is tried again and one until a
@@ -88,8 +89,9 @@ final class Phase {
     try cast.start(workers: plan.workers.count, commanders: plan.commanders)
     try mischief.carryOut(plan)
     board.heal()
+    let healed = Scribe.now()
     cast.dismissCommanders()
-    var found = try callRoll()
+    var found = try callRoll(since: healed)
     board.end()
     cast.dismissWorkers()
     own.close()
@@ -100,6 +102,7 @@ final class Phase {
     var referee = Referee(evidence)
     found += referee.violations()
     tally = Tally(plan, evidence, referee, cast, mischief)
+    tally.healing = healing
     return found
   }
 
@@ -116,7 +119,7 @@ final class Phase {
 /// Whether all is well again.
 extension Phase {
   /// All are let through by every breaker, see it open when it opens, and see it close.
-  private func callRoll() throws -> [Violation] {
+  private func callRoll(since start: Int64) throws -> [Violation] {
     var found: [Violation] = []
     let policy = try BreakerPolicy(words: plan.policy.words)
     let breakers = try plan.breakers.map { try own.breaker($0, policy: policy) }
@@ -127,6 +130,7 @@ extension Phase {
     board.ask()
     found += try wait(.permitted, "after all had become healthy")
     guard found.isEmpty else { return found }
+    healing = Int((Scribe.now() - start) / 1_000_000)
     for breaker in breakers {
       try operate(.trip, breaker) { try breaker.trip(for: .seconds(86_400)) }
     }

@@ -17,6 +17,9 @@ struct Tally {
   var probes = 0
   var answersCompared = 0
 
+  /// The longest that it took, in milliseconds, until all was well again.
+  var healing = 0
+
   init() {}
 
   init(_ plan: Plan, _ evidence: Evidence, _ referee: Referee, _ cast: Cast, _ mischief: Mischief) {
@@ -60,12 +63,13 @@ struct Tally {
     left.trips += right.trips
     left.probes += right.probes
     left.answersCompared += right.answersCompared
+    left.healing = max(left.healing, right.healing)
   }
 
   var text: String {
     "processes \(processes), forks \(forks), commands \(commands), kills \(kills), stops \(stops), files replaced \(filesReplaced),"
       + " counters deleted \(pagesDeleted), disks filled \(disksFilled), calls \(calls),"
       + " failures acknowledged \(failures), trips \(trips), probes \(probes),"
-      + " answers compared \(answersCompared)"
+      + " answers compared \(answersCompared), healed within \(healing) ms"
   }
 }
