@@ -17,6 +17,7 @@ final class Phase {
   private let own: SharedStore
   private let ownJournal: String
   private(set) var tally = Tally()
+  private var healing = 0
 
   /// Within so long every breaker is closed again for every process once all is healthy: the open
   /// time and the time of a probe, a second until a lost store is tried again and one until a
@@ -88,8 +89,9 @@ final class Phase {
     try cast.start(workers: plan.workers.count, commanders: plan.commanders)
     try mischief.carryOut(plan)
     board.heal()
+    let healed = Scribe.now()
     cast.dismissCommanders()
-    var found = try callRoll()
+    var found = try callRoll(since: healed)
     board.end()
     cast.dismissWorkers()
     own.close()
@@ -100,6 +102,7 @@ final class Phase {
     var referee = Referee(evidence)
     found += referee.violations()
     tally = Tally(plan, evidence, referee, cast, mischief)
+    tally.healing = healing
     return found
   }
 
@@ -116,13 +119,18 @@ final class Phase {
 /// Whether all is well again.
 extension Phase {
   /// All are let through by every breaker, see it open when it opens, and see it close.
-  private func callRoll() throws -> [Violation] {
+  private func callRoll(since start: Int64) throws -> [Violation] {
     var found: [Violation] = []
     let policy = try BreakerPolicy(words: plan.policy.words)
+    let breakers = try plan.breakers.map { try own.breaker($0, policy: policy) }
+    // Whoever set a mode may have been killed before he could take it away.
+    for breaker in breakers {
+      try operate(.force, breaker, "automatic") { try breaker.force(.automatic) }
+    }
     board.ask()
     found += try wait(.permitted, "after all had become healthy")
     guard found.isEmpty else { return found }
-    let breakers = try plan.breakers.map { try own.breaker($0, policy: policy) }
+    healing = Int((Scribe.now() - start) / 1_000_000)
     for breaker in breakers {
       try operate(.trip, breaker) { try breaker.trip(for: .seconds(86_400)) }
     }
@@ -134,11 +142,12 @@ extension Phase {
     return found
   }
 
-  private func operate(_ action: Call.Action, _ breaker: Breaker, _ body: () throws -> Void) throws
-  {
+  private func operate(
+    _ action: Call.Action, _ breaker: Breaker, _ detail: String = "-", _ body: () throws -> Void
+  ) throws {
     let deadline = Scribe.now() + Self.patienceNanoseconds
     while true {
-      let id = scribe.began(action, breaker.name)
+      let id = scribe.began(action, breaker.name, detail)
       do {
         try body()
         scribe.ended(id, "ok")
@@ -196,13 +205,14 @@ extension Phase {
     evidence.mayBeUnavailable = plan.isColdStart || !plan.kind.keepsNobodyWaiting
     let events = try Database.rows(
       store,
-      "SELECT id, name, kind, from_word, to_word, pid FROM event WHERE kind IN (0, 2, 4) ORDER BY id"
+      "SELECT id, name, kind, from_word, to_word, pid FROM event WHERE kind < 3 OR kind = 4 ORDER BY id"
     )
     evidence.events = events.map { words in
       var event = Event(
         id: Int64(words[0]) ?? 0, breaker: words[1], isReset: words[2] == "2", from: words[3],
         to: words[4], pid: Int32(words[5]) ?? 0)
       event.isDeletion = words[2] == "4"
+      event.isMode = words[2] == "1"
       return event
     }
     for name in plan.breakers {

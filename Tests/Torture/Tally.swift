@@ -17,6 +17,9 @@ struct Tally {
   var probes = 0
   var answersCompared = 0
 
+  /// The longest that it took, in milliseconds, until all was well again.
+  var healing = 0
+
   init() {}
 
   init(_ plan: Plan, _ evidence: Evidence, _ referee: Referee, _ cast: Cast, _ mischief: Mischief) {
@@ -34,7 +37,10 @@ struct Tally {
     disksFilled = mischief.disksFilled
     calls = evidence.journals.reduce(0) { sum, journal in
       sum
-        + journal.calls.values.reduce(0) { $0 + ($1.action == .batch ? Int($1.detail) ?? 1 : 1) }
+        + journal.calls.values.reduce(0) { sum, call in
+          let isMany = call.action == .batch || call.action == .failures
+          return sum + (isMany ? Int(call.detail) ?? 1 : 1)
+        }
     }
     failures = referee.failuresAcknowledged
     trips = evidence.events.count { $0.to == "open" }
@@ -57,12 +63,13 @@ struct Tally {
     left.trips += right.trips
     left.probes += right.probes
     left.answersCompared += right.answersCompared
+    left.healing = max(left.healing, right.healing)
   }
 
   var text: String {
     "processes \(processes), forks \(forks), commands \(commands), kills \(kills), stops \(stops), files replaced \(filesReplaced),"
       + " counters deleted \(pagesDeleted), disks filled \(disksFilled), calls \(calls),"
       + " failures acknowledged \(failures), trips \(trips), probes \(probes),"
-      + " answers compared \(answersCompared)"
+      + " answers compared \(answersCompared), healed within \(healing) ms"
   }
 }

@@ -81,9 +81,11 @@ final class Worker: Sendable {
     case 65..<80: callByToken(index, &random)
     // A resource that is down is not called so often.
     case 80..<92 where board.sickness(of: index) < 100: batch(index, count: random.number(2...60))
-    case 92..<95: look(index)
+    case 80..<92: failures(index, count: random.number(2...60))
+    case 92..<94: look(index)
     case 95 where hasOperators: operate(index, .trip) { try breakers[index].trip() }
     case 96 where hasOperators: operate(index, .reset) { try breakers[index].reset() }
+    case 94 where hasOperators && random.number(0...2) == 0: force(index, &random)
     case 97 where random.number(0...9) == 0: store.close()
     case 98 where hasForks: fork(random)
     default: look(index)
@@ -97,7 +99,7 @@ extension Worker {
   ///
   /// While it was neither lost nor found again, it was there all the time.
   @discardableResult
-  private func note(
+  func note(
     _ id: Int, since turn: Int, _ answer: String, if isOfStore: Bool = true
   ) -> Bool {
     let isByStore =
@@ -107,7 +109,7 @@ extension Worker {
     return isByStore
   }
 
-  private var turn: Int { turns.count.load(ordering: .sequentiallyConsistent) }
+  var turn: Int { turns.count.load(ordering: .sequentiallyConsistent) }
 
   func call(_ index: Int, _ random: inout SeededRandom, marks: Bool) {
     let breaker = breakers[index]
@@ -185,6 +187,19 @@ extension Worker {
     note(id, since: before, "\(well)/\(count - well)")
   }
 
+  /// As fast as it can, so that it is mostly killed and stopped in a transaction.
+  private func failures(_ index: Int, count: Int) {
+    let breaker = breakers[index]
+    let before = turn
+    let id = scribe.began(.failures, breaker.name, "\(count)")
+    var failed = 0
+    for _ in 0..<count {
+      guard let permit = try? breaker.acquire() else { continue }
+      if permit.fail() != .refused { failed += 1 }
+    }
+    note(id, since: before, "\(failed)/\(count - failed)")
+  }
+
   private func look(_ index: Int) {
     let before = turn
     let id = scribe.began(.look, breakers[index].name)
@@ -192,19 +207,8 @@ extension Worker {
     note(id, since: before, snapshot.state.wireName)
   }
 
-  private func operate(_ index: Int, _ action: Call.Action, _ body: () throws -> Void) {
-    let before = turn
-    let id = scribe.began(action, breakers[index].name)
-    do {
-      try body()
-      note(id, since: before, "ok")
-    } catch {
-      note(id, since: before, "error")
-    }
-  }
-
   /// Takes its time, now and then for longer than a probe may.
-  private func work(_ random: inout SeededRandom) {
+  func work(_ random: inout SeededRandom) {
     guard !board.isHealing else { return }
     let isHanging = random.number(0...49) == 0
     usleep(UInt32(isHanging ? random.number(0...hangMicroseconds) : random.number(0...3_000)))

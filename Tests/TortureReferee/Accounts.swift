@@ -33,9 +33,11 @@ extension Referee {
           failures[call.breaker, default: .init()].add(1, isSure: isSure)
         }
       case .batch:
-        let went = call.answer.split(separator: "/").first.flatMap { Int64($0) }
-        let count = went ?? Int64(call.detail) ?? 0
-        successes[call.breaker, default: .init()].add(count, isSure: call.isAcknowledged)
+        // Of a call that was a probe and took too long the outcome was refused, unbeknown to it.
+        let isSure = call.isAcknowledged && !call.hasTaken(evidence.probeTimeout)
+        successes[call.breaker, default: .init()].add(call.count, isSure: isSure)
+      case .failures:
+        failures[call.breaker, default: .init()].add(call.count, isSure: call.isAcknowledged)
       default: break
       }
     }
@@ -66,14 +68,29 @@ extension Referee {
 
   /// How many failures the store has acknowledged.
   package var failuresAcknowledged: Int {
-    evidence.journals.flatMap(\.calls.values).count {
-      $0.action == .report && $0.detail.hasPrefix("failure") && $0.wasTaken == true
-        || $0.action == .run && $0.isAcknowledged && ["exit1", "exit7"].contains($0.answer)
+    evidence.journals.flatMap(\.calls.values).reduce(0) { sum, call in
+      switch call.action {
+      case .report where call.detail.hasPrefix("failure") && call.wasTaken == true: sum + 1
+      case .run where call.isAcknowledged && ["exit1", "exit7"].contains(call.answer): sum + 1
+      case .failures where call.isAcknowledged: sum + Int(call.count)
+      default: sum
+      }
     }
   }
 }
 
 extension Call {
+  /// Whether it has taken so long, on the clock of the store.
+  fileprivate func hasTaken(_ time: Int64) -> Bool {
+    ended.map { $0.store - began.store >= time } ?? true
+  }
+
+  /// How many of many calls were let through; all that it set out to do if it is not over.
+  fileprivate var count: Int64 {
+    let went = answer.split(separator: "/").first.flatMap { Int64($0) }
+    return went ?? Int64(detail) ?? 0
+  }
+
   /// Whether a report was taken; nil if that is not known.
   fileprivate var wasTaken: Bool? {
     guard isAcknowledged else { return nil }

@@ -25,10 +25,16 @@ package struct Call: Sendable {
     /// Makes many calls that go well, one after the other.
     case batch
 
+    /// Makes many calls that fail, one after the other.
+    case failures
+
     /// Asks, runs a command and reports, all in one process.
     case run
     case trip
     case reset
+
+    /// Sets the mode that its detail names.
+    case force
 
     /// Asks whether a call would be let through, and takes no permit.
     case check

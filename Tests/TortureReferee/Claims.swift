@@ -13,7 +13,7 @@ struct Claims {
   private static let mostOfCall = 2
   private static let mostOfCommand = 3
 
-  mutating func add(_ call: Call, of journal: Journal) {
+  mutating func add(_ call: Call, of journal: Journal, areModes: Bool) {
     let end = call.ended?.real ?? .max
     if call.pid == journal.pid {
       guard call.ended != nil else {
@@ -21,31 +21,33 @@ struct Claims {
         ended = .max
         return
       }
-      if call.action == .reset, call.answer == "ok" { sure.append(Notice(reset: call, told: end)) }
+      guard call.answer == "ok" else { return }
+      if call.action == .reset, !areModes { sure.append(Notice(call, to: "closed", told: end)) }
+      if call.action == .force, areModes { sure.append(Notice(call, to: call.detail, told: end)) }
       return
     }
+    // No command that is run here sets a mode.
+    guard !areModes else { return }
     // A command of its own tells nobody of changes, but has made none once it is over.
     ended = call.answer == "killed" ? .max : max(ended, end)
     possible += Array(repeating: call.began.real, count: Self.mostOfCommand)
     if call.answer == "exit0", call.action == .reset || call.action == .trip {
       possible.removeLast()
-      sure.append(
-        call.action == .reset
-          ? Notice(reset: call, told: end)
-          : Notice(breaker: call.breaker, from: "*", to: "open", began: call.began.real, told: end))
+      sure.append(Notice(call, to: call.action == .reset ? "closed" : "open", told: end))
     }
   }
 
-  /// The claims of all processes, by breaker and process.
-  static func all(_ evidence: Evidence) -> [String: [Int32: Claims]] {
+  /// The claims of all processes on states, or on modes, by breaker and process.
+  static func all(_ evidence: Evidence, areModes: Bool) -> [String: [Int32: Claims]] {
     var all: [String: [Int32: Claims]] = [:]
     for journal in evidence.journals {
-      for notice in journal.notices {
+      for notice in journal.notices where !areModes {
         all[notice.breaker, default: [:]][journal.pid, default: Claims()].sure.append(notice)
       }
       for call in journal.calls.values {
         guard let pid = call.pid else { continue }
-        all[call.breaker, default: [:]][pid, default: Claims()].add(call, of: journal)
+        all[call.breaker, default: [:]][pid, default: Claims()].add(
+          call, of: journal, areModes: areModes)
       }
     }
     return all
@@ -89,8 +91,8 @@ struct Claims {
 }
 
 extension Notice {
-  init(reset call: Call, told: Int64) {
-    self.init(
-      breaker: call.breaker, from: "*", to: "closed", began: call.began.real, told: told)
+  /// A change that a call has made, whatever there was before.
+  init(_ call: Call, to: String, told: Int64) {
+    self.init(breaker: call.breaker, from: "*", to: to, began: call.began.real, told: told)
   }
 }

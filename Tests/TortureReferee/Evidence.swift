@@ -27,6 +27,11 @@ package struct Evidence: Sendable {
 
   package init() {}
 
+  /// What happened to the state of a breaker, or to its mode.
+  func events(of breaker: String, areModes: Bool) -> [Event] {
+    events.filter { $0.breaker == breaker && $0.isMode == areModes }
+  }
+
   /// When the clock of the store had surely not yet reached a time, on the boot clock.
   ///
   /// A clock that nobody moves is the boot clock itself.
@@ -41,6 +46,9 @@ package struct Event: Sendable {
   package var id: Int64
   package var breaker: String
   package var isReset: Bool
+
+  /// Whether it is the mode that was changed, and not the state.
+  package var isMode = false
 
   /// Whether the breaker was deleted, which is then closed for whoever makes it again.
   package var isDeletion = false

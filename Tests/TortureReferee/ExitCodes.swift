@@ -27,7 +27,7 @@ extension Referee {
     case .check where call.detail == "unknown": allowed.insert("exit66")
     case .check: allowed.formUnion(["exit0", "exit75"])
     case .report: allowed.formUnion(["exit0", "exit1"])
-    case .trip, .reset, .look, .batch: allowed.insert("exit0")
+    case .trip, .reset, .force, .look, .batch, .failures: allowed.insert("exit0")
     }
     return allowed
   }

@@ -27,8 +27,10 @@ package struct PlannedPolicy: Sendable {
   }
 
   private static func condition(_ random: inout SeededRandom, scale: Int) -> String {
-    switch random.number(0...4) {
+    switch random.number(0...5) {
     case 0: "max-failures=\(random.number(1...8))"
+    // Hardly ever met, so that there are as many transactions as can be.
+    case 5: "max-failures=\(random.pick([50, 5_000]))"
     case 1: "failures=\(random.number(2...10)) within=\(random.number(100...2_000) * scale)ms"
     case 2:
       "failure-rate=\(random.number(5...60))% window=\(random.number(200...3_000) * scale)ms"

@@ -69,6 +69,9 @@ extension Referee {
       for (id, report) in reports(of: journal) where report.isAcknowledged {
         guard let permit = journal.calls[id], permit.isProbe, let given = permit.ended,
           report.began.store >= given.store + evidence.probeTimeout,
+          // While a mode is forced, no time is looked at.
+          let ended = report.ended,
+          modes[report.breaker]?.state(from: permit.began.real, to: ended.real) == "automatic",
           ["counted", "outdated", "exit0"].contains(report.answer)
         else { continue }
         found.append(

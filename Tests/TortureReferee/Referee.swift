@@ -4,41 +4,48 @@ package struct Referee {
 
   /// The certain times of each breaker's changes; none where its history is not whole.
   let timelines: [String: Timeline]
-  private let claims: [String: [Int32: Claims]]
+  let modes: [String: Timeline]
 
   /// How many answers were compared with a state that was certain.
   package private(set) var answersCompared = 0
 
   package init(_ evidence: Evidence) {
     self.evidence = evidence
-    claims = Claims.all(evidence)
-    var timelines: [String: Timeline] = [:]
-    for (breaker, row) in evidence.rows where evidence.isContinuous && !row.isTrimmed {
-      let events = evidence.events.filter { $0.breaker == breaker }
-      timelines[breaker] = Self.timeline(events, claims[breaker] ?? [:])
-    }
-    self.timelines = timelines
+    timelines = Self.timelines(evidence, areModes: false, beginning: "closed")
+    modes = Self.timelines(evidence, areModes: true, beginning: "automatic")
   }
 
-  private static func timeline(_ events: [Event], _ claims: [Int32: Claims]) -> Timeline {
-    var steps: [Timeline.Step] = []
-    for (pid, own) in Dictionary(grouping: events, by: \.pid) {
-      steps += (claims[pid] ?? Claims()).steps(of: own)
+  private static func timelines(
+    _ evidence: Evidence, areModes: Bool, beginning: String
+  ) -> [String: Timeline] {
+    let claims = Claims.all(evidence, areModes: areModes)
+    var timelines: [String: Timeline] = [:]
+    for (breaker, row) in evidence.rows where evidence.isContinuous && !row.isTrimmed {
+      let events = evidence.events(of: breaker, areModes: areModes)
+      var steps: [Timeline.Step] = []
+      for (pid, own) in Dictionary(grouping: events, by: \.pid) {
+        steps += (claims[breaker]?[pid] ?? Claims()).steps(of: own)
+      }
+      timelines[breaker] = Timeline(
+        steps.sorted { $0.event.id < $1.event.id }, beginning: beginning)
     }
-    return Timeline(steps.sorted { $0.event.id < $1.event.id })
+    return timelines
   }
 
   /// All that is wrong.
   package mutating func violations() -> [Violation] {
     var found = chain() + exitCodes() + probesAtOnce() + lateReports()
-    if evidence.isContinuous { found += makers() + rows() + accounts() }
+    if evidence.isContinuous {
+      found += makers(areModes: false) + makers(areModes: true) + rows() + accounts()
+    }
     return found + answers()
   }
 
   /// Each change begins where the one before it ended.
   private func chain() -> [Violation] {
     var found: [Violation] = []
-    for (breaker, events) in Dictionary(grouping: evidence.events, by: \.breaker) {
+    let events = evidence.events.filter { !$0.isMode }
+    for (breaker, events) in Dictionary(grouping: events, by: \.breaker) {
       var state = evidence.rows[breaker]?.isTrimmed == true ? events[0].from : "closed"
       for event in events {
         if event.isDeletion {
@@ -60,12 +67,13 @@ package struct Referee {
   }
 
   /// Each change was made by one call of one process.
-  private func makers() -> [Violation] {
+  private func makers(areModes: Bool) -> [Violation] {
     var found: [Violation] = []
+    let all = Claims.all(evidence, areModes: areModes)
     for (breaker, row) in evidence.rows where !row.isTrimmed {
       let events = Dictionary(
-        grouping: evidence.events.filter { $0.breaker == breaker }, by: \.pid)
-      let claims = claims[breaker] ?? [:]
+        grouping: evidence.events(of: breaker, areModes: areModes), by: \.pid)
+      let claims = all[breaker] ?? [:]
       for pid in Set(events.keys).union(claims.keys) {
         found += (claims[pid] ?? Claims()).violations(
           of: events[pid] ?? [], by: pid, on: breaker)
@@ -78,7 +86,7 @@ package struct Referee {
   private func rows() -> [Violation] {
     var found: [Violation] = []
     for (breaker, row) in evidence.rows where !row.isTrimmed {
-      let events = evidence.events.filter { $0.breaker == breaker }
+      let events = evidence.events(of: breaker, areModes: false)
       let trips = Int64(events.count { !$0.isReset && $0.to == "open" })
       let generation = 1 + Int64(events.count { $0.isReset || $0.from != $0.to })
       if row.trips != trips {
@@ -103,14 +111,18 @@ extension Referee {
       for call in journal.calls.values where call.isAcknowledged {
         guard let ended = call.ended, let timeline = timelines[call.breaker],
           let answer = Answer(call),
-          let state = timeline.state(from: call.began.real, to: ended.real)
+          let mode = modes[call.breaker]?.state(from: call.began.real, to: ended.real)
+        else { continue }
+        // Forced, it is the mode that answers.
+        let isForced = mode.hasPrefix("forced")
+        guard let state = isForced ? mode : timeline.state(from: call.began.real, to: ended.real)
         else { continue }
         answersCompared += 1
-        guard !answer.fits(state) else { continue }
+        guard !answer.fits(state), mode != "observe" || answer == .rejected else { continue }
         found.append(
           Violation(
             .staleAnswer,
-            "\(call.breaker) was \(state) from \(call.began.real) to \(ended.real), but process"
+            "\(call.breaker) was \(state) (\(mode)) from \(call.began.real) to \(ended.real), but process"
               + " \(call.pid ?? 0) got '\(call.answer)' for \(call.action.rawValue)"))
       }
     }
@@ -131,7 +143,7 @@ private enum Answer {
     case (.acquire, "probe"): self = .probe
     case (.acquire, "rejected"), (.check, "exit75"), (.run, "exit75"): self = .rejected
     case (.run, "exit0"), (.run, "exit1"), (.run, "exit7"): self = .permitted
-    case (.batch, let counts):
+    case (.batch, let counts), (.failures, let counts):
       let parts = counts.split(separator: "/").compactMap { Int($0) }
       guard parts.count == 2 else { return nil }
       // A batch that was let through in part has no one state to be compared with.
@@ -146,7 +158,8 @@ private enum Answer {
     switch (self, state) {
     case (.normal, "closed"), (.permitted, "closed"): true
     case (.probe, "half_open"), (.permitted, "half_open"), (.rejected, "half_open"): true
-    case (.rejected, "open"): true
+    case (.rejected, "open"), (.rejected, "forced_open"): true
+    case (.normal, "forced_closed"), (.permitted, "forced_closed"): true
     default: false
     }
   }

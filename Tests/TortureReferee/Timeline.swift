@@ -1,4 +1,4 @@
-/// When each change of a breaker's state was surely over, and when it had surely not begun.
+/// When each change of a breaker's state, or of its mode, was surely over, and when it had surely not begun.
 ///
 /// The history has the changes in order, but not the time to the nanosecond. The process that made
 /// one wrote down when its call began and when it was told. If the k-th change of a process is meant,
@@ -18,8 +18,12 @@ package struct Timeline: Sendable {
 
   package private(set) var steps: [Step]
 
-  init(_ steps: [Step]) {
+  /// What there was before the first change.
+  private let beginning: String
+
+  init(_ steps: [Step], beginning: String) {
     self.steps = steps
+    self.beginning = beginning
     // What came later had not begun earlier, and what came earlier was not over later.
     for index in self.steps.indices.dropFirst() {
       self.steps[index].began = max(self.steps[index].began, self.steps[index - 1].began)
@@ -33,7 +37,7 @@ package struct Timeline: Sendable {
   package func state(from began: Int64, to ended: Int64) -> String? {
     let next = firstIndex { $0.ended >= began }
     if next < steps.count, steps[next].began <= ended { return nil }
-    return next == 0 ? "closed" : steps[next - 1].event.to
+    return next == 0 ? beginning : steps[next - 1].event.to
   }
 
   /// The earliest moment from a time on at which the breaker may have left the half-open state.

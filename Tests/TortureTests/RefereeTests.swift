@@ -92,12 +92,30 @@ import TortureReferee
     }
   }
 
+  @Test func `counts many failures that were written down together`() throws {
+    let lines = "b 1 10 10 failures api 7\n"
+    let kept = try with(lines + "e 1 20 20 s 5/2")
+    #expect(kinds(kept) == [.lostFailure])
+    var evidence = try with(lines, killed: 15)
+    evidence.rows["api"]?.failures = 8
+    #expect(kinds(evidence).isEmpty)
+    evidence.rows["api"]?.failures = 9
+    #expect(kinds(evidence) == [.inventedFailure])
+  }
+
   @Test func `finds a success that was lost, unless the counters were`() throws {
     var evidence = try evidence()
     evidence.rows["api"]?.successes = 5
     #expect(kinds(evidence) == [.lostSuccess])
     evidence.keepsCounters = false
     #expect(kinds(evidence).isEmpty)
+  }
+
+  @Test func `does not count on a batch that may have been a probe for too long`() throws {
+    let quick = try with("b 1 400 400 batch api 3\ne 1 1399 1399 s 3/0")
+    #expect(kinds(quick) == [.lostSuccess])
+    let slow = try with("b 1 400 400 batch api 3\ne 1 1400 1400 s 3/0")
+    #expect(kinds(slow).isEmpty)
   }
 
   @Test(arguments: [("normal", 1), ("probe", 1), ("rejected", 0)])
@@ -112,6 +130,29 @@ import TortureReferee
     #expect(try kinds(with("b 1 114 114 acquire api -\ne 1 118 118 s normal")).isEmpty)
     // Of what the store was not asked nothing can be said.
     #expect(try kinds(with("b 1 117 117 acquire api -\ne 1 118 118 m normal")).isEmpty)
+  }
+
+  @Test(arguments: [
+    ("forced_open", "normal", 1), ("forced_open", "rejected", 0), ("forced_closed", "rejected", 1),
+    ("forced_closed", "normal", 0), ("observe", "rejected", 1), ("observe", "normal", 0),
+  ])
+  func `finds an answer that a mode which was set would not give`(
+    mode: String, answer: String, count: Int
+  ) throws {
+    let lines = """
+      b 1 400 400 force api \(mode)
+      e 1 410 410 s ok
+      b 2 420 420 acquire api -
+      e 2 430 430 s \(answer)
+      """
+    var evidence = try with(lines)
+    #expect(kinds(evidence) == (answer == "rejected" ? [.lostEvent, .staleAnswer] : [.lostEvent]))
+    var event = Event(id: 4, breaker: "api", from: "automatic", to: mode, pid: 9)
+    event.isMode = true
+    evidence.events.append(event)
+    #expect(kinds(evidence) == Array(repeating: .staleAnswer, count: count))
+    evidence.events[3].pid = 8
+    #expect(kinds(evidence).contains(.doubleEvent))
   }
 
   @Test func `finds a rejection by a breaker that was closed`() throws {
