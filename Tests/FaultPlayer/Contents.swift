@@ -22,6 +22,7 @@ enum Contents {
   static func read(_ path: String) throws -> String {
     let tables = "SELECT count(*) FROM sqlite_schema"
     guard Files.exists(path), try Database.value(path, tables) != "0" else { return nothing }
+    if let older = try OlderStore.contents(path) { return older }
     let lines = try Database.rows(path, parts.joined(separator: ";"))
     return lines.map { $0.joined(separator: "|") }.joined(separator: "\n")
   }
@@ -29,7 +30,8 @@ enum Contents {
   /// What cannot be in any store, in words; nothing if all is well.
   static func complaints(about path: String) throws -> [String] {
     guard try read(path) != nothing else { return [] }
-    let checks = contradictions.map { "SELECT '\($0)' WHERE (\($1)) > 0" }
+    let isOlder = try OlderStore.contents(path) != nil
+    let checks = (isOlder ? [:] : contradictions).map { "SELECT '\($0)' WHERE (\($1)) > 0" }
     return try Database.rows(path, "PRAGMA integrity_check;" + checks.joined(separator: ";"))
       .map { $0[0] }.filter { $0 != "ok" }
   }

@@ -5,6 +5,7 @@ import TestSupport
 enum DiskEvent {
   case write(file: Int, offset: Int, bytes: [UInt8])
   case truncate(file: Int, length: Int)
+  case delete(file: Int)
 
   /// All of the file is on the disk.
   case sync(file: Int)
@@ -29,6 +30,7 @@ enum DiskEvent {
       let bytes = unsafe UnsafeBufferPointer(start: event.bytes, count: event.length)
       self = unsafe .write(file: file, offset: offset, bytes: Array(bytes))
     case trace_truncate: self = .truncate(file: file, length: offset)
+    case trace_delete: self = .delete(file: file)
     case trace_sync: self = .sync(file: file)
     case trace_directory_sync:
       self = file == 0 ? unsafe .directorySync(names: event.names) : .outerDirectorySync
@@ -48,10 +50,13 @@ struct DiskImage {
   private struct File {
     var bytes: [UInt8] = []
     var isNamed = false
+
+    /// Whether it is gone, though the disk may not know.
+    var isDeleted = false
     var pending: [DiskEvent] = []
   }
 
-  private static let suffixes = ["", "-wal"]
+  private static let suffixes = ["", "-wal", "-journal"]
   private static let sector = 512
 
   /// The disk as it is now, with all of it written through.
@@ -67,13 +72,17 @@ struct DiskImage {
   mutating func take(_ event: DiskEvent) {
     switch event {
     case .write(let file, _, _), .truncate(let file, _):
+      // After a deletion it is another file of the same name.
+      if files[file].isDeleted { files[file] = File() }
       files[file].pending.append(event)
+    case .delete(let file): files[file].isDeleted = true
     case .sync(let file):
       for change in files[file].pending { Self.apply(change, to: &files[file].bytes) }
       files[file].pending = []
     case .directorySync(let names):
-      for index in files.indices where names & (1 << Int32(index)) != 0 {
-        files[index].isNamed = true
+      for index in files.indices {
+        files[index].isNamed = names & (1 << Int32(index)) != 0
+        if !files[index].isNamed, files[index].isDeleted { files[index] = File() }
       }
     case .outerDirectorySync: hasDirectory = true
     case .mark: break
@@ -98,7 +107,9 @@ struct DiskImage {
     guard hasDirectory || isLucky() else { return }
     try Files.makeDirectory(StoreDirectory.of(path), mode: 0o700)
     for (file, suffix) in zip(files, Self.suffixes) {
-      guard file.isNamed || isLucky() else { continue }
+      guard file.isDeleted ? file.isNamed && !isLucky() : file.isNamed || isLucky() else {
+        continue
+      }
       var bytes = file.bytes
       for change in file.pending {
         switch luck {
@@ -133,7 +144,7 @@ struct DiskImage {
     switch change {
     case .write(_, let offset, let written): copy(written[...], to: offset, of: &bytes)
     case .truncate(_, let length): resize(&bytes, to: length)
-    case .sync, .directorySync, .outerDirectorySync, .mark: break
+    case .delete, .sync, .directorySync, .outerDirectorySync, .mark: break
     }
   }
 

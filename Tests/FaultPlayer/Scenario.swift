@@ -62,6 +62,9 @@ extension Scenario {
   private static let opening = [
     Scenario("open-fresh", ready: nil) { try $0.store.connect() },
     Scenario("open-existing", prepare: failing, ready: nil) { try $0.store.connectToExisting() },
+    Scenario("bring-up-to-date", prepare: { try OlderStore.make($0.path) }, ready: nil) {
+      try $0.store.connectToExisting()
+    },
     Scenario("first-call", prepare: failing, ready: nil) { try $0.succeed() },
     Scenario("first-failure", ready: nil) { try $0.fail() },
   ]

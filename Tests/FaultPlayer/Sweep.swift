@@ -49,7 +49,8 @@ final class Sweep {
     try play.store.connect()
     try prepare(play)
     play.store.close()
-    let files = try ["", "-wal", "-counters"].map { ($0, try Files.read(play.path + $0)) }
+    let suffixes = ["", "-wal", "-counters"].filter { Files.exists(play.path + $0) }
+    let files = try suffixes.map { ($0, try Files.read(play.path + $0)) }
     Files.removeAll(directory + "/state")
     return Template(files: files, time: clock.time)
   }

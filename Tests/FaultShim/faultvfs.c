@@ -207,7 +207,9 @@ static int vfs_open(
 static int vfs_delete(sqlite3_vfs *vfs, const char *name, int syncs_directory) {
   (void)vfs;
   if (fault_strikes_now(fault_delete)) return SQLITE_IOERR_DELETE;
-  return INSIDE(usual->xDelete(usual, name, syncs_directory));
+  int code = INSIDE(usual->xDelete(usual, name, syncs_directory));
+  if (code == SQLITE_OK) trace_note_delete(name);
+  return code;
 }
 
 static int vfs_access(sqlite3_vfs *vfs, const char *name, int flags, int *result) {

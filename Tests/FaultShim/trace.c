@@ -6,8 +6,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char store[4096];
-static char log_of_store[4096 + 4];
+enum { files = 3 };
+
+// The store's file, its log, and the journal by which SQLite makes a file that has no log yet.
+static const char *const suffixes[files] = {"", "-wal", "-journal"};
+static char paths[files][4096 + 8];
 static char directory[4096];
 static char outer_directory[4096];
 static int is_tracing;
@@ -34,9 +37,9 @@ static void cut_last_part(const char *path, char *out) {
 void trace_begin(const char *path) {
   for (size_t index = 0; index < count; index++) free((void *)events[index].bytes);
   count = 0;
-  snprintf(store, sizeof store, "%s", path);
-  snprintf(log_of_store, sizeof log_of_store, "%s-wal", store);
-  cut_last_part(store, directory);
+  for (int file = 0; file < files; file++)
+    snprintf(paths[file], sizeof paths[file], "%s%s", path, suffixes[file]);
+  cut_last_part(path, directory);
   cut_last_part(directory, outer_directory);
   is_tracing = 1;
 }
@@ -53,7 +56,9 @@ trace_event trace_at(size_t index) { return events[index]; }
 
 int trace_file_named(const char *path) {
   if (!is_tracing || !path) return -1;
-  return strcmp(path, store) == 0 ? 0 : strcmp(path, log_of_store) == 0 ? 1 : -1;
+  for (int file = 0; file < files; file++)
+    if (strcmp(path, paths[file]) == 0) return file;
+  return -1;
 }
 
 void trace_note_write(int file, const void *bytes, size_t length, int64_t offset) {
@@ -69,6 +74,11 @@ void trace_note_truncate(int file, int64_t length) {
   add((trace_event){.kind = trace_truncate, .file = file, .offset = length});
 }
 
+void trace_note_delete(const char *path) {
+  int file = trace_file_named(path);
+  if (file >= 0) add((trace_event){.kind = trace_delete, .file = file});
+}
+
 static int is_file(const struct stat *status, const char *path) {
   struct stat other;
   return stat(path, &other) == 0 && other.st_dev == status->st_dev
@@ -78,9 +88,11 @@ static int is_file(const struct stat *status, const char *path) {
 void trace_note_sync(int descriptor) {
   struct stat status;
   if (!is_tracing || fstat(descriptor, &status) != 0) return;
-  if (is_file(&status, store)) add((trace_event){.kind = trace_sync, .file = 0});
-  if (is_file(&status, log_of_store)) add((trace_event){.kind = trace_sync, .file = 1});
-  int names = (access(store, F_OK) == 0) | (access(log_of_store, F_OK) == 0) << 1;
+  int names = 0;
+  for (int file = 0; file < files; file++) {
+    if (is_file(&status, paths[file])) add((trace_event){.kind = trace_sync, .file = file});
+    names |= (access(paths[file], F_OK) == 0) << file;
+  }
   if (is_file(&status, directory))
     add((trace_event){.kind = trace_directory_sync, .file = 0, .names = names});
   if (is_file(&status, outer_directory))

@@ -65,6 +65,7 @@ extern __thread int fault_inside;
 typedef enum trace_kind {
   trace_write,
   trace_truncate,
+  trace_delete,
   // All that was written to the file before is on the disk.
   trace_sync,
   // The names that the directory has at that moment are on the disk.
@@ -75,17 +76,18 @@ typedef enum trace_kind {
 
 typedef struct trace_event {
   trace_kind kind;
-  // 0 the store's file, 1 its log. Of a directory: 0 the store's, 1 the one that it lies in.
+  // 0 the store's file, 1 its log, 2 its journal. Of a directory: 0 the store's, 1 the one that it
+  // lies in.
   int file;
   // Where it was written, the length that it was cut to, or the number of the mark.
   int64_t offset;
   size_t length;
   const uint8_t *bytes;
-  // Of the store's directory: bit 0 if the file was there, bit 1 if the log was.
+  // Of the store's directory: for each file a bit, which is set if it was there.
   int names;
 } trace_event;
 
-// Begins to write down what happens to the file of that path and to its log.
+// Begins to write down what happens to the file of that path, its log and its journal.
 void trace_begin(const char *store);
 void trace_end(void);
 void trace_set_mark(int64_t number);
@@ -96,4 +98,5 @@ trace_event trace_at(size_t index);
 int trace_file_named(const char *path);
 void trace_note_write(int file, const void *bytes, size_t length, int64_t offset);
 void trace_note_truncate(int file, int64_t length);
+void trace_note_delete(const char *path);
 void trace_note_sync(int descriptor);
