@@ -16,6 +16,9 @@ int64_t bs_allocations(void) { return atomic_load(&allocations); }
 
 void bs_end_with_parent(void) { prctl(PR_SET_PDEATHSIG, SIGKILL); }
 
+// A sanitizer has put its own allocator in this place, and its two halves must stay together.
+#if !__has_feature(address_sanitizer) && !__has_feature(thread_sanitizer)
+
 static void count(void) {
   // Everything else that this program measures pays for one branch, not for an atomic addition.
   if (__builtin_expect(is_counting, 0)) atomic_fetch_add_explicit(&allocations, 1, memory_order_relaxed);
@@ -59,3 +62,5 @@ int posix_memalign(void **memory, size_t alignment, size_t size) {
 }
 
 void free(void *memory) { __libc_free(memory); }
+
+#endif

@@ -50,6 +50,8 @@ private struct PageRun {
     let user = bytes.number(below: 2)
     let which = bytes.number(below: FuzzStore.policies.count)
     switch action {
+    // A file that is gone has nothing left to damage.
+    case 0...3 where !Files.exists(FuzzStore.path + "-counters"): break
     case 0...2:
       let word = bytes.number(below: CounterWords.wordsOfBreaker)
       try words.set(word: word, ofBreaker: which + 1, to: bytes.word())

@@ -32,6 +32,16 @@ extension Worker {
       ? String(decoding: answer, as: UTF8.self) : "error child ended with \(status)"
   }
 
+  /// `fork-idle`: a child of this process stays behind that does nothing, but not for long.
+  func forkIdleChild() -> String {
+    let child = ts_fork()
+    if child == 0 {
+      ts_limit(20)
+      while true { pause() }
+    }
+    return "ok"
+  }
+
   /// `fork-hammer THREADS FORKS`: forks while threads keep failing, and each child fails once.
   func forkWhileHammering(_ words: [String]) throws -> String {
     let hammering = Hammering(breaker)

@@ -29,6 +29,26 @@ import Testing
     #expect(try stage.puppet().ask("snapshot").contains("failures=2 successes=4"))
   }
 
+  @Test(
+    .timeLimit(.minutes(10)),
+    arguments: [
+      "max-failures=1000000", "failure-rate=100% window=10s min-calls=1000000",
+      "failure-rate=100% last=100 min-calls=100",
+    ])
+  func `counts with its parent, each call of both once`(policy: String) throws {
+    let stage = try Stage()
+    let parent = try stage.puppets(1, policy)[0]
+    #expect(try parent.ask("successes 3") == "ok 3 rejected 0")
+    #expect(try parent.ask("fork successes 5") == "ok 5 rejected 0")
+    #expect(try parent.ask("successes 2") == "ok 2 rejected 0")
+    #expect(try parent.ask("fork failures 2") == "failed 2 rejected 0")
+    #expect(try parent.ask("failures 1") == "failed 1 rejected 0")
+    let seen = try parent.ask("counts")
+    #expect(seen.hasSuffix("totals 10 3 0"))
+    #expect(policy.hasPrefix("max") || seen.hasPrefix("window 13 3 "), "\(seen)")
+    #expect(try stage.puppets(1, policy)[0].ask("counts") == seen)
+  }
+
   @Test(.timeLimit(.minutes(10)))
   func `has no descriptor of the store that its parent had opened`() throws {
     let stage = try Stage()
@@ -62,6 +82,22 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
+  func `that outlives its parent keeps none of its slots`() throws {
+    let stage = try Stage()
+    let parent = try stage.puppets(1, Self.policy)[0]
+    let other = try stage.puppets(1, Self.policy)[0]
+    #expect(try parent.ask("trip") == "ok")
+    stage.clock.advance(by: .seconds(30))
+    #expect(try parent.ask("acquire") == "probe")
+    #expect(try parent.ask("fork-idle") == "ok")
+    #expect(try other.ask("acquire").hasPrefix("rejected half_open"))
+    parent.kill()
+    #expect(try other.ask("acquire") == "probe")
+    #expect(try other.ask("succeed") == "counted")
+    #expect(try other.ask("state") == "closed")
+  }
+
+  @Test(.timeLimit(.minutes(10)))
   func `that ends leaves its own slot to the next caller`() throws {
     let stage = try Stage()
     let parent = try stage.puppets(1, Self.policy)[0]
@@ -89,13 +125,14 @@ import Testing
   func `made while other threads use the breaker does not hang`() throws {
     let stage = try Stage()
     let parent = try stage.puppets(1, Self.policy)[0]
-    let words = try parent.ask("fork-hammer 4 100").split(separator: " ")
+    let forks = max(10, rounds(100))
+    let words = try parent.ask("fork-hammer 4 \(forks)").split(separator: " ")
     try #require(words.count == 4)
-    #expect(words[1] == "100")
+    #expect(words[1] == String(forks))
     let failures = try #require(Int(words[3]))
     #expect(failures > 0)
     let stored = try Database.value(stage.store, "SELECT failures FROM breaker")
-    #expect(stored == String(failures + 100))
+    #expect(stored == String(failures + forks))
     #expect(try Database.integrity(stage.store) == "ok")
     #expect(try parent.ask("health") == "connected")
   }
@@ -104,6 +141,7 @@ import Testing
   func `may be made while other threads let go of their stores`() throws {
     let parent = try Stage().puppet()
     #expect(try parent.ask("connect") == "ok")
-    #expect(try parent.ask("fork-churn 4 500") == "children 500")
+    let forks = max(10, rounds(500))
+    #expect(try parent.ask("fork-churn 4 \(forks)") == "children \(forks)")
   }
 }
