@@ -99,7 +99,7 @@ extension CounterFile {
     var status = stat()
     // Whoever owns the file can cut it off, which would kill every process that has it mapped.
     guard unsafe fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG,
-      !PlantedFile.isAnothers(status, in: StorePath.split(path).directory)
+      !PlantedFile.isAnothers(status.st_uid, in: StorePath.split(path).directory)
     else {
       close(descriptor)
       return nil

@@ -6,8 +6,11 @@ internal import Glibc
 /// first owns a name. A store that another user has put there would hand that user its breakers.
 enum PlantedFile {
   /// Refuses what is no file, and what is another user's in such a directory.
-  static func refuse(_ store: String, in directory: String) throws(StoreError) {
-    for suffix in ["", StoreFile.logSuffix, StoreFile.indexSuffix] {
+  static func refuse(
+    _ store: String, in directory: String,
+    parts: [String] = ["", StoreFile.logSuffix, StoreFile.indexSuffix]
+  ) throws(StoreError) {
+    for suffix in parts {
       let path = store + suffix
       var status = stat()
       guard unsafe lstat(path, &status) == 0 else { continue }
@@ -20,7 +23,7 @@ enum PlantedFile {
           "cannot use \(StoreError.visible(path)): it is not a regular file:"
             + " move it away, or name another path")
       }
-      guard isAnothers(status, in: directory) else { continue }
+      guard isAnothers(status.st_uid, in: directory) else { continue }
       throw StoreError(
         .permissionDenied, code: EPERM,
         "cannot use \(StoreError.visible(path)): it belongs to user \(status.st_uid), who may have"
@@ -28,11 +31,11 @@ enum PlantedFile {
     }
   }
 
-  /// Whether a file is another user's, in a directory where everybody may make files.
-  static func isAnothers(_ file: stat, in directory: String) -> Bool {
+  /// Whether the owner of a file is another user, in a directory where everybody may make files.
+  static func isAnothers(_ owner: uid_t, in directory: String) -> Bool {
     var status = stat()
     let open = mode_t(S_ISVTX) | S_IWOTH
     guard unsafe stat(directory, &status) == 0, status.st_mode & open == open else { return false }
-    return ![geteuid(), status.st_uid, 0].contains(file.st_uid)
+    return ![geteuid(), status.st_uid, 0].contains(owner)
   }
 }

@@ -37,6 +37,8 @@ internal import CSQLite
     // The first read makes SQLite map the WAL-index, which the watch page is to show.
     identity = try reader.integer("SELECT identity FROM store")
     files.noteLog()
+    // Now that they are open: before, somebody may have been quicker than SQLite.
+    try PlantedFile.refuse(self.path, in: directory)
     logFile = try LogFile(path: self.path + StoreFile.logSuffix)
     self.lockTimeout = lockTimeout
     log = LogLength(pageSize: try writer.integer("PRAGMA page_size"))

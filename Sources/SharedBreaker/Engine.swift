@@ -38,10 +38,6 @@ internal import Synchronization
   nonisolated(unsafe) var health = StoreHealth.untried
 
   let isUnavailable = Atomic<Bool>(false)
-
-  /// Those that the store has no room for; under the lock for cells.
-  nonisolated(unsafe) var loneBreakers: [ObjectIdentifier: LoneBreaker] = [:]
-  let hasLoneBreakers = Atomic<Bool>(false)
   let nextAttempt = Atomic<Int64>(0)
   private let nextRound = Atomic<Int64>(0)
 
@@ -52,6 +48,7 @@ internal import Synchronization
   /// Raised whenever all that was known is forgotten.
   nonisolated(unsafe) var era: Int64 = 0
   nonisolated(unsafe) private var forkGuard: ForkGuard?
+  let loneBreakers = LoneBreakers()
 
   /// Up to where the changes of the store have been read.
   struct Baseline {

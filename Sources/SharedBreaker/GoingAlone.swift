@@ -2,12 +2,28 @@ internal import BreakerCore
 internal import BreakerStore
 internal import Synchronization
 
-/// A breaker that the store has no room for, while it can be used for all others.
-struct LoneBreaker {
-  var error: StoreError
+/// The breakers that the store has no room for, while it can be used for all others.
+@safe final class LoneBreakers: Sendable {
+  struct Lone {
+    var error: StoreError
 
-  /// When the store is asked again, on the coarse clock.
-  var nextAttempt: Int64
+    /// When the store is asked again, on the coarse clock.
+    var nextAttempt: Int64
+  }
+
+  /// Whether there are any, which costs a load to find out.
+  let areSome = Atomic<Bool>(false)
+
+  /// Under the engine's lock for cells.
+  nonisolated(unsafe) private var lone: [ObjectIdentifier: Lone] = [:]
+
+  subscript(cell: Cell) -> Lone? {
+    get { unsafe lone[ObjectIdentifier(cell)] }
+    set {
+      unsafe lone[ObjectIdentifier(cell)] = newValue
+      unsafe areSome.store(!lone.isEmpty, ordering: .relaxed)
+    }
+  }
 }
 
 extension Engine {
@@ -17,10 +33,8 @@ extension Engine {
     guard let lone = lone(cell) else { return nil }
     let now = clock.coarseNanoseconds
     let isDue = cellsLock.withLock {
-      guard let its = unsafe loneBreakers[ObjectIdentifier(cell)], now >= its.nextAttempt else {
-        return false
-      }
-      unsafe loneBreakers[ObjectIdentifier(cell)]?.nextAttempt = now + Self.pauseNanoseconds
+      guard let its = loneBreakers[cell], now >= its.nextAttempt else { return false }
+      loneBreakers[cell]?.nextAttempt = now + Self.pauseNanoseconds
       return true
     }
     guard isDue else { return lone.error }
@@ -39,10 +53,9 @@ extension Engine {
   func failed(_ error: StoreError, of cell: Cell) {
     guard error.kind == .tooManyBreakers else { return failed(error) }
     let isNew = cellsLock.withLock {
-      let wasAlone = unsafe loneBreakers[ObjectIdentifier(cell)] != nil
-      unsafe loneBreakers[ObjectIdentifier(cell)] = LoneBreaker(
+      let wasAlone = loneBreakers[cell] != nil
+      loneBreakers[cell] = .init(
         error: error, nextAttempt: clock.coarseNanoseconds + Self.pauseNanoseconds)
-      hasLoneBreakers.store(true, ordering: .relaxed)
       // What was known of it let calls through from memory.
       cell.forget()
       return !wasAlone
@@ -53,16 +66,13 @@ extension Engine {
   /// Whether a breaker goes on in this process alone, though the store can be used.
   func isAlone(_ cell: Cell) -> Bool { lone(cell) != nil }
 
-  func lone(_ cell: Cell) -> LoneBreaker? {
-    guard hasLoneBreakers.load(ordering: .relaxed) else { return nil }
-    return cellsLock.withLock { unsafe loneBreakers[ObjectIdentifier(cell)] }
+  func lone(_ cell: Cell) -> LoneBreakers.Lone? {
+    guard loneBreakers.areSome.load(ordering: .relaxed) else { return nil }
+    return cellsLock.withLock { loneBreakers[cell] }
   }
 
   private func hasRoom(_ cell: Cell) {
-    cellsLock.withLock {
-      unsafe loneBreakers[ObjectIdentifier(cell)] = nil
-      unsafe hasLoneBreakers.store(!loneBreakers.isEmpty, ordering: .relaxed)
-    }
+    cellsLock.withLock { loneBreakers[cell] = nil }
     // The store is the truth again.
     _ = local.delete(cell.name, ifStill: nil)
   }

@@ -36,6 +36,18 @@ import Testing
     for code in ExitCode.allCases { #expect(guide.contains("\n| \(code.rawValue) | "), "\(code)") }
   }
 
+  @Test func `name every check of the doctor, with each of its results`() throws {
+    let json = try Self.guide("JSONAndExitCodes")
+    let operations = try Self.guide("Operations")
+    for check in StoreCheck.allCases {
+      #expect(json.contains("`\(check.rawValue)`"), "\(check)")
+      #expect(operations.contains("`\(check.rawValue)`"), "\(check)")
+    }
+    for result in StoreFinding.Result.allCases {
+      #expect(json.contains("`\(result.rawValue)`"), "\(result)")
+    }
+  }
+
   @Test func `tell what is kept`() throws {
     let guide = try Self.guide("Limits")
     let bytesOfBreaker = CounterFile.bytesOfCounters + CounterFile.bytesOfMarks
@@ -46,6 +58,7 @@ import Testing
       "latest \(BreakerTable.eventsOfAll / 1_000),000 entries",
       "the \(BreakerTable.declarations) that were declared last", "\(bytesOfBreaker) bytes each",
       "from \(LogLength.limitInBytes / 1_024_000),000 KiB on",
+      "| \(StoreRoom.usualBreakers / 1_000),000, unless a program sets",
     ] {
       #expect(guide.contains(words), "\(words)")
     }

@@ -181,6 +181,19 @@ import Testing
     }
   }
 
+  @Test func `no file that has another name elsewhere`() throws {
+    let clinic = try Clinic()
+    try clinic.fold()
+    let other = clinic.directory.file("other")
+    try Files.write(other, [])
+    #expect(unsafe link(other, clinic.store + "-wal") == 0)
+    let before = try Files.permissions(of: other)
+    let answer = clinic.doctor("--repair")
+    #expect(answer.code == 1)
+    #expect(clinic.line("files", of: answer).text.contains("-wal has 2 names"), "\(answer)")
+    #expect(try Files.permissions(of: other) == before)
+  }
+
   @Test(.enabled(if: isSuperuser, "needs root, to give files away"))
   func `a store for those who could use it before`() throws {
     let clinic = try Clinic()

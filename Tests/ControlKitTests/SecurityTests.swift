@@ -150,6 +150,25 @@ struct `A directory where everybody may make files` {
     #expect(try Files.read(target) == Array("precious".utf8))
   }
 
+  @Test(.timeLimit(.minutes(10)), arguments: [Plant.link, .fifo, .file], ["-wal", "-shm"])
+  func `is cleared by the doctor, who adopts nothing`(plant: Plant, suffix: String) async throws {
+    let directory = try TemporaryDirectory()
+    let (store, target) = try await prepare(directory, plant, suffix)
+    try Files.changeMode(store, to: 0o600)
+    let repaired = cbctl(store, "doctor", "--repair")
+    #expect(repaired.output.contains("; repair: done: set \(suffix) aside"), "\(repaired)")
+    #expect(cbctl(store, "run", "x", "--", "false").errors.isEmpty)
+    #expect(try Files.permissions(of: store + suffix).user == 0)
+    #expect(try Files.read(target) == Array("precious".utf8))
+  }
+
+  @Test func `has the doctor refuse a store of another's`() async throws {
+    let directory = try TemporaryDirectory()
+    let (store, _) = try await prepare(directory, .file, "")
+    let answer = cbctl(store, "doctor", "--repair")
+    #expect(answer.code == 69 && answer.errors.contains("it belongs to user 65534"), "\(answer)")
+  }
+
   @Test(.timeLimit(.minutes(10)), arguments: Plant.allCases)
   func `makes nobody count where another has put the counters`(plant: Plant) async throws {
     let directory = try TemporaryDirectory()
@@ -174,9 +193,10 @@ struct `A directory where everybody may make files` {
         let run = cbctl(folder + "/breakers.db", "run", "x", "--", "true")
         require(run.code == 0 && run.errors.isEmpty, run)
       }
+      let doctor = cbctl(folder + "/breakers.db", "doctor")
+      require(doctor.code == 1 && doctor.output.contains("warn  directory"), doctor)
     }
-    let answer = cbctl(folder + "/breakers.db", "doctor")
-    #expect(answer.code == 1)
-    #expect(answer.output.contains("warn  directory"))
+    // Root least of all uses what somebody has put there.
+    #expect(cbctl(folder + "/breakers.db", "status").code == 69)
   }
 }

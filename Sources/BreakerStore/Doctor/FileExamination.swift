@@ -59,14 +59,20 @@ enum FileExamination {
     for suffix in StorePlace.suffixes {
       let path = place.beside(suffix)
       guard let status = FileStatus(of: path) else { continue }
-      guard status.isRegular else {
+      if let complaint = complaint(about: status, place) {
         isBad = true
-        found.append("\(suffix) is \(status.isLink ? "a symbolic link" : "not a regular file")")
+        found.append("\(suffix) \(complaint)")
         repair.append("set \(suffix) aside")
         remedies.append(.setAside(suffix: suffix))
         continue
       }
       guard differs(status.rights, from: shared) else { continue }
+      // Given the rights of the store, it would have them wherever its other names are.
+      if status.names > 1 {
+        found.append("\(suffix) has \(status.names) names, and other rights than the store")
+        repair.append("none for \(suffix): remove its other names")
+        continue
+      }
       // What is as wrong as the store itself is not told again.
       if differs(status.rights, from: store) {
         found.append(
@@ -88,6 +94,14 @@ enum FileExamination {
           ? "who may read it can hold up all who write, so they have to be the same users"
           : "\(its): not all who may use it can use it whole",
       repair: repair.joined(separator: "; "), remedies)
+  }
+
+  /// Why a file is none that could be mended, or nil if it is one.
+  private static func complaint(about file: FileStatus, _ place: StorePlace) -> String? {
+    if file.isLink { return "is a symbolic link" }
+    if !file.isRegular { return "is not a regular file" }
+    guard PlantedFile.isAnothers(file.rights.user, in: place.directory) else { return nil }
+    return "belongs to user \(file.rights.user), who may have put it there"
   }
 
   /// What the store's own rights have to be, or nil if they are right.

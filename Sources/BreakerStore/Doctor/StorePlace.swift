@@ -25,6 +25,8 @@ struct StorePlace {
     guard let file = FileStatus(of: real), let ofDirectory = FileStatus(of: directory) else {
       throw StoreError(errno: errno, doing: "look at", path: real)
     }
+    // What lies beside it can be mended; a store of somebody else's is not for us to look at.
+    try PlantedFile.refuse(real, in: directory, parts: [""])
     self.path = real
     self.directory = directory
     self.file = file
@@ -45,6 +47,9 @@ struct FileStatus: Hashable {
   var isRegular: Bool
   var isLink: Bool
 
+  /// How many names the file has.
+  var names: UInt64
+
   init?(of path: String) {
     var status = stat()
     guard unsafe lstat(path, &status) == 0 else { return nil }
@@ -58,6 +63,7 @@ struct FileStatus: Hashable {
     size = Int64(status.st_size)
     isRegular = status.st_mode & S_IFMT == S_IFREG
     isLink = status.st_mode & S_IFMT == S_IFLNK
+    names = UInt64(status.st_nlink)
   }
 }
 

@@ -76,6 +76,12 @@ extension StoreDoctor {
   /// Without opening the file: closing it again would drop locks of this process.
   private func adjust(_ path: String, to rights: FileRights) throws(StoreError) {
     guard let now = FileStatus(of: path), !now.isLink else { return }
+    guard !now.isRegular || now.names == 1 else {
+      throw StoreError(
+        .other,
+        "the file \(StoreError.visible(path)) has \(now.names) names: its rights would change"
+          + " under each of them: remove the others")
+    }
     let user = rights.user == now.rights.user ? uid_t.max : rights.user
     let group = rights.group == now.rights.group ? gid_t.max : rights.group
     if user != uid_t.max || group != gid_t.max {
