@@ -30,6 +30,9 @@ public struct Console: Sendable {
   /// How many columns the terminal has; nil where there is none.
   public var width: Int?
 
+  /// How many lines the terminal has; nil where there is none.
+  public var height: Int?
+
   /// The environment variables, as far as they are text.
   public var environment: [String: String]
 
@@ -44,6 +47,7 @@ public struct Console: Sendable {
     outputDescriptor: Int32? = nil,
     hasTerminal: Bool = false,
     width: Int? = nil,
+    height: Int? = nil,
     environment: [String: String] = [:],
     restoredSignals: [Int32] = []
   ) {
@@ -53,6 +57,7 @@ public struct Console: Sendable {
     self.outputDescriptor = outputDescriptor
     self.hasTerminal = hasTerminal
     self.width = width
+    self.height = height
     self.environment = environment
     self.restoredSignals = restoredSignals
   }
