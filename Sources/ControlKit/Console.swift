@@ -30,6 +30,9 @@ public struct Console: Sendable {
   /// How many columns the terminal has; nil where there is none.
   public var width: Int?
 
+  /// How many lines the terminal has; nil where there is none.
+  public var height: Int?
+
   /// The environment variables, as far as they are text.
   public var environment: [String: String]
 
@@ -47,6 +50,7 @@ public struct Console: Sendable {
     outputDescriptor: Int32? = nil,
     hasTerminal: Bool = false,
     width: Int? = nil,
+    height: Int? = nil,
     environment: [String: String] = [:],
     ask: (@Sendable (String) -> Bool)? = nil,
     restoredSignals: [Int32] = []
@@ -57,6 +61,7 @@ public struct Console: Sendable {
     self.outputDescriptor = outputDescriptor
     self.hasTerminal = hasTerminal
     self.width = width
+    self.height = height
     self.environment = environment
     self.ask = ask
     self.restoredSignals = restoredSignals

@@ -8,13 +8,15 @@ extension Console {
     let previous = signal(SIGPIPE, SIG_IGN)
     let wasDefault = unsafe unsafeBitCast(previous, to: Int.self) == 0
     let isTerminal = isatty(STDOUT_FILENO) == 1
+    let size = isTerminal ? terminalSize() : winsize()
     return Console(
       output: { write($0, to: STDOUT_FILENO) },
       errorOutput: { write($0, to: STDERR_FILENO) },
       isOutputTerminal: isTerminal,
       outputDescriptor: STDOUT_FILENO,
       hasTerminal: hasTerminal(),
-      width: isTerminal ? terminalWidth() : nil,
+      width: size.ws_col > 0 ? Int(size.ws_col) : nil,
+      height: size.ws_row > 0 ? Int(size.ws_row) : nil,
       environment: processEnvironment(),
       ask: systemAsk(),
       restoredSignals: wasDefault ? [SIGPIPE] : [])
@@ -62,10 +64,11 @@ extension Console {
     return true
   }
 
-  private static func terminalWidth() -> Int? {
+  /// The size; zero where the terminal does not tell.
+  private static func terminalSize() -> winsize {
     var size = winsize()
-    let code = unsafe ioctl(STDOUT_FILENO, UInt(TIOCGWINSZ), &size)
-    return code == 0 && size.ws_col > 0 ? Int(size.ws_col) : nil
+    _ = unsafe ioctl(STDOUT_FILENO, UInt(TIOCGWINSZ), &size)
+    return size
   }
 
   private static func processEnvironment() -> [String: String] {

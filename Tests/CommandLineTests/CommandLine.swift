@@ -12,6 +12,9 @@ struct CommandLineTool {
   let directory: TemporaryDirectory
   var store: String
 
+  /// What the shell puts before the command, such as a program that runs it as another user.
+  var prefix = ""
+
   init() throws {
     directory = try TemporaryDirectory()
     store = directory.store
@@ -21,7 +24,7 @@ struct CommandLineTool {
   func callAsFunction(_ words: String...) throws -> Result {
     let errors = directory.file("errors-\(UInt64.random(in: 0 ... .max))")
     let command =
-      "SHARED_BREAKER_STORE='\(store)' '\(BuiltProducts.path(of: "cbctl"))' "
+      "SHARED_BREAKER_STORE='\(store)' \(prefix) '\(BuiltProducts.path(of: "cbctl"))' "
       + words.joined(separator: " ") + " 2>'\(errors)' </dev/null"
     guard let pipe = unsafe popen(command, "r") else { throw SupportError("popen", errno) }
     var output: [UInt8] = []

@@ -53,8 +53,13 @@ final class Bench: Sendable {
 
   func run(_ words: [String], ask: (@Sendable (String) -> Bool)? = nil) -> Answer {
     let recorder = Recorder()
+    return run(words, on: recorder.console(ask: ask), recorder)
+  }
+
+  /// The same on a console of the recorder's that differs from the usual one.
+  func run(_ words: [String], on console: Console, _ recorder: Recorder) -> Answer {
     let ending = ControlKit.run(
-      arguments: ["--store", path] + words, console: recorder.console(ask: ask), options: options)
+      arguments: ["--store", path] + words, console: console, options: options)
     return Answer(code: ending.code, output: recorder.output, errors: recorder.errors)
   }
 }

@@ -15,7 +15,7 @@ import Testing
     try text("Sources/SharedBreaker/SharedBreaker.docc/\(name).md")
   }
 
-  @Test(arguments: ["status.json", "show.json", "history.json"])
+  @Test(arguments: ["status.json", "show.json", "history.json", "watch.json"])
   func `name every field of a document`(document: String) throws {
     let guide = try Self.guide("JSONAndExitCodes")
     let text = try Self.text("Tests/ControlKitTests/Snapshots/\(document)")
@@ -24,6 +24,13 @@ import Testing
     for field in fields {
       #expect(guide.contains("`\(field)`") || guide.contains("\"\(field)\""), "\(field)")
     }
+  }
+
+  @Test(arguments: ["status-terminal.txt", "timeline-guide.txt", "watch-pipe.txt"])
+  func `show what is printed`(output: String) throws {
+    let guide = try Self.guide("Operations")
+    let text = try Self.text("Tests/ControlKitTests/Snapshots/\(output)")
+    for line in text.split(separator: "\n") { #expect(guide.contains(line + "\n"), "\(line)") }
   }
 
   @Test func `name every word of a policy`() throws {

@@ -59,6 +59,12 @@ struct RenderingTests {
       SummaryLine.text(of: [Samples.payments], painter: plain).hasPrefix("1 breaker: 1 open;"))
   }
 
+  @Test func `the worst are named where their lines are far above`() {
+    #expect(
+      SummaryLine.worst(of: Samples.all, width: 40) == "the worst: payments, a-name-that-is-so-…")
+    #expect(SummaryLine.worst(of: [Samples.breaker("x", madeSecondsAgo: 1)], width: 40) == nil)
+  }
+
   @Test func `a long name keeps both its ends`() {
     #expect(TextWidth.cutInside("payments-eu-1", to: 9) == "paym…eu-1")
     #expect(TextWidth.cutInside("payments", to: 8) == "payments")

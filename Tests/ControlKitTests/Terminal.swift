@@ -104,15 +104,16 @@ final class Terminal {
   /// What the program has put out, and nobody has waited for yet.
   private var unseen: [UInt8] = []
 
-  /// Reads until something has been put out, which is then seen with all before it.
-  func waitForOutput(_ text: String) throws {
+  /// Reads until something has been put out, and answers all that there was before it.
+  @discardableResult
+  func waitForOutput(_ text: String) throws -> String {
     let wanted = Array(text.utf8)
     // Longer than it takes on any machine; what is waited for may be among much else.
     let end = ContinuousClock.now + .seconds(30)
     while true {
       if let range = unseen.firstRange(of: wanted) {
-        unseen.removeSubrange(..<range.upperBound)
-        return
+        defer { unseen.removeSubrange(..<range.upperBound) }
+        return String(decoding: unseen[..<range.upperBound], as: UTF8.self)
       }
       var entry = pollfd(fd: keyboard, events: Int16(POLLIN), revents: 0)
       let ready = unsafe poll(&entry, 1, 20_000)

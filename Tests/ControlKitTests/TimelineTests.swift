@@ -132,5 +132,7 @@ import Testing
       TimelineLines.render(timeline, width: $0, painter: plain)
     }
     Golden.expect(lines.joined(separator: "\n") + "\n", "timeline.txt")
+    let guide = TimelineLines.render(timeline, width: 78, painter: plain).map { "  \($0)\n" }
+    Golden.expect(guide.joined(), "timeline-guide.txt")
   }
 }

@@ -33,7 +33,10 @@ struct WatchTests {
         == "\u{1b}[?2026h\u{1b}[2;1H\u{1b}[Kx\u{1b}[?2026l")
     #expect(
       Frame(lines: ["a"]).update(from: first) == "\u{1b}[?2026h\u{1b}[2;1H\u{1b}[J\u{1b}[?2026l")
-    #expect(first.update(from: nil).contains("\u{1b}[3;1H\u{1b}[Kc\u{1b}[4;1H\u{1b}[J"))
+    // A position below the last line of a screen is on that line, which must not be erased.
+    #expect(
+      first.update(from: nil) == "\u{1b}[?2026h\u{1b}[1;1H\u{1b}[J\u{1b}[1;1H\u{1b}[Ka"
+        + "\u{1b}[2;1H\u{1b}[Kb\u{1b}[3;1H\u{1b}[Kc\u{1b}[?2026l")
   }
 
   @Test func `scrolling stays among the breakers`() {

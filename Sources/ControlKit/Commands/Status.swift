@@ -42,6 +42,11 @@ extension CommandSpec {
         let summary = SummaryLine.text(
           of: chosen, width: session.console.width, painter: session.painter)
         session.print("\n\(summary)\n")
+        // The worst come first, which on a small screen is far above.
+        let isLong = session.console.height.map { chosen.count + 4 > $0 } ?? false
+        if isLong, let worst = SummaryLine.worst(of: chosen, width: session.console.width ?? 80) {
+          session.print(worst + "\n")
+        }
       }
     }
     for note in try notes(patterns, state, chosen, session) { session.note(note) }

@@ -61,4 +61,12 @@ enum SummaryLine {
     }
     return width.map { length + retry.count > $0 } == true ? line : line + retry
   }
+
+  /// The names of the worst, where their lines have scrolled away; nil if all is well.
+  static func worst(of snapshots: [BreakerSnapshot], width: Int) -> String? {
+    let worst = WorryOrder.sorted(snapshots.filter { !$0.permits || $0.state != .closed })
+    guard !worst.isEmpty else { return nil }
+    let names = worst.map { VisibleText.name($0.name) }.joined(separator: ", ")
+    return TextWidth.cut("the worst: \(names)", to: width)
+  }
 }

@@ -6,12 +6,13 @@ struct Frame: Sendable, Hashable {
   ///
   /// Without an earlier one all is written, whatever is there.
   func update(from earlier: Frame?) -> String {
-    var text = ""
+    // Erased from the top, for below a frame that fills the screen there is no line to stand on.
+    var text = earlier == nil ? Self.position(0) + "\u{1b}[J" : ""
     for (index, line) in lines.enumerated() where earlier?.line(index) != line {
       // Erased first: behind a line of full width the cursor stands on its last character.
       text += Self.position(index) + "\u{1b}[K" + line
     }
-    if earlier.map({ $0.lines.count > lines.count }) ?? true {
+    if let earlier, earlier.lines.count > lines.count {
       text += Self.position(lines.count) + "\u{1b}[J"
     }
     // A terminal that knows these shows all of it at once, and another one ignores them.

@@ -28,8 +28,7 @@ final class Screen {
     let isTyped = isatty(STDIN_FILENO) == 1
     input = isTyped ? STDIN_FILENO : unsafe open("/dev/tty", O_RDONLY | O_CLOEXEC)
     guard input >= 0 else {
-      close(signals.reading)
-      close(signals.writing)
+      signals.close()
       return nil
     }
     self.output = output

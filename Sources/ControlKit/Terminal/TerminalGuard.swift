@@ -3,7 +3,8 @@ import Glibc
 /// A terminal that this process has changed, and how to change it back in whatever way it ends.
 ///
 /// It lies where a signal handler finds it, and there is one at most. A handler may call next to
-/// nothing (signal-safety(7)): no memory is got, no lock taken, and all it touches is there before.
+/// nothing (signal-safety(7)): no memory is got, no lock taken, and all it touches is there before,
+/// and stays there, as a handler may be at work at any time.
 @safe enum TerminalGuard {
   private struct Kept {
     var input: Int32
@@ -18,7 +19,7 @@ import Glibc
 
   private nonisolated(unsafe) static var kept: UnsafeMutablePointer<Kept>?
 
-  /// What the fatal signals did before, by their numbers.
+  /// What the signals did before, by their numbers.
   private nonisolated(unsafe) static var formerActions: UnsafeMutablePointer<sigaction>?
 
   private static let highestSignal = 64
@@ -45,7 +46,11 @@ import Glibc
     let actions = UnsafeMutablePointer<sigaction>.allocate(capacity: highestSignal + 1)
     unsafe actions.initialize(repeating: sigaction(), count: highestSignal + 1)
     unsafe formerActions = actions
-    for number in told where !isIgnored(number) { listen(to: number) }
+    for number in told where !isIgnored(number) {
+      unsafe sigaction(number, nil, actions + Int(number))
+      listen(to: number)
+    }
+    giveHandlersRoom()
     for number in fatal {
       var action = sigaction()
       unsafe action.__sigaction_handler.sa_sigaction = endBadly
@@ -90,9 +95,17 @@ import Glibc
   /// Leaves, and hears of no signals any more.
   static func end() {
     leave()
-    for number in told where !isIgnored(number) { signal(number, SIG_DFL) }
     guard let actions = unsafe formerActions else { return }
-    for number in fatal { unsafe sigaction(number, actions + Int(number), nil) }
+    let heard = told.filter { !isIgnored($0) }
+    for number in heard + fatal { unsafe sigaction(number, actions + Int(number), nil) }
+  }
+
+  /// A stack that has overflown has no room for a handler.
+  private static func giveHandlersRoom() {
+    let size = 65_536
+    let place = UnsafeMutableRawPointer.allocate(byteCount: size, alignment: 16)
+    var stack = unsafe stack_t(ss_sp: place, ss_flags: 0, ss_size: size)
+    unsafe sigaltstack(&stack, nil)
   }
 
   private static func listen(to number: Int32) {

@@ -16,7 +16,6 @@ final class News: Sendable {
     let feed = store.followHistory(of: name)
     task = Task.detached {
       for await entry in feed { mail.put(entry) }
-      mail.end()
     }
   }
 
@@ -26,11 +25,10 @@ final class News: Sendable {
   /// What has happened since the last time, oldest first.
   func take() -> [HistoryEntry] { mail.take() }
 
-  /// Stops listening, and waits until the store is let go of.
-  func end() {
-    task.cancel()
-    mail.waitForEnd()
-  }
+  /// Stops listening.
+  ///
+  /// It is not waited for: this thread may be the one that the listener needs to come to its end.
+  func end() { task.cancel() }
 }
 
 /// Entries that one thread puts down and another one takes, with a pipe to wake it.
@@ -43,7 +41,7 @@ private final class Mail: Sendable {
     self.pipe = pipe
   }
 
-  deinit { close(pipe.reading) }
+  deinit { pipe.close() }
 
   var reading: Int32 { pipe.reading }
 
@@ -54,19 +52,10 @@ private final class Mail: Sendable {
 
   func take() -> [HistoryEntry] {
     // Emptied first: what is put down after that is either taken here or wakes once more.
-    _ = pipe.empty()
+    pipe.empty()
     return entries.withLock { entries in
       defer { entries = [] }
       return entries
-    }
-  }
-
-  func end() { close(pipe.writing) }
-
-  func waitForEnd() {
-    while true {
-      _ = Waiting(descriptors: [reading]).wait()
-      if pipe.empty() == .ended { return }
     }
   }
 }

@@ -2,10 +2,6 @@ import Glibc
 
 /// A pipe that wakes whoever waits for it, and never makes anybody else wait.
 struct WakePipe: Sendable {
-  enum Emptying: Sendable {
-    case emptied, ended
-  }
-
   let reading: Int32
   let writing: Int32
 
@@ -23,13 +19,14 @@ struct WakePipe: Sendable {
   /// A pipe that is full wakes as well as one with a byte more.
   func wake() { _ = unsafe write(writing, [1], 1) }
 
-  /// Takes out all that is in it, and tells whether the other end is closed.
-  func empty() -> Emptying {
+  /// Takes out all that is in it.
+  func empty() {
     var bytes = [UInt8](repeating: 0, count: 64)
-    while true {
-      let count = unsafe read(reading, &bytes, bytes.count)
-      if count == 0 { return .ended }
-      if count < 0, errno != EINTR { return .emptied }
-    }
+    while unsafe read(reading, &bytes, bytes.count) > 0 {}
+  }
+
+  func close() {
+    Glibc.close(reading)
+    Glibc.close(writing)
   }
 }

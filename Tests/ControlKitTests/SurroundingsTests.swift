@@ -1,0 +1,85 @@
+import Testing
+
+@testable import ControlKit
+
+/// What every command does where its output is no terminal of today, row by row as in the guide.
+struct SurroundingsTests {
+  /// Every command, and what it ends with where its output goes nowhere.
+  static let commands: [([String], Int32)] = [
+    (["status"], 0), (["show", "pay"], 0), (["history"], 0), (["history", "--follow"], 0),
+    (["watch"], 0), (["wait", "pay", "--state", "open"], 0), (["check", "pay"], 75),
+    (["policy", "pay"], 0), (["reset", "pay"], 0), (["trip", "pay"], 0),
+    (["force", "pay", "observe"], 0), (["acquire", "pay"], 75),
+    (["report", "cb1.1.1.0.0.pay", "success"], 0), (["run", "pay", "--", "true"], 75),
+    (["delete", "pay"], 0), (["init"], 0), (["help"], 0), (["--version"], 0),
+  ]
+
+  private func store() -> Bench {
+    let bench = Bench()
+    _ = bench("policy", "pay", "--set", "open-for=1h")
+    _ = bench("trip", "pay")
+    return bench
+  }
+
+  @Test(arguments: commands)
+  func `a closed pipe is no failure`(words: [String], code: Int32) {
+    let recorder = Recorder()
+    let answer = store().run(words, on: recorder.console(output: .closed), recorder)
+    #expect(answer.code == code)
+    #expect(answer.output.isEmpty)
+    #expect(!answer.errors.contains("cannot be written"))
+  }
+
+  private static let looking = [
+    ["status"], ["show", "pay"], ["history"], ["check", "pay"], ["help"],
+  ]
+
+  @Test(arguments: looking)
+  func `without a terminal no line has a colour, and status has its columns`(words: [String]) {
+    let answer = store().run(words)
+    #expect(!answer.output.contains("\u{1b}"))
+    if words == ["status"] {
+      let columns = "NAME STATE MODE SINCE RETRY-IN FAILURES RATE TRIPS LAST-FAILURE"
+      let head = answer.output.split(separator: "\n")[0].split(separator: " ")
+      #expect(head.joined(separator: " ") == columns)
+    }
+  }
+
+  @Test(arguments: looking, [["NO_COLOR": "1"], ["TERM": "dumb"], [:]])
+  func `on a terminal colours are left out where they are not wanted`(
+    words: [String], environment: [String: String]
+  ) {
+    let recorder = Recorder()
+    let console = recorder.console(width: 80, environment: environment)
+    let output = store().run(words, on: console, recorder).output
+    let isColored = environment.isEmpty && (words == ["status"] || words == ["show", "pay"])
+    #expect(output.contains("\u{1b}") == isColored)
+    for line in output.split(separator: "\n") { #expect(line.count <= 80 || isColored) }
+  }
+
+  @Test(.timeLimit(.minutes(5)), arguments: ["dumb", ""])
+  func `watch draws on no terminal that cannot be drawn on`(kind: String) throws {
+    let bench = store()
+    let terminal = try Terminal([
+      "env", "TERM=\(kind)", Terminal.program, "--store", bench.path, "watch",
+    ])
+    try terminal.waitForOutput("Z  pay: open")
+    _ = bench("reset", "pay")
+    let seen = try terminal.waitForOutput("pay: closed (open -> closed)")
+    #expect(!seen.contains("\u{1b}"))
+    terminal.type("\u{3}")
+    #expect(terminal.waitForEnd() == .killed(signal: 2))
+  }
+
+  @Test(.timeLimit(.minutes(5)))
+  func `watch draws without colours where they are not wanted`() throws {
+    let bench = store()
+    let terminal = try Terminal([
+      "env", "TERM=xterm", "NO_COLOR=1", Terminal.program, "--store", bench.path, "watch",
+    ])
+    let seen = try terminal.waitForOutput("pay   open")
+    #expect(!seen.contains("m\u{1b}[0m") && !seen.contains("\u{1b}[31m"))
+    terminal.type("q")
+    #expect(terminal.waitForEnd() == .exited(0))
+  }
+}
