@@ -2,7 +2,7 @@ extension CommandSpec {
   /// Every command, in the order of help.
   static let all: [CommandSpec] = [
     status, show, history, check, policy, reset, trip, force, run, acquire, report,
-    delete, prune,
+    delete, prune, export, importing,
     initialize,
     completion, help,
   ]
