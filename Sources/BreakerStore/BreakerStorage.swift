@@ -39,6 +39,11 @@ package protocol BreakerStorage: AnyObject, Sendable {
     _ name: String, orCreate: Bool, wait: Wait, _ body: (inout BreakerDraft) -> Answer
   ) throws(StoreError) -> Transacted<Answer>?
 
+  /// Changes several breakers, and makes those that are not there, in one transaction.
+  ///
+  /// - Returns: The names that are there although they `mustBeNew`: then nothing is changed.
+  func transact(together steps: [NamedStep], mustBeNew: Bool) throws(StoreError) -> [String]
+
   /// Deletes a breaker; false if there was none, or if it is no longer the version asked for.
   func delete(_ name: String, ifStill version: StoredVersion?) throws(StoreError) -> Bool
 
@@ -87,6 +92,17 @@ extension BreakerStorage {
   /// Deletes a breaker, whatever it has come to; false if there was none.
   package func delete(_ name: String) throws(StoreError) -> Bool {
     try delete(name, ifStill: nil)
+  }
+}
+
+/// What is to be done to the breaker of a name.
+package struct NamedStep {
+  package var name: String
+  package var body: (inout BreakerDraft) -> Void
+
+  package init(_ name: String, _ body: @escaping (inout BreakerDraft) -> Void) {
+    self.name = name
+    self.body = body
   }
 }
 

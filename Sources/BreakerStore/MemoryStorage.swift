@@ -121,6 +121,13 @@ internal import CHost
     return transacted
   }
 
+  package func transact(together steps: [NamedStep], mustBeNew: Bool) -> [String] {
+    let present = mustBeNew ? steps.map(\.name).filter { find($0) != nil } : []
+    guard present.isEmpty else { return present }
+    for step in steps { _ = transact(step.name, orCreate: true, wait: .usual, step.body) }
+    return []
+  }
+
   package func delete(_ name: String, ifStill version: StoredVersion?) -> Bool {
     let isDeleted = lock.withLock {
       if let version, breakers[key(name)].map({ StoredVersion(of: $0) }) != version {

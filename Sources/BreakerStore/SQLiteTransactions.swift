@@ -94,7 +94,7 @@ extension SQLiteStorage {
 
   /// Moves the log into the file; synced before, so that the lock is not held for as long as the
   /// disk takes.
-  private func checkpoint(_ log: LogFile?) {
+  func checkpoint(_ log: LogFile?) {
     _ = log?.sync()
     // It can wait for the next commit, and this caller's own is over.
     guard writing.lock(until: Patience.deadline(after: .milliseconds(10))) else { return }

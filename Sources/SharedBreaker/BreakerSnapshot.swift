@@ -81,7 +81,7 @@ public struct BreakerSnapshot: Sendable, Hashable {
   /// The probes that were under way.
   public let leases: [LeaseSnapshot]
 
-  private let agreed: AgreedPolicy
+  let agreed: AgreedPolicy
 
   /// What it was made of, which is no part of what it says.
   let version: Remembered<StoredVersion>

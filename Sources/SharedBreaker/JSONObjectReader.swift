@@ -1,6 +1,6 @@
 /// One member of a JSON object without depth.
-struct JSONMember: Sendable, Hashable {
-  enum Value: Sendable, Hashable {
+package struct JSONMember: Sendable, Hashable {
+  package enum Value: Sendable, Hashable {
     case null
     case bool
 
@@ -9,24 +9,33 @@ struct JSONMember: Sendable, Hashable {
     case string(String)
   }
 
-  var key: String
-  var value: Value
+  package var key: String
+  package var value: Value
 }
 
 /// Why a text is not such an object.
-struct JSONError: Error, CustomStringConvertible {
-  var description: String
+package struct JSONError: Error, CustomStringConvertible {
+  package var description: String
+
+  package init(description: String) { self.description = description }
 }
 
 /// Reads a JSON object whose values have no depth, as strictly as RFC 8259 has it.
-struct JSONObjectReader {
+package struct JSONObjectReader {
   private let bytes: [UInt8]
+  private let thing: String
   private var index = 0
 
-  private init(_ text: String) { bytes = Array(text.utf8) }
+  private init(_ text: String, of thing: String) {
+    bytes = Array(text.utf8)
+    self.thing = thing
+  }
 
-  static func members(of text: String) throws(JSONError) -> [JSONMember] {
-    var reader = JSONObjectReader(text)
+  /// The members of an object that stands for a thing such as `a policy`, as messages call it.
+  package static func members(
+    of text: String, standingFor thing: String
+  ) throws(JSONError) -> [JSONMember] {
+    var reader = JSONObjectReader(text, of: thing)
     let members = try reader.object()
     reader.skipSpace()
     guard reader.next == nil else { throw reader.error("there is more after the object") }
@@ -36,7 +45,7 @@ struct JSONObjectReader {
   private var next: UInt8? { index < bytes.count ? bytes[index] : nil }
 
   private func error(_ what: String) -> JSONError {
-    JSONError(description: "not a JSON object of a policy, at byte \(index + 1): \(what)")
+    JSONError(description: "not a JSON object of \(thing), at byte \(index + 1): \(what)")
   }
 
   private mutating func skipSpace() {
@@ -72,7 +81,7 @@ struct JSONObjectReader {
   private mutating func value() throws(JSONError) -> JSONMember.Value {
     switch next {
     case UInt8(ascii: "\""): return .string(try string())
-    case UInt8(ascii: "{"), UInt8(ascii: "["): throw error("a policy has no values with depth")
+    case UInt8(ascii: "{"), UInt8(ascii: "["): throw error("\(thing) has no values with depth")
     case _ where isDigit || next == UInt8(ascii: "-"): return .number(try number())
     default:
       for (word, value) in [("null", .null), ("true", .bool), ("false", JSONMember.Value.bool)]

@@ -14,7 +14,7 @@ extension BreakerPolicy {
   public init(json text: String, over base: BreakerPolicy = BreakerPolicy()) throws(PolicyError) {
     let members: [JSONMember]
     do throws(JSONError) {
-      members = try JSONObjectReader.members(of: text)
+      members = try JSONObjectReader.members(of: text, standingFor: "a policy")
     } catch {
       throw PolicyError(about: "", error.description)
     }

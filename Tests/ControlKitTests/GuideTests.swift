@@ -15,7 +15,7 @@ import Testing
     try text("Sources/SharedBreaker/SharedBreaker.docc/\(name).md")
   }
 
-  @Test(arguments: ["status.json", "show.json", "history.json", "watch.json"])
+  @Test(arguments: ["status.json", "show.json", "history.json", "watch.json", "export.ndjson"])
   func `name every field of a document`(document: String) throws {
     let guide = try Self.guide("JSONAndExitCodes")
     let text = try Self.text("Tests/ControlKitTests/Snapshots/\(document)")

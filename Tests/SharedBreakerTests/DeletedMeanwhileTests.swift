@@ -126,6 +126,10 @@ private final class Interrupted: BreakerStorage, @unchecked Sendable {
     return transacted
   }
 
+  func transact(together steps: [NamedStep], mustBeNew: Bool) -> [String] {
+    inner.transact(together: steps, mustBeNew: mustBeNew)
+  }
+
   func delete(_ name: String, ifStill version: StoredVersion?) -> Bool {
     inner.delete(name, ifStill: version)
   }

@@ -1,0 +1,44 @@
+internal import BreakerCore
+
+/// Changing several breakers, all of them or none.
+extension SQLiteStorage {
+  package func transact(
+    together steps: [NamedStep], mustBeNew: Bool
+  ) throws(StoreError) -> [String] {
+    lookAfterFile()
+    var present: [String] = []
+    var log: LogFile?
+    var isCheckpointDue = false
+    try commit(until: deadline(of: .usual)) { session throws(StoreError) in
+      present = try session.writer.write { () throws(StoreError) in
+        let present = mustBeNew ? try Self.present(steps, on: session.writer, clock) : []
+        guard present.isEmpty else { return present }
+        for step in steps {
+          // Each is a group of its own, for within a group breakers are found one by one.
+          var group = StepGroup(
+            on: session.writer, clock: clock, page: page, program: program,
+            remembered: OwnCommits())
+          try group.run([QueuedStep(step.name, orCreate: true, step.body)])
+        }
+        return []
+      }
+      log = session.logFile
+      isCheckpointDue = session.isCheckpointDue
+    }
+    log?.touch()
+    _ = log?.sync()
+    if isCheckpointDue { checkpoint(log) }
+    return present
+  }
+
+  private static func present(
+    _ steps: [NamedStep], on connection: Connection, _ clock: StoreClock
+  ) throws(StoreError) -> [String] {
+    var present: [String] = []
+    for step in steps
+    where try BreakerTable.find(step.name, on: connection, clock: clock) != nil {
+      present.append(step.name)
+    }
+    return present
+  }
+}

@@ -1,0 +1,117 @@
+import SharedBreaker
+
+extension CommandSpec {
+  static let importing = CommandSpec(
+    name: "import",
+    summary: "bring breakers back that 'cbctl export' has printed",
+    arguments: [
+      ArgumentSpec(
+        label: "FILE", kind: .path, count: .optional,
+        summary: "what was exported; standard input if it is - or not given")
+    ],
+    options: [
+      OptionSpec(name: "replace", summary: "also breakers that are there already"),
+      .dryRun,
+    ],
+    details: [
+      "All of them are brought back in one transaction, or none: not if a line cannot be read, and "
+        + "not if a breaker is there already, unless --replace says that it may be. One that is "
+        + "replaced keeps its history and totals.",
+      "Of the times that were left, what has passed since the export is taken off. A breaker that "
+        + "was half open comes back open, and its next call is a probe.",
+    ],
+    examples: [
+      Example("cbctl import breakers.ndjson --dry-run", "would it work?"),
+      Example("cbctl import breakers.ndjson", "bring them back"),
+    ],
+    exitCodes: [.done, .failed, .usage, .storeUnavailable]
+  ) { session, parsed throws(ControlError) in
+    let source = parsed.text("FILE") ?? "-"
+    let backups = try backups(in: InputText.read(source), of: source, at: session.now())
+    let present = try session.present(among: backups.map(\.name))
+    if !parsed.has("replace"), let name = present.first {
+      throw .alreadyThere(name, count: present.count)
+    }
+    guard !parsed.has("dry-run") else {
+      session.tell(backups, replaced: present, isDryRun: true)
+      return .done
+    }
+    try session.ask { store throws(StoreError) in try store.connect() }
+    let refused = try session.act { () throws(BreakerError) in
+      try session.store.restore(backups, replacing: parsed.has("replace"))
+    }
+    if let name = refused.first { throw .alreadyThere(name, count: refused.count) }
+    session.tell(backups, replaced: present, isDryRun: false)
+    return .done
+  }
+
+  private static func backups(
+    in text: String, of source: String, at now: Timestamp
+  ) throws(ControlError) -> [BreakerBackup] {
+    var backups: [BreakerBackup] = []
+    var names: Set<String> = []
+    for (index, line) in text.split(separator: "\n", omittingEmptySubsequences: false).enumerated()
+    where !line.isEmpty {
+      var complaint: String?
+      do {
+        let backup = try BackupLine.backup(of: String(line), at: now)
+        try backup.validate()
+        if !names.insert(backup.name).inserted { complaint = "its name is there twice" }
+        backups.append(backup)
+      } catch let error as JSONError {
+        complaint = error.description
+      } catch {
+        complaint = "\(error)"
+      }
+      if let complaint {
+        throw ControlError(
+          .failed, "nothing was imported", "line \(index + 1) of \(VisibleText.quoted(source))",
+          VisibleText.bare(complaint))
+      }
+    }
+    return backups
+  }
+}
+
+extension ControlError {
+  fileprivate static func alreadyThere(_ name: String, count: Int) -> ControlError {
+    let others = count > 1 ? ", and \(count - 1) more" : ""
+    return ControlError(
+      .failed, "nothing was imported", "\(VisibleText.quoted(name)) is there already\(others)",
+      "use --replace to replace what is there")
+  }
+}
+
+extension Session {
+  /// Which of the names are there already; none where there is no store yet, and none is made.
+  fileprivate func present(among names: [String]) throws(ControlError) -> [String] {
+    do throws(StoreError) {
+      try store.connectToExisting()
+      let present = Set(try store.names())
+      return names.filter { present.contains($0) }
+    } catch {
+      guard error.kind == .missing else { throw ControlError(error) }
+      return []
+    }
+  }
+
+  fileprivate func tell(_ backups: [BreakerBackup], replaced: [String], isDryRun: Bool) {
+    let replaced = Set(replaced)
+    let created = backups.map(\.name).filter { !replaced.contains($0) }
+    if global.isJSON {
+      print(
+        .object([
+          .init("created", .array(created.map { .string($0) })),
+          .init("replaced", .array(replaced.sorted().map { .string($0) })),
+          .init("dry_run", .bool(isDryRun)),
+        ]))
+    } else if !global.isQuiet {
+      for backup in backups {
+        let verb = replaced.contains(backup.name) ? "replaced" : "created"
+        let state = backup.mode == .automatic ? backup.state.wireName : backup.mode.wireName
+        print(
+          "\(VisibleText.name(backup.name)): \(isDryRun ? "would be " : "")\(verb), \(state)\n")
+      }
+    }
+  }
+}

@@ -1,0 +1,34 @@
+import Glibc
+
+/// Text that is read whole, from a file or from standard input.
+enum InputText {
+  /// Reads a file; `-` stands for standard input.
+  static func read(_ path: String) throws(ControlError) -> String {
+    let descriptor = path == "-" ? STDIN_FILENO : unsafe open(path, O_RDONLY | O_CLOEXEC)
+    guard descriptor >= 0 else { throw failed(path, errno) }
+    defer { if path != "-" { close(descriptor) } }
+    var text: [UInt8] = []
+    var chunk = [UInt8](repeating: 0, count: 65_536)
+    while true {
+      let count = unsafe Glibc.read(descriptor, &chunk, chunk.count)
+      if count == 0 { break }
+      if count < 0 {
+        if errno == EINTR { continue }
+        throw failed(path, errno)
+      }
+      text += chunk[..<count]
+    }
+    guard let text = String(validating: text, as: UTF8.self) else {
+      throw ControlError(
+        .failed, "\(VisibleText.quoted(path)) cannot be read", "it is not UTF-8",
+        "give what 'cbctl export' has written")
+    }
+    return text
+  }
+
+  private static func failed(_ path: String, _ number: Int32) -> ControlError {
+    ControlError(
+      .failed, "\(VisibleText.quoted(path)) cannot be read", SystemError.text(number),
+      "check the path")
+  }
+}

@@ -1,0 +1,147 @@
+import SharedBreaker
+import Testing
+
+@testable import ControlKit
+
+/// Breakers that are exported from one store and imported into another.
+struct BackupTests {
+  private let bench = Bench()
+
+  private func fill() {
+    _ = bench("run", "open", "--max-failures", "1", "--open-for", "1m", "--", "sh", "-c", "exit 3")
+    _ = bench("policy", "set", "--set", "probes=2", "--set", "open-for=2m")
+    _ = bench("policy", "forced", "--set", "jitter=5%")
+    _ = bench("force", "forced", "open", "--for", "1h", "--reason", "a \"b\"\\c é")
+    _ = bench("run", "it's $HOME; x", "--", "true")
+  }
+
+  private func export(_ bench: Bench) -> String {
+    let path = "\(bench.folder)/export"
+    Golden.write(bench("export").output, to: path)
+    return path
+  }
+
+  @Test func `an export is as recorded`() {
+    fill()
+    let pid = #/cbctl \(pid \d+\)/#
+    Golden.expect(
+      bench("export").output.replacing(pid, with: "cbctl (pid 7)"), "export.ndjson")
+    #expect(bench("export", "s*").output.split(separator: "\n").count == 1)
+    #expect(bench("export", "nobody").code == 66)
+  }
+
+  @Test func `what is exported comes back the same`() {
+    fill()
+    let other = Bench()
+    let path = export(bench)
+    let dry = other("import", path, "--dry-run")
+    #expect(dry.output.split(separator: "\n").count == 4)
+    #expect(dry.output.hasPrefix("forced: would be created, forced_open\n"))
+    #expect(other.files.isEmpty)
+    #expect(
+      other("import", path).output == """
+        forced: created, forced_open
+        it's $HOME; x: created, closed
+        open: created, open
+        set: created, closed
+
+        """)
+    #expect(other("export").output == bench("export").output)
+    #expect(other("show", "open").output.contains("max-failures"))
+    #expect(other("check", "open").output == "rejected: open, retry in 1m\n")
+    #expect(other("history", "open").output.contains("restored"))
+    other.advance(by: 60_000)
+    #expect(other("run", "open", "--", "true").code == 0)
+  }
+
+  @Test func `what has passed since the export is taken off the times that were left`() {
+    fill()
+    let path = export(bench)
+    let later = Bench()
+    later.advance(by: 45_000)
+    _ = later("import", path)
+    #expect(later("check", "open").output == "rejected: open, retry in 15s\n")
+    let muchLater = Bench()
+    muchLater.advance(by: 86_400_000)
+    _ = muchLater("import", path)
+    #expect(muchLater("check", "open").output.hasPrefix("permitted: open, the next call is its"))
+    #expect(muchLater("check", "forced").output == "permitted: closed\n")
+    // A clock that is behind leaves them as they were.
+    let earlier = Bench()
+    earlier.advance(by: -86_400_000)
+    _ = earlier("import", path)
+    #expect(earlier("check", "open").output == "rejected: open, retry in 1m\n")
+  }
+
+  @Test func `nothing is imported if one of them is there already`() {
+    fill()
+    let path = export(bench)
+    let other = Bench()
+    _ = other("policy", "set", "--set", "probes=9")
+    let refused = other("import", path)
+    #expect(refused.code == 1)
+    #expect(
+      refused.errors == "cbctl: nothing was imported: 'set' is there already: use --replace to "
+        + "replace what is there\n")
+    #expect(other("status", "--json").output.contains("\"name\":\"set\""))
+    #expect(!other("status", "--json").output.contains("\"name\":\"open\""))
+    #expect(
+      other("import", path, "--replace", "--json").output
+        == "{\"created\":[\"forced\",\"it's $HOME; x\",\"open\"],\"replaced\":[\"set\"],"
+        + "\"dry_run\":false}\n")
+    #expect(other("export").output == bench("export").output)
+    // What is replaced is as it was kept, whatever it has come to.
+    _ = other("trip", "set")
+    _ = other("force", "open", "closed")
+    _ = other("import", path, "--replace", "--quiet")
+    #expect(other("export").output == bench("export").output)
+  }
+
+  @Test(arguments: [
+    ("{", "a word in quotes is missing"),
+    (#"{"version":2}"#, "it has version 2, and this cbctl reads version 1"),
+    (#"{"name":"x"}"#, "its version is missing"),
+    (#"{"version":1,"name":7}"#, "its name has no such value"),
+    (#"{"version":1,"name":"x","state":"ajar"}"#, "its state has no such value"),
+    (line(name: "a\\nb"), "control character"),
+    (line(name: "first"), "its name is there twice"),
+    (line(operatorPolicy: "probes=none"), "probes"),
+    (line(operatorPolicy: "open-max=1s"), "open-max"),
+    (line(openFor: "-1"), "its open_for_ms has no such value"),
+    (line(openFor: "\"1\""), "its open_for_ms has no such value"),
+  ])
+  func `one wrong line is told and keeps all from being imported`(wrong: String, why: String) {
+    let path = "\(bench.folder)/export"
+    Golden.write(Self.line(name: "first") + "\n\n\(wrong)\n", to: path)
+    let answer = bench("import", path)
+    #expect(answer.code == 1)
+    #expect(answer.errors.hasPrefix("cbctl: nothing was imported: line 3 of '"))
+    #expect(answer.errors.contains(why), "\(answer.errors)")
+    #expect(bench.files == ["export"])
+  }
+
+  @Test func `members that nobody knows are passed over`() {
+    let path = "\(bench.folder)/export"
+    Golden.write(Self.line(name: "x").dropLast() + ",\"more\":true}", to: path)
+    #expect(bench("import", path).output == "x: created, open\n")
+    #expect(bench("import", "\(bench.folder)/nothing").errors.contains("No such file"))
+  }
+
+  private static func line(
+    name: String = "x", openFor: String = "1000", operatorPolicy: String = ""
+  ) -> String {
+    #"{"version":1,"exported_at":"2026-09-21T14:13:20.000Z","name":"\#(name)","state":"open","#
+      + #""open_for_ms":\#(openFor),"mode":"automatic","mode_for_ms":null,"mode_reason":null,"#
+      + #""mode_set_by":null,"code_policy":null,"operator_policy":"\#(operatorPolicy)"}"#
+  }
+
+  @Test func `a time is read as it is printed`() {
+    for milliseconds: Int64 in [0, 951_782_399_999, 951_868_800_000, 4_107_542_400_001, -1] {
+      let time = Timestamp(millisecondsSince1970: milliseconds)
+      #expect(Timestamp(time.description) == time)
+    }
+    for text in ["", "2026-02-30T00:00:00.000Z", "2026-01-01T24:00:00.000Z", "2026-01-01"] {
+      #expect(Timestamp(text) == nil)
+    }
+  }
+}

@@ -1,0 +1,78 @@
+import Glibc
+import Testing
+
+@testable import ControlKit
+
+/// The scripts of the guide, run as they are printed, with commands that only look like the real ones.
+struct CronScriptTests {
+  private let bench = Bench()
+  private let scripts: [String]
+
+  init() throws {
+    let root = #filePath.split(separator: "/").dropLast(3).joined(separator: "/")
+    let guide = "/\(root)/Sources/SharedBreaker/SharedBreaker.docc/Operations.md"
+    scripts = try #require(Golden.read(guide)).split(separator: "```").map { String($0) }
+      .filter { $0.hasPrefix("sh\n#!/bin/sh\n") }.map { String($0.dropFirst(3)) }
+    try #require(scripts.count == 3)
+  }
+
+  /// Runs one of the scripts, with a command that says "done" and ends with a code.
+  private func run(
+    _ script: Int, _ command: String, endingWith code: Int32
+  ) -> (code: Int32, output: String) {
+    let folder = bench.folder
+    Golden.write("#!/bin/sh\necho done\nexit \(code)\n", to: "\(folder)/\(command)")
+    Golden.write(scripts[script], to: "\(folder)/script")
+    unsafe chmod("\(folder)/\(command)", 0o755)
+    unsafe chmod("\(folder)/script", 0o755)
+    let programs = Terminal.program.split(separator: "/").dropLast().joined(separator: "/")
+    let status = unsafe system(
+      "cd '\(folder)' && env -i PATH='\(folder)':'/\(programs)':/usr/bin:/bin HOME='\(folder)' "
+        + "SHARED_BREAKER_STORE='\(bench.path)' setsid ./script < /dev/null > output 2>&1")
+    return ((status >> 8) & 0xFF, Golden.read("\(folder)/output") ?? "")
+  }
+
+  private func cbctl(_ words: String...) -> Int32 {
+    let recorder = Recorder()
+    return ControlKit.run(
+      arguments: ["--store", bench.path, "--quiet"] + words, console: recorder.console()
+    ).code
+  }
+
+  @Test func `the gate keeps a job from running only while the breaker is open`() {
+    // Nobody has used the breaker yet, and there is not even a store.
+    #expect(run(0, "settle-invoices", endingWith: 0).output.hasSuffix("done\n"))
+    _ = cbctl("policy", "payments", "--set", "open-for=1d")
+    #expect(run(0, "settle-invoices", endingWith: 4) == (4, "done\n"))
+    _ = cbctl("trip", "payments")
+    #expect(run(0, "settle-invoices", endingWith: 0) == (0, ""))
+  }
+
+  @Test func `the two steps count what the job came to`() {
+    _ = cbctl("policy", "payments", "--set", "max-failures=2", "--set", "open-for=1d")
+    #expect(run(1, "charge", endingWith: 0) == (0, "done\n"))
+    for _ in 0..<2 { #expect(run(1, "charge", endingWith: 3) == (3, "done\n")) }
+    #expect(run(1, "charge", endingWith: 0) == (0, ""))
+    #expect(bench.real("show", "payments").output.contains("charge ended with 3"))
+    _ = cbctl("reset", "payments")
+    #expect(run(1, "charge", endingWith: 0) == (0, "done\n"))
+  }
+
+  @Test func `the fallback prints what there was the last time`() {
+    _ = cbctl("policy", "rates", "--set", "open-for=1d", "--set", "max-failures=1")
+    #expect(run(2, "fetch-rates", endingWith: 0) == (0, "done\n"))
+    #expect(run(2, "fetch-rates", endingWith: 7) == (0, "done\n"))
+    #expect(cbctl("check", "rates") == 75)
+    #expect(run(2, "fetch-rates", endingWith: 0) == (0, "done\n"))
+  }
+}
+
+extension Bench {
+  /// Runs a command line with the clock of the host, which the scripts have too.
+  fileprivate func real(_ words: String...) -> Answer {
+    let recorder = Recorder()
+    let ending = ControlKit.run(
+      arguments: ["--store", path] + words, console: recorder.console())
+    return Answer(code: ending.code, output: recorder.output, errors: recorder.errors)
+  }
+}
