@@ -74,7 +74,10 @@ let package = Package(
       swiftSettings: settings),
     .testTarget(
       name: "SharedBreakerTests",
-      dependencies: ["BreakerCore", "BreakerStore", "SharedBreaker", "TestSupport", "puppet"],
+      dependencies: [
+        "BreakerCore", "BreakerStore", "SharedBreaker", "SharedBreakerTesting", "TestSupport",
+        "puppet",
+      ],
       swiftSettings: settings),
     .testTarget(
       name: "CallTests",
