@@ -1,8 +1,8 @@
 extension CommandSpec {
   /// Every command, in the order of help.
   static let all: [CommandSpec] = [
-    status, show, history, check, policy, reset, trip, force, run, acquire, report, delete,
-    initialize, help,
+    status, show, history, check, policy, reset, trip, force, run, acquire, report, metrics,
+    delete, initialize, help,
   ]
 
   static func named(_ name: String) -> CommandSpec? { all.first { $0.name == name } }
