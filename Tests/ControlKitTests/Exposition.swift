@@ -50,12 +50,16 @@ struct Exposition {
     else { throw Complaint(description: "no value, or a second one: \(line)") }
   }
 
+  private static func isOfName(_ scalar: Unicode.Scalar) -> Bool {
+    scalar.isASCII && (scalar == "_" || Character(scalar).isLetter || Character(scalar).isNumber)
+  }
+
   /// Takes the labels from the front of a text, by scalars as the format does.
   private static func labels(_ rest: inout Substring) throws -> [String: String] {
     var scalars = rest.unicodeScalars.dropFirst()
     var labels: [String: String] = [:]
     while true {
-      let name = String(scalars.prefix { $0.isASCII && ($0 == "_" || $0.properties.isAlphabetic) })
+      let name = String(scalars.prefix(while: Self.isOfName))
       scalars = scalars.dropFirst(name.unicodeScalars.count)
       guard !name.isEmpty, scalars.popFirst() == "=", scalars.popFirst() == "\"" else {
         throw Complaint(description: "no label: \(rest)")

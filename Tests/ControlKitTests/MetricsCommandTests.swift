@@ -1,8 +1,9 @@
-import ControlKit
 import Glibc
 import SharedBreaker
 import TestSupport
 import Testing
+
+@testable import ControlKit
 
 @Suite struct `The command metrics` {
   private func bench(_ names: String...) -> Bench {
@@ -60,6 +61,31 @@ import Testing
     #expect(bench("metrics", "--json").output.contains(#""name":"shared_breaker_store_up""#))
   }
 
+  @Test func `tells the stores of a host apart by labels`() throws {
+    let bench = bench("pay")
+    let answer = bench("metrics", "--label", "store=a \"b\"=c", "--label", "team_2=")
+    let series = try Exposition(answer.output).values.keys
+    #expect(series.count > 23)
+    for one in series {
+      #expect(one.labels["store"] == "a \"b\"=c" && one.labels["team_2"] == "")
+    }
+    #expect(
+      bench("metrics", "--json", "--label", "store=a").output
+        .contains(#"{"labels":{"store":"a","name":"pay"},"value":1}"#))
+  }
+
+  @Test func `has no label of its own that can be given again`() {
+    let snapshot = Samples.payments
+    let own = BreakerMetrics.families.flatMap { $0.samples(snapshot) }.flatMap { $0.labels }
+    let stores = StoreMetrics.families.flatMap {
+      $0.samples(
+        StoreFigures(
+          now: Timestamp(millisecondsSince1970: 0), breakers: 1,
+          files: [.init(name: "", bytes: 0)]))
+    }.flatMap { $0.labels }
+    #expect(Set((own + stores).map(\.name)) == LabelText.taken)
+  }
+
   @Test func `counts an opening that is shorter than anybody looks`() throws {
     let bench = bench("pay")
     bench.advance(by: 60_000)
@@ -90,7 +116,11 @@ import Testing
     #expect(printed(nil).contains("{name=\"a\u{1b}b\"} 1\n"))
   }
 
-  @Test(arguments: [["--mode", "640"], ["--mode", "8", "--output", "x"], ["--limit", "0"]])
+  @Test(arguments: [
+    ["--mode", "640"], ["--mode", "8", "--output", "x"], ["--limit", "0"],
+    ["--label", "x"], ["--label", "1x=y"], ["--label", "é=y"], ["--label", "name=y"],
+    ["--label", "__x=y"], ["--label", "=y"], ["--label", "a=1", "--label", "a=2"],
+  ])
   func `refuses what means nothing`(words: [String]) {
     let answer = Bench().run(["metrics"] + words)
     #expect(answer.code == 64)

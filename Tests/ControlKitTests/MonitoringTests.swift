@@ -45,5 +45,8 @@ import Testing
     guard let tool = PromTool.path else { return PromTool.noteMissing() }
     let output = try Child.run(tool, ["check", "rules", Self.resources + "/prometheus-alerts.yml"])
     #expect(output.contains("SUCCESS: 6 rules found"))
+    let tests = Self.folder + "/Tests/ControlKitTests/Snapshots/alerts-test.yml"
+    let verdict = try Child.run("/bin/sh", ["-c", "\(tool) test rules '\(tests)' 2>&1 || true"])
+    #expect(verdict.contains("SUCCESS") && !verdict.contains("FAILED"), "\(verdict)")
   }
 }

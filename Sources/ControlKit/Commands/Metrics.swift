@@ -15,6 +15,9 @@ extension CommandSpec {
       OptionSpec(
         name: "mode", kind: .permissions, summary: "permissions of that file (644)"),
       OptionSpec(
+        name: "label", kind: .text, isRepeatable: true,
+        summary: "add a label to every sample, as store=payments"),
+      OptionSpec(
         name: "limit", kind: .count, summary: "tell of the first N breakers by name (1000)"),
     ],
     details: [
@@ -35,7 +38,8 @@ extension CommandSpec {
     if parsed.has("mode"), !parsed.has("output") {
       throw .usage("wrong use of --mode", "it goes with --output", help: "metrics")
     }
-    var report = MetricsReport(store: StoreFigures(now: session.now()))
+    var report = MetricsReport(
+      store: StoreFigures(now: session.now()), labels: try LabelText.parse(parsed.texts("label")))
     var failure: ControlError?
     do throws(ControlError) {
       failure = try collect(&report, parsed, session)

@@ -15,10 +15,14 @@ struct FileReplacement {
   private var failure: Int32?
 
   /// Begins a file for a path; of a symbolic link, for what it leads to.
-  init(of path: String, mode: UInt32) throws(ControlError) {
+  ///
+  /// `kind` asks the file system for a file without a name; tests ask for what none can give.
+  init(
+    of path: String, mode: UInt32, kind: Int32 = Self.temporaryFile
+  ) throws(ControlError) {
     self.path = try Self.target(of: path)
     let (directory, file) = Self.split(self.path)
-    let nameless = unsafe open(directory, Self.temporaryFile | O_WRONLY | O_CLOEXEC, 0o600)
+    let nameless = unsafe open(directory, kind | O_WRONLY | O_CLOEXEC, 0o600)
     if nameless >= 0 {
       (descriptor, name) = (nameless, nil)
     } else {
@@ -34,7 +38,7 @@ struct FileReplacement {
   }
 
   /// The header has it as a sum, which Swift does not import.
-  private static let temporaryFile = 0o20_000_000 | O_DIRECTORY
+  static let temporaryFile = 0o20_000_000 | O_DIRECTORY
 
   /// Adds to the file; an error is kept for the end.
   mutating func write(_ text: String) {

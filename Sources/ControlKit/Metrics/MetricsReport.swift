@@ -5,6 +5,9 @@ struct MetricsReport: Sendable {
   var store: StoreFigures
   var breakers: [BreakerSnapshot] = []
 
+  /// What tells the figures of this store from those of others.
+  var labels: [Sample.Label] = []
+
   /// Puts out the report in pieces: the whole of a large store would fill the memory.
   func write(asJSON isJSON: Bool, to output: @escaping (String) -> Void) {
     var pieces = Pieces(output: output)
@@ -12,21 +15,21 @@ struct MetricsReport: Sendable {
       pieces += #"{"metrics":["#
       var isFirst = true
       for family in StoreMetrics.families {
-        Self.writeJSON(family, of: [store], &isFirst, to: &pieces)
+        writeJSON(family, of: [store], &isFirst, to: &pieces)
       }
       for family in BreakerMetrics.families {
-        Self.writeJSON(family, of: breakers, &isFirst, to: &pieces)
+        writeJSON(family, of: breakers, &isFirst, to: &pieces)
       }
       pieces += "]}\n"
     } else {
-      for family in StoreMetrics.families { Self.writeText(family, of: [store], to: &pieces) }
-      for family in BreakerMetrics.families { Self.writeText(family, of: breakers, to: &pieces) }
+      for family in StoreMetrics.families { writeText(family, of: [store], to: &pieces) }
+      for family in BreakerMetrics.families { writeText(family, of: breakers, to: &pieces) }
     }
     pieces.flush()
   }
 
   /// The text format of Prometheus: a family without samples is not mentioned.
-  private static func writeText<Subject>(
+  private func writeText<Subject>(
     _ family: MetricFamily<Subject>, of subjects: [Subject], to pieces: inout Pieces
   ) {
     var isFirst = true
@@ -38,10 +41,11 @@ struct MetricsReport: Sendable {
           isFirst = false
         }
         pieces += family.name
-        for (index, label) in sample.labels.enumerated() {
-          pieces += "\(index == 0 ? "{" : ",")\(label.name)=\"\(escaped(label.value))\""
+        let all = labels + sample.labels
+        for (index, label) in all.enumerated() {
+          pieces += "\(index == 0 ? "{" : ",")\(label.name)=\"\(Self.escaped(label.value))\""
         }
-        pieces += "\(sample.labels.isEmpty ? "" : "}") \(sample.value)\n"
+        pieces += "\(all.isEmpty ? "" : "}") \(sample.value)\n"
       }
     }
   }
@@ -63,7 +67,7 @@ struct MetricsReport: Sendable {
     return String(result)
   }
 
-  private static func writeJSON<Subject>(
+  private func writeJSON<Subject>(
     _ family: MetricFamily<Subject>, of subjects: [Subject], _ isFirst: inout Bool,
     to pieces: inout Pieces
   ) {
@@ -76,9 +80,9 @@ struct MetricsReport: Sendable {
     var isFirstSample = true
     for subject in subjects {
       for sample in family.samples(subject) {
-        let labels = sample.labels.map { JSONValue.Member($0.name, .string($0.value)) }
+        let all = (labels + sample.labels).map { JSONValue.Member($0.name, .string($0.value)) }
         let value = JSONValue.object([
-          .init("labels", .object(labels)), .init("value", .rendered(sample.value)),
+          .init("labels", .object(all)), .init("value", .rendered(sample.value)),
         ])
         pieces += (isFirstSample ? "" : ",") + value.text
         isFirstSample = false
