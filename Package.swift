@@ -91,7 +91,10 @@ let package = Package(
       swiftSettings: settings),
     .testTarget(
       name: "SharedBreakerTests",
-      dependencies: ["BreakerCore", "BreakerStore", "SharedBreaker", "TestSupport", "puppet"],
+      dependencies: [
+        "BreakerCore", "BreakerStore", "SharedBreaker", "SharedBreakerTesting", "TestSupport",
+        "puppet",
+      ],
       swiftSettings: settings),
     .testTarget(
       name: "FaultTests", dependencies: ["TestSupport", "fault-player"], swiftSettings: settings),

@@ -32,6 +32,7 @@ package struct BreakerRecord: Sendable, Hashable {
 
   // For people; no decision looks at them.
   package var trips: Int64 = 0
+  package var tally = StateTally()
   package var totals = Totals()
   package var changedAtMilliseconds: Int64?
   package var openedAtMilliseconds: Int64?

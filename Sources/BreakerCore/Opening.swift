@@ -15,25 +15,29 @@ extension BreakerRecord {
     openUntil = now.boot.advanced(by: openNanoseconds)
     if from != .open { generation += 1 }
     growth = min(growth + 1, Self.largestGrowth)
-    state = .open
+    enter(.open, at: now)
     trips += 1
     leases = []
     probeSuccesses = 0
     probeFailures = 0
     openedAtMilliseconds = now.wallMilliseconds
-    changedAtMilliseconds = now.wallMilliseconds
     return BreakerEvent(
       .transition, from: from.wireName, to: state.wireName, reason: reason.text)
   }
 
   mutating func close(at now: Moment, because reason: String) -> BreakerEvent {
     let from = state
-    state = .closed
+    enter(.closed, at: now)
     generation += 1
     closedAt = now.boot
-    changedAtMilliseconds = now.wallMilliseconds
     clearCounters()
     return BreakerEvent(.transition, from: from.wireName, to: state.wireName, reason: reason)
+  }
+
+  mutating func enter(_ next: BreakerState, at now: Moment) {
+    tally.moved(from: state, to: next, at: now.boot)
+    state = next
+    changedAtMilliseconds = now.wallMilliseconds
   }
 
   /// Forgets all that the trip conditions and the half-open state look at.

@@ -38,3 +38,23 @@ extension BreakerRecord {
     return min(now.boot.advanced(by: left), Instant(nanoseconds: length))
   }
 }
+
+/// How long the states have lasted, where no instant tells.
+extension BreakerRecord {
+  /// When the state began, on the clock of this boot, as far as wall clocks tell.
+  ///
+  /// - Parameters:
+  ///   - createdAt: When the breaker was made, which began its first state.
+  ///   - bootedAt: When this boot began: the same whenever it is asked for, for what is counted
+  ///     from it may never go back.
+  ///   - isEarlierBoot: Whether the state began before this boot.
+  /// - Returns: An instant before the boot where that is so.
+  package func stateBegan(
+    createdAtMilliseconds createdAt: Int64, bootedAtMilliseconds bootedAt: Int64,
+    beforeBoot isEarlierBoot: Bool
+  ) -> Instant {
+    let began = (changedAtMilliseconds ?? createdAt).subtractingSaturating(bootedAt)
+      .multipliedSaturating(by: 1_000_000)
+    return Instant(nanoseconds: isEarlierBoot ? min(0, began) : began)
+  }
+}

@@ -81,10 +81,9 @@ extension BreakerRecord {
   }
 
   private mutating func halfOpen(at now: Moment) -> BreakerEvent {
-    state = .halfOpen
+    enter(.halfOpen, at: now)
     generation += 1
     openUntil = nil
-    changedAtMilliseconds = now.wallMilliseconds
     return BreakerEvent(
       .transition, from: BreakerState.open.wireName, to: state.wireName,
       reason: "the open time is over")

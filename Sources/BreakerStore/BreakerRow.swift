@@ -3,9 +3,10 @@ internal import BreakerCore
 /// How a breaker is a row: the only place that knows the columns of the table.
 enum BreakerRow {
   private static let fixed = ["id", "name", "created_at_ms", "era"]
+  private static let all = fixed + TallyRow.columns + changing
 
   /// Which of all columns is the revision, counted from 0.
-  static let revision = Int32(fixed.count)
+  static let revision = Int32(fixed.count + TallyRow.columns.count)
 
   /// The columns that a transaction may change, in the order in which they are bound and read.
   private static let changing = [
@@ -19,26 +20,30 @@ enum BreakerRow {
     "counted_rejections", "counted_slow", "counted_would_reject", "used_at_ms",
   ]
 
-  static let columns = (fixed + changing).joined(separator: ", ")
+  static let columns = all.joined(separator: ", ")
 
   static func columns(of table: String) -> String {
-    (fixed + changing).map { "\(table).\($0)" }.joined(separator: ", ")
+    all.map { "\(table).\($0)" }.joined(separator: ", ")
   }
 
   static let assignments = changing.enumerated().map { "\($1) = ?\($0 + 2)" }
     .joined(separator: ", ")
 
   /// Reads the current row, from a column on; the leases are kept elsewhere.
+  ///
+  /// The times belong to a boot each: that of the row, and that in which its state began.
   static func read(
     _ row: Statement, from column: Int32 = 0
-  ) -> (breaker: StoredBreaker, boot: Int64) {
+  ) -> (breaker: StoredBreaker, boot: Int64, bootOfState: Int64) {
     var reader = RowReader(row: row, column: column)
     var breaker = StoredBreaker(
       id: reader.integer(), name: reader.text() ?? "", createdAtMilliseconds: reader.integer())
     breaker.era = reader.integer()
+    let (tally, bootOfState) = TallyRow.read(&reader)
     breaker.revision = reader.integer()
     let boot = reader.integer()
     breaker.record = record(&reader)
+    breaker.record.tally = tally
     breaker.codeWords = reader.text()
     breaker.operatorWords = reader.text()
     breaker.countersKey = reader.integer()
@@ -49,7 +54,7 @@ enum BreakerRow {
     breaker.takenIn.slow = reader.integer()
     breaker.takenIn.wouldReject = reader.integer()
     breaker.usedAtMilliseconds = reader.integerOrNil()
-    return (breaker, boot)
+    return (breaker, boot, bootOfState)
   }
 
   private static func record(_ row: inout RowReader) -> BreakerRecord {
@@ -143,7 +148,7 @@ enum BreakerRow {
 }
 
 /// Reads one column after the other.
-private struct RowReader {
+struct RowReader {
   let row: Statement
   var column: Int32
 

@@ -36,7 +36,14 @@ enum BreakerTable {
   private static func breaker(
     _ row: Statement, from column: Int32 = 0, on connection: Connection, clock: StoreClock
   ) throws(StoreError) -> StoredBreaker {
-    var (breaker, boot) = BreakerRow.read(row, from: column)
+    var (breaker, boot, bootOfState) = BreakerRow.read(row, from: column)
+    if bootOfState != clock.boot {
+      // One that was not noted with its boot may be of this one.
+      breaker.record.tally.since = breaker.record.stateBegan(
+        createdAtMilliseconds: breaker.createdAtMilliseconds,
+        bootedAtMilliseconds: connection.bootNote(clock).bootedAtMilliseconds,
+        beforeBoot: bootOfState != 0 || boot != clock.boot)
+    }
     if boot != clock.boot {
       breaker.record = breaker.record.carriedOver(to: clock.moment)
     } else if breaker.record.state == .halfOpen {
@@ -83,11 +90,13 @@ enum BreakerTable {
     query.bind(3, clock.boot)
     query.bind(4, now.wallMilliseconds)
     query.bind(5, era(of: revision))
+    query.bind(6, now.boot.nanoseconds)
     let id = try query.rows { $0.integer(0) }.first ?? 0
     var breaker = StoredBreaker(
       id: id, name: name, createdAtMilliseconds: now.wallMilliseconds)
     breaker.revision = revision
     breaker.era = era(of: revision)
+    breaker.record.tally.since = now.boot
     return breaker
   }
 
@@ -111,6 +120,9 @@ enum BreakerTable {
     let update = try connection.statement(.updateBreaker)
     BreakerRow.bind(breaker, boot: clock.boot, to: update)
     try update.run()
+    if breaker.record.tally != before.record.tally {
+      try TallyRow.save(breaker, on: connection, clock: clock)
+    }
     let era = era(of: breaker.revision)
     if era != breaker.era {
       let move = try connection.statement(.moveBreaker)

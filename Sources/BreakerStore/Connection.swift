@@ -13,6 +13,9 @@ extension SQLiteStorage {
   private let patience: Patience
   private var statements = [Statement?](repeating: nil, count: Query.allCases.count)
 
+  /// When the boot began in which the connection was opened.
+  var noted: BootNote?
+
   /// Opens an existing file; a symbolic link in its place is refused.
   convenience init(path: String, lockTimeout: Duration) throws(StoreError) {
     try self.init(path, as: path, SQLITE_OPEN_READWRITE, lockTimeout: lockTimeout)
@@ -67,6 +70,12 @@ extension SQLiteStorage {
     patience.limit = deadline
     defer { patience.limit = nil }
     return try body()
+  }
+
+  /// When this boot began.
+  func bootNote(_ clock: StoreClock) -> BootNote {
+    if let noted, noted.boot == clock.boot { return noted }
+    return BootNote(clock)
   }
 
   /// Refuses a file that is no longer the one at its path: the log that lies there is another's.

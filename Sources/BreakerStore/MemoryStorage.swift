@@ -184,7 +184,10 @@ internal import CHost
 
   private func made(_ name: String, at now: Moment) -> StoredBreaker {
     lastID += 1
-    return StoredBreaker(id: lastID, name: name, createdAtMilliseconds: now.wallMilliseconds)
+    var breaker = StoredBreaker(
+      id: lastID, name: name, createdAtMilliseconds: now.wallMilliseconds)
+    breaker.record.tally.since = now.boot
+    return breaker
   }
 
   private func changed() { unsafe sb_add(counter, 1) }

@@ -2,7 +2,7 @@
 enum Query: Int, CaseIterable {
   case begin, beginReading, commit
   case breakerByName, breakerByID, changes, namesByPrefix, namesByState
-  case breakersAtLimit, insertBreaker, updateBreaker, moveBreaker, deleteBreaker
+  case breakersAtLimit, insertBreaker, updateBreaker, updateTally, moveBreaker, deleteBreaker
   case nextRevision, proveWritable
   case leases, insertLease, deleteLeases
   case insertEvent, trimEvents, trimEventsOfBreaker, history
@@ -43,10 +43,12 @@ enum Query: Int, CaseIterable {
       """
     case .insertBreaker:
       """
-      INSERT INTO breaker (name, revision, boot, created_at_ms, era)
-      VALUES (?1, ?2, ?3, ?4, ?5) RETURNING id
+      INSERT INTO breaker (
+        name, revision, boot, created_at_ms, era, state_since_ns, state_since_boot)
+      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?3) RETURNING id
       """
     case .updateBreaker: "UPDATE breaker SET \(BreakerRow.assignments) WHERE id = ?1"
+    case .updateTally: "UPDATE breaker SET \(TallyRow.assignments) WHERE id = ?1"
     case .moveBreaker: "UPDATE breaker SET era = ?2 WHERE id = ?1"
     case .deleteBreaker: "DELETE FROM breaker WHERE name = ?1 RETURNING state"
     case .nextRevision:

@@ -88,7 +88,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
     return try reading.withLock { () throws(StoreError) in
       let opened = try Session(
         path: path, mayCreate: mayCreate, access: access, lockTimeout: lockTimeout,
-        now: clock.wallMilliseconds)
+        clock: clock)
       session = opened
       openings.add(1, ordering: .relaxed)
       page.use(.init(storePath: opened.path, store: opened.identity, boot: clock.boot))

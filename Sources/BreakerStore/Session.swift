@@ -21,7 +21,8 @@ internal import CSQLite
   let logFile: LogFile
 
   init(
-    path: String, mayCreate: Bool, access: StoreAccess, lockTimeout: Duration, now: Int64
+    path: String, mayCreate: Bool, access: StoreAccess, lockTimeout: Duration,
+    clock: StoreClock
   ) throws(StoreError) {
     self.path = try StoreFile.prepare(
       path: path, mayCreate: mayCreate, access: access, lockTimeout: lockTimeout)
@@ -29,11 +30,14 @@ internal import CSQLite
     let directory = StorePath.split(self.path).directory
     writer = try Connection(path: self.path, lockTimeout: lockTimeout)
     let isNew = try Migrator.bringUpToDate(
-      writer, directory: directory, lockTimeout: lockTimeout, now: now)
+      writer, directory: directory, lockTimeout: lockTimeout,
+      now: clock.wallMilliseconds)
     try Session.setUp(writer)
     reader = try Connection(path: self.path, lockTimeout: lockTimeout)
     try Session.setUp(reader)
     try writer.refuseMoved()
+    writer.noted = try BootNote.taken(on: writer, clock: clock)
+    reader.noted = writer.noted
     // The first read makes SQLite map the WAL-index, which the watch page is to show.
     identity = try reader.integer("SELECT identity FROM store")
     files.noteLog()

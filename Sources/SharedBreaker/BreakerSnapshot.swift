@@ -75,6 +75,19 @@ public struct BreakerSnapshot: Sendable, Hashable {
   /// What the latest failure said.
   public let lastError: String?
 
+  /// How long the breaker had been in the state without a break.
+  public let timeInState: Duration
+
+  /// How long the breaker has been in each state in all its life.
+  ///
+  /// It counts on the boot clock, so it never goes back, and ends only with the breaker. An open
+  /// time that is over still counts as open until a call makes it half-open. What a boot of the
+  /// host has broken off is told by the wall clock.
+  public let timeInStates: PerState<Duration>
+
+  /// How often the breaker has come into each state from another one in all its life.
+  public let transitions: PerState<Int64>
+
   /// How many calls ever ended in which way.
   public let totals: Totals
 
@@ -173,6 +186,9 @@ extension BreakerSnapshot {
     lastFailureAt = record.lastFailureAtMilliseconds.map(Timestamp.init(millisecondsSince1970:))
     lastError = record.lastError
     lastUsedAt = stored.usedAtMilliseconds.map(Timestamp.init(millisecondsSince1970:))
+    timeInState = .nanoseconds(record.tally.nanosecondsInState(at: now.boot))
+    timeInStates = record.tally.nanoseconds(in: state, at: now.boot).map { .nanoseconds($0) }
+    transitions = record.tally.entries
     totals = record.totals
     leases = record.leases.map {
       LeaseSnapshot(

@@ -44,6 +44,9 @@ import Testing
     clean.totals = totals
     clean.lastError = "refused"
     clean.closedAt = bench.now.boot
+    clean.tally.since = bench.now.boot
+    clean.tally.nanoseconds.open = 30_000_000_000
+    clean.tally.entries = PerState(repeating: 1)
     clean.changedAtMilliseconds = bench.now.wallMilliseconds
     clean.openedAtMilliseconds = Moment.start.wallMilliseconds
     clean.lastFailureAtMilliseconds = bench.now.wallMilliseconds

@@ -103,6 +103,13 @@ enum Samples {
       record.consecutiveFailures = 5
       record.openUntil = Instant(nanoseconds: now.boot.nanoseconds + 11_200_000_000)
       record.trips = 3
+      record.tally.since = instant(-20)
+      record.tally.nanoseconds.closed = 549_999_999_999
+      record.tally.nanoseconds.open = 29_750_000_000
+      record.tally.nanoseconds.halfOpen = 250_000_001
+      record.tally.entries.closed = 2
+      record.tally.entries.open = 3
+      record.tally.entries.halfOpen = 2
       record.window = CallWindow(for: BreakerPolicy(failureRate: 0.5, window: .seconds(60)))
       for call in 0..<40 {
         record.window.add(isFailure: call < 15, isSlow: call < 2, at: instant(-20))

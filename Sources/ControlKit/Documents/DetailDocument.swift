@@ -30,6 +30,8 @@ extension BreakerDetails {
         .init("leases", .array(snapshot.leases.map(Self.json))),
         .init("history", .array(recent.map(\.json))),
         .init("timeline", .array(timeline.stretches.map(Self.json))),
+        .init("transitions", Self.perState(snapshot.transitions) { .integer($0) }),
+        .init("time_in_state_ms", Self.perState(snapshot.timeInStates) { .init(milliseconds: $0) }),
       ])
   }
 
@@ -47,6 +49,12 @@ extension BreakerDetails {
       PolicyKey.allCases.map { key in
         .init(key.rawValue, .string(snapshot.source(of: key).wireName))
       })
+  }
+
+  private static func perState<Value>(
+    _ values: PerState<Value>, _ json: (Value) -> JSONValue
+  ) -> JSONValue {
+    .object(BreakerState.allCases.map { .init($0.wireName, json(values[$0])) })
   }
 
   private static func json(_ declaration: PolicyDeclaration) -> JSONValue {

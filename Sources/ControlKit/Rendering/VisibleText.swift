@@ -14,6 +14,12 @@ enum VisibleText {
     return result
   }
 
+  /// The text with its control characters made visible, but for those that end a line.
+  static func lines(_ text: String) -> String {
+    text.utf8.split(separator: 0x0A, omittingEmptySubsequences: false)
+      .map { bare(String($0) ?? "") }.joined(separator: "\n")
+  }
+
   /// The name of a breaker, in quotes if it would not be seen without them.
   static func name(_ name: String) -> String {
     name.allSatisfy(\.isWhitespace) ? "'\(bare(name))'" : bare(name)

@@ -1,0 +1,82 @@
+import SharedBreaker
+
+/// What is measured of each breaker.
+enum BreakerMetrics {
+  static let families: [MetricFamily<BreakerSnapshot>] = [
+    .init(.gauge, "state", "Whether the breaker is in this state.") { breaker in
+      BreakerState.allCases.map {
+        Sample(breaker.state == $0, ["name": breaker.name, "state": $0.wireName])
+      }
+    },
+    .init(.gauge, "mode", "Whether the breaker is under this mode.") { breaker in
+      BreakerMode.allCases.map {
+        Sample(breaker.mode == $0, ["name": breaker.name, "mode": $0.wireName])
+      }
+    },
+    .init(.gauge, "permitted", "Whether a call would be let through now.") {
+      [Sample($0.permits, ["name": $0.name])]
+    },
+    .init(.gauge, "probes_in_flight", "Probes that are under way.") {
+      [Sample(Int64($0.leases.count), ["name": $0.name])]
+    },
+    .init(.gauge, "consecutive_failures", "Failures with no success between them.") {
+      [Sample($0.consecutiveFailures, ["name": $0.name])]
+    },
+    .init(
+      .gauge, "last_transition_timestamp_seconds",
+      "When the state last changed, or when the breaker was made if it never did."
+    ) { breaker in
+      guard let time = breaker.changedAt ?? breaker.createdAt else { return [] }
+      return [Sample(time.sinceEpoch, ["name": breaker.name])]
+    },
+    .init(
+      .counter, "transitions_total", "How often the breaker came into this state from another."
+    ) { breaker in
+      BreakerState.allCases.map {
+        Sample(breaker.transitions[$0], ["name": breaker.name, "to": $0.wireName])
+      }
+    },
+    .init(.counter, "state_seconds_total", "How long the breaker has been in this state.") {
+      breaker in
+      BreakerState.allCases.map {
+        Sample(settledTime(in: $0, of: breaker), ["name": breaker.name, "state": $0.wireName])
+      }
+    },
+    .init(.counter, "calls_total", "Calls that were let through, by how they ended.") { breaker in
+      let totals = breaker.totals
+      return [
+        Sample(totals.successes, ["name": breaker.name, "outcome": "success"]),
+        Sample(totals.failures, ["name": breaker.name, "outcome": "failure"]),
+        Sample(totals.ignored, ["name": breaker.name, "outcome": "ignored"]),
+      ]
+    },
+    .init(.counter, "slow_calls_total", "Calls that took at least slow-after.") {
+      [Sample($0.totals.slow, ["name": $0.name])]
+    },
+    .init(.counter, "rejections_total", "Calls that were not let through.") {
+      [Sample($0.totals.rejections, ["name": $0.name])]
+    },
+    .init(
+      .counter, "observed_rejections_total", "Calls that only the mode observe let through."
+    ) {
+      [Sample($0.totals.wouldReject, ["name": $0.name])]
+    },
+  ]
+
+  /// How long a breaker has been in a state, as no later look can take back.
+  ///
+  /// A change of state that is being written now has read the clock already, and ends the state a
+  /// little earlier than this look would have it. A counter that goes back is taken to have begun
+  /// anew, so the last second of the state that the breaker is in is left to the next look.
+  private static func settledTime(
+    in state: BreakerState, of breaker: BreakerSnapshot
+  ) -> Duration {
+    let time = breaker.timeInStates[state]
+    return state == breaker.state ? time - min(breaker.timeInState, .seconds(1)) : time
+  }
+}
+
+extension Timestamp {
+  /// The time since 1970, as Prometheus counts it.
+  var sinceEpoch: Duration { .milliseconds(max(0, millisecondsSince1970)) }
+}

@@ -1,0 +1,43 @@
+/// A label that the command line adds to every sample, as `store=payments`.
+enum LabelText {
+  /// The labels that samples have of their own.
+  static let taken: Set<String> = [
+    "name", "state", "mode", "to", "outcome", "file", "version", "sqlite",
+  ]
+
+  static func parse(_ text: String) throws(ControlError) -> Sample.Label {
+    func wrong(_ why: String) -> ControlError {
+      .usage("wrong label \(VisibleText.quoted(text))", why, help: "metrics")
+    }
+    guard let separator = text.firstIndex(of: "=") else { throw wrong("it has no value") }
+    let name = String(text[..<separator])
+    let isName = name.utf8.enumerated().allSatisfy { index, byte in
+      switch byte {
+      case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"): true
+      case UInt8(ascii: "_"): true
+      case UInt8(ascii: "0")...UInt8(ascii: "9"): index > 0
+      default: false
+      }
+    }
+    // Those that begin so are Prometheus' own.
+    guard isName, !name.isEmpty, !name.hasPrefix("__") else {
+      throw wrong("a name has letters, digits and _")
+    }
+    guard !taken.contains(name) else { throw wrong("samples have that label already") }
+    return Sample.Label(name: name, value: String(text[text.index(after: separator)...]))
+  }
+
+  /// All of a command line, of which none may come twice.
+  static func parse(_ texts: [String]) throws(ControlError) -> [Sample.Label] {
+    var labels: [Sample.Label] = []
+    for text in texts {
+      let label = try parse(text)
+      guard !labels.contains(where: { $0.name == label.name }) else {
+        throw .usage(
+          "wrong label \(VisibleText.quoted(text))", "it was given already", help: "metrics")
+      }
+      labels.append(label)
+    }
+    return labels
+  }
+}

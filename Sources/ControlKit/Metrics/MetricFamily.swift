@@ -1,0 +1,59 @@
+/// All samples of one metric, which Prometheus wants to have together.
+struct MetricFamily<Subject>: Sendable {
+  enum Kind: String, Sendable {
+    case gauge, counter
+  }
+
+  var name: String
+  var kind: Kind
+
+  /// One line that says what is measured.
+  var help: String
+
+  /// What there is to say of one subject.
+  var samples: @Sendable (Subject) -> [Sample]
+
+  init(
+    _ kind: Kind, _ name: String, _ help: String,
+    samples: @escaping @Sendable (Subject) -> [Sample]
+  ) {
+    self.kind = kind
+    self.name = "shared_breaker_\(name)"
+    self.help = help
+    self.samples = samples
+  }
+}
+
+/// One number, and what tells it from others of its family.
+struct Sample: Sendable, Hashable {
+  struct Label: Sendable, Hashable {
+    var name: String
+    var value: String
+  }
+
+  var labels: [Label]
+
+  /// The number, written in digits.
+  var value: String
+
+  init(_ value: String, _ labels: KeyValuePairs<String, String> = [:]) {
+    self.labels = labels.map { Label(name: $0.key, value: $0.value) }
+    self.value = value
+  }
+
+  init(_ value: Int64, _ labels: KeyValuePairs<String, String> = [:]) {
+    self.init(String(value), labels)
+  }
+
+  init(_ isSo: Bool, _ labels: KeyValuePairs<String, String> = [:]) {
+    self.init(isSo ? "1" : "0", labels)
+  }
+
+  /// Seconds, to the nanosecond.
+  init(_ duration: Duration, _ labels: KeyValuePairs<String, String> = [:]) {
+    let (seconds, attoseconds) = duration.components
+    let digits = String(1_000_000_000 + attoseconds / 1_000_000_000).dropFirst()
+    let end = digits.lastIndex { $0 != "0" }
+    self.init(end.map { "\(seconds).\(digits[...$0])" } ?? String(seconds), labels)
+  }
+}

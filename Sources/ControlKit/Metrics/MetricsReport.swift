@@ -1,0 +1,111 @@
+import SharedBreaker
+
+/// Everything that `metrics` tells, in either form.
+struct MetricsReport: Sendable {
+  var store: StoreFigures
+  var breakers: [BreakerSnapshot] = []
+
+  /// What tells the figures of this store from those of others.
+  var labels: [Sample.Label] = []
+
+  /// Puts out the report in pieces: the whole of a large store would fill the memory.
+  func write(asJSON isJSON: Bool, to output: @escaping (String) -> Void) {
+    var pieces = Pieces(output: output)
+    if isJSON {
+      pieces += #"{"metrics":["#
+      var isFirst = true
+      for family in StoreMetrics.families {
+        writeJSON(family, of: [store], &isFirst, to: &pieces)
+      }
+      for family in BreakerMetrics.families {
+        writeJSON(family, of: breakers, &isFirst, to: &pieces)
+      }
+      pieces += "]}\n"
+    } else {
+      for family in StoreMetrics.families { writeText(family, of: [store], to: &pieces) }
+      for family in BreakerMetrics.families { writeText(family, of: breakers, to: &pieces) }
+    }
+    pieces.flush()
+  }
+
+  /// The text format of Prometheus: a family without samples is not mentioned.
+  private func writeText<Subject>(
+    _ family: MetricFamily<Subject>, of subjects: [Subject], to pieces: inout Pieces
+  ) {
+    var isFirst = true
+    for subject in subjects {
+      for sample in family.samples(subject) {
+        if isFirst {
+          pieces += "# HELP \(family.name) \(family.help)\n"
+          pieces += "# TYPE \(family.name) \(family.kind.rawValue)\n"
+          isFirst = false
+        }
+        pieces += family.name
+        let all = labels + sample.labels
+        for (index, label) in all.enumerated() {
+          pieces += "\(index == 0 ? "{" : ",")\(label.name)=\"\(Self.escaped(label.value))\""
+        }
+        pieces += "\(all.isEmpty ? "" : "}") \(sample.value)\n"
+      }
+    }
+  }
+
+  private static func escaped(_ value: String) -> String {
+    guard value.utf8.contains(where: { $0 == 0x5C || $0 == 0x22 || $0 == 0x0A }) else {
+      return value
+    }
+    // By scalars, for a character may have more behind its quote or its line feed.
+    var result = String.UnicodeScalarView()
+    for scalar in value.unicodeScalars {
+      switch scalar {
+      case "\\": result += "\\\\".unicodeScalars
+      case "\"": result += "\\\"".unicodeScalars
+      case "\n": result += "\\n".unicodeScalars
+      default: result.append(scalar)
+      }
+    }
+    return String(result)
+  }
+
+  private func writeJSON<Subject>(
+    _ family: MetricFamily<Subject>, of subjects: [Subject], _ isFirst: inout Bool,
+    to pieces: inout Pieces
+  ) {
+    let head: [JSONValue.Member] = [
+      .init("name", .string(family.name)), .init("type", .string(family.kind.rawValue)),
+      .init("help", .string(family.help)),
+    ]
+    pieces += (isFirst ? "" : ",") + JSONValue.object(head).text.dropLast() + #","samples":["#
+    isFirst = false
+    var isFirstSample = true
+    for subject in subjects {
+      for sample in family.samples(subject) {
+        let all = (labels + sample.labels).map { JSONValue.Member($0.name, .string($0.value)) }
+        let value = JSONValue.object([
+          .init("labels", .object(all)), .init("value", .rendered(sample.value)),
+        ])
+        pieces += (isFirstSample ? "" : ",") + value.text
+        isFirstSample = false
+      }
+    }
+    pieces += "]}"
+  }
+}
+
+/// Text that is put out whenever there is enough of it.
+private struct Pieces {
+  let output: (String) -> Void
+  private var bytes: [UInt8] = []
+
+  init(output: @escaping (String) -> Void) { self.output = output }
+
+  static func += (pieces: inout Pieces, text: some StringProtocol) {
+    pieces.bytes += text.utf8
+    if pieces.bytes.count >= 65_536 { pieces.flush() }
+  }
+
+  mutating func flush() {
+    if !bytes.isEmpty { output(String(decoding: bytes, as: UTF8.self)) }
+    bytes.removeAll(keepingCapacity: true)
+  }
+}

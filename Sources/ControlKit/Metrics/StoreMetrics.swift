@@ -1,0 +1,58 @@
+import Glibc
+import SharedBreaker
+
+/// What is known of a store as a whole.
+struct StoreFigures: Sendable {
+  /// When it was looked at.
+  var now: Timestamp
+
+  /// The breakers that there are; nil if the store is unavailable.
+  var breakers: Int?
+
+  /// Those of them that were asked for and are not told of.
+  var leftOut = 0
+
+  /// How long each of its files is.
+  var files: [File] = []
+
+  struct File: Sendable, Hashable {
+    var name: String
+    var bytes: Int64
+  }
+
+  /// The lengths of the files of a store, as far as they are there.
+  static func files(of path: String) -> [File] {
+    let suffixes: KeyValuePairs = ["database": "", "log": "-wal", "counters": "-counters"]
+    return suffixes.compactMap { name, suffix in
+      var status = stat()
+      guard unsafe stat(path + suffix, &status) == 0 else { return nil }
+      return File(name: name, bytes: Int64(status.st_size))
+    }
+  }
+}
+
+/// What is measured of the store.
+enum StoreMetrics {
+  static let families: [MetricFamily<StoreFigures>] = [
+    .init(.gauge, "build_info", "The version of cbctl that wrote this.") { _ in
+      [Sample(1, ["version": ControlKit.version, "sqlite": SharedStore.sqliteVersion])]
+    },
+    .init(.gauge, "collected_timestamp_seconds", "When this was written.") {
+      [Sample($0.now.sinceEpoch)]
+    },
+    .init(.gauge, "store_up", "Whether the store could be read.") {
+      [Sample($0.breakers != nil)]
+    },
+    .init(.gauge, "store_size_bytes", "How long the files of the store are.") { store in
+      store.files.map { Sample($0.bytes, ["file": $0.name]) }
+    },
+    .init(.gauge, "store_breakers", "Breakers in the store.") { store in
+      store.breakers.map { [Sample(Int64($0))] } ?? []
+    },
+    .init(
+      .gauge, "store_breakers_left_out", "Breakers that --limit left out of this."
+    ) { store in
+      store.breakers == nil ? [] : [Sample(Int64(store.leftOut))]
+    },
+  ]
+}

@@ -1,0 +1,62 @@
+import SharedBreaker
+import TestSupport
+import Testing
+
+@testable import BreakerStore
+
+@Suite struct `A store of an earlier version` {
+  /// Makes a store as the first migrations did, with what SQL puts into it.
+  private func make(_ stage: Stage, version: Int, _ sql: String) throws {
+    try Files.makeDirectory(stage.directory.file("state"))
+    try Files.write(stage.store, [])
+    try Database.rows(stage.store, "PRAGMA journal_mode=WAL")
+    for migration in Migration.all.prefix(version) {
+      try Database.rows(stage.store, migration.sql)
+    }
+    try Database.rows(
+      stage.store,
+      """
+      INSERT INTO store (id, identity, created_at_ms) VALUES (1, 7, 0);
+      PRAGMA application_id=\(Migrator.applicationID); PRAGMA user_version=\(version);
+      \(sql)
+      """)
+  }
+
+  @Test func `begins to count states with what its history tells`() throws {
+    let stage = try Stage()
+    // The clock stands at 1,800,000,000 s, and the host has been up for 1,000 s.
+    let boot = stage.clock.clock.boot
+    try make(
+      stage, version: 4,
+      """
+      INSERT INTO breaker (name, created_at_ms, changed_at_ms, state, trips, boot) VALUES
+        ('new', 1799999990000, NULL, 0, 0, \(boot)), ('old', 1799999000000, 1799999960000, 1, 9, \(boot)),
+        ('past', 1799990000000, NULL, 0, 0, 1), ('ahead', 1800000090000, NULL, 0, 0, \(boot));
+      INSERT INTO event (at_ms, name, kind, from_word, to_word, pid, program) VALUES
+        (1700000000000, 'old', 0, 'closed', 'open', 1, 'of one that was deleted'),
+        (1799999500000, 'old', 0, 'closed', 'open', 1, ''),
+        (1799999500000, 'old', 0, 'open', 'open', 1, ''),
+        (1799999530000, 'old', 0, 'open', 'half_open', 1, ''),
+        (1799999531000, 'old', 1, 'automatic', 'observe', 1, ''),
+        (1799999532000, 'old', 2, 'half_open', 'closed', 1, ''),
+        (1799999960000, 'old', 0, 'closed', 'open', 1, '');
+      """)
+    let store = stage.sharedStore()
+    let new = try #require(try store.snapshot(of: "new"))
+    #expect(new.timeInStates.closed == .seconds(10))
+    let old = try #require(try store.snapshot(of: "old"))
+    #expect(old.timeInStates.closed == .seconds(428))
+    #expect(old.timeInStates.open == .seconds(30 + 40))
+    #expect(old.timeInStates.halfOpen == .seconds(2))
+    #expect(old.timeInState == .seconds(40))
+    let counts = old.transitions
+    #expect([counts.closed, counts.open, counts.halfOpen] == [1, 2, 1])
+    #expect(try store.snapshot(of: "ahead")?.timeInStates.closed == .zero)
+    // Of its boot nothing is known but that it was an earlier one.
+    #expect(try store.snapshot(of: "past")?.timeInStates.closed == .seconds(10_000))
+    // What wall clocks told is not told anew when one is set.
+    stage.clock.moveWall(by: .seconds(3_600))
+    #expect(try stage.sharedStore().snapshot(of: "new") == new)
+    #expect(try Database.integrity(stage.store) == "ok")
+  }
+}

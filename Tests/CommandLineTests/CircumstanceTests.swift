@@ -1,0 +1,83 @@
+import Glibc
+import TestSupport
+import Testing
+
+/// Every command that uses the store, where something around it is not as usual.
+@Suite struct `Every command` {
+  private static let looking = [
+    "status", "status 'x*'", "show x", "history", "check x", "policy x", "metrics",
+  ]
+  private static let changing = [
+    "reset x", "trip x", "force x open", "policy x --set probes=2", "delete x",
+  ]
+
+  private static let asNobody = "setpriv --reuid 65534 --regid 65534 --clear-groups"
+
+  private static let canBecomeNobody =
+    (try? Child.run(
+      "/bin/sh", ["-c", "\(asNobody) '\(BuiltProducts.path(of: "cbctl"))' --version 2>&1"])) != nil
+
+  /// Runs a line of bash that has the variable `cbctl`, and answers its output, errors included.
+  private func bash(_ cbctl: CommandLineTool, _ line: String) throws -> [Substring] {
+    let setting =
+      "export SHARED_BREAKER_STORE='\(cbctl.store)'; cbctl='\(BuiltProducts.path(of: "cbctl"))';"
+    return try Child.run("/bin/bash", ["-c", "\(setting) { \(line); } 2>&1 </dev/null"])
+      .split(separator: "\n")
+  }
+
+  private func made() throws -> CommandLineTool {
+    let cbctl = try CommandLineTool()
+    #expect(try cbctl("policy x --set open-for=1m").code == 0)
+    return cbctl
+  }
+
+  @Test(.timeLimit(.minutes(10)), arguments: Self.looking + Self.changing)
+  func `does not mind a reader who has gone`(command: String) throws {
+    let cbctl = try made()
+    let lines = try bash(cbctl, "{ $cbctl \(command); echo code $? >&2; } | true")
+    #expect(lines == ["code 0"])
+  }
+
+  @Test(.timeLimit(.minutes(10)), arguments: Self.looking + Self.changing)
+  func `needs no terminal, and colours nothing without one`(command: String) throws {
+    let cbctl = try made()
+    let lines = try bash(cbctl, "setsid -w $cbctl \(command); echo code $?")
+    #expect(lines.last == "code 0")
+    #expect(!lines.contains { $0.contains("\u{1b}") })
+  }
+
+  @Test(
+    .timeLimit(.minutes(10)),
+    .enabled(if: Self.canBecomeNobody, "needs root, and a build that other users may run"),
+    arguments: Self.looking + Self.changing)
+  func `says in one line that it may not use the store`(command: String) throws {
+    let cbctl = try made()
+    let nobodys = "\(Self.asNobody) $cbctl"
+    let lines = try bash(cbctl, "\(nobodys) \(command) >/dev/null; echo code $?")
+    #expect(lines.count == 2 && lines.last == "code 69", "\(lines)")
+    #expect(lines.first?.contains("permission denied: ask its owner") == true, "\(lines)")
+    // A command behind a breaker is not stopped by it.
+    let behind = try bash(cbctl, "\(nobodys) run x -- echo ran")
+    #expect(behind.count == 2 && behind.contains("ran"), "\(behind)")
+  }
+
+  @Test(
+    .timeLimit(.minutes(10)),
+    .enabled(if: Self.canBecomeNobody, "needs root, and a build that other users may run"),
+    arguments: Self.looking + Self.changing)
+  func `only looks where it may only read`(command: String) throws {
+    let cbctl = try made()
+    try Files.changeMode(cbctl.directory.file("state"), to: 0o755)
+    for part in ["", "-wal", "-shm", "-counters"] {
+      try Files.changeMode(cbctl.store + part, to: 0o644)
+    }
+    let lines = try bash(
+      cbctl, "\(Self.asNobody) $cbctl \(command) >/dev/null; echo code $?")
+    if Self.looking.contains(command) {
+      #expect(lines == ["code 0"])
+    } else {
+      #expect(lines.count == 2 && lines.last == "code 69", "\(lines)")
+      #expect(lines.first?.contains("it is read-only: make it") == true, "\(lines)")
+    }
+  }
+}

@@ -1,0 +1,262 @@
+import Glibc
+import SharedBreaker
+import TestSupport
+import Testing
+
+@testable import ControlKit
+
+@Suite struct `The command metrics` {
+  private func bench(_ names: String...) -> Bench {
+    let bench = Bench()
+    for name in names { _ = bench("policy", name, "--set", "open-for=1m") }
+    return bench
+  }
+
+  private func told(_ answer: Answer) throws -> [String] {
+    try Exposition(answer.output).values.keys
+      .filter { $0.name == "shared_breaker_permitted" }.compactMap { $0.labels["name"] }.sorted()
+  }
+
+  private func value(_ answer: Answer, _ name: String, _ labels: [String: String] = [:]) throws
+    -> Double?
+  {
+    try Exposition(answer.output).values[.init(name: "shared_breaker_\(name)", labels: labels)]
+  }
+
+  @Test func `tells of those that fit, by name, as far as the limit goes`() throws {
+    let bench = bench("pay-us", "pay-eu", "mail", "*")
+    #expect(try told(bench("metrics")) == ["*", "mail", "pay-eu", "pay-us"])
+    #expect(try told(bench("metrics", "pay-*")) == ["pay-eu", "pay-us"])
+    #expect(try told(bench("metrics", "mail", "*-us")) == ["mail", "pay-us"])
+    let cut = bench("metrics", "--limit", "3")
+    #expect(cut.code == 0)
+    #expect(try told(cut) == ["*", "mail", "pay-eu"])
+    #expect(
+      cut.errors
+        == "cbctl: left out 1 of 4 breakers: the limit is 3: use --limit or a pattern\n")
+    #expect(try value(cut, "store_breakers_left_out") == 1)
+    #expect(try value(cut, "store_breakers") == 4)
+    #expect(bench("metrics", "--limit", "3", "--quiet").errors.isEmpty)
+    let none = bench("metrics", "x*")
+    #expect(none.code == 0)
+    #expect(try told(none) == [])
+  }
+
+  @Test func `tells of the others when a name is gone, and ends with 66`() throws {
+    let bench = bench("pay")
+    let answer = bench("metrics", "pya", "pay")
+    #expect(answer.code == 66)
+    #expect(answer.errors.contains("did you mean 'pay'?"))
+    #expect(try told(answer) == ["pay"])
+  }
+
+  @Test func `tells that the store is down, and makes none`() throws {
+    let bench = Bench()
+    let answer = bench("metrics")
+    #expect(answer.code == 69)
+    #expect(answer.errors == "cbctl: no store yet at \(bench.path): its first use makes it\n")
+    #expect(try value(answer, "store_up") == 0)
+    #expect(try value(answer, "collected_timestamp_seconds") == 1_790_000_000)
+    #expect(bench.files.isEmpty)
+    #expect(bench("metrics", "--json").output.contains(#""name":"shared_breaker_store_up""#))
+  }
+
+  @Test func `tells the stores of a host apart by labels`() throws {
+    let bench = bench("pay")
+    let answer = bench("metrics", "--label", "store=a \"b\"=c", "--label", "team_2=")
+    let series = try Exposition(answer.output).values.keys
+    #expect(series.count > 23)
+    for one in series {
+      #expect(one.labels["store"] == "a \"b\"=c" && one.labels["team_2"] == "")
+    }
+    #expect(
+      bench("metrics", "--json", "--label", "store=a").output
+        .contains(#"{"labels":{"store":"a","name":"pay"},"value":1}"#))
+  }
+
+  @Test func `has no label of its own that can be given again`() {
+    let snapshot = Samples.payments
+    let own = BreakerMetrics.families.flatMap { $0.samples(snapshot) }.flatMap { $0.labels }
+    let stores = StoreMetrics.families.flatMap {
+      $0.samples(
+        StoreFigures(
+          now: Timestamp(millisecondsSince1970: 0), breakers: 1,
+          files: [.init(name: "", bytes: 0)]))
+    }.flatMap { $0.labels }
+    #expect(Set((own + stores).map(\.name)) == LabelText.taken)
+  }
+
+  @Test func `counts an opening that is shorter than anybody looks`() throws {
+    let bench = bench("pay")
+    bench.advance(by: 60_000)
+    let before = bench("metrics")
+    _ = bench("trip", "pay")
+    bench.advance(by: 20)
+    _ = bench("reset", "pay")
+    bench.advance(by: 5_000)
+    let after = bench("metrics")
+    let labels = ["name": "pay", "state": "open"]
+    #expect(try value(before, "state_seconds_total", labels) == 0)
+    #expect(try value(after, "state_seconds_total", labels) == 0.02)
+    #expect(try value(after, "transitions_total", ["name": "pay", "to": "open"]) == 1)
+    #expect(
+      try value(after, "state_seconds_total", ["name": "pay", "state": "closed"]) == 64)
+  }
+
+  @Test func `does not let a name of a damaged store steer a terminal`() throws {
+    let bench = bench("pay")
+    try Database.rows(bench.path, "UPDATE breaker SET name = 'a' || char(27) || 'b', era = 9")
+    func printed(_ width: Int?) -> String {
+      let recorder = Recorder()
+      let words = ["--store", bench.path, "metrics"]
+      _ = ControlKit.run(arguments: words, console: recorder.console(width: width))
+      return recorder.output
+    }
+    #expect(printed(80).contains("{name=\"a\\u{1b}b\"} 1\n"))
+    #expect(printed(nil).contains("{name=\"a\u{1b}b\"} 1\n"))
+  }
+
+  @Test(arguments: [
+    ["--mode", "640"], ["--mode", "8", "--output", "x"], ["--limit", "0"],
+    ["--label", "x"], ["--label", "1x=y"], ["--label", "é=y"], ["--label", "name=y"],
+    ["--label", "__x=y"], ["--label", "=y"], ["--label", "a=1", "--label", "a=2"],
+  ])
+  func `refuses what means nothing`(words: [String]) {
+    let answer = Bench().run(["metrics"] + words)
+    #expect(answer.code == 64)
+    #expect(answer.output.isEmpty)
+  }
+
+  @Test func `does not mind a reader who has seen enough, and says what could not be written`() {
+    let bench = bench("pay")
+    let recorder = Recorder()
+    func end(_ writing: Console.Writing) -> Ending {
+      ControlKit.run(
+        arguments: ["--store", bench.path, "metrics"], console: recorder.console(output: writing))
+    }
+    #expect(end(.closed) == .code(0))
+    #expect(recorder.errors.isEmpty)
+    #expect(end(.failed(ENOSPC)) == .code(1))
+    #expect(recorder.errors.contains("No space left on device"))
+  }
+}
+
+@Suite struct `A file of metrics` {
+  private let bench = Bench()
+  private let directory: TemporaryDirectory
+
+  init() throws {
+    directory = try TemporaryDirectory()
+    _ = bench("policy", "pay", "--set", "open-for=1m")
+  }
+
+  private func output(_ path: String, _ words: String...) -> Answer {
+    bench.run(["metrics", "--output", path] + words)
+  }
+
+  private func text(_ path: String) throws -> String {
+    String(decoding: try Files.read(path), as: UTF8.self)
+  }
+
+  private func names() throws -> String {
+    try Child.run("/bin/ls", ["-A", directory.path]).replacing("\n", with: " ")
+  }
+
+  @Test func `has all that would be printed, and nothing is printed`() throws {
+    let path = directory.file("breakers.prom")
+    #expect(output(path) == Answer(code: 0, output: "", errors: ""))
+    #expect(try text(path) == bench("metrics").output)
+    #expect(output(path, "--json").code == 0)
+    #expect(try text(path) == bench("metrics", "--json").output)
+    #expect(try names() == "breakers.prom ")
+  }
+
+  @Test(.timeLimit(.minutes(10)), arguments: [0o000, 0o022, 0o777] as [UInt32])
+  func `may be read by all whatever the umask, or by whom the mode says`(mask: UInt32) async {
+    await #expect(processExitsWith: .success) { [mask] in
+      let file = try `A file of metrics`()
+      let path = file.directory.file("breakers.prom")
+      umask(mask)
+      precondition(file.output(path).code == 0)
+      let usual = try Files.permissions(of: path).mode
+      precondition(usual == 0o644)
+      precondition(file.output(path, "--mode", "640").code == 0)
+      let asked = try Files.permissions(of: path).mode
+      precondition(asked == 0o640)
+      umask(0o022)
+    }
+  }
+
+  @Test func `says that the store is down instead of what was true once`() throws {
+    let path = directory.file("breakers.prom")
+    #expect(output(path).code == 0)
+    let answer = bench.run(["--store", "/dev/null", "metrics", "--output", path])
+    #expect(answer.code == 69)
+    #expect(answer.errors.split(separator: "\n").count == 1)
+    #expect(try text(path).contains("\nshared_breaker_store_up 0\n"))
+    #expect(try !text(path).contains("pay"))
+  }
+
+  @Test func `replaces what a symbolic link leads to, and leaves the link`() throws {
+    let path = directory.file("breakers.prom")
+    try Files.write(path, [])
+    let link = directory.file("link.prom")
+    try Files.link(link, to: path)
+    #expect(output(link).code == 0)
+    #expect(try text(path).contains("pay"))
+    #expect(try !Files.permissions(of: link).isRegular)
+  }
+
+  @Test(arguments: ["directory", "fifo", "/dev/null", "dangling", "missing/file", "directory/"])
+  func `is never put in the place of what is no file`(name: String) throws {
+    try Files.makeDirectory(directory.file("directory"))
+    try Files.makeFIFO(directory.file("fifo"))
+    try Files.link(directory.file("dangling"), to: directory.file("nowhere"))
+    let before = try names()
+    let answer = output(name.hasPrefix("/") ? name : directory.file(name))
+    #expect(answer.code == 1)
+    #expect(answer.output.isEmpty)
+    #expect(answer.errors.split(separator: "\n").count == 1)
+    #expect(try names() == before)
+  }
+
+  @Test func `does not stumble over what a killed process has left`() throws {
+    let path = directory.file("breakers.prom")
+    try Files.write(directory.file(".breakers.prom.new"), Array("left".utf8))
+    #expect(output(path).code == 0)
+    #expect(try names() == "breakers.prom ")
+    #expect(try text(path).contains("pay"))
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `is whole for whoever reads it while others replace it`() throws {
+    let path = directory.file("breakers.prom")
+    #expect(output(path).code == 0)
+    let whole = try text(path).count
+    let threads = Threads()
+    let count = rounds(2_000)
+    for _ in 0..<3 {
+      threads.start {
+        for _ in 0..<count where output(path).code != 0 { Issue.record("it cannot be replaced") }
+      }
+    }
+    for _ in 0..<count { #expect(try text(path).count == whole) }
+    threads.join()
+    #expect(try names() == "breakers.prom ")
+  }
+
+  @Test(.enabled(if: SmallDisk.isPermitted, "needs root, to mount a tmpfs"))
+  func `stays what it was when the disk is full`() throws {
+    let disk = try SmallDisk(at: directory.file("disk"), kilobytes: 64)
+    let path = directory.file("disk/breakers.prom")
+    #expect(output(path).code == 0)
+    let before = try text(path)
+    bench.advance(by: 1_000)
+    try disk.fill()
+    let answer = output(path)
+    #expect(answer.code == 1)
+    #expect(answer.errors.contains("No space left on device"))
+    #expect(try text(path) == before)
+    #expect(try Child.run("/bin/ls", ["-A", directory.file("disk")]) == "breakers.prom\nfilling\n")
+  }
+}

@@ -1,0 +1,107 @@
+import BreakerCore
+import TestSupport
+import Testing
+
+@testable import BreakerStore
+@testable import ControlKit
+@testable import SharedBreaker
+
+@Suite struct `The metrics` {
+  private static let store = StoreFigures(
+    now: Timestamp(millisecondsSince1970: 1_790_000_600_125), breakers: 9, leftOut: 2,
+    files: [.init(name: "database", bytes: 40_960), .init(name: "log", bytes: 0)])
+
+  private static func text(_ report: MetricsReport, asJSON isJSON: Bool = false) -> String {
+    let recorder = Recorder()
+    let console = recorder.console()
+    report.write(asJSON: isJSON) { _ = console.output($0) }
+    // The version of SQLite is this machine's.
+    return recorder.output.replacing(SharedStore.sqliteVersion, with: "3.0.0")
+  }
+
+  private static let sample = MetricsReport(store: store, breakers: Samples.all)
+
+  @Test func `are as recorded`() throws {
+    let text = Self.text(Self.sample)
+    Golden.expect(text, "metrics.txt")
+    Golden.expect(Self.text(Self.sample, asJSON: true), "metrics.json")
+    _ = try Exposition(text)
+  }
+
+  @Test func `of a store that is down are as recorded`() throws {
+    let text = Self.text(MetricsReport(store: StoreFigures(now: Self.store.now)))
+    Golden.expect(text, "metrics-down.txt")
+    #expect(try Exposition(text).values[.init(name: "shared_breaker_store_up", labels: [:])] == 0)
+  }
+
+  @Test func `say of each breaker what its snapshot says`() throws {
+    let exposition = try Exposition(Self.text(Self.sample))
+    func value(_ name: String, _ labels: [String: String]) -> Double? {
+      exposition.values[.init(name: "shared_breaker_\(name)", labels: labels)]
+    }
+    for breaker in Samples.all {
+      for state in BreakerState.allCases {
+        let labels = ["name": breaker.name, "state": state.wireName]
+        #expect(value("state", labels) == (breaker.state == state ? 1 : 0))
+      }
+    }
+    let name = "payments"
+    #expect(value("transitions_total", ["name": name, "to": "open"]) == 3)
+    // One second of the state that it is in is left to the next look.
+    #expect(value("state_seconds_total", ["name": name, "state": "open"]) == 48.75)
+    #expect(value("state_seconds_total", ["name": name, "state": "closed"]) == 549.999999999)
+    #expect(value("state_seconds_total", ["name": name, "state": "half_open"]) == 0.250000001)
+    #expect(value("calls_total", ["name": name, "outcome": "success"]) == 1_000)
+    #expect(value("last_transition_timestamp_seconds", ["name": name]) == 1_790_000_580)
+    #expect(value("probes_in_flight", ["name": name]) == 2)
+    #expect(value("store_breakers", [:]) == 9)
+  }
+
+  @Test(arguments: [
+    #"a"b"#, #"a\b"#, "a\nb", #"\n"#, "größe 結果 😀", "\"\u{301}\\\u{301}\n\u{301}", "\r\n", "{}=,",
+    " ",
+  ])
+  func `escape names, and nothing else of them`(name: String) throws {
+    var breaker = StoredBreaker(id: 1, name: name, createdAtMilliseconds: 0)
+    breaker.record.trips = 1
+    let snapshot = BreakerSnapshot(of: breaker, at: Samples.now)
+    let text = Self.text(MetricsReport(store: Self.store, breakers: [snapshot]))
+    let series = try Exposition(text).values.keys.filter { $0.labels["name"] != nil }
+    #expect(series.count == 23)
+    for one in series {
+      #expect(one.labels["name"].map { Array($0.utf8) } == Array(name.utf8))
+    }
+  }
+
+  @Test func `are what Prometheus' own tool takes without a word`() throws {
+    guard let tool = PromTool.path else { return PromTool.noteMissing() }
+    let directory = try TemporaryDirectory()
+    let names = ["a\"b", "a\\b\nc", "結果"].map {
+      BreakerSnapshot(
+        of: StoredBreaker(id: 1, name: $0, createdAtMilliseconds: 0), at: Samples.now)
+    }
+    let reports = [
+      Self.sample, MetricsReport(store: StoreFigures(now: Self.store.now)),
+      MetricsReport(store: Self.store, breakers: names),
+    ]
+    for report in reports {
+      let file = directory.file("metrics")
+      try Files.write(file, Array(Self.text(report).utf8))
+      let output = try Child.run(
+        "/bin/sh", ["-c", "\(tool) check metrics <'\(file)' 2>&1 || echo refused"])
+      #expect(output == "")
+    }
+  }
+}
+
+/// Prometheus' own checker, of Debian's package `prometheus`; too large to be asked for.
+enum PromTool {
+  static let path: String? = {
+    let found = try? Child.run("/bin/sh", ["-c", "command -v promtool || true"])
+    return found.flatMap { $0.split(separator: "\n").first }.map { String($0) }
+  }()
+
+  static func noteMissing() {
+    print("promtool is not installed: what it would say is left out of the tests")
+  }
+}

@@ -1,0 +1,52 @@
+import TestSupport
+import Testing
+
+@testable import ControlKit
+
+@Suite struct `What the guides bring for monitoring` {
+  private static let folder =
+    "/" + #filePath.split(separator: "/").dropLast(3).joined(separator: "/")
+  private static let resources = folder + "/Sources/SharedBreaker/SharedBreaker.docc/Resources"
+
+  private static func text(_ path: String) throws -> String {
+    String(decoding: try Files.read(path), as: UTF8.self)
+  }
+
+  /// The names of metrics, and their labels with values, that a text of expressions has.
+  private static func names(in text: String) -> Set<String> {
+    Set(text.matches(of: /shared_breaker_[a-z_]+/).map { String($0.0) })
+  }
+
+  @Test(arguments: ["grafana-dashboard.json", "prometheus-alerts.yml"])
+  func `asks only for metrics that there are`(file: String) throws {
+    let known = Set(
+      try Exposition(Self.text(Self.folder + "/Tests/ControlKitTests/Snapshots/metrics.txt"))
+        .families)
+    let asked = Self.names(in: try Self.text("\(Self.resources)/\(file)"))
+    #expect(asked.count > 4)
+    #expect(asked.subtracting(known) == [])
+  }
+
+  @Test func `is told of in the guide, each metric and each alert`() throws {
+    let guide = try Self.text(
+      Self.folder + "/Sources/SharedBreaker/SharedBreaker.docc/Monitoring.md")
+    for family in StoreMetrics.families { #expect(guide.contains("`\(family.name)`")) }
+    for family in BreakerMetrics.families { #expect(guide.contains("`\(family.name)`")) }
+    let alerts = try Self.text(Self.resources + "/prometheus-alerts.yml")
+      .matches(of: /alert: ([A-Za-z]+)/).map { $0.1 }
+    #expect(alerts.count == 6)
+    for alert in alerts { #expect(guide.contains("`\(alert)`"), "\(alert)") }
+    #expect(
+      Self.names(in: guide).subtracting(
+        Set((StoreMetrics.families.map(\.name)) + BreakerMetrics.families.map(\.name))) == [])
+  }
+
+  @Test func `has rules that Prometheus' own tool takes`() throws {
+    guard let tool = PromTool.path else { return PromTool.noteMissing() }
+    let output = try Child.run(tool, ["check", "rules", Self.resources + "/prometheus-alerts.yml"])
+    #expect(output.contains("SUCCESS: 6 rules found"))
+    let tests = Self.folder + "/Tests/ControlKitTests/Snapshots/alerts-test.yml"
+    let verdict = try Child.run("/bin/sh", ["-c", "\(tool) test rules '\(tests)' 2>&1 || true"])
+    #expect(verdict.contains("SUCCESS") && !verdict.contains("FAILED"), "\(verdict)")
+  }
+}
