@@ -54,11 +54,21 @@ enum Samples {
       to: "open-for=1m", reason: "two\nlines", pid: 1_234, program: "cbctl"),
   ].map { HistoryEntry($0) }
 
-  static func entry(_ kind: BreakerEvent.Kind, from: String, to: String) -> HistoryEntry {
+  static func entry(
+    _ kind: BreakerEvent.Kind, from: String, to: String, secondsAgo: Int64 = 0
+  ) -> HistoryEntry {
     HistoryEntry(
       StoredEvent(
-        id: 9, atMilliseconds: now.wallMilliseconds, name: "payments", kind: kind, from: from,
+        id: 9, atMilliseconds: wall(-secondsAgo), name: "payments", kind: kind, from: from,
         to: to, reason: nil, pid: 1, program: "cbctl"))
+  }
+
+  static func breaker(
+    _ name: String, madeSecondsAgo age: Int64, _ change: (inout BreakerRecord) -> Void = { _ in }
+  ) -> BreakerSnapshot {
+    var breaker = StoredBreaker(id: 1, name: name, createdAtMilliseconds: wall(-age))
+    change(&breaker.record)
+    return snapshot(breaker)
   }
 
   static func table(of record: BreakerRecord) -> String {

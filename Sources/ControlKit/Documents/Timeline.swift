@@ -1,0 +1,156 @@
+import SharedBreaker
+
+/// How a breaker stood over a span of time, as far as its history tells.
+struct Timeline: Sendable, Hashable {
+  /// A stretch in which nothing changed.
+  struct Stretch: Sendable, Hashable {
+    /// The state; nil where there was no such breaker, or where its history is no longer kept.
+    var state: BreakerState?
+    var mode: BreakerMode
+    var start: Timestamp
+    var end: Timestamp
+
+    var course: Course { Course(state, mode) }
+    var milliseconds: Int64 { end.millisecondsSince1970 - start.millisecondsSince1970 }
+  }
+
+  /// What became of calls, the worst last.
+  enum Course: Int, Sendable, Hashable, Comparable, CaseIterable {
+    case unknown, passing, probing, rejecting
+
+    init(_ state: BreakerState?, _ mode: BreakerMode) {
+      switch (mode, state) {
+      case (_, nil): self = .unknown
+      case (.forcedOpen, _): self = .rejecting
+      case (.forcedClosed, _), (.observe, _), (.automatic, .closed): self = .passing
+      case (.automatic, .open): self = .rejecting
+      case (.automatic, .halfOpen): self = .probing
+      }
+    }
+
+    static func < (left: Course, right: Course) -> Bool { left.rawValue < right.rawValue }
+  }
+
+  /// One after the other without a gap, from the start of the span to its end.
+  private(set) var stretches: [Stretch]
+
+  /// Reads the history of a breaker, which is oldest first and may reach back beyond the span.
+  init(
+    of snapshot: BreakerSnapshot, history: [HistoryEntry], from start: Timestamp, to end: Timestamp
+  ) {
+    var reading = Reading(of: snapshot, history: history)
+    for entry in history { reading.take(entry) }
+    stretches = reading.finish(at: end).compactMap { stretch in
+      var stretch = stretch
+      stretch.start = max(stretch.start, start)
+      stretch.end = min(stretch.end, end)
+      return stretch.start < stretch.end ? stretch : nil
+    }
+  }
+
+  /// The worst that happened in each of so many parts of equal length.
+  func worst(inEachOf count: Int) -> [Course] {
+    guard count > 0, let first = stretches.first, let last = stretches.last else { return [] }
+    let start = first.start.millisecondsSince1970
+    let length = Double(last.end.millisecondsSince1970 - start) / Double(count)
+    var parts = [Course](repeating: .unknown, count: count)
+    for stretch in stretches {
+      let from = Int(Double(stretch.start.millisecondsSince1970 - start) / length)
+      let to = Int((Double(stretch.end.millisecondsSince1970 - start) / length).rounded(.up))
+      for part in max(0, from)..<min(count, max(to, from + 1)) {
+        parts[part] = max(parts[part], stretch.course)
+      }
+    }
+    return parts
+  }
+
+  /// How long it went one way, and in how many spells.
+  func extent(of course: Course) -> (milliseconds: Int64, spells: Int) {
+    var result: (milliseconds: Int64, spells: Int) = (0, 0)
+    var previous: Course?
+    for stretch in stretches {
+      if stretch.course == course {
+        result.milliseconds += stretch.milliseconds
+        if previous != course { result.spells += 1 }
+      }
+      previous = stretch.course
+    }
+    return result
+  }
+}
+
+extension Timeline {
+  /// Walks from one entry to the next.
+  private struct Reading {
+    private let snapshot: BreakerSnapshot
+
+    /// Whether everything is kept that happened to the state since the breaker was made.
+    private let isComplete: Bool
+    private var stretches: [Stretch] = []
+    private var state: BreakerState?
+    private var mode: BreakerMode
+    private var start = Timestamp(millisecondsSince1970: .min)
+
+    init(of snapshot: BreakerSnapshot, history: [HistoryEntry]) {
+      self.snapshot = snapshot
+      let modes = history.first { $0.kind == "mode" }
+      mode = modes.flatMap { BreakerMode(wireName: $0.from) } ?? snapshot.mode
+      // Each change of the state raises the generation: if fewer are kept, older ones are lost.
+      let deletion = history.lastIndex { $0.kind == "deletion" }
+      let changes = history[(deletion.map { $0 + 1 } ?? 0)...].count { $0.raisesGeneration }
+      isComplete = snapshot.generation == Int64(changes) + 1
+    }
+
+    mutating func take(_ entry: HistoryEntry) {
+      beginIfMade(before: entry.at)
+      switch entry.kind {
+      case "transition", "reset":
+        move(to: entry.at)
+        state = BreakerState(wireName: entry.to)
+      case "mode":
+        move(to: entry.at)
+        mode = BreakerMode(wireName: entry.to) ?? .automatic
+      case "deletion":
+        move(to: entry.at)
+        state = nil
+        mode = .automatic
+      default: break
+      }
+    }
+
+    mutating func finish(at end: Timestamp) -> [Stretch] {
+      beginIfMade(before: end)
+      if state == nil {
+        if let changed = snapshot.changedAt { move(to: changed) }
+        state = snapshot.state
+      }
+      // A mode that has run out is written down by the next call: when it did is not known.
+      mode = snapshot.mode
+      move(to: end)
+      return stretches
+    }
+
+    /// A breaker is closed when it is made, which may be anew after it was deleted.
+    private mutating func beginIfMade(before time: Timestamp) {
+      guard state == nil, isComplete, let created = snapshot.createdAt, created <= time else {
+        return
+      }
+      move(to: created)
+      state = .closed
+    }
+
+    /// A wall clock that was set back makes a stretch short, but never ends it before it began.
+    private mutating func move(to time: Timestamp) {
+      let end = max(start, time)
+      stretches.append(Stretch(state: state, mode: mode, start: start, end: end))
+      start = end
+    }
+  }
+}
+
+extension HistoryEntry {
+  /// An open breaker that is tripped once more stays in its generation.
+  fileprivate var raisesGeneration: Bool {
+    kind == "reset" || (kind == "transition" && from != to)
+  }
+}

@@ -1,0 +1,117 @@
+import BreakerCore
+import SharedBreaker
+import Testing
+
+@testable import ControlKit
+
+@Suite struct `A timeline` {
+  typealias Kind = BreakerEvent.Kind
+
+  private static let now = Timestamp(millisecondsSince1970: Samples.now.wallMilliseconds)
+  private static let dayAgo = now.earlier(by: .seconds(86_400))
+
+  /// What happened so many seconds ago.
+  private static func entry(_ ago: Int64, _ kind: Kind, _ from: String, _ to: String)
+    -> HistoryEntry
+  { Samples.entry(kind, from: from, to: to, secondsAgo: ago) }
+
+  private static func timeline(
+    _ history: [HistoryEntry], from start: Timestamp = dayAgo,
+    _ change: (inout BreakerRecord) -> Void = { _ in }
+  ) -> Timeline {
+    let snapshot = Samples.breaker("x", madeSecondsAgo: 40_000, change)
+    return Timeline(of: snapshot, history: history, from: start, to: now)
+  }
+
+  private static func words(_ timeline: Timeline) -> [String] {
+    timeline.stretches.map { "\($0.course) \($0.milliseconds / 1_000)" }
+  }
+
+  @Test func `of a breaker that nothing happened to begins when it was made`() {
+    #expect(Self.words(Self.timeline([])) == ["unknown 46400", "passing 40000"])
+  }
+
+  @Test func `has a stretch for each state`() {
+    let history = [
+      Self.entry(300, .transition, "closed", "open"), Self.entry(200, .policy, "", "probes=2"),
+      Self.entry(100, .transition, "open", "half_open"),
+      Self.entry(90, .transition, "half_open", "closed"),
+    ]
+    let timeline = Self.timeline(history) { $0.generation = 4 }
+    #expect(
+      Self.words(timeline) == [
+        "unknown 46400", "passing 39700", "rejecting 200", "probing 10", "passing 90",
+      ])
+    #expect(timeline.extent(of: .rejecting) == (200_000, 1))
+  }
+
+  @Test func `does not know what is no longer kept`() {
+    let timeline = Self.timeline([Self.entry(300, .transition, "closed", "open")]) {
+      $0.generation = 40
+      $0.state = .open
+    }
+    #expect(Self.words(timeline) == ["unknown 86100", "rejecting 300"])
+    let empty = Self.timeline([]) {
+      $0.generation = 40
+      $0.changedAtMilliseconds = Self.now.millisecondsSince1970 - 5_000
+    }
+    #expect(Self.words(empty) == ["unknown 86395", "passing 5"])
+  }
+
+  @Test func `shows what a mode does to calls`() {
+    let history = [
+      Self.entry(500, .mode, "automatic", "forced_open"),
+      Self.entry(400, .mode, "forced_open", "forced_closed"),
+      Self.entry(300, .transition, "closed", "open"),
+      Self.entry(200, .mode, "forced_closed", "automatic"),
+    ]
+    let timeline = Self.timeline(history, from: Self.now.earlier(by: .seconds(600))) {
+      $0.generation = 2
+      $0.state = .open
+    }
+    #expect(
+      Self.words(timeline) == [
+        "passing 100", "rejecting 100", "passing 100", "passing 100", "rejecting 200",
+      ])
+    #expect(timeline.extent(of: .rejecting) == (300_000, 2))
+  }
+
+  @Test func `of a breaker that was deleted and made anew has a hole`() {
+    let history = [
+      Self.entry(50_000, .transition, "closed", "open"), Self.entry(45_000, .deletion, "open", ""),
+      Self.entry(10, .transition, "closed", "open"),
+    ]
+    let timeline = Self.timeline(history) {
+      $0.generation = 2
+      $0.state = .open
+    }
+    #expect(
+      Self.words(timeline) == [
+        "unknown 36400", "rejecting 5000", "unknown 5000", "passing 39990", "rejecting 10",
+      ])
+  }
+
+  @Test func `survives a wall clock that was set back`() {
+    let history = [
+      Self.entry(100, .transition, "closed", "open"), Self.entry(900, .reset, "open", "closed"),
+      Self.entry(50, .transition, "closed", "open"),
+    ]
+    let timeline = Self.timeline(history, from: Self.now.earlier(by: .seconds(200))) {
+      $0.generation = 4
+      $0.state = .open
+    }
+    #expect(Self.words(timeline) == ["passing 100", "passing 50", "rejecting 50"])
+  }
+
+  @Test func `in parts shows the worst of each`() {
+    let history = [
+      Self.entry(299, .transition, "closed", "open"), Self.entry(298, .reset, "open", "closed"),
+    ]
+    let timeline = Self.timeline(history, from: Self.now.earlier(by: .seconds(400))) {
+      $0.generation = 3
+    }
+    #expect(timeline.worst(inEachOf: 4) == [.passing, .rejecting, .passing, .passing])
+    #expect(timeline.worst(inEachOf: 0).isEmpty)
+    #expect(Self.timeline([]).worst(inEachOf: 2) == [.unknown, .passing])
+  }
+}
