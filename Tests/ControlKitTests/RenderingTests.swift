@@ -20,6 +20,54 @@ struct RenderingTests {
     Golden.expect(text, "status-terminal.txt")
   }
 
+  @Test func `the table of a 160-column terminal is as recorded`() {
+    let table = StatusTable(snapshots: Samples.all, now: Self.now)
+    let text = table.render(width: 160, painter: Painter(isOn: false))
+    for line in text.split(separator: "\n") {
+      #expect(TextWidth.of(String(line)) <= 160, "\(line)")
+    }
+    Golden.expect(text, "status-wide.txt")
+  }
+
+  @Test(arguments: 1...170)
+  func `no line of a table is wider than a terminal of some width`(width: Int) {
+    // With less, the shortest form of what must be there has no room.
+    let table = StatusTable(snapshots: Samples.all, now: Self.now)
+    let text = table.render(width: width, painter: Painter(isOn: false))
+    for line in text.split(separator: "\n") {
+      #expect(TextWidth.of(String(line)) <= max(width, 58), "\(line)")
+    }
+    #expect(text.contains("payments"))
+  }
+
+  @Test func `every line for a program has one word a column`() {
+    let names = Samples.all.filter { !$0.name.contains(" ") }
+    let text = StatusTable(snapshots: names).render(width: nil, painter: Painter(isOn: false))
+    for line in text.split(separator: "\n") {
+      #expect(line.split(separator: " ").count == 9, "\(line)")
+    }
+  }
+
+  @Test func `the line below the table counts them, and tells the next retry`() {
+    let plain = Painter(isOn: false)
+    #expect(
+      SummaryLine.text(of: Samples.all, painter: plain)
+        == "7 breakers: 1 forced_open, 1 open, 1 half_open, 1 due, 1 observe, 2 closed; "
+        + "next retry in 12s")
+    #expect(SummaryLine.text(of: [], painter: plain) == "0 breakers")
+    #expect(
+      SummaryLine.text(of: [Samples.payments], painter: plain).hasPrefix("1 breaker: 1 open;"))
+  }
+
+  @Test func `a long name keeps both its ends`() {
+    #expect(TextWidth.cutInside("payments-eu-1", to: 9) == "paym…eu-1")
+    #expect(TextWidth.cutInside("payments", to: 8) == "payments")
+    #expect(TextWidth.cutInside("結果結果", to: 6) == "結…果")
+    for width in 1...9 {
+      #expect(TextWidth.of(TextWidth.cutInside("a結b果cdefgh", to: width)) <= width)
+    }
+  }
+
   @Test func `colours change nothing but colours`() {
     let table = StatusTable(snapshots: Samples.all, now: Self.now)
     let plain = table.render(width: 80, painter: Painter(isOn: false))
@@ -29,8 +77,8 @@ struct RenderingTests {
   }
 
   @Test func `the worst comes first`() {
-    let names = StatusTable.sorted(Samples.all.reversed()).map(\.name)
-    #expect(names == StatusTable.sorted(Samples.all).map(\.name))
+    let names = WorryOrder.sorted(Samples.all.reversed()).map(\.name)
+    #expect(names == WorryOrder.sorted(Samples.all).map(\.name))
     #expect(names.first == "payments")
     #expect(names.last == "search")
   }
@@ -42,8 +90,11 @@ struct RenderingTests {
   }
 
   @Test func `the page of a breaker is as recorded`() {
-    let page = Samples.details.page(at: Self.now, painter: Painter(isOn: false))
+    let page = Samples.details.page(painter: Painter(isOn: false))
     Golden.expect(page, "show.txt")
+    for line in page.split(separator: "\n") { #expect(TextWidth.of(String(line)) <= 80, "\(line)") }
+    let wide = Samples.details.page(width: 160, painter: Painter(isOn: true))
+    Golden.expect(wide, "show-wide.txt")
   }
 
   @Test func `the documents are as recorded`() {
@@ -82,9 +133,9 @@ struct RenderingTests {
   @Test func `failures beyond those that open are only counted`() {
     var record = BreakerRecord()
     record.consecutiveFailures = 6
-    #expect(Samples.table(of: record).contains("       6     -         -"))
+    #expect(Samples.table(of: record).contains("       6     -      0  -"))
     record.consecutiveFailures = 5
-    #expect(Samples.table(of: record).contains("     5/5     -         -"))
+    #expect(Samples.table(of: record).contains("     5/5     -      0  -"))
   }
 
   @Test func `a half-open breaker with a free slot is due and one without is not`() {
@@ -108,13 +159,13 @@ struct RenderingTests {
     var entries = Samples.history
     let long = String(repeating: "open-for=1m ", count: 10)
     entries.append(Samples.entry(.policy, from: "", to: long))
-    let lines = HistoryLines.render(entries, hasNames: true)
-    #expect(lines.dropLast() == HistoryLines.render(Samples.history, hasNames: true)[...])
+    let lines = HistoryLines(hasNames: true).render(entries)
+    #expect(lines.dropLast() == HistoryLines(hasNames: true).render(Samples.history)[...])
     #expect(lines.last?.contains("open-for=1m   cbctl (pid 1)") == true)
   }
 
   @Test func `lines of history are as recorded`() {
-    let lines = HistoryLines.render(Samples.history, hasNames: true)
+    let lines = HistoryLines(hasNames: true).render(Samples.history)
     Golden.expect(lines.map { $0 + "\n" }.joined(), "history.txt")
   }
 

@@ -78,9 +78,8 @@ enum Samples {
 
   static func page(of record: BreakerRecord) -> String {
     BreakerDetails(
-      snapshot: snapshot(sample("x") { $0 = record }), declarations: [], history: []
-    ).page(
-      at: Timestamp(millisecondsSince1970: now.wallMilliseconds), painter: Painter(isOn: false))
+      snapshot: snapshot(sample("x") { $0 = record }), declarations: [], history: [], now: time
+    ).page(painter: Painter(isOn: false))
   }
 
   static let details = BreakerDetails(
@@ -91,7 +90,10 @@ enum Samples {
         "failure-rate=50% window=1m open-multiplier=1.5", pid: 42, program: "worker",
         isInForce: true),
     ],
-    history: history.filter { $0.name == "payments" })
+    history: history.filter { $0.name == "payments" }, now: time)
+
+  /// The same moment on the wall clock.
+  static let time = Timestamp(millisecondsSince1970: now.wallMilliseconds)
 
   private static let storedPayments = {
     let code = "failure-rate=50% window=1m open-multiplier=1.5"

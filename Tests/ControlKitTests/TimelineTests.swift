@@ -114,4 +114,23 @@ import Testing
     #expect(timeline.worst(inEachOf: 0).isEmpty)
     #expect(Self.timeline([]).worst(inEachOf: 2) == [.unknown, .passing])
   }
+
+  @Test func `is drawn with the times below, in any width`() {
+    let history = [
+      Self.entry(36_000, .transition, "closed", "open"),
+      Self.entry(34_000, .transition, "open", "half_open"),
+      Self.entry(32_000, .transition, "half_open", "closed"),
+    ]
+    let timeline = Self.timeline(history) { $0.generation = 4 }
+    let plain = Painter(isOn: false)
+    for width in 20...200 {
+      let lines = TimelineLines.render(timeline, width: width, painter: plain)
+      #expect(lines.count == 4)
+      for line in lines.dropFirst() { #expect(TextWidth.of(line) <= max(width, 24), "\(line)") }
+    }
+    let lines = [40, 78, 158].flatMap {
+      TimelineLines.render(timeline, width: $0, painter: plain)
+    }
+    Golden.expect(lines.joined(separator: "\n") + "\n", "timeline.txt")
+  }
 }

@@ -28,19 +28,12 @@ extension CommandSpec {
     if session.global.isJSON {
       session.print(entries.map { $0.json.text + "\n" }.joined())
     } else {
-      let lines = HistoryLines.render(entries, hasNames: name == nil)
-      session.print(lines.map { $0 + "\n" }.joined())
+      let isTerminal = session.console.isOutputTerminal
+      let lines = HistoryLines(
+        now: isTerminal ? session.now() : nil, width: session.console.width, hasNames: name == nil)
+      session.print(lines.render(entries).map { $0 + "\n" }.joined())
     }
     if entries.isEmpty { session.note("no history: nothing has changed in that time") }
     return .done
-  }
-}
-
-extension Timestamp {
-  /// The time that lies `duration` earlier.
-  func earlier(by duration: Duration) -> Timestamp {
-    let (result, overflow) = millisecondsSince1970.subtractingReportingOverflow(
-      SpokenDuration.milliseconds(duration))
-    return Timestamp(millisecondsSince1970: overflow ? .min : result)
   }
 }

@@ -17,7 +17,10 @@ extension CommandSpec {
     details: [
       "Asking changes nothing: no call is made and no store is created.",
       "FAILURES are failures in a row, of how many open it where that is a condition. RETRY-IN is "
-        + "how long callers are still rejected; 'due' means that the next call is a probe.",
+        + "how long callers are still rejected; 'due' means that the next call is a probe. SINCE is "
+        + "when the state last changed, in UTC, and FOR how long ago that is.",
+      "On a terminal, what is worth least is left out where there is no room, and a last line counts "
+        + "them. Otherwise the columns are always the same, with full times and one word in each.",
       "A name that no breaker has is an error; a pattern that fits none is not, and is told on "
         + "standard error.",
     ],
@@ -30,11 +33,14 @@ extension CommandSpec {
     let state = parsed.text("state").flatMap { BreakerState(wireName: $0) }
     let chosen = try session.snapshots(fitting: patterns, in: state)
     if session.global.isJSON {
-      BreakerDocument.write(StatusTable.sorted(chosen)) { session.print($0) }
+      BreakerDocument.write(WorryOrder.sorted(chosen)) { session.print($0) }
     } else if !chosen.isEmpty {
       let isTerminal = session.console.isOutputTerminal
       let table = StatusTable(snapshots: chosen, now: isTerminal ? session.now() : nil)
       session.print(table.render(width: session.console.width, painter: session.painter))
+      if isTerminal, !session.global.isQuiet {
+        session.print("\n\(SummaryLine.text(of: chosen, painter: session.painter))\n")
+      }
     }
     for note in try notes(patterns, state, chosen, session) { session.note(note) }
     return .done

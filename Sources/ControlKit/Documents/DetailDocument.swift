@@ -5,8 +5,19 @@ struct BreakerDetails {
   var snapshot: BreakerSnapshot
   var declarations: [PolicyDeclaration]
 
-  /// The last entries, oldest first.
+  /// All that is kept of what happened to it, oldest first.
   var history: [HistoryEntry]
+
+  /// When it was looked at.
+  var now: Timestamp
+
+  /// The entries that are shown one by one.
+  var recent: [HistoryEntry] { history.suffix(10) }
+
+  /// How it stood in the last day.
+  var timeline: Timeline {
+    Timeline(of: snapshot, history: history, from: now.earlier(by: .seconds(86_400)), to: now)
+  }
 }
 
 extension BreakerDetails {
@@ -17,8 +28,18 @@ extension BreakerDetails {
         .init("policy_sources", Self.sources(of: snapshot)),
         .init("declarations", .array(declarations.map(Self.json))),
         .init("leases", .array(snapshot.leases.map(Self.json))),
-        .init("history", .array(history.map(\.json))),
+        .init("history", .array(recent.map(\.json))),
+        .init("timeline", .array(timeline.stretches.map(Self.json))),
       ])
+  }
+
+  private static func json(_ stretch: Timeline.Stretch) -> JSONValue {
+    .object([
+      .init("state", JSONValue(stretch.state?.wireName)),
+      .init("mode", .string(stretch.mode.wireName)),
+      .init("from", BreakerDocument.time(stretch.start)),
+      .init("to", BreakerDocument.time(stretch.end)),
+    ])
   }
 
   static func sources(of snapshot: BreakerSnapshot) -> JSONValue {

@@ -2,26 +2,30 @@ import SharedBreaker
 
 extension BreakerDetails {
   /// The page of `show`.
-  func page(at now: Timestamp, painter: Painter) -> String {
-    var lines = [StateLine.text(of: snapshot)]
-    lines += facts(at: now).map { "  \($0)" }
-    lines += ["", painter.paint("Policy", .faint)]
-    lines += PolicyTable.render(snapshot).map { "  \($0)" }
-    lines += drift.map { "  \($0)" }
-    if !snapshot.leases.isEmpty {
-      lines += ["", painter.paint("Probes under way", .faint)]
-      lines += snapshot.leases.map { "  \(Self.words(of: $0))" }
+  func page(width: Int = HelpPage.width, painter: Painter) -> String {
+    let inner = max(20, width - 2)
+    var lines = [
+      painter.paint(VisibleText.name(snapshot.name), .bold) + ": "
+        + painter.paint(StateLine.words(of: snapshot), StatusTable.color(of: snapshot))
+    ]
+    func section(_ title: String, _ section: [String]) {
+      guard !section.isEmpty else { return }
+      if !title.isEmpty { lines += ["", painter.paint(title, .bold)] }
+      lines += section.map { "  \($0)" }
     }
-    lines += ["", painter.paint("History", .faint)]
-    let entries = HistoryLines.render(history, hasNames: false)
-    lines += entries.isEmpty ? ["  nothing yet"] : entries.map { "  \($0)" }
+    section("", facts(width: inner))
+    section("Last day", TimelineLines.render(timeline, width: inner, painter: painter))
+    section("Policy", PolicyTable.render(snapshot, painter: painter) + drift(width: inner))
+    section("Probes under way", snapshot.leases.map(Self.words))
+    let entries = HistoryLines(now: now, width: inner).render(recent, painter: painter)
+    section("History", entries.isEmpty ? ["nothing yet"] : entries)
     return lines.map { $0 + "\n" }.joined()
   }
 
   private static let labelWidth = 14
 
-  private func facts(at now: Timestamp) -> [String] {
-    var facts: [(String, String)] = []
+  private func facts(width: Int) -> [String] {
+    var facts: [(label: String, text: String)] = []
     func add(_ label: String, _ time: Timestamp?) {
       if let time { facts.append((label, "\(time) (\(Age.text(of: time, at: now)))")) }
     }
@@ -31,19 +35,20 @@ extension BreakerDetails {
     add("created", snapshot.createdAt)
     add("changed", snapshot.changedAt)
     if snapshot.state != .closed { add("opened", snapshot.openedAt) }
+    if !snapshot.isNextCallProbe, let wait = snapshot.retryAfter {
+      facts.append(("next try", "\(now.later(by: wait)) (in \(SpokenDuration.format(wait)))"))
+    }
     facts.append(("trips", "\(snapshot.trips) (generation \(snapshot.generation))"))
     facts.append(("failures", "\(snapshot.consecutiveFailures) in a row"))
     if snapshot.policy.failureRate != nil || snapshot.policy.slowRate != nil {
       facts.append(("window", window))
     }
-    let room = HelpPage.width - 2 - Self.labelWidth
-    for (index, line) in HelpPage.wrap(totals, room).enumerated() {
-      facts.append((index == 0 ? "totals" : "", line))
-    }
+    facts.append(("totals", totals))
     add("last failure", snapshot.lastFailureAt)
     if let error = snapshot.lastError { facts.append(("last error", VisibleText.bare(error))) }
-    return facts.map { label, text in
-      label + String(repeating: " ", count: Self.labelWidth - label.count) + text
+    return facts.flatMap { label, text in
+      let label = label + String(repeating: " ", count: Self.labelWidth - label.count)
+      return TextWrap.hanging(text, after: label, width: width)
     }
   }
 
@@ -65,14 +70,14 @@ extension BreakerDetails {
   }
 
   /// What callers declare that differs from what was declared last.
-  private var drift: [String] {
+  private func drift(width: Int) -> [String] {
     func words(_ declaration: PolicyDeclaration) -> String {
       "\(declaration.words) by \(VisibleText.bare(declaration.program)) (pid \(declaration.pid))"
     }
     let ruling = declarations.first { $0.isInForce }
-    return declarations.filter { !$0.isInForce && $0.text != ruling?.text }.map { other in
+    return declarations.filter { !$0.isInForce && $0.text != ruling?.text }.flatMap { other in
       let last = ruling.map { "; declared last: \(words($0))" } ?? ""
-      return "declared differently: \(words(other))\(last)"
+      return TextWrap.hanging(words(other) + last, after: "declared differently: ", width: width)
     }
   }
 
@@ -82,21 +87,5 @@ extension BreakerDetails {
     // The next caller counts it as failed; until then it stands in the store.
     if lease.endsIn <= .zero { return "\(owner), has taken too long" }
     return "\(owner), ends in \(SpokenDuration.format(lease.endsIn))"
-  }
-}
-
-/// A policy, one aligned line a word, with the source of each value.
-enum PolicyTable {
-  static func render(_ snapshot: BreakerSnapshot) -> [String] {
-    let rows = PolicyKey.allCases.compactMap { key in
-      snapshot.policy.text(for: key).map { (key, $0) }
-    }
-    let labelWidth = rows.map { $0.0.rawValue.count }.max() ?? 0
-    let valueWidth = rows.map { $0.1.count }.max() ?? 0
-    return rows.map { key, text in
-      key.rawValue + String(repeating: " ", count: labelWidth - key.rawValue.count + 2)
-        + text + String(repeating: " ", count: valueWidth - text.count + 2)
-        + snapshot.source(of: key).wireName
-    }
   }
 }

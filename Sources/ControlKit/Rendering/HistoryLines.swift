@@ -1,27 +1,66 @@
 import SharedBreaker
 
 /// Entries of the history, one aligned line each.
-enum HistoryLines {
+struct HistoryLines {
+  /// The present, for ages beside the times, if people read it on a terminal.
+  var now: Timestamp?
+
+  /// Where lines are broken; nil if they are not.
+  var width: Int?
+
+  /// Whether the entries are of several breakers, whose names stand beside them.
+  var hasNames = false
+
+  /// How wide the columns are: entries that come later are aligned with earlier ones.
+  private var widths: [Int] = []
+
   /// A policy may change by more words than fit a column: such a line has its end further right.
   private static let widestChange = 30
 
-  static func render(_ entries: [HistoryEntry], hasNames: Bool) -> [String] {
-    let rows = entries.map { entry in
-      let names = hasNames ? [VisibleText.name(entry.name)] : []
-      return ([entry.at.description] + names + [entry.kind, change(entry)]).map(VisibleText.bare)
-    }
-    let columns = (rows.first ?? []).indices
-    let widths = columns.map { index in
-      let widths = rows.map { TextWidth.of($0[index]) }
-      return (index == columns.last ? widths.filter { $0 <= widestChange } : widths).max() ?? 0
-    }
-    return zip(rows, entries).map { row, entry in
-      var line = ""
-      for (text, width) in zip(row, widths) {
-        line += text + String(repeating: " ", count: max(0, width - TextWidth.of(text)) + 2)
+  init(now: Timestamp? = nil, width: Int? = nil, hasNames: Bool = false) {
+    self.now = now
+    self.width = width
+    self.hasNames = hasNames
+  }
+
+  func render(_ entries: [HistoryEntry], painter: Painter = Painter(isOn: false)) -> [String] {
+    var copy = self
+    return copy.add(entries, painter: painter)
+  }
+
+  /// The lines of entries that come after those that were added before.
+  mutating func add(
+    _ entries: [HistoryEntry], painter: Painter = Painter(isOn: false)
+  ) -> [String] {
+    let rows = entries.map { cells(of: $0).map(VisibleText.bare) }
+    for row in rows {
+      if widths.isEmpty { widths = row.map { _ in 0 } }
+      for (index, text) in row.enumerated() {
+        let width = TextWidth.of(text)
+        let isAside = index == row.count - 1 && width > Self.widestChange
+        if !isAside { widths[index] = max(widths[index], width) }
       }
-      return line + ending(entry)
     }
+    return zip(rows, entries).flatMap { row, entry in
+      var line = ""
+      for (index, text) in row.enumerated() {
+        let padding = String(repeating: " ", count: max(0, widths[index] - TextWidth.of(text)))
+        line += (isAge(index) ? padding + text : text + padding) + "  "
+      }
+      let ending = Self.ending(entry)
+      guard let width else { return [line + ending] }
+      return TextWrap.hanging(ending, after: line, width: width)
+    }
+  }
+
+  private func isAge(_ index: Int) -> Bool { now != nil && index == 1 }
+
+  private func cells(of entry: HistoryEntry) -> [String] {
+    let times =
+      now.map { [Age.clock(of: entry.at, at: $0), Age.short(of: entry.at, at: $0)] }
+      ?? [entry.at.description]
+    return times + (hasNames ? [VisibleText.name(entry.name)] : [])
+      + [entry.kind, Self.change(entry)]
   }
 
   private static func change(_ entry: HistoryEntry) -> String {

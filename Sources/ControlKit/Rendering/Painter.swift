@@ -3,6 +3,7 @@ enum Color: String, Sendable, Hashable {
   case red = "31"
   case green = "32"
   case yellow = "33"
+  case bold = "1"
   case faint = "2"
 }
 

@@ -15,6 +15,9 @@ enum SpokenDuration {
     }
   }
 
+  /// The same as one word, for programs that take a line apart at its spaces: `1m30s`.
+  static func word(_ duration: Duration) -> String { format(duration).filter { $0 != " " } }
+
   /// What people care for: whole seconds from one on, minutes from an hour, hours from a day.
   ///
   /// Rounds up, so that somebody who waits as long as it says has waited long enough.

@@ -4,35 +4,83 @@ import SharedBreaker
 struct StatusTable {
   var snapshots: [BreakerSnapshot]
 
-  /// The present, if people read it: they get ages, and a dash for what is as usual.
+  /// The present, if people read it on a terminal.
+  ///
+  /// They get ages, and no column that says the same of every breaker. Programs always get the same
+  /// columns, and one word in each.
   var now: Timestamp?
 
   func render(width: Int?, painter: Painter) -> String {
-    var table = Table(columns: [
-      .init(title: "NAME", canShrink: true),
-      .init(title: "STATE"),
-      .init(title: "MODE"),
-      .init(title: "FAILURES", isRightAligned: true),
-      .init(title: "RATE", isRightAligned: true),
-      .init(title: "RETRY-IN", isRightAligned: true),
-      .init(title: "TRIPS", isRightAligned: true),
-      .init(title: "LAST-FAILURE"),
-    ])
-    table.rows = Self.order(of: snapshots).map { row(snapshots[$0]) }
+    let columns = now.map(columns(at:)) ?? Self.plainColumns()
+    var table = Table(columns: columns.map(\.column))
+    table.rows = WorryOrder.of(snapshots).map { index in columns.map { $0.cell(snapshots[index]) } }
     return table.render(width: width, painter: painter)
   }
 
-  private func row(_ snapshot: BreakerSnapshot) -> [Table.Cell] {
+  /// A column, and what stands in it.
+  private struct Column {
+    var column: Table.Column
+    var cell: (BreakerSnapshot) -> Table.Cell
+
+    init(
+      _ title: String, right: Bool = false, comfortable: Int? = nil, rank: Int? = nil,
+      _ cell: @escaping (BreakerSnapshot) -> Table.Cell
+    ) {
+      column = Table.Column(
+        title: title, isRightAligned: right, comfortableWidth: comfortable,
+        keepsEnd: title == "NAME", rank: rank)
+      self.cell = cell
+    }
+  }
+
+  private static func plainColumns() -> [Column] {
     [
-      .init(VisibleText.name(snapshot.name)),
-      .init(snapshot.state.wireName, Self.color(of: snapshot)),
-      mode(of: snapshot),
-      .init(Self.failures(of: snapshot)),
-      .init(snapshot.failureRate.map(RateWords.format) ?? "-"),
-      .init(Self.retry(of: snapshot)),
-      .init(String(snapshot.trips)),
-      .init(lastFailure(of: snapshot)),
+      Column("NAME") { .init(VisibleText.name($0.name)) },
+      Column("STATE") { .init($0.state.wireName) },
+      Column("MODE") { .init($0.mode.wireName) },
+      Column("SINCE") { .init($0.since?.description ?? "-") },
+      Column("RETRY-IN", right: true) { .init(Self.retry(of: $0) { SpokenDuration.word($0) }) },
+      Column("FAILURES", right: true) { .init(Self.failures(of: $0)) },
+      Column("RATE", right: true) { .init(Self.rate(of: $0)) },
+      Column("TRIPS", right: true) { .init(String($0.trips)) },
+      Column("LAST-FAILURE") { .init($0.lastFailureAt?.description ?? "-") },
     ]
+  }
+
+  private func columns(at now: Timestamp) -> [Column] {
+    let shown = snapshots
+    var columns = [
+      Column("NAME", comfortable: 24) { .init(VisibleText.name($0.name), Self.nameColor(of: $0)) },
+      Column("STATE") { .init($0.state.wireName, Self.color(of: $0)) },
+    ]
+    if shown.contains(where: { $0.mode != .automatic }) {
+      columns.append(
+        Column("MODE") {
+          $0.mode == .automatic ? .init("-") : .init($0.mode.wireName, .yellow)
+        })
+    }
+    columns += [
+      Column("FOR", right: true) { .init($0.since.map { Age.short(of: $0, at: now) } ?? "-") },
+      Column("SINCE", rank: 2) { .init($0.since.map { Age.clock(of: $0, at: now) } ?? "-") },
+      Column("RETRY-IN", right: true) {
+        .init(Self.retry(of: $0, SpokenDuration.format), $0.isNextCallProbe ? .yellow : nil)
+      },
+      Column("FAILURES", right: true) { .init(Self.failures(of: $0)) },
+    ]
+    if shown.contains(where: { $0.failureRate != nil }) {
+      columns.append(Column("RATE", right: true, rank: 4) { .init(Self.rate(of: $0)) })
+    }
+    columns += [
+      Column("TRIPS", right: true, rank: 3) { .init(String($0.trips)) },
+      Column("LAST-FAILURE", rank: 5) {
+        .init($0.lastFailureAt.map { Age.short(of: $0, at: now) + " ago" } ?? "-")
+      },
+    ]
+    if shown.contains(where: { $0.lastError != nil }) {
+      columns.append(
+        Column("LAST-ERROR", comfortable: 20, rank: 1) { .init($0.lastError ?? "", .faint) })
+    }
+    return columns
   }
 
   /// Failures, and of how many that open it: those in a row, or else those within a time.
@@ -48,22 +96,16 @@ struct StatusTable {
     return String(count)
   }
 
-  private static func retry(of snapshot: BreakerSnapshot) -> String {
+  private static func rate(of snapshot: BreakerSnapshot) -> String {
+    snapshot.failureRate.map(RateWords.format) ?? "-"
+  }
+
+  static func retry(of snapshot: BreakerSnapshot, _ words: (Duration) -> String) -> String {
     if snapshot.isNextCallProbe { return "due" }
-    return snapshot.retryAfter.map { SpokenDuration.format($0) } ?? "-"
+    return snapshot.retryAfter.map(words) ?? "-"
   }
 
-  private func mode(of snapshot: BreakerSnapshot) -> Table.Cell {
-    let isUsual = snapshot.mode == .automatic
-    return .init(isUsual && now != nil ? "-" : snapshot.mode.wireName, isUsual ? nil : .yellow)
-  }
-
-  private func lastFailure(of snapshot: BreakerSnapshot) -> String {
-    guard let time = snapshot.lastFailureAt else { return "-" }
-    return now.map { Age.text(of: time, at: $0) } ?? time.description
-  }
-
-  private static func color(of snapshot: BreakerSnapshot) -> Color {
+  static func color(of snapshot: BreakerSnapshot) -> Color {
     switch snapshot.state {
     case .closed: snapshot.permits ? .green : .red
     case .open: snapshot.isProbeDue ? .yellow : .red
@@ -71,32 +113,12 @@ struct StatusTable {
     }
   }
 
-  /// The order of worry, and then of names.
-  static func sorted(_ snapshots: [BreakerSnapshot]) -> [BreakerSnapshot] {
-    order(of: snapshots).map { snapshots[$0] }
+  static func nameColor(of snapshot: BreakerSnapshot) -> Color? {
+    snapshot.permits && snapshot.state == .closed ? nil : .bold
   }
+}
 
-  /// Where in a list the breakers are, in that order.
-  ///
-  /// What is compared is gathered first: to move whole snapshots about takes far longer.
-  static func order(of snapshots: [BreakerSnapshot]) -> [Int] {
-    let keys = snapshots.indices.map { index in
-      (
-        rank: rank(of: snapshots[index]), failures: snapshots[index].consecutiveFailures,
-        name: snapshots[index].name, index: index
-      )
-    }
-    let sorted = keys.sorted { first, second in
-      if first.rank != second.rank { return first.rank < second.rank }
-      if first.failures != second.failures { return first.failures > second.failures }
-      return first.name < second.name
-    }
-    return sorted.map(\.index)
-  }
-
-  private static func rank(of snapshot: BreakerSnapshot) -> Int {
-    if !snapshot.permits { return 0 }
-    if snapshot.state != .closed { return 1 }
-    return snapshot.mode == .automatic ? 3 : 2
-  }
+extension BreakerSnapshot {
+  /// When it came to be as it is: made, if nothing has happened to it since.
+  var since: Timestamp? { changedAt ?? createdAt }
 }

@@ -4,8 +4,14 @@ struct Table {
     var title: String
     var isRightAligned = false
 
-    /// Whether the column gives way when the table is wider than the terminal.
-    var canShrink = false
+    /// What the column can be cut to where the terminal is too narrow; nil if it cannot be cut.
+    var comfortableWidth: Int?
+
+    /// Whether text that is cut keeps its end as well.
+    var keepsEnd = false
+
+    /// Which columns are left out first where that is not enough; nil for what must be there.
+    var rank: Int?
   }
 
   struct Cell {
@@ -22,6 +28,8 @@ struct Table {
   }
 
   private static let gap = "  "
+
+  /// What a column that can be cut keeps when nothing else is left to give way.
   private static let narrowest = 8
 
   var columns: [Column]
@@ -29,43 +37,73 @@ struct Table {
 
   /// The lines of the table, each ended; cut to `width` columns if one is given.
   func render(width: Int? = nil, painter: Painter = Painter(isOn: false)) -> String {
-    let widths = fitted(to: width)
+    let layout = fitted(to: width)
     let titles = columns.map { Cell($0.title, .faint) }
     var result = ""
-    write(titles, widths, painter, to: &result)
-    for row in rows { write(row, widths, painter, to: &result) }
+    write(titles, layout, painter, to: &result)
+    for row in rows { write(row, layout, painter, to: &result) }
     return result
   }
 
-  private func fitted(to width: Int?) -> [Int] {
-    var widths = columns.map { TextWidth.of($0.title) }
+  /// Which columns are shown, and how wide each is.
+  private typealias Layout = [(column: Int, width: Int)]
+
+  private func fitted(to width: Int?) -> Layout {
+    var layout: Layout = columns.indices.map { ($0, TextWidth.of(columns[$0].title)) }
     for row in rows {
       for (index, cell) in row.enumerated() {
-        widths[index] = max(widths[index], cell.width)
+        layout[index].width = max(layout[index].width, cell.width)
       }
     }
-    guard let width else { return widths }
-    var excess = widths.reduce(0, +) + Self.gap.count * (columns.count - 1) - width
-    for (index, column) in columns.enumerated() where column.canShrink && excess > 0 {
-      let shrunk = max(min(widths[index], Self.narrowest), widths[index] - excess)
-      excess -= widths[index] - shrunk
-      widths[index] = shrunk
+    guard let width else { return layout }
+    while true {
+      // What may be left out altogether is the first to be cut.
+      let shrunk = shrink(layout, to: width) { columns[$0].rank != nil }
+      let cut = shrink(shrunk, to: width) { _ in true }
+      if Self.total(cut) <= width { return cut }
+      let least = layout.indices.filter { columns[layout[$0].column].rank != nil }.min {
+        (columns[layout[$0].column].rank ?? 0) < (columns[layout[$1].column].rank ?? 0)
+      }
+      guard let least else { return shrink(layout, to: width, least: Self.narrowest) { _ in true } }
+      layout.remove(at: least)
     }
-    return widths
+  }
+
+  private func shrink(
+    _ layout: Layout, to width: Int, least: Int? = nil, where applies: (Int) -> Bool
+  ) -> Layout {
+    var layout = layout
+    var excess = Self.total(layout) - width
+    for index in layout.indices where excess > 0 && applies(layout[index].column) {
+      guard let comfortable = columns[layout[index].column].comfortableWidth else { continue }
+      let old = layout[index].width
+      layout[index].width = max(min(old, least ?? comfortable), old - excess)
+      excess -= old - layout[index].width
+    }
+    return layout
+  }
+
+  private static func total(_ layout: Layout) -> Int {
+    layout.reduce(0) { $0 + $1.width } + gap.count * (layout.count - 1)
   }
 
   private func write(
-    _ cells: [Cell], _ widths: [Int], _ painter: Painter, to result: inout String
+    _ cells: [Cell], _ layout: Layout, _ painter: Painter, to result: inout String
   ) {
     var owedSpaces = 0
-    for (index, cell) in cells.enumerated() {
-      let isTooWide = cell.width > widths[index]
-      let text = isTooWide ? TextWidth.cut(cell.text, to: widths[index]) : cell.text
-      let padding = widths[index] - (isTooWide ? TextWidth.of(text) : cell.width)
-      let before = columns[index].isRightAligned ? padding : 0
+    for (column, width) in layout {
+      let cell = cells[column]
+      var text = cell.text
+      if cell.width > width {
+        text =
+          columns[column].keepsEnd
+          ? TextWidth.cutInside(text, to: width) : TextWidth.cut(text, to: width)
+      }
+      let padding = width - (cell.width > width ? TextWidth.of(text) : cell.width)
+      let before = columns[column].isRightAligned ? padding : 0
       // Spaces are written only before more text, so that no line ends in any.
       if !text.isEmpty { result += String(repeating: " ", count: owedSpaces + before) }
-      owedSpaces = text.isEmpty ? owedSpaces + widths[index] : padding - before
+      owedSpaces = text.isEmpty ? owedSpaces + width : padding - before
       owedSpaces += Self.gap.count
       result += painter.paint(text, cell.color)
     }

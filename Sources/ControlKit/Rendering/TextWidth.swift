@@ -17,6 +17,25 @@ enum TextWidth {
     return result + "…"
   }
 
+  /// The text, cut in its middle if it takes more: names often differ only at their ends.
+  static func cutInside(_ text: String, to longest: Int) -> String {
+    guard of(text) > longest else { return text }
+    let kept = max(0, longest - 1)
+    return cut(text, to: kept - kept / 2 + 1) + end(of: text, within: kept / 2)
+  }
+
+  private static func end(of text: String, within longest: Int) -> Substring {
+    var taken = 0
+    var start = text.endIndex
+    while start > text.startIndex {
+      let before = text.index(before: start)
+      taken += width(of: text[before])
+      if taken > longest { break }
+      start = before
+    }
+    return text[start...]
+  }
+
   private static func width(of character: Character) -> Int {
     guard let first = character.unicodeScalars.first else { return 0 }
     switch first.properties.generalCategory {
