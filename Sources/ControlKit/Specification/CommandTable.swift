@@ -1,7 +1,7 @@
 extension CommandSpec {
   /// Every command, in the order of help.
   static let all: [CommandSpec] = [
-    status, show, history, check, policy, reset, trip, force, run, acquire, report, delete,
+    status, show, history, page, check, policy, reset, trip, force, run, acquire, report, delete,
     initialize, help,
   ]
 
