@@ -16,7 +16,7 @@ enum BreakerRow {
     "closed_at_ns", "trips", "last_lease", "probe_successes", "probe_failures", "successes",
     "failures", "ignored", "rejections", "slow", "would_reject", "code_policy", "operator_policy",
     "counters_key", "counted_successes", "counted_unjudged", "counted_ignored",
-    "counted_rejections", "counted_slow", "counted_would_reject",
+    "counted_rejections", "counted_slow", "counted_would_reject", "used_at_ms",
   ]
 
   static let columns = (fixed + changing).joined(separator: ", ")
@@ -48,6 +48,7 @@ enum BreakerRow {
     breaker.takenIn.rejections = reader.integer()
     breaker.takenIn.slow = reader.integer()
     breaker.takenIn.wouldReject = reader.integer()
+    breaker.usedAtMilliseconds = reader.integerOrNil()
     return (breaker, boot)
   }
 
@@ -137,6 +138,7 @@ enum BreakerRow {
     row.bind(breaker.takenIn.rejections)
     row.bind(breaker.takenIn.slow)
     row.bind(breaker.takenIn.wouldReject)
+    row.bind(breaker.usedAtMilliseconds)
   }
 }
 

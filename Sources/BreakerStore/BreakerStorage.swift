@@ -39,8 +39,8 @@ package protocol BreakerStorage: AnyObject, Sendable {
     _ name: String, orCreate: Bool, wait: Wait, _ body: (inout BreakerDraft) -> Answer
   ) throws(StoreError) -> Transacted<Answer>?
 
-  /// Deletes a breaker; false if there was none.
-  func delete(_ name: String) throws(StoreError) -> Bool
+  /// Deletes a breaker; false if there was none, or if it is no longer the version asked for.
+  func delete(_ name: String, ifStill version: StoredVersion?) throws(StoreError) -> Bool
 
   /// The newest `limit` events after an instant, oldest first.
   func history(of name: String?, sinceMilliseconds: Int64?, limit: Int?) throws(StoreError)
@@ -83,6 +83,11 @@ package protocol BreakerStorage: AnyObject, Sendable {
 extension BreakerStorage {
   /// What tells whether anything changed since it was last loaded.
   package func currentFingerprint() -> UInt64 { unsafe WatchPage.load(fingerprint) }
+
+  /// Deletes a breaker, whatever it has come to; false if there was none.
+  package func delete(_ name: String) throws(StoreError) -> Bool {
+    try delete(name, ifStill: nil)
+  }
 }
 
 /// How long a transaction waits for its turn.
@@ -159,6 +164,9 @@ package struct StoredBreaker: Sendable, Hashable {
     self.createdAtMilliseconds = createdAtMilliseconds
   }
 
+  /// When it was last used; nil if it was since it was last written, and nobody knows when.
+  package var usedAtMilliseconds: Int64?
+
   /// What its words came to when it was read.
   package var agreed = Remembered<AgreedPolicy>()
 
@@ -176,9 +184,24 @@ package struct StoredBreaker: Sendable, Hashable {
   }
 }
 
+/// What tells a breaker from the same one after it was used or changed.
+package struct StoredVersion: Sendable, Hashable {
+  private let id: Int64
+  private let revision: Int64
+  private let counted: Counted
+
+  package init(of breaker: StoredBreaker) {
+    id = breaker.id
+    revision = breaker.revision
+    counted = breaker.takenIn
+  }
+}
+
 /// Something that can be made again from the rest of a value, and so is no part of it.
 package struct Remembered<Value: Sendable>: Sendable, Hashable {
   package var value: Value?
+
+  package init(_ value: Value? = nil) { self.value = value }
 
   package static func == (left: Remembered, right: Remembered) -> Bool { true }
 

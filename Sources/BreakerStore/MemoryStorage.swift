@@ -111,6 +111,7 @@ internal import CHost
       if draft.breaker != found {
         revision += 1
         draft.breaker.revision = revision
+        draft.breaker.usedAtMilliseconds = now.wallMilliseconds
         breakers[key(name)] = draft.breaker
         changed()
       }
@@ -120,8 +121,11 @@ internal import CHost
     return transacted
   }
 
-  package func delete(_ name: String) -> Bool {
+  package func delete(_ name: String, ifStill version: StoredVersion?) -> Bool {
     let isDeleted = lock.withLock {
+      if let version, breakers[key(name)].map({ StoredVersion(of: $0) }) != version {
+        return false
+      }
       guard let deleted = breakers.removeValue(forKey: key(name)) else { return false }
       declared[key(name)] = nil
       let event = BreakerEvent(

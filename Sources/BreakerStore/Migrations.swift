@@ -15,5 +15,6 @@ struct Migration: Sendable {
     Migration(name: "0002_share_counters.sql", bytes: PackageResources._002_share_counters_sql),
     Migration(name: "0003_index_eras.sql", bytes: PackageResources._003_index_eras_sql),
     Migration(name: "0004_follow_events.sql", bytes: PackageResources._004_follow_events_sql),
+    Migration(name: "0005_note_use.sql", bytes: PackageResources._005_note_use_sql),
   ]
 }

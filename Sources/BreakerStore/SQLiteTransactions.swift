@@ -111,13 +111,19 @@ extension SQLiteStorage {
     StoreError(sqlite: SQLITE_BUSY, during: "be changed", message: "", system: 0, path: path)
   }
 
-  package func delete(_ name: String) throws(StoreError) -> Bool {
+  package func delete(
+    _ name: String, ifStill version: StoredVersion?
+  ) throws(StoreError) -> Bool {
     lookAfterFile()
     var isDeleted = false
     var log: LogFile?
     try commit(until: deadline(of: .usual)) { session throws(StoreError) in
       isDeleted = try session.writer.write { () throws(StoreError) in
-        try BreakerTable.delete(name, on: session.writer, at: clock.moment, by: program)
+        if let version {
+          let found = try BreakerTable.find(name, on: session.writer, clock: clock)
+          guard let found, StoredVersion(of: upToDate(found)) == version else { return false }
+        }
+        return try BreakerTable.delete(name, on: session.writer, at: clock.moment, by: program)
       }
       log = session.logFile
     }

@@ -64,6 +64,7 @@ struct StepGroup {
           try nextRevision(), rows[index].before.revision.addingSaturating(1))
       }
       hasWritten = true
+      rows[index].breaker.usedAtMilliseconds = now.wallMilliseconds
       try BreakerTable.save(
         &rows[index].breaker, before: rows[index].before, on: connection, clock: clock)
     }

@@ -33,8 +33,12 @@ extension CounterPage {
   /// Takes in what was counted since the row was written.
   func takeIn(to breaker: inout StoredBreaker, at now: Instant) {
     breaker.agreed.value = breaker.agreedPolicy
-    guard let counters = ownCounters(of: breaker) else { return }
+    guard let counters = ownCounters(of: breaker) else {
+      if breaker.countersKey > 0 { breaker.usedAtMilliseconds = nil }
+      return
+    }
     let counted = counters.read()
+    if counted != breaker.takenIn { breaker.usedAtMilliseconds = nil }
     guard counted != breaker.takenIn, let passed = counted.since(breaker.takenIn),
       !areDamaged(counters, of: breaker, at: now)
     else { return }

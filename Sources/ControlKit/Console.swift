@@ -30,6 +30,9 @@ public struct Console: Sendable {
   /// The environment variables, as far as they are text.
   public var environment: [String: String]
 
+  /// Asks a question that is answered by yes or no; nil where nobody could answer.
+  public var ask: (@Sendable (String) -> Bool)?
+
   /// The signals that this process ignores and that a command it runs must not.
   public var restoredSignals: [Int32]
 
@@ -41,6 +44,7 @@ public struct Console: Sendable {
     hasTerminal: Bool = false,
     width: Int? = nil,
     environment: [String: String] = [:],
+    ask: (@Sendable (String) -> Bool)? = nil,
     restoredSignals: [Int32] = []
   ) {
     self.output = output
@@ -49,6 +53,7 @@ public struct Console: Sendable {
     self.hasTerminal = hasTerminal
     self.width = width
     self.environment = environment
+    self.ask = ask
     self.restoredSignals = restoredSignals
   }
 

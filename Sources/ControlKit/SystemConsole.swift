@@ -15,6 +15,7 @@ extension Console {
       hasTerminal: hasTerminal(),
       width: isTerminal ? terminalWidth() : nil,
       environment: processEnvironment(),
+      ask: systemAsk(),
       restoredSignals: wasDefault ? [SIGPIPE] : [])
   }
 
@@ -27,7 +28,7 @@ extension Console {
     }
   }
 
-  private static func write(_ text: String, to descriptor: Int32) -> Writing {
+  static func write(_ text: String, to descriptor: Int32) -> Writing {
     var text = text
     return text.withUTF8 { unsafe write(UnsafeRawBufferPointer($0), to: descriptor) }
   }

@@ -66,6 +66,12 @@ public struct BreakerSnapshot: Sendable, Hashable {
   /// When a call last failed.
   public let lastFailureAt: Timestamp?
 
+  /// When the breaker was last used or changed.
+  ///
+  /// Nil if calls succeeded since it was last written: nobody knows when, so it may be now. The next
+  /// write knows; ``SharedStore/noteUse(of:)`` is one.
+  public let lastUsedAt: Timestamp?
+
   /// What the latest failure said.
   public let lastError: String?
 
@@ -76,6 +82,9 @@ public struct BreakerSnapshot: Sendable, Hashable {
   public let leases: [LeaseSnapshot]
 
   private let agreed: AgreedPolicy
+
+  /// What it was made of, which is no part of what it says.
+  let version: Remembered<StoredVersion>
 
   /// The policy in force.
   public var policy: BreakerPolicy { agreed.policy }
@@ -126,6 +135,7 @@ extension BreakerSnapshot {
   init(of stored: StoredBreaker, at now: Moment) {
     let record = stored.record
     agreed = stored.agreedPolicy
+    version = Remembered(StoredVersion(of: stored))
     let policy = agreed.policy
     let counts = record.window.counts(at: now.boot)
     name = stored.name
@@ -162,6 +172,7 @@ extension BreakerSnapshot {
     openedAt = record.openedAtMilliseconds.map(Timestamp.init(millisecondsSince1970:))
     lastFailureAt = record.lastFailureAtMilliseconds.map(Timestamp.init(millisecondsSince1970:))
     lastError = record.lastError
+    lastUsedAt = stored.usedAtMilliseconds.map(Timestamp.init(millisecondsSince1970:))
     totals = record.totals
     leases = record.leases.map {
       LeaseSnapshot(

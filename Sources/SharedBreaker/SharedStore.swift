@@ -111,7 +111,31 @@ extension SharedStore {
   /// Deletes a breaker with all that is known of it but its history; false if there was none.
   ///
   /// - Throws: `StoreError` if the store cannot be used.
-  public func delete(_ name: String) throws(StoreError) -> Bool { try engine.storage.delete(name) }
+  public func delete(_ name: String) throws(StoreError) -> Bool {
+    try engine.storage.delete(name, ifStill: nil)
+  }
+
+  /// Deletes a breaker if it has been neither used nor changed since it was looked at.
+  ///
+  /// - Returns: Whether it was deleted; false if it is another one by now, or gone.
+  /// - Throws: `StoreError` if the store cannot be used.
+  public func delete(ifStillAs snapshot: BreakerSnapshot) throws(StoreError) -> Bool {
+    guard let version = snapshot.version.value else { return false }
+    return try engine.storage.delete(snapshot.name, ifStill: version)
+  }
+
+  /// Writes down that a breaker has been used by now; false if there is none.
+  ///
+  /// Successes leave no time behind. Who wants to know later whether there were any since has this
+  /// done first; see ``BreakerSnapshot/lastUsedAt``.
+  ///
+  /// - Throws: `StoreError` if the store cannot be used.
+  public func noteUse(of name: String) throws(StoreError) -> Bool {
+    let noted = try engine.storage.transact(name, orCreate: false, wait: .usual) { draft in
+      draft.breaker.usedAtMilliseconds = draft.now.wallMilliseconds
+    }
+    return noted != nil
+  }
 }
 
 /// Looking without touching.

@@ -38,7 +38,8 @@ final class Bench: Sendable {
 
   func advance(by milliseconds: Int64) { elapsed.withLock { $0 += milliseconds } }
 
-  private var options: StoreOptions {
+  /// How other programs open the store with the same clock.
+  var options: StoreOptions {
     var options = StoreOptions()
     options.clock = StoreClock(
       bootNanoseconds: { 1_000_000_000_000 + self.elapsed.withLock { $0 } * 1_000_000 },
@@ -50,10 +51,10 @@ final class Bench: Sendable {
   /// Runs one command line on the store.
   func callAsFunction(_ words: String...) -> Answer { run(words) }
 
-  func run(_ words: [String]) -> Answer {
+  func run(_ words: [String], ask: (@Sendable (String) -> Bool)? = nil) -> Answer {
     let recorder = Recorder()
     let ending = ControlKit.run(
-      arguments: ["--store", path] + words, console: recorder.console(), options: options)
+      arguments: ["--store", path] + words, console: recorder.console(ask: ask), options: options)
     return Answer(code: ending.code, output: recorder.output, errors: recorder.errors)
   }
 }

@@ -25,7 +25,7 @@ enum Golden {
     return String(decoding: bytes, as: UTF8.self)
   }
 
-  private static func write(_ text: String, to path: String) {
+  static func write(_ text: String, to path: String) {
     guard let file = unsafe fopen(path, "w") else {
       Issue.record("\(path) cannot be written")
       return

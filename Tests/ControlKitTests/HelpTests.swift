@@ -18,7 +18,7 @@ struct HelpTests {
   }
 
   @Test func `no page is wider than 80 columns`() {
-    let pages = CommandSpec.all.map { HelpPage.of($0) } + HelpTopic.all.map { $0.page() }
+    let pages = CommandSpec.all.map { HelpPage.of($0) } + HelpTopic.all.map { HelpPage.of($0) }
     for page in pages + [HelpPage.overview()] {
       for line in page.split(separator: "\n") { #expect(line.count <= 80, "\(line)") }
     }

@@ -14,7 +14,8 @@ final class Recorder: Sendable {
   var errors: String { streams.withLock { $0.errors } }
 
   func console(
-    width: Int? = nil, environment: [String: String] = [:], output: Console.Writing = .written
+    width: Int? = nil, environment: [String: String] = [:], output: Console.Writing = .written,
+    ask: (@Sendable (String) -> Bool)? = nil
   ) -> Console {
     Console(
       output: { text in
@@ -25,7 +26,7 @@ final class Recorder: Sendable {
         self.streams.withLock { $0.errors += text }
         return .written
       },
-      isOutputTerminal: width != nil, width: width, environment: environment)
+      isOutputTerminal: width != nil, width: width, environment: environment, ask: ask)
   }
 }
 
@@ -35,7 +36,9 @@ struct Answer: Equatable {
   var output: String
   var errors: String
 
-  static func of(_ words: String...) -> Answer {
+  static func of(_ words: String...) -> Answer { of(words) }
+
+  static func of(_ words: [String]) -> Answer {
     let recorder = Recorder()
     let ending = ControlKit.run(arguments: words, console: recorder.console())
     return Answer(code: ending.code, output: recorder.output, errors: recorder.errors)

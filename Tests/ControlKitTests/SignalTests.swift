@@ -104,4 +104,84 @@ struct SignalTests {
       """#
     #expect(run(script) == .exited(0))
   }
+
+  @Test func `signals that tell something are passed on and change nothing else`() {
+    let script = #"""
+      "$1" --store "$2" run pay -- sh -c '
+        trap "echo one >> $0.heard" USR1; trap "echo two >> $0.heard; exit 0" USR2
+        : > "$0"; while :; do sleep 0.01; done' "$3" &
+      while [ ! -e "$3" ]; do sleep 0.01; done
+      kill -USR1 $!
+      while [ ! -s "$3.heard" ]; do sleep 0.01; done
+      kill -USR2 $!
+      wait $! && [ "$(tail -n 1 "$3.heard")" = two ] &&
+        "$1" --store "$2" status pay --json | grep -q '"successes":1'
+      """#
+    #expect(run(script) == .exited(0))
+  }
+
+  @Test func `without a terminal, a stop and a continuation reach the command`() {
+    let script = #"""
+      state() { cut -d' ' -f3 "/proc/$1/stat"; }
+      setsid "$1" --store "$2" run pay -- sh -c 'echo $$ > "$0"; exec sleep 60' "$3" &
+      while [ ! -s "$3" ]; do sleep 0.01; done
+      child=$(cat "$3")
+      kill -TSTP $!
+      until [ "$(state $!)$(state "$child")" = TT ]; do sleep 0.01; done
+      kill -CONT $!
+      until [ "$(state "$child")" = S ]; do sleep 0.01; done
+      kill -TERM $!
+      wait $!
+      [ $? = 143 ]
+      """#
+    #expect(run(script) == .exited(0))
+  }
+
+  @Test func `a command that is suspended still takes its leave at a timeout`() {
+    let script = "trap 'exit 9' TERM; kill -STOP $$; while :; do sleep 0.01; done"
+    let course = CommandCourse.of(
+      ["sh", "-c", script].map { Array($0.utf8) }, timeout: .milliseconds(300))
+    #expect(course.end == .exited(9))
+    #expect(course.overrun != nil)
+  }
+
+  @Test func `a probe whose run is killed frees its slot at once`() {
+    let script = #"""
+      "$1" --store "$2" policy pay --set open-for=1ms --set probe-timeout=1d --quiet
+      "$1" --store "$2" trip pay --quiet
+      while "$1" --store "$2" status pay --json | grep -q '"probe_due":false'; do :; done
+      "$1" --store "$2" run pay -- sh -c ': > "$0"; exec sleep 60' "$3" &
+      while [ ! -e "$3" ]; do sleep 0.01; done
+      "$1" --store "$2" run pay --quiet -- true
+      [ $? = 75 ] || exit 1
+      kill -KILL $!
+      wait $!
+      "$1" --store "$2" run pay -- true && "$1" --store "$2" check pay --quiet
+      """#
+    #expect(run(script) == .exited(0))
+  }
+
+  @Test func `several runs at once count together`() {
+    let script = #"""
+      for i in 1 2 3 4 5 6 7 8; do
+        "$1" --store "$2" run pay --max-failures 8 -- false &
+      done
+      wait
+      "$1" --store "$2" status pay --json > "$3"
+      grep -q '"failures":8' "$3" && grep -q '"state":"open"' "$3" && grep -q '"trips":1' "$3"
+      """#
+    #expect(run(script) == .exited(0))
+  }
+
+  @Test func `the command has the streams of its caller and no other`() {
+    let script = #"""
+      out=$(printf abc | "$1" --store "$2" run pay -- cat)
+      [ "$out" = abc ] || exit 1
+      exec 7> "$3"
+      "$1" --store "$2" run pay -- sh -c 'echo out; echo err >&2; echo seven >&7' > "$3.1" 2> "$3.2"
+      [ "$(cat "$3" "$3.1" "$3.2")" = "$(printf 'seven\nout\nerr')" ] || exit 2
+      bare=$(ls /proc/self/fd) && [ "$("$1" --store "$2" run pay -- ls /proc/self/fd)" = "$bare" ]
+      """#
+    #expect(run(script) == .exited(0))
+  }
 }

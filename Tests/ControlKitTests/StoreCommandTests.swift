@@ -58,9 +58,9 @@ struct StoreCommandTests {
     #expect(bench("force", "pay", "auto").output == "pay: closed\n")
     #expect(
       bench("policy", "pay", "--unset", "open-for").output == "pay: closed, nothing is set\n")
-    #expect(bench("reset", "--all", "--quiet") == Answer(code: 0, output: "", errors: ""))
+    #expect(bench("reset", "--all", "--quiet", "--yes") == Answer(code: 0, output: "", errors: ""))
     #expect(bench("trip", "pay", "--json").output.hasPrefix(#"{"breakers":[{"name":"pay""#))
-    #expect(bench("delete", "pay").output == "pay: deleted\n")
+    #expect(bench("delete", "pay", "--force").output == "pay: deleted\n")
     #expect(bench("history", "pay").output.contains("closed -> open"))
     let last = bench("history", "pay", "--limit", "1").output
     #expect(last.contains("  deletion  open -> deleted  cbctl (pid "))
@@ -99,7 +99,7 @@ struct StoreCommandTests {
     let bench = Bench()
     #expect(bench("policy", "  ", "--set", "probes=2").output == "'  ': closed, set: probes=2\n")
     #expect(bench("status").output.contains("'  '  closed"))
-    #expect(bench("delete", "  ").output == "'  ': deleted\n")
+    #expect(bench("delete", "  ", "--force").output == "'  ': deleted\n")
   }
 
   @Test func `patterns and states choose what status lists`() {

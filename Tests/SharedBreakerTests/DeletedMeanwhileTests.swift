@@ -22,7 +22,7 @@ import Testing
     _ = try engine.known(other)
     let cell = engine.cell("api")
     storage.interruption = {
-      _ = storage.inner.delete("api")
+      _ = storage.inner.delete("api", ifStill: nil)
       _ = try? engine.known(cell)
     }
     _ = try engine.known(cell)
@@ -95,7 +95,9 @@ private final class Interrupted: BreakerStorage, @unchecked Sendable {
     inner.transact(name, orCreate: orCreate, wait: wait, body)
   }
 
-  func delete(_ name: String) -> Bool { inner.delete(name) }
+  func delete(_ name: String, ifStill version: StoredVersion?) -> Bool {
+    inner.delete(name, ifStill: version)
+  }
 
   func history(of name: String?, sinceMilliseconds: Int64?, limit: Int?) -> [StoredEvent] {
     inner.history(of: name, sinceMilliseconds: sinceMilliseconds, limit: limit)

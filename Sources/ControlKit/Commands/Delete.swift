@@ -4,24 +4,118 @@ extension CommandSpec {
   static let delete = CommandSpec(
     name: "delete",
     summary: "remove breakers that nobody uses any more",
-    arguments: [ArgumentSpec(label: "NAME", kind: .name, count: .several, summary: "the breakers")],
+    arguments: [ArgumentSpec(label: "NAME", kind: .name, count: .any, summary: "the breakers")],
+    options: [
+      OptionSpec(name: "all", summary: "every breaker of the store, but for those with a reason"),
+      OptionSpec(name: "force", summary: "whatever speaks against it"),
+      .dryRun, .yes,
+    ],
     details: [
+      "A breaker that is not closed, or that has a probe, a mode or a value of an operator, has a "
+        + "reason to be there: only --force removes it. If one of the names is wrong, or has such "
+        + "a reason, none is removed. --all passes over those that have one, and asks first; in a "
+        + "script it needs --yes.",
       "A breaker that is still in use comes back with its next call: closed, with its code's "
         + "policy and without the operator's values. The history is kept.",
-      "If one of the names is wrong, none is removed.",
     ],
-    examples: [Example("cbctl delete old-payments", "the resource is gone for good")]
+    examples: [
+      Example("cbctl delete old-payments", "the resource is gone for good"),
+      Example("cbctl delete --all --dry-run", "which ones would go?"),
+    ],
+    exitCodes: [.done, .failed, .usage, .noBreaker, .storeUnavailable]
   ) { session, parsed throws(ControlError) in
-    let names = parsed.distinctTexts("NAME")
-    for name in names { _ = try session.snapshot(of: name) }
-    for name in names {
-      _ = try session.ask { store throws(StoreError) in try store.delete(name) }
+    var removal = Removal(isDryRun: parsed.has("dry-run"))
+    let names = try session.chosenNames(parsed)
+    var chosen: [BreakerSnapshot] = []
+    for name in names { chosen.append(try session.snapshot(of: name)) }
+    for snapshot in chosen {
+      if !parsed.has("force"), let reason = snapshot.reasonToStay {
+        removal.kept.append((snapshot.name, reason))
+      }
     }
+    if !parsed.has("all"), let (name, reason) = removal.kept.first {
+      throw ControlError(
+        .failed, "\(VisibleText.name(name)): not deleted", reason, "use --force if it is to go")
+    }
+    let kept = Set(removal.kept.map(\.name))
+    chosen.removeAll { kept.contains($0.name) }
+    if parsed.has("all"), !removal.isDryRun, !chosen.isEmpty {
+      try session.confirm("delete \(StateLine.counted(Int64(chosen.count), "breaker"))?", parsed)
+    }
+    for snapshot in chosen {
+      if try removal.mayRemove(snapshot, despiteChanges: parsed.has("force"), session) {
+        removal.removed.append(snapshot.name)
+      } else {
+        removal.kept.append((snapshot.name, "it was used meanwhile"))
+      }
+    }
+    removal.report(as: "deleted", session)
+    return parsed.has("all") || removal.kept.isEmpty ? .done : .exit(.failed)
+  }
+}
+
+/// Breakers that are taken away, and those that are not.
+struct Removal {
+  var isDryRun: Bool
+  var removed: [String] = []
+  var kept: [(name: String, reason: String)] = []
+
+  /// Takes a breaker away unless it has changed since it was looked at; in a dry run it stays.
+  func mayRemove(
+    _ snapshot: BreakerSnapshot, despiteChanges isForced: Bool, _ session: Session
+  ) throws(ControlError) -> Bool {
+    if isDryRun { return true }
+    return try session.ask { store throws(StoreError) in
+      isForced
+        ? try store.delete(snapshot.name) : try store.delete(ifStillAs: snapshot)
+    }
+  }
+
+  /// Prints what has become of all of them.
+  func report(as verb: String, _ session: Session) {
     if session.global.isJSON {
-      session.print(.object([.init("deleted", .array(names.map { .string($0) }))]))
+      session.print(
+        .object([
+          .init(verb, .array(removed.map { .string($0) })),
+          .init(
+            "kept",
+            .array(
+              kept.map {
+                .object([.init("name", .string($0.name)), .init("reason", .string($0.reason))])
+              })),
+          .init("dry_run", .bool(isDryRun)),
+        ]))
     } else if !session.global.isQuiet {
-      session.print(names.map { "\(VisibleText.name($0)): deleted\n" }.joined())
+      let words = isDryRun ? "would be \(verb)" : verb
+      session.print(removed.map { "\(VisibleText.name($0)): \(words)\n" }.joined())
+      for (name, reason) in kept { session.note("\(VisibleText.name(name)): kept: \(reason)") }
     }
-    return .done
+  }
+}
+
+extension BreakerSnapshot {
+  /// What would be lost with the breaker that its next call would not bring back; nil if nothing.
+  var reasonToStay: String? {
+    if mode != .automatic {
+      return "its mode is \(mode.wireName), set by \(VisibleText.bare(modeSetBy ?? "an operator"))"
+    }
+    if !operatorValues.isEmpty { return "an operator has set its policy" }
+    if !leases.isEmpty { return "a probe is under way" }
+    return state == .closed ? nil : "it is \(state.wireName)"
+  }
+}
+
+extension Session {
+  /// The breakers that names or `--all` stand for.
+  func chosenNames(_ parsed: ParsedCommand) throws(ControlError) -> [String] {
+    let names = parsed.distinctTexts("NAME")
+    if parsed.has("all") != names.isEmpty {
+      let given = names.isEmpty ? "neither names nor --all" : "both names and --all"
+      throw .usage("which breakers?", "\(given) are given", help: parsed.spec.name)
+    }
+    guard parsed.has("all") else { return names }
+    let all = try self.names()
+    if all.isEmpty { note("no breakers: nothing to \(parsed.spec.name)") }
+    return all
   }
 }

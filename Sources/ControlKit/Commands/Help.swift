@@ -4,20 +4,25 @@ extension CommandSpec {
     summary: "explain a command or a topic",
     arguments: [
       ArgumentSpec(
-        label: "TOPIC", kind: .text, count: .optional,
+        label: "TOPIC", kind: .topic, count: .optional,
         summary: "a command, or one of exit-codes, policy-words, environment")
     ],
-    examples: [Example("cbctl help exit-codes", "what the exit codes mean")],
+    options: [OptionSpec(name: "man", summary: "print it as a page for man")],
+    examples: [
+      Example("cbctl help exit-codes", "what the exit codes mean"),
+      Example("cbctl help --man run | man -l -", "all about run, as a manual page"),
+    ],
     exitCodes: [.done, .usage]
   ) { session, parsed throws(ControlError) in
+    let isManual = parsed.has("man")
     guard let topic = parsed.text("TOPIC") else {
-      session.print(HelpPage.overview())
+      session.print(isManual ? ManualPage.overview() : HelpPage.overview())
       return .done
     }
-    if let spec = CommandSpec.named(topic) {
-      session.print(HelpPage.of(spec))
+    if let spec = CommandSpec.all.first(where: { $0.name == topic }) {
+      session.print(isManual ? ManualPage.of(spec) : HelpPage.of(spec))
     } else if let topic = HelpTopic.named(topic) {
-      session.print(topic.page())
+      session.print(isManual ? ManualPage.of(topic) : HelpPage.of(topic))
     } else {
       let known = CommandSpec.all.map(\.name) + HelpTopic.all.map(\.name)
       let meant = Suggestion.nearest(to: topic, among: known).map { "did you mean '\($0)'?" }

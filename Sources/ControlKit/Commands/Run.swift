@@ -9,15 +9,18 @@ extension CommandSpec {
       ArgumentSpec(
         label: "COMMAND", kind: .commandLine, summary: "the command and its arguments, after --"),
     ],
-    options: [
+    options: OptionSpec.retry + [
       OptionSpec(
         name: "timeout", kind: .duration,
-        summary: "stop the command after D: a failure, exit code 124"),
+        summary: "stop an attempt after D: a failure, exit code 124"),
       OptionSpec(
         name: "ignore-exit", kind: .exitCodes,
         summary: "exit codes that say nothing of the resource, as 2,64-78"),
       OptionSpec(
         name: "permanent-exit", kind: .exitCodes, summary: "exit codes that open it at once"),
+      OptionSpec(
+        name: "fallback", kind: .shellLine,
+        summary: "a line for /bin/sh, run if the call is rejected or has failed"),
       OptionSpec(
         name: "on-store-failure", kind: .choice(["permit", "fail"]),
         summary: "run the command all the same (permit), or exit with 69"),
@@ -29,57 +32,44 @@ extension CommandSpec {
       "Exit code 0 of the command is a success, any other a failure, and so is death by a signal. "
         + "A command that cannot be run says nothing of the resource, nor does one that was "
         + "stopped because cbctl was told to stop: both are ignored.",
-      "--timeout sends TERM, and KILL 5 seconds later. TERM, INT, HUP and QUIT sent to cbctl are "
-        + "passed on. Without a terminal, as in cron or a service, both reach the command and "
-        + "whatever it has started, unless that has left its process group; what is left of the "
-        + "group when the command has ended after a timeout is killed. On a terminal they reach "
-        + "the command alone. If cbctl itself is killed with KILL, the command runs on.",
+      "Only a failure is tried again, and only while the breaker lets calls through: each attempt "
+        + "is a call of its own, with a --timeout of its own, and reads what is left of standard "
+        + "input. A permanent or ignored exit code ends the attempts, and so does being told to "
+        + "stop.",
+      "--fallback takes the place of a rejected call, or of one that has failed for good, and its "
+        + "exit code is the one that counts. The breaker hears nothing of it.",
+      "--timeout sends TERM, and KILL 5 seconds later. TERM, INT, HUP, QUIT, USR1 and USR2 sent to "
+        + "cbctl are passed on. Without a terminal, as in cron or a service, they reach the "
+        + "command and whatever it has started, unless that has left its process group, and so "
+        + "do TSTP and CONT; what is left of the group when the command has ended after a timeout "
+        + "is killed. On a terminal the command stays in the job that cbctl is of, so that ^C, ^Z, "
+        + "fg and bg work as without cbctl; a signal sent to cbctl then reaches the command alone.",
+      "If cbctl itself is killed with KILL, the command runs on and its outcome is lost. A probe's "
+        + "slot is free at once.",
       "The command owns standard output. With --json, a rejection is printed there as 'acquire "
         + "--json' prints it, instead of the line on standard error.",
     ],
     examples: [
       Example("cbctl run payments -- curl -fsS https://pay.example/charge", "one call"),
       Example(
+        "cbctl run rates --retries 3 --fallback 'cat rates.old' -- ./fetch-rates",
+        "try up to 4 times, and make do with the old ones"),
+      Example(
         "cbctl run mirror --failures 3 --within 10m --timeout 30s -- rsync -a a: b", "in cron"),
     ],
     exitCodes: [.done, .usage, .storeUnavailable, .rejected, .timedOut, .cannotRun, .notFound],
     takesPolicy: true
   ) { session, parsed throws(ControlError) in
+    let retry = try RetryPolicy.given(by: parsed)
     let isStoreRequired = parsed.text("on-store-failure") == "fail"
     let breaker = try session.declaredBreaker(
       parsed, onStoreFailure: isStoreRequired ? .throw : .permit)
-    let permit: Permit
-    do throws(BreakerError) { permit = try breaker.acquire() } catch {
-      return try session.reject(error)
-    }
-    let isUnguarded = session.warnIfUnguarded("the command runs without its breaker")
-    let course = CommandCourse.of(
-      parsed.commandLine, timeout: parsed.duration("timeout"),
-      inOwnGroup: !session.console.hasTerminal,
-      restoredSignals: session.console.restoredSignals)
-    let judgement = course.judged(
-      ignoring: parsed.codes("ignore-exit"), permanent: parsed.codes("permanent-exit"))
-    let verdict =
-      switch judgement.outcome {
-      case .success: permit.succeed(elapsed: course.elapsed)
-      case .failure(let failure): permit.fail(failure, elapsed: course.elapsed)
-      case .ignored: permit.ignore()
-      }
-    if !isUnguarded, !session.warnIfUnguarded("the outcome of the command is not recorded"),
-      verdict == .refused
-    {
-      session.note(ControlError.refused(breaker.name).description)
-    }
-    if let complaint = judgement.complaint { session.complain(complaint) }
-    return judgement.ending
-  }
-}
-
-extension Session {
-  /// Says once that the store is not to be had; whether it is so.
-  fileprivate func warnIfUnguarded(_ consequence: String) -> Bool {
-    guard case .unavailable(let error) = store.health else { return false }
-    note("\(consequence): \(error.description)")
-    return true
+    var command = GuardedCommand(
+      session: session, breaker: breaker, commandLine: parsed.commandLine, retry: retry)
+    command.timeout = parsed.duration("timeout")
+    command.ignoredCodes = parsed.codes("ignore-exit")
+    command.permanentCodes = parsed.codes("permanent-exit")
+    command.fallback = parsed.text("fallback")
+    return try command.run()
   }
 }

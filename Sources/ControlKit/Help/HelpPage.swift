@@ -6,17 +6,16 @@ enum HelpPage {
   /// The page of `cbctl --help`.
   static func overview() -> String {
     var page = Page()
-    page.line("Inspect and steer the circuit breakers that the processes of this host share.")
-    page.section("Usage: cbctl [options] COMMAND ...")
-    page.section("Commands:")
-    for spec in CommandSpec.all { page.row(spec.name, spec.summary) }
-    page.section("Options, before or after the command:")
-    for option in GlobalOptions.specs { page.row(option.usage, option.summary) }
-    page.section("Help topics:")
-    for topic in HelpTopic.all { page.row("help \(topic.name)", topic.summary) }
+    page.line(purpose)
+    page.section("Usage: \(usage)")
+    page.add(HelpSection.overview())
     page.section("Run 'cbctl COMMAND --help' for everything about one command.")
     return page.text
   }
+
+  static let purpose =
+    "Inspect and steer the circuit breakers that the processes of this host share."
+  static let usage = "cbctl [options] COMMAND ..."
 
   /// The page of one command.
   static func of(_ spec: CommandSpec) -> String {
@@ -24,26 +23,16 @@ enum HelpPage {
     page.line(spec.summary.prefix(1).uppercased() + spec.summary.dropFirst() + ".")
     page.section("Usage: \(usage(of: spec))")
     for paragraph in spec.details { page.section(paragraph) }
-    if !spec.arguments.isEmpty {
-      page.section("Arguments:")
-      for argument in spec.arguments { page.row(argument.label, argument.summary) }
-    }
-    if !spec.options.isEmpty {
-      page.section("Options:")
-      for option in spec.options { page.row(option.usage, option.summary) }
-    }
-    if spec.takesPolicy {
-      page.section("Policy, which this caller declares for every process:")
-      for option in OptionSpec.policy { page.row(option.usage, option.summary) }
-    }
-    page.section("Options of every command:")
-    for option in GlobalOptions.specs { page.row(option.usage, option.summary) }
-    if !spec.examples.isEmpty {
-      page.section("Examples:")
-      for example in spec.examples { page.example(example) }
-    }
-    page.section("Exit codes:")
-    for code in spec.exitCodes { page.row(String(code.rawValue), code.summary) }
+    page.add(HelpSection.all(of: spec))
+    return page.text
+  }
+
+  /// The page of one topic.
+  static func of(_ topic: HelpTopic) -> String {
+    var page = Page()
+    page.line(topic.introduction)
+    page.add(topic.sections())
+    if let closing = topic.closing { page.section(closing) }
     return page.text
   }
 
@@ -57,7 +46,7 @@ enum HelpPage {
   }
 
   /// Lines of help, wrapped at 80 columns, in two columns where they list something.
-  struct Page {
+  private struct Page {
     private(set) var text = ""
 
     mutating func line(_ line: String) {
@@ -69,7 +58,15 @@ enum HelpPage {
       self.line(line)
     }
 
-    mutating func row(_ label: String, _ summary: String) {
+    mutating func add(_ sections: [HelpSection]) {
+      for section in sections {
+        self.section(section.title + ":")
+        for row in section.rows { self.row(row.label, row.summary) }
+        for example in section.examples { self.example(example) }
+      }
+    }
+
+    private mutating func row(_ label: String, _ summary: String) {
       let lines = HelpPage.wrap(summary, HelpPage.width - HelpPage.labelWidth)
       let label = "  " + label
       let isShort = label.count + 2 <= HelpPage.labelWidth
@@ -80,7 +77,7 @@ enum HelpPage {
       }
     }
 
-    mutating func example(_ example: Example) {
+    private mutating func example(_ example: Example) {
       text += "  \(example.line)\n"
       for line in HelpPage.wrap(example.purpose, HelpPage.width - 6) { text += "      \(line)\n" }
     }

@@ -35,6 +35,14 @@ struct ParsedCommand: Sendable {
     if case .number(let number)? = values[name]?.last { number } else { nil }
   }
 
+  func rate(_ name: String) -> Rate? {
+    if case .rate(let rate)? = values[name]?.last { rate } else { nil }
+  }
+
+  func factor(_ name: String) -> Double? {
+    if case .factor(let factor)? = values[name]?.last { factor } else { nil }
+  }
+
   func codes(_ name: String) -> Set<Int32> {
     if case .codes(let codes)? = values[name]?.last { codes } else { [] }
   }

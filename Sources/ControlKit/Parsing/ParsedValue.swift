@@ -6,6 +6,8 @@ enum ParsedValue: Sendable, Hashable {
   case text(String)
   case duration(Duration)
   case number(Int64)
+  case rate(Rate)
+  case factor(Double)
   case codes(Set<Int32>)
   case setting(PolicyKey, String)
   case key(PolicyKey)
@@ -15,7 +17,7 @@ extension ValueKind {
   /// Reads a value, or says why it is none.
   func parse(_ text: String) throws(ValueComplaint) -> ParsedValue {
     switch self {
-    case .text, .commandLine: return .text(text)
+    case .text, .topic, .shellLine, .commandLine: return .text(text)
     case .path, .pattern, .token:
       if text.isEmpty { throw ValueComplaint("it is empty", form) }
       // No path or name of the system is longer, and messages repeat them.
@@ -33,6 +35,10 @@ extension ValueKind {
       guard let duration = DurationText.parse(text) else { throw ValueComplaint("no time", form) }
       return .duration(duration)
     case .count: return .number(try number(text, 1...Int64.max, "no whole number above 0"))
+    case .rate:
+      guard let rate = RateText.parse(text) else { throw ValueComplaint("no rate", form) }
+      return .rate(rate)
+    case .factor: return .factor(try factor(text))
     case .pid: return .number(try number(text, 1...Int64(Int32.max), "no process number"))
     case .exitCodes: return .codes(try codes(text))
     case .fileMode: return .number(try FileModeText.parse(text))
@@ -58,6 +64,14 @@ extension ValueKind {
       throw ValueComplaint(complaint, form)
     }
     return number
+  }
+
+  private func factor(_ text: String) throws(ValueComplaint) -> Double {
+    let isPlain = text.utf8.allSatisfy { (0x30...0x39).contains($0) || $0 == 0x2E }
+    guard isPlain, text.utf8.count <= 20, let factor = Double(text) else {
+      throw ValueComplaint("no factor", form)
+    }
+    return factor
   }
 
   private func codes(_ text: String) throws(ValueComplaint) -> Set<Int32> {

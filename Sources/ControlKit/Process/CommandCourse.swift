@@ -30,11 +30,11 @@ struct CommandCourse: Sendable, Hashable {
     let start = ContinuousClock.now
     var course = CommandCourse(program: program, end: .exited(0), elapsed: .zero)
     do {
-      let relay = SignalRelay()
+      let relay = SignalRelay(hasOwnGroup: inOwnGroup)
       defer { relay.end() }
       let pid = try ChildProcess.spawn(
         commandLine, inOwnGroup: inOwnGroup, restoredSignals: restoredSignals)
-      let result = relay.wait(for: pid, hasOwnGroup: inOwnGroup, timeout: timeout)
+      let result = relay.wait(for: pid, timeout: timeout)
       course.end = result.end
       course.overrun = result.didTimeOut ? timeout : nil
       course.wasStopped = result.wasStopped

@@ -1,6 +1,6 @@
 import Glibc
 
-/// Waits for a child, and passes on to it the signals that ask this process to stop.
+/// Waits for a child, and passes on to it the signals that this process is sent.
 ///
 /// From its making to its `end` those signals are held back in the calling thread, so that none is
 /// lost between two steps.
@@ -15,16 +15,24 @@ final class SignalRelay {
   /// How long a child has between being asked to end and being killed.
   static let grace = Duration.seconds(5)
 
+  private static let stopping = [SIGINT, SIGTERM, SIGHUP, SIGQUIT]
+  private static let telling = [SIGUSR1, SIGUSR2]
+
+  private let hasOwnGroup: Bool
   private var previousMask = sigset_t()
   private var waited = sigset_t()
   private let previousChildAction: sighandler_t?
 
-  init() {
+  /// A child that is to lead a group of its own is signalled with all of it.
+  init(hasOwnGroup: Bool) {
+    self.hasOwnGroup = hasOwnGroup
     // Where a parent ignores SIGCHLD, so would we, and the system would not keep exit codes.
     previousChildAction = signal(SIGCHLD, SIG_DFL)
     unsafe sigemptyset(&waited)
     unsafe sigaddset(&waited, SIGCHLD)
-    for number in [SIGINT, SIGTERM, SIGHUP, SIGQUIT] where !Self.isIgnored(number) {
+    // A terminal suspends all of the group that is its job; a group apart has to be told.
+    let suspending = hasOwnGroup ? [SIGTSTP, SIGCONT] : []
+    for number in Self.stopping + Self.telling + suspending where !Self.isIgnored(number) {
       unsafe sigaddset(&waited, number)
     }
     unsafe pthread_sigmask(SIG_BLOCK, &waited, &previousMask)
@@ -36,9 +44,7 @@ final class SignalRelay {
   }
 
   /// Waits until the child has ended; after `timeout` it is told to, and after the grace made to.
-  ///
-  /// A child that leads a group of its own is signalled with all of it.
-  func wait(for pid: pid_t, hasOwnGroup: Bool, timeout: Duration?) -> Result {
+  func wait(for pid: pid_t, timeout: Duration?) -> Result {
     let watcher = ChildWatcher(pid)
     defer { watcher.join() }
     let target = hasOwnGroup ? -pid : pid
@@ -54,26 +60,33 @@ final class SignalRelay {
         return result
       }
       if number > 0, number != SIGCHLD {
-        result.wasStopped = true
+        let isStopping = Self.stopping.contains(number)
+        result.wasStopped = result.wasStopped || isStopping
         // The ^C of a terminal has reached a child in the same group already; its hanging up has
         // not, for that is told to the first process of the session alone.
         let isFromKeys = unsafe info.si_code > 0 && (number == SIGINT || number == SIGQUIT)
-        if hasOwnGroup || !isFromKeys { kill(target, number) }
+        if hasOwnGroup || !isFromKeys { Self.tell(target, number, resuming: isStopping) }
+        // The SIGCONT that ends this is passed on in its turn.
+        if number == SIGTSTP { raise(SIGSTOP) }
       } else if let passed = deadline, ContinuousClock.now >= passed {
-        kill(target, result.didTimeOut ? SIGKILL : SIGTERM)
+        Self.tell(target, result.didTimeOut ? SIGKILL : SIGTERM, resuming: true)
         deadline = result.didTimeOut ? nil : ContinuousClock.now + Self.grace
         result.didTimeOut = true
       }
     }
   }
 
+  /// One who is suspended hears of nothing but his end, and so could not take his leave.
+  private static func tell(_ target: pid_t, _ number: Int32, resuming: Bool) {
+    kill(target, number)
+    if resuming { kill(target, SIGCONT) }
+  }
+
   private func next(
     until deadline: ContinuousClock.Instant?, _ info: inout siginfo_t
   ) -> Int32 {
     guard let deadline else { return unsafe sigwaitinfo(&waited, &info) }
-    let remaining = max(.zero, deadline - ContinuousClock.now).components
-    var time = timespec(
-      tv_sec: Int(remaining.seconds), tv_nsec: Int(remaining.attoseconds / 1_000_000_000))
+    var time = timespec(max(.zero, deadline - ContinuousClock.now))
     return unsafe sigtimedwait(&waited, &info, &time)
   }
 

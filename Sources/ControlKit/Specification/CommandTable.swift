@@ -1,9 +1,15 @@
 extension CommandSpec {
   /// Every command, in the order of help.
   static let all: [CommandSpec] = [
-    status, show, history, page, check, policy, reset, trip, force, run, acquire, report, delete,
-    initialize, help,
+    status, show, history, page,
+    check, policy, reset, trip, force, run, acquire, report,
+    delete, prune,
+    initialize,
+    completion, help,
   ]
 
-  static func named(_ name: String) -> CommandSpec? { all.first { $0.name == name } }
+  /// Those that programs use, and that no list for people has.
+  private static let hidden: [CommandSpec] = [complete]
+
+  static func named(_ name: String) -> CommandSpec? { (all + hidden).first { $0.name == name } }
 }

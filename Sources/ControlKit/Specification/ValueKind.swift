@@ -3,12 +3,17 @@ import SharedBreaker
 /// What kind of text an argument or option takes.
 enum ValueKind: Sendable, Hashable {
   case text
+
+  /// What a shell is to run.
+  case shellLine
   case name
   case pattern
   case path
   case token
   case duration
   case count
+  case rate
+  case factor
   case pid
   case exitCodes
   case fileMode
@@ -18,6 +23,9 @@ enum ValueKind: Sendable, Hashable {
   case policyKey
   case choice([String])
 
+  /// A command or a topic of help.
+  case topic
+
   /// The words of another program's command line, which are passed on as they are.
   case commandLine
 
@@ -25,11 +33,14 @@ enum ValueKind: Sendable, Hashable {
   var placeholder: String {
     switch self {
     case .text: "TEXT"
+    case .shellLine: "CMD"
     case .name, .pattern: "NAME"
     case .path: "PATH"
     case .token: "TOKEN"
     case .duration: "D"
     case .count: "N"
+    case .rate: "P"
+    case .factor: "X"
     case .pid: "PID"
     case .exitCodes: "CODES"
     case .fileMode: "MODE"
@@ -38,6 +49,7 @@ enum ValueKind: Sendable, Hashable {
     case .policySetting: "K=V"
     case .policyKey: "K"
     case .choice(let words): words.joined(separator: "|")
+    case .topic: "TOPIC"
     case .commandLine: "COMMAND"
     }
   }
@@ -45,13 +57,15 @@ enum ValueKind: Sendable, Hashable {
   /// What a right value looks like, for messages about wrong ones.
   var form: String {
     switch self {
-    case .text, .pattern, .commandLine: "use text"
+    case .text, .topic, .shellLine, .pattern, .commandLine: "use text"
     case .path: "use the path of a file"
     case .group: "use the name or number of one of its groups"
     case .name: NameRule.remedy
     case .token: "use the text that 'cbctl acquire' printed"
     case .duration: "use a time such as 250ms, 30s, 5m, 2h or 1d"
     case .count: "use a whole number such as 10"
+    case .rate: PolicyKey.Value.rate.form
+    case .factor: PolicyKey.Value.factor.form
     case .pid: "use the number of a process, such as $$"
     case .exitCodes: "use codes from 0 to 255 such as 3,4,10-12"
     case .fileMode: "use an octal mode such as 600, 660 or 666"

@@ -1,0 +1,104 @@
+import SharedBreaker
+
+extension CommandSpec {
+  static let completion = CommandSpec(
+    name: "completion",
+    summary: "print what teaches a shell to complete cbctl",
+    arguments: [
+      ArgumentSpec(
+        label: "SHELL", kind: .choice(CompletionScript.allCases.map(\.rawValue)),
+        summary: "bash, zsh or fish")
+    ],
+    details: [
+      "Completes commands, options, words of a policy, and the names of the store's breakers; where "
+        + "there is no store, it completes no names and says nothing."
+    ],
+    examples: [
+      Example("source <(cbctl completion bash)", "for this shell, or in ~/.bashrc"),
+      Example("cbctl completion zsh > \"${fpath[1]}/_cbctl\"", "for zsh"),
+      Example("cbctl completion fish > ~/.config/fish/completions/cbctl.fish", "for fish"),
+    ],
+    exitCodes: [.done, .usage]
+  ) { session, parsed throws(ControlError) in
+    if let script = CompletionScript(rawValue: parsed.text("SHELL") ?? "") {
+      session.print(script.text)
+    }
+    return .done
+  }
+
+  /// What the scripts of shells call; people do not.
+  static let complete = CommandSpec(
+    name: "__complete",
+    summary: "answer what can be typed next",
+    arguments: [
+      ArgumentSpec(
+        label: "SHELL", kind: .choice(CompletionScript.allCases.map(\.rawValue)),
+        summary: "who asks"),
+      ArgumentSpec(label: "WORD", kind: .commandLine, summary: "what was typed"),
+    ],
+    exitCodes: [.done, .usage]
+  ) { session, parsed throws(ControlError) in
+    let typed = parsed.commandLine.map { String(decoding: $0, as: UTF8.self) }
+    let shell = CompletionScript(rawValue: parsed.text("SHELL") ?? "") ?? .bash
+    let line = shell.line(typed)
+    let answer = Completer.answer(to: line.words) { store in session.namesToComplete(store) }
+    session.print(shell.text(of: answer, for: line))
+    return .done
+  }
+}
+
+extension CompletionScript {
+  /// What a shell has handed over: bash its line and what breaks words, others their words.
+  fileprivate func line(_ typed: [String]) -> ShellWords {
+    switch self {
+    case .bash:
+      var line = ShellWords(typed.first ?? "", breaks: typed.count > 1 ? typed[1] : "")
+      line.dropFirst()
+      return line
+    case .zsh: return ShellWords(words: typed, last: typed.last ?? "")
+    case .fish: return ShellWords(words: typed, last: ShellWords(typed.last ?? "").joined)
+    }
+  }
+
+  fileprivate func text(of answer: Completer.Answer, for line: ShellWords) -> String {
+    switch answer {
+    case .words(let candidates): text("words", candidates, line)
+    case .beginnings(let candidates): text("beginnings", candidates, line)
+    case .files: "files\n"
+    case .commandLine(let index): "command \(index)\n"
+    }
+  }
+
+  private func text(
+    _ kind: String, _ candidates: [Completer.Candidate], _ line: ShellWords
+  ) -> String {
+    kind + "\n" + candidates.map { text(of: $0, line) + "\n" }.joined()
+  }
+
+  private func text(of candidate: Completer.Candidate, _ line: ShellWords) -> String {
+    switch self {
+    case .bash: line.escaped(candidate.text.dropFirst(line.kept))
+    case .zsh:
+      candidate.text.replacing("\\", with: "\\\\").replacing(":", with: "\\:")
+        + (candidate.summary.isEmpty ? "" : ":" + candidate.summary)
+    case .fish: candidate.text + (candidate.summary.isEmpty ? "" : "\t" + candidate.summary)
+    }
+  }
+}
+
+extension Session {
+  /// The names of a store's breakers; none if they cannot be had, for nobody is there to be told.
+  fileprivate func namesToComplete(_ path: String?) -> [String] {
+    var path = path
+    if let typed = path, typed.hasPrefix("~/"), let home = console.environment["HOME"] {
+      path = home + typed.dropFirst()
+    }
+    let store = path.map { SharedStore(path: $0, options: storeOptions) } ?? self.store
+    do throws(StoreError) {
+      try store.connectToExisting()
+      return try store.names()
+    } catch {
+      return []
+    }
+  }
+}

@@ -1,0 +1,156 @@
+import SharedBreaker
+
+/// Finds out what can stand at the end of an unfinished command line, by the table of commands.
+struct Completer {
+  struct Candidate: Sendable, Hashable {
+    var text: String
+    var summary = ""
+  }
+
+  enum Answer: Sendable, Hashable {
+    /// Whole words.
+    case words([Candidate])
+
+    /// Words that go on, so that no space follows.
+    case beginnings([Candidate])
+    case files
+
+    /// Another program's command line, which begins at that word.
+    case commandLine(from: Int)
+  }
+
+  /// The names of breakers, of the store that the line names if it does.
+  var names: (_ store: String?) -> [String]
+
+  private var spec: CommandSpec?
+  private var used: Set<String> = []
+  private var places: [String] = []
+  private var store: String?
+
+  init(names: @escaping (_ store: String?) -> [String]) { self.names = names }
+
+  /// What can stand for the last of the words; those before it are as they were typed.
+  static func answer(
+    to words: [String], names: @escaping (_ store: String?) -> [String]
+  ) -> Answer {
+    var completer = Completer(names: names)
+    return completer.answer(to: words)
+  }
+
+  private mutating func answer(to words: [String]) -> Answer {
+    let current = words.last ?? ""
+    var earlier = words.dropLast()
+    while let word = earlier.popFirst() {
+      if word == "--" {
+        guard spec?.takesCommandLine == true else {
+          places += earlier
+          return place(current)
+        }
+        return .commandLine(from: earlier.startIndex)
+      }
+      guard word.hasPrefix("-"), word != "-" else {
+        guard spec == nil else {
+          places.append(word)
+          continue
+        }
+        spec = CommandSpec.all.first { $0.name == word }
+        if spec == nil { return .words([]) }
+        continue
+      }
+      let parts = word.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+      guard let option = option(parts[0]) else { continue }
+      used.insert(option.name)
+      guard let kind = option.kind else { continue }
+      guard parts.count > 1 || !earlier.isEmpty else { return values(kind, current) }
+      let value = parts.count > 1 ? String(parts[1]) : earlier.removeFirst()
+      if option.name == "store" { store = value }
+    }
+    return last(current)
+  }
+
+  private var options: [OptionSpec] { (spec?.allOptions ?? []) + GlobalOptions.specs }
+
+  private func option(_ word: Substring) -> OptionSpec? {
+    options.first { word == "--\($0.name)" || $0.letter.map { word == "-\($0)" } == true }
+  }
+
+  /// The last word, which no option before it waits for.
+  private func last(_ current: String) -> Answer {
+    if current.hasPrefix("-") {
+      if let equals = current.firstIndex(of: "=") {
+        guard let kind = option(current[..<equals])?.kind else { return .words([]) }
+        return prefixed(
+          String(current[...equals]), values(kind, String(current[current.index(after: equals)...]))
+        )
+      }
+      return fitting(current, optionCandidates)
+    }
+    if spec == nil {
+      let commands = CommandSpec.all.map { Candidate(text: $0.name, summary: $0.summary) }
+      return fitting(current, commands)
+    }
+    let answer = place(current)
+    return answer == .words([]) && current.isEmpty ? .words(optionCandidates) : answer
+  }
+
+  private var optionCandidates: [Candidate] {
+    options.filter { $0.isRepeatable || !used.contains($0.name) }
+      .map { Candidate(text: "--\($0.name)", summary: $0.summary) }
+  }
+
+  /// A word that is told by its place.
+  private func place(_ current: String) -> Answer {
+    let arguments = spec?.arguments.filter { $0.kind != .commandLine } ?? []
+    let isLong = arguments.last.map { $0.count == .any || $0.count == .several } ?? false
+    let index = isLong ? min(places.count, arguments.count - 1) : places.count
+    guard index < arguments.count else { return .words([]) }
+    let answer = values(arguments[index].kind, current)
+    guard isLong, case .words(let candidates) = answer else { return answer }
+    return .words(candidates.filter { !places.contains($0.text) })
+  }
+
+  private func values(_ kind: ValueKind, _ current: String) -> Answer {
+    switch kind {
+    case .name, .pattern:
+      // Such a name would pass for an option.
+      let names = names(store).filter { !$0.hasPrefix("-") }
+      return fitting(current, names.map { Candidate(text: $0) })
+    case .choice(let words): return fitting(current, words.map { Candidate(text: $0) })
+    case .topic: return fitting(current, HelpTopic.candidates)
+    case .policyKey: return fitting(current, Self.keys(endingIn: ""))
+    case .policySetting:
+      return .beginnings(Self.keys(endingIn: "=").filter { $0.text.hasPrefix(current) })
+    case .path: return .files
+    case .commandLine, .shellLine, .text, .token, .duration, .count, .rate, .factor, .pid,
+      .exitCodes, .fileMode, .group, .policy:
+      return .words([])
+    }
+  }
+
+  private static func keys(endingIn end: String) -> [Candidate] {
+    PolicyKey.allCases.map { Candidate(text: $0.rawValue + end, summary: $0.summary) }
+  }
+
+  private func fitting(_ current: String, _ candidates: [Candidate]) -> Answer {
+    .words(candidates.filter { $0.text.hasPrefix(current) })
+  }
+
+  private func prefixed(_ prefix: String, _ answer: Answer) -> Answer {
+    func whole(_ candidates: [Candidate]) -> [Candidate] {
+      candidates.map { Candidate(text: prefix + $0.text, summary: $0.summary) }
+    }
+    return switch answer {
+    case .words(let candidates): .words(whole(candidates))
+    case .beginnings(let candidates): .beginnings(whole(candidates))
+    case .files, .commandLine: answer
+    }
+  }
+}
+
+extension HelpTopic {
+  /// All that there is help on.
+  fileprivate static var candidates: [Completer.Candidate] {
+    CommandSpec.all.map { .init(text: $0.name, summary: $0.summary) }
+      + all.map { .init(text: $0.name, summary: $0.summary) }
+  }
+}

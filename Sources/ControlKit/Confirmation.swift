@@ -1,0 +1,32 @@
+import Glibc
+
+extension Session {
+  /// Has somebody at a terminal say yes; where there is nobody, `--yes` has to have said it.
+  func confirm(_ question: String, _ parsed: ParsedCommand) throws(ControlError) {
+    if parsed.has("yes") { return }
+    guard let ask = console.ask else {
+      throw ControlError(
+        .usage, "\(parsed.spec.name) --all", "there is nobody to confirm it", "add --yes")
+    }
+    guard ask("\(question) [y/N] ") else {
+      throw ControlError(.failed, "nothing was done", "it was not confirmed", "answer y to do it")
+    }
+  }
+}
+
+extension OptionSpec {
+  static let yes = OptionSpec(name: "yes", letter: "y", summary: "do not ask, in a script")
+
+  static let dryRun = OptionSpec(name: "dry-run", summary: "say what would be done, and do nothing")
+}
+
+extension Console {
+  /// Asks on standard error and reads a line of standard input, where both are a terminal.
+  static func systemAsk() -> (@Sendable (String) -> Bool)? {
+    guard isatty(STDIN_FILENO) == 1, isatty(STDERR_FILENO) == 1 else { return nil }
+    return { question in
+      _ = write(question, to: STDERR_FILENO)
+      return ["y", "yes"].contains(readLine()?.lowercased())
+    }
+  }
+}

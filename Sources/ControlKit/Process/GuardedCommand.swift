@@ -1,0 +1,122 @@
+import SharedBreaker
+
+/// A command behind its breaker: it is run until it succeeds or another attempt is not worth it.
+struct GuardedCommand {
+  var session: Session
+  var breaker: Breaker
+  var commandLine: [[UInt8]]
+  var timeout: Duration?
+  var ignoredCodes: Set<Int32> = []
+  var permanentCodes: Set<Int32> = []
+  var retry = RetryPolicy.never
+
+  /// What a shell runs in the place of a call that is rejected or fails.
+  var fallback: String?
+
+  func run() throws(ControlError) -> Ending {
+    var failures = 0
+    var last: CommandJudgement?
+    while true {
+      let permit: Permit
+      do throws(BreakerError) { permit = try breaker.acquire() } catch {
+        guard let last, case .rejected(_, let rejection) = error else {
+          return try reject(error)
+        }
+        say("not tried again: \(rejection.spoken)")
+        return end(last)
+      }
+      let (judgement, wasStopped) = attempt(permit)
+      guard judgement.outcome.isFailure, !wasStopped else { return end(judgement) }
+      failures += 1
+      guard isWorthwhile(judgement.outcome, after: failures) else { return end(judgement) }
+      if let complaint = judgement.complaint { session.complain(complaint) }
+      let wait = retry.delay(after: failures, random: .random(in: 0..<1))
+      say(
+        "attempt \(failures) of \(retry.attempts) failed: trying again in "
+          + DurationText.format(.milliseconds(wait.wholeMilliseconds)))
+      Pause.last(wait)
+      // It has been said already, should this attempt have been the last after all.
+      last = judgement
+      last?.complaint = nil
+    }
+  }
+
+  /// Runs the command once, and tells the breaker how it went.
+  private func attempt(_ permit: consuming Permit) -> (CommandJudgement, wasStopped: Bool) {
+    let isUnguarded = session.warnIfUnguarded("the command runs without its breaker")
+    let course = self.course(of: commandLine, timeout: timeout)
+    let judgement = course.judged(ignoring: ignoredCodes, permanent: permanentCodes)
+    let verdict =
+      switch judgement.outcome {
+      case .success: permit.succeed(elapsed: course.elapsed)
+      case .failure(let failure): permit.fail(failure, elapsed: course.elapsed)
+      case .ignored: permit.ignore()
+      }
+    if !isUnguarded, !session.warnIfUnguarded("the outcome of the command is not recorded"),
+      verdict == .refused
+    {
+      session.note(ControlError.refused(breaker.name).description)
+    }
+    return (judgement, course.wasStopped)
+  }
+
+  private func isWorthwhile(_ outcome: Outcome, after failures: Int) -> Bool {
+    guard failures < retry.attempts, case .failure(let failure) = outcome,
+      failure.kind == .ordinary
+    else { return false }
+    let snapshot = breaker.snapshot()
+    guard !snapshot.permits else { return true }
+    say("not tried again: \(StateLine.words(of: snapshot))")
+    return false
+  }
+
+  private func course(of words: [[UInt8]], timeout: Duration?) -> CommandCourse {
+    CommandCourse.of(
+      words, timeout: timeout, inOwnGroup: !session.console.hasTerminal,
+      restoredSignals: session.console.restoredSignals)
+  }
+
+  private func say(_ words: String) {
+    session.note("\(VisibleText.name(breaker.name)): \(words)")
+  }
+}
+
+/// How it ends, with a fallback or without.
+extension GuardedCommand {
+  private func end(_ judgement: CommandJudgement) -> Ending {
+    if let complaint = judgement.complaint { session.complain(complaint) }
+    guard let fallback, judgement.outcome.isFailure else { return judgement.ending }
+    return run(fallback)
+  }
+
+  private func reject(_ error: BreakerError) throws(ControlError) -> Ending {
+    guard let fallback, case .rejected(_, let rejection) = error else {
+      return try session.reject(error)
+    }
+    say("rejected: \(rejection.spoken): the fallback runs instead")
+    return run(fallback)
+  }
+
+  /// It is nothing of the breaker's: what comes of it is the caller's alone.
+  private func run(_ fallback: String) -> Ending {
+    let words = ["/bin/sh", "-c", fallback].map { Array($0.utf8) }
+    let judgement = course(of: words, timeout: nil).judged(ignoring: [], permanent: [])
+    if let complaint = judgement.complaint { session.complain(complaint) }
+    return judgement.ending
+  }
+}
+
+extension Outcome {
+  fileprivate var isFailure: Bool {
+    if case .failure = self { true } else { false }
+  }
+}
+
+extension Session {
+  /// Says once that the store is not to be had; whether it is so.
+  fileprivate func warnIfUnguarded(_ consequence: String) -> Bool {
+    guard case .unavailable(let error) = store.health else { return false }
+    note("\(consequence): \(error.description)")
+    return true
+  }
+}

@@ -1,0 +1,17 @@
+import Glibc
+
+/// Waiting for time to pass; a signal that ends this process ends it here too.
+enum Pause {
+  static func last(_ duration: Duration) {
+    var asked = timespec(max(.zero, duration))
+    var left = timespec()
+    while unsafe nanosleep(&asked, &left) != 0, errno == EINTR { asked = left }
+  }
+}
+
+extension timespec {
+  init(_ duration: Duration) {
+    let (seconds, attoseconds) = duration.components
+    self.init(tv_sec: Int(seconds), tv_nsec: Int(attoseconds / 1_000_000_000))
+  }
+}

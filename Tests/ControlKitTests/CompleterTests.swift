@@ -1,0 +1,98 @@
+import Testing
+
+@testable import ControlKit
+
+/// What can be typed next, without a shell.
+struct CompleterTests {
+  private func answer(_ words: String...) -> Completer.Answer {
+    Completer.answer(to: words) { store in store.map { ["of-\($0)"] } ?? ["mail", "pay", "-x"] }
+  }
+
+  private func texts(_ answer: Completer.Answer) -> [String] {
+    switch answer {
+    case .words(let candidates), .beginnings(let candidates): candidates.map(\.text)
+    case .files: ["FILES"]
+    case .commandLine(let index): ["COMMAND \(index)"]
+    }
+  }
+
+  @Test func `commands come first`() {
+    #expect(texts(answer("")) == CommandSpec.all.map(\.name))
+    #expect(texts(answer("re")) == ["reset", "report"])
+    #expect(texts(answer("--json", "sta")) == ["status"])
+    #expect(texts(answer("nonsense", "")).isEmpty)
+    #expect(!texts(answer("__")).contains("__complete"))
+  }
+
+  @Test func `names are of the store that the line is about, and each is offered once`() {
+    #expect(texts(answer("show", "")) == ["mail", "pay"])
+    #expect(texts(answer("reset", "mail", "")) == ["pay"])
+    #expect(texts(answer("--store", "a", "show", "")) == ["of-a"])
+    #expect(texts(answer("show", "--store=b", "")) == ["of-b"])
+    #expect(texts(answer("show", "--", "p")) == ["pay"])
+  }
+
+  @Test func `options are offered where they are begun or nothing else fits`() {
+    #expect(texts(answer("force", "--f")) == ["--for"])
+    #expect(texts(answer("prune", "")).contains("--idle"))
+    #expect(!texts(answer("prune", "--dry-run", "--")).contains("--dry-run"))
+    #expect(texts(answer("policy", "pay", "--set", "probes=2", "--se")) == ["--set"])
+    #expect(texts(answer("run", "pay", "--max-f")) == ["--max-failures"])
+  }
+
+  @Test func `values are those of their option`() {
+    #expect(texts(answer("status", "--state", "")) == ["closed", "open", "half_open"])
+    #expect(texts(answer("status", "--state=o")) == ["--state=open"])
+    #expect(texts(answer("force", "pay", "")) == ["open", "closed", "observe", "auto"])
+    #expect(texts(answer("trip", "pay", "--for", "")).isEmpty)
+    #expect(texts(answer("show", "--store", "")) == ["FILES"])
+    guard case .beginnings(let keys) = answer("policy", "pay", "--set", "open-m") else {
+      Issue.record("they go on")
+      return
+    }
+    #expect(keys.map(\.text) == ["open-multiplier=", "open-max="])
+  }
+
+  @Test func `what comes after the dashes is another program's`() {
+    #expect(texts(answer("run", "pay", "--", "")) == ["COMMAND 3"])
+    #expect(texts(answer("run", "pay", "--", "ls", "-")) == ["COMMAND 3"])
+  }
+
+  @Test func `a line of bash is taken apart as bash does it`() {
+    let line = ShellWords(#"cbctl show 'a b' "c\"d" e\ f"#)
+    #expect(line.words == ["cbctl", "show", "a b", "c\"d", "e f"])
+    #expect(ShellWords("cbctl show ").words == ["cbctl", "show", ""])
+    #expect(ShellWords("cbctl show 'a b").openQuote == .single)
+    #expect(ShellWords("x a:b:c", breaks: ":=").kept == 4)
+    #expect(ShellWords("x a:'b", breaks: ":=").kept == 2)
+    #expect(ShellWords(#"x \:a"#, breaks: ":=").kept == 0)
+    #expect(ShellWords("x 'it").escaped("it's") == #"it'\''s"#)
+    #expect(ShellWords("x \"it").escaped("it's $HOME") == #"it's \$HOME"#)
+    #expect(ShellWords("x it").escaped("it's $HOME;") == #"it\'s\ \$HOME\;"#)
+  }
+
+  @Test(arguments: CompletionScript.allCases)
+  func `the script of every shell is as recorded`(shell: CompletionScript) {
+    Golden.expect(Answer.of("completion", shell.rawValue).output, "completion-\(shell).txt")
+  }
+
+  @Test func `no store means no names and no noise`() {
+    let bench = Bench()
+    let answer = bench("__complete", "zsh", "--", "show", "")
+    #expect(answer.code == 0)
+    #expect(answer.errors.isEmpty)
+    #expect(bench.files.isEmpty)
+  }
+
+  @Test func `candidates look as their shell wants them`() {
+    let bench = Bench()
+    _ = bench("policy", "a:b c", "--set", "probes=2")
+    #expect(bench("__complete", "bash", "--", "cbctl show ", ":").output == "words\na:b\\ c\n")
+    #expect(bench("__complete", "bash", "--", "cbctl show a:", ":").output == "words\nb\\ c\n")
+    #expect(bench("__complete", "zsh", "--", "show", "").output == "words\na\\:b c\n")
+    #expect(bench("__complete", "fish", "--", "show", "'a").output == "words\na:b c\n")
+    #expect(
+      bench("__complete", "fish", "--", "ini").output
+        == "words\ninit\tmake the store ahead of its first use\n")
+  }
+}

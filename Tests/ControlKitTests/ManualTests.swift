@@ -1,0 +1,54 @@
+import Glibc
+import Testing
+
+@testable import ControlKit
+
+/// Manual pages, which come from the same table as help.
+struct ManualTests {
+  private static let pages = CommandSpec.all.map(\.name) + HelpTopic.all.map(\.name)
+
+  private func page(_ name: String?) -> String {
+    Answer.of(["help", "--man"] + (name.map { [$0] } ?? [])).output
+  }
+
+  /// What groff says of a page with every warning on, and how it looks.
+  private func formatted(_ page: String) -> (text: String, warnings: String) {
+    let bench = Bench()
+    let files = ["page", "text", "warnings"].map { "\(bench.folder)/\($0)" }
+    Golden.write(page, to: files[0])
+    let line = "groff -man -ww -Tascii -P-cbou '\(files[0])' > '\(files[1])' 2> '\(files[2])'"
+    #expect(unsafe system(line) == 0)
+    return (Golden.read(files[1]) ?? "", Golden.read(files[2]) ?? "")
+  }
+
+  @Test(arguments: pages)
+  func `the manual page of everything is as recorded`(name: String) {
+    Golden.expect(page(name), "man-\(name).roff")
+  }
+
+  @Test func `the first manual page is as recorded`() {
+    Golden.expect(page(nil), "man.roff")
+  }
+
+  @Test(.timeLimit(.minutes(5)), arguments: [nil] + pages.map { $0 })
+  func `groff has nothing to say against a page`(name: String?) {
+    let (text, warnings) = formatted(page(name))
+    #expect(warnings.isEmpty)
+    #expect(text.contains("NAME\n       cbctl\(name.map { "-\($0)" } ?? "") - "))
+  }
+
+  @Test func `what help says is in the manual, word for word`() {
+    let (text, _) = formatted(page("run"))
+    let words = text.split { $0 == " " || $0 == "\n" }.joined(separator: " ")
+    for spec in CommandSpec.run.allOptions {
+      #expect(text.contains("--\(spec.name)"))
+      let hasSummary = words.contains(spec.summary)
+      #expect(hasSummary, "\(spec.name)")
+    }
+    for paragraph in CommandSpec.run.details {
+      let hasParagraph = words.contains(paragraph)
+      #expect(hasParagraph, "\(paragraph)")
+    }
+    #expect(text.contains("cbctl run payments -- curl -fsS https://pay.example/charge\n"))
+  }
+}

@@ -1,0 +1,134 @@
+import SharedBreaker
+import Synchronization
+import Testing
+
+private struct Down: Error {}
+
+/// Taking breakers away, and asking before all of them are changed.
+struct RemovalTests {
+  private let day: Int64 = 86_400_000
+
+  /// A breaker without and one with each reason to stay.
+  private func fill(_ bench: Bench) {
+    for name in ["free", "open", "forced", "set"] { _ = bench("run", name, "--", "true") }
+    _ = bench("trip", "open", "--for", "300d")
+    _ = bench("force", "forced", "closed")
+    _ = bench("policy", "set", "--set", "probes=2")
+  }
+
+  private func names(_ bench: Bench) -> [Substring] {
+    bench("status").output.split(separator: "\n").dropFirst()
+      .compactMap { $0.split(separator: " ").first }.sorted()
+  }
+
+  @Test(
+    arguments: [
+      ("open", "it is open"), ("forced", "its mode is forced_closed, set by cbctl (pid "),
+      ("set", "an operator has set its policy"),
+    ])
+  func `what would be missed is only deleted by force`(name: String, reason: String) {
+    let bench = Bench()
+    fill(bench)
+    let answer = bench("delete", "free", name)
+    #expect(answer.code == 1)
+    #expect(answer.output.isEmpty)
+    #expect(answer.errors.hasPrefix("cbctl: \(name): not deleted: \(reason)"))
+    #expect(names(bench).count == 4)
+    #expect(bench("delete", "free", name, "--force").output == "free: deleted\n\(name): deleted\n")
+    #expect(names(bench).count == 2)
+  }
+
+  @Test func `a dry run deletes nothing`() {
+    let bench = Bench()
+    fill(bench)
+    #expect(bench("delete", "free", "--dry-run").output == "free: would be deleted\n")
+    let all = bench("delete", "--all", "--dry-run")
+    #expect(all.output == "free: would be deleted\n")
+    #expect(all.errors.split(separator: "\n").count == 3)
+    #expect(names(bench).count == 4)
+  }
+
+  @Test func `all are deleted but for those with a reason, as JSON tells`() {
+    let bench = Bench()
+    fill(bench)
+    let answer = bench("delete", "--all", "--yes", "--json")
+    #expect(answer.code == 0)
+    #expect(
+      answer.output.hasPrefix(
+        #"{"deleted":["free"],"kept":[{"name":"forced","reason":"its mode is forced_closed, set "#))
+    #expect(answer.output.hasSuffix("],\"dry_run\":false}\n"))
+    #expect(names(bench) == ["forced", "open", "set"])
+  }
+
+  @Test(arguments: [["reset", "--all"], ["delete", "--all", "--force"]])
+  func `all is confirmed at a terminal and needs a word in a script`(words: [String]) {
+    let bench = Bench()
+    fill(bench)
+    let before = bench("status", "--json").output
+    let script = bench.run(words)
+    #expect(script.code == 64)
+    #expect(script.errors.contains("there is nobody to confirm it: add --yes"))
+    let asked = Mutex("")
+    let refused = bench.run(words) { question in
+      asked.withLock { $0 = question }
+      return false
+    }
+    #expect(refused.code == 1)
+    #expect(refused.output.isEmpty)
+    #expect(asked.withLock { $0 } == "\(words[0]) 4 breakers? [y/N] ")
+    #expect(bench("status", "--json").output == before)
+    #expect(bench.run(words) { _ in true }.code == 0)
+    #expect(bench("status", "--json").output != before)
+    #expect(bench.run(words + ["--yes"]).code == 0)
+  }
+
+  @Test func `what is idle is pruned and what somebody pinned stays`() {
+    let bench = Bench()
+    fill(bench)
+    // The successes left no time: whether there were more of them is known from now on.
+    #expect(bench("prune", "--idle", "1d").output.isEmpty)
+    bench.advance(by: day - 1)
+    #expect(bench("prune", "--idle", "1d").output.isEmpty)
+    bench.advance(by: 1)
+    #expect(bench("prune", "--idle", "1d", "--dry-run").output == "free: would be pruned\n")
+    #expect(names(bench).count == 4)
+    #expect(bench("prune", "--idle", "1d").output == "free: pruned\n")
+    #expect(names(bench) == ["forced", "open", "set"])
+    #expect(bench("history", "free").output.contains("deleted"))
+  }
+
+  @Test func `a breaker that calls succeed through is never pruned`() throws {
+    let bench = Bench()
+    let store = SharedStore(path: bench.path, options: bench.options)
+    let breaker = try store.breaker("busy", policy: BreakerPolicy(maxFailures: 3))
+    for _ in 0..<4 {
+      try breaker.run {}
+      let answer = bench("prune", "--idle", "1d")
+      #expect(answer.output.isEmpty)
+      #expect(answer.errors == "cbctl: busy: kept: calls have succeeded since anybody looked\n")
+      bench.advance(by: 40 * day)
+    }
+    // The last time it was found out too, so that it has been idle for all of it.
+    #expect(bench("prune", "--idle", "40d").output == "busy: pruned\n")
+    // Who still has it goes on, under the policy of its code.
+    try breaker.run {}
+    #expect(throws: BreakerError.self) {
+      for _ in 0..<4 { try? breaker.run { throw Down() } }
+      try breaker.run {}
+    }
+    #expect(names(bench) == ["busy"])
+  }
+
+  @Test func `a failure counts as use`() {
+    let bench = Bench()
+    _ = bench("run", "pay", "--", "false")
+    bench.advance(by: day - 1)
+    #expect(bench("prune", "--idle", "1d", "--json").output.hasPrefix("{\"pruned\":[],\"kept\":[{"))
+    bench.advance(by: 1)
+    #expect(bench("prune", "--idle", "1d").output == "pay: pruned\n")
+  }
+
+  @Test func `pruning needs a time`() {
+    #expect(Bench()("prune").code == 64)
+  }
+}

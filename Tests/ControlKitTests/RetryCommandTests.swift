@@ -1,0 +1,153 @@
+import SharedBreaker
+import Testing
+
+@testable import ControlKit
+
+/// Commands that are tried again, and what takes their place.
+struct RetryCommandTests {
+  /// A command that writes a line for each time it is run, and ends well from the n-th on.
+  private func succeeding(at attempt: Int, in bench: Bench, code: Int = 3) -> [String] {
+    let script = "echo x >> \"$0\"; [ $(wc -l < \"$0\") -ge \(attempt) ] || exit \(code)"
+    return ["--", "sh", "-c", script, "\(bench.folder)/attempts"]
+  }
+
+  private func attempts(_ bench: Bench) -> Int {
+    Golden.read("\(bench.folder)/attempts")?.count { $0 == "\n" } ?? 0
+  }
+
+  private let retries = ["--retries", "4", "--retry-delay", "1ms"]
+
+  @Test func `a failure is tried again until it succeeds`() {
+    let bench = Bench()
+    let answer = bench.run(["run", "pay"] + retries + succeeding(at: 3, in: bench))
+    #expect(answer.code == 0)
+    #expect(attempts(bench) == 3)
+    #expect(
+      answer.errors == """
+        cbctl: pay: attempt 1 of 5 failed: trying again in 1ms
+        cbctl: pay: attempt 2 of 5 failed: trying again in 1ms
+
+        """)
+    #expect(bench("status", "pay", "--json").output.contains("\"failures\":2"))
+  }
+
+  @Test func `the last code is passed on when all attempts have failed`() {
+    let bench = Bench()
+    let words = ["run", "pay", "--retries", "2", "--retry-delay", "0s", "--quiet"]
+    let answer = bench.run(words + succeeding(at: 9, in: bench, code: 7))
+    #expect(answer.code == 7)
+    #expect(attempts(bench) == 3)
+    #expect(answer.errors.isEmpty)
+  }
+
+  @Test func `nothing is tried again once the breaker is open`() {
+    let bench = Bench()
+    let words = ["run", "pay", "--max-failures", "2"] + retries + succeeding(at: 9, in: bench)
+    let answer = bench.run(words)
+    #expect(answer.code == 3)
+    #expect(attempts(bench) == 2)
+    #expect(answer.errors.hasSuffix("cbctl: pay: not tried again: open, retry in 30s\n"))
+  }
+
+  @Test(arguments: [["--ignore-exit", "3"], ["--permanent-exit", "3"]])
+  func `a code that says more than failure ends the attempts`(option: [String]) {
+    let bench = Bench()
+    let answer = bench.run(["run", "pay"] + retries + option + succeeding(at: 9, in: bench))
+    #expect(answer.code == 3)
+    #expect(attempts(bench) == 1)
+  }
+
+  @Test func `every attempt has the whole timeout`() {
+    let bench = Bench()
+    let words = ["run", "pay", "--retries", "1", "--retry-delay", "1ms", "--timeout", "20ms"]
+    let answer = bench.run(words + ["--", "sleep", "60"])
+    #expect(answer.code == 124)
+    #expect(answer.errors.split(separator: "\n").count { $0.contains("stopped after 20ms") } == 2)
+    #expect(bench("status", "pay", "--json").output.contains("\"failures\":2"))
+  }
+
+  @Test(arguments: [
+    ["--retry-delay", "1s"], ["--retries", "0"], ["--retries", "2", "--retry-backoff", "0.5"],
+    ["--retries", "2", "--retry-jitter", "101%"], ["--retries", "2", "--retry-backoff", "x"],
+    ["--retries", "2", "--retry-jitter", "1"],
+  ])
+  func `what cannot be is refused before anything runs`(options: [String]) {
+    let bench = Bench()
+    let answer = bench.run(["run", "pay"] + options + succeeding(at: 1, in: bench))
+    #expect(answer.code == 64)
+    #expect(attempts(bench) == 0)
+  }
+
+  private func policy(_ options: String...) throws -> RetryPolicy {
+    let words = ["run", "pay"] + options + ["--", "true"]
+    guard case .command(let parsed) = try ArgumentParser.parse(words.map { Array($0.utf8) })
+    else { return .never }
+    return try RetryPolicy.given(by: parsed)
+  }
+
+  @Test func `waits grow up to the longest and vary by the jitter`() throws {
+    let growing = try policy(
+      "--retries=9", "--retry-delay=2s", "--retry-backoff=3", "--retry-max-delay=10s",
+      "--retry-jitter=50%")
+    let middling = (1...3).map { growing.delay(after: $0, random: 0.5) }
+    #expect(middling == [.seconds(2), .seconds(6), .seconds(10)])
+    #expect(growing.delay(after: 1, random: 0) == .seconds(1))
+    #expect(growing.delay(after: 2, random: 0) == .seconds(3))
+    #expect(growing.delay(after: 3, random: 0.99) == .seconds(10))
+    let plain = try policy("--retries=2")
+    #expect(plain.attempts == 3)
+    #expect((1...2).map { plain.delay(after: $0, random: 0.9) } == [.seconds(1), .seconds(1)])
+    // A wait that is asked for is not cut by a default.
+    let long = try policy("--retries=1", "--retry-delay=2h")
+    #expect(long.delay(after: 1, random: 0) == .seconds(7_200))
+  }
+
+  @Test func `a fallback takes the place of a rejected call`() {
+    let bench = Bench()
+    _ = bench("policy", "pay", "--set", "max-failures=1")
+    _ = bench("trip", "pay")
+    let words = ["run", "pay", "--fallback", "echo old > '\(bench.folder)/attempts'; exit 4", "--"]
+    let answer = bench.run(words + ["false"])
+    #expect(answer.code == 4)
+    #expect(Golden.read("\(bench.folder)/attempts") == "old\n")
+    #expect(answer.errors.hasPrefix("cbctl: pay: rejected: it is open: try again in 30s: the fall"))
+    #expect(bench.run(["--quiet"] + words + ["false"]).errors.isEmpty)
+    // Standard output is the fallback's.
+    #expect(bench.run(["--json"] + words + ["false"]).output.isEmpty)
+  }
+
+  @Test(
+    arguments: [
+      (["sh", "-c", "exit 3"], 0, true), (["sh", "-c", "exit 5"], 5, false), (["true"], 0, false),
+      (["/nonexistent"], 127, false), (["sh", "-c", "kill -9 $$"], 0, true),
+      (["sleep", "60"], 0, true),
+    ] as [([String], Int32, Bool)])
+  func `a fallback takes the place of a failure and of nothing else`(
+    command: [String], code: Int32, runs: Bool
+  ) {
+    let bench = Bench()
+    let timeout = command == ["sleep", "60"] ? "20ms" : "1m"
+    let options = ["--ignore-exit", "5", "--timeout", timeout]
+    let fallback = ["--fallback", ": > '\(bench.folder)/attempts'"]
+    #expect(bench.run(["run", "pay"] + options + fallback + ["--"] + command).code == code)
+    #expect(bench.files.contains("attempts") == runs)
+  }
+
+  @Test func `a lost store is no rejection`() {
+    let recorder = Recorder()
+    let words = [
+      "--store", "/proc/no-such/breakers.db", "run", "pay", "--on-store-failure", "fail",
+      "--fallback", "exit 4", "--", "true",
+    ]
+    #expect(ControlKit.run(arguments: words, console: recorder.console()).code == 69)
+  }
+
+  @Test func `calls that take long are slow`() {
+    let bench = Bench()
+    let words = ["run", "pay", "--slow-rate", "100%", "--last", "2", "--min-calls", "2"]
+    for _ in 0..<2 { #expect(bench.run(words + ["--slow-after", "1h", "--", "true"]).code == 0) }
+    #expect(bench("check", "pay").code == 0)
+    for _ in 0..<2 { #expect(bench.run(words + ["--slow-after", "1us", "--", "true"]).code == 0) }
+    #expect(bench("check", "pay").code == 75)
+  }
+}
