@@ -38,7 +38,7 @@ import Testing
 
   @Test(
     arguments: [
-      ([], 0o600), (["--readable", "group"], 0o640), (["--readable", "all"], 0o644),
+      ([], 0o600), (["--mode", "640"], 0o640), (["--mode", "644"], 0o644),
     ] as [([String], UInt32)])
   func `replaces a file, which only its owner may read unless told`(
     words: [String], mode: UInt32
@@ -55,6 +55,20 @@ import Testing
     #expect(!bench.files.contains { $0.hasSuffix(".new") })
   }
 
+  @Test func `tells apart names that only look the same`() {
+    let bench = Bench()
+    for (name, reason) in [("caf\u{e9}", "first"), ("cafe\u{301}", "second")] {
+      _ = bench("trip", name, "--reason", reason)
+      _ = bench("policy", name, "--set", "open-for=1m")
+      _ = bench("trip", name, "--reason", reason)
+    }
+    let page = bench("page").output
+    #expect(page.matches(of: /History, newest first/).count == 2)
+    // Of both together, and of each alone.
+    #expect(page.ranges(of: "first</td>").count == 2)
+    #expect(page.ranges(of: "second</td>").count == 2)
+  }
+
   @Test func `tells what it wrote as JSON`() {
     let bench = Self.bench()
     let path = "\(bench.folder)/page.html"
@@ -62,6 +76,7 @@ import Testing
     let bytes = Golden.read(path)?.utf8.count ?? 0
     #expect(answer.output == "{\"output\":\"\(path)\",\"bytes\":\(bytes),\"breakers\":2}\n")
     #expect(bench("page", "--json").code == 64)
+    #expect(bench("page", "--mode", "644").code == 64)
   }
 
   @Test func `says who is not there, and that nobody fits`() {
@@ -76,12 +91,12 @@ import Testing
   @Test func `replaces nothing that is no file, and leaves nothing behind`() {
     let bench = Self.bench()
     let link = "\(bench.folder)/link"
-    unsafe symlink("page.html", link)
+    unsafe symlink("/dev/null", link)
     let before = Set(bench.files)
     for path in ["/dev/null", bench.folder, link] {
       let answer = bench("page", "--output", path)
       #expect(answer.code == 1)
-      #expect(answer.errors.contains("\(path) is not replaced: it is no regular file"))
+      #expect(answer.errors.contains("\(path) cannot be replaced: it is not a file"))
     }
     let missing = bench("page", "--output", "\(bench.folder)/none/page.html")
     #expect(missing.code == 1)

@@ -13,32 +13,34 @@ extension CommandSpec {
     options: [
       OptionSpec(
         name: "output", kind: .path,
-        summary: "replace this file at once; standard output if not given"),
+        summary: "replace this file as a whole instead of printing"),
       OptionSpec(
-        name: "readable", kind: .choice(["owner", "group", "all"]),
-        summary: "who may read that file; owner if not given"),
+        name: "mode", kind: .permissions, summary: "permissions of that file (600)"),
       OptionSpec(
         name: "since", kind: .duration,
-        summary: "how far back the overview reaches; 1d if not given"),
+        summary: "how far back the overview reaches (1d)"),
       OptionSpec(
         name: "limit", kind: .count,
-        summary: "list the newest N of each history; 5 to 100 by the number of breakers"),
+        summary: "list the newest N of each history (5 to 100, by the number of breakers)"),
     ],
     details: [
       "The page is one file without scripts, and loads nothing. It shows how each breaker stands and "
         + "stood, what happened, why, and who did it, as of the time when it was made.",
-      "Errors and reasons are on it, so only its owner may read the file unless --readable says "
+      "Errors and reasons are on it, so only its owner may read the file unless --mode says "
         + "otherwise.",
     ],
     examples: [
       Example("cbctl page --output breakers.html", "to look at, or to attach to a report"),
       Example(
-        "cbctl page 'payments-*' --output /srv/www/breakers.html --readable all",
+        "cbctl page 'payments-*' --output /srv/www/breakers.html --mode 644",
         "for a web server, from cron"),
     ],
     exitCodes: [.done, .failed, .usage, .noBreaker, .storeUnavailable]
   ) { session, parsed throws(ControlError) in
     let output = parsed.text("output")
+    if parsed.has("mode"), output == nil {
+      throw .usage("wrong use of --mode", "it goes with --output", help: "page")
+    }
     if session.global.isJSON, output == nil {
       throw .usage(
         "--json without --output", "the page itself is no JSON; status and history are",
@@ -51,13 +53,9 @@ extension CommandSpec {
       session.print(text)
       return .done
     }
-    let mode: UInt32 =
-      switch parsed.text("readable") {
-      case "all": 0o644
-      case "group": 0o640
-      default: 0o600
-      }
-    try FileReplacement.write(text, to: output, mode: mode)
+    var file = try FileReplacement(of: output, mode: UInt32(parsed.number("mode") ?? 0o600))
+    file.write(text)
+    try file.finish()
     if session.global.isJSON {
       session.print(
         .object([
@@ -92,14 +90,14 @@ extension BreakersPage {
         patterns.isEmpty || patterns.contains { $0.matches(entry.name) }
       }
     }
-    let histories = Dictionary(grouping: entries, by: \.name)
+    let histories = Dictionary(grouping: entries) { NameBytes($0.name) }
     let usualLimit = min(100, max(5, Self.entriesOfPage / max(1, snapshots.count)))
     self.init(
       host: Self.hostName, store: session.store.path, now: session.now(),
       span: parsed.duration("since") ?? .seconds(86_400),
       limit: parsed.number("limit").map { Int($0) } ?? usualLimit,
       breakers: WorryOrder.sorted(snapshots).map {
-        PageBreaker(snapshot: $0, history: histories[$0.name] ?? [])
+        PageBreaker(snapshot: $0, history: histories[NameBytes($0.name)] ?? [])
       },
       latest: entries.suffix(Self.latestOfPage))
   }

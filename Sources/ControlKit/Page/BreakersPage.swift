@@ -81,8 +81,9 @@ extension BreakersPage {
   }
 
   /// Where a breaker stands on the page, by its name.
-  private var places: [String: Int] {
-    Dictionary(breakers.enumerated().map { ($1.snapshot.name, $0) }) { first, _ in first }
+  private var places: [NameBytes: Int] {
+    Dictionary(breakers.enumerated().map { (NameBytes($1.snapshot.name), $0) }) { first, _ in first
+    }
   }
 }
 
@@ -92,6 +93,13 @@ struct PageBreaker {
 
   /// All that is kept of what happened to it, oldest first.
   var history: [HistoryEntry]
+}
+
+/// The name of a breaker as the store tells it from others: to Swift other bytes can be an equal text.
+struct NameBytes: Hashable {
+  private let bytes: [UInt8]
+
+  init(_ name: String) { bytes = Array(name.utf8) }
 }
 
 extension Painter {

@@ -5,7 +5,7 @@ struct PageHistory {
   var now: Timestamp
 
   /// Where the breakers stand on the page; nil if all is about one.
-  var places: [String: Int]?
+  var places: [NameBytes: Int]?
 
   /// The table of entries that are oldest first.
   func table(of entries: [HistoryEntry], caption: String) -> HTML {
@@ -32,9 +32,9 @@ struct PageHistory {
   }
 
   /// A breaker that was deleted has left its history, and no place of its own.
-  private func link(to name: String, _ places: [String: Int]) -> HTML {
+  private func link(to name: String, _ places: [NameBytes: Int]) -> HTML {
     let shown = VisibleText.name(name)
-    guard let place = places[name] else { return "<bdi>\(shown)</bdi>" }
+    guard let place = places[NameBytes(name)] else { return "<bdi>\(shown)</bdi>" }
     return "<a href=\"#b\(place + 1)\"><bdi>\(shown)</bdi></a>"
   }
 

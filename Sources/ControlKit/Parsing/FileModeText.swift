@@ -2,9 +2,7 @@
 enum FileModeText {
   static func parse(_ text: String) throws(ValueComplaint) -> Int64 {
     let form = ValueKind.fileMode.form
-    guard text.utf8.allSatisfy({ (0x30...0x37).contains($0) }), let mode = Int64(text, radix: 8),
-      mode <= 0o777
-    else { throw ValueComplaint("no such mode", form) }
+    let mode = try parsePlain(text, form: form)
     guard mode & 0o111 == 0 else {
       throw ValueComplaint("no file of a store is a program", form)
     }
@@ -16,6 +14,14 @@ enum FileModeText {
       if bits == 0o4 { throw ValueComplaint("\(who) must be able to write too", "use \(example)") }
       if bits == 0o2 { throw ValueComplaint("\(who) must be able to read too", "use \(example)") }
     }
+    return mode
+  }
+
+  /// The permissions of any file.
+  static func parsePlain(_ text: String, form: String) throws(ValueComplaint) -> Int64 {
+    guard text.utf8.allSatisfy({ (0x30...0x37).contains($0) }), let mode = Int64(text, radix: 8),
+      mode <= 0o777
+    else { throw ValueComplaint("no such mode", form) }
     return mode
   }
 }

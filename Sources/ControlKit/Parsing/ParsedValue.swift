@@ -42,6 +42,7 @@ extension ValueKind {
     case .pid: return .number(try number(text, 1...Int64(Int32.max), "no process number"))
     case .exitCodes: return .codes(try codes(text))
     case .fileMode: return .number(try FileModeText.parse(text))
+    case .permissions: return .number(try FileModeText.parsePlain(text, form: form))
     case .policy(let key):
       try checkPolicy(key, text)
       return .text(text)

@@ -17,6 +17,7 @@ enum ValueKind: Sendable, Hashable {
   case pid
   case exitCodes
   case fileMode
+  case permissions
   case group
   case policy(PolicyKey)
   case policySetting
@@ -43,7 +44,7 @@ enum ValueKind: Sendable, Hashable {
     case .factor: "X"
     case .pid: "PID"
     case .exitCodes: "CODES"
-    case .fileMode: "MODE"
+    case .fileMode, .permissions: "MODE"
     case .group: "GROUP"
     case .policy(let key): key.value.placeholder
     case .policySetting: "K=V"
@@ -69,6 +70,7 @@ enum ValueKind: Sendable, Hashable {
     case .pid: "use the number of a process, such as $$"
     case .exitCodes: "use codes from 0 to 255 such as 3,4,10-12"
     case .fileMode: "use an octal mode such as 600, 660 or 666"
+    case .permissions: "use an octal mode such as 600, 640 or 644"
     case .policy(let key): key.value.form
     case .policySetting: "use KEY=VALUE, as in open-for=1m"
     case .policyKey: "run 'cbctl help policy-words' for the words of a policy"
