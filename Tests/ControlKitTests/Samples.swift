@@ -63,6 +63,14 @@ enum Samples {
         to: to, reason: nil, pid: 1, program: "cbctl"))
   }
 
+  /// An entry all of whose texts are the same.
+  static func hostileEntry(_ text: String) -> HistoryEntry {
+    HistoryEntry(
+      StoredEvent(
+        id: 1, atMilliseconds: wall(-5), name: text, kind: .policy, from: text, to: text + " ",
+        reason: text, pid: 1, program: text))
+  }
+
   static func breaker(
     _ name: String, madeSecondsAgo age: Int64, _ change: (inout BreakerRecord) -> Void = { _ in }
   ) -> BreakerSnapshot {

@@ -122,7 +122,7 @@ struct Completer {
       return .beginnings(Self.keys(endingIn: "=").filter { $0.text.hasPrefix(current) })
     case .path: return .files
     case .commandLine, .shellLine, .text, .token, .duration, .count, .rate, .factor, .pid,
-      .exitCodes, .fileMode, .group, .policy:
+      .exitCodes, .fileMode, .permissions, .group, .policy:
       return .words([])
     }
   }

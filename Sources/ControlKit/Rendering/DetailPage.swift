@@ -52,13 +52,13 @@ extension BreakerDetails {
     }
   }
 
-  private var window: String {
+  var window: String {
     let rate = snapshot.failureRate.map { " (\(RateWords.format($0)))" } ?? ""
     return "\(StateLine.counted(snapshot.windowCalls, "call")), \(snapshot.windowFailures) failed"
       + "\(rate), \(snapshot.windowSlow) slow"
   }
 
-  private var totals: String {
+  var totals: String {
     let totals = snapshot.totals
     let counts = [
       (totals.successes, "succeeded"), (totals.failures, "failed"), (totals.ignored, "ignored"),

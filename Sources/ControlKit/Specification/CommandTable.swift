@@ -2,7 +2,7 @@ extension CommandSpec {
   /// Every command, in the order of help.
   static let all: [CommandSpec] = [
     status, show, history, watch, wait, check, policy, reset, trip, force, run, acquire, report,
-    metrics, delete, prune, export, importing, initialize, doctor, completion, help,
+    page, metrics, delete, prune, export, importing, initialize, doctor, completion, help,
   ]
 
   /// Those that programs use, and that no list for people has.

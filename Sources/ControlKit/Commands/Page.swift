@@ -1,0 +1,110 @@
+import Glibc
+import SharedBreaker
+
+extension CommandSpec {
+  static let page = CommandSpec(
+    name: "page",
+    summary: "write an HTML page that shows breakers and their history",
+    arguments: [
+      ArgumentSpec(
+        label: "NAME", kind: .pattern, count: .any,
+        summary: "a name, or a pattern with *, ? or [a-z]; every breaker if none is given")
+    ],
+    options: [
+      OptionSpec(
+        name: "output", kind: .path,
+        summary: "replace this file as a whole instead of printing"),
+      OptionSpec(
+        name: "mode", kind: .permissions, summary: "permissions of that file (600)"),
+      OptionSpec(
+        name: "since", kind: .duration,
+        summary: "how far back the overview reaches (1d)"),
+      OptionSpec(
+        name: "limit", kind: .count,
+        summary: "list the newest N of each history (5 to 100, by the number of breakers)"),
+    ],
+    details: [
+      "The page is one file without scripts, and loads nothing. It shows how each breaker stands and "
+        + "stood, what happened, why, and who did it, as of the time when it was made.",
+      "Errors and reasons are on it, so only its owner may read the file unless --mode says "
+        + "otherwise.",
+    ],
+    examples: [
+      Example("cbctl page --output breakers.html", "to look at, or to attach to a report"),
+      Example(
+        "cbctl page 'payments-*' --output /srv/www/breakers.html --mode 644",
+        "for a web server, from cron"),
+    ],
+    exitCodes: [.done, .failed, .usage, .noBreaker, .storeUnavailable]
+  ) { session, parsed throws(ControlError) in
+    let output = parsed.text("output")
+    if parsed.has("mode"), output == nil {
+      throw .usage("wrong use of --mode", "it goes with --output", help: "page")
+    }
+    if session.global.isJSON, output == nil {
+      throw .usage(
+        "--json without --output", "the page itself is no JSON; status and history are",
+        help: "page")
+    }
+    let page = try BreakersPage(session, parsed)
+    let text = page.html
+    if page.breakers.isEmpty { session.note("no breaker fits: the page shows none") }
+    guard let output else {
+      session.print(text)
+      return .done
+    }
+    var file = try FileReplacement(of: output, mode: UInt32(parsed.number("mode") ?? 0o600))
+    file.write(text)
+    try file.finish()
+    if session.global.isJSON {
+      session.print(
+        .object([
+          .init("output", .string(output)), .init("bytes", .integer(Int64(text.utf8.count))),
+          .init("breakers", .integer(Int64(page.breakers.count))),
+        ]))
+    }
+    return .done
+  }
+}
+
+extension BreakersPage {
+  /// How much of all histories is listed: with reasons of usual length, some three megabytes.
+  private static let entriesOfPage = 8_000
+  private static let latestOfPage = 20
+
+  /// Reads what is asked for.
+  fileprivate init(_ session: Session, _ parsed: ParsedCommand) throws(ControlError) {
+    let patterns = parsed.distinctTexts("NAME").map { NamePattern($0) }
+    let snapshots = try session.snapshots(fitting: patterns, in: nil)
+    var entries: [HistoryEntry] = []
+    if !patterns.isEmpty, patterns.allSatisfy(\.isName) {
+      for snapshot in snapshots {
+        entries += try session.ask { store throws(StoreError) in
+          try store.history(of: snapshot.name)
+        }
+      }
+      entries.sort { $0.id < $1.id }
+    } else {
+      entries = try session.ask { store throws(StoreError) in try store.history() }
+      entries = entries.filter { entry in
+        patterns.isEmpty || patterns.contains { $0.matches(entry.name) }
+      }
+    }
+    let histories = Dictionary(grouping: entries) { NameBytes($0.name) }
+    let usualLimit = min(100, max(5, Self.entriesOfPage / max(1, snapshots.count)))
+    self.init(
+      host: Self.hostName, store: session.store.path, now: session.now(),
+      span: parsed.duration("since") ?? .seconds(86_400),
+      limit: parsed.number("limit").map { Int($0) } ?? usualLimit,
+      breakers: WorryOrder.sorted(snapshots).map {
+        PageBreaker(snapshot: $0, history: histories[NameBytes($0.name)] ?? [])
+      },
+      latest: entries.suffix(Self.latestOfPage))
+  }
+
+  private static var hostName: String {
+    var name = [CChar](repeating: 0, count: 256)
+    guard unsafe gethostname(&name, name.count - 1) == 0 else { return "this host" }
+    return String(decoding: name.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+  }
+}

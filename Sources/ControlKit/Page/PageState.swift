@@ -1,0 +1,33 @@
+import SharedBreaker
+
+/// How a breaker stands, in a word that is also coloured, and in what there is to add.
+struct PageState {
+  var snapshot: BreakerSnapshot
+  var now: Timestamp
+
+  var html: HTML {
+    let addition = addition.map { " <span class=\"note\">\($0)</span>" as HTML } ?? .nothing
+    return "<span class=\"state \(weight)\">\(word)</span>\(addition)"
+  }
+
+  private var word: String {
+    snapshot.mode == .automatic ? snapshot.state.wireName : snapshot.mode.wireName
+  }
+
+  /// The class of the style sheet.
+  private var weight: HTML {
+    if !snapshot.permits { return "bad" }
+    return snapshot.mode == .automatic && snapshot.state == .closed ? "good" : "doubtful"
+  }
+
+  private var addition: HTML? {
+    if snapshot.mode != .automatic {
+      let end = snapshot.modeEndsIn.map {
+        "until \(PageTime.brief(now.later(by: $0), at: now))" as HTML
+      }
+      return end ?? "until somebody ends it"
+    }
+    if snapshot.isNextCallProbe { return "the next call is its probe" }
+    return snapshot.retryAfter.map { "next try from \(PageTime.brief(now.later(by: $0), at: now))" }
+  }
+}

@@ -1,0 +1,19 @@
+import SharedBreaker
+
+/// Times on a page: in UTC, exact for machines, and as much of it as people read.
+enum PageTime {
+  /// The date and the time: `2026-11-21 10:58:48`.
+  static func full(_ time: Timestamp) -> HTML {
+    let text = time.description
+    return element(time, text.prefix(10) + " " + text.prefix(19).dropFirst(11) + "Z")
+  }
+
+  /// The time, with as much of the date as is not that of the page.
+  static func brief(_ time: Timestamp, at now: Timestamp) -> HTML {
+    element(time, Age.clock(of: time, at: now))
+  }
+
+  private static func element(_ time: Timestamp, _ words: String) -> HTML {
+    "<time datetime=\"\(time.description)\">\(words)</time>"
+  }
+}

@@ -1,0 +1,120 @@
+import BreakerCore
+import SharedBreaker
+import Testing
+
+@testable import ControlKit
+
+@Suite struct `A page` {
+  private static let now = Timestamp(millisecondsSince1970: Samples.now.wallMilliseconds)
+
+  private static func page(
+    _ snapshots: [BreakerSnapshot] = Samples.all, history: [HistoryEntry] = Samples.history,
+    limit: Int = 100
+  ) -> BreakersPage {
+    BreakersPage(
+      host: "host-1", store: "/var/lib/shared-breaker/breakers.db", now: now,
+      span: .seconds(86_400), limit: limit,
+      breakers: WorryOrder.sorted(snapshots).map { snapshot in
+        PageBreaker(
+          snapshot: snapshot, history: history.filter { $0.name == snapshot.name })
+      },
+      latest: history)
+  }
+
+  private static let hostile = "<script>alert('\"&\u{202e}\u{1b}[31m\n"
+
+  @Test func `is as recorded`() {
+    Golden.expect(Self.page().html, "page.html")
+  }
+
+  @Test func `without breakers says so`() {
+    let html = Self.page([], history: []).html
+    #expect(html.contains("<title>0 breakers · host-1</title>"))
+    #expect(html.contains("<p>There is no breaker to show.</p>"))
+  }
+
+  @Test func `shows what comes from outside and does not obey it`() {
+    let snapshot = Samples.breaker(Self.hostile, madeSecondsAgo: 60) { record in
+      record.lastError = Self.hostile
+      record.mode.mode = .observe
+      record.mode.reason = Self.hostile
+      record.mode.setBy = Self.hostile
+    }
+    var page = Self.page([snapshot], history: [Samples.hostileEntry(Self.hostile)])
+    page.host = Self.hostile
+    page.store = Self.hostile
+    let html = page.html
+    let shown = "&lt;script&gt;alert(&#39;&quot;&amp;\\u{202e}\\u{1b}[31m\\u{a}"
+    // Title, heading and store; row, history twice with name once, reason and program; details.
+    #expect(html.matches(of: /&lt;script/).count == html.components(of: shown))
+    #expect(html.components(of: shown) >= 12)
+    #expect(!html.contains("<script"))
+    #expect(!html.unicodeScalars.contains { $0 != "\n" && VisibleText.steers($0) })
+  }
+
+  @Test func `loads nothing and runs nothing`() {
+    let html = Self.page().html
+    #expect(html.contains("content=\"default-src 'none'; style-src 'unsafe-inline'\""))
+    for match in html.matches(of: /(href|src)="([^"]*)"/) { #expect(match.2.hasPrefix("#b")) }
+    #expect(!html.contains("url("))
+    #expect(!html.contains("@import"))
+    #expect(!html.contains("<script"))
+  }
+
+  @Test func `has a target for every link, once`() {
+    let html = Self.page().html
+    let targets = html.matches(of: /id="(b\d+)"/).map { String($0.1) }
+    #expect(targets.count == Samples.all.count)
+    #expect(Set(targets).count == targets.count)
+    for match in html.matches(of: /href="#([^"]*)"/) { #expect(targets.contains(String(match.1))) }
+  }
+
+  @Test func `tells a deleted breaker's history without a link`() {
+    let html = Self.page([Samples.payments]).html
+    #expect(html.contains("<td role=\"cell\"><bdi>search</bdi></td>"))
+    #expect(html.contains("<td role=\"cell\"><a href=\"#b1\"><bdi>payments</bdi></a></td>"))
+  }
+
+  @Test func `lists the newest of a long history, and says that there is more`() {
+    let history = (0..<50).map {
+      Samples.entry(.transition, from: "closed", to: "open", secondsAgo: 50 - $0)
+    }
+    var page = Self.page([Samples.payments], history: history, limit: 7)
+    page.latest = []
+    #expect(page.html.contains("History, the newest 7 of 50 that are kept"))
+    #expect(page.html.matches(of: /<td role="cell" class="what">/).count == 7)
+  }
+
+  @Test func `draws a strip whose parts cover it`() {
+    let history = [
+      Samples.entry(.transition, from: "closed", to: "open", secondsAgo: 3_600),
+      Samples.entry(.transition, from: "open", to: "half_open", secondsAgo: 1_800),
+      Samples.entry(.transition, from: "half_open", to: "closed", secondsAgo: 1_790),
+    ]
+    let snapshot = Samples.breaker("payments", madeSecondsAgo: 7_200) { $0.generation = 4 }
+    let timeline = Timeline(
+      of: snapshot, history: history, from: Self.now.earlier(by: .seconds(14_400)), to: Self.now)
+    let strip = PageTimeline(timeline: timeline, subject: "Last 4h")
+    #expect(
+      strip.words
+        == "rejected for 30m in 1 spell, probed for 10s in 1 spell, let calls through for 1h 30m, "
+        + "not known for 2h")
+    let widths = strip.html.text.matches(of: /h(\d+)v/).compactMap { Int($0.1) }
+    #expect(widths.reduce(0, +) == 240)
+    #expect(strip.html.text.contains("role=\"img\"><title>Last 4h: rejected for 30m"))
+  }
+
+  @Test func `of many breakers stays small`() {
+    let history = (0..<8).map {
+      Samples.entry(.transition, from: "closed", to: "open", secondsAgo: 50 - $0)
+    }
+    let one = Self.page([Samples.payments], history: history).html.utf8.count
+    let two = Self.page([Samples.payments, Samples.payments], history: history).html.utf8.count
+    // A thousand of them, each with eight entries, are below five megabytes.
+    #expect(two - one < 5_000)
+  }
+}
+
+extension String {
+  fileprivate func components(of part: String) -> Int { ranges(of: part).count }
+}
