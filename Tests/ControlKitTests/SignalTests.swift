@@ -105,6 +105,25 @@ struct SignalTests {
     #expect(run(script) == .exited(0))
   }
 
+  @Test func `a command that ends before its signal is passed on was stopped all the same`() {
+    let script = #"""
+      state() { cut -d' ' -f3 "/proc/$1/stat"; }
+      "$1" --store "$2" policy pay --set max-failures=1 --quiet
+      setsid "$1" --store "$2" run pay -- sh -c 'echo $$ > "$0"; exec sleep 60' "$3" &
+      while [ ! -s "$3" ]; do sleep 0.01; done
+      child=$(cat "$3")
+      kill -STOP $!
+      until [ "$(state $!)" = T ]; do sleep 0.01; done
+      kill -TERM "$child"
+      until [ "$(state "$child")" = Z ]; do sleep 0.01; done
+      kill -TERM $!
+      kill -CONT $!
+      wait $!
+      [ $? = 143 ] && "$1" --store "$2" status pay --json | grep -q '"failures":0,"ignored":1'
+      """#
+    #expect(run(script) == .exited(0))
+  }
+
   @Test func `signals that tell something are passed on and change nothing else`() {
     let script = #"""
       "$1" --store "$2" run pay -- sh -c '

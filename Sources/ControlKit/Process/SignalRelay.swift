@@ -53,15 +53,19 @@ final class SignalRelay {
     while true {
       var info = unsafe siginfo_t()
       let number = unsafe next(until: deadline, &info)
+      let isStopping = Self.stopping.contains(number)
+      result.wasStopped = result.wasStopped || isStopping
       if Self.hasEnded(pid) {
+        // What has ended the child may have been meant for both.
+        while case let late = takePending(), late > 0 {
+          result.wasStopped = result.wasStopped || Self.stopping.contains(late)
+        }
         // Until it is reaped the number is its own, so no other group can be meant.
         if hasOwnGroup, result.didTimeOut { kill(target, SIGKILL) }
         result.end = Self.reap(pid)
         return result
       }
       if number > 0, number != SIGCHLD {
-        let isStopping = Self.stopping.contains(number)
-        result.wasStopped = result.wasStopped || isStopping
         // The ^C of a terminal has reached a child in the same group already; its hanging up has
         // not, for that is told to the first process of the session alone.
         let isFromKeys = unsafe info.si_code > 0 && (number == SIGINT || number == SIGQUIT)
@@ -80,6 +84,12 @@ final class SignalRelay {
   private static func tell(_ target: pid_t, _ number: Int32, resuming: Bool) {
     kill(target, number)
     if resuming { kill(target, SIGCONT) }
+  }
+
+  /// A signal that is there already; it would else end this process before it has told anybody.
+  private func takePending() -> Int32 {
+    var now = timespec()
+    return unsafe sigtimedwait(&waited, nil, &now)
   }
 
   private func next(

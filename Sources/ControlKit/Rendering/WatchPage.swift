@@ -20,8 +20,6 @@ struct WatchPage {
   /// How many of the breakers are above the first that is shown.
   private(set) var offset = 0
 
-  private static let keys = "q quit  ↑↓ scroll"
-
   init(
     title: String, now: Timestamp, trouble: String? = nil, summary: String, table: [String],
     latest: String? = nil, offset: Int = 0
@@ -53,7 +51,8 @@ struct WatchPage {
     lines += ["", painter.paint(TextWidth.cut(VisibleText.bare(latest ?? ""), to: width), .faint)]
     let count = table.count - 1
     let range = rows.count < count ? "\(offset + 1)-\(offset + rows.count) of \(count)" : ""
-    return lines + [Self.between(Self.keys, range, width, painter)]
+    let keys = "q quit" + (range.isEmpty ? "" : "  ↑↓ scroll")
+    return lines + [Self.between(keys, range, width, painter)]
   }
 
   /// Two texts at the ends of a line, as far as there is room.
