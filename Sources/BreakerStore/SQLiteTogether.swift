@@ -17,8 +17,10 @@ extension SQLiteStorage {
           // Each is a group of its own, for within a group breakers are found one by one.
           var group = StepGroup(
             on: session.writer, clock: clock, page: page, program: program,
-            remembered: OwnCommits())
-          try group.run([QueuedStep(step.name, orCreate: true, step.body)])
+            remembered: OwnCommits(), room: room)
+          let queued = QueuedStep(step.name, orCreate: true, step.body)
+          try group.run([queued])
+          if let error = queued.error { throw error }
         }
         return []
       }

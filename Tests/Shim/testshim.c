@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <grp.h>
+#include <malloc.h>
 #include <signal.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -62,3 +63,11 @@ static int remove_one(const char *path, const struct stat *status, int kind, str
 }
 
 void ts_remove_all(const char *path) { nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS); }
+
+size_t __sanitizer_get_current_allocated_bytes(void) __attribute__((weak));
+
+size_t ts_allocated_bytes(void) {
+  if (__sanitizer_get_current_allocated_bytes) return __sanitizer_get_current_allocated_bytes();
+  struct mallinfo2 information = mallinfo2();
+  return information.uordblks + information.hblkhd;
+}

@@ -1,5 +1,6 @@
 // What tests need and Swift cannot say.
 #pragma once
+#include <stddef.h>
 
 // fork(2), which Swift keeps from its callers.
 int ts_fork(void);
@@ -22,3 +23,7 @@ int ts_pipe(int ends[2]);
 
 // Removes a directory and all that is in it, links unfollowed.
 void ts_remove_all(const char *path);
+
+// How many bytes of this process's memory are allocated, as a sanitizer counts them if there is
+// one. (Glibc in Swift has no mallinfo2.)
+size_t ts_allocated_bytes(void);

@@ -1,0 +1,58 @@
+import Glibc
+import SharedBreaker
+import TestSupport
+import Testing
+
+/// How much more memory is in use after each further ten thousand calls.
+///
+/// In processes of their own, which end with the bytes that a call has leaked as their exit code: the
+/// tests beside them use memory too.
+@Suite(.timeLimit(.minutes(5))) struct `Ten thousand calls at a time, again and again` {
+  private static let calls = 10_000
+
+  @Test func `leak nothing`() async {
+    await #expect(processExitsWith: .exitCode(0)) {
+      exit(Int32(clamping: try await Self.growth { _ in } / Self.calls))
+    }
+  }
+
+  @Test func `would be seen to leak an object each`() async {
+    await #expect(processExitsWith: .success) {
+      let growth = try await Self.growth { object in
+        unsafe _ = Unmanaged.passRetained(object)
+      }
+      exit(growth / Self.calls >= 8 ? 0 : 1)
+    }
+  }
+
+  private final class Leaked {}
+
+  /// The least by which memory has grown over a round, once all that is made only once is there.
+  private static func growth(_ during: @escaping @Sendable (Leaked) -> Void) async throws -> Int {
+    let stage = try Stage()
+    let breaker = try stage.sharedStore().breaker("api")
+    var least = Int.max
+    for round in 0..<6 {
+      let before = Memory.allocatedBytes
+      await callAtOnce(breaker, during)
+      if round >= 2 { least = min(least, Memory.allocatedBytes - before) }
+    }
+    return max(0, least)
+  }
+
+  private static func callAtOnce(
+    _ breaker: Breaker, _ during: @escaping @Sendable (Leaked) -> Void
+  ) async {
+    await withTaskGroup(of: Void.self) { group in
+      for number in 0..<calls {
+        group.addTask {
+          _ = try? await breaker.run {
+            await Task.yield()
+            during(Leaked())
+            return number
+          }
+        }
+      }
+    }
+  }
+}
