@@ -75,10 +75,10 @@ extension Breaker {
   /// - Returns: The permit, or the rejection.
   /// - Throws: `BreakerError.store` with ``StoreFailureAction/throw``, and nothing otherwise.
   public func decide() throws(BreakerError) -> PermitDecision {
-    if let rejection = engine.rejectFromMemory(cell) { return .rejected(rejection) }
+    if let rejection = engine.rejectFromMemory(cell) { return .rejected(told(rejection)) }
     switch try decideCall() {
     case .permitted(let call): return .permitted(Permit(self, call))
-    case .rejected(let rejection): return .rejected(rejection)
+    case .rejected(let rejection): return .rejected(told(rejection))
     }
   }
 }

@@ -109,7 +109,7 @@ extension Breaker {
     }
     switch try engine.admit(cell, owner: owner, onFailure: .throw, isNamed: true) {
     case .permitted(let ticket): return PermitToken(name: name, ticket: ticket)
-    case .rejected(let rejection): throw .rejected(name: name, rejection)
+    case .rejected(let rejection): throw .rejected(name: name, told(rejection))
     }
   }
 }

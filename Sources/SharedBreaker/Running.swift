@@ -110,11 +110,19 @@ extension Breaker {
   }
 
   func begin() throws(BreakerError) -> Call {
-    if let rejection = engine.rejectFromMemory(cell) { throw .rejected(name: name, rejection) }
+    if let rejection = engine.rejectFromMemory(cell) {
+      throw .rejected(name: name, told(rejection))
+    }
     switch try decideCall() {
     case .permitted(let call): return call
-    case .rejected(let rejection): throw .rejected(name: name, rejection)
+    case .rejected(let rejection): throw .rejected(name: name, told(rejection))
     }
+  }
+
+  /// Tells the observer, if there is one, that a call was not let through.
+  @inline(__always) func told(_ rejection: Rejection) -> Rejection {
+    if let observer = engine.options.observer { observer(.rejected(name: name, rejection)) }
+    return rejection
   }
 
   enum CallDecision {

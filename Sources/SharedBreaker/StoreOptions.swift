@@ -75,6 +75,9 @@ public enum StoreEvent: Sendable, Hashable {
   /// This process has changed the state of a breaker.
   case transition(name: String, from: BreakerState, to: BreakerState, reason: String)
 
+  /// This process has not let a call through.
+  case rejected(name: String, Rejection)
+
   /// Other code has declared another policy for a breaker than this process, and it is in force.
   case policyDiffers(name: String, declaredHere: String, inForce: String)
 

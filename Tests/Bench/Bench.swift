@@ -18,8 +18,8 @@ struct Bench {
   /// Floors come first, for a row is compared with one that the round has had.
   func figures() throws -> [Figure] {
     try floorFigures() + healthyFigures() + rejectionFigures() + costFigures() + tripFigures()
-      + failureFigures() + writerFigures() + neighbourFigures() + manyFigures() + commandFigures()
-      + memoryFigures()
+      + failureFigures() + writerFigures() + neighbourFigures() + timeoutFigures()
+      + blockedFigures() + manyFigures() + commandFigures() + memoryFigures()
   }
 
   /// The best of some repetitions of a load in this process.

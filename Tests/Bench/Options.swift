@@ -8,6 +8,9 @@ struct Options {
   var plot: String?
   var room = ""
 
+  /// What the topics that are measured have in their names.
+  var topic = ""
+
   /// The Python that has the peers, if they are to be measured.
   var peers: String?
   var peerScript = ""
@@ -19,9 +22,10 @@ struct Options {
       switch word {
       case "--quick": isQuick = true
       case "--json": isJSON = true
-      case "--plot", "--room", "--peers", "--peer-script":
+      case "--only", "--plot", "--room", "--peers", "--peer-script":
         guard let value = rest.popFirst() else { return nil }
         switch word {
+        case "--only": topic = value
         case "--plot": plot = value
         case "--room": room = value
         case "--peers": peers = value

@@ -31,6 +31,12 @@ enum Role: String {
   /// Opens a store and uses it: a room.
   case opens
 
+  /// Makes calls that run out of time: a room.
+  case frees
+
+  /// Makes one call while its parent holds the store: the call, a room, whether it is open already.
+  case blocks
+
   func run(_ words: [String]) throws {
     bs_end_with_parent()
     func word(_ index: Int) -> String { index < words.count ? words[index] : "" }
@@ -49,6 +55,9 @@ enum Role: String {
     case .makes: try ManyBreakers.make(in: Room(path: word(0)), count: Int(number(1)))
     case .many: try ManyBreakers.run(in: Room(path: word(0)), count: Int(number(1)))
     case .rests: try Memory.rest()
+    case .frees: try LateFreeing.run(in: Room(path: word(0)))
+    case .blocks:
+      try BlockedCall.run(word(0), in: Room(path: word(1)), isWarm: word(2) == "1")
     case .opens: try Memory.open(in: Room(path: word(0)))
     }
   }

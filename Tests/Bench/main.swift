@@ -13,7 +13,7 @@ do {
   } else if let options = Options(words) {
     try run(options)
   } else {
-    complain("usage: scripts/bench [--quick] [--json] [--plot FILE.svg]")
+    complain("usage: scripts/bench [--quick] [--json] [--only TEXT] [--plot FILE.svg]")
     exit(64)
   }
 } catch {
@@ -26,7 +26,11 @@ func run(_ options: Options) throws {
   let room = Room(path: options.room)
   let peers = options.peers.flatMap { startPeers($0, options.peerScript, room) }
   let bench = Bench(room: room, scale: scale, peers: peers)
-  let series = measure(try bench.figures(), rounds: scale.rounds)
+  let figures = try bench.figures().filter {
+    options.topic.isEmpty || $0.subject.topic.contains(options.topic)
+  }
+  if figures.isEmpty { throw BenchError("no topic has '\(options.topic)' in its name") }
+  let series = measure(figures, rounds: scale.rounds)
   let host = try host()
   print(
     options.isJSON ? JSONReport.document(series, host: host) : TextReport.table(series),

@@ -49,8 +49,10 @@ final class EventLog: @unchecked Sendable {
   private var events: [String] = []
 
   func add(_ event: StoreEvent) {
-    let text =
+    let text: String? =
       switch event {
+      // The call tells of it already.
+      case .rejected: nil
       case .unavailable: "unavailable"
       case .available: "available"
       case .notDurable: "not-durable"
@@ -58,7 +60,7 @@ final class EventLog: @unchecked Sendable {
       case .policyDiffers: "policy-differs"
       case .hookGaveUp(_, let entry, _): "gave-up-\(entry)"
       }
-    lock.withLock { events.append(text) }
+    if let text { lock.withLock { events.append(text) } }
   }
 
   var text: String { lock.withLock { events.joined(separator: " ") } }

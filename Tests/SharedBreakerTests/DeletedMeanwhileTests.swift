@@ -1,8 +1,8 @@
 import BreakerCore
-import BreakerStore
 import TestSupport
 import Testing
 
+@testable import BreakerStore
 @testable import SharedBreaker
 
 @Suite struct `A breaker deleted while it is being looked up` {
@@ -53,6 +53,31 @@ import Testing
     withExtendedLifetime(engine) {}
   }
 
+  @Test func `is not taken for what it was before a commit that was not learned`() throws {
+    let stage = try Stage()
+    let clock = stage.clock.clock
+    let storage = Interrupted(MemoryStorage(clock: clock, program: "test"))
+    let engine = Engine(
+      storage: storage, options: StoreOptions(clock: clock), program: "test")
+    let cell = engine.cell("api")
+    _ = try engine.step(cell) { draft, _ in draft.breaker.codeWords = "max-failures=1" }
+    try engine.refresh()
+    // All is forgotten and found again between the beginning of a transaction and its commit.
+    storage.beforeCommit = {
+      engine.cellsLock.withLock { engine.forgetAll() }
+      _ = try? engine.known(cell)
+    }
+    _ = try engine.step(cell) { draft, policy in
+      draft.apply { record, now in
+        record.tripped(for: nil, reason: nil, at: now, policy: policy, jitter: 0)
+      }
+    }
+    #expect(!engine.isCurrent || !cell.word.has(CellWord.permits))
+    try engine.refresh()
+    #expect(try engine.known(cell).breaker.record.state == .open)
+    withExtendedLifetime(engine) {}
+  }
+
   @Test func `is looked up at each call if its generation is too late for a word`() {
     var breaker = StoredBreaker(id: 1, name: "api", createdAtMilliseconds: 0)
     for (generation, isKept) in [(CellWord.latestGeneration, true), (1 << 41, false)] {
@@ -68,6 +93,7 @@ import Testing
 private final class Interrupted: BreakerStorage, @unchecked Sendable {
   let inner: MemoryStorage
   var interruption: (() -> Void)?
+  var beforeCommit: (() -> Void)?
 
   init(_ inner: MemoryStorage) { self.inner = inner }
 
@@ -92,7 +118,12 @@ private final class Interrupted: BreakerStorage, @unchecked Sendable {
   func transact<Answer>(
     _ name: String, orCreate: Bool, wait: Wait, _ body: (inout BreakerDraft) -> Answer
   ) -> Transacted<Answer>? {
-    inner.transact(name, orCreate: orCreate, wait: wait, body)
+    let before = inner.currentFingerprint()
+    beforeCommit?()
+    beforeCommit = nil
+    var transacted = inner.transact(name, orCreate: orCreate, wait: wait, body)
+    transacted?.fingerprints = Fingerprints(before: before, after: inner.currentFingerprint())
+    return transacted
   }
 
   func delete(_ name: String) -> Bool { inner.delete(name) }

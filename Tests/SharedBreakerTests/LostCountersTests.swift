@@ -42,11 +42,12 @@ import Testing
   func `or overwritten to look as if they had grown judge no failure`() throws {
     let stage = try Stage()
     let puppet = try stage.puppets(1, "failure-rate=50% window=10s min-calls=4")[0]
-    try puppet.ask("failures 3")
     try puppet.ask("successes 200")
-    stage.clock.advance(by: .seconds(1))
-    try puppet.ask("successes 1")
-    try CounterWords(ofStore: stage.store).setSuccesses(ofBreaker: 1, to: 1 << 40 | 100)
+    stage.clock.advance(by: .seconds(20))
+    try puppet.ask("failures 3")
+    try puppet.ask("successes 100")
+    // More than the row has taken in, and less than the mark of the bucket that they belong to.
+    try CounterWords(ofStore: stage.store).setSuccesses(ofBreaker: 1, to: 1 << 40 | 150)
     #expect(try puppet.ask("run fail") == "failed")
     #expect(try puppet.ask("state") == "closed")
   }

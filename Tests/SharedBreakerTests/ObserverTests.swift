@@ -50,6 +50,34 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
+  func `is told of every call that is not let through`() throws {
+    let stage = try Stage()
+    let told = Mutex<[String]>([])
+    let options = StoreOptions(clock: stage.clock.clock) { event in
+      guard case .rejected(let name, let rejection) = event else { return }
+      told.withLock { $0.append("\(name) \(rejection.state.wireName)") }
+    }
+    let breaker = try SharedStore(path: stage.store, options: options).breaker("api")
+    try breaker.run {}
+    #expect(told.withLock { $0 } == [])
+
+    try breaker.trip()
+    #expect(throws: BreakerError.self) { try breaker.run {} }
+    #expect(throws: BreakerError.self) { try breaker.acquireToken() }
+    if case .permitted = try breaker.decide() { Issue.record("permitted") }
+    #expect(told.withLock { $0 } == Array(repeating: "api open", count: 3))
+
+    stage.clock.advance(by: .seconds(60))
+    let probe = try breaker.acquire()
+    if case .permitted = try breaker.decide() { Issue.record("permitted") }
+    probe.succeed()
+    try breaker.force(.forcedOpen)
+    #expect(throws: BreakerError.self) { try breaker.run {} }
+    #expect(told.withLock { $0.suffix(2) } == ["api half_open", "api closed"])
+    #expect(told.withLock { $0.count } == 5)
+  }
+
+  @Test(.timeLimit(.minutes(10)))
   func `holds up nobody when threads tell it at the same time`() throws {
     let stage = try Stage()
     let log = Log()

@@ -1,0 +1,121 @@
+import Glibc
+import SharedBreaker
+import TestSupport
+
+/// How long calls hold their thread while another process holds the store.
+enum BlockedCall: String, CaseIterable {
+  case success, failure, trippingFailure, asynchronous, inTime, retried
+  case permit, decision, token, report
+  case snapshot, snapshots, names, history, declarations, existing
+  case reset, trip, force, policy, delete
+  case declaring, connecting, following, hook, closing
+
+  /// What the other process does with the store meanwhile.
+  enum Hold: String, CaseIterable {
+    case writer = "a writer, store in use"
+    case writerAtStart = "a writer, store not opened yet"
+
+    /// Another process is about to make the store, and does not go on.
+    case maker = "its maker, store not made yet"
+
+    var sql: String {
+      self == .maker ? "BEGIN EXCLUSIVE" : "BEGIN IMMEDIATE"
+    }
+
+    /// A token has to be had before its outcome can be reported.
+    var calls: [BlockedCall] { BlockedCall.allCases.filter { self != .maker || $0 != .report } }
+  }
+
+  static let lockTimeout = StoreOptions().lockTimeout
+
+  /// Seconds of the longest silence of the actor that the call is made on.
+  ///
+  /// An actor that is free says something every millisecond; a call that blocks its thread keeps it
+  /// from that.
+  private func silence(in room: Room, isWarm: Bool) async throws -> Double {
+    let store = SharedStore(path: room.store)
+    let breaker = try store.breaker("blocked", policy: BreakerPolicy(maxFailures: 4))
+    if isWarm {
+      try breaker.acquire().fail()
+      if self == .trippingFailure { try breaker.acquire().fail() }
+    }
+    let token = self == .report ? try breaker.acquireToken() : nil
+    _ = try Parent.awaitStart()
+    return await Pulse().longestSilence(of: self, on: breaker, of: store, token)
+  }
+
+  nonisolated(nonsending) func make(
+    on breaker: Breaker, of store: SharedStore, _ token: PermitToken?
+  ) async throws {
+    switch self {
+    case .success: try breaker.run {}
+    case .failure, .trippingFailure: try breaker.run { throw BenchError("refused") }
+    case .asynchronous: try await breaker.run { () async throws in await Task.yield() }
+    case .inTime: try await breaker.run(timeout: .seconds(1)) { throw BenchError("refused") }
+    case .retried:
+      try await breaker.run(retry: .fixed(attempts: 3, delay: .milliseconds(1))) {
+        () async throws in
+        throw BenchError("refused")
+      }
+    case .permit: try breaker.acquire().fail()
+    case .decision: if case .permitted(let permit) = try breaker.decide() { permit.fail() }
+    case .token: _ = try breaker.acquireToken()
+    case .report: if let token { try store.report(token, .failure(error: "refused")) }
+    case .snapshot: _ = breaker.snapshot()
+    case .snapshots: _ = try store.snapshots()
+    case .names: _ = try store.names()
+    case .history: _ = try store.history()
+    case .declarations: _ = try store.declarations(of: breaker.name)
+    case .existing: _ = try store.existingBreaker(breaker.name)
+    case .reset: try breaker.reset()
+    case .trip: try breaker.trip()
+    case .force: try breaker.force(.observe)
+    case .policy: try breaker.overridePolicy(set: [.openFor: "1m"])
+    case .delete: _ = try store.delete(breaker.name)
+    case .declaring: try store.breaker("another", policy: .http).acquire().fail()
+    case .connecting: try store.connect()
+    case .following: for await _ in store.followHistory(after: 0) {}
+    case .hook: await store.handleHistory(as: "blocked") { _ in }
+    case .closing: store.close()
+    }
+  }
+
+  /// Whether it goes on until its task is cancelled.
+  var isEndless: Bool { self == .following || self == .hook }
+
+  /// The child's side: makes one call, and reports its seconds.
+  static func run(_ call: String, in room: Room, isWarm: Bool) throws {
+    guard let call = BlockedCall(rawValue: call) else { throw BenchError("no call '\(call)'") }
+    Task {
+      do {
+        Parent.report([try await call.silence(in: room, isWarm: isWarm)])
+      } catch {
+        complain("\(call): \(error)")
+      }
+      exit(0)
+    }
+    while true { pause() }
+  }
+
+  /// Milliseconds of the call that held its thread for the longest.
+  static func longest(_ hold: Hold, in room: Room) throws -> Double {
+    try hold.calls.map { call in
+      let room = try room.inner("\(hold)-\(call)")
+      if hold != .maker { try make(room) }
+      let words = [call.rawValue, room.path, hold == .writer ? "1" : "0"]
+      let child = try Children.start(.blocks, words)
+      guard try child.line() == "ready" else { throw BenchError("a child did not get ready") }
+      let holder = try Holder(room.store, hold.sql)
+      try child.send("\(seconds())")
+      let milliseconds = (try Children.numbers(child).first ?? .nan) * 1e3
+      withExtendedLifetime(holder) {}
+      return milliseconds
+    }.max() ?? .nan
+  }
+
+  private static func make(_ room: Room) throws {
+    let store = SharedStore(path: room.store)
+    try store.breaker("blocked").acquire().fail()
+    store.close()
+  }
+}
