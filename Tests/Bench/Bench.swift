@@ -18,7 +18,7 @@ struct Bench {
   /// Floors come first, for a row is compared with one that the round has had.
   func figures() throws -> [Figure] {
     try floorFigures() + healthyFigures() + rejectionFigures() + costFigures() + tripFigures()
-      + failureFigures() + writerFigures() + neighbourFigures() + commandFigures() + manyFigures()
+      + failureFigures() + writerFigures() + neighbourFigures() + runFigures() + manyFigures()
       + memoryFigures()
   }
 
