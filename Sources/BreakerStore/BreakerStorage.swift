@@ -95,17 +95,6 @@ extension BreakerStorage {
   }
 }
 
-/// What is to be done to the breaker of a name.
-package struct NamedStep {
-  package var name: String
-  package var body: (inout BreakerDraft) -> Void
-
-  package init(_ name: String, _ body: @escaping (inout BreakerDraft) -> Void) {
-    self.name = name
-    self.body = body
-  }
-}
-
 /// How long a transaction waits for its turn.
 package enum Wait: Sendable {
   case usual
@@ -197,19 +186,6 @@ package struct StoredBreaker: Sendable, Hashable {
       return known
     }
     return PolicyCache.shared.policy(of: .init(code: codeWords, operator: operatorWords))
-  }
-}
-
-/// What tells a breaker from the same one after it was used or changed.
-package struct StoredVersion: Sendable, Hashable {
-  private let id: Int64
-  private let revision: Int64
-  private let counted: Counted
-
-  package init(of breaker: StoredBreaker) {
-    id = breaker.id
-    revision = breaker.revision
-    counted = breaker.takenIn
   }
 }
 

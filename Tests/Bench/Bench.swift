@@ -19,7 +19,7 @@ struct Bench {
   func figures() throws -> [Figure] {
     try floorFigures() + healthyFigures() + rejectionFigures() + costFigures() + tripFigures()
       + failureFigures() + writerFigures() + neighbourFigures() + timeoutFigures()
-      + blockedFigures() + manyFigures() + commandFigures() + wrapperFigures() + memoryFigures()
+      + blockedFigures() + manyFigures() + commandFigures() + runFigures() + memoryFigures()
   }
 
   /// The best of some repetitions of a load in this process.

@@ -3,7 +3,7 @@ import TestSupport
 
 extension Bench {
   /// What it costs a script to have a command run behind a breaker.
-  func wrapperFigures() -> [Figure] {
+  func runFigures() -> [Figure] {
     let topic = "a command of a script"
     let bare = "true"
     let store = room.file("commands.db")
