@@ -24,7 +24,7 @@ struct RightsTests {
     "status", "show api", "history", "check api", "wait api --state closed", "policy api", "init",
   ]
   private static let changing = [
-    "reset api", "trip api", "force api observe", "policy api --set probes=3", "delete api",
+    "reset api", "trip api", "force api observe", "policy api --set probes=3", "delete api --force",
   ]
 
   @Test(.timeLimit(.minutes(5)))

@@ -48,7 +48,7 @@ struct WakingTests {
     #expect(try cbctl("wait api").code == 64)
     #expect(try cbctl("wait api --state ajar").code == 64)
     let deleted = try start("wait", "api", "--state", "open")
-    _ = try cbctl("delete api")
+    _ = try cbctl("delete api --force")
     #expect(deleted.waitForEnd() == 66)
   }
 
@@ -111,7 +111,7 @@ struct WakingTests {
     _ = try cbctl("trip other")
     _ = try cbctl("trip api --reason why")
     #expect(try watch.line()?.contains("Z  api: open, retry in 1h (closed -> open: why)") == true)
-    _ = try cbctl("delete api")
+    _ = try cbctl("delete api --force")
     #expect(try watch.line()?.hasSuffix("  api: deleted (open -> deleted)") == true)
     watch.kill()
     let gone = try cbctl("watch api")

@@ -29,7 +29,10 @@ import Testing
     let bench = Bench()
     _ = bench("policy", "x", "--set", "probes=2")
     for spec in CommandSpec.all where spec.name != "help" {
-      var lines = [[spec.name, Self.hostile], [spec.name, "--" + Self.hostile]]
+      // A pattern that nothing fits yet is one to go on watching for.
+      let isEndless = spec.name == "watch"
+      var lines = [[spec.name, "--" + Self.hostile]]
+      if !isEndless { lines.append([spec.name, Self.hostile]) }
       for option in spec.allOptions where option.kind != nil {
         lines.append([spec.name, "x", "--\(option.name)=" + Self.hostile])
         lines.append([spec.name, "x", "--\(option.name)", Self.hostile])
@@ -39,6 +42,7 @@ import Testing
         #expect(steering(answer.errors + answer.output).isEmpty, "\(line): \(answer)")
         #expect(answer.errors.split(separator: "\n").count <= 1, "\(line): \(answer.errors)")
       }
+      if isEndless { continue }
       let raw = run([Array(spec.name.utf8), Self.bytes], store: bench.path)
       #expect(steering(raw.errors + raw.output).isEmpty, "\(raw)")
     }

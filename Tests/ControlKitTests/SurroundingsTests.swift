@@ -11,7 +11,9 @@ struct SurroundingsTests {
     (["policy", "pay"], 0), (["reset", "pay"], 0), (["trip", "pay"], 0),
     (["force", "pay", "observe"], 0), (["acquire", "pay"], 75),
     (["report", "cb1.1.1.0.0.pay", "success"], 0), (["run", "pay", "--", "true"], 75),
-    (["delete", "pay"], 0), (["init"], 0), (["help"], 0), (["--version"], 0),
+    (["delete", "pay", "--force"], 0), (["prune", "--idle", "1d"], 0), (["export"], 0),
+    (["page"], 0), (["metrics"], 0), (["doctor"], 0), (["completion", "bash"], 0), (["init"], 0),
+    (["help"], 0), (["--version"], 0),
   ]
 
   private func store() -> Bench {

@@ -52,7 +52,9 @@ import Testing
     #expect(try puppet.ask("state") == "closed")
   }
 
-  static let damages: [UInt64] = [0, 1, 1 << 40, 1 << 52, 1 << 60, 1 << 63, .max]
+  static let damages: [UInt64] = [
+    0, 1, 1 << 40 | 100_003, 1 << 52 | 100_003, 1 << 60, 1 << 63, .max,
+  ]
 
   @Test(.timeLimit(.minutes(10)), arguments: [rate, "failure-rate=50% last=20", "max-failures=5"])
   func `or overwritten open no breaker, and are used again`(policy: String) throws {

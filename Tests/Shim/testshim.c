@@ -49,6 +49,11 @@ int ts_become(unsigned user, unsigned group) {
 }
 
 void ts_limit(unsigned seconds) {
+  // Who starts a process hands its mask on, and a thread of a pool hears no signals.
+  sigset_t alarms;
+  sigemptyset(&alarms);
+  sigaddset(&alarms, SIGALRM);
+  sigprocmask(SIG_UNBLOCK, &alarms, NULL);
   signal(SIGALRM, SIG_DFL);
   alarm(seconds);
 }

@@ -65,7 +65,7 @@ final class Commander {
     case 82..<85 where hasOperators: try command(.trip, name, ["trip", name, "--for", "80ms"])
     case 85..<88 where hasOperators: try command(.reset, name, ["reset", name])
     case 88..<94 where hasDeletions:
-      try command(.look, name, ["delete", name], detail: "deletion")
+      try command(.look, name, ["delete", name, "--force"], detail: "deletion")
     default: try shell()
     }
   }

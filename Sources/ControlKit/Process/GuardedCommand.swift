@@ -52,7 +52,8 @@ struct GuardedCommand {
       case .failure(let failure): permit.fail(failure, elapsed: course.elapsed)
       case .ignored: permit.ignore()
       }
-    if !isUnguarded, !session.warnIfUnguarded(breaker, "the outcome of the command is not recorded"),
+    if !isUnguarded,
+      !session.warnIfUnguarded(breaker, "the outcome of the command is not recorded"),
       verdict == .refused
     {
       session.note(ControlError.refused(breaker.name).description)

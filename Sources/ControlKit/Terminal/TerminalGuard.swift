@@ -80,8 +80,9 @@ import Glibc
     unsafe kept.pointee.isChanged = false
     // Output that somebody has stopped with ^S would stop this process too.
     unsafe tcflow(kept.pointee.output, TCOON)
-    unsafe put(kept.pointee.changeBack, to: kept.pointee.output)
+    // First: whoever sees that the screen is back may type.
     unsafe tcsetattr(kept.pointee.input, TCSANOW, &kept.pointee.modes)
+    unsafe put(kept.pointee.changeBack, to: kept.pointee.output)
   }
 
   /// Does what the signal would do if nobody listened to it: stops until this process is continued.
