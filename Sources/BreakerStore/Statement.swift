@@ -5,6 +5,9 @@ internal import CSQLite
   private let handle: OpaquePointer
   private unowned let connection: Connection
 
+  /// What a value came to that could not be bound or read because memory was short.
+  private var failure = SQLITE_OK
+
   init(_ handle: OpaquePointer, on connection: Connection) {
     unsafe self.handle = handle
     self.connection = connection
@@ -14,15 +17,25 @@ internal import CSQLite
 
   /// Moves on to the next row; false when there is none left.
   func next() throws(StoreError) -> Bool {
+    // It would run with nothing in the place of the value.
+    try check()
     let code = unsafe sqlite3_step(handle)
     switch code {
     case SQLITE_ROW: return true
     case SQLITE_DONE: return false
-    default:
-      let error = connection.error(code, during: "be used")
-      reset()
-      throw error
+    default: throw error(code)
     }
+  }
+
+  private func error(_ code: Int32) -> StoreError {
+    let error = connection.error(code, during: "be used")
+    reset()
+    return error
+  }
+
+  /// Throws if a value was lost since the statement was made ready.
+  private func check() throws(StoreError) {
+    if failure != SQLITE_OK { throw error(failure) }
   }
 
   /// Runs a statement that answers no rows.
@@ -38,6 +51,7 @@ internal import CSQLite
     defer { reset() }
     var elements: [Element] = []
     while try next() { elements.append(try element(self)) }
+    try check()
     return elements
   }
 
@@ -46,51 +60,58 @@ internal import CSQLite
     _ element: (borrowing Statement) throws(StoreError) -> Element
   ) throws(StoreError) -> Element? {
     defer { reset() }
-    return try next() ? try element(self) : nil
+    guard try next() else { return nil }
+    let first = try element(self)
+    try check()
+    return first
   }
 
   /// Makes the statement ready for another run, with nothing bound.
   func reset() {
     unsafe sqlite3_reset(handle)
     unsafe sqlite3_clear_bindings(handle)
+    failure = SQLITE_OK
   }
+
+  private func note(_ code: Int32) { if code != SQLITE_OK { failure = code } }
 }
 
 /// Binding, with indexes from 1 as in SQL.
 extension Statement {
-  // Memory for a bind can only be short here, and then the step that follows says so.
   func bind(_ index: Int32, _ value: Int64?) {
     if let value {
-      unsafe sqlite3_bind_int64(handle, index, value)
+      note(unsafe sqlite3_bind_int64(handle, index, value))
     } else {
-      unsafe sqlite3_bind_null(handle, index)
+      note(unsafe sqlite3_bind_null(handle, index))
     }
   }
 
   func bind(_ index: Int32, _ value: String?) {
     guard let value else {
-      unsafe sqlite3_bind_null(handle, index)
+      note(unsafe sqlite3_bind_null(handle, index))
       return
     }
     var text = value
     text.withUTF8 { bytes in
-      _ = unsafe bytes.withMemoryRebound(to: CChar.self) { characters in
-        unsafe sqlite3_bind_text(
-          handle, index, characters.baseAddress ?? Self.nothing, Int32(clamping: characters.count),
-          Self.copied)
+      unsafe bytes.withMemoryRebound(to: CChar.self) { characters in
+        note(
+          unsafe sqlite3_bind_text(
+            handle, index, characters.baseAddress ?? Self.nothing,
+            Int32(clamping: characters.count), Self.copied))
       }
     }
   }
 
   func bind(_ index: Int32, _ value: [UInt8]?) {
     guard let value else {
-      unsafe sqlite3_bind_null(handle, index)
+      note(unsafe sqlite3_bind_null(handle, index))
       return
     }
     unsafe value.withUnsafeBytes { bytes in
-      _ = unsafe sqlite3_bind_blob(
-        handle, index, bytes.baseAddress ?? UnsafeRawPointer(Self.nothing),
-        Int32(clamping: bytes.count), Self.copied)
+      note(
+        unsafe sqlite3_bind_blob(
+          handle, index, bytes.baseAddress ?? UnsafeRawPointer(Self.nothing),
+          Int32(clamping: bytes.count), Self.copied))
     }
   }
 
@@ -113,7 +134,11 @@ extension Statement {
   func integerOrNil(_ column: Int32) -> Int64? { isNull(column) ? nil : integer(column) }
 
   func text(_ column: Int32) -> String? {
-    guard let bytes = unsafe sqlite3_column_text(handle, column) else { return nil }
+    if isNull(column) { return nil }
+    guard let bytes = unsafe sqlite3_column_text(handle, column) else {
+      note(SQLITE_NOMEM)
+      return nil
+    }
     let count = Int(unsafe sqlite3_column_bytes(handle, column))
     return unsafe String(decoding: UnsafeBufferPointer(start: bytes, count: count), as: UTF8.self)
   }
@@ -121,7 +146,11 @@ extension Statement {
   func blob(_ column: Int32) -> [UInt8]? {
     if isNull(column) { return nil }
     let count = Int(unsafe sqlite3_column_bytes(handle, column))
-    guard count > 0, let bytes = unsafe sqlite3_column_blob(handle, column) else { return [] }
+    guard count > 0 else { return [] }
+    guard let bytes = unsafe sqlite3_column_blob(handle, column) else {
+      note(SQLITE_NOMEM)
+      return []
+    }
     return unsafe [UInt8](UnsafeRawBufferPointer(start: bytes, count: count))
   }
 

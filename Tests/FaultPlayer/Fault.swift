@@ -9,7 +9,7 @@ struct Fault: CustomStringConvertible {
   var isLasting: Bool
 
   var description: String {
-    let words = ["input-output", "disk-full", "short", "busy"]
+    let words = ["input-output", "disk-full", "short", "busy", "no-memory"]
     return "\(Self.names[Int(kind.rawValue)]) \(words[Int(manner.rawValue)])"
       + (isLasting ? " lasting" : " once")
   }
@@ -17,6 +17,7 @@ struct Fault: CustomStringConvertible {
   private static let names = [
     "open", "read", "write", "sync", "truncate", "size", "lock", "unlock", "delete", "access",
     "index-map", "index-lock", "call-open", "call-sync", "call-reserve", "call-lock", "any",
+    "memory",
   ]
 
   /// From the `first` operation on, counted from 1.
@@ -40,6 +41,7 @@ struct Fault: CustomStringConvertible {
     (fault_call_reserve, [fault_disk_full]),
     (fault_call_lock, [fault_busy, fault_input_output]),
     (fault_any, [fault_input_output]),
+    (fault_memory, [fault_no_memory]),
   ].flatMap { (kind: fault_kind, manners: [fault_manner]) in
     manners.flatMap { manner in
       // Any step alone is a step of some kind.

@@ -37,10 +37,18 @@ final class Sweep {
     template = try makeTemplate()
     after = try runWithoutFault()
     for fault in faults {
-      // Each step once, and a share of those from which on it lasts.
       var first = 1
-      while try run(fault, at: first) { first += fault.isLasting ? stride : 1 }
+      while try run(fault, at: first) { first += distance(of: fault) }
     }
+  }
+
+  /// How many steps lie between two that fail.
+  ///
+  /// Each fails once, and a share of those from which on it lasts. Memory is asked for at ten times
+  /// as many steps as the disk has.
+  private func distance(of fault: Fault) -> Int {
+    if fault.kind == fault_memory { return 5 * stride + 1 }
+    return fault.isLasting ? stride : 1
   }
 
   private func makeTemplate() throws -> Template? {

@@ -41,7 +41,8 @@ int fault_strikes(void) { return strikes; }
 fault_manner fault_armed_manner(void) { return armed.manner; }
 
 int fault_strikes_now(fault_kind kind) {
-  if (!is_armed || (armed.kind != fault_any && armed.kind != kind)) return 0;
+  int is_meant = armed.kind == kind || (armed.kind == fault_any && kind < fault_kinds);
+  if (!is_armed || !is_meant) return 0;
   int number = ++operations;
   if (armed.is_lasting ? number < armed.first : number != armed.first) return 0;
   ++strikes;
@@ -231,6 +232,8 @@ static int vfs_last_error(sqlite3_vfs *vfs, int size, char *text) {
 int fault_is_installed(void) { return usual != 0; }
 
 int fault_install(void) {
+  int code = fault_install_memory();
+  if (code != SQLITE_OK) return code;
   usual = sqlite3_vfs_find(0);
   if (!usual) return SQLITE_ERROR;
   // What is not replaced here, such as time and randomness, is asked of the copy.

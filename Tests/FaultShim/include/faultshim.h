@@ -29,6 +29,8 @@ typedef enum fault_kind {
   fault_kinds,
   // Any of them.
   fault_any = fault_kinds,
+  // SQLite's own memory, which is of no disk.
+  fault_memory,
 } fault_kind;
 
 // How it fails.
@@ -38,6 +40,7 @@ typedef enum fault_manner {
   // Only the first half of what was to be written is written.
   fault_short,
   fault_busy,
+  fault_no_memory,
 } fault_manner;
 
 // Makes the VFS the usual one of this process; before SQLite is used.
@@ -54,7 +57,10 @@ int fault_disarm(void);
 // How many operations have failed since the disk was armed; for other threads.
 int fault_strikes(void);
 
-// What the VFS and the system calls ask: whether this operation fails.
+// What it does first: makes SQLite's memory fail as well.
+int fault_install_memory(void);
+
+// What the VFS, the memory and the system calls ask: whether this operation fails.
 int fault_strikes_now(fault_kind kind);
 fault_manner fault_armed_manner(void);
 
