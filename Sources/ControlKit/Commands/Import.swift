@@ -49,14 +49,14 @@ extension CommandSpec {
     in text: String, of source: String, at now: Timestamp
   ) throws(ControlError) -> [BreakerBackup] {
     var backups: [BreakerBackup] = []
-    var names: Set<String> = []
+    var names: Set<NameBytes> = []
     for (index, line) in text.split(separator: "\n", omittingEmptySubsequences: false).enumerated()
     where !line.isEmpty {
       var complaint: String?
       do {
         let backup = try BackupLine.backup(of: String(line), at: now)
         try backup.validate()
-        if !names.insert(backup.name).inserted { complaint = "its name is there twice" }
+        if !names.insert(NameBytes(backup.name)).inserted { complaint = "its name is there twice" }
         backups.append(backup)
       } catch let error as JSONError {
         complaint = error.description
@@ -87,8 +87,8 @@ extension Session {
   fileprivate func present(among names: [String]) throws(ControlError) -> [String] {
     do throws(StoreError) {
       try store.connectToExisting()
-      let present = Set(try store.names())
-      return names.filter { present.contains($0) }
+      let present = Set(try store.names().map { NameBytes($0) })
+      return names.filter { present.contains(NameBytes($0)) }
     } catch {
       guard error.kind == .missing else { throw ControlError(error) }
       return []
@@ -96,8 +96,9 @@ extension Session {
   }
 
   fileprivate func tell(_ backups: [BreakerBackup], replaced: [String], isDryRun: Bool) {
-    let replaced = Set(replaced)
-    let created = backups.map(\.name).filter { !replaced.contains($0) }
+    let names = backups.map(\.name)
+    let present = Set(replaced.map { NameBytes($0) })
+    let created = names.filter { !present.contains(NameBytes($0)) }
     if global.isJSON {
       print(
         .object([
@@ -107,7 +108,7 @@ extension Session {
         ]))
     } else if !global.isQuiet {
       for backup in backups {
-        let verb = replaced.contains(backup.name) ? "replaced" : "created"
+        let verb = present.contains(NameBytes(backup.name)) ? "replaced" : "created"
         let state = backup.mode == .automatic ? backup.state.wireName : backup.mode.wireName
         print(
           "\(VisibleText.name(backup.name)): \(isDryRun ? "would be " : "")\(verb), \(state)\n")
