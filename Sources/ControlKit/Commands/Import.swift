@@ -50,11 +50,10 @@ extension CommandSpec {
   ) throws(ControlError) -> [BreakerBackup] {
     var backups: [BreakerBackup] = []
     var names: Set<NameBytes> = []
-    for (index, line) in text.split(separator: "\n", omittingEmptySubsequences: false).enumerated()
-    where !line.isEmpty {
+    for (index, line) in InputText.lines(of: text).enumerated() where !line.isEmpty {
       var complaint: String?
       do {
-        let backup = try BackupLine.backup(of: String(line), at: now)
+        let backup = try BackupLine.backup(of: line, at: now)
         try backup.validate()
         if !names.insert(NameBytes(backup.name)).inserted { complaint = "its name is there twice" }
         backups.append(backup)
