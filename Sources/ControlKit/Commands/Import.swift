@@ -17,12 +17,17 @@ extension CommandSpec {
       "All of them are brought back in one transaction, or none: not if a line cannot be read, and "
         + "not if a breaker is there already, unless --replace says that it may be. One that is "
         + "replaced keeps its history and totals.",
+      "Others who write wait until it is done, for about 0.1 ms a breaker. Import a large export in "
+        + "parts, of 2,000 lines for example, so that none of them waits for too long and goes on "
+        + "without the store; then each part is brought back whole, or not at all.",
       "Of the times that were left, what has passed since the export is taken off. A breaker that "
         + "was half open comes back open, and its next call is a probe.",
     ],
     examples: [
       Example("cbctl import breakers.ndjson --dry-run", "would it work?"),
       Example("cbctl import breakers.ndjson", "bring them back"),
+      Example(
+        "split -l 2000 --filter='cbctl import' breakers.ndjson", "a large export, in parts"),
     ],
     exitCodes: [.done, .failed, .usage, .storeUnavailable]
   ) { session, parsed throws(ControlError) in
