@@ -125,6 +125,16 @@ struct CommandCourseTests {
   ) {
     let course = CommandCourse(program: "x", end: end, elapsed: .zero, wasStopped: wasStopped)
     let judgement = course.judged(ignoring: [2], permanent: [3])
-    #expect(judgement == CommandJudgement(outcome: outcome, ending: ending))
+    #expect(
+      judgement == CommandJudgement(outcome: outcome, ending: ending, isLast: wasStopped))
+  }
+
+  @Test func `whoever is told to stop after a timeout has failed and begins nothing more`() {
+    let course = CommandCourse(
+      program: "x", end: .killed(signal: 15), elapsed: .seconds(2), overrun: .seconds(1),
+      wasStopped: true)
+    let judgement = course.judged(ignoring: [], permanent: [])
+    #expect(judgement.outcome == .failure(error: "timed out after 1s"))
+    #expect(judgement.isLast)
   }
 }
