@@ -65,7 +65,7 @@ let package = Package(
     .executableTarget(
       name: "bench",
       dependencies: ["SharedBreaker", "CSQLite", "TestSupport", "BenchShim", "BenchReport"],
-      path: "Tests/Bench", swiftSettings: settings),
+      path: "Tests/Bench", exclude: ["README.md"], swiftSettings: settings),
     .target(
       name: "TortureReferee", dependencies: ["TestSupport"], path: "Tests/TortureReferee",
       swiftSettings: settings),

@@ -26,6 +26,13 @@ enum InputText {
     return text
   }
 
+  /// The lines of a text, whichever system has ended them; what else starts a new line may be in one.
+  static func lines(of text: String) -> [String] {
+    text.utf8.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false).map { line in
+      String(Substring(line.last == UInt8(ascii: "\r") ? line.dropLast() : line))
+    }
+  }
+
   private static func failed(_ path: String, _ number: Int32) -> ControlError {
     ControlError(
       .failed, "\(VisibleText.quoted(path)) cannot be read", SystemError.text(number),

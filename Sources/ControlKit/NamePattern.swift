@@ -13,7 +13,9 @@ struct NamePattern: Sendable, Hashable {
   var isName: Bool { glob == nil }
 
   /// A breaker may have a name that looks like a pattern, and is meant by it too.
-  func matches(_ name: String) -> Bool { name == text || glob?.matches(name) == true }
+  func matches(_ name: String) -> Bool {
+    NameBytes(name) == NameBytes(text) || glob?.matches(name) == true
+  }
 
   /// What all names begin with that can fit one of the patterns.
   ///

@@ -5,8 +5,8 @@ import Testing
 @testable import ControlKit
 
 struct AwaitedStateTests {
-  private static func instant(_ seconds: Int64) -> Instant {
-    Samples.now.boot.advanced(by: seconds * 1_000_000_000)
+  private static func instant(_ seconds: Double) -> Instant {
+    Samples.now.boot.advanced(by: Int64(seconds * 1_000_000_000))
   }
 
   private static let breakers: [String: BreakerSnapshot] = [
@@ -23,6 +23,11 @@ struct AwaitedStateTests {
       $0.state = .halfOpen
       $0.leases = [ProbeLease(id: 1, owner: nil, deadline: instant(5))]
     },
+    "free": Samples.breaker("x", madeSecondsAgo: 9) { $0.state = .halfOpen },
+    "ending": Samples.breaker("x", madeSecondsAgo: 9) {
+      $0.state = .halfOpen
+      $0.leases = [ProbeLease(id: 1, owner: nil, deadline: instant(0.5))]
+    },
     "held": Samples.breaker("x", madeSecondsAgo: 9) {
       $0.mode.mode = .forcedOpen
       $0.mode.until = instant(3)
@@ -32,11 +37,12 @@ struct AwaitedStateTests {
   @Test(
     arguments: [
       ("closed", [.closed, .permitted], nil), ("open", [.open, .rejected], 7),
-      ("lapsed", [.open, .due, .permitted], nil), ("probed", [.halfOpen, .rejected], 5),
+      ("lapsed", [.open, .due, .permitted], nil), ("probed", [.halfOpen, .rejected], 1),
+      ("free", [.halfOpen, .due, .permitted], 1), ("ending", [.halfOpen, .rejected], 0.5),
       ("held", [.closed, .rejected], 3),
-    ] as [(String, Set<AwaitedState>, Int64?)])
+    ] as [(String, Set<AwaitedState>, Double?)])
   func `holds or may come by time alone`(
-    kind: String, holding: Set<AwaitedState>, seconds: Int64?
+    kind: String, holding: Set<AwaitedState>, seconds: Double?
   ) throws {
     let snapshot = try #require(Self.breakers[kind])
     #expect(Set(AwaitedState.allCases.filter { $0.holds(for: snapshot) }) == holding)

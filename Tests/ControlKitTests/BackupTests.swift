@@ -120,6 +120,15 @@ struct BackupTests {
     #expect(bench.files == ["export"])
   }
 
+  @Test func `lines may end as Windows ends them`() {
+    let path = "\(bench.folder)/export"
+    let lines = ["a", "b"].map { Self.line(name: $0) }
+    Golden.write(lines.joined(separator: "\r\n\r\n") + "\r\n", to: path)
+    #expect(bench("import", path).output == "a: created, open\nb: created, open\n")
+    Golden.write("\r\n" + lines[0] + "\r\n{\r\n", to: path)
+    #expect(bench("import", path).errors.contains("line 3 of"))
+  }
+
   @Test func `members that nobody knows are passed over`() {
     let path = "\(bench.folder)/export"
     Golden.write(Self.line(name: "x").dropLast() + ",\"more\":true}", to: path)

@@ -81,6 +81,23 @@ struct CommandCourseTests {
     #expect(course.judged(ignoring: [0], permanent: []).ending == .code(124))
   }
 
+  @Test func `who was told to stop before has not run into the timeout`() throws {
+    let bench = Bench()
+    // It leaves when it is told again, which it is at its timeout.
+    let trap = "trap '[ $told ] && exit 9; told=1' TERM"
+    let script = "\(trap); : > \(bench.path); while :; do sleep 0.01; done"
+    let relay = SignalRelay(hasOwnGroup: true)
+    defer { relay.end() }
+    let pid = try ChildProcess.spawn(
+      ["sh", "-c", script].map { Array($0.utf8) }, inOwnGroup: true, restoredSignals: [])
+    while Golden.read(bench.path) == nil { usleep(1_000) }
+    // It waits there before the time begins to run.
+    pthread_kill(pthread_self(), SIGTERM)
+    let result = relay.wait(for: pid, timeout: .milliseconds(50))
+    #expect(result.wasStopped)
+    #expect(!result.didTimeOut)
+  }
+
   @Test func `a command that ends in time keeps its code`() {
     let course = course("sh", "-c", "exit 3", timeout: .seconds(60))
     #expect(course.overrun == nil)
@@ -108,6 +125,16 @@ struct CommandCourseTests {
   ) {
     let course = CommandCourse(program: "x", end: end, elapsed: .zero, wasStopped: wasStopped)
     let judgement = course.judged(ignoring: [2], permanent: [3])
-    #expect(judgement == CommandJudgement(outcome: outcome, ending: ending))
+    #expect(
+      judgement == CommandJudgement(outcome: outcome, ending: ending, isLast: wasStopped))
+  }
+
+  @Test func `whoever is told to stop after a timeout has failed and begins nothing more`() {
+    let course = CommandCourse(
+      program: "x", end: .killed(signal: 15), elapsed: .seconds(2), overrun: .seconds(1),
+      wasStopped: true)
+    let judgement = course.judged(ignoring: [], permanent: [])
+    #expect(judgement.outcome == .failure(error: "timed out after 1s"))
+    #expect(judgement.isLast)
   }
 }

@@ -34,8 +34,10 @@ import Testing
       var lines = [[spec.name, "--" + Self.hostile]]
       if !isEndless { lines.append([spec.name, Self.hostile]) }
       for option in spec.allOptions where option.kind != nil {
-        lines.append([spec.name, "x", "--\(option.name)=" + Self.hostile])
-        lines.append([spec.name, "x", "--\(option.name)", Self.hostile])
+        // What is written goes where the test takes it away again.
+        let value = (option.kind == .path ? "\(bench.folder)/" : "") + Self.hostile
+        lines.append([spec.name, "x", "--\(option.name)=" + value])
+        lines.append([spec.name, "x", "--\(option.name)", value])
       }
       for line in lines {
         let answer = bench.run(line + ["--"])

@@ -37,8 +37,8 @@ extension CommandSpec {
       throw ControlError(
         .failed, "\(VisibleText.name(name)): not deleted", reason, "use --force if it is to go")
     }
-    let kept = Set(removal.kept.map(\.name))
-    chosen.removeAll { kept.contains($0.name) }
+    let kept = Set(removal.kept.map { NameBytes($0.name) })
+    chosen.removeAll { kept.contains(NameBytes($0.name)) }
     if parsed.has("all"), !removal.isDryRun, !chosen.isEmpty {
       try session.confirm("delete \(StateLine.counted(Int64(chosen.count), "breaker"))?", parsed)
     }

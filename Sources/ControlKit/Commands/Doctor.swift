@@ -11,7 +11,7 @@ extension CommandSpec {
         + "changed. The code is 0 only if nothing is warned of and nothing is bad.",
       "--repair deletes nothing. A damaged store is set aside with all that lies beside it, as "
         + "NAME.corrupt-TIME; a new one begins with the same mode and group, and takes over the "
-        + "policies, the modes and the open times that can still be read. Programs that run "
+        + "policies, modes, totals and open times that can still be read. Programs that run "
         + "change over within a second.",
     ],
     examples: [

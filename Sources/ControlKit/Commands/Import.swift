@@ -17,12 +17,17 @@ extension CommandSpec {
       "All of them are brought back in one transaction, or none: not if a line cannot be read, and "
         + "not if a breaker is there already, unless --replace says that it may be. One that is "
         + "replaced keeps its history and totals.",
+      "Others who write wait until it is done, for about 0.1 ms a breaker. Import a large export in "
+        + "parts, of 2,000 lines for example, so that none of them waits for too long and goes on "
+        + "without the store; then each part is brought back whole, or not at all.",
       "Of the times that were left, what has passed since the export is taken off. A breaker that "
         + "was half open comes back open, and its next call is a probe.",
     ],
     examples: [
       Example("cbctl import breakers.ndjson --dry-run", "would it work?"),
       Example("cbctl import breakers.ndjson", "bring them back"),
+      Example(
+        "split -l 2000 --filter='cbctl import' breakers.ndjson", "a large export, in parts"),
     ],
     exitCodes: [.done, .failed, .usage, .storeUnavailable]
   ) { session, parsed throws(ControlError) in
@@ -49,14 +54,13 @@ extension CommandSpec {
     in text: String, of source: String, at now: Timestamp
   ) throws(ControlError) -> [BreakerBackup] {
     var backups: [BreakerBackup] = []
-    var names: Set<String> = []
-    for (index, line) in text.split(separator: "\n", omittingEmptySubsequences: false).enumerated()
-    where !line.isEmpty {
+    var names: Set<NameBytes> = []
+    for (index, line) in InputText.lines(of: text).enumerated() where !line.isEmpty {
       var complaint: String?
       do {
-        let backup = try BackupLine.backup(of: String(line), at: now)
+        let backup = try BackupLine.backup(of: line, at: now)
         try backup.validate()
-        if !names.insert(backup.name).inserted { complaint = "its name is there twice" }
+        if !names.insert(NameBytes(backup.name)).inserted { complaint = "its name is there twice" }
         backups.append(backup)
       } catch let error as JSONError {
         complaint = error.description
@@ -87,8 +91,8 @@ extension Session {
   fileprivate func present(among names: [String]) throws(ControlError) -> [String] {
     do throws(StoreError) {
       try store.connectToExisting()
-      let present = Set(try store.names())
-      return names.filter { present.contains($0) }
+      let present = Set(try store.names().map { NameBytes($0) })
+      return names.filter { present.contains(NameBytes($0)) }
     } catch {
       guard error.kind == .missing else { throw ControlError(error) }
       return []
@@ -96,8 +100,9 @@ extension Session {
   }
 
   fileprivate func tell(_ backups: [BreakerBackup], replaced: [String], isDryRun: Bool) {
-    let replaced = Set(replaced)
-    let created = backups.map(\.name).filter { !replaced.contains($0) }
+    let names = backups.map(\.name)
+    let present = Set(replaced.map { NameBytes($0) })
+    let created = names.filter { !present.contains(NameBytes($0)) }
     if global.isJSON {
       print(
         .object([
@@ -107,7 +112,7 @@ extension Session {
         ]))
     } else if !global.isQuiet {
       for backup in backups {
-        let verb = replaced.contains(backup.name) ? "replaced" : "created"
+        let verb = present.contains(NameBytes(backup.name)) ? "replaced" : "created"
         let state = backup.mode == .automatic ? backup.state.wireName : backup.mode.wireName
         print(
           "\(VisibleText.name(backup.name)): \(isDryRun ? "would be " : "")\(verb), \(state)\n")

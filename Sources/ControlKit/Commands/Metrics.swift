@@ -72,11 +72,10 @@ extension CommandSpec {
       patterns.isEmpty || patterns.contains { $0.matches(name) }
     }
     let limit = Int(clamping: parsed.number("limit") ?? 1_000)
-    // By their bytes: to Swift other bytes can be an equal text.
-    let told = Set(chosen.prefix(limit).map { Array($0.utf8) })
+    let told = Set(chosen.prefix(limit).map { NameBytes($0) })
     report.breakers = try session.ask { store throws(StoreError) in
       try store.snapshots(beginningWith: NamePattern.commonBeginning(of: patterns)) {
-        told.contains(Array($0.utf8))
+        told.contains(NameBytes($0))
       }
     }
     report.store.breakers = names.count

@@ -37,7 +37,8 @@ extension CommandSpec {
         + "input. A permanent or ignored exit code ends the attempts, and so does being told to "
         + "stop.",
       "--fallback takes the place of a rejected call, or of one that has failed for good, and its "
-        + "exit code is the one that counts. The breaker hears nothing of it.",
+        + "exit code is the one that counts. The breaker hears nothing of it. None is run once cbctl "
+        + "was told to stop.",
       "--timeout sends TERM, and KILL 5 seconds later. TERM, INT, HUP, QUIT, USR1 and USR2 sent to "
         + "cbctl are passed on. Without a terminal, as in cron or a service, they reach the "
         + "command and whatever it has started, unless that has left its process group, and so "

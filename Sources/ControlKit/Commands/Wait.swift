@@ -12,8 +12,9 @@ extension CommandSpec {
       OptionSpec(name: "timeout", kind: .duration, summary: "give up after D, with exit code 1"),
     ],
     details: [
-      "Returns at once if it is so already, and else as soon as it is, whichever process did it. It "
-        + "sleeps until then, makes no call and changes nothing.",
+      "Returns at once if it is so already, and else as soon as it is, whichever process did it: "
+        + "within a second while the breaker is half open, for that a probe is taken or handed back "
+        + "wakes nobody. It sleeps until then, makes no call and changes nothing.",
       "closed, open and half_open are the state. permitted and rejected are what a call would meet "
         + "now, whatever the mode. due is that the next call is a probe: an open breaker comes to "
         + "it by time alone, and to half_open only with that call.",

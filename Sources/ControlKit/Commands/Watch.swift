@@ -15,7 +15,8 @@ extension CommandSpec {
         + "whichever process made it. q or ^C quits; arrows, j, k, space, b, g and G scroll; ^Z stops "
         + "it for a while.",
       "Otherwise, and with --json or TERM=dumb, it prints a line for each breaker as it stands, and "
-        + "then one for each change, until nobody reads it any more.",
+        + "then one for each change, until nobody reads it any more. Each tells how the breaker "
+        + "stands when the line is printed.",
       "It sleeps until the store wakes it. Asking changes nothing.",
     ],
     examples: [

@@ -95,13 +95,6 @@ struct PageBreaker {
   var history: [HistoryEntry]
 }
 
-/// The name of a breaker as the store tells it from others: to Swift other bytes can be an equal text.
-struct NameBytes: Hashable {
-  private let bytes: [UInt8]
-
-  init(_ name: String) { bytes = Array(name.utf8) }
-}
-
 extension Painter {
   /// For text that is painted in another way.
   static let plain = Painter(isOn: false)

@@ -23,8 +23,8 @@ struct ParsedCommand: Sendable {
 
   /// The values of arguments that may be given several times, each once, in the order given.
   func distinctTexts(_ name: String) -> [String] {
-    var seen: Set<String> = []
-    return texts(name).filter { seen.insert($0).inserted }
+    var seen: Set<NameBytes> = []
+    return texts(name).filter { seen.insert(NameBytes($0)).inserted }
   }
 
   func duration(_ name: String) -> Duration? {

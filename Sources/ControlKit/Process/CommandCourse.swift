@@ -55,11 +55,20 @@ struct CommandJudgement: Sendable, Hashable {
 
   /// What has to be said beside what the command itself said.
   var complaint: String?
+
+  /// Whether nothing else is to begin in its place: this process was told to stop.
+  var isLast = false
 }
 
 extension CommandCourse {
   /// Judges by exit code: 0 is a success, a listed one is ignored or permanent, any other a failure.
   func judged(ignoring ignored: Set<Int32>, permanent: Set<Int32>) -> CommandJudgement {
+    var judgement = judgement(ignored, permanent)
+    judgement.isLast = wasStopped
+    return judgement
+  }
+
+  private func judgement(_ ignored: Set<Int32>, _ permanent: Set<Int32>) -> CommandJudgement {
     let outcome = outcome(ignored, permanent)
     if let overrun {
       let words = "\(quotedProgram): stopped after \(DurationText.format(overrun))"

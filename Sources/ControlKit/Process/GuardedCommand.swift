@@ -25,8 +25,8 @@ struct GuardedCommand {
         say("not tried again: \(rejection.spoken)")
         return end(last)
       }
-      let (judgement, wasStopped) = attempt(permit)
-      guard judgement.outcome.isFailure, !wasStopped else { return end(judgement) }
+      let judgement = attempt(permit)
+      guard judgement.outcome.isFailure, !judgement.isLast else { return end(judgement) }
       failures += 1
       guard isWorthwhile(judgement.outcome, after: failures) else { return end(judgement) }
       if let complaint = judgement.complaint { session.complain(complaint) }
@@ -42,7 +42,7 @@ struct GuardedCommand {
   }
 
   /// Runs the command once, and tells the breaker how it went.
-  private func attempt(_ permit: consuming Permit) -> (CommandJudgement, wasStopped: Bool) {
+  private func attempt(_ permit: consuming Permit) -> CommandJudgement {
     let isUnguarded = session.warnIfUnguarded(breaker, "the command runs without its breaker")
     let course = self.course(of: commandLine, timeout: timeout)
     let judgement = course.judged(ignoring: ignoredCodes, permanent: permanentCodes)
@@ -58,7 +58,7 @@ struct GuardedCommand {
     {
       session.note(ControlError.refused(breaker.name).description)
     }
-    return (judgement, course.wasStopped)
+    return judgement
   }
 
   private func isWorthwhile(_ outcome: Outcome, after failures: Int) -> Bool {
@@ -86,7 +86,9 @@ struct GuardedCommand {
 extension GuardedCommand {
   private func end(_ judgement: CommandJudgement) -> Ending {
     if let complaint = judgement.complaint { session.complain(complaint) }
-    guard let fallback, judgement.outcome.isFailure else { return judgement.ending }
+    guard let fallback, judgement.outcome.isFailure, !judgement.isLast else {
+      return judgement.ending
+    }
     return run(fallback)
   }
 

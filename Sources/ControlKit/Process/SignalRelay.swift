@@ -8,6 +8,8 @@ final class SignalRelay {
   /// How a child ended.
   struct Result {
     var end: CommandCourse.End
+
+    /// Whether it was not over in time, although nobody had told it to stop.
     var didTimeOut = false
     var wasStopped = false
   }
@@ -49,6 +51,7 @@ final class SignalRelay {
     defer { watcher.join() }
     let target = hasOwnGroup ? -pid : pid
     var result = Result(end: .exited(0))
+    var isOverdue = false
     var deadline = timeout.map { ContinuousClock.now + $0 }
     while true {
       var info = unsafe siginfo_t()
@@ -61,7 +64,7 @@ final class SignalRelay {
           result.wasStopped = result.wasStopped || Self.stopping.contains(late)
         }
         // Until it is reaped the number is its own, so no other group can be meant.
-        if hasOwnGroup, result.didTimeOut { kill(target, SIGKILL) }
+        if hasOwnGroup, isOverdue { kill(target, SIGKILL) }
         result.end = Self.reap(pid)
         return result
       }
@@ -73,9 +76,11 @@ final class SignalRelay {
         // The SIGCONT that ends this is passed on in its turn.
         if number == SIGTSTP { raise(SIGSTOP) }
       } else if let passed = deadline, ContinuousClock.now >= passed {
-        Self.tell(target, result.didTimeOut ? SIGKILL : SIGTERM, resuming: true)
-        deadline = result.didTimeOut ? nil : ContinuousClock.now + Self.grace
-        result.didTimeOut = true
+        Self.tell(target, isOverdue ? SIGKILL : SIGTERM, resuming: true)
+        deadline = isOverdue ? nil : ContinuousClock.now + Self.grace
+        isOverdue = true
+        // How long one takes to leave who was told to before says nothing of the resource.
+        result.didTimeOut = result.didTimeOut || !result.wasStopped
       }
     }
   }

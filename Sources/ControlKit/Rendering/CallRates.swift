@@ -12,11 +12,11 @@ struct RateBook {
   /// Rates are those of the last so many seconds: fewer would jump about, more would lag behind.
   private static let length = Duration.seconds(5)
 
-  private var pages: [(at: Duration, totals: [String: Totals])] = []
+  private var pages: [(at: Duration, totals: [NameBytes: Totals])] = []
 
   /// Notes what the totals are at an instant, which is later than all before it.
   mutating func note(_ snapshots: [BreakerSnapshot], at instant: Duration) {
-    let totals = Dictionary(snapshots.map { ($0.name, $0.totals) }) { first, _ in first }
+    let totals = Dictionary(snapshots.map { (NameBytes($0.name), $0.totals) }) { first, _ in first }
     // Of those that are too old the newest is kept: without it there may be nothing to compare with.
     while pages.count > 1, instant - pages[1].at >= Self.length { pages.removeFirst() }
     pages.append((instant, totals))
@@ -24,6 +24,7 @@ struct RateBook {
 
   /// The rates of a breaker; nil until it was noted twice.
   func rates(of name: String) -> CallRates? {
+    let name = NameBytes(name)
     guard let newest = pages.last, let now = newest.totals[name],
       let first = pages.first(where: { $0.totals[name] != nil }), let then = first.totals[name]
     else { return nil }

@@ -55,7 +55,7 @@ struct ChangeLines {
 }
 
 extension BreakerDocument {
-  /// A line of `watch --json`: the change, null at the beginning, and how the breaker stands after it.
+  /// A line of `watch --json`: the change, null at the beginning, and how the breaker stands by now.
   static func change(
     _ at: Timestamp, _ snapshot: BreakerSnapshot?, _ entry: HistoryEntry?
   ) -> JSONValue {

@@ -1,0 +1,126 @@
+import Glibc
+import SharedBreaker
+import TestSupport
+import Testing
+
+@testable import ControlKit
+
+@Suite struct `A file of metrics` {
+  private let bench = Bench()
+  private let directory: TemporaryDirectory
+
+  init() throws {
+    directory = try TemporaryDirectory()
+    _ = bench("policy", "pay", "--set", "open-for=1m")
+  }
+
+  private func output(_ path: String, _ words: String...) -> Answer {
+    bench.run(["metrics", "--output", path] + words)
+  }
+
+  private func text(_ path: String) throws -> String {
+    String(decoding: try Files.read(path), as: UTF8.self)
+  }
+
+  private func names() throws -> String {
+    try Child.run("/bin/ls", ["-A", directory.path]).replacing("\n", with: " ")
+  }
+
+  @Test func `has all that would be printed, and nothing is printed`() throws {
+    let path = directory.file("breakers.prom")
+    #expect(output(path) == Answer(code: 0, output: "", errors: ""))
+    #expect(try text(path) == bench("metrics").output)
+    #expect(output(path, "--json").code == 0)
+    #expect(try text(path) == bench("metrics", "--json").output)
+    #expect(try names() == "breakers.prom ")
+  }
+
+  @Test(.timeLimit(.minutes(10)), arguments: [0o000, 0o022, 0o777] as [UInt32])
+  func `may be read by all whatever the umask, or by whom the mode says`(mask: UInt32) async {
+    await #expect(processExitsWith: .success) { [mask] in
+      let file = try `A file of metrics`()
+      let path = file.directory.file("breakers.prom")
+      umask(mask)
+      precondition(file.output(path).code == 0)
+      let usual = try Files.permissions(of: path).mode
+      precondition(usual == 0o644)
+      precondition(file.output(path, "--mode", "640").code == 0)
+      let asked = try Files.permissions(of: path).mode
+      precondition(asked == 0o640)
+      umask(0o022)
+    }
+  }
+
+  @Test func `says that the store is down instead of what was true once`() throws {
+    let path = directory.file("breakers.prom")
+    #expect(output(path).code == 0)
+    let answer = bench.run(["--store", "/dev/null", "metrics", "--output", path])
+    #expect(answer.code == 69)
+    #expect(answer.errors.split(separator: "\n").count == 1)
+    #expect(try text(path).contains("\nshared_breaker_store_up 0\n"))
+    #expect(try !text(path).contains("pay"))
+  }
+
+  @Test func `replaces what a symbolic link leads to, and leaves the link`() throws {
+    let path = directory.file("breakers.prom")
+    try Files.write(path, [])
+    let link = directory.file("link.prom")
+    try Files.link(link, to: path)
+    #expect(output(link).code == 0)
+    #expect(try text(path).contains("pay"))
+    #expect(try !Files.permissions(of: link).isRegular)
+  }
+
+  @Test(arguments: ["directory", "fifo", "/dev/null", "dangling", "missing/file", "directory/"])
+  func `is never put in the place of what is no file`(name: String) throws {
+    try Files.makeDirectory(directory.file("directory"))
+    try Files.makeFIFO(directory.file("fifo"))
+    try Files.link(directory.file("dangling"), to: directory.file("nowhere"))
+    let before = try names()
+    let answer = output(name.hasPrefix("/") ? name : directory.file(name))
+    #expect(answer.code == 1)
+    #expect(answer.output.isEmpty)
+    #expect(answer.errors.split(separator: "\n").count == 1)
+    #expect(try names() == before)
+  }
+
+  @Test func `does not stumble over what a killed process has left`() throws {
+    let path = directory.file("breakers.prom")
+    try Files.write(directory.file(".breakers.prom.new"), Array("left".utf8))
+    #expect(output(path).code == 0)
+    #expect(try names() == "breakers.prom ")
+    #expect(try text(path).contains("pay"))
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `is whole for whoever reads it while others replace it`() throws {
+    let path = directory.file("breakers.prom")
+    #expect(output(path).code == 0)
+    let whole = try text(path).count
+    let threads = Threads()
+    let count = rounds(2_000)
+    for _ in 0..<3 {
+      threads.start {
+        for _ in 0..<count where output(path).code != 0 { Issue.record("it cannot be replaced") }
+      }
+    }
+    for _ in 0..<count { #expect(try text(path).count == whole) }
+    threads.join()
+    #expect(try names() == "breakers.prom ")
+  }
+
+  @Test(.enabled(if: SmallDisk.isPermitted, "needs root, to mount a tmpfs"))
+  func `stays what it was when the disk is full`() throws {
+    let disk = try SmallDisk(at: directory.file("disk"), kilobytes: 64)
+    let path = directory.file("disk/breakers.prom")
+    #expect(output(path).code == 0)
+    let before = try text(path)
+    bench.advance(by: 1_000)
+    try disk.fill()
+    let answer = output(path)
+    #expect(answer.code == 1)
+    #expect(answer.errors.contains("No space left on device"))
+    #expect(try text(path) == before)
+    #expect(try Child.run("/bin/ls", ["-A", directory.file("disk")]) == "breakers.prom\nfilling\n")
+  }
+}
