@@ -20,4 +20,37 @@ import Testing
       #expect(try Files.permissions(of: clinic.folder) == before)
     }
   }
+
+  @Test(arguments: ["text", "damaged database", "whole database with a log"])
+  func `a file that was never a store`(kind: String) throws {
+    let clinic = try Clinic()
+    Files.removeAll(clinic.folder)
+    try Files.makeDirectory(clinic.folder, mode: 0o755)
+    switch kind {
+    case "text":
+      try Files.write(clinic.store, Array(String(repeating: "root:x:0:0\n", count: 900).utf8))
+    default:
+      try Files.write(clinic.store, [])
+      try clinic.sql("PRAGMA application_id = 77; CREATE TABLE precious (a)")
+      if kind == "damaged database" {
+        try clinic.damage(at: 100, count: 3_000)
+      } else {
+        try clinic.sql("PRAGMA journal_mode = WAL")
+        try Files.write(clinic.store + "-wal", [])
+      }
+    }
+    try Files.changeMode(clinic.store, to: 0o644)
+    let before = try clinic.everything()
+    for options in [[], ["--repair"]] {
+      let answer = clinic.cbctl(["doctor"] + options)
+      #expect(answer.code == 1, "\(answer)")
+      #expect(!answer.output.contains("done: "), "\(answer)")
+      if kind != "whole database with a log" {
+        let line = clinic.line("integrity", of: answer)
+        #expect(line.word == "BAD")
+        #expect(line.text.contains("it is not a breaker store"), "\(line.text)")
+      }
+      #expect(try clinic.everything() == before)
+    }
+  }
 }

@@ -27,6 +27,13 @@ package struct StoreDoctor {
       others.log(), others.counters(store: identity, boot: clock.boot), others.processes(),
       others.leftovers(),
     ]
+    // Another program's files are as that program wants them.
+    if !StoreEvidence.isOurs(place) {
+      for index in findings.indices where !findings[index].remedies.isEmpty {
+        findings[index].remedies = []
+        findings[index].repair = "none: it is not a breaker store"
+      }
+    }
     return findings
   }
 
@@ -54,7 +61,7 @@ package struct StoreDoctor {
       identity = try reader.integer("SELECT identity FROM store")
       findings += try UseExamination(reader: reader, clock: clock, users: users).findings()
     } catch {
-      findings.append(TableExamination.unreadable(error))
+      findings.append(TableExamination.unreadable(error, isOurs: StoreEvidence.isOurs(place)))
     }
     return findings
   }
