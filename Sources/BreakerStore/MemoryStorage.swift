@@ -49,11 +49,12 @@ internal import CHost
     lock.unlock()
   }
 
-  /// Forgets every breaker.
-  package func clear() {
+  /// Forgets every breaker but those of some names.
+  package func clear(keeping names: [String]) {
+    let kept = Set(names.map(key))
     lock.withLock {
-      breakers = [:]
-      declared = [:]
+      breakers = breakers.filter { kept.contains($0.key) }
+      declared = declared.filter { kept.contains($0.key) }
       changed()
     }
   }

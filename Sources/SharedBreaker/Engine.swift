@@ -174,6 +174,8 @@ internal import Synchronization
       // A healthy one may have been made and read meanwhile.
       if unsafe cell.known == nil, unsafe cell.revision != .min { return (nil, nil) }
       let known = unsafe cell.known ?? unwritten(cell)
+      // What goes on alone is never let through from memory.
+      guard loneBreakers[cell] == nil else { return (known, nil) }
       cell.learn(known, keeping: true)
       noteToWrite(cell)
       return (known, nil)
