@@ -155,8 +155,13 @@ extension SQLiteStorage {
 
   /// Moves the log into the file, and begins it anew unless somebody still reads it.
   func foldLog() throws(StoreError) {
+    var isDone = false
     try commit(until: deadline(of: .usual)) { session throws(StoreError) in
-      reading.withLock { session.checkpoint(isUrgent: true) }
+      isDone = reading.withLock { session.checkpoint(isUrgent: true) }
+    }
+    guard isDone else {
+      throw StoreError(
+        .busy, "the log of \(StoreError.visible(path)) is in use: try again when it is not")
     }
     // The next commit cuts it.
     try proveWritable()
