@@ -7,11 +7,17 @@ package struct StoreDoctor {
   let program: String
   let lockTimeout: Duration
 
-  package init(path: String, clock: StoreClock, program: String, lockTimeout: Duration) {
+  /// How many breakers the store may have.
+  let room: Int64
+
+  package init(
+    path: String, clock: StoreClock, program: String, lockTimeout: Duration, room: Int? = nil
+  ) {
     self.path = StorePath.absolute(path)
     self.clock = clock
     self.program = program
     self.lockTimeout = lockTimeout
+    self.room = room.map { Int64($0) } ?? StoreRoom.usualBreakers
   }
 
   /// Looks at everything and changes nothing.
@@ -59,7 +65,9 @@ package struct StoreDoctor {
       guard kind == .current, integrity.isWell else { return findings }
       findings.append(try RowExamination(reader: reader).finding())
       identity = try reader.integer("SELECT identity FROM store")
-      findings += try UseExamination(reader: reader, clock: clock, users: users).findings()
+      findings += try UseExamination(
+        reader: reader, clock: clock, users: users, room: room
+      ).findings()
     } catch {
       findings.append(TableExamination.unreadable(error, isOurs: StoreEvidence.isOurs(place)))
     }

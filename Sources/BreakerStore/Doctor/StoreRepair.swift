@@ -105,7 +105,14 @@ extension StoreDoctor {
         "UPDATE breaker SET \(RowExamination.intoRange) WHERE \(RowExamination.areOutOfRange)")
       // The table itself lets no generation be 0.
       for id in damage.names {
-        try connection.execute("UPDATE breaker SET name = 'damaged-\(id)' WHERE id = \(id)")
+        // Somebody may have a breaker of that name.
+        try connection.execute(
+          """
+          UPDATE breaker SET name = CASE
+            WHEN EXISTS (SELECT 1 FROM breaker WHERE name = 'damaged-\(id)')
+            THEN 'damaged-\(id)-' || lower(hex(randomblob(8))) ELSE 'damaged-\(id)' END
+          WHERE id = \(id)
+          """)
       }
       for (column, ids) in damage.policies {
         for id in ids {
