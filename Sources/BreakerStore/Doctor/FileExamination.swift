@@ -74,7 +74,7 @@ enum FileExamination {
         isBad = true
         found.append("\(suffix) \(complaint)")
         repair.append("set \(suffix) aside")
-        remedies.append(.setAside(suffix: suffix))
+        remedies.append(.setAside(suffix: suffix, status.identity))
         continue
       }
       guard differs(status.rights, from: shared) else { continue }

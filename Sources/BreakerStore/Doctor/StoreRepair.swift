@@ -46,9 +46,13 @@ extension StoreDoctor {
   private func carryOut(_ remedy: StoreRemedy) throws(StoreError) -> String? {
     switch remedy {
     case .beginAnew: return try beginAnew()
-    case .setAside(let suffix):
+    case .setAside(let suffix, let identity):
       let place = try StorePlace(path)
       return try DirectoryLock.held(place.directory, atMost: lockTimeout) { () throws(StoreError) in
+        // Another repair, or a program, may have put a new one in its place.
+        guard FileStatus(of: place.beside(suffix))?.identity == identity else {
+          return "somebody else has done it"
+        }
         let name = SetAside.name(for: place.beside(suffix), at: clock.wallMilliseconds)
         try SetAside.move(place.beside(suffix), to: name)
         return StorePath.split(name).file
