@@ -26,6 +26,11 @@ enum BreakerRow {
     all.map { "\(table).\($0)" }.joined(separator: ", ")
   }
 
+  /// The same of a file that may lack some of them, which read as NULL.
+  static func columns(among present: Set<String>) -> String {
+    all.map { present.contains($0) ? $0 : "NULL" }.joined(separator: ", ")
+  }
+
   static let assignments = changing.enumerated().map { "\($1) = ?\($0 + 2)" }
     .joined(separator: ", ")
 

@@ -33,7 +33,7 @@ enum BreakerTable {
   }
 
   /// The whole breaker of a row; one of an earlier boot as it stands in this one.
-  private static func breaker(
+  static func breaker(
     _ row: Statement, from column: Int32 = 0, on connection: Connection, clock: StoreClock
   ) throws(StoreError) -> StoredBreaker {
     var (breaker, boot, bootOfState) = BreakerRow.read(row, from: column)

@@ -49,11 +49,12 @@ internal import CHost
     lock.unlock()
   }
 
-  /// Forgets every breaker.
-  package func clear() {
+  /// Forgets every breaker but those of some names.
+  package func clear(keeping names: [String]) {
+    let kept = Set(names.map(key))
     lock.withLock {
-      breakers = [:]
-      declared = [:]
+      breakers = breakers.filter { kept.contains($0.key) }
+      declared = declared.filter { kept.contains($0.key) }
       changed()
     }
   }
@@ -121,11 +122,11 @@ internal import CHost
     return transacted
   }
 
-  package func transact(together steps: [NamedStep], mustBeNew: Bool) -> [String] {
+  package func transact(together steps: [NamedStep], mustBeNew: Bool) -> TransactedTogether {
     let present = mustBeNew ? steps.map(\.name).filter { find($0) != nil } : []
-    guard present.isEmpty else { return present }
+    guard present.isEmpty else { return TransactedTogether(present: present) }
     for step in steps { _ = transact(step.name, orCreate: true, wait: .usual, step.body) }
-    return []
+    return TransactedTogether()
   }
 
   package func delete(_ name: String, ifStill version: StoredVersion?) -> Bool {

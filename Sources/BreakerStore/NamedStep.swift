@@ -8,3 +8,17 @@ package struct NamedStep {
     self.body = body
   }
 }
+
+/// What has become of several steps in one transaction.
+package struct TransactedTogether: Sendable {
+  /// The names that are there although they must be new: then nothing was changed.
+  package var present: [String] = []
+
+  /// Why the transaction, which every process sees, may not survive a power cut.
+  package var syncError: StoreError?
+
+  package init(present: [String] = [], syncError: StoreError? = nil) {
+    self.present = present
+    self.syncError = syncError
+  }
+}

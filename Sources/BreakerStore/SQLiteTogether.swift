@@ -4,7 +4,7 @@ internal import BreakerCore
 extension SQLiteStorage {
   package func transact(
     together steps: [NamedStep], mustBeNew: Bool
-  ) throws(StoreError) -> [String] {
+  ) throws(StoreError) -> TransactedTogether {
     lookAfterFile()
     var present: [String] = []
     var log: LogFile?
@@ -13,24 +13,28 @@ extension SQLiteStorage {
       present = try session.writer.write { () throws(StoreError) in
         let present = mustBeNew ? try Self.present(steps, on: session.writer, clock) : []
         guard present.isEmpty else { return present }
+        var revision: Int64?
         for step in steps {
           // Each is a group of its own, for within a group breakers are found one by one.
           var group = StepGroup(
             on: session.writer, clock: clock, page: page, program: program,
-            remembered: OwnCommits(), room: room)
+            remembered: OwnCommits(), room: room, revision: revision)
           let queued = QueuedStep(step.name, orCreate: true, step.body)
           try group.run([queued])
           if let error = queued.error { throw error }
+          // All of them are one transaction.
+          revision = group.revision
         }
         return []
       }
       log = session.logFile
       isCheckpointDue = session.isCheckpointDue
     }
+    guard present.isEmpty else { return TransactedTogether(present: present) }
     log?.touch()
-    _ = log?.sync()
+    let syncError = log?.sync()
     if isCheckpointDue { checkpoint(log) }
-    return present
+    return TransactedTogether(syncError: syncError)
   }
 
   private static func present(

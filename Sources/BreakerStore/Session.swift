@@ -78,7 +78,10 @@ internal import CSQLite
   /// (sqlite.org/wal.html#walresetbug). So the writer holds the write lock while the reader's
   /// connection moves the pages: no commit of any program can overlap. If the lock is not to be
   /// had, or the pages cannot be moved now, there will be a next time.
-  func checkpoint(isUrgent: Bool = false) {
+  ///
+  /// - Returns: Whether pages could be moved.
+  @discardableResult
+  func checkpoint(isUrgent: Bool = false) -> Bool {
     do throws(StoreError) {
       // Readers of this process wait meanwhile, so it is not for long unless it has to be.
       let briefly = isUrgent || log.isOverdue ? lockTimeout : .milliseconds(10)
@@ -86,10 +89,12 @@ internal import CSQLite
         try writer.statement(.begin).run()
       }
     } catch {
-      return
+      return false
     }
-    unsafe sqlite3_wal_checkpoint_v2(reader.handle, "main", SQLITE_CHECKPOINT_PASSIVE, nil, nil)
+    let code = unsafe sqlite3_wal_checkpoint_v2(
+      reader.handle, "main", SQLITE_CHECKPOINT_PASSIVE, nil, nil)
     unsafe sqlite3_exec(writer.handle, "ROLLBACK", nil, nil, nil)
     log.checkpointed()
+    return code == SQLITE_OK
   }
 }

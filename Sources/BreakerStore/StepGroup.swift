@@ -27,7 +27,9 @@ struct StepGroup {
 
   /// How many breakers the store may have.
   private let room: Int64
-  private var revision: Int64?
+
+  /// The revision of the transaction, once it is known.
+  private(set) var revision: Int64?
 
   /// Whether the transaction changes the file at all.
   private(set) var hasWritten = false
@@ -45,7 +47,7 @@ struct StepGroup {
 
   init(
     on connection: Connection, clock: StoreClock, page: CounterPage, program: String,
-    remembered: OwnCommits, room: Int64
+    remembered: OwnCommits, room: Int64, revision: Int64? = nil
   ) {
     self.connection = connection
     self.clock = clock
@@ -54,7 +56,7 @@ struct StepGroup {
     self.remembered = remembered
     self.room = room
     now = clock.moment
-    revision = remembered.revision.map { $0.addingSaturating(1) }
+    self.revision = revision ?? remembered.revision.map { $0.addingSaturating(1) }
   }
 
   /// Runs one step after the other and writes what they have decided.

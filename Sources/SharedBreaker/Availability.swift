@@ -54,8 +54,10 @@ extension Engine {
   }
 
   /// Comes back to the store; what was counted without it is forgotten, for the store is the truth.
+  ///
+  /// It knows nothing of those that it has no room for.
   private func becomeAvailable() {
-    local.clear()
+    local.clear(keeping: cellsLock.withLock { loneBreakers.names })
     forgetBaseline()
     let isNew = cellsLock.withLock {
       let wasUnavailable = if case .unavailable = unsafe health { true } else { false }
@@ -77,7 +79,8 @@ extension Engine {
   func writePending(wait: Wait) {
     for cell in cellsLock.withLock({ unsafe cellsToWrite }) {
       let hasNothing = cellsLock.withLock { unsafe !cell.isUndeclared && cell.pending.isZero }
-      guard !hasNothing else { continue }
+      // One that the store has no room for asks for it at its own next call.
+      guard !hasNothing, !isAlone(cell) else { continue }
       do throws(StoreError) {
         _ = try step(cell, wait: wait) { _, _ in }
       } catch {

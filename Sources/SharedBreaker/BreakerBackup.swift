@@ -81,9 +81,11 @@ extension SharedStore {
   ) throws(BreakerError) -> [String] {
     for backup in backups { try backup.validate() }
     do throws(StoreError) {
-      return try engine.storage.transact(
+      let done = try engine.storage.transact(
         together: backups.map { backup in NamedStep(backup.name) { backup.apply(to: &$0) } },
         mustBeNew: !replacing)
+      if let error = done.syncError { engine.tell(.notDurable(error)) }
+      return done.present
     } catch {
       throw .store(error)
     }
@@ -107,14 +109,20 @@ extension BreakerBackup {
         record.tripped(for: time, reason: Self.reason, at: now, policy: policy, jitter: 0.5)
       }
     }
+    // One whose time is over holds no longer.
+    let isOver = modeFor.map { $0 <= .zero } ?? false
+    let mode = isOver ? .automatic : mode
     guard mode != .automatic || draft.breaker.record.mode.mode != .automatic else { return }
+    let author = OutsideText.cut(modeSetBy ?? Self.reason, to: OutsideText.longestName)
     draft.apply { record, now in
       record.modeSet(
-        to: mode, for: modeFor, reason: modeReason, by: modeSetBy ?? Self.reason, at: now)
+        to: mode, for: modeFor, reason: isOver ? nil : modeReason, by: author, at: now)
     }
   }
 
   private func applyPolicies(to draft: inout BreakerDraft) {
+    let codePolicy = codePolicy.map { Self.declared($0) }
+    let operatorPolicy = operatorPolicy.flatMap { Self.overriding($0) }
     if let codePolicy, draft.breaker.codeWords != codePolicy {
       draft.breaker.codeWords = codePolicy
       draft.declaration = codePolicy
@@ -124,5 +132,25 @@ extension BreakerBackup {
     draft.breaker.operatorWords = operatorPolicy
     draft.events.append(
       BreakerEvent(.policy, from: before ?? "", to: operatorPolicy ?? "", reason: Self.reason))
+  }
+
+  // Words as the library itself writes them; `validate()` has read them before.
+
+  private static func declared(_ words: String) -> String {
+    do throws(PolicyError) {
+      let policy = try PolicyWords(text: words).applied(to: BreakerPolicy())
+      return PolicyWords(of: policy).description
+    } catch {
+      return ""
+    }
+  }
+
+  private static func overriding(_ text: String) -> String? {
+    do throws(PolicyError) {
+      let words = try PolicyWords(text: text)
+      return words.values.isEmpty ? nil : words.description
+    } catch {
+      return nil
+    }
   }
 }

@@ -39,7 +39,7 @@ internal import Synchronization
 
   let isUnavailable = Atomic<Bool>(false)
   let nextAttempt = Atomic<Int64>(0)
-  private let nextRound = Atomic<Int64>(0)
+  let nextRound = Atomic<Int64>(0)
 
   /// The same as an instant, for calls that have read the boot clock anyway.
   let nextRoundOnBootClock = Atomic<Int64>(0)
@@ -174,6 +174,8 @@ internal import Synchronization
       // A healthy one may have been made and read meanwhile.
       if unsafe cell.known == nil, unsafe cell.revision != .min { return (nil, nil) }
       let known = unsafe cell.known ?? unwritten(cell)
+      // What goes on alone is never let through from memory.
+      guard loneBreakers[cell] == nil else { return (known, nil) }
       cell.learn(known, keeping: true)
       noteToWrite(cell)
       return (known, nil)
@@ -230,26 +232,6 @@ internal import Synchronization
       unsafe baseline = nil
     }
   }
-
-  /// Whether the next call has to make the rounds.
-  var isRoundDue: Bool { coarseNanoseconds >= nextRound.load(ordering: .relaxed) }
-
-  /// Once a second, by whichever call comes first: looks after the file and writes what is pending.
-  func doRounds() {
-    let now = coarseNanoseconds
-    let due = nextRound.load(ordering: .relaxed)
-    let boot = bootNanoseconds
-    guard now >= due || boot >= nextRoundOnBootClock.load(ordering: .relaxed) else { return }
-    let isMine = nextRound.compareExchange(
-      expected: due, desired: now + Self.roundNanoseconds, ordering: .relaxed
-    ).exchanged
-    guard isMine else { return }
-    nextRoundOnBootClock.store(boot + Self.roundNanoseconds, ordering: .relaxed)
-    storage.checkIdentity()
-    if !isUnavailable.load(ordering: .relaxed) { writePending(wait: .brief) }
-  }
-
-  private static let roundNanoseconds: Int64 = 1_000_000_000
 
   func tell(_ event: StoreEvent) { options.observer?(event) }
 }

@@ -6,7 +6,8 @@ extension SharedStore {
   ///
   /// It looks at the files and who may use them, the file system, SQLite, the tables and every row,
   /// the log, the counters, and the processes that have the store open. That takes a few seconds for
-  /// a large store, and never more than about ten.
+  /// a large store, and never more than about ten. The process must not fork meanwhile: the child
+  /// would have what this has opened.
   ///
   /// - Returns: What each check has found, in a fixed order.
   /// - Throws: `StoreError` if there is no store, or this user may not look at it.
@@ -15,7 +16,7 @@ extension SharedStore {
   /// Mends what ``examine()`` finds, as far as that can be done, and looks again.
   ///
   /// Nothing is deleted: what is damaged is set aside, under a name that says when. Processes that
-  /// run notice it within a second.
+  /// run notice it within a second. The process must not fork meanwhile.
   ///
   /// - Returns: What each check finds now, with what was done about it.
   /// - Throws: `StoreError` if there is no store, or this user may not look at it.
@@ -24,6 +25,6 @@ extension SharedStore {
   private var doctor: StoreDoctor {
     StoreDoctor(
       path: path, clock: engine.clock, program: engine.program,
-      lockTimeout: engine.options.lockTimeout)
+      lockTimeout: engine.options.lockTimeout, room: engine.options.maximumBreakers)
   }
 }

@@ -5,17 +5,19 @@ internal import Synchronization
 /// The breakers that the store has no room for, while it can be used for all others.
 @safe final class LoneBreakers: Sendable {
   struct Lone {
+    var name: String
     var error: StoreError
-
-    /// When the store is asked again, on the coarse clock.
-    var nextAttempt: Int64
   }
 
   /// Whether there are any, which costs a load to find out.
   let areSome = Atomic<Bool>(false)
 
-  /// Under the engine's lock for cells.
+  // Under the engine's lock for cells.
+
   nonisolated(unsafe) private var lone: [ObjectIdentifier: Lone] = [:]
+
+  /// When the store is asked again for room, on the coarse clock: once for all of them together.
+  nonisolated(unsafe) var nextAttempt = Int64.min
 
   subscript(cell: Cell) -> Lone? {
     get { unsafe lone[ObjectIdentifier(cell)] }
@@ -24,6 +26,8 @@ internal import Synchronization
       unsafe areSome.store(!lone.isEmpty, ordering: .relaxed)
     }
   }
+
+  var names: [String] { unsafe lone.values.map(\.name) }
 }
 
 extension Engine {
@@ -33,8 +37,8 @@ extension Engine {
     guard let lone = lone(cell) else { return nil }
     let now = clock.coarseNanoseconds
     let isDue = cellsLock.withLock {
-      guard let its = loneBreakers[cell], now >= its.nextAttempt else { return false }
-      loneBreakers[cell]?.nextAttempt = now + Self.pauseNanoseconds
+      guard unsafe now >= loneBreakers.nextAttempt else { return false }
+      unsafe loneBreakers.nextAttempt = now + Self.pauseNanoseconds
       return true
     }
     guard isDue else { return lone.error }
@@ -54,8 +58,8 @@ extension Engine {
     guard error.kind == .tooManyBreakers else { return failed(error) }
     let isNew = cellsLock.withLock {
       let wasAlone = loneBreakers[cell] != nil
-      loneBreakers[cell] = .init(
-        error: error, nextAttempt: clock.coarseNanoseconds + Self.pauseNanoseconds)
+      loneBreakers[cell] = .init(name: cell.name, error: error)
+      unsafe loneBreakers.nextAttempt = clock.coarseNanoseconds + Self.pauseNanoseconds
       // What was known of it let calls through from memory.
       cell.forget()
       return !wasAlone
@@ -72,7 +76,11 @@ extension Engine {
   }
 
   private func hasRoom(_ cell: Cell) {
-    cellsLock.withLock { loneBreakers[cell] = nil }
+    cellsLock.withLock {
+      loneBreakers[cell] = nil
+      // There may be room for more.
+      unsafe loneBreakers.nextAttempt = .min
+    }
     // The store is the truth again.
     _ = local.delete(cell.name, ifStill: nil)
   }

@@ -59,4 +59,32 @@ import Testing
     #expect(try stage.sharedStore().snapshot(of: "new") == new)
     #expect(try Database.integrity(stage.store) == "ok")
   }
+
+  @Test func `is taken over where it is damaged`() throws {
+    let stage = try Stage()
+    let boot = stage.clock.clock.boot
+    try make(
+      stage, version: 4,
+      """
+      INSERT INTO breaker (name, created_at_ms, state, trips, boot, code_policy, successes) VALUES
+        ('one', 1799999990000, 0, 3, \(boot), 'probes=2', 70), ('two', 1799999990000, 0, 0, 1, NULL, 8);
+      INSERT INTO event (at_ms, name, kind, from_word, to_word, pid, program) VALUES
+        (1700000000000, 'one', 0, 'closed', 'open', 1, '');
+      """)
+    let root = try Database.value(
+      stage.store, "SELECT rootpage FROM sqlite_schema WHERE name = 'event'")
+    let pageSize = try #require(Int(try Database.value(stage.store, "PRAGMA page_size")))
+    try Database.rows(stage.store, "PRAGMA wal_checkpoint(TRUNCATE)")
+    var bytes = try Files.read(stage.store)
+    let start = (try #require(Int(root)) - 1) * pageSize
+    for index in start..<start + pageSize { bytes[index] = 0x5A }
+    try Files.overwrite(stage.store, bytes)
+    let findings = try stage.sharedStore().repair()
+    #expect(findings.allSatisfy { $0.isWell }, "\(findings)")
+    let one = try #require(try stage.sharedStore().snapshot(of: "one"))
+    #expect(one.policy.probes == 2)
+    #expect(one.trips == 3)
+    #expect(one.totals.successes == 70)
+    #expect(try stage.sharedStore().snapshot(of: "two")?.totals.successes == 8)
+  }
 }

@@ -126,7 +126,7 @@ private final class Interrupted: BreakerStorage, @unchecked Sendable {
     return transacted
   }
 
-  func transact(together steps: [NamedStep], mustBeNew: Bool) -> [String] {
+  func transact(together steps: [NamedStep], mustBeNew: Bool) -> TransactedTogether {
     inner.transact(together: steps, mustBeNew: mustBeNew)
   }
 

@@ -3,27 +3,49 @@ internal import Glibc
 
 /// Setting a damaged store aside, and beginning a new one in its place.
 extension StoreDoctor {
+  /// Whatever fails on the way leaves the damaged store where it was.
   func beginAnew() throws(StoreError) -> String {
     let place = try StorePlace(path)
+    // Nobody is in the middle of a transaction then, if the file is sound enough to be locked.
+    let holder = try SetAside.lock(place, lockTimeout: lockTimeout)
+    defer { withExtendedLifetime(holder) {} }
+    let somebodyElse = "somebody else has done it"
+    // Another repair may have begun a new one meanwhile.
+    guard StoreFile.identity(of: place.path) == place.file.identity else { return somebodyElse }
     let salvage = Salvage(of: place, clock: clock, lockTimeout: lockTimeout)
+    let fresh = place.beside(".new-\(UInt32.random(in: .min ... .max))")
+    defer { ([""] + StorePlace.suffixes).forEach { unsafe unlink(fresh + $0) } }
+    try make(fresh, like: place.file.rights, with: salvage)
     let aside = try DirectoryLock.held(place.directory, atMost: lockTimeout) {
       () throws(StoreError) -> String? in
-      // Another repair may have begun a new one meanwhile.
       guard StoreFile.identity(of: place.path) == place.file.identity else { return nil }
-      // Nobody is in the middle of a transaction then, if the file is sound enough to be locked.
-      let holder = SetAside.lock(place, lockTimeout: lockTimeout)
-      defer { withExtendedLifetime(holder) {} }
       let name = SetAside.name(for: place.path, at: clock.wallMilliseconds)
-      // The store first: who opens it meanwhile finds none, and waits for the lock to make one.
-      for suffix in [""] + StorePlace.suffixes where FileStatus(of: place.beside(suffix)) != nil {
-        try SetAside.move(place.beside(suffix), to: name + suffix)
-      }
-      try StoreFile.createEmpty(place.path, like: place.file.rights)
+      try SetAside.replace(place, by: fresh, setAsideAs: name)
       return StorePath.split(name).file
     }
-    guard let aside else { return "somebody else has done it" }
-    try withStorage { storage throws(StoreError) in try salvage.bring(to: storage) }
+    guard let aside else { return somebodyElse }
+    // Makes what lies beside it.
+    try withStorage { _ in }
     return "it is \(aside) now, and \(salvage.breakers.count) breakers were taken over"
+  }
+
+  /// Makes a whole store of one file, where nobody looks for one.
+  private func make(
+    _ path: String, like rights: FileRights, with salvage: Salvage
+  ) throws(StoreError) {
+    try StoreFile.createEmpty(path, like: rights)
+    let storage = SQLiteStorage(
+      path: path, lockTimeout: lockTimeout, clock: clock, program: program)
+    try storage.open(mayCreate: false)
+    defer { storage.close() }
+    try salvage.bring(to: storage)
+    storage.close()
+    // With all of the log in it, or the log would have to move along.
+    let connection = try Connection(path: path, lockTimeout: lockTimeout)
+    let isHeldUp = try connection.integer("PRAGMA wal_checkpoint(TRUNCATE)")
+    guard isHeldUp == 0 else {
+      throw StoreError(.busy, "the new store \(StoreError.visible(path)) is in use: try again")
+    }
   }
 }
 
@@ -57,14 +79,36 @@ enum SetAside {
     }
   }
 
-  /// A connection that holds the lock for writing; nil where it cannot be had.
-  static func lock(_ place: StorePlace, lockTimeout: Duration) -> Connection? {
+  /// Moves a store and all that lies beside it away, and another file to its place; all or nothing.
+  static func replace(
+    _ place: StorePlace, by fresh: String, setAsideAs name: String
+  ) throws(StoreError) {
+    var moved: [(from: String, to: String)] = []
+    do throws(StoreError) {
+      // The store first: who opens it meanwhile finds none, and waits for the lock to make one.
+      for suffix in [""] + StorePlace.suffixes where FileStatus(of: place.beside(suffix)) != nil {
+        try move(place.beside(suffix), to: name + suffix)
+        moved.append((place.beside(suffix), name + suffix))
+      }
+      try move(fresh, to: place.path)
+    } catch {
+      moved.reversed().forEach { unsafe rename($0.to, $0.from) }
+      throw error
+    }
+    _ = DirectorySync.run(place.directory)
+  }
+
+  /// A connection that holds the lock for writing; nil if the file is too damaged to be locked.
+  static func lock(_ place: StorePlace, lockTimeout: Duration) throws(StoreError) -> Connection? {
     do throws(StoreError) {
       let connection = try Connection(path: place.path, lockTimeout: lockTimeout)
       try connection.execute("BEGIN IMMEDIATE")
       return connection
     } catch {
-      return nil
+      switch error.kind {
+      case .corrupt, .notAStore: return nil
+      default: throw error
+      }
     }
   }
 }

@@ -12,9 +12,8 @@ enum FileExamination {
     let found = "\(place.directory), mode \(its.octal)"
     if its.mode & 0o002 != 0, !store.isWritableForAll {
       let isSticky = its.mode & UInt32(S_ISVTX) != 0
-      let name = StorePath.split(place.path).file
       // Elsewhere others may have good reason to make files.
-      if !isSticky, DirectoryListing.names(place.directory).allSatisfy({ $0.hasPrefix(name) }) {
+      if !isSticky, isStoresOwn(place) {
         var wanted = its
         wanted.mode &= ~0o002
         return StoreFinding(
@@ -36,12 +35,24 @@ enum FileExamination {
     wanted.mode |= 0o2070
     wanted.group = store.group
     if wanted == its { return StoreFinding(.directory, .ok, found) }
+    let isOwn = isStoresOwn(place)
     return StoreFinding(
       .directory, .warning, found + ", group \(its.group)",
       means: "users of group \(store.group), who share the store, cannot make or share the files"
         + " beside it",
-      repair: "give it to group \(store.group) with mode \(wanted.octal)",
-      [.adjust(path: place.directory, wanted)])
+      repair: isOwn
+        ? "give it to group \(store.group) with mode \(wanted.octal)"
+        : "none: others may use the directory: move the store to one of its own",
+      isOwn ? [.adjust(path: place.directory, wanted)] : [])
+  }
+
+  /// Whether nothing lies in the directory but the store and what belongs to it.
+  ///
+  /// One that cannot be read has no names to show for it, not even the store's.
+  private static func isStoresOwn(_ place: StorePlace) -> Bool {
+    let name = StorePath.split(place.path).file
+    let found = DirectoryListing.names(place.directory)
+    return !found.isEmpty && found.allSatisfy { $0.hasPrefix(name) }
   }
 
   private static func files(_ place: StorePlace) -> StoreFinding {
@@ -63,7 +74,7 @@ enum FileExamination {
         isBad = true
         found.append("\(suffix) \(complaint)")
         repair.append("set \(suffix) aside")
-        remedies.append(.setAside(suffix: suffix))
+        remedies.append(.setAside(suffix: suffix, status.identity))
         continue
       }
       guard differs(status.rights, from: shared) else { continue }

@@ -51,7 +51,9 @@ struct LogExamination {
       guard $0.hasPrefix(name), $0 != name else { return false }
       let rest = $0.dropFirst(name.count)
       return !StorePlace.suffixes.contains(String(rest))
-        && [".orphan", ".corrupt-", "-counters.new", "-journal"].contains { rest.contains($0) }
+        && [".orphan", ".corrupt-", ".new-", "-counters.new", "-journal"].contains {
+          rest.contains($0)
+        }
     }
     guard !kept.isEmpty else { return StoreFinding(.leftovers, .ok, "nothing") }
     return StoreFinding(
@@ -62,10 +64,11 @@ struct LogExamination {
   /// The counters that processes share.
   func counters(store identity: Int64?, boot: Int64) -> StoreFinding {
     let path = place.beside(CounterFile.suffix)
-    guard FileStatus(of: path)?.isRegular == true else {
+    guard let file = FileStatus(of: path), file.isRegular else {
       return StoreFinding(.counters, .ok, "there are none: whoever counts first makes them")
     }
-    let aside = "set them aside: programs that run change over to new ones within a second"
+    let aside =
+      "set them aside, and restart the programs that run: until then they count in the old ones"
     switch CounterFile.look(path, store: identity, boot: boot) {
     case .fits:
       return StoreFinding(.counters, .ok, "of this store and this boot")
@@ -78,12 +81,12 @@ struct LogExamination {
       return StoreFinding(
         .counters, .bad, "cut off",
         means: "the system kills a program that counts where its file has no room (SIGBUS)",
-        repair: aside, [.setAside(suffix: CounterFile.suffix)])
+        repair: aside, [.setAside(suffix: CounterFile.suffix, file.identity)])
     case .foreign:
       return StoreFinding(
         .counters, .warning, "damaged, or of another store",
         means: "programs that start make new ones, and what was counted since is lost",
-        repair: aside, [.setAside(suffix: CounterFile.suffix)])
+        repair: aside, [.setAside(suffix: CounterFile.suffix, file.identity)])
     }
   }
 }

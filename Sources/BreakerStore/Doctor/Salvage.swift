@@ -5,14 +5,17 @@ struct Salvage {
   private(set) var breakers: [StoredBreaker] = []
 
   /// Reads what can be read; nothing if that is nothing.
+  ///
+  /// Nobody may write meanwhile.
   init(of place: StorePlace, clock: StoreClock, lockTimeout: Duration) {
     do throws(StoreError) {
       guard let reader = try Connection.reading(place, lockTimeout: lockTimeout) else { return }
+      let columns = try Self.columns(on: reader)
       var found: [Int64: StoredBreaker] = [:]
       // From both ends, up to where the damage is.
       for order in ["ASC", "DESC"] {
         for id in Self.ids(order, on: reader) where found[id] == nil {
-          found[id] = Self.breaker(id, on: reader, clock: clock)
+          found[id] = Self.breaker(id, columns, on: reader, clock: clock)
         }
       }
       breakers = found.values.sorted { $0.id < $1.id }
@@ -33,11 +36,22 @@ struct Salvage {
     return ids
   }
 
+  /// What a row of this version is read from; one of an older version lacks some of it.
+  private static func columns(on reader: Connection) throws(StoreError) -> String {
+    let present = try reader.prepare("SELECT name FROM pragma_table_info('breaker')")
+      .rows { $0.text(0) ?? "" }
+    return BreakerRow.columns(among: Set(present))
+  }
+
   private static func breaker(
-    _ id: Int64, on reader: Connection, clock: StoreClock
+    _ id: Int64, _ columns: String, on reader: Connection, clock: StoreClock
   ) -> StoredBreaker? {
     do throws(StoreError) {
-      guard let found = try BreakerTable.find(id, on: reader, clock: clock),
+      let query = try reader.prepare("SELECT \(columns) FROM breaker WHERE id = \(id)")
+      let read = try query.first { row throws(StoreError) in
+        try BreakerTable.breaker(row, on: reader, clock: clock)
+      }
+      guard let found = read,
         OutsideText.complaint(aboutName: found.name) == nil,
         RowExamination.isReadable(found.codeWords ?? ""),
         RowExamination.isReadable(found.operatorWords ?? "")
@@ -50,11 +64,9 @@ struct Salvage {
 
   /// Takes over policies, modes that hold, and the time for which breakers stay open.
   func bring(to storage: SQLiteStorage) throws(StoreError) {
-    for breaker in breakers {
-      _ = try storage.transact(breaker.name, orCreate: true, wait: .usual) { draft in
-        draft.takeOver(breaker)
-      }
-    }
+    let steps = breakers.map { breaker in NamedStep(breaker.name) { $0.takeOver(breaker) } }
+    let done = try storage.transact(together: steps, mustBeNew: false)
+    if let error = done.syncError { throw error }
   }
 }
 
@@ -64,7 +76,13 @@ extension BreakerDraft {
     breaker.codeWords = breaker.codeWords ?? other.codeWords
     breaker.operatorWords = breaker.operatorWords ?? other.operatorWords
     breaker.record.totals += other.record.totals
-    defer { breaker.record.trips = max(breaker.record.trips, other.record.trips) }
+    defer {
+      // To open it here was no trip of its own.
+      breaker.record.trips = max(breaker.record.trips, other.record.trips)
+      breaker.record.tally.nanoseconds = other.record.tally.nanoseconds(
+        in: other.record.state, at: now.boot)
+      breaker.record.tally.entries = other.record.tally.entries
+    }
     let reason = "taken over from a damaged store"
     if other.record.mode(at: now.boot) != .automatic, breaker.record.mode.mode == .automatic {
       breaker.record.mode = other.record.mode

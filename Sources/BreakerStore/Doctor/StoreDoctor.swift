@@ -7,11 +7,17 @@ package struct StoreDoctor {
   let program: String
   let lockTimeout: Duration
 
-  package init(path: String, clock: StoreClock, program: String, lockTimeout: Duration) {
+  /// How many breakers the store may have.
+  let room: Int64
+
+  package init(
+    path: String, clock: StoreClock, program: String, lockTimeout: Duration, room: Int? = nil
+  ) {
     self.path = StorePath.absolute(path)
     self.clock = clock
     self.program = program
     self.lockTimeout = lockTimeout
+    self.room = room.map { Int64($0) } ?? StoreRoom.usualBreakers
   }
 
   /// Looks at everything and changes nothing.
@@ -27,6 +33,13 @@ package struct StoreDoctor {
       others.log(), others.counters(store: identity, boot: clock.boot), others.processes(),
       others.leftovers(),
     ]
+    // Another program's files are as that program wants them.
+    if !StoreEvidence.isOurs(place) {
+      for index in findings.indices where !findings[index].remedies.isEmpty {
+        findings[index].remedies = []
+        findings[index].repair = "none: it is not a breaker store"
+      }
+    }
     return findings
   }
 
@@ -52,9 +65,11 @@ package struct StoreDoctor {
       guard kind == .current, integrity.isWell else { return findings }
       findings.append(try RowExamination(reader: reader).finding())
       identity = try reader.integer("SELECT identity FROM store")
-      findings += try UseExamination(reader: reader, clock: clock, users: users).findings()
+      findings += try UseExamination(
+        reader: reader, clock: clock, users: users, room: room
+      ).findings()
     } catch {
-      findings.append(TableExamination.unreadable(error))
+      findings.append(TableExamination.unreadable(error, isOurs: StoreEvidence.isOurs(place)))
     }
     return findings
   }

@@ -60,8 +60,8 @@ enum StoreRemedy: Hashable {
   /// Moves the store and all that lies beside it away, and begins a new one.
   case beginAnew
 
-  /// Moves one file that lies beside the store away.
-  case setAside(suffix: String)
+  /// Moves one file that lies beside the store away, if it is still the one that was looked at.
+  case setAside(suffix: String, FileIdentity)
 
   /// Gives a file or directory other permissions and owners.
   case adjust(path: String, FileRights)

@@ -46,9 +46,13 @@ extension StoreDoctor {
   private func carryOut(_ remedy: StoreRemedy) throws(StoreError) -> String? {
     switch remedy {
     case .beginAnew: return try beginAnew()
-    case .setAside(let suffix):
+    case .setAside(let suffix, let identity):
       let place = try StorePlace(path)
       return try DirectoryLock.held(place.directory, atMost: lockTimeout) { () throws(StoreError) in
+        // Another repair, or a program, may have put a new one in its place.
+        guard FileStatus(of: place.beside(suffix))?.identity == identity else {
+          return "somebody else has done it"
+        }
         let name = SetAside.name(for: place.beside(suffix), at: clock.wallMilliseconds)
         try SetAside.move(place.beside(suffix), to: name)
         return StorePath.split(name).file
@@ -105,7 +109,14 @@ extension StoreDoctor {
         "UPDATE breaker SET \(RowExamination.intoRange) WHERE \(RowExamination.areOutOfRange)")
       // The table itself lets no generation be 0.
       for id in damage.names {
-        try connection.execute("UPDATE breaker SET name = 'damaged-\(id)' WHERE id = \(id)")
+        // Somebody may have a breaker of that name.
+        try connection.execute(
+          """
+          UPDATE breaker SET name = CASE
+            WHEN EXISTS (SELECT 1 FROM breaker WHERE name = 'damaged-\(id)')
+            THEN 'damaged-\(id)-' || lower(hex(randomblob(8))) ELSE 'damaged-\(id)' END
+          WHERE id = \(id)
+          """)
       }
       for (column, ids) in damage.policies {
         for id in ids {
@@ -155,8 +166,13 @@ extension SQLiteStorage {
 
   /// Moves the log into the file, and begins it anew unless somebody still reads it.
   func foldLog() throws(StoreError) {
+    var isDone = false
     try commit(until: deadline(of: .usual)) { session throws(StoreError) in
-      reading.withLock { session.checkpoint(isUrgent: true) }
+      isDone = reading.withLock { session.checkpoint(isUrgent: true) }
+    }
+    guard isDone else {
+      throw StoreError(
+        .busy, "the log of \(StoreError.visible(path)) is in use: try again when it is not")
     }
     // The next commit cuts it.
     try proveWritable()

@@ -74,7 +74,11 @@ struct TableExamination {
   func integrity() -> StoreFinding {
     let deadline = ExaminationDeadline(after: Self.patience)
     unsafe deadline.install(on: reader.handle)
-    defer { unsafe sqlite3_progress_handler(reader.handle, 0, nil, nil) }
+    defer {
+      unsafe sqlite3_progress_handler(reader.handle, 0, nil, nil)
+      // What SQLite has been given keeps nothing alive.
+      withExtendedLifetime(deadline) {}
+    }
     do throws(StoreError) {
       let complaints = try reader.prepare("PRAGMA integrity_check(3)").rows { $0.text(0) ?? "" }
       if complaints == ["ok"] { return StoreFinding(.integrity, .ok, "no damage") }
@@ -87,7 +91,7 @@ struct TableExamination {
           .integrity, .note, "no damage in what \(Self.patience) were enough to look at",
           means: "the file is large: sqlite3 can look at all of a copy")
       }
-      return Self.unreadable(error)
+      return Self.unreadable(error, isOurs: true)
     }
   }
 
@@ -99,10 +103,18 @@ struct TableExamination {
       [.beginAnew])
   }
 
+  /// The finding that a file cannot be read, and shows no sign of ever having been a store.
+  private static func strange() -> StoreFinding {
+    StoreFinding(
+      .integrity, .bad, "it is not a breaker store", means: "the path is wrong",
+      repair: "none: name another path")
+  }
+
   /// The finding that a store could not be looked into.
-  static func unreadable(_ error: StoreError) -> StoreFinding {
+  static func unreadable(_ error: StoreError, isOurs: Bool) -> StoreFinding {
     switch error.kind {
-    case .corrupt, .notAStore: damaged(unsafe String(cString: sqlite3_errstr(error.code)))
+    case .corrupt, .notAStore:
+      isOurs ? damaged(unsafe String(cString: sqlite3_errstr(error.code))) : strange()
     default: StoreFinding(.integrity, .bad, error.description)
     }
   }

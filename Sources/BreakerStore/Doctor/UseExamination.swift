@@ -6,13 +6,16 @@ struct UseExamination {
   let clock: StoreClock
   let users: StoreUsers
 
+  /// How many breakers the store may have.
+  let room: Int64
+
   func findings() throws(StoreError) -> [StoreFinding] {
     [try breakers(), try leases(), try policies(), try history(), try times()]
   }
 
   private func breakers() throws(StoreError) -> StoreFinding {
     let count = try reader.integer("SELECT count(*) FROM breaker")
-    let limit = StoreRoom.usualBreakers
+    let limit = room
     let found = "\(count) of \(limit) at most"
     guard count * 10 >= limit * 9 else { return StoreFinding(.breakers, .ok, found) }
     return StoreFinding(

@@ -1,0 +1,21 @@
+import SharedBreaker
+import TestSupport
+import Testing
+
+@testable import BreakerStore
+
+@Suite struct `Setting a store aside` {
+  @Test func `leaves every file where it was if another cannot take its place`() throws {
+    let stage = try Stage()
+    try stage.sharedStore().breaker("api").trip()
+    let place = try StorePlace(stage.store)
+    let before = try Files.all(in: place.directory)
+    let identity = StoreFile.identity(of: stage.store)
+    #expect(throws: StoreError.self) {
+      try SetAside.replace(
+        place, by: stage.store + ".missing", setAsideAs: stage.store + ".corrupt-now")
+    }
+    #expect(try Files.all(in: place.directory) == before)
+    #expect(StoreFile.identity(of: stage.store) == identity)
+  }
+}

@@ -1,0 +1,56 @@
+import SharedBreaker
+import TestSupport
+import Testing
+
+/// What is not the store's is not for its doctor to change.
+@Suite struct `The doctor leaves alone` {
+  @Test func `a directory in which others have files`() throws {
+    let clinic = try Clinic()
+    try Files.write(clinic.folder + "/neighbour", [1, 2, 3])
+    try Files.changeMode(clinic.folder, to: 0o755)
+    for suffix in ["", "-wal", "-shm", "-counters"] {
+      try Files.changeMode(clinic.store + suffix, to: 0o660)
+    }
+    let before = try Files.permissions(of: clinic.folder)
+    for options in [[], ["--repair"]] {
+      let answer = clinic.cbctl(["doctor"] + options)
+      let line = clinic.line("directory", of: answer)
+      #expect(line.word == "warn", "\(line.text)")
+      #expect(line.text.contains("; repair: none: others may use the directory: "), "\(line.text)")
+      #expect(try Files.permissions(of: clinic.folder) == before)
+    }
+  }
+
+  @Test(arguments: ["text", "damaged database", "whole database with a log"])
+  func `a file that was never a store`(kind: String) throws {
+    let clinic = try Clinic()
+    Files.removeAll(clinic.folder)
+    try Files.makeDirectory(clinic.folder, mode: 0o755)
+    switch kind {
+    case "text":
+      try Files.write(clinic.store, Array(String(repeating: "root:x:0:0\n", count: 900).utf8))
+    default:
+      try Files.write(clinic.store, [])
+      try clinic.sql("PRAGMA application_id = 77; CREATE TABLE precious (a)")
+      if kind == "damaged database" {
+        try clinic.damage(at: 100, count: 3_000)
+      } else {
+        try clinic.sql("PRAGMA journal_mode = WAL")
+        try Files.write(clinic.store + "-wal", [])
+      }
+    }
+    try Files.changeMode(clinic.store, to: 0o644)
+    let before = try clinic.everything()
+    for options in [[], ["--repair"]] {
+      let answer = clinic.cbctl(["doctor"] + options)
+      #expect(answer.code == 1, "\(answer)")
+      #expect(!answer.output.contains("done: "), "\(answer)")
+      if kind != "whole database with a log" {
+        let line = clinic.line("integrity", of: answer)
+        #expect(line.word == "BAD")
+        #expect(line.text.contains("it is not a breaker store"), "\(line.text)")
+      }
+      #expect(try clinic.everything() == before)
+    }
+  }
+}

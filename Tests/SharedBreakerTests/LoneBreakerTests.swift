@@ -1,0 +1,119 @@
+import BreakerCore
+import BreakerStore
+import TestSupport
+import Testing
+
+@testable import SharedBreaker
+
+@Suite struct `Breakers that a store has no room for` {
+  private struct Boom: Error {}
+
+  @Test func `ask it for room once a second, all of them together`() throws {
+    let stage = try Stage()
+    let options = StoreOptions(clock: stage.clock.clock)
+    let storage = FullStorage(MemoryStorage(clock: options.clock, program: "test"))
+    let engine = Engine(storage: storage, options: options, program: "test")
+    let cells = (0..<1_000).map { engine.cell("lone \($0)") }
+    for cell in cells { engine.declare(BreakerPolicy(maxFailures: 3), for: cell) }
+    #expect(engine.cellsLock.withLock { engine.loneBreakers.names.count } == 1_000)
+    for _ in 0..<3 {
+      stage.clock.advance(by: .seconds(1))
+      storage.transactions = 0
+      for cell in cells {
+        guard case .permitted = try engine.admit(cell, owner: nil, onFailure: .continueLocally)
+        else {
+          Issue.record("a call was rejected")
+          continue
+        }
+      }
+      #expect(storage.transactions <= 1)
+    }
+    withExtendedLifetime(engine) {}
+  }
+
+  @Test func `stay open while the store has other troubles`() throws {
+    let stage = try Stage()
+    var options = StoreOptions(clock: stage.clock.clock)
+    options.maximumBreakers = 1
+    options.lockTimeout = .milliseconds(5)
+    let store = SharedStore(path: stage.store, options: options)
+    let shared = try store.breaker("shared", policy: BreakerPolicy(maxFailures: 100))
+    let alone = try store.breaker("alone", policy: BreakerPolicy(maxFailures: 1))
+    for breaker in [shared, alone] {
+      do { try breaker.run { throw Boom() } } catch is Boom {}
+    }
+    #expect(alone.state == .open)
+    do {
+      let writer = try Holder(stage.store, "BEGIN IMMEDIATE")
+      do { try shared.run { throw Boom() } } catch is Boom {}
+      guard case .unavailable(let error) = store.health else {
+        Issue.record("the store can be used")
+        return
+      }
+      #expect(error.kind == .busy)
+      withExtendedLifetime(writer) {}
+    }
+    stage.clock.advance(by: .seconds(2))
+    #expect(try shared.run { 42 } == 42)
+    #expect(store.health == .connected)
+    #expect(throws: BreakerError.self) { try alone.run { 42 } }
+    #expect(alone.state == .open)
+  }
+
+  @Test func `are never let through from memory`() throws {
+    let stage = try Stage()
+    let options = StoreOptions(clock: stage.clock.clock)
+    let storage = FullStorage(MemoryStorage(clock: options.clock, program: "test"))
+    let engine = Engine(storage: storage, options: options, program: "test")
+    let cell = engine.cell("lone")
+    engine.declare(BreakerPolicy(maxFailures: 3), for: cell)
+    #expect(engine.isAlone(cell))
+    _ = try engine.known(cell)
+    #expect(!cell.word.has(CellWord.permits))
+    withExtendedLifetime(engine) {}
+  }
+}
+
+/// A storage that has no room for any breaker, and counts how often it was asked.
+private final class FullStorage: BreakerStorage, @unchecked Sendable {
+  private let inner: MemoryStorage
+  var transactions = 0
+
+  init(_ inner: MemoryStorage) { self.inner = inner }
+
+  var fingerprint: UnsafePointer<UInt64> { unsafe inner.fingerprint }
+  var listeners: Listeners { inner.listeners }
+
+  func transact<Answer>(
+    _ name: String, orCreate: Bool, wait: Wait, _ body: (inout BreakerDraft) -> Answer
+  ) throws(StoreError) -> Transacted<Answer>? {
+    transactions += 1
+    throw StoreError(.tooManyBreakers, "there is no room")
+  }
+
+  func transact(
+    together steps: [NamedStep], mustBeNew: Bool
+  ) throws(StoreError) -> TransactedTogether {
+    throw StoreError(.tooManyBreakers, "there is no room")
+  }
+
+  func open(mayCreate: Bool) {}
+  func changes(since revision: Int64?) -> StoreChanges { inner.changes(since: revision) }
+  func find(_ name: String) -> StoredBreaker? { nil }
+  func list(beginningWith prefix: String, in state: BreakerState?) -> [ListedBreaker] { [] }
+  func read(_ listed: some Collection<ListedBreaker>) -> [StoredBreaker?] { [] }
+  func delete(_ name: String, ifStill version: StoredVersion?) -> Bool { false }
+  func history(of name: String?, sinceMilliseconds: Int64?, limit: Int?) -> [StoredEvent] { [] }
+  func stepHook(_ step: HookStep) -> HookTurn { inner.stepHook(step) }
+  func events(after id: Int64, of name: String?, limit: Int) -> EventPage {
+    inner.events(after: id, of: name, limit: limit)
+  }
+  func counters(of breaker: StoredBreaker) -> Counters? { nil }
+  func upToDate(_ breaker: StoredBreaker) -> StoredBreaker { breaker }
+  func declarations(of name: String) -> [StoredDeclaration] { [] }
+  func checkIdentity() {}
+  func proveWritable() {}
+  func close() {}
+  func willFork() { inner.willFork() }
+  func didFork() { inner.didFork() }
+}

@@ -1,0 +1,48 @@
+import BreakerStore
+import SharedBreaker
+import TestSupport
+import Testing
+
+@Suite struct `Breakers that are brought back` {
+  @Test func `are one transaction to those who read changes`() throws {
+    let stage = try Stage()
+    let idle = SQLiteStorage(path: stage.store, clock: stage.clock.clock, program: "idle")
+    try idle.open(mayCreate: true)
+    let before = try idle.changes(since: nil)
+    let backups = (0..<3).map { BreakerBackup(name: "breaker \($0)") }
+    #expect(try stage.sharedStore().restore(backups, replacing: false) == [])
+    let after = try idle.changes(since: before.revision)
+    #expect(after.lineage == before.lineage)
+    #expect(after.revision == before.revision + 1)
+    #expect(Set(after.breakers.map(\.name)) == Set(backups.map(\.name)))
+  }
+
+  @Test func `have what the library would have written`() throws {
+    let stage = try Stage()
+    let store = stage.sharedStore()
+    var backup = BreakerBackup(name: "api")
+    backup.codePolicy = " probes=2   open-for=60s max-failures=3"
+    backup.operatorPolicy = "probes=4  open-for=5m"
+    backup.mode = .forcedOpen
+    backup.modeSetBy = String(repeating: "x", count: 300)
+    #expect(try store.restore([backup], replacing: false) == [])
+    _ = try store.breaker(
+      "api", policy: BreakerPolicy(maxFailures: 3, openFor: .seconds(60), probes: 2))
+    let words = try Database.rows(
+      stage.store, "SELECT code_policy, operator_policy, length(mode_set_by) FROM breaker")
+    #expect(words == [["max-failures=3 open-for=1m probes=2", "open-for=5m probes=4", "255"]])
+  }
+
+  @Test func `are in no mode whose time is over`() throws {
+    let stage = try Stage()
+    let store = stage.sharedStore()
+    var backup = BreakerBackup(name: "api")
+    backup.mode = .forcedOpen
+    backup.modeFor = .zero
+    backup.modeReason = "long ago"
+    #expect(try store.restore([backup], replacing: false) == [])
+    #expect(try store.snapshot(of: "api")?.mode == .automatic)
+    #expect(try store.history(of: "api").allSatisfy { $0.reason != "long ago" })
+    #expect(try store.breaker("api").run { 42 } == 42)
+  }
+}
