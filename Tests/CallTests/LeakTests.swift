@@ -19,7 +19,7 @@ import Testing
 
   @Test func `leak nothing if they have a timeout either`() async {
     await #expect(processExitsWith: .success) {
-      let growth = try await Self.growth(timeout: .seconds(600), rounds: 16) { _ in }
+      let growth = try await Self.growth(timeout: .seconds(600), rounds: 60) { _ in }
       exit(growth / Self.calls < 8 ? 0 : 1)
     }
   }
@@ -49,6 +49,8 @@ import Testing
       let before = Memory.allocatedBytes
       await callAtOnce(breaker, timeout, during)
       if round >= 2 { least = min(least, Memory.allocatedBytes - before) }
+      // Tasks and their queues keep what they have had at once, which takes them some rounds.
+      if least < calls { break }
     }
     return max(0, least)
   }
