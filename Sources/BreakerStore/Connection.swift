@@ -141,18 +141,25 @@ extension SQLiteStorage {
   private func transaction<Result>(
     _ begin: Query, _ body: () throws(StoreError) -> Result
   ) throws(StoreError) -> Result {
+    leaveTransaction()
     try statement(begin).run()
     do throws(StoreError) {
       let result = try body()
       try statement(.commit).run()
       return result
     } catch {
-      // SQLite may have rolled back by itself; what went wrong first is what the caller must know.
-      if unsafe sqlite3_get_autocommit(handle) == 0 {
-        unsafe sqlite3_exec(handle, "ROLLBACK", nil, nil, nil)
-      }
+      leaveTransaction()
       throw error
     }
+  }
+
+  /// Ends a transaction that failed, unless SQLite has done so by itself.
+  ///
+  /// What went wrong first is what the caller must know. If even this fails, for want of memory, the
+  /// next transaction tries it again.
+  private func leaveTransaction() {
+    guard unsafe sqlite3_get_autocommit(handle) == 0 else { return }
+    unsafe sqlite3_exec(handle, "ROLLBACK", nil, nil, nil)
   }
 
   func error(_ code: Int32, during step: String) -> StoreError {
