@@ -33,10 +33,7 @@ struct BootNote: Hashable {
         () throws(StoreError) in
         try connection.write { () throws(StoreError) in
           if let found = try noted(of: own.boot, on: connection) { return found }
-          let note = try connection.prepare("UPDATE store SET boot = ?1, booted_at_ms = ?2")
-          note.bind(1, own.boot)
-          note.bind(2, own.bootedAtMilliseconds)
-          try note.run()
+          try own.save(on: connection)
           return own
         }
       }
@@ -44,6 +41,14 @@ struct BootNote: Hashable {
       // Not to be written is no reason not to be read.
       return own
     }
+  }
+
+  /// Writes it down, inside a transaction of the caller's.
+  func save(on connection: Connection) throws(StoreError) {
+    let note = try connection.prepare("UPDATE store SET boot = ?1, booted_at_ms = ?2")
+    note.bind(1, boot)
+    note.bind(2, bootedAtMilliseconds)
+    try note.run()
   }
 
   private static func noted(

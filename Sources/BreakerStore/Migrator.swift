@@ -10,7 +10,7 @@ enum Migrator {
 
   /// Whether there was anything to do.
   static func bringUpToDate(
-    _ connection: Connection, directory: String, lockTimeout: Duration, now: Int64
+    _ connection: Connection, directory: String, lockTimeout: Duration, clock: StoreClock
   ) throws(StoreError) -> Bool {
     if try isSeenUpToDate(connection) { return false }
     // Changing the journal mode does not wait for others as everything else does, so those who
@@ -34,7 +34,7 @@ enum Migrator {
       }
       try connection.write { () throws(StoreError) in
         try refuseForeign(connection)
-        try apply(to: connection, now: now)
+        try apply(to: connection, clock: clock)
       }
       return true
     }
@@ -78,7 +78,8 @@ enum Migrator {
     }
   }
 
-  private static func apply(to connection: Connection, now: Int64) throws(StoreError) {
+  private static func apply(to connection: Connection, clock: StoreClock) throws(StoreError) {
+    let now = clock.wallMilliseconds
     // The version of an empty file that is not ours yet says nothing.
     let isOurs = try connection.integer("PRAGMA application_id") == applicationID
     let done = isOurs ? try connection.integer("PRAGMA user_version") : 0
@@ -99,6 +100,9 @@ enum Migrator {
       identify.bind(2, now)
       try identify.run()
     }
+    // With the tables: a commit of its own would come before they are all in the file, and others
+    // who read meanwhile would keep some of them from getting there.
+    try BootNote(clock).save(on: connection)
     try connection.execute(
       "PRAGMA application_id=\(applicationID); PRAGMA user_version=\(version)",
       to: "be brought up to date")

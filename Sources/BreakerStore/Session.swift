@@ -30,8 +30,7 @@ internal import CSQLite
     let directory = StorePath.split(self.path).directory
     writer = try Connection(path: self.path, lockTimeout: lockTimeout)
     let isNew = try Migrator.bringUpToDate(
-      writer, directory: directory, lockTimeout: lockTimeout,
-      now: clock.wallMilliseconds)
+      writer, directory: directory, lockTimeout: lockTimeout, clock: clock)
     try Session.setUp(writer)
     reader = try Connection(path: self.path, lockTimeout: lockTimeout)
     try Session.setUp(reader)

@@ -27,6 +27,19 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
+  func `leave a file that is a whole store without its log`() throws {
+    for _ in 0..<rounds(50) {
+      let stage = try Stage()
+      let puppets = try (0..<4).map { _ in try stage.puppet("lock-timeout=20000") }
+      try #require(try puppets.ask("connect").count("ok") == 4)
+      let alone = stage.store + ".alone"
+      try Files.write(alone, try Files.read(stage.store))
+      #expect(try Database.integrity(alone) == "ok")
+      #expect(try Database.migrations(alone) == Migration.all.count)
+    }
+  }
+
+  @Test(.timeLimit(.minutes(10)))
   func `need not wait for one that was killed as it started`() throws {
     for _ in 0..<rounds(20) {
       let stage = try Stage()
