@@ -49,6 +49,7 @@ internal import Synchronization
   nonisolated(unsafe) var era: Int64 = 0
   nonisolated(unsafe) private var forkGuard: ForkGuard?
   let loneBreakers = LoneBreakers()
+  let examinations = ForkGate()
 
   /// Up to where the changes of the store have been read.
   struct Baseline {
@@ -83,6 +84,8 @@ internal import Synchronization
   }
 
   private func willFork() {
+    // First, for it may take a while, in which calls go on.
+    examinations.willFork()
     refreshing.lock()
     storage.willFork()
     local.willFork()
@@ -97,6 +100,7 @@ internal import Synchronization
     local.didFork()
     storage.didFork()
     refreshing.unlock()
+    examinations.didFork()
   }
 
   deinit {

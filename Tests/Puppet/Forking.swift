@@ -88,6 +88,24 @@ extension Worker {
     return "children \(ended)"
   }
 
+  /// `fork-examining FORKS`: forks while a thread looks at the store, and each child counts what it
+  /// has open of it.
+  func forkWhileExamining(_ words: [String]) throws -> String {
+    let isOver = Flag()
+    let store = store
+    let threads = Threads()
+    threads.start { while !isOver.value { _ = try? store.examine() } }
+    var without = 0
+    for _ in 0..<(Int(words[0]) ?? 0) {
+      let child = ts_fork()
+      if child == 0 { _exit(Files.openDescriptors(of: store.path) == 0 ? 0 : 1) }
+      if Self.wait(for: child) == 0 { without += 1 }
+    }
+    isOver.set()
+    threads.join()
+    return "children \(without)"
+  }
+
   private static func wait(for child: Int32) -> Int32 {
     var status: Int32 = 0
     while unsafe waitpid(child, &status, 0) < 0, errno == EINTR {}

@@ -86,6 +86,7 @@ final class Worker {
     },
     "fork": { worker, words in try worker.fork(words) },
     "fork-churn": { worker, words in try worker.forkWhileChurning(words) },
+    "fork-examining": { worker, words in try worker.forkWhileExamining(words) },
     "fork-idle": { worker, _ in worker.forkIdleChild() },
     "fork-hammer": { worker, words in try worker.forkWhileHammering(words) },
   ]

@@ -62,6 +62,16 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
+  func `has none of those with which another thread looks at the store`() throws {
+    let stage = try Stage()
+    let parent = try stage.puppets(1, Self.policy)[0]
+    #expect(try parent.ask("run fail") == "failed")
+    let forks = max(20, rounds(200))
+    #expect(try parent.ask("fork-examining \(forks)") == "children \(forks)")
+    #expect(try parent.ask("run fail") == "failed")
+  }
+
+  @Test(.timeLimit(.minutes(10)))
   func `owns none of its parent's permits`() throws {
     let stage = try Stage()
     let parent = try stage.puppets(1, Self.policy)[0]

@@ -9,7 +9,9 @@ struct Salvage {
   /// Nobody may write meanwhile.
   init(of place: StorePlace, clock: StoreClock, lockTimeout: Duration) {
     do throws(StoreError) {
-      guard let reader = try Connection.reading(place, lockTimeout: lockTimeout) else { return }
+      guard
+        let reader = try Connection.reading(place, isAlone: false, lockTimeout: lockTimeout)
+      else { return }
       let columns = try Self.columns(on: reader)
       var found: [Int64: StoredBreaker] = [:]
       // From both ends, up to where the damage is.

@@ -9,10 +9,20 @@ package struct StoreDoctor {
 
   /// How many breakers the store may have.
   let room: Int64
+  let forks: ForkGate
+
+  /// Whether nothing else in this process uses the store.
+  ///
+  /// Then the log's index can be opened only to be read. What SQLite has open of it is shared by a
+  /// whole process, and a session that came second could not write.
+  let isAlone: Bool
 
   package init(
-    path: String, clock: StoreClock, program: String, lockTimeout: Duration, room: Int? = nil
+    path: String, clock: StoreClock, program: String, lockTimeout: Duration, room: Int? = nil,
+    forks: ForkGate = ForkGate(), isAlone: Bool = false
   ) {
+    self.forks = forks
+    self.isAlone = isAlone
     self.path = StorePath.absolute(path)
     self.clock = clock
     self.program = program
@@ -24,6 +34,11 @@ package struct StoreDoctor {
   ///
   /// - Throws: `StoreError` if there is no store, or nothing that could be looked at.
   package func examine() throws(StoreError) -> [StoreFinding] {
+    try forks.shut { () throws(StoreError) in try look() }
+  }
+
+  /// Looks at everything; behind the gate.
+  func look() throws(StoreError) -> [StoreFinding] {
     let place = try StorePlace(path)
     let others = LogExamination(place: place, users: StoreUsers(of: place))
     var identity: Int64?
@@ -48,7 +63,9 @@ package struct StoreDoctor {
   ) -> [StoreFinding] {
     var findings: [StoreFinding] = []
     do throws(StoreError) {
-      guard let reader = try Connection.reading(place, lockTimeout: lockTimeout) else {
+      guard
+        let reader = try Connection.reading(place, isAlone: isAlone, lockTimeout: lockTimeout)
+      else {
         return [
           StoreFinding(
             .integrity, .note, "not looked at",
@@ -60,7 +77,7 @@ package struct StoreDoctor {
       findings.append(version)
       guard kind != .unknown, kind != .none else { return findings }
       if kind == .current { findings.append(try tables.migrations()) }
-      let integrity = tables.integrity()
+      let integrity = tables.integrity(unless: { forks.isForkWaiting })
       findings.append(integrity)
       guard kind == .current, integrity.isWell else { return findings }
       findings.append(try RowExamination(reader: reader).finding())
@@ -79,12 +96,14 @@ extension Connection {
   /// Opens a store only to look at it; nil where that would make a file beside it.
   ///
   /// Without a log there is nothing but the file, and with an index SQLite need not make one.
-  static func reading(_ place: StorePlace, lockTimeout: Duration) throws(StoreError) -> Connection?
-  {
+  static func reading(
+    _ place: StorePlace, isAlone: Bool, lockTimeout: Duration
+  ) throws(StoreError) -> Connection? {
     let log = FileStatus(of: place.beside(StoreFile.logSuffix))
     let index = FileStatus(of: place.beside(StoreFile.indexSuffix))
     if index == nil, log?.size ?? 0 > 0 { return nil }
-    let way = index == nil || log == nil ? "immutable=1" : "readonly_shm=1"
+    let isFileAlone = index == nil || log == nil
+    let way = isFileAlone ? "immutable=1" : isAlone ? "readonly_shm=1" : "mode=ro"
     let connection = try Connection(
       reading: place.path, way: way, lockTimeout: lockTimeout)
     do throws(StoreError) {

@@ -7,11 +7,16 @@ extension StoreDoctor {
   ///
   /// - Throws: `StoreError` if there is no store, or nothing that could be looked at.
   package func repair() throws(StoreError) -> [StoreFinding] {
+    try forks.shut { () throws(StoreError) in try mend() }
+  }
+
+  /// Mends; behind the gate.
+  private func mend() throws(StoreError) -> [StoreFinding] {
     var done: [String: String] = [:]
     var tried: Set<StoreRemedy> = []
     // What one remedy leaves, or uncovers, is for the next.
     while true {
-      var findings = try examine().filter { !tried.isSuperset(of: $0.remedies) }
+      var findings = try look().filter { !tried.isSuperset(of: $0.remedies) }
       if findings.isEmpty { break }
       // Where the store is begun anew, all else is begun anew with it.
       let anew = findings.filter { $0.remedies.contains(.beginAnew) }
@@ -22,7 +27,7 @@ extension StoreDoctor {
         done[finding.check] = done[finding.check].map { "\($0); \(words)" } ?? words
       }
     }
-    return try examine().map { finding in
+    return try look().map { finding in
       var finding = finding
       if let words = done[finding.check] { finding.repair = words }
       return finding

@@ -70,9 +70,9 @@ struct TableExamination {
     return StoreFinding(.migrations, .ok, "\(known.count) steps, as this program knows them")
   }
 
-  /// Whether the file is whole.
-  func integrity() -> StoreFinding {
-    let deadline = ExaminationDeadline(after: Self.patience)
+  /// Whether the file is whole; looked at until something is to end it.
+  func integrity(unless isToEnd: @escaping () -> Bool) -> StoreFinding {
+    let deadline = ExaminationDeadline(after: Self.patience, or: isToEnd)
     unsafe deadline.install(on: reader.handle)
     defer {
       unsafe sqlite3_progress_handler(reader.handle, 0, nil, nil)
@@ -86,6 +86,11 @@ struct TableExamination {
       let lines = complaints.flatMap { $0.split(separator: "\n") }.filter { !$0.hasPrefix("***") }
       return Self.damaged(lines.prefix(3).joined(separator: "; "))
     } catch {
+      if error.code & 0xFF == SQLITE_INTERRUPT, isToEnd() {
+        return StoreFinding(
+          .integrity, .note, "no damage in what was looked at before this process forked",
+          means: "it has yet to be looked at to its end: try again")
+      }
       if error.code & 0xFF == SQLITE_INTERRUPT {
         return StoreFinding(
           .integrity, .note, "no damage in what \(Self.patience) were enough to look at",
@@ -123,8 +128,12 @@ struct TableExamination {
 /// Ends a statement that takes too long.
 @safe final class ExaminationDeadline {
   private let deadline: Int64
+  private let isToEnd: () -> Bool
 
-  init(after timeout: Duration) { deadline = Patience.deadline(after: timeout) }
+  init(after timeout: Duration, or isToEnd: @escaping () -> Bool) {
+    deadline = Patience.deadline(after: timeout)
+    self.isToEnd = isToEnd
+  }
 
   /// Watches a connection; it must be told to forget this before this goes.
   func install(on handle: OpaquePointer) {
@@ -134,7 +143,7 @@ struct TableExamination {
       { context in
         guard let context = unsafe context else { return 0 }
         let its = unsafe Unmanaged<ExaminationDeadline>.fromOpaque(context).takeUnretainedValue()
-        return Patience.monotonicNanoseconds() < its.deadline ? 0 : 1
+        return its.isToEnd() || Patience.monotonicNanoseconds() >= its.deadline ? 1 : 0
       }, context)
   }
 }

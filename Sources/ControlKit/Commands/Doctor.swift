@@ -34,7 +34,7 @@ extension CommandSpec {
 extension Session {
   fileprivate func findings(isRepair: Bool) throws(ControlError) -> [StoreFinding] {
     do throws(StoreError) {
-      return isRepair ? try store.repair() : try store.examine()
+      return isRepair ? try store.repair(isAlone: true) : try store.examine(isAlone: true)
     } catch {
       throw error.kind == .missing ? noStoreYet() : ControlError(error)
     }

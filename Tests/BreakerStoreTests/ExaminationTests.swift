@@ -1,0 +1,40 @@
+import SharedBreaker
+import TestSupport
+import Testing
+
+@testable import BreakerStore
+
+@Suite struct `A process that looks at its own store` {
+  private func storage(_ stage: Stage) -> SQLiteStorage {
+    SQLiteStorage(path: stage.store, clock: stage.clock.clock, program: "test")
+  }
+
+  @Test func `can begin to use it meanwhile`() throws {
+    let stage = try Stage()
+    do {
+      let store = stage.sharedStore()
+      try store.breaker("api").trip()
+      store.close()
+    }
+    let looking = try Connection.reading(
+      try StorePlace(stage.store), isAlone: false, lockTimeout: .seconds(1))
+    let storage = storage(stage)
+    try storage.open(mayCreate: false)
+    try storage.proveWritable()
+    withExtendedLifetime(looking) {}
+  }
+
+  @Test func `sets aside none in which there is no damage`() throws {
+    let stage = try Stage()
+    let store = stage.sharedStore()
+    try store.breaker("api").trip()
+    let identity = StoreFile.identity(of: stage.store)
+    let doctor = StoreDoctor(
+      path: stage.store, clock: stage.clock.clock, program: "test", lockTimeout: .seconds(5))
+    let words = try doctor.beginAnew()
+    #expect(words == "with nobody writing there is no damage, so it was left as it is")
+    #expect(StoreFile.identity(of: stage.store) == identity)
+    let names = Files.names(in: try StorePlace(stage.store).directory)
+    #expect(!names.contains { $0.contains(".new-") || $0.contains(".corrupt-") }, "\(names)")
+  }
+}
