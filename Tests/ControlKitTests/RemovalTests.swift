@@ -82,6 +82,25 @@ struct RemovalTests {
     #expect(bench.run(words + ["--yes"]).code == 0)
   }
 
+  @Test(arguments: [[], ["--force"]])
+  func `what somebody else deletes meanwhile is gone, and what is made anew is not`(
+    options: [String]
+  ) {
+    let bench = Bench()
+    for name in ["a", "b", "c"] { _ = bench("run", name, "--", "true") }
+    let answer = bench.run(["delete", "--all"] + options) { _ in
+      _ = bench("delete", "a", "b")
+      _ = bench("run", "b", "--", "false")
+      return true
+    }
+    #expect(answer.code == 0)
+    let isForced = !options.isEmpty
+    #expect(
+      answer.output
+        == (isForced ? "a: deleted\nb: deleted\nc: deleted\n" : "a: deleted\nc: deleted\n"))
+    #expect(answer.errors == (isForced ? "" : "cbctl: b: kept: it was used meanwhile\n"))
+  }
+
   @Test func `what is idle is pruned and what somebody pinned stays`() {
     let bench = Bench()
     fill(bench)

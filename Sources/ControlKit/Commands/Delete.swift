@@ -61,13 +61,17 @@ struct Removal {
   var kept: [(name: String, reason: String)] = []
 
   /// Takes a breaker away unless it has changed since it was looked at; in a dry run it stays.
+  ///
+  /// - Returns: Whether it is gone, be it by somebody else who did the same.
   func mayRemove(
     _ snapshot: BreakerSnapshot, despiteChanges isForced: Bool, _ session: Session
   ) throws(ControlError) -> Bool {
     if isDryRun { return true }
     return try session.ask { store throws(StoreError) in
-      isForced
-        ? try store.delete(snapshot.name) : try store.delete(ifStillAs: snapshot)
+      let isDeleted =
+        isForced ? try store.delete(snapshot.name) : try store.delete(ifStillAs: snapshot)
+      if isDeleted { return true }
+      return try store.snapshot(of: snapshot.name) == nil
     }
   }
 
