@@ -92,6 +92,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
       session = opened
       openings.add(1, ordering: .relaxed)
       page.use(.init(storePath: opened.path, store: opened.identity, boot: clock.boot))
+      opened.files.noteCounters()
       _ = watch?.attach(to: opened.reader)
       return opened
     }

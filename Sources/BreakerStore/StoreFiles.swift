@@ -1,9 +1,12 @@
-/// Which files a session has open: the store's own, its log, and the log's index.
+/// Which files a session uses: the store's own, its log, the log's index, and the counters.
 struct StoreFiles {
   let path: String
   private let main: FileIdentity?
   private var log: FileIdentity?
   private var index: FileIdentity?
+
+  /// What is there, be it of use or not.
+  private var counters: FileIdentity?
 
   /// The directory in which all of them were found the last time.
   private var directory: DirectoryStamp?
@@ -22,10 +25,15 @@ struct StoreFiles {
     index = StoreFile.identity(of: indexPath)
   }
 
+  /// After the counters were looked for, and made if there were none.
+  mutating func noteCounters() {
+    counters = StoreFile.identity(of: path + CounterFile.suffix)
+  }
+
   private var logPath: String { path + StoreFile.logSuffix }
   private var indexPath: String { path + StoreFile.indexSuffix }
 
-  /// Whether the paths still name the files that are open.
+  /// Whether the paths still name the same files.
   ///
   /// No file is replaced without a change of the directory: as long as that is the same, it is all
   /// that has to be looked at.
@@ -33,7 +41,8 @@ struct StoreFiles {
     let stamp = DirectoryStamp(of: directoryPath)
     if let stamp, stamp == directory { return true }
     guard main == StoreFile.identity(of: path), log == StoreFile.identity(of: logPath),
-      index == StoreFile.identity(of: indexPath)
+      index == StoreFile.identity(of: indexPath),
+      counters == StoreFile.identity(of: path + CounterFile.suffix)
     else { return false }
     directory = stamp.flatMap { $0.isSettled ? $0 : nil }
     return true

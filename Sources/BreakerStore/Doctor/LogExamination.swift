@@ -67,8 +67,7 @@ struct LogExamination {
     guard let file = FileStatus(of: path), file.isRegular else {
       return StoreFinding(.counters, .ok, "there are none: whoever counts first makes them")
     }
-    let aside =
-      "set them aside, and restart the programs that run: until then they count in the old ones"
+    let aside = "set them aside"
     switch CounterFile.look(path, store: identity, boot: boot) {
     case .fits:
       return StoreFinding(.counters, .ok, "of this store and this boot")
@@ -85,7 +84,7 @@ struct LogExamination {
     case .foreign:
       return StoreFinding(
         .counters, .warning, "damaged, or of another store",
-        means: "programs that start make new ones, and what was counted since is lost",
+        means: "programs that start make new ones, and what was counted in these is lost to them",
         repair: aside, [.setAside(suffix: CounterFile.suffix, file.identity)])
     }
   }
