@@ -12,6 +12,9 @@ internal import CSQLite
   private var pages: Int32 = 0
   private var next: Int32
 
+  /// Whether all of the log was moved into the file, and nothing was written since.
+  private(set) var isFolded = false
+
   init(pageSize: Int64) {
     limit = Int32(clamping: Self.limitInBytes / max(512, pageSize))
     next = limit
@@ -30,10 +33,14 @@ internal import CSQLite
         let log = unsafe Unmanaged<LogLength>.fromOpaque(context).takeUnretainedValue()
         if pages < log.pages { log.next = log.limit }
         log.pages = pages
+        log.isFolded = false
         return SQLITE_OK
       }, context)
   }
 
   /// A reader of an old state can keep the log from starting anew: then it is tried again later.
-  func checkpointed() { next = pages + limit }
+  func checkpointed(isFolded: Bool) {
+    next = pages + limit
+    self.isFolded = isFolded
+  }
 }

@@ -106,7 +106,14 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   }
 
   package func close() {
-    writing.withLock { reading.withLock { letGo() } }
+    writing.withLock {
+      reading.withLock {
+        if let session, session.files.areCurrent() {
+          session.beginLogAnew(at: clock.wallMilliseconds)
+        }
+        letGo()
+      }
+    }
   }
 
   package func checkIdentity() {

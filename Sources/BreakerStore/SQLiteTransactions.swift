@@ -118,6 +118,7 @@ extension SQLiteStorage {
     lookAfterFile()
     var isDeleted = false
     var log: LogFile?
+    var isCheckpointDue = false
     try commit(until: deadline(of: .usual)) { session throws(StoreError) in
       isDeleted = try session.writer.write { () throws(StoreError) in
         if let version {
@@ -127,22 +128,20 @@ extension SQLiteStorage {
         return try BreakerTable.delete(name, on: session.writer, at: clock.moment, by: program)
       }
       log = session.logFile
+      isCheckpointDue = session.isCheckpointDue
     }
     if isDeleted {
       log?.touch()
       _ = log?.sync()
     }
+    if isCheckpointDue { checkpoint(log) }
     return isDeleted
   }
 
   package func proveWritable() throws(StoreError) {
     lookAfterFile()
     try commit(until: deadline(of: .brief)) { session throws(StoreError) in
-      try session.writer.write { () throws(StoreError) in
-        let prove = try session.writer.statement(.proveWritable)
-        prove.bind(1, clock.wallMilliseconds)
-        try prove.run()
-      }
+      try session.proveWritable(at: clock.wallMilliseconds)
     }
   }
 }

@@ -90,10 +90,36 @@ internal import CSQLite
     } catch {
       return false
     }
+    var pages: Int32 = 0
+    var moved: Int32 = 0
     let code = unsafe sqlite3_wal_checkpoint_v2(
-      reader.handle, "main", SQLITE_CHECKPOINT_PASSIVE, nil, nil)
+      reader.handle, "main", SQLITE_CHECKPOINT_PASSIVE, &pages, &moved)
     unsafe sqlite3_exec(writer.handle, "ROLLBACK", nil, nil, nil)
-    log.checkpointed()
+    log.checkpointed(isFolded: code == SQLITE_OK && pages == moved)
     return code == SQLITE_OK
+  }
+
+  /// Begins the log anew if all of it was moved; under both locks.
+  ///
+  /// Only a commit does. Without it, whoever opens the store next with nobody else there finds no
+  /// note of what was moved, goes on behind it, and moves all of it again.
+  func beginLogAnew(at milliseconds: Int64) {
+    guard log.isFolded else { return }
+    do throws(StoreError) {
+      try writer.waiting(until: Patience.deadline(after: .milliseconds(10))) {
+        () throws(StoreError) in try proveWritable(at: milliseconds)
+      }
+    } catch {
+      // The next one who commits does.
+    }
+  }
+
+  /// Writes what changes nothing.
+  func proveWritable(at milliseconds: Int64) throws(StoreError) {
+    try writer.write { () throws(StoreError) in
+      let prove = try writer.statement(.proveWritable)
+      prove.bind(1, milliseconds)
+      try prove.run()
+    }
   }
 }

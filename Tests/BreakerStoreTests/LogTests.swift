@@ -1,0 +1,58 @@
+import SharedBreaker
+import TestSupport
+import Testing
+
+@testable import BreakerStore
+
+/// A log that is used by one program after the other, each of which soon ends.
+@Suite struct `A log that is long enough to be folded` {
+  private let stage: Stage
+
+  init() throws { stage = try Stage() }
+
+  private func brieflyOpen(_ body: (SQLiteStorage) throws -> Void) throws {
+    let storage = SQLiteStorage(
+      path: stage.store, lockTimeout: .seconds(20), clock: stage.clock.clock, program: "test")
+    try storage.open(mayCreate: true)
+    defer { storage.close() }
+    try body(storage)
+  }
+
+  private func length() throws -> Int { try Files.read(stage.store + "-wal").count }
+
+  private func make(_ names: Range<Int>) throws {
+    try brieflyOpen { storage in
+      _ = try storage.transact(
+        together: names.map { number in
+          NamedStep("breaker-\(number)") { draft in
+            let reason = String(repeating: "x", count: 400)
+            draft.events = [BreakerEvent(.reset, from: "", to: "", reason: reason)]
+          }
+        }, mustBeNew: true)
+    }
+  }
+
+  @Test func `is begun anew before its program ends`() throws {
+    try make(0..<6_000)
+    let long = try length()
+    #expect(long > LogLength.limitInBytes)
+    for _ in 0..<5 {
+      try brieflyOpen { storage in
+        _ = try storage.transact("breaker-1", orCreate: false, wait: .usual) { draft in
+          draft.breaker.record.totals.failures += 1
+        }
+      }
+      #expect(try length() == long)
+    }
+  }
+
+  @Test func `is folded by those who delete`() throws {
+    try make(0..<2_000)
+    try brieflyOpen { storage in
+      for number in 0..<2_000 {
+        _ = try storage.delete("breaker-\(number)", ifStill: nil)
+      }
+    }
+    #expect(try length() < 2 * LogLength.limitInBytes)
+  }
+}
