@@ -1,6 +1,5 @@
 import BreakerCore
 import Glibc
-import Synchronization
 import TestSupport
 import Testing
 
@@ -24,7 +23,7 @@ import Testing
   private func together(
     _ count: Int, _ step: @escaping @Sendable (Int) throws(StoreError) -> Transacted<Int>?
   ) throws -> [Result] {
-    let results = Mutex([Int: Result]())
+    let results = Guarded([Int: Result]())
     var holder: Holder? = try Holder(directory.store, "BEGIN IMMEDIATE")
     let threads = Threads()
     for index in 0..<count {

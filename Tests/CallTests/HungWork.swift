@@ -1,4 +1,4 @@
-import Synchronization
+import TestSupport
 
 /// Work that does not end until the test releases it, cancelled or not.
 final class HungWork: Sendable {
@@ -9,7 +9,7 @@ final class HungWork: Sendable {
     var ends = 0
   }
 
-  private let course = Mutex(Course())
+  private let course = Guarded(Course())
 
   func hang() async {
     await withCheckedContinuation { continuation in

@@ -1,11 +1,11 @@
 import ControlKit
 import Glibc
 import SharedBreaker
-import Synchronization
+import TestSupport
 
 /// A store in a directory of its own, with a clock that only the test moves.
 final class Bench: Sendable {
-  private let elapsed = Mutex(Int64(0))
+  private let elapsed = Guarded(Int64(0))
   let folder: String
   var path: String { "\(folder)/breakers.db" }
 

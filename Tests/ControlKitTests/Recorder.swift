@@ -1,5 +1,5 @@
 import ControlKit
-import Synchronization
+import TestSupport
 
 /// A console that keeps what was printed, and can break.
 final class Recorder: Sendable {
@@ -8,7 +8,7 @@ final class Recorder: Sendable {
     var errors = ""
   }
 
-  private let streams = Mutex(Streams())
+  private let streams = Guarded(Streams())
 
   var output: String { streams.withLock { $0.output } }
   var errors: String { streams.withLock { $0.errors } }

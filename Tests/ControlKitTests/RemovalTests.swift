@@ -1,5 +1,5 @@
 import SharedBreaker
-import Synchronization
+import TestSupport
 import Testing
 
 private struct Down: Error {}
@@ -68,7 +68,7 @@ struct RemovalTests {
     let script = bench.run(words)
     #expect(script.code == 64)
     #expect(script.errors.contains("there is nobody to confirm it: add --yes"))
-    let asked = Mutex("")
+    let asked = Guarded("")
     let refused = bench.run(words) { question in
       asked.withLock { $0 = question }
       return false

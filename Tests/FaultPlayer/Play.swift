@@ -1,6 +1,5 @@
 import FaultShim
 import SharedBreaker
-import Synchronization
 import TestSupport
 
 /// What is played on: a store whose disk fails, and another process's view of it.
@@ -103,7 +102,7 @@ final class HeldPermit {
 
 /// What observers were told.
 final class Told: Sendable {
-  private let state = Mutex((own: [String](), others: 0))
+  private let state = Guarded((own: [String](), others: 0))
 
   func add(_ event: StoreEvent) {
     let word =

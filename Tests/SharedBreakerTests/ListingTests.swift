@@ -1,5 +1,4 @@
 import SharedBreaker
-import Synchronization
 import TestSupport
 import Testing
 
@@ -26,7 +25,7 @@ import Testing
       let digits = String(number)
       return "standing-" + String(repeating: "0", count: 5 - digits.count) + digits
     }
-    let isOver = Mutex(false)
+    let isOver = Guarded(false)
     let threads = Threads()
     threads.start {
       let other = stage.sharedStore()

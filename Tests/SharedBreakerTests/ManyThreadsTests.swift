@@ -1,5 +1,4 @@
 import SharedBreaker
-import Synchronization
 import TestSupport
 import Testing
 
@@ -12,7 +11,7 @@ import Testing
     let options = StoreOptions(lockTimeout: .milliseconds(500), clock: stage.clock.clock)
     let store = SharedStore(path: stage.store, options: options)
     let breaker = try store.breaker("api")
-    let longest = Mutex(Duration.zero)
+    let longest = Guarded(Duration.zero)
     Threads.run(12) { _ in
       let time = ContinuousClock().measure { _ = try? breaker.run {} }
       longest.withLock { $0 = max($0, time) }

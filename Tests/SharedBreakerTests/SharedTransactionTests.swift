@@ -1,6 +1,5 @@
 import BreakerCore
 import BreakerStore
-import Synchronization
 import TestSupport
 import Testing
 
@@ -16,10 +15,10 @@ import Testing
   func `is known to every other thread as soon as it is acknowledged`() throws {
     let directory = try TemporaryDirectory()
     let engine = engine(directory)
-    let acknowledged = Mutex([Int64](repeating: 0, count: 6))
+    let acknowledged = Guarded([Int64](repeating: 0, count: 6))
     let each = rounds(2_000)
     let cells = (0..<6).map { engine.cell("breaker \($0)") }
-    let stale = Mutex(0)
+    let stale = Guarded(0)
     Threads.run(6) { thread in
       for round in 1...each {
         let done = try? engine.step(cells[thread]) { draft, _ in
