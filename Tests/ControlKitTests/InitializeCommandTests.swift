@@ -1,4 +1,5 @@
 import Glibc
+import TestSupport
 import Testing
 
 /// Stores that are made for several users.
@@ -21,5 +22,21 @@ struct InitializeCommandTests {
     let bench = Bench()
     unsafe chmod(bench.folder, 0o770)
     #expect(bench("init", "--mode", "666").errors.contains("others cannot write"))
+  }
+
+  @Test func `an empty file is no store until somebody uses it as one`() throws {
+    let bench = Bench()
+    try Files.write(bench.path, [])
+    #expect(bench("status").errors.contains("no store yet"))
+    #expect(bench("check", "api").code == 69)
+    #expect(try Files.read(bench.path).isEmpty)
+    #expect(bench.files == ["breakers.db"])
+    let made = bench("init", "--mode", "600")
+    #expect(made.output.hasSuffix(": the store is made\n"))
+    #expect(
+      made.errors
+        == "cbctl: --mode and --group were not applied: the file has its own: use chmod and chgrp\n"
+    )
+    #expect(bench("init").output.hasSuffix(": the store was there already\n"))
   }
 }

@@ -40,7 +40,7 @@ extension StoreDoctor {
     try StoreFile.createEmpty(path, like: rights)
     let storage = SQLiteStorage(
       path: path, lockTimeout: lockTimeout, clock: clock, program: program)
-    try storage.open(mayCreate: false)
+    try storage.open(mayCreate: true)
     defer { storage.close() }
     try salvage.bring(to: storage)
     storage.close()

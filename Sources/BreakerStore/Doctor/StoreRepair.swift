@@ -66,18 +66,18 @@ extension StoreDoctor {
     case .mendRows: try mendRows()
     case .freeLeases: try withStorage { storage throws(StoreError) in try storage.freeLeases() }
     case .foldLog: try withStorage { storage throws(StoreError) in try storage.foldLog() }
-    case .open: try withStorage { _ in }
+    case .open: try withStorage(mayCreate: true) { _ in }
     }
     return nil
   }
 
   /// Opens the store as every use does, for as long as a body takes.
   func withStorage<Result>(
-    _ body: (SQLiteStorage) throws(StoreError) -> Result
+    mayCreate: Bool = false, _ body: (SQLiteStorage) throws(StoreError) -> Result
   ) throws(StoreError) -> Result {
     let storage = SQLiteStorage(
       path: path, lockTimeout: lockTimeout, clock: clock, program: program)
-    try storage.open(mayCreate: false)
+    try storage.open(mayCreate: mayCreate)
     defer { storage.close() }
     return try body(storage)
   }

@@ -25,7 +25,9 @@ extension CommandSpec {
       options.group = parsed.text("group") ?? options.group
     }
     let path = session.store.path
-    let wasThere = unsafe access(path, F_OK) == 0
+    var status = stat()
+    let wasFile = unsafe stat(path, &status) == 0
+    let wasThere = wasFile && status.st_size > 0
     let directory = StoreDirectory(of: path)
     try session.ask { store throws(StoreError) in try store.connect() }
     if session.global.isJSON {
@@ -34,9 +36,9 @@ extension CommandSpec {
       let words = wasThere ? "the store was there already" : "the store is made"
       session.print("\(VisibleText.bare(path)): \(words)\n")
     }
-    if wasThere, parsed.has("mode") || parsed.has("group") {
+    if wasFile, parsed.has("mode") || parsed.has("group") {
       session.note(
-        "--mode and --group were not applied: the store has its own: use chmod and chgrp")
+        "--mode and --group were not applied: the file has its own: use chmod and chgrp")
     } else if let complaint = directory?.complaint(
       mode: parsed.number("mode") ?? 0o600, group: parsed.text("group"))
     {
