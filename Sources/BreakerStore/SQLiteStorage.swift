@@ -93,6 +93,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
       openings.add(1, ordering: .relaxed)
       page.use(.init(storePath: opened.path, store: opened.identity, boot: clock.boot))
       opened.files.noteCounters()
+      opened.files.noteOwner()
       _ = watch?.attach(to: opened.reader)
       return opened
     }

@@ -28,6 +28,8 @@ internal import CSQLite
       path: path, mayCreate: mayCreate, access: access, lockTimeout: lockTimeout)
     files = StoreFiles(path: self.path)
     let directory = StorePath.split(self.path).directory
+    try LogOwner.setAsideStrangers(
+      beside: self.path, in: directory, lockTimeout: lockTimeout)
     writer = try Connection(path: self.path, lockTimeout: lockTimeout)
     let isNew = try Migrator.bringUpToDate(
       writer, directory: directory, lockTimeout: lockTimeout, clock: clock)

@@ -52,11 +52,10 @@ enum StoreFile {
         setAside(real + indexSuffix)
         try create(real, access: access, group: group)
       }
-    } else if !mayCreate, FileStatus(of: real)?.size == 0 {
-      // Somebody is about to make one, or has made an empty file for it.
-      throw missing(real)
     }
     try PlantedFile.refuse(real, in: directory)
+    // Somebody is about to make one, or has made an empty file for it.
+    if !mayCreate, FileStatus(of: real)?.size == 0 { throw missing(real) }
     return real
   }
 

@@ -30,6 +30,18 @@ struct StoreFiles {
     counters = StoreFile.identity(of: path + CounterFile.suffix)
   }
 
+  /// After all of that: for those who come when one of the files has been replaced.
+  func noteOwner() {
+    guard let owner = LogOwner(of: path), areNamed else { return }
+    owner.note(beside: path)
+  }
+
+  /// Whether the paths name what is open.
+  private var areNamed: Bool {
+    main == StoreFile.identity(of: path) && log == StoreFile.identity(of: logPath)
+      && index == StoreFile.identity(of: indexPath)
+  }
+
   private var logPath: String { path + StoreFile.logSuffix }
   private var indexPath: String { path + StoreFile.indexSuffix }
 
@@ -40,10 +52,9 @@ struct StoreFiles {
   mutating func areCurrent() -> Bool {
     let stamp = DirectoryStamp(of: directoryPath)
     if let stamp, stamp == directory { return true }
-    guard main == StoreFile.identity(of: path), log == StoreFile.identity(of: logPath),
-      index == StoreFile.identity(of: indexPath),
-      counters == StoreFile.identity(of: path + CounterFile.suffix)
-    else { return false }
+    guard areNamed, counters == StoreFile.identity(of: path + CounterFile.suffix) else {
+      return false
+    }
     directory = stamp.flatMap { $0.isSettled ? $0 : nil }
     return true
   }

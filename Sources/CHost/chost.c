@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
@@ -42,6 +43,13 @@ uint64_t sb_file_system_type(const char *path) {
 int sb_mutex_lock_until(pthread_mutex_t *mutex, int64_t nanoseconds) {
   struct timespec deadline = {nanoseconds / 1000000000, nanoseconds % 1000000000};
   return pthread_mutex_clocklock(mutex, CLOCK_MONOTONIC, &deadline);
+}
+
+uint64_t sb_born(const char *path) {
+  struct statx status;
+  if (statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_BTIME, &status) != 0) return 0;
+  if (!(status.stx_mask & STATX_BTIME)) return 0;
+  return (uint64_t)status.stx_btime.tv_sec * 1000000000u + status.stx_btime.tv_nsec;
 }
 
 int sb_reserve(int descriptor, int64_t offset, int64_t length) {

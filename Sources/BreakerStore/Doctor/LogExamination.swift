@@ -13,6 +13,13 @@ struct LogExamination {
     let index = FileStatus(of: place.beside(StoreFile.indexSuffix))
     guard let log, log.isRegular else { return StoreFinding(.log, .ok, "there is none") }
     let found = "\(log.size >> 10) KiB"
+    let strangers = LogOwner.strangers(beside: place.path)
+    if !strangers.isEmpty {
+      return StoreFinding(
+        .log, .bad, "\(found), of another file that was here before",
+        means: "it must not be taken for this one's: every program of this version sets it aside",
+        repair: "set \(strangers.joined(separator: " and ")) aside", [.open])
+    }
     if log.size > 0, index == nil {
       return StoreFinding(
         .log, .warning, "\(found), without its index",

@@ -102,7 +102,8 @@ extension Connection {
     let log = FileStatus(of: place.beside(StoreFile.logSuffix))
     let index = FileStatus(of: place.beside(StoreFile.indexSuffix))
     if index == nil, log?.size ?? 0 > 0 { return nil }
-    let isFileAlone = index == nil || log == nil
+    let isFileAlone =
+      index == nil || log == nil || !LogOwner.strangers(beside: place.path).isEmpty
     let way = isFileAlone ? "immutable=1" : isAlone ? "readonly_shm=1" : "mode=ro"
     let connection = try Connection(
       reading: place.path, way: way, lockTimeout: lockTimeout)

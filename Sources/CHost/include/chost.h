@@ -19,6 +19,10 @@ const void *sb_wal_index(sqlite3 *db);
 // Whether the path still names the file that the connection has open.
 int sb_has_moved(sqlite3 *db, int *moved);
 
+// When a file, or a link itself, was made, in nanoseconds; 0 where the file system does not say. (Swift
+// does not import statx.)
+uint64_t sb_born(const char *path);
+
 // The magic number of the file system that a path lies on, or 0. (Swift does not import statfs.)
 uint64_t sb_file_system_type(const char *path);
 

@@ -1,0 +1,90 @@
+import TestSupport
+import Testing
+
+@Suite struct `A log of another file` {
+  static let policy = "max-failures=100 open-for=30s"
+  static let earlier = 3
+
+  /// A store with a copy from earlier times beside it, and a log with all that has come since.
+  private func stage(_ body: (Stage, [Puppet], String) throws -> Void) throws {
+    let stage = try Stage()
+    let running = try stage.puppets(2, Self.policy)
+    try running[0].ask("failures \(Self.earlier)")
+    let copy = stage.directory.file("copy")
+    try Database.rows(stage.store, "PRAGMA wal_checkpoint(TRUNCATE)")
+    try Files.write(copy, try Files.read(stage.store))
+    try running[0].ask("failures 50")
+    try running[1].ask("trip")
+    try body(stage, running, copy)
+  }
+
+  private func failures(_ puppet: Puppet) throws -> Int? {
+    try puppet.ask("counts").split(separator: " ").compactMap { Int($0) }.dropFirst(3).first
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `is not read by whoever starts before the others have noticed`() throws {
+    try stage { stage, running, copy in
+      try Files.rename(copy, to: stage.store)
+      let late = try stage.puppet()
+      #expect(try failures(late) == Self.earlier)
+      #expect(try late.ask("state") == "closed")
+      #expect(try Database.integrity(stage.store) == "ok")
+      stage.clock.advance(by: .seconds(2))
+      for puppet in running {
+        #expect(try puppet.ask("run ok") == "ok 42")
+        #expect(try failures(puppet) == Self.earlier)
+      }
+      #expect(try late.ask("run fail") == "failed")
+      #expect(try failures(running[0]) == Self.earlier + 1)
+      #expect(try Database.integrity(stage.store) == "ok")
+    }
+  }
+
+  @Test(.timeLimit(.minutes(10)), arguments: [["-wal"], ["-shm"], ["-wal", "-shm"], []])
+  func `is not read by whoever starts when all have ended`(kept: [String]) throws {
+    try stage { stage, running, copy in
+      for puppet in running { puppet.kill() }
+      for part in ["", "-wal", "-shm"] where !kept.contains(part) {
+        Files.removeAll(stage.store + part)
+      }
+      // It may well be given the number of the one that it replaces.
+      try Files.write(stage.store, try Files.read(copy))
+      let late = try stage.puppet()
+      #expect(try failures(late) == Self.earlier)
+      #expect(try late.ask("run fail") == "failed")
+      #expect(try Database.integrity(stage.store) == "ok")
+    }
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `is not taken for one if the store was moved with it`() throws {
+    try stage { stage, running, copy in
+      for puppet in running { puppet.kill() }
+      let folder = stage.directory.file("elsewhere")
+      try Files.makeDirectory(folder)
+      for part in ["-counters", "-shm", "-wal", ""] {
+        try Files.rename(stage.store + part, to: folder + "/breakers.db" + part)
+      }
+      Files.removeAll(stage.directory.file("state"))
+      try Files.rename(folder, to: stage.directory.file("state"))
+      let late = try stage.puppet()
+      #expect(try failures(late) == Self.earlier + 50)
+      #expect(try late.ask("state") == "open")
+    }
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `is not taken for one if the store was copied with it`() throws {
+    try stage { stage, running, copy in
+      for puppet in running { puppet.kill() }
+      let parts = try ["-counters", "-shm", "-wal", ""].map {
+        ($0, try Files.read(stage.store + $0))
+      }
+      for (part, _) in parts { Files.removeAll(stage.store + part) }
+      for (part, bytes) in parts { try Files.write(stage.store + part, bytes) }
+      let late = try stage.puppet()
+      #expect(try failures(late) == Self.earlier + 50)
+    }
+  }
+}
