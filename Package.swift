@@ -119,6 +119,17 @@ let package = Package(
   cLanguageStandard: .c11
 )
 
+// What runs under the sanitizers each time: the tests in which memory and threads matter. Without the
+// others it is built in half the time.
+if Context.environment["SHARED_BREAKER_SANITIZE"] != nil {
+  let others: Set = [
+    "BenchReport", "BenchReportTests", "BenchShim", "BreakerCoreTests", "CommandLineTests",
+    "ControlKitTests", "FaultShim", "FaultTests", "TortureReferee", "TortureTests", "bench",
+    "demo-worker", "fault-player", "queue-consumer", "torture", "url-fetch", "worker-pool",
+  ]
+  package.targets.removeAll { others.contains($0.name) }
+}
+
 // The fuzz targets are a program only for scripts/fuzz, for without libFuzzer it has no beginning;
 // to everybody else they are tests, which run what the kept corpus holds.
 let fuzzDependencies: [Target.Dependency] = [
