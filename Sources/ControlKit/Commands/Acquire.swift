@@ -16,8 +16,12 @@ extension CommandSpec {
         + "so reporting it twice counts twice.",
     ],
     examples: [
-      Example("token=$(cbctl acquire payments --owner-pid $$) || exit 75", "in a shell script"),
-      Example("cbctl report \"$token\" success", "when it went well"),
+      Example(
+        "token=$(cbctl acquire payments --owner-pid $$); [ $? -eq 75 ] && exit 0",
+        "in a shell script: only 75 is a rejection"),
+      Example(
+        "[ -z \"$token\" ] || cbctl report \"$token\" success",
+        "when it went well; without a token there is nothing to report"),
     ],
     exitCodes: [.done, .usage, .storeUnavailable, .rejected],
     takesPolicy: true
