@@ -105,8 +105,11 @@ struct FileReplacement {
   }
 
   private static func split(_ path: String) -> (directory: String, file: Substring) {
-    guard let slash = path.lastIndex(of: "/") else { return (".", path[...]) }
-    return (String(path[...slash]), path[path.index(after: slash)...])
+    // By bytes: a mark beside the slash would make one character of both.
+    let bytes = path.utf8
+    guard let slash = bytes.lastIndex(of: UInt8(ascii: "/")) else { return (".", path[...]) }
+    let name = bytes.index(after: slash)
+    return (String(path[..<name]), path[name...])
   }
 
   private static func error(_ number: Int32, _ path: String) -> ControlError {
