@@ -96,6 +96,14 @@ import Testing
     }
   }
 
+  @Test func `does not stumble over what cannot be taken away`() throws {
+    let path = directory.file("breakers.prom")
+    try Files.makeDirectory(directory.file(".breakers.prom.new"))
+    #expect(output(path) == Answer(code: 0, output: "", errors: ""))
+    #expect(try names() == ".breakers.prom.new breakers.prom ")
+    #expect(try text(path).contains("pay"))
+  }
+
   @Test func `does not stumble over what a killed process has left`() throws {
     let path = directory.file("breakers.prom")
     try Files.write(directory.file(".breakers.prom.new"), Array("left".utf8))
