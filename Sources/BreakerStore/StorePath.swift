@@ -36,14 +36,16 @@ package enum StorePath {
   }
 
   private static func absolute(_ path: String?) -> String? {
-    path.flatMap { $0.hasPrefix("/") ? $0 : nil }
+    path.flatMap { isAbsolute($0) ? $0 : nil }
   }
 
   private static func nonEmpty(_ text: String?) -> String? { text?.isEmpty == false ? text : nil }
 
+  private static func isAbsolute(_ path: String) -> Bool { path.utf8.first == UInt8(ascii: "/") }
+
   /// The path from the root on, so that it names the same file wherever the process goes.
   static func absolute(_ path: String) -> String {
-    guard !path.isEmpty, !path.hasPrefix("/"), let current = unsafe getcwd(nil, 0) else {
+    guard !path.isEmpty, !isAbsolute(path), let current = unsafe getcwd(nil, 0) else {
       return path
     }
     defer { unsafe free(current) }
@@ -52,8 +54,10 @@ package enum StorePath {
 
   /// The directory and the last part of a path.
   static func split(_ path: String) -> (directory: String, file: String) {
-    guard let slash = path.lastIndex(of: "/") else { return (".", path) }
+    // By bytes: a mark beside the slash would make one character of both.
+    let bytes = path.utf8
+    guard let slash = bytes.lastIndex(of: UInt8(ascii: "/")) else { return (".", path) }
     let directory = String(path[..<slash])
-    return (directory.isEmpty ? "/" : directory, String(path[path.index(after: slash)...]))
+    return (directory.isEmpty ? "/" : directory, String(path[bytes.index(after: slash)...]))
   }
 }

@@ -46,8 +46,13 @@ extension Session {
     }
   }
 
+  /// Why what is printed does not arrive; nil as long as there may be somebody who reads.
+  var outputProblem: String? {
+    isOutputClosed ? "nobody reads it" : outputError.map { SystemError.text($0) }
+  }
+
   /// Whether there may still be somebody who reads.
-  var isOutputOpen: Bool { !isOutputClosed && outputError == nil }
+  var isOutputOpen: Bool { outputProblem == nil }
 
   func print(_ document: JSONValue) { print(document.text + "\n") }
 

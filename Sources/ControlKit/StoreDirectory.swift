@@ -8,8 +8,9 @@ struct StoreDirectory {
 
   /// Looks at the directory of a file; nil if there is none.
   init?(of file: String) {
-    let slash = file.lastIndex(of: "/")
-    path = slash.map { String(file[...$0]) } ?? "."
+    // By bytes: a mark beside the slash would make one character of both.
+    let slash = file.utf8.lastIndex(of: UInt8(ascii: "/"))
+    path = slash.map { String(file[..<file.utf8.index(after: $0)]) } ?? "."
     var status = stat()
     guard unsafe stat(path, &status) == 0 else { return nil }
     mode = Int64(status.st_mode & 0o7777)
@@ -19,14 +20,17 @@ struct StoreDirectory {
   /// What keeps users whom the mode of the files lets in from making files here.
   func complaint(mode files: Int64, group name: String?) -> String? {
     let wanted = name.flatMap { HostGroup.number(of: $0) } ?? group
-    let hasGroup = files & 0o060 == 0 || (mode & 0o030 == 0o030 && group == wanted)
-    let hasOthers = files & 0o006 == 0 || mode & 0o003 == 0o003
+    // Who is not of the directory's group has the rights of others there.
+    let isOpen = mode & 0o003 == 0o003
+    let hasGroup = files & 0o060 == 0 || (group == wanted ? mode & 0o030 == 0o030 : isOpen)
+    let hasOthers = files & 0o006 == 0 || isOpen
     if hasGroup, hasOthers { return nil }
-    let who = hasGroup ? "others" : "the group"
-    let right = hasOthers && files & 0o006 == 0 ? "2770" : "2777"
-    let shown = VisibleText.bare(path)
-    let chgrp = hasGroup ? "" : name.map { "chgrp \($0) \(shown) && " } ?? ""
-    return "\(who) cannot write to \(shown), which was there already: "
-      + "run '\(chgrp)chmod \(right) \(shown)'"
+    let shell = ShellWords("")
+    let folder = shell.escaped(path)
+    let chgrp = hasGroup ? "" : name.map { "chgrp \(shell.escaped($0)) \(folder) && " } ?? ""
+    let rights = (hasGroup ? [] : ["g+rwxs"]) + (hasOthers ? [] : ["o+rwx"])
+    let chmod = "chmod \(rights.joined(separator: ",")) \(folder)"
+    return "\(hasGroup ? "others" : "the group") cannot write to \(VisibleText.bare(path)), "
+      + "which was there already: run \(chgrp)\(chmod)"
   }
 }

@@ -1,4 +1,6 @@
 import BreakerStore
+import SharedBreaker
+import TestSupport
 import Testing
 
 @Suite struct `The path of a store that nobody named` {
@@ -32,6 +34,21 @@ import Testing
   @Test func `is never where everybody may write`() {
     #expect(path([:]) == "/home/of-system/.local/state/shared-breaker/breakers.db")
     #expect(path([:], home: nil) == "/var/lib/shared-breaker/breakers.db")
+  }
+}
+
+@Suite struct `A path that somebody named` {
+  @Test func `is taken apart at its slashes, whatever is beside them`() throws {
+    // To Swift a mark and the slash beside it are one character.
+    for folder in ["u\u{600}", "\u{301}v"] {
+      let directory = try TemporaryDirectory()
+      let path = "\(directory.path)/\(folder)/\u{301}.db"
+      let store = SharedStore(path: path)
+      try store.connect()
+      #expect(store.path == path)
+      store.close()
+      #expect(Files.exists(path))
+    }
   }
 }
 

@@ -120,6 +120,19 @@ struct BackupTests {
     #expect(bench.files == ["export"])
   }
 
+  @Test func `an import of nothing says so`() {
+    let path = "\(bench.folder)/export"
+    for text in ["", "\n\n"] {
+      Golden.write(text, to: path)
+      let note = "cbctl: nothing was imported: no breaker was given\n"
+      for words in [["import", path], ["import", path, "--dry-run"]] {
+        #expect(bench.run(words) == Answer(code: 0, output: "", errors: note))
+        #expect(bench.run(words + ["--quiet"]) == Answer(code: 0, output: "", errors: ""))
+      }
+      #expect(bench("import", path, "--json").errors == note)
+    }
+  }
+
   @Test func `lines may end as Windows ends them`() {
     let path = "\(bench.folder)/export"
     let lines = ["a", "b"].map { Self.line(name: $0) }

@@ -1,5 +1,6 @@
 import Glibc
 import SharedBreaker
+import TestSupport
 import Testing
 
 @testable import ControlKit
@@ -38,6 +39,29 @@ struct CommandCourseTests {
     #expect(judgement.ending == .code(code))
     #expect(judgement.outcome == .ignored)
     #expect(judgement.complaint?.contains("cannot be run") == true)
+  }
+
+  @Test func `a script that names no interpreter is run by the shell`() {
+    let bench = Bench()
+    let path = "\(bench.folder)/-script"
+    Golden.write("[ \"$1\" = 'a b' ] && [ \"$0\" -ef '\(path)' ] && exit 7", to: path)
+    unsafe chmod(path, 0o755)
+    #expect(course(path, "a b").end == .exited(7))
+    // Found by PATH, and by one's own directory in it.
+    let words = ["env", "-C", bench.folder, "PATH=:/nowhere", Terminal.program, "--store"]
+    for line in [["-script"], ["./-script"]] {
+      let last = ["\(bench.path)", "run", "x", "--"] + line + ["a b"]
+      #expect(
+        CommandCourse.of((words + last).map { Array($0.utf8) }, timeout: nil).end == .exited(7))
+    }
+  }
+
+  @Test func `a program for another kind of machine is no script`() throws {
+    let bench = Bench()
+    let path = "\(bench.folder)/program"
+    try Files.write(path, Array("\u{7f}ELF\u{0}exit 7\n".utf8))
+    try Files.changeMode(path, to: 0o755)
+    #expect(course(path).end == .notStarted(ENOEXEC))
   }
 
   @Test func `a command that takes too long is told to end`() {

@@ -71,6 +71,27 @@ struct CompleterTests {
     #expect(ShellWords("x it").escaped("it's $HOME;") == #"it\'s\ \$HOME\;"#)
   }
 
+  @Test func `a mark that joins what the shell acts on hides nothing from it`() {
+    // To Swift each of these pairs is one character, to a shell two.
+    for (typed, name, escaped) in [
+      ("x ", "b\u{600};id", "b\u{600}\\;id"), ("x ", "a>\u{301}b", "a\\>\u{301}b"),
+      ("x '", "it'\u{301}s", "it'\\''\u{301}s"), ("x \"", "\u{600}`id`", "\u{600}\\`id\\`"),
+      ("x \"", "\u{600}$(id)", "\u{600}\\$(id)"), ("x \"", "a!b", "a\"\\!\"b"),
+    ] {
+      #expect(ShellWords(typed).escaped(name) == escaped, "\(typed)\(name)")
+    }
+    #expect(ShellWords("x 'a'\u{301} \u{301}b").words == ["x", "a\u{301}", "\u{301}b"])
+    #expect(ShellWords("x a:\u{301}", breaks: ":").kept == 2)
+    let bench = Bench()
+    _ = bench("policy", "a:\u{301}\u{600}\\b", "--set", "probes=2")
+    #expect(
+      bench("__complete", "zsh", "--", "show", "").output
+        == "words\na\\:\u{301}\u{600}\\\\b\n")
+    #expect(
+      bench("__complete", "bash", "--", "cbctl show a:", ":").output
+        == "words\n\u{301}\u{600}\\\\b\n")
+  }
+
   @Test(arguments: CompletionScript.allCases)
   func `the script of every shell is as recorded`(shell: CompletionScript) {
     Golden.expect(Answer.of("completion", shell.rawValue).output, "completion-\(shell).txt")

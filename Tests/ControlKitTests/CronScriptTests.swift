@@ -20,9 +20,15 @@ struct CronScriptTests {
   private func run(
     _ script: Int, _ command: String, endingWith code: Int32
   ) -> (code: Int32, output: String) {
+    run(scripts[script], command, endingWith: code)
+  }
+
+  private func run(
+    _ script: String, _ command: String, endingWith code: Int32
+  ) -> (code: Int32, output: String) {
     let folder = bench.folder
     Golden.write("#!/bin/sh\necho done\nexit \(code)\n", to: "\(folder)/\(command)")
-    Golden.write(scripts[script], to: "\(folder)/script")
+    Golden.write(script, to: "\(folder)/script")
     unsafe chmod("\(folder)/\(command)", 0o755)
     unsafe chmod("\(folder)/script", 0o755)
     let programs = Terminal.program.split(separator: "/").dropLast().joined(separator: "/")
@@ -46,6 +52,23 @@ struct CronScriptTests {
     #expect(run(0, "settle-invoices", endingWith: 4) == (4, "done\n"))
     _ = cbctl("trip", "payments")
     #expect(run(0, "settle-invoices", endingWith: 0) == (0, ""))
+  }
+
+  @Test(arguments: ["check", "acquire"])
+  func `the example in help keeps a job from running only while the breaker is open`(
+    command: String
+  ) throws {
+    let example = try #require(CommandSpec.named(command)?.examples.first)
+    let script = "#!/bin/sh\n\(example.line)\nsettle-invoices\n"
+    func run() -> String { self.run(script, "settle-invoices", endingWith: 0).output }
+    #expect(run().hasSuffix("done\n"))
+    _ = cbctl("policy", "payments", "--set", "open-for=1d")
+    #expect(run().hasSuffix("done\n"))
+    _ = cbctl("trip", "payments")
+    #expect(!run().contains("done"))
+    Golden.write("no store", to: "\(bench.path)-wal")
+    Golden.write("no store", to: bench.path)
+    #expect(run().hasSuffix("done\n"))
   }
 
   @Test func `the two steps count what the job came to`() {

@@ -33,6 +33,13 @@ import Testing
     for line in text.split(separator: "\n") { #expect(guide.contains(line + "\n"), "\(line)") }
   }
 
+  @Test(arguments: ["Operations", "Monitoring"])
+  func `give cron the path that it does not have`(name: String) throws {
+    let tables = try Self.guide(name).split(separator: "```").filter { $0.contains(" * * * ") }
+    #expect(!tables.isEmpty)
+    for table in tables { #expect(table.contains("\nPATH=/usr/local/"), "\(table)") }
+  }
+
   @Test func `name every word of a policy`() throws {
     let guide = try Self.guide("JSONAndExitCodes")
     for key in PolicyKey.allCases { #expect(guide.contains("`\(key.rawValue)`"), "\(key)") }

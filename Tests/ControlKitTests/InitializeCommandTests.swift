@@ -10,7 +10,38 @@ struct InitializeCommandTests {
     #expect(answer.code == 0)
     #expect(
       answer.errors == "cbctl: the group cannot write to \(bench.folder)/, "
-        + "which was there already: run 'chmod 2770 \(bench.folder)/'\n")
+        + "which was there already: run chmod g+rwxs \(bench.folder)/\n")
+  }
+
+  @Test(.enabled(if: geteuid() == 0, "needs root, to give a directory to a group"))
+  func `a directory that a group may use as others do is not talked about`() {
+    let bench = Bench()
+    unsafe chown(bench.folder, 0, 0)
+    unsafe chmod(bench.folder, 0o1777)
+    #expect(bench("init", "--mode", "660", "--group", "daemon").errors.isEmpty)
+    let closed = Bench()
+    unsafe chown(closed.folder, 0, 0)
+    unsafe chmod(closed.folder, 0o770)
+    #expect(
+      closed("init", "--mode", "660", "--group", "daemon").errors
+        .hasSuffix("run chgrp daemon \(closed.folder)/ && chmod g+rwxs \(closed.folder)/\n"))
+  }
+
+  @Test func `what is advised takes nothing away and can be copied into a shell`() {
+    let bench = Bench()
+    let folder = "\(bench.folder)/it's\u{301} $HOME"
+    unsafe mkdir(folder, 0)
+    unsafe chmod(folder, 0o1770)
+    let store = "\(folder)/breakers.db"
+    let answer = bench("--store", store, "init", "--mode", "666")
+    #expect(answer.errors.contains("others cannot write"))
+    let command = answer.errors.dropLast().split(separator: ": run ").last.map { String($0) } ?? ""
+    #expect(unsafe system(command) == 0, "\(command)")
+    var status = stat()
+    unsafe stat(folder, &status)
+    #expect(status.st_mode & 0o7777 == 0o1777)
+    #expect(bench("--store", "\(folder)/other.db", "init", "--mode", "666").errors.isEmpty)
+    _ = unsafe system("rm -rf '\(bench.folder)'")
   }
 
   @Test func `a directory that all who share may write to is not talked about`() {

@@ -84,6 +84,26 @@ import Testing
     #expect(try names() == before)
   }
 
+  @Test func `lies in whichever directory, and has whichever name`() throws {
+    // To Swift each has a character of which the slash is only a part.
+    for name in ["u\u{600}", "\u{301}"] {
+      try Files.makeDirectory(directory.file(name))
+      for file in ["m.prom", "\u{301}.prom"] {
+        let path = "\(directory.path)/\(name)/\(file)"
+        #expect(output(path) == Answer(code: 0, output: "", errors: ""))
+        #expect(try text(path).contains("pay"))
+      }
+    }
+  }
+
+  @Test func `does not stumble over what cannot be taken away`() throws {
+    let path = directory.file("breakers.prom")
+    try Files.makeDirectory(directory.file(".breakers.prom.new"))
+    #expect(output(path) == Answer(code: 0, output: "", errors: ""))
+    #expect(try names() == ".breakers.prom.new breakers.prom ")
+    #expect(try text(path).contains("pay"))
+  }
+
   @Test func `does not stumble over what a killed process has left`() throws {
     let path = directory.file("breakers.prom")
     try Files.write(directory.file(".breakers.prom.new"), Array("left".utf8))

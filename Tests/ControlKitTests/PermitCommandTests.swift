@@ -1,3 +1,5 @@
+import ControlKit
+import Glibc
 import Testing
 
 /// Permits that are asked for, refused, and reported.
@@ -47,6 +49,28 @@ struct PermitCommandTests {
     #expect(
       refused.errors == "cbctl: pay: report refused: its lease has ended: "
         + "its owner is gone, or it took longer than probe-timeout\n")
+  }
+
+  @Test(arguments: [Console.Writing.closed, .failed(ENOSPC)])
+  func `a permit whose token nobody got is given back`(writing: Console.Writing) {
+    let bench = Bench()
+    _ = bench("policy", "pay", "--set", "max-failures=1")
+    _ = bench("trip", "pay", "--for", "1s")
+    bench.advance(by: 1_000)
+    for words in [["acquire", "pay"], ["acquire", "pay", "--json"]] {
+      let recorder = Recorder()
+      let answer = bench.run(words, on: recorder.console(output: writing), recorder)
+      #expect(answer.code == 1)
+      #expect(answer.errors.hasPrefix("cbctl: pay: the token cannot be printed: "))
+      #expect(answer.errors.split(separator: "\n").count == 1)
+      #expect(bench("check", "pay").code == 0)
+    }
+    #expect(bench("acquire", "pay").code == 0)
+    // A rejection has its code alone to tell.
+    let recorder = Recorder()
+    #expect(
+      bench.run(["acquire", "pay", "--json"], on: recorder.console(output: writing), recorder)
+        .code == 75)
   }
 
   @Test func `a token that is none and a process that is not there are usage errors`() {

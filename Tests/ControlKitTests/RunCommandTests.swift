@@ -20,6 +20,10 @@ struct RunCommandTests {
   @Test(
     arguments: [
       (["--ignore-exit", "3", "--", "sh", "-c", "exit 3"], 3, "permitted: closed\n"),
+      (
+        ["--ignore-exit", "3", "--ignore-exit", "4-5", "--", "sh", "-c", "exit 3"], 3,
+        "permitted: closed\n"
+      ),
       (["--", "sh", "-c", "exit 3"], 3, "rejected: open, retry in 30s\n"),
       (["--", "sh", "-c", "kill -9 $$"], 137, "rejected: open, retry in 30s\n"),
       (["--", "/nonexistent"], 127, "permitted: closed\n"),
@@ -36,8 +40,8 @@ struct RunCommandTests {
 
   @Test func `a permanent exit code opens at once`() {
     let bench = Bench()
-    let code = bench("run", "pay", "--permanent-exit", "4", "--", "sh", "-c", "exit 4").code
-    #expect(code == 4)
+    let codes = ["--permanent-exit", "4", "--permanent-exit", "5"]
+    #expect(bench.run(["run", "pay"] + codes + ["--", "sh", "-c", "exit 4"]).code == 4)
     #expect(bench("check", "pay").code == 75)
   }
 

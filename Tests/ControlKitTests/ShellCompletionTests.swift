@@ -7,7 +7,8 @@ import Testing
 struct ShellCompletionTests {
   private static let names = [
     "pay", "my breaker", "it's $HOME", "a:b:c", "x=y", "qu\"ote", "back\\slash", "ünï", "semi;co*",
-    "(par)", "--store",
+    "(par)", "d\u{600};id", "e\u{600}`id`", "g>\u{301}h", "l'\u{301}m", "n:\u{301}o", "r!c",
+    "--store",
   ]
 
   /// What is typed, with a tab after it, and the words that the shell makes of it.
@@ -25,6 +26,14 @@ struct ShellCompletionTests {
     ("show ün", ["show", "ünï"]),
     ("show sem", ["show", "semi;co*"]),
     ("show \\(p", ["show", "(par)"]),
+    ("show d", ["show", "d\u{600};id"]),
+    ("show \"e", ["show", "e\u{600}`id`"]),
+    ("show g", ["show", "g>\u{301}h"]),
+    ("show 'l", ["show", "l'\u{301}m"]),
+    ("show n", ["show", "n:\u{301}o"]),
+    ("show n:", ["show", "n:\u{301}o"]),
+    ("show r", ["show", "r!c"]),
+    ("show \"r", ["show", "r!c"]),
     ("stat", ["status"]),
     ("help exit-", ["help", "exit-codes"]),
     ("policy pay --unset open-f", ["policy", "pay", "--unset", "open-for"]),

@@ -16,21 +16,31 @@ extension CommandSpec {
         + "so reporting it twice counts twice.",
     ],
     examples: [
-      Example("token=$(cbctl acquire payments --owner-pid $$) || exit 75", "in a shell script"),
-      Example("cbctl report \"$token\" success", "when it went well"),
+      Example(
+        "token=$(cbctl acquire payments --owner-pid $$); [ $? -eq 75 ] && exit 0",
+        "in a shell script: only 75 is a rejection"),
+      Example(
+        "[ -z \"$token\" ] || cbctl report \"$token\" success",
+        "when it went well; without a token there is nothing to report"),
     ],
-    exitCodes: [.done, .usage, .storeUnavailable, .rejected],
+    exitCodes: [.done, .failed, .usage, .storeUnavailable, .rejected],
     takesPolicy: true
   ) { session, parsed throws(ControlError) in
     let breaker = try session.declaredBreaker(parsed, onStoreFailure: .throw)
     let owner = parsed.number("owner-pid").map { Int32($0) }
+    let token: PermitToken
     do throws(BreakerError) {
-      let token = try breaker.acquireToken(endingWith: owner)
-      printToken(token, session)
+      token = try breaker.acquireToken(endingWith: owner)
     } catch {
       return try session.reject(error)
     }
-    return .done
+    printToken(token, session)
+    guard let problem = session.outputProblem else { return .done }
+    // Nobody can report with a token that nobody has got.
+    _ = try session.act { () throws(BreakerError) in try session.store.report(token, .ignored) }
+    throw ControlError(
+      .failed, "\(VisibleText.name(token.name)): the token cannot be printed", problem,
+      "the permit is given back: acquire another where the output is read")
   }
 
   private static func printToken(_ token: PermitToken, _ session: Session) {

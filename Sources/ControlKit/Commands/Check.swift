@@ -6,7 +6,11 @@ extension CommandSpec {
     summary: "tell whether a call would be permitted now",
     arguments: [ArgumentSpec(label: "NAME", kind: .name, summary: "the breaker")],
     details: ["Takes no permit and changes nothing. The answer is the exit code: 0 or 75."],
-    examples: [Example("cbctl check payments --quiet || exit 0", "skip a job while it is open")],
+    examples: [
+      Example(
+        "cbctl check payments --quiet; [ $? -eq 75 ] && exit 0",
+        "skip a job while it is open: only 75 says so")
+    ],
     exitCodes: [.done, .usage, .noBreaker, .storeUnavailable, .rejected]
   ) { session, parsed throws(ControlError) in
     let snapshot = try session.snapshot(of: parsed.text("NAME") ?? "")

@@ -77,10 +77,11 @@ extension CompletionScript {
 
   private func text(of candidate: Completer.Candidate, _ line: ShellWords) -> String {
     switch self {
-    case .bash: line.escaped(candidate.text.dropFirst(line.kept))
+    case .bash: line.escaped(candidate.text)
     case .zsh:
-      candidate.text.replacing("\\", with: "\\\\").replacing(":", with: "\\:")
-        + (candidate.summary.isEmpty ? "" : ":" + candidate.summary)
+      // By scalars, as in a line of bash.
+      candidate.text.unicodeScalars.map { "\\:".unicodeScalars.contains($0) ? "\\\($0)" : "\($0)" }
+        .joined() + (candidate.summary.isEmpty ? "" : ":" + candidate.summary)
     case .fish: candidate.text + (candidate.summary.isEmpty ? "" : "\t" + candidate.summary)
     }
   }

@@ -100,6 +100,8 @@ extension Session {
   }
 
   fileprivate func tell(_ backups: [BreakerBackup], replaced: [String], isDryRun: Bool) {
+    // The export before it in a pipe may have failed.
+    if backups.isEmpty { note("nothing was imported: no breaker was given") }
     let names = backups.map(\.name)
     let present = Set(replaced.map { NameBytes($0) })
     let created = names.filter { !present.contains(NameBytes($0)) }

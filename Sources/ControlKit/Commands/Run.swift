@@ -14,10 +14,11 @@ extension CommandSpec {
         name: "timeout", kind: .duration,
         summary: "stop an attempt after D: a failure, exit code 124"),
       OptionSpec(
-        name: "ignore-exit", kind: .exitCodes,
+        name: "ignore-exit", kind: .exitCodes, isRepeatable: true,
         summary: "exit codes that say nothing of the resource, as 2,64-78"),
       OptionSpec(
-        name: "permanent-exit", kind: .exitCodes, summary: "exit codes that open it at once"),
+        name: "permanent-exit", kind: .exitCodes, isRepeatable: true,
+        summary: "exit codes that open it at once"),
       OptionSpec(
         name: "fallback", kind: .shellLine,
         summary: "a line for /bin/sh, run if the call is rejected or has failed"),

@@ -132,7 +132,7 @@ struct Completer {
   }
 
   private func fitting(_ current: String, _ candidates: [Candidate]) -> Answer {
-    .words(candidates.filter { $0.text.hasPrefix(current) })
+    .words(candidates.filter { $0.text.utf8.starts(with: current.utf8) })
   }
 
   private func prefixed(_ prefix: String, _ answer: Answer) -> Answer {

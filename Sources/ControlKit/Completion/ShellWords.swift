@@ -1,6 +1,8 @@
 /// An unfinished line of a shell, taken apart as the shell will do it.
+///
+/// By scalars: a mark from a name can join what the shell acts on to one of Swift's characters.
 struct ShellWords: Sendable, Hashable {
-  enum Quote: Character, Sendable { case single = "'", double = "\"" }
+  enum Quote: Unicode.Scalar, Sendable { case single = "'", double = "\"" }
 
   /// The words without their quotes; the last one is where the cursor stands.
   private(set) var words: [String] = [""]
@@ -8,29 +10,30 @@ struct ShellWords: Sendable, Hashable {
   /// The quote that the last word has not closed.
   private(set) var openQuote: Quote?
 
-  /// How many characters of the last word, without quotes, lie before what the shell replaces.
+  /// How many scalars of the last word, without quotes, lie before what the shell replaces.
   private(set) var kept = 0
 
   /// Takes a line apart; the line editor of the shell may begin a new word at `breaks` too.
   init(_ line: String, breaks: String = "") {
-    var rest = line[...]
+    var rest = line.unicodeScalars[...]
+    let breaks = breaks.unicodeScalars
     var isInWord = false
-    while let character = rest.popFirst() {
-      switch (openQuote, character) {
+    while let scalar = rest.popFirst() {
+      switch (openQuote, scalar) {
       case (.single, "'"), (.double, "\""): openQuote = nil
-      case (.single, _): append(character)
+      case (.single, _): append(scalar)
       case (.double, "\\"):
-        if let next = rest.first, "\"\\$`".contains(next) {
+        if let next = rest.first, "\"\\$`".unicodeScalars.contains(next) {
           append(rest.removeFirst())
         } else {
-          append(character)
+          append(scalar)
         }
-      case (.double, _): append(character)
+      case (.double, _): append(scalar)
       case (nil, "'"), (nil, "\""):
-        openQuote = Quote(rawValue: character)
+        openQuote = Quote(rawValue: scalar)
         isInWord = true
         // The line editor replaces what follows on the quote.
-        kept = words[words.count - 1].count
+        kept = words[words.count - 1].unicodeScalars.count
       case (nil, "\\"):
         if let next = rest.popFirst() { append(next) }
         isInWord = true
@@ -39,9 +42,9 @@ struct ShellWords: Sendable, Hashable {
         isInWord = false
         kept = 0
       case (nil, _):
-        append(character)
+        append(scalar)
         isInWord = true
-        if breaks.contains(character) { kept = words[words.count - 1].count }
+        if breaks.contains(scalar) { kept = words[words.count - 1].unicodeScalars.count }
       }
     }
   }
@@ -57,28 +60,33 @@ struct ShellWords: Sendable, Hashable {
   /// All of it as one word.
   var joined: String { words.joined(separator: " ") }
 
-  private mutating func append(_ character: Character) {
-    words[words.count - 1].append(character)
+  private mutating func append(_ scalar: Unicode.Scalar) {
+    words[words.count - 1].unicodeScalars.append(scalar)
   }
 
-  /// The text as the shell has to be given it behind what it keeps of the last word.
-  func escaped(_ text: Substring) -> String {
-    switch openQuote {
-    case .single: String(text).replacing("'", with: "'\\''")
-    case .double: Self.escaped(text) { "\"\\$`".contains($0) }
-    case nil: Self.escaped(text) { !Self.isPlain($0) }
-    }
-  }
-
-  private static func escaped(_ text: Substring, where isSpecial: (Character) -> Bool) -> String {
+  /// What the shell has to be given of the text, behind what it keeps of the last word.
+  func escaped(_ text: String) -> String {
     var result = ""
-    for character in text { result += isSpecial(character) ? "\\\(character)" : "\(character)" }
+    for scalar in text.unicodeScalars.dropFirst(kept) { result += escaped(scalar) }
     return result
   }
 
-  /// Whether a character means nothing but itself to a shell.
-  private static func isPlain(_ character: Character) -> Bool {
-    !character.isASCII || character.isLetter || character.isNumber
-      || "-_./:=@%+,".contains(character)
+  private func escaped(_ scalar: Unicode.Scalar) -> String {
+    switch (openQuote, scalar) {
+    case (.single, "'"): "'\\''"
+    // Where it stands in quotes, a backslash before it would stay.
+    case (.double, "!"): "\"\\!\""
+    case (.double, "\""), (.double, "\\"), (.double, "$"), (.double, "`"): "\\\(scalar)"
+    case (nil, _) where !Self.isPlain(scalar): "\\\(scalar)"
+    default: "\(scalar)"
+    }
+  }
+
+  /// Whether a scalar means nothing but itself to a shell.
+  private static func isPlain(_ scalar: Unicode.Scalar) -> Bool {
+    switch scalar {
+    case "a"..."z", "A"..."Z", "0"..."9": true
+    default: !scalar.isASCII || "-_./:=@%+,".unicodeScalars.contains(scalar)
+    }
   }
 }

@@ -27,8 +27,7 @@ struct FileReplacement {
       (descriptor, name) = (nameless, nil)
     } else {
       guard errno == EOPNOTSUPP || errno == EISDIR else { throw Self.error(errno, path) }
-      let random = String(UInt64.random(in: 0 ... .max), radix: 36)
-      let named = "\(directory)/.\(file).\(random)"
+      let named = Self.unusedName(directory, file)
       name = named
       descriptor = unsafe open(named, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0o600)
       guard descriptor >= 0 else { throw Self.error(errno, path) }
@@ -68,7 +67,7 @@ struct FileReplacement {
   private func put() -> Int32? {
     if let name { return unsafe rename(name, path) == 0 ? nil : errno }
     let (directory, file) = Self.split(path)
-    let link = "\(directory)/.\(file).new"
+    var link = "\(directory)/.\(file).new"
     // Only what is whole ever has this name. Whoever finds it there takes it away, for its owner
     // was killed or is about to see that a newer one has come.
     for _ in 0..<100 {
@@ -81,9 +80,14 @@ struct FileReplacement {
         return problem
       }
       guard errno == EEXIST else { return errno }
-      unsafe unlink(link)
+      // What cannot be taken away is none of ours.
+      if unsafe unlink(link) != 0, errno != ENOENT { link = Self.unusedName(directory, file) }
     }
     return EEXIST
+  }
+
+  private static func unusedName(_ directory: String, _ file: Substring) -> String {
+    "\(directory)/.\(file).\(String(UInt64.random(in: 0 ... .max), radix: 36))"
   }
 
   /// What a path leads to: a file, or the place for one.
@@ -105,8 +109,11 @@ struct FileReplacement {
   }
 
   private static func split(_ path: String) -> (directory: String, file: Substring) {
-    guard let slash = path.lastIndex(of: "/") else { return (".", path[...]) }
-    return (String(path[...slash]), path[path.index(after: slash)...])
+    // By bytes: a mark beside the slash would make one character of both.
+    let bytes = path.utf8
+    guard let slash = bytes.lastIndex(of: UInt8(ascii: "/")) else { return (".", path[...]) }
+    let name = bytes.index(after: slash)
+    return (String(path[..<name]), path[name...])
   }
 
   private static func error(_ number: Int32, _ path: String) -> ControlError {

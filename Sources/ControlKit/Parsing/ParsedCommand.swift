@@ -44,7 +44,9 @@ struct ParsedCommand: Sendable {
   }
 
   func codes(_ name: String) -> Set<Int32> {
-    if case .codes(let codes)? = values[name]?.last { codes } else { [] }
+    var codes: Set<Int32> = []
+    for case .codes(let more) in values[name] ?? [] { codes.formUnion(more) }
+    return codes
   }
 
   func settings(_ name: String) -> [PolicyKey: String] {

@@ -39,6 +39,9 @@ enum ChildProcess {
       throw SpawnError(number: ENOENT)
     }
     let number = unsafe posix_spawnp(&pid, program, nil, &attributes, words + [nil], environ)
+    if number == ENOEXEC, let line = BareScript.commandLine(commandLine) {
+      return try spawn(line, inOwnGroup: inOwnGroup, restoredSignals: restoredSignals)
+    }
     if number != 0 { throw SpawnError(number: number) }
     return pid
   }
