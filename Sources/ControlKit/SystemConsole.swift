@@ -3,10 +3,13 @@
 extension Console {
   /// The console of this process.
   ///
-  /// From now on the process ignores SIGPIPE, so that a reader who has seen enough is no failure.
+  /// From now on the process ignores SIGPIPE, so that a reader who has seen enough is no failure, and
+  /// SIGXFSZ, so that a store which may not grow is an error like any other of its file.
   public static func system() -> Console {
-    let previous = signal(SIGPIPE, SIG_IGN)
-    let wasDefault = unsafe unsafeBitCast(previous, to: Int.self) == 0
+    let ignoredAnew = [SIGPIPE, SIGXFSZ].filter { number in
+      let previous = signal(number, SIG_IGN)
+      return unsafe unsafeBitCast(previous, to: Int.self) == 0
+    }
     let isTerminal = isatty(STDOUT_FILENO) == 1
     let size = isTerminal ? terminalSize() : winsize()
     return Console(
@@ -19,7 +22,7 @@ extension Console {
       height: size.ws_row > 0 ? Int(size.ws_row) : nil,
       environment: processEnvironment(),
       ask: systemAsk(),
-      restoredSignals: wasDefault ? [SIGPIPE] : [])
+      restoredSignals: ignoredAnew)
   }
 
   /// The words of this process's command line, byte for byte, without the program's name.

@@ -10,7 +10,7 @@ struct SignalTests {
     let bench = Bench()
     let words = ["sh", "-c", script, "sh", Terminal.program, bench.path, "\(bench.folder)/sign"]
     return CommandCourse.of(
-      words.map { Array($0.utf8) }, timeout: .seconds(60), restoredSignals: [SIGPIPE]
+      words.map { Array($0.utf8) }, timeout: .seconds(60), restoredSignals: [SIGPIPE, SIGXFSZ]
     ).end
   }
 
@@ -92,6 +92,16 @@ struct SignalTests {
       { "$1" --store "$2" help; echo $? > "$3"; } | :
       while [ ! -s "$3" ]; do sleep 0.01; done
       [ "$(cat "$3")" = 0 ]
+      """#
+    #expect(run(script) == .exited(0))
+  }
+
+  @Test func `a limit for files that the store does not fit in is the command's alone`() {
+    let script = #"""
+      ulimit -f 8
+      [ "$("$1" --store "$2" run pay -- echo job 2> "$3")" = job ] || exit 1
+      "$1" --store "$2" run pay -- sh -c 'kill -XFSZ $$; exit 0' 2> "$3"
+      [ $? = 153 ]
       """#
     #expect(run(script) == .exited(0))
   }
