@@ -1,12 +1,16 @@
+internal import CArguments
 @unsafe @preconcurrency import Glibc
 
 extension Console {
   /// The console of this process.
   ///
-  /// From now on the process ignores SIGPIPE, so that a reader who has seen enough is no failure.
+  /// From now on the process ignores SIGPIPE, so that a reader who has seen enough is no failure, and
+  /// SIGXFSZ, so that a store which may not grow is an error like any other of its file.
   public static func system() -> Console {
-    let previous = signal(SIGPIPE, SIG_IGN)
-    let wasDefault = unsafe unsafeBitCast(previous, to: Int.self) == 0
+    let ignoredAnew = [SIGPIPE, SIGXFSZ].filter { number in
+      let previous = signal(number, SIG_IGN)
+      return unsafe unsafeBitCast(previous, to: Int.self) == 0
+    }
     let isTerminal = isatty(STDOUT_FILENO) == 1
     let size = isTerminal ? terminalSize() : winsize()
     return Console(
@@ -19,16 +23,14 @@ extension Console {
       height: size.ws_row > 0 ? Int(size.ws_row) : nil,
       environment: processEnvironment(),
       ask: systemAsk(),
-      restoredSignals: wasDefault ? [SIGPIPE] : [])
+      restoredSignals: ignoredAnew)
   }
 
   /// The words of this process's command line, byte for byte, without the program's name.
   public static func processArguments() -> [[UInt8]] {
-    let words = unsafe CommandLine.unsafeArgv
-    guard CommandLine.argc > 1 else { return [] }
-    return (1..<Int(CommandLine.argc)).map { index in
-      unsafe words[index].map { unsafe bytes(of: $0) } ?? []
-    }
+    let words = unsafe UnsafeBufferPointer(
+      start: sb_arguments(), count: Int(sb_argument_count()))
+    return unsafe words.dropFirst().map { word in unsafe word.map { unsafe bytes(of: $0) } ?? [] }
   }
 
   static func write(_ text: String, to descriptor: Int32) -> Writing {

@@ -61,7 +61,10 @@ import Testing
 
   @Test(
     .timeLimit(.minutes(5)),
-    arguments: [SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGSEGV, SIGBUS, SIGABRT, SIGILL])
+    arguments: [
+      SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGUSR1, SIGUSR2,
+      SIGALRM, SIGVTALRM, SIGPROF, SIGXCPU, SIGIO, SIGPWR, SIGSTKFLT, SIGSYS, 34, 64,
+    ])
   func `gives the terminal back whatever it dies of`(signal: Int32) throws {
     let view = try View()
     try view.see("pay   closed")
@@ -117,5 +120,22 @@ import Testing
     try view.see("pay   closed")
     view.terminal.type("q")
     try view.end(0)
+  }
+
+  @Test(.timeLimit(.minutes(5)))
+  func `takes the terminal once when a shell brings it back`() throws {
+    let bench = Bench()
+    _ = bench("policy", "pay", "--set", "open-for=1h")
+    let script = #"set -m; "$1" --store "$2" watch --no-color; fg"#
+    let terminal = try Terminal([
+      "env", "TERM=xterm", "bash", "-c", script, "bash", Terminal.program, bench.path,
+    ])
+    try terminal.waitForOutput("pay   closed")
+    terminal.type("\u{1a}")
+    try terminal.waitForOutput(Self.leave)
+    try terminal.waitForOutput(Self.enter)
+    terminal.type("q")
+    #expect(try !terminal.waitForOutput(Self.leave).contains(Self.enter))
+    #expect(terminal.waitForEnd() == .exited(0))
   }
 }

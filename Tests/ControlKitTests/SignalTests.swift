@@ -10,7 +10,7 @@ struct SignalTests {
     let bench = Bench()
     let words = ["sh", "-c", script, "sh", Terminal.program, bench.path, "\(bench.folder)/sign"]
     return CommandCourse.of(
-      words.map { Array($0.utf8) }, timeout: .seconds(60), restoredSignals: [SIGPIPE]
+      words.map { Array($0.utf8) }, timeout: .seconds(60), restoredSignals: [SIGPIPE, SIGXFSZ]
     ).end
   }
 
@@ -18,7 +18,7 @@ struct SignalTests {
     "$1" --store "$2" policy pay --set max-failures=1 --quiet
     "$1" --store "$2" run pay -- sh -c "$SCRIPT" "$3" &
     while [ ! -e "$3" ]; do sleep 0.01; done
-    kill -TERM $!
+    kill -"${SIGNAL:-TERM}" $!
     wait $!
     [ $? = "$CODE" ] && "$1" --store "$2" check pay --quiet
     """
@@ -31,6 +31,14 @@ struct SignalTests {
   @Test func `a command killed by a TERM that was passed on is ignored`() {
     let script = #": > "$0"; while :; do sleep 0.01; done"#
     #expect(run("SCRIPT='\(script)'; CODE=143\n" + Self.stopped) == .exited(0))
+  }
+
+  @Test(arguments: [SIGALRM, SIGXCPU, SIGVTALRM, SIGPROF])
+  func `a clock that runs out for cbctl ends the command too, which is ignored`(signal: Int32) {
+    let script = #": > "$0"; while [ -e "$0" ]; do sleep 0.01; done"#
+    let setting = "SCRIPT='\(script)'; CODE=\(128 + signal); SIGNAL=\(signal)\n"
+    let recorded = #" && "$1" --store "$2" status pay --json | grep -q '"ignored":1'"#
+    #expect(run(setting + Self.stopped + recorded) == .exited(0))
   }
 
   @Test func `without a terminal, TERM reaches what the command has started too`() {
@@ -92,6 +100,16 @@ struct SignalTests {
       { "$1" --store "$2" help; echo $? > "$3"; } | :
       while [ ! -s "$3" ]; do sleep 0.01; done
       [ "$(cat "$3")" = 0 ]
+      """#
+    #expect(run(script) == .exited(0))
+  }
+
+  @Test func `a limit for files that the store does not fit in is the command's alone`() {
+    let script = #"""
+      ulimit -f 8
+      [ "$("$1" --store "$2" run pay -- echo job 2> "$3")" = job ] || exit 1
+      "$1" --store "$2" run pay -- sh -c 'kill -XFSZ $$; exit 0' 2> "$3"
+      [ $? = 153 ]
       """#
     #expect(run(script) == .exited(0))
   }

@@ -40,10 +40,11 @@ extension CommandSpec {
       "--fallback takes the place of a rejected call, or of one that has failed for good, and its "
         + "exit code is the one that counts. The breaker hears nothing of it. None is run once cbctl "
         + "was told to stop.",
-      "--timeout sends TERM, and KILL 5 seconds later. TERM, INT, HUP, QUIT, USR1 and USR2 sent to "
-        + "cbctl are passed on. Without a terminal, as in cron or a service, they reach the "
-        + "command and whatever it has started, unless that has left its process group, and so "
-        + "do TSTP and CONT; what is left of the group when the command has ended after a timeout "
+      "--timeout sends TERM, and KILL 5 seconds later. TERM, INT, HUP, QUIT, ALRM, XCPU, VTALRM, "
+        + "PROF, USR1 and USR2 sent to cbctl are passed on. Without a terminal, as in cron or a "
+        + "service, they reach the command and whatever it has started, unless that has left its "
+        + "process group, and so do TSTP and CONT; what is left of the group when the command has "
+        + "ended after a timeout "
         + "is killed. On a terminal the command stays in the job that cbctl is of, so that ^C, ^Z, "
         + "fg and bg work as without cbctl; a signal sent to cbctl then reaches the command alone.",
       "If cbctl itself is killed with KILL, the command runs on and its outcome is lost. A probe's "

@@ -17,7 +17,10 @@ final class SignalRelay {
   /// How long a child has between being asked to end and being killed.
   static let grace = Duration.seconds(5)
 
-  private static let stopping = [SIGINT, SIGTERM, SIGHUP, SIGQUIT]
+  /// What tells a process to end: somebody, or a clock that has run out.
+  private static let stopping = [
+    SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGALRM, SIGXCPU, SIGVTALRM, SIGPROF,
+  ]
   private static let telling = [SIGUSR1, SIGUSR2]
 
   private let hasOwnGroup: Bool

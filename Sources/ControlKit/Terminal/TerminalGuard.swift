@@ -27,8 +27,13 @@ import Glibc
   /// All that ends a process which has done something wrong, and that it can still notice.
   private static let fatal = [SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP, SIGSYS]
 
-  /// What a terminal or a person sends; the loop hears of it through a pipe.
-  private static let told = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT, SIGWINCH]
+  /// What a terminal, a person, a limit or a clock sends, with all else that would end a process;
+  /// the loop hears of it through a pipe.
+  private static let told =
+    [
+      SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT, SIGWINCH, SIGUSR1, SIGUSR2, SIGALRM,
+      SIGVTALRM, SIGPROF, SIGXCPU, SIGIO, SIGPWR, SIGSTKFLT,
+    ] + Array(__libc_current_sigrtmin()...__libc_current_sigrtmax())
 
   /// The other screen, no cursor, and no line that goes on in the next one.
   private static let change: StaticString = "\u{1b}[?1049h\u{1b}[?25l\u{1b}[?7l"
@@ -59,7 +64,7 @@ import Glibc
     }
   }
 
-  /// Changes the terminal for drawing; nothing if it is changed already.
+  /// Changes the terminal for drawing; once more if somebody may have changed it back.
   static func enter() {
     guard let kept = unsafe kept else { return }
     var modes = unsafe kept.pointee.modes
@@ -86,11 +91,15 @@ import Glibc
   }
 
   /// Does what the signal would do if nobody listened to it: stops until this process is continued.
+  ///
+  /// Whoever asks for it knows that it is over, so the loop does not hear of the continuation.
   static func stop() {
     leave()
     signal(SIGTSTP, SIG_DFL)
+    signal(SIGCONT, SIG_DFL)
     raise(SIGTSTP)
     listen(to: SIGTSTP)
+    listen(to: SIGCONT)
   }
 
   /// Leaves, and hears of no signals any more.
