@@ -114,6 +114,26 @@ import Testing
     #expect(try store.snapshot(of: "held")?.mode == .forcedOpen)
   }
 
+  @Test(arguments: [(isItsOwn: true, successes: 4), (isItsOwn: false, successes: 2)])
+  func `takes over what was counted beside the store`(isItsOwn: Bool, successes: Int64) throws {
+    let stage = try Stage()
+    do {
+      let store = stage.sharedStore()
+      let breaker = try store.breaker("api")
+      _ = try breaker.run { 42 }
+      try? breaker.run { throw Boom() }
+      // The first of them ends a streak, which is written.
+      for _ in 0..<3 { _ = try breaker.run { 42 } }
+      store.close()
+    }
+    if !isItsOwn { try Database.rows(stage.store, "UPDATE breaker SET counters_key = 5") }
+    try stage.damageHistory()
+    #expect(try repair(stage).isWell)
+    let totals = try #require(try stage.sharedStore().snapshot(of: "api")).totals
+    #expect(totals.successes == successes)
+    #expect(totals.failures == 1)
+  }
+
   @Test func `does not change the rights of a store that has another name elsewhere`() throws {
     let clinic = try Clinic()
     #expect(unsafe link(clinic.store, clinic.directory.file("other")) == 0)
