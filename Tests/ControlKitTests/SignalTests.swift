@@ -200,6 +200,14 @@ struct SignalTests {
     #expect(run(script) == .exited(0))
   }
 
+  @Test func `a parent that wants to hear nothing of its children takes no code away`() {
+    let script = #"""
+      env --ignore-signal=CHLD "$1" --store "$2" run pay -- sh -c 'exit 7'
+      [ $? = 7 ]
+      """#
+    #expect(run(script) == .exited(0))
+  }
+
   @Test func `several runs at once count together`() {
     let script = #"""
       for i in 1 2 3 4 5 6 7 8; do
