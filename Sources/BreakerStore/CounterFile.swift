@@ -136,6 +136,26 @@ extension CounterFile {
   }
 }
 
+/// Reading without a mapping, from the file of a store that is being left.
+extension CounterFile {
+  /// What was counted of a breaker since its row was written; nil if these are not its counters.
+  func counted(since breaker: StoredBreaker) -> Counted? {
+    guard breaker.id > 0, breaker.id < CounterPage.limit, breaker.countersKey != 0 else {
+      return nil
+    }
+    let (segment, index) = Int(breaker.id).quotientAndRemainder(
+      dividingBy: Self.breakersOfSegment)
+    let offset = Self.offset(ofSegment: segment) + index * Self.bytesOfCounters
+    let counters = Counters.allocate()
+    defer { counters.deallocate() }
+    let count = unsafe pread(descriptor, counters.address, Self.bytesOfCounters, offset)
+    guard count == Self.bytesOfCounters,
+      counters.key.magnitude == breaker.countersKey.magnitude
+    else { return nil }
+    return counters.read().since(breaker.takenIn)
+  }
+}
+
 /// What the file begins with.
 extension CounterFile {
   struct Header: Hashable {

@@ -33,7 +33,7 @@ internal import Glibc
   }
 
   /// Breakers beyond this id have no counters here.
-  private static let limit: Int64 = 1 << 27
+  static let limit: Int64 = 1 << 27
 
   deinit {
     retire()

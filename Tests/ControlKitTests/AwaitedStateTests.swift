@@ -60,4 +60,13 @@ struct AwaitedStateTests {
     }
     #expect(AwaitedState.permitted.nextLook(at: snapshot) == .seconds(1))
   }
+
+  @Test func `a probe beside which there is room for another can fail by its deadline`() {
+    let snapshot = Samples.breaker("x", code: "probes=2", madeSecondsAgo: 9) {
+      $0.state = .halfOpen
+      $0.leases = [ProbeLease(id: 1, owner: nil, deadline: Self.instant(0.5))]
+    }
+    #expect(snapshot.permits)
+    #expect(AwaitedState.rejected.nextLook(at: snapshot) == .seconds(0.5))
+  }
 }

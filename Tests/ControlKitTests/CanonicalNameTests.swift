@@ -37,6 +37,23 @@ import Testing
     #expect(other("import", path).output.utf8.elementsEqual("caf\u{E9}: created, closed\n".utf8))
   }
 
+  @Test func `are told apart where one replaces what is there and the other does not`() {
+    fill()
+    let path = "\(bench.folder)/export"
+    Golden.write(bench("export").output, to: path)
+    let other = Bench()
+    _ = other("policy", Self.composed, "--set", "probes=2")
+    let expected = "\(Self.decomposed): created, closed\n\(Self.composed): replaced, closed\n"
+    #expect(other("import", path, "--replace").output.utf8.elementsEqual(expected.utf8))
+  }
+
+  @Test func `are two where a limit leaves room for one`() {
+    fill()
+    let metrics = bench("metrics", "--limit", "1").output.unicodeScalars
+    #expect(metrics.contains("\u{301}"))
+    #expect(!metrics.contains("\u{E9}"))
+  }
+
   @Test func `are both reset`() {
     fill()
     let names = [Self.composed, Self.decomposed]

@@ -61,3 +61,16 @@ struct Clinic {
   /// Moves the log into the file, and takes the log and its index away as SQLite does.
   func fold() throws { try sql("PRAGMA wal_checkpoint(TRUNCATE)") }
 }
+
+extension Stage {
+  /// Damages the page on which the history begins: breakers can still be read, and the file locked.
+  func damageHistory() throws {
+    let root = try Database.value(
+      store, "SELECT rootpage FROM sqlite_schema WHERE name = 'event'")
+    try Database.rows(store, "PRAGMA wal_checkpoint(TRUNCATE)")
+    var bytes = try Files.read(store)
+    let start = (try #require(Int(root)) - 1) * 1_024
+    for index in start..<start + 1_024 { bytes[index] = 0x5A }
+    try Files.overwrite(store, bytes)
+  }
+}

@@ -122,6 +122,16 @@ struct CommandCourseTests {
     #expect(!result.didTimeOut)
   }
 
+  @Test func `one command takes no news of its child from another`() {
+    let relay = SignalRelay(hasOwnGroup: true)
+    defer { relay.end() }
+    pthread_kill(pthread_self(), SIGCHLD)
+    SignalRelay(hasOwnGroup: true).end()
+    var pending = sigset_t()
+    unsafe sigpending(&pending)
+    #expect(unsafe sigismember(&pending, SIGCHLD) == 1)
+  }
+
   @Test func `a command that ends in time keeps its code`() {
     let course = course("sh", "-c", "exit 3", timeout: .seconds(60))
     #expect(course.overrun == nil)

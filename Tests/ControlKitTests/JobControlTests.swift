@@ -68,6 +68,26 @@ struct JobControlTests {
     #expect(bench("check", "pay").output == "permitted: closed\n")
   }
 
+  @Test func `an interrupt from the keyboard reaches the command once`() throws {
+    let script = """
+      cd '\(bench.folder)'; trap 'echo int >> keys' INT; trap 'exit 9' TERM
+      echo $PPID > parent; while :; do sleep 0.01; done
+      """
+    let terminal = try Terminal(
+      [Terminal.program, "--store", bench.path, "run", "pay", "--", "sh", "-c", script])
+    let parent = try #require(
+      try wait(for: "parent", in: terminal).flatMap { Int32($0.dropLast()) })
+    // The command is done with it before the parent hears of it: two at once would be one.
+    kill(parent, SIGSTOP)
+    try terminal.waitUntil { Golden.read("/proc/\(parent)/stat")?.contains(") T ") == true }
+    terminal.type("\u{3}")
+    _ = try wait(for: "keys", in: terminal)
+    kill(parent, SIGCONT)
+    kill(parent, SIGTERM)
+    #expect(terminal.waitForEnd() == .exited(9))
+    #expect(Golden.read("\(bench.folder)/keys") == "int\n")
+  }
+
   @Test func `a pipe between commands stays one job`() throws {
     let terminal = try shell(
       """

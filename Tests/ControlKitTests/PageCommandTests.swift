@@ -67,6 +67,8 @@ import Testing
     // Of both together, and of each alone.
     #expect(page.ranges(of: "first</td>").count == 2)
     #expect(page.ranges(of: "second</td>").count == 2)
+    let links = ["#b1", "#b2"].map { page.ranges(of: "<a href=\"\($0)\">").count }
+    #expect(links[0] == links[1])
   }
 
   @Test func `tells what it wrote as JSON`() {

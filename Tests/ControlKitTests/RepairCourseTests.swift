@@ -1,3 +1,4 @@
+import Glibc
 import SharedBreaker
 import TestSupport
 import Testing
@@ -6,16 +7,6 @@ import Testing
 
 /// What a repair does on its way, and where it ends before it is done.
 @Suite struct `A repair` {
-  private func damage(_ stage: Stage) throws {
-    let root = try Database.value(
-      stage.store, "SELECT rootpage FROM sqlite_schema WHERE name = 'event'")
-    try Database.rows(stage.store, "PRAGMA wal_checkpoint(TRUNCATE)")
-    var bytes = try Files.read(stage.store)
-    let start = (try #require(Int(root)) - 1) * 1_024
-    for index in start..<start + 1_024 { bytes[index] = 0x5A }
-    try Files.overwrite(stage.store, bytes)
-  }
-
   private func repair(_ stage: Stage) throws -> StoreFinding {
     let findings = try stage.sharedStore().repair()
     return try #require(findings.first { $0.check == "integrity" })
@@ -31,7 +22,7 @@ import Testing
       try store.breaker("api", policy: BreakerPolicy(maxFailures: 3)).trip()
       store.close()
     }
-    try damage(stage)
+    try stage.damageHistory()
     try disk.fill()
     let before = try Files.read(stage.store)
     let failed = try repair(stage)
@@ -53,7 +44,7 @@ import Testing
       try store.breaker("api").trip()
       store.close()
     }
-    try damage(stage)
+    try stage.damageHistory()
     let writer = try Holder(stage.store, "BEGIN IMMEDIATE")
     let before = try Files.read(stage.store)
     let failed = try repair(stage)
@@ -76,12 +67,82 @@ import Testing
     }
     let before = try #require(try stage.sharedStore().snapshot(of: "api"))
     #expect(before.transitions.open == 1)
-    try damage(stage)
+    try stage.damageHistory()
     #expect(try repair(stage).isWell)
     let after = try #require(try stage.sharedStore().snapshot(of: "api"))
     #expect(after.timeInStates == before.timeInStates)
     #expect(after.transitions == before.transitions)
     #expect(after.trips == before.trips)
+  }
+
+  private struct Boom: Error {}
+
+  @Test func `takes over what breakers have come to`() throws {
+    let stage = try Stage()
+    do {
+      let store = stage.sharedStore()
+      let open = try store.breaker("open", policy: BreakerPolicy(maxFailures: 2))
+      _ = try open.run { 42 }
+      for _ in 0..<2 { try? open.run { throw Boom() } }
+      try open.reset()
+      try open.trip(for: .seconds(90))
+      let held = try store.breaker("held")
+      try held.force(.forcedOpen, for: .seconds(3_600), reason: "new disks")
+      stage.clock.advance(by: .seconds(30))
+      store.close()
+    }
+    let names = ["open", "held"]
+    let before = try names.map { try #require(try stage.sharedStore().snapshot(of: $0)) }
+    #expect(before[0].trips == 2)
+    try stage.damageHistory()
+    #expect(try repair(stage).isWell)
+    let store = stage.sharedStore()
+    for (name, before) in zip(names, before) {
+      let after = try #require(try store.snapshot(of: name))
+      #expect(after.totals == before.totals)
+      #expect(after.trips == before.trips)
+      #expect(after.transitions == before.transitions)
+      #expect(after.timeInStates == before.timeInStates)
+      #expect(after.openEndsIn == before.openEndsIn)
+      #expect(after.mode == before.mode)
+      #expect(after.modeEndsIn == before.modeEndsIn)
+      #expect(after.modeReason == before.modeReason)
+      #expect(after.modeSetBy == before.modeSetBy)
+    }
+    // How long the mode was to hold at first bounds what is left of it after a reboot.
+    stage.clock.reboot(after: .seconds(60))
+    #expect(try store.snapshot(of: "held")?.mode == .forcedOpen)
+  }
+
+  @Test(arguments: [(isItsOwn: true, successes: 4), (isItsOwn: false, successes: 2)])
+  func `takes over what was counted beside the store`(isItsOwn: Bool, successes: Int64) throws {
+    let stage = try Stage()
+    do {
+      let store = stage.sharedStore()
+      let breaker = try store.breaker("api")
+      _ = try breaker.run { 42 }
+      try? breaker.run { throw Boom() }
+      // The first of them ends a streak, which is written.
+      for _ in 0..<3 { _ = try breaker.run { 42 } }
+      store.close()
+    }
+    if !isItsOwn { try Database.rows(stage.store, "UPDATE breaker SET counters_key = 5") }
+    try stage.damageHistory()
+    #expect(try repair(stage).isWell)
+    let totals = try #require(try stage.sharedStore().snapshot(of: "api")).totals
+    #expect(totals.successes == successes)
+    #expect(totals.failures == 1)
+  }
+
+  @Test func `does not change the rights of a store that has another name elsewhere`() throws {
+    let clinic = try Clinic()
+    #expect(unsafe link(clinic.store, clinic.directory.file("other")) == 0)
+    try Files.changeMode(clinic.store, to: 0o604)
+    let answer = clinic.doctor("--repair")
+    #expect(answer.code == 1)
+    let line = clinic.line("files", of: answer).text
+    #expect(line.contains("repair: not done: ") && line.contains("has 2 names"), "\(line)")
+    #expect(try Files.permissions(of: clinic.store).mode == 0o604)
   }
 
   @Test func `finds a name that is free`() throws {

@@ -66,6 +66,23 @@ struct RetryCommandTests {
     #expect(bench("status", "pay", "--json").output.contains("\"failures\":2"))
   }
 
+  @Test func `a complaint is said once, also if another attempt is then rejected`() {
+    let bench = Bench()
+    let recorder = Recorder()
+    var console = recorder.console()
+    let write = console.errorOutput
+    console.errorOutput = { text in
+      // Somebody opens the breaker in between.
+      if text.contains("trying again") { _ = bench("trip", "pay") }
+      return write(text)
+    }
+    let words = ["run", "pay", "--retries", "1", "--retry-delay", "0s", "--timeout", "20ms"]
+    let answer = bench.run(words + ["--", "sleep", "60"], on: console, recorder)
+    #expect(answer.code == 124)
+    #expect(answer.errors.contains("not tried again"))
+    #expect(answer.errors.ranges(of: "stopped after 20ms").count == 1)
+  }
+
   @Test(arguments: [
     ["--retry-delay", "1s"], ["--retries", "0"], ["--retries", "2", "--retry-backoff", "0.5"],
     ["--retries", "2", "--retry-jitter", "101%"], ["--retries", "2", "--retry-backoff", "x"],

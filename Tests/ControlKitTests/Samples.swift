@@ -72,9 +72,11 @@ enum Samples {
   }
 
   static func breaker(
-    _ name: String, madeSecondsAgo age: Int64, _ change: (inout BreakerRecord) -> Void = { _ in }
+    _ name: String, code: String? = nil, madeSecondsAgo age: Int64,
+    _ change: (inout BreakerRecord) -> Void = { _ in }
   ) -> BreakerSnapshot {
     var breaker = StoredBreaker(id: 1, name: name, createdAtMilliseconds: wall(-age))
+    breaker.codeWords = code
     change(&breaker.record)
     return snapshot(breaker)
   }

@@ -142,6 +142,24 @@ struct SignalTests {
     #expect(run(script) == .exited(0))
   }
 
+  @Test func `who is stopped after a timeout begins no other attempt and no fallback`() {
+    // A command that is told of its timeout before it can listen is only tried again.
+    let script = #"""
+      export FALLBACK="$3.fallback"
+      "$1" --store "$2" run pay --max-failures 1000000 --timeout 200ms --retries 1000000 \
+        --retry-delay 0s --fallback ': > "$FALLBACK"' --quiet -- sh -c '
+          leave() { [ "$told" ] && exit 9; told=1; : > "$0"; }
+          [ -e "$0" ] && { : > "$0.again"; exit 0; }
+          trap leave TERM
+          while :; do sleep 0.01; done' "$3" &
+      while [ ! -e "$3" ]; do sleep 0.01; done
+      kill -TERM $!
+      wait $!
+      [ $? = 124 ] && [ ! -e "$3.again" ] && [ ! -e "$3.fallback" ]
+      """#
+    #expect(run(script) == .exited(0))
+  }
+
   @Test func `signals that tell something are passed on and change nothing else`() {
     let script = #"""
       "$1" --store "$2" run pay -- sh -c '
@@ -187,13 +205,23 @@ struct SignalTests {
       "$1" --store "$2" policy pay --set open-for=1ms --set probe-timeout=1d --quiet
       "$1" --store "$2" trip pay --quiet
       while "$1" --store "$2" status pay --json | grep -q '"probe_due":false'; do :; done
-      "$1" --store "$2" run pay -- sh -c ': > "$0"; exec sleep 60' "$3" &
-      while [ ! -e "$3" ]; do sleep 0.01; done
+      "$1" --store "$2" run pay -- sh -c 'echo $$ > "$0"; exec sleep 60' "$3" &
+      while [ ! -s "$3" ]; do sleep 0.01; done
+      # It outlives its run, and would keep whoever reads the output of the tests waiting.
+      trap 'kill "$(cat "$3")"' EXIT
       "$1" --store "$2" run pay --quiet -- true
       [ $? = 75 ] || exit 1
       kill -KILL $!
       wait $!
       "$1" --store "$2" run pay -- true && "$1" --store "$2" check pay --quiet
+      """#
+    #expect(run(script) == .exited(0))
+  }
+
+  @Test func `a parent that wants to hear nothing of its children takes no code away`() {
+    let script = #"""
+      env --ignore-signal=CHLD "$1" --store "$2" run pay -- sh -c 'exit 7'
+      [ $? = 7 ]
       """#
     #expect(run(script) == .exited(0))
   }

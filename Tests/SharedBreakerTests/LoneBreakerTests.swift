@@ -31,6 +31,19 @@ import Testing
     withExtendedLifetime(engine) {}
   }
 
+  @Test func `leave it alone for a second once it had none`() throws {
+    let stage = try Stage()
+    let options = StoreOptions(clock: stage.clock.clock)
+    let storage = FullStorage(MemoryStorage(clock: options.clock, program: "test"))
+    let engine = Engine(storage: storage, options: options, program: "test")
+    let cell = engine.cell("lone")
+    engine.declare(BreakerPolicy(maxFailures: 3), for: cell)
+    #expect(storage.transactions == 1)
+    for _ in 0..<3 { _ = try engine.admit(cell, owner: nil, onFailure: .continueLocally) }
+    #expect(storage.transactions == 1)
+    withExtendedLifetime(engine) {}
+  }
+
   @Test func `stay open while the store has other troubles`() throws {
     let stage = try Stage()
     var options = StoreOptions(clock: stage.clock.clock)

@@ -31,6 +31,8 @@ import Testing
     let words = try Database.rows(
       stage.store, "SELECT code_policy, operator_policy, length(mode_set_by) FROM breaker")
     #expect(words == [["max-failures=3 open-for=1m probes=2", "open-for=5m probes=4", "255"]])
+    // Code that declares the same finds what it would have written itself.
+    #expect(try store.history(of: "api").allSatisfy { $0.reason != "declared by code" })
   }
 
   @Test func `are in no mode whose time is over`() throws {
@@ -44,5 +46,28 @@ import Testing
     #expect(try store.snapshot(of: "api")?.mode == .automatic)
     #expect(try store.history(of: "api").allSatisfy { $0.reason != "long ago" })
     #expect(try store.breaker("api").run { 42 } == 42)
+  }
+
+  @Test func `take a mode away without a word of one whose time is over`() throws {
+    let stage = try Stage()
+    let store = stage.sharedStore()
+    try store.breaker("api").force(.forcedClosed)
+    var backup = BreakerBackup(name: "api")
+    backup.mode = .forcedOpen
+    backup.modeFor = .zero
+    backup.modeReason = "long ago"
+    #expect(try store.restore([backup], replacing: true) == [])
+    #expect(try store.snapshot(of: "api")?.mode == .automatic)
+    #expect(try store.history(of: "api").allSatisfy { $0.reason != "long ago" })
+  }
+
+  @Test func `leave no trace where they change nothing`() throws {
+    let stage = try Stage()
+    let store = stage.sharedStore()
+    try store.breaker("api").overridePolicy(set: [.probes: "2"])
+    let backup = try #require(try store.snapshot(of: "api")).backup
+    let before = try store.history(of: "api")
+    #expect(try store.restore([backup], replacing: true) == [])
+    #expect(try store.history(of: "api") == before)
   }
 }

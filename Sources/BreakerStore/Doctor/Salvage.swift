@@ -1,4 +1,5 @@
 internal import BreakerCore
+internal import Glibc
 
 /// The breakers of a damaged store that can still be read.
 struct Salvage {
@@ -20,7 +21,16 @@ struct Salvage {
           found[id] = Self.breaker(id, columns, on: reader, clock: clock)
         }
       }
-      breakers = found.values.sorted { $0.id < $1.id }
+      let counters = CounterFile.opened(place.beside(CounterFile.suffix), O_RDONLY)
+      defer { if let counters { close(counters.descriptor) } }
+      breakers = found.values.sorted { $0.id < $1.id }.map { breaker in
+        var breaker = breaker
+        // Most of what goes well is counted beside the store alone.
+        if let passed = counters?.counted(since: breaker) {
+          breaker.record.totals += passed.totals
+        }
+        return breaker
+      }
     } catch {
       // Then there is nothing to take over.
     }

@@ -108,6 +108,9 @@ extension Connection {
     let connection = try Connection(
       reading: place.path, way: way, lockTimeout: lockTimeout)
     do throws(StoreError) {
+      // One state of the file for all that is looked at: each further one could need a mark in the
+      // index, which programs that write make anew all the time.
+      try connection.execute("BEGIN", to: "be read")
       _ = try connection.integer("SELECT count(*) FROM sqlite_schema")
       return connection
     } catch {

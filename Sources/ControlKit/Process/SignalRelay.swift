@@ -31,8 +31,9 @@ final class SignalRelay {
   /// A child that is to lead a group of its own is signalled with all of it.
   init(hasOwnGroup: Bool) {
     self.hasOwnGroup = hasOwnGroup
-    // Where a parent ignores SIGCHLD, so would we, and the system would not keep exit codes.
-    previousChildAction = signal(SIGCHLD, SIG_DFL)
+    // Where a parent ignores SIGCHLD, so would we, and the system would not keep exit codes. Not to
+    // be set elsewhere: that discards those that other threads are about to take.
+    previousChildAction = Self.isIgnored(SIGCHLD) ? signal(SIGCHLD, SIG_DFL) : nil
     unsafe sigemptyset(&waited)
     unsafe sigaddset(&waited, SIGCHLD)
     // A terminal suspends all of the group that is its job; a group apart has to be told.
@@ -45,7 +46,7 @@ final class SignalRelay {
 
   func end() {
     unsafe pthread_sigmask(SIG_SETMASK, &previousMask, nil)
-    signal(SIGCHLD, previousChildAction)
+    if let previousChildAction { signal(SIGCHLD, previousChildAction) }
   }
 
   /// Waits until the child has ended; after `timeout` it is told to, and after the grace made to.

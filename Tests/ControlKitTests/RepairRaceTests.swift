@@ -1,0 +1,103 @@
+import BreakerCore
+import BreakerStore
+import SharedBreaker
+import Synchronization
+import TestSupport
+import Testing
+
+/// Repairs while which something else happens.
+@Suite struct `A repair that is not alone` {
+  /// A store as a repair uses it, which does something else in between: once, at the first look at
+  /// the clock for which it is time.
+  private func store(
+    _ stage: Stage, when isTime: @escaping @Sendable () -> Bool,
+    _ act: @escaping @Sendable () -> Void
+  ) -> SharedStore {
+    let clock = stage.clock.clock
+    let hasBegun = Mutex(false)
+    let look: @Sendable () -> Void = {
+      guard hasBegun.withLock({ $0 }), isTime() else { return }
+      hasBegun.withLock { $0 = false }
+      act()
+    }
+    // The wall clock is also looked at under the lock on the directory, where nobody else can act.
+    let looked = StoreClock(
+      bootNanoseconds: {
+        look()
+        return clock.instant.nanoseconds
+      },
+      wallMilliseconds: { clock.wallMilliseconds },
+      bootID: {
+        look()
+        return "boot 1"
+      })
+    let store = SharedStore(path: stage.store, options: StoreOptions(clock: looked))
+    hasBegun.withLock { $0 = true }
+    return store
+  }
+
+  private func makeStore(_ stage: Stage) throws {
+    let store = stage.sharedStore()
+    try store.breaker("api", policy: BreakerPolicy(maxFailures: 3)).trip()
+    store.close()
+    try Database.rows(stage.store, "PRAGMA wal_checkpoint(TRUNCATE)")
+  }
+
+  private func names(_ stage: Stage) -> [String] {
+    Files.names(in: stage.directory.file("state"))
+  }
+
+  /// Whether the new store is made, but has nothing in it yet.
+  private func isNewStoreMade(_ stage: Stage) -> Bool {
+    names(stage).contains { $0.contains(".new-") && $0.hasSuffix("-counters") }
+  }
+
+  @Test func `leaves a file alone that was put in the place of the one it looked at`() throws {
+    let stage = try Stage()
+    try makeStore(stage)
+    let log = stage.store + "-wal"
+    try Files.link(log, to: stage.directory.file("nowhere"))
+    let other = stage.directory.file("other")
+    try Files.write(other, [])
+    try Files.changeMode(other, to: 0o600)
+    let store = store(stage, when: { true }, { try? Files.rename(other, to: log) })
+    let findings = try store.repair()
+    #expect(!Files.exists(other))
+    let files = try #require(findings.first { $0.check == "files" })
+    #expect(files.repair?.contains("somebody else has done it") == true, "\(files)")
+    #expect(try Files.permissions(of: log).isRegular)
+    #expect(!names(stage).contains { $0.contains(".corrupt-") }, "\(names(stage))")
+  }
+
+  @Test func `leaves the store alone that another repair has begun meanwhile`() throws {
+    let stage = try Stage()
+    try makeStore(stage)
+    try Files.overwrite(stage.store, Array(repeating: 0x5A, count: 4_000))
+    let others = Mutex<[StoreFinding]?>(nil)
+    let store = store(stage, when: { isNewStoreMade(stage) }) {
+      let findings = try? stage.sharedStore().repair()
+      others.withLock { $0 = findings }
+    }
+    let findings = try store.repair()
+    #expect(others.withLock { $0 }?.allSatisfy(\.isWell) == true)
+    let integrity = try #require(findings.first { $0.check == "integrity" })
+    #expect(integrity.repair?.contains("somebody else has done it") == true, "\(integrity)")
+    #expect(integrity.isWell)
+    let aside = names(stage).filter { $0.contains(".corrupt-") && !$0.hasSuffix("-counters") }
+    #expect(aside.count == 1, "\(aside)")
+  }
+
+  @Test func `lets nobody write to the damaged store, for that would be lost`() throws {
+    let stage = try Stage()
+    try makeStore(stage)
+    try stage.damageHistory()
+    let isRefused = Mutex<Bool?>(nil)
+    let store = store(stage, when: { isNewStoreMade(stage) }) {
+      let writer = try? Holder(stage.store, "BEGIN IMMEDIATE")
+      isRefused.withLock { $0 = writer == nil }
+    }
+    let findings = try store.repair()
+    #expect(isRefused.withLock { $0 } == true)
+    #expect(findings.first { $0.check == "integrity" }?.isWell == true)
+  }
+}

@@ -1,0 +1,33 @@
+import SharedBreaker
+import TestSupport
+import Testing
+
+@Suite struct `What a process has seen without its store` {
+  private struct Boom: Error {}
+
+  private func fail(_ breaker: Breaker) { try? breaker.run { throw Boom() } }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `is forgotten once the store can be used, also if it is lost again`() throws {
+    let stage = try Stage()
+    var options = StoreOptions(clock: stage.clock.clock)
+    options.lockTimeout = .milliseconds(5)
+    let store = SharedStore(path: stage.store, options: options)
+    let api = try store.breaker("api", policy: BreakerPolicy(maxFailures: 1, openFor: .seconds(60)))
+    let other = try store.breaker("other")
+    do {
+      let writer = try Holder(stage.store, "BEGIN IMMEDIATE")
+      fail(api)
+      #expect(api.state == .open)
+      withExtendedLifetime(writer) {}
+    }
+    stage.clock.advance(by: .seconds(2))
+    #expect(try api.run { 42 } == 42)
+    #expect(store.health == .connected)
+    let writer = try Holder(stage.store, "BEGIN IMMEDIATE")
+    fail(other)
+    #expect(store.health != .connected)
+    #expect(try api.run { 42 } == 42)
+    withExtendedLifetime(writer) {}
+  }
+}
