@@ -55,7 +55,8 @@ enum StoreFile {
     }
     try PlantedFile.refuse(real, in: directory)
     // Somebody is about to make one, or has made an empty file for it.
-    if !mayCreate, FileStatus(of: real)?.size == 0 { throw missing(real) }
+    let isEmpty = ["", logSuffix].allSatisfy { FileStatus(of: real + $0)?.size ?? 0 == 0 }
+    if !mayCreate, isEmpty { throw missing(real) }
     return real
   }
 

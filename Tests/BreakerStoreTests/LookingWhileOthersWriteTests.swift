@@ -12,7 +12,7 @@ import Testing
     #expect(try writer.ask("trip") == "ok")
     let place = try StorePlace(stage.store)
     let reader = try #require(
-      try Connection.reading(place, lockTimeout: .milliseconds(100)))
+      try Connection.reading(place, isAlone: true, lockTimeout: .milliseconds(100)))
     // One of the two copies of the header is ahead of the other one, as in the midst of a commit.
     var index = try Files.read(stage.store + "-shm")
     index[8] ^= 1
@@ -29,7 +29,7 @@ import Testing
     try store.breaker("api").trip()
     let place = try StorePlace(stage.store)
     let reader = try #require(
-      try Connection.reading(place, lockTimeout: .milliseconds(100)))
+      try Connection.reading(place, isAlone: true, lockTimeout: .milliseconds(100)))
     // Twice, for a log can only begin anew with the commit after its checkpoint.
     for _ in 0..<2 {
       _ = try Holder(
