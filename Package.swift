@@ -33,7 +33,9 @@ let package = Package(
     .target(
       name: "SharedBreakerTesting", dependencies: ["SharedBreaker", "BreakerCore", "BreakerStore"],
       swiftSettings: settings),
-    .target(name: "ControlKit", dependencies: ["SharedBreaker"], swiftSettings: settings),
+    .target(name: "CArguments"),
+    .target(
+      name: "ControlKit", dependencies: ["SharedBreaker", "CArguments"], swiftSettings: settings),
     .executableTarget(name: "cbctl", dependencies: ["ControlKit"], swiftSettings: settings),
     .executableTarget(
       name: "demo-worker", dependencies: ["SharedBreaker"], path: "Sources/DemoWorker",

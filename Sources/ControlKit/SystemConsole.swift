@@ -1,3 +1,4 @@
+internal import CArguments
 @unsafe @preconcurrency import Glibc
 
 extension Console {
@@ -27,11 +28,9 @@ extension Console {
 
   /// The words of this process's command line, byte for byte, without the program's name.
   public static func processArguments() -> [[UInt8]] {
-    let words = unsafe CommandLine.unsafeArgv
-    guard CommandLine.argc > 1 else { return [] }
-    return (1..<Int(CommandLine.argc)).map { index in
-      unsafe words[index].map { unsafe bytes(of: $0) } ?? []
-    }
+    let words = unsafe UnsafeBufferPointer(
+      start: sb_arguments(), count: Int(sb_argument_count()))
+    return unsafe words.dropFirst().map { word in unsafe word.map { unsafe bytes(of: $0) } ?? [] }
   }
 
   static func write(_ text: String, to descriptor: Int32) -> Writing {
