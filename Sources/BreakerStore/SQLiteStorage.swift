@@ -5,6 +5,9 @@ internal import Synchronization
 /// Breakers in one SQLite file, which every process of the host shares.
 package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   package let path: String
+
+  /// Why there is no path, if there is none.
+  private let refusal: StoreError?
   private let access: StoreAccess
   private let lockTimeout: Duration
   let clock: StoreClock
@@ -34,9 +37,10 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
 
   package init(
     path: String, access: StoreAccess = StoreAccess(), lockTimeout: Duration = .milliseconds(500),
-    clock: StoreClock = .system, program: String, room: Int? = nil
+    clock: StoreClock = .system, program: String, room: Int? = nil, refusal: StoreError? = nil
   ) {
     self.path = StorePath.absolute(path)
+    self.refusal = refusal
     listeners = Listeners(path: self.path)
     self.access = access
     self.lockTimeout = lockTimeout
@@ -85,6 +89,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   /// Under the lock for writing.
   func openSession() throws(StoreError) -> Session {
     if let session { return session }
+    if let refusal { throw refusal }
     return try reading.withLock { () throws(StoreError) in
       let opened = try Session(
         path: path, mayCreate: mayCreate, access: access, lockTimeout: lockTimeout,

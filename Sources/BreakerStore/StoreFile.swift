@@ -172,8 +172,10 @@ enum StoreFile {
 
   static func realPath(_ path: String) -> String? {
     guard let resolved = unsafe realpath(path, nil) else { return nil }
-    defer { unsafe free(resolved) }
-    return unsafe String(cString: resolved)
+    let text = unsafe String(validatingCString: resolved)
+    unsafe free(resolved)
+    if text == nil { errno = EILSEQ }
+    return text
   }
 }
 

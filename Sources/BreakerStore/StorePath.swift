@@ -3,36 +3,49 @@ internal import Glibc
 /// Where a store lies when nobody says so.
 package enum StorePath {
   /// The path that the environment asks for, or the usual one of this user.
+  ///
+  /// - Throws: `StoreError` if what names it is no text: put right, it would be another path.
   package static func usual(
-    environment: (String) -> String?, isRoot: Bool, home: () -> String?
-  ) -> String {
-    if let path = nonEmpty(environment("SHARED_BREAKER_STORE")) { return path }
+    environment: (String) throws(StoreError) -> String?, isRoot: Bool,
+    home: () throws(StoreError) -> String?
+  ) throws(StoreError) -> String {
+    if let path = nonEmpty(try environment("SHARED_BREAKER_STORE")) { return path }
     if !isRoot {
-      if let stateHome = absolute(environment("XDG_STATE_HOME")) {
+      if let stateHome = absolute(try environment("XDG_STATE_HOME")) {
         return stateHome + "/shared-breaker/breakers.db"
       }
       // Never a directory that everybody may write to: whoever came first would own the breakers.
-      if let home = absolute(environment("HOME")) ?? absolute(home()) {
+      if let home = absolute(try environment("HOME")) {
+        return home + "/.local/state/shared-breaker/breakers.db"
+      }
+      if let home = absolute(try home()) {
         return home + "/.local/state/shared-breaker/breakers.db"
       }
     }
     return "/var/lib/shared-breaker/breakers.db"
   }
 
-  package static func usual() -> String {
-    usual(
-      environment: { name in
+  package static func usual() throws(StoreError) -> String {
+    try usual(
+      environment: { name throws(StoreError) in
         guard let value = unsafe getenv(name) else { return nil }
-        return unsafe String(cString: value)
+        return unsafe try text(value, of: "$\(name)")
       }, isRoot: geteuid() == 0, home: homeOfUser)
   }
 
   /// The home directory that the system knows of this user.
-  private static func homeOfUser() -> String? {
+  private static func homeOfUser() throws(StoreError) -> String? {
     guard let entry = unsafe getpwuid(geteuid()), let home = unsafe entry.pointee.pw_dir else {
       return nil
     }
-    return unsafe String(cString: home)
+    return unsafe try text(home, of: "the home directory")
+  }
+
+  private static func text(
+    _ bytes: UnsafeMutablePointer<CChar>, of source: String
+  ) throws(StoreError) -> String {
+    if let text = unsafe String(validatingCString: bytes) { return text }
+    throw StoreError(.other, "cannot find the store: \(source) is not UTF-8: name another path")
   }
 
   private static func absolute(_ path: String?) -> String? {
@@ -49,7 +62,8 @@ package enum StorePath {
       return path
     }
     defer { unsafe free(current) }
-    return unsafe String(cString: current) + "/" + path
+    // One that is no text is refused when the store is opened.
+    return unsafe String(validatingCString: current).map { $0 + "/" + path } ?? path
   }
 
   /// The directory and the last part of a path.

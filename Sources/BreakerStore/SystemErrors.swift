@@ -21,6 +21,7 @@ extension StoreError {
     case ENOTDIR: "something on the way is not a directory"
     case EISDIR: "it is a directory"
     case ELOOP: "it is a symbolic link, which is never followed"
+    case EILSEQ: "the path is not UTF-8"
     default: unsafe String(cString: strerror(code)).lowercased()
     }
   }

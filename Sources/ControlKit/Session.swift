@@ -30,7 +30,7 @@ final class Session {
   func changeStoreOptions(_ change: (inout StoreOptions) -> Void) {
     var options = storeOptions
     change(&options)
-    store = SharedStore(path: store.path, options: options)
+    store = SharedStore(path: Self.path(console, global), options: options)
   }
 }
 

@@ -32,8 +32,9 @@ extension SharedStore {
     try doctor(isAlone).repair()
   }
 
-  private func doctor(_ isAlone: Bool) -> StoreDoctor {
-    StoreDoctor(
+  private func doctor(_ isAlone: Bool) throws(StoreError) -> StoreDoctor {
+    if let refusal { throw refusal }
+    return StoreDoctor(
       path: path, clock: engine.clock, program: engine.program,
       lockTimeout: engine.options.lockTimeout, room: engine.options.maximumBreakers,
       forks: engine.examinations, isAlone: isAlone)

@@ -6,8 +6,11 @@ package import BreakerStore
 /// A store is opened at its first use and never gets in the way: while it cannot be used, breakers
 /// do what ``StoreOptions/onStoreFailure`` says, and they come back to it by themselves.
 public final class SharedStore: Sendable {
-  /// The path of the file.
+  /// The path of the file; empty if none was given and ``defaultPath()`` throws.
   public let path: String
+
+  /// Why there is no path, if there is none.
+  let refusal: StoreError?
 
   let engine: Engine
 
@@ -15,19 +18,25 @@ public final class SharedStore: Sendable {
   ///
   /// Nothing is opened yet, so nothing can fail. Use ``connect()`` to find out at once.
   public init(path: String? = nil, options: StoreOptions = StoreOptions()) {
-    let path = path ?? Self.defaultPath()
-    self.path = path
+    var refusal: StoreError?
+    var chosen = path ?? ""
+    if path == nil {
+      do throws(StoreError) { chosen = try Self.defaultPath() } catch { refusal = error }
+    }
+    self.path = chosen
+    self.refusal = refusal
     let program = options.program.map { OutsideText.cut($0, to: 255) } ?? ProcessTable.programName()
     let storage = SQLiteStorage(
-      path: path, access: StoreAccess(mode: options.mode, group: options.group),
+      path: chosen, access: StoreAccess(mode: options.mode, group: options.group),
       lockTimeout: options.lockTimeout, clock: options.clock, program: program,
-      room: options.maximumBreakers)
+      room: options.maximumBreakers, refusal: refusal)
     engine = Engine(storage: storage, options: options, program: program)
   }
 
   /// A store in the memory of this process; several that share a memory are as several processes.
   package init(memory: MemoryStorage, options: StoreOptions) {
     path = ":memory:"
+    refusal = nil
     let program = options.program ?? ProcessTable.programName()
     engine = Engine(storage: memory, options: options, program: program)
   }
@@ -36,7 +45,9 @@ public final class SharedStore: Sendable {
   ///
   /// It is `$SHARED_BREAKER_STORE`, else `/var/lib/shared-breaker/breakers.db` for root, else
   /// `$XDG_STATE_HOME/shared-breaker/breakers.db`, where the state home is `~/.local/state` if unset.
-  public static func defaultPath() -> String { StorePath.usual() }
+  ///
+  /// - Throws: `StoreError` if what names it is not UTF-8, so that it cannot be said.
+  public static func defaultPath() throws(StoreError) -> String { try StorePath.usual() }
 
   /// The version of the SQLite library that is in use.
   public static var sqliteVersion: String { SQLiteStorage.libraryVersion }

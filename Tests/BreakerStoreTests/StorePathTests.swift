@@ -6,34 +6,47 @@ import Testing
 @Suite struct `The path of a store that nobody named` {
   private func path(
     _ environment: [String: String], isRoot: Bool = false, home: String? = "/home/of-system"
-  ) -> String {
-    StorePath.usual(environment: { environment[$0] }, isRoot: isRoot, home: { home })
+  ) throws -> String {
+    try StorePath.usual(environment: { environment[$0] }, isRoot: isRoot, home: { home })
   }
 
-  @Test func `is what the environment says, before all else`() {
+  @Test func `is what the environment says, before all else`() throws {
     let environment = ["SHARED_BREAKER_STORE": "/a/b.db", "XDG_STATE_HOME": "/x", "HOME": "/h"]
-    #expect(path(environment) == "/a/b.db")
-    #expect(path(environment, isRoot: true) == "/a/b.db")
+    #expect(try path(environment) == "/a/b.db")
+    #expect(try path(environment, isRoot: true) == "/a/b.db")
   }
 
-  @Test func `is the system's for root`() {
+  @Test func `is the system's for root`() throws {
     let usual = "/var/lib/shared-breaker/breakers.db"
-    #expect(path([:], isRoot: true) == usual)
-    #expect(path(["SHARED_BREAKER_STORE": "", "HOME": "/root"], isRoot: true) == usual)
+    #expect(try path([:], isRoot: true) == usual)
+    #expect(try path(["SHARED_BREAKER_STORE": "", "HOME": "/root"], isRoot: true) == usual)
   }
 
-  @Test func `is below the state home, or the home`() {
-    #expect(path(["XDG_STATE_HOME": "/x", "HOME": "/h"]) == "/x/shared-breaker/breakers.db")
-    #expect(path(["HOME": "/h"]) == "/h/.local/state/shared-breaker/breakers.db")
+  @Test func `is below the state home, or the home`() throws {
+    #expect(try path(["XDG_STATE_HOME": "/x", "HOME": "/h"]) == "/x/shared-breaker/breakers.db")
+    #expect(try path(["HOME": "/h"]) == "/h/.local/state/shared-breaker/breakers.db")
     // Relative ones would be another place in each working directory.
     #expect(
-      path(["XDG_STATE_HOME": "x", "HOME": "h"])
+      try path(["XDG_STATE_HOME": "x", "HOME": "h"])
         == "/home/of-system/.local/state/shared-breaker/breakers.db")
   }
 
-  @Test func `is never where everybody may write`() {
-    #expect(path([:]) == "/home/of-system/.local/state/shared-breaker/breakers.db")
-    #expect(path([:], home: nil) == "/var/lib/shared-breaker/breakers.db")
+  @Test func `is refused if it is no text, but only if it would be used`() throws {
+    func path(_ named: String?, isRoot: Bool = false) throws -> String {
+      try StorePath.usual(
+        environment: { name throws(StoreError) in
+          if name == "SHARED_BREAKER_STORE" { return named }
+          throw StoreError(.other, "\(name) is no text")
+        }, isRoot: isRoot, home: { "/home/of-system" })
+    }
+    #expect(throws: StoreError.self) { try path(nil) }
+    #expect(try path("/a/b.db") == "/a/b.db")
+    #expect(try path(nil, isRoot: true) == "/var/lib/shared-breaker/breakers.db")
+  }
+
+  @Test func `is never where everybody may write`() throws {
+    #expect(try path([:]) == "/home/of-system/.local/state/shared-breaker/breakers.db")
+    #expect(try path([:], home: nil) == "/var/lib/shared-breaker/breakers.db")
   }
 }
 

@@ -1,5 +1,5 @@
-// The command line as the system has handed it over. Swift reads it through /proc, which is not
-// everywhere to be had, and not to be read by one who may run a program but not read its file.
+// The command line as the system has handed it over. Swift finds it through /proc, which is not to
+// be had everywhere.
 #pragma once
 
 // How many words there are, the program's name among them.
