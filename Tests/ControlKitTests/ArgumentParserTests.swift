@@ -37,6 +37,42 @@ struct ArgumentParserTests {
     #expect(try parse("trip", "x", "--reason", "-1").text("reason") == "-1")
   }
 
+  @Test func `what went wrong may be any bytes`() throws {
+    for remark in ["--- boom", "-h", "\u{301}x", "\u{E0041}", "=", "-"] {
+      #expect(try parse("report", "t", "failure", "--error", remark).text("error") == remark)
+      #expect(try parse("report", "t", "failure", "--error=\(remark)").text("error") == remark)
+    }
+    let words: [[UInt8]] = ["report", "t", "failure", "--error"].map { Array($0.utf8) }
+    let cut = words + [[0x63, 0xC3]]
+    let attached = words.dropLast() + [Array("--error=c".utf8) + [0xC3]]
+    for line in [cut, Array(attached)] {
+      guard case .command(let parsed) = try ArgumentParser.parse(line) else {
+        Issue.record("no command")
+        continue
+      }
+      #expect(parsed.text("error") == "c\u{FFFD}")
+    }
+  }
+
+  @Test(arguments: [["--json"], ["--elapsed=1s"], ["--"], []])
+  func `but no option that was meant as one`(words: [String]) {
+    let recorder = Recorder()
+    let line = ["report", "t", "failure", "--error"] + words
+    #expect(ControlKit.run(arguments: line, console: recorder.console()).code == 64)
+    #expect(recorder.errors.contains("no value for --error"))
+    #expect(recorder.errors.contains("or write --error=VALUE"))
+  }
+
+  @Test func `help is asked for wherever it stands`() throws {
+    for words in [["report", "--error", "--help"], ["report", "--error", "x", "-h"]] {
+      guard case .help(let spec) = try ArgumentParser.parse(words.map { Array($0.utf8) }) else {
+        Issue.record("\(words)")
+        continue
+      }
+      #expect(spec?.name == "report")
+    }
+  }
+
   @Test func `the last of several values counts unless all do`() throws {
     #expect(try parse("trip", "x", "--for", "1s", "--for", "2s").duration("for") == .seconds(2))
     let parsed = try parse("policy", "x", "--set", "jitter=5%", "--set", "open-for=1m")

@@ -34,7 +34,8 @@ struct CronScriptTests {
     let programs = Terminal.program.split(separator: "/").dropLast().joined(separator: "/")
     let status = unsafe system(
       "cd '\(folder)' && env -i PATH='\(folder)':'/\(programs)':/usr/bin:/bin HOME='\(folder)' "
-        + "ASAN_OPTIONS=\"$ASAN_OPTIONS\" SHARED_BREAKER_STORE='\(bench.path)' setsid ./script < /dev/null > output 2>&1")
+        + "ASAN_OPTIONS=\"$ASAN_OPTIONS\" SHARED_BREAKER_STORE='\(bench.path)' setsid ./script < /dev/null > output 2>&1"
+    )
     return ((status >> 8) & 0xFF, Golden.read("\(folder)/output") ?? "")
   }
 

@@ -23,5 +23,5 @@ extension Session {
 }
 
 extension OptionSpec {
-  static let reason = OptionSpec(name: "reason", kind: .text, summary: "why, for the history")
+  static let reason = OptionSpec(name: "reason", kind: .remark, summary: "why, for the history")
 }

@@ -11,7 +11,7 @@ extension CommandSpec {
         summary: "success, failure or ignored"),
     ],
     options: [
-      OptionSpec(name: "error", kind: .text, summary: "what went wrong, for people"),
+      OptionSpec(name: "error", kind: .remark, summary: "what went wrong, for people"),
       OptionSpec(name: "elapsed", kind: .duration, summary: "how long the call took"),
       OptionSpec(name: "permanent", summary: "open at once: trying again cannot help"),
       OptionSpec(name: "open-for", kind: .duration, summary: "open at once, for D"),
@@ -22,7 +22,7 @@ extension CommandSpec {
       "An outcome that comes after the state has moved on is counted and changes nothing else.",
     ],
     examples: [
-      Example("cbctl report \"$token\" failure --error 'HTTP 503'", "count a failure"),
+      Example("cbctl report \"$token\" failure --error=\"$message\"", "count a failure"),
       Example("cbctl report \"$token\" failure --open-for 90s", "a Retry-After of 90 seconds"),
     ],
     exitCodes: [.done, .failed, .usage, .noBreaker, .storeUnavailable]

@@ -57,7 +57,9 @@ struct Completer {
         if spec == nil { return .words([]) }
         continue
       }
-      let parts = word.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+      let parts = word.utf8.split(
+        separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false
+      ).map { Substring($0) }
       guard let option = option(parts[0]) else { continue }
       used.insert(option.name)
       guard let kind = option.kind else { continue }
@@ -77,11 +79,10 @@ struct Completer {
   /// The last word, which no option before it waits for.
   private func last(_ current: String) -> Answer {
     if current.hasPrefix("-") {
-      if let equals = current.firstIndex(of: "=") {
+      if let equals = current.utf8.firstIndex(of: UInt8(ascii: "=")) {
         guard let kind = option(current[..<equals])?.kind else { return .words([]) }
-        return prefixed(
-          String(current[...equals]), values(kind, String(current[current.index(after: equals)...]))
-        )
+        let value = current.utf8.index(after: equals)
+        return prefixed(String(current[..<value]), values(kind, String(current[value...])))
       }
       return fitting(current, optionCandidates)
     }
@@ -121,7 +122,7 @@ struct Completer {
     case .policySetting:
       return .beginnings(Self.keys(endingIn: "=").filter { $0.text.hasPrefix(current) })
     case .path: return .files
-    case .commandLine, .shellLine, .text, .token, .duration, .count, .rate, .factor, .pid,
+    case .commandLine, .shellLine, .text, .remark, .token, .duration, .count, .rate, .factor, .pid,
       .exitCodes, .fileMode, .permissions, .group, .policy:
       return .words([])
     }

@@ -9,7 +9,9 @@ enum LabelText {
     func wrong(_ why: String) -> ControlError {
       .usage("wrong label \(VisibleText.quoted(text))", why, help: "metrics")
     }
-    guard let separator = text.firstIndex(of: "=") else { throw wrong("it has no value") }
+    guard let separator = text.utf8.firstIndex(of: UInt8(ascii: "=")) else {
+      throw wrong("it has no value")
+    }
     let name = String(text[..<separator])
     let isName = name.utf8.enumerated().allSatisfy { index, byte in
       switch byte {
@@ -24,7 +26,7 @@ enum LabelText {
       throw wrong("a name has letters, digits and _")
     }
     guard !taken.contains(name) else { throw wrong("samples have that label already") }
-    return Sample.Label(name: name, value: String(text[text.index(after: separator)...]))
+    return Sample.Label(name: name, value: String(text[text.utf8.index(after: separator)...]))
   }
 
   /// All of a command line, of which none may come twice.

@@ -22,13 +22,12 @@ struct ArgumentParser {
     if let request = early() { return request }
     while let bytes = words.first, !isEnd(bytes) {
       words = words.dropFirst()
-      let word = try text(bytes)
-      if word.hasPrefix("-"), word != "-" {
-        try readOption(word)
+      if bytes.first == UInt8(ascii: "-"), bytes.count > 1 {
+        try readOption(bytes)
       } else if spec == nil {
-        spec = try Self.command(word)
+        spec = try Self.command(try text(bytes))
       } else {
-        places.append(word)
+        places.append(try text(bytes))
       }
     }
     guard let spec else {
@@ -42,11 +41,24 @@ struct ArgumentParser {
 
   /// Help and version win over whatever else is right or wrong with the line.
   private func early() -> Request? {
-    let own = words.prefix { !isEnd($0) }.map { String(decoding: $0, as: UTF8.self) }
+    var own: [String] = []
+    var isRemark = false
+    for bytes in words.prefix(while: { !isEnd($0) }) {
+      let word = String(decoding: bytes, as: UTF8.self)
+      // What went wrong may begin with anything.
+      if !isRemark || word == "--help" { own.append(word) }
+      isRemark = !isRemark && Self.takesRemark(word)
+    }
     if own.contains("--help") || own.contains("-h") {
       return .help(own.lazy.compactMap { CommandSpec.named($0) }.first)
     }
     return own.contains("--version") ? .version : nil
+  }
+
+  private static func takesRemark(_ word: String) -> Bool {
+    CommandSpec.all.contains { spec in
+      spec.options.contains { $0.kind == .remark && word == "--\($0.name)" }
+    }
   }
 
   private func isEnd(_ bytes: [UInt8]) -> Bool { bytes == Array("--".utf8) }
@@ -66,15 +78,13 @@ struct ArgumentParser {
       remedy ?? "run 'cbctl --help'")
   }
 
-  private mutating func readOption(_ word: String) throws(ControlError) {
-    let separator = word.firstIndex(of: "=")
-    let own = spec?.allOptions ?? []
-    let option = (GlobalOptions.specs + own).first { option in
-      if let letter = option.letter, word == "-\(letter)" { return true }
-      return word.prefix(upTo: separator ?? word.endIndex) == "--\(option.name)"
+  private mutating func readOption(_ bytes: [UInt8]) throws(ControlError) {
+    // By bytes: a mark that a value begins with would make one character of the sign and itself.
+    let separator = bytes.firstIndex(of: UInt8(ascii: "="))
+    guard let option = option(bytes) else {
+      throw unknown(try text(Array(bytes[..<(separator ?? bytes.endIndex)])))
     }
-    guard let option else { throw unknown(word.prefix(upTo: separator ?? word.endIndex)) }
-    let attached = separator.map { String(word[word.index(after: $0)...]) }
+    let attached = separator.map { Array(bytes[($0 + 1)...]) }
     let value = try value(of: option, attached: attached)
     if GlobalOptions.specs.contains(option) {
       globals[option.name, default: []].append(value)
@@ -83,21 +93,40 @@ struct ArgumentParser {
     }
   }
 
+  /// The option that a word is, alone or with its value attached.
+  private func option(_ bytes: [UInt8]) -> OptionSpec? {
+    let name = bytes.prefix { $0 != UInt8(ascii: "=") }
+    return (GlobalOptions.specs + (spec?.allOptions ?? [])).first { option in
+      if let letter = option.letter, bytes.elementsEqual("-\(letter)".utf8) { return true }
+      return name.elementsEqual("--\(option.name)".utf8)
+    }
+  }
+
   private mutating func value(
-    of option: OptionSpec, attached: String?
+    of option: OptionSpec, attached: [UInt8]?
   ) throws(ControlError) -> ParsedValue {
     guard let kind = option.kind else {
       guard attached != nil else { return .flag }
       throw .usage("--\(option.name) was given a value", "it takes none", help: spec?.name)
     }
-    if let attached { return try read(attached, kind, "--\(option.name)") }
-    guard let next = words.first, !next.starts(with: "--".utf8) else {
+    if let attached { return try read(text(attached, of: kind), kind, "--\(option.name)") }
+    guard let next = words.first, mayBeValue(next, of: kind) else {
       throw ControlError(
         .usage, "no value for --\(option.name)", "it stands last or before another option",
         "\(kind.form), or write --\(option.name)=VALUE")
     }
     words = words.dropFirst()
-    return try read(text(next), kind, "--\(option.name)")
+    return try read(text(next, of: kind), kind, "--\(option.name)")
+  }
+
+  private func mayBeValue(_ next: [UInt8], of kind: ValueKind) -> Bool {
+    guard next.starts(with: "--".utf8) else { return true }
+    return kind == .remark && !isEnd(next) && option(next) == nil
+  }
+
+  /// A remark is repaired: it would be a pity if what it says got lost for one of its bytes.
+  private func text(_ bytes: [UInt8], of kind: ValueKind) throws(ControlError) -> String {
+    kind == .remark ? String(decoding: bytes, as: UTF8.self) : try text(bytes)
   }
 
   private func read(
@@ -112,15 +141,15 @@ struct ArgumentParser {
     }
   }
 
-  private func unknown(_ word: Substring) -> ControlError {
+  private func unknown(_ word: String) -> ControlError {
     let own = (GlobalOptions.specs + (spec?.allOptions ?? [])).map { "--\($0.name)" }
-    let what = "unknown option \(VisibleText.quoted(String(word)))"
+    let what = "unknown option \(VisibleText.quoted(word))"
     let why = spec.map { "\($0.name) has none of that name" } ?? "cbctl has none of that name"
-    if let meant = Suggestion.nearest(to: String(word), among: own) {
+    if let meant = Suggestion.nearest(to: word, among: own) {
       return ControlError(.usage, what, why, "did you mean '\(meant)'?")
     }
     let ofCommands = CommandSpec.all.flatMap(\.allOptions).map { "--\($0.name)" }
-    if spec == nil, ofCommands.contains(String(word)) {
+    if spec == nil, ofCommands.contains(word) {
       return ControlError(.usage, what, "it belongs to a command", "put it after the command")
     }
     return .usage(what, why, help: spec?.name)

@@ -17,7 +17,7 @@ extension ValueKind {
   /// Reads a value, or says why it is none.
   func parse(_ text: String) throws(ValueComplaint) -> ParsedValue {
     switch self {
-    case .text, .topic, .shellLine, .commandLine: return .text(text)
+    case .text, .remark, .topic, .shellLine, .commandLine: return .text(text)
     case .path, .pattern, .token:
       if text.isEmpty { throw ValueComplaint("it is empty", form) }
       // No path or name of the system is longer, and messages repeat them.
@@ -100,11 +100,11 @@ extension ValueKind {
   }
 
   private func setting(_ text: String) throws(ValueComplaint) -> ParsedValue {
-    guard let separator = text.firstIndex(of: "=") else {
+    guard let separator = text.utf8.firstIndex(of: UInt8(ascii: "=")) else {
       throw ValueComplaint("it has no value", form)
     }
     let key = try key(String(text[..<separator]))
-    let value = String(text[text.index(after: separator)...])
+    let value = String(text[text.utf8.index(after: separator)...])
     try checkPolicy(key, value)
     return .setting(key, value)
   }

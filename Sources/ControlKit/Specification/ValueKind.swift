@@ -4,6 +4,9 @@ import SharedBreaker
 enum ValueKind: Sendable, Hashable {
   case text
 
+  /// What somebody, or some program, has to say.
+  case remark
+
   /// What a shell is to run.
   case shellLine
   case name
@@ -33,7 +36,7 @@ enum ValueKind: Sendable, Hashable {
   /// What stands for the value in help.
   var placeholder: String {
     switch self {
-    case .text: "TEXT"
+    case .text, .remark: "TEXT"
     case .shellLine: "CMD"
     case .name, .pattern: "NAME"
     case .path: "PATH"
@@ -58,7 +61,7 @@ enum ValueKind: Sendable, Hashable {
   /// What a right value looks like, for messages about wrong ones.
   var form: String {
     switch self {
-    case .text, .topic, .shellLine, .pattern, .commandLine: "use text"
+    case .text, .remark, .topic, .shellLine, .pattern, .commandLine: "use text"
     case .path: "use the path of a file"
     case .group: "use the name or number of one of its groups"
     case .name: NameRule.remedy
