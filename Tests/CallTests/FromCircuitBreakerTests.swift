@@ -9,7 +9,7 @@ private func policy(maxRetries: Int = 2, resetTimeout: Duration = .seconds(10)) 
   BreakerPolicy(maxFailures: maxRetries + 1, openFor: resetTimeout)
 }
 
-@Suite(.timeLimit(.minutes(5))) struct `A job in the place of a CircuitBreaker` {
+@Suite(.timeLimit(.minutes(10))) struct `A job in the place of a CircuitBreaker` {
   let bench = JobBench()
 
   @Test func `is clean after a success`() throws {
@@ -97,7 +97,7 @@ private func policy(maxRetries: Int = 2, resetTimeout: Duration = .seconds(10)) 
 }
 
 /// Each of these goes wrong there.
-@Suite(.timeLimit(.minutes(5))) struct `A job, unlike a CircuitBreaker,` {
+@Suite(.timeLimit(.minutes(10))) struct `A job, unlike a CircuitBreaker,` {
   let bench = JobBench()
 
   @Test(arguments: [true, false])

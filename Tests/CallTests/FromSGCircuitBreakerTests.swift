@@ -7,7 +7,7 @@ func retrying(every delay: Duration = .seconds(2)) -> RetryPolicy {
   .fixed(attempts: .max, delay: delay)
 }
 
-@Suite(.timeLimit(.minutes(5))) struct `A job in the place of an SGCircuitBreaker` {
+@Suite(.timeLimit(.minutes(10))) struct `A job in the place of an SGCircuitBreaker` {
   let bench = JobBench()
 
   @Test func `reports success with a state that is already clean`() async throws {

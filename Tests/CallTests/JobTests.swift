@@ -2,7 +2,7 @@ import SharedBreaker
 import SharedBreakerTesting
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct `A job` {
+@Suite(.timeLimit(.minutes(10))) struct `A job` {
   let bench = JobBench()
 
   @Test func `gives up when its attempts are used up and the breaker is closed`() async throws {

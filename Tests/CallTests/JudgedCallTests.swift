@@ -2,7 +2,7 @@ import SharedBreaker
 import SharedBreakerTesting
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct `A call with a classifier` {
+@Suite(.timeLimit(.minutes(10))) struct `A call with a classifier` {
   struct Response: Sendable, Equatable {
     var status: Int
     var retryAfter: Duration?
@@ -96,7 +96,7 @@ import Testing
   }
 }
 
-@Suite(.timeLimit(.minutes(5))) struct `A call with a fallback` {
+@Suite(.timeLimit(.minutes(10))) struct `A call with a fallback` {
   let host = TestHost()
 
   private func breaker() throws -> Breaker {

@@ -8,7 +8,7 @@ import Testing
 ///
 /// In processes of their own, which end with the bytes that a call has leaked as their exit code: the
 /// tests beside them use memory too.
-@Suite(.timeLimit(.minutes(5))) struct `Ten thousand calls at a time, again and again` {
+@Suite(.timeLimit(.minutes(10))) struct `Ten thousand calls at a time, again and again` {
   private static let calls = 10_000
 
   @Test func `leak nothing`() async {

@@ -3,7 +3,7 @@ import SharedBreakerTesting
 import TestSupport
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct `Ten thousand calls at a time` {
+@Suite(.timeLimit(.minutes(10))) struct `Ten thousand calls at a time` {
   private static let calls = 10_000
 
   @Test func `through one breaker of a file are all counted`() async throws {

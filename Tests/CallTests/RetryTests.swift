@@ -3,7 +3,7 @@ import SharedBreakerTesting
 import TestSupport
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct `A call with retries` {
+@Suite(.timeLimit(.minutes(10))) struct `A call with retries` {
   let host = TestHost()
 
   private func breaker(maxFailures: Int = 100) throws -> Breaker {

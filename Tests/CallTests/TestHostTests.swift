@@ -49,7 +49,7 @@ import Testing
 }
 
 @Suite struct `A clock moved by hand` {
-  @Test(.timeLimit(.minutes(5)))
+  @Test(.timeLimit(.minutes(10)))
   func `wakes whoever's time has come, and nobody else`() async throws {
     let clock = ManualClock()
     let woken = Journal<Int>()
@@ -70,7 +70,7 @@ import Testing
     #expect(Set(woken.entries) == [1, 2, 3])
   }
 
-  @Test(.timeLimit(.minutes(5))) func `lets a cancelled sleeper go`() async throws {
+  @Test(.timeLimit(.minutes(10))) func `lets a cancelled sleeper go`() async throws {
     let clock = ManualClock()
     let sleeper = Task { try await clock.sleep(for: .seconds(1)) }
     await clock.untilSomebodySleeps(for: .seconds(1))
@@ -84,7 +84,7 @@ import Testing
     await #expect(throws: CancellationError.self) { try await cancelled.value }
   }
 
-  @Test(.timeLimit(.minutes(5))) func `lets go whoever waits for a sleeper in vain`() async {
+  @Test(.timeLimit(.minutes(10))) func `lets go whoever waits for a sleeper in vain`() async {
     let clock = ManualClock()
     let watcher = Task { await clock.untilSomebodySleeps(for: .seconds(1)) }
     await Task.yield()
@@ -97,14 +97,14 @@ import Testing
     await cancelled.value
   }
 
-  @Test(.timeLimit(.minutes(5))) func `does not make anybody sleep for no time`() async throws {
+  @Test(.timeLimit(.minutes(10))) func `does not make anybody sleep for no time`() async throws {
     let clock = ManualClock()
     try await clock.sleep(for: .zero)
     clock.storeTimer.block(for: .zero)
     clock.storeTimer.block(for: .zero - .seconds(1))
   }
 
-  @Test(.timeLimit(.minutes(5))) func `holds a thread until it is moved`() async {
+  @Test(.timeLimit(.minutes(10))) func `holds a thread until it is moved`() async {
     let clock = ManualClock()
     let threads = Threads()
     threads.start { clock.storeTimer.block(for: .seconds(1)) }

@@ -2,7 +2,7 @@ import SharedBreaker
 import SharedBreakerTesting
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct `A call with a timeout` {
+@Suite(.timeLimit(.minutes(10))) struct `A call with a timeout` {
   let host = TestHost()
   let timeout = Duration.seconds(2)
 
@@ -126,7 +126,7 @@ import Testing
   }
 }
 
-@Suite(.timeLimit(.minutes(5))) struct `A caller that is cancelled` {
+@Suite(.timeLimit(.minutes(10))) struct `A caller that is cancelled` {
   let host = TestHost()
 
   @Test(arguments: [BreakerState.closed, .halfOpen])

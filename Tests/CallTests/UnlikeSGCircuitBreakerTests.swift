@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// Each of these goes wrong there.
-@Suite(.timeLimit(.minutes(5))) struct `A job, unlike an SGCircuitBreaker,` {
+@Suite(.timeLimit(.minutes(10))) struct `A job, unlike an SGCircuitBreaker,` {
   let bench = JobBench()
 
   @Test func `stays open after a trip, and is half-open when its time is over`() throws {

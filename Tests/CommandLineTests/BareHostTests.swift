@@ -10,7 +10,7 @@ import Testing
     (try? Child.run("/bin/sh", ["-c", "\(withoutProc) true 2>&1"])) != nil
 
   @Test(
-    .timeLimit(.minutes(5)),
+    .timeLimit(.minutes(10)),
     .enabled(if: Self.canHideProc, "needs a user who may mount"))
   func `a command runs without the files of the kernel`() throws {
     var cbctl = try CommandLineTool()
@@ -52,7 +52,7 @@ import Testing
     #expect(try cbctl("run q\(store) --on-store-failure fail -- true").code == 69)
   }
 
-  @Test(.timeLimit(.minutes(5)))
+  @Test(.timeLimit(.minutes(10)))
   func `is refused where the environment names it, and no other is used`() throws {
     var cbctl = cbctl
     cbctl.prefix = #"env SHARED_BREAKER_STORE="\#(cbctl.directory.path)/\#(Self.name)/x.db""#
@@ -60,7 +60,7 @@ import Testing
     #expect(try Child.run("/bin/ls", [cbctl.directory.path]).contains("caf") == false)
   }
 
-  @Test(.timeLimit(.minutes(5)))
+  @Test(.timeLimit(.minutes(10)))
   func `is refused where the working directory has it, and no other is made`() throws {
     var cbctl = cbctl
     let folder = #""\#(cbctl.directory.path)/\#(Self.name)""#

@@ -17,7 +17,7 @@ struct WakingTests {
     try Child(BuiltProducts.path(of: "cbctl"), ["--store", cbctl.store] + words)
   }
 
-  @Test(.timeLimit(.minutes(5)))
+  @Test(.timeLimit(.minutes(10)))
   func `a wait ends when another process has changed the state`() throws {
     for _ in 0..<3 {
       let wait = try start("wait", "api", "--state", "open")
@@ -31,14 +31,14 @@ struct WakingTests {
     }
   }
 
-  @Test(.timeLimit(.minutes(5)))
+  @Test(.timeLimit(.minutes(10)))
   func `a wait for what is so already ends at once`() throws {
     #expect(try cbctl("wait api --state closed --timeout 0s").code == 0)
     let document = try cbctl("wait api --state permitted --json").output
     #expect(document.hasPrefix(#"{"breakers":[{"name":"api","state":"closed""#))
   }
 
-  @Test(.timeLimit(.minutes(5)))
+  @Test(.timeLimit(.minutes(10)))
   func `a wait that comes to nothing tells why`() throws {
     let late = try cbctl("wait api --state open --timeout 20ms")
     #expect(late.code == 1)
@@ -52,7 +52,7 @@ struct WakingTests {
     #expect(deleted.waitForEnd() == 66)
   }
 
-  @Test(.timeLimit(.minutes(5)))
+  @Test(.timeLimit(.minutes(10)))
   func `what time alone brings about is waited for as well`() throws {
     _ = try cbctl("trip api --for 300ms")
     #expect(try cbctl("wait api --state due").output == "api: open, the next call is its probe\n")
@@ -60,7 +60,7 @@ struct WakingTests {
     #expect(try cbctl("wait api --state permitted").code == 0)
   }
 
-  @Test(.timeLimit(.minutes(5)))
+  @Test(.timeLimit(.minutes(10)))
   func `a probe whose owner dies ends a wait for a free slot`() throws {
     let owner = try Child("/bin/cat", [])
     _ = try cbctl("trip api --for 1us")
@@ -71,7 +71,7 @@ struct WakingTests {
     #expect(wait.waitForEnd() == 0)
   }
 
-  @Test(.timeLimit(.minutes(5)))
+  @Test(.timeLimit(.minutes(10)))
   func `history goes on with what happens, each entry once`() throws {
     _ = try cbctl("trip api")
     let follow = try start("history", "api", "--follow", "--since", "1h", "--json")
@@ -85,7 +85,7 @@ struct WakingTests {
     follow.kill()
   }
 
-  @Test(.timeLimit(.minutes(5)))
+  @Test(.timeLimit(.minutes(10)))
   func `history goes on in a file that takes the place of the store's`() throws {
     let follow = try start("history", "--follow", "--limit", "1")
     #expect(try follow.line()?.contains("open-for=1h") == true)
@@ -97,13 +97,13 @@ struct WakingTests {
     follow.kill()
   }
 
-  @Test(.timeLimit(.minutes(5)), arguments: ["history --follow", "watch"])
+  @Test(.timeLimit(.minutes(10)), arguments: ["history --follow", "watch"])
   func `who follows for nobody ends by itself`(command: String) throws {
     // The shell waits for all of its pipeline.
     #expect(try cbctl("\(command) | head -n 1; true").output.contains("api"))
   }
 
-  @Test(.timeLimit(.minutes(5)))
+  @Test(.timeLimit(.minutes(10)))
   func `watch prints how breakers stand, and each change of them`() throws {
     _ = try cbctl("policy other --set probes=2")
     let watch = try start("watch", "a*")

@@ -45,7 +45,7 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(5)))
+  @Test(.timeLimit(.minutes(10)))
   func `shows what another process does, and ends with q`() throws {
     let view = try View()
     try view.see(Self.enter)
@@ -60,7 +60,7 @@ import Testing
   }
 
   @Test(
-    .timeLimit(.minutes(5)),
+    .timeLimit(.minutes(10)),
     arguments: [
       SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGUSR1, SIGUSR2,
       SIGALRM, SIGVTALRM, SIGPROF, SIGXCPU, SIGIO, SIGPWR, SIGSTKFLT, SIGSYS, 34, 64,
@@ -73,7 +73,7 @@ import Testing
     try view.end(128 + signal)
   }
 
-  @Test(.timeLimit(.minutes(5)))
+  @Test(.timeLimit(.minutes(10)))
   func `ends with the keys for it`() throws {
     let view = try View()
     try view.see("pay   closed")
@@ -83,7 +83,7 @@ import Testing
     #expect(view.terminal.isUsual)
   }
 
-  @Test(.timeLimit(.minutes(5)))
+  @Test(.timeLimit(.minutes(10)))
   func `fills a terminal of another size`() throws {
     let view = try View()
     try view.see("pay   closed")
@@ -95,7 +95,7 @@ import Testing
     try view.end(0)
   }
 
-  @Test(.timeLimit(.minutes(5)))
+  @Test(.timeLimit(.minutes(10)))
   func `scrolls to those that have no room`() throws {
     let view = try View((10..<60).map { "n\($0)" })
     try view.see("1-17 of 50")
@@ -109,7 +109,7 @@ import Testing
     try view.end(0)
   }
 
-  @Test(.timeLimit(.minutes(5)))
+  @Test(.timeLimit(.minutes(10)))
   func `lets go of the terminal while it is stopped, and takes it again`() throws {
     let view = try View()
     try view.see("pay   closed")
@@ -122,7 +122,7 @@ import Testing
     try view.end(0)
   }
 
-  @Test(.timeLimit(.minutes(5)))
+  @Test(.timeLimit(.minutes(10)))
   func `takes the terminal once when a shell brings it back`() throws {
     let bench = Bench()
     _ = bench("policy", "pay", "--set", "open-for=1h")

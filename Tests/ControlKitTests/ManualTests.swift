@@ -30,7 +30,7 @@ struct ManualTests {
     Golden.expect(page(nil), "man.roff")
   }
 
-  @Test(.timeLimit(.minutes(5)), arguments: [nil] + pages.map { $0 })
+  @Test(.timeLimit(.minutes(10)), arguments: [nil] + pages.map { $0 })
   func `groff has nothing to say against a page`(name: String?) {
     let (text, warnings) = formatted(page(name))
     #expect(warnings.isEmpty)

@@ -59,7 +59,7 @@ struct SurroundingsTests {
     for line in output.split(separator: "\n") { #expect(line.count <= 80 || isColored) }
   }
 
-  @Test(.timeLimit(.minutes(5)), arguments: ["dumb", ""])
+  @Test(.timeLimit(.minutes(10)), arguments: ["dumb", ""])
   func `watch draws on no terminal that cannot be drawn on`(kind: String) throws {
     let bench = store()
     let terminal = try Terminal([
@@ -73,7 +73,7 @@ struct SurroundingsTests {
     #expect(terminal.waitForEnd() == .killed(signal: 2))
   }
 
-  @Test(.timeLimit(.minutes(5)))
+  @Test(.timeLimit(.minutes(10)))
   func `watch draws without colours where they are not wanted`() throws {
     let bench = store()
     let terminal = try Terminal([

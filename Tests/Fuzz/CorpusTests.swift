@@ -5,7 +5,7 @@ import Testing
 ///
 /// One target after the other: those that need a store put theirs in the same place.
 @Suite(.serialized) struct `Bytes that nobody has written` {
-  @Test(.timeLimit(.minutes(5)), arguments: FuzzTarget.allCases)
+  @Test(.timeLimit(.minutes(10)), arguments: FuzzTarget.allCases)
   func `do no harm`(target: FuzzTarget) throws {
     let corpus = try Files.all(in: Self.folder(of: target))
     try #require(!corpus.isEmpty)
