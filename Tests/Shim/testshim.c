@@ -71,6 +71,8 @@ void ts_remove_all(const char *path) { nftw(path, remove_one, 16, FTW_DEPTH | FT
 
 size_t __sanitizer_get_current_allocated_bytes(void) __attribute__((weak));
 
+int ts_is_watched(void) { return __sanitizer_get_current_allocated_bytes != 0; }
+
 size_t ts_allocated_bytes(void) {
   if (__sanitizer_get_current_allocated_bytes) return __sanitizer_get_current_allocated_bytes();
   struct mallinfo2 information = mallinfo2();

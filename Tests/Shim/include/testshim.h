@@ -27,3 +27,6 @@ void ts_remove_all(const char *path);
 // How many bytes of this process's memory are allocated, as a sanitizer counts them if there is
 // one. (Glibc in Swift has no mallinfo2.)
 size_t ts_allocated_bytes(void);
+
+// Whether a sanitizer watches over the memory of this process.
+int ts_is_watched(void);
