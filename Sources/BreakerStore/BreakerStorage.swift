@@ -74,6 +74,9 @@ package protocol BreakerStorage: AnyObject, Sendable {
   /// Proves by a write that the storage can be written again.
   func proveWritable() throws(StoreError)
 
+  /// Leaves the file as whoever comes next should find it, before a process that is done with it closes.
+  func finish()
+
   /// Lets go of everything; the next use opens it anew.
   func close()
 

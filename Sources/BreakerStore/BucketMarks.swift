@@ -23,12 +23,6 @@ internal import CHost
     return (UInt64(bitPattern: epoch) &+ (mixed >> countBits)) << countBits
   }
 
-  func copy(_ others: BucketMarks) {
-    for slot in 0..<Int(Self.slots) {
-      unsafe sb_store(marks.advanced(by: slot), sb_load(others.marks.advanced(by: slot)))
-    }
-  }
-
   private func mark(of epoch: Int64) -> UnsafeMutablePointer<UInt64> {
     unsafe marks.advanced(by: Int(epoch % Self.slots))
   }

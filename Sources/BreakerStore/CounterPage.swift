@@ -17,19 +17,8 @@ internal import Glibc
   /// When a file that could not be had is looked for again, on the monotonic clock.
   private var nextTry: Int64 = 0
 
-  @safe struct Segment {
+  @safe private struct Segment {
     var address: UnsafeMutableRawPointer
-
-    /// The counters at an index.
-    func counters(at index: Int) -> Counters {
-      let words = unsafe address + index * CounterFile.bytesOfCounters
-      let marks =
-        unsafe address + CounterFile.breakersOfSegment * CounterFile.bytesOfCounters
-        + index * CounterFile.bytesOfMarks
-      return unsafe Counters(
-        at: words.assumingMemoryBound(to: UInt64.self),
-        marks: BucketMarks(marks.assumingMemoryBound(to: UInt64.self)))
-    }
   }
 
   /// Breakers beyond this id have no counters here.
@@ -69,45 +58,32 @@ internal import Glibc
     guard id > 0, id < Self.limit else { return nil }
     let (segment, index) = Int(id).quotientAndRemainder(
       dividingBy: CounterFile.breakersOfSegment)
-    return lock.withLock { mapped(segment) }?.counters(at: index)
+    let start = unsafe lock.withLock { unsafe address(ofSegment: segment) }
+    guard let start = unsafe start else { return nil }
+    let words = unsafe start + index * CounterFile.bytesOfCounters
+    let marks =
+      unsafe start + CounterFile.breakersOfSegment * CounterFile.bytesOfCounters
+      + index * CounterFile.bytesOfMarks
+    return unsafe Counters(
+      at: words.assumingMemoryBound(to: UInt64.self),
+      marks: BucketMarks(marks.assumingMemoryBound(to: UInt64.self)))
   }
 }
 
 /// Mapping, under the lock.
 extension CounterPage {
-  private func mapped(_ index: Int) -> Segment? {
-    if index < segments.count, let segment = segments[index] { return segment }
-    withFile { file in _ = segment(index, of: file) }
-    return index < segments.count ? segments[index] : nil
-  }
-
-  /// A segment of the file in use, which is mapped if it is not yet.
-  private func segment(_ index: Int, of file: CounterFile) -> Segment? {
-    while segments.count <= index { segments.append(nil) }
-    if segments[index] == nil { segments[index] = map(index, of: file) }
-    return segments[index]
+  private func address(ofSegment index: Int) -> UnsafeMutableRawPointer? {
+    if index < segments.count, let segment = segments[index] { return unsafe segment.address }
+    withFile { file in
+      while segments.count <= index { segments.append(nil) }
+      segments[index] = map(index, of: file)
+    }
+    return index < segments.count ? unsafe segments[index]?.address : nil
   }
 
   private func retire() {
     retired += segments.compactMap { $0 }
     segments = []
-  }
-
-  /// Goes on in another file, and takes along what was counted: of some that do, one comes first.
-  private func change(to file: CounterFile, at place: CounterFile.Place, atMost timeout: Duration) {
-    let earlier = segments
-    retire()
-    identity = file.identity
-    guard !earlier.isEmpty else { return }
-    do throws(StoreError) {
-      try DirectoryLock.held(StorePath.split(place.path).directory, atMost: timeout) {
-        for case let (index, old?) in earlier.enumerated() {
-          if let new = segment(index, of: file) { old.carryOver(to: new) }
-        }
-      }
-    } catch {
-      // Those who read rows find that their counters are others, and begin anew.
-    }
   }
 
   /// Opens the file for a moment: a descriptor that stays would be inherited by every child.
@@ -120,7 +96,10 @@ extension CounterPage {
       return
     }
     defer { close(file.descriptor) }
-    if file.identity != identity { change(to: file, at: place, atMost: timeout) }
+    if file.identity != identity {
+      retire()
+      identity = file.identity
+    }
     body(file)
   }
 

@@ -31,14 +31,6 @@ internal import CHost
     nonmutating set { unsafe sb_store(pointer(SB_KEY), UInt64(bitPattern: newValue)) }
   }
 
-  /// Takes over all that others say but whose they are.
-  func copy(_ others: Counters) {
-    for word in 0..<SB_COUNTER_WORDS where word != SB_KEY {
-      unsafe sb_store(pointer(word), sb_load(others.pointer(word)))
-    }
-    if let marks, let its = others.marks { marks.copy(its) }
-  }
-
   private func pointer(_ word: Int) -> UnsafeMutablePointer<UInt64> {
     unsafe address.advanced(by: word)
   }

@@ -5,7 +5,7 @@ internal import Glibc
 ///
 /// They do not say so themselves: SQLite takes a log for that of whatever file lies beside it
 /// (sqlite.org/howtocorrupt.html, 1.4). So whoever opens a store notes the three files together, and
-/// whoever comes first after one of them was replaced finds out.
+/// whoever starts after one was replaced, and before those who run have noticed, finds out.
 struct LogOwner: Hashable {
   private let main: FileOrigin
   private let log: FileOrigin
@@ -22,29 +22,34 @@ struct LogOwner: Hashable {
     self.index = index
   }
 
-  /// The parts beside a store that were noted with another file, or with another log.
-  static func strangers(beside store: String) -> [String] {
-    guard let noted = noted(of: store) else { return [] }
-    let log = FileOrigin(of: store + StoreFile.logSuffix)
-    let isOtherFile = FileOrigin(of: store) != noted.main
-    var parts: [String] = []
-    if isOtherFile, log == noted.log { parts.append(StoreFile.logSuffix) }
-    if isOtherFile || log != noted.log,
+  /// Whether the log beside a store is that of a file which was there before, and is still in use.
+  ///
+  /// Where nobody uses it, the file may have been replaced by its own copy: then the log is needed.
+  static func isOfAnother(beside store: String) -> Bool {
+    guard let noted = noted(of: store), let main = FileOrigin(of: store), main != noted.main,
+      FileOrigin(of: store + StoreFile.logSuffix) == noted.log,
       FileOrigin(of: store + StoreFile.indexSuffix) == noted.index
-    {
-      parts.append(StoreFile.indexSuffix)
-    }
-    return parts
+    else { return false }
+    return noted.index.isLocked
   }
 
-  /// Moves what was noted with another file out of the way, before SQLite sees it.
-  static func setAsideStrangers(
+  /// Moves the log of another file out of the way, before SQLite sees it.
+  static func setAsideAnothers(
     beside store: String, in directory: String, lockTimeout: Duration
   ) throws(StoreError) {
-    if strangers(beside: store).isEmpty { return }
-    try DirectoryLock.held(directory, atMost: lockTimeout) {
+    guard isOfAnother(beside: store) else { return }
+    try DirectoryLock.held(directory, atMost: lockTimeout) { () throws(StoreError) in
       // Whoever was first may have begun another log.
-      strangers(beside: store).forEach { StoreFile.setAside(store + $0) }
+      guard isOfAnother(beside: store) else { return }
+      for suffix in [StoreFile.logSuffix, StoreFile.indexSuffix] {
+        StoreFile.setAside(store + suffix)
+      }
+      guard !isOfAnother(beside: store) else {
+        throw StoreError(
+          .busy,
+          "the store \(StoreError.visible(store)) was replaced, and the old file's log is still in"
+            + " its place: try again")
+      }
     }
   }
 }
@@ -100,6 +105,19 @@ struct FileOrigin: Hashable {
     guard let identity = StoreFile.identity(of: path) else { return nil }
     self.identity = identity
     born = unsafe sb_born(path)
+    // Without it another file could pass for this one.
+    if born == 0 { return nil }
+  }
+
+  /// Whether a process holds a lock on it, as all do who have an index open.
+  fileprivate var isLocked: Bool {
+    (ProcFile.text("/proc/locks") ?? "").split(separator: "\n").contains { line in
+      let fields = line.split(separator: " ")
+      guard let place = fields.first(where: { $0.split(separator: ":").count == 3 }) else {
+        return false
+      }
+      return place.split(separator: ":").last.map { String($0) } == "\(identity.inode)"
+    }
   }
 
   fileprivate init(_ words: ArraySlice<UInt64>) {

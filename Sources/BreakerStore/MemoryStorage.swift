@@ -33,6 +33,7 @@ internal import CHost
   package var fingerprint: UnsafePointer<UInt64> { unsafe UnsafePointer(counter) }
 
   package func open(mayCreate: Bool) {}
+  package func finish() {}
   package func counters(of breaker: StoredBreaker) -> Counters? { nil }
   package func upToDate(_ breaker: StoredBreaker) -> StoredBreaker { breaker }
   package func checkIdentity() {}

@@ -97,7 +97,6 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
       session = opened
       openings.add(1, ordering: .relaxed)
       page.use(.init(storePath: opened.path, store: opened.identity, boot: clock.boot))
-      opened.files.noteCounters()
       opened.files.noteOwner()
       _ = watch?.attach(to: opened.reader)
       return opened
@@ -112,12 +111,14 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   }
 
   package func close() {
+    writing.withLock { reading.withLock { letGo() } }
+  }
+
+  package func finish() {
     writing.withLock {
       reading.withLock {
-        if let session, session.files.areCurrent() {
-          session.beginLogAnew(at: clock.wallMilliseconds)
-        }
-        letGo()
+        guard let session, session.files.areCurrent() else { return }
+        session.beginLogAnew(at: clock.wallMilliseconds)
       }
     }
   }

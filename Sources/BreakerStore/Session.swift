@@ -28,7 +28,7 @@ internal import CSQLite
       path: path, mayCreate: mayCreate, access: access, lockTimeout: lockTimeout)
     files = StoreFiles(path: self.path)
     let directory = StorePath.split(self.path).directory
-    try LogOwner.setAsideStrangers(
+    try LogOwner.setAsideAnothers(
       beside: self.path, in: directory, lockTimeout: lockTimeout)
     writer = try Connection(path: self.path, lockTimeout: lockTimeout)
     let isNew = try Migrator.bringUpToDate(

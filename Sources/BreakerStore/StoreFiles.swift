@@ -1,12 +1,9 @@
-/// Which files a session uses: the store's own, its log, the log's index, and the counters.
+/// Which files a session has open: the store's own, its log, and the log's index.
 struct StoreFiles {
   let path: String
   private let main: FileIdentity?
   private var log: FileIdentity?
   private var index: FileIdentity?
-
-  /// What is there, be it of use or not.
-  private var counters: FileIdentity?
 
   /// The directory in which all of them were found the last time.
   private var directory: DirectoryStamp?
@@ -25,12 +22,7 @@ struct StoreFiles {
     index = StoreFile.identity(of: indexPath)
   }
 
-  /// After the counters were looked for, and made if there were none.
-  mutating func noteCounters() {
-    counters = StoreFile.identity(of: path + CounterFile.suffix)
-  }
-
-  /// After all of that: for those who come when one of the files has been replaced.
+  /// For those who come when one of the files has been replaced.
   func noteOwner() {
     guard let owner = LogOwner(of: path), areNamed else { return }
     owner.note(beside: path)
@@ -45,16 +37,14 @@ struct StoreFiles {
   private var logPath: String { path + StoreFile.logSuffix }
   private var indexPath: String { path + StoreFile.indexSuffix }
 
-  /// Whether the paths still name the same files.
+  /// Whether the paths still name the files that are open.
   ///
   /// No file is replaced without a change of the directory: as long as that is the same, it is all
   /// that has to be looked at.
   mutating func areCurrent() -> Bool {
     let stamp = DirectoryStamp(of: directoryPath)
     if let stamp, stamp == directory { return true }
-    guard areNamed, counters == StoreFile.identity(of: path + CounterFile.suffix) else {
-      return false
-    }
+    guard areNamed else { return false }
     directory = stamp.flatMap { $0.isSettled ? $0 : nil }
     return true
   }

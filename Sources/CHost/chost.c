@@ -5,12 +5,10 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <time.h>
-#include <unistd.h>
 
 int sb_no_checkpoint_on_close(sqlite3 *db) {
   return sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, (int *)0);
@@ -56,14 +54,6 @@ int sb_reserve(int descriptor, int64_t offset, int64_t length) {
   while (fallocate(descriptor, 0, offset, length) != 0)
     if (errno != EINTR) return errno;
   return 0;
-}
-
-void sb_copy_mapped(void *to, const void *mapping, size_t size) {
-  int memory = memfd_create("shared-breaker", MFD_CLOEXEC);
-  if (memory < 0) return;
-  ssize_t written = write(memory, mapping, size);
-  if (written > 0 && pread(memory, to, written, 0) < 0) memset(to, 0, written);
-  close(memory);
 }
 
 enum { page_size = 4096 };

@@ -109,7 +109,10 @@ internal import Synchronization
   }
 
   func close() {
-    if cellsLock.withLock({ unsafe health }) == .connected { writePending(wait: .usual) }
+    if cellsLock.withLock({ unsafe health }) == .connected {
+      writePending(wait: .usual)
+      storage.finish()
+    }
     storage.close()
   }
 

@@ -16,6 +16,7 @@ import Testing
     try storage.open(mayCreate: true)
     defer { storage.close() }
     try body(storage)
+    storage.finish()
   }
 
   private func length() throws -> Int { try Files.read(stage.store + "-wal").count }

@@ -32,13 +32,6 @@ import Testing
         try Files.changeMode($0.store + suffix, to: 0o660)
       }
     },
-    Trouble(testDescription: "a log of another file", check: "log", word: "BAD") {
-      let copy = $0.directory.file("copy")
-      try Files.write(copy, try Files.read($0.store))
-      try Files.changeMode(copy, to: 0o600)
-      $0.cbctl(["trip", "mail"])
-      try Files.rename(copy, to: $0.store)
-    },
     Trouble(testDescription: "counters of nobody", check: "counters") {
       try $0.damage("-counters", at: 0, count: 40)
     },

@@ -151,6 +151,7 @@ private final class Interrupted: BreakerStorage, @unchecked Sendable {
   func declarations(of name: String) -> [StoredDeclaration] { inner.declarations(of: name) }
   func checkIdentity() {}
   func proveWritable() {}
+  func finish() {}
   func close() {}
   func willFork() { inner.willFork() }
   func didFork() { inner.didFork() }

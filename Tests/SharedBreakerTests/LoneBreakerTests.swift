@@ -126,6 +126,7 @@ private final class FullStorage: BreakerStorage, @unchecked Sendable {
   func declarations(of name: String) -> [StoredDeclaration] { [] }
   func checkIdentity() {}
   func proveWritable() {}
+  func finish() {}
   func close() {}
   func willFork() { inner.willFork() }
   func didFork() { inner.didFork() }

@@ -42,8 +42,6 @@ struct UseTests {
     #expect(try store.noteUse(of: "api"))
     store.close()
     Files.removeAll(stage.store + "-counters")
-    // A process that has them would go on with them in another file.
-    let store = SharedStore(path: stage.store)
     #expect(try #require(try store.snapshot(of: "api")).lastUsedAt == nil)
     #expect(try store.noteUse(of: "api"))
     #expect(try #require(try store.snapshot(of: "api")).lastUsedAt != nil)

@@ -13,12 +13,11 @@ struct LogExamination {
     let index = FileStatus(of: place.beside(StoreFile.indexSuffix))
     guard let log, log.isRegular else { return StoreFinding(.log, .ok, "there is none") }
     let found = "\(log.size >> 10) KiB"
-    let strangers = LogOwner.strangers(beside: place.path)
-    if !strangers.isEmpty {
+    if LogOwner.isOfAnother(beside: place.path) {
       return StoreFinding(
         .log, .bad, "\(found), of another file that was here before",
         means: "it must not be taken for this one's: every program of this version sets it aside",
-        repair: "set \(strangers.joined(separator: " and ")) aside", [.open])
+        repair: "set it aside, with its index", [.open])
     }
     if log.size > 0, index == nil {
       return StoreFinding(
@@ -74,7 +73,8 @@ struct LogExamination {
     guard let file = FileStatus(of: path), file.isRegular else {
       return StoreFinding(.counters, .ok, "there are none: whoever counts first makes them")
     }
-    let aside = "set them aside"
+    let aside =
+      "set them aside, and restart the programs that run: until then they count in the old ones"
     switch CounterFile.look(path, store: identity, boot: boot) {
     case .fits:
       return StoreFinding(.counters, .ok, "of this store and this boot")
@@ -91,7 +91,7 @@ struct LogExamination {
     case .foreign:
       return StoreFinding(
         .counters, .warning, "damaged, or of another store",
-        means: "programs that start make new ones, and what was counted in these is lost to them",
+        means: "programs that start make new ones, and what was counted since is lost",
         repair: aside, [.setAside(suffix: CounterFile.suffix, file.identity)])
     }
   }

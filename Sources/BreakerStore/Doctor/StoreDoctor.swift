@@ -103,7 +103,7 @@ extension Connection {
     let index = FileStatus(of: place.beside(StoreFile.indexSuffix))
     if index == nil, log?.size ?? 0 > 0 { return nil }
     let isFileAlone =
-      index == nil || log == nil || !LogOwner.strangers(beside: place.path).isEmpty
+      index == nil || log == nil || LogOwner.isOfAnother(beside: place.path)
     let way = isFileAlone ? "immutable=1" : isAlone ? "readonly_shm=1" : "mode=ro"
     let connection = try Connection(
       reading: place.path, way: way, lockTimeout: lockTimeout)

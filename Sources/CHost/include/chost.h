@@ -96,10 +96,6 @@ static inline int64_t sb_boot_nanoseconds(void) {
 // library's own function writes into the file where the file system cannot reserve.)
 int sb_reserve(int descriptor, int64_t offset, int64_t length);
 
-// Copies from a mapping as much as there is of it: reading behind the end of a file that was cut off
-// would kill the process, where a system call just ends.
-void sb_copy_mapped(void *to, const void *mapping, size_t size);
-
 // A descriptor that can be polled until it has been raised; -1 if there is none. (Swift does not
 // import eventfd.)
 static inline int sb_flag(void) { return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); }
