@@ -90,6 +90,10 @@ internal import Synchronization
     storage.willFork()
     local.willFork()
     cellsLock.lock()
+    // What Swift makes at the first use of a generic type is made here: a child that finds another
+    // thread at it would wait for that thread, which it does not have.
+    unsafe cellsToWrite.forEach { _ = $0.pending }
+    forgetAll()
   }
 
   private func didFork(isChild: Bool) {
