@@ -110,15 +110,7 @@ struct FileOrigin: Hashable {
   }
 
   /// Whether a process holds a lock on it, as all do who have an index open.
-  fileprivate var isLocked: Bool {
-    (ProcFile.text("/proc/locks") ?? "").split(separator: "\n").contains { line in
-      let fields = line.split(separator: " ")
-      guard let place = fields.first(where: { $0.split(separator: ":").count == 3 }) else {
-        return false
-      }
-      return place.split(separator: ":").last.map { String($0) } == "\(identity.inode)"
-    }
-  }
+  fileprivate var isLocked: Bool { !HeldLock.all(on: identity).isEmpty }
 
   fileprivate init(_ words: ArraySlice<UInt64>) {
     identity = FileIdentity(device: words[words.startIndex], inode: words[words.startIndex + 1])

@@ -51,7 +51,6 @@ internal import CSQLite
     defer { reset() }
     var elements: [Element] = []
     while try next() { elements.append(try element(self)) }
-    try check()
     return elements
   }
 

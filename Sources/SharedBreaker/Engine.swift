@@ -90,16 +90,16 @@ internal import Synchronization
     storage.willFork()
     local.willFork()
     cellsLock.lock()
+    // Neither side knows afterwards what the other one has done.
+    forgetAll()
     // What Swift makes at the first use of a generic type is made here: a child that finds another
     // thread at it would wait for that thread, which it does not have.
     unsafe cellsToWrite.forEach { _ = $0.pending }
-    forgetAll()
   }
 
   private func didFork(isChild: Bool) {
     // What the parent has counted, the parent writes.
     if isChild { unsafe cellsToWrite.forEach { _ = $0.takePending() } }
-    forgetAll()
     cellsLock.unlock()
     local.didFork()
     storage.didFork()

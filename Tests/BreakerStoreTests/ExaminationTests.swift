@@ -24,6 +24,21 @@ import Testing
     withExtendedLifetime(looking) {}
   }
 
+  @Test func `looks no further at a large one when it is to fork`() throws {
+    let stage = try Stage()
+    let storage = storage(stage)
+    try storage.open(mayCreate: true)
+    _ = try storage.transact(
+      together: (0..<2_000).map { NamedStep("breaker-\($0)") { _ in } }, mustBeNew: true)
+    let reader = try #require(
+      try Connection.reading(try StorePlace(stage.store), isAlone: false, lockTimeout: .seconds(1)))
+    let tables = TableExamination(reader: reader)
+    let cut = tables.integrity(unless: { true })
+    #expect(cut.found == "no damage in what was looked at before this process forked")
+    #expect(cut.result == .note)
+    #expect(tables.integrity(unless: { false }).result == .ok)
+  }
+
   @Test func `sets aside none in which there is no damage`() throws {
     let stage = try Stage()
     let store = stage.sharedStore()

@@ -10,19 +10,22 @@ import Testing
 
   init() throws { stage = try Stage() }
 
-  private func brieflyOpen(_ body: (SQLiteStorage) throws -> Void) throws {
+  /// Uses the store as a program that soon ends; one that is killed does not finish.
+  private func brieflyOpen(
+    isKilled: Bool = false, _ body: (SQLiteStorage) throws -> Void
+  ) throws {
     let storage = SQLiteStorage(
       path: stage.store, lockTimeout: .seconds(20), clock: stage.clock.clock, program: "test")
     try storage.open(mayCreate: true)
     defer { storage.close() }
     try body(storage)
-    storage.finish()
+    if !isKilled { storage.finish() }
   }
 
   private func length() throws -> Int { try Files.read(stage.store + "-wal").count }
 
-  private func make(_ names: Range<Int>) throws {
-    try brieflyOpen { storage in
+  private func make(_ names: Range<Int>, isKilled: Bool = false) throws {
+    try brieflyOpen(isKilled: isKilled) { storage in
       _ = try storage.transact(
         together: names.map { number in
           NamedStep("breaker-\(number)") { draft in
@@ -45,6 +48,18 @@ import Testing
       }
       #expect(try length() == long)
     }
+  }
+
+  @Test func `is begun anew by programs of which each fails a call`() throws {
+    try make(0..<6_000, isKilled: true)
+    var lengths: Set<Int> = []
+    for _ in 0..<5 {
+      let store = stage.sharedStore()
+      try? store.breaker("breaker-1").run { throw SupportError("down") }
+      store.close()
+      lengths.insert(try length())
+    }
+    #expect(lengths.count == 1)
   }
 
   @Test func `is folded by those who delete`() throws {

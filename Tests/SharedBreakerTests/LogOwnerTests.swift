@@ -44,6 +44,25 @@ import Testing
     }
   }
 
+  @Test(.timeLimit(.minutes(10)), .enabled(if: isSuperuser, "needs root, to become somebody else"))
+  func `is not read by one who may not set it aside`() throws {
+    try stage { stage, running, copy in
+      try Files.changeMode(stage.directory.file("state"), to: 0o755)
+      for suffix in ["", "-wal", "-shm", "-counters"] {
+        try Files.changeMode(stage.store + suffix, to: 0o666)
+      }
+      try Files.changeMode(copy, to: 0o666)
+      try Files.rename(copy, to: stage.store)
+      let other = try stage.puppet("user=nobody")
+      #expect(try other.ask("connect").contains("was replaced"))
+      #expect(try other.ask("run ok") == "ok 42")
+      stage.clock.advance(by: .seconds(2))
+      #expect(try running[0].ask("run fail") == "failed")
+      #expect(try failures(running[0]) == Self.earlier + 1)
+      #expect(try failures(running[1]) == Self.earlier + 1)
+    }
+  }
+
   @Test(.timeLimit(.minutes(10)))
   func `is named by the doctor, and set aside`() throws {
     try stage { stage, running, copy in

@@ -67,15 +67,10 @@ struct StoreUsers {
   /// Who holds SQLite's lock for writing (sqlite.org/walformat.html, 2.3) and stands still.
   private static func stopped(among users: [User], _ place: StorePlace) -> User? {
     guard let index = FileStatus(of: place.beside(StoreFile.indexSuffix)) else { return nil }
-    for line in (ProcFile.text("/proc/locks") ?? "").split(separator: "\n") {
-      let fields = line.split(separator: " ")
-      guard fields.count >= 8, fields[3] == "WRITE", fields[6] == "120",
-        fields[5].split(separator: ":").last.map({ String($0) }) == "\(index.identity.inode)",
-        let pid = Int32(fields[4]), let user = users.first(where: { $0.pid == pid })
-      else { continue }
-      if ProcessTable.isStopped(pid) { return user }
+    let writers = HeldLock.all(on: index.identity).filter { $0.isForWriting && $0.start == 120 }
+    return users.first { user in
+      writers.contains { $0.pid == user.pid } && ProcessTable.isStopped(user.pid)
     }
-    return nil
   }
 }
 

@@ -26,9 +26,7 @@ enum AwaitedState: String, Sendable, CaseIterable {
     var times = [snapshot.openEndsIn, snapshot.modeEndsIn, snapshot.retryAfter].compactMap { $0 }
     times += snapshot.leases.map(\.endsIn)
     // That a probe is taken or handed back, or that its owner has died, is told by nobody.
-    let isTold =
-      snapshot.state != .halfOpen && !snapshot.leases.contains { $0.ownerPid != nil }
-    if !isTold { times.append(.seconds(1)) }
+    if snapshot.state == .halfOpen { times.append(.seconds(1)) }
     // What is over but not yet so is at an end of another one; it must not be looked at without rest.
     return times.filter { $0 > .zero }.min()
   }

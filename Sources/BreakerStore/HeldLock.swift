@@ -1,0 +1,20 @@
+/// A lock that a process holds on a file, as the kernel lists it (proc_locks(5)).
+struct HeldLock {
+  var pid: Int32
+  var isForWriting: Bool
+
+  /// The first byte that is locked.
+  var start: Int64
+
+  /// The locks on a file, of all processes that this one may see; not of those who wait for one.
+  static func all(on file: FileIdentity) -> [HeldLock] {
+    (ProcFile.text("/proc/locks") ?? "").split(separator: "\n").compactMap { line in
+      let fields = line.split(separator: " ")
+      // The device is not told by all file systems as `stat` tells it.
+      guard fields.count >= 8, fields[5].split(separator: ":").last == "\(file.inode)",
+        let pid = Int32(fields[4]), let start = Int64(fields[6])
+      else { return nil }
+      return HeldLock(pid: pid, isForWriting: fields[3] == "WRITE", start: start)
+    }
+  }
+}
