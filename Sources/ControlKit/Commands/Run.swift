@@ -40,8 +40,8 @@ extension CommandSpec {
       "--fallback takes the place of a rejected call, or of one that has failed for good, and its "
         + "exit code is the one that counts. The breaker hears nothing of it. None is run once cbctl "
         + "was told to stop.",
-      "--timeout sends TERM, and KILL 5 seconds later. TERM, INT, HUP, QUIT, ALRM, XCPU, VTALRM, "
-        + "PROF, USR1 and USR2 sent to cbctl are passed on. Without a terminal, as in cron or a "
+      "--timeout sends TERM, and KILL 5 seconds later. Every signal that would end cbctl, but KILL "
+        + "and those of a program's own faults, is passed on. Without a terminal, as in cron or a "
         + "service, they reach the command and whatever it has started, unless that has left its "
         + "process group, and so do TSTP and CONT; what is left of the group when the command has "
         + "ended after a timeout "

@@ -21,7 +21,9 @@ final class SignalRelay {
   private static let stopping = [
     SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGALRM, SIGXCPU, SIGVTALRM, SIGPROF,
   ]
-  private static let telling = [SIGUSR1, SIGUSR2]
+  private static let telling =
+    [SIGUSR1, SIGUSR2, SIGIO, SIGPWR, SIGSTKFLT]
+    + Array(__libc_current_sigrtmin()...__libc_current_sigrtmax())
 
   private let hasOwnGroup: Bool
   private var previousMask = sigset_t()
