@@ -122,7 +122,7 @@ private func policy(maxRetries: Int = 2, resetTimeout: Duration = .seconds(10)) 
     bench.host.clock.advance(by: .seconds(1))
     #expect(jobs.filter { $0.start() }.count == 1)
     #expect(attempts.entries.map(\.kind) == [.probe])
-    attempts.entries[0].success()
+    try attempts.entry(0).success()
     #expect(jobs[1].start())
     jobs[1].cancel()
   }
@@ -133,9 +133,9 @@ private func policy(maxRetries: Int = 2, resetTimeout: Duration = .seconds(10)) 
       try bench.job(BreakerPolicy(maxFailures: 1, openFor: .seconds(10))) { attempts.note($0) }
     }
     for job in jobs { job.start() }
-    attempts.entries[0].failure(Refused(code: 0))
+    try attempts.entry(0).failure(Refused(code: 0))
     bench.host.clock.advance(by: .seconds(6))
-    attempts.entries[1].failure(Refused(code: 1))
+    try attempts.entry(1).failure(Refused(code: 1))
     #expect(jobs[0].breaker.snapshot().trips == 1)
     #expect(jobs[0].breaker.snapshot().retryAfter == .seconds(4))
     jobs[2].cancel()

@@ -1,14 +1,22 @@
-import Synchronization
+import TestSupport
+import Testing
 
 /// What happened, in the order in which it was noted.
 final class Journal<Entry: Sendable>: Sendable {
-  private let noted = Mutex<[Entry]>([])
+  private let noted = Guarded<[Entry]>([])
 
   func note(_ entry: Entry) { noted.withLock { $0.append(entry) } }
 
   var entries: [Entry] { noted.withLock { $0 } }
 
   var count: Int { entries.count }
+
+  /// One that must have been noted by now; without it the test is over, and the others go on.
+  func entry(_ index: Int) throws -> Entry {
+    let entries = entries
+    try #require(index < entries.count)
+    return entries[index]
+  }
 }
 
 /// Waits until something is so, or the test has used up its time.

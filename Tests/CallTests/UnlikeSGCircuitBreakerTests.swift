@@ -55,14 +55,14 @@ import Testing
     await bench.pass(.seconds(3))
     await bench.host.clock.untilSomebodySleeps(for: .seconds(2))
     // A late failure is not a second one, and a late success leaves the pending retry alone.
-    #expect(attempts.entries[0].failure(Refused()) == false)
-    #expect(attempts.entries[0].success() == false)
+    #expect(try attempts.entry(0).failure(Refused()) == false)
+    #expect(try attempts.entry(0).success() == false)
     #expect(job.failureCount == 1)
     await bench.pass(.seconds(2))
     await until { attempts.count == 2 }
-    #expect(attempts.entries[0].failure(Refused()) == false)
-    #expect(attempts.entries[1].success())
-    #expect(attempts.entries[1].failure(Refused()) == false)
+    #expect(try attempts.entry(0).failure(Refused()) == false)
+    #expect(try attempts.entry(1).success())
+    #expect(try attempts.entry(1).failure(Refused()) == false)
     #expect(job.failureCount == 0)
     #expect(job.breaker.snapshot().totals.failures == 1)
   }
@@ -74,7 +74,7 @@ import Testing
       $0.success()
     }
     job.start()
-    #expect(attempts.entries[0].failure(Refused()) == false)
+    #expect(try attempts.entry(0).failure(Refused()) == false)
     await until { bench.host.clock.sleeps.isEmpty }
     #expect(!job.isUnderWay)
     #expect(bench.events.entries == ["work at 0", "successful, closed 0"])
@@ -88,7 +88,7 @@ import Testing
     await bench.host.clock.untilSomebodySleeps(for: .seconds(10))
     #expect(attempts.count == 1)
     #expect(bench.host.clock.sleeps.count == 1)
-    attempts.entries[0].success()
+    try attempts.entry(0).success()
     #expect(job.start())
     #expect(attempts.count == 2)
     job.cancel()
@@ -100,9 +100,9 @@ import Testing
       let job = try bench.job(BreakerPolicy(maxFailures: 1_000_000)) { attempts.note($0) }
       let before = job.breaker.snapshot().totals
       job.start()
+      let attempt = try attempts.entry(0)
       let counted = Journal<Int>()
       Threads.run(8) { thread in
-        let attempt = attempts.entries[0]
         if thread.isMultiple(of: 2) ? attempt.success() : attempt.failure(Refused()) {
           counted.note(thread)
         }

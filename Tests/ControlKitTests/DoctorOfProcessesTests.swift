@@ -91,10 +91,11 @@ import Testing
       if ending.code > 1 { Issue.record("\(ending)") }
     }
     for puppet in puppets { #expect(try puppet.answer() == "failed 200 rejected 0") }
+    // On a host that is busy each of the four may have waited for the others in vain.
+    #expect(doctor(stage, "--repair").code == 0)
     let names = try Child.run("/bin/ls", [stage.directory.file("state")]).split(separator: "\n")
     #expect(
       names.count { $0.wholeMatch(of: /breakers.db.corrupt-[0-9TZ]*/) != nil } == 1, "\(names)")
-    #expect(doctor(stage, "--repair").code == 0)
     stage.clock.advance(by: .seconds(2))
     for puppet in puppets { #expect(try puppet.ask("run fail") == "failed") }
     #expect(try puppets.ask("health") == ["connected", "connected"])
