@@ -11,6 +11,7 @@ import Testing
 
   @Test(
     .timeLimit(.minutes(10)),
+    .disabled(if: Memory.isWatched, "a sanitizer reads them"),
     .enabled(if: Self.canHideProc, "needs a user who may mount"))
   func `a command runs without the files of the kernel`() throws {
     var cbctl = try CommandLineTool()

@@ -1,7 +1,6 @@
 import BreakerCore
 import BreakerStore
 import SharedBreaker
-import Synchronization
 import TestSupport
 import Testing
 
@@ -14,7 +13,7 @@ import Testing
     _ act: @escaping @Sendable () -> Void
   ) -> SharedStore {
     let clock = stage.clock.clock
-    let hasBegun = Mutex(false)
+    let hasBegun = Guarded(false)
     let look: @Sendable () -> Void = {
       guard hasBegun.withLock({ $0 }), isTime() else { return }
       hasBegun.withLock { $0 = false }
@@ -73,7 +72,7 @@ import Testing
     let stage = try Stage()
     try makeStore(stage)
     try Files.overwrite(stage.store, Array(repeating: 0x5A, count: 4_000))
-    let others = Mutex<[StoreFinding]?>(nil)
+    let others = Guarded<[StoreFinding]?>(nil)
     let store = store(stage, when: { isNewStoreMade(stage) }) {
       let findings = try? stage.sharedStore().repair()
       others.withLock { $0 = findings }
@@ -91,7 +90,7 @@ import Testing
     let stage = try Stage()
     try makeStore(stage)
     try stage.damageHistory()
-    let isRefused = Mutex<Bool?>(nil)
+    let isRefused = Guarded<Bool?>(nil)
     let store = store(stage, when: { isNewStoreMade(stage) }) {
       let writer = try? Holder(stage.store, "BEGIN IMMEDIATE")
       isRefused.withLock { $0 = writer == nil }

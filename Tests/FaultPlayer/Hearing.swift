@@ -2,15 +2,14 @@ import Dispatch
 import FaultShim
 import Glibc
 import SharedBreaker
-import Synchronization
 import TestSupport
 
 /// A task that listens to the history, for a thread that waits for what it hears.
 final class Hearing: Sendable {
-  private let heard = Mutex<[Int64]>([])
+  private let heard = Guarded<[Int64]>([])
   private let word = DispatchSemaphore(value: 0)
   private let isOver = DispatchSemaphore(value: 0)
-  private let task = Mutex<Task<Void, Never>?>(nil)
+  private let task = Guarded<Task<Void, Never>?>(nil)
 
   /// Begins to listen; `listen` gives what it hears to `hear`.
   func begin(_ listen: @escaping @Sendable (Hearing) async -> Void) {

@@ -18,7 +18,7 @@ static atomic_int operations;
 static atomic_int strikes;
 
 // What SQLite is told as the system's error of the operation that failed last.
-static int system_error;
+static atomic_int system_error;
 
 void fault_arm(fault_kind kind, fault_manner manner, int first, int is_lasting) {
   armed.kind = kind;

@@ -58,7 +58,7 @@ private func letGoWhileForking() throws {
 
 /// The only one who has a store, so that letting go of it here is the end of it.
 private final class Held: Sendable {
-  private let store = Mutex<SharedStore?>(nil)
+  private let store = Guarded<SharedStore?>(nil)
 
   @inline(never) func fill(_ path: String, _ clock: StoreClock) throws {
     let store = SharedStore(path: path, options: StoreOptions(clock: clock))

@@ -1,12 +1,11 @@
 import SharedBreaker
-import Synchronization
 import TestSupport
 import Testing
 
 @Suite struct `An observer` {
   private final class Log: Sendable {
-    let events = Mutex<[String]>([])
-    let store = Mutex<SharedStore?>(nil)
+    let events = Guarded<[String]>([])
+    let store = Guarded<SharedStore?>(nil)
 
     func add(_ text: String) { events.withLock { $0.append(text) } }
   }
@@ -52,7 +51,7 @@ import Testing
   @Test(.timeLimit(.minutes(10)))
   func `is told of every call that is not let through`() throws {
     let stage = try Stage()
-    let told = Mutex<[String]>([])
+    let told = Guarded<[String]>([])
     let options = StoreOptions(clock: stage.clock.clock) { event in
       guard case .rejected(let name, let rejection) = event else { return }
       told.withLock { $0.append("\(name) \(rejection.state.wireName)") }

@@ -1,11 +1,10 @@
 import SharedBreaker
-import Synchronization
 import TestSupport
 import Testing
 
 @Suite struct `A store with no room for another breaker` {
   private final class Told: Sendable {
-    let names = Mutex<[String]>([])
+    let names = Guarded<[String]>([])
   }
 
   private func store(on stage: Stage, _ told: Told = Told()) -> SharedStore {
