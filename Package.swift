@@ -121,17 +121,6 @@ let package = Package(
   cLanguageStandard: .c11
 )
 
-// What runs under the sanitizers each time: the tests in which memory and threads matter. Without the
-// others it is built in half the time.
-if Context.environment["SHARED_BREAKER_SANITIZE"] != nil {
-  let others: Set = [
-    "BenchReport", "BenchReportTests", "BenchShim", "BreakerCoreTests", "CommandLineTests",
-    "ControlKitTests", "FaultShim", "FaultTests", "TortureReferee", "TortureTests", "bench",
-    "demo-worker", "fault-player", "queue-consumer", "torture", "url-fetch", "worker-pool",
-  ]
-  package.targets.removeAll { others.contains($0.name) }
-}
-
 // The fuzz targets are a program only for scripts/fuzz, for without libFuzzer it has no beginning;
 // to everybody else they are tests, which run what the kept corpus holds.
 let fuzzDependencies: [Target.Dependency] = [
@@ -146,3 +135,24 @@ package.targets.append(
     : .executableTarget(
       name: "fuzz", dependencies: fuzzDependencies, path: "Tests/Fuzz",
       exclude: ["Corpus", "Dictionaries", "CorpusTests.swift"], swiftSettings: settings))
+
+// A script may ask for a part of the tests alone, with what they need: the others would take most of
+// the time that it builds.
+let parts = [
+  "core": ["BreakerCoreTests"],
+  // Where memory and threads matter, for the sanitizers.
+  "shared": ["BreakerStoreTests", "SharedBreakerTests", "CallTests"],
+]
+if let part = Context.environment["SHARED_BREAKER_PART"] {
+  guard var needed = parts[part] else { fatalError("SHARED_BREAKER_PART: there is no \(part)") }
+  let targets = Dictionary(uniqueKeysWithValues: package.targets.map { ($0.name, $0) })
+  var kept = Set<String>()
+  while let name = needed.popLast() {
+    kept.insert(name)
+    for case .byNameItem(let dependency, _) in targets[name]?.dependencies ?? [] {
+      needed.append(dependency)
+    }
+  }
+  package.products = []
+  package.targets.removeAll { !kept.contains($0.name) }
+}
