@@ -33,6 +33,8 @@ import Testing
     #expect(try other.ask("run fail") == "failed")
     #expect(ContinuousClock.now - start < .milliseconds(200) + .seconds(2))
     #expect(try other.ask("health").hasPrefix("unavailable busy the store"))
+    // What is only busy stays open, to be used again.
+    #expect(try Int(other.ask("descriptors")) ?? 0 >= 3)
     start = .now
     #expect(try other.ask("failures 2") == "failed 2 rejected 0")
     #expect(try other.ask("run ok").hasPrefix("rejected open"))
@@ -42,7 +44,11 @@ import Testing
     #expect(try other.ask("events") == "unavailable")
 
     try goOn(writer)
-    stage.clock.advance(by: .seconds(1))
+    // It was tried a moment ago, and is not tried again before a second has passed.
+    stage.clock.advance(by: .milliseconds(999))
+    #expect(try other.ask("run ok").hasPrefix("rejected open"))
+    #expect(try other.ask("health").hasPrefix("unavailable busy the store"))
+    stage.clock.advance(by: .milliseconds(1))
     #expect(try other.ask("run ok") == "ok 42")
     #expect(try other.ask("health") == "connected")
     #expect(try other.ask("events") == "unavailable available")
