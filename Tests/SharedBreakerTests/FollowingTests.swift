@@ -91,7 +91,10 @@ import Testing
   func `comes back by itself to a store that could not be used`() throws {
     let stage = try Stage()
     let (listener, other) = (try stage.puppet(), try stage.puppet())
-    try listener.ask("listen")
+    // It has begun when it has heard of something.
+    try listener.ask("listen 0")
+    try other.ask("trips 1 api")
+    #expect(try listener.ask("hear 2") == "1 2")
     for part in ["-wal", "-shm"] { Files.removeAll(stage.store + part) }
     let nonsense = stage.directory.file("nonsense")
     try Files.write(nonsense, [UInt8](repeating: 7, count: 8_192))
@@ -140,7 +143,7 @@ import Testing
   func `hears on after a fork, which takes nothing away`() throws {
     let stage = try Stage()
     let puppet = try stage.puppet()
-    try puppet.ask("listen")
+    try puppet.ask("listen 0")
     // The listener begins and the parent trips once, for a child can wait for ever for a generic type
     // that another thread was making at the fork.
     try puppet.ask("trips 1 parent")
