@@ -48,6 +48,8 @@ extension Worker {
     let hammering = Hammering(breaker)
     let threads = Threads()
     for _ in 0..<(Int(words[0]) ?? 0) { threads.start { hammering.run() } }
+    // Each type that the threads need is made by then, as a child could wait for it for ever.
+    while hammering.failures.load(ordering: .relaxed) < 200 { sched_yield() }
     var children: [Int32] = []
     for _ in 0..<(Int(words[1]) ?? 0) {
       let child = ts_fork()
