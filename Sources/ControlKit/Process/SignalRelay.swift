@@ -17,14 +17,6 @@ final class SignalRelay {
   /// How long a child has between being asked to end and being killed.
   static let grace = Duration.seconds(5)
 
-  /// What tells a process to end: somebody, or a clock that has run out.
-  private static let stopping = [
-    SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGALRM, SIGXCPU, SIGVTALRM, SIGPROF,
-  ]
-  private static let telling =
-    [SIGUSR1, SIGUSR2, SIGIO, SIGPWR, SIGSTKFLT]
-    + Array(__libc_current_sigrtmin()...__libc_current_sigrtmax())
-
   private let hasOwnGroup: Bool
   private var previousMask = sigset_t()
   private var waited = sigset_t()
@@ -40,7 +32,8 @@ final class SignalRelay {
     unsafe sigaddset(&waited, SIGCHLD)
     // A terminal suspends all of the group that is its job; a group apart has to be told.
     let suspending = hasOwnGroup ? [SIGTSTP, SIGCONT] : []
-    for number in Self.stopping + Self.telling + suspending where !Self.isIgnored(number) {
+    for number in OutsideSignals.stopping + OutsideSignals.telling + suspending
+    where !Self.isIgnored(number) {
       unsafe sigaddset(&waited, number)
     }
     unsafe pthread_sigmask(SIG_BLOCK, &waited, &previousMask)
@@ -62,12 +55,12 @@ final class SignalRelay {
     while true {
       var info = unsafe siginfo_t()
       let number = unsafe next(until: deadline, &info)
-      let isStopping = Self.stopping.contains(number)
+      let isStopping = OutsideSignals.stopping.contains(number)
       result.wasStopped = result.wasStopped || isStopping
       if Self.hasEnded(pid) {
         // What has ended the child may have been meant for both.
         while case let late = takePending(), late > 0 {
-          result.wasStopped = result.wasStopped || Self.stopping.contains(late)
+          result.wasStopped = result.wasStopped || OutsideSignals.stopping.contains(late)
         }
         // Until it is reaped the number is its own, so no other group can be meant.
         if hasOwnGroup, isOverdue { kill(target, SIGKILL) }

@@ -27,13 +27,9 @@ import Glibc
   /// All that ends a process which has done something wrong, and that it can still notice.
   private static let fatal = [SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP, SIGSYS]
 
-  /// What a terminal, a person, a limit or a clock sends, with all else that would end a process;
-  /// the loop hears of it through a pipe.
+  /// What comes from outside, and what a terminal sends besides; the loop hears of it through a pipe.
   private static let told =
-    [
-      SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT, SIGWINCH, SIGUSR1, SIGUSR2, SIGALRM,
-      SIGVTALRM, SIGPROF, SIGXCPU, SIGIO, SIGPWR, SIGSTKFLT,
-    ] + Array(__libc_current_sigrtmin()...__libc_current_sigrtmax())
+    OutsideSignals.stopping + OutsideSignals.telling + [SIGTSTP, SIGCONT, SIGWINCH]
 
   /// The other screen, no cursor, and no line that goes on in the next one.
   private static let change: StaticString = "\u{1b}[?1049h\u{1b}[?25l\u{1b}[?7l"
