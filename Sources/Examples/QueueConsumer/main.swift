@@ -111,7 +111,10 @@ func consume(in directory: String) async throws -> Int32 {
 
 // A store of its own, so that this example meets nobody; a program would say `SharedStore()`.
 var template = Array("/tmp/queue-consumer.XXXXXX".utf8CString)
-guard unsafe mkdtemp(&template) != nil else { fatalError("there is no room in /tmp") }
+guard unsafe mkdtemp(&template) != nil else {
+  unsafe perror("a directory in /tmp cannot be made")
+  exit(1)
+}
 let directory = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
 let code = try await consume(in: directory)
 for file in ["breakers.db", "breakers.db-wal", "breakers.db-shm", "breakers.db-counters"] {

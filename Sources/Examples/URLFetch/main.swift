@@ -38,7 +38,10 @@ func fetch(_ url: String, behind breaker: Breaker) throws {
 }
 
 var template = Array("/tmp/url-fetch.XXXXXX".utf8CString)
-guard unsafe mkdtemp(&template) != nil else { fatalError("there is no room in /tmp") }
+guard unsafe mkdtemp(&template) != nil else {
+  unsafe perror("a directory in /tmp cannot be made")
+  exit(1)
+}
 let directory = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
 
 // By itself this breaker would stay open for an hour: whenever it is open for a second below, that

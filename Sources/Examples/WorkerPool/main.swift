@@ -103,7 +103,10 @@ if arguments.count == 4, let parent = pid_t(arguments[3]) {
   exit(try work(arguments[1], in: arguments[2], for: parent))
 }
 var template = Array("/tmp/worker-pool.XXXXXX".utf8CString)
-guard unsafe mkdtemp(&template) != nil else { fatalError("there is no room in /tmp") }
+guard unsafe mkdtemp(&template) != nil else {
+  unsafe perror("a directory in /tmp cannot be made")
+  exit(1)
+}
 let directory = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
 let code = try runPool(in: directory)
 for file in ["breakers.db", "breakers.db-wal", "breakers.db-shm", "breakers.db-counters"] {
