@@ -22,8 +22,8 @@ import Testing
         read -r line
         """#
       terminal = try Terminal([
-        "env", "TERM=xterm", "sh", "-c", script, "sh", Terminal.program, bench.path,
-        "\(bench.folder)/pid",
+        "env", "TERM=xterm", "SWIFT_BACKTRACE=enable=no", "sh", "-c", script, "sh",
+        Terminal.program, bench.path, "\(bench.folder)/pid",
       ])
       terminal.resize(columns: 80, lines: 24)
     }
