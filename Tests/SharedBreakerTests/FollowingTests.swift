@@ -139,7 +139,7 @@ import Testing
     #expect(try heard(after: "1000000", 1) == "!1")
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.forksBesideThreads, .timeLimit(.minutes(10)))
   func `hears on after a fork, which takes nothing away`() throws {
     let stage = try Stage()
     let puppet = try stage.puppet()

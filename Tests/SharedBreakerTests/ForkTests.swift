@@ -61,7 +61,7 @@ import Testing
     #expect(try parent.ask("snapshot").contains("failures=2"))
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.forksBesideThreads, .timeLimit(.minutes(10)))
   func `has none of those with which another thread looks at the store`() throws {
     let stage = try Stage()
     let parent = try stage.puppets(1, Self.policy)[0]
@@ -133,7 +133,7 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.forksBesideThreads, .timeLimit(.minutes(10)))
   func `made while other threads use the breaker does not hang`() throws {
     let stage = try Stage()
     let parent = try stage.puppets(1, Self.policy)[0]
@@ -152,7 +152,7 @@ import Testing
     #expect(try parent.ask("health") == "connected")
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.forksBesideThreads, .timeLimit(.minutes(10)))
   func `may be made while other threads let go of their stores`() throws {
     let parent = try Stage().puppet()
     #expect(try parent.ask("connect") == "ok")

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 @Suite struct `A store that is let go of` {
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.forksBesideThreads, .timeLimit(.minutes(10)))
   func `can be so while another thread forks`() async {
     await #expect(processExitsWith: .success) { try letGoWhileForking() }
   }

@@ -73,6 +73,10 @@ size_t __sanitizer_get_current_allocated_bytes(void) __attribute__((weak));
 
 int ts_is_watched(void) { return __sanitizer_get_current_allocated_bytes != 0; }
 
+void __tsan_init(void) __attribute__((weak));
+
+int ts_threads_are_watched(void) { return __tsan_init != 0; }
+
 size_t ts_allocated_bytes(void) {
   if (__sanitizer_get_current_allocated_bytes) return __sanitizer_get_current_allocated_bytes();
   struct mallinfo2 information = mallinfo2();

@@ -1,10 +1,14 @@
 internal import Glibc
+internal import TestShim
 
 /// Threads of this process, for what has to happen at the same time.
 @safe package final class Threads {
   private var threads: [pthread_t] = []
 
   package init() {}
+
+  /// Whether ThreadSanitizer watches over the threads of this process.
+  package static var areWatched: Bool { ts_threads_are_watched() != 0 }
 
   package func start(_ body: @escaping @Sendable () -> Void) {
     let box = unsafe Unmanaged.passRetained(Box(body))

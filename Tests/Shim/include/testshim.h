@@ -30,3 +30,6 @@ size_t ts_allocated_bytes(void);
 
 // Whether a sanitizer watches over the memory of this process.
 int ts_is_watched(void);
+
+// Whether ThreadSanitizer watches over its threads.
+int ts_threads_are_watched(void);
