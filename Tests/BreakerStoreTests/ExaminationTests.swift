@@ -1,3 +1,4 @@
+import Glibc
 import SharedBreaker
 import TestSupport
 import Testing
@@ -37,6 +38,31 @@ import Testing
     #expect(cut.found == "no damage in what was looked at before this process forked")
     #expect(cut.result == .note)
     #expect(tables.integrity(unless: { false }).result == .ok)
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `lets a fork go before the next look`() throws {
+    let gate = ForkGate()
+    let isOver = Guarded(false)
+    let looks = Guarded(0)
+    let threads = Threads()
+    threads.start {
+      while !isOver.withLock({ $0 }) {
+        try? gate.shut {
+          if gate.isForkWaiting { looks.withLock { $0 += 1 } }
+          usleep(100)
+        }
+      }
+    }
+    let forks = 20
+    for _ in 0..<forks {
+      gate.willFork()
+      gate.didFork()
+    }
+    isOver.withLock { $0 = true }
+    threads.join()
+    // One has passed the entrance just before a fork took it.
+    #expect(looks.withLock { $0 } <= forks)
   }
 
   @Test func `sets aside none in which there is no damage`() throws {

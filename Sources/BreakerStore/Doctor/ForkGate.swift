@@ -2,6 +2,9 @@ internal import Synchronization
 
 /// Keeps forks of this process and examinations apart: a child would have what one has open.
 package final class ForkGate: Sendable {
+  /// Where an examination has to pass, and which a fork holds while it waits for the lock: a mutex
+  /// alone would mostly go to who has just let go of it, however long another one waits.
+  private let entrance = Lock()
   private let lock = Lock()
   private let isWaiting = Atomic(false)
 
@@ -14,10 +17,13 @@ package final class ForkGate: Sendable {
   func shut<Result>(
     during body: () throws(StoreError) -> Result
   ) throws(StoreError) -> Result {
-    try lock.withLock(body)
+    entrance.lock()
+    entrance.unlock()
+    return try lock.withLock(body)
   }
 
   package func willFork() {
+    entrance.lock()
     isWaiting.store(true, ordering: .relaxed)
     lock.lock()
   }
@@ -25,5 +31,6 @@ package final class ForkGate: Sendable {
   package func didFork() {
     isWaiting.store(false, ordering: .relaxed)
     lock.unlock()
+    entrance.unlock()
   }
 }
