@@ -49,7 +49,7 @@ internal import CSQLite
     log = LogLength(pageSize: try writer.integer("PRAGMA page_size"))
     unsafe log.install(on: writer.handle)
     // So that the file alone is a store, whatever becomes of its log.
-    if isNew { checkpoint() }
+    if isNew { foldNewLog() }
   }
 
   static func setUp(_ connection: Connection) throws(StoreError) {
@@ -99,6 +99,14 @@ internal import CSQLite
     unsafe sqlite3_exec(writer.handle, "ROLLBACK", nil, nil, nil)
     log.checkpointed(isFolded: code == SQLITE_OK && pages == moved)
     return code == SQLITE_OK
+  }
+
+  /// Moves the tables of a new store into its file, once those are done who read what was there before.
+  private func foldNewLog() {
+    let deadline = Patience.deadline(after: lockTimeout)
+    while checkpoint(isUrgent: true), !log.isFolded, Patience.monotonicNanoseconds() < deadline {
+      Patience.pause(nanoseconds: .random(in: 200_000...2_000_000))
+    }
   }
 
   /// Begins the log anew if all of it was moved; under both locks.

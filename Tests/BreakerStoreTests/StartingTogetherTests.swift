@@ -40,6 +40,24 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
+  func `leave such a file also if somebody reads what was there before`() throws {
+    let stage = try Stage()
+    try Files.makeDirectory(StorePath.split(stage.store).directory, mode: 0o700)
+    // It has seen no table, so none may get into the file before it is done.
+    var reader: Holder? = try Holder(
+      stage.store, "PRAGMA journal_mode = WAL; BEGIN; SELECT * FROM sqlite_schema")
+    let maker = try stage.puppet("lock-timeout=20000")
+    try maker.send("connect")
+    while try Database.value(stage.store, "PRAGMA user_version") == "0" { usleep(1_000) }
+    withExtendedLifetime(reader) {}
+    reader = nil
+    #expect(try maker.answer() == "ok")
+    let alone = stage.store + ".alone"
+    try Files.write(alone, try Files.read(stage.store))
+    #expect(try Database.migrations(alone) == Migration.all.count)
+  }
+
+  @Test(.timeLimit(.minutes(10)))
   func `need not wait for one that was killed as it started`() throws {
     for _ in 0..<rounds(20) {
       let stage = try Stage()
