@@ -140,8 +140,10 @@ package.targets.append(
 // the time that it builds.
 let parts = [
   "core": ["BreakerCoreTests"],
-  // Where memory and threads matter, for the sanitizers.
-  "shared": ["BreakerStoreTests", "SharedBreakerTests", "CallTests"],
+  // Where there are threads, for ThreadSanitizer; and where there is memory of C's, or none is left,
+  // for AddressSanitizer.
+  "thread": ["BreakerStoreTests", "SharedBreakerTests", "CallTests"],
+  "address": ["BreakerStoreTests", "SharedBreakerTests", "CallTests", "FaultTests"],
 ]
 if let part = Context.environment["SHARED_BREAKER_PART"] {
   guard var needed = parts[part] else { fatalError("SHARED_BREAKER_PART: there is no \(part)") }

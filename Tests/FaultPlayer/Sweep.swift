@@ -3,7 +3,7 @@ import Glibc
 import SharedBreaker
 import TestSupport
 
-/// Makes every step of a scenario fail, one after the other.
+/// Makes the steps of a scenario fail, one after the other.
 final class Sweep {
   private let scenario: Scenario
   private let directory: String
@@ -18,11 +18,13 @@ final class Sweep {
   /// No call takes longer than its waits: some of 20 ms, and for the counters half a second.
   private static let bound = Duration.seconds(5)
 
-  /// How many steps lie between two from which on a fault lasts.
+  /// How many steps lie between two that fail, and between two from which on a fault lasts.
   private let stride: Int
+  private let lasting: Int
 
-  init(_ scenario: Scenario, in directory: String, stride: Int) {
+  init(_ scenario: Scenario, in directory: String, stride: Int, lasting: Int) {
     self.stride = stride
+    self.lasting = lasting
     self.scenario = scenario
     self.directory = directory
   }
@@ -42,13 +44,12 @@ final class Sweep {
     }
   }
 
-  /// How many steps lie between two that fail.
+  /// How many steps lie between two at which a fault strikes.
   ///
-  /// Each fails once, and a share of those from which on it lasts. Memory is asked for at ten times
-  /// as many steps as the disk has.
+  /// Memory is asked for at ten times as many steps as the disk has.
   private func distance(of fault: Fault) -> Int {
-    if fault.kind == fault_memory { return 5 * stride + 1 }
-    return fault.isLasting ? stride : 1
+    if fault.kind == fault_memory { return 5 * lasting + 1 }
+    return fault.isLasting ? lasting : stride
   }
 
   private func makeTemplate() throws -> Template? {

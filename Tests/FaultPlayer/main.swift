@@ -3,12 +3,13 @@ import Glibc
 import TestSupport
 import TestShim
 
-/// `fault-player faults SCENARIO DIRECTORY STRIDE` makes every step fail; `fault-player power-cuts
-/// STORY DIRECTORY STRIDE SEEDS` cuts the power at every step.
+/// `fault-player faults SCENARIO DIRECTORY STRIDE LASTING` makes every STRIDE-th step fail once, and
+/// begins a fault that lasts at every LASTING-th; `fault-player power-cuts STORY DIRECTORY STRIDE
+/// SEEDS` cuts the power at every STRIDE-th step.
 ///
 /// Puts out what was wrong, and at last a line with figures.
 let words = CommandLine.arguments.dropFirst().map { $0 }
-guard words.count >= 4, let stride = Int(words[3]) else {
+guard words.count == 5, let stride = Int(words[3]), let last = Int(words[4]) else {
   print(Scenario.all.map { "faults \($0.name)" }.joined(separator: "\n"))
   print(Story.all.map { "power-cuts \($0.name)" }.joined(separator: "\n"))
   exit(64)
@@ -19,13 +20,13 @@ ts_limit(900)
 let complaints: [String]
 let figures: String
 if words[0] == "faults", let scenario = Scenario.named(words[1]) {
-  let sweep = Sweep(scenario, in: words[2], stride: stride)
+  let sweep = Sweep(scenario, in: words[2], stride: stride, lasting: last)
   try sweep.run(Fault.all)
   complaints = sweep.complaints
   figures = "\(sweep.runs) runs, \(sweep.strikes) faults, longest \(sweep.slowest)"
-} else if words.count == 5, let story = Story.named(words[1]), let seeds = Int(words[4]) {
+} else if words[0] == "power-cuts", let story = Story.named(words[1]) {
   let powerCut = PowerCut(story, in: words[2])
-  try powerCut.run(seeds: seeds, stride: stride)
+  try powerCut.run(seeds: last, stride: stride)
   complaints = powerCut.complaints
   figures = "\(powerCut.cuts) power cuts, \(powerCut.boots) boots"
 } else {

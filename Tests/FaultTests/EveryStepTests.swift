@@ -16,9 +16,10 @@ import Testing
   func `leaves all or nothing done, and the store is used again`(scenario: String) throws {
     let directory = try TemporaryDirectory()
     // A fault that lasts is begun at every so manieth step only.
-    let stride = 400 / min(400, rounds(20))
+    let lasting = 400 / min(400, rounds(20))
     let output = try Child.run(
-      BuiltProducts.path(of: "fault-player"), ["faults", scenario, directory.path, "\(stride)"],
+      BuiltProducts.path(of: "fault-player"),
+      ["faults", scenario, directory.path, "\(Steps.stride)", "\(lasting)"],
       patienceMilliseconds: 300_000)
     #expect(output.hasSuffix(" 0 wrong\n"), "\(output)")
   }

@@ -10,7 +10,8 @@ import Testing
     let seeds = 2 + rounds(2)
     let output = try Child.run(
       BuiltProducts.path(of: "fault-player"),
-      ["power-cuts", story, directory.path, "1", "\(seeds)"], patienceMilliseconds: 300_000)
+      ["power-cuts", story, directory.path, "\(Steps.stride)", "\(seeds)"],
+      patienceMilliseconds: 300_000)
     #expect(output.hasSuffix(" 0 wrong\n"), "\(output)")
   }
 }
