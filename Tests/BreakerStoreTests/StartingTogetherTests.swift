@@ -58,6 +58,19 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
+  func `do not wait for ever for somebody who reads on`() throws {
+    let stage = try Stage()
+    try Files.makeDirectory(StorePath.split(stage.store).directory, mode: 0o700)
+    let reader = try Holder(
+      stage.store, "PRAGMA journal_mode = WAL; BEGIN; SELECT * FROM sqlite_schema")
+    let maker = try stage.puppet("lock-timeout=50")
+    #expect(try maker.ask("run fail") == "failed")
+    #expect(try maker.ask("health") == "connected")
+    withExtendedLifetime(reader) {}
+    #expect(try Database.value(stage.store, "SELECT failures FROM breaker") == "1")
+  }
+
+  @Test(.timeLimit(.minutes(10)))
   func `need not wait for one that was killed as it started`() throws {
     for _ in 0..<rounds(20) {
       let stage = try Stage()
