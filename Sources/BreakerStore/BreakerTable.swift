@@ -36,15 +36,18 @@ enum BreakerTable {
   static func breaker(
     _ row: Statement, from column: Int32 = 0, on connection: Connection, clock: StoreClock
   ) throws(StoreError) -> StoredBreaker {
+    let header = connection.header(clock)
+    let thisBoot = header.boot.number
     var (breaker, boot, bootOfState) = BreakerRow.read(row, from: column)
-    if bootOfState != clock.boot {
+    breaker.lineage = header.lineage
+    if bootOfState != thisBoot {
       // One that was not noted with its boot may be of this one.
       breaker.record.tally.since = breaker.record.stateBegan(
         createdAtMilliseconds: breaker.createdAtMilliseconds,
-        bootedAtMilliseconds: connection.bootNote(clock).bootedAtMilliseconds,
-        beforeBoot: bootOfState != 0 || boot != clock.boot)
+        bootedAtMilliseconds: header.boot.bootedAtMilliseconds,
+        beforeBoot: bootOfState != 0 || boot != thisBoot)
     }
-    if boot != clock.boot {
+    if boot != thisBoot {
       breaker.record = breaker.record.carriedOver(to: clock.moment)
     } else if breaker.record.state == .halfOpen {
       breaker.record.leases = try leases(of: breaker.id, on: connection)
@@ -56,18 +59,21 @@ enum BreakerTable {
   static func changes(
     since revision: Int64?, on connection: Connection, clock: StoreClock
   ) throws(StoreError) -> StoreChanges {
-    var changes = StoreChanges(lineage: 0, breakers: [], revision: 0, deletedRevision: 0)
+    var changes = StoreChanges(continuity: 0, breakers: [], revision: 0, deletedRevision: 0)
     var newest: Int64?
+    let header = connection.header(clock)
     let query = try connection.statement(.changes)
     query.bind(1, revision.map(era))
     let found = try query.rows { row throws(StoreError) -> StoredBreaker? in
-      changes.lineage = row.integer(0)
+      changes.continuity = row.integer(0)
       changes.deletedRevision = row.integer(1)
+      changes.isOfOtherHeader =
+        row.integer(2) != header.lineage || row.integer(3) != header.notedBoot
       // Nothing, if no breaker is of so late an era.
-      guard let its = row.integerOrNil(2 + BreakerRow.revision) else { return nil }
+      guard let its = row.integerOrNil(4 + BreakerRow.revision) else { return nil }
       newest = max(newest ?? 0, its)
       guard its > revision ?? .max else { return nil }
-      return try breaker(row, from: 2, on: connection, clock: clock)
+      return try breaker(row, from: 4, on: connection, clock: clock)
     }
     changes.breakers = found.compactMap { $0 }
     if let newest {
@@ -87,13 +93,15 @@ enum BreakerTable {
     let query = try connection.statement(.insertBreaker)
     query.bind(1, name)
     query.bind(2, revision)
-    query.bind(3, clock.boot)
+    let header = connection.header(clock)
+    query.bind(3, header.boot.number)
     query.bind(4, now.wallMilliseconds)
     query.bind(5, era(of: revision))
     query.bind(6, now.boot.nanoseconds)
     let id = try query.rows { $0.integer(0) }.first ?? 0
     var breaker = StoredBreaker(
       id: id, name: name, createdAtMilliseconds: now.wallMilliseconds)
+    breaker.lineage = header.lineage
     breaker.revision = revision
     breaker.era = era(of: revision)
     breaker.record.tally.since = now.boot
@@ -118,7 +126,7 @@ enum BreakerTable {
     clock: StoreClock
   ) throws(StoreError) {
     let update = try connection.statement(.updateBreaker)
-    BreakerRow.bind(breaker, boot: clock.boot, to: update)
+    BreakerRow.bind(breaker, boot: connection.header(clock).boot.number, to: update)
     try update.run()
     if breaker.record.tally != before.record.tally {
       try TallyRow.save(breaker, on: connection, clock: clock)

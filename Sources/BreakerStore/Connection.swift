@@ -13,8 +13,8 @@ extension SQLiteStorage {
   private let patience: Patience
   private var statements = [Statement?](repeating: nil, count: Query.allCases.count)
 
-  /// When the boot began in which the connection was opened.
-  var noted: BootNote?
+  /// What the store says of itself; nil until that is known.
+  var header: StoreHeader?
 
   /// Opens an existing file; a symbolic link in its place is refused.
   convenience init(path: String, lockTimeout: Duration) throws(StoreError) {
@@ -72,11 +72,8 @@ extension SQLiteStorage {
     return try body()
   }
 
-  /// When this boot began.
-  func bootNote(_ clock: StoreClock) -> BootNote {
-    if let noted, noted.boot == clock.boot { return noted }
-    return BootNote(clock)
-  }
+  /// What rows are read by.
+  func header(_ clock: StoreClock) -> StoreHeader { header ?? StoreHeader.unknown(clock) }
 
   /// Refuses a file that is no longer the one at its path: the log that lies there is another's.
   func refuseMoved() throws(StoreError) {

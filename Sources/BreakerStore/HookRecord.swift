@@ -30,14 +30,26 @@ package struct HookReport: Sendable, Hashable {
 
   package var event: Int64
   package var name: String
-  package var claim: Int64
+  package var claim: HookClaim
   package var outcome: Outcome
 
-  package init(event: Int64, name: String, claim: Int64, outcome: Outcome) {
+  package init(event: Int64, name: String, claim: HookClaim, outcome: Outcome) {
     self.event = event
     self.name = name
     self.claim = claim
     self.outcome = outcome
+  }
+}
+
+/// The right of one process to run a hook for one event.
+package struct HookClaim: Sendable, Hashable {
+  /// The store that gave it; one that was since begun from scratch or restored knows nothing of it.
+  package var lineage: Int64
+  package var number: Int64
+
+  package init(lineage: Int64, number: Int64) {
+    self.lineage = lineage
+    self.number = number
   }
 }
 
@@ -75,7 +87,7 @@ package struct HookStep: Sendable {
 
 /// What a process has to do now.
 package enum HookTurn: Sendable, Hashable {
-  case run(StoredEvent, isAfterGap: Bool, claim: Int64)
+  case run(StoredEvent, isAfterGap: Bool, claim: HookClaim)
 
   /// The hook has failed too often for an event, which is passed over.
   case gaveUp(event: Int64, name: String)
@@ -101,7 +113,7 @@ extension HookRecord {
   ///
   /// `next` finds the first event of interest after another.
   mutating func take<Failure: Error>(
-    _ step: HookStep, at now: Instant, boot: Int64,
+    _ step: HookStep, at now: Instant, boot: Int64, lineage: Int64,
     next: (Int64) throws(Failure) -> StoredEvent?
   ) throws(Failure) -> HookTurn {
     if self.boot != boot {
@@ -109,7 +121,9 @@ extension HookRecord {
       until = now
       self.boot = boot
     }
-    if let report = step.report, report.claim == claim, owner != nil {
+    if let report = step.report, owner != nil,
+      report.claim == HookClaim(lineage: lineage, number: claim)
+    {
       if let gaveUp = settle(report, attempts: step.attempts, at: now) { return gaveUp }
     }
     guard step.mayRun, let event = try next(handled) else { return .idle }
@@ -125,7 +139,8 @@ extension HookRecord {
     owner = step.process
     until = now.advanced(by: step.timeout.inNanoseconds)
     return .run(
-      event, isAfterGap: event.isAfterGap(since: handled, of: step.name), claim: claim)
+      event, isAfterGap: event.isAfterGap(since: handled, of: step.name),
+      claim: HookClaim(lineage: lineage, number: claim))
   }
 
   private mutating func settle(

@@ -15,7 +15,10 @@ enum HookTable {
   ) throws(StoreError) -> Change {
     let found = try find(step.hook, on: connection)
     var record = if let found { found } else { try made(step, on: connection) }
-    let turn = try record.take(step, at: clock.instant, boot: clock.boot) {
+    let header = connection.header(clock)
+    let turn = try record.take(
+      step, at: clock.instant, boot: header.boot.number, lineage: header.lineage
+    ) {
       (last: Int64) throws(StoreError) -> StoredEvent? in
       try EventTable.page(after: last, of: step.name, limit: 1, on: connection).events.first
     }

@@ -1,9 +1,11 @@
+internal import CHost
 internal import Glibc
 internal import Synchronization
 
-/// The write-ahead log, opened once more so that it can be synced while its session is in use.
+/// The write-ahead log, opened once more so that it can be marked, and synced while its session is in
+/// use.
 ///
-/// None of SQLite's locks is on this file, so that closing it drops none of them
+/// None of SQLite's locks is on this file, so closing it drops none of them
 /// (sqlite.org/howtocorrupt.html, 2.2).
 final class LogFile: Sendable {
   private let path: String
@@ -37,5 +39,31 @@ final class LogFile: Sendable {
     errno = code
     if code == 0 { isFound.store(true, ordering: .relaxed) }
     return code == 0
+  }
+}
+
+/// Marks. They are locks of this open file, which it keeps until it is closed.
+extension LogFile {
+  /// Leaves a mark for others; a file system that has no locks could not hold a store either.
+  func leave(_ mark: LogMark) { _ = sb_hold(descriptor, mark.byte) }
+
+  /// Whether another open file, of this process or any other, has left a mark.
+  func isHeldByOthers(_ mark: LogMark) -> Bool {
+    sb_is_held(descriptor, mark.byte, mark.byte + 1) != 0
+  }
+
+  /// Whether others use the log with another file than this one.
+  func isInUse(withAnotherThan file: FileIdentity) -> Bool {
+    let own = LogMark.file(file).byte
+    return sb_is_held(descriptor, 0, own) != 0
+      || sb_is_held(descriptor, own + 1, LogMark.boots) != 0
+  }
+
+  /// Whether a path names this file.
+  func isAt(_ path: String) -> Bool {
+    var status = stat()
+    guard unsafe fstat(descriptor, &status) == 0 else { return false }
+    return StoreFile.identity(of: path)
+      == FileIdentity(device: UInt64(status.st_dev), inode: UInt64(status.st_ino))
   }
 }

@@ -64,7 +64,7 @@ internal import CHost
     lock.withLock {
       let changed = breakers.values.filter { $0.revision > revision ?? .max }
       return StoreChanges(
-        lineage: identity, breakers: changed.sorted { $0.revision < $1.revision },
+        continuity: identity, breakers: changed.sorted { $0.revision < $1.revision },
         revision: self.revision, deletedRevision: deletedRevision)
     }
   }
@@ -172,7 +172,9 @@ internal import CHost
     lock.withLock {
       var record = hooks[step.hook] ?? HookRecord(handled: lastEvent)
       defer { hooks[step.hook] = record }
-      return record.take(step, at: clock.instant, boot: clock.boot) { last in
+      return record.take(
+        step, at: clock.instant, boot: clock.bootID ?? 0, lineage: identity
+      ) { last in
         events.first { $0.id > last && (step.name == nil || key($0.name) == step.name.map(key)) }
       }
     }
@@ -188,6 +190,7 @@ internal import CHost
     lastID += 1
     var breaker = StoredBreaker(
       id: lastID, name: name, createdAtMilliseconds: now.wallMilliseconds)
+    breaker.lineage = identity
     breaker.record.tally.since = now.boot
     return breaker
   }

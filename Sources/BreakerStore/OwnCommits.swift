@@ -6,7 +6,6 @@ struct OwnCommits {
   private(set) var revision: Int64?
   private var breakers: [StoreName: StoredBreaker] = [:]
   private var fingerprint: UInt64 = 0
-  private var boot: Int64 = 0
 
   /// Far more than fail at once: a record is not small.
   static let most = 256
@@ -15,19 +14,18 @@ struct OwnCommits {
     breakers.isEmpty ? nil : breakers[StoreName(name)]
   }
 
-  /// Forgets everything if the file is not as it was left, or the times are of another boot.
-  mutating func check(_ fingerprint: UInt64?, boot: Int64) {
-    guard fingerprint != self.fingerprint || boot != self.boot || fingerprint == 0 else { return }
+  /// Forgets everything if the file is not as it was left.
+  mutating func check(_ fingerprint: UInt64?) {
+    guard fingerprint != self.fingerprint || fingerprint == 0 else { return }
     if revision != nil { self = OwnCommits() }
   }
 
   /// Notes what a commit has written; what it has not is as it was before.
   mutating func note(
-    _ written: [StoredBreaker], revision: Int64, _ fingerprints: Fingerprints, boot: Int64
+    _ written: [StoredBreaker], revision: Int64, _ fingerprints: Fingerprints
   ) {
     self.revision = revision
     fingerprint = fingerprints.after
-    self.boot = boot
     if breakers.count >= Self.most { breakers = [:] }
     for breaker in written { breakers[StoreName(breaker.name)] = breaker }
   }

@@ -1,4 +1,5 @@
 package import BreakerCore
+internal import CHost
 internal import Glibc
 
 /// What the kernel tells of processes.
@@ -30,7 +31,7 @@ package enum ProcessTable {
     guard namespace != 0, process.pidNamespace == namespace else { return false }
     switch life(of: process.pid) {
     case .running(let startTicks):
-      return process.startTicks != 0 && startTicks != process.startTicks
+      return process.startTicks != 0 && !areSame(startTicks, process.startTicks)
     case .over: return true
     case .hidden: return false
     }
@@ -69,7 +70,22 @@ package enum ProcessTable {
     }
     let fields = stat[stat.index(after: nameEnd)...].split(separator: " ")
     guard fields.count > 19, let startTicks = UInt64(fields[19]) else { return .hidden }
-    return fields[0] == "Z" || fields[0] == "X" ? .over : .running(startTicks)
+    return fields[0] == "Z" || fields[0] == "X" ? .over : .running(onHostClock(startTicks))
+  }
+
+  /// The kernel tells start times on the clock of the time namespace of the process that asks.
+  private static func onHostClock(_ ticks: UInt64) -> UInt64 {
+    let offset = sb_known_boot_offset()
+    if offset == 0 { return ticks }
+    let offsetTicks = Double(offset) / 1e9 * Double(sysconf(Int32(_SC_CLK_TCK)))
+    return UInt64(clamping: Int64(clamping: ticks) - Int64(offsetTicks.rounded(.down)))
+  }
+
+  /// Whether two start times are the same, which processes of two time namespaces round differently.
+  ///
+  /// No process number is given to another process within so short a time.
+  private static func areSame(_ ticks: UInt64, _ others: UInt64) -> Bool {
+    max(ticks, others) - min(ticks, others) <= 1
   }
 
   private static func pidNamespace() -> UInt64 {

@@ -3,7 +3,7 @@ enum Query: Int, CaseIterable {
   case begin, beginReading, commit
   case breakerByName, breakerByID, changes, namesByPrefix, namesByState
   case breakersAtLimit, insertBreaker, updateBreaker, updateTally, moveBreaker, deleteBreaker
-  case nextRevision, proveWritable
+  case header, nextRevision, proveWritable
   case leases, insertLease, deleteLeases
   case insertEvent, trimEvents, trimEventsOfBreaker, history
   case storeOfEvents, eventsAfter, eventsOfNameAfter
@@ -20,7 +20,7 @@ enum Query: Int, CaseIterable {
     // One statement, so that who is up to date pays for little more than the transaction around it.
     case .changes:
       """
-      SELECT identity, deleted_revision, \(BreakerRow.columns(of: "b")) FROM store
+      SELECT identity, deleted_revision, lineage, store.boot, \(BreakerRow.columns(of: "b")) FROM store
       LEFT JOIN breaker b ON b.era >= coalesce(?1, (SELECT max(era) FROM breaker))
       """
     // No byte of UTF-8 is as high as the one at the end of the range. The index of names is enough.
@@ -51,12 +51,12 @@ enum Query: Int, CaseIterable {
     case .updateTally: "UPDATE breaker SET \(TallyRow.assignments) WHERE id = ?1"
     case .moveBreaker: "UPDATE breaker SET era = ?2 WHERE id = ?1"
     case .deleteBreaker: "DELETE FROM breaker WHERE name = ?1 RETURNING state"
-    case .nextRevision:
+    case .header:
       """
-      SELECT max(deleted_revision, coalesce((
-        SELECT max(revision) FROM breaker WHERE era = (SELECT max(era) FROM breaker)), 0)) + 1
+      SELECT identity, lineage, boot, boot_id, booted_at_ms, boot_seen_ns, \(Self.revisionToCome)
       FROM store
       """
+    case .nextRevision: "SELECT \(Self.revisionToCome) FROM store"
     // A value that is already there would be no write at all.
     case .proveWritable:
       "UPDATE store SET recovered_at_ms = max(?1, coalesce(recovered_at_ms + 1, 0))"
@@ -116,6 +116,11 @@ enum Query: Int, CaseIterable {
       """
     }
   }
+
+  private static let revisionToCome = """
+    max(deleted_revision, coalesce((
+      SELECT max(revision) FROM breaker WHERE era = (SELECT max(era) FROM breaker)), 0)) + 1
+    """
 
   private static let eventColumns =
     "id, at_ms, name, kind, from_word, to_word, reason, pid, program, previous"

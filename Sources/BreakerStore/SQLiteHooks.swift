@@ -11,6 +11,7 @@ extension SQLiteStorage {
     var log: LogFile?
     try commit(until: deadline(of: .usual)) { session throws(StoreError) in
       turn = try session.writer.write { () throws(StoreError) in
+        try session.verify()
         let change = try HookTable.change(step, on: session.writer, clock: clock)
         guard change.hasChanged else { return change.turn }
         try HookTable.save(change.record, of: step.hook, on: session.writer)

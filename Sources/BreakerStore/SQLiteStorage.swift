@@ -24,6 +24,9 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   let reading = Lock()
   private(set) var session: Session?
 
+  /// What the latest session has known, once it was let go of.
+  private var earlier: Session.Earlier?
+
   let steps = StepQueue()
 
   /// Under the lock for writing.
@@ -88,30 +91,60 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
 
   /// Under the lock for writing.
   func openSession() throws(StoreError) -> Session {
-    if let session { return session }
+    if let session, session.isOfThisBoot(clock), !session.isStale { return session }
     if let refusal { throw refusal }
     return try reading.withLock { () throws(StoreError) in
+      letGo()
       let opened = try Session(
         path: path, mayCreate: mayCreate, access: access, lockTimeout: lockTimeout,
-        clock: clock)
+        clock: clock, after: earlier)
       session = opened
       openings.add(1, ordering: .relaxed)
-      page.use(.init(storePath: opened.path, store: opened.identity, boot: clock.boot))
-      opened.files.noteOwner()
+      usePage(of: opened)
       _ = watch?.attach(to: opened.reader)
       return opened
     }
   }
 
+  /// Opens what has to be open to write, and agrees with the store on the boot if that could not be
+  /// done before.
+  ///
+  /// Under the lock for writing.
+  func openSessionToWrite() throws(StoreError) -> Session {
+    let session = try openSession()
+    if session.header.isAgreed { return session }
+    return try reading.withLock { () throws(StoreError) in
+      try session.agree(clock: clock, atMost: lockTimeout, mayDoWithout: false)
+      usePage(of: session)
+      return session
+    }
+  }
+
+  /// Uses the counters of a store; those of another boot may only be replaced if all agree that it is.
+  private func usePage(of session: Session) {
+    let header = session.header
+    guard header.isAgreed else { return }
+    page.use(
+      .init(storePath: session.path, store: header.identity, boot: header.boot.number))
+  }
+
   /// Under both locks.
-  private func letGo() {
+  private func letGo(ofReplaced wasReplaced: Bool = false) {
     watch?.detach()
     ownCommits = OwnCommits()
+    if let session { earlier = session.earlier(wasReplaced: wasReplaced) }
     session = nil
   }
 
   package func close() {
-    writing.withLock { reading.withLock { letGo() } }
+    writing.withLock {
+      reading.withLock {
+        // Those who come later find nobody who could tell that the log is not the new file's.
+        let wasReplaced = session.map { !$0.files.areCurrent() } ?? false
+        if wasReplaced { session?.files.setAsideLeftLog() }
+        letGo(ofReplaced: wasReplaced)
+      }
+    }
   }
 
   package func finish() {
@@ -128,7 +161,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
     writing.withLock {
       guard let session, !reading.withLock({ session.files.areCurrent() }) else { return }
       session.files.setAsideLeftLog()
-      reading.withLock { letGo() }
+      reading.withLock { letGo(ofReplaced: true) }
     }
   }
 
@@ -165,7 +198,8 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   ) throws(StoreError) -> Result {
     while true {
       let result: Result? = try reading.withLock { () throws(StoreError) in
-        guard let reader = session?.reader else { return nil }
+        guard let session, session.isOfThisBoot(clock), !session.isStale else { return nil }
+        let reader = session.reader
         return try reader.read { () throws(StoreError) in try body(reader) }
       }
       if let result { return result }
@@ -174,18 +208,23 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   }
 
   package func changes(since revision: Int64?) throws(StoreError) -> StoreChanges {
-    var changes = StoreChanges(lineage: 0, breakers: [], revision: 0, deletedRevision: 0)
+    var changes = StoreChanges(continuity: 0, breakers: [], revision: 0, deletedRevision: 0)
     // A commit between the count and the reading would pass for one that raised no revision.
     for _ in 0..<8 {
       let before = watch?.commits() ?? 0
       changes = try read { connection throws(StoreError) in
         try BreakerTable.changes(since: revision, on: connection, clock: clock)
       }
+      if changes.isOfOtherHeader {
+        // Somebody has restored the store, or edited what it says of itself.
+        writing.withLock { reading.withLock { letGo() } }
+        continue
+      }
       changes.breakers = changes.breakers.map(upToDate)
       // Where the sum below does not reach: each opening may have made it start anew.
-      changes.lineage &+= openings.load(ordering: .relaxed) << 32
+      changes.continuity &+= openings.load(ordering: .relaxed) << 32
       // Each transaction of ours raises the revision by one, so this sum is moved by others only.
-      changes.lineage &+= Int64(before &- UInt32(truncatingIfNeeded: changes.revision))
+      changes.continuity &+= Int64(before &- UInt32(truncatingIfNeeded: changes.revision))
       if before == watch?.commits() ?? 0 { break }
     }
     return changes

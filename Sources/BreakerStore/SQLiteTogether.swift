@@ -11,9 +11,9 @@ extension SQLiteStorage {
     var isCheckpointDue = false
     try commit(until: deadline(of: .usual)) { session throws(StoreError) in
       present = try session.writer.write { () throws(StoreError) in
+        var revision: Int64? = try session.verify()
         let present = mustBeNew ? try Self.present(steps, on: session.writer, clock) : []
         guard present.isEmpty else { return present }
-        var revision: Int64?
         for step in steps {
           // Each is a group of its own, for within a group breakers are found one by one.
           var group = StepGroup(

@@ -62,8 +62,15 @@ extension SQLiteStorage {
   ) throws(StoreError) {
     guard writing.lock(until: deadline) else { throw busy() }
     defer { writing.unlock() }
-    let session = try openSession()
-    try session.writer.waiting(until: deadline) { () throws(StoreError) in try body(session) }
+    let session = try openSessionToWrite()
+    do throws(StoreError) {
+      try session.writer.waiting(until: deadline) { () throws(StoreError) in try body(session) }
+    } catch {
+      // Nothing was written: it was found out before the body could begin.
+      guard session.isStale else { throw error }
+      let session = try openSessionToWrite()
+      try session.writer.waiting(until: deadline) { () throws(StoreError) in try body(session) }
+    }
   }
 
   /// One transaction, of the steps of the group and of those that have come until it began.
@@ -73,14 +80,15 @@ extension SQLiteStorage {
     var taken = group
     defer { group = taken }
     let done = try session.writer.write { () throws(StoreError) -> StepGroup in
-      taken += steps.take()
       // The write lock is held, so nobody moves them now.
       before = currentFingerprint()
       commits = watch?.commits()
-      ownCommits.check(before, boot: clock.boot)
+      ownCommits.check(before)
+      let revision = ownCommits.revision == nil ? try session.verify() : nil
+      taken += steps.take()
       var done = StepGroup(
         on: session.writer, clock: clock, page: page, program: program,
-        remembered: ownCommits, room: room)
+        remembered: ownCommits, room: room, revision: revision)
       try done.run(taken)
       return done
     }
@@ -121,6 +129,7 @@ extension SQLiteStorage {
     var isCheckpointDue = false
     try commit(until: deadline(of: .usual)) { session throws(StoreError) in
       isDeleted = try session.writer.write { () throws(StoreError) in
+        try session.verify()
         if let version {
           let found = try BreakerTable.find(name, on: session.writer, clock: clock)
           guard let found, StoredVersion(of: upToDate(found)) == version else { return false }

@@ -8,9 +8,6 @@ internal import CSQLite
 
   /// What is open, to be told from what the paths name later.
   var files: StoreFiles
-
-  /// What tells this store from every other.
-  let identity: Int64
   let writer: Connection
   let reader: Connection
 
@@ -20,15 +17,21 @@ internal import CSQLite
   private let log: LogLength
   let logFile: LogFile
 
+  /// What the store says of itself; written under both locks, and read under either.
+  private(set) var header: StoreHeader
+
+  /// Whether the store was found to be another one, or in another boot, than the header says.
+  private(set) var isStale = false
+
   init(
     path: String, mayCreate: Bool, access: StoreAccess, lockTimeout: Duration,
-    clock: StoreClock
+    clock: StoreClock, after earlier: Earlier?
   ) throws(StoreError) {
     self.path = try StoreFile.prepare(
       path: path, mayCreate: mayCreate, access: access, lockTimeout: lockTimeout)
     files = StoreFiles(path: self.path)
     let directory = StorePath.split(self.path).directory
-    try LogOwner.setAsideAnothers(
+    let wasReplaced = try LogOwner.setAsideAnothers(
       beside: self.path, in: directory, lockTimeout: lockTimeout)
     writer = try Connection(path: self.path, lockTimeout: lockTimeout)
     let isNew = try Migrator.bringUpToDate(
@@ -37,19 +40,82 @@ internal import CSQLite
     reader = try Connection(path: self.path, lockTimeout: lockTimeout)
     try Session.setUp(reader)
     try writer.refuseMoved()
-    writer.noted = try BootNote.taken(on: writer, clock: clock)
-    reader.noted = writer.noted
     // The first read makes SQLite map the WAL-index, which the watch page is to show.
-    identity = try reader.integer("SELECT identity FROM store")
+    header = try StoreHeader.noted(on: reader).header
     files.noteLog()
     // Now that they are open: before, somebody may have been quicker than SQLite.
     try PlantedFile.refuse(self.path, in: directory)
     logFile = try LogFile(path: self.path + StoreFile.logSuffix)
+    try files.mark(logFile)
     self.lockTimeout = lockTimeout
     log = LogLength(pageSize: try writer.integer("PRAGMA page_size"))
     unsafe log.install(on: writer.handle)
+    let isRestored =
+      wasReplaced || earlier.map { $0.lineage == header.lineage && $0.isNot(files) } == true
+    if isRestored {
+      try StoreHeader.renewLineage(
+        header.lineage, on: writer, until: Patience.deadline(after: lockTimeout))
+    }
+    try agree(clock: clock, atMost: .milliseconds(10), mayDoWithout: true)
     // So that the file alone is a store, whatever becomes of its log.
     if isNew { foldNewLog() }
+  }
+
+  /// What an earlier session has known, by which a copy that was put in the store's place is told
+  /// from the store itself.
+  struct Earlier {
+    fileprivate let files: StoreFiles
+    fileprivate let lineage: Int64
+    fileprivate let wasReplaced: Bool
+
+    fileprivate func isNot(_ others: StoreFiles) -> Bool { wasReplaced || !files.isMain(others) }
+  }
+
+  /// What is to be known of it later; one of the files may no longer be the one that was open.
+  func earlier(wasReplaced: Bool) -> Earlier {
+    Earlier(files: files, lineage: header.lineage, wasReplaced: wasReplaced)
+  }
+
+  /// Agrees with the store on the boot; under both locks.
+  ///
+  /// With `mayDoWithout` a store that cannot be written now is no error: then the next transaction
+  /// tries again.
+  func agree(
+    clock: StoreClock, atMost timeout: Duration, mayDoWithout: Bool
+  ) throws(StoreError) {
+    var agreed: StoreHeader
+    do throws(StoreError) {
+      agreed = try StoreHeader.agreed(
+        on: writer, clock: clock, log: logFile, until: Patience.deadline(after: timeout))
+    } catch {
+      guard mayDoWithout else { throw error }
+      agreed = try StoreHeader.seen(on: reader, clock: clock, log: logFile)
+    }
+    if agreed.isAgreed { logFile.leave(.boot(agreed.boot.number)) }
+    header = agreed
+    writer.header = agreed
+    reader.header = agreed
+  }
+
+  /// Whether the session is still of the boot that the host is in, as far as a clock of tests tells.
+  func isOfThisBoot(_ clock: StoreClock) -> Bool {
+    clock.isSystem || header.boot.id == clock.bootID
+  }
+
+  /// Makes sure, in a transaction, that the store is what the session takes it for.
+  ///
+  /// - Returns: The revision of the transaction.
+  /// - Throws: If it is not; then the session is stale and has to be opened again.
+  @discardableResult
+  func verify() throws(StoreError) -> Int64 {
+    let (found, revision) = try StoreHeader.noted(on: writer)
+    guard found.identity == header.identity, found.lineage == header.lineage,
+      found.boot.number == header.notedBoot
+    else {
+      isStale = true
+      throw LogOwner.replaced(path)
+    }
+    return revision
   }
 
   static func setUp(_ connection: Connection) throws(StoreError) {

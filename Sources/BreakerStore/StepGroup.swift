@@ -139,6 +139,6 @@ struct StepGroup {
   func remember(in commits: inout OwnCommits, _ fingerprints: Fingerprints?) {
     guard let fingerprints, let revision else { return }
     let newest = rows.reduce(revision) { max($0, $1.breaker.revision) }
-    commits.note(rows.map(\.breaker), revision: newest, fingerprints, boot: clock.boot)
+    commits.note(rows.map(\.breaker), revision: newest, fingerprints)
   }
 }

@@ -1,5 +1,7 @@
 package import BreakerCore
+internal import CHost
 internal import Glibc
+internal import Synchronization
 
 /// Where a store takes its time from.
 ///
@@ -8,15 +10,15 @@ internal import Glibc
 public struct StoreClock: Sendable {
   private let readBoot: @Sendable () -> Int64
   private let readWall: @Sendable () -> Int64
-  private let readBootID: @Sendable () -> String
+  private let readBootID: @Sendable () -> Int64?
   package let isSystem: Bool
 
   /// Makes a clock for tests; all three must be the same in every process that shares the store.
   ///
   /// - Parameters:
-  ///   - bootNanoseconds: Nanoseconds since the host booted; never goes backwards.
+  ///   - bootNanoseconds: Nanoseconds since the host booted; never goes backwards within a boot.
   ///   - wallMilliseconds: Milliseconds since 1970.
-  ///   - bootID: A text that is another one after each boot.
+  ///   - bootID: A text that is different after each boot.
   public init(
     bootNanoseconds: @escaping @Sendable () -> Int64,
     wallMilliseconds: @escaping @Sendable () -> Int64,
@@ -24,23 +26,33 @@ public struct StoreClock: Sendable {
   ) {
     readBoot = bootNanoseconds
     readWall = wallMilliseconds
-    readBootID = bootID
+    readBootID = { Checksum.of(bootID().utf8) }
     isSystem = false
   }
 
   private init() {
-    readBoot = { Self.nanoseconds(of: CLOCK_BOOTTIME) }
+    readBoot = { sb_boot_nanoseconds() }
     readWall = { Self.nanoseconds(of: CLOCK_REALTIME) / 1_000_000 }
-    readBootID = { Self.systemBootID }
+    readBootID = { Self.systemBootID() }
     isSystem = true
   }
 
   /// The host's own clocks.
   public static let system = StoreClock()
 
-  private static let systemBootID: String = ProcFile.text("/proc/sys/kernel/random/boot_id") ?? ""
+  /// 0 until it could be read: a process that has no descriptor left may have one later.
+  private static let knownBootID = Atomic<Int64>(0)
 
-  private static let systemBoot = Checksum.of(systemBootID.utf8)
+  private static func systemBootID() -> Int64? {
+    let known = knownBootID.load(ordering: .relaxed)
+    if known != 0 { return known }
+    guard let text = ProcFile.text("/proc/sys/kernel/random/boot_id"), !text.isEmpty else {
+      return nil
+    }
+    let id = Checksum.of(text.utf8)
+    knownBootID.store(id, ordering: .relaxed)
+    return id
+  }
 
   private static func nanoseconds(of clock: clockid_t) -> Int64 {
     var time = timespec()
@@ -59,8 +71,15 @@ public struct StoreClock: Sendable {
 
   package var wallMilliseconds: Int64 { readWall() }
 
-  /// The boot as a number: another one after each boot, the same for all processes of this one.
-  package var boot: Int64 { isSystem ? Self.systemBoot : Checksum.of(readBootID().utf8) }
+  /// A checksum of the boot's id; nil as long as this process cannot read it.
+  package var bootID: Int64? { readBootID() }
+
+  /// What this process can tell of the boot that it runs in.
+  var sighting: BootSighting {
+    // Before the clock is read.
+    if isSystem { _ = sb_learn_boot_offset() }
+    return BootSighting(id: bootID, at: moment)
+  }
 }
 
 /// A 64-bit FNV-1a checksum: for telling apart, not for secrets.

@@ -22,11 +22,20 @@ struct StoreFiles {
     index = StoreFile.identity(of: indexPath)
   }
 
-  /// For those who come when one of the files has been replaced.
-  func noteOwner() {
-    guard let owner = LogOwner(of: path), areNamed else { return }
-    owner.note(beside: path)
+  /// Marks the log as that of the file.
+  ///
+  /// - Throws: If the file or its log was replaced meanwhile, so that the log is another file's.
+  func mark(_ log: LogFile) throws(StoreError) {
+    guard let main else { throw LogOwner.replaced(path) }
+    log.leave(.file(main))
+    // In this order: a process that replaces the file either finds the mark or is found here.
+    guard areNamed, log.isAt(logPath), !log.isInUse(withAnotherThan: main) else {
+      throw LogOwner.replaced(path)
+    }
   }
+
+  /// Whether this is the store's file.
+  func isMain(_ other: StoreFiles) -> Bool { main != nil && main == other.main }
 
   /// Whether the paths name what is open.
   private var areNamed: Bool {

@@ -6,6 +6,9 @@ package struct StoredBreaker: Sendable, Hashable {
   package var name: String
   package var revision: Int64
 
+  /// The lineage of the store that it was read from; 0 if that is not known.
+  package var lineage: Int64 = 0
+
   /// What the storage finds recent revisions by.
   package var era: Int64 = 0
   package var createdAtMilliseconds: Int64

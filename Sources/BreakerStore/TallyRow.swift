@@ -32,7 +32,7 @@ enum TallyRow {
     let update = try connection.statement(.updateTally)
     update.bind(1, breaker.id)
     update.bind(2, tally.since?.nanoseconds)
-    update.bind(3, clock.boot)
+    update.bind(3, connection.header(clock).boot.number)
     update.bind(4, tally.nanoseconds.closed)
     update.bind(5, tally.nanoseconds.open)
     update.bind(6, tally.nanoseconds.halfOpen)

@@ -5,10 +5,12 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <time.h>
+#include <unistd.h>
 
 int sb_no_checkpoint_on_close(sqlite3 *db) {
   return sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, (int *)0);
@@ -43,12 +45,55 @@ int sb_mutex_lock_until(pthread_mutex_t *mutex, int64_t nanoseconds) {
   return pthread_mutex_clocklock(mutex, CLOCK_MONOTONIC, &deadline);
 }
 
-uint64_t sb_born(const char *path) {
-  struct statx status;
-  if (statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_BTIME, &status) != 0) return 0;
-  if (!(status.stx_mask & STATX_BTIME)) return 0;
-  return (uint64_t)status.stx_btime.tv_sec * 1000000000u + status.stx_btime.tv_nsec;
+int sb_hold(int descriptor, int64_t byte) {
+  struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
+  return fcntl(descriptor, F_OFD_SETLK, &lock) == 0 ? 0 : errno;
 }
+
+int sb_is_held(int descriptor, int64_t first, int64_t end) {
+  if (first >= end) return 0;
+  struct flock lock = {
+      .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = first, .l_len = end - first};
+  return fcntl(descriptor, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
+
+int64_t sb_boot_offset;
+static int knows_boot_offset;
+
+// The text has a line for each clock: `boottime  86400  0`. Only what is safe in the child of a fork
+// is used here.
+static int parse_boot_offset(const char *text, int64_t *offset) {
+  const char *line = strstr(text, "boottime");
+  if (!line) return 0;
+  char *rest;
+  long long seconds = strtoll(line + strlen("boottime"), &rest, 10);
+  long long nanoseconds = strtoll(rest, 0, 10);
+  *offset = (int64_t)seconds * 1000000000 + nanoseconds;
+  return 1;
+}
+
+int sb_learn_boot_offset(void) {
+  if (__atomic_load_n(&knows_boot_offset, __ATOMIC_ACQUIRE)) return 1;
+  int64_t offset = 0;
+  int file = open("/proc/self/timens_offsets", O_RDONLY | O_CLOEXEC);
+  if (file < 0) {
+    // A kernel without time namespaces has the rest of /proc, but not this file.
+    if (errno != ENOENT || access("/proc/self/stat", F_OK) != 0) return 0;
+  } else {
+    char text[256];
+    ssize_t length = read(file, text, sizeof text - 1);
+    close(file);
+    if (length <= 0) return 0;
+    text[length] = 0;
+    if (!parse_boot_offset(text, &offset)) return 0;
+  }
+  __atomic_store_n(&sb_boot_offset, offset, __ATOMIC_RELAXED);
+  __atomic_store_n(&knows_boot_offset, 1, __ATOMIC_RELEASE);
+  return 1;
+}
+
+// Before the program can have used up its descriptors.
+__attribute__((constructor)) static void learn_at_start(void) { sb_learn_boot_offset(); }
 
 int sb_reserve(int descriptor, int64_t offset, int64_t length) {
   while (fallocate(descriptor, 0, offset, length) != 0)
@@ -130,6 +175,9 @@ static void after_fork_in_parent(void) { after_fork(0); }
 
 static void after_fork_in_child(void) {
   __atomic_add_fetch(&sb_forks, 1, __ATOMIC_RELEASE);
+  // unshare(2) puts the children of a process, but not the process, into a new time namespace.
+  __atomic_store_n(&knows_boot_offset, 0, __ATOMIC_RELAXED);
+  sb_learn_boot_offset();
   after_fork(1);
 }
 

@@ -6,8 +6,9 @@ internal import Synchronization
 struct Ticket: Sendable {
   var grant: PermitGrant
 
-  /// The row of the breaker; 0 if it had none, or is not known.
+  /// The row of the breaker, and the lineage of its store; 0 if they are not known.
   var breaker: Int64
+  var lineage: Int64
 
   /// The word of a call that was let through from memory, which knows the row by a few bits.
   var word = CellWord.unknown
@@ -32,7 +33,8 @@ extension Ticket {
   init(_ word: CellWord) {
     let grant = PermitGrant(kind: .normal, generation: word.generation)
     self.init(
-      grant: grant, breaker: 0, word: word, source: .store, process: ForkGuard.generation)
+      grant: grant, breaker: 0, lineage: 0, word: word, source: .store,
+      process: ForkGuard.generation)
   }
 
   /// Whether it is of this process, and not of one that it was forked from.
@@ -40,14 +42,15 @@ extension Ticket {
     process == ForkGuard.generation && (word == .unknown || word.isOwn)
   }
 
-  /// Whether its outcome may make a breaker: there was none yet when it was given.
-  var mayMakeBreaker: Bool { breaker == 0 && !word.isOfRow }
-
-  /// The grant, unless it is of a breaker that was deleted and made again under the same name.
+  /// The grant, unless another breaker gave it: one of another store, or one that was deleted since
+  /// and made again under the same name.
   func grant(on breaker: StoredBreaker) -> PermitGrant {
+    let isOther =
+      self.breaker != 0 && (self.breaker != breaker.id || lineage != breaker.lineage)
+    guard isOther || !word.mayBe(of: breaker) else { return grant }
     var grant = grant
-    let isOther = self.breaker != 0 && breaker.id != 0 && self.breaker != breaker.id
-    if isOther || !word.mayBe(ofRow: breaker.id) { grant.generation = PermitGrant.unjudged }
+    grant.generation = PermitGrant.unjudged
+    grant.lease = 0
     return grant
   }
 }
@@ -85,25 +88,32 @@ extension Engine {
     let word = cell.word
     if word.has(CellWord.permits), !isNamed { return .permitted(Ticket(word)) }
     let known = try known(cell)
+    // A breaker that is in use can be found by others, so its first call makes it.
+    guard known.exists else { return try admitInTransaction(cell, owner: owner) }
     let assessment = known.breaker.record.assessed(
       at: clock.instant, policy: known.policy, isGone: ProcessTable.isGone)
     switch assessment {
     case .permitted(let grant):
       if grant.wouldReject { cell.countOne(\.wouldReject) }
-      return .permitted(ticket(grant, known.breaker.id, .store))
+      return .permitted(ticket(grant, known.breaker, .store))
     case .rejected(let rejection):
       cell.countRejection()
       return .rejected(rejection)
     case .undecided:
-      let (verdict, breaker) = try step(cell) { draft, policy in
-        draft.apply { record, now in
-          record.requested(
-            at: now, by: owner, policy: policy, jitter: Jitter.drawn(),
-            isGone: ProcessTable.isGone)
-        }
-      }
-      return admission(verdict, breaker.id, .store)
+      return try admitInTransaction(cell, owner: owner)
     }
+  }
+
+  private func admitInTransaction(
+    _ cell: Cell, owner: ProcessIdentity?
+  ) throws(StoreError) -> Admission {
+    let (verdict, breaker) = try step(cell) { draft, policy in
+      draft.apply { record, now in
+        record.requested(
+          at: now, by: owner, policy: policy, jitter: Jitter.drawn(), isGone: ProcessTable.isGone)
+      }
+    }
+    return admission(verdict, breaker, .store)
   }
 
   private func admitWithoutStore(
@@ -112,7 +122,7 @@ extension Engine {
     switch onFailure {
     case .permit:
       let grant = PermitGrant(kind: .normal, generation: PermitGrant.unjudged)
-      return .permitted(ticket(grant, 0, .none))
+      return .permitted(ticket(grant, nil, .none))
     case .reject:
       cellsLock.withLock {
         cell.keepRejection()
@@ -137,12 +147,12 @@ extension Engine {
         }
       }
       guard let transacted else { throw .store(trouble) }
-      return admission(transacted.answer, transacted.breaker.id, .local)
+      return admission(transacted.answer, transacted.breaker, .local)
     }
   }
 
   private func admission(
-    _ verdict: Verdict, _ breaker: Int64, _ source: Ticket.Source
+    _ verdict: Verdict, _ breaker: StoredBreaker, _ source: Ticket.Source
   ) -> Admission {
     switch verdict {
     case .permitted(let grant): .permitted(ticket(grant, breaker, source))
@@ -151,9 +161,11 @@ extension Engine {
   }
 
   private func ticket(
-    _ grant: PermitGrant, _ breaker: Int64, _ source: Ticket.Source
+    _ grant: PermitGrant, _ breaker: StoredBreaker?, _ source: Ticket.Source
   ) -> Ticket {
-    Ticket(grant: grant, breaker: breaker, source: source, process: ForkGuard.generation)
+    Ticket(
+      grant: grant, breaker: breaker?.id ?? 0, lineage: breaker?.lineage ?? 0, source: source,
+      process: ForkGuard.generation)
   }
 }
 

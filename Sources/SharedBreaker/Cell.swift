@@ -8,7 +8,7 @@ final class Known: Sendable {
   let breaker: StoredBreaker
   let agreed: AgreedPolicy
 
-  /// Whether the breaker is in the store, or nobody has had anything to write of it yet.
+  /// Whether the breaker is in the store; false before its first call.
   let exists: Bool
 
   /// Where successes are counted for all processes; nil if the breaker has no such place.
@@ -24,6 +24,8 @@ final class Known: Sendable {
   var policy: BreakerPolicy { agreed.policy }
 
   var word: CellWord {
+    // The first call makes the breaker, so that others can find it.
+    guard exists else { return .unknown }
     let record = breaker.record
     let permits =
       record.state == .closed && record.mode.mode.judges
@@ -35,7 +37,7 @@ final class Known: Sendable {
       (permits ? CellWord.permits : 0) | (countsOnly ? CellWord.countsOnly : 0)
       | (policy.slowAfter != nil ? CellWord.measures : 0)
       | (policy.window != nil ? CellWord.marks : 0) | (rejects ? CellWord.rejects : 0)
-    return CellWord(flags: flags, generation: record.generation, row: breaker.id)
+    return CellWord(flags: flags, of: breaker)
   }
 }
 
@@ -102,7 +104,7 @@ extension Cell {
   /// Takes over what was read; a healthy breaker's record is only kept if it will be needed.
   func learn(_ known: Known, keeping: Bool) {
     let word = known.word
-    let isPlain = word.has(CellWord.countsOnly) && known.exists
+    let isPlain = word.has(CellWord.countsOnly)
     unsafe self.known = keeping || !isPlain ? known : nil
     unsafe revision = known.breaker.revision
     openUntil.store(known.breaker.record.openUntil?.nanoseconds ?? 0, ordering: .relaxed)

@@ -37,11 +37,20 @@ struct CellWord: Sendable, Hashable {
 
   init(bits: UInt64) { self.bits = bits }
 
-  init(flags: UInt64, generation: Int64, row: Int64) {
+  init(flags: UInt64, of breaker: StoredBreaker) {
     bits =
       flags | (ForkGuard.generation & Self.forkMask) << Self.forkShift
-      | (UInt64(bitPattern: row) & Self.rowMask) << Self.rowShift
-      | UInt64(bitPattern: generation) << Self.generationShift
+      | Self.mark(of: breaker) << Self.rowShift
+      | UInt64(bitPattern: breaker.record.generation) << Self.generationShift
+  }
+
+  /// A few bits that tell one row from another, and from the same row of another store; 0 for none.
+  private static func mark(of breaker: StoredBreaker) -> UInt64 {
+    if breaker.id == 0 { return 0 }
+    let mixed =
+      UInt64(bitPattern: breaker.lineage) &* 0x9E37_79B9_7F4A_7C15
+      &+ UInt64(bitPattern: breaker.id)
+    return mixed % rowMask + 1
   }
 
   func has(_ flag: UInt64) -> Bool { bits & flag != 0 }
@@ -51,12 +60,10 @@ struct CellWord: Sendable, Hashable {
   /// Whether it was made in this process, and not in one that it was forked from.
   var isOwn: Bool { bits >> Self.forkShift & Self.forkMask == ForkGuard.generation & Self.forkMask }
 
-  /// Whether the breaker is known to have a row; of one row in 4,096 that is not told.
-  var isOfRow: Bool { bits >> Self.rowShift & Self.rowMask != 0 }
-
-  /// Whether it is of a row, or of no row yet, as far as the few bits of its id tell.
-  func mayBe(ofRow row: Int64) -> Bool {
+  /// Whether it is of this row of this store, or of no row, as far as its few bits tell.
+  func mayBe(of breaker: StoredBreaker) -> Bool {
     let known = bits >> Self.rowShift & Self.rowMask
-    return known == 0 || row == 0 || known == UInt64(bitPattern: row) & Self.rowMask
+    let row = Self.mark(of: breaker)
+    return known == 0 || row == 0 || known == row
   }
 }

@@ -53,7 +53,7 @@ internal import Synchronization
 
   /// Up to where the changes of the store have been read.
   struct Baseline {
-    var lineage: Int64
+    var continuity: Int64
     var revision: Int64
     var deletedRevision: Int64
   }
@@ -78,7 +78,7 @@ internal import Synchronization
   /// The child of a fork that finds another thread at it would wait for that thread, which it does
   /// not have.
   private static func makeWhatIsMadeOnce(_ clock: StoreClock) {
-    _ = clock.boot
+    _ = clock.bootID
     _ = Jitter.drawn()
     _ = StoredBreaker(id: 0, name: "", createdAtMilliseconds: 0).policy
   }

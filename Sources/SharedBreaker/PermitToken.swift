@@ -12,6 +12,7 @@ public struct PermitToken: Sendable, Hashable {
   /// What the permit is for.
   public let kind: PermitKind
 
+  let lineage: Int64
   let breaker: Int64
   let generation: Int64
   let lease: Int64
@@ -20,6 +21,7 @@ public struct PermitToken: Sendable, Hashable {
   init(name: String, ticket: Ticket) {
     self.name = name
     kind = ticket.grant.kind
+    lineage = ticket.lineage
     breaker = ticket.breaker
     generation = ticket.grant.generation
     lease = ticket.grant.lease
@@ -30,31 +32,36 @@ public struct PermitToken: Sendable, Hashable {
     let grant = PermitGrant(
       kind: kind, generation: generation, lease: lease,
       deadline: kind == .probe ? Instant(nanoseconds: deadline) : nil)
-    return Ticket(grant: grant, breaker: breaker, source: .store, process: ForkGuard.generation)
+    return Ticket(
+      grant: grant, breaker: breaker, lineage: lineage, source: .store,
+      process: ForkGuard.generation)
   }
 }
 
 extension PermitToken: LosslessStringConvertible {
-  private static let version = "cb1"
+  private static let version = "cb2"
 
   /// The token as text.
   public var description: String {
     let numbers = [breaker, generation, lease, deadline].map { String($0) }
-    return ([Self.version] + numbers + [Self.escaped(name)]).joined(separator: ".")
+    let store = String(UInt64(bitPattern: lineage), radix: 36)
+    return ([Self.version, store] + numbers + [Self.escaped(name)]).joined(separator: ".")
   }
 
   /// Reads a token from its text; nil if it is not one.
   public init?(_ description: String) {
     guard description.utf8.count <= 1_024 else { return nil }
-    let parts = description.split(separator: ".", maxSplits: 5, omittingEmptySubsequences: false)
-    guard parts.count == 6, parts[0] == Self.version, let name = Self.unescaped(parts[5]),
+    let parts = description.split(separator: ".", maxSplits: 6, omittingEmptySubsequences: false)
+    guard parts.count == 7, parts[0] == Self.version, let store = UInt64(parts[1], radix: 36),
+      String(store, radix: 36) == parts[1], let name = Self.unescaped(parts[6]),
       OutsideText.complaint(aboutName: name) == nil
     else { return nil }
-    let numbers = parts[1...4].compactMap { part in
+    let numbers = parts[2...5].compactMap { part in
       part.utf8.allSatisfy { (0x30...0x39).contains($0) } ? Int64(part) : nil
     }
-    guard numbers.count == 4 else { return nil }
+    guard numbers.count == 4, numbers[0] > 0 else { return nil }
     self.name = name
+    lineage = Int64(bitPattern: store)
     breaker = numbers[0]
     generation = numbers[1]
     lease = numbers[2]

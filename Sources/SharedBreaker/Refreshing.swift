@@ -34,12 +34,12 @@ extension Engine {
     }
     // The changes alone do not tell what is gone, or what an older copy of the file holds.
     let isContinued =
-      since?.lineage == changes.lineage && since?.deletedRevision == changes.deletedRevision
+      since?.continuity == changes.continuity && since?.deletedRevision == changes.deletedRevision
       && changes.revision >= since?.revision ?? .max
     let overruled = cellsLock.withLock {
       if !isContinued { forgetAll() }
       unsafe baseline = Baseline(
-        lineage: changes.lineage, revision: changes.revision,
+        continuity: changes.continuity, revision: changes.revision,
         deletedRevision: changes.deletedRevision)
       return (isContinued ? read : []).compactMap { read in
         unsafe cells[read.breaker.name].flatMap {

@@ -42,14 +42,14 @@ extension Engine {
       }
       let known = try known(cell)
       // The breaker that gave the permit was deleted: nobody is left to be told.
-      guard known.exists || ticket.mayMakeBreaker else { return Self.missed(ticket) }
+      guard known.exists else { return Self.missed(ticket) }
       if let verdict = count(outcome, for: ticket, of: cell, known, elapsed: elapsed) {
         return verdict
       }
     }
     // A failure leaves its text and time behind, so it is written also if it no longer counts.
     let reporter = ownProcess()
-    let done = try step(cell, orCreate: ticket.mayMakeBreaker) { draft, policy in
+    let done = try step(cell, orCreate: false) { draft, policy in
       let grant = ticket.grant(on: draft.breaker)
       return draft.apply { record, now in
         record.reported(

@@ -26,7 +26,7 @@ import Testing
     let after = try storage.changes(since: before.revision)
     #expect(after.revision == before.revision + 1)
     // Else every process would take the commit for that of a stranger.
-    #expect(after.lineage == before.lineage)
+    #expect(after.continuity == before.continuity)
   }
 
   @Test(.timeLimit(.minutes(10)))

@@ -10,10 +10,14 @@ import Testing
     id: 8, atMilliseconds: 0, name: "api", kind: .transition, from: "closed", to: "open",
     reason: nil, pid: 1, program: "test", previous: 7)
 
-  private func step(_ report: HookReport.Outcome? = nil, claim: Int64 = 1) -> HookStep {
+  private func step(
+    _ report: HookReport.Outcome? = nil, claim: Int64 = 1, lineage: Int64 = 1
+  ) -> HookStep {
     var step = HookStep(
       hook: "pager", name: nil, process: Self.me, timeout: .seconds(60), attempts: 3)
-    step.report = report.map { .init(event: 8, name: "api", claim: claim, outcome: $0) }
+    step.report = report.map {
+      .init(event: 8, name: "api", claim: .init(lineage: lineage, number: claim), outcome: $0)
+    }
     return step
   }
 
@@ -22,9 +26,10 @@ import Testing
     _ record: inout HookRecord, _ step: HookStep, at second: Int64, boot: Int64 = 1
   ) -> String {
     let now = Instant(nanoseconds: second * 1_000_000_000)
-    let turn = record.take(step, at: now, boot: boot) { $0 < 8 ? Self.event : nil }
+    let turn = record.take(step, at: now, boot: boot, lineage: 1) { $0 < 8 ? Self.event : nil }
     return switch turn {
-    case .run(_, let isAfterGap, let claim): "run \(claim)\(isAfterGap ? " after a gap" : "")"
+    case .run(_, let isAfterGap, let claim):
+      "run \(claim.number)\(isAfterGap ? " after a gap" : "")"
     case .gaveUp(let event, _): "gave up \(event)"
     case .wait(let nanoseconds): "wait \(nanoseconds / 1_000_000_000)"
     case .idle: "idle"
@@ -49,6 +54,13 @@ import Testing
     #expect(record.handled == 7)
   }
 
+  @Test func `is not told by a process that ran it for another store`() {
+    var record = HookRecord(handled: 7)
+    #expect(take(&record, step(), at: 0) == "run 1")
+    #expect(take(&record, step(.handled, lineage: 2), at: 1) == "wait 59")
+    #expect(record.handled == 7)
+  }
+
   @Test func `waits ever longer after a failure, and then gives up`() {
     var record = HookRecord(handled: 7)
     #expect(take(&record, step(), at: 0) == "run 1")
@@ -64,7 +76,7 @@ import Testing
   @Test func `passes over what has taken too many processes with it`() {
     var record = HookRecord(handled: 7)
     let gone = ProcessIdentity(
-      pid: Self.me.pid, startTicks: Self.me.startTicks + 1, pidNamespace: Self.me.pidNamespace)
+      pid: Self.me.pid, startTicks: Self.me.startTicks + 9, pidNamespace: Self.me.pidNamespace)
     for claim in 1...3 as ClosedRange<Int64> {
       #expect(take(&record, step(), at: 0) == "run \(claim)")
       record.owner = gone

@@ -7,7 +7,7 @@ struct StoreCommandTests {
   @Test(arguments: [
     ["status"], ["status", "x"], ["show", "x"], ["history"], ["check", "x"], ["reset", "x"],
     ["reset", "--all"], ["trip", "x"], ["force", "x", "open"], ["policy", "x"], ["delete", "x"],
-    ["policy", "x", "--unset", "jitter"], ["report", "cb1.1.1.0.0.x", "success"],
+    ["policy", "x", "--unset", "jitter"], ["report", "cb2.1.1.1.0.0.x", "success"],
   ])
   func `without a store, looking fails with 69 and makes none`(words: [String]) {
     let bench = Bench()

@@ -28,10 +28,9 @@ enum TokenTarget {
       host.clock.advance(by: .seconds(30))
       let held = try breaker.acquireToken()
       expect(held.kind == .probe, "no probe is due")
-      // Without the number of its row a token is good for any row of its name.
       let isHeld =
-        token.lease == held.lease && token.generation == held.generation
-        && [0, held.breaker].contains(token.breaker)
+        token.lineage == held.lineage && token.breaker == held.breaker
+        && token.generation == held.generation && token.lease == held.lease
       for outcome in [Outcome.ignored, .success, .failure(Failure(error: token.name))] {
         let verdict = try store.report(token, outcome, elapsed: .seconds(1))
         if isHeld { return expect(verdict == .counted, "\(held) is refused") }

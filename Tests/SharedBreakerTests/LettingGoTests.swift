@@ -34,6 +34,9 @@ private final class ClockGate: Sendable {
 private func letGoWhileForking() throws {
   ts_limit(30)
   let stage = try Stage()
+  // Without a file for the counters, the process has counts of its own to write.
+  try Files.makeDirectory(stage.directory.file("state"))
+  try Files.makeDirectory(stage.store + "-counters")
   let gate = ClockGate()
   let held = Held()
   try held.fill(stage.store, gate.clock)

@@ -72,9 +72,12 @@ import Testing
     #expect(storage.stepHook(first) == .idle)
     try trip("a")
     let event = try #require(storage.history(of: "a", sinceMilliseconds: nil, limit: nil).first)
-    #expect(storage.stepHook(first) == .run(event, isAfterGap: false, claim: 1))
+    guard case .run(event, isAfterGap: false, let claim) = storage.stepHook(first) else {
+      Issue.record("the hook is not to be run")
+      return
+    }
     #expect(storage.stepHook(second) == .wait(nanoseconds: 60_000_000_000))
-    first.report = HookReport(event: event.id, name: "a", claim: 1, outcome: .handled)
+    first.report = HookReport(event: event.id, name: "a", claim: claim, outcome: .handled)
     #expect(storage.stepHook(first) == .idle)
     #expect(storage.stepHook(second) == .idle)
   }

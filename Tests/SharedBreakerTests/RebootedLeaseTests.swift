@@ -9,7 +9,7 @@ import Testing
     #expect(try before.ask("trip") == "ok")
     stage.clock.advance(by: .seconds(30))
     // Nobody's end frees this slot.
-    #expect(try before.ask("token").hasPrefix("cb1."))
+    #expect(try before.ask("token").hasPrefix("cb2."))
     before.kill()
     stage.clock.reboot()
     let after = try stage.puppet()

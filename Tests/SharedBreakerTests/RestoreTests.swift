@@ -12,7 +12,7 @@ import Testing
     let backups = (0..<3).map { BreakerBackup(name: "breaker \($0)") }
     #expect(try stage.sharedStore().restore(backups, replacing: false) == [])
     let after = try idle.changes(since: before.revision)
-    #expect(after.lineage == before.lineage)
+    #expect(after.continuity == before.continuity)
     #expect(after.revision == before.revision + 1)
     #expect(Set(after.breakers.map(\.name)) == Set(backups.map(\.name)))
   }

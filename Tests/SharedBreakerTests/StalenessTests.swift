@@ -53,7 +53,7 @@ import Testing
       try #require(try puppet.ask("run ok") == "rejected closed never", "mode \(round)")
       try shell("DELETE FROM breaker WHERE name = 'api'")
       try #require(try puppet.ask("run ok") == "ok 42", "delete \(round)")
-      try shell("INSERT INTO breaker (name, mode) VALUES ('api', 1)")
+      try shell("DELETE FROM breaker; INSERT INTO breaker (name, mode) VALUES ('api', 1)")
       try #require(try puppet.ask("run ok") == "rejected closed never", "insert \(round)")
       try shell("UPDATE breaker SET mode = 0, code_policy = 'max-failures=1'")
       #expect(try puppet.ask("run fail") == "failed")

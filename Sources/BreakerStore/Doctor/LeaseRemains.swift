@@ -14,6 +14,7 @@ struct LeaseRemains {
       FROM lease l JOIN breaker b ON b.id = l.breaker ORDER BY b.name, l.id
       """)
     let now = clock.instant
+    let boot = connection.header(clock).boot.number
     return try query.rows { row -> LeaseRemains? in
       let owner = row.integerOrNil(3).map {
         ProcessIdentity(
@@ -21,7 +22,7 @@ struct LeaseRemains {
           pidNamespace: UInt64(bitPattern: row.integer(5)))
       }
       let name = row.text(0) ?? ""
-      if row.integer(1) != clock.boot { return LeaseRemains(name: name, why: "of an earlier boot") }
+      if row.integer(1) != boot { return LeaseRemains(name: name, why: "of an earlier boot") }
       if row.integer(2) != Int64(BreakerState.halfOpen.rawValue) {
         return LeaseRemains(name: name, why: "no probe is due")
       }

@@ -1,3 +1,4 @@
+internal import BreakerCore
 internal import Glibc
 
 /// The log, the counters, what was left behind, and who has the store open.
@@ -68,14 +69,14 @@ struct LogExamination {
   }
 
   /// The counters that processes share.
-  func counters(store identity: Int64?, boot: Int64) -> StoreFinding {
+  func counters(_ header: StoreHeader?) -> StoreFinding {
     let path = place.beside(CounterFile.suffix)
     guard let file = FileStatus(of: path), file.isRegular else {
       return StoreFinding(.counters, .ok, "there are none: whoever counts first makes them")
     }
     let aside =
       "set them aside, and restart the programs that run: until then they count in the old ones"
-    switch CounterFile.look(path, store: identity, boot: boot) {
+    switch CounterFile.look(path, header) {
     case .fits:
       return StoreFinding(.counters, .ok, "of this store and this boot")
     case .ofEarlierBoot:
@@ -103,13 +104,15 @@ extension CounterFile {
     case fits, ofEarlierBoot, foreign, truncated, unreadable
   }
 
-  static func look(_ path: String, store: Int64?, boot: Int64) -> Look {
+  static func look(_ path: String, _ store: StoreHeader?) -> Look {
     guard let file = opened(path, O_RDONLY) else { return .unreadable }
     defer { close(file.descriptor) }
     let size = Int(lseek(file.descriptor, 0, SEEK_END))
     let beyondHeader = size - offset(ofSegment: 0)
     guard beyondHeader >= 0, beyondHeader % bytesOfSegment == 0 else { return .truncated }
-    guard let header = file.header, store == nil || header.store == store else { return .foreign }
-    return header.boot == boot ? .fits : .ofEarlierBoot
+    guard let header = file.header else { return .foreign }
+    guard let store else { return .fits }
+    guard header.store == store.identity else { return .foreign }
+    return header.boot == store.boot.number ? .fits : .ofEarlierBoot
   }
 }

@@ -41,11 +41,11 @@ package struct StoreDoctor {
   func look() throws(StoreError) -> [StoreFinding] {
     let place = try StorePlace(path)
     let others = LogExamination(place: place, users: StoreUsers(of: place))
-    var identity: Int64?
+    var header: StoreHeader?
     var findings = FileExamination.findings(place) + DiskExamination.findings(place)
-    findings += lookInside(place, others.users, &identity)
+    findings += lookInside(place, others.users, &header)
     findings += [
-      others.log(), others.counters(store: identity, boot: clock.boot), others.processes(),
+      others.log(), others.counters(header), others.processes(),
       others.leftovers(),
     ]
     // Another program's files are as that program wants them.
@@ -59,7 +59,7 @@ package struct StoreDoctor {
   }
 
   private func lookInside(
-    _ place: StorePlace, _ users: StoreUsers, _ identity: inout Int64?
+    _ place: StorePlace, _ users: StoreUsers, _ header: inout StoreHeader?
   ) -> [StoreFinding] {
     var findings: [StoreFinding] = []
     do throws(StoreError) {
@@ -81,7 +81,9 @@ package struct StoreDoctor {
       findings.append(integrity)
       guard kind == .current, integrity.isWell else { return findings }
       findings.append(try RowExamination(reader: reader).finding())
-      identity = try reader.integer("SELECT identity FROM store")
+      header = try StoreHeader.seen(
+        on: reader, clock: clock, log: LogOwner.log(beside: place.path))
+      reader.header = header
       findings += try UseExamination(
         reader: reader, clock: clock, users: users, room: room
       ).findings()

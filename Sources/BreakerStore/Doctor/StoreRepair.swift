@@ -153,7 +153,7 @@ extension SQLiteStorage {
         try session.writer.execute(
           """
           DELETE FROM lease WHERE breaker IN
-            (SELECT id FROM breaker WHERE boot <> \(clock.boot)
+            (SELECT id FROM breaker WHERE boot <> \(session.header.boot.number)
               OR state <> \(BreakerState.halfOpen.rawValue))
           """)
       }

@@ -102,10 +102,16 @@ struct UseExamination {
         .clock, .note, "the latest entry lies \(ahead) s ahead of the clock",
         means: "the wall clock was set back; no decision looks at it before the next boot")
     }
-    guard clock.boot != Checksum.of("".utf8) else {
+    guard let id = clock.bootID else {
       return StoreFinding(
-        .clock, .warning, "the kernel tells no boot id", means: "no boot is told from another",
-        repair: "none: mount /proc")
+        .clock, .note, "this process cannot read the kernel's boot id",
+        means: "it goes by the clocks, and by the processes that have the store open")
+    }
+    let noted = reader.header(clock)
+    guard !noted.isAgreed || noted.boot.id == nil || noted.boot.id == id else {
+      return StoreFinding(
+        .clock, .note, "this process reads another boot id than the store has noted for this boot",
+        means: "containers may have one of their own; the store goes by what all of them can tell")
     }
     return StoreFinding(.clock, .ok, "this boot is known, and no entry lies ahead of the clock")
   }

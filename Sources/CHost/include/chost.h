@@ -19,9 +19,15 @@ const void *sb_wal_index(sqlite3 *db);
 // Whether the path still names the file that the connection has open.
 int sb_has_moved(sqlite3 *db, int *moved);
 
-// When a file, or a link itself, was made, in nanoseconds; 0 where the file system does not say. (Swift
-// does not import statx.)
-uint64_t sb_born(const char *path);
+// Locks a byte of a file for as long as the descriptor, or a copy of it, is open. Any number of
+// descriptors can hold the same byte. Returns 0 or errno. (Swift imports neither the command nor its
+// structure. Unlike SQLite's own locks, these belong to the open file, so closing another descriptor
+// of the same file does not drop them.)
+int sb_hold(int descriptor, int64_t byte);
+
+// Whether another descriptor, of any process of the host, holds a byte from `first` up to, but not
+// including, `end`. It works across PID namespaces and without /proc.
+int sb_is_held(int descriptor, int64_t first, int64_t end);
 
 // The magic number of the file system that a path lies on, or 0. (Swift does not import statfs.)
 uint64_t sb_file_system_type(const char *path);
@@ -85,11 +91,24 @@ static inline int64_t sb_coarse_nanoseconds(void) {
   return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
-// Nanoseconds since the host booted.
+// What the time namespace of this process adds to the host's boot clock, in nanoseconds; 0 as long as
+// nobody could tell. See time_namespaces(7).
+extern int64_t sb_boot_offset;
+
+// Reads the offset, unless it is known. Returns whether it is.
+int sb_learn_boot_offset(void);
+
+// The offset. (Swift cannot load it atomically.)
+static inline int64_t sb_known_boot_offset(void) {
+  return __atomic_load_n(&sb_boot_offset, __ATOMIC_RELAXED);
+}
+
+// Nanoseconds since the host booted, as every process of the host counts them.
 static inline int64_t sb_boot_nanoseconds(void) {
   struct timespec time;
   clock_gettime(CLOCK_BOOTTIME, &time);
-  return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+  return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec -
+         sb_known_boot_offset();
 }
 
 // Reserves room in a file, which a mapping of it must never lack. Returns 0 or errno. (The C

@@ -1,0 +1,92 @@
+/// What a process can tell of the boot that it runs in.
+package struct BootSighting: Sendable, Hashable {
+  /// A checksum of the kernel's boot id; nil if the process cannot read it.
+  package var id: Int64?
+
+  /// When the host booted, by the wall clock and the boot clock as they are now.
+  package var bootedAtMilliseconds: Int64
+  package var now: Instant
+
+  package init(id: Int64?, at now: Moment) {
+    self.id = id
+    self.now = now.boot
+    bootedAtMilliseconds = now.wallMilliseconds.subtractingSaturating(
+      now.boot.nanoseconds / 1_000_000)
+  }
+}
+
+/// What a store has noted of the latest boot in which it was used.
+package struct BootNote: Sendable, Hashable {
+  /// The number by which rows name the boot; only the store gives it out.
+  package var number: Int64
+
+  /// A checksum of the kernel's boot id, as the first process that could read one read it.
+  package var id: Int64?
+
+  /// When the host booted, by the wall clock of the process that wrote the note.
+  ///
+  /// States that began before the boot are dated by it. The wall clock itself would not do: setting
+  /// it would stretch or shrink the time that has passed since then.
+  package var bootedAtMilliseconds: Int64
+
+  /// When the note was written.
+  package var seenAt: Instant
+
+  package init(number: Int64, id: Int64?, bootedAtMilliseconds: Int64, seenAt: Instant) {
+    self.number = number
+    self.id = id
+    self.bootedAtMilliseconds = bootedAtMilliseconds
+    self.seenAt = seenAt
+  }
+
+  /// The note that begins a boot.
+  package init(number: Int64, of sighting: BootSighting) {
+    self.init(
+      number: number, id: sighting.id, bootedAtMilliseconds: sighting.bootedAtMilliseconds,
+      seenAt: sighting.now)
+  }
+}
+
+/// Whether the host has booted since a store was last used.
+///
+/// Two processes of one boot must never disagree on it: each would take the other's times for those
+/// of an earlier boot, and let calls through that the other has stopped. The kernel's boot id alone
+/// cannot decide, because a process may be unable to read it, and a container may show another one.
+package enum BootVerdict: Sendable, Hashable {
+  case same
+  case rebooted
+
+  /// Other processes of this boot are ahead of this process's clock, so it is not the host's.
+  case foreignClock
+
+  /// How far apart two readings of the same boot can be.
+  ///
+  /// Where two boots began so close together, taking them for one moves times by no more than this.
+  static let toleranceMilliseconds: Int64 = 2_000
+
+  /// Weighs the evidence, the cheapest first.
+  ///
+  /// - Parameters:
+  ///   - noted: What the store has noted.
+  ///   - seen: What this process can tell.
+  ///   - isAttested: Whether a process that has used the store since the note was written still
+  ///     has it open.
+  ///   - latest: The latest instant of the noted boot that the store knows of.
+  /// - Returns: What the evidence says.
+  /// - Throws: What `latest` throws.
+  package static func judge<Failure: Error>(
+    noted: BootNote, seen: BootSighting, isAttested: () -> Bool,
+    latest: () throws(Failure) -> Instant
+  ) throws(Failure) -> BootVerdict {
+    if let id = noted.id, id == seen.id { return .same }
+    if isAttested() { return seen.now < noted.seenAt ? .foreignClock : .same }
+    // Within one boot the clock never goes back.
+    if seen.now < max(noted.seenAt, try latest()) { return .rebooted }
+    let difference = seen.bootedAtMilliseconds.subtractingSaturating(noted.bootedAtMilliseconds)
+    if (-toleranceMilliseconds...toleranceMilliseconds).contains(difference) { return .same }
+    if noted.id != nil, seen.id != nil { return .rebooted }
+    // Nobody knows. No noted time is ahead of the clock, so a breaker that is open stays open for at
+    // most as long as it was to be. Taking a wall clock that was set for a reboot could close it early.
+    return .same
+  }
+}

@@ -1,0 +1,27 @@
+/// A byte of the log that a process holds a lock on, far beyond the end of the file, to tell others
+/// something that holds for as long as the process has the store open.
+///
+/// Locks are seen by every process of the host, in every PID namespace, with or without `/proc`, and on
+/// every local file system; the kernel drops them with their holder.
+enum LogMark: Hashable {
+  /// The log is in use with this file.
+  case file(FileIdentity)
+
+  /// A process has agreed with the store that this is the boot.
+  case boot(Int64)
+
+  /// Where the marks of boots begin; those of files come before them.
+  static let boots: Int64 = 1 << 62
+
+  var byte: Int64 {
+    switch self {
+    case .file(let identity):
+      let mixed =
+        identity.inode &* 0x9E37_79B9_7F4A_7C15 ^ identity.device &* 0xC2B2_AE3D_27D4_EB4F
+      return Int64(bitPattern: mixed & UInt64(Self.boots - 1))
+    case .boot(let number):
+      // The last byte that there is cannot be locked.
+      return Self.boots + Int64(bitPattern: UInt64(bitPattern: number) % UInt64(Self.boots - 1))
+    }
+  }
+}
