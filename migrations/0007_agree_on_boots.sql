@@ -6,7 +6,8 @@ ALTER TABLE store ADD COLUMN boot_seen_ns INTEGER NOT NULL DEFAULT 0;  -- when t
 -- Until now the number was the checksum of the id, or that of an empty text where it could not be read.
 UPDATE store SET boot_id = boot WHERE boot NOT IN (0, -3750763034362895579);
 
--- Random, and different once the store was restored under running programs: permits, tokens and claims
--- carry it, so that one from before is recognised. `identity` stays with the store's counters.
+-- Random, and renewed by the first process that finds itself with a copy of the store: permits, tokens
+-- and claims carry it, so that one from before the copy was made is recognised. `identity` stays with the
+-- store's counters.
 ALTER TABLE store ADD COLUMN lineage INTEGER NOT NULL DEFAULT 0;
-UPDATE store SET lineage = random();
+ALTER TABLE store ADD COLUMN lineage_file INTEGER NOT NULL DEFAULT 0;  -- the inode that it was drawn in

@@ -25,20 +25,17 @@ enum LogOwner {
   }
 
   /// Moves the log of another file out of the way before SQLite sees it.
-  ///
-  /// - Returns: Whether there was one.
   static func setAsideAnothers(
     beside store: String, in directory: String, lockTimeout: Duration
-  ) throws(StoreError) -> Bool {
-    guard isOfAnother(beside: store) else { return false }
-    return try DirectoryLock.held(directory, atMost: lockTimeout) { () throws(StoreError) in
+  ) throws(StoreError) {
+    guard isOfAnother(beside: store) else { return }
+    try DirectoryLock.held(directory, atMost: lockTimeout) { () throws(StoreError) in
       // The first process to notice may have begun another log.
-      guard isOfAnother(beside: store) else { return false }
+      guard isOfAnother(beside: store) else { return }
       for suffix in [StoreFile.logSuffix, StoreFile.indexSuffix] {
         StoreFile.setAside(store + suffix)
       }
       guard !isOfAnother(beside: store) else { throw replaced(store) }
-      return true
     }
   }
 

@@ -95,15 +95,13 @@ enum Migrator {
     }
     if done == 0 {
       let identify = try connection.prepare(
-        "INSERT INTO store (id, identity, lineage, created_at_ms) VALUES (1, ?, ?, ?)")
+        "INSERT INTO store (id, identity, created_at_ms) VALUES (1, ?, ?)")
       identify.bind(1, Int64.random(in: .min ... .max))
-      identify.bind(2, Int64.random(in: .min ... .max))
-      identify.bind(3, now)
+      identify.bind(2, now)
       try identify.run()
       // With the tables: a commit of its own would come before they are all in the file, and others
       // who read meanwhile would keep some of them from getting there.
-      let boot = BootNote(number: .random(in: .min ... .max), of: clock.sighting)
-      try StoreHeader.save(boot, on: connection)
+      try StoreHeader.begin(on: connection, clock: clock)
     }
     try connection.execute(
       "PRAGMA application_id=\(applicationID); PRAGMA user_version=\(version)",

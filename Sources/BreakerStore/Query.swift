@@ -53,7 +53,8 @@ enum Query: Int, CaseIterable {
     case .deleteBreaker: "DELETE FROM breaker WHERE name = ?1 RETURNING state"
     case .header:
       """
-      SELECT identity, lineage, boot, boot_id, booted_at_ms, boot_seen_ns, \(Self.revisionToCome)
+      SELECT identity, lineage, lineage_file, boot, boot_id, booted_at_ms, boot_seen_ns,
+        \(Self.revisionToCome)
       FROM store
       """
     case .nextRevision: "SELECT \(Self.revisionToCome) FROM store"

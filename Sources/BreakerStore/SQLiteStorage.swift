@@ -24,8 +24,8 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   let reading = Lock()
   private(set) var session: Session?
 
-  /// What the latest session has known, once it was let go of.
-  private var earlier: Session.Earlier?
+  /// The lineages of stores that were replaced, or have lost their logs, while they were open here.
+  private var lost: Set<Int64> = []
 
   let steps = StepQueue()
 
@@ -97,7 +97,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
       letGo()
       let opened = try Session(
         path: path, mayCreate: mayCreate, access: access, lockTimeout: lockTimeout,
-        clock: clock, after: earlier)
+        clock: clock, lost: lost)
       session = opened
       openings.add(1, ordering: .relaxed)
       usePage(of: opened)
@@ -114,7 +114,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
     let session = try openSession()
     if session.header.isAgreed { return session }
     return try reading.withLock { () throws(StoreError) in
-      try session.agree(clock: clock, atMost: lockTimeout, mayDoWithout: false)
+      try session.agree(atMost: lockTimeout, mayDoWithout: false)
       usePage(of: session)
       return session
     }
@@ -132,7 +132,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   private func letGo(ofReplaced wasReplaced: Bool = false) {
     watch?.detach()
     ownCommits = OwnCommits()
-    if let session { earlier = session.earlier(wasReplaced: wasReplaced) }
+    if let session, wasReplaced { lost.insert(session.header.lineage) }
     session = nil
   }
 

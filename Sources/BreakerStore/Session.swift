@@ -12,6 +12,10 @@ internal import CSQLite
   let reader: Connection
 
   private let lockTimeout: Duration
+  private let clock: StoreClock
+
+  /// The lineages of stores that this process has seen the end of.
+  private let lost: Set<Int64>
 
   /// The pages of the write-ahead log after the latest commit of this session.
   private let log: LogLength
@@ -25,13 +29,15 @@ internal import CSQLite
 
   init(
     path: String, mayCreate: Bool, access: StoreAccess, lockTimeout: Duration,
-    clock: StoreClock, after earlier: Earlier?
+    clock: StoreClock, lost: Set<Int64>
   ) throws(StoreError) {
+    self.clock = clock
+    self.lost = lost
     self.path = try StoreFile.prepare(
       path: path, mayCreate: mayCreate, access: access, lockTimeout: lockTimeout)
     files = StoreFiles(path: self.path)
     let directory = StorePath.split(self.path).directory
-    let wasReplaced = try LogOwner.setAsideAnothers(
+    try LogOwner.setAsideAnothers(
       beside: self.path, in: directory, lockTimeout: lockTimeout)
     writer = try Connection(path: self.path, lockTimeout: lockTimeout)
     let isNew = try Migrator.bringUpToDate(
@@ -50,46 +56,28 @@ internal import CSQLite
     self.lockTimeout = lockTimeout
     log = LogLength(pageSize: try writer.integer("PRAGMA page_size"))
     unsafe log.install(on: writer.handle)
-    let isRestored =
-      wasReplaced || earlier.map { $0.lineage == header.lineage && $0.isNot(files) } == true
-    if isRestored {
-      try StoreHeader.renewLineage(
-        header.lineage, on: writer, until: Patience.deadline(after: lockTimeout))
-    }
-    try agree(clock: clock, atMost: .milliseconds(10), mayDoWithout: true)
+    try agree(atMost: .milliseconds(10), mayDoWithout: true)
     // So that the file alone is a store, whatever becomes of its log.
     if isNew { foldNewLog() }
   }
 
-  /// What an earlier session has known, by which a copy that was put in the store's place is told
-  /// from the store itself.
-  struct Earlier {
-    fileprivate let files: StoreFiles
-    fileprivate let lineage: Int64
-    fileprivate let wasReplaced: Bool
-
-    fileprivate func isNot(_ others: StoreFiles) -> Bool { wasReplaced || !files.isMain(others) }
+  /// What a store has to be agreed with on: whose words it may believe, and which boot this is.
+  private var terms: StoreHeader.Terms {
+    StoreHeader.Terms(clock: clock, log: logFile, file: files.mainNumber, lost: lost)
   }
 
-  /// What is to be known of it later; one of the files may no longer be the one that was open.
-  func earlier(wasReplaced: Bool) -> Earlier {
-    Earlier(files: files, lineage: header.lineage, wasReplaced: wasReplaced)
-  }
-
-  /// Agrees with the store on the boot; under both locks.
+  /// Agrees with the store on its lineage and on the boot; under both locks.
   ///
   /// With `mayDoWithout` a store that cannot be written now is no error: then the next transaction
   /// tries again.
-  func agree(
-    clock: StoreClock, atMost timeout: Duration, mayDoWithout: Bool
-  ) throws(StoreError) {
+  func agree(atMost timeout: Duration, mayDoWithout: Bool) throws(StoreError) {
     var agreed: StoreHeader
     do throws(StoreError) {
       agreed = try StoreHeader.agreed(
-        on: writer, clock: clock, log: logFile, until: Patience.deadline(after: timeout))
+        on: writer, terms, until: Patience.deadline(after: timeout))
     } catch {
       guard mayDoWithout else { throw error }
-      agreed = try StoreHeader.seen(on: reader, clock: clock, log: logFile)
+      agreed = try StoreHeader.seen(on: reader, terms)
     }
     if agreed.isAgreed { logFile.leave(.boot(agreed.boot.number)) }
     header = agreed

@@ -34,8 +34,8 @@ struct StoreFiles {
     }
   }
 
-  /// Whether this is the store's file.
-  func isMain(_ other: StoreFiles) -> Bool { main != nil && main == other.main }
+  /// The number of the store's file, which no copy of it has while this one exists.
+  var mainNumber: Int64 { Int64(bitPattern: main?.inode ?? 0) }
 
   /// Whether the paths name what is open.
   private var areNamed: Bool {

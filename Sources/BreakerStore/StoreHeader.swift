@@ -5,7 +5,7 @@ struct StoreHeader: Hashable {
   /// Tells this store from every other; its counters carry it.
   var identity: Int64
 
-  /// Tells what was given out by this store from what was given out before it was restored.
+  /// Tells what this store has given out from what was given out before it was copied.
   var lineage: Int64
 
   /// The boot that this process is in.
@@ -14,8 +14,29 @@ struct StoreHeader: Hashable {
   /// The number of the boot that the store has noted.
   var notedBoot: Int64
 
-  /// Whether the store has noted this process's boot, so that all processes call it by one number.
-  var isAgreed: Bool { boot.number == notedBoot }
+  /// The number of the file in which the lineage was drawn, and of the one that is open.
+  var fileOfLineage: Int64
+  var file: Int64
+
+  /// Whether a store that this process has seen the end of has come back as it was before.
+  var isLost = false
+
+  /// Whether the store says of itself all that processes have to agree on.
+  var isAgreed: Bool { boot.number == notedBoot && fileOfLineage == file && !isLost }
+
+  /// What a process brings along to agree with a store.
+  struct Terms {
+    var clock: StoreClock
+
+    /// The log, which other processes have marked.
+    var log: LogFile?
+
+    /// The number of the file that is open.
+    var file: Int64
+
+    /// The lineages of stores that this process has seen the end of.
+    var lost: Set<Int64> = []
+  }
 
   /// Reads what the store has noted, and the revision that its next transaction has.
   static func noted(
@@ -23,24 +44,25 @@ struct StoreHeader: Hashable {
   ) throws(StoreError) -> (header: StoreHeader, nextRevision: Int64) {
     let found = try connection.statement(.header).first { row in
       let boot = BootNote(
-        number: row.integer(2), id: row.integerOrNil(3), bootedAtMilliseconds: row.integer(4),
-        seenAt: Instant(nanoseconds: row.integer(5)))
+        number: row.integer(3), id: row.integerOrNil(4), bootedAtMilliseconds: row.integer(5),
+        seenAt: Instant(nanoseconds: row.integer(6)))
       let header = StoreHeader(
-        identity: row.integer(0), lineage: row.integer(1), boot: boot,
-        notedBoot: boot.number)
-      return (header, row.integer(6))
+        identity: row.integer(0), lineage: row.integer(1), boot: boot, notedBoot: boot.number,
+        fileOfLineage: row.integer(2), file: row.integer(2))
+      return (header, row.integer(7))
     }
     guard let found else { throw damaged(connection.path) }
     return found
   }
 
-  /// Reads what the store has noted, and judges whether the host has booted since; writes nothing.
-  static func seen(
-    on connection: Connection, clock: StoreClock, log: LogFile?
-  ) throws(StoreError) -> StoreHeader {
+  /// Reads what the store has noted, and judges whether it is a copy, and whether the host has booted
+  /// since; writes nothing.
+  static func seen(on connection: Connection, _ terms: Terms) throws(StoreError) -> StoreHeader {
     var header = try noted(on: connection).header
-    let seen = clock.sighting
-    switch try verdict(noted: header.boot, seen, on: connection, clock: clock, log: log) {
+    header.file = terms.file
+    header.isLost = terms.lost.contains(header.lineage)
+    let seen = terms.clock.sighting
+    switch try verdict(noted: header.boot, seen, on: connection, terms) {
     case .same: break
     case .rebooted:
       // Rows of a store without a note carry the checksum of their boot's id.
@@ -51,65 +73,74 @@ struct StoreHeader: Hashable {
     return header
   }
 
-  /// The same, and notes the boot if it is a new one; waits for other writers until a deadline.
+  /// The same, and notes what is new; waits for other writers until a deadline.
   static func agreed(
-    on connection: Connection, clock: StoreClock, log: LogFile?, until deadline: Int64
+    on connection: Connection, _ terms: Terms, until deadline: Int64
   ) throws(StoreError) -> StoreHeader {
-    var seen = try seen(on: connection, clock: clock, log: log)
-    let mayName = seen.boot.id == nil && clock.bootID != nil
-    if seen.isAgreed, !mayName { return seen }
+    var seen = try seen(on: connection, terms)
+    let canName = seen.boot.id == nil && terms.clock.bootID != nil
+    if seen.isAgreed, !canName { return seen }
     return try connection.waiting(until: deadline) { () throws(StoreError) in
       try connection.write { () throws(StoreError) in
         // Another process may have noted it meanwhile.
-        seen = try Self.seen(on: connection, clock: clock, log: log)
-        seen.boot.id = seen.boot.id ?? clock.bootID
+        seen = try Self.seen(on: connection, terms)
+        seen.boot.id = seen.boot.id ?? terms.clock.bootID
         seen.notedBoot = seen.boot.number
-        try save(seen.boot, on: connection)
+        if seen.fileOfLineage != seen.file || seen.isLost { seen.lineage = drawn() }
+        seen.fileOfLineage = seen.file
+        seen.isLost = false
+        try seen.save(on: connection)
         return seen
       }
     }
   }
 
-  /// Writes a note of the boot, inside a transaction of the caller's.
-  static func save(_ boot: BootNote, on connection: Connection) throws(StoreError) {
+  /// Writes it down for a store that is new, inside a transaction of the caller's.
+  static func begin(on connection: Connection, clock: StoreClock) throws(StoreError) {
+    var header = StoreHeader.unknown(clock)
+    header.boot.number = drawn()
+    header.lineage = drawn()
+    header.fileOfLineage = Int64(
+      bitPattern: StoreFile.identity(of: connection.path)?.inode ?? 0)
+    try header.save(on: connection)
+  }
+
+  private func save(on connection: Connection) throws(StoreError) {
     let note = try connection.prepare(
-      "UPDATE store SET boot = ?1, boot_id = ?2, booted_at_ms = ?3, boot_seen_ns = ?4")
-    note.bind(1, boot.number)
-    note.bind(2, boot.id)
-    note.bind(3, boot.bootedAtMilliseconds)
-    note.bind(4, boot.seenAt.nanoseconds)
+      """
+      UPDATE store SET lineage = ?1, lineage_file = ?2, boot = ?3, boot_id = ?4, booted_at_ms = ?5,
+        boot_seen_ns = ?6
+      """)
+    note.bind(1, lineage)
+    note.bind(2, fileOfLineage)
+    note.bind(3, boot.number)
+    note.bind(4, boot.id)
+    note.bind(5, boot.bootedAtMilliseconds)
+    note.bind(6, boot.seenAt.nanoseconds)
     try note.run()
   }
 
-  /// Makes what was given out until now recognisable, unless another process has done so.
-  static func renewLineage(
-    _ lineage: Int64, on connection: Connection, until deadline: Int64
-  ) throws(StoreError) {
-    try connection.waiting(until: deadline) { () throws(StoreError) in
-      try connection.write { () throws(StoreError) in
-        let renew = try connection.prepare("UPDATE store SET lineage = ?2 WHERE lineage = ?1")
-        renew.bind(1, lineage)
-        renew.bind(2, .random(in: .min ... .max))
-        try renew.run()
-      }
-    }
-  }
+  /// A number that no store has had; never 0, which stands for none.
+  private static func drawn() -> Int64 { .random(in: 1 ... .max) }
 
-  /// What rows are read by where the store cannot say: times of another boot are carried over.
+  var isUnknown: Bool { notedBoot == 0 }
+
+  /// What rows are read by where the store cannot say: their times are carried over.
   static func unknown(_ clock: StoreClock) -> StoreHeader {
     let boot = BootNote(number: clock.bootID ?? 0, of: clock.sighting)
-    return StoreHeader(identity: 0, lineage: 0, boot: boot, notedBoot: 0)
+    return StoreHeader(
+      identity: 0, lineage: 0, boot: boot, notedBoot: 0, fileOfLineage: 0, file: 0)
   }
 
   private static func verdict(
-    noted: BootNote, _ seen: BootSighting, on connection: Connection, clock: StoreClock,
-    log: LogFile?
+    noted: BootNote, _ seen: BootSighting, on connection: Connection, _ terms: Terms
   ) throws(StoreError) -> BootVerdict {
     if noted.number == 0 { return .rebooted }
     // A clock that tests have made says itself which boot it is.
-    if !clock.isSystem { return noted.id == seen.id ? .same : .rebooted }
+    if !terms.clock.isSystem { return noted.id == seen.id ? .same : .rebooted }
     return try BootVerdict.judge(
-      noted: noted, seen: seen, isAttested: { log?.isHeldByOthers(.boot(noted.number)) == true },
+      noted: noted, seen: seen,
+      isAttested: { terms.log?.isHeldByOthers(.boot(noted.number)) == true },
       latest: { () throws(StoreError) in
         let query = try connection.prepare(Self.latestInstant)
         query.bind(1, noted.number)

@@ -43,7 +43,7 @@ extension Scenario {
       ready: { play in
         for part in ["", "-wal", "-shm", "-counters"] { Files.removeAll(play.path + part) }
         play.wait(seconds: 1)
-      }, act: { try $0.fail() }),
+      }, act: { try $0.breaker.trip() }),
     Scenario("checkpoint", prepare: withLongLog) { try $0.fail() },
   ]
 

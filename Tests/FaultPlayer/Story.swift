@@ -50,6 +50,7 @@ struct Story: Sendable {
         passing { try $0.declare(for: "second") },
         lasting { try $0.store.breaker("second").trip() },
         lasting { _ = try $0.store.delete("api") },
+        passing { try $0.succeed() },
         passing { try $0.fail() },
         lasting { try $0.breaker.trip() },
       ]),

@@ -4,9 +4,9 @@ import Testing
 @Suite struct `A step that fails` {
   /// Everything that a process does with a store.
   static let scenarios = [
-    "open-fresh", "open-existing", "bring-up-to-date", "first-call", "first-failure", "declare",
-    "redeclare",
-    "failure", "success-after-failure", "trip", "rate", "success-after-neighbour", "rejection",
+    "open-fresh", "open-existing", "bring-up-to-date", "first-call", "first-use",
+    "first-failure", "declare", "redeclare", "failure", "success-after-failure", "trip", "rate",
+    "success-after-neighbour", "rejection",
     "probe", "probe-success", "probe-failure", "probe-ignored", "token", "reset", "force",
     "operator-trip", "policy", "delete", "snapshot", "state", "list", "history", "declarations",
     "follow", "handle", "close", "return", "deleted-file", "checkpoint",

@@ -69,7 +69,7 @@ struct LogExamination {
   }
 
   /// The counters that processes share.
-  func counters(_ header: StoreHeader?) -> StoreFinding {
+  func counters(_ header: StoreHeader) -> StoreFinding {
     let path = place.beside(CounterFile.suffix)
     guard let file = FileStatus(of: path), file.isRegular else {
       return StoreFinding(.counters, .ok, "there are none: whoever counts first makes them")
@@ -104,14 +104,14 @@ extension CounterFile {
     case fits, ofEarlierBoot, foreign, truncated, unreadable
   }
 
-  static func look(_ path: String, _ store: StoreHeader?) -> Look {
+  static func look(_ path: String, _ store: StoreHeader) -> Look {
     guard let file = opened(path, O_RDONLY) else { return .unreadable }
     defer { close(file.descriptor) }
     let size = Int(lseek(file.descriptor, 0, SEEK_END))
     let beyondHeader = size - offset(ofSegment: 0)
     guard beyondHeader >= 0, beyondHeader % bytesOfSegment == 0 else { return .truncated }
     guard let header = file.header else { return .foreign }
-    guard let store else { return .fits }
+    if store.isUnknown { return .fits }
     guard header.store == store.identity else { return .foreign }
     return header.boot == store.boot.number ? .fits : .ofEarlierBoot
   }

@@ -14,6 +14,7 @@ struct Salvage {
         let reader = try Connection.reading(place, isAlone: false, lockTimeout: lockTimeout)
       else { return }
       let columns = try Self.columns(on: reader)
+      reader.header = Self.header(on: reader, place, clock)
       var found: [Int64: StoredBreaker] = [:]
       // From both ends, up to where the damage is.
       for order in ["ASC", "DESC"] {
@@ -33,6 +34,17 @@ struct Salvage {
       }
     } catch {
       // Then there is nothing to take over.
+    }
+  }
+
+  /// What the store says of itself; nil if that is damaged too, or of an older version.
+  private static func header(
+    on reader: Connection, _ place: StorePlace, _ clock: StoreClock
+  ) -> StoreHeader? {
+    do throws(StoreError) {
+      return try StoreHeader.seen(on: reader, place.terms(clock))
+    } catch {
+      return nil
     }
   }
 

@@ -45,7 +45,7 @@ package struct StoreDoctor {
     var findings = FileExamination.findings(place) + DiskExamination.findings(place)
     findings += lookInside(place, others.users, &header)
     findings += [
-      others.log(), others.counters(header), others.processes(),
+      others.log(), others.counters(header ?? .unknown(clock)), others.processes(),
       others.leftovers(),
     ]
     // Another program's files are as that program wants them.
@@ -81,8 +81,7 @@ package struct StoreDoctor {
       findings.append(integrity)
       guard kind == .current, integrity.isWell else { return findings }
       findings.append(try RowExamination(reader: reader).finding())
-      header = try StoreHeader.seen(
-        on: reader, clock: clock, log: LogOwner.log(beside: place.path))
+      header = try StoreHeader.seen(on: reader, place.terms(clock))
       reader.header = header
       findings += try UseExamination(
         reader: reader, clock: clock, users: users, room: room

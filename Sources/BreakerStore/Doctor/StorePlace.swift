@@ -35,6 +35,13 @@ struct StorePlace {
 
   func beside(_ suffix: String) -> String { path + suffix }
 
+  /// What the store's word of itself is weighed by.
+  func terms(_ clock: StoreClock) -> StoreHeader.Terms {
+    StoreHeader.Terms(
+      clock: clock, log: LogOwner.log(beside: path),
+      file: Int64(bitPattern: file.identity.inode))
+  }
+
   /// What lies beside every store that was used.
   static let suffixes = [StoreFile.logSuffix, StoreFile.indexSuffix, CounterFile.suffix]
 }

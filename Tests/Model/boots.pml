@@ -1,0 +1,167 @@
+/* Processes of one boot agree on its number, whatever each of them can read.
+ *
+ * Three processes open and leave a store, write to it and crash at any step, over a reboot. One of
+ * them reads the kernel's boot id, one cannot, and one is shown the same id of its container in every
+ * boot. The wall clock may be set once.
+ */
+
+#ifndef SETTINGS
+#define SETTINGS 1 /* how often the wall clock is set */
+#endif
+#ifndef REBOOTS
+#define REBOOTS 1
+#endif
+#define NOBODY 255
+#define CONTAINERS 77
+#define UNKNOWN 0
+
+/* What is true. */
+byte boot = 1;
+byte settings;
+byte numberOfBoot = 1; /* the first number that was used in this boot; 0 until there is one */
+
+/* The store's note. `bootOfNote` and `isWallSet` are what its times tell those who compare them. */
+byte noted = 1;
+byte notedID = 1;
+byte bootOfNote = 1;
+bool isWallSet;
+byte lastNumber = 1;
+
+byte writer = NOBODY;
+
+/* The processes: what each takes for its boot's number, and whether it holds the lock that says so. */
+byte number[3];
+bool holds[3];
+bool hasWritten[3];
+
+#define attested(me) \
+  (((me) != 0 && holds[0] && number[0] == noted) || ((me) != 1 && holds[1] && number[1] == noted) || \
+   ((me) != 2 && holds[2] && number[2] == noted))
+
+/* BootVerdict.judge */
+inline judge() {
+  ownID = (me == 0 -> boot : (me == 1 -> UNKNOWN : CONTAINERS));
+  isBehind = false;
+  if
+  :: bootOfNote != boot -> isBehind = true
+  :: true
+  fi;
+  if
+  :: notedID != UNKNOWN && notedID == ownID -> isReboot = false
+#ifdef IDS_ALONE
+  :: else -> isReboot = true
+#else
+  :: else ->
+    if
+#ifndef NOT_ATTESTED
+    :: attested(me) -> isReboot = false
+    :: !attested(me) && bootOfNote != boot && isBehind -> isReboot = true
+    :: !attested(me) && !(bootOfNote != boot && isBehind) && bootOfNote == boot && !isWallSet ->
+      isReboot = false
+    :: !attested(me) && !(bootOfNote != boot && isBehind) && !(bootOfNote == boot && !isWallSet) ->
+      isReboot = (notedID != UNKNOWN && ownID != UNKNOWN)
+#else
+    :: bootOfNote != boot && isBehind -> isReboot = true
+    :: !(bootOfNote != boot && isBehind) && bootOfNote == boot && !isWallSet -> isReboot = false
+    :: else -> isReboot = (notedID != UNKNOWN && ownID != UNKNOWN)
+#endif
+    fi
+#endif
+  fi
+}
+
+/* StoreHeader.agreed, and then the lock. */
+inline open() {
+  atomic { judge() }
+  if
+  :: isReboot ->
+    atomic { writer == NOBODY -> writer = me }
+    atomic {
+#ifndef JUDGED_BEFORE_BEGIN
+      judge();
+#endif
+      if
+      :: isReboot ->
+        lastNumber++;
+        noted = lastNumber;
+        notedID = ownID;
+        bootOfNote = boot;
+        isWallSet = false
+      :: else
+      fi;
+      mine = noted
+    }
+    atomic { writer = NOBODY }
+  :: else -> mine = noted
+  fi;
+  atomic { number[me] = mine; holds[me] = true }
+}
+
+/* Session.verify, in the transaction of a write. */
+inline write() {
+  atomic { writer == NOBODY -> writer = me }
+  atomic {
+    if
+    :: noted == number[me] ->
+      hasWritten[me] = true;
+      /* Only a wall clock that was set may make two boots of one. */
+      assert(settings > 0 || numberOfBoot == 0 || numberOfBoot == noted);
+      /* A note of the boot before may stay where nobody can tell the two apart. */
+      if
+      :: bootOfNote == boot -> numberOfBoot = noted
+      :: else
+      fi
+    :: else ->
+      /* Who has once written is never contradicted while it has the store open. */
+      assert(!hasWritten[me]);
+      holds[me] = false
+    fi;
+    writer = NOBODY
+  }
+}
+
+inline leave() { holds[me] = false; hasWritten[me] = false; number[me] = 0 }
+
+/* A reboot ends every process wherever it is; it starts again in the new boot. */
+active [3] proctype process() {
+  byte me = _pid;
+  byte mine;
+  byte ownID;
+  byte bornIn;
+  bool isReboot;
+  bool isBehind;
+again:
+  bornIn = boot;
+  {
+    open();
+    do
+    :: holds[me] -> write()
+    :: holds[me] -> atomic { leave(); break }
+    :: !holds[me] -> break
+    od
+  } unless {
+    atomic {
+      bornIn != boot ->
+      mine = 0; ownID = 0; isReboot = false; isBehind = false
+    }
+  };
+  goto again
+}
+
+active proctype host() {
+  byte reboots;
+  do
+  :: settings < SETTINGS -> atomic { settings++; isWallSet = true }
+  :: reboots < REBOOTS ->
+    atomic {
+      reboots++;
+      boot++;
+      numberOfBoot = 0;
+      writer = NOBODY;
+      holds[0] = false; holds[1] = false; holds[2] = false;
+      hasWritten[0] = false; hasWritten[1] = false; hasWritten[2] = false;
+      number[0] = 0; number[1] = 0; number[2] = 0
+    }
+  :: break
+  od
+}
