@@ -35,7 +35,7 @@ internal import CSQLite
     self.lost = lost
     self.path = try StoreFile.prepare(
       path: path, mayCreate: mayCreate, access: access, lockTimeout: lockTimeout)
-    files = StoreFiles(path: self.path)
+    files = StoreFiles(path: self.path, named: path)
     let directory = StorePath.split(self.path).directory
     try LogOwner.setAsideAnothers(
       beside: self.path, in: directory, lockTimeout: lockTimeout)

@@ -1,6 +1,10 @@
 /// Which files a session has open: the store's own, its log, and the log's index.
 struct StoreFiles {
+  /// Where the store really lies.
   let path: String
+
+  /// The path that its user has named, which may lead elsewhere later.
+  private let named: String
   private let main: FileIdentity?
   private var log: FileIdentity?
   private var index: FileIdentity?
@@ -10,9 +14,10 @@ struct StoreFiles {
   private let directoryPath: String
 
   /// Before the file is opened: one that takes its place from now on is noticed as another one.
-  init(path: String) {
+  init(path: String, named: String) {
     self.path = path
-    directoryPath = StorePath.split(path).directory
+    self.named = named
+    directoryPath = StorePath.split(named).directory
     main = StoreFile.identity(of: path)
   }
 
@@ -39,8 +44,9 @@ struct StoreFiles {
 
   /// Whether the paths name what is open.
   private var areNamed: Bool {
-    main == StoreFile.identity(of: path) && log == StoreFile.identity(of: logPath)
-      && index == StoreFile.identity(of: indexPath)
+    main == StoreFile.identity(of: named)
+      && log == StoreFile.identity(of: named + StoreFile.logSuffix)
+      && index == StoreFile.identity(of: named + StoreFile.indexSuffix)
   }
 
   private var logPath: String { path + StoreFile.logSuffix }
@@ -52,7 +58,7 @@ struct StoreFiles {
   /// that has to be looked at.
   mutating func areCurrent() -> Bool {
     let stamp = DirectoryStamp(of: directoryPath)
-    if let stamp, stamp == directory { return true }
+    if let stamp, let directory, stamp.isSame(as: directory) { return true }
     guard areNamed else { return false }
     directory = stamp.flatMap { $0.isSettled ? $0 : nil }
     return true
@@ -65,7 +71,7 @@ struct StoreFiles {
   /// Our own are known by their numbers as long as they are open; who comes later finds others.
   func setAsideLeftLog() {
     do throws(StoreError) {
-      try DirectoryLock.held(directoryPath, atMost: .milliseconds(500)) {
+      try DirectoryLock.held(StorePath.split(path).directory, atMost: .milliseconds(500)) {
         let isOtherFile = main != StoreFile.identity(of: path)
         let isOtherLog = log != StoreFile.identity(of: logPath)
         if isOtherFile, log != nil, !isOtherLog { StoreFile.setAside(logPath) }

@@ -5,38 +5,53 @@ import Testing
 @testable import BreakerStore
 
 @Suite struct `The stamp of a directory` {
-  private func set(_ path: String, seconds: Int, nanoseconds: Int = 1) throws {
-    let time = timespec(tv_sec: seconds, tv_nsec: nanoseconds)
-    try #require(unsafe utimensat(AT_FDCWD, path, [time, time], 0) == 0)
+  /// A stamp that was taken at a second of the wall clock.
+  private func stamp(
+    changed seconds: Int, _ nanoseconds: Int = 1, taken: Int, monotonic: Int = 500
+  ) -> DirectoryStamp {
+    let clocks = DirectoryStamp.Clocks(
+      wall: timespec(tv_sec: taken, tv_nsec: 2),
+      monotonic: timespec(tv_sec: monotonic, tv_nsec: 0))
+    return DirectoryStamp(
+      of: FileIdentity(device: 1, inode: 2),
+      changed: timespec(tv_sec: seconds, tv_nsec: nanoseconds), taken: clocks)
   }
 
-  @Test func `is settled once no other change can have the same time`() throws {
-    let directory = try TemporaryDirectory()
-    let path = directory.path
-    let now = time(nil)
-    for (age, nanoseconds, isSettled) in [
-      (10, 1, true), (10, 0, true), (1, 0, false), (-5, 1, false), (-5, 0, false),
-    ] {
-      try set(path, seconds: now - age, nanoseconds: nanoseconds)
-      let stamp = try #require(DirectoryStamp(of: path))
-      #expect(stamp.isSettled == isSettled, "\(age) \(nanoseconds)")
-    }
+  @Test(arguments: [
+    (10, 1, true), (10, 0, true), (1, 1, true), (1, 0, false), (2, 0, false), (0, 1, false),
+    (-5, 1, false), (-5, 0, false),
+  ])
+  func `is settled once no other change can have the same time`(
+    age: Int, nanoseconds: Int, isSettled: Bool
+  ) {
+    #expect(stamp(changed: 1_000, nanoseconds, taken: 1_000 + age).isSettled == isSettled)
   }
 
   @Test(arguments: [-(1 << 40), 1 << 40, -(1 << 62), 1 << 62, Int.min, .max])
-  func `is of use whatever time the directory has`(seconds: Int) throws {
-    let directory = try TemporaryDirectory()
-    try set(directory.path, seconds: seconds)
-    // The file system may hold the time within what it can keep.
-    #expect(DirectoryStamp(of: directory.path)?.isSettled != nil)
+  func `is of use whatever time the directory has`(seconds: Int) {
+    let first = stamp(changed: seconds, taken: 1_000)
+    let later = stamp(changed: seconds, taken: 1_007, monotonic: 507)
+    #expect(first.isSettled == (seconds < 1_000 && seconds != .min))
+    #expect(later.isSame(as: first))
   }
 
-  @Test func `is another one after each change of a name`() throws {
+  @Test func `is not trusted once the wall clock was set`() {
+    let first = stamp(changed: 900, taken: 1_000)
+    #expect(stamp(changed: 900, taken: 1_009, monotonic: 509).isSame(as: first))
+    for taken in [904, 1_003, 2_000, Int.min, .max] {
+      #expect(!stamp(changed: 900, taken: taken, monotonic: 504).isSame(as: first), "\(taken)")
+    }
+  }
+
+  @Test func `is another one after each change of a name, also if its times are put back`() throws {
     let directory = try TemporaryDirectory()
-    try set(directory.path, seconds: 1_000)
-    let before = DirectoryStamp(of: directory.path)
+    var times = stat()
+    #expect(unsafe lstat(directory.path, &times) == 0)
+    var before = try #require(DirectoryStamp(of: directory.path))
+    while !before.isSettled { before = try #require(DirectoryStamp(of: directory.path)) }
     try Files.write(directory.file("a"), [1])
-    #expect(DirectoryStamp(of: directory.path) != before)
+    #expect(unsafe utimensat(AT_FDCWD, directory.path, [times.st_atim, times.st_mtim], 0) == 0)
+    #expect(try #require(DirectoryStamp(of: directory.path)).isSame(as: before) == false)
     #expect(DirectoryStamp(of: directory.file("none")) == nil)
   }
 }
