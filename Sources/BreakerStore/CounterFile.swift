@@ -50,9 +50,8 @@ extension CounterFile {
   static func open(_ place: Place, atMost timeout: Duration) -> CounterFile? {
     let header = Header(store: place.store, boot: place.boot)
     if let file = existing(place.path, header) { return file }
-    let directory = StorePath.split(place.path).directory
     do throws(StoreError) {
-      return try DirectoryLock.held(directory, atMost: timeout) {
+      return try StoreLock.held(place.storePath, atMost: timeout) { _ in
         // Another process may have made it meanwhile.
         existing(place.path, header) ?? made(at: place, header)
       }
@@ -70,20 +69,15 @@ extension CounterFile {
     return file
   }
 
-  /// Under the lock on the directory.
+  /// Under the lock of the store.
   private static func made(at place: Place, _ header: Header) -> CounterFile? {
-    var store = stat()
-    guard unsafe lstat(place.storePath, &store) == 0 else { return nil }
+    // Users of the store may count in it, and nobody else, whoever creates it.
+    guard let rights = FileStatus(of: place.storePath)?.rights else { return nil }
     let name = place.path + ".new"
     unsafe unlink(name)
-    guard let file = opened(name, O_RDWR | O_CREAT | O_EXCL) else { return nil }
-    // Who may use the store may count in it, and nobody else: also if the superuser happens to be
-    // the one who makes it.
-    let owner = geteuid() == 0 ? store.st_uid : uid_t.max
+    guard let file = new(name, rights) else { return nil }
     let isReady =
-      fchown(file.descriptor, owner, store.st_gid) == 0
-      && fchmod(file.descriptor, store.st_mode & 0o777) == 0
-      && sb_reserve(file.descriptor, 0, Int64(bytesOfHeader)) == 0
+      sb_reserve(file.descriptor, 0, Int64(bytesOfHeader)) == 0
       && file.takeOverTotals(ofFileAt: place.path, header) && file.write(header)
     guard isReady, unsafe rename(name, place.path) == 0 else {
       close(file.descriptor)
@@ -94,19 +88,31 @@ extension CounterFile {
   }
 
   static func opened(_ path: String, _ flags: Int32) -> CounterFile? {
-    let descriptor = unsafe Glibc.open(path, flags | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0o600)
+    let descriptor = unsafe Glibc.open(path, flags | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK)
     guard descriptor >= 0 else { return nil }
+    // The owner of the file can cut it off, which would kill every process that has it mapped.
+    return CounterFile(descriptor) {
+      $0.isRegular && !PlantedFile.isAnothers($0.rights.user, in: StorePath.split(path).directory)
+    }
+  }
+
+  private static func new(_ name: String, _ rights: FileRights) -> CounterFile? {
+    do throws(StoreError) {
+      return CounterFile(try NewFile.create(name, rights))
+    } catch {
+      return nil
+    }
+  }
+
+  /// Takes over a descriptor, and closes it if the file is not as it has to be.
+  private init?(_ descriptor: Int32, if isFit: (FileStatus) -> Bool = { _ in true }) {
     var status = stat()
-    // Whoever owns the file can cut it off, which would kill every process that has it mapped.
-    guard unsafe fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG,
-      !PlantedFile.isAnothers(status.st_uid, in: StorePath.split(path).directory)
-    else {
+    guard unsafe fstat(descriptor, &status) == 0, isFit(FileStatus(status)) else {
       close(descriptor)
       return nil
     }
-    return CounterFile(
-      descriptor: descriptor,
-      identity: FileIdentity(device: UInt64(status.st_dev), inode: UInt64(status.st_ino)))
+    self.descriptor = descriptor
+    identity = FileStatus(status).identity
   }
 
   /// Copies the counters of an earlier boot, without the marks, which are times of that boot.

@@ -29,7 +29,7 @@ enum LogOwner {
     beside store: String, in directory: String, lockTimeout: Duration
   ) throws(StoreError) {
     guard isOfAnother(beside: store) else { return }
-    try DirectoryLock.held(directory, atMost: lockTimeout) { () throws(StoreError) in
+    try StoreLock.held(store, atMost: lockTimeout) { _ throws(StoreError) in
       // The first process to notice may have begun another log.
       guard isOfAnother(beside: store) else { return }
       for suffix in [StoreFile.logSuffix, StoreFile.indexSuffix] {

@@ -10,12 +10,22 @@ enum Migrator {
 
   /// Whether there was anything to do.
   static func bringUpToDate(
-    _ connection: Connection, directory: String, lockTimeout: Duration, clock: StoreClock
+    _ connection: Connection, lockTimeout: Duration, clock: StoreClock
   ) throws(StoreError) -> Bool {
-    if try isSeenUpToDate(connection) { return false }
+    if try isSeen(connection, isUpToDate) { return false }
+    // A transaction is enough for the tables of an earlier version, also for a user who may not
+    // create the lock file.
+    if try isSeen(connection, isEarlier) {
+      try connection.refuseMoved()
+      return try connection.write { () throws(StoreError) in
+        if try isUpToDate(connection) { return false }
+        try apply(to: connection, clock: clock)
+        return true
+      }
+    }
     // Changing the journal mode does not wait for others as everything else does, so those who
     // start at once on an empty file go one by one.
-    return try DirectoryLock.held(directory, atMost: lockTimeout) { () throws(StoreError) in
+    return try StoreLock.held(connection.path, atMost: lockTimeout) { _ throws(StoreError) in
       try connection.refuseMoved()
       if try isUpToDate(connection) { return false }
       try refuseForeign(connection)
@@ -40,12 +50,14 @@ enum Migrator {
     }
   }
 
-  /// Whether the file is up to date; not if another process is making it just now.
+  /// Whether the file is seen to be as it is asked for; not if another process is making it just now.
   ///
   /// A new file is held for as long as the disk takes: who comes then waits in line for it.
-  private static func isSeenUpToDate(_ connection: Connection) throws(StoreError) -> Bool {
+  private static func isSeen(
+    _ connection: Connection, _ question: (Connection) throws(StoreError) -> Bool
+  ) throws(StoreError) -> Bool {
     do throws(StoreError) {
-      return try isUpToDate(connection)
+      return try question(connection)
     } catch {
       guard error.kind == .busy else { throw error }
       return false
@@ -63,6 +75,13 @@ enum Migrator {
           + " knows versions up to \(version): use the newer program; the file was left untouched")
     }
     return found == version
+  }
+
+  /// Whether the file has the tables of an earlier version, and a write-ahead log.
+  private static func isEarlier(_ connection: Connection) throws(StoreError) -> Bool {
+    let application = try connection.integer("PRAGMA application_id")
+    guard application == applicationID else { return false }
+    return try connection.text("PRAGMA journal_mode") == "wal"
   }
 
   /// Refuses a file that something else has put its tables into.
@@ -106,32 +125,5 @@ enum Migrator {
     try connection.execute(
       "PRAGMA application_id=\(applicationID); PRAGMA user_version=\(version)",
       to: "be brought up to date")
-  }
-}
-
-/// A lock on a directory: it needs no file of its own, and the kernel frees it with its holder.
-enum DirectoryLock {
-  static func held<Result>(
-    _ path: String, atMost timeout: Duration, _ body: () throws(StoreError) -> Result
-  ) throws(StoreError) -> Result {
-    let descriptor = unsafe open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-    guard descriptor >= 0 else {
-      throw StoreError(errno: errno, doing: "open the directory", path: path)
-    }
-    defer { close(descriptor) }
-    let deadline = Patience.deadline(after: timeout)
-    while flock(descriptor, LOCK_EX | LOCK_NB) != 0 {
-      guard errno == EWOULDBLOCK || errno == EINTR else {
-        throw StoreError(errno: errno, doing: "lock the directory", path: path)
-      }
-      guard Patience.monotonicNanoseconds() < deadline else {
-        throw StoreError(
-          .busy, code: EWOULDBLOCK,
-          "the directory \(StoreError.visible(path)) stays locked: another process is making the"
-            + " store: if this lasts, look for a stopped one")
-      }
-      Patience.pause(nanoseconds: .random(in: 200_000...2_000_000))
-    }
-    return try body()
   }
 }

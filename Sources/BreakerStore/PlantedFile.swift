@@ -12,23 +12,26 @@ enum PlantedFile {
   ) throws(StoreError) {
     for suffix in parts {
       let path = store + suffix
-      var status = stat()
-      guard unsafe lstat(path, &status) == 0 else { continue }
-      if status.st_mode & S_IFMT == S_IFLNK {
-        throw StoreError(errno: ELOOP, doing: "use", path: path)
-      }
-      guard status.st_mode & S_IFMT == S_IFREG else {
-        throw StoreError(
-          .notAStore,
-          "cannot use \(StoreError.visible(path)): it is not a regular file:"
-            + " move it away, or name another path")
-      }
-      guard isAnothers(status.st_uid, in: directory) else { continue }
-      throw StoreError(
-        .permissionDenied, code: EPERM,
-        "cannot use \(StoreError.visible(path)): it belongs to user \(status.st_uid), who may have"
-          + " put it there for others to find: name a path where not everybody may make files")
+      guard let file = FileStatus(of: path) else { continue }
+      try refuse(file, at: path, in: directory)
     }
+  }
+
+  static func refuse(
+    _ file: FileStatus, at path: String, in directory: String
+  ) throws(StoreError) {
+    if file.isLink { throw StoreError(errno: ELOOP, doing: "use", path: path) }
+    guard file.isRegular else {
+      throw StoreError(
+        .notAStore,
+        "cannot use \(StoreError.visible(path)): it is not a regular file:"
+          + " move it away, or name another path")
+    }
+    guard isAnothers(file.rights.user, in: directory) else { return }
+    throw StoreError(
+      .permissionDenied, code: EPERM,
+      "cannot use \(StoreError.visible(path)): it belongs to user \(file.rights.user), who may have"
+        + " put it there for others to find: name a path where not everybody may make files")
   }
 
   /// Whether the owner of a file is another user, in a directory where everybody may make files.

@@ -41,7 +41,7 @@ internal import CSQLite
       beside: self.path, in: directory, lockTimeout: lockTimeout)
     writer = try Connection(path: self.path, lockTimeout: lockTimeout)
     let isNew = try Migrator.bringUpToDate(
-      writer, directory: directory, lockTimeout: lockTimeout, clock: clock)
+      writer, lockTimeout: lockTimeout, clock: clock)
     try Session.setUp(writer)
     reader = try Connection(path: self.path, lockTimeout: lockTimeout)
     try Session.setUp(reader)

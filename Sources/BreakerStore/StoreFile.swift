@@ -1,27 +1,5 @@
 internal import Glibc
 
-/// Who may use the files of a store that is made anew.
-package struct StoreAccess: Sendable, Hashable {
-  /// The permission bits of each file; 0600 if nil.
-  package var mode: UInt32?
-
-  /// The name of the group that owns the files.
-  package var group: String?
-
-  package init(mode: UInt32? = nil, group: String? = nil) {
-    self.mode = mode
-    self.group = group
-  }
-
-  var fileMode: mode_t { mode.map { mode_t($0) & 0o666 } ?? 0o600 }
-
-  /// Who may read a file may enter its directory, and files made there keep its group.
-  var directoryMode: mode_t {
-    let readable = fileMode & 0o444
-    return fileMode | (readable >> 2) | (group == nil ? 0 : 0o2000)
-  }
-}
-
 /// The file on disk, before SQLite opens it.
 enum StoreFile {
   /// Finds or makes the file, and says where it really lies.
@@ -35,7 +13,7 @@ enum StoreFile {
     guard !file.isEmpty else {
       throw StoreError(errno: EISDIR, doing: "use the store", path: path)
     }
-    let group = try access.group.map { name throws(StoreError) in try groupNumber(name) }
+    let group = try access.groupNumber()
     if mayCreate { try makeDirectories(named, access: access, group: group) }
     guard let directory = realPath(named) else {
       if errno == ENOENT, !mayCreate { throw missing(path) }
@@ -45,12 +23,14 @@ enum StoreFile {
     let real = directory == "/" ? "/\(file)" : "\(directory)/\(file)"
     if try !exists(real) {
       guard mayCreate else { throw missing(real) }
-      try DirectoryLock.held(directory, atMost: lockTimeout) { () throws(StoreError) in
+      try StoreLock.held(real, access: access, atMost: lockTimeout) { lock throws(StoreError) in
         if try exists(real) { return }
+        let rights = try access.rights(of: real)
         // What an earlier file of that name has left behind, with processes that still use it.
         setAside(real + logSuffix)
         setAside(real + indexSuffix)
-        try create(real, access: access, group: group)
+        try create(real, rights)
+        lock.share(rights)
       }
     }
     try PlantedFile.refuse(real, in: directory)
@@ -105,28 +85,12 @@ enum StoreFile {
     return true
   }
 
-  private static func create(
-    _ path: String, access: StoreAccess, group: gid_t?
-  ) throws(StoreError) {
-    let flags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW
-    // Made closed, then opened up: nobody may use it before its mode and group are right.
-    let descriptor = unsafe open(path, flags, 0o600)
-    guard descriptor >= 0 else {
-      // Another process that started at the same time has just made it.
-      if errno == EEXIST { return }
-      throw StoreError(errno: errno, doing: "make the store", path: path)
-    }
-    defer { close(descriptor) }
-    // What could not be made as it was asked for must not be found there the next time.
-    if let group, fchown(descriptor, uid_t.max, group) != 0 {
-      let error = StoreError(errno: errno, doing: "change the group of", path: path)
-      unsafe unlink(path)
-      throw error
-    }
-    guard fchmod(descriptor, access.fileMode) == 0 else {
-      let error = StoreError(errno: errno, doing: "change the mode of", path: path)
-      unsafe unlink(path)
-      throw error
+  private static func create(_ path: String, _ rights: FileRights) throws(StoreError) {
+    do throws(StoreError) {
+      close(try NewFile.create(path, rights, doing: "make the store"))
+    } catch {
+      // A program of an earlier version, which knows nothing of the lock, has just made it.
+      guard error.code == EEXIST else { throw error }
     }
   }
 
@@ -160,14 +124,6 @@ enum StoreFile {
       unsafe rmdir(path)
       throw StoreError(errno: code, doing: "write to the disk", path: parent)
     }
-  }
-
-  private static func groupNumber(_ name: String) throws(StoreError) -> gid_t {
-    guard let entry = unsafe getgrnam(name) else {
-      throw StoreError(
-        .other, "there is no group \(StoreError.visible(name)): name one of this host's groups")
-    }
-    return unsafe entry.pointee.gr_gid
   }
 
   static func realPath(_ path: String) -> String? {

@@ -71,7 +71,7 @@ struct StoreFiles {
   /// Our own are known by their numbers as long as they are open; who comes later finds others.
   func setAsideLeftLog() {
     do throws(StoreError) {
-      try DirectoryLock.held(StorePath.split(path).directory, atMost: .milliseconds(500)) {
+      try StoreLock.held(path, atMost: .milliseconds(500)) { _ in
         let isOtherFile = main != StoreFile.identity(of: path)
         let isOtherLog = log != StoreFile.identity(of: logPath)
         if isOtherFile, log != nil, !isOtherLog { StoreFile.setAside(logPath) }
@@ -80,7 +80,7 @@ struct StoreFiles {
         }
       }
     } catch {
-      // Whoever opens the file next finds out what is wrong with it, or with its directory.
+      // The next process that opens the file finds out what is wrong with it, or beside it.
     }
   }
 }

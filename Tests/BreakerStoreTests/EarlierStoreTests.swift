@@ -60,6 +60,23 @@ import Testing
     #expect(try Database.integrity(stage.store) == "ok")
   }
 
+  @Test(.timeLimit(.minutes(10)), .enabled(if: isSuperuser, "needs root, to become somebody else"))
+  func `is brought up to date also by a user who may create nothing beside it`() throws {
+    let stage = try Stage()
+    try make(stage, version: 4, "")
+    // Keeps the log and its index there.
+    let running = try Holder(stage.store, "SELECT count(*) FROM store")
+    for suffix in ["", "-wal", "-shm"] { try Files.changeMode(stage.store + suffix, to: 0o666) }
+    try Files.changeMode(stage.directory.file("state"), to: 0o755)
+    let puppets = try (0..<4).map { _ in try stage.puppet("user=nobody") }
+    #expect(try puppets.ask("connect") == ["ok", "ok", "ok", "ok"])
+    #expect(try puppets[0].ask("trip") == "ok")
+    #expect(try puppets.ask("state").count("open") == 4)
+    #expect(try Database.migrations(stage.store) == Migration.all.count - 4)
+    #expect(!Files.exists(stage.store + "-lock"))
+    withExtendedLifetime(running) {}
+  }
+
   @Test func `is taken over where it is damaged`() throws {
     let stage = try Stage()
     let boot = try #require(stage.clock.clock.bootID)

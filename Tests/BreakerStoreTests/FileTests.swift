@@ -19,7 +19,7 @@ import Testing
       umask(mask)
       let store = SharedStore(path: directory.file("a/b/breakers.db"))
       try store.breaker("api").trip()
-      for part in ["", "-wal", "-shm", "-counters"] {
+      for part in ["", "-wal", "-shm", "-counters", "-lock"] {
         precondition(Self.mode(directory.file("a/b/breakers.db\(part)")) == 0o600)
       }
       precondition(Self.mode(directory.file("a/b")) == 0o700)
@@ -37,7 +37,7 @@ import Testing
       let options = StoreOptions(mode: 0o660, group: unsafe String(cString: group.pointee.gr_name))
       let store = SharedStore(path: directory.file("shared/breakers.db"), options: options)
       try store.breaker("api").trip()
-      for part in ["", "-wal", "-shm", "-counters"] {
+      for part in ["", "-wal", "-shm", "-counters", "-lock"] {
         precondition(Self.mode(directory.file("shared/breakers.db\(part)")) == 0o660)
       }
       precondition(Self.mode(directory.file("shared")) == 0o2770)

@@ -10,8 +10,8 @@ import Testing
     let directory = stage.directory.file("state")
     try Files.makeDirectory(directory)
     try Files.write(stage.store, [])
-    // Who makes a store waits for those who are at it.
-    let lock = unsafe open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+    // A process that makes a store waits for others that do.
+    let lock = unsafe open(stage.store + "-lock", O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
     #expect(flock(lock, LOCK_EX) == 0)
     let store = stage.sharedStore()
     let breaker = try store.breaker("api")

@@ -68,7 +68,7 @@ import Testing
   func `only looks where it may only read`(command: String) throws {
     let cbctl = try made()
     try Files.changeMode(cbctl.directory.file("state"), to: 0o755)
-    for part in ["", "-wal", "-shm", "-counters"] {
+    for part in ["", "-wal", "-shm", "-counters", "-lock"] {
       try Files.changeMode(cbctl.store + part, to: 0o644)
     }
     let lines = try bash(

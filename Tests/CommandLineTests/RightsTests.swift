@@ -14,7 +14,7 @@ struct RightsTests {
   }
 
   private func set(_ file: UInt32, _ directory: UInt32) throws {
-    for part in ["", "-wal", "-shm", "-counters"] {
+    for part in ["", "-wal", "-shm", "-counters", "-lock"] {
       try Files.changeMode(cbctl.store + part, to: file)
     }
     try Files.changeMode(cbctl.directory.file("state"), to: directory)

@@ -8,7 +8,7 @@ import Testing
     let clinic = try Clinic()
     try Files.write(clinic.folder + "/neighbour", [1, 2, 3])
     try Files.changeMode(clinic.folder, to: 0o755)
-    for suffix in ["", "-wal", "-shm", "-counters"] {
+    for suffix in ["", "-wal", "-shm", "-counters", "-lock"] {
       try Files.changeMode(clinic.store + suffix, to: 0o660)
     }
     let before = try Files.permissions(of: clinic.folder)

@@ -1,5 +1,5 @@
 import BreakerCore
-import BreakerStore
+@testable import BreakerStore
 import SharedBreaker
 import TestSupport
 import Testing
@@ -19,7 +19,7 @@ import Testing
       hasBegun.withLock { $0 = false }
       act()
     }
-    // The wall clock is also looked at under the lock on the directory, where nobody else can act.
+    // The wall clock is also looked at under the lock of the store, where nobody else can act.
     let looked = StoreClock(
       bootNanoseconds: {
         look()
@@ -84,6 +84,17 @@ import Testing
     #expect(integrity.isWell)
     let aside = names(stage).filter { $0.contains(".corrupt-") && !$0.hasSuffix("-counters") }
     #expect(aside.count == 1, "\(aside)")
+  }
+
+  @Test func `never moves or deletes the lock file`() throws {
+    let stage = try Stage()
+    try makeStore(stage)
+    let before = try #require(StoreFile.identity(of: stage.store + "-lock"))
+    try stage.damageHistory()
+    #expect(try stage.sharedStore().repair().allSatisfy(\.isWell))
+    #expect(StoreFile.identity(of: stage.store + "-lock") == before)
+    #expect(names(stage).filter { $0.contains("-lock") } == ["breakers.db-lock"])
+    #expect(names(stage).contains { $0.contains(".corrupt-") })
   }
 
   @Test func `lets nobody write to the damaged store, for that would be lost`() throws {

@@ -24,11 +24,18 @@ import Testing
       try $0.fold()
       try Files.link($0.store + "-wal", to: "/etc/passwd")
     },
+    Trouble(testDescription: "a lock file that others may read", check: "files") {
+      try Files.changeMode($0.store + "-lock", to: 0o644)
+    },
+    Trouble(testDescription: "a link in the lock file's place", check: "files", word: "BAD") {
+      Files.removeAll($0.store + "-lock")
+      try Files.link($0.store + "-lock", to: "/etc/passwd")
+    },
     Trouble(testDescription: "a directory that all may write to", check: "directory", word: "BAD") {
       try Files.changeMode($0.folder, to: 0o777)
     },
     Trouble(testDescription: "a directory without the group's rights", check: "directory") {
-      for suffix in ["", "-wal", "-shm", "-counters"] {
+      for suffix in ["", "-wal", "-shm", "-counters", "-lock"] {
         try Files.changeMode($0.store + suffix, to: 0o660)
       }
     },
@@ -199,7 +206,7 @@ import Testing
     let clinic = try Clinic()
     unsafe chown(clinic.folder, 54_321, 54_320)
     try Files.changeMode(clinic.folder, to: 0o2770)
-    for suffix in ["", "-wal", "-shm", "-counters"] {
+    for suffix in ["", "-wal", "-shm", "-counters", "-lock"] {
       unsafe chown(clinic.store + suffix, 54_321, 54_320)
       try Files.changeMode(clinic.store + suffix, to: 0o660)
     }
@@ -207,7 +214,7 @@ import Testing
     try clinic.fold()
     try clinic.damage(at: 0, count: 4_000)
     #expect(clinic.doctor("--repair").code == 0)
-    for suffix in ["", "-wal", "-shm", "-counters"] {
+    for suffix in ["", "-wal", "-shm", "-counters", "-lock"] {
       #expect(try Files.permissions(of: clinic.store + suffix) == before, "\(suffix)")
     }
   }
@@ -216,7 +223,7 @@ import Testing
   func `nothing of another user's, and says so`() async throws {
     let clinic = try Clinic()
     try Files.changeMode(clinic.folder, to: 0o777)
-    for suffix in ["", "-wal", "-shm", "-counters"] {
+    for suffix in ["", "-wal", "-shm", "-counters", "-lock"] {
       try Files.changeMode(clinic.store + suffix, to: 0o666)
     }
     try Files.changeMode(clinic.store + "-wal", to: 0o644)

@@ -80,7 +80,7 @@ struct `Users of one host` {
       let doctor = cbctl(path, "doctor")
       require(doctor.code == 0, doctor)
     }
-    for suffix in ["", "-wal", "-shm", "-counters"] {
+    for suffix in ["", "-wal", "-shm", "-counters", "-lock"] {
       let access = try Files.permissions(of: path + suffix)
       #expect(access.mode == 0o660 && access.group == workers, "\(suffix)")
     }
@@ -159,6 +159,23 @@ struct `A directory where everybody may make files` {
     #expect(repaired.output.contains("; repair: done: set \(suffix) aside"), "\(repaired)")
     #expect(cbctl(store, "run", "x", "--", "false").errors.isEmpty)
     #expect(try Files.permissions(of: store + suffix).user == 0)
+    #expect(try Files.read(target) == Array("precious".utf8))
+  }
+
+  @Test(.timeLimit(.minutes(10)), arguments: Plant.allCases)
+  func `makes nobody lock what another has put there`(plant: Plant) async throws {
+    let directory = try TemporaryDirectory()
+    let (store, target) = try await prepare(directory, plant, "-lock")
+    let answer = cbctl(store, "acquire", "x")
+    #expect(answer.code == 69 && answer.errors.hasPrefix("cbctl: cannot use "), "\(answer)")
+    #expect(answer.errors.contains(store + "-lock"), "\(answer)")
+    #expect(cbctl(store, "run", "x", "--", "true").code == 0)
+    #expect(cbctl(store, "doctor").output.contains("BAD   files"))
+    let repaired = cbctl(store, "doctor", "--repair").output
+    #expect(repaired.contains("set -lock aside (breakers.db-lock.corrupt-"), "\(repaired)")
+    #expect(cbctl(store, "acquire", "x").code == 0)
+    let lock = try Files.permissions(of: store + "-lock")
+    #expect(lock.user == 0 && lock.isRegular)
     #expect(try Files.read(target) == Array("precious".utf8))
   }
 

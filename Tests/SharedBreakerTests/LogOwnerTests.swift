@@ -48,7 +48,7 @@ import Testing
   func `is not read by one who may not set it aside`() throws {
     try stage { stage, running, copy in
       try Files.changeMode(stage.directory.file("state"), to: 0o755)
-      for suffix in ["", "-wal", "-shm", "-counters"] {
+      for suffix in ["", "-wal", "-shm", "-counters", "-lock"] {
         try Files.changeMode(stage.store + suffix, to: 0o666)
       }
       try Files.changeMode(copy, to: 0o666)

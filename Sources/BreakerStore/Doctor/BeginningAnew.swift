@@ -18,10 +18,10 @@ extension StoreDoctor {
     }
     let salvage = Salvage(of: place, clock: clock, lockTimeout: lockTimeout)
     let fresh = place.beside(".new-\(UInt32.random(in: .min ... .max))")
-    defer { ([""] + StorePlace.suffixes).forEach { unsafe unlink(fresh + $0) } }
+    defer { ([""] + StorePlace.all).forEach { unsafe unlink(fresh + $0) } }
     try make(fresh, like: place.file.rights, with: salvage)
-    let aside = try DirectoryLock.held(place.directory, atMost: lockTimeout) {
-      () throws(StoreError) -> String? in
+    let aside = try StoreLock.held(place.path, atMost: lockTimeout) {
+      _ throws(StoreError) -> String? in
       guard StoreFile.identity(of: place.path) == place.file.identity else { return nil }
       let name = SetAside.name(for: place.path, at: clock.wallMilliseconds)
       try SetAside.replace(place, by: fresh, setAsideAs: name)
@@ -37,7 +37,7 @@ extension StoreDoctor {
   private func make(
     _ path: String, like rights: FileRights, with salvage: Salvage
   ) throws(StoreError) {
-    try StoreFile.createEmpty(path, like: rights)
+    close(try NewFile.create(path, rights))
     let storage = SQLiteStorage(
       path: path, lockTimeout: lockTimeout, clock: clock, program: program)
     try storage.open(mayCreate: true)
@@ -113,23 +113,6 @@ enum SetAside {
       case .corrupt, .notAStore: return nil
       default: throw error
       }
-    }
-  }
-}
-
-extension StoreFile {
-  /// Makes an empty file that those can use who could use another one.
-  static func createEmpty(_ path: String, like rights: FileRights) throws(StoreError) {
-    let descriptor = unsafe open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
-    guard descriptor >= 0 else { throw StoreError(errno: errno, doing: "make", path: path) }
-    defer { close(descriptor) }
-    // Who shares a store through its group cannot make a file somebody else's.
-    guard
-      fchown(descriptor, rights.user, rights.group) == 0
-        || fchown(descriptor, uid_t.max, rights.group) == 0
-    else { throw StoreError(errno: errno, doing: "change the group of", path: path) }
-    guard fchmod(descriptor, mode_t(rights.mode)) == 0 else {
-      throw StoreError(errno: errno, doing: "change the mode of", path: path)
     }
   }
 }

@@ -47,64 +47,50 @@ enum FileExamination {
   }
 
   /// Whether nothing lies in the directory but the store and what belongs to it.
-  ///
-  /// One that cannot be read has no names to show for it, not even the store's.
   private static func isStoresOwn(_ place: StorePlace) -> Bool {
-    let name = StorePath.split(place.path).file
-    let found = DirectoryListing.names(place.directory)
-    return !found.isEmpty && found.allSatisfy { $0.hasPrefix(name) }
+    DirectoryListing.isOnly(of: StorePath.split(place.path).file, place.directory)
   }
 
   private static func files(_ place: StorePlace) -> StoreFinding {
     let store = place.file.rights
-    var found: [String] = []
-    var repair: [String] = []
-    var remedies: [StoreRemedy] = []
-    var isBad = false
-    if let wanted = mendedStore(store) {
-      found.append("the store has mode \(store.octal)")
-      repair.append("change it to \(wanted.octal)")
-      remedies.append(.adjust(path: place.path, wanted))
+    let wanted = store.ofUsers
+    var report = Report()
+    if wanted != store {
+      report.add(
+        "the store has mode \(store.octal)", repair: "change it to \(wanted.octal)",
+        .adjust(path: place.path, wanted))
+      report.means.append(
+        "a user who may read it can hold up all who write, so they have to be the same users")
     }
-    let shared = mendedStore(store) ?? store
-    for suffix in StorePlace.suffixes {
+    for suffix in StorePlace.all {
       let path = place.beside(suffix)
       guard let status = FileStatus(of: path) else { continue }
       if let complaint = complaint(about: status, place) {
-        isBad = true
-        found.append("\(suffix) \(complaint)")
-        repair.append("set \(suffix) aside")
-        remedies.append(.setAside(suffix: suffix, status.identity))
+        report.isBad = true
+        report.add(
+          "\(suffix) \(complaint)", repair: "set \(suffix) aside",
+          .setAside(suffix: suffix, status.identity))
+        report.means.append("it is refused, and never followed")
         continue
       }
-      guard differs(status.rights, from: shared) else { continue }
+      guard differs(status.rights, from: wanted) else { continue }
       // Given the rights of the store, it would have them wherever its other names are.
       if status.names > 1 {
-        found.append("\(suffix) has \(status.names) names, and other rights than the store")
-        repair.append("none for \(suffix): remove its other names")
+        report.add(
+          "\(suffix) has \(status.names) names, and other rights than the store",
+          repair: "none for \(suffix): remove its other names")
         continue
       }
       // What is as wrong as the store itself is not told again.
-      if differs(status.rights, from: store) {
-        found.append(
-          "\(suffix) has mode \(status.rights.octal), user \(status.rights.user),"
-            + " group \(status.rights.group)")
-      }
-      repair.append("give \(suffix) the rights of the store")
-      remedies.append(.adjust(path: path, shared))
+      let found =
+        "\(suffix) has mode \(status.rights.octal), user \(status.rights.user),"
+        + " group \(status.rights.group)"
+      report.add(
+        differs(status.rights, from: store) ? found : nil,
+        repair: "give \(suffix) the rights of the store", .adjust(path: path, wanted))
     }
-    let its = "the store has mode \(store.octal), user \(store.user), group \(store.group)"
-    guard !found.isEmpty else {
-      return StoreFinding(.files, .ok, "\(its), and so has all beside it")
-    }
-    return StoreFinding(
-      .files, isBad ? .bad : .warning, found.joined(separator: "; "),
-      means: isBad
-        ? "it is refused, and never followed"
-        : shared != store
-          ? "who may read it can hold up all who write, so they have to be the same users"
-          : "\(its): not all who may use it can use it whole",
-      repair: repair.joined(separator: "; "), remedies)
+    return report.finding(
+      about: "the store has mode \(store.octal), user \(store.user), group \(store.group)")
   }
 
   /// Why a file is none that could be mended, or nil if it is one.
@@ -115,22 +101,37 @@ enum FileExamination {
     return "belongs to user \(file.rights.user), who may have put it there"
   }
 
-  /// What the store's own rights have to be, or nil if they are right.
-  ///
-  /// No program, and who may read it may write it: reading takes locks in the files beside it.
-  private static func mendedStore(_ rights: FileRights) -> FileRights? {
-    var mode = rights.mode & 0o666 | 0o600
-    for shift: UInt32 in [3, 0] where mode >> shift & 0o6 != 0o6 { mode &= ~(0o6 << shift) }
-    if mode == rights.mode { return nil }
-    var mended = rights
-    mended.mode = mode
-    return mended
-  }
-
   /// Whose a file is says nothing where the group or everybody may write to it.
   private static func differs(_ rights: FileRights, from store: FileRights) -> Bool {
     if rights.mode != store.mode { return true }
     if store.isWritableForAll { return false }
     return store.isGroupWritable ? rights.group != store.group : rights.user != store.user
+  }
+}
+
+/// What is found out about the files, one after the other.
+private struct Report {
+  var isBad = false
+  var means: [String] = []
+  private var found: [String] = []
+  private var repair: [String] = []
+  private var remedies: [StoreRemedy] = []
+
+  mutating func add(_ found: String?, repair: String, _ remedy: StoreRemedy? = nil) {
+    if let found { self.found.append(found) }
+    self.repair.append(repair)
+    if let remedy { remedies.append(remedy) }
+  }
+
+  /// The finding, in which the store is described if nothing else is found.
+  func finding(about store: String) -> StoreFinding {
+    if !found.isEmpty {
+      let means = means.isEmpty ? ["\(store): not all who may use it can use it whole"] : means
+      return StoreFinding(
+        .files, isBad ? .bad : .warning, found.joined(separator: "; "),
+        means: Set(means).count == 1 ? means[0] : means.joined(separator: "; "),
+        repair: repair.joined(separator: "; "), remedies)
+    }
+    return StoreFinding(.files, .ok, "\(store), and so has all beside it")
   }
 }

@@ -78,10 +78,3 @@ enum StoreRemedy: Hashable {
   /// Opens the store once, as every use does, which makes what is missing.
   case open
 }
-
-/// Who may do what with a file.
-struct FileRights: Hashable {
-  var mode: UInt32
-  var user: UInt32
-  var group: UInt32
-}

@@ -42,8 +42,11 @@ struct StorePlace {
       file: Int64(bitPattern: file.identity.inode))
   }
 
-  /// What lies beside every store that was used.
+  /// What lies beside every store that was used, and belongs to its file.
   static let suffixes = [StoreFile.logSuffix, StoreFile.indexSuffix, CounterFile.suffix]
+
+  /// All that lies beside a store, of which the lock file stays when another one takes its place.
+  static let all = suffixes + [StoreLock.suffix]
 }
 
 /// What the system tells of a file, or of a link itself.
@@ -72,12 +75,4 @@ struct FileStatus: Hashable {
     isLink = status.st_mode & S_IFMT == S_IFLNK
     names = UInt64(status.st_nlink)
   }
-}
-
-extension FileRights {
-  /// The mode as `chmod` takes it.
-  var octal: String { String(mode, radix: 8) }
-
-  var isGroupWritable: Bool { mode & 0o060 == 0o060 }
-  var isWritableForAll: Bool { mode & 0o006 == 0o006 }
 }

@@ -53,14 +53,12 @@ extension StoreDoctor {
     case .beginAnew: return try beginAnew()
     case .setAside(let suffix, let identity):
       let place = try StorePlace(path)
-      return try DirectoryLock.held(place.directory, atMost: lockTimeout) { () throws(StoreError) in
-        // Another repair, or a program, may have put a new one in its place.
-        guard FileStatus(of: place.beside(suffix))?.identity == identity else {
-          return "somebody else has done it"
-        }
-        let name = SetAside.name(for: place.beside(suffix), at: clock.wallMilliseconds)
-        try SetAside.move(place.beside(suffix), to: name)
-        return StorePath.split(name).file
+      // What lies in the place of the lock file locks nothing.
+      guard suffix != StoreLock.suffix else {
+        return try setAside(place.beside(suffix), identity)
+      }
+      return try StoreLock.held(place.path, atMost: lockTimeout) { _ throws(StoreError) in
+        try setAside(place.beside(suffix), identity)
       }
     case .adjust(let path, let rights): try adjust(path, to: rights)
     case .mendRows: try mendRows()
@@ -69,6 +67,14 @@ extension StoreDoctor {
     case .open: try withStorage(mayCreate: true) { _ in }
     }
     return nil
+  }
+
+  private func setAside(_ path: String, _ identity: FileIdentity) throws(StoreError) -> String {
+    // Another repair, or a program, may have put a new one in its place.
+    guard FileStatus(of: path)?.identity == identity else { return "somebody else has done it" }
+    let name = SetAside.name(for: path, at: clock.wallMilliseconds)
+    try SetAside.move(path, to: name)
+    return StorePath.split(name).file
   }
 
   /// Opens the store as every use does, for as long as a body takes.

@@ -23,7 +23,7 @@ struct StoreUsers {
 
   /// Looks at the open files of every process but this one.
   init(of place: StorePlace) {
-    let own = [place.path] + StorePlace.suffixes.map { place.beside($0) }
+    let own = [place.path] + StorePlace.all.map { place.beside($0) }
     let current = Set(own.compactMap { FileStatus(of: $0)?.identity })
     for name in DirectoryListing.names("/proc") {
       guard let pid = Int32(name), pid != getpid() else { continue }
@@ -85,8 +85,16 @@ extension [StoreUsers.User] {
 
 /// What is in a directory.
 enum DirectoryListing {
-  static func names(_ path: String) -> [String] {
-    guard let stream = unsafe opendir(path) else { return [] }
+  /// The names in a directory; none if it cannot be read.
+  static func names(_ path: String) -> [String] { found(path) ?? [] }
+
+  /// Whether a directory, which can be read, holds nothing but what begins with a name.
+  static func isOnly(of name: String, _ directory: String) -> Bool {
+    found(directory)?.allSatisfy { $0.hasPrefix(name) } ?? false
+  }
+
+  private static func found(_ path: String) -> [String]? {
+    guard let stream = unsafe opendir(path) else { return nil }
     defer { unsafe closedir(stream) }
     var names: [String] = []
     while let entry = unsafe readdir(stream) {

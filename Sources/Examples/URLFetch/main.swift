@@ -67,8 +67,8 @@ do {
 let end = breaker.snapshot()
 
 store.close()
-for file in ["breakers.db", "breakers.db-wal", "breakers.db-shm", "breakers.db-counters"] {
-  unsafe unlink(directory + "/" + file)
+for suffix in ["", "-wal", "-shm", "-counters", "-lock"] {
+  unsafe unlink(directory + "/breakers.db" + suffix)
 }
 unsafe rmdir(directory)
 exit(end.trips == 2 && end.state == .closed ? 0 : 1)

@@ -109,8 +109,8 @@ guard unsafe mkdtemp(&template) != nil else {
 }
 let directory = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
 let code = try runPool(in: directory)
-for file in ["breakers.db", "breakers.db-wal", "breakers.db-shm", "breakers.db-counters"] {
-  unsafe unlink(directory + "/" + file)
+for suffix in ["", "-wal", "-shm", "-counters", "-lock"] {
+  unsafe unlink(directory + "/breakers.db" + suffix)
 }
 unsafe rmdir(directory)
 exit(code)
