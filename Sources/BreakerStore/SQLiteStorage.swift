@@ -8,7 +8,9 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
 
   /// Why there is no path, if there is none.
   private let refusal: StoreError?
-  private let access: StoreAccess
+
+  /// Under the lock for writing.
+  private var access: StoreAccess
   private let lockTimeout: Duration
   let clock: StoreClock
   let program: String
@@ -130,6 +132,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
 
   /// Under both locks.
   private func letGo(ofReplaced wasReplaced: Bool = false) {
+    access.earlier = session?.files.rights ?? access.earlier
     watch?.detach()
     ownCommits = OwnCommits()
     if let session, wasReplaced { lost.insert(session.header.lineage) }

@@ -8,6 +8,9 @@ package struct StoreAccess: Sendable, Hashable {
   /// The name of the group that somebody has asked for.
   package var group: String?
 
+  /// The rights of the store that this process had open, if it had one open.
+  var earlier: FileRights?
+
   package init(mode: UInt32? = nil, group: String? = nil) {
     self.mode = mode
     self.group = group
@@ -34,10 +37,47 @@ package struct StoreAccess: Sendable, Hashable {
 /// The rights of the files of a store.
 extension StoreAccess {
   /// The rights of a store that is there, or those that it is created with.
+  ///
+  /// A new store has the rights of the one that it replaces, as far as anything is left that tells
+  /// them. What somebody has asked for comes first, unless this process had that store open: then
+  /// the users of the old store are the users of the new one.
   func rights(of store: String) throws(StoreError) -> FileRights {
     if let status = FileStatus(of: store) { return status.rights }
-    return FileRights(
-      mode: fileMode, user: FileRights.unchanged,
-      group: try groupNumber() ?? FileRights.unchanged)
+    let left = left(of: store, by: StoreLock.suffix)
+    if let earlier { return left ?? earlier }
+    if isAsked {
+      return FileRights(
+        mode: fileMode, user: FileRights.unchanged,
+        group: try groupNumber() ?? FileRights.unchanged)
+    }
+    return left ?? self.left(of: store, by: CounterFile.suffix)
+      ?? self.left(of: store, by: StoreFile.logSuffix) ?? FileRights(inDirectoryOf: store)
+      ?? FileRights(mode: 0o600, user: FileRights.unchanged, group: FileRights.unchanged)
+  }
+
+  /// Whether a new store must have the rights that somebody has asked for, or not be created.
+  var isAsked: Bool { earlier == nil && (mode != nil || group != nil) }
+
+  /// The rights that a file has which an earlier store has left behind.
+  ///
+  /// Where everybody may make files, anybody may have put it there.
+  private func left(of store: String, by suffix: String) -> FileRights? {
+    guard let directory = FileStatus(of: StorePath.split(store).directory),
+      directory.rights.mode & 0o002 == 0, let file = FileStatus(of: store + suffix), file.isRegular
+    else { return nil }
+    return file.rights.ofUsers
+  }
+}
+
+extension FileRights {
+  /// The rights that the directory of a store tells; nil if it tells none.
+  ///
+  /// It does if it is for one group alone, as `cbctl init --group` makes it, and for one store.
+  init?(inDirectoryOf store: String) {
+    let (directory, name) = StorePath.split(store)
+    guard let status = FileStatus(of: directory), status.rights.mode & 0o2777 == 0o2770,
+      DirectoryListing.isOnly(of: name, directory)
+    else { return nil }
+    self.init(mode: 0o660, user: Self.unchanged, group: status.rights.group)
   }
 }

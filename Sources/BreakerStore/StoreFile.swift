@@ -29,7 +29,7 @@ enum StoreFile {
         // What an earlier file of that name has left behind, with processes that still use it.
         setAside(real + logSuffix)
         setAside(real + indexSuffix)
-        try create(real, rights)
+        try create(real, rights, mustHave: access.isAsked)
         lock.share(rights)
       }
     }
@@ -85,9 +85,11 @@ enum StoreFile {
     return true
   }
 
-  private static func create(_ path: String, _ rights: FileRights) throws(StoreError) {
+  private static func create(
+    _ path: String, _ rights: FileRights, mustHave: Bool
+  ) throws(StoreError) {
     do throws(StoreError) {
-      close(try NewFile.create(path, rights, doing: "make the store"))
+      close(try NewFile.create(path, rights, mustHave: mustHave, doing: "make the store"))
     } catch {
       // A program of an earlier version, which knows nothing of the lock, has just made it.
       guard error.code == EEXIST else { throw error }

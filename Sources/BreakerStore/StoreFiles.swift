@@ -13,12 +13,18 @@ struct StoreFiles {
   private var directory: DirectoryStamp?
   private let directoryPath: String
 
+  /// The rights of the store when its directory was last seen to have changed, for the one that may
+  /// have to take its place.
+  private(set) var rights: FileRights?
+
   /// Before the file is opened: one that takes its place from now on is noticed as another one.
   init(path: String, named: String) {
     self.path = path
     self.named = named
     directoryPath = StorePath.split(named).directory
-    main = StoreFile.identity(of: path)
+    let status = FileStatus(of: path)
+    main = status?.identity
+    rights = status?.rights
   }
 
   /// After the first read, which makes SQLite open the log.
@@ -61,6 +67,7 @@ struct StoreFiles {
     if let stamp, let directory, stamp.isSame(as: directory) { return true }
     guard areNamed else { return false }
     directory = stamp.flatMap { $0.isSettled ? $0 : nil }
+    rights = FileStatus(of: path)?.rights ?? rights
     return true
   }
 
@@ -70,8 +77,10 @@ struct StoreFiles {
   /// SQLite would take their pages for those of the new file (sqlite.org/howtocorrupt.html, 1.4).
   /// Our own are known by their numbers as long as they are open; who comes later finds others.
   func setAsideLeftLog() {
+    var access = StoreAccess()
+    access.earlier = rights
     do throws(StoreError) {
-      try StoreLock.held(path, atMost: .milliseconds(500)) { _ in
+      try StoreLock.held(path, access: access, atMost: .milliseconds(500)) { _ in
         let isOtherFile = main != StoreFile.identity(of: path)
         let isOtherLog = log != StoreFile.identity(of: logPath)
         if isOtherFile, log != nil, !isOtherLog { StoreFile.setAside(logPath) }

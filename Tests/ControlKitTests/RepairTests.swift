@@ -31,6 +31,14 @@ import Testing
       Files.removeAll($0.store + "-lock")
       try Files.link($0.store + "-lock", to: "/etc/passwd")
     },
+    Trouble(testDescription: "a store that is not its directory's group's", check: "files") {
+      try Files.changeMode($0.folder, to: 0o2770)
+    },
+    Trouble(testDescription: "a store that lost its group, as its lock file tells", check: "files")
+    {
+      try Files.changeMode($0.folder, to: 0o770)
+      try Files.changeMode($0.store + "-lock", to: 0o660)
+    },
     Trouble(testDescription: "a directory that all may write to", check: "directory", word: "BAD") {
       try Files.changeMode($0.folder, to: 0o777)
     },

@@ -53,14 +53,17 @@ enum FileExamination {
 
   private static func files(_ place: StorePlace) -> StoreFinding {
     let store = place.file.rights
-    let wanted = store.ofUsers
+    let wanted = wanted(place)
     var report = Report()
-    if wanted != store {
+    if wanted.group != store.group || wanted.mode != store.mode {
       report.add(
-        "the store has mode \(store.octal)", repair: "change it to \(wanted.octal)",
+        "the store has mode \(store.octal), group \(store.group)",
+        repair: "change it to mode \(wanted.octal), group \(wanted.group)",
         .adjust(path: place.path, wanted))
       report.means.append(
-        "a user who may read it can hold up all who write, so they have to be the same users")
+        wanted.isGroupWritable && !store.isGroupWritable
+          ? "its directory is for group \(wanted.group), whose users are cut off from it"
+          : "a user who may read it can hold up all who write, so they have to be the same users")
     }
     for suffix in StorePlace.all {
       let path = place.beside(suffix)
@@ -91,6 +94,31 @@ enum FileExamination {
     }
     return report.finding(
       about: "the store has mode \(store.octal), user \(store.user), group \(store.group)")
+  }
+
+  /// The rights that the store has to have.
+  ///
+  /// A store that is in a directory for a group and not for that group has lost it when it took the
+  /// place of an earlier one.
+  private static func wanted(_ place: StorePlace) -> FileRights {
+    let wanted = place.file.rights.ofUsers
+    guard !wanted.isGroupWritable, !wanted.isWritableForAll, var ofGroup = ofGroup(place) else {
+      return wanted
+    }
+    ofGroup.user = wanted.user
+    return ofGroup
+  }
+
+  /// The rights of a group's store, if the directory says so, or both the directory and the lock file
+  /// do, which was there before the store.
+  private static func ofGroup(_ place: StorePlace) -> FileRights? {
+    if let rights = FileRights(inDirectoryOf: place.path) { return rights }
+    let its = place.ofDirectory.rights
+    guard its.mode & 0o070 == 0o070, let lock = FileStatus(of: place.beside(StoreLock.suffix)),
+      complaint(about: lock, place) == nil, lock.rights.isGroupWritable,
+      lock.rights.group == its.group
+    else { return nil }
+    return lock.rights.ofUsers
   }
 
   /// Why a file is none that could be mended, or nil if it is one.

@@ -1,0 +1,134 @@
+import Glibc
+import SharedBreaker
+import TestSupport
+import Testing
+
+/// A store that takes the place of another one is for those who used that one.
+@Suite(.enabled(if: isSuperuser, "needs root, to give files away"))
+struct `A new store in the place of a group's store` {
+  /// The group of puppets with `user=nobody`, and one that they do not belong to.
+  private static let group: UInt32 = 65_534
+  private static let otherGroup: UInt32 = 54_320
+  private static let parts = ["", "-wal", "-shm", "-counters", "-lock"]
+  private static let policy = "max-failures=3 open-for=30s"
+
+  private func give(_ path: String, to user: UInt32 = 0, _ group: UInt32, mode: UInt32) throws {
+    guard unsafe chown(path, user, group) == 0 else { throw SupportError("chown \(path)", errno) }
+    try Files.changeMode(path, to: mode)
+  }
+
+  /// A store of a group, which was made for one user and given to the group by hand.
+  private func play(
+    _ options: String..., owner: UInt32 = 0, group: UInt32 = group, directory mode: UInt32 = 0o770
+  ) throws -> (Stage, Puppet) {
+    let stage = try Stage()
+    let folder = stage.directory.file("state")
+    try Files.makeDirectory(folder)
+    try give(folder, to: owner, group, mode: 0o700)
+    let puppet = try stage.puppets(1, Self.policy, options: options)[0]
+    #expect(try puppet.ask("run fail") == "failed")
+    // In the order of the guide: a process sees that something has changed by the directory.
+    for part in Self.parts { try give(stage.store + part, to: owner, group, mode: 0o660) }
+    try give(folder, to: owner, group, mode: mode)
+    return (stage, puppet)
+  }
+
+  private func isForGroup(_ path: String, _ group: UInt32 = group) throws -> Bool {
+    let found = try Files.permissions(of: path)
+    return found.mode == 0o660 && found.group == group
+  }
+
+  @Test(.timeLimit(.minutes(10)), arguments: [[""], parts], [true, false])
+  func `is for the group too, whichever running process makes it`(
+    deleted: [String], isMemberFirst: Bool
+  ) throws {
+    let (stage, root) = try play()
+    let member = try stage.puppets(1, Self.policy, options: ["user=nobody"])[0]
+    // Both have seen the rights as they are now.
+    stage.clock.advance(by: .seconds(1))
+    for puppet in [root, member] { #expect(try puppet.ask("run ok") == "ok 42") }
+    for part in deleted { Files.removeAll(stage.store + part) }
+    stage.clock.advance(by: .seconds(1))
+    let (first, second) = isMemberFirst ? (member, root) : (root, member)
+    #expect(try first.ask("trip") == "ok")
+    for part in ["", "-lock", "-counters"] {
+      #expect(try isForGroup(stage.store + part), "\(part)")
+    }
+    #expect(try second.ask("acquire").hasPrefix("rejected open"))
+    #expect(try second.ask("health") == "connected")
+    #expect(try second.ask("reset") == "ok")
+    #expect(try first.ask("run ok") == "ok 42")
+  }
+
+  @Test(.timeLimit(.minutes(10)), arguments: ["-lock", "-counters", "-wal"])
+  func `is for the group too if a process starts that finds what is left`(left: String) throws {
+    let (stage, root) = try play()
+    root.kill()
+    for part in Self.parts where part != left { Files.removeAll(stage.store + part) }
+    #expect(try stage.puppet("user=nobody").ask("trip") == "ok")
+    for part in ["", "-lock"] { #expect(try isForGroup(stage.store + part), "\(part)") }
+  }
+
+  @Test(
+    .timeLimit(.minutes(10)),
+    arguments: [
+      (0o2770, true), (0o770, false), (0o2775, false), (0o2777, false), (0o755, false),
+    ] as [(UInt32, Bool)])
+  func `is for the group of a directory that is for nobody else`(
+    mode: UInt32, isForGroup: Bool
+  ) throws {
+    let stage = try Stage()
+    let folder = stage.directory.file("state")
+    try Files.makeDirectory(folder)
+    try give(folder, Self.group, mode: mode)
+    #expect(try stage.puppet().ask("trip") == "ok")
+    #expect(try self.isForGroup(stage.store) == isForGroup)
+    #expect(try Files.permissions(of: stage.store).mode == (isForGroup ? 0o660 : 0o600))
+  }
+
+  @Test func `is for its user alone where others have files`() throws {
+    let stage = try Stage()
+    let folder = stage.directory.file("state")
+    try Files.makeDirectory(folder)
+    try give(folder, Self.group, mode: 0o2770)
+    try Files.write(folder + "/neighbour", [])
+    #expect(try stage.puppet().ask("trip") == "ok")
+    #expect(try Files.permissions(of: stage.store).mode == 0o600)
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `has the rights that somebody asks for, and so has its lock file`() throws {
+    let (stage, root) = try play()
+    root.kill()
+    for part in Self.parts where part != "-lock" { Files.removeAll(stage.store + part) }
+    let store = SharedStore(
+      path: stage.store, options: StoreOptions(mode: 0o666, clock: stage.clock.clock))
+    try store.connect()
+    for part in ["", "-lock"] {
+      #expect(try Files.permissions(of: stage.store + part).mode == 0o666, "\(part)")
+    }
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `gives its rights to no other group, and the doctor tells and repairs it`() throws {
+    let (stage, puppet) = try play("user=nobody", owner: 65_534, group: Self.otherGroup)
+    stage.clock.advance(by: .seconds(1))
+    #expect(try puppet.ask("run ok") == "ok 42")
+    Files.removeAll(stage.store)
+    stage.clock.advance(by: .seconds(1))
+    #expect(try puppet.ask("trip") == "ok")
+    #expect(try Files.permissions(of: stage.store).mode == 0o600)
+
+    let store = stage.sharedStore()
+    let found = try #require(try store.examine().first { $0.check == "files" })
+    #expect(found.result == .warning)
+    #expect(found.found.contains("the store has mode 600, group 65534"), "\(found)")
+    let means = try #require(found.means)
+    #expect(means.contains("is for group 54320, whose users are cut off"), "\(means)")
+    let repaired = try store.repair()
+    #expect(repaired.first { $0.check == "files" }?.isWell == true, "\(repaired)")
+    for part in Self.parts {
+      #expect(try isForGroup(stage.store + part, Self.otherGroup), "\(part)")
+    }
+  }
+}
