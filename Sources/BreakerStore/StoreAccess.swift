@@ -11,6 +11,9 @@ package struct StoreAccess: Sendable, Hashable {
   /// The rights of the store that this process had open, if it had one open.
   var earlier: FileRights?
 
+  /// Whether the files get the name of another store later, and have a longer one until then.
+  var isTemporary = false
+
   package init(mode: UInt32? = nil, group: String? = nil) {
     self.mode = mode
     self.group = group

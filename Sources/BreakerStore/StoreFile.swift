@@ -13,6 +13,7 @@ enum StoreFile {
     guard !file.isEmpty else {
       throw StoreError(errno: EISDIR, doing: "use the store", path: path)
     }
+    if !access.isTemporary { try StorePath.refuseTooLong(path) }
     let group = try access.groupNumber()
     if mayCreate { try makeDirectories(named, access: access, group: group) }
     guard let directory = realPath(named) else {

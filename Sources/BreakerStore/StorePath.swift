@@ -66,6 +66,41 @@ package enum StorePath {
     return unsafe String(validatingCString: current).map { $0 + "/" + path } ?? path
   }
 
+  /// How many bytes the path of a store may have, with its links resolved, and how many its last
+  /// part.
+  ///
+  /// SQLite takes 512, of which its journal's suffix needs some, and file systems take 255 for a
+  /// name. A repair gives a store longer names for a while. The system would only say that there is
+  /// no such file.
+  static let longest = (path: 480, file: 200)
+
+  /// Refuses a path that is too long for all the files of a store.
+  static func refuseTooLong(_ path: String) throws(StoreError) {
+    let path = resolved(path)
+    let file = split(path).file
+    for (what, text, limit) in [
+      ("file name", file, longest.file), ("path", path, longest.path),
+    ] where text.utf8.count > limit {
+      throw StoreError(
+        .other, code: ENAMETOOLONG,
+        "cannot use the store \(StoreError.visible(path)): its \(what) has \(text.utf8.count)"
+          + " bytes, and \(limit) is the limit: name a shorter path")
+    }
+  }
+
+  /// The path with its links resolved, as far as its directories are there.
+  private static func resolved(_ path: String) -> String {
+    let (directory, file) = split(path)
+    let real: String
+    if let found = StoreFile.realPath(directory) {
+      real = found
+    } else {
+      guard errno == ENOENT, directory != path else { return path }
+      real = resolved(directory)
+    }
+    return real == "/" ? "/\(file)" : "\(real)/\(file)"
+  }
+
   /// The directory and the last part of a path.
   static func split(_ path: String) -> (directory: String, file: String) {
     // By bytes: a mark beside the slash would make one character of both.

@@ -38,8 +38,10 @@ extension StoreDoctor {
     _ path: String, like rights: FileRights, with salvage: Salvage
   ) throws(StoreError) {
     close(try NewFile.create(path, rights))
+    var access = StoreAccess()
+    access.isTemporary = true
     let storage = SQLiteStorage(
-      path: path, lockTimeout: lockTimeout, clock: clock, program: program)
+      path: path, access: access, lockTimeout: lockTimeout, clock: clock, program: program)
     try storage.open(mayCreate: true)
     defer { storage.close() }
     try salvage.bring(to: storage)

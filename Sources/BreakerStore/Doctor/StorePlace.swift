@@ -16,6 +16,7 @@ struct StorePlace {
     guard !name.isEmpty else {
       throw StoreError(errno: EISDIR, doing: "use the store", path: path)
     }
+    try StorePath.refuseTooLong(path)
     guard let directory = StoreFile.realPath(named) else {
       if errno == ENOENT { throw StoreFile.missing(path) }
       throw StoreError(errno: errno, doing: "reach the directory", path: named)

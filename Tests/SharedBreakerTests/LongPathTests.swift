@@ -1,0 +1,99 @@
+import Glibc
+import SharedBreaker
+import TestSupport
+import Testing
+
+@Suite struct `The path of a store` {
+  /// A path of so many bytes, whose directories are not there yet.
+  private func path(_ length: Int, in directory: TemporaryDirectory) -> String {
+    var path = directory.path
+    while length - path.utf8.count > 102 { path += "/" + String(repeating: "d", count: 99) }
+    return path + "/" + String(repeating: "f", count: length - path.utf8.count - 1)
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `may have 480 bytes, with which everything works`() throws {
+    let stage = try Stage()
+    let path = path(480, in: stage.directory)
+    #expect(path.utf8.count == 480)
+    let puppets = try (0..<2).map { _ in try Puppet(on: stage, store: path) }
+    #expect(try puppets[0].ask("trip") == "ok")
+    #expect(try puppets[1].ask("acquire").hasPrefix("rejected open"))
+    #expect(Files.exists(path + "-counters") && Files.exists(path + "-lock"))
+    puppets.forEach { $0.kill() }
+    try Database.rows(path, "PRAGMA wal_checkpoint(TRUNCATE)")
+    try Files.overwrite(path, Array(repeating: 0x5A, count: 4_000))
+    let store = SharedStore(path: path, options: StoreOptions(clock: stage.clock.clock))
+    #expect(try store.examine().contains { !$0.isWell })
+    #expect(try store.repair().allSatisfy(\.isWell))
+    try store.connectToExisting()
+  }
+
+  @Test(.timeLimit(.minutes(10)), arguments: [481, 505, 513, 700, 5_000])
+  func `is refused with its limit if it has more, and no directory is made`(length: Int) throws {
+    let directory = try TemporaryDirectory()
+    let path = path(length, in: directory)
+    let store = SharedStore(path: path)
+    let words = ": its path has \(length) bytes, and 480 is the limit: name a shorter path"
+    for use in ["connect", "connect to existing", "examine", "repair"] {
+      let error = #expect(throws: StoreError.self) {
+        switch use {
+        case "connect": try store.connect()
+        case "connect to existing": try store.connectToExisting()
+        case "examine": _ = try store.examine()
+        default: _ = try store.repair()
+        }
+      }
+      #expect(error?.description.hasSuffix(words) == true, "\(use): \(error as Any)")
+    }
+    // The breaker is never the outage.
+    #expect(try store.breaker("api").run { 42 } == 42)
+    #expect(try Files.all(in: directory.path).isEmpty)
+  }
+
+  @Test func `is counted from the root, if it is relative`() async throws {
+    let directory = try TemporaryDirectory()
+    let path = path(478, in: directory)
+    await #expect(processExitsWith: .success) {
+      [directory = directory.path as String, path = path as String] in
+      let folder = String(path.prefix(path.count - 103))
+      let code = unsafe system("mkdir -p '\(folder)'")
+      precondition(code == 0)
+      precondition(unsafe chdir(folder) == 0)
+      let rest = String(path.suffix(102))
+      try SharedStore(path: rest).connect()
+      let error = #expect(throws: StoreError.self) {
+        try SharedStore(path: rest + "abc").connect()
+      }
+      let words = error?.description ?? ""
+      precondition(words.contains("its path has 481 bytes"), words)
+      precondition(words.contains(directory), words)
+    }
+  }
+
+  @Test func `is counted as what its links lead to`() throws {
+    let directory = try TemporaryDirectory()
+    let deep = path(470, in: directory)
+    #expect(unsafe system("mkdir -p '\(deep)'") == 0)
+    try Files.link(directory.file("short"), to: deep)
+    let error = #expect(throws: StoreError.self) {
+      try SharedStore(path: directory.file("short/breakers.db")).connect()
+    }
+    #expect(error?.description.contains("its path has 482 bytes") == true, "\(error as Any)")
+    // The way there may be as long as the system lets it.
+    let way = directory.path + String(repeating: "/.", count: 300) + "/breakers.db"
+    try SharedStore(path: way).connect()
+  }
+
+  @Test func `may end in a name of 200 bytes`() throws {
+    let directory = try TemporaryDirectory()
+    let name = String(repeating: "n", count: 200)
+    let store = SharedStore(path: directory.file(name))
+    try store.breaker("api").trip()
+    #expect(Files.exists(directory.file(name + "-counters")))
+    let error = #expect(throws: StoreError.self) {
+      try SharedStore(path: directory.file(name + "n")).connect()
+    }
+    #expect(error?.description.contains("its file name has 201 bytes") == true, "\(error as Any)")
+  }
+}
