@@ -35,6 +35,7 @@ enum StoreFile {
       }
     }
     try PlantedFile.refuse(real, in: directory)
+    try HardLinks.refuse(real)
     // Somebody is about to make one, or has made an empty file for it.
     let isEmpty = ["", logSuffix].allSatisfy { FileStatus(of: real + $0)?.size ?? 0 == 0 }
     if !mayCreate, isEmpty { throw missing(real) }

@@ -55,6 +55,7 @@ enum FileExamination {
     let store = place.file.rights
     let wanted = wanted(place)
     var report = Report()
+    if let links = HardLinks(of: place.path) { report.add(links) }
     if wanted.group != store.group || wanted.mode != store.mode {
       report.add(
         "the store has mode \(store.octal), group \(store.group)",
@@ -142,6 +143,7 @@ private struct Report {
   var isBad = false
   var means: [String] = []
   private var found: [String] = []
+  private var notes: [String] = []
   private var repair: [String] = []
   private var remedies: [StoreRemedy] = []
 
@@ -149,6 +151,20 @@ private struct Report {
     if let found { self.found.append(found) }
     self.repair.append(repair)
     if let remedy { remedies.append(remedy) }
+  }
+
+  mutating func add(_ links: HardLinks) {
+    guard !links.areShared else {
+      notes.append("all of them have \(links.names) names")
+      return
+    }
+    isBad = true
+    add(
+      "the store has \(links.names) names, and its log fewer",
+      repair: "none for the names: remove the others, which 'find -samefile' finds")
+    means.append(
+      "every program refuses it, because it would get another log under another name, which"
+        + " damages it")
   }
 
   /// The finding, in which the store is described if nothing else is found.
@@ -159,6 +175,11 @@ private struct Report {
         .files, isBad ? .bad : .warning, found.joined(separator: "; "),
         means: Set(means).count == 1 ? means[0] : means.joined(separator: "; "),
         repair: repair.joined(separator: "; "), remedies)
+    }
+    guard notes.isEmpty else {
+      return StoreFinding(
+        .files, .note, "\(store), and so has all beside it; \(notes.joined(separator: "; "))",
+        means: "hard links are no backup: they change with the store")
     }
     return StoreFinding(.files, .ok, "\(store), and so has all beside it")
   }
