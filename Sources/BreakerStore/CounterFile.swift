@@ -22,6 +22,9 @@ internal import Glibc
   let descriptor: Int32
   let identity: FileIdentity
 
+  /// Whether it has just taken the place of a file that did not fit.
+  let isReplacement: Bool
+
   static func offset(ofSegment segment: Int) -> Int {
     bytesOfHeader + segment * bytesOfSegment
   }
@@ -44,38 +47,65 @@ extension CounterFile {
     var path: String { storePath + CounterFile.suffix }
   }
 
-  /// The file of a store, made anew if there is none that fits; nil if it cannot be had.
+  /// What lies in the place of the counters.
+  enum Found {
+    case fitting(CounterFile)
+
+    /// Nothing, or what this process cannot open.
+    case nothing
+
+    /// A file of another store, of another boot, or of no store at all.
+    case other
+  }
+
+  /// Opens the file of a store, which is created if there is none that fits.
   ///
-  /// Whoever has to make it waits for others who do, but not for long if a transaction is open.
-  static func open(_ place: Place, atMost timeout: Duration) -> CounterFile? {
-    let header = Header(store: place.store, boot: place.boot)
-    if let file = existing(place.path, header) { return file }
+  /// - Parameters:
+  ///   - place: Where the file lies, and what it has to be of.
+  ///   - isOfThisBoot: Whether only this boot can have put a file there by now, whatever boot the
+  ///     file names: a process that has used the counters has not been through a reboot since.
+  ///   - mayReplace: Whether a file that does not fit may be replaced.
+  ///   - timeout: How long to wait for others who create it: not long if a transaction is open.
+  /// - Returns: The file; nil if it cannot be had.
+  static func open(
+    _ place: Place, isOfThisBoot: Bool, mayReplace: Bool, atMost timeout: Duration
+  ) -> CounterFile? {
+    switch found(at: place, isOfThisBoot: isOfThisBoot) {
+    case .fitting(let file): return file
+    case .other where !mayReplace: return nil
+    case .other, .nothing: break
+    }
     do throws(StoreError) {
       return try StoreLock.held(place.storePath, atMost: timeout) { _ in
-        // Another process may have made it meanwhile.
-        existing(place.path, header) ?? made(at: place, header)
+        // Another process may have created it meanwhile.
+        switch found(at: place, isOfThisBoot: isOfThisBoot) {
+        case .fitting(let file): return file
+        case .nothing: return created(at: place, replacing: false)
+        case .other: return mayReplace ? created(at: place, replacing: true) : nil
+        }
       }
     } catch {
       return nil
     }
   }
 
-  private static func existing(_ path: String, _ header: Header) -> CounterFile? {
-    guard let file = opened(path, O_RDWR) else { return nil }
-    guard file.header == header else {
-      close(file.descriptor)
-      return nil
-    }
-    return file
+  private static func found(at place: Place, isOfThisBoot: Bool) -> Found {
+    guard let file = opened(place.path, O_RDWR) else { return .nothing }
+    let header = file.header
+    if header == Header(store: place.store, boot: place.boot) { return .fitting(file) }
+    if isOfThisBoot, header?.store == place.store { return .fitting(file) }
+    close(file.descriptor)
+    return .other
   }
 
   /// Under the lock of the store.
-  private static func made(at place: Place, _ header: Header) -> CounterFile? {
+  private static func created(at place: Place, replacing isReplacement: Bool) -> CounterFile? {
     // Users of the store may count in it, and nobody else, whoever creates it.
     guard let rights = FileStatus(of: place.storePath)?.rights else { return nil }
+    let header = Header(store: place.store, boot: place.boot)
     let name = place.path + ".new"
     unsafe unlink(name)
-    guard let file = new(name, rights) else { return nil }
+    guard let file = new(name, rights, isReplacement) else { return nil }
     let isReady =
       sb_reserve(file.descriptor, 0, Int64(bytesOfHeader)) == 0
       && file.takeOverTotals(ofFileAt: place.path, header) && file.write(header)
@@ -87,6 +117,16 @@ extension CounterFile {
     return file
   }
 
+  private static func new(
+    _ name: String, _ rights: FileRights, _ isReplacement: Bool
+  ) -> CounterFile? {
+    do throws(StoreError) {
+      return CounterFile(try NewFile.create(name, rights), isReplacement: isReplacement)
+    } catch {
+      return nil
+    }
+  }
+
   static func opened(_ path: String, _ flags: Int32) -> CounterFile? {
     let descriptor = unsafe Glibc.open(path, flags | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK)
     guard descriptor >= 0 else { return nil }
@@ -96,16 +136,10 @@ extension CounterFile {
     }
   }
 
-  private static func new(_ name: String, _ rights: FileRights) -> CounterFile? {
-    do throws(StoreError) {
-      return CounterFile(try NewFile.create(name, rights))
-    } catch {
-      return nil
-    }
-  }
-
   /// Takes over a descriptor, and closes it if the file is not as it has to be.
-  private init?(_ descriptor: Int32, if isFit: (FileStatus) -> Bool = { _ in true }) {
+  private init?(
+    _ descriptor: Int32, isReplacement: Bool = false, if isFit: (FileStatus) -> Bool = { _ in true }
+  ) {
     var status = stat()
     guard unsafe fstat(descriptor, &status) == 0, isFit(FileStatus(status)) else {
       close(descriptor)
@@ -113,6 +147,7 @@ extension CounterFile {
     }
     self.descriptor = descriptor
     identity = FileStatus(status).identity
+    self.isReplacement = isReplacement
   }
 
   /// Copies the counters of an earlier boot, without the marks, which are times of that boot.

@@ -1,21 +1,35 @@
 internal import BreakerCore
+internal import CHost
 internal import Glibc
 
 /// The counters that all processes of a store share, as memory.
 ///
-/// An address that was given out stays good for the life of the object: a new file is mapped beside
-/// the old one, in which those who do not know of it yet go on to count together.
+/// An address that was given out stays good for the life of the object, because threads count there
+/// without a lock. A new file is therefore mapped beside the old one, in which processes that do not
+/// know of the new one yet go on to count together. Only the latest few files stay mapped: where
+/// earlier ones were, there is memory of this process alone, and nothing that is counted there counts.
 @safe final class CounterPage: @unchecked Sendable {
   private let lock = Lock()
   private var place: CounterFile.Place?
   private var identity: FileIdentity?
   private var segments: [Segment?] = []
 
-  /// Segments of files that were replaced.
-  private var retired: [Segment] = []
+  /// The segments of files that were replaced and are still mapped, the latest file last.
+  private var retired: [[Segment]] = []
+
+  /// Where segments of earlier files were mapped.
+  private var emptied: [Segment] = []
+
+  /// How many files stay mapped after they were replaced.
+  static let retiredFiles = 8
 
   /// When a file that could not be had is looked for again, on the monotonic clock.
   private var nextTry: Int64 = 0
+
+  /// When this process may replace a file again, on the monotonic clock.
+  ///
+  /// Two processes that each hold the other's file to be wrong must not fill the disk.
+  private var nextReplacement: Int64 = 0
 
   @safe private struct Segment {
     var address: UnsafeMutableRawPointer
@@ -25,8 +39,9 @@ internal import Glibc
   static let limit: Int64 = 1 << 27
 
   deinit {
-    retire()
-    for segment in retired { unsafe munmap(segment.address, CounterFile.bytesOfSegment) }
+    for segment in segments.compactMap({ $0 }) + retired.flatMap({ $0 }) + emptied {
+      unsafe munmap(segment.address, CounterFile.bytesOfSegment)
+    }
   }
 
   func willFork() { lock.lock() }
@@ -82,20 +97,33 @@ extension CounterPage {
   }
 
   private func retire() {
-    retired += segments.compactMap { $0 }
+    let mapped = segments.compactMap { $0 }
     segments = []
+    guard !mapped.isEmpty else { return }
+    retired.append(mapped)
+    guard retired.count > Self.retiredFiles else { return }
+    for segment in retired.removeFirst() {
+      // Gives the room of the file back. A segment that cannot be emptied stays mapped.
+      unsafe sb_empty_mapping(segment.address, CounterFile.bytesOfSegment)
+      emptied.append(segment)
+    }
   }
 
   /// Opens the file for a moment: a descriptor that stays would be inherited by every child.
   private func withFile(
     atMost timeout: Duration = .milliseconds(10), _ body: (CounterFile) -> Void
   ) {
-    guard let place, Patience.monotonicNanoseconds() >= nextTry else { return }
-    guard let file = CounterFile.open(place, atMost: timeout) else {
+    let now = Patience.monotonicNanoseconds()
+    guard let place, now >= nextTry else { return }
+    guard
+      let file = CounterFile.open(
+        place, isOfThisBoot: identity != nil, mayReplace: now >= nextReplacement, atMost: timeout)
+    else {
       nextTry = Patience.deadline(after: .seconds(1))
       return
     }
     defer { close(file.descriptor) }
+    if file.isReplacement { nextReplacement = Patience.deadline(after: .seconds(1)) }
     if file.identity != identity {
       retire()
       identity = file.identity

@@ -101,6 +101,17 @@ int sb_reserve(int descriptor, int64_t offset, int64_t length) {
   return 0;
 }
 
+int sb_empty_mapping(void *address, size_t length) {
+  int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  void *empty = mmap(0, length, PROT_READ | PROT_WRITE, flags, -1, 0);
+  if (empty == MAP_FAILED) return errno;
+  // Made elsewhere and then moved: a mapping that fails at its place can leave a hole there.
+  if (mremap(empty, length, length, MREMAP_MAYMOVE | MREMAP_FIXED, address) != MAP_FAILED) return 0;
+  int code = errno;
+  munmap(empty, length);
+  return code;
+}
+
 enum { page_size = 4096 };
 
 static void *zero_page_at(void *address) {

@@ -21,4 +21,89 @@ import Testing
     // An address that was given out stays good.
     #expect(first.key == 5)
   }
+
+  private func place(_ path: String, store: Int64 = 1, boot: Int64 = 1) -> CounterFile.Place {
+    .init(storePath: path, store: store, boot: boot)
+  }
+
+  @Test func `settles on one file if processes disagree about the boot`() throws {
+    let directory = try TemporaryDirectory()
+    let store = directory.store
+    try Files.makeDirectory(directory.file("state"))
+    try Files.write(store, [])
+    let pages = (0..<3).map { _ in CounterPage() }
+    var files: Set<FileIdentity?> = []
+    for _ in 0..<50 {
+      for (number, page) in pages.enumerated() {
+        // As each session does that a process opens.
+        page.use(place(store, boot: Int64(number)))
+        page.lookAfterFile()
+        _ = page.counters(ofBreaker: 7)
+        files.insert(StoreFile.identity(of: store + "-counters"))
+      }
+    }
+    #expect(files.count <= pages.count)
+    let all = try pages.map { try #require($0.counters(ofBreaker: 7)) }
+    all[0].key = 5
+    #expect(all.allSatisfy { $0.key == 5 })
+  }
+
+  @Test func `replaces a file that does not fit at most once a second`() throws {
+    let directory = try TemporaryDirectory()
+    let store = directory.file("store")
+    try Files.write(store, [])
+    let pages = [CounterPage(), CounterPage()]
+    let start = Patience.monotonicNanoseconds()
+    var replacements = 0
+    var last = StoreFile.identity(of: store + "-counters")
+    for _ in 0..<200 {
+      for (number, page) in pages.enumerated() {
+        page.use(place(store, store: Int64(number)))
+        _ = page.counters(ofBreaker: 7)
+        let now = StoreFile.identity(of: store + "-counters")
+        replacements += now == last ? 0 : 1
+        last = now
+      }
+    }
+    let seconds = Int((Patience.monotonicNanoseconds() - start) / 1_000_000_000) + 1
+    #expect(replacements <= 1 + pages.count * seconds, "\(replacements) in \(seconds) s")
+  }
+
+  /// Mappings of this process that are of a file at a path.
+  private func mappings(of path: String) throws -> Int {
+    String(decoding: try Files.read("/proc/self/maps"), as: UTF8.self)
+      .split(separator: "\n").count { $0.contains(path) }
+  }
+
+  @Test func `keeps few files that were replaced, and every address that it gave out`() throws {
+    let directory = try TemporaryDirectory()
+    let store = directory.file("store")
+    try Files.write(store, [])
+    let page = CounterPage()
+    page.use(place(store))
+    var given: [Counters] = []
+    for round in 0..<50 {
+      let counters = try #require(page.counters(ofBreaker: 7))
+      counters.add(.init(successes: Int64(round)))
+      given.append(counters)
+      Files.removeAll(store + "-counters")
+      page.lookAfterFile()
+    }
+    #expect(try mappings(of: store) <= CounterPage.retiredFiles + 1)
+    for (round, counters) in given.enumerated() {
+      // What is of a file that is no longer mapped begins with nothing, and can be used all the same.
+      let isMapped = round >= 50 - CounterPage.retiredFiles
+      #expect(counters.successes == (isMapped ? Int64(round) : 0), "\(round)")
+      counters.add(.init(successes: 3))
+      #expect(counters.successes == (isMapped ? Int64(round) + 3 : 3), "\(round)")
+    }
+    #expect(page.counters(ofBreaker: 7)?.successes == 0)
+  }
+}
+
+extension Counted {
+  fileprivate init(successes: Int64) {
+    self.init()
+    self.successes = successes
+  }
 }

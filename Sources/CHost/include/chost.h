@@ -3,6 +3,7 @@
 #pragma once
 #include <pthread.h>
 #include <sqlite3.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/eventfd.h>
 #include <time.h>
@@ -114,6 +115,10 @@ static inline int64_t sb_boot_nanoseconds(void) {
 // Reserves room in a file, which a mapping of it must never lack. Returns 0 or errno. (The C
 // library's own function writes into the file where the file system cannot reserve.)
 int sb_reserve(int descriptor, int64_t offset, int64_t length);
+
+// Puts memory of this process alone, which is zero, in the place of a mapping, in one step: what is
+// mapped there can always be read and written. Returns 0 or errno, and then nothing has changed.
+int sb_empty_mapping(void *address, size_t length);
 
 // A descriptor that can be polled until it has been raised; -1 if there is none. (Swift does not
 // import eventfd.)
