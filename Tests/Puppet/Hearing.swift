@@ -16,6 +16,9 @@ final class Hearing: @unchecked Sendable {
     count.signal()
   }
 
+  /// What has not been taken yet.
+  var text: String { lock.withLock { heard.joined(separator: " ") } }
+
   /// Waits for so many more.
   func take(_ count: Int) -> String {
     for _ in 0..<count { self.count.wait() }
@@ -44,17 +47,20 @@ extension Worker {
     return "ok"
   }
 
-  /// `handle HOOK FILE [failing|endless]`: a hook adds the number of each entry to a file.
+  /// `handle HOOK FILE [failing|endless|until GO]`: a hook adds the number of each entry to a file;
+  /// with `until`, it waits for the file GO first.
   func handle(_ words: [String]) -> String {
     let store = store
     let hearing = Hearing()
     let isEndless = words.contains("endless")
     let isFailing = words.contains("failing")
+    let go = words.firstIndex(of: "until").map { words[$0 + 1] }
     hearing.task = Task.detached {
       await store.handleHistory(as: words[0], attempts: 3) { entry in
         hearing.add(entry.mark)
         if isFailing { throw SupportError("the hook fails") }
         if isEndless { try await Task.sleep(for: .seconds(1_000)) }
+        while let go, !Files.exists(go) { try await Task.sleep(for: .milliseconds(10)) }
         try note("\(entry.id)", in: words[1])
       }
     }
@@ -67,6 +73,9 @@ extension Worker {
     guard let hearing else { throw SupportError("nobody listens") }
     return hearing.take(Int(words[0]) ?? 0)
   }
+
+  /// `heard`: the numbers of the entries that `hear` would answer now, without waiting.
+  func heardSoFar() -> String { hearing?.text ?? "" }
 
   /// `silence`: nobody listens any more.
   func silence() -> String {

@@ -8,6 +8,9 @@ import TestSupport
 struct Options {
   var path: String
   var store: StoreOptions
+
+  /// How many more files may be open while the store is made; unlimited if nil.
+  var descriptors: Int?
   let events = EventLog()
 
   init(_ arguments: some Sequence<String>) throws {
@@ -35,6 +38,7 @@ struct Options {
       let code = ts_become(65_534, 65_534)
       guard code == 0 else { throw SupportError("setuid", code) }
     }
+    descriptors = values["descriptors"].flatMap { Int($0) }
     if values["watch"] != nil { Gate.shared.install() }
   }
 

@@ -10,7 +10,7 @@ final class Worker {
   var hearing: Hearing?
 
   init(_ options: Options) throws {
-    store = SharedStore(path: options.path, options: options.store)
+    store = options.makeStore()
     events = options.events
     breaker = try store.breaker("api")
   }
@@ -76,6 +76,7 @@ final class Worker {
     "listen": { worker, words in worker.listen(words) },
     "handle": { worker, words in worker.handle(words) },
     "hear": { worker, words in try worker.hear(words) },
+    "heard": { worker, _ in worker.heardSoFar() },
     "silence": { worker, _ in worker.silence() },
     "trips": { worker, words in try worker.trips(words) },
     "health": { worker, _ in worker.health() },

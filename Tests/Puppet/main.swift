@@ -1,8 +1,11 @@
+import ControlKit
 import Glibc
 
 /// Answers one command after the other until its test lets go of it.
 do {
-  let worker = try Worker(Options(CommandLine.arguments.dropFirst()))
+  // Swift's own list of them comes from /proc, which some environments do not have.
+  let arguments = Console.processArguments().map { String(decoding: $0, as: UTF8.self) }
+  let worker = try Worker(Options(arguments))
   while let line = Wire.shared.line() { Wire.shared.put(worker.answer(to: line)) }
 } catch {
   Wire.shared.put("error \(error)")

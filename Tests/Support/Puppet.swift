@@ -6,7 +6,7 @@ internal import Glibc
 package final class Puppet {
   package let process: Child
 
-  private let stage: Stage
+  private let stage: Stage?
 
   // The options: `lock-timeout=MS`, `on-failure=local|permit|reject|throw`, `user=nobody`, and
   // `watch` to make `stop-at` possible.
@@ -15,6 +15,12 @@ package final class Puppet {
     self.stage = stage
     process = try Child(
       Self.program, ["store=\(store ?? stage.store)", "clock=\(stage.clock.path)"] + options)
+  }
+
+  /// A puppet on the host's own clock that is started by a command, such as `unshare --pid`.
+  package init(store: String, startedBy launcher: [String], _ options: [String] = []) throws {
+    stage = nil
+    process = try Child("/usr/bin/env", launcher + [Self.program, "store=\(store)"] + options)
   }
 
   // Before the stage goes, or it would write to a directory that is being removed.
