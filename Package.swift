@@ -58,6 +58,9 @@ let package = Package(
       name: "puppet",
       dependencies: ["SharedBreaker", "BreakerStore", "ControlKit", "TestSupport", "TestShim"],
       path: "Tests/Puppet", swiftSettings: settings),
+    .executableTarget(
+      name: "environments", dependencies: ["TestSupport"], path: "Tests/Environments",
+      exclude: ["README.md"], swiftSettings: settings),
     .target(name: "FaultShim", dependencies: ["CSQLite"], path: "Tests/FaultShim"),
     .executableTarget(
       name: "fault-player", dependencies: ["SharedBreaker", "TestSupport", "FaultShim"],

@@ -1,0 +1,94 @@
+import Glibc
+import TestSupport
+
+/// Every scenario in every environment, several at a time.
+struct Matrix {
+  var environments = Environment.all
+  var scenarios = Scenario.all
+
+  /// Only the cells whose title contains this.
+  var only = ""
+
+  /// How many cells are played at the same time; each spends most of its time waiting.
+  var jobs = 6
+
+  /// Plays the cells and prints their table.
+  ///
+  /// - Returns: Whether none of them failed.
+  func run() -> Bool {
+    let start = Scene.now()
+    let cells = played(planned())
+    put(Table(of: cells).text)
+    put("\(cells.count) cells in \((Scene.now() - start) / 1_000_000_000) s")
+    return cells.allSatisfy { $0.result != .failed }
+  }
+
+  /// The cells to be played, and those that have to be left out; says why.
+  private func planned() -> [Cell] {
+    environments.flatMap { environment in
+      let cells = scenarios.map { Cell(environment: environment, scenario: $0) }
+        .filter { only.isEmpty || $0.title.contains(only) }
+      guard !cells.isEmpty else { return cells }
+      let refusal = refusal(of: environment)
+      if let refusal { put("left out: \(environment.name): \(refusal)") }
+      return cells.map { cell in
+        var cell = cell
+        if refusal != nil || (cell.scenario.needsRoot && !isSuperuser) { cell.result = .leftOut }
+        return cell
+      }
+    }
+  }
+
+  /// Why an environment cannot be made here; nil if it can.
+  private func refusal(of environment: Environment) -> String? {
+    if environment.needsRoot, !isSuperuser { return "it needs root" }
+    do {
+      let told = try Scene(in: environment).run(.inside, ["true"])
+      return told.code == 0 ? nil : told.text.inOneLine
+    } catch {
+      return "\(error)"
+    }
+  }
+
+  private func played(_ cells: [Cell]) -> [Cell] {
+    let all = Guarded(cells)
+    let next = Guarded(cells.startIndex)
+    Threads.run(jobs) { _ in
+      while true {
+        let index = next.withLock { next in
+          defer { next += 1 }
+          return next
+        }
+        guard cells.indices.contains(index) else { return }
+        guard cells[index].result == .planned else { continue }
+        let result = play(cells[index])
+        all.withLock { $0[index].result = result }
+      }
+    }
+    return all.withLock { $0 }
+  }
+
+  private func play(_ cell: Cell) -> Cell.Result {
+    let problems = problems(of: cell)
+    guard !problems.isEmpty else { return .passed }
+    let shown = problems.prefix(8) + (problems.count > 8 ? ["and \(problems.count - 8) more"] : [])
+    put("RED: \(cell.title):" + shown.map { "\n    \($0)" }.joined())
+    return .failed
+  }
+
+  private func problems(of cell: Cell) -> [String] {
+    do {
+      let scene = try Scene(in: cell.environment)
+      do { try cell.scenario.play(scene) } catch { scene.ended(by: error) }
+      return scene.problems
+    } catch {
+      return ["\(error)"]
+    }
+  }
+
+  /// At once, also into a pipe.
+  private func put(_ text: String) {
+    let bytes = Array((text + "\n").utf8)
+    _ = unsafe write(1, bytes, bytes.count)
+  }
+}

@@ -1,0 +1,12 @@
+/// Something that several processes do with one store, and what has to result from it.
+struct Scenario: Sendable {
+  var name: String
+  var summary: String
+
+  /// Whether its processes become other users, which only root may let them do.
+  var needsRoot = false
+  var play: @Sendable (Scene) throws -> Void
+
+  static let all =
+    ofCounts + ofTrips + ofProbes + ofLateWords + ofHooks + ofReplacedFiles + ofUsers
+}
