@@ -202,7 +202,7 @@ extension Engine {
         }
         return nil
       }
-      if isUndeclared { hasDeclared(declared, for: cell) }
+      if isUndeclared { hasDeclared(declared, for: cell, at: transacted.breaker.revision) }
       settle(transacted, of: cell, in: era)
       return (transacted.answer, transacted.breaker)
     } catch {

@@ -78,7 +78,7 @@ extension Engine {
   /// Writes what healthy calls have left in memory, and what could not be declared.
   func writePending(wait: Wait) {
     for cell in cellsLock.withLock({ unsafe cellsToWrite }) {
-      let hasNothing = cellsLock.withLock { unsafe !cell.isUndeclared && cell.pending.isZero }
+      let hasNothing = cellsLock.withLock { !cell.isUndeclared && cell.pending.isZero }
       // One that the store has no room for asks for it at its own next call.
       guard !hasNothing, !isAlone(cell) else { continue }
       do throws(StoreError) {

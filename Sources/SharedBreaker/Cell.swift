@@ -83,10 +83,10 @@ extension BreakerMode {
   /// What could not be counted in the shared page; kept once it was used.
   nonisolated(unsafe) private var own: UnsafeMutablePointer<UInt64>?
   nonisolated(unsafe) var declared: String?
-  nonisolated(unsafe) var isOverruled = false
 
-  /// Whether what is declared here is yet to be brought to the store.
-  nonisolated(unsafe) var isUndeclared = false
+  /// The revision since which the store has what is declared here; nil if it has yet to be brought.
+  nonisolated(unsafe) var declaredAt: Int64?
+  nonisolated(unsafe) var isOverruled = false
 
   /// Whether the engine looks after what is yet to be written.
   nonisolated(unsafe) var isNoted = false
@@ -116,6 +116,12 @@ extension Cell {
     bits.store(word.bits, ordering: .releasing)
   }
 
+  /// Whether what is declared here is yet to be brought to the store.
+  var isUndeclared: Bool { unsafe declared != nil && declaredAt == nil }
+
+  /// The words of code that were in force when the breaker was last read.
+  var wordsInForce: String? { unsafe agreed?.codeWords }
+
   /// The record of a healthy breaker as far as it is kept.
   var remembered: StoredBreaker? {
     guard unsafe agreed != nil else { return nil }
@@ -131,6 +137,8 @@ extension Cell {
   func forget() {
     unsafe known = nil
     unsafe revision = .min
+    // The revisions of another file may be lower.
+    if unsafe declaredAt != nil { unsafe declaredAt = .min }
     bits.store(CellWord.unknown.bits, ordering: .releasing)
   }
 

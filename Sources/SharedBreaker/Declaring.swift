@@ -9,8 +9,8 @@ extension Engine {
     let words = words(of: policy)
     cellsLock.withLock {
       unsafe cell.declared = words
+      unsafe cell.declaredAt = nil
       unsafe cell.isOverruled = false
-      unsafe cell.isUndeclared = true
       noteToWrite(cell)
       // What nobody has written yet is as this process says.
       if unsafe cell.known?.exists == false { cell.forget() }
@@ -19,7 +19,7 @@ extension Engine {
     do throws(StoreError) {
       let known = try known(cell)
       guard !known.exists || known.breaker.codeWords != words else {
-        hasDeclared(words, for: cell)
+        hasDeclared(words, for: cell, at: known.breaker.revision)
         return
       }
       _ = try step(cell) { _, _ in }
@@ -37,11 +37,29 @@ extension Engine {
     return words
   }
 
-  /// The store has what was declared here, unless that has changed meanwhile.
-  func hasDeclared(_ words: String?, for cell: Cell) {
-    cellsLock.withLock {
-      if unsafe cell.declared == words { unsafe cell.isUndeclared = false }
+  /// The store has had what was declared here since a revision, unless that has changed meanwhile.
+  func hasDeclared(_ words: String?, for cell: Cell, at revision: Int64) {
+    let event = cellsLock.withLock { () -> StoreEvent? in
+      guard unsafe cell.declared == words, cell.isUndeclared else { return nil }
+      unsafe cell.declaredAt = revision
+      // Another thread may have read a later declaration before this one got here.
+      return overruling(of: cell)
     }
+    if let event { tell(event) }
+  }
+
+  /// What to tell if a declaration that came after the one made here has taken its place.
+  ///
+  /// Words that were in force before that are not news: this process has replaced them, or is about
+  /// to. Under the lock for cells.
+  func overruling(of cell: Cell) -> StoreEvent? {
+    guard let declared = unsafe cell.declared, let since = unsafe cell.declaredAt,
+      unsafe cell.revision >= since, let inForce = cell.wordsInForce
+    else { return nil }
+    let wasOverruled = unsafe cell.isOverruled
+    unsafe cell.isOverruled = declared != inForce
+    guard declared != inForce, !wasOverruled else { return nil }
+    return .policyDiffers(name: cell.name, declaredHere: declared, inForce: inForce)
   }
 
   /// Sets and takes away an operator's values, if the policy that comes out of it can be used.

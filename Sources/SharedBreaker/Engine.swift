@@ -204,13 +204,7 @@ internal import Synchronization
     guard read.breaker.revision >= latest else { return nil }
     cell.learn(read, keeping: keeping)
     noteToWrite(cell)
-    guard let declared = unsafe cell.declared, let inForce = read.breaker.codeWords else {
-      return nil
-    }
-    let wasOverruled = unsafe cell.isOverruled
-    unsafe cell.isOverruled = declared != inForce
-    guard declared != inForce, !wasOverruled else { return nil }
-    return .policyDiffers(name: cell.name, declaredHere: declared, inForce: inForce)
+    return overruling(of: cell)
   }
 
   /// Remembers a cell that may have something to write; under the lock for cells.

@@ -34,11 +34,11 @@ public final class SharedStore: Sendable {
   }
 
   /// A store in the memory of this process; several that share a memory are as several processes.
-  package init(memory: MemoryStorage, options: StoreOptions) {
+  package init(storage: any BreakerStorage, options: StoreOptions) {
     path = ":memory:"
     refusal = nil
     let program = options.program ?? ProcessTable.programName()
-    engine = Engine(storage: memory, options: options, program: program)
+    engine = Engine(storage: storage, options: options, program: program)
   }
 
   /// The path that is used when none is given.

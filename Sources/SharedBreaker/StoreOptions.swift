@@ -83,7 +83,7 @@ public enum StoreEvent: Sendable, Hashable {
   /// This process has not let a call through.
   case rejected(name: String, Rejection)
 
-  /// Other code has declared another policy for a breaker than this process, and it is in force.
+  /// Code has declared another policy for a breaker after this process did, and that one is in force.
   case policyDiffers(name: String, declaredHere: String, inForce: String)
 
   /// The store has no room for a breaker, which goes on in this process alone; told once.

@@ -38,7 +38,7 @@ public final class TestHost: Sendable {
     observer: (@Sendable (StoreEvent) -> Void)? = nil
   ) -> SharedStore {
     SharedStore(
-      memory: memory,
+      storage: memory,
       options: StoreOptions(
         program: program, clock: clock.storeClock, timer: timer ?? clock.storeTimer,
         observer: observer))

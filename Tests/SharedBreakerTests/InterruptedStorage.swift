@@ -1,0 +1,60 @@
+import BreakerCore
+import BreakerStore
+import TestSupport
+
+/// A storage in memory where something can happen between a transaction and its caller going on.
+final class InterruptedStorage: BreakerStorage {
+  private let memory: MemoryStorage
+  private let interruption = Guarded<(@Sendable () -> Void)?>(nil)
+
+  init(_ memory: MemoryStorage) { self.memory = memory }
+
+  func afterNextTransaction(_ body: @escaping @Sendable () -> Void) {
+    interruption.withLock { $0 = body }
+  }
+
+  func transact<Answer>(
+    _ name: String, orCreate: Bool, wait: Wait, _ body: (inout BreakerDraft) -> Answer
+  ) -> Transacted<Answer>? {
+    let transacted = memory.transact(name, orCreate: orCreate, wait: wait, body)
+    let interruption = interruption.withLock { body in
+      defer { body = nil }
+      return body
+    }
+    interruption?()
+    return transacted
+  }
+
+  var fingerprint: UnsafePointer<UInt64> { unsafe memory.fingerprint }
+  var listeners: Listeners { memory.listeners }
+
+  func open(mayCreate: Bool) {}
+  func changes(since revision: Int64?) -> StoreChanges { memory.changes(since: revision) }
+  func find(_ name: String) -> StoredBreaker? { memory.find(name) }
+  func list(beginningWith prefix: String, in state: BreakerState?) -> [ListedBreaker] {
+    memory.list(beginningWith: prefix, in: state)
+  }
+  func read(_ listed: some Collection<ListedBreaker>) -> [StoredBreaker?] { memory.read(listed) }
+  func transact(together steps: [NamedStep], mustBeNew: Bool) -> TransactedTogether {
+    memory.transact(together: steps, mustBeNew: mustBeNew)
+  }
+  func delete(_ name: String, ifStill version: StoredVersion?) -> Bool {
+    memory.delete(name, ifStill: version)
+  }
+  func history(of name: String?, sinceMilliseconds: Int64?, limit: Int?) -> [StoredEvent] {
+    memory.history(of: name, sinceMilliseconds: sinceMilliseconds, limit: limit)
+  }
+  func events(after id: Int64, of name: String?, limit: Int) -> EventPage {
+    memory.events(after: id, of: name, limit: limit)
+  }
+  func stepHook(_ step: HookStep) -> HookTurn { memory.stepHook(step) }
+  func declarations(of name: String) -> [StoredDeclaration] { memory.declarations(of: name) }
+  func counters(of breaker: StoredBreaker) -> Counters? { nil }
+  func upToDate(_ breaker: StoredBreaker) -> StoredBreaker { breaker }
+  func checkIdentity() {}
+  func proveWritable() {}
+  func finish() {}
+  func close() {}
+  func willFork() { memory.willFork() }
+  func didFork() { memory.didFork() }
+}

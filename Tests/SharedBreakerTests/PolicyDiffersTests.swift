@@ -1,0 +1,139 @@
+import BreakerStore
+import SharedBreaker
+import TestSupport
+import Testing
+
+@Suite(.timeLimit(.minutes(10))) struct `A policy that differs` {
+  private let old = BreakerPolicy(maxFailures: 1_000_000)
+  private let new = BreakerPolicy(maxFailures: 900_000)
+
+  @Test func `is not told to the process whose own policy takes effect`() throws {
+    let stage = try Stage()
+    _ = try stage.sharedStore().breaker("api", policy: old)
+    let news = Told(on: stage)
+    let breaker = try news.store.breaker("api", policy: new)
+    try breaker.run {}
+    #expect(breaker.snapshot().policy == new)
+    #expect(news.differences == [])
+  }
+
+  @Test func `is not told to a process that brings its policy to the store late`() throws {
+    let stage = try Stage()
+    let first = try stage.sharedStore().breaker("api", policy: old)
+    let news = Told(on: stage, lockTimeout: .milliseconds(20))
+    var holder: Holder? = try Holder(stage.store, "BEGIN IMMEDIATE")
+    let breaker = try news.store.breaker("api", policy: new)
+    #expect(holder != nil && news.store.health != .connected)
+    holder = nil
+    try first.acquire().fail()
+    stage.clock.advance(by: .seconds(2))
+    #expect(breaker.snapshot().policy == old)
+    try breaker.acquire().fail()
+    #expect(breaker.snapshot().policy == new)
+    #expect(news.differences == [])
+  }
+
+  @Test func `is told once to a process whose policy another one replaces`() throws {
+    let stage = try Stage()
+    let olds = Told(on: stage)
+    let news = Told(on: stage)
+    let before = try olds.store.breaker("api", policy: old)
+    let after = try news.store.breaker("api", policy: new)
+    for _ in 0..<3 {
+      try before.acquire().fail()
+      try after.acquire().fail()
+    }
+    #expect(olds.differences == ["max-failures=1000000 < max-failures=900000"])
+    #expect(news.differences == [])
+    // It takes effect once more, until the other one comes once more.
+    _ = try olds.store.breaker("api", policy: old)
+    try after.run {}
+    #expect(olds.differences.count == 1)
+    #expect(news.differences == ["max-failures=900000 < max-failures=1000000"])
+    _ = try news.store.breaker("api", policy: new)
+    try before.run {}
+    #expect(olds.differences.count == 2)
+    #expect(news.differences.count == 1)
+  }
+
+  @Test func `is told to every process of the old release and to none of the new one`() throws {
+    for _ in 0..<rounds(20) {
+      let stage = try Stage()
+      let olds = (0..<2).map { _ in Told(on: stage) }
+      let news = (0..<4).map { _ in Told(on: stage) }
+      let before = try olds.map { try $0.store.breaker("api", policy: old) }
+      let errors = Guarded<[any Error]>([])
+      Threads.run(6) { index in
+        do {
+          if index < 2 {
+            for _ in 0..<20 { try before[index].acquire().fail() }
+          } else {
+            let breaker = try news[index - 2].store.breaker("api", policy: new)
+            for _ in 0..<5 { try breaker.acquire().fail() }
+          }
+        } catch {
+          errors.withLock { $0.append(error) }
+        }
+      }
+      for breaker in before { #expect(breaker.snapshot().policy == new) }
+      #expect(errors.withLock { $0.isEmpty })
+      #expect(news.map(\.differences) == [[], [], [], []])
+      #expect(olds.map(\.differences.count) == [1, 1])
+    }
+  }
+
+  @Test func `is told though it was read before the own declaration was known to be written`()
+    throws
+  {
+    let stage = try Stage()
+    let memory = MemoryStorage(clock: stage.clock.clock, program: "test")
+    let storage = InterruptedStorage(memory)
+    let told = Told(on: storage, clock: stage.clock.clock)
+    let other = SharedStore(
+      storage: memory, options: StoreOptions(clock: stage.clock.clock))
+    // The rounds of this second are done, so that asking writes nothing.
+    #expect(try told.store.breaker("api").state == .closed)
+    storage.afterNextTransaction { [old] in
+      #expect(throws: Never.self) {
+        _ = try other.breaker("api", policy: old)
+        // As another thread of the process that is declaring its policy would.
+        #expect(try told.store.breaker("api").snapshot().policy == old)
+      }
+    }
+    let breaker = try told.store.breaker("api", policy: new)
+    #expect(breaker.snapshot().policy == old)
+    #expect(told.differences == ["max-failures=900000 < max-failures=1000000"])
+  }
+}
+
+/// A process, as it were, and what its observer is told of policies that differ.
+private final class Told: Sendable {
+  let store: SharedStore
+  private let told: Guarded<[String]>
+
+  var differences: [String] { told.withLock { $0 } }
+
+  init(on stage: Stage, lockTimeout: Duration = .seconds(20)) {
+    let told = Guarded<[String]>([])
+    self.told = told
+    store = SharedStore(
+      path: stage.store,
+      options: Self.options(told, lockTimeout: lockTimeout, clock: stage.clock.clock))
+  }
+
+  init(on storage: any BreakerStorage, clock: StoreClock) {
+    let told = Guarded<[String]>([])
+    self.told = told
+    store = SharedStore(
+      storage: storage, options: Self.options(told, lockTimeout: .seconds(20), clock: clock))
+  }
+
+  private static func options(
+    _ told: Guarded<[String]>, lockTimeout: Duration, clock: StoreClock
+  ) -> StoreOptions {
+    StoreOptions(lockTimeout: lockTimeout, clock: clock) { event in
+      guard case .policyDiffers(_, let here, let inForce) = event else { return }
+      told.withLock { $0.append("\(here) < \(inForce)") }
+    }
+  }
+}
