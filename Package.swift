@@ -105,7 +105,7 @@ let package = Package(
       name: "FaultTests", dependencies: ["TestSupport", "fault-player"], swiftSettings: settings),
     .testTarget(
       name: "CallTests",
-      dependencies: ["SharedBreaker", "SharedBreakerTesting", "TestSupport"],
+      dependencies: ["SharedBreaker", "SharedBreakerTesting", "TestShim", "TestSupport"],
       swiftSettings: settings),
     .testTarget(
       name: "ControlKitTests",

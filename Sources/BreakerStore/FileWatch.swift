@@ -36,10 +36,11 @@ final class FileWatch: Sendable {
       return nil
     }
     addWatch()
-    guard startThread() else {
+    guard let started = SystemThread.start("breaker-watch", { [self] in run() }) else {
       abandon()
       return nil
     }
+    unsafe thread = started
   }
 
   /// Whether the directory is there to be watched.
@@ -56,25 +57,6 @@ final class FileWatch: Sendable {
   func abandon() {
     if inotify >= 0 { close(inotify) }
     if ending >= 0 { close(ending) }
-  }
-
-  private func startThread() -> Bool {
-    // The signals of a program are for threads of its own.
-    var all = sigset_t()
-    var usual = sigset_t()
-    unsafe sigfillset(&all)
-    unsafe pthread_sigmask(SIG_SETMASK, &all, &usual)
-    defer { unsafe pthread_sigmask(SIG_SETMASK, &usual, nil) }
-    let retained = unsafe Unmanaged.passRetained(self)
-    let code = unsafe pthread_create(
-      &thread, nil,
-      { context in
-        guard let context = unsafe context else { return nil }
-        unsafe Unmanaged<FileWatch>.fromOpaque(context).takeRetainedValue().run()
-        return nil
-      }, retained.toOpaque())
-    if code != 0 { unsafe retained.release() }
-    return code == 0
   }
 
   private func addWatch() {

@@ -8,7 +8,7 @@ internal import Glibc
 /// keep writing. Short random pauses give every waiter the same chance at each release, and a
 /// deadline bounds the wait. They are many times as long as a transaction: a writer that is passed
 /// on every few transactions finds nothing as it has left it, and reads it all again.
-@safe final class Patience {
+@safe package final class Patience {
   private let timeout: Int64
 
   /// The instant of the monotonic clock at which waiting is over, if one is set.
@@ -64,7 +64,7 @@ internal import Glibc
     Int64(min(max(0, (timeout / .nanoseconds(1)).rounded(.down)), 1e18))
   }
 
-  static func monotonicNanoseconds() -> Int64 {
+  package static func monotonicNanoseconds() -> Int64 {
     var time = timespec()
     unsafe clock_gettime(CLOCK_MONOTONIC, &time)
     return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)

@@ -1,10 +1,10 @@
 internal import Glibc
 
 /// What one thread sleeps on until another one raises it; both hold the same lock meanwhile.
-@safe final class Signal {
+@safe package final class Signal {
   private let condition: UnsafeMutablePointer<pthread_cond_t>
 
-  init() {
+  package init() {
     unsafe condition = .allocate(capacity: 1)
     var attributes = pthread_condattr_t()
     unsafe pthread_condattr_init(&attributes)
@@ -19,10 +19,10 @@ internal import Glibc
     unsafe condition.deallocate()
   }
 
-  func raise() { unsafe pthread_cond_signal(condition) }
+  package func raise() { unsafe pthread_cond_signal(condition) }
 
   /// Gives the lock away while it sleeps; false if an instant of the monotonic clock has come.
-  func wait(_ lock: Lock, until nanoseconds: Int64?) -> Bool {
+  package func wait(_ lock: Lock, until nanoseconds: Int64?) -> Bool {
     guard let nanoseconds else {
       unsafe pthread_cond_wait(condition, lock.mutex)
       return true

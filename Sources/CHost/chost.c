@@ -45,6 +45,8 @@ int sb_mutex_lock_until(pthread_mutex_t *mutex, int64_t nanoseconds) {
   return pthread_mutex_clocklock(mutex, CLOCK_MONOTONIC, &deadline);
 }
 
+void sb_name_thread(const char *name) { pthread_setname_np(pthread_self(), name); }
+
 int sb_hold(int descriptor, int64_t byte) {
   struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
   return fcntl(descriptor, F_OFD_SETLK, &lock) == 0 ? 0 : errno;

@@ -15,14 +15,19 @@ internal import BreakerStore
 /// job.start()
 /// ```
 ///
-/// A job may be used from any thread, and needs no run loop. Its callbacks are called in the thread
-/// that reports or starts, or in one of Swift's own after a timeout or a wait; never under a lock.
-/// A job that is under way keeps itself alive until it is over.
+/// A job may be used from any thread, and needs no run loop and none of Swift's own threads. The work
+/// and the callbacks are called in the thread that starts the job or reports; after a timeout, or a
+/// wait between two attempts, they are called in a thread of the library's. They may block any of
+/// these: a thread of the library's that is held up is joined by another one after 10 ms. No lock is
+/// held meanwhile. A job that is under way keeps itself alive until it is over; one that was under way
+/// in the parent of a fork is the parent's alone, and has not been started in the child.
 public final class BreakerJob: Sendable {
   /// The breaker that the work runs behind.
   public let breaker: Breaker
 
   /// How long an attempt may take; one that has not reported by then has failed.
+  ///
+  /// The work of an attempt whose time is up before the work could be called is not called any more.
   public let timeout: Duration
 
   /// How often the work is tried, and how long the job waits between two attempts.
@@ -42,8 +47,9 @@ public final class BreakerJob: Sendable {
   ///   - retry: How often to try, and how long to wait between two attempts.
   ///   - outcome: Says what a reported error means; by default every error but a cancellation is a
   ///     failure.
-  ///   - work: Is called for each attempt, and reports to it how it ended, now or later; it does not
-  ///     block its thread, which may be one of Swift's few.
+  ///   - work: Is called for each attempt, and reports to it how it ended, now or later, from any
+  ///     thread. The first attempt holds up whoever starts the job for as long as it blocks; a timeout
+  ///     ends it for the breaker all the same.
   public init(
     _ breaker: Breaker, timeout: Duration = .seconds(10), retry: RetryPolicy = .never,
     outcome: @escaping @Sendable (any Error) -> Outcome = Breaker.usualOutcome,
@@ -136,8 +142,8 @@ extension BreakerJob {
 
   /// Ends the job without calling anything back; how the work ends is of no account any more.
   public func cancel() {
-    let (call, pending) = lock.withLock { unsafe course.abandon() }
-    pending?.cancel()
+    let (call, takeBack) = lock.withLock { unsafe course.abandon() }
+    takeBack?()
     if let call { breaker.end(call, .ignored) }
   }
 

@@ -1,6 +1,6 @@
 internal import BreakerStore
 
-/// Work, a deadline and the caller's cancellation: what comes first counts, the rest is ignored.
+/// Work, a deadline and the caller's cancellation: the first to come counts, the rest is ignored.
 final class DeadlineRace<Value: Sendable>: Sendable {
   enum Finish: Sendable {
     case finished(Result<Value, any Error>)
@@ -8,34 +8,34 @@ final class DeadlineRace<Value: Sendable>: Sendable {
     case cancelled
   }
 
+  /// What goes on, and has to be stopped once there is a finish.
+  private struct Remains {
+    var takeBackDeadline: (@Sendable () -> Void)?
+    var runner: Task<Void, Never>?
+  }
+
   private let lock = Lock()
   private nonisolated(unsafe) var finish: Finish?
   private nonisolated(unsafe) var caller: CheckedContinuation<Finish, Never>?
-  private nonisolated(unsafe) var runners: [Task<Void, Never>] = []
+  private nonisolated(unsafe) var remains = Remains()
 
-  /// Runs work in a task of its own, and waits for it no longer than it may take.
+  /// Runs work, if there is any, in a task of its own, and waits for it no longer than it may take.
+  ///
+  /// The caller is freed by the timer itself, without any of Swift's threads.
   static nonisolated(nonsending) func run(
-    _ work: @escaping @Sendable () async throws -> Value, against timer: StoreTimer,
-    _ timeout: Duration
+    _ work: (@Sendable () async throws -> Value)?, against timer: StoreTimer, _ timeout: Duration
   ) async -> Finish {
     let race = DeadlineRace()
     return await withTaskCancellationHandler {
       await withCheckedContinuation { caller in
         guard race.isOn(with: caller) else { return }
-        race.add(
-          Task {
-            do { try await timer.sleep(for: timeout) } catch { return }
-            race.end(with: .timedOut)
-          })
-        race.add(
-          Task {
-            let ending: Result<Value, any Error>
-            do { ending = .success(try await work()) } catch { ending = .failure(error) }
-            race.end(with: .finished(ending))
-          })
+        race.setDeadline(after: timeout, by: timer)
+        if let work { race.begin(work) }
       }
     } onCancel: {
-      race.end(with: .cancelled)
+      let remains = race.end(with: .cancelled)
+      remains.takeBackDeadline?()
+      remains.runner?.cancel()
     }
   }
 
@@ -49,28 +49,45 @@ final class DeadlineRace<Value: Sendable>: Sendable {
     return earlier == nil
   }
 
-  private func add(_ runner: Task<Void, Never>) {
-    let isOver = lock.withLock {
-      if unsafe finish == nil { unsafe runners.append(runner) }
-      return unsafe finish != nil
+  private func setDeadline(after timeout: Duration, by timer: StoreTimer) {
+    let takeBack = timer.call(after: timeout) {
+      // What a cancellation sets off may take its time, and others wait for the timer.
+      if let runner = self.end(with: .timedOut).runner { timer.callAside { runner.cancel() } }
     }
-    if isOver { runner.cancel() }
+    if !keep({ $0.takeBackDeadline = takeBack }) { takeBack() }
   }
 
-  private func end(with finish: Finish) {
-    let (caller, runners) = lock.withLock {
-      guard unsafe self.finish == nil else {
-        return (nil as CheckedContinuation<Finish, Never>?, [] as [Task<Void, Never>])
-      }
+  private func begin(_ work: @escaping @Sendable () async throws -> Value) {
+    guard lock.withLock({ unsafe finish == nil }) else { return }
+    let runner = Task {
+      let ending: Result<Value, any Error>
+      do { ending = .success(try await work()) } catch { ending = .failure(error) }
+      end(with: .finished(ending)).takeBackDeadline?()
+    }
+    if !keep({ $0.runner = runner }) { runner.cancel() }
+  }
+
+  /// Notes what goes on; false if there is a finish, so that it has to be stopped.
+  private func keep(_ note: (inout Remains) -> Void) -> Bool {
+    lock.withLock {
+      guard unsafe finish == nil else { return false }
+      unsafe note(&remains)
+      return true
+    }
+  }
+
+  /// Frees the caller, and answers what has to be stopped; nothing if there is a finish already.
+  private func end(with finish: Finish) -> Remains {
+    let (caller, remains) = lock.withLock { () -> (CheckedContinuation<Finish, Never>?, Remains) in
+      guard unsafe self.finish == nil else { return (nil, Remains()) }
       unsafe self.finish = finish
       defer {
         unsafe self.caller = nil
-        unsafe self.runners = []
+        unsafe self.remains = Remains()
       }
-      return unsafe (self.caller, self.runners)
+      return unsafe (self.caller, self.remains)
     }
-    // The caller first: what a cancellation sets off may take its time.
     caller?.resume(returning: finish)
-    for runner in runners { runner.cancel() }
+    return remains
   }
 }

@@ -80,6 +80,7 @@ internal import Synchronization
   private static func makeWhatIsMadeOnce(_ clock: StoreClock) {
     _ = clock.bootID
     _ = Jitter.drawn()
+    StoreTimer.makeWhatIsMadeOnce()
     _ = StoredBreaker(id: 0, name: "", createdAtMilliseconds: 0).policy
   }
 

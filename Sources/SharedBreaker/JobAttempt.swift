@@ -10,8 +10,10 @@ public final class JobAttempt: Sendable {
   let call: Breaker.Call
   let run: UInt64
 
-  /// What ends the attempt if nobody else does; set under the job's lock before the work begins.
-  nonisolated(unsafe) var deadline: Task<Void, Never>?
+  /// Takes back what the timer has to do for the attempt: to end it, or to begin the next one.
+  ///
+  /// Under the job's lock.
+  nonisolated(unsafe) var takeBack: (@Sendable () -> Void)?
 
   init(_ job: BreakerJob, _ call: Breaker.Call, in run: UInt64) {
     self.job = job

@@ -10,10 +10,23 @@ extension BreakerJob {
       /// The breaker is being asked, or told, so that what comes next is being decided.
       case deciding
       case running(JobAttempt)
-      case waiting(Task<Void, Never>)
+
+      /// The attempt has failed, and there will be another one.
+      case waiting(JobAttempt)
     }
 
-    var phase = Phase.idle
+    /// What a parent had under way at a fork stays the parent's: in the child it is idle.
+    var phase: Phase {
+      get { isOwn ? storedPhase : .idle }
+      set {
+        storedPhase = newValue
+        process = ForkGuard.generation
+      }
+    }
+
+    private var storedPhase = Phase.idle
+    private var process = ForkGuard.generation
+    private var isOwn: Bool { process == ForkGuard.generation }
 
     /// Raised by each start and each end from outside, so that what belongs to an earlier one shows.
     var run: UInt64 = 0
@@ -33,21 +46,29 @@ extension BreakerJob {
     }
 
     /// Ends a run where it is, and answers what is left of it.
-    mutating func abandon() -> (call: Breaker.Call?, pending: Task<Void, Never>?) {
+    mutating func abandon() -> (call: Breaker.Call?, takeBack: (@Sendable () -> Void)?) {
       defer {
         phase = .idle
         run += 1
       }
       switch phase {
       case .idle, .deciding: return (nil, nil)
-      case .running(let attempt): return unsafe (attempt.call, attempt.deadline)
-      case .waiting(let task): return (nil, task)
+      case .running(let attempt): return unsafe (attempt.call, attempt.takeBack)
+      case .waiting(let attempt): return unsafe (nil, attempt.takeBack)
       }
+    }
+
+    func isRunning(_ attempt: JobAttempt) -> Bool {
+      if case .running(let current) = phase { current === attempt } else { false }
+    }
+
+    func isWaiting(after attempt: JobAttempt) -> Bool {
+      if case .waiting(let current) = phase { current === attempt } else { false }
     }
 
     /// Moves a run on, unless it was ended meanwhile.
     mutating func move(_ run: UInt64, to phase: Phase) -> Bool {
-      guard self.run == run else { return false }
+      guard self.run == run, isOwn else { return false }
       self.phase = phase
       return true
     }
@@ -77,38 +98,50 @@ extension BreakerJob {
       return false
     }
     let attempt = JobAttempt(self, call, in: run)
-    // The deadline is set before the work can report, so that there is always one to take away.
-    let isOn = lock.withLock {
-      guard unsafe course.move(run, to: .running(attempt)) else { return false }
-      unsafe attempt.deadline = Task {
-        do { try await timer.sleep(for: timeout) } catch { return }
-        end(attempt, .timeout)
-      }
-      return true
-    }
-    guard isOn else {
+    guard lock.withLock({ unsafe course.move(run, to: .running(attempt)) }) else {
       breaker.end(call, .ignored)
       return false
     }
+    // The deadline is set before the work can report, so that there is always one to take back.
+    let isOn = schedule(after: timeout, for: attempt, while: { $0.isRunning(attempt) }) {
+      self.end(attempt, .timeout)
+    }
+    guard isOn else { return false }
     note("the work begins")
     work(attempt)
     return true
   }
 
+  /// Has something done after a time, unless it is taken back; false if the course went on already.
+  private func schedule(
+    after time: Duration, for attempt: JobAttempt, while isStill: (Course) -> Bool,
+    _ body: @escaping @Sendable () -> Void
+  ) -> Bool {
+    let timer = timer
+    // It runs code of the program, which may block. Not under the lock: a timer may call it at once.
+    let takeBack = timer.call(after: time) { timer.callAside(body) }
+    let isOn = lock.withLock {
+      guard unsafe isStill(course) else { return false }
+      unsafe attempt.takeBack = takeBack
+      return true
+    }
+    if !isOn { takeBack() }
+    return isOn
+  }
+
   /// Takes the end of an attempt; false if it was over already.
   @discardableResult
   func end(_ attempt: JobAttempt, _ report: Report) -> Bool {
-    let isFirst = lock.withLock {
-      guard case .running(let current) = unsafe course.phase, current === attempt else {
-        return false
-      }
-      return unsafe course.move(attempt.run, to: .deciding)
+    let (isFirst, takeBack) = lock.withLock { () -> (Bool, (@Sendable () -> Void)?) in
+      guard unsafe course.isRunning(attempt) else { return (false, nil) }
+      defer { unsafe attempt.takeBack = nil }
+      return unsafe (course.move(attempt.run, to: .deciding), attempt.takeBack)
     }
     guard isFirst else {
       note("a report that comes too late is ignored")
       return false
     }
-    unsafe attempt.deadline?.cancel()
+    takeBack?()
     switch report {
     case .success:
       succeed(attempt)
@@ -150,23 +183,22 @@ extension BreakerJob {
     guard let failures else { return }
     let hasTripped = outcome.isFailure && !breaker.snapshot().permits
     if !hasTripped, let wait = retry.wait(after: failures, error: error, outcome: outcome) {
-      waitAndTryAgain(wait, in: attempt.run)
+      waitAndTryAgain(wait, after: attempt)
       return
     }
     guard lock.withLock({ unsafe course.move(attempt.run, to: .idle) }) else { return }
     if hasTripped { trip(rejection: nil) } else { giveUp(error) }
   }
 
-  private func waitAndTryAgain(_ wait: Duration, in run: UInt64) {
+  private func waitAndTryAgain(_ wait: Duration, after attempt: JobAttempt) {
     note("the work will be tried again in \(wait)")
-    lock.withLock {
-      guard unsafe course.run == run else { return }
-      let task = Task {
-        do { try await timer.sleep(for: wait) } catch { return }
-        guard lock.withLock({ unsafe course.move(run, to: .deciding) }) else { return }
-        _ = attempt(in: run)
+    guard lock.withLock({ unsafe course.move(attempt.run, to: .waiting(attempt)) }) else { return }
+    _ = schedule(after: wait, for: attempt, while: { $0.isWaiting(after: attempt) }) { [self] in
+      let isOn = lock.withLock {
+        guard unsafe course.isWaiting(after: attempt) else { return false }
+        return unsafe course.move(attempt.run, to: .deciding)
       }
-      unsafe course.phase = .waiting(task)
+      if isOn { _ = self.attempt(in: attempt.run) }
     }
   }
 

@@ -28,11 +28,12 @@ final class Listening: Sendable {
       await listeners.wait(after: call)
       return
     }
+    let timer = owner.options.timer
     await withTaskGroup { group in
       group.addTask { await listeners.wait(after: call) }
       group.addTask {
         // Only cancellation ends it early, and then it is over anyway.
-        do { try await Task.sleep(for: limit) } catch {}
+        do { try await timer.sleep(for: limit) } catch {}
       }
       await group.next()
       group.cancelAll()

@@ -6,11 +6,14 @@ extension Breaker {
   /// Runs asynchronous work if the breaker lets it through, and gives each attempt only so long.
   ///
   /// At the deadline the attempt is a failure, its work is cancelled, and the caller is free, also
-  /// if the work ignores the cancellation: such work is abandoned, and how it ends is of no account.
+  /// if the work ignores the cancellation: such work is abandoned, and how it ends does not matter.
   /// A caller that is cancelled is free at once too, and its outcome is ignored.
   ///
   /// Because it may outlive its caller, the work runs in a task of its own and not on the caller's
-  /// actor. Work that blocks its thread keeps that thread from all other tasks.
+  /// actor. A caller on the main actor, or on an actor with a thread of its own, is freed whatever
+  /// the work does. Any other caller needs one of Swift's shared threads to go on, as every task
+  /// does: if work blocks all of them, the caller is freed when the first of them is free again. Run
+  /// work that blocks as a ``BreakerJob``.
   ///
   /// - Parameters:
   ///   - timeout: How long an attempt may take.

@@ -112,13 +112,6 @@ public final class ManualClock: Clock, Sendable {
     if isCancelled { throw CancellationError() }
   }
 
-  /// Holds the thread until the clock has been moved by so much.
-  func block(for duration: Duration) {
-    let gate = Gate()
-    add(Sleeper(deadline: now.advanced(by: duration)) { _ in gate.open() }, as: nextID())
-    gate.wait()
-  }
-
   private func nextID() -> UInt64 {
     lock.withLock {
       unsafe lastID += 1
@@ -152,9 +145,14 @@ extension ManualClock {
   }
 
   /// The timer of a store.
+  ///
+  /// What it calls, the callbacks of jobs included, runs in the thread that moves the clock.
   public var storeTimer: StoreTimer {
-    StoreTimer(
-      sleep: { try await self.sleep(until: self.now.advanced(by: $0)) },
-      block: { self.block(for: $0) })
+    StoreTimer { [self] time, body in
+      let id = nextID()
+      let sleeper = Sleeper(deadline: now.advanced(by: time)) { if !$0 { body() } }
+      add(sleeper, as: id)
+      return { self.cancel(id) }
+    }
   }
 }

@@ -1,6 +1,5 @@
 import Glibc
 import SharedBreaker
-import SharedBreakerTesting
 import TestSupport
 import Testing
 
@@ -37,14 +36,11 @@ import Testing
   private final class Leaked {}
 
   /// The least by which memory has grown over a round, once all that is made only once is there.
-  ///
-  /// Swift keeps the sleep behind a deadline until its time has come, so the timer is one of ours.
   private static func growth(
     timeout: Duration? = nil, rounds: Int = 6, _ during: @escaping @Sendable (Leaked) -> Void
   ) async throws -> Int {
     let stage = try Stage()
-    let options = StoreOptions(clock: stage.clock.clock, timer: ManualClock().storeTimer)
-    let breaker = try SharedStore(path: stage.store, options: options).breaker("api")
+    let breaker = try stage.sharedStore().breaker("api")
     var least = Int.max
     for round in 0..<rounds {
       let before = Memory.allocatedBytes

@@ -54,11 +54,15 @@ import Testing
     let job = BreakerJob(
       try inMemory(), timeout: .milliseconds(1), retry: .fixed(attempts: 3, delay: .milliseconds(1))
     ) { _ in tries.note(1) }
+    let timeouts = Journal<Int>()
+    job.timedOut = { _ in timeouts.note(1) }
     let errors = Journal<Bool>()
     job.failed = { _, error in errors.note(error is CallTimedOut) }
     job.start()
     await until { errors.count == 1 }
-    #expect(tries.count == 3)
+    #expect(timeouts.count == 3)
+    // On a busy machine the time of an attempt can be up before its work is called, which it then is not.
+    #expect(tries.count <= 3)
     #expect(errors.entries == [true])
     #expect(job.failureCount == 3)
   }

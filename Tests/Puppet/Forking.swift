@@ -113,7 +113,7 @@ extension Worker {
     return "children \(without)"
   }
 
-  private static func wait(for child: Int32) -> Int32 {
+  static func wait(for child: Int32) -> Int32 {
     var status: Int32 = 0
     while unsafe waitpid(child, &status, 0) < 0, errno == EINTR {}
     return status

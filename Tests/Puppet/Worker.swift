@@ -8,6 +8,7 @@ final class Worker {
   var breaker: Breaker
   private var held: [Held] = []
   var hearing: Hearing?
+  var begun: BreakerJob?
 
   init(_ options: Options) throws {
     store = options.makeStore()
@@ -88,6 +89,12 @@ final class Worker {
     "fork": { worker, words in try worker.fork(words) },
     "fork-churn": { worker, words in try worker.forkWhileChurning(words) },
     "fork-examining": { worker, words in try worker.forkWhileExamining(words) },
+    "fork-timing": { worker, words in worker.forkWhileTiming(words) },
+    "job": { worker, words in worker.runJob(words) },
+    "job-begin": { worker, words in worker.beginJob(words) },
+    "job-start": { worker, _ in worker.startJob() },
+    "job-state": { worker, _ in worker.jobState() },
+    "threads": { _, _ in String(ProcessThreads.count(named: "breaker")) },
     "fork-idle": { worker, _ in worker.forkIdleChild() },
     "fork-hammer": { worker, words in try worker.forkWhileHammering(words) },
   ]

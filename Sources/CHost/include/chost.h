@@ -37,6 +37,9 @@ uint64_t sb_file_system_type(const char *path);
 // (Swift imports only the form that waits on the wall clock, which anybody can set.)
 int sb_mutex_lock_until(pthread_mutex_t *mutex, int64_t nanoseconds);
 
+// Names the calling thread, with 15 bytes at most. (Swift does not import pthread_setname_np.)
+void sb_name_thread(const char *name);
+
 // A page that is zero until it is attached; its address never changes and can always be read.
 void *sb_watch_page(void);
 
