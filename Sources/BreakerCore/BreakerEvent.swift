@@ -10,6 +10,12 @@ package struct BreakerEvent: Sendable, Hashable {
     case policy = 3
     case deletion = 4
 
+    /// A probe that ended without a report.
+    case probe = 5
+
+    /// An open breaker whose open time was set again.
+    case extended = 6
+
     package var wireName: String {
       switch self {
       case .transition: "transition"
@@ -17,6 +23,8 @@ package struct BreakerEvent: Sendable, Hashable {
       case .reset: "reset"
       case .policy: "policy"
       case .deletion: "deletion"
+      case .probe: "probe"
+      case .extended: "extension"
       }
     }
   }
@@ -26,11 +34,17 @@ package struct BreakerEvent: Sendable, Hashable {
   package var to: String
   package var reason: String?
 
-  package init(_ kind: Kind, from: String, to: String, reason: String?) {
+  /// When it happened, by the wall clock, which may be before it is recorded.
+  package var atMilliseconds: Int64
+
+  package init(
+    _ kind: Kind, from: String, to: String, reason: String?, atMilliseconds: Int64
+  ) {
     self.kind = kind
     self.from = from
     self.to = to
     self.reason = reason
+    self.atMilliseconds = atMilliseconds
   }
 }
 

@@ -18,13 +18,15 @@ package struct BreakerRecord: Sendable, Hashable {
 
   // The open time.
   package var openUntil: Instant?
+
+  /// How long the open time is, from when it was set.
   package var openNanoseconds: Int64 = 0
 
   /// The exponent of the next open time, before its decay.
   package var growth: Int64 = 0
   package var closedAt: Instant?
 
-  // Half-open.
+  // Probes. A lease outlives the state that it was given in, as the call does that it is for.
   package var leases: [ProbeLease] = []
   package var lastLease: Int64 = 0
   package var probeSuccesses: Int64 = 0
@@ -36,6 +38,9 @@ package struct BreakerRecord: Sendable, Hashable {
   package var totals = Totals()
   package var changedAtMilliseconds: Int64?
   package var openedAtMilliseconds: Int64?
+
+  /// When the open time was last set again by hand; nil if it counts from the opening.
+  package var extendedAtMilliseconds: Int64?
   package var lastFailureAtMilliseconds: Int64?
   package var lastError: String?
 

@@ -27,6 +27,15 @@ public enum BreakerState: Int, Sendable, Hashable, CaseIterable {
   }
 }
 
+extension BreakerState {
+  /// Whether a breaker that was last written in this state may be in another one by now.
+  ///
+  /// Time alone opens one whose probe takes too long, and nothing else.
+  package func mayBecome(_ other: BreakerState) -> Bool {
+    self == other || (self == .halfOpen && other == .open)
+  }
+}
+
 /// What an operator, or code, has laid on top of the state.
 ///
 /// The integers are stored in files and the wire names are printed in JSON: neither ever changes.

@@ -26,6 +26,13 @@ package struct Moment: Sendable, Hashable {
     self.boot = boot
     self.wallMilliseconds = wallMilliseconds
   }
+
+  /// The reading of both clocks at an instant that has passed.
+  func at(_ instant: Instant) -> Moment {
+    Moment(
+      boot: instant,
+      wallMilliseconds: wallMilliseconds.subtractingSaturating(boot.since(instant) / 1_000_000))
+  }
 }
 
 extension Int64 {

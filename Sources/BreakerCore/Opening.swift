@@ -11,18 +11,34 @@ extension BreakerRecord {
   ) -> BreakerEvent {
     let from = state
     if from == .closed { growth = decayedGrowth(at: now.boot, policy: policy) }
-    openNanoseconds = openTime(because: reason, policy: policy, jitter: jitter)
+    openNanoseconds = openTime(
+      after: growth, because: reason, policy: policy, jitter: jitter)
     openUntil = now.boot.advanced(by: openNanoseconds)
-    if from != .open { generation += 1 }
+    generation += 1
     growth = min(growth + 1, Self.largestGrowth)
     enter(.open, at: now)
     trips += 1
-    leases = []
     probeSuccesses = 0
     probeFailures = 0
     openedAtMilliseconds = now.wallMilliseconds
+    extendedAtMilliseconds = nil
     return BreakerEvent(
-      .transition, from: from.wireName, to: state.wireName, reason: reason.text)
+      .transition, from: from.wireName, to: state.wireName, reason: reason.text,
+      atMilliseconds: now.wallMilliseconds)
+  }
+
+  /// Sets the open time of an open breaker again, from now on: this is no trip and no transition.
+  mutating func extend(
+    at now: Moment, because reason: TripReason, policy: BreakerPolicy, jitter: Double
+  ) -> BreakerEvent {
+    // As long as when it opened: that had raised the growth for the trip that comes next.
+    openNanoseconds = openTime(
+      after: max(0, growth - 1), because: reason, policy: policy, jitter: jitter)
+    openUntil = now.boot.advanced(by: openNanoseconds)
+    extendedAtMilliseconds = now.wallMilliseconds
+    return BreakerEvent(
+      .extended, from: state.wireName, to: "extended", reason: reason.text,
+      atMilliseconds: now.wallMilliseconds)
   }
 
   mutating func close(at now: Moment, because reason: String) -> BreakerEvent {
@@ -31,7 +47,9 @@ extension BreakerRecord {
     generation += 1
     closedAt = now.boot
     clearCounters()
-    return BreakerEvent(.transition, from: from.wireName, to: state.wireName, reason: reason)
+    return BreakerEvent(
+      .transition, from: from.wireName, to: state.wireName, reason: reason,
+      atMilliseconds: now.wallMilliseconds)
   }
 
   mutating func enter(_ next: BreakerState, at now: Moment) {
@@ -40,7 +58,7 @@ extension BreakerRecord {
     changedAtMilliseconds = now.wallMilliseconds
   }
 
-  /// Forgets all that the trip conditions and the half-open state look at.
+  /// Forgets all that the trip conditions and the half-open state look at, but not who probes.
   mutating func clearCounters() {
     consecutiveFailures = 0
     streakStartedAt = nil
@@ -50,13 +68,13 @@ extension BreakerRecord {
     reporters = []
     openUntil = nil
     openNanoseconds = 0
-    leases = []
+    extendedAtMilliseconds = nil
     probeSuccesses = 0
     probeFailures = 0
   }
 
   private func openTime(
-    because reason: TripReason, policy: BreakerPolicy, jitter: Double
+    after exponent: Int64, because reason: TripReason, policy: BreakerPolicy, jitter: Double
   ) -> Int64 {
     if let named = reason.openTime {
       let longest =
@@ -64,7 +82,7 @@ extension BreakerRecord {
         ? BreakerPolicy.longestDuration : policy.openMax ?? Self.longestNamedOpenTime
       return max(0, min(named, longest).inNanoseconds)
     }
-    let grown = Self.grownOpenTime(growth, policy: policy)
+    let grown = Self.grownOpenTime(exponent, policy: policy)
     guard policy.jitter.partsPerMillion > 0 else { return grown }
     let share = Double(policy.jitter.partsPerMillion) / 1_000_000
     let varied = Double(grown) * (1 + share * (2 * jitter - 1))

@@ -54,7 +54,7 @@ public struct Rejection: Sendable, Hashable {
 
   /// How long to wait until the answer may be another one; nil where only an operator knows.
   ///
-  /// While a probe is under way this is when it will be over at the latest: it may end much sooner.
+  /// While a probe is under way this is when its lease ends: it may end much sooner, or be renewed.
   public var retryAfter: Duration?
 
   /// Why the mode was set, if it is the mode that rejects.
@@ -84,19 +84,4 @@ package enum Assessment: Sendable, Hashable {
 
   /// The request itself moves the breaker on, so it has to be made in a transaction.
   case undecided
-}
-
-/// One probe's hold on a slot: who has it, and until when.
-package struct ProbeLease: Sendable, Hashable {
-  package var id: Int64
-
-  /// The process whose end frees the slot; nil if only the deadline does.
-  package var owner: ProcessIdentity?
-  package var deadline: Instant
-
-  package init(id: Int64, owner: ProcessIdentity?, deadline: Instant) {
-    self.id = id
-    self.owner = owner
-    self.deadline = deadline
-  }
 }

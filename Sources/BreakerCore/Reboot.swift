@@ -8,7 +8,7 @@ extension BreakerRecord {
     var record = self
     if state == .open {
       record.openUntil = Self.carriedOver(
-        openNanoseconds, from: openedAtMilliseconds, to: now)
+        openNanoseconds, from: extendedAtMilliseconds ?? openedAtMilliseconds, to: now)
     }
     if mode.until != nil {
       record.mode.until = Self.carriedOver(
@@ -34,7 +34,8 @@ extension BreakerRecord {
     let passed = startMilliseconds.map {
       now.wallMilliseconds.subtractingSaturating($0).multipliedSaturating(by: 1_000_000)
     }
-    let left = min(max(0, length.subtractingSaturating(passed ?? 0)), length)
+    // Less than nothing if it was over by then, which tells when.
+    let left = min(length.subtractingSaturating(passed ?? 0), length)
     return min(now.boot.advanced(by: left), Instant(nanoseconds: length))
   }
 }

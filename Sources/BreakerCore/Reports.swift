@@ -3,34 +3,28 @@ extension BreakerRecord {
   /// A caller reports the outcome of its call.
   ///
   /// `jitter` is a number from 0 up to 1, drawn by the caller for the case that this report opens
-  /// the breaker.
+  /// the breaker. The record has been settled at `now`.
   package mutating func reported(
     _ outcome: Outcome, for permit: PermitGrant, elapsed: Duration?, at now: Moment,
-    by reporter: ProcessIdentity?, policy: BreakerPolicy, jitter: Double,
-    isGone: (ProcessIdentity) -> Bool
+    by reporter: ProcessIdentity?, policy: BreakerPolicy, jitter: Double
   ) -> Step<ReportVerdict> {
-    var events = expireMode(at: now)
-    events += sweepLeases(at: now, policy: policy, jitter: jitter, isGone: isGone)
-    var holdsLease = false
-    if permit.kind == .probe {
-      holdsLease = generation == permit.generation && removeLease(permit.lease)
-      if !holdsLease, hasLost(permit, at: now.boot) {
-        return Step(answer: .refused, events: events)
-      }
-    }
+    // A probe without its lease has reported already, or lost it to its deadline or its owner's end.
+    if permit.kind == .probe, !endLease(permit) { return Step(answer: .refused, events: []) }
     let isSlow = policy.isSlow(elapsed)
     count(outcome, isSlow: isSlow, at: now)
     guard isJudged(permit, at: now.boot) else {
-      return Step(answer: .outdated, events: events)
+      return Step(answer: .outdated, events: [])
     }
     let call = EndedCall(
       outcome: outcome, isSlow: isSlow, now: now, reporter: reporter, jitter: jitter)
-    switch state {
-    case .closed: events += closedCallEnded(call, policy: policy).map { [$0] } ?? []
-    case .halfOpen where holdsLease: events += probeEnded(call, policy: policy).map { [$0] } ?? []
-    case .open, .halfOpen: return Step(answer: .outdated, events: events)
+    let event: BreakerEvent?
+    switch (state, permit.kind) {
+    case (.closed, .normal): event = closedCallEnded(call, policy: policy)
+    case (.halfOpen, .probe): event = probeEnded(call, policy: policy)
+    case (.closed, .probe), (.open, _), (.halfOpen, .normal):
+      return Step(answer: .outdated, events: [])
     }
-    return Step(answer: .counted, events: events)
+    return Step(answer: .counted, events: event.map { [$0] } ?? [])
   }
 
   /// Whether a report of this outcome would change nothing but the totals.
@@ -63,21 +57,7 @@ extension BreakerRecord {
     isJudging(at: now) && permit.generation == generation
   }
 
-  private mutating func removeLease(_ id: Int64) -> Bool {
-    guard let index = leases.firstIndex(where: { $0.id == id }) else { return false }
-    leases.remove(at: index)
-    return true
-  }
-
-  /// Whether a probe without a lease lost it to its deadline or to its owner's end.
-  ///
-  /// Otherwise the breaker has moved on while the probe ran, and its outcome is merely outdated.
-  private func hasLost(_ permit: PermitGrant, at now: Instant) -> Bool {
-    if permit.generation == generation { return true }
-    return permit.deadline.map { now >= $0 } ?? true
-  }
-
-  private mutating func count(_ outcome: Outcome, isSlow: Bool, at now: Moment) {
+  mutating func count(_ outcome: Outcome, isSlow: Bool, at now: Moment) {
     var counted = Totals()
     switch outcome {
     case .success: counted.successes = 1

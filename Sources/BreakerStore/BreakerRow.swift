@@ -13,11 +13,12 @@ enum BreakerRow {
     "revision", "boot", "changed_at_ms", "state", "generation", "mode", "mode_until_ns",
     "mode_length_ns", "mode_set_at_ms", "mode_reason", "mode_set_by", "consecutive_failures",
     "streak_started_at_ns", "counted_failure_at_ns", "failure_times", "call_window", "reporters",
-    "last_failure_at_ms", "last_error", "open_until_ns", "open_length_ns", "opened_at_ms", "growth",
-    "closed_at_ns", "trips", "last_lease", "probe_successes", "probe_failures", "successes",
+    "last_failure_at_ms", "last_error", "open_until_ns", "open_length_ns", "opened_at_ms",
+    "extended_at_ms", "growth", "closed_at_ns", "trips", "last_lease", "probe_successes",
+    "probe_failures", "successes",
     "failures", "ignored", "rejections", "slow", "would_reject", "code_policy", "operator_policy",
     "counters_key", "counted_successes", "counted_unjudged", "counted_ignored",
-    "counted_rejections", "counted_slow", "counted_would_reject", "used_at_ms",
+    "counted_rejections", "counted_slow", "counted_would_reject", "used_at_ms", "leases",
   ]
 
   static let columns = all.joined(separator: ", ")
@@ -59,6 +60,7 @@ enum BreakerRow {
     breaker.takenIn.slow = reader.integer()
     breaker.takenIn.wouldReject = reader.integer()
     breaker.usedAtMilliseconds = reader.integerOrNil()
+    breaker.leasesInFile = Int(reader.count())
     return (breaker, boot, bootOfState)
   }
 
@@ -85,6 +87,7 @@ enum BreakerRow {
     record.openUntil = row.instant()
     record.openNanoseconds = row.integer()
     record.openedAtMilliseconds = row.integerOrNil()
+    record.extendedAtMilliseconds = row.integerOrNil()
     record.growth = min(row.count(), BreakerRecord.largestGrowth)
     record.closedAt = row.instant()
     record.trips = row.count()
@@ -127,6 +130,7 @@ enum BreakerRow {
     row.bind(record.openUntil?.nanoseconds)
     row.bind(record.openNanoseconds)
     row.bind(record.openedAtMilliseconds)
+    row.bind(record.extendedAtMilliseconds)
     row.bind(record.growth)
     row.bind(record.closedAt?.nanoseconds)
     row.bind(record.trips)
@@ -149,6 +153,7 @@ enum BreakerRow {
     row.bind(breaker.takenIn.slow)
     row.bind(breaker.takenIn.wouldReject)
     row.bind(breaker.usedAtMilliseconds)
+    row.bind(Int64(record.leases.count))
   }
 }
 

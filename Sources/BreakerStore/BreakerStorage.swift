@@ -23,7 +23,7 @@ package protocol BreakerStorage: AnyObject, Sendable {
 
   /// Which breakers there are with names that begin with a text; by name.
   ///
-  /// With a state, only those that are in it.
+  /// With a state, only those that may be in it by now; who reads them sees which are.
   func list(beginningWith prefix: String, in state: BreakerState?) throws(StoreError)
     -> [ListedBreaker]
 
@@ -145,10 +145,20 @@ package struct BreakerDraft {
   package let now: Moment
   package var breaker: StoredBreaker
 
-  package var events: [BreakerEvent] = []
+  package var events: [BreakerEvent]
 
   /// Words that code declares, to be kept beside what others declared.
   package var declaration: String?
+
+  /// Begins with what time has done to the breaker since it was last written.
+  ///
+  /// So it is recorded before anything else is, and by the policy that held until then.
+  init(now: Moment, breaker: StoredBreaker) {
+    self.now = now
+    self.breaker = breaker
+    events = self.breaker.record.settle(
+      at: now, policy: breaker.policy, isGone: ProcessTable.isGone)
+  }
 
   /// Applies a step of the core and keeps its events.
   package mutating func apply<Answer>(
@@ -157,6 +167,15 @@ package struct BreakerDraft {
     let done = step(&breaker.record, now)
     events += done.events
     return done.answer
+  }
+
+  /// Keeps an event that happens now.
+  package mutating func note(
+    _ kind: BreakerEvent.Kind, from: String, to: String, reason: String?
+  ) {
+    events.append(
+      BreakerEvent(
+        kind, from: from, to: to, reason: reason, atMilliseconds: now.wallMilliseconds))
   }
 }
 
@@ -191,6 +210,8 @@ package struct StoreChanges: Sendable {
 /// One event of the history.
 package struct StoredEvent: Sendable, Hashable {
   package var id: Int64
+
+  /// When it happened, which may be before it was written.
   package var atMilliseconds: Int64
   package var name: String
   package var kind: BreakerEvent.Kind

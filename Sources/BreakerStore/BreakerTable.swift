@@ -49,7 +49,7 @@ enum BreakerTable {
     }
     if boot != thisBoot {
       breaker.record = breaker.record.carriedOver(to: clock.moment)
-    } else if breaker.record.state == .halfOpen {
+    } else if breaker.leasesInFile > 0 {
       breaker.record.leases = try leases(of: breaker.id, on: connection)
     }
     return breaker
@@ -113,7 +113,7 @@ enum BreakerTable {
     _ draft: BreakerDraft, by program: String, on connection: Connection
   ) throws(StoreError) {
     for event in draft.events {
-      try insert(event, of: draft.breaker.name, at: draft.now, by: program, on: connection)
+      try insert(event, of: draft.breaker.name, by: program, on: connection)
     }
     if let words = draft.declaration {
       try declare(words, of: draft.breaker.id, at: draft.now, by: program, on: connection)
@@ -140,23 +140,22 @@ enum BreakerTable {
       breaker.era = era
     }
     // The leases of an earlier boot are passed over when they are read, and go with the next write.
-    let mayBeStale = before.record.state == .halfOpen && before.record.leases.isEmpty
-    if mayBeStale || breaker.record.leases != before.record.leases {
+    if before.hasVoidLeases || breaker.record.leases != before.record.leases {
       try replaceLeases(of: breaker, on: connection)
     }
+    breaker.leasesInFile = breaker.record.leases.count
   }
 
   /// Deletes a breaker; the table's trigger takes what hangs on it, and notes the deletion.
   static func delete(
-    _ name: String, on connection: Connection, at now: Moment, by program: String
-  ) throws(StoreError) -> Bool {
+    _ breaker: StoredBreaker, on connection: Connection, at now: Moment, by program: String
+  ) throws(StoreError) {
     let delete = try connection.statement(.deleteBreaker)
-    delete.bind(1, name)
-    let deleted = try delete.rows { BreakerState(rawValue: Int($0.integer(0))) ?? .closed }
-    guard let state = deleted.first else { return false }
-    let event = BreakerEvent(.deletion, from: state.wireName, to: "deleted", reason: nil)
-    try insert(event, of: name, at: now, by: program, on: connection)
-    return true
+    delete.bind(1, breaker.id)
+    try delete.run()
+    var draft = BreakerDraft(now: now, breaker: breaker)
+    draft.note(.deletion, from: draft.breaker.record.state.wireName, to: "deleted", reason: nil)
+    try keep(draft, by: program, on: connection)
   }
 
   static func nextRevision(on connection: Connection) throws(StoreError) -> Int64 {
@@ -185,7 +184,8 @@ enum BreakerTable {
           pidNamespace: UInt64(bitPattern: row.integer(3)))
       }
       return ProbeLease(
-        id: row.integer(0), owner: owner, deadline: Instant(nanoseconds: row.integer(4)))
+        id: row.integer(0), generation: row.integer(5), owner: owner,
+        deadline: Instant(nanoseconds: row.integer(4)))
     }
   }
 
@@ -203,16 +203,16 @@ enum BreakerTable {
       insert.bind(4, lease.owner.map { Int64(bitPattern: $0.startTicks) })
       insert.bind(5, lease.owner.map { Int64(bitPattern: $0.pidNamespace) })
       insert.bind(6, lease.deadline.nanoseconds)
+      insert.bind(7, lease.generation)
       try insert.run()
     }
   }
 
   private static func insert(
-    _ event: BreakerEvent, of name: String, at now: Moment, by program: String,
-    on connection: Connection
+    _ event: BreakerEvent, of name: String, by program: String, on connection: Connection
   ) throws(StoreError) {
     let insert = try connection.statement(.insertEvent)
-    insert.bind(1, now.wallMilliseconds)
+    insert.bind(1, event.atMilliseconds)
     insert.bind(2, name)
     insert.bind(3, Int64(event.kind.rawValue))
     insert.bind(4, event.from)

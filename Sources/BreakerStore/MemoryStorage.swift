@@ -75,7 +75,7 @@ internal import CHost
     lock.withLock {
       breakers
         .filter { $0.key.starts(with: prefix.utf8) }
-        .filter { state == nil || $0.value.record.state == state }
+        .filter { state.map($0.value.record.state.mayBecome) ?? true }
         .sorted { $0.key.lexicographicallyPrecedes($1.key) }
         .map { ListedBreaker(id: $0.value.id, name: $0.value.name) }
     }
@@ -108,7 +108,7 @@ internal import CHost
       let before = found ?? made(name, at: now)
       var draft = BreakerDraft(now: now, breaker: before)
       let answer = body(&draft)
-      for event in draft.events { keep(event, of: name, at: now) }
+      for event in draft.events { keep(event, of: name) }
       if let words = draft.declaration { keep(words, of: name, at: now) }
       if draft.breaker != found {
         revision += 1
@@ -137,9 +137,9 @@ internal import CHost
       }
       guard let deleted = breakers.removeValue(forKey: key(name)) else { return false }
       declared[key(name)] = nil
-      let event = BreakerEvent(
-        .deletion, from: deleted.record.state.wireName, to: "deleted", reason: nil)
-      keep(event, of: name, at: clock.moment)
+      var draft = BreakerDraft(now: clock.moment, breaker: deleted)
+      draft.note(.deletion, from: draft.breaker.record.state.wireName, to: "deleted", reason: nil)
+      for event in draft.events { keep(event, of: name) }
       revision += 1
       deletedRevision = revision
       changed()
@@ -197,12 +197,12 @@ internal import CHost
 
   private func changed() { unsafe sb_add(counter, 1) }
 
-  private func keep(_ event: BreakerEvent, of name: String, at now: Moment) {
+  private func keep(_ event: BreakerEvent, of name: String) {
     lastEvent += 1
     let previous = lastEventOf.updateValue(lastEvent, forKey: key(name))
     events.append(
       StoredEvent(
-        id: lastEvent, atMilliseconds: now.wallMilliseconds, name: name, kind: event.kind,
+        id: lastEvent, atMilliseconds: event.atMilliseconds, name: name, kind: event.kind,
         from: event.from, to: event.to, reason: event.reason, pid: ProcessTable.ownPid,
         program: program, previous: previous))
     let excess = events.count - Int(BreakerTable.eventsOfOneBreaker)

@@ -18,5 +18,6 @@ struct Migration: Sendable {
     Migration(name: "0005_note_use.sql", bytes: PackageResources._005_note_use_sql),
     Migration(name: "0006_tally_states.sql", bytes: PackageResources._006_tally_states_sql),
     Migration(name: "0007_agree_on_boots.sql", bytes: PackageResources._007_agree_on_boots_sql),
+    Migration(name: "0008_keep_probes.sql", bytes: PackageResources._008_keep_probes_sql),
   ]
 }

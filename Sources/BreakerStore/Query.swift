@@ -32,7 +32,7 @@ enum Query: Int, CaseIterable {
     // Kept off that index by the '+': looking up row after row by name is slower than reading all.
     case .namesByState:
       """
-      SELECT id, name FROM breaker WHERE state = ?2
+      SELECT id, name FROM breaker WHERE state IN (?2, ?3)
         AND +name >= ?1 AND +name < ?1 || CAST(x'ff' AS TEXT)
       ORDER BY +name
       """
@@ -50,7 +50,7 @@ enum Query: Int, CaseIterable {
     case .updateBreaker: "UPDATE breaker SET \(BreakerRow.assignments) WHERE id = ?1"
     case .updateTally: "UPDATE breaker SET \(TallyRow.assignments) WHERE id = ?1"
     case .moveBreaker: "UPDATE breaker SET era = ?2 WHERE id = ?1"
-    case .deleteBreaker: "DELETE FROM breaker WHERE name = ?1 RETURNING state"
+    case .deleteBreaker: "DELETE FROM breaker WHERE id = ?1"
     case .header:
       """
       SELECT identity, lineage, lineage_file, boot, boot_id, booted_at_ms, boot_seen_ns,
@@ -63,10 +63,15 @@ enum Query: Int, CaseIterable {
       "UPDATE store SET recovered_at_ms = max(?1, coalesce(recovered_at_ms + 1, 0))"
     case .leases:
       """
-      SELECT id, pid, start_ticks, pid_namespace, deadline_ns FROM lease WHERE breaker = ?1
-      ORDER BY id
+      SELECT id, pid, start_ticks, pid_namespace, deadline_ns, generation FROM lease
+      WHERE breaker = ?1 ORDER BY id
       """
-    case .insertLease: "INSERT INTO lease VALUES (?1, ?2, ?3, ?4, ?5, ?6)"
+    case .insertLease:
+      """
+      INSERT INTO lease (
+        breaker, id, pid, start_ticks, pid_namespace, deadline_ns, generation)
+      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+      """
     case .deleteLeases: "DELETE FROM lease WHERE breaker = ?1"
     case .insertEvent:
       """

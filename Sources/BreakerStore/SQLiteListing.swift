@@ -9,7 +9,11 @@ extension SQLiteStorage {
     return try readAside { connection throws(StoreError) in
       let query = try connection.statement(state == nil ? .namesByPrefix : .namesByState)
       query.bind(1, prefix)
-      if let state { query.bind(2, Int64(state.rawValue)) }
+      if let state {
+        let origins = BreakerState.allCases.filter { $0.mayBecome(state) }
+        query.bind(2, origins.first.map { Int64($0.rawValue) })
+        query.bind(3, origins.last.map { Int64($0.rawValue) })
+      }
       return try query.rows { ListedBreaker(id: $0.integer(0), name: $0.text(1) ?? "") }
     }
   }

@@ -130,11 +130,12 @@ extension SQLiteStorage {
     try commit(until: deadline(of: .usual)) { session throws(StoreError) in
       isDeleted = try session.writer.write { () throws(StoreError) in
         try session.verify()
-        if let version {
-          let found = try BreakerTable.find(name, on: session.writer, clock: clock)
-          guard let found, StoredVersion(of: upToDate(found)) == version else { return false }
+        guard let found = try BreakerTable.find(name, on: session.writer, clock: clock) else {
+          return false
         }
-        return try BreakerTable.delete(name, on: session.writer, at: clock.moment, by: program)
+        if let version, StoredVersion(of: upToDate(found)) != version { return false }
+        try BreakerTable.delete(found, on: session.writer, at: clock.moment, by: program)
+        return true
       }
       log = session.logFile
       isCheckpointDue = session.isCheckpointDue

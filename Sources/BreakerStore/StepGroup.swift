@@ -42,7 +42,7 @@ struct StepGroup {
     /// Whether something was written of it elsewhere: each commit raises the revision.
     var hasNews = false
 
-    var hasChanged: Bool { hasNews || breaker != before }
+    var hasChanged: Bool { hasNews || breaker != before || before.hasVoidLeases }
   }
 
   init(

@@ -37,6 +37,12 @@ package struct StoredBreaker: Sendable, Hashable {
   /// When it was last used; nil if it was since it was last written, and nobody knows when.
   package var usedAtMilliseconds: Int64?
 
+  /// How many leases the file holds of it, void ones of an earlier boot included.
+  package var leasesInFile = 0
+
+  /// Whether the file holds leases that its record no longer has.
+  var hasVoidLeases: Bool { leasesInFile != record.leases.count }
+
   /// What its words came to when it was read.
   package var agreed = Remembered<AgreedPolicy>()
 

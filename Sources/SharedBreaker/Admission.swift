@@ -64,24 +64,26 @@ enum Admission: Sendable {
 extension Engine {
   /// Asks to let a call through; the end of the owner, if any, frees the slot of a probe.
   ///
-  /// `isNamed` asks for a permit that names the row of its breaker.
+  /// `isNamed` asks for a permit that names the row of its breaker, and `probeTimeout` for more time
+  /// than the policy gives a probe.
   func admit(
-    _ cell: Cell, owner: ProcessIdentity?, onFailure: StoreFailureAction, isNamed: Bool = false
+    _ cell: Cell, owner: ProcessIdentity?, onFailure: StoreFailureAction, isNamed: Bool = false,
+    probeTimeout: Duration? = nil
   ) throws(BreakerError) -> Admission {
     doRounds()
     if let trouble = trouble(of: cell) {
-      return try admitWithoutStore(cell, owner: owner, onFailure: onFailure, trouble)
+      return try admitWithoutStore(cell, owner, probeTimeout, onFailure: onFailure, trouble)
     }
     do throws(StoreError) {
-      return try admitThroughStore(cell, owner: owner, isNamed: isNamed)
+      return try admitThroughStore(cell, owner, probeTimeout, isNamed: isNamed)
     } catch {
       failed(error, of: cell)
-      return try admitWithoutStore(cell, owner: owner, onFailure: onFailure, error)
+      return try admitWithoutStore(cell, owner, probeTimeout, onFailure: onFailure, error)
     }
   }
 
   private func admitThroughStore(
-    _ cell: Cell, owner: ProcessIdentity?, isNamed: Bool
+    _ cell: Cell, _ owner: ProcessIdentity?, _ probeTimeout: Duration?, isNamed: Bool
   ) throws(StoreError) -> Admission {
     if !isCurrent { try refresh() }
     // What a neighbour has written leaves a healthy breaker as it was.
@@ -89,7 +91,9 @@ extension Engine {
     if word.has(CellWord.permits), !isNamed { return .permitted(Ticket(word)) }
     let known = try known(cell)
     // A breaker that is in use can be found by others, so its first call makes it.
-    guard known.exists else { return try admitInTransaction(cell, owner: owner) }
+    guard known.exists else {
+      return try admitInTransaction(cell, owner: owner, probeTimeout: probeTimeout)
+    }
     let assessment = known.breaker.record.assessed(
       at: clock.instant, policy: known.policy, isGone: ProcessTable.isGone)
     switch assessment {
@@ -100,24 +104,24 @@ extension Engine {
       cell.countRejection()
       return .rejected(rejection)
     case .undecided:
-      return try admitInTransaction(cell, owner: owner)
+      return try admitInTransaction(cell, owner: owner, probeTimeout: probeTimeout)
     }
   }
 
   private func admitInTransaction(
-    _ cell: Cell, owner: ProcessIdentity?
+    _ cell: Cell, owner: ProcessIdentity?, probeTimeout: Duration?
   ) throws(StoreError) -> Admission {
     let (verdict, breaker) = try step(cell) { draft, policy in
       draft.apply { record, now in
-        record.requested(
-          at: now, by: owner, policy: policy, jitter: Jitter.drawn(), isGone: ProcessTable.isGone)
+        record.requested(at: now, by: owner, probeTimeout: probeTimeout, policy: policy)
       }
     }
     return admission(verdict, breaker, .store)
   }
 
   private func admitWithoutStore(
-    _ cell: Cell, owner: ProcessIdentity?, onFailure: StoreFailureAction, _ trouble: StoreError
+    _ cell: Cell, _ owner: ProcessIdentity?, _ probeTimeout: Duration?,
+    onFailure: StoreFailureAction, _ trouble: StoreError
   ) throws(BreakerError) -> Admission {
     switch onFailure {
     case .permit:
@@ -128,10 +132,10 @@ extension Engine {
         cell.keepRejection()
         noteToWrite(cell)
       }
-      let known = lastKnown(cell).breaker.record
+      let known = lastKnown(cell).record(at: clock.moment)
       return .rejected(
         Rejection(
-          state: known.state, mode: known.mode(at: clock.instant),
+          state: known.state, mode: known.mode.mode,
           retryAfter: .nanoseconds(
             max(0, nextAttempt.load(ordering: .relaxed) - clock.coarseNanoseconds))))
     case .throw:
@@ -141,9 +145,7 @@ extension Engine {
       let transacted = local.transact(cell.name, orCreate: true, wait: .usual) { draft in
         let policy = draft.breaker.policy
         return draft.apply { record, now in
-          record.requested(
-            at: now, by: owner, policy: policy, jitter: Jitter.drawn(),
-            isGone: ProcessTable.isGone)
+          record.requested(at: now, by: owner, probeTimeout: probeTimeout, policy: policy)
         }
       }
       guard let transacted else { throw .store(trouble) }
@@ -245,8 +247,7 @@ extension BreakerDraft {
       breaker.codeWords = declared
       declaration = declared
       if let before {
-        events.append(
-          BreakerEvent(.policy, from: before, to: declared, reason: "declared by code"))
+        note(.policy, from: before, to: declared, reason: "declared by code")
       }
     }
     breaker.record.totals += pending.totals

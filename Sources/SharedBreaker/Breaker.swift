@@ -19,7 +19,7 @@ public final class Breaker: Sendable {
   public var name: String { cell.name }
 
   /// The state that the breaker is in; asking changes nothing.
-  public var state: BreakerState { current().breaker.record.state }
+  public var state: BreakerState { current().record(at: engine.clock.moment).state }
 
   /// Whether this process shares the breaker; not while it cannot use the store, or the store has no
   /// room for the breaker.
@@ -72,7 +72,10 @@ extension Breaker {
     try change { $0.apply { record, now in record.reset(reason: reason, at: now) } }
   }
 
-  /// Opens the breaker now, as a failure would.
+  /// Opens the breaker now, as a failure would; one that is open stays so from now on.
+  ///
+  /// To trip an open breaker sets its open time again. It is no transition, so no observer hears of
+  /// it, no other trip, and it makes the next open time no longer.
   ///
   /// - Parameters:
   ///   - duration: For how long, instead of as long as the policy says.

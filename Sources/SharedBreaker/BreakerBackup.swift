@@ -130,8 +130,7 @@ extension BreakerBackup {
     let before = draft.breaker.operatorWords
     guard before != operatorPolicy else { return }
     draft.breaker.operatorWords = operatorPolicy
-    draft.events.append(
-      BreakerEvent(.policy, from: before ?? "", to: operatorPolicy ?? "", reason: Self.reason))
+    draft.note(.policy, from: before ?? "", to: operatorPolicy ?? "", reason: Self.reason)
   }
 
   // Words as the library itself writes them; `validate()` has read them before.

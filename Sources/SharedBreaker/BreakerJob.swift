@@ -33,6 +33,9 @@ public final class BreakerJob: Sendable {
   /// How often the work is tried, and how long the job waits between two attempts.
   public let retry: RetryPolicy
 
+  /// How long an attempt may take that is a probe, where that is longer than `probe-timeout`.
+  public let probeTimeout: Duration?
+
   let outcome: @Sendable (any Error) -> Outcome
   let work: @Sendable (JobAttempt) -> Void
   let lock = Lock()
@@ -45,6 +48,8 @@ public final class BreakerJob: Sendable {
   ///   - breaker: The breaker that the work runs behind.
   ///   - timeout: How long an attempt may take.
   ///   - retry: How often to try, and how long to wait between two attempts.
+  ///   - probeTimeout: How long an attempt may take that is a probe, where that is longer than the
+  ///     policy's `probe-timeout`.
   ///   - outcome: Says what a reported error means; by default every error but a cancellation is a
   ///     failure.
   ///   - work: Is called for each attempt, and reports to it how it ended, now or later, from any
@@ -52,12 +57,14 @@ public final class BreakerJob: Sendable {
   ///     ends it for the breaker all the same.
   public init(
     _ breaker: Breaker, timeout: Duration = .seconds(10), retry: RetryPolicy = .never,
+    probeTimeout: Duration? = nil,
     outcome: @escaping @Sendable (any Error) -> Outcome = Breaker.usualOutcome,
     work: @escaping @Sendable (JobAttempt) -> Void
   ) {
     self.breaker = breaker
     self.timeout = timeout
     self.retry = retry
+    self.probeTimeout = probeTimeout
     self.outcome = outcome
     self.work = work
   }

@@ -21,10 +21,13 @@ public struct BreakerSnapshot: Sendable, Hashable {
   /// How long the mode will hold; nil if it holds until it is taken away.
   public let modeEndsIn: Duration?
 
+  /// When the mode that was set last ran out, until the next call puts that into the history.
+  public let modeEndedAt: Timestamp?
+
   /// Whether a call would have been let through.
   public let permits: Bool
 
-  /// Whether the open time was over, so that the next call would be a probe.
+  /// Whether the open time was over and a slot free, so that the next call would be a probe.
   public let isProbeDue: Bool
 
   /// How long until the answer can be another one; nil if calls go through, or if nobody knows.
@@ -91,7 +94,7 @@ public struct BreakerSnapshot: Sendable, Hashable {
   /// How many calls ever ended in which way.
   public let totals: Totals
 
-  /// The probes that were under way.
+  /// The probes that were under way, those of earlier rounds included.
   public let leases: [LeaseSnapshot]
 
   let agreed: AgreedPolicy
@@ -146,30 +149,32 @@ public struct LeaseSnapshot: Sendable, Hashable {
 
 extension BreakerSnapshot {
   init(of stored: StoredBreaker, at now: Moment) {
-    let record = stored.record
     agreed = stored.agreedPolicy
     version = Remembered(StoredVersion(of: stored))
     let policy = agreed.policy
+    let owners = stored.record.leases.compactMap(\.owner)
+    let gone = Set(owners.filter(ProcessTable.isGone))
+    var record = stored.record
+    let past = record.settle(at: now, policy: policy, isGone: gone.contains)
     let counts = record.window.counts(at: now.boot)
     name = stored.name
     state = record.state
-    mode = record.mode(at: now.boot)
-    let isModeSet = mode != .automatic
-    modeReason = isModeSet ? record.mode.reason : nil
-    modeSetBy = isModeSet ? record.mode.setBy : nil
-    modeEndsIn =
-      isModeSet ? record.mode.until.map { .nanoseconds(max(0, $0.since(now.boot))) } : nil
+    mode = record.mode.mode
+    modeReason = record.mode.reason
+    modeSetBy = record.mode.setBy
+    modeEndsIn = record.mode.until.map { .nanoseconds($0.since(now.boot)) }
+    modeEndedAt = past.first { $0.kind == .mode }.map {
+      Timestamp(millisecondsSince1970: $0.atMilliseconds)
+    }
     var copy = record
-    let answer = copy.requested(
-      at: now, by: nil, policy: policy, jitter: 0.5, isGone: ProcessTable.isGone
-    ).answer
-    isProbeDue = record.openRemaining(at: now.boot) == 0 && record.isJudging(at: now.boot)
-    switch answer {
-    case .permitted:
+    switch copy.requested(at: now, by: nil, policy: policy).answer {
+    case .permitted(let grant):
       permits = true
+      isProbeDue = record.state == .open && grant.kind == .probe
       retryAfter = nil
     case .rejected(let rejection):
       permits = false
+      isProbeDue = false
       retryAfter = rejection.retryAfter
     }
     consecutiveFailures = record.consecutiveFailures
@@ -190,10 +195,10 @@ extension BreakerSnapshot {
     timeInStates = record.tally.nanoseconds(in: state, at: now.boot).map { .nanoseconds($0) }
     transitions = record.tally.entries
     totals = record.totals
-    leases = record.leases.map {
+    leases = stored.record.leases.filter { now.boot < $0.deadline }.map {
       LeaseSnapshot(
-        ownerPid: $0.owner?.pid, endsIn: .nanoseconds(max(0, $0.deadline.since(now.boot))),
-        isOwnerGone: $0.owner.map(ProcessTable.isGone) ?? false)
+        ownerPid: $0.owner?.pid, endsIn: .nanoseconds($0.deadline.since(now.boot)),
+        isOwnerGone: $0.owner.map(gone.contains) ?? false)
     }
   }
 }

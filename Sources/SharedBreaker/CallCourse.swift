@@ -5,11 +5,18 @@ internal import BreakerStore
 struct CallCourse {
   let breaker: Breaker
   let retry: RetryPolicy
+  let probeTimeout: Duration?
   private var attempts = 0
 
-  init(_ breaker: Breaker, _ retry: RetryPolicy) {
+  init(_ breaker: Breaker, _ retry: RetryPolicy, probeTimeout: Duration?) {
     self.breaker = breaker
     self.retry = retry
+    self.probeTimeout = probeTimeout
+  }
+
+  /// Asks for the permit of an attempt.
+  func begin() throws(BreakerError) -> Breaker.Call {
+    try breaker.begin(probeTimeout: probeTimeout)
   }
 
   func outcome(of error: any Error, _ judge: (any Error) -> Outcome) -> Outcome {
@@ -46,6 +53,6 @@ struct CallCourse {
 
   /// A permit, unless the breaker has opened meanwhile: then the last attempt was the last one.
   private func permitted() -> Breaker.Call? {
-    do throws(BreakerError) { return try breaker.begin() } catch { return nil }
+    do throws(BreakerError) { return try begin() } catch { return nil }
   }
 }

@@ -23,6 +23,11 @@ final class Known: Sendable {
 
   var policy: BreakerPolicy { agreed.policy }
 
+  /// The record as it stands at an instant.
+  func record(at now: Moment) -> BreakerRecord {
+    breaker.record.settled(at: now, policy: policy, isGone: ProcessTable.isGone)
+  }
+
   var word: CellWord {
     // The first call makes the breaker, so that others can find it.
     guard exists else { return .unknown }

@@ -78,8 +78,7 @@ extension Engine {
         let before = draft.breaker.operatorWords
         guard before != words else { return nil }
         draft.breaker.operatorWords = words
-        draft.events.append(
-          BreakerEvent(.policy, from: before ?? "", to: words ?? "", reason: "set by an operator"))
+        draft.note(.policy, from: before ?? "", to: words ?? "", reason: "set by an operator")
         return nil
       }
     }.answer

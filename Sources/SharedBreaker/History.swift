@@ -7,12 +7,19 @@ public struct HistoryEntry: Sendable, Hashable {
   public let id: Int64
 
   /// When it happened.
+  ///
+  /// What time alone has done is recorded by the next call, with its own time: that the deadline of a
+  /// probe passed, or that a mode ran out. So it can be earlier than that of the entry before it.
   public let at: Timestamp
 
   /// The breaker that it happened to.
   public let name: String
 
-  /// What kind of thing happened: `transition`, `mode`, `reset`, `policy` or `deletion`.
+  /// What kind of thing happened: `transition`, `mode`, `reset`, `policy`, `deletion`, `probe` or
+  /// `extension`.
+  ///
+  /// A `probe` came to an end without a report: it is `timed_out`, or `lost` with its owner. An
+  /// `extension` is a trip of a breaker that was open already.
   public let kind: String
 
   /// What there was before.
@@ -24,10 +31,10 @@ public struct HistoryEntry: Sendable, Hashable {
   /// Why it happened.
   public let reason: String?
 
-  /// The process that did it.
+  /// The process that did it, or recorded it.
   public let pid: Int32
 
-  /// The program that did it.
+  /// The program that did it, or recorded it.
   public let program: String
 
   /// Whether something that happened before it was lost to a listener, or to a hook, that reads on.

@@ -91,7 +91,7 @@ extension BreakerJob {
   func attempt(in run: UInt64) -> Bool {
     let call: Breaker.Call
     do {
-      call = try breaker.begin()
+      call = try breaker.begin(probeTimeout: probeTimeout)
     } catch {
       guard lock.withLock({ unsafe course.move(run, to: .idle) }) else { return false }
       if case .rejected = error { trip(rejection: error) } else { giveUp(error) }

@@ -40,9 +40,10 @@ extension SharedStore {
       let found = try engine.storage.read(chunk.map { listed[$0] })
       let now = engine.clock.moment
       for (place, breaker) in zip(chunk, found) {
-        // What has gone or has changed its state since it was listed is no longer asked for.
-        guard let breaker, state == nil || breaker.record.state == state else { continue }
-        snapshots[place] = BreakerSnapshot(of: breaker, at: now)
+        guard let breaker else { continue }
+        let snapshot = BreakerSnapshot(of: breaker, at: now)
+        // What has changed its state since it was listed, or by time alone, is not asked for.
+        if state == nil || snapshot.state == state { snapshots[place] = snapshot }
       }
     }
     return snapshots.compactMap { $0 }

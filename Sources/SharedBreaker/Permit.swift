@@ -4,10 +4,10 @@ internal import BreakerCore
 ///
 /// A permit is used up by saying how the call went, so it cannot be used twice. One that is dropped
 /// without a word is ignored: the breaker takes neither credit nor blame, and a probe's slot is
-/// free again.
+/// free again. A probe that takes longer than `probe-timeout` renews its lease: ``renew(for:)``.
 public struct Permit: ~Copyable, Sendable {
-  private let breaker: Breaker
-  private let call: Breaker.Call
+  let breaker: Breaker
+  let call: Breaker.Call
   private var isUsed = false
 
   init(_ breaker: Breaker, _ call: Breaker.Call) {

@@ -54,7 +54,7 @@ extension Engine {
       return draft.apply { record, now in
         record.reported(
           outcome, for: grant, elapsed: elapsed, at: now, by: reporter, policy: policy,
-          jitter: Jitter.drawn(), isGone: ProcessTable.isGone)
+          jitter: Jitter.drawn())
       }
     }
     return done?.answer ?? Self.missed(ticket)
@@ -92,7 +92,7 @@ extension Engine {
       return draft.apply { record, now in
         record.reported(
           outcome, for: ticket.grant, elapsed: elapsed, at: now, by: reporter, policy: policy,
-          jitter: Jitter.drawn(), isGone: ProcessTable.isGone)
+          jitter: Jitter.drawn())
       }
     }
     return transacted?.answer ?? .refused

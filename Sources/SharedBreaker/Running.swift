@@ -109,11 +109,12 @@ extension Breaker {
     }
   }
 
-  func begin() throws(BreakerError) -> Call {
+  /// Asks for a permit; `probeTimeout` is how long a probe may take, if longer than the policy says.
+  func begin(probeTimeout: Duration? = nil) throws(BreakerError) -> Call {
     if let rejection = engine.rejectFromMemory(cell) {
       throw .rejected(name: name, told(rejection))
     }
-    switch try decideCall() {
+    switch try decideCall(probeTimeout: probeTimeout) {
     case .permitted(let call): return call
     case .rejected(let rejection): throw .rejected(name: name, told(rejection))
     }
@@ -130,10 +131,11 @@ extension Breaker {
     case rejected(Rejection)
   }
 
-  func decideCall() throws(BreakerError) -> CallDecision {
+  func decideCall(probeTimeout: Duration? = nil) throws(BreakerError) -> CallDecision {
     let call = enterHealthy()
     if call.isPermitted { return .permitted(Call(call)) }
-    let admission = try engine.admit(cell, owner: engine.ownProcess(), onFailure: onStoreFailure)
+    let admission = try engine.admit(
+      cell, owner: engine.ownProcess(), onFailure: onStoreFailure, probeTimeout: probeTimeout)
     switch admission {
     case .permitted(let ticket):
       let isMeasured = cell.word.has(CellWord.measures)

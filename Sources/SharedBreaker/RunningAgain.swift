@@ -14,6 +14,8 @@ extension Breaker {
   /// - Parameters:
   ///   - retry: How often to try, and how long to wait between two attempts.
   ///   - classify: What errors and values say about the resource.
+  ///   - probeTimeout: How long the work may take if the call is a probe, where that is longer than
+  ///     the policy's `probe-timeout`.
   ///   - work: What to run; what it returns or throws is returned or thrown to the caller.
   ///   - onRejection: What to do instead if the work was never run; by default the error is thrown.
   ///   - onFailure: What to do instead if the last attempt threw an error that is a failure; by
@@ -23,13 +25,16 @@ extension Breaker {
   public func run<Value>(
     retry: RetryPolicy = .never,
     classify: Classifier<Value> = .usual,
+    probeTimeout: Duration? = nil,
     _ work: () throws -> Value,
     onRejection: (BreakerError) throws -> Value = { throw $0 },
     onFailure: (any Error) throws -> Value = { throw $0 }
   ) throws -> Value {
+    var course = CallCourse(self, retry, probeTimeout: probeTimeout)
     var call: Call
-    do throws(BreakerError) { call = try begin() } catch { return try onRejection(rejected(error)) }
-    var course = CallCourse(self, retry)
+    do throws(BreakerError) { call = try course.begin() } catch {
+      return try onRejection(rejected(error))
+    }
     while true {
       let value: Value
       do { value = try work() } catch {
@@ -59,6 +64,8 @@ extension Breaker {
   /// - Parameters:
   ///   - retry: How often to try, and how long to wait between two attempts.
   ///   - classify: What errors and values say about the resource.
+  ///   - probeTimeout: How long the work may take if the call is a probe, where that is longer than
+  ///     the policy's `probe-timeout`.
   ///   - work: What to run; what it returns or throws is returned or thrown to the caller.
   ///   - onRejection: What to do instead if the work was never run; by default the error is thrown.
   ///   - onFailure: What to do instead if the last attempt threw an error that is a failure; by
@@ -69,15 +76,16 @@ extension Breaker {
   public nonisolated(nonsending) func run<Value>(
     retry: RetryPolicy = .never,
     classify: Classifier<Value> = .usual,
+    probeTimeout: Duration? = nil,
     _ work: nonisolated(nonsending) () async throws -> Value,
     onRejection: nonisolated(nonsending) (BreakerError) async throws -> Value = { throw $0 },
     onFailure: nonisolated(nonsending) (any Error) async throws -> Value = { throw $0 }
   ) async throws -> Value {
+    var course = CallCourse(self, retry, probeTimeout: probeTimeout)
     var call: Call
-    do throws(BreakerError) { call = try begin() } catch {
+    do throws(BreakerError) { call = try course.begin() } catch {
       return try await onRejection(rejected(error))
     }
-    var course = CallCourse(self, retry)
     while true {
       let value: Value
       do { value = try await work() } catch {

@@ -19,6 +19,8 @@ extension Breaker {
   ///   - timeout: How long an attempt may take.
   ///   - retry: How often to try, and how long to wait between two attempts.
   ///   - classify: What errors and values say about the resource; a timeout is always a failure.
+  ///   - probeTimeout: How long the work may take if the call is a probe, where that is longer than
+  ///     the policy's `probe-timeout`.
   ///   - onTimeout: Is called when an attempt runs out of time, and may cancel what Swift cannot.
   ///   - work: What to run; what it returns or throws is returned or thrown to the caller.
   ///   - onRejection: What to do instead if the work was never run; by default the error is thrown.
@@ -31,6 +33,7 @@ extension Breaker {
     timeout: Duration,
     retry: RetryPolicy = .never,
     classify: Classifier<Value> = .usual,
+    probeTimeout: Duration? = nil,
     onTimeout: () -> Void = {},
     _ work: @escaping @Sendable () async throws -> Value,
     onRejection: nonisolated(nonsending) (BreakerError) async throws -> Value = { throw $0 },
@@ -39,7 +42,7 @@ extension Breaker {
     let timer = engine.options.timer
     let timedOut = CallTimedOut(name: name, timeout: timeout)
     return try await run(
-      retry: retry, classify: classify,
+      retry: retry, classify: classify, probeTimeout: probeTimeout,
       {
         switch await DeadlineRace.run(work, against: timer, timeout) {
         case .finished(let ending): return try ending.get()

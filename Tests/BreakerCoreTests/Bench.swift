@@ -26,22 +26,44 @@ struct Bench {
     now.wallMilliseconds += time.inNanoseconds / 1_000_000
   }
 
+  /// The record as everyone sees it who only asks.
+  var look: BreakerRecord { record.settled(at: now, policy: policy, isGone: gone.contains) }
+
   func assess() -> Assessment {
-    record.assessed(at: now.boot, policy: policy) { gone.contains($0) }
+    record.assessed(at: now.boot, policy: policy, isGone: gone.contains)
   }
 
-  mutating func request(by owner: ProcessIdentity? = .worker) -> Verdict {
-    let step = record.requested(at: now, by: owner, policy: policy, jitter: jitter) {
-      gone.contains($0)
-    }
+  /// Brings the record up to now, as a store does before every step.
+  mutating func settle() {
+    events += record.settle(at: now, policy: policy, isGone: gone.contains)
+  }
+
+  private mutating func step<Answer>(_ body: (inout Bench) -> Step<Answer>) -> Answer {
+    settle()
+    let step = body(&self)
     events += step.events
     return step.answer
   }
 
+  mutating func request(
+    by owner: ProcessIdentity? = .worker, probeTimeout: Duration? = nil
+  ) -> Verdict {
+    step {
+      $0.record.requested(at: $0.now, by: owner, probeTimeout: probeTimeout, policy: $0.policy)
+    }
+  }
+
   /// The permit that a request is given, or nil if it is rejected.
-  mutating func permit(for owner: ProcessIdentity? = .worker) -> PermitGrant? {
-    if case .permitted(let grant) = request(by: owner) { return grant }
+  mutating func permit(
+    for owner: ProcessIdentity? = .worker, probeTimeout: Duration? = nil
+  ) -> PermitGrant? {
+    if case .permitted(let grant) = request(by: owner, probeTimeout: probeTimeout) { return grant }
     return nil
+  }
+
+  mutating func renew(_ permit: PermitGrant?, for time: Duration? = nil) -> Bool? {
+    guard let permit else { return nil }
+    return step { $0.record.renewed(permit, for: time, at: $0.now, policy: $0.policy) }
   }
 
   @discardableResult mutating func report(
@@ -49,12 +71,11 @@ struct Bench {
     by reporter: ProcessIdentity? = .worker
   ) -> ReportVerdict? {
     guard let permit else { return nil }
-    let step = record.reported(
-      outcome, for: permit, elapsed: elapsed, at: now, by: reporter, policy: policy,
-      jitter: jitter
-    ) { gone.contains($0) }
-    events += step.events
-    return step.answer
+    return step {
+      $0.record.reported(
+        outcome, for: permit, elapsed: elapsed, at: $0.now, by: reporter, policy: $0.policy,
+        jitter: $0.jitter)
+    }
   }
 
   /// Makes one call that ends at once; nil if it is rejected.
@@ -70,23 +91,25 @@ struct Bench {
   }
 
   mutating func trip(for time: Duration? = nil, reason: String? = nil) {
-    events +=
-      record.tripped(for: time, reason: reason, at: now, policy: policy, jitter: jitter).events
+    step {
+      $0.record.tripped(
+        for: time, reason: reason, at: $0.now, policy: $0.policy, jitter: $0.jitter)
+    }
   }
 
   mutating func reset(reason: String? = nil) {
-    events += record.reset(reason: reason, at: now).events
+    step { $0.record.reset(reason: reason, at: $0.now) }
   }
 
   mutating func set(
     _ mode: BreakerMode, for time: Duration? = nil, reason: String? = nil, by author: String = "ann"
   ) {
-    events += record.modeSet(to: mode, for: time, reason: reason, by: author, at: now).events
+    step { $0.record.modeSet(to: mode, for: time, reason: reason, by: author, at: $0.now) }
   }
 
-  /// Opens the breaker and waits until it is due for a probe.
+  /// Opens the breaker, unless it is open, and waits until it is due for a probe.
   mutating func becomeDue() {
-    trip()
+    if state != .open { trip() }
     advance(by: openRemaining ?? .zero)
   }
 }

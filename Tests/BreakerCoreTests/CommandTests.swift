@@ -15,17 +15,6 @@ import Testing
     #expect(bench.record.trips == 1)
   }
 
-  @Test func `a trip of an open breaker keeps it open from now on`() {
-    var bench = Bench()
-    bench.trip(reason: "deploy")
-    bench.advance(by: .seconds(20))
-    bench.trip(for: .seconds(60), reason: "still deploying")
-    #expect(bench.openRemaining == .seconds(60))
-    #expect(bench.record.trips == 2)
-    #expect(bench.events.map(\.reason) == ["deploy", "still deploying"])
-    #expect(bench.record.openedAtMilliseconds == bench.now.wallMilliseconds)
-  }
-
   @Test func `a reset clears what is counted and keeps what is history`() {
     var bench = Bench(
       BreakerPolicy(
@@ -54,13 +43,16 @@ import Testing
     #expect(bench.report(.failure(), for: running) == .outdated)
     #expect(bench.record.consecutiveFailures == 0)
     #expect(
-      bench.events.last == BreakerEvent(.reset, from: "closed", to: "closed", reason: "fixed"))
+      bench.events.last
+        == BreakerEvent(
+          .reset, from: "closed", to: "closed", reason: "fixed",
+          atMilliseconds: bench.now.wallMilliseconds))
   }
 
   @Test func `after a reset the open time starts small again`() {
     var bench = Bench(BreakerPolicy(openMultiplier: 2))
-    bench.trip()
-    bench.trip()
+    bench.becomeDue()
+    bench.call(.failure())
     #expect(bench.openRemaining == .seconds(60))
     bench.reset()
     bench.trip()

@@ -44,26 +44,6 @@ import Testing
     #expect(bench.state == .closed)
   }
 
-  @Test func `sweeping up takes back what is over and asks for nothing`() {
-    func sweep(_ bench: inout Bench) -> [BreakerEvent] {
-      let gone = bench.gone
-      return bench.record.swept(
-        at: bench.now, policy: bench.policy, jitter: bench.jitter, isGone: gone.contains
-      ).events
-    }
-    var (bench, _) = Self.probing()
-    let before = bench.record
-    #expect(sweep(&bench).isEmpty)
-    #expect(bench.record == before)
-    bench.gone = [.process(2)]
-    #expect(sweep(&bench).isEmpty)
-    #expect(bench.record.leases.isEmpty)
-    #expect(bench.state == .halfOpen)
-    (bench, _) = Self.probing()
-    bench.advance(by: .seconds(31))
-    #expect(sweep(&bench).map(\.arrow) == ["half_open>open"])
-  }
-
   @Test func `the report of a process that is gone is refused though nobody took its slot`() {
     var (bench, probe) = Self.probing()
     bench.gone = [.process(2)]
@@ -72,12 +52,14 @@ import Testing
     #expect(bench.record.leases.isEmpty)
   }
 
-  @Test func `a process that is gone has not failed, though its deadline has passed too`() {
+  @Test func `a probe whose owner is gone has failed all the same once its deadline has passed`() {
     var (bench, _) = Self.probing()
     bench.advance(by: .seconds(31))
+    let alive = bench.look
     bench.gone = [.process(2)]
-    #expect(bench.permit()?.kind == .probe)
-    #expect(bench.transitions.last == "open>half_open")
+    #expect(bench.look == alive)
+    #expect(bench.request().rejection?.retryAfter == .seconds(29))
+    #expect(bench.transitions.last == "half_open>open")
   }
 
   @Test func `a probe may report until just before its deadline`() {
@@ -95,7 +77,8 @@ import Testing
     #expect(bench.report(.success, for: probe) == .refused)
     #expect(bench.state == .open)
     #expect(bench.events.last?.reason == "the probe took longer than probe-timeout")
-    #expect(bench.record.totals == Totals())
+    #expect(bench.record.totals.failures == 1)
+    #expect(bench.record.totals.successes == 0)
   }
 
   @Test func `the next caller finds the breaker open when a probe has taken too long`() {
@@ -132,33 +115,6 @@ import Testing
     #expect(bench.state == .halfOpen)
   }
 
-  @Test(arguments: [
-    (Duration.seconds(30) - .nanosecond, ReportVerdict.outdated), (.seconds(30), .refused),
-  ])
-  func `the siblings of a failed probe are outdated until their deadline`(
-    after: Duration, expected: ReportVerdict
-  ) {
-    var (bench, first) = Self.probing(BreakerPolicy(openFor: .seconds(60), probes: 2))
-    let second = bench.permit()
-    bench.report(.failure(), for: first)
-    #expect(bench.record.leases.isEmpty)
-    bench.advance(by: after)
-    #expect(bench.report(.success, for: second) == expected)
-    #expect(bench.state == .open)
-    #expect(bench.record.totals.successes == (expected == .outdated ? 1 : 0))
-  }
-
-  @Test func `a sibling from the time before last frees nobody's slot`() {
-    var (bench, first) = Self.probing(BreakerPolicy(openFor: .seconds(1), probes: 2))
-    let second = bench.permit()
-    bench.report(.failure(), for: first)
-    bench.advance(by: .seconds(1))
-    #expect(bench.permit()?.kind == .probe)
-    #expect(bench.report(.success, for: second) == .outdated)
-    #expect(bench.record.leases.count == 1)
-    #expect(bench.state == .halfOpen)
-  }
-
   @Test func `a probe permit without a deadline and without a lease is refused`() {
     var (bench, _) = Self.probing()
     let forged = PermitGrant(kind: .probe, generation: 1, lease: 99)
@@ -168,13 +124,14 @@ import Testing
   @Test func `an owner that ends between two questions does not free a slot twice`() {
     var (bench, _) = Self.probing()
     var questions = 0
-    let step = bench.record.requested(
-      at: bench.now, by: .worker, policy: bench.policy, jitter: 0
-    ) { _ in
+    let events = bench.record.settle(at: bench.now, policy: bench.policy) { _ in
       questions += 1
       return questions > 1
     }
+    #expect(events.isEmpty)
+    let step = bench.record.requested(at: bench.now, by: .worker, policy: bench.policy)
     #expect(step.answer.rejection != nil)
     #expect(bench.record.leases.count == 1)
+    #expect(questions == 1)
   }
 }

@@ -15,6 +15,7 @@ struct NaiveBreaker {
 
   struct Lease {
     var id: Int64
+    var generation: Int64
     var owner: ProcessIdentity
     var deadline: Int
   }
@@ -22,10 +23,12 @@ struct NaiveBreaker {
   enum Fact {
     case called(Call)
     case probeGranted(Lease)
+    case leaseRenewed(Int64, until: Int)
     case leaseEnded(Int64)
     case probeSucceeded
     case probeFailed
     case opened(at: Int, until: Int, from: BreakerState)
+    case extended(until: Int)
     case halfOpened
     case closed(at: Int)
     case reset(at: Int)
@@ -60,8 +63,7 @@ extension NaiveBreaker {
     var generation: Int64 = 1
     for fact in facts {
       switch fact {
-      case .opened(_, _, let from) where from != .open: generation += 1
-      case .halfOpened, .closed, .reset: generation += 1
+      case .opened, .halfOpened, .closed, .reset: generation += 1
       default: continue
       }
     }
@@ -80,7 +82,12 @@ extension NaiveBreaker {
 
   var openUntil: Int? {
     guard state == .open else { return nil }
-    for case .opened(_, let until, _) in facts.reversed() { return until }
+    for fact in facts.reversed() {
+      switch fact {
+      case .opened(_, let until, _), .extended(let until): return until
+      default: continue
+      }
+    }
     return nil
   }
 
@@ -114,13 +121,14 @@ extension NaiveBreaker {
     trial.count { if case .probeFailed = $0 { true } else { false } }
   }
 
-  /// The leases that are held, oldest first; any change of state takes them all away.
+  /// The leases that are held, oldest first, whatever has become of the state.
   var leases: [Lease] {
-    guard state == .halfOpen else { return [] }
     var leases: [Lease] = []
-    for fact in trial {
+    for fact in facts {
       switch fact {
       case .probeGranted(let lease): leases.append(lease)
+      case .leaseRenewed(let id, let until):
+        for index in leases.indices where leases[index].id == id { leases[index].deadline = until }
       case .leaseEnded(let id): leases.removeAll { $0.id == id }
       default: continue
       }

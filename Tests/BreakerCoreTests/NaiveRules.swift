@@ -2,15 +2,17 @@
 
 /// What the rules make of the facts.
 extension NaiveBreaker {
-  /// `quarters` of the way from 0 to 1 is what was drawn for the jitter.
   struct Circumstances {
     var now: Int
-    var quarters: Int
+
+    /// What was drawn for the jitter, from 0 up to 1.
+    var draw: Double
     var gone: Set<ProcessIdentity>
   }
 
-  mutating func request(by owner: ProcessIdentity, _ given: Circumstances) -> Verdict {
-    tidyUp(given)
+  mutating func request(
+    by owner: ProcessIdentity, probeTimeout: Duration? = nil, _ given: Circumstances
+  ) -> Verdict {
     let mode = lastMode
     func reject(_ wait: Int?) -> Verdict {
       if mode.mode == .observe {
@@ -32,19 +34,15 @@ extension NaiveBreaker {
       return .permitted(PermitGrant(kind: .normal, generation: generation))
     case .open:
       if let openUntil, openUntil > given.now { return reject(openUntil - given.now) }
+      if let slot = nextSlot { return reject(slot - given.now) }
       facts.append(.halfOpened)
       arrows.append("open>half_open")
     case .halfOpen:
-      let held = leases
-      let isFull = held.count >= policy.probes
-      let made = held.count + probeSuccesses + probeFailures
-      let areEnough = policy.probeCalls.map { made >= $0 } ?? false
-      if !held.isEmpty, isFull || areEnough {
-        return reject(held.map { $0.deadline - given.now }.min())
-      }
+      if let slot = nextSlot { return reject(slot - given.now) }
     }
+    let time = max(nanoseconds(policy.probeTimeout), probeTimeout.map { nanoseconds($0) } ?? 0)
     let lease = Lease(
-      id: lastLease + 1, owner: owner, deadline: given.now + nanoseconds(policy.probeTimeout))
+      id: lastLease + 1, generation: generation, owner: owner, deadline: given.now + time)
     facts.append(.probeGranted(lease))
     return .permitted(
       PermitGrant(
@@ -56,14 +54,11 @@ extension NaiveBreaker {
     _ outcome: Outcome, for permit: PermitGrant, elapsed: Duration?, by reporter: ProcessIdentity,
     _ given: Circumstances
   ) -> ReportVerdict {
-    tidyUp(given)
     let isCurrent = permit.generation == generation
-    let holds = isCurrent && leases.contains { $0.id == permit.lease }
-    if permit.kind == .probe, !holds {
-      let isLate = permit.deadline.map { given.now >= Int($0.nanoseconds) } ?? true
-      if isCurrent || isLate { return .refused }
+    if permit.kind == .probe {
+      guard isHeld(permit) else { return .refused }
+      facts.append(.leaseEnded(permit.lease))
     }
-    if holds { facts.append(.leaseEnded(permit.lease)) }
     let isSlow = policy.slowAfter.map { (elapsed ?? .zero) >= $0 } ?? false
     var failure: Failure?
     switch outcome {
@@ -74,7 +69,7 @@ extension NaiveBreaker {
       facts.append(.counted(\.failures))
     }
     if isSlow, outcome != .ignored { facts.append(.counted(\.slow)) }
-    guard isJudging, isCurrent, state == .closed || holds else { return .outdated }
+    guard isJudging, isCurrent else { return .outdated }
     if outcome == .ignored { return .counted }
     if state == .halfOpen {
       let isTooSlow = isSlow && policy.slowRate != nil
@@ -88,19 +83,29 @@ extension NaiveBreaker {
     return .counted
   }
 
+  mutating func renew(_ permit: PermitGrant, for time: Duration?, _ given: Circumstances) -> Bool {
+    guard isHeld(permit) else { return false }
+    for lease in leases where lease.id == permit.lease {
+      let until = given.now + nanoseconds(time ?? policy.probeTimeout)
+      facts.append(.leaseRenewed(lease.id, until: max(lease.deadline, until)))
+    }
+    return true
+  }
+
   mutating func trip(for time: Duration?, _ given: Circumstances) {
-    endMode(given)
-    open(for: time.map { min(nanoseconds($0), 365 * 86_400_000_000_000) }, given)
+    let named = time.map { min(nanoseconds($0), 365 * 86_400_000_000_000) }
+    guard state == .open else { return open(for: named, given) }
+    arrows.append("extension:open>extended")
+    let length = named ?? openTime(after: tripsInARow(at: given.now) - 1, given)
+    facts.append(.extended(until: given.now + length))
   }
 
   mutating func reset(_ given: Circumstances) {
-    endMode(given)
     arrows.append("reset:\(state.wireName)>closed")
     facts.append(.reset(at: given.now))
   }
 
   mutating func set(_ mode: BreakerMode, for time: Duration?, _ given: Circumstances) {
-    endMode(given)
     arrows.append("mode:\(lastMode.mode.wireName)>\(mode.wireName)")
     let until = time.map { given.now + nanoseconds($0) }
     facts.append(.modeSet(mode, until: mode == .automatic ? nil : until))
@@ -111,30 +116,61 @@ extension NaiveBreaker {
   /// Whether outcomes move the state; to be asked once a mode that is over has been ended.
   private var isJudging: Bool { [.automatic, .observe].contains(lastMode.mode) }
 
-  private mutating func endMode(_ given: Circumstances) {
-    guard let until = lastMode.until, until <= given.now else { return }
-    arrows.append("mode:\(lastMode.mode.wireName)>automatic")
-    facts.append(.modeSet(.automatic, until: nil))
-  }
-
-  private mutating func tidyUp(_ given: Circumstances) {
-    endMode(given)
-    guard isJudging else { return }
+  /// Lets happen what time brings, one thing after the other; a mode ends before a probe does.
+  mutating func settle(_ given: Circumstances) {
+    while true {
+      let deadline = leases.map { $0.deadline }.min() ?? .max
+      let end = lastMode.until ?? .max
+      let then = min(deadline, end)
+      guard then <= given.now else { break }
+      if end == then {
+        arrows.append("mode:\(lastMode.mode.wireName)>automatic")
+        facts.append(.modeSet(.automatic, until: nil))
+      } else if let late = leases.first(where: { $0.deadline == deadline }) {
+        facts += [.leaseEnded(late.id), .counted(\.failures)]
+        arrows.append("probe:probe>timed_out")
+        let isJudged = isJudging && late.generation == generation
+        let draw = ProbeLease(
+          id: late.id, generation: late.generation, owner: late.owner,
+          deadline: Instant(nanoseconds: Int64(deadline))
+        ).jitter
+        let circumstances = Circumstances(now: then, draw: draw, gone: given.gone)
+        if isJudged { probeEnded(hasFailed: true, nil, circumstances) }
+      }
+    }
     for lease in leases where given.gone.contains(lease.owner) {
       facts.append(.leaseEnded(lease.id))
+      arrows.append("probe:probe>lost")
     }
-    while let late = leases.first(where: { $0.deadline <= given.now }) {
-      facts.append(.leaseEnded(late.id))
-      probeEnded(hasFailed: true, nil, given)
+  }
+
+  private func isHeld(_ permit: PermitGrant) -> Bool {
+    leases.contains { $0.id == permit.lease && $0.generation == permit.generation }
+  }
+
+  /// When the next probe may start; nil if now.
+  private var nextSlot: Int? {
+    let held = leases
+    let own = held.filter { $0.generation == generation }
+    var ends: [Int] = []
+    if held.count >= policy.probes {
+      // As many have to end as there are too many, and one more.
+      ends.append(held.map { $0.deadline }.sorted()[held.count - policy.probes])
     }
+    let made = own.count + probeSuccesses + probeFailures
+    let areEnough = !own.isEmpty && policy.probeCalls.map { made >= $0 } ?? false
+    guard !ends.isEmpty || areEnough else { return nil }
+    return (ends + own.map { $0.deadline }).min()
+  }
+
+  private func openTime(after trips: Int, _ given: Circumstances) -> Int {
+    let share = Double(policy.jitter.partsPerMillion) / 1_000_000
+    let varied = Int(Double(plainOpenTime(trips)) * (1 + share * (2 * given.draw - 1)))
+    return min(max(1, varied), nanoseconds(policy.openMax ?? .seconds(365 * 86_400)))
   }
 
   private mutating func open(for named: Int?, _ given: Circumstances) {
-    // Shares of jitter are quarters, and so is the draw, which makes the variation some eighths.
-    let share = Int(policy.jitter.partsPerMillion / 250_000)
-    let plain = plainOpenTime(tripsInARow(at: given.now))
-    let varied = max(1, plain * (8 + share * (given.quarters - 2)) / 8)
-    let length = named ?? min(varied, nanoseconds(policy.openMax ?? .seconds(365 * 86_400)))
+    let length = named ?? openTime(after: tripsInARow(at: given.now), given)
     arrows.append("\(state.wireName)>open")
     facts.append(.opened(at: given.now, until: given.now + length, from: state))
   }

@@ -60,7 +60,10 @@ import Testing
 
   @Test func `the growth itself is bounded`() {
     var bench = Bench(BreakerPolicy(maxFailures: 1, openFor: .seconds(1), openMultiplier: 1_000))
-    for _ in 0..<99 { bench.trip() }
+    for _ in 0..<99 {
+      bench.becomeDue()
+      bench.call(.failure())
+    }
     #expect(bench.record.growth == 64)
     #expect(bench.openRemaining == BreakerPolicy.longestDuration)
   }

@@ -28,21 +28,41 @@ struct RandomWalk {
   mutating func step() -> String {
     bench.events = []
     model.arrows = []
+    let start = bench.now.boot
     moveClock()
-    let quarters = Int.random(in: 0...3, using: &random)
-    bench.jitter = Double(quarters) / 4
-    let given = NaiveBreaker.Circumstances(now: now, quarters: quarters, gone: bench.gone)
+    bench.jitter = random.pick([0, 0.25, 0.5, 0.75])
+    let given = NaiveBreaker.Circumstances(now: now, draw: bench.jitter, gone: bench.gone)
+    lookTwice(since: start)
     let what = act(given)
     compare("events", bench.events.map(\.arrow), model.arrows)
-    compare("state", bench.record.state, model.state)
-    compare("generation", bench.record.generation, model.generation)
-    compare("failures", bench.record.consecutiveFailures, model.consecutiveFailures)
-    compare("open until", bench.record.openUntil.map { Int($0.nanoseconds) }, model.openUntil)
-    compare("leases", bench.record.leases.map(\.id), model.leases.map(\.id))
-    compare("trips", bench.record.trips, model.trips)
-    compare("totals", bench.record.totals, model.totals)
-    compare("mode", bench.record.mode.mode, model.lastMode.mode)
+    compare(bench.record, model)
     return what
+  }
+
+  private mutating func compare(_ record: BreakerRecord, _ model: NaiveBreaker) {
+    compare("state", record.state, model.state)
+    compare("generation", record.generation, model.generation)
+    compare("failures", record.consecutiveFailures, model.consecutiveFailures)
+    compare("open until", record.openUntil.map { Int($0.nanoseconds) }, model.openUntil)
+    compare("leases", record.leases.map(\.id), model.leases.map(\.id))
+    compare(
+      "deadlines", record.leases.map { Int($0.deadline.nanoseconds) }, model.leases.map(\.deadline))
+    compare("trips", record.trips, model.trips)
+    compare("totals", record.totals, model.totals)
+    compare("mode", record.mode.mode, model.lastMode.mode)
+  }
+
+  /// What time does is the same whether somebody looks in between or not.
+  private mutating func lookTwice(since start: Instant) {
+    let milliseconds = bench.now.boot.since(start) / 1_000_000
+    guard milliseconds > 0 else { return }
+    let past = Int64.random(in: 0...milliseconds, using: &random)
+    let then = bench.now.at(bench.now.boot.advanced(by: -past * 1_000_000))
+    let policy = bench.policy
+    let once = bench.record.settled(at: bench.now, policy: policy) { _ in false }
+    let twice = bench.record.settled(at: then, policy: policy) { _ in false }
+      .settled(at: bench.now, policy: policy) { _ in false }
+    compare("looked twice", twice, once)
   }
 
   private mutating func compare<Value: Equatable>(_ name: String, _ real: Value, _ naive: Value) {
@@ -51,24 +71,29 @@ struct RandomWalk {
 
   private mutating func act(_ given: NaiveBreaker.Circumstances) -> String {
     switch Int.random(in: 0..<100, using: &random) {
-    case 0..<45: return request(given)
-    case 45..<88: return report(given)
+    case 0..<42: return request(given)
+    case 42..<81: return report(given)
+    case 81..<84: return renew(given)
+    case 84..<88: return look(given)
     case 88..<90: return trip(given)
     case 90..<91:
       bench.reset()
+      model.settle(given)
       model.reset(given)
       return "reset"
     case 91..<94: return setMode(given)
     case 94..<97: return endProcess()
-    default: return changePolicy()
+    default: return changePolicy(given)
     }
   }
 
   private mutating func request(_ given: NaiveBreaker.Circumstances) -> String {
     let owner = random.pick(workers)
     let foretold = bench.assess()
-    let verdict = bench.request(by: owner)
-    compare("verdict", verdict, model.request(by: owner, given))
+    let time: Duration? = random.oneIn(8) ? .milliseconds(45) : nil
+    let verdict = bench.request(by: owner, probeTimeout: time)
+    model.settle(given)
+    compare("verdict", verdict, model.request(by: owner, probeTimeout: time, given))
     switch (foretold, verdict) {
     case (.undecided, _): break
     case (.permitted(let grant), _): compare("foretold", verdict, .permitted(grant))
@@ -93,6 +118,7 @@ struct RandomWalk {
       isWindowElsewhere: false)
     let before = bench.record
     let verdict = bench.report(outcome, for: permit, elapsed: elapsed, by: reporter)
+    model.settle(given)
     let naive = model.report(outcome, for: permit, elapsed: elapsed, by: reporter, given)
     compare("verdict", verdict, naive)
     if isOnlyCounted, bench.events.isEmpty, bench.record.leases == before.leases {
@@ -116,6 +142,7 @@ struct RandomWalk {
   private mutating func trip(_ given: NaiveBreaker.Circumstances) -> String {
     let time: Duration? = random.pick([nil, .milliseconds(10)])
     bench.trip(for: time)
+    model.settle(given)
     model.trip(for: time, given)
     return "trip"
   }
@@ -124,8 +151,26 @@ struct RandomWalk {
     let mode = random.pick(BreakerMode.allCases)
     let time: Duration? = random.pick([.milliseconds(1), .milliseconds(30), .zero, nil])
     bench.set(mode, for: time)
+    model.settle(given)
     model.set(mode, for: time, given)
     return "mode \(mode.wireName)"
+  }
+
+  private mutating func renew(_ given: NaiveBreaker.Circumstances) -> String {
+    guard let permit = permits.last(where: { $0.kind == .probe }) else { return look(given) }
+    let time: Duration? = random.pick([nil, .milliseconds(1), .milliseconds(40)])
+    let isHeld = bench.renew(permit, for: time)
+    model.settle(given)
+    compare("renewal", isHeld, model.renew(permit, for: time, given))
+    return "renewal"
+  }
+
+  /// Somebody only asks, which changes nothing.
+  private mutating func look(_ given: NaiveBreaker.Circumstances) -> String {
+    var model = model
+    model.settle(given)
+    compare(bench.look, model)
+    return "look"
   }
 
   private mutating func endProcess() -> String {
@@ -137,7 +182,9 @@ struct RandomWalk {
   }
 
   /// An operator changes how the breaker probes, also while it does.
-  private mutating func changePolicy() -> String {
+  private mutating func changePolicy(_ given: NaiveBreaker.Circumstances) -> String {
+    bench.settle()
+    model.settle(given)
     bench.policy.probes = random.pick([1, 2, 3])
     if bench.policy.probeCalls != nil { bench.policy.probeCalls = random.pick([1, 3, 6]) }
     model.policy = bench.policy

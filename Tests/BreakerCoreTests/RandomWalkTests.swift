@@ -38,7 +38,7 @@ import Testing
       "a permanent failure", "a failure that named its open time,", "the probe failed",
       "the probe took longer than probe-timeout", "probes failed", "tripped by hand",
       "the open time is over", "the probe succeeded", "probes succeeded", "its time is over",
-      "reset", "mode",
+      "process took longer than probe-timeout", "process has ended", "reset", "mode",
     ]
     #expect(reasons == expected)
   }

@@ -70,7 +70,9 @@ import Testing
   @Test func `never goes back and leaves out no time, whatever happens`() {
     let seed = UInt64.random(in: 0 ... .max)
     var random = SplitMix(seed: seed)
-    var bench = Self.bench(BreakerPolicy(maxFailures: 2, openFor: .seconds(5)))
+    let policy = BreakerPolicy(
+      maxFailures: 2, openFor: .seconds(5), probes: 2, probeTimeout: .seconds(4))
+    var bench = Self.bench(policy)
     let start = bench.now.boot
     var before = bench.record.tally.nanoseconds(in: bench.state, at: start)
     for _ in 0..<2_000 {
@@ -81,9 +83,11 @@ import Testing
       case 2: bench.set(.observe, for: .seconds(2))
       case 3: _ = bench.permit()
       case 4, 5: bench.call(.failure())
+      case 6: break
       default: bench.call(.success)
       }
-      let now = bench.record.tally.nanoseconds(in: bench.state, at: bench.now.boot)
+      let look = bench.look
+      let now = look.tally.nanoseconds(in: look.state, at: bench.now.boot)
       for state in BreakerState.allCases { #expect(now[state] >= before[state], "seed \(seed)") }
       let all = now.closed + now.open + now.halfOpen
       #expect(all == bench.now.boot.since(start), "seed \(seed)")

@@ -29,7 +29,8 @@ import Testing
 
   @Test(arguments: [
     (BreakerEvent.Kind.transition, 0, "transition"), (.mode, 1, "mode"), (.reset, 2, "reset"),
-    (.policy, 3, "policy"), (.deletion, 4, "deletion"),
+    (.policy, 3, "policy"), (.deletion, 4, "deletion"), (.probe, 5, "probe"),
+    (.extended, 6, "extension"),
   ])
   func `a kind of event has the number and the name it always had`(
     kind: BreakerEvent.Kind, number: Int, name: String
@@ -41,7 +42,7 @@ import Testing
   @Test func `there are no others`() {
     #expect(BreakerState.allCases.count == 3)
     #expect(BreakerMode.allCases.count == 4)
-    #expect(BreakerEvent.Kind.allCases.count == 5)
+    #expect(BreakerEvent.Kind.allCases.count == 7)
     #expect(Reporter.Evidence.allCases.map(\.rawValue) == [0, 1])
     #expect(BreakerState(wireName: "halfOpen") == nil)
     #expect(BreakerMode(wireName: "") == nil)

@@ -44,21 +44,40 @@ import Testing
   }
 
   @Test(arguments: [BreakerMode.forcedOpen, .forcedClosed])
-  func `a forced mode freezes the probes, and its end sets them free`(mode: BreakerMode) {
+  func `a probe that ends under a forced mode moves nothing, and the next one is free to start`(
+    mode: BreakerMode
+  ) {
     for isGone in [false, true] {
       var bench = Bench()
       bench.becomeDue()
       _ = bench.permit(for: .process(2))
       bench.set(mode, for: .seconds(60))
       bench.gone = isGone ? [.process(2)] : []
-      bench.advance(by: .seconds(60) - .nanosecond)
+      bench.advance(by: .seconds(isGone ? 1 : 30))
       _ = bench.request()
       #expect(bench.state == .halfOpen)
-      #expect(bench.record.leases.count == 1)
-      bench.advance(by: .nanosecond)
-      #expect((bench.permit()?.kind == .probe) == isGone)
-      #expect(bench.state == (isGone ? .halfOpen : .open))
+      #expect(bench.record.leases.isEmpty)
+      #expect(bench.record.totals.failures == (isGone ? 0 : 1))
+      bench.advance(by: .seconds(60))
+      #expect(bench.permit()?.kind == .probe)
     }
+  }
+
+  @Test func `a probe whose deadline passes after a forced mode has run out is judged`() {
+    var bench = Bench()
+    bench.becomeDue()
+    _ = bench.permit()
+    bench.set(.forcedOpen, for: .seconds(30))
+    bench.advance(by: .seconds(30))
+    #expect(bench.look.state == .open)
+    #expect(bench.look.mode.mode == .automatic)
+    bench = Bench()
+    bench.becomeDue()
+    _ = bench.permit()
+    bench.set(.forcedOpen, for: .seconds(30) + .nanosecond)
+    bench.advance(by: .seconds(31))
+    #expect(bench.look.state == .halfOpen)
+    #expect(bench.look.leases.isEmpty)
   }
 
   @Test func `a probe that reports under a forced mode gives its slot back`() {
@@ -73,7 +92,7 @@ import Testing
   }
 
   @Test(arguments: [Duration.zero, .seconds(1), .seconds(29), .seconds(30), .seconds(99)])
-  func `when every prober has vanished the next caller probes or finds it open`(after: Duration) {
+  func `when every prober has vanished the next caller probes, or finds it open`(after: Duration) {
     for isGone in [false, true] {
       var bench = Bench(BreakerPolicy(openFor: .seconds(5), probes: 3))
       bench.becomeDue()
@@ -81,10 +100,9 @@ import Testing
       if isGone { bench.gone = [.process(2), .process(3), .process(4)] }
       bench.advance(by: after)
       let isProbe = bench.permit()?.kind == .probe
-      #expect(isProbe == isGone)
-      bench.advance(by: .seconds(30))
-      _ = bench.request()
-      bench.advance(by: .seconds(5))
+      // Open from the deadline on, and due again 5 seconds later.
+      #expect(isProbe == (after < .seconds(30) ? isGone : after >= .seconds(35)))
+      bench.advance(by: .seconds(35))
       #expect(bench.permit()?.kind == .probe)
     }
   }

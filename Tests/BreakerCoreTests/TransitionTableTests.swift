@@ -6,12 +6,12 @@ import Testing
 struct Cell: Sendable, CustomTestStringConvertible {
   /// The breaker as it stands before the event.
   enum Standing: String, CaseIterable {
-    case closed, open, due, half, full
+    case closed, open, due, taken, half, full
 
     var state: BreakerState {
       switch self {
       case .closed: .closed
-      case .open, .due: .open
+      case .open, .due, .taken: .open
       case .half, .full: .halfOpen
       }
     }
@@ -90,7 +90,7 @@ struct Cell: Sendable, CustomTestStringConvertible {
     let before = bench.record
     bench.events = []
     let answer = Self.answer(to: cell.happening, permit: permit, in: &bench)
-    #expect(answer == (cell.answer == "again" ? "done" : cell.answer))
+    #expect(answer == (cell.answer == "extended" ? "done" : cell.answer))
     let target = cell.answer == "reset" ? .closed : cell.target
     #expect(bench.state == target ?? cell.standing.state)
     let isNewGeneration = cell.target != nil || cell.answer == "reset"
@@ -129,13 +129,19 @@ struct Cell: Sendable, CustomTestStringConvertible {
 
   /// The breaker before the event, and the permit whose outcome is reported to it.
   static func breaker(for cell: Cell) -> (Bench, PermitGrant) {
-    var bench = Bench(BreakerPolicy(maxFailures: 1, probes: 2))
+    var bench = Bench(BreakerPolicy(maxFailures: 1, probes: 2, probeTimeout: .seconds(90)))
     let stale = bench.permit()
     if cell.standing.state != .closed { bench.becomeDue() }
     if cell.standing == .open { bench.advance(by: .zero - .nanosecond) }
     var permit = PermitGrant(kind: .normal, generation: bench.record.generation)
     if cell.standing.state == .halfOpen { permit = bench.permit() ?? permit }
     if cell.standing == .full { _ = bench.permit() }
+    if cell.standing == .taken {
+      permit = bench.permit() ?? permit
+      _ = bench.permit()
+      bench.trip()
+      bench.becomeDue()
+    }
     if cell.happening == .stale {
       bench.record.generation += 1
       permit = stale ?? permit
@@ -179,7 +185,7 @@ struct Cell: Sendable, CustomTestStringConvertible {
     var arrows = cell.hasExpired ? ["mode:\(cell.mode.wireName)>automatic"] : []
     if let target = cell.target { arrows.append("\(from)>\(target.wireName)") }
     switch cell.answer {
-    case "again": arrows.append("open>open")
+    case "extended": arrows.append("extension:open>extended")
     case "reset": arrows.append("reset:\(from)>closed")
     case "mode": arrows.append("mode:\(cell.hasExpired ? "automatic" : cell.mode.wireName)>observe")
     default: break

@@ -104,4 +104,49 @@ import Testing
     #expect(one.totals.successes == 70)
     #expect(try stage.sharedStore().snapshot(of: "two")?.totals.successes == 8)
   }
+
+  @Test func `keeps its history, its numbers and the probes that are under way`() throws {
+    let stage = try Stage()
+    let boot = stage.clock.clock.boot
+    try make(
+      stage, version: 6,
+      """
+      INSERT INTO breaker (id, name, state, generation, boot, code_policy, last_lease) VALUES
+        (1, 'probed', 2, 7, \(boot), 'probes=2', 5), (2, 'open', 1, 4, \(boot), NULL, 3),
+        (3, 'past', 2, 9, 1, NULL, 1);
+      INSERT INTO lease VALUES (1, 4, NULL, NULL, NULL, 1000000000001),
+        (1, 5, NULL, NULL, NULL, 9000000000000), (2, 3, NULL, NULL, NULL, 9000000000000),
+        (3, 1, NULL, NULL, NULL, 9000000000000);
+      INSERT INTO event (id, at_ms, name, kind, from_word, to_word, pid, program, previous) VALUES
+        (41, 1, 'probed', 0, 'closed', 'open', 8, 'a', NULL),
+        (42, 2, 'open', 0, 'closed', 'open', 8, 'a', NULL),
+        (43, 3, 'probed', 0, 'open', 'half_open', 8, 'a', 41);
+      """)
+    let store = stage.sharedStore()
+    let probed = try #require(try store.snapshot(of: "probed"))
+    #expect(probed.leases.count == 2)
+    #expect(!probed.permits)
+    // A row of a lease could outlive its round, but the lease did not.
+    #expect(try store.snapshot(of: "open")?.leases.isEmpty == true)
+    #expect(try store.snapshot(of: "past")?.leases.isEmpty == true)
+    #expect(try store.breaker("past").acquire().kind == .probe)
+    let counts = try Database.rows(
+      stage.store,
+      "SELECT b.id, leases, count(l.id), min(l.generation) FROM breaker b"
+        + " LEFT JOIN lease l ON l.breaker = b.id GROUP BY b.id ORDER BY b.id")
+    #expect(counts == [["1", "2", "2", "7"], ["2", "0", "0", "NULL"], ["3", "0", "0", "NULL"]])
+    stage.clock.advance(by: .seconds(1))
+    try store.breaker("probed").force(.observe)
+    let events = try Database.rows(
+      stage.store, "SELECT id, kind, to_word, previous FROM event WHERE name = 'probed' ORDER BY id"
+    )
+    #expect(
+      events == [
+        ["41", "0", "open", "NULL"], ["43", "0", "half_open", "41"],
+        ["44", "5", "timed_out", "43"], ["45", "0", "open", "44"], ["46", "1", "observe", "45"],
+      ])
+    #expect(try Database.integrity(stage.store) == "ok")
+    let indexes = "SELECT count(*) FROM sqlite_schema WHERE name = 'event_by_name'"
+    #expect(try Database.value(stage.store, indexes) == "1")
+  }
 }

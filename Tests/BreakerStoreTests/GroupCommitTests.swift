@@ -50,7 +50,7 @@ import Testing
     let results = try together(9) { index throws(StoreError) in
       try storage.transact(["a", "b", "c"][index % 3], orCreate: false, wait: .usual) { draft in
         draft.breaker.record.totals.failures += 1
-        draft.events = [BreakerEvent(.reset, from: "\(index)", to: "", reason: nil)]
+        draft.note(.reset, from: "\(index)", to: "", reason: nil)
         return index
       }
     }

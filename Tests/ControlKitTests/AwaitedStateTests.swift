@@ -21,12 +21,18 @@ struct AwaitedStateTests {
     },
     "probed": Samples.breaker("x", madeSecondsAgo: 9) {
       $0.state = .halfOpen
-      $0.leases = [ProbeLease(id: 1, owner: nil, deadline: instant(5))]
+      $0.leases = [ProbeLease(id: 1, generation: 1, owner: nil, deadline: instant(5))]
     },
     "free": Samples.breaker("x", madeSecondsAgo: 9) { $0.state = .halfOpen },
     "ending": Samples.breaker("x", madeSecondsAgo: 9) {
       $0.state = .halfOpen
-      $0.leases = [ProbeLease(id: 1, owner: nil, deadline: instant(0.5))]
+      $0.leases = [ProbeLease(id: 1, generation: 1, owner: nil, deadline: instant(0.5))]
+    },
+    "taken": Samples.breaker("x", madeSecondsAgo: 9) {
+      $0.state = .open
+      $0.generation = 5
+      $0.openUntil = instant(-1)
+      $0.leases = [ProbeLease(id: 1, generation: 4, owner: nil, deadline: instant(5))]
     },
     "held": Samples.breaker("x", madeSecondsAgo: 9) {
       $0.mode.mode = .forcedOpen
@@ -39,24 +45,36 @@ struct AwaitedStateTests {
       ("closed", [.closed, .permitted], nil), ("open", [.open, .rejected], 7),
       ("lapsed", [.open, .due, .permitted], nil), ("probed", [.halfOpen, .rejected], 1),
       ("free", [.halfOpen, .due, .permitted], 1), ("ending", [.halfOpen, .rejected], 0.5),
-      ("held", [.closed, .rejected], 3),
+      ("taken", [.open, .rejected], 1), ("held", [.closed, .rejected], 3),
     ] as [(String, Set<AwaitedState>, Double?)])
   func `holds or may come by time alone`(
     kind: String, holding: Set<AwaitedState>, seconds: Double?
   ) throws {
     let snapshot = try #require(Self.breakers[kind])
     #expect(Set(AwaitedState.allCases.filter { $0.holds(for: snapshot) }) == holding)
-    for state in AwaitedState.allCases {
+    for state in AwaitedState.allCases where state != .open {
       let byTime = [AwaitedState.due, .permitted, .rejected].contains(state)
       #expect(state.nextLook(at: snapshot) == (byTime ? seconds.map { .seconds($0) } : nil))
     }
+  }
+
+  @Test(
+    arguments: [
+      ("closed", nil), ("open", nil), ("lapsed", nil), ("probed", 5), ("free", nil),
+      ("ending", 0.5), ("taken", nil),
+    ] as [(String, Double?)])
+  func `a half-open breaker opens when the time of a probe is over`(
+    kind: String, seconds: Double?
+  ) throws {
+    let snapshot = try #require(Self.breakers[kind])
+    #expect(AwaitedState.open.nextLook(at: snapshot) == seconds.map { .seconds($0) })
   }
 
   @Test func `a probe with an owner is looked after, for nobody tells of its death`() {
     let snapshot = Samples.breaker("x", madeSecondsAgo: 9) {
       $0.state = .halfOpen
       let owner = ProcessIdentity(pid: 1, startTicks: 1, pidNamespace: 1)
-      $0.leases = [ProbeLease(id: 1, owner: owner, deadline: Self.instant(50))]
+      $0.leases = [ProbeLease(id: 1, generation: 1, owner: owner, deadline: Self.instant(50))]
     }
     #expect(AwaitedState.permitted.nextLook(at: snapshot) == .seconds(1))
   }
@@ -64,7 +82,7 @@ struct AwaitedStateTests {
   @Test func `a probe beside which there is room for another can fail by its deadline`() {
     let snapshot = Samples.breaker("x", code: "probes=2", madeSecondsAgo: 9) {
       $0.state = .halfOpen
-      $0.leases = [ProbeLease(id: 1, owner: nil, deadline: Self.instant(0.5))]
+      $0.leases = [ProbeLease(id: 1, generation: 1, owner: nil, deadline: Self.instant(0.5))]
     }
     #expect(snapshot.permits)
     #expect(AwaitedState.rejected.nextLook(at: snapshot) == .seconds(0.5))

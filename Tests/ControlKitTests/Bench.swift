@@ -38,11 +38,14 @@ final class Bench: Sendable {
 
   func advance(by milliseconds: Int64) { elapsed.withLock { $0 += milliseconds } }
 
+  /// The boot clock, in nanoseconds.
+  var now: Int64 { 1_000_000_000_000 + elapsed.withLock { $0 } * 1_000_000 }
+
   /// How other programs open the store with the same clock.
   var options: StoreOptions {
     var options = StoreOptions()
     options.clock = StoreClock(
-      bootNanoseconds: { 1_000_000_000_000 + self.elapsed.withLock { $0 } * 1_000_000 },
+      bootNanoseconds: { self.now },
       wallMilliseconds: { 1_790_000_000_000 + self.elapsed.withLock { $0 } },
       bootID: { "boot" })
     return options

@@ -116,7 +116,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `frees the slot of a prober that is gone`() throws {
+  func `records how a prober ended that is gone`() throws {
     let stage = try Stage()
     let puppets = try stage.puppets(2, "max-failures=1 open-for=1s probe-timeout=1h")
     try puppets[0].ask("run fail")
@@ -125,9 +125,14 @@ import Testing
     #expect(doctor(stage).code == 0)
     puppets[0].kill()
     let found = doctor(stage)
-    #expect(found.code == 1)
+    #expect(found.code == 0)
+    #expect(line("leases", found).hasPrefix("note"))
     #expect(line("leases", found).contains("api (process \(puppets[0].pid) is gone)"))
     #expect(doctor(stage, "--repair").code == 0)
+    #expect(line("leases", doctor(stage)).contains("0 probes under way"))
+    let reason = "process \(puppets[0].pid) has ended"
+    #expect(
+      try Database.value(stage.store, "SELECT reason FROM event WHERE to_word = 'lost'") == reason)
     #expect(try puppets[1].ask("snapshot").contains("half_open automatic"))
     #expect(try puppets[1].ask("acquire") == "probe")
   }

@@ -150,15 +150,31 @@ struct RenderingTests {
     #expect(Samples.table(of: record).contains("  due  "))
     #expect(Samples.page(of: record).hasPrefix("x: half_open, the next call is its probe\n"))
     let now = Samples.now.boot
-    record.leases = [ProbeLease(id: 1, owner: nil, deadline: now.advanced(by: 5_000_000_000))]
+    record.leases = [
+      ProbeLease(id: 1, generation: 1, owner: nil, deadline: now.advanced(by: 5_000_000_000))
+    ]
     #expect(Samples.table(of: record).contains("  5s  "))
     record.leases[0].deadline = now.advanced(by: -1)
-    #expect(Samples.page(of: record).contains("no owner, has taken too long"))
+    let page = Samples.page(of: record)
+    #expect(page.hasPrefix("x: open, retry in "), "\(page)")
+    #expect(!page.contains("Probes under way"))
+    #expect(page.contains("last error    the probe took longer than probe-timeout"))
   }
 
   @Test(arguments: [(0.5, "50%"), (1.0 / 3, "33.3%"), (0.9996, "100%"), (0, "0%"), (.nan, "-")])
   func `a rate has one decimal at most`(share: Double, text: String) {
     #expect(RateWords.format(share) == text)
+  }
+
+  @Test func `how a probe ended, and what an open breaker was told, are said in words`() {
+    let entries = [
+      Samples.entry(.probe, from: "probe", to: "timed_out"),
+      Samples.entry(.extended, from: "open", to: "extended"),
+    ]
+    #expect(entries.map(HistoryLines.words) == ["probe -> timed_out", "open -> extended"])
+    let lines = HistoryLines().render(entries)
+    #expect(lines[0].contains("  probe      probe -> timed_out  "))
+    #expect(lines[1].contains("  extension  open -> extended    "))
   }
 
   @Test func `a long change pushes no other line aside`() {

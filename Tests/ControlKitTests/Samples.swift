@@ -25,7 +25,7 @@ enum Samples {
     snapshot(
       sample("a-name-that-is-so-long-that-no-terminal-of-eighty-columns-has-room-for-it") {
         $0.state = .halfOpen
-        $0.leases = [ProbeLease(id: 1, owner: nil, deadline: instant(20))]
+        $0.leases = [ProbeLease(id: 1, generation: 1, owner: nil, deadline: instant(20))]
       }),
     snapshot(
       sample("maintenance") { record in
@@ -132,9 +132,10 @@ enum Samples {
       record.lastFailureAtMilliseconds = wall(-20)
       record.lastError = "HTTP 503\u{1b}[31m \"down\"\nfor now"
       record.leases = [
-        ProbeLease(id: 1, owner: nil, deadline: instant(12)),
+        ProbeLease(id: 1, generation: 1, owner: nil, deadline: instant(12)),
         ProbeLease(
-          id: 2, owner: ProcessIdentity(pid: 1, startTicks: 1, pidNamespace: 1),
+          id: 2, generation: 1,
+          owner: ProcessIdentity(pid: 1, startTicks: 1, pidNamespace: 1),
           deadline: instant(30)),
       ]
     }

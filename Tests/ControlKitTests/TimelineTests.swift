@@ -135,4 +135,46 @@ import Testing
     let guide = TimelineLines.render(timeline, width: 78, painter: plain).map { "  \($0)\n" }
     Golden.expect(guide.joined(), "timeline-guide.txt")
   }
+
+  @Test func `ends a probe and a mode when they ended, though nobody has recorded it`() {
+    func instant(_ ago: Int64) -> Instant { Samples.now.boot.advanced(by: -ago * 1_000_000_000) }
+    let history = [
+      Self.entry(300, .transition, "closed", "open"),
+      Self.entry(250, .mode, "automatic", "observe"),
+      Self.entry(200, .transition, "open", "half_open"),
+    ]
+    func timeline(modeEnded: Int64, probeEnded: Int64) -> [String] {
+      Self.words(
+        Self.timeline(history, from: Self.now.earlier(by: .seconds(400))) {
+          $0.generation = 3
+          $0.state = .halfOpen
+          $0.changedAtMilliseconds = Self.now.millisecondsSince1970 - 200_000
+          $0.mode.mode = .observe
+          $0.mode.until = instant(modeEnded)
+          $0.leases = [
+            ProbeLease(id: 1, generation: 3, owner: nil, deadline: instant(probeEnded))
+          ]
+        })
+    }
+    let before = ["passing 100", "rejecting 50", "passing 50"]
+    #expect(
+      timeline(modeEnded: 150, probeEnded: 100)
+        == before + ["passing 50", "probing 50", "rejecting 100"])
+    #expect(
+      timeline(modeEnded: 60, probeEnded: 100)
+        == before + ["passing 100", "passing 40", "rejecting 60"])
+  }
+
+  @Test func `a trip of an open breaker and the end of a probe are no stretches of their own`() {
+    let history = [
+      Self.entry(300, .transition, "closed", "open"),
+      Self.entry(250, .extended, "open", "extended"),
+      Self.entry(200, .transition, "open", "half_open"), Self.entry(150, .probe, "probe", "lost"),
+    ]
+    let timeline = Self.timeline(history, from: Self.now.earlier(by: .seconds(400))) {
+      $0.generation = 3
+      $0.state = .halfOpen
+    }
+    #expect(Self.words(timeline) == ["passing 100", "rejecting 100", "probing 200"])
+  }
 }

@@ -11,7 +11,7 @@ enum Contents {
   private static let parts = [
     "SELECT 'breaker', \(columns) FROM breaker ORDER BY name",
     "SELECT 'event', id, at_ms, name, kind, from_word, to_word, reason, previous FROM event",
-    "SELECT 'lease', breaker, id, deadline_ns FROM lease",
+    "SELECT 'lease', breaker, id, generation, deadline_ns FROM lease",
     "SELECT 'declaration', breaker, policy FROM declaration",
     "SELECT 'hook', name, handled, failures, claim, pid IS NULL FROM hook",
   ]
@@ -37,8 +37,12 @@ enum Contents {
   }
 
   private static let contradictions = [
-    "a lease without its probing breaker": """
-    SELECT count(*) FROM lease WHERE breaker NOT IN (SELECT id FROM breaker WHERE state = 2)
+    "a lease without its breaker": """
+    SELECT count(*) FROM lease WHERE breaker NOT IN (SELECT id FROM breaker)
+    """,
+    "a breaker that has another number of leases than it says": """
+    SELECT count(*) FROM breaker b
+    WHERE leases <> (SELECT count(*) FROM lease WHERE breaker = b.id)
     """,
     "a declaration without its breaker": """
     SELECT count(*) FROM declaration WHERE breaker NOT IN (SELECT id FROM breaker)

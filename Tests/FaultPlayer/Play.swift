@@ -98,6 +98,8 @@ final class HeldPermit {
   init(_ permit: consuming Permit) { self.permit = consume permit }
 
   func take() -> Permit? { permit.take() }
+
+  func renew() throws -> Bool { try permit?.renew() ?? false }
 }
 
 /// What observers were told.

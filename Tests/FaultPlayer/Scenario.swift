@@ -56,6 +56,12 @@ extension Scenario {
   @Sendable static func probing(_ play: Play) throws {
     play.permit = HeldPermit(try play.breaker.acquire())
   }
+
+  /// A probe whose time is over, which nobody has recorded.
+  @Sendable static func hanging(_ play: Play) throws {
+    try probing(play)
+    play.wait(seconds: 31)
+  }
 }
 
 extension Scenario {
@@ -115,6 +121,11 @@ extension Scenario {
     Scenario("probe-success", prepare: due, ready: probing) { try end($0) { $0.succeed() } },
     Scenario("probe-failure", prepare: due, ready: probing) { try end($0) { $0.fail() } },
     Scenario("probe-ignored", prepare: due, ready: probing) { try end($0) { $0.ignore() } },
+    Scenario("probe-renewal", prepare: due, ready: probing) { play in
+      play.wait(seconds: 5)
+      guard try play.permit?.renew() == true else { throw Wrong("the lease was lost") }
+    },
+    Scenario("hung-probe", prepare: due, ready: hanging) { try beRejected($0) },
     Scenario("token", prepare: due) { play in
       _ = try play.breaker.acquireToken()
     },

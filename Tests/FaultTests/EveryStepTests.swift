@@ -6,8 +6,8 @@ import Testing
   static let scenarios = [
     "open-fresh", "open-existing", "bring-up-to-date", "first-call", "first-use",
     "first-failure", "declare", "redeclare", "failure", "success-after-failure", "trip", "rate",
-    "success-after-neighbour", "rejection",
-    "probe", "probe-success", "probe-failure", "probe-ignored", "token", "reset", "force",
+    "success-after-neighbour", "rejection", "probe", "probe-success", "probe-failure",
+    "probe-ignored", "probe-renewal", "hung-probe", "token", "reset", "force",
     "operator-trip", "policy", "delete", "snapshot", "state", "list", "history", "declarations",
     "follow", "handle", "close", "return", "deleted-file", "checkpoint",
   ]

@@ -5,13 +5,15 @@ enum Cells {
     ("event", ["id", "at_ms", "name", "kind", "from_word", "to_word", "reason", "previous"]),
     ("declaration", ["policy", "declared_at_ms", "pid", "program"]),
     ("migration", ["number", "name", "checksum"]),
+    ("lease", ["id", "generation", "pid", "start_ticks", "pid_namespace", "deadline_ns"]),
   ]
   private static let numbersOfBreaker = [
     "id", "revision", "boot", "state", "generation", "mode", "mode_until_ns", "mode_length_ns",
     "consecutive_failures", "streak_started_at_ns", "counted_failure_at_ns", "last_failure_at_ms",
     "open_until_ns", "open_length_ns", "opened_at_ms", "growth", "closed_at_ns", "trips",
     "last_lease", "probe_successes", "probe_failures", "successes", "rejections", "counters_key",
-    "counted_successes", "counted_slow", "era", "created_at_ms", "changed_at_ms",
+    "counted_successes", "counted_slow", "era", "created_at_ms", "changed_at_ms", "leases",
+    "extended_at_ms",
   ]
   private static let textsOfBreaker = [
     "name", "mode_reason", "last_error", "code_policy", "operator_policy",
@@ -31,7 +33,7 @@ enum Cells {
   private static func rowid(of table: String) -> String {
     switch table {
     case "migration": "number"
-    case "declaration": "breaker"
+    case "declaration", "lease": "breaker"
     default: "id"
     }
   }

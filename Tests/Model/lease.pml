@@ -1,28 +1,34 @@
-/* Never more than one probe at a time, and never half-open for good.
+/* Never more than one probe at a time, also across reopenings; never half-open for good, nor locked
+ * for those who only ask; and what anyone was told is not taken back.
  *
- * Three processes ask, probe, report late, hang and crash at any step; at least one stays. An
- * owner is a process and its birth, so that one that has started again owns nothing. `probes` and
- * `successes-to-close` are 1.
+ * Three processes ask, probe, report late, renew, hang and crash at any step; at least one stays.
+ * An owner is a process and its birth, so that one that has started again owns nothing. `probes`
+ * and `successes-to-close` are 1, so there is one lease at most, of this generation or an earlier.
  */
 
 #ifndef MISHAPS
-#define MISHAPS 2 /* crashes, trips, failed, neutral, slow and hanging probes, in any order */
+#define MISHAPS 2 /* crashes, trips, resets, failed, neutral, slow and hanging probes, in any order */
 #endif
 #define NOBODY 255
 
 mtype = { CLOSED, OPEN, HALF_OPEN };
-mtype = { PERMIT, REJECT, GRANT, FAIL_LATE_PROBE };
+mtype = { PERMIT, REJECT, GRANT };
 mtype = { SUCCESS, FAILURE, NEUTRAL };
 
-/* The row. Time is what the host's clock makes due. */
+/* The row, as it was written last. */
 mtype state = OPEN;
 bool isDue;
 byte generation;
 byte lastLease;
 byte lease; /* 0 if there is none */
+byte leaseGeneration;
 byte owner;
 byte ownerBirth;
+
+/* What the host's clock says: whether the deadline of the lease has passed, and whether an open time
+ * that began at that deadline is over. */
 bool isLate;
+bool isLateDue;
 
 /* SQLite's write lock, which the kernel frees with its holder. */
 byte writer = NOBODY;
@@ -34,132 +40,223 @@ bool isSlow[3];
 byte lost; /* how many will never do anything again */
 byte mishaps;
 
-/* What is true, to judge by: who runs a probe that it still may report. */
+/* What is true, to judge by: who runs a probe that it still may report, and the latest generation that
+ * somebody was told of while nobody wrote. */
 bool probing[3];
+byte told;
 
 #define ownerIsGone (birth[owner] != ownerBirth)
 
-/* BreakerRecord.requested: sweepLeases, then assessed; what is decided is written at COMMIT. */
-inline decide() {
+/* BreakerRecord.settle: the row as it stands now, whoever looks at it, into the locals of a process. */
+inline settle() {
+  seen = state; seenDue = isDue; seenGeneration = generation; seenLease = lease;
   if
+#ifdef OWNERS_BEFORE_DEADLINES
+  :: lease != 0 && ownerIsGone -> seenLease = 0
+  :: lease != 0 && !ownerIsGone && isLate ->
+#else
+  :: lease != 0 && !isLate && ownerIsGone ->
 #ifndef OWNERS_NOT_WATCHED
-  :: lease != 0 && ownerIsGone -> decision = GRANT
+    seenLease = 0
+#else
+    skip
+#endif
+  :: lease != 0 && isLate ->
 #endif
 #ifndef DEADLINES_NOT_WATCHED
-  :: lease != 0 && !ownerIsGone && isLate -> decision = FAIL_LATE_PROBE
+    seenLease = 0;
+    if
+    :: state == HALF_OPEN && leaseGeneration == generation ->
+      seen = OPEN; seenDue = isLateDue; seenGeneration = generation + 1
+    :: else
+    fi
+#else
+    skip
 #endif
-  :: state == CLOSED -> decision = PERMIT
-  :: state == OPEN && isDue -> decision = GRANT
-  :: state == HALF_OPEN && lease == 0 -> decision = GRANT
-  :: else -> decision = REJECT
+  :: else
   fi
 }
+
+/* BreakerRecord.assessed, of what was settled. */
+inline assess() {
+  if
+  :: seen == CLOSED -> decision = PERMIT
+  :: seen == OPEN && !seenDue -> decision = REJECT
+  :: seen != CLOSED && (seen == HALF_OPEN || seenDue) ->
+    if :: seenLease != 0 -> decision = REJECT :: else -> decision = GRANT fi
+  fi
+}
+
+inline forget() { seen = 0; seenDue = false; seenGeneration = 0; seenLease = 0 }
 
 inline begin() { atomic { writer == NOBODY -> writer = me } }
 
-inline open() { state = OPEN; generation++; isDue = false; lease = 0; isLate = false }
-
-/* COMMIT of a request. */
-inline commitRequest() {
-  atomic {
-    if
-    :: decision == GRANT ->
-      /* Engine.admit promises one probe on the whole host. */
-      assert(!probing[0] && !probing[1] && !probing[2]);
-      if :: state != HALF_OPEN -> state = HALF_OPEN; generation++ :: else fi;
-      lastLease++;
-      lease = lastLease; owner = me; ownerBirth = birth[me]; isLate = false;
-      ownLease = lease; ownGeneration = generation;
-      probing[me] = true
-    :: decision == FAIL_LATE_PROBE -> open()
-    :: else
-    fi;
-    writer = NOBODY
-  }
+/* COMMIT of what was settled when the transaction began. */
+inline write() {
+  if :: seenLease == 0 -> lease = 0; leaseGeneration = 0; isLate = false; isLateDue = false :: else fi;
+  if :: state != seen -> state = seen; isDue = seenDue; generation = seenGeneration :: else fi
 }
 
-/* Engine.admitThroughStore: asks what is known, and the store where that does not decide. */
-inline request() {
-  atomic { decide() }
-  if
-  :: decision == GRANT || decision == FAIL_LATE_PROBE ->
-    begin();
-#ifndef DECIDES_BEFORE_BEGIN
-    atomic {
-      decide();
-      /* The slot of an owner that is gone is free at once. */
-      assert(!(state == HALF_OPEN && ownerIsGone) || decision == GRANT)
-    }
+/* Opening drops no lease: the call that it is for goes on. */
+inline open() {
+  state = OPEN; generation++; isDue = false;
+#ifdef REOPENING_FREES_SLOTS
+  lease = 0; leaseGeneration = 0; isLate = false; isLateDue = false
 #endif
-    commitRequest()
-  :: else
+}
+
+/* BreakerSnapshot and BreakerRecord.assessed: what is told without writing anything. */
+inline look() {
+  settle();
+#ifdef LOOKS_AT_THE_ROW
+  seen = state; seenDue = isDue; seenLease = lease; seenGeneration = generation;
+#endif
+  assess();
+  /* The slot of an owner that is gone is free at once. */
+  assert(!(state == HALF_OPEN && lease != 0 && ownerIsGone && !isLate) || decision == GRANT);
+  assert(seenGeneration >= told);
+  /* A transaction that is under way may have read the clock before the deadline passed. */
+  if :: writer == NOBODY -> told = seenGeneration :: else fi;
+#ifndef DECIDES_BEFORE_BEGIN
+  forget()
+#endif
+}
+
+/* Engine.admitThroughStore: who is told to stay away makes no call, and who is to probe gets that from
+ * a transaction. */
+inline request() {
+  atomic {
+    look();
+    if
+    :: decision == GRANT -> writer == NOBODY; writer = me
+    :: else -> forget()
+    fi
+  }
+  if
+  :: decision == GRANT ->
+    atomic {
+#ifndef DECIDES_BEFORE_BEGIN
+      settle();
+#endif
+      assess()
+    }
+    atomic {
+      write();
+      forget();
+      if
+      :: decision == GRANT ->
+        /* Engine.admit promises one probe on the whole host. */
+        assert(!probing[0] && !probing[1] && !probing[2]);
+        if :: state != HALF_OPEN -> state = HALF_OPEN; generation++ :: else fi;
+        lastLease++;
+        lease = lastLease; leaseGeneration = generation; owner = me; ownerBirth = birth[me];
+        ownLease = lease;
+        probing[me] = true
+      :: else
+      fi;
+      decision = 0;
+      writer = NOBODY
+    }
+  :: atomic { else -> decision = 0 }
   fi
+}
+
+/* Whether the lease is still held, once the transaction has settled the row. */
+inline hold() {
+#ifdef LEASES_NOT_COMPARED
+  isHeld = (state == HALF_OPEN);
+#else
+  isHeld = (seenLease != 0 && lease == ownLease);
+#endif
+  /* A late word of a lost lease is refused, and no other is. */
+  assert(isHeld == probing[me])
 }
 
 /* BreakerRecord.reported, for a probe. */
 inline report(outcome) {
   begin();
+  atomic { settle(); hold() }
   atomic {
+    write();
     if
-#ifdef LEASES_NOT_COMPARED
-    :: state == HALF_OPEN -> isHeld = true
+    :: isHeld ->
+      isHeld = false;
+      if
+#ifdef ROUNDS_NOT_COMPARED
+      :: outcome == SUCCESS ->
 #else
-    :: lease == ownLease && generation == ownGeneration && !isLate -> isHeld = true
+      :: outcome == SUCCESS && leaseGeneration == generation ->
 #endif
-    :: else -> isHeld = false
-    fi;
-    /* A late report of a lost lease is refused, and no other is. */
-    assert(isHeld == probing[me])
-  }
-  atomic {
-    if
-    :: isHeld && outcome == SUCCESS -> state = CLOSED; generation++; lease = 0; isLate = false
-    :: isHeld && outcome == FAILURE -> open()
-    :: isHeld && outcome == NEUTRAL -> lease = 0; isLate = false
-    :: !isHeld && lease != 0 && ownerIsGone -> lease = 0; isLate = false
-    :: !isHeld && lease != 0 && !ownerIsGone && isLate -> open()
+        /* A success of an earlier round says nothing against what happened since. */
+        assert(state == HALF_OPEN);
+        state = CLOSED; generation++
+      :: outcome == FAILURE && leaseGeneration == generation -> open()
+      :: else
+      fi;
+      lease = 0; leaseGeneration = 0; isLate = false; isLateDue = false
     :: else
     fi;
+    forget();
     probing[me] = false;
     isSlow[me] = false;
-    ownLease = 0; ownGeneration = 0; isHeld = false;
+    ownLease = 0;
     writer = NOBODY
   }
 }
 
-/* A failure of a normal call that opens the breaker. */
-inline trip() {
+/* BreakerRecord.renewed: the deadline is in the future again, if it had not passed. */
+inline renew() {
   begin();
-  atomic { if :: state == CLOSED -> open() :: else fi; writer = NOBODY }
+  atomic { settle(); hold() }
+  atomic {
+    write();
+    forget();
+    if :: isHeld -> isLate = false; isLateDue = false; isSlow[me] = false; probing[me] = true :: else fi;
+    isHeld = false;
+    writer = NOBODY
+  }
+}
+
+/* A failure of a normal call, or an operator, opens the breaker; or an operator resets it. */
+inline trip() {
+  atomic {
+    writer == NOBODY -> settle(); write(); forget();
+    if :: state != OPEN -> open() :: else fi
+  }
+}
+
+inline reset() {
+  atomic { writer == NOBODY -> settle(); write(); forget(); state = CLOSED; generation++ }
 }
 
 proctype Process(byte me) {
-  byte ownLease, ownGeneration;
+  byte ownLease;
   mtype decision;
   bool isHeld;
+  mtype seen;
+  bool seenDue;
+  byte seenGeneration;
+  byte seenLease;
   do
   :: {
       do
-      :: request();
-        if
-        :: decision == GRANT ->
-          if
-          :: report(SUCCESS)
-          :: atomic { mishaps < MISHAPS -> mishaps++ } report(FAILURE)
-          :: atomic { mishaps < MISHAPS -> mishaps++ } report(NEUTRAL)
-          :: atomic { mishaps < MISHAPS -> mishaps++; isSlow[me] = true } report(SUCCESS)
-          :: atomic { mishaps < MISHAPS && lost < 2 -> mishaps++; lost++; isSlow[me] = true }
-            false /* hangs */
-          fi
-        :: atomic { decision == PERMIT && mishaps < MISHAPS -> mishaps++ } trip()
-        :: decision != GRANT -> skip
-        fi;
-        decision = 0
+      :: ownLease == 0 -> request()
+      :: atomic { ownLease == 0 && mishaps < MISHAPS -> mishaps++ } trip()
+      :: atomic { ownLease == 0 && mishaps < MISHAPS -> mishaps++ } reset()
+      :: ownLease != 0 -> report(SUCCESS)
+      :: atomic { ownLease != 0 && mishaps < MISHAPS -> mishaps++ } report(FAILURE)
+      :: atomic { ownLease != 0 && mishaps < MISHAPS -> mishaps++ } report(NEUTRAL)
+      :: atomic { ownLease != 0 && mishaps < MISHAPS -> mishaps++; isSlow[me] = true }
+        if :: renew() :: skip fi;
+        report(SUCCESS)
+      :: atomic { ownLease != 0 && mishaps < MISHAPS && lost < 2 ->
+          mishaps++; lost++; isSlow[me] = true }
+        false /* hangs */
       od
     } unless {
       atomic {
         killed[me] -> killed[me] = false;
-        ownLease = 0; ownGeneration = 0; decision = 0; isHeld = false
+        ownLease = 0; decision = 0; isHeld = false; forget()
       }
     };
     if
@@ -169,13 +266,14 @@ proctype Process(byte me) {
   od
 }
 
-/* Deadlines pass, sooner or later. */
+/* Time passes, sooner or later, whoever writes meanwhile. */
 proctype Clock() {
 end:
   do
   :: atomic { state == OPEN && !isDue -> isDue = true }
-  :: atomic { lease != 0 && !isLate && isSlow[owner] && !ownerIsGone ->
-      isLate = true; probing[owner] = false }
+  :: atomic { lease != 0 && !isLate && (isSlow[owner] || ownerIsGone) ->
+      isLate = true; if :: !ownerIsGone -> probing[owner] = false :: else fi }
+  :: atomic { isLate && !isLateDue -> isLateDue = true }
   od
 }
 

@@ -100,4 +100,23 @@ import Testing
     }
     log.store.withLock { $0 = nil }
   }
+
+  @Test func `hears of no transition when an open breaker is tripped`() throws {
+    let stage = try Stage()
+    let log = Log()
+    let store = observed(stage, log)
+    let breaker = try store.breaker("follower", policy: BreakerPolicy(openFor: .seconds(30)))
+    try breaker.trip()
+    stage.clock.advance(by: .seconds(20))
+    try breaker.trip(reason: "still down")
+    #expect(log.events.withLock { $0 } == ["follower closed>open"])
+    let snapshot = breaker.snapshot()
+    #expect(snapshot.retryAfter == .seconds(30))
+    #expect(snapshot.trips == 1)
+    #expect(snapshot.transitions.open == 1)
+    #expect(try store.history().map(\.kind) == ["transition", "extension"])
+    stage.clock.reboot(after: .seconds(5))
+    #expect(try stage.sharedStore().snapshot(of: "follower")?.openEndsIn == .seconds(25))
+    log.store.withLock { $0 = nil }
+  }
 }

@@ -70,4 +70,25 @@ import Testing
     #expect(try store.restore([backup], replacing: true) == [])
     #expect(try store.history(of: "api") == before)
   }
+
+  @Test func `an open breaker that is restored over an open one only gets its time`() throws {
+    let stage = try Stage()
+    let store = stage.sharedStore()
+    try store.breaker("api").trip()
+    let before = try #require(try store.snapshot(of: "api"))
+    stage.clock.advance(by: .seconds(10))
+    var backup = before.backup
+    backup.openFor = .seconds(300)
+    #expect(try store.restore([backup], replacing: true) == [])
+    let after = try #require(try store.snapshot(of: "api"))
+    #expect(after.openEndsIn == .seconds(300))
+    #expect(after.trips == 1)
+    #expect(after.generation == before.generation)
+    #expect(after.openedAt == before.openedAt)
+    let entry = try #require(try store.history(of: "api").last)
+    #expect(
+      [entry.kind, entry.from, entry.to, entry.reason] == [
+        "extension", "open", "extended", "restored",
+      ])
+  }
 }

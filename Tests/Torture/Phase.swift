@@ -205,7 +205,7 @@ extension Phase {
     evidence.mayBeUnavailable = plan.isColdStart || !plan.kind.keepsNobodyWaiting
     let events = try Database.rows(
       store,
-      "SELECT id, name, kind, from_word, to_word, pid FROM event WHERE kind < 3 OR kind = 4 ORDER BY id"
+      "SELECT id, name, kind, from_word, to_word, pid FROM event WHERE kind IN (0, 1, 2, 4, 6) ORDER BY id"
     )
     evidence.events = events.map { words in
       var event = Event(
@@ -213,18 +213,28 @@ extension Phase {
         to: words[4], pid: Int32(words[5]) ?? 0)
       event.isDeletion = words[2] == "4"
       event.isMode = words[2] == "1"
+      event.isExtension = words[2] == "6"
+      if event.isExtension { event.to = event.from }
       return event
     }
     for name in plan.breakers {
       guard let snapshot = try own.snapshot(of: name) else { continue }
       var row = Row()
-      row.state = snapshot.state.wireName
-      row.generation = snapshot.generation
-      row.trips = snapshot.trips
       row.successes = snapshot.totals.successes
-      row.failures = snapshot.totals.failures
+      // A snapshot also has what time has done since, which is in no history yet.
+      let stored = try Database.rows(
+        store, "SELECT state, generation, trips, failures FROM breaker WHERE name = '\(name)'")
+      let numbers = (stored.first ?? []).map { Int64($0) ?? -1 }
+      guard numbers.count == 4 else { continue }
+      row.state = BreakerState(rawValue: Int(numbers[0]))?.wireName ?? "unknown"
+      row.generation = numbers[1]
+      row.trips = numbers[2]
+      row.failures = numbers[3]
       let kept = try Database.value(store, "SELECT count(*) FROM event WHERE name = '\(name)'")
       row.isTrimmed = Int(kept) ?? 0 >= 500
+      let timeouts = try Database.value(
+        store, "SELECT count(*) FROM event WHERE name = '\(name)' AND to_word = 'timed_out'")
+      row.timeouts = Int64(timeouts) ?? 0
       evidence.rows[name] = row
     }
     own.close()

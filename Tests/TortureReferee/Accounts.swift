@@ -37,9 +37,15 @@ extension Referee {
         let isSure = call.isAcknowledged && !call.hasTaken(evidence.probeTimeout)
         successes[call.breaker, default: .init()].add(call.count, isSure: isSure)
       case .failures:
-        failures[call.breaker, default: .init()].add(call.count, isSure: call.isAcknowledged)
+        let isSure = call.isAcknowledged && !call.hasTaken(evidence.probeTimeout)
+        failures[call.breaker, default: .init()].add(call.count, isSure: isSure)
       default: break
       }
+    }
+    for (breaker, row) in evidence.rows {
+      // A probe that ran out of time has failed, and its report is refused.
+      failures[breaker, default: .init()].add(row.timeouts, isSure: true)
+      if row.isTrimmed { failures[breaker, default: .init()].add(.max / 4, isSure: false) }
     }
     var found: [Violation] = []
     for (breaker, row) in evidence.rows {

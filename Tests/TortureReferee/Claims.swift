@@ -24,6 +24,11 @@ struct Claims {
       guard call.answer == "ok" else { return }
       if call.action == .reset, !areModes { sure.append(Notice(call, to: "closed", told: end)) }
       if call.action == .force, areModes { sure.append(Notice(call, to: call.detail, told: end)) }
+      if call.action == .trip, !areModes {
+        // Nobody is told that a breaker was open already.
+        possible.append(call.began.real)
+        ended = max(ended, end)
+      }
       return
     }
     // No command that is run here sets a mode.
@@ -57,7 +62,7 @@ struct Claims {
   func steps(of events: [Event]) -> [Timeline.Step] {
     let begins = (sure.map(\.began) + possible).sorted()
     let ends = sure.map(\.told).sorted()
-    let last = possible.isEmpty ? Int64.max : ended
+    let last = possible.isEmpty ? Int64.max : max(ended, ends.last ?? .min)
     return events.enumerated().map { index, event in
       Timeline.Step(
         event: event, began: index < begins.count ? begins[index] : .min,

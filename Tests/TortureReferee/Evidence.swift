@@ -50,6 +50,9 @@ package struct Event: Sendable {
   /// Whether it is the mode that was changed, and not the state.
   package var isMode = false
 
+  /// Whether an open breaker was tripped, which leaves it as it is.
+  package var isExtension = false
+
   /// Whether the breaker was deleted, which is then closed for whoever makes it again.
   package var isDeletion = false
   package var from: String
@@ -77,6 +80,9 @@ package struct Row: Sendable {
   package var trips: Int64 = 0
   package var successes: Int64 = 0
   package var failures: Int64 = 0
+
+  /// How many probes have run out of time, by what is kept of its history: each is a failure.
+  package var timeouts: Int64 = 0
 
   /// Whether the beginning of its history is no longer kept.
   package var isTrimmed = false

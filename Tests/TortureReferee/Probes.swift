@@ -20,10 +20,10 @@ extension Referee {
 
   /// The times in which probes were surely under way.
   ///
-  /// A probe is over with its report, with the end of its process, with its time, and when the
-  /// breaker leaves the half-open state: what is late is counted as over.
+  /// A probe is over with its report, with the end of its process, and with its time: what is late
+  /// is counted as over. Nothing that becomes of the breaker meanwhile ends it.
   func holds(on breaker: String) -> [Hold] {
-    guard let timeline = timelines[breaker] else { return [] }
+    guard timelines[breaker] != nil else { return [] }
     var holds: [Hold] = []
     for journal in evidence.journals {
       let reports = reports(of: journal)
@@ -31,8 +31,7 @@ extension Referee {
         guard let given = call.ended else { continue }
         let end = min(
           reports[id]?.began.real ?? .max, journal.alive,
-          evidence.realTime(ofStore: call.began.store + evidence.probeTimeout),
-          timeline.leavesHalfOpen(after: call.began.real))
+          evidence.realTime(ofStore: call.began.store + evidence.probeTimeout))
         if given.real < end { holds.append(Hold(from: given.real, to: end, pid: journal.pid)) }
       }
     }
@@ -69,9 +68,6 @@ extension Referee {
       for (id, report) in reports(of: journal) where report.isAcknowledged {
         guard let permit = journal.calls[id], permit.isProbe, let given = permit.ended,
           report.began.store >= given.store + evidence.probeTimeout,
-          // While a mode is forced, no time is looked at.
-          let ended = report.ended,
-          modes[report.breaker]?.state(from: permit.began.real, to: ended.real) == "automatic",
           ["counted", "outdated", "exit0"].contains(report.answer)
         else { continue }
         found.append(

@@ -87,7 +87,7 @@ package struct Referee {
     var found: [Violation] = []
     for (breaker, row) in evidence.rows where !row.isTrimmed {
       let events = evidence.events(of: breaker, areModes: false)
-      let trips = Int64(events.count { !$0.isReset && $0.to == "open" })
+      let trips = Int64(events.count { !$0.isReset && !$0.isExtension && $0.to == "open" })
       let generation = 1 + Int64(events.count { $0.isReset || $0.from != $0.to })
       if row.trips != trips {
         found.append(

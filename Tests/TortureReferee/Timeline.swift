@@ -40,13 +40,6 @@ package struct Timeline: Sendable {
     return next == 0 ? beginning : steps[next - 1].event.to
   }
 
-  /// The earliest moment from a time on at which the breaker may have left the half-open state.
-  package func leavesHalfOpen(after time: Int64) -> Int64 {
-    let first = firstIndex { $0.ended >= time }
-    let leaving = steps[first...].first { $0.event.from == "half_open" || $0.event.isReset }
-    return leaving?.began ?? .max
-  }
-
   /// The ends are in order, so the search can halve.
   private func firstIndex(where isReached: (Step) -> Bool) -> Int {
     var low = 0

@@ -176,6 +176,52 @@ import TortureReferee
     #expect(kinds(evidence).isEmpty)
   }
 
+  @Test func `a probe that still runs keeps its slot when the breaker has opened and closed again`()
+    throws
+  {
+    // It was given before the one that closed the breaker, and reports long after that.
+    let lines = """
+      b 1 301 301 acquire api -
+      e 1 302 302 s probe
+      b 2 900 900 report api success/1
+      e 2 901 901 s outdated
+      """
+    var evidence = try with(lines)
+    evidence.rows["api"]?.successes = 7
+    #expect(kinds(evidence).contains(.tooManyProbes))
+    evidence.probes = 2
+    #expect(!kinds(evidence).contains(.tooManyProbes))
+    // One that has nothing to do with the first, but for the slot that it still holds.
+    evidence = try with(
+      "b 1 301 301 acquire api -\ne 1 302 302 s probe\nb 2 900 900 report api success/1")
+    evidence.journals.append(
+      try Journal(
+        pid: 8, "b 1 700 700 acquire api -\ne 1 701 701 s probe\nb 2 720 720 report api ignored/1"))
+    evidence.journals[0] = try Journal(pid: 1, "")
+    #expect(kinds(evidence).contains(.tooManyProbes))
+  }
+
+  @Test func `a probe that ran out of time is a failure that nobody reports`() throws {
+    var evidence = try evidence()
+    evidence.rows["api"]?.failures = 2
+    #expect(kinds(evidence) == [.inventedFailure])
+    evidence.rows["api"]?.timeouts = 1
+    #expect(kinds(evidence).isEmpty)
+    evidence.rows["api"]?.failures = 1
+    #expect(kinds(evidence) == [.lostFailure])
+  }
+
+  @Test func `a trip of an open breaker is in the history and changes nothing`() throws {
+    var evidence = try with("b 1 117 117 trip api -\ne 1 118 118 s ok")
+    var event = Event(id: 2, breaker: "api", from: "open", to: "open", pid: 9)
+    event.isExtension = true
+    for index in 1...2 { evidence.events[index].id += 1 }
+    evidence.events.insert(event, at: 1)
+    #expect(kinds(evidence).isEmpty)
+    evidence.events[1].pid = 8
+    #expect(kinds(evidence) == [.doubleEvent])
+  }
+
   @Test func `takes a probe that ran out of time for over`() throws {
     let lines = """
       b 1 307 307 acquire api -

@@ -1,6 +1,6 @@
 internal import BreakerCore
 
-/// A probe that is over, with its row still there.
+/// A probe that is over, with nobody to have written that down yet.
 struct LeaseRemains {
   var name: String
   var why: String
@@ -10,27 +10,24 @@ struct LeaseRemains {
   ) throws(StoreError) -> [LeaseRemains] {
     let query = try connection.prepare(
       """
-      SELECT b.name, b.boot, b.state, l.pid, l.start_ticks, l.pid_namespace, l.deadline_ns
+      SELECT b.name, b.boot, l.pid, l.start_ticks, l.pid_namespace, l.deadline_ns
       FROM lease l JOIN breaker b ON b.id = l.breaker ORDER BY b.name, l.id
       """)
     let now = clock.instant
     let boot = connection.header(clock).boot.number
     return try query.rows { row -> LeaseRemains? in
-      let owner = row.integerOrNil(3).map {
+      let owner = row.integerOrNil(2).map {
         ProcessIdentity(
-          pid: Int32(truncatingIfNeeded: $0), startTicks: UInt64(bitPattern: row.integer(4)),
-          pidNamespace: UInt64(bitPattern: row.integer(5)))
+          pid: Int32(truncatingIfNeeded: $0), startTicks: UInt64(bitPattern: row.integer(3)),
+          pidNamespace: UInt64(bitPattern: row.integer(4)))
       }
       let name = row.text(0) ?? ""
       if row.integer(1) != boot { return LeaseRemains(name: name, why: "of an earlier boot") }
-      if row.integer(2) != Int64(BreakerState.halfOpen.rawValue) {
-        return LeaseRemains(name: name, why: "no probe is due")
+      if now.nanoseconds >= row.integer(5) {
+        return LeaseRemains(name: name, why: "its time is over")
       }
       if let owner, ProcessTable.isGone(owner) {
         return LeaseRemains(name: name, why: "process \(owner.pid) is gone")
-      }
-      if now.nanoseconds >= row.integer(6) {
-        return LeaseRemains(name: name, why: "its time is over")
       }
       return nil
     }.compactMap { $0 }

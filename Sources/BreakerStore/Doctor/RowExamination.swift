@@ -20,6 +20,9 @@ struct RowExamination {
     "declaration": "breaker NOT IN (SELECT id FROM breaker)",
   ]
 
+  /// How many leases a breaker has, which its row says too.
+  static let leaseCount = "(SELECT count(*) FROM lease WHERE lease.breaker = breaker.id)"
+
   /// What is wrong with the rows.
   struct Damage {
     /// The ids of breakers with names that cannot be used.
@@ -29,6 +32,7 @@ struct RowExamination {
     var policies: [String: [Int64]] = ["code_policy": [], "operator_policy": []]
     var numbers: Int64 = 0
     var orphans: Int64 = 0
+    var miscounted: Int64 = 0
     var hasStoreRow = true
 
     var words: [String] {
@@ -38,6 +42,8 @@ struct RowExamination {
         unreadable == 0 ? nil : "\(unreadable) policies that cannot be read",
         numbers == 0 ? nil : "\(numbers) breakers with numbers out of range",
         orphans == 0 ? nil : "\(orphans) rows of breakers that are gone",
+        miscounted == 0
+          ? nil : "\(miscounted) breakers with another number of probes than they say",
         hasStoreRow ? nil : "no row of the store itself",
       ].compactMap { $0 }
     }
@@ -51,6 +57,8 @@ struct RowExamination {
     for (table, condition) in Self.orphans {
       damage.orphans += try reader.integer("SELECT count(*) FROM \(table) WHERE \(condition)")
     }
+    damage.miscounted = try reader.integer(
+      "SELECT count(*) FROM breaker WHERE leases <> \(Self.leaseCount)")
     // Many breakers share their words.
     var readable: [String: Bool] = [:]
     let query = try reader.prepare("SELECT id, name, code_policy, operator_policy FROM breaker")

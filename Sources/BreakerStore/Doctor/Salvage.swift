@@ -26,6 +26,8 @@ struct Salvage {
       defer { if let counters { close(counters.descriptor) } }
       breakers = found.values.sorted { $0.id < $1.id }.map { breaker in
         var breaker = breaker
+        breaker.record = breaker.record.settled(
+          at: clock.moment, policy: breaker.policy, isGone: ProcessTable.isGone)
         // Most of what goes well is counted beside the store alone.
         if let passed = counters?.counted(since: breaker) {
           breaker.record.totals += passed.totals
@@ -110,10 +112,9 @@ extension BreakerDraft {
     let reason = "taken over from a damaged store"
     if other.record.mode(at: now.boot) != .automatic, breaker.record.mode.mode == .automatic {
       breaker.record.mode = other.record.mode
-      events.append(
-        BreakerEvent(
-          .mode, from: BreakerMode.automatic.wireName, to: other.record.mode.mode.wireName,
-          reason: reason))
+      note(
+        .mode, from: BreakerMode.automatic.wireName, to: other.record.mode.mode.wireName,
+        reason: reason)
     }
     // One that was being probed is due for a probe.
     guard other.record.state != .closed, breaker.record.state == .closed else { return }

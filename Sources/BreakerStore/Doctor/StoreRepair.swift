@@ -137,6 +137,9 @@ extension StoreDoctor {
       for (table, condition) in RowExamination.orphans {
         try connection.execute("DELETE FROM \(table) WHERE \(condition)")
       }
+      try connection.execute(
+        "UPDATE breaker SET leases = \(RowExamination.leaseCount)"
+          + " WHERE leases <> \(RowExamination.leaseCount)")
       if !damage.hasStoreRow {
         let identity = Int64.random(in: .min ... .max)
         try connection.execute(
@@ -149,30 +152,13 @@ extension StoreDoctor {
 
 /// What a repair does with the storage of every use.
 extension SQLiteStorage {
-  /// Sweeps up after probes that are over, as the next call of their breakers would.
+  /// Records how probes have ended that are over, as the next call of their breakers would.
   func freeLeases() throws(StoreError) {
-    var names: [String] = []
-    try commit(until: deadline(of: .usual)) { session throws(StoreError) in
-      names = try LeaseRemains.find(on: session.writer, clock: clock).map(\.name)
-      try session.writer.write { () throws(StoreError) in
-        // Those of an earlier boot, or of breakers that have moved on, are passed over when read.
-        try session.writer.execute(
-          """
-          DELETE FROM lease WHERE breaker IN
-            (SELECT id FROM breaker WHERE boot <> \(session.header.boot.number)
-              OR state <> \(BreakerState.halfOpen.rawValue))
-          """)
-      }
+    let names = try read { connection throws(StoreError) in
+      try LeaseRemains.find(on: connection, clock: clock).map(\.name)
     }
-    for name in Set(names) {
-      _ = try transact(name, orCreate: false, wait: .usual) { draft in
-        let policy = draft.breaker.policy
-        draft.apply { record, now in
-          record.swept(
-            at: now, policy: policy, jitter: .random(in: 0..<1), isGone: ProcessTable.isGone)
-        }
-      }
-    }
+    // Every transaction begins with that.
+    for name in Set(names) { _ = try transact(name, orCreate: false, wait: .usual) { _ in } }
   }
 
   /// Moves the log into the file, and begins it anew unless somebody still reads it.

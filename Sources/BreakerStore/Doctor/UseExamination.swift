@@ -26,18 +26,20 @@ struct UseExamination {
       repair: "none: 'cbctl delete' takes away what nobody uses; look who makes so many")
   }
 
-  /// Probes that are over and were not swept up, for nobody has called since.
+  /// Probes that are over, which holds nobody up but is not in the history yet.
   private func leases() throws(StoreError) -> StoreFinding {
     let left = try LeaseRemains.find(on: reader, clock: clock)
     let all = try reader.integer("SELECT count(*) FROM lease")
     guard !left.isEmpty else {
-      return StoreFinding(.leases, .ok, "\(all) probes under way, none left over")
+      return StoreFinding(.leases, .ok, "\(all) probes under way")
     }
     let first = left.prefix(3).map { "\($0.name) (\($0.why))" }.joined(separator: ", ")
     return StoreFinding(
-      .leases, .warning, "\(left.count) left over: \(first)\(left.count > 3 ? ", ..." : "")",
-      means: "the next call takes them back by itself; until then they hold the slot of a probe",
-      repair: "take them back now", [.freeLeases])
+      .leases, .note,
+      "\(all - Int64(left.count)) probes under way, \(left.count) that are over: "
+        + "\(first)\(left.count > 3 ? ", ..." : "")",
+      means: "their slots are free; the next call records how they ended",
+      repair: "record it now", [.freeLeases])
   }
 
   /// Whether code that runs declares other policies than are in force, or an operator's cannot be.

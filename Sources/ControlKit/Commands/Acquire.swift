@@ -12,6 +12,9 @@ extension CommandSpec {
     details: [
       "The breaker is created if need be. A probe that nobody reports ends with its owner, or at "
         + "the policy's probe-timeout.",
+      "A job that takes longer than probe-timeout is best run with 'cbctl run', which renews the lease "
+        + "of a probe for as long as its command runs. A script that needs two steps gives the policy "
+        + "a longer one, as --probe-timeout 2h, and an --owner-pid, whose end frees the slot at once.",
       "The token of a probe works once. That of a call through a closed breaker is not remembered, "
         + "so reporting it twice counts twice.",
     ],

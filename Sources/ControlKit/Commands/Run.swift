@@ -47,6 +47,9 @@ extension CommandSpec {
         + "ended after a timeout "
         + "is killed. On a terminal the command stays in the job that cbctl is of, so that ^C, ^Z, "
         + "fg and bg work as without cbctl; a signal sent to cbctl then reaches the command alone.",
+      "A command that is a probe may take as long as it needs: while it and cbctl both run, cbctl "
+        + "renews its lease. No other probe is let through in its place, so give a command that may "
+        + "hang a --timeout. If cbctl is suspended for longer than probe-timeout, the probe has failed.",
       "If cbctl itself is killed with KILL, the command runs on and its outcome is lost. A probe's "
         + "slot is free at once.",
       "The command owns standard output. With --json, a rejection is printed there as 'acquire "

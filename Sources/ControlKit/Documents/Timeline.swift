@@ -97,8 +97,11 @@ extension Timeline {
       mode = modes.flatMap { BreakerMode(wireName: $0.from) } ?? snapshot.mode
       // Each change of the state raises the generation: if fewer are kept, older ones are lost.
       let deletion = history.lastIndex { $0.kind == "deletion" }
-      let changes = history[(deletion.map { $0 + 1 } ?? 0)...].count { $0.raisesGeneration }
-      isComplete = snapshot.generation == Int64(changes) + 1
+      let changes = history[(deletion.map { $0 + 1 } ?? 0)...].filter { $0.raisesGeneration }
+      // The deadline of a probe may have opened it, which the next call is to record.
+      let isProbed = changes.last?.to == BreakerState.halfOpen.wireName
+      let unrecorded = isProbed && snapshot.state == .open ? 1 : 0
+      isComplete = snapshot.generation == Int64(changes.count + unrecorded) + 1
     }
 
     mutating func take(_ entry: HistoryEntry) {
@@ -120,11 +123,17 @@ extension Timeline {
 
     mutating func finish(at end: Timestamp) -> [Stretch] {
       beginIfMade(before: end)
-      if state == nil {
-        if let changed = snapshot.changedAt { move(to: changed) }
-        state = snapshot.state
+      // What time alone has done since the last entry is in none yet.
+      let isOpening = state == .halfOpen && snapshot.state == .open
+      let changed = state == nil || isOpening ? snapshot.changedAt : nil
+      let ended = mode == snapshot.mode ? nil : snapshot.modeEndedAt
+      if let changed, let ended, ended < changed {
+        move(to: ended)
+        mode = snapshot.mode
       }
-      // A mode that has run out is written down by the next call: when it did is not known.
+      if let changed { move(to: changed) }
+      if state == nil || isOpening { state = snapshot.state }
+      if let ended { move(to: ended) }
       mode = snapshot.mode
       move(to: end)
       return stretches

@@ -17,7 +17,7 @@ enum BreakerMetrics {
       [Sample($0.permits, ["name": $0.name])]
     },
     .init(.gauge, "probes_in_flight", "Probes that are under way.") {
-      [Sample(Int64($0.leases.count), ["name": $0.name])]
+      [Sample($0.probesUnderWay, ["name": $0.name])]
     },
     .init(.gauge, "consecutive_failures", "Failures with no success between them.") {
       [Sample($0.consecutiveFailures, ["name": $0.name])]

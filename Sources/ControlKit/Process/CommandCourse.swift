@@ -22,9 +22,11 @@ struct CommandCourse: Sendable, Hashable {
   var wasStopped = false
 
   /// Runs a command to its end; in a group of its own, what it leaves behind at a timeout ends too.
+  ///
+  /// While it runs `upkeep` is called, the first time after `interval`; it answers when to call it next.
   static func of(
     _ commandLine: [[UInt8]], timeout: Duration?, inOwnGroup: Bool = true,
-    restoredSignals: [Int32] = []
+    restoredSignals: [Int32] = [], interval: Duration? = nil, upkeep: () -> Duration? = { nil }
   ) -> CommandCourse {
     let program = String(decoding: commandLine.first ?? [], as: UTF8.self)
     let start = ContinuousClock.now
@@ -34,7 +36,7 @@ struct CommandCourse: Sendable, Hashable {
       defer { relay.end() }
       let pid = try ChildProcess.spawn(
         commandLine, inOwnGroup: inOwnGroup, restoredSignals: restoredSignals)
-      let result = relay.wait(for: pid, timeout: timeout)
+      let result = relay.wait(for: pid, timeout: timeout, interval: interval, upkeep: upkeep)
       course.end = result.end
       course.overrun = result.didTimeOut ? timeout : nil
       course.wasStopped = result.wasStopped

@@ -44,7 +44,12 @@ struct GuardedCommand {
   /// Runs the command once, and tells the breaker how it went.
   private func attempt(_ permit: consuming Permit) -> CommandJudgement {
     let isUnguarded = session.warnIfUnguarded(breaker, "the command runs without its breaker")
-    let course = self.course(of: commandLine, timeout: timeout)
+    let course = self.course(
+      of: commandLine, timeout: timeout, interval: permit.kind == .probe ? renewalInterval : nil
+    ) {
+      // What cannot be renewed now may be next time.
+      (try? permit.renew()) == false ? nil : renewalInterval
+    }
     let judgement = course.judged(ignoring: ignoredCodes, permanent: permanentCodes)
     let verdict =
       switch judgement.outcome {
@@ -61,6 +66,13 @@ struct GuardedCommand {
     return judgement
   }
 
+  /// How often a probe renews its lease: so often that two renewals may fail.
+  ///
+  /// The command is under way as long as both it and this process are.
+  private var renewalInterval: Duration {
+    max(breaker.snapshot().policy.probeTimeout / 3, .milliseconds(10))
+  }
+
   private func isWorthwhile(_ outcome: Outcome, after failures: Int) -> Bool {
     guard failures < retry.attempts, case .failure(let failure) = outcome,
       failure.kind == .ordinary
@@ -71,10 +83,13 @@ struct GuardedCommand {
     return false
   }
 
-  private func course(of words: [[UInt8]], timeout: Duration?) -> CommandCourse {
+  private func course(
+    of words: [[UInt8]], timeout: Duration?, interval: Duration? = nil,
+    upkeep: () -> Duration? = { nil }
+  ) -> CommandCourse {
     CommandCourse.of(
       words, timeout: timeout, inOwnGroup: !session.console.hasTerminal,
-      restoredSignals: session.console.restoredSignals)
+      restoredSignals: session.console.restoredSignals, interval: interval, upkeep: upkeep)
   }
 
   private func say(_ words: String) {

@@ -45,16 +45,21 @@ final class SignalRelay {
   }
 
   /// Waits until the child has ended; after `timeout` it is told to, and after the grace made to.
-  func wait(for pid: pid_t, timeout: Duration?) -> Result {
+  ///
+  /// Meanwhile `upkeep` is called, the first time after `interval`; it answers when to call it next.
+  func wait(
+    for pid: pid_t, timeout: Duration?, interval: Duration? = nil, upkeep: () -> Duration? = { nil }
+  ) -> Result {
     let watcher = ChildWatcher(pid)
     defer { watcher.join() }
     let target = hasOwnGroup ? -pid : pid
     var result = Result(end: .exited(0))
     var isOverdue = false
     var deadline = timeout.map { ContinuousClock.now + $0 }
+    var nextUpkeep = interval.map { ContinuousClock.now + $0 }
     while true {
       var info = unsafe siginfo_t()
-      let number = unsafe next(until: deadline, &info)
+      let number = unsafe next(until: [deadline, nextUpkeep].compactMap { $0 }.min(), &info)
       let isStopping = OutsideSignals.stopping.contains(number)
       result.wasStopped = result.wasStopped || isStopping
       if Self.hasEnded(pid) {
@@ -80,6 +85,8 @@ final class SignalRelay {
         isOverdue = true
         // How long one takes to leave who was told to before says nothing of the resource.
         result.didTimeOut = result.didTimeOut || !result.wasStopped
+      } else if let due = nextUpkeep, ContinuousClock.now >= due {
+        nextUpkeep = upkeep().map { ContinuousClock.now + $0 }
       }
     }
   }

@@ -84,8 +84,6 @@ extension BreakerDetails {
   private static func words(of lease: LeaseSnapshot) -> String {
     let owner = lease.ownerPid.map { "pid \($0)" } ?? "no owner"
     if lease.isOwnerGone { return "\(owner), gone" }
-    // The next caller counts it as failed; until then it stands in the store.
-    if lease.endsIn <= .zero { return "\(owner), has taken too long" }
     return "\(owner), ends in \(SpokenDuration.format(lease.endsIn))"
   }
 }

@@ -15,8 +15,8 @@ enum StateLine {
     var parts = [snapshot.state.wireName]
     if snapshot.isNextCallProbe {
       parts.append("the next call is its probe")
-    } else if let wait = snapshot.openEndsIn
-      ?? (snapshot.mode == .forcedOpen ? nil : snapshot.retryAfter)
+    } else if let wait = snapshot.mode == .automatic ? snapshot.retryAfter : snapshot.openEndsIn,
+      wait > .zero
     {
       parts.append("retry in \(SpokenDuration.format(wait))")
     }
@@ -46,6 +46,9 @@ enum StateLine {
 }
 
 extension BreakerSnapshot {
+  /// How many probes hold a slot.
+  var probesUnderWay: Int64 { Int64(leases.count { !$0.isOwnerGone }) }
+
   /// Whether the next call finds out if the resource is back.
   var isNextCallProbe: Bool {
     isProbeDue || (state == .halfOpen && mode == .automatic && permits)

@@ -19,14 +19,17 @@ enum AwaitedState: String, Sendable, CaseIterable {
 
   /// How long until it can have come to be so without anything happening in the store; nil for never.
   func nextLook(at snapshot: BreakerSnapshot) -> Duration? {
+    var times = snapshot.leases.map(\.endsIn)
     switch self {
-    case .closed, .open, .halfOpen: return nil
+    case .closed, .halfOpen: return nil
+    // A probe that takes too long opens it.
+    case .open: return snapshot.state == .halfOpen ? times.min() : nil
     case .due, .permitted, .rejected: break
     }
-    var times = [snapshot.openEndsIn, snapshot.modeEndsIn, snapshot.retryAfter].compactMap { $0 }
-    times += snapshot.leases.map(\.endsIn)
+    times += [snapshot.openEndsIn, snapshot.modeEndsIn, snapshot.retryAfter].compactMap { $0 }
     // That a probe is taken or handed back, or that its owner has died, is told by nobody.
-    if snapshot.state == .halfOpen { times.append(.seconds(1)) }
+    let isProbed = snapshot.state == .halfOpen || !snapshot.leases.isEmpty
+    if isProbed, snapshot.state != .closed { times.append(.seconds(1)) }
     // What is over but not yet so is at an end of another one; it must not be looked at without rest.
     return times.filter { $0 > .zero }.min()
   }
