@@ -107,7 +107,7 @@ import Testing
 
   @Test func `keeps its history, its numbers and the probes that are under way`() throws {
     let stage = try Stage()
-    let boot = stage.clock.clock.boot
+    let boot = try #require(stage.clock.clock.bootID)
     try make(
       stage, version: 6,
       """
