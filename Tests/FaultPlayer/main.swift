@@ -15,6 +15,7 @@ guard words.count == 5, let stride = Int(words[3]), let last = Int(words[4]) els
   exit(64)
 }
 precondition(fault_install() == 0)
+unsafe fault_set_place(words[2])
 // A call that never returns ends the process.
 ts_limit(900)
 let complaints: [String]

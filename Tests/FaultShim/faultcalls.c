@@ -1,19 +1,76 @@
 // The system calls that the library makes itself, in place of the ones of the C library.
+//
+// Every other library of the process calls these too, so they fail only where the store is concerned.
 #define _GNU_SOURCE
 #include "faultshim.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/file.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static int fails(fault_kind kind) {
-  if (fault_inside || !fault_strikes_now(kind)) return 0;
+// The directory of the stores, as the caller named it and with its links resolved.
+static char named_place[PATH_MAX];
+static char real_place[PATH_MAX];
+
+void fault_set_place(const char *directory) {
+  snprintf(named_place, sizeof named_place, "%s", directory);
+  if (!realpath(directory, real_place)) real_place[0] = 0;
+}
+
+static int is_in(const char *path, const char *place) {
+  size_t length = strlen(place);
+  return length > 0 && strncmp(path, place, length) == 0
+      && (path[length] == 0 || path[length] == '/');
+}
+
+static int is_in_place(const char *path) {
+  return is_in(path, named_place) || is_in(path, real_place);
+}
+
+// The kernel shows every thread as if it were a process. libdispatch reads there what its threads do,
+// and traps if it cannot.
+static int is_of_other_thread(const char *path) {
+  int number = 0;
+  char thread[64];
+  if (sscanf(path, "/proc/%d/", &number) != 1 || number == getpid()) return 0;
+  snprintf(thread, sizeof thread, "/proc/self/task/%d", number);
+  return access(thread, F_OK) == 0;
+}
+
+// The library asks the kernel for processes, the boot, locks and mounts.
+static int is_asked_of_kernel(const char *path) {
+  return strncmp(path, "/proc/", 6) == 0 && !is_of_other_thread(path);
+}
+
+static int concerns_path(const char *path) { return is_in_place(path) || is_asked_of_kernel(path); }
+
+static int concerns_descriptor(int descriptor) {
+  char link[64];
+  char path[PATH_MAX];
+  snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
+  ssize_t length = readlink(link, path, sizeof path - 1);
+  if (length < 0) return 0;
+  path[length] = 0;
+  return is_in_place(path);
+}
+
+// Ask this last, because it counts: only what concerns the store is a step.
+static int strikes(fault_kind kind) {
+  if (!fault_strikes_now(kind)) return 0;
   fault_manner manner = fault_armed_manner();
   errno = manner == fault_disk_full ? ENOSPC : manner == fault_busy ? EWOULDBLOCK : EIO;
   return 1;
+}
+
+static int fails(fault_kind kind, int descriptor) {
+  return !fault_inside && concerns_descriptor(descriptor) && strikes(kind);
 }
 
 int open(const char *path, int flags, ...) {
@@ -24,12 +81,12 @@ int open(const char *path, int flags, ...) {
     mode = va_arg(rest, mode_t);
     va_end(rest);
   }
-  if (fails(fault_call_open)) return -1;
+  if (!fault_inside && concerns_path(path) && strikes(fault_call_open)) return -1;
   return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
 }
 
 static int sync_by(long call, int descriptor) {
-  if (fails(fault_call_sync)) return -1;
+  if (fails(fault_call_sync, descriptor)) return -1;
   // Where the disk is made to fail nothing is written through: the power is only cut in the trace.
   if (!fault_is_installed()) return (int)syscall(call, descriptor);
   trace_note_sync(descriptor);
@@ -41,11 +98,11 @@ int fdatasync(int descriptor) { return sync_by(SYS_fdatasync, descriptor); }
 int fsync(int descriptor) { return sync_by(SYS_fsync, descriptor); }
 
 int fallocate(int descriptor, int mode, off_t offset, off_t length) {
-  if (fails(fault_call_reserve)) return -1;
+  if (fails(fault_call_reserve, descriptor)) return -1;
   return (int)syscall(SYS_fallocate, descriptor, mode, offset, length);
 }
 
 int flock(int descriptor, int operation) {
-  if (!(operation & LOCK_UN) && fails(fault_call_lock)) return -1;
+  if (!(operation & LOCK_UN) && fails(fault_call_lock, descriptor)) return -1;
   return (int)syscall(SYS_flock, descriptor, operation);
 }

@@ -47,6 +47,10 @@ typedef enum fault_manner {
 int fault_install(void);
 int fault_is_installed(void);
 
+// Names the directory of the stores. System calls fail only for files below it, and for what the
+// library asks the kernel through /proc.
+void fault_set_place(const char *directory);
+
 // From now on the `first`th operation of a kind fails, counted from 1; if `is_lasting`, so do all
 // after it.
 void fault_arm(fault_kind kind, fault_manner manner, int first, int is_lasting);
