@@ -13,6 +13,9 @@ extension SQLiteStorage {
   private let patience: Patience
   private var statements = [Statement?](repeating: nil, count: Query.allCases.count)
 
+  /// Whether SQLite takes it that nothing changes the file.
+  private var isImmutable = false
+
   /// What the store says of itself; nil until that is known.
   var header: StoreHeader?
 
@@ -33,7 +36,11 @@ extension SQLiteStorage {
     }
     try self.init(
       path, as: "\(uri)?\(way)", SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, lockTimeout: lockTimeout)
+    isImmutable = way == Self.immutable
   }
+
+  /// The way to read the file alone, without its log and without a lock.
+  static let immutable = "immutable=1"
 
   private init(
     _ path: String, as name: String, _ access: Int32, lockTimeout: Duration
@@ -165,5 +172,35 @@ extension SQLiteStorage {
     let message = unsafe String(cString: isLatest ? sqlite3_errmsg(handle) : sqlite3_errstr(code))
     let system = isLatest ? unsafe sqlite3_system_errno(handle) : 0
     return StoreError(sqlite: code, during: step, message: message, system: system, path: path)
+  }
+}
+
+/// How a file keeps its journal.
+extension Connection {
+  /// How every store keeps it: without a write-ahead log no process would see another's changes.
+  static let demandedJournalMode = "wal"
+
+  /// How the file keeps its journal, as a program that opens it will find.
+  func journalMode() throws(StoreError) -> String {
+    guard isImmutable else { return try text("PRAGMA journal_mode") }
+    // SQLite keeps no journal of an immutable file, so only the header tells: both of its format
+    // versions are 2 if there is a write-ahead log (sqlite.org/fileformat2.html, 1.3.3).
+    guard let versions = header(at: 18, count: 2) else {
+      throw error(SQLITE_IOERR, during: "be read")
+    }
+    return versions == [2, 2] ? Self.demandedJournalMode : "delete"
+  }
+
+  /// Bytes of the file's header; nil if they cannot be read.
+  ///
+  /// They are read through SQLite: closing any other descriptor of the file would drop its locks.
+  func header(at offset: Int64, count: Int) -> [UInt8]? {
+    var file: UnsafeMutablePointer<sqlite3_file>?
+    var bytes = [UInt8](repeating: 0, count: count)
+    unsafe sqlite3_file_control(handle, "main", SQLITE_FCNTL_FILE_POINTER, &file)
+    guard let file = unsafe file, let read = unsafe file.pointee.pMethods?.pointee.xRead,
+      unsafe read(file, &bytes, Int32(count), offset) == SQLITE_OK
+    else { return nil }
+    return bytes
   }
 }

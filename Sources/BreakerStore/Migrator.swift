@@ -36,7 +36,7 @@ enum Migrator {
         try connection.execute("PRAGMA page_size=1024", to: "be brought up to date")
         return try connection.text("PRAGMA journal_mode=WAL")
       }
-      guard mode == "wal" else {
+      guard mode == Connection.demandedJournalMode else {
         throw StoreError(
           .other,
           "the store \(StoreError.visible(connection.path)) cannot keep a write-ahead log:"
@@ -64,6 +64,10 @@ enum Migrator {
     }
   }
 
+  /// Whether the file has the tables of this version and its write-ahead log.
+  ///
+  /// A store in another journal mode gets its log back, like a file that never had one. Nothing is
+  /// lost by that, and a copy that `VACUUM INTO` made can be used at once.
   private static func isUpToDate(_ connection: Connection) throws(StoreError) -> Bool {
     let application = try connection.integer("PRAGMA application_id")
     let found = try connection.integer("PRAGMA user_version")
@@ -74,7 +78,8 @@ enum Migrator {
         "the store \(StoreError.visible(connection.path)) has version \(found), but this program"
           + " knows versions up to \(version): use the newer program; the file was left untouched")
     }
-    return found == version
+    let mode = try connection.journalMode()
+    return found == version && mode == Connection.demandedJournalMode
   }
 
   /// Whether the file has the tables of an earlier version, and a write-ahead log.

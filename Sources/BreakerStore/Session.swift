@@ -113,10 +113,10 @@ internal import CSQLite
       PRAGMA journal_size_limit=\(LogLength.limitInBytes * 4); PRAGMA cache_size=-512;
       PRAGMA mmap_size=0;
       """, to: "be set up")
-    let mode = try connection.text("PRAGMA journal_mode")
+    let mode = try connection.journalMode()
     let synchronous = try connection.integer("PRAGMA synchronous")
     let automatic = try connection.integer("PRAGMA wal_autocheckpoint")
-    guard mode == "wal", synchronous == 1, automatic == 0 else {
+    guard mode == Connection.demandedJournalMode, synchronous == 1, automatic == 0 else {
       throw StoreError(
         .other,
         "the store \(StoreError.visible(connection.path)) cannot be set up: its journal mode is"

@@ -71,6 +71,15 @@ struct Clinic {
     try Files.overwrite(store + suffix, bytes)
   }
 
+  /// Puts a copy in the store's place, as SQLite's own command makes one: with no log of its own.
+  func putCopyInPlace() throws {
+    let copy = directory.file("copy")
+    try sql("VACUUM INTO '\(copy)'")
+    for suffix in ["", "-wal", "-shm"] { Files.removeAll(store + suffix) }
+    try Files.changeMode(copy, to: 0o600)
+    try Files.rename(copy, to: store)
+  }
+
   /// Moves the log into the file, and takes the log and its index away as SQLite does.
   func fold() throws { try sql("PRAGMA wal_checkpoint(TRUNCATE)") }
 }

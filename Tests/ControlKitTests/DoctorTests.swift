@@ -23,7 +23,10 @@ import Testing
     #expect(!Files.exists(directory.file("state")))
   }
 
-  @Test(arguments: ["as it is", "folded", "without index", "without log", "damaged", "in use"])
+  @Test(arguments: [
+    "as it is", "folded", "without index", "without log", "damaged", "in use", "no log",
+    "copied",
+  ])
   func `changes nothing`(state: String) throws {
     let clinic = try Clinic()
     var users: [Holder] = []
@@ -34,6 +37,8 @@ import Testing
     case "damaged":
       try clinic.fold()
       try clinic.damage(at: 2_048, count: 20_000)
+    case "no log": try clinic.sql("PRAGMA journal_mode=DELETE")
+    case "copied": try clinic.putCopyInPlace()
     case "in use": users.append(try Holder(clinic.store, "BEGIN; SELECT * FROM store"))
     default: break
     }

@@ -56,6 +56,12 @@ import Testing
     Trouble(testDescription: "a log without its index", check: "log") {
       Files.removeAll($0.store + "-shm")
     },
+    Trouble(testDescription: "a store without a write-ahead log", check: "journal") {
+      try $0.sql("PRAGMA journal_mode=DELETE")
+    },
+    Trouble(testDescription: "a copy that VACUUM INTO has made", check: "journal") {
+      try $0.putCopyInPlace()
+    },
     Trouble(testDescription: "a damaged page", check: "integrity", word: "BAD") {
       try $0.fold()
       try $0.damage(at: 3_072, count: 9_000)

@@ -76,6 +76,7 @@ package struct StoreDoctor {
       let (version, kind) = try tables.version()
       findings.append(version)
       guard kind != .unknown, kind != .none else { return findings }
+      findings.append(try tables.journal())
       if kind == .current { findings.append(try tables.migrations()) }
       let integrity = tables.integrity(unless: { forks.isForkWaiting })
       findings.append(integrity)
@@ -105,7 +106,7 @@ extension Connection {
     if index == nil, log?.size ?? 0 > 0 { return nil }
     let isFileAlone =
       index == nil || log == nil || LogOwner.isOfAnother(beside: place.path)
-    let way = isFileAlone ? "immutable=1" : isAlone ? "readonly_shm=1" : "mode=ro"
+    let way = isFileAlone ? Connection.immutable : isAlone ? "readonly_shm=1" : "mode=ro"
     let connection = try Connection(
       reading: place.path, way: way, lockTimeout: lockTimeout)
     do throws(StoreError) {

@@ -1,5 +1,4 @@
 internal import CHost
-internal import CSQLite
 internal import Glibc
 
 /// Whether a file is, or once was, a breaker store, however damaged it is now.
@@ -15,22 +14,15 @@ enum StoreEvidence {
     return isBegun || number == Migrator.applicationID || hasOurCounters(place)
   }
 
-  /// Read through SQLite: closing any other descriptor of the file would drop its locks.
   private static func application(_ place: StorePlace) -> Int64? {
-    var number = [UInt8](repeating: 0, count: 4)
     do throws(StoreError) {
       let connection = try Connection(
-        reading: place.path, way: "immutable=1", lockTimeout: .zero)
-      var opened: UnsafeMutablePointer<sqlite3_file>?
-      unsafe sqlite3_file_control(
-        connection.handle, "main", SQLITE_FCNTL_FILE_POINTER, &opened)
-      guard let file = unsafe opened, let read = unsafe file.pointee.pMethods?.pointee.xRead,
-        unsafe read(file, &number, 4, offsetOfApplication) == SQLITE_OK
-      else { return nil }
+        reading: place.path, way: Connection.immutable, lockTimeout: .zero)
+      let number = connection.header(at: offsetOfApplication, count: 4)
+      return number?.reduce(0) { $0 << 8 | Int64($1) }
     } catch {
       return nil
     }
-    return number.reduce(0) { $0 << 8 | Int64($1) }
   }
 
   private static func hasOurCounters(_ place: StorePlace) -> Bool {

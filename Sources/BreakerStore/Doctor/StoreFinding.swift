@@ -51,8 +51,8 @@ public struct StoreFinding: Sendable, Hashable {
 
 /// The checks of a store, in the order in which they are told.
 package enum StoreCheck: String, CaseIterable, Sendable {
-  case directory, files, disk, sqlite, version, migrations, integrity, rows, breakers, leases
-  case policies, history, clock, log, counters, processes, leftovers
+  case directory, files, disk, sqlite, version, journal, migrations, integrity, rows, breakers
+  case leases, policies, history, clock, log, counters, processes, leftovers
 }
 
 /// What a repair can do.

@@ -50,6 +50,18 @@ struct TableExamination {
     return (StoreFinding(.version, .ok, "version \(version)"), .current)
   }
 
+  /// Whether the file has a write-ahead log, which opening it demands.
+  func journal() throws(StoreError) -> StoreFinding {
+    let mode = try reader.journalMode()
+    let demanded = Connection.demandedJournalMode
+    if mode == demanded { return StoreFinding(.journal, .ok, "mode \(mode)") }
+    return StoreFinding(
+      .journal, .warning, "mode \(mode): there is no write-ahead log",
+      means: "another program changed it, or the file is a copy: the next program that opens the"
+        + " store sets it to \(demanded)",
+      repair: "set it to \(demanded)", [.open])
+  }
+
   /// Whether the tables were made by the steps that this program knows.
   func migrations() throws(StoreError) -> StoreFinding {
     let query = try reader.prepare("SELECT number, name, checksum FROM migration ORDER BY number")
