@@ -1,4 +1,4 @@
-/// One member of a JSON object without depth.
+/// One member of a JSON object.
 package struct JSONMember: Sendable, Hashable {
   package enum Value: Sendable, Hashable {
     case null
@@ -7,20 +7,23 @@ package struct JSONMember: Sendable, Hashable {
     /// As it is written.
     case number(String)
     case string(String)
+
+    /// A list or an object, whose contents are not kept: no known member is one.
+    case nested
   }
 
   package var key: String
   package var value: Value
 }
 
-/// Why a text is not such an object.
+/// Why a text is not a JSON object.
 package struct JSONError: Error, CustomStringConvertible {
   package var description: String
 
   package init(description: String) { self.description = description }
 }
 
-/// Reads a JSON object whose values have no depth, as strictly as RFC 8259 has it.
+/// Reads the members of a JSON object, as strictly as RFC 8259 has it.
 package struct JSONObjectReader {
   private let bytes: [UInt8]
   private let thing: String
@@ -65,11 +68,7 @@ package struct JSONObjectReader {
     if take("}") { return [] }
     var members: [JSONMember] = []
     while true {
-      skipSpace()
-      guard next == UInt8(ascii: "\"") else { throw error("a word in quotes is missing") }
-      let key = try string()
-      skipSpace()
-      guard take(":") else { throw error("a : is missing") }
+      let key = try key()
       skipSpace()
       members.append(JSONMember(key: key, value: try value()))
       skipSpace()
@@ -78,10 +77,22 @@ package struct JSONObjectReader {
     }
   }
 
+  /// The key of a member; takes the colon behind it too.
+  private mutating func key() throws(JSONError) -> String {
+    skipSpace()
+    guard next == UInt8(ascii: "\"") else { throw error("a word in quotes is missing") }
+    let key = try string()
+    skipSpace()
+    guard take(":") else { throw error("a : is missing") }
+    return key
+  }
+
   private mutating func value() throws(JSONError) -> JSONMember.Value {
     switch next {
     case UInt8(ascii: "\""): return .string(try string())
-    case UInt8(ascii: "{"), UInt8(ascii: "["): throw error("\(thing) has no values with depth")
+    case UInt8(ascii: "{"), UInt8(ascii: "["):
+      try skipNested()
+      return .nested
     case _ where isDigit || next == UInt8(ascii: "-"): return .number(try number())
     default:
       for (word, value) in [("null", .null), ("true", .bool), ("false", JSONMember.Value.bool)]
@@ -91,6 +102,36 @@ package struct JSONObjectReader {
       }
       throw error("a value is missing")
     }
+  }
+
+  /// Reads over a list or an object and all that is in it.
+  ///
+  /// It keeps its own stack: text from outside may nest deeper than a thread's stack is.
+  private mutating func skipNested() throws(JSONError) {
+    var unclosed: [Unicode.Scalar] = []
+    repeat {
+      skipSpace()
+      if next == UInt8(ascii: "[") || next == UInt8(ascii: "{") {
+        let closing: Unicode.Scalar = next == UInt8(ascii: "[") ? "]" : "}"
+        index += 1
+        skipSpace()
+        if !take(closing) {
+          unclosed.append(closing)
+          if closing == "}" { _ = try key() }
+          continue
+        }
+      } else {
+        _ = try value()
+      }
+      skipSpace()
+      while let closing = unclosed.last, take(closing) {
+        unclosed.removeLast()
+        skipSpace()
+      }
+      guard let closing = unclosed.last else { return }
+      guard take(",") else { throw error("a , or \(closing) is missing") }
+      if closing == "}" { _ = try key() }
+    } while true
   }
 
   private mutating func number() throws(JSONError) -> String {

@@ -50,12 +50,13 @@ extension BreakerPolicy {
       return text
     case (.null, _):
       return key.isOptional ? "none" : "null"
-    case (.string, .count), (.string, .factor), (.bool, .count), (.bool, .factor):
+    case (.string, .count), (.string, .factor), (.bool, .count), (.bool, .factor),
+      (.nested, .count), (.nested, .factor):
       throw PolicyError(about: key.rawValue, "\(key.rawValue) takes a number, such as 3")
-    case (.number, .duration), (.bool, .duration):
+    case (.number, .duration), (.bool, .duration), (.nested, .duration):
       throw PolicyError(
         about: key.rawValue, "\(key.rawValue) takes a time in quotes, such as \"30s\"")
-    case (.number, .rate), (.bool, .rate):
+    case (.number, .rate), (.bool, .rate), (.nested, .rate):
       throw PolicyError(
         about: key.rawValue, "\(key.rawValue) takes a rate in quotes, such as \"50%\"")
     }

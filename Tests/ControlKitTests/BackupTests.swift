@@ -109,6 +109,11 @@ struct BackupTests {
     (line(operatorPolicy: "open-max=1s"), "open-max"),
     (line(openFor: "-1"), "its open_for_ms has no such value"),
     (line(openFor: "\"1\""), "its open_for_ms has no such value"),
+    (line(openFor: "[1]"), "its open_for_ms has no such value"),
+    (line(openFor: "{\"ms\":1}"), "its open_for_ms has no such value"),
+    (line(openFor: "[1"), "a , or ] is missing"), (line(openFor: "{1:2}"), "a word in quotes"),
+    (line(openFor: "[01]"), "a number begins with 0"), (line(openFor: "[}"), "a value is missing"),
+    (line(openFor: "[1,]"), "a value is missing"), (line(openFor: "{\"a\":1]"), "a , or } is"),
   ])
   func `one wrong line is told and keeps all from being imported`(wrong: String, why: String) {
     let path = "\(bench.folder)/export"
@@ -142,10 +147,32 @@ struct BackupTests {
     #expect(bench("import", path).errors.contains("line 3 of"))
   }
 
-  @Test func `members that nobody knows are passed over`() {
+  @Test(arguments: [
+    "true", "null", "7", #""text""#, "[]", "{}", #"[1,"two",[null,[]],{"a":{}}]"#,
+    #"{"list":[1,2,{"name":"y"}],"name":"z"}"#, " [ 1 , { } ] ", #"{"a":{"b":{"c":[[[]]]}}}"#,
+  ])
+  func `members of any kind that nobody knows are passed over`(value: String) {
     let path = "\(bench.folder)/export"
-    Golden.write(Self.line(name: "x").dropLast() + ",\"more\":true}", to: path)
-    #expect(bench("import", path).output == "x: created, open\n")
+    let line = Self.line(name: "x")
+    for text in ["\(line.dropLast()),\"more\":\(value)}", "{\"more\":\(value),\(line.dropFirst())"]
+    {
+      Golden.write(text, to: path)
+      #expect(bench("import", path, "--replace").output.hasPrefix("x: "))
+    }
+  }
+
+  @Test func `an unknown member may be nested as deep as its line is long`() {
+    let path = "\(bench.folder)/export"
+    for (opening, closing) in [("[", "]"), ("{\"a\":", "}")] {
+      let value = [opening, "0", closing].map {
+        String(repeating: $0, count: $0 == "0" ? 1 : 200_000)
+      }
+      Golden.write("\(Self.line(name: "x").dropLast()),\"more\":\(value.joined())}", to: path)
+      #expect(bench("import", path, "--replace").output.hasPrefix("x: "))
+    }
+  }
+
+  @Test func `a file that is not there cannot be imported`() {
     #expect(bench("import", "\(bench.folder)/nothing").errors.contains("No such file"))
   }
 

@@ -66,7 +66,7 @@ enum BackupLine {
       switch fields[key] {
       case .string(let text): return text
       case .null: return nil
-      case .bool, .number, nil: throw wrong(key)
+      case .bool, .number, .nested, nil: throw wrong(key)
       }
     }
 
@@ -76,7 +76,7 @@ enum BackupLine {
       case .number(let text):
         guard let number = Int64(text), number >= 0 else { throw wrong(key) }
         return number
-      case .bool, .string, nil: throw wrong(key)
+      case .bool, .string, .nested, nil: throw wrong(key)
       }
     }
 
