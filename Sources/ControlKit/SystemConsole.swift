@@ -59,7 +59,7 @@ extension Console {
   }
 
   /// The standard streams do not tell: a command may ask for a password all the same.
-  private static func hasTerminal() -> Bool {
+  static func hasTerminal() -> Bool {
     let descriptor = unsafe open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC)
     guard descriptor >= 0 else { return false }
     close(descriptor)

@@ -1,7 +1,10 @@
 import ControlKit
 import Glibc
 
-switch ControlKit.run(arguments: Console.processArguments(), console: .system()) {
+let ending = FirstProcess.ending {
+  ControlKit.run(arguments: Console.processArguments(), console: .system())
+}
+switch ending {
 case .code(let code): exit(code)
 case .signal(let number): die(of: number)
 }

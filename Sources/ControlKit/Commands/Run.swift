@@ -50,6 +50,7 @@ extension CommandSpec {
       "A command that is a probe may take as long as it needs: while it and cbctl both run, cbctl "
         + "renews its lease. No other probe is let through in its place, so give a command that may "
         + "hang a --timeout. If cbctl is suspended for longer than probe-timeout, the probe has failed.",
+      "As the first process of a container, cbctl also reaps orphans.",
       "If cbctl itself is killed with KILL, the command runs on and its outcome is lost. A probe's "
         + "slot is free at once.",
       "The command owns standard output. With --json, a rejection is printed there as 'acquire "

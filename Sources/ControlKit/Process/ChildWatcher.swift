@@ -8,24 +8,24 @@ struct ChildWatcher {
   private struct Task {
     var child: pid_t
     var waiter: pthread_t
+    var reapsOrphans: Bool
   }
 
   private var thread = pthread_t()
   private let hasThread: Bool
 
-  init(_ child: pid_t) {
+  /// With `reapsOrphans` it reaps every other child that ends until then, which is only for a process
+  /// that waits for no other child.
+  init(_ child: pid_t, reapsOrphans: Bool = false) {
     let task = UnsafeMutablePointer<Task>.allocate(capacity: 1)
-    unsafe task.initialize(to: Task(child: child, waiter: pthread_self()))
+    unsafe task.initialize(
+      to: Task(child: child, waiter: pthread_self(), reapsOrphans: reapsOrphans))
     let code = unsafe pthread_create(
       &thread, nil,
       { context in
         guard let context = unsafe context else { return nil }
         let task = unsafe context.assumingMemoryBound(to: Task.self)
-        var info = unsafe siginfo_t()
-        // The child is left for the other thread to take: its number stays its own until then.
-        while unsafe waitid(P_PID, id_t(task.pointee.child), &info, WEXITED | WNOWAIT) != 0 {
-          if errno != EINTR { break }
-        }
+        unsafe ChildWatcher.waitForEnd(task.pointee)
         unsafe pthread_kill(task.pointee.waiter, SIGCHLD)
         unsafe task.deallocate()
         return nil
@@ -33,6 +33,21 @@ struct ChildWatcher {
     hasThread = code == 0
     // Without a thread, the system's own SIGCHLD serves as well in a process that has no other.
     if code != 0 { unsafe task.deallocate() }
+  }
+
+  /// The child is left for the other thread to take: its number stays its own until then.
+  private static func waitForEnd(_ task: Task) {
+    let kind = task.reapsOrphans ? P_ALL : P_PID
+    while true {
+      var info = unsafe siginfo_t()
+      guard unsafe waitid(kind, id_t(task.child), &info, WEXITED | WNOWAIT) == 0 else {
+        if errno == EINTR { continue }
+        return
+      }
+      let ended = unsafe info._sifields._sigchld.si_pid
+      if ended == task.child { return }
+      waitpid(ended, nil, WNOHANG)
+    }
   }
 
   func join() {

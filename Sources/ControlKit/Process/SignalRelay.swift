@@ -17,14 +17,16 @@ final class SignalRelay {
   /// How long a child has between being asked to end and being killed.
   static let grace = Duration.seconds(5)
 
-  private let hasOwnGroup: Bool
+  let hasOwnGroup: Bool
+  private let reapsOrphans: Bool
   private var previousMask = sigset_t()
   private var waited = sigset_t()
   private let previousChildAction: sighandler_t?
 
   /// A child that is to lead a group of its own is signalled with all of it.
-  init(hasOwnGroup: Bool) {
+  init(hasOwnGroup: Bool, reapsOrphans: Bool = false) {
     self.hasOwnGroup = hasOwnGroup
+    self.reapsOrphans = reapsOrphans
     // Where a parent ignores SIGCHLD, so would we, and the system would not keep exit codes. Not to
     // be set elsewhere: that discards those that other threads are about to take.
     previousChildAction = Self.isIgnored(SIGCHLD) ? signal(SIGCHLD, SIG_DFL) : nil
@@ -50,7 +52,7 @@ final class SignalRelay {
   func wait(
     for pid: pid_t, timeout: Duration?, interval: Duration? = nil, upkeep: () -> Duration? = { nil }
   ) -> Result {
-    let watcher = ChildWatcher(pid)
+    let watcher = ChildWatcher(pid, reapsOrphans: reapsOrphans)
     defer { watcher.join() }
     let target = hasOwnGroup ? -pid : pid
     var result = Result(end: .exited(0))
