@@ -21,6 +21,26 @@ import Testing
     #expect(check.code == 0, "\(check.errors)")
     #expect(try cbctl("check").code == 64)
   }
+
+  @Test(
+    .timeLimit(.minutes(10)),
+    .disabled(if: Memory.isWatched, "a sanitizer reads them"),
+    .enabled(if: Self.canHideProc, "needs a user who may mount"),
+    arguments: ["metrics", "page"])
+  func `a file is replaced without the files of the kernel`(command: String) throws {
+    var cbctl = try CommandLineTool()
+    _ = try cbctl("policy x --set probes=2")
+    cbctl.prefix = Self.withoutProc
+    let folder = cbctl.directory.file("output")
+    try Files.makeDirectory(folder)
+    for _ in 1...2 {
+      let written = try cbctl("\(command) --output '\(folder)/file'")
+      #expect(written.code == 0, "\(written.errors)")
+      #expect(Files.names(in: folder).filter { !$0.hasPrefix("..") && $0 != "." } == ["file"])
+    }
+    let text = String(decoding: try Files.read(folder + "/file"), as: UTF8.self)
+    #expect(text.contains("x"))
+  }
 }
 
 /// Bytes that are no text, where the path of the store comes from.

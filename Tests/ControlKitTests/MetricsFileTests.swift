@@ -61,25 +61,38 @@ import Testing
     #expect(try !text(path).contains("pay"))
   }
 
-  @Test func `replaces what a symbolic link leads to, and leaves the link`() throws {
-    let path = directory.file("breakers.prom")
-    try Files.write(path, [])
+  @Test(arguments: ["file", "nowhere", "/dev/null", "directory"])
+  func `is never written through a symbolic link, which stays`(target: String) throws {
+    try Files.write(directory.file("file"), Array("precious".utf8))
+    try Files.makeDirectory(directory.file("directory"))
     let link = directory.file("link.prom")
-    try Files.link(link, to: path)
-    #expect(output(link).code == 0)
-    #expect(try text(path).contains("pay"))
+    try Files.link(link, to: target.hasPrefix("/") ? target : directory.file(target))
+    let before = try names()
+    let answer = output(link)
+    #expect(answer.code == 1)
+    #expect(answer.output.isEmpty)
+    #expect(answer.errors.contains("link.prom cannot be replaced: it is a symbolic link: "))
+    #expect(try names() == before)
+    #expect(try text(directory.file("file")) == "precious")
     #expect(try !Files.permissions(of: link).isRegular)
   }
 
-  @Test(arguments: ["directory", "fifo", "/dev/null", "dangling", "missing/file", "directory/"])
-  func `is never put in the place of what is no file`(name: String) throws {
+  @Test(arguments: [
+    ("directory", "it is not a file"), ("directory/", "it is not a file"),
+    ("fifo", "it is not a file"), ("/dev/null", "it is not a file"),
+    ("/dev/stdout", "it is a symbolic link"), ("missing/file", "No such file or directory"),
+    ("file/file", "Not a directory"), ("missing/", "No such file or directory"),
+  ])
+  func `is never put in the place of what is no file`(name: String, why: String) throws {
     try Files.makeDirectory(directory.file("directory"))
     try Files.makeFIFO(directory.file("fifo"))
-    try Files.link(directory.file("dangling"), to: directory.file("nowhere"))
+    try Files.write(directory.file("file"), [])
     let before = try names()
-    let answer = output(name.hasPrefix("/") ? name : directory.file(name))
+    let isElsewhere = name.isEmpty || name.hasPrefix("/")
+    let answer = output(isElsewhere ? name : directory.file(name))
     #expect(answer.code == 1)
     #expect(answer.output.isEmpty)
+    #expect(answer.errors.contains(why), "\(answer.errors)")
     #expect(answer.errors.split(separator: "\n").count == 1)
     #expect(try names() == before)
   }

@@ -25,6 +25,7 @@ extension CommandSpec {
         + "nothing: no call is made and no store is created.",
       "If the store is unavailable there is a text all the same, with shared_breaker_store_up 0, "
         + "and the code 69. A name that no breaker has ends with 66, and the others are told of.",
+      FileReplacement.rule,
       "Breakers beyond the limit are counted in shared_breaker_store_breakers_left_out.",
     ],
     examples: [

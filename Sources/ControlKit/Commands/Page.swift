@@ -26,6 +26,7 @@ extension CommandSpec {
     details: [
       "The page is one file without scripts, and loads nothing. It shows how each breaker stands and "
         + "stood, what happened, why, and who did it, as of the time when it was made.",
+      FileReplacement.rule,
       "Errors and reasons are on it, so only its owner may read the file unless --mode says "
         + "otherwise.",
     ],

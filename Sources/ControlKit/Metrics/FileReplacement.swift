@@ -1,10 +1,18 @@
 import Glibc
 
-/// A file that takes another one's place whole, or not at all.
+/// A file that takes another one's place whole, or not at all: what every `--output` writes to.
 ///
-/// Until then it has no name, so that nothing is left of it however the process ends. Where the file
-/// system cannot do that, it has a name that no reader of the directory looks for.
+/// Only a regular file is ever replaced. A symbolic link is refused like a directory, a device or a
+/// pipe: following it would write to a place that nobody named, and replacing it would lose the link.
+///
+/// Until the file is whole it has no name, so that nothing is left of it however the process ends.
+/// Where the system cannot do that, it has a name that no reader of the directory looks for.
 struct FileReplacement {
+  /// What the help of each command that has `--output` says of it.
+  static let rule =
+    "--output creates a file or replaces one, whole or not at all. It refuses a path at which there "
+    + "is anything but a regular file, such as a symbolic link."
+
   private let path: String
   private let descriptor: Int32
 
@@ -14,19 +22,18 @@ struct FileReplacement {
   /// The first error of writing to it.
   private var failure: Int32?
 
-  /// Begins a file for a path; of a symbolic link, for what it leads to.
+  /// Begins a file for a path.
   ///
   /// `kind` asks the file system for a file without a name; tests ask for what none can give.
   init(
     of path: String, mode: UInt32, kind: Int32 = Self.temporaryFile
   ) throws(ControlError) {
-    self.path = try Self.target(of: path)
-    let (directory, file) = Self.split(self.path)
-    let nameless = unsafe open(directory, kind | O_WRONLY | O_CLOEXEC, 0o600)
-    if nameless >= 0 {
+    try Self.refuseAllButFile(path)
+    self.path = path
+    let (directory, file) = Self.split(path)
+    if let nameless = try Self.nameless(in: directory, kind, for: path) {
       (descriptor, name) = (nameless, nil)
     } else {
-      guard errno == EOPNOTSUPP || errno == EISDIR else { throw Self.error(errno, path) }
       let named = Self.unusedName(directory, file)
       name = named
       descriptor = unsafe open(named, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0o600)
@@ -35,6 +42,26 @@ struct FileReplacement {
     // Whatever the umask says.
     if fchmod(descriptor, mode) != 0 { failure = errno }
   }
+
+  /// A file without a name; nil where there can be none, or where it could not get a name later.
+  private static func nameless(
+    in directory: String, _ kind: Int32, for path: String
+  ) throws(ControlError) -> Int32? {
+    let descriptor = unsafe open(directory, kind | O_WRONLY | O_CLOEXEC, 0o600)
+    guard descriptor >= 0 else {
+      guard errno == EOPNOTSUPP || errno == EISDIR else { throw error(errno, path) }
+      return nil
+    }
+    // Linking the descriptor itself, without /proc, takes a privilege (linkat(2)).
+    guard unsafe access(link(of: descriptor), F_OK) == 0 else {
+      close(descriptor)
+      return nil
+    }
+    return descriptor
+  }
+
+  /// The name by which the kernel knows a file that has none; not where `/proc` is not mounted.
+  private static func link(of descriptor: Int32) -> String { "/proc/self/fd/\(descriptor)" }
 
   /// The header has it as a sum, which Swift does not import.
   static let temporaryFile = 0o20_000_000 | O_DIRECTORY
@@ -71,7 +98,7 @@ struct FileReplacement {
     // Only what is whole ever has this name. Whoever finds it there takes it away, for its owner
     // was killed or is about to see that a newer one has come.
     for _ in 0..<100 {
-      let own = "/proc/self/fd/\(descriptor)"
+      let own = Self.link(of: descriptor)
       if unsafe linkat(AT_FDCWD, own, AT_FDCWD, link, AT_SYMLINK_FOLLOW) == 0 {
         let isPut = unsafe rename(link, path) == 0 || errno == ENOENT
         if isPut { return nil }
@@ -90,22 +117,25 @@ struct FileReplacement {
     "\(directory)/.\(file).\(String(UInt64.random(in: 0 ... .max), radix: 36))"
   }
 
-  /// What a path leads to: a file, or the place for one.
-  private static func target(of path: String) throws(ControlError) -> String {
+  /// Refuses a path at which there is anything but a regular file.
+  private static func refuseAllButFile(_ path: String) throws(ControlError) {
     var status = stat()
     guard unsafe lstat(path, &status) == 0 else {
-      if errno == ENOENT { return path }
+      if errno == ENOENT, !split(path).file.isEmpty { return }
       throw error(errno, path)
     }
-    guard unsafe stat(path, &status) == 0 else { throw error(errno, path) }
-    guard status.st_mode & S_IFMT == S_IFREG else {
+    let remedy = "or leave --output out to print"
+    switch status.st_mode & S_IFMT {
+    case S_IFREG: return
+    case S_IFLNK:
+      throw ControlError(
+        .failed, "\(VisibleText.bare(path)) cannot be replaced", "it is a symbolic link",
+        "name the file that it leads to, \(remedy)")
+    default:
       throw ControlError(
         .failed, "\(VisibleText.bare(path)) cannot be replaced", "it is not a file",
-        "name a file, or one that is yet to be")
+        "name a file, \(remedy)")
     }
-    guard let resolved = unsafe realpath(path, nil) else { throw error(errno, path) }
-    defer { unsafe free(resolved) }
-    return unsafe String(cString: resolved)
   }
 
   private static func split(_ path: String) -> (directory: String, file: Substring) {
