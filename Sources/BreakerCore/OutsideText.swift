@@ -15,25 +15,48 @@ package enum OutsideText {
     return nil
   }
 
-  /// Whether a scalar would steer a terminal instead of showing on it.
-  package static func isControl(_ scalar: Unicode.Scalar) -> Bool {
+  /// Whether a scalar would steer a terminal or end a line, which no name may do.
+  private static func isControl(_ scalar: Unicode.Scalar) -> Bool {
     switch scalar.properties.generalCategory {
     case .control, .lineSeparator, .paragraphSeparator: true
     default: false
     }
   }
 
-  /// The text with what would steer a terminal, or break a line, made visible.
+  /// Whether a scalar can make one text look like another: it steers a terminal, ends a line, changes
+  /// the direction of writing, or is invisible.
+  package static func misleads(_ scalar: Unicode.Scalar) -> Bool {
+    // These mark an annotation, which is as hidden, but Unicode does not list them with the others.
+    let isAnnotation = (0xFFF9...0xFFFB).contains(scalar.value)
+    return isControl(scalar) || scalar.properties.isDefaultIgnorableCodePoint || isAnnotation
+  }
+
+  /// The text with everything that could mislead its reader made visible, as in `\u{1b}`.
+  ///
+  /// This is the one rule for everything that is printed: on a terminal, in a pipe, in a page, in
+  /// metrics and in messages. Joiners and variation selectors stay behind a visible character that is
+  /// not ASCII, because scripts and emoji are written with them.
   package static func visible(_ text: String) -> String {
+    if text.utf8.allSatisfy({ $0 >= 0x20 && $0 < 0x7F }) { return text }
     var result = ""
+    var canBeJoined = false
     for scalar in text.unicodeScalars {
-      if isControl(scalar) {
+      if misleads(scalar), !(canBeJoined && joins(scalar)) {
         result += "\\u{\(String(scalar.value, radix: 16))}"
       } else {
         result.unicodeScalars.append(scalar)
       }
+      canBeJoined = !scalar.isASCII && !misleads(scalar)
     }
     return result
+  }
+
+  /// Whether a scalar says how its neighbours are written: joined or apart, as text or as emoji.
+  private static func joins(_ scalar: Unicode.Scalar) -> Bool {
+    switch scalar.value {
+    case 0x200C, 0x200D, 0xFE00...0xFE0F: true
+    default: false
+    }
   }
 
   /// The text as a message repeats it: visible, and so short that it does not drown the message.

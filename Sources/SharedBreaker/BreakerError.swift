@@ -1,3 +1,5 @@
+internal import BreakerCore
+
 /// Why a breaker did not do what it was asked to.
 public enum BreakerError: Error, Sendable, Hashable {
   /// The call was not let through.
@@ -20,10 +22,12 @@ extension BreakerError: CustomStringConvertible {
   /// What happened, why, and what to do, in one line.
   public var description: String {
     switch self {
-    case .rejected(let name, let rejection): "\(name) is rejecting calls: \(rejection)"
+    case .rejected(let name, let rejection):
+      "\(OutsideText.visible(name)) is rejecting calls: \(rejection)"
     case .invalidName(let complaint):
       "not a name for a breaker: \(complaint): use 1 to 255 bytes of text"
-    case .invalidPolicy(let name, let error): "the policy of \(name) cannot be used: \(error)"
+    case .invalidPolicy(let name, let error):
+      "the policy of \(OutsideText.visible(name)) cannot be used: \(error)"
     case .noSuchProcess(let pid): "there is no process \(pid): name one that is running"
     case .store(let error): error.description
     }
@@ -39,7 +43,8 @@ extension Rejection: CustomStringConvertible {
         ? "a probe is under way: \(wait) at the latest" : "it is \(state.wireName): \(wait)"
     }
     let time = retryAfter.map { "for \(Self.rounded($0))" } ?? "until further notice"
-    return "an operator holds it open \(time)" + (reason.map { ": \($0)" } ?? "")
+    let why = reason.map { ": \(OutsideText.visible($0))" } ?? ""
+    return "an operator holds it open \(time)\(why)"
   }
 
   /// A wait in words, rounded up so that nobody comes back too early.

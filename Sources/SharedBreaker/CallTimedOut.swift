@@ -1,3 +1,5 @@
+internal import BreakerCore
+
 /// A call took longer than it was given.
 public struct CallTimedOut: Error, Sendable, Hashable, CustomStringConvertible {
   /// The breaker that the call went through.
@@ -14,6 +16,6 @@ public struct CallTimedOut: Error, Sendable, Hashable, CustomStringConvertible {
 
   /// What happened, in one line.
   public var description: String {
-    "a call through \(name) was not over after \(DurationText.format(timeout))"
+    "a call through \(OutsideText.visible(name)) was not over after \(DurationText.format(timeout))"
   }
 }

@@ -30,6 +30,37 @@ import Testing
   }
 
   @Test(arguments: [
+    "", "plain", "größe", "結果", "e\u{301}", "a b", "\u{a0}", "\\u{1b}", "\u{fffd}", "\u{600}1",
+    // Joiners and selectors are part of how these are written.
+    "👩‍👩‍👧", "❤️", "می‌شود", "क्‍ष",
+  ])
+  func `text that shows itself as it is stays as it is`(text: String) {
+    #expect(OutsideText.visible(text) == text)
+  }
+
+  @Test(arguments: [
+    // Control characters, also of eight bits, and what ends a line.
+    ("a\nb\tc", #"a\u{a}b\u{9}c"#), ("\u{0}\u{7f}", #"\u{0}\u{7f}"#), ("\r\n", #"\u{d}\u{a}"#),
+    ("\u{1b}[2J", #"\u{1b}[2J"#), ("\u{9b}1m\u{85}", #"\u{9b}1m\u{85}"#),
+    ("\u{2028}\u{2029}", #"\u{2028}\u{2029}"#),
+    // What turns the direction of writing around.
+    ("a\u{202e}b\u{202c}", #"a\u{202e}b\u{202c}"#),
+    ("\u{2066}\u{2067}\u{2068}\u{2069}", #"\u{2066}\u{2067}\u{2068}\u{2069}"#),
+    ("\u{200e}\u{200f}\u{61c}", #"\u{200e}\u{200f}\u{61c}"#),
+    // What is not seen at all.
+    ("pay\u{200b}", #"pay\u{200b}"#), ("\u{feff}\u{ad}\u{2060}", #"\u{feff}\u{ad}\u{2060}"#),
+    ("\u{180e}\u{34f}\u{3164}\u{115f}", #"\u{180e}\u{34f}\u{3164}\u{115f}"#),
+    ("\u{fff9}\u{206a}", #"\u{fff9}\u{206a}"#), ("\u{e0041}\u{e0100}", #"\u{e0041}\u{e0100}"#),
+    // Joiners and selectors where they join and select nothing.
+    ("pay\u{200d}ments", #"pay\u{200d}ments"#), ("pay\u{200c}", #"pay\u{200c}"#),
+    ("\u{200d}", #"\u{200d}"#), ("a\u{fe0f}", #"a\u{fe0f}"#),
+    ("é\u{200d}\u{200d}", "é\u{200d}\\u{200d}"), ("é\u{200b}\u{200d}", #"é\u{200b}\u{200d}"#),
+  ])
+  func `what steers, turns around or hides text is made visible`(text: String, visible: String) {
+    #expect(OutsideText.visible(text) == visible)
+  }
+
+  @Test(arguments: [
     ("abcdef", 6, "abcdef"), ("abcdef", 5, "abcde"), ("abcdef", 0, ""), ("", 0, ""),
     ("aéé", 3, "aé"), ("aéé", 4, "aé"), ("aéé", 5, "aéé"), ("é", 1, ""), ("日本", 5, "日"),
     ("e\u{301}x", 2, ""), ("xe\u{301}", 3, "x"), ("x👩‍👩‍👧", 12, "x"),

@@ -41,7 +41,7 @@ import Testing
     }
     for breaker in Samples.all {
       for state in BreakerState.allCases {
-        let labels = ["name": breaker.name, "state": state.wireName]
+        let labels = ["name": VisibleText.bare(breaker.name), "state": state.wireName]
         #expect(value("state", labels) == (breaker.state == state ? 1 : 0))
       }
     }
@@ -57,20 +57,39 @@ import Testing
     #expect(value("store_breakers", [:]) == 9)
   }
 
-  @Test(arguments: [
-    #"a"b"#, #"a\b"#, "a\nb", #"\n"#, "größe 結果 😀", "\"\u{301}\\\u{301}\n\u{301}", "\r\n", "{}=,",
-    " ",
-  ])
-  func `escape names, and nothing else of them`(name: String) throws {
-    var breaker = StoredBreaker(id: 1, name: name, createdAtMilliseconds: 0)
-    breaker.record.trips = 1
-    let snapshot = BreakerSnapshot(of: breaker, at: Samples.now)
-    let text = Self.text(MetricsReport(store: Self.store, breakers: [snapshot]))
-    let series = try Exposition(text).values.keys.filter { $0.labels["name"] != nil }
-    #expect(series.count == 23)
-    for one in series {
-      #expect(one.labels["name"].map { Array($0.utf8) } == Array(name.utf8))
+  /// The names that the series of a breaker have.
+  private static func names(_ breakers: [String]) throws -> [String] {
+    let snapshots = breakers.map {
+      BreakerSnapshot(
+        of: StoredBreaker(id: 1, name: $0, createdAtMilliseconds: 0), at: Samples.now)
     }
+    let text = Self.text(MetricsReport(store: Self.store, breakers: snapshots))
+    let series = try Exposition(text).values.keys.compactMap { $0.labels["name"] }
+    #expect(series.count == 23 * breakers.count)
+    return Set(series).sorted()
+  }
+
+  @Test(arguments: [
+    #"a"b"#, #"a\b"#, #"\n"#, #"a\u"#, "größe 結果 😀", "👩‍👩‍👧", "\"\u{301}\\\u{301}", "{}=,", " ",
+  ])
+  func `give a name as it is, byte for byte`(name: String) throws {
+    let names = try Self.names([name]).map { Array($0.utf8) }
+    #expect(names == [Array(name.utf8)])
+  }
+
+  @Test(arguments: [
+    ("a\nb", #"a\u{a}b"#), ("\u{1b}[2J\r", #"\u{1b}[2J\u{d}"#), ("a\u{202e}b", #"a\u{202e}b"#),
+    ("a\u{200b}", #"a\u{200b}"#), ("\u{2028}", #"\u{2028}"#),
+  ])
+  func `give a name that would mislead a reader as it is shown everywhere`(
+    name: String, shown: String
+  ) throws {
+    #expect(try Self.names([name]) == [shown])
+  }
+
+  @Test func `never give two breakers one name`() throws {
+    let names = ["a\u{202e}", #"a\u{202e}"#, #"a\u{5c}u{202e}"#, #"a\\u{202e}"#]
+    #expect(try Self.names(names).count == names.count)
   }
 
   @Test func `are what Prometheus' own tool takes without a word`() throws {

@@ -49,7 +49,7 @@ import Testing
     #expect(html.matches(of: /&lt;script/).count == html.components(of: shown))
     #expect(html.components(of: shown) >= 12)
     #expect(!html.contains("<script"))
-    #expect(!html.unicodeScalars.contains { $0 != "\n" && VisibleText.steers($0) })
+    #expect(!html.unicodeScalars.contains { $0 != "\n" && OutsideText.misleads($0) })
   }
 
   @Test func `loads nothing and runs nothing`() {

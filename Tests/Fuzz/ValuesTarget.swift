@@ -49,7 +49,9 @@ enum ValuesTarget {
     do throws(BreakerError) {
       try Breaker.validate(name: text)
       expect(!text.isEmpty && text.utf8.count <= 255, "a wrong name was taken")
-      expectReadable(text)
+      let isControlled = text.unicodeScalars.contains { $0.properties.generalCategory == .control }
+      expect(!isControlled, "a name with control characters was taken")
+      expectReadable(VisibleText.name(text))
     } catch {
       expectReadable(error.description)
     }

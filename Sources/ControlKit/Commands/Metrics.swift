@@ -53,11 +53,7 @@ extension CommandSpec {
       report.write(asJSON: session.global.isJSON) { file.write($0) }
       try file.finish()
     } else {
-      // A damaged store may hold any name, and a terminal does what it is told.
-      let isTerminal = session.console.isOutputTerminal
-      report.write(asJSON: session.global.isJSON) {
-        session.print(isTerminal ? VisibleText.lines($0) : $0)
-      }
+      report.write(asJSON: session.global.isJSON) { session.print($0) }
     }
     if let failure { throw failure }
     return .done

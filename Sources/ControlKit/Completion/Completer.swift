@@ -113,8 +113,8 @@ struct Completer {
   private func values(_ kind: ValueKind, _ current: String) -> Answer {
     switch kind {
     case .name, .pattern:
-      // Such a name would pass for an option.
-      let names = names(store).filter { !$0.hasPrefix("-") }
+      // A name must neither pass for an option nor for another name.
+      let names = names(store).filter { !$0.hasPrefix("-") && $0 == OutsideText.visible($0) }
       return fitting(current, names.map { Candidate(text: $0) })
     case .choice(let words): return fitting(current, words.map { Candidate(text: $0) })
     case .topic: return fitting(current, HelpTopic.candidates)

@@ -50,21 +50,28 @@ struct MetricsReport: Sendable {
     }
   }
 
+  private static let backslash = UInt8(ascii: "\\")
+  private static let quote = UInt8(ascii: "\"")
+
+  /// A label's value: the text as it is printed everywhere, but so that no two texts become equal.
+  ///
+  /// Prometheus refuses two series with the same labels, so a `\u{` that is part of the text itself
+  /// becomes `\u{5c}u{`. This works on bytes: a combining mark behind a quote would make one character
+  /// of both.
   private static func escaped(_ value: String) -> String {
-    guard value.utf8.contains(where: { $0 == 0x5C || $0 == 0x22 || $0 == 0x0A }) else {
+    // Nearly every value goes over as it is.
+    if value.utf8.allSatisfy({ $0 >= 0x20 && $0 < 0x7F && $0 != backslash && $0 != quote }) {
       return value
     }
-    // By scalars, for a character may have more behind its quote or its line feed.
-    var result = String.UnicodeScalarView()
-    for scalar in value.unicodeScalars {
-      switch scalar {
-      case "\\": result += "\\\\".unicodeScalars
-      case "\"": result += "\\\"".unicodeScalars
-      case "\n": result += "\\n".unicodeScalars
-      default: result.append(scalar)
-      }
+    var distinct: [UInt8] = []
+    var rest = value.utf8[...]
+    while let byte = rest.popFirst() {
+      distinct.append(byte)
+      if byte == backslash, rest.starts(with: "u{".utf8) { distinct += "u{5c}".utf8 }
     }
-    return String(result)
+    let visible = OutsideText.visible(String(decoding: distinct, as: UTF8.self))
+    let escaped = visible.utf8.flatMap { $0 == backslash || $0 == quote ? [backslash, $0] : [$0] }
+    return String(decoding: escaped, as: UTF8.self)
   }
 
   private func writeJSON<Subject>(

@@ -1,3 +1,5 @@
+import SharedBreaker
+
 /// A JSON document as a value; what is not known is `null`.
 enum JSONValue: Sendable, Hashable {
   case null
@@ -95,15 +97,17 @@ extension JSONValue {
       case "\n": result += "\\n".utf8
       case "\r": result += "\\r".utf8
       case "\t": result += "\\t".utf8
-      case _ where VisibleText.steers(scalar): result += escape(scalar).utf8
+      case _ where OutsideText.misleads(scalar): result += escape(scalar).utf8
       default: result += UTF8.encode(scalar) ?? .init()
       }
     }
   }
 
-  /// Whatever steers a terminal lies below U+FFFF, so four digits are enough.
+  /// The scalar in a form that misleads nobody, and that a program reads as the scalar itself.
   private static func escape(_ scalar: Unicode.Scalar) -> String {
-    let digits = String(scalar.value, radix: 16)
-    return "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
+    String(scalar).utf16.reduce(into: "") { result, unit in
+      let digits = String(unit, radix: 16)
+      result += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
+    }
   }
 }
