@@ -6,7 +6,7 @@ import Testing
 struct StoreCommandTests {
   @Test(arguments: [
     ["status"], ["status", "x"], ["show", "x"], ["history"], ["check", "x"], ["reset", "x"],
-    ["reset", "--all"], ["trip", "x"], ["force", "x", "open"], ["policy", "x"], ["delete", "x"],
+    ["reset", "--all"], ["trip", "x"], ["force", "x", "auto"], ["policy", "x"], ["delete", "x"],
     ["policy", "x", "--unset", "jitter"], ["report", "cb2.1.1.1.0.0.x", "success"],
   ])
   func `without a store, looking fails with 69 and makes none`(words: [String]) {
@@ -20,7 +20,7 @@ struct StoreCommandTests {
 
   @Test(arguments: [
     ["status", "pya"], ["show", "pya"], ["history", "pya"], ["check", "pya"], ["reset", "pya"],
-    ["trip", "pya"], ["force", "pya", "open"], ["policy", "pya"], ["delete", "pay", "pya"],
+    ["trip", "pya"], ["force", "pya", "auto"], ["policy", "pya"], ["delete", "pay", "pya"],
     ["policy", "pya", "--unset", "jitter"], ["reset", "pay", "pya"],
   ])
   func `a name that no breaker has gives 66, a suggestion and no change`(words: [String]) {
@@ -32,6 +32,40 @@ struct StoreCommandTests {
     #expect(answer.errors.contains("'pya'"))
     #expect(answer.errors.contains("did you mean 'pay'?"))
     #expect(bench("status", "--json") == before)
+  }
+
+  @Test(arguments: [("open", 75), ("closed", 0), ("observe", 0)] as [(String, Int32)])
+  func `force makes a breaker that nobody has used yet`(mode: String, check: Int32) {
+    let bench = Bench()
+    let made = bench("force", "pay", mode, "--for", "2h", "--reason", "maintenance")
+    #expect(made.code == 0)
+    #expect(made.output.hasPrefix("pay: "))
+    #expect(made.output.hasSuffix(" for 2h (maintenance); underneath: closed\n"))
+    #expect(made.errors == "cbctl: pay: created, because no breaker had that name\n")
+    #expect(bench("check", "pay").code == check)
+    #expect(bench("history", "pay", "--json").output.contains(#""kind":"mode""#))
+    #expect(bench("force", "pay", mode).errors.isEmpty)
+    #expect(bench("force", "mail", mode, "--quiet") == Answer(code: 0, output: "", errors: ""))
+    #expect(bench("force", "mail", "auto").output == "mail: closed\n")
+  }
+
+  @Test func `force says which name may have been meant`() {
+    let bench = Bench()
+    _ = bench("policy", "pay", "--set", "open-for=1m")
+    #expect(bench("force", "pya", "open", "--json").code == 0)
+    let answer = bench("force", "pyaa", "open")
+    #expect(answer.code == 0)
+    #expect(
+      answer.errors == "cbctl: pyaa: created, because no breaker had that name: "
+        + "did you mean 'pya'?\n")
+  }
+
+  @Test func `force with a wrong name or mode makes nothing`() {
+    let bench = Bench()
+    #expect(bench("force", "a\nb", "open").code == 64)
+    #expect(bench("force", "pay", "ajar").code == 64)
+    #expect(bench("force", "pay", "auto", "--for", "1h").code == 64)
+    #expect(bench.files.isEmpty)
   }
 
   @Test func `an empty store is told on standard error`() {

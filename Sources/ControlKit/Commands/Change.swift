@@ -6,6 +6,15 @@ extension Session {
     try existingBreaker(parsed.text("NAME") ?? "")
   }
 
+  /// The breaker of a name, which a change to it creates if there is none; creates the store now.
+  func madeBreaker(_ name: String) throws(ControlError) -> Breaker {
+    try act { () throws(BreakerError) in try Breaker.validate(name: name) }
+    try ask { store throws(StoreError) in try store.connect() }
+    return try act { () throws(BreakerError) in
+      try store.breaker(name, onStoreFailure: .throw)
+    }
+  }
+
   /// Prints how breakers stand after a change.
   func printState(of names: [String]) throws(ControlError) {
     var snapshots: [BreakerSnapshot] = []

@@ -9,7 +9,8 @@ extension CommandSpec {
     name: "force",
     summary: "lay a mode over a breaker's state, or take it away",
     arguments: [
-      ArgumentSpec(label: "NAME", kind: .name, summary: "the breaker"),
+      ArgumentSpec(
+        label: "NAME", kind: .name, summary: "the breaker; created if need be, but not by auto"),
       ArgumentSpec(
         label: "MODE", kind: .choice(modes.map(\.word)),
         summary: "open, closed, observe or auto"),
@@ -20,7 +21,9 @@ extension CommandSpec {
     ],
     details: [
       "open rejects every call. closed lets every call through. observe lets every call through "
-        + "too, but records what it would have done. auto gives the word back to the state."
+        + "too, but records what it would have done. auto gives the word back to the state.",
+      "open, closed and observe create the breaker if there is none, and the store too, so that you "
+        + "can hold a service off before its first call. auto creates nothing.",
     ],
     examples: [
       Example("cbctl force payments open --for 2h --reason maintenance", "no calls for two hours"),
@@ -32,11 +35,31 @@ extension CommandSpec {
     if mode == .automatic, parsed.has("for") {
       throw .usage("--for with auto", "auto has no end", help: "force")
     }
-    let breaker = try session.breaker(parsed)
+    let name = parsed.text("NAME") ?? ""
+    let breaker: Breaker
+    var note: String?
+    if mode == .automatic {
+      breaker = try session.existingBreaker(name)
+    } else {
+      breaker = try session.madeBreaker(name)
+      note = try session.noteOnFirstUse(of: name)
+    }
     try session.act { () throws(BreakerError) in
       try breaker.force(mode, for: parsed.duration("for"), reason: parsed.text("reason"))
     }
-    try session.printState(of: [breaker.name])
+    if let note { session.note(note) }
+    try session.printState(of: [name])
     return .done
+  }
+}
+
+extension Session {
+  /// What to say about a name that no breaker has yet, because another one may be meant.
+  fileprivate func noteOnFirstUse(of name: String) throws(ControlError) -> String? {
+    let found = try ask { store throws(StoreError) in try store.snapshot(of: name) }
+    if found != nil { return nil }
+    let words = "\(VisibleText.name(name)): created, because no breaker had that name"
+    guard let meant = Suggestion.nearest(to: name, among: try names()) else { return words }
+    return "\(words): did you mean \(VisibleText.quoted(meant))?"
   }
 }

@@ -39,7 +39,7 @@ extension CommandSpec {
     // With --set, what is set now is all that is left.
     if parsed.has("unset-all") { unset = Set(PolicyKey.allCases) }
     let breaker =
-      settings.isEmpty ? try session.existingBreaker(name) : try makeBreaker(name, session)
+      settings.isEmpty ? try session.existingBreaker(name) : try session.madeBreaker(name)
     try session.act { () throws(BreakerError) in
       try breaker.overridePolicy(set: settings, unset: unset)
     }
@@ -50,15 +50,6 @@ extension CommandSpec {
       session.print("\(StateLine.text(of: snapshot)), \(operatorWords(of: snapshot))\n")
     }
     return .done
-  }
-
-  private static func makeBreaker(
-    _ name: String, _ session: Session
-  ) throws(ControlError) -> Breaker {
-    try session.ask { store throws(StoreError) in try store.connect() }
-    return try session.act { () throws(BreakerError) in
-      try session.store.breaker(name, onStoreFailure: .throw)
-    }
   }
 
   private static func printPolicy(of snapshot: BreakerSnapshot, _ session: Session) {
