@@ -42,6 +42,10 @@ public struct BreakerSnapshot: Sendable, Hashable {
   /// How long the breaker stays open, whatever the mode; nil if it is not open.
   public let openEndsIn: Duration?
 
+  /// How long the open time had been over, whatever the mode; nil if the breaker is not open, if its
+  /// open time still ran, or if the time is not known.
+  public let dueFor: Duration?
+
   /// Calls in the window over which rates are taken.
   public let windowCalls: Int64
 
@@ -180,6 +184,7 @@ extension BreakerSnapshot {
     consecutiveFailures = record.consecutiveFailures
     recentFailures = policy.within.map { record.recentFailures(within: $0, at: now.boot) }
     openEndsIn = record.openRemaining(at: now.boot).map { .nanoseconds($0) }
+    dueFor = record.state == .open ? Self.passed(since: record.openUntil, at: now) : nil
     windowCalls = counts.calls
     windowFailures = counts.failures
     windowSlow = counts.slow
@@ -200,5 +205,11 @@ extension BreakerSnapshot {
         ownerPid: $0.owner?.pid, endsIn: .nanoseconds($0.deadline.since(now.boot)),
         isOwnerGone: $0.owner.map(gone.contains) ?? false)
     }
+  }
+
+  /// How long ago an instant was; nil if it is yet to come or not known.
+  private static func passed(since instant: Instant?, at now: Moment) -> Duration? {
+    guard let instant, now.boot >= instant else { return nil }
+    return .nanoseconds(now.boot.since(instant))
   }
 }

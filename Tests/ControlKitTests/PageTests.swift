@@ -97,11 +97,11 @@ import Testing
     let strip = PageTimeline(timeline: timeline, subject: "Last 4h")
     #expect(
       strip.words
-        == "rejected for 30m in 1 spell, probed for 10s in 1 spell, let calls through for 1h 30m, "
+        == "open for 30m in 1 spell, probed for 10s in 1 spell, let calls through for 1h 30m, "
         + "not known for 2h")
     let widths = strip.html.text.matches(of: /h(\d+)v/).compactMap { Int($0.1) }
     #expect(widths.reduce(0, +) == 240)
-    #expect(strip.html.text.contains("role=\"img\"><title>Last 4h: rejected for 30m"))
+    #expect(strip.html.text.contains("role=\"img\"><title>Last 4h: open for 30m"))
   }
 
   @Test func `of many breakers stays small`() {

@@ -68,6 +68,31 @@ struct StoreCommandTests {
     #expect(bench.files.isEmpty)
   }
 
+  @Test func `a breaker whose open time is over is shown as due and not as rejecting`() {
+    let bench = Bench()
+    _ = bench("policy", "pay", "--set", "open-for=30s", "--set", "jitter=0%")
+    _ = bench("trip", "pay")
+    bench.advance(by: 20_000)
+    #expect(bench("show", "pay").output.contains("\n  rejected for 20s\n"))
+    bench.advance(by: 10_000 + 54 * 60_000)
+    #expect(bench("show", "pay").output.contains("\n  rejected for 30s, due for 54m\n"))
+    #expect(
+      bench("page").output.contains(
+        "rejected for 30s in 1 spell, due for 54m in 1 spell, "))
+    // Nothing tells later when the open time was over.
+    _ = bench("run", "pay", "--", "true")
+    #expect(bench("show", "pay").output.contains("\n  open for 54m 30s\n"))
+    let page = bench("page").output
+    #expect(page.contains("open for 54m 30s in 1 spell") && !page.contains(": rejected for"))
+  }
+
+  @Test func `a forced mode that has run out is shown for as long as it held`() {
+    let bench = Bench()
+    _ = bench("force", "pay", "open", "--for", "10m")
+    bench.advance(by: 40 * 60_000)
+    #expect(bench("show", "pay").output.contains("\n  rejected for 10m\n"))
+  }
+
   @Test func `an empty store is told on standard error`() {
     let bench = Bench()
     #expect(bench("init").output == "\(bench.path): the store is made\n")

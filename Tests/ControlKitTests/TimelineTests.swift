@@ -40,15 +40,79 @@ import Testing
     let timeline = Self.timeline(history) { $0.generation = 4 }
     #expect(
       Self.words(timeline) == [
-        "unknown 46400", "passing 39700", "rejecting 200", "probing 10", "passing 90",
+        "unknown 46400", "passing 39700", "open 200", "probing 10", "passing 90",
       ])
-    #expect(timeline.extent(of: .rejecting) == (200_000, 1))
+    #expect(timeline.extent(of: .open) == (200_000, 1))
+    #expect(timeline.extent(of: .rejecting) == (0, 0))
+  }
+
+  /// When the open time ends, seen from the present.
+  private static func end(inSeconds seconds: Int64) -> Instant {
+    Samples.now.boot.advanced(by: seconds * 1_000_000_000)
+  }
+
+  @Test(
+    arguments: [
+      (10, ["rejecting 300"]), (0, ["rejecting 300"]), (-270, ["rejecting 30", "due 270"]),
+      // A wall clock that was set meanwhile can put the end before the beginning.
+      (-400, ["due 300"]), (nil, ["open 300"]),
+    ] as [(Int64?, [String])])
+  func `tells rejecting from being due where the end of the open time is known`(
+    end: Int64?, stretches: [String]
+  ) {
+    let timeline = Self.timeline([Self.entry(300, .transition, "closed", "open")]) {
+      $0.generation = 2
+      $0.state = .open
+      $0.openUntil = end.map { Self.end(inSeconds: $0) }
+    }
+    #expect(Self.words(timeline).suffix(stretches.count) == stretches[...])
+    #expect(timeline.stretches.last?.end == Self.now)
+  }
+
+  @Test func `claims of no opening before the last one that it rejected`() {
+    let history = [
+      Self.entry(3_000, .transition, "closed", "open"),
+      Self.entry(2_000, .transition, "open", "half_open"),
+      Self.entry(1_990, .transition, "half_open", "open"),
+      Self.entry(1_000, .transition, "open", "open"),
+    ]
+    let timeline = Self.timeline(history, from: Self.now.earlier(by: .seconds(3_000))) {
+      $0.generation = 4
+      $0.state = .open
+      $0.openUntil = Self.end(inSeconds: -900)
+    }
+    #expect(
+      Self.words(timeline) == ["open 1000", "probing 10", "open 990", "rejecting 100", "due 900"])
+  }
+
+  @Test func `follows the snapshot in what the history does not tell yet`() {
+    let history = [
+      Self.entry(300, .transition, "closed", "open"),
+      Self.entry(200, .transition, "open", "half_open"),
+    ]
+    let timeline = Self.timeline(history, from: Self.now.earlier(by: .seconds(300))) {
+      $0.generation = 3
+      $0.state = .open
+      $0.changedAtMilliseconds = Self.now.millisecondsSince1970 - 50_000
+      $0.openUntil = Self.end(inSeconds: -20)
+    }
+    #expect(Self.words(timeline) == ["open 100", "probing 150", "rejecting 30", "due 20"])
+  }
+
+  @Test func `ends a mode when it ran out, whether or not that was written down`() {
+    let history = [Self.entry(500, .mode, "automatic", "forced_open")]
+    let timeline = Self.timeline(history, from: Self.now.earlier(by: .seconds(600))) {
+      $0.mode.mode = .forcedOpen
+      $0.mode.until = Self.end(inSeconds: -200)
+    }
+    #expect(Self.words(timeline) == ["passing 100", "rejecting 300", "passing 200"])
   }
 
   @Test func `does not know what is no longer kept`() {
     let timeline = Self.timeline([Self.entry(300, .transition, "closed", "open")]) {
       $0.generation = 40
       $0.state = .open
+      $0.openUntil = Self.end(inSeconds: 1)
     }
     #expect(Self.words(timeline) == ["unknown 86100", "rejecting 300"])
     let empty = Self.timeline([]) {
@@ -68,6 +132,7 @@ import Testing
     let timeline = Self.timeline(history, from: Self.now.earlier(by: .seconds(600))) {
       $0.generation = 2
       $0.state = .open
+      $0.openUntil = Self.end(inSeconds: 1)
     }
     #expect(
       Self.words(timeline) == [
@@ -84,10 +149,11 @@ import Testing
     let timeline = Self.timeline(history) {
       $0.generation = 2
       $0.state = .open
+      $0.openUntil = Self.end(inSeconds: 1)
     }
     #expect(
       Self.words(timeline) == [
-        "unknown 36400", "rejecting 5000", "unknown 5000", "passing 39990", "rejecting 10",
+        "unknown 36400", "open 5000", "unknown 5000", "passing 39990", "rejecting 10",
       ])
   }
 
@@ -99,6 +165,7 @@ import Testing
     let timeline = Self.timeline(history, from: Self.now.earlier(by: .seconds(200))) {
       $0.generation = 4
       $0.state = .open
+      $0.openUntil = Self.end(inSeconds: 1)
     }
     #expect(Self.words(timeline) == ["passing 100", "passing 50", "rejecting 50"])
   }
@@ -110,7 +177,7 @@ import Testing
     let timeline = Self.timeline(history, from: Self.now.earlier(by: .seconds(400))) {
       $0.generation = 3
     }
-    #expect(timeline.worst(inEachOf: 4) == [.passing, .rejecting, .passing, .passing])
+    #expect(timeline.worst(inEachOf: 4) == [.passing, .open, .passing, .passing])
     #expect(timeline.worst(inEachOf: 0).isEmpty)
     #expect(Self.timeline([]).worst(inEachOf: 2) == [.unknown, .passing])
   }

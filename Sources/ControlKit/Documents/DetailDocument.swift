@@ -39,9 +39,18 @@ extension BreakerDetails {
     .object([
       .init("state", JSONValue(stretch.state?.wireName)),
       .init("mode", .string(stretch.mode.wireName)),
+      .init("due", due(stretch)),
       .init("from", BreakerDocument.time(stretch.start)),
       .init("to", BreakerDocument.time(stretch.end)),
     ])
+  }
+
+  private static func due(_ stretch: Timeline.Stretch) -> JSONValue {
+    switch stretch.state {
+    case .open: stretch.isDue.map { .bool($0) } ?? .null
+    case .closed, .halfOpen: .bool(false)
+    case nil: .null
+    }
   }
 
   static func sources(of snapshot: BreakerSnapshot) -> JSONValue {

@@ -6,24 +6,38 @@ struct Timeline: Sendable, Hashable {
   struct Stretch: Sendable, Hashable {
     /// The state; nil where there was no such breaker, or where its history is no longer kept.
     var state: BreakerState?
+
+    /// Of an open breaker, whether its open time was over, so that it rejected nobody any more; nil
+    /// where that is not known.
+    ///
+    /// The history does not tell when an open time was over; the snapshot does, for the latest one.
+    var isDue: Bool?
     var mode: BreakerMode
     var start: Timestamp
     var end: Timestamp
 
-    var course: Course { Course(state, mode) }
+    var course: Course { Course(state, isDue: isDue, mode) }
     var milliseconds: Int64 { end.millisecondsSince1970 - start.millisecondsSince1970 }
   }
 
   /// What became of calls, the worst last.
   enum Course: Int, Sendable, Hashable, Comparable, CaseIterable {
-    case unknown, passing, probing, rejecting
+    case unknown, passing
 
-    init(_ state: BreakerState?, _ mode: BreakerMode) {
+    /// Open with its open time over: the next call is a probe.
+    case due
+    case probing
+
+    /// Open, but nobody knows for how much of that time calls were rejected.
+    case open
+    case rejecting
+
+    init(_ state: BreakerState?, isDue: Bool?, _ mode: BreakerMode) {
       switch (mode, state) {
       case (_, nil): self = .unknown
       case (.forcedOpen, _): self = .rejecting
       case (.forcedClosed, _), (.observe, _), (.automatic, .closed): self = .passing
-      case (.automatic, .open): self = .rejecting
+      case (.automatic, .open): self = isDue.map { $0 ? .due : .rejecting } ?? .open
       case (.automatic, .halfOpen): self = .probing
       }
     }
@@ -88,6 +102,7 @@ extension Timeline {
     private let isComplete: Bool
     private var stretches: [Stretch] = []
     private var state: BreakerState?
+    private var isDue: Bool?
     private var mode: BreakerMode
     private var start = Timestamp(millisecondsSince1970: .min)
 
@@ -117,23 +132,31 @@ extension Timeline {
         move(to: entry.at)
         state = nil
         mode = .automatic
-      default: break
+      case "policy": break
+      // Any other event may have restarted the open time.
+      default: move(to: entry.at)
       }
     }
 
     mutating func finish(at end: Timestamp) -> [Stretch] {
       beginIfMade(before: end)
-      // What time alone has done since the last entry is in none yet.
-      let isOpening = state == .halfOpen && snapshot.state == .open
-      let changed = state == nil || isOpening ? snapshot.changedAt : nil
-      let ended = mode == snapshot.mode ? nil : snapshot.modeEndedAt
-      if let changed, let ended, ended < changed {
-        move(to: ended)
-        mode = snapshot.mode
+      // What time alone has done is not in the history before the next call; the snapshot knows when.
+      let changed = state == snapshot.state ? nil : snapshot.changedAt
+      let modeEnd = mode == snapshot.mode ? nil : snapshot.modeEndedAt
+      let openEnd = snapshot.dueFor.map { end.earlier(by: $0) }
+      // Without the time of the change nobody can tell how it stood since.
+      if state != snapshot.state, changed == nil { state = nil }
+      let isEndKnown = openEnd != nil || snapshot.openEndsIn != .zero
+      if state == .open, isEndKnown { isDue = false }
+      for time in [changed, modeEnd, openEnd].compactMap({ $0 }).sorted() {
+        move(to: time)
+        if time == changed {
+          state = snapshot.state
+          if state == .open, isEndKnown { isDue = false }
+        }
+        if time == modeEnd { mode = snapshot.mode }
+        if time == openEnd { isDue = true }
       }
-      if let changed { move(to: changed) }
-      if state == nil || isOpening { state = snapshot.state }
-      if let ended { move(to: ended) }
       mode = snapshot.mode
       move(to: end)
       return stretches
@@ -151,7 +174,7 @@ extension Timeline {
     /// A wall clock that was set back makes a stretch short, but never ends it before it began.
     private mutating func move(to time: Timestamp) {
       let end = max(start, time)
-      stretches.append(Stretch(state: state, mode: mode, start: start, end: end))
+      stretches.append(Stretch(state: state, isDue: isDue, mode: mode, start: start, end: end))
       start = end
     }
   }

@@ -64,7 +64,9 @@ struct PageTimeline {
     switch course {
     case .unknown: 1
     case .passing: 4
+    case .due: 6
     case .probing: 8
+    case .open: 10
     case .rejecting: 12
     }
   }
@@ -73,8 +75,8 @@ struct PageTimeline {
     switch course {
     case .unknown: "unknown"
     case .passing: "good"
-    case .probing: "doubtful"
-    case .rejecting: "bad"
+    case .due, .probing: "doubtful"
+    case .open, .rejecting: "bad"
     }
   }
 
@@ -82,7 +84,9 @@ struct PageTimeline {
     switch course {
     case .unknown: "not known"
     case .passing: "let calls through"
+    case .due: "due"
     case .probing: "probed"
+    case .open: "open"
     case .rejecting: "rejected"
     }
   }

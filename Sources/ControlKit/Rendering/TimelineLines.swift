@@ -53,18 +53,26 @@ enum TimelineLines {
     return line + String(repeating: " ", count: count - line.count - last.count) + last
   }
 
+  /// How long it rejected, was open and was due, as far as each is known.
   private static func sum(of timeline: Timeline) -> String {
-    let rejecting = timeline.extent(of: .rejecting)
-    guard rejecting.spells > 0 else { return "never rejected" }
-    let time = SpokenDuration.format(.milliseconds(rejecting.milliseconds))
-    return "rejected for \(time)" + (rejecting.spells > 1 ? " in \(rejecting.spells) spells" : "")
+    let told = [Timeline.Course.rejecting, .open, .due].compactMap { course -> String? in
+      let extent = timeline.extent(of: course)
+      guard extent.spells > 0 else { return nil }
+      let time = SpokenDuration.format(.milliseconds(extent.milliseconds))
+      let spells = extent.spells > 1 ? " in \(extent.spells) spells" : ""
+      return "\(words(of: course)) for \(time)\(spells)"
+    }
+    let isCalm = timeline.stretches.allSatisfy { $0.course != .rejecting && $0.course != .open }
+    return ((isCalm ? ["never rejected"] : []) + told).joined(separator: ", ")
   }
 
   private static func character(of course: Timeline.Course) -> String {
     switch course {
     case .unknown: "."
     case .passing: "▁"
+    case .due: "▂"
     case .probing: "▄"
+    case .open: "▆"
     case .rejecting: "█"
     }
   }
@@ -73,8 +81,8 @@ enum TimelineLines {
     switch course {
     case .unknown: .faint
     case .passing: .green
-    case .probing: .yellow
-    case .rejecting: .red
+    case .due, .probing: .yellow
+    case .open, .rejecting: .red
     }
   }
 
@@ -82,7 +90,9 @@ enum TimelineLines {
     switch course {
     case .unknown: "not known"
     case .passing: "let through"
+    case .due: "due"
     case .probing: "probed"
+    case .open: "open"
     case .rejecting: "rejected"
     }
   }
