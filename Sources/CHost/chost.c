@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -97,9 +98,33 @@ int sb_learn_boot_offset(void) {
 // Before the program can have used up its descriptors.
 __attribute__((constructor)) static void learn_at_start(void) { sb_learn_boot_offset(); }
 
+// Where the file system cannot reserve, as on ext2, what is written to the end of the file has its room.
+// Nobody has mapped anything there yet, so no count is overwritten; the lock keeps two from writing at
+// once, and is not waited for.
+static int write_room(int descriptor, int64_t end) {
+  static const char zeros[65536];
+  if (flock(descriptor, LOCK_EX | LOCK_NB) != 0) return errno;
+  int code = 0;
+  struct stat status;
+  int64_t before = fstat(descriptor, &status) == 0 ? status.st_size : end;
+  int64_t at = before;
+  while (at < end && code == 0) {
+    size_t count = end - at < (int64_t)sizeof zeros ? (size_t)(end - at) : sizeof zeros;
+    ssize_t written = pwrite(descriptor, zeros, count, at);
+    if (written > 0) at += written;
+    else if (written == 0 || errno != EINTR) code = written == 0 ? ENOSPC : errno;
+  }
+  // A part of a segment would look like a file that was cut off.
+  if (code != 0 && at > before && ftruncate(descriptor, before) != 0) code = errno;
+  flock(descriptor, LOCK_UN);
+  return code;
+}
+
 int sb_reserve(int descriptor, int64_t offset, int64_t length) {
-  while (fallocate(descriptor, 0, offset, length) != 0)
+  while (fallocate(descriptor, 0, offset, length) != 0) {
+    if (errno == EOPNOTSUPP) return write_room(descriptor, offset + length);
     if (errno != EINTR) return errno;
+  }
   return 0;
 }
 

@@ -10,10 +10,9 @@ extension Breaker {
   /// A caller that is cancelled is free at once too, and its outcome is ignored.
   ///
   /// Because it may outlive its caller, the work runs in a task of its own and not on the caller's
-  /// actor. A caller on the main actor, or on an actor with a thread of its own, is freed whatever
-  /// the work does. Any other caller needs one of Swift's shared threads to go on, as every task
-  /// does: if work blocks all of them, the caller is freed when the first of them is free again. Run
-  /// work that blocks as a ``BreakerJob``.
+  /// actor. The caller needs one of Swift's shared threads to go on, as every task does: if work
+  /// blocks all of them, the caller is freed when the first of them is free again. Run work that
+  /// blocks as a ``BreakerJob``.
   ///
   /// - Parameters:
   ///   - timeout: How long an attempt may take.

@@ -3,6 +3,15 @@ import Testing
 @testable import BreakerCore
 
 @Suite struct CommandTests {
+  @Test func `time alone opens a breaker that is being probed, and changes no other state`() {
+    for state in BreakerState.allCases {
+      for other in BreakerState.allCases {
+        let isPossible = state == other || (state == .halfOpen && other == .open)
+        #expect(state.mayBecome(other) == isPossible)
+      }
+    }
+  }
+
   @Test(arguments: [
     (Duration?.none, 30), (.seconds(5), 5), (.zero, 0), (.seconds(-1), 0),
     (.seconds(86_400 * 400), 86_400 * 365),

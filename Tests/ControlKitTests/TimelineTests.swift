@@ -223,13 +223,13 @@ import Testing
           ]
         })
     }
-    let before = ["passing 100", "rejecting 50", "passing 50"]
+    let before = ["passing 100", "open 50", "passing 50"]
     #expect(
       timeline(modeEnded: 150, probeEnded: 100)
-        == before + ["passing 50", "probing 50", "rejecting 100"])
+        == before + ["passing 50", "probing 50", "rejecting 30", "due 70"])
     #expect(
       timeline(modeEnded: 60, probeEnded: 100)
-        == before + ["passing 100", "passing 40", "rejecting 60"])
+        == before + ["passing 100", "passing 30", "passing 10", "due 60"])
   }
 
   @Test func `a trip of an open breaker and the end of a probe are no stretches of their own`() {
@@ -242,6 +242,6 @@ import Testing
       $0.generation = 3
       $0.state = .halfOpen
     }
-    #expect(Self.words(timeline) == ["passing 100", "rejecting 100", "probing 200"])
+    #expect(Self.words(timeline) == ["passing 100", "open 100", "probing 200"])
   }
 }

@@ -49,7 +49,7 @@ import Testing
   func `a permit that another store gave changes nothing`(change: Change, word: String) throws {
     let (stage, puppets, answers) = try ask("acquire", change)
     #expect(answers == ["probe", "probe"])
-    #expect(try puppets[0].ask(word) == "outdated")
+    #expect(try puppets[0].ask(word) == "refused")
     #expect(try puppets[1].ask("state") == "half_open")
     #expect(try puppets[1].ask("snapshot").contains("leases=1"))
     #expect(try puppets[1].ask("succeed") == "counted")
@@ -63,7 +63,7 @@ import Testing
     #expect(tokens[0] != tokens[1])
     #expect(tokens[0].split(separator: ".")[2...4] == tokens[1].split(separator: ".")[2...4])
     for word in ["ignored", "failure", "success"] {
-      #expect(try puppets[0].ask("report \(tokens[0]) \(word)") == "outdated")
+      #expect(try puppets[0].ask("report \(tokens[0]) \(word)") == "refused")
     }
     #expect(try puppets[1].ask("state") == "half_open")
     #expect(try puppets[1].ask("report \(tokens[1]) success") == "counted")

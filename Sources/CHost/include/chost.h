@@ -116,7 +116,7 @@ static inline int64_t sb_boot_nanoseconds(void) {
 }
 
 // Reserves room in a file, which a mapping of it must never lack. Returns 0 or errno. (The C
-// library's own function writes into the file where the file system cannot reserve.)
+// library's own function writes into counts of others where the file system cannot reserve.)
 int sb_reserve(int descriptor, int64_t offset, int64_t length);
 
 // Puts memory of this process alone, which is zero, in the place of a mapping, in one step: what is

@@ -17,6 +17,12 @@ struct Timeline: Sendable, Hashable {
     var end: Timestamp
 
     var course: Course { Course(state, isDue: isDue, mode) }
+
+    /// Whether the breaker stood the same in another stretch.
+    func isLike(_ other: Stretch) -> Bool {
+      state == other.state && isDue == other.isDue && mode == other.mode
+    }
+
     var milliseconds: Int64 { end.millisecondsSince1970 - start.millisecondsSince1970 }
   }
 
@@ -132,7 +138,7 @@ extension Timeline {
         move(to: entry.at)
         state = nil
         mode = .automatic
-      case "policy": break
+      case "policy", "probe": break
       // Any other event may have restarted the open time.
       default: move(to: entry.at)
       }
@@ -174,7 +180,12 @@ extension Timeline {
     /// A wall clock that was set back makes a stretch short, but never ends it before it began.
     private mutating func move(to time: Timestamp) {
       let end = max(start, time)
-      stretches.append(Stretch(state: state, isDue: isDue, mode: mode, start: start, end: end))
+      let next = Stretch(state: state, isDue: isDue, mode: mode, start: start, end: end)
+      if let last = stretches.last, last.isLike(next) {
+        stretches[stretches.count - 1].end = end
+      } else {
+        stretches.append(next)
+      }
       start = end
     }
   }
