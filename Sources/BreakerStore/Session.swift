@@ -56,7 +56,8 @@ internal import CSQLite
     self.lockTimeout = lockTimeout
     log = LogLength(pageSize: try writer.integer("PRAGMA page_size"))
     unsafe log.install(on: writer.handle)
-    try agree(atMost: .milliseconds(10), mayDoWithout: true)
+    let isCopy = try StoreHeader.seen(on: reader, terms).isCopy
+    try agree(atMost: isCopy ? lockTimeout : .milliseconds(10), mayDoWithout: true)
     // So that the file alone is a store, whatever becomes of its log.
     if isNew { foldNewLog() }
   }
@@ -76,8 +77,11 @@ internal import CSQLite
       agreed = try StoreHeader.agreed(
         on: writer, terms, until: Patience.deadline(after: timeout))
     } catch {
-      guard mayDoWithout else { throw error }
       agreed = try StoreHeader.seen(on: reader, terms)
+      // A permit of a copy's lineage would be refused once the new one is drawn; who can only look gets
+      // no permit.
+      let canOnlyLook = error.kind == .readOnly || error.kind == .permissionDenied
+      guard mayDoWithout, !agreed.isCopy || canOnlyLook else { throw error }
     }
     if agreed.isAgreed { logFile.leave(.boot(agreed.boot.number)) }
     header = agreed

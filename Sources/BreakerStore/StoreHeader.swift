@@ -21,8 +21,11 @@ struct StoreHeader: Hashable {
   /// Whether a store that this process has seen the end of has come back as it was before.
   var isLost = false
 
+  /// Whether the store is a copy, whose lineage has to be renewed.
+  var isCopy: Bool { fileOfLineage != file || isLost }
+
   /// Whether the store says of itself all that processes have to agree on.
-  var isAgreed: Bool { boot.number == notedBoot && fileOfLineage == file && !isLost }
+  var isAgreed: Bool { boot.number == notedBoot && !isCopy }
 
   /// What a process brings along to agree with a store.
   struct Terms {
@@ -86,7 +89,7 @@ struct StoreHeader: Hashable {
         seen = try Self.seen(on: connection, terms)
         seen.boot.id = seen.boot.id ?? terms.clock.bootID
         seen.notedBoot = seen.boot.number
-        if seen.fileOfLineage != seen.file || seen.isLost { seen.lineage = drawn() }
+        if seen.isCopy { seen.lineage = drawn() }
         seen.fileOfLineage = seen.file
         seen.isLost = false
         try seen.save(on: connection)

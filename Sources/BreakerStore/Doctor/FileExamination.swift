@@ -115,9 +115,10 @@ enum FileExamination {
   private static func ofGroup(_ place: StorePlace) -> FileRights? {
     if let rights = FileRights(inDirectoryOf: place.path) { return rights }
     let its = place.ofDirectory.rights
-    guard its.mode & 0o070 == 0o070, let lock = FileStatus(of: place.beside(StoreLock.suffix)),
-      complaint(about: lock, place) == nil, lock.rights.isGroupWritable,
-      lock.rights.group == its.group
+    // Not the word of another user of the group, who may have created the file for that.
+    guard its.mode & 0o072 == 0o070, let lock = FileStatus(of: place.beside(StoreLock.suffix)),
+      lock.isRegular, lock.rights.isGroupWritable, lock.rights.group == its.group,
+      [0, its.user, place.file.rights.user].contains(lock.rights.user)
     else { return nil }
     return lock.rights.ofUsers
   }
