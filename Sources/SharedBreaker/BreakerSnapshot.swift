@@ -42,8 +42,8 @@ public struct BreakerSnapshot: Sendable, Hashable {
   /// How long the breaker stays open, whatever the mode; nil if it is not open.
   public let openEndsIn: Duration?
 
-  /// How long the open time had been over, whatever the mode; nil if the breaker is not open, if its
-  /// open time still ran, or if the time is not known.
+  /// How long the open time had been over; nil if the next call would not be a probe, or if the time
+  /// is not known.
   public let dueFor: Duration?
 
   /// Calls in the window over which rates are taken.
@@ -184,7 +184,7 @@ extension BreakerSnapshot {
     consecutiveFailures = record.consecutiveFailures
     recentFailures = policy.within.map { record.recentFailures(within: $0, at: now.boot) }
     openEndsIn = record.openRemaining(at: now.boot).map { .nanoseconds($0) }
-    dueFor = record.state == .open ? Self.passed(since: record.openUntil, at: now) : nil
+    dueFor = isProbeDue ? Self.passed(since: record.openUntil, at: now) : nil
     windowCalls = counts.calls
     windowFailures = counts.failures
     windowSlow = counts.slow

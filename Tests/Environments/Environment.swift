@@ -111,7 +111,7 @@ extension Environment {
   }
 
   /// Commands that make a file system in a file, and mount it.
-  private static func imaged(_ make: String, megabytes: Int = 32) -> String {
+  private static func imaged(_ make: String, megabytes: Int = 96) -> String {
     let program = make.prefix { $0 != " " }
     return #"""
       command -v \#(program) >/dev/null || { echo "there is no \#(program)"; exit 1; }

@@ -73,7 +73,10 @@ struct Matrix {
     guard !problems.isEmpty else { return .passed }
     let shown = problems.prefix(8) + (problems.count > 8 ? ["and \(problems.count - 8) more"] : [])
     put("RED: \(cell.title):" + shown.map { "\n    \($0)" }.joined())
-    return .failed
+    // Real clocks and processes can be too slow once. What is broken is broken again.
+    guard self.problems(of: cell).isEmpty else { return .failed }
+    put("ok when played again: \(cell.title)")
+    return .passed
   }
 
   private func problems(of cell: Cell) -> [String] {
