@@ -64,8 +64,8 @@ extension BreakerRecord {
 
   /// Gives a probe that is still under way more time, and answers whether it is.
   ///
-  /// It gets `time` from now, or another `probe-timeout`; what it has already is never cut. The
-  /// record has been settled at `now`.
+  /// The deadline moves to `time` from now, or to another `probe-timeout`, and never to an earlier
+  /// instant. The record has been settled at `now`.
   package mutating func renewed(
     _ permit: PermitGrant, for time: Duration?, at now: Moment, policy: BreakerPolicy
   ) -> Step<Bool> {

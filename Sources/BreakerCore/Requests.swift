@@ -30,8 +30,8 @@ extension BreakerRecord {
   /// A caller asks to be let through, and moves the breaker on if it is time to.
   ///
   /// A probe gets `probe-timeout`, or `probeTimeout` if that is longer. The record has been settled at
-  /// `now`, so whoever owns a lease holds its slot: asked again, an owner that ends in between would
-  /// free one that is still taken.
+  /// `now`, so every owner of a lease still holds its slot. Asking again whether an owner is gone could
+  /// free a slot that this request has counted as taken.
   package mutating func requested(
     at now: Moment, by owner: ProcessIdentity?, probeTimeout: Duration? = nil,
     policy: BreakerPolicy

@@ -150,7 +150,7 @@ package struct BreakerDraft {
   /// Words that code declares, to be kept beside what others declared.
   package var declaration: String?
 
-  /// Begins with what time has done to the breaker since it was last written.
+  /// Creates a draft and applies what time alone has changed since the breaker was last written.
   ///
   /// So it is recorded before anything else is, and by the policy that held until then.
   init(now: Moment, breaker: StoredBreaker) {

@@ -38,7 +38,7 @@ internal import Glibc
 
 /// Opening and making.
 extension CounterFile {
-  /// Where the file lies, and what it has to be of.
+  /// Where the file lies, and which store and boot it has to belong to.
   struct Place: Sendable, Hashable {
     var storePath: String
     var store: Int64
@@ -61,7 +61,7 @@ extension CounterFile {
   /// Opens the file of a store, which is created if there is none that fits.
   ///
   /// - Parameters:
-  ///   - place: Where the file lies, and what it has to be of.
+  ///   - place: Where the file lies, and which store and boot it has to belong to.
   ///   - isOfThisBoot: Whether only this boot can have put a file there by now, whatever boot the
   ///     file names: a process that has used the counters has not been through a reboot since.
   ///   - mayReplace: Whether a file that does not fit may be replaced.
@@ -100,7 +100,7 @@ extension CounterFile {
 
   /// Under the lock of the store.
   private static func created(at place: Place, replacing isReplacement: Bool) -> CounterFile? {
-    // Users of the store may count in it, and nobody else, whoever creates it.
+    // Users of the store may count in it, and nobody else, even if root creates it.
     guard let rights = FileStatus(of: place.storePath)?.rights else { return nil }
     let header = Header(store: place.store, boot: place.boot)
     let name = place.path + ".new"

@@ -116,7 +116,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
     let session = try openSession()
     if session.header.isAgreed { return session }
     return try reading.withLock { () throws(StoreError) in
-      try session.agree(atMost: lockTimeout, mayDoWithout: false)
+      try session.agree(mayDoWithout: false)
       usePage(of: session)
       return session
     }

@@ -56,8 +56,7 @@ internal import CSQLite
     self.lockTimeout = lockTimeout
     log = LogLength(pageSize: try writer.integer("PRAGMA page_size"))
     unsafe log.install(on: writer.handle)
-    let isCopy = try StoreHeader.seen(on: reader, terms).isCopy
-    try agree(atMost: isCopy ? lockTimeout : .milliseconds(10), mayDoWithout: true)
+    try agree(mayDoWithout: true)
     // So that the file alone is a store, whatever becomes of its log.
     if isNew { foldNewLog() }
   }
@@ -71,17 +70,20 @@ internal import CSQLite
   ///
   /// With `mayDoWithout` a store that cannot be written now is no error: then the next transaction
   /// tries again.
-  func agree(atMost timeout: Duration, mayDoWithout: Bool) throws(StoreError) {
-    var agreed: StoreHeader
-    do throws(StoreError) {
-      agreed = try StoreHeader.agreed(
-        on: writer, terms, until: Patience.deadline(after: timeout))
-    } catch {
-      agreed = try StoreHeader.seen(on: reader, terms)
-      // A permit of a copy's lineage would be refused once the new one is drawn; who can only look gets
-      // no permit.
-      let canOnlyLook = error.kind == .readOnly || error.kind == .permissionDenied
-      guard mayDoWithout, !agreed.isCopy || canOnlyLook else { throw error }
+  func agree(mayDoWithout: Bool) throws(StoreError) {
+    var agreed = try StoreHeader.seen(on: reader, terms)
+    if agreed.hasNews(for: clock) {
+      let isOptional = mayDoWithout && !agreed.isCopy
+      do throws(StoreError) {
+        agreed = try StoreHeader.agreed(
+          on: writer, terms,
+          until: Patience.deadline(after: isOptional ? .milliseconds(10) : lockTimeout))
+      } catch {
+        // A permit of a copy's lineage would be refused once the new one is drawn; a process that can
+        // only look gets no permit.
+        let canOnlyLook = error.kind == .readOnly || error.kind == .permissionDenied
+        guard isOptional || mayDoWithout && canOnlyLook else { throw error }
+      }
     }
     if agreed.isAgreed { logFile.leave(.boot(agreed.boot.number)) }
     header = agreed

@@ -70,23 +70,25 @@ struct StoreHeader: Hashable {
     case .rebooted:
       // Rows of a store without a note carry the checksum of their boot's id.
       let number = header.boot.number == 0 ? seen.id : nil
-      header.boot = BootNote(number: number ?? .random(in: .min ... .max), of: seen)
+      header.boot = BootNote(number: number ?? drawn(), of: seen)
     case .foreignClock: throw foreignClock(connection.path)
     }
     return header
   }
 
-  /// The same, and notes what is new; waits for other writers until a deadline.
+  /// Whether the store has yet to note something that this process knows.
+  func hasNews(for clock: StoreClock) -> Bool {
+    !isAgreed || (boot.id == nil && clock.bootID != nil)
+  }
+
+  /// Reads and judges in a transaction, and notes what is new; waits for other writers until a deadline.
   static func agreed(
     on connection: Connection, _ terms: Terms, until deadline: Int64
   ) throws(StoreError) -> StoreHeader {
-    var seen = try seen(on: connection, terms)
-    let canName = seen.boot.id == nil && terms.clock.bootID != nil
-    if seen.isAgreed, !canName { return seen }
-    return try connection.waiting(until: deadline) { () throws(StoreError) in
+    try connection.waiting(until: deadline) { () throws(StoreError) in
       try connection.write { () throws(StoreError) in
-        // Another process may have noted it meanwhile.
-        seen = try Self.seen(on: connection, terms)
+        // What was seen before the transaction may have been noted by another process since.
+        var seen = try seen(on: connection, terms)
         seen.boot.id = seen.boot.id ?? terms.clock.bootID
         seen.notedBoot = seen.boot.number
         if seen.isCopy { seen.lineage = drawn() }

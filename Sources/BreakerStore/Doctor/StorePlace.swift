@@ -36,7 +36,7 @@ struct StorePlace {
 
   func beside(_ suffix: String) -> String { path + suffix }
 
-  /// What the store's word of itself is weighed by.
+  /// The evidence by which to judge what the store says of itself.
   func terms(_ clock: StoreClock) -> StoreHeader.Terms {
     StoreHeader.Terms(
       clock: clock, log: LogOwner.log(beside: path),
