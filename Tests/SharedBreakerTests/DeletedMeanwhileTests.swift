@@ -9,20 +9,21 @@ import Testing
   @Test func `does not come back`() throws {
     let stage = try Stage()
     let clock = stage.clock.clock
-    let storage = Interrupted(MemoryStorage(clock: clock, program: "test"))
+    let memory = MemoryStorage(clock: clock, program: "test")
+    let storage = InterruptedStorage(memory)
     let engine = Engine(
       storage: storage, options: StoreOptions(clock: clock), program: "test")
     let other = engine.cell("other")
     _ = try engine.known(other)
-    _ = storage.inner.transact("api", orCreate: true, wait: .usual) { draft in
+    _ = memory.transact("api", orCreate: true, wait: .usual) { draft in
       draft.apply { record, now in
         record.modeSet(to: .forcedOpen, for: nil, reason: nil, by: "test", at: now)
       }
     }
     _ = try engine.known(other)
     let cell = engine.cell("api")
-    storage.interruption = {
-      _ = storage.inner.delete("api", ifStill: nil)
+    storage.afterNextFind {
+      _ = memory.delete("api", ifStill: nil)
       _ = try? engine.known(cell)
     }
     _ = try engine.known(cell)
@@ -36,13 +37,14 @@ import Testing
   @Test func `is not taken for one that is not there`() throws {
     let stage = try Stage()
     let clock = stage.clock.clock
-    let storage = Interrupted(MemoryStorage(clock: clock, program: "test"))
+    let memory = MemoryStorage(clock: clock, program: "test")
+    let storage = InterruptedStorage(memory)
     let engine = Engine(
       storage: storage, options: StoreOptions(clock: clock), program: "test")
     let cell = engine.cell("api")
     _ = try engine.known(engine.cell("other"))
-    storage.interruption = {
-      _ = storage.inner.transact("api", orCreate: true, wait: .usual) { draft in
+    storage.afterNextFind {
+      _ = memory.transact("api", orCreate: true, wait: .usual) { draft in
         draft.breaker.codeWords = "slow-after=1s"
       }
       _ = try? engine.known(cell)
@@ -56,14 +58,15 @@ import Testing
   @Test func `is not taken for what it was before a commit that was not learned`() throws {
     let stage = try Stage()
     let clock = stage.clock.clock
-    let storage = Interrupted(MemoryStorage(clock: clock, program: "test"))
+    let memory = MemoryStorage(clock: clock, program: "test")
+    let storage = InterruptedStorage(memory)
     let engine = Engine(
       storage: storage, options: StoreOptions(clock: clock), program: "test")
     let cell = engine.cell("api")
     _ = try engine.step(cell) { draft, _ in draft.breaker.codeWords = "max-failures=1" }
     try engine.refresh()
     // All is forgotten and found again between the beginning of a transaction and its commit.
-    storage.beforeCommit = {
+    storage.beforeNextTransaction {
       engine.cellsLock.withLock { engine.forgetAll() }
       _ = try? engine.known(cell)
     }
@@ -87,72 +90,4 @@ import Testing
       if isKept { #expect(word.generation == generation) }
     }
   }
-}
-
-/// A storage in which something happens between a look-up and its use.
-private final class Interrupted: BreakerStorage, @unchecked Sendable {
-  let inner: MemoryStorage
-  var interruption: (() -> Void)?
-  var beforeCommit: (() -> Void)?
-
-  init(_ inner: MemoryStorage) { self.inner = inner }
-
-  var fingerprint: UnsafePointer<UInt64> { unsafe inner.fingerprint }
-  func open(mayCreate: Bool) {}
-  func changes(since revision: Int64?) -> StoreChanges { inner.changes(since: revision) }
-
-  func find(_ name: String) -> StoredBreaker? {
-    let found = inner.find(name)
-    let interruption = interruption
-    self.interruption = nil
-    interruption?()
-    return found
-  }
-
-  func list(beginningWith prefix: String, in state: BreakerState?) -> [ListedBreaker] {
-    inner.list(beginningWith: prefix, in: state)
-  }
-
-  func read(_ listed: some Collection<ListedBreaker>) -> [StoredBreaker?] { inner.read(listed) }
-
-  func transact<Answer>(
-    _ name: String, orCreate: Bool, wait: Wait, _ body: (inout BreakerDraft) -> Answer
-  ) -> Transacted<Answer>? {
-    let before = inner.currentFingerprint()
-    beforeCommit?()
-    beforeCommit = nil
-    var transacted = inner.transact(name, orCreate: orCreate, wait: wait, body)
-    transacted?.fingerprints = Fingerprints(before: before, after: inner.currentFingerprint())
-    return transacted
-  }
-
-  func transact(together steps: [NamedStep], mustBeNew: Bool) -> TransactedTogether {
-    inner.transact(together: steps, mustBeNew: mustBeNew)
-  }
-
-  func delete(_ name: String, ifStill version: StoredVersion?) -> Bool {
-    inner.delete(name, ifStill: version)
-  }
-
-  func history(of name: String?, sinceMilliseconds: Int64?, limit: Int?) -> [StoredEvent] {
-    inner.history(of: name, sinceMilliseconds: sinceMilliseconds, limit: limit)
-  }
-
-  func stepHook(_ step: HookStep) -> HookTurn { inner.stepHook(step) }
-
-  var listeners: Listeners { inner.listeners }
-
-  func events(after id: Int64, of name: String?, limit: Int) -> EventPage {
-    inner.events(after: id, of: name, limit: limit)
-  }
-
-  func counters(of breaker: StoredBreaker) -> Counters? { nil }
-  func upToDate(_ breaker: StoredBreaker) -> StoredBreaker { breaker }
-  func declarations(of name: String) -> [StoredDeclaration] { inner.declarations(of: name) }
-  func checkIdentity() {}
-  func proveWritable() {}
-  func finish() {}
-  func close() {}
-  func willFork() { inner.willFork() }
-  func didFork() { inner.didFork() }
 }

@@ -1,27 +1,36 @@
 import BreakerCore
-import BreakerStore
 import TestSupport
 
-/// A storage in memory where something can happen between a transaction and its caller going on.
+@testable import BreakerStore
+
+/// A storage in memory where something else can happen, once, around a look-up or a transaction.
 final class InterruptedStorage: BreakerStorage {
   private let memory: MemoryStorage
-  private let interruption = Guarded<(@Sendable () -> Void)?>(nil)
+  private let afterFind = Interruption()
+  private let beforeTransaction = Interruption()
+  private let afterTransaction = Interruption()
 
   init(_ memory: MemoryStorage) { self.memory = memory }
 
-  func afterNextTransaction(_ body: @escaping @Sendable () -> Void) {
-    interruption.withLock { $0 = body }
+  func afterNextFind(_ body: @escaping @Sendable () -> Void) { afterFind.set(body) }
+  func beforeNextTransaction(_ body: @escaping @Sendable () -> Void) {
+    beforeTransaction.set(body)
+  }
+  func afterNextTransaction(_ body: @escaping @Sendable () -> Void) { afterTransaction.set(body) }
+
+  func find(_ name: String) -> StoredBreaker? {
+    defer { afterFind.happen() }
+    return memory.find(name)
   }
 
   func transact<Answer>(
     _ name: String, orCreate: Bool, wait: Wait, _ body: (inout BreakerDraft) -> Answer
   ) -> Transacted<Answer>? {
-    let transacted = memory.transact(name, orCreate: orCreate, wait: wait, body)
-    let interruption = interruption.withLock { body in
-      defer { body = nil }
-      return body
-    }
-    interruption?()
+    let before = memory.currentFingerprint()
+    beforeTransaction.happen()
+    defer { afterTransaction.happen() }
+    var transacted = memory.transact(name, orCreate: orCreate, wait: wait, body)
+    transacted?.fingerprints = Fingerprints(before: before, after: memory.currentFingerprint())
     return transacted
   }
 
@@ -30,7 +39,6 @@ final class InterruptedStorage: BreakerStorage {
 
   func open(mayCreate: Bool) {}
   func changes(since revision: Int64?) -> StoreChanges { memory.changes(since: revision) }
-  func find(_ name: String) -> StoredBreaker? { memory.find(name) }
   func list(beginningWith prefix: String, in state: BreakerState?) -> [ListedBreaker] {
     memory.list(beginningWith: prefix, in: state)
   }
@@ -57,4 +65,19 @@ final class InterruptedStorage: BreakerStorage {
   func close() {}
   func willFork() { memory.willFork() }
   func didFork() { memory.didFork() }
+}
+
+/// Something that happens at most once.
+private final class Interruption: Sendable {
+  private let body = Guarded<(@Sendable () -> Void)?>(nil)
+
+  func set(_ body: @escaping @Sendable () -> Void) { self.body.withLock { $0 = body } }
+
+  func happen() {
+    let body = body.withLock { body in
+      defer { body = nil }
+      return body
+    }
+    body?()
+  }
 }
