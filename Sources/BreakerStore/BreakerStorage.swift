@@ -153,11 +153,13 @@ package struct BreakerDraft {
   /// Creates a draft and applies what time alone has changed since the breaker was last written.
   ///
   /// So it is recorded before anything else is, and by the policy that held until then.
-  init(now: Moment, breaker: StoredBreaker) {
+  init(
+    now: Moment, breaker: StoredBreaker,
+    isGone: (ProcessIdentity) -> Bool = HostProcesses.system.isGone
+  ) {
     self.now = now
     self.breaker = breaker
-    events = self.breaker.record.settle(
-      at: now, policy: breaker.policy, isGone: ProcessTable.isGone)
+    events = self.breaker.record.settle(at: now, policy: breaker.policy, isGone: isGone)
   }
 
   /// Applies a step of the core and keeps its events.

@@ -61,6 +61,9 @@ package struct HookStep: Sendable {
   package var name: String?
   package var process: ProcessIdentity
 
+  /// Whether a process has ended, so that it no longer runs the hook.
+  package var isGone: @Sendable (ProcessIdentity) -> Bool = HostProcesses.system.isGone
+
   /// How long the hook may take for one event.
   package var timeout: Duration
 
@@ -127,7 +130,7 @@ extension HookRecord {
       if let gaveUp = settle(report, attempts: step.attempts, at: now) { return gaveUp }
     }
     guard step.mayRun, let event = try next(handled) else { return .idle }
-    let isAbandoned = owner.map { ProcessTable.isGone($0) } ?? false
+    let isAbandoned = owner.map(step.isGone) ?? false
     if !isAbandoned, now < until { return .wait(nanoseconds: until.since(now)) }
     if owner != nil {
       // A hook that takes its process with it must not take one process after the other.

@@ -3,27 +3,32 @@ internal import CHost
 
 /// Breakers in the memory of one process: for the time that a store cannot be used, and for tests.
 @safe package final class MemoryStorage: BreakerStorage, @unchecked Sendable {
-  private let clock: StoreClock
+  let clock: StoreClock
   private let program: String
-  private let lock = Lock()
+  private let isGone: @Sendable (ProcessIdentity) -> Bool
+  let lock = Lock()
 
   // By the bytes of the name, as a file has them: to Swift other bytes can be an equal text.
-  private var breakers: [[UInt8]: StoredBreaker] = [:]
+  var breakers: [[UInt8]: StoredBreaker] = [:]
   private var declared: [[UInt8]: [StoredDeclaration]] = [:]
   private var events: [StoredEvent] = []
   private var lastID: Int64 = 0
   private var lastEvent: Int64 = 0
   private var hooks: [String: HookRecord] = [:]
   private var lastEventOf: [[UInt8]: Int64] = [:]
-  private var revision: Int64 = 0
+  var revision: Int64 = 0
   private var deletedRevision: Int64 = 0
   private let identity = Int64.random(in: .min ... .max)
   private let counter: UnsafeMutablePointer<UInt64>
   package let listeners = Listeners(path: nil)
 
-  package init(clock: StoreClock, program: String) {
+  package init(
+    clock: StoreClock, program: String,
+    isGone: @escaping @Sendable (ProcessIdentity) -> Bool = HostProcesses.system.isGone
+  ) {
     self.clock = clock
     self.program = program
+    self.isGone = isGone
     unsafe counter = .allocate(capacity: 1)
     unsafe counter.initialize(to: 1)
   }
@@ -98,18 +103,28 @@ internal import CHost
     }
   }
 
+  /// This process, which is another one after a fork.
+  private var author: HistoryAuthor { HistoryAuthor(pid: ProcessTable.ownPid, program: program) }
+
   package func transact<Answer>(
     _ name: String, orCreate: Bool, wait: Wait, _ body: (inout BreakerDraft) -> Answer
+  ) -> Transacted<Answer>? {
+    transact(name, orCreate: orCreate, by: author, body)
+  }
+
+  /// The same, as somebody does it.
+  package func transact<Answer>(
+    _ name: String, orCreate: Bool, by author: HistoryAuthor, _ body: (inout BreakerDraft) -> Answer
   ) -> Transacted<Answer>? {
     let transacted = lock.withLock { () -> Transacted<Answer>? in
       let found = breakers[key(name)]
       guard found != nil || orCreate else { return nil }
       let now = clock.moment
       let before = found ?? made(name, at: now)
-      var draft = BreakerDraft(now: now, breaker: before)
+      var draft = BreakerDraft(now: now, breaker: before, isGone: isGone)
       let answer = body(&draft)
-      for event in draft.events { keep(event, of: name) }
-      if let words = draft.declaration { keep(words, of: name, at: now) }
+      for event in draft.events { keep(event, of: name, by: author) }
+      if let words = draft.declaration { keep(words, of: name, at: now, by: author) }
       if draft.breaker != found {
         revision += 1
         draft.breaker.revision = revision
@@ -124,22 +139,36 @@ internal import CHost
   }
 
   package func transact(together steps: [NamedStep], mustBeNew: Bool) -> TransactedTogether {
+    transact(together: steps, mustBeNew: mustBeNew, by: author)
+  }
+
+  /// The same, as somebody does it.
+  package func transact(
+    together steps: [NamedStep], mustBeNew: Bool, by author: HistoryAuthor
+  ) -> TransactedTogether {
     let present = mustBeNew ? steps.map(\.name).filter { find($0) != nil } : []
     guard present.isEmpty else { return TransactedTogether(present: present) }
-    for step in steps { _ = transact(step.name, orCreate: true, wait: .usual, step.body) }
+    for step in steps { _ = transact(step.name, orCreate: true, by: author, step.body) }
     return TransactedTogether()
   }
 
   package func delete(_ name: String, ifStill version: StoredVersion?) -> Bool {
+    delete(name, ifStill: version, by: author)
+  }
+
+  /// The same, as somebody does it.
+  package func delete(_ name: String, ifStill version: StoredVersion?, by author: HistoryAuthor)
+    -> Bool
+  {
     let isDeleted = lock.withLock {
       if let version, breakers[key(name)].map({ StoredVersion(of: $0) }) != version {
         return false
       }
       guard let deleted = breakers.removeValue(forKey: key(name)) else { return false }
       declared[key(name)] = nil
-      var draft = BreakerDraft(now: clock.moment, breaker: deleted)
+      var draft = BreakerDraft(now: clock.moment, breaker: deleted, isGone: isGone)
       draft.note(.deletion, from: draft.breaker.record.state.wireName, to: "deleted", reason: nil)
-      for event in draft.events { keep(event, of: name) }
+      for event in draft.events { keep(event, of: name, by: author) }
       revision += 1
       deletedRevision = revision
       changed()
@@ -195,27 +224,27 @@ internal import CHost
     return breaker
   }
 
-  private func changed() { unsafe sb_add(counter, 1) }
+  func changed() { unsafe sb_add(counter, 1) }
 
-  private func keep(_ event: BreakerEvent, of name: String) {
+  private func keep(_ event: BreakerEvent, of name: String, by author: HistoryAuthor) {
     lastEvent += 1
     let previous = lastEventOf.updateValue(lastEvent, forKey: key(name))
     events.append(
       StoredEvent(
         id: lastEvent, atMilliseconds: event.atMilliseconds, name: name, kind: event.kind,
-        from: event.from, to: event.to, reason: event.reason, pid: ProcessTable.ownPid,
-        program: program, previous: previous))
+        from: event.from, to: event.to, reason: event.reason, pid: author.pid,
+        program: author.program, previous: previous))
     let excess = events.count - Int(BreakerTable.eventsOfOneBreaker)
     if excess > 0 { events.removeFirst(excess) }
   }
 
-  private func keep(_ words: String, of name: String, at now: Moment) {
+  private func keep(_ words: String, of name: String, at now: Moment, by author: HistoryAuthor) {
     var kept = declared[key(name)] ?? []
     kept.removeAll { $0.words == words }
     kept.append(
       StoredDeclaration(
-        words: words, atMilliseconds: now.wallMilliseconds, pid: ProcessTable.ownPid,
-        program: program))
+        words: words, atMilliseconds: now.wallMilliseconds, pid: author.pid,
+        program: author.program))
     declared[key(name)] = Array(kept.suffix(Int(BreakerTable.declarations)))
   }
 }

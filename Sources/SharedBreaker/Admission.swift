@@ -95,7 +95,7 @@ extension Engine {
       return try admitInTransaction(cell, owner: owner, probeTimeout: probeTimeout)
     }
     let assessment = known.breaker.record.assessed(
-      at: clock.instant, policy: known.policy, isGone: ProcessTable.isGone)
+      at: clock.instant, policy: known.policy, isGone: options.processes.isGone)
     switch assessment {
     case .permitted(let grant):
       if grant.wouldReject { cell.countOne(\.wouldReject) }
@@ -123,6 +123,8 @@ extension Engine {
     _ cell: Cell, _ owner: ProcessIdentity?, _ probeTimeout: Duration?,
     onFailure: StoreFailureAction, _ trouble: StoreError
   ) throws(BreakerError) -> Admission {
+    // A process that has ended makes no calls, whatever it was to do without its store.
+    if let ending = options.processes.ending() { throw .store(ending) }
     switch onFailure {
     case .permit:
       let grant = PermitGrant(kind: .normal, generation: PermitGrant.unjudged)
@@ -132,7 +134,7 @@ extension Engine {
         cell.keepRejection()
         noteToWrite(cell)
       }
-      let known = lastKnown(cell).record(at: clock.moment)
+      let known = lastKnown(cell).record(at: clock.moment, isGone: options.processes.isGone)
       return .rejected(
         Rejection(
           state: known.state, mode: known.mode.mode,

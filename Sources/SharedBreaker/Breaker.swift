@@ -19,7 +19,9 @@ public final class Breaker: Sendable {
   public var name: String { cell.name }
 
   /// The state that the breaker is in; asking changes nothing.
-  public var state: BreakerState { current().record(at: engine.clock.moment).state }
+  public var state: BreakerState {
+    current().record(at: engine.clock.moment, isGone: engine.options.processes.isGone).state
+  }
 
   /// Whether this process shares the breaker; not while it cannot use the store, or the store has no
   /// room for the breaker.
@@ -32,7 +34,7 @@ public final class Breaker: Sendable {
   public func snapshot() -> BreakerSnapshot {
     var breaker = engine.storage.upToDate(current().breaker)
     breaker.record.totals += engine.cellsLock.withLock { cell.pending }.totals
-    return BreakerSnapshot(of: breaker, at: engine.clock.moment)
+    return engine.snapshot(of: breaker, at: engine.clock.moment)
   }
 
   /// What the store holds, or what goes on in its place.
@@ -101,7 +103,7 @@ extension Breaker {
   public func force(
     _ mode: BreakerMode, for duration: Duration? = nil, reason: String? = nil
   ) throws(BreakerError) {
-    let author = "\(engine.program) (pid \(ProcessTable.ownPid))"
+    let author = "\(engine.program) (pid \(engine.ownProcess().pid))"
     try change {
       $0.apply { record, now in
         record.modeSet(to: mode, for: duration, reason: reason, by: author, at: now)

@@ -152,12 +152,15 @@ public struct LeaseSnapshot: Sendable, Hashable {
 }
 
 extension BreakerSnapshot {
-  init(of stored: StoredBreaker, at now: Moment) {
+  init(
+    of stored: StoredBreaker, at now: Moment,
+    isGone: (ProcessIdentity) -> Bool = HostProcesses.system.isGone
+  ) {
     agreed = stored.agreedPolicy
     version = Remembered(StoredVersion(of: stored))
     let policy = agreed.policy
     let owners = stored.record.leases.compactMap(\.owner)
-    let gone = Set(owners.filter(ProcessTable.isGone))
+    let gone = Set(owners.filter(isGone))
     var record = stored.record
     let past = record.settle(at: now, policy: policy, isGone: gone.contains)
     let counts = record.window.counts(at: now.boot)

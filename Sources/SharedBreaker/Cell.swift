@@ -24,8 +24,8 @@ final class Known: Sendable {
   var policy: BreakerPolicy { agreed.policy }
 
   /// The record as it stands at an instant.
-  func record(at now: Moment) -> BreakerRecord {
-    breaker.record.settled(at: now, policy: policy, isGone: ProcessTable.isGone)
+  func record(at now: Moment, isGone: (ProcessIdentity) -> Bool) -> BreakerRecord {
+    breaker.record.settled(at: now, policy: policy, isGone: isGone)
   }
 
   var word: CellWord {

@@ -64,7 +64,8 @@ internal import Synchronization
     isSystemClock = options.clock.isSystem
     self.options = options
     self.program = program
-    local = MemoryStorage(clock: options.clock, program: program)
+    local = MemoryStorage(
+      clock: options.clock, program: program, isGone: options.processes.isGone)
     Self.makeWhatIsMadeOnce(options.clock)
     // Not checked: a fork may find the deinit begun, but never over.
     unsafe forkGuard = ForkGuard(
@@ -145,7 +146,7 @@ internal import Synchronization
       unsafe owner.flatMap { $0.generation == generation ? $0.process : nil }
     }
     if let known { return known }
-    let process = ProcessTable.current()
+    let process = options.processes.current()
     cellsLock.withLock { unsafe owner = (generation, process) }
     return process
   }
@@ -159,6 +160,11 @@ internal import Synchronization
       let found = try storage.find(cell.name)
       if let known = learn(found, of: cell, in: era, keeping: false) { return known }
     }
+  }
+
+  /// A breaker as it stands at a moment, for those who look.
+  func snapshot(of breaker: StoredBreaker, at now: Moment) -> BreakerSnapshot {
+    BreakerSnapshot(of: breaker, at: now, isGone: options.processes.isGone)
   }
 
   /// What was last known of a breaker, without asking.

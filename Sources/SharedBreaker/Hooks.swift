@@ -31,6 +31,7 @@ extension SharedStore {
     let listening = Listening(to: storage, of: engine)
     var step = HookStep(
       hook: hook, name: name, process: engine.ownProcess(), timeout: timeout, attempts: attempts)
+    step.isGone = engine.options.processes.isGone
     while true {
       let call = listening.currentCall
       step.mayRun = !Task.isCancelled

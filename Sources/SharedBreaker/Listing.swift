@@ -41,7 +41,7 @@ extension SharedStore {
       let now = engine.clock.moment
       for (place, breaker) in zip(chunk, found) {
         guard let breaker else { continue }
-        let snapshot = BreakerSnapshot(of: breaker, at: now)
+        let snapshot = engine.snapshot(of: breaker, at: now)
         // What has changed its state since it was listed, or by time alone, is not asked for.
         if state == nil || snapshot.state == state { snapshots[place] = snapshot }
       }

@@ -111,7 +111,7 @@ extension Breaker {
   public func acquireToken(endingWith pid: Int32? = nil) throws(BreakerError) -> PermitToken {
     var owner: ProcessIdentity?
     if let pid {
-      owner = ProcessTable.process(pid)
+      owner = engine.options.processes.find(pid)
       if owner == nil { throw .noSuchProcess(pid) }
     }
     switch try engine.admit(cell, owner: owner, onFailure: .throw, isNamed: true) {

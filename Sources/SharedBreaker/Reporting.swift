@@ -7,8 +7,8 @@ extension Engine {
   func report(
     _ outcome: Outcome, for ticket: Ticket, of cell: Cell, elapsed: Duration?
   ) -> ReportVerdict {
-    // What a child of a fork has inherited is its parent's to report.
-    guard ticket.isOwn else { return .refused }
+    // What a child of a fork has inherited is its parent's to report; who has ended reports nothing.
+    guard ticket.isOwn, options.processes.ending() == nil else { return .refused }
     switch ticket.source {
     case .none:
       return .outdated

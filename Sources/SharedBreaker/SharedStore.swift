@@ -78,6 +78,17 @@ public final class SharedStore: Sendable {
   public func close() { engine.close() }
 }
 
+/// What the end of a process in a test does.
+extension SharedStore {
+  /// What is to be done before the process ends, and when it has ended; the store is not kept alive.
+  ///
+  /// What was counted is written, as a file would have it already. Then nothing is known any more that
+  /// would let a call through from memory.
+  package var ending: (before: @Sendable () -> Void, after: @Sendable () -> Void) {
+    ({ [weak engine] in engine?.close() }, { [weak engine] in engine?.forgetBaseline() })
+  }
+}
+
 /// Getting at breakers.
 extension SharedStore {
   /// The breaker of a name.
@@ -157,7 +168,7 @@ extension SharedStore {
   /// - Throws: `StoreError` if the store cannot be read.
   public func snapshot(of name: String) throws(StoreError) -> BreakerSnapshot? {
     engine.doRounds()
-    return try engine.storage.find(name).map { BreakerSnapshot(of: $0, at: engine.clock.moment) }
+    return try engine.storage.find(name).map { engine.snapshot(of: $0, at: engine.clock.moment) }
   }
 
   /// What happened, oldest first.

@@ -1,3 +1,5 @@
+package import BreakerStore
+
 /// How a process uses a store.
 public struct StoreOptions: Sendable {
   /// The longest that a call waits for another process that is writing.
@@ -26,6 +28,9 @@ public struct StoreOptions: Sendable {
 
   /// How calls wait for an attempt or a timeout; tests wake them by hand.
   public var timer: StoreTimer
+
+  /// The processes that the store is shared with; a host in a test has its own.
+  package var processes = HostProcesses.system
 
   /// Describes the use of a store; what is not given has its default.
   public init(

@@ -30,6 +30,13 @@ public final class ManualClock: Clock, Sendable {
   private nonisolated(unsafe) var sleepers: [UInt64: Sleeper] = [:]
   private nonisolated(unsafe) var watchers: [UInt64: Watcher] = [:]
   private nonisolated(unsafe) var lastID: UInt64 = 0
+  private nonisolated(unsafe) var boot = Boot()
+
+  /// The first one began long before the clock did.
+  private struct Boot {
+    var number = 1
+    var began = Instant(offset: .seconds(-1_000))
+  }
 
   private struct Sleeper {
     var deadline: Instant
@@ -139,9 +146,20 @@ extension ManualClock {
   /// The clock of a store.
   public var storeClock: StoreClock {
     StoreClock(
-      bootNanoseconds: { 1_000_000_000_000 + self.now.offset.inNanoseconds },
+      bootNanoseconds: {
+        self.lock.withLock { unsafe self.boot.began.duration(to: self.time) }.inNanoseconds
+      },
       wallMilliseconds: { 1_800_000_000_000 + self.now.offset.inNanoseconds / 1_000_000 },
-      bootID: { "a boot in memory" })
+      bootID: { "boot \(self.lock.withLock { unsafe self.boot.number }) in memory" })
+  }
+
+  /// Begins another boot after a time in which the host was down; wakes nobody yet.
+  func beginBoot(after downtime: Duration) {
+    precondition(downtime >= .zero, "a clock does not go backwards")
+    lock.withLock {
+      unsafe time = unsafe time.advanced(by: downtime)
+      unsafe boot = unsafe Boot(number: boot.number + 1, began: time)
+    }
   }
 
   /// The timer of a store.

@@ -1,0 +1,40 @@
+internal import BreakerStore
+internal import SharedBreaker
+
+/// A process of a test host: who it is, and whether it has ended.
+final class HostProcess: Sendable {
+  let identity: ProcessIdentity
+
+  private let lock = Lock()
+  private nonisolated(unsafe) var stores:
+    [(before: @Sendable () -> Void, after: @Sendable () -> Void)] = []
+  private nonisolated(unsafe) var isOver = false
+
+  init(_ identity: ProcessIdentity) { self.identity = identity }
+
+  var isRunning: Bool { lock.withLock { unsafe !isOver } }
+
+  /// Why it can do nothing any more; nil as long as it runs.
+  var ending: StoreError? {
+    isRunning
+      ? nil
+      : StoreError(
+        .other, "process \(identity.pid) of the test host has ended: ask the host for another one")
+  }
+
+  /// Takes note of a store that the process uses, so that it ends with it.
+  func opens(_ store: SharedStore) {
+    let ending = store.ending
+    lock.withLock { unsafe stores.append(ending) }
+  }
+
+  func end() {
+    let ending = lock.withLock {
+      defer { unsafe stores = [] }
+      return unsafe stores
+    }
+    for store in ending { store.before() }
+    lock.withLock { unsafe isOver = true }
+    for store in ending { store.after() }
+  }
+}

@@ -1,0 +1,109 @@
+internal import BreakerCore
+internal import BreakerStore
+internal import SharedBreaker
+
+/// The store of a test host as one of its processes uses it.
+final class ProcessStorage: BreakerStorage {
+  private let host: HostState
+  private let process: HostProcess
+  private let author: HistoryAuthor
+
+  init(of host: HostState, in process: HostProcess, program: String) {
+    self.host = host
+    self.process = process
+    author = HistoryAuthor(pid: process.identity.pid, program: program)
+  }
+
+  private func memory(for purpose: StoreFailure.Purpose) throws(StoreError) -> MemoryStorage {
+    if let ending = process.ending { throw ending }
+    try host.failure.check(purpose)
+    return host.memory
+  }
+
+  // Loaded by healthy calls, which do not notice a failure.
+  var fingerprint: UnsafePointer<UInt64> { unsafe host.memory.fingerprint }
+  var listeners: Listeners { host.memory.listeners }
+
+  func open(mayCreate: Bool) throws(StoreError) { _ = try memory(for: .reading) }
+  func checkIdentity() {}
+  func proveWritable() throws(StoreError) { _ = try memory(for: .writing) }
+  func finish() {}
+  func close() {}
+
+  // The host takes the lock of the memory for all of its stores.
+  func willFork() {}
+  func didFork() {}
+}
+
+/// Reading.
+extension ProcessStorage {
+  func changes(since revision: Int64?) throws(StoreError) -> StoreChanges {
+    try memory(for: .reading).changes(since: revision)
+  }
+
+  func find(_ name: String) throws(StoreError) -> StoredBreaker? {
+    try memory(for: .reading).find(name)
+  }
+
+  func list(
+    beginningWith prefix: String, in state: BreakerState?
+  ) throws(StoreError) -> [ListedBreaker] {
+    try memory(for: .reading).list(beginningWith: prefix, in: state)
+  }
+
+  func read(_ listed: some Collection<ListedBreaker>) throws(StoreError) -> [StoredBreaker?] {
+    try memory(for: .reading).read(listed)
+  }
+
+  func history(
+    of name: String?, sinceMilliseconds: Int64?, limit: Int?
+  ) throws(StoreError) -> [StoredEvent] {
+    try memory(for: .reading).history(
+      of: name, sinceMilliseconds: sinceMilliseconds, limit: limit)
+  }
+
+  func events(after id: Int64, of name: String?, limit: Int) throws(StoreError) -> EventPage {
+    try memory(for: .reading).events(after: id, of: name, limit: limit)
+  }
+
+  func declarations(of name: String) throws(StoreError) -> [StoredDeclaration] {
+    try memory(for: .reading).declarations(of: name)
+  }
+
+  func counters(of breaker: StoredBreaker) -> Counters? { host.memory.counters(of: breaker) }
+  func upToDate(_ breaker: StoredBreaker) -> StoredBreaker { host.memory.upToDate(breaker) }
+}
+
+/// Writing.
+extension ProcessStorage {
+  func transact<Answer>(
+    _ name: String, orCreate: Bool, wait: Wait, _ body: (inout BreakerDraft) -> Answer
+  ) throws(StoreError) -> Transacted<Answer>? {
+    let isNew = orCreate && host.memory.find(name) == nil
+    return try memory(for: .writing, making: isNew).transact(
+      name, orCreate: orCreate, by: author, body)
+  }
+
+  func transact(
+    together steps: [NamedStep], mustBeNew: Bool
+  ) throws(StoreError) -> TransactedTogether {
+    let areSomeNew = steps.contains { host.memory.find($0.name) == nil }
+    return try memory(for: .writing, making: areSomeNew).transact(
+      together: steps, mustBeNew: mustBeNew, by: author)
+  }
+
+  func delete(_ name: String, ifStill version: StoredVersion?) throws(StoreError) -> Bool {
+    try memory(for: .writing).delete(name, ifStill: version, by: author)
+  }
+
+  func stepHook(_ step: HookStep) throws(StoreError) -> HookTurn {
+    try memory(for: .writing).stepHook(step)
+  }
+
+  private func memory(
+    for purpose: StoreFailure.Purpose, making isNew: Bool
+  ) throws(StoreError) -> MemoryStorage {
+    if isNew { _ = try memory(for: .making) }
+    return try memory(for: purpose)
+  }
+}

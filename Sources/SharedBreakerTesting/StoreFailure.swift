@@ -1,0 +1,30 @@
+internal import BreakerStore
+internal import SharedBreaker
+
+/// How the store of a test host fails, if it does.
+final class StoreFailure: Sendable {
+  /// What somebody wants of the store.
+  enum Purpose { case reading, writing, making }
+
+  private let lock = Lock()
+  private nonisolated(unsafe) var kind: StoreError.Kind?
+
+  func set(_ kind: StoreError.Kind?) { lock.withLock { unsafe self.kind = kind } }
+
+  /// Throws if the store fails for a purpose.
+  func check(_ purpose: Purpose) throws(StoreError) {
+    guard let kind = lock.withLock({ unsafe kind }), Self.prevents(kind, purpose) else { return }
+    throw StoreError(
+      kind, "the store of the test host fails (\(kind)), as it was told to: call mendStore()")
+  }
+
+  private static func prevents(_ kind: StoreError.Kind, _ purpose: Purpose) -> Bool {
+    switch kind {
+    case .tooManyBreakers: purpose == .making
+    case .busy, .diskFull, .readOnly: purpose != .reading
+    case .missing, .notADirectory, .isDirectory, .isSymbolicLink, .permissionDenied, .corrupt,
+      .notAStore, .newerVersion, .networkFileSystem, .inputOutput, .other:
+      true
+    }
+  }
+}

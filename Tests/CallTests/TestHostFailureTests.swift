@@ -1,0 +1,112 @@
+import SharedBreaker
+import SharedBreakerTesting
+import TestSupport
+import Testing
+
+@Suite(.timeLimit(.minutes(10))) struct `A host in memory whose store fails` {
+  private let host = TestHost()
+  private let told = Journal<String>()
+
+  private func store(_ action: StoreFailureAction = .continueLocally) -> SharedStore {
+    host.process().store(onStoreFailure: action) { [told] event in
+      switch event {
+      case .unavailable(let error): told.note("unavailable \(error.kind)")
+      case .available: told.note("available")
+      case .notShared(let name, let error): told.note("not shared \(name) \(error.kind)")
+      case .notDurable, .transition, .rejected, .policyDiffers, .hookGaveUp: break
+      }
+    }
+  }
+
+  @Test(arguments: [StoreError.Kind.inputOutput, .busy, .diskFull, .permissionDenied])
+  func `is told of once, and comes back by itself`(kind: StoreError.Kind) throws {
+    let store = store()
+    let breaker = try store.breaker("api", policy: BreakerPolicy(maxFailures: 3))
+    #expect(throws: Refused.self) { try breaker.run { throw Refused() } }
+    host.failStore(with: kind)
+    for _ in 0..<2 { #expect(throws: Refused.self) { try breaker.run { throw Refused() } } }
+    guard case .unavailable(let error) = store.health else {
+      Issue.record("\(store.health)")
+      return
+    }
+    #expect(error.kind == kind)
+    #expect(told.entries == ["unavailable \(kind)"])
+    #expect(breaker.state == .open, "it goes on with what was known")
+    #expect(throws: BreakerError.self) { try breaker.run {} }
+    host.clock.advance(by: .seconds(1))
+    #expect(throws: BreakerError.self) { try breaker.run {} }
+    host.mendStore()
+    host.clock.advance(by: .seconds(1))
+    try breaker.run {}
+    #expect(store.health == .connected)
+    #expect(told.entries == ["unavailable \(kind)", "available"])
+    #expect(breaker.state == .closed)
+    #expect(breaker.snapshot().totals.failures == 1)
+  }
+
+  @Test(arguments: [StoreError.Kind.busy, .diskFull, .readOnly, .inputOutput])
+  func `can be read if only writing fails`(kind: StoreError.Kind) throws {
+    let store = store()
+    try store.breaker("api").trip()
+    host.failStore(with: kind)
+    #expect(throws: BreakerError.self) { try store.breaker("api").reset() }
+    if kind == .inputOutput {
+      #expect(throws: StoreError.self) { try store.snapshot(of: "api") }
+    } else {
+      #expect(try store.snapshot(of: "api")?.state == .open)
+      try store.connect()
+    }
+  }
+
+  @Test func `does what it was told to do instead`() throws {
+    let stores = [StoreFailureAction.permit, .reject, .throw].map { store($0) }
+    for store in stores {
+      _ = try store.breaker("api", policy: BreakerPolicy(maxFailures: 1)).acquire().fail()
+      try store.breaker("api").reset()
+    }
+    host.failStore()
+    for store in stores {
+      // The failure is what shows that the store fails.
+      _ = try? store.breaker("api").acquire().fail()
+    }
+    try stores[0].breaker("api").run {}
+    let rejected = #expect(throws: BreakerError.self) { try stores[1].breaker("api").run {} }
+    #expect(rejected?.rejection != nil)
+    let thrown = #expect(throws: BreakerError.self) { try stores[2].breaker("api").run {} }
+    #expect(thrown?.rejection == nil)
+  }
+
+  @Test func `has no room for another breaker, and keeps those that it has`() throws {
+    let store = store()
+    let breaker = try store.breaker("old", policy: BreakerPolicy(maxFailures: 1))
+    host.failStore(with: .tooManyBreakers)
+    let new = try store.breaker("new", policy: BreakerPolicy(maxFailures: 1))
+    #expect(throws: Refused.self) { try new.run { throw Refused() } }
+    #expect(throws: Refused.self) { try breaker.run { throw Refused() } }
+    #expect(told.entries == ["not shared new tooManyBreakers"])
+    #expect(store.health == .connected)
+    #expect(try host.store().names() == ["old"])
+    host.mendStore()
+    host.clock.advance(by: .seconds(1))
+    #expect(throws: Refused.self) { try new.run { throw Refused() } }
+    #expect(try host.store().names() == ["new", "old"])
+  }
+
+  @Test func `is listened to again once it can be read`() async throws {
+    let store = store()
+    let breaker = try store.breaker("api")
+    var feed = store.followHistory(after: 0).makeAsyncIterator()
+    try breaker.trip()
+    #expect(await feed.next()?.to == "open")
+    host.failStore()
+    let listening = Task { [feed] in
+      var feed = feed
+      return await feed.next()?.to
+    }
+    await host.clock.untilSomebodySleeps(for: .seconds(2))
+    host.mendStore()
+    host.clock.advance(by: .seconds(2))
+    try host.store().breaker("api").reset()
+    #expect(await listening.value == "closed")
+  }
+}

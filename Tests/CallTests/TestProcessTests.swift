@@ -1,0 +1,170 @@
+import SharedBreaker
+import SharedBreakerTesting
+import TestSupport
+import Testing
+
+@Suite(.timeLimit(.minutes(10))) struct `A process of a host in memory` {
+  private let host = TestHost()
+
+  @Test func `counts as one of the processes that a policy wants to hear of a failure`() throws {
+    let policy = BreakerPolicy(maxFailures: 2, reporters: 3)
+    let breakers = try (0..<3).map { _ in
+      try host.process().store().breaker("api", policy: policy)
+    }
+    for breaker in breakers.dropLast() {
+      for _ in 0..<3 { #expect(throws: Refused.self) { try breaker.run { throw Refused() } } }
+      #expect(breaker.state == .closed)
+    }
+    #expect(throws: Refused.self) { try breakers[2].run { throw Refused() } }
+    #expect(breakers.map(\.state) == [.open, .open, .open])
+  }
+
+  @Test func `is one process, however many stores it has`() throws {
+    let policy = BreakerPolicy(maxFailures: 1, reporters: 2)
+    let process = host.process()
+    for store in [process.store(), process.store(), process.store()] {
+      let breaker = try store.breaker("api", policy: policy)
+      #expect(throws: Refused.self) { try breaker.run { throw Refused() } }
+    }
+    #expect(try host.store().breaker("api").state == .closed)
+    let other = try TestHost().store().breaker("api", policy: policy)
+    for _ in 0..<3 { #expect(throws: Refused.self) { try other.run { throw Refused() } } }
+    #expect(other.state == .closed, "the stores of a host are of one process")
+  }
+
+  @Test func `is named in the history and by its leases`() throws {
+    let worker = host.process(program: "worker")
+    let other = host.process(program: "other")
+    #expect(worker.pid != other.pid)
+    let breaker = try worker.store().breaker("api")
+    try breaker.trip()
+    try other.store().breaker("api").force(.forcedClosed)
+    let history = try host.store(program: "viewer").history(of: "api")
+    #expect(history.map(\.program) == ["worker", "other"])
+    #expect(history.map(\.pid) == [worker.pid, other.pid])
+    #expect(try host.store().snapshot(of: "api")?.modeSetBy == "other (pid \(other.pid))")
+    try breaker.force(.automatic)
+    host.clock.advance(by: .seconds(30))
+    let permit = try breaker.acquire()
+    let leases = try host.store().snapshot(of: "api")?.leases
+    #expect(leases?.map(\.ownerPid) == [worker.pid])
+    #expect(leases?.map(\.isOwnerGone) == [false])
+    permit.succeed()
+    try host.store(program: "operator").breaker("db").trip()
+    #expect(try host.store().history(of: "db").map(\.program) == ["operator"])
+  }
+
+  @Test func `that is killed leaves the slot of its probe to the next caller`() throws {
+    let prober = host.process()
+    let breaker = try openAndDue()
+    let permit = try prober.store().breaker("api").acquire()
+    #expect(throws: BreakerError.self) { try breaker.run {} }
+    prober.kill()
+    prober.kill()
+    #expect(!prober.isRunning)
+    #expect(breaker.snapshot().leases.map(\.isOwnerGone) == [true])
+    #expect(breaker.snapshot().permits)
+    try breaker.run {}
+    #expect(breaker.state == .closed)
+    let verdict = permit.fail()
+    #expect(verdict == .refused)
+    #expect(breaker.snapshot().totals.failures == 0)
+  }
+
+  @Test func `that a token was given for frees its slot when it is killed`() throws {
+    let owner = host.process()
+    let breaker = try openAndDue()
+    _ = try breaker.acquireToken(endingWith: owner.pid)
+    #expect(throws: BreakerError.self) { try breaker.run {} }
+    owner.kill()
+    #expect(throws: BreakerError.noSuchProcess(owner.pid)) {
+      try breaker.acquireToken(endingWith: owner.pid)
+    }
+    try breaker.run {}
+    #expect(breaker.state == .closed)
+  }
+
+  @Test func `that is killed has counted all that it has done`() throws {
+    let worker = host.process()
+    let breaker = try worker.store().breaker("api", policy: BreakerPolicy(maxFailures: 100))
+    for _ in 0..<5 { #expect(throws: Refused.self) { try breaker.run { throw Refused() } } }
+    for _ in 0..<7 { try breaker.run {} }
+    worker.kill()
+    let totals = try host.store().snapshot(of: "api")?.totals
+    #expect(totals?.failures == 5)
+    #expect(totals?.successes == 7)
+  }
+
+  @Test(arguments: [StoreFailureAction.continueLocally, .permit, .reject, .throw])
+  func `that is killed makes no calls, whatever it was to do without its store`(
+    action: StoreFailureAction
+  ) throws {
+    let worker = host.process()
+    let store = worker.store(onStoreFailure: action)
+    let breaker = try store.breaker("api", policy: BreakerPolicy(maxFailures: 1))
+    try breaker.run {}
+    let permit = try breaker.acquire()
+    worker.kill()
+    for _ in 0..<2 {
+      let error = #expect(throws: BreakerError.self) {
+        try breaker.run { Issue.record("the work was run") }
+      }
+      guard case .store(let cause) = error else {
+        Issue.record("it was not the store that was at fault")
+        continue
+      }
+      #expect(cause.description.contains("process \(worker.pid) of the test host has ended"))
+    }
+    #expect(throws: StoreError.self) { try store.connect() }
+    #expect(throws: StoreError.self) { try store.history() }
+    #expect(throws: BreakerError.self) { try breaker.trip() }
+    let verdict = permit.fail()
+    #expect(verdict == .refused)
+    #expect(breaker.state == .closed)
+    #expect(try host.store().breaker("api").state == .closed)
+    #expect(try host.store().snapshot(of: "api")?.totals.failures == 0)
+  }
+
+  @Test func `that is killed leaves its hook to another one`() async throws {
+    let breaker = try host.store().breaker("api")
+    let victim = host.process()
+    let work = HungWork()
+    let hung = Journal<Int64>()
+    let store = victim.store()
+    let dying = Task {
+      await store.handleHistory(as: "pager") { entry in
+        hung.note(entry.id)
+        await work.hang()
+      }
+    }
+    // What happens before the hook is known is not handled.
+    while hung.count == 0 {
+      try breaker.trip()
+      try breaker.reset()
+      await Task.yield()
+    }
+    let handled = Journal<Int64>()
+    let heirs = host.process().store()
+    let inheriting = Task {
+      await heirs.handleHistory(as: "pager") { handled.note($0.id) }
+    }
+    await host.clock.untilSomebodySleeps(for: .seconds(1))
+    #expect(handled.count == 0)
+    victim.kill()
+    await until { handled.count > 0 }
+    #expect(handled.entries.first == hung.entries.first)
+    work.release()
+    for task in [dying, inheriting] {
+      task.cancel()
+      await task.value
+    }
+  }
+
+  /// A breaker that takes the next call as a probe.
+  private func openAndDue() throws -> Breaker {
+    let breaker = try host.store().breaker("api", policy: BreakerPolicy(maxFailures: 1))
+    try breaker.trip(for: .seconds(30))
+    host.clock.advance(by: .seconds(30))
+    return breaker
+  }
+}

@@ -1,0 +1,131 @@
+import SharedBreaker
+import SharedBreakerTesting
+import TestSupport
+import Testing
+
+/// The examples of the guide "Testing Your Policy", as they stand there.
+@Suite(.timeLimit(.minutes(10))) struct `The guide to testing a policy` {
+  @Test func `has no example that is not here`() throws {
+    let root = #filePath.split(separator: "/").dropLast(3).joined(separator: "/")
+    let guide = try Self.text(
+      "/\(root)/Sources/SharedBreaker/SharedBreaker.docc/TestingYourPolicy.md")
+    let tests = Self.lines(of: try Self.text(#filePath)).joined(separator: "\n")
+    let examples = guide.split(separator: "```swift\n").dropFirst().compactMap {
+      $0.split(separator: "```").first.map { Self.lines(of: String($0)) }
+    }.filter { $0.first?.hasPrefix(".testTarget") == false }
+    #expect(examples.count == 7)
+    for example in examples {
+      #expect(tests.contains(example.joined(separator: "\n")), "\(example[0])")
+    }
+  }
+
+  private static func text(_ path: String) throws -> String {
+    String(decoding: try Files.read(path), as: UTF8.self)
+  }
+
+  /// The lines that matter, without what they are indented by.
+  private static func lines(of text: String) -> [String] {
+    text.split(separator: "\n").map { String($0.drop { $0 == " " }) }
+      .filter { !$0.isEmpty && !$0.hasPrefix("import ") }
+  }
+
+  @Test func `the service is asked again after half a minute`() throws {
+    let host = TestHost()
+    let breaker = try host.store().breaker("api", policy: BreakerPolicy(maxFailures: 2))
+    for _ in 0..<2 { try? breaker.run { throw ServiceDown() } }
+    #expect(breaker.state == .open)
+    host.clock.advance(by: .seconds(30))
+    try breaker.run {}
+    #expect(breaker.state == .closed)
+  }
+
+  @Test func `a call is tried again after a second`() async throws {
+    let host = TestHost()
+    let client = Client(breaker: try host.store().breaker("api"))
+    let answer = Task { try await client.fetch() }
+    await host.clock.untilSomebodySleeps(for: .seconds(1))
+    host.clock.advance(by: .seconds(1))
+    #expect(try await answer.value == "fresh")
+  }
+
+  @Test func `a caller is freed at its deadline`() async throws {
+    let host = TestHost()
+    let breaker = try host.store().breaker("api")
+    let work = HungWork()
+    let neverEnding = { @Sendable in await work.hang() }
+    let call = Task { try await breaker.run(timeout: .seconds(2)) { await neverEnding() } }
+    await host.clock.untilSomebodySleeps(for: .seconds(2))
+    host.clock.advance(by: .seconds(2))
+    await #expect(throws: CallTimedOut.self) { try await call.value }
+    work.release()
+  }
+
+  @Test func `two processes have to fail before the breaker opens`() throws {
+    let host = TestHost()
+    let policy = BreakerPolicy(maxFailures: 3, reporters: 2)
+    let first = try host.process().store().breaker("api", policy: policy)
+    let second = try host.process().store().breaker("api", policy: policy)
+    for _ in 0..<10 { try? first.run { throw ServiceDown() } }
+    #expect(first.state == .closed)
+    try? second.run { throw ServiceDown() }
+    #expect(first.state == .open)
+  }
+
+  @Test func `a prober that is killed leaves its slot to the next caller`() throws {
+    let host = TestHost()
+    let prober = host.process(program: "prober")
+    let breaker = try host.store().breaker("api", policy: BreakerPolicy(maxFailures: 1))
+    try breaker.trip(for: .seconds(30))
+    host.clock.advance(by: .seconds(30))
+    let permit = try prober.store().breaker("api").acquire()
+    #expect(throws: BreakerError.self) { try breaker.run {} }
+    prober.kill()
+    try breaker.run {}
+    #expect(breaker.state == .closed)
+    let verdict = permit.succeed()
+    #expect(verdict == .refused)
+  }
+
+  @Test func `calls go on while the disk is full`() throws {
+    let host = TestHost()
+    let store = host.store()
+    let breaker = try store.breaker("api", policy: BreakerPolicy(maxFailures: 2))
+    host.failStore(with: .diskFull)
+    for _ in 0..<2 { try? breaker.run { throw ServiceDown() } }
+    #expect(store.health != .connected)
+    #expect(throws: BreakerError.self) { try breaker.run {} }
+    host.mendStore()
+    host.clock.advance(by: .seconds(1))
+    try breaker.run {}
+    #expect(store.health == .connected)
+  }
+
+  @Test func `an open breaker is still open after a reboot`() throws {
+    let host = TestHost()
+    try host.store().breaker("api").trip(for: .seconds(60))
+    host.reboot(after: .seconds(20))
+    let breaker = try host.store().breaker("api")
+    #expect(breaker.snapshot().retryAfter == .seconds(40))
+    host.clock.advance(by: .seconds(40))
+    try breaker.run {}
+  }
+}
+
+private struct ServiceDown: Error {}
+
+/// A client of a service whose first answer is an error.
+private struct Client {
+  let breaker: Breaker
+  private let tries = Journal<Int>()
+
+  init(breaker: Breaker) { self.breaker = breaker }
+
+  func fetch() async throws -> String {
+    try await breaker.run(retry: .fixed(attempts: 2, delay: .seconds(1))) {
+      tries.note(1)
+      await Task.yield()
+      if tries.count == 1 { throw ServiceDown() }
+      return "fresh"
+    }
+  }
+}
