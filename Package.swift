@@ -63,7 +63,8 @@ let package = Package(
       exclude: ["README.md"], swiftSettings: settings),
     .target(name: "FaultShim", dependencies: ["CSQLite"], path: "Tests/FaultShim"),
     .executableTarget(
-      name: "fault-player", dependencies: ["SharedBreaker", "TestSupport", "FaultShim"],
+      name: "fault-player",
+      dependencies: ["SharedBreaker", "BreakerStore", "TestSupport", "FaultShim"],
       path: "Tests/FaultPlayer", swiftSettings: settings),
     .target(name: "BenchShim", path: "Tests/BenchShim"),
     .target(name: "BenchReport", path: "Tests/BenchReport", swiftSettings: settings),

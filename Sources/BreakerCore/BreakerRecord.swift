@@ -128,17 +128,22 @@ extension BreakerRecord {
   }
 
   /// Whether outcomes move the state: a forced mode leaves it as it is.
-  package func isJudging(at now: Instant) -> Bool {
-    switch mode(at: now) {
-    case .automatic, .observe: true
-    case .forcedOpen, .forcedClosed: false
-    }
-  }
+  package func isJudging(at now: Instant) -> Bool { mode(at: now).isJudging }
 
   /// How long the breaker stays open yet; zero if it is due for a probe, nil if it is not open.
   package func openRemaining(at now: Instant) -> Int64? {
     guard state == .open else { return nil }
     guard let openUntil else { return 0 }
     return max(0, openUntil.since(now))
+  }
+}
+
+extension BreakerMode {
+  /// Whether outcomes move the state under this mode.
+  package var isJudging: Bool {
+    switch self {
+    case .automatic, .observe: true
+    case .forcedOpen, .forcedClosed: false
+    }
   }
 }

@@ -72,10 +72,21 @@ public struct Rejection: Sendable, Hashable {
 }
 
 /// The answer to a request.
-package enum Verdict: Sendable, Hashable {
-  case permitted(PermitGrant)
+package enum Decision<Grant> {
+  case permitted(Grant)
   case rejected(Rejection)
+
+  /// The same answer with what is made of the grant.
+  package func map<Other>(_ make: (Grant) -> Other) -> Decision<Other> {
+    switch self {
+    case .permitted(let grant): .permitted(make(grant))
+    case .rejected(let rejection): .rejected(rejection)
+    }
+  }
 }
+
+extension Decision: Sendable where Grant: Sendable {}
+extension Decision: Equatable where Grant: Equatable {}
 
 /// What can be said to a request without changing anything.
 package enum Assessment: Sendable, Hashable {

@@ -35,7 +35,7 @@ extension BreakerRecord {
   package mutating func requested(
     at now: Moment, by owner: ProcessIdentity?, probeTimeout: Duration? = nil,
     policy: BreakerPolicy
-  ) -> Step<Verdict> {
+  ) -> Step<Decision<PermitGrant>> {
     var events: [BreakerEvent] = []
     switch assessed(at: now.boot, policy: policy, isGone: { _ in false }) {
     case .permitted(let grant):

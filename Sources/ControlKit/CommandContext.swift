@@ -1,7 +1,7 @@
 import SharedBreaker
 
 /// What a command works with: the store, the streams, and how the answer is to look.
-final class Session {
+final class CommandContext {
   let console: Console
   let global: GlobalOptions
   let storeOptions: StoreOptions
@@ -35,7 +35,7 @@ final class Session {
 }
 
 /// Printing: data on one stream, words on the other.
-extension Session {
+extension CommandContext {
   /// Prints data.
   func print(_ text: String) {
     guard !isOutputClosed, outputError == nil else { return }
@@ -77,7 +77,7 @@ extension Session {
 }
 
 /// The store, with what goes wrong made the command's error.
-extension Session {
+extension CommandContext {
   /// Does something with the store; what it says about it becomes the command's error.
   func ask<Answer>(
     _ work: (SharedStore) throws(StoreError) -> Answer
@@ -152,7 +152,7 @@ extension Session {
 }
 
 /// The time.
-extension Session {
+extension CommandContext {
   /// The wall clock, for ages.
   func now() -> Timestamp { storeOptions.clock.wallTime }
 }

@@ -39,20 +39,20 @@ public enum ControlKit {
   private static func perform(
     _ parsed: ParsedCommand, _ console: Console, _ options: StoreOptions
   ) -> Ending {
-    let session = Session(console: console, global: parsed.global, storeOptions: options)
-    defer { session.store.close() }
+    let context = CommandContext(console: console, global: parsed.global, storeOptions: options)
+    defer { context.store.close() }
     do {
-      return session.finish(try parsed.spec.perform(session, parsed))
+      return context.finish(try parsed.spec.perform(context, parsed))
     } catch {
-      session.complain(error.description)
+      context.complain(error.description)
       return .exit(error.code)
     }
   }
 
   private static func show(_ page: String, on console: Console) -> Ending {
-    let session = Session(
+    let context = CommandContext(
       console: console, global: GlobalOptions([:]), storeOptions: StoreOptions())
-    session.print(page)
-    return session.finish(.done)
+    context.print(page)
+    return context.finish(.done)
   }
 }

@@ -26,14 +26,14 @@ public final class Breaker: Sendable {
   /// Whether this process shares the breaker; not while it cannot use the store, or the store has no
   /// room for the breaker.
   public var health: StoreHealth {
-    let lone = engine.lone(cell).map { StoreHealth.unavailable($0.error) }
-    return lone ?? engine.cellsLock.withLock { unsafe engine.health }
+    let alone = engine.reasonAlone(cell).map { StoreHealth.unavailable($0) }
+    return alone ?? engine.look { $0.availability.health }
   }
 
   /// All that is known of the breaker now; asking changes nothing.
   public func snapshot() -> BreakerSnapshot {
     var breaker = engine.storage.upToDate(current().breaker)
-    breaker.record.totals += engine.cellsLock.withLock { cell.pending }.totals
+    breaker.record.totals += cell.pending.totals
     return engine.snapshot(of: breaker, at: engine.clock.moment)
   }
 
@@ -132,7 +132,7 @@ extension Breaker {
 
   private func change(_ body: (inout BreakerDraft) -> Void) throws(BreakerError) {
     do throws(StoreError) {
-      _ = try engine.step(cell) { draft, _ in body(&draft) }
+      try engine.step(cell, body)
     } catch {
       throw .store(error)
     }

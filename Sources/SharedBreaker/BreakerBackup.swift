@@ -81,11 +81,9 @@ extension SharedStore {
   ) throws(BreakerError) -> [String] {
     for backup in backups { try backup.validate() }
     do throws(StoreError) {
-      let done = try engine.storage.transact(
+      return try engine.step(
         together: backups.map { backup in NamedStep(backup.name) { backup.apply(to: &$0) } },
         mustBeNew: !replacing)
-      if let error = done.syncError { engine.tell(.notDurable(error)) }
-      return done.present
     } catch {
       throw .store(error)
     }

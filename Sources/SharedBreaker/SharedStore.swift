@@ -69,7 +69,7 @@ public final class SharedStore: Sendable {
   }
 
   /// Whether this process can use the store.
-  public var health: StoreHealth { engine.cellsLock.withLock { unsafe engine.health } }
+  public var health: StoreHealth { engine.look { $0.availability.health } }
 
   /// Writes what is yet to be written and lets go of the file; the next use opens it again.
   ///
@@ -135,7 +135,7 @@ extension SharedStore {
   ///
   /// - Throws: `StoreError` if the store cannot be used.
   public func delete(_ name: String) throws(StoreError) -> Bool {
-    try engine.storage.delete(name, ifStill: nil)
+    try engine.delete(name, ifStill: nil)
   }
 
   /// Deletes a breaker if it has been neither used nor changed since it was looked at.
@@ -144,7 +144,7 @@ extension SharedStore {
   /// - Throws: `StoreError` if the store cannot be used.
   public func delete(ifStillAs snapshot: BreakerSnapshot) throws(StoreError) -> Bool {
     guard let version = snapshot.version.value else { return false }
-    return try engine.storage.delete(snapshot.name, ifStill: version)
+    return try engine.delete(snapshot.name, ifStill: version)
   }
 
   /// Writes down that a breaker has been used by now; false if there is none.
@@ -154,7 +154,7 @@ extension SharedStore {
   ///
   /// - Throws: `StoreError` if the store cannot be used.
   public func noteUse(of name: String) throws(StoreError) -> Bool {
-    let noted = try engine.storage.transact(name, orCreate: false, wait: .usual) { draft in
+    let noted = try engine.step(engine.cell(name), orCreate: false) { draft in
       draft.breaker.usedAtMilliseconds = draft.now.wallMilliseconds
     }
     return noted != nil

@@ -92,7 +92,7 @@ extension ProcessStorage {
       together: steps, mustBeNew: mustBeNew, by: author)
   }
 
-  func delete(_ name: String, ifStill version: StoredVersion?) throws(StoreError) -> Bool {
+  func delete(_ name: String, ifStill version: StoredVersion?) throws(StoreError) -> Deletion {
     try memory(for: .writing).delete(name, ifStill: version, by: author)
   }
 

@@ -47,7 +47,7 @@ struct Bench {
 
   mutating func request(
     by owner: ProcessIdentity? = .worker, probeTimeout: Duration? = nil
-  ) -> Verdict {
+  ) -> Decision<PermitGrant> {
     step {
       $0.record.requested(at: $0.now, by: owner, probeTimeout: probeTimeout, policy: $0.policy)
     }
@@ -135,7 +135,7 @@ extension BreakerEvent {
   }
 }
 
-extension Verdict {
+extension Decision<PermitGrant> {
   var rejection: Rejection? {
     if case .rejected(let rejection) = self { return rejection }
     return nil

@@ -12,9 +12,9 @@ extension NaiveBreaker {
 
   mutating func request(
     by owner: ProcessIdentity, probeTimeout: Duration? = nil, _ given: Circumstances
-  ) -> Verdict {
+  ) -> Decision<PermitGrant> {
     let mode = lastMode
-    func reject(_ wait: Int?) -> Verdict {
+    func reject(_ wait: Int?) -> Decision<PermitGrant> {
       if mode.mode == .observe {
         facts.append(.counted(\.wouldReject))
         return .permitted(PermitGrant(kind: .normal, generation: 0, wouldReject: true))

@@ -170,7 +170,7 @@ struct Cell: Sendable, CustomTestStringConvertible {
     return happening.rawValue
   }
 
-  static func name(of verdict: Verdict, in record: BreakerRecord) -> String {
+  static func name(of verdict: Decision<PermitGrant>, in record: BreakerRecord) -> String {
     switch verdict {
     case .rejected(let rejection): rejection.state == record.state ? "reject" : "wrong state"
     case .permitted(let grant) where grant.kind == .probe: "probe"

@@ -71,4 +71,22 @@ import Testing
     }
     #expect(try length() < 2 * LogLength.limitInBytes)
   }
+
+  @Test func `a hook that handles a backlog leaves no long log behind`() throws {
+    var step = HookStep(
+      hook: "pager", name: nil, process: ProcessTable.current(), timeout: .seconds(60),
+      attempts: 2)
+    try brieflyOpen { storage in _ = try storage.stepHook(step) }
+    try make(0..<2_000)
+    var handled = 0
+    try brieflyOpen { storage in
+      while case .run(let event, _, let claim) = try storage.stepHook(step) {
+        step.report = HookReport(
+          event: event.id, name: event.name, claim: claim, outcome: .handled)
+        handled += 1
+      }
+    }
+    #expect(handled == 2_000)
+    #expect(try length() < 2 * LogLength.limitInBytes)
+  }
 }

@@ -1,3 +1,4 @@
+import BreakerStore
 import TestSupport
 
 /// Work that does not end until the test releases it, cancelled or not.

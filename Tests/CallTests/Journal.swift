@@ -1,3 +1,4 @@
+import BreakerStore
 import TestSupport
 import Testing
 

@@ -1,3 +1,4 @@
+import BreakerStore
 import ControlKit
 import Glibc
 import SharedBreaker

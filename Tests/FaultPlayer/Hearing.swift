@@ -1,3 +1,4 @@
+import BreakerStore
 import Dispatch
 import FaultShim
 import Glibc

@@ -1,3 +1,4 @@
+import BreakerStore
 import FaultShim
 import SharedBreaker
 import TestSupport

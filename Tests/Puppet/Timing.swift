@@ -1,3 +1,4 @@
+import BreakerStore
 import Glibc
 import SharedBreaker
 import Synchronization

@@ -63,14 +63,15 @@ import Testing
     let engine = Engine(
       storage: storage, options: StoreOptions(clock: clock), program: "test")
     let cell = engine.cell("api")
-    _ = try engine.step(cell) { draft, _ in draft.breaker.codeWords = "max-failures=1" }
+    _ = try engine.step(cell) { draft in draft.breaker.codeWords = "max-failures=1" }
     try engine.refresh()
     // All is forgotten and found again between the beginning of a transaction and its commit.
     storage.beforeNextTransaction {
-      engine.cellsLock.withLock { engine.forgetAll() }
+      engine.update { $0.knowledge.forgetAll() }
       _ = try? engine.known(cell)
     }
-    _ = try engine.step(cell) { draft, policy in
+    _ = try engine.step(cell) { draft in
+      let policy = draft.breaker.policy
       draft.apply { record, now in
         record.tripped(for: nil, reason: nil, at: now, policy: policy, jitter: 0)
       }

@@ -1,3 +1,4 @@
+import BreakerStore
 import SharedBreaker
 import TestSupport
 import Testing

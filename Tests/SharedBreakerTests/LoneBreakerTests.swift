@@ -15,12 +15,12 @@ import Testing
     let engine = Engine(storage: storage, options: options, program: "test")
     let cells = (0..<1_000).map { engine.cell("lone \($0)") }
     for cell in cells { engine.declare(BreakerPolicy(maxFailures: 3), for: cell) }
-    #expect(engine.cellsLock.withLock { engine.loneBreakers.names.count } == 1_000)
+    #expect(engine.look { $0.availability.namesAlone.count } == 1_000)
     for _ in 0..<3 {
       stage.clock.advance(by: .seconds(1))
       storage.transactions = 0
       for cell in cells {
-        guard case .permitted = try engine.admit(cell, owner: nil, onFailure: .continueLocally)
+        guard case .permitted = try engine.admit(.init(onFailure: .continueLocally), to: cell)
         else {
           Issue.record("a call was rejected")
           continue
@@ -39,7 +39,7 @@ import Testing
     let cell = engine.cell("lone")
     engine.declare(BreakerPolicy(maxFailures: 3), for: cell)
     #expect(storage.transactions == 1)
-    for _ in 0..<3 { _ = try engine.admit(cell, owner: nil, onFailure: .continueLocally) }
+    for _ in 0..<3 { _ = try engine.admit(.init(onFailure: .continueLocally), to: cell) }
     #expect(storage.transactions == 1)
     withExtendedLifetime(engine) {}
   }
@@ -88,14 +88,11 @@ import Testing
 }
 
 /// A storage that has no room for any breaker, and counts how often it was asked.
-private final class FullStorage: BreakerStorage, @unchecked Sendable {
-  private let inner: MemoryStorage
+private final class FullStorage: ForwardingStorage, @unchecked Sendable {
+  let memory: MemoryStorage
   var transactions = 0
 
-  init(_ inner: MemoryStorage) { self.inner = inner }
-
-  var fingerprint: UnsafePointer<UInt64> { unsafe inner.fingerprint }
-  var listeners: Listeners { inner.listeners }
+  init(_ memory: MemoryStorage) { self.memory = memory }
 
   func transact<Answer>(
     _ name: String, orCreate: Bool, wait: Wait, _ body: (inout BreakerDraft) -> Answer
@@ -109,25 +106,4 @@ private final class FullStorage: BreakerStorage, @unchecked Sendable {
   ) throws(StoreError) -> TransactedTogether {
     throw StoreError(.tooManyBreakers, "there is no room")
   }
-
-  func open(mayCreate: Bool) {}
-  func changes(since revision: Int64?) -> StoreChanges { inner.changes(since: revision) }
-  func find(_ name: String) -> StoredBreaker? { nil }
-  func list(beginningWith prefix: String, in state: BreakerState?) -> [ListedBreaker] { [] }
-  func read(_ listed: some Collection<ListedBreaker>) -> [StoredBreaker?] { [] }
-  func delete(_ name: String, ifStill version: StoredVersion?) -> Bool { false }
-  func history(of name: String?, sinceMilliseconds: Int64?, limit: Int?) -> [StoredEvent] { [] }
-  func stepHook(_ step: HookStep) -> HookTurn { inner.stepHook(step) }
-  func events(after id: Int64, of name: String?, limit: Int) -> EventPage {
-    inner.events(after: id, of: name, limit: limit)
-  }
-  func counters(of breaker: StoredBreaker) -> Counters? { nil }
-  func upToDate(_ breaker: StoredBreaker) -> StoredBreaker { breaker }
-  func declarations(of name: String) -> [StoredDeclaration] { [] }
-  func checkIdentity() {}
-  func proveWritable() {}
-  func finish() {}
-  func close() {}
-  func willFork() { inner.willFork() }
-  func didFork() { inner.didFork() }
 }

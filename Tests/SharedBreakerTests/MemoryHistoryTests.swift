@@ -16,7 +16,8 @@ import Testing
   }
 
   private func trip(_ name: String) throws {
-    _ = try engine.step(engine.cell(name)) { draft, policy in
+    _ = try engine.step(engine.cell(name)) { draft in
+      let policy = draft.breaker.policy
       draft.apply { record, now in
         record.tripped(for: nil, reason: nil, at: now, policy: policy, jitter: 0)
       }

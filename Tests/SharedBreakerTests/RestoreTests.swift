@@ -91,4 +91,19 @@ import Testing
         "extension", "open", "extended", "restored",
       ])
   }
+
+  @Test func `a restore that changes states tells the observer of each`() throws {
+    let stage = try Stage()
+    let told = Guarded<[String]>([])
+    let options = StoreOptions(clock: stage.clock.clock) { event in
+      guard case .transition(let name, let from, let to, let reason) = event else { return }
+      told.withLock { $0.append("\(name) \(from.wireName)>\(to.wireName) \(reason)") }
+    }
+    var open = BreakerBackup(name: "open")
+    open.state = .open
+    open.openFor = .seconds(30)
+    let store = SharedStore(path: stage.store, options: options)
+    #expect(try store.restore([open, BreakerBackup(name: "closed")], replacing: false) == [])
+    #expect(told.withLock { $0 } == ["open closed>open restored"])
+  }
 }

@@ -21,7 +21,7 @@ import Testing
     let stale = Guarded(0)
     Threads.run(6) { thread in
       for round in 1...each {
-        let done = try? engine.step(cells[thread]) { draft, _ in
+        let done = try? engine.step(cells[thread]) { draft in
           draft.breaker.record.totals.failures += 1
         }
         guard done != nil else { preconditionFailure("a step was not taken") }
@@ -45,7 +45,7 @@ import Testing
     let directory = try TemporaryDirectory()
     let engine = engine(directory)
     let (mine, others) = (engine.cell("mine"), engine.cell("other's"))
-    for cell in [mine, others] { _ = try engine.step(cell) { _, _ in } }
+    for cell in [mine, others] { _ = try engine.step(cell) { _ in } }
     _ = try engine.known(mine)
     func fail(_ name: String) throws -> Transacted<Void> {
       try #require(
@@ -56,7 +56,7 @@ import Testing
     let other = try fail("other's")
     var own = try fail("mine")
     own.others = [other.breaker]
-    unsafe engine.settle(own, of: mine, in: engine.era)
+    engine.settle(own, of: mine, .nothing, in: engine.look { $0.knowledge.era })
     #expect(engine.lastKnown(others).breaker == other.breaker)
     #expect(engine.lastKnown(mine).breaker == own.breaker)
     withExtendedLifetime(engine) {}
@@ -67,19 +67,25 @@ import Testing
     let directory = try TemporaryDirectory()
     let engine = engine(directory)
     let cell = engine.cell("api")
-    _ = try engine.step(cell) { _, _ in }
+    _ = try engine.step(cell) { _ in }
     _ = try engine.known(cell)
-    let era = unsafe engine.era
+    let era = engine.look { $0.knowledge.era }
     let tripped = try #require(
       try engine.storage.transact("api", orCreate: false, wait: .usual) { draft in
         draft.apply { record, now in
           record.tripped(for: nil, reason: nil, at: now, policy: BreakerPolicy(), jitter: 0)
         }
       })
-    engine.cellsLock.withLock { engine.forgetAll() }
-    engine.settle(tripped, of: cell, in: era)
+    engine.update { $0.knowledge.forgetAll() }
+    engine.settle(tripped, of: cell, .nothing, in: era)
     #expect(!engine.isCurrent)
     #expect(try engine.known(cell).breaker.record.state == .open)
     withExtendedLifetime(engine) {}
+  }
+}
+
+extension OwnShare {
+  fileprivate static var nothing: OwnShare {
+    OwnShare(declared: nil, isUndeclared: false, pending: Counted())
   }
 }

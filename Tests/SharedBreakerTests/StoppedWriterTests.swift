@@ -41,7 +41,7 @@ import Testing
     #expect(ContinuousClock.now - start < .seconds(2))
     stage.clock.advance(by: .seconds(1))
     #expect(try other.ask("run ok").hasPrefix("rejected open"))
-    #expect(try other.ask("events") == "unavailable")
+    #expect(try other.ask("events") == "unavailable closed>open")
 
     try goOn(writer)
     // It was tried a moment ago, and is not tried again before a second has passed.
@@ -51,7 +51,7 @@ import Testing
     stage.clock.advance(by: .milliseconds(1))
     #expect(try other.ask("run ok") == "ok 42")
     #expect(try other.ask("health") == "connected")
-    #expect(try other.ask("events") == "unavailable available")
+    #expect(try other.ask("events") == "unavailable closed>open available")
     #expect(try other.ask("snapshot").contains("consecutive=0 trips=0 failures=1"))
   }
 

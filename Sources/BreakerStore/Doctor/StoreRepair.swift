@@ -113,7 +113,7 @@ extension StoreDoctor {
   private func mendRows() throws(StoreError) {
     let place = try StorePlace(path)
     let connection = try Connection(path: place.path, lockTimeout: lockTimeout)
-    try Session.setUp(connection)
+    try OpenStore.setUp(connection)
     try connection.write { () throws(StoreError) in
       let damage = try RowExamination(reader: connection).damage()
       try connection.execute(
@@ -163,9 +163,8 @@ extension SQLiteStorage {
 
   /// Moves the log into the file, and begins it anew unless somebody still reads it.
   func foldLog() throws(StoreError) {
-    var isDone = false
-    try commit(until: deadline(of: .usual)) { session throws(StoreError) in
-      isDone = reading.withLock { session.checkpoint(isUrgent: true) }
+    let isDone = try openToWrite(until: deadline(of: .usual)) { store throws(StoreError) in
+      reading.withLock { store.checkpoint(isUrgent: true) }
     }
     guard isDone else {
       throw StoreError(

@@ -116,26 +116,31 @@ internal import CHost
   package func transact<Answer>(
     _ name: String, orCreate: Bool, by author: HistoryAuthor, _ body: (inout BreakerDraft) -> Answer
   ) -> Transacted<Answer>? {
-    let transacted = lock.withLock { () -> Transacted<Answer>? in
-      let found = breakers[key(name)]
-      guard found != nil || orCreate else { return nil }
-      let now = clock.moment
-      let before = found ?? made(name, at: now)
-      var draft = BreakerDraft(now: now, breaker: before, isGone: isGone)
-      let answer = body(&draft)
-      for event in draft.events { keep(event, of: name, by: author) }
-      if let words = draft.declaration { keep(words, of: name, at: now, by: author) }
-      if draft.breaker != found {
-        revision += 1
-        draft.breaker.revision = revision
-        draft.breaker.usedAtMilliseconds = now.wallMilliseconds
-        breakers[key(name)] = draft.breaker
-        changed()
-      }
-      return Transacted(answer: answer, breaker: draft.breaker, events: draft.events)
-    }
+    let transacted = lock.withLock { step(name, orCreate: orCreate, by: author, body) }
     if transacted?.events.isEmpty == false { listeners.wake() }
     return transacted
+  }
+
+  /// Under the lock.
+  private func step<Answer>(
+    _ name: String, orCreate: Bool, by author: HistoryAuthor, _ body: (inout BreakerDraft) -> Answer
+  ) -> Transacted<Answer>? {
+    let found = breakers[key(name)]
+    guard found != nil || orCreate else { return nil }
+    let now = clock.moment
+    let before = found ?? made(name, at: now)
+    var draft = BreakerDraft(now: now, breaker: before, isGone: isGone)
+    let answer = body(&draft)
+    for event in draft.events { keep(event, of: name, by: author) }
+    if let words = draft.declaration { keep(words, of: name, at: now, by: author) }
+    if draft.breaker != found {
+      revision += 1
+      draft.breaker.revision = revision
+      draft.breaker.usedAtMilliseconds = now.wallMilliseconds
+      breakers[key(name)] = draft.breaker
+      changed()
+    }
+    return Transacted(answer: answer, breaker: draft.breaker, events: draft.events)
   }
 
   package func transact(together steps: [NamedStep], mustBeNew: Bool) -> TransactedTogether {
@@ -146,19 +151,26 @@ internal import CHost
   package func transact(
     together steps: [NamedStep], mustBeNew: Bool, by author: HistoryAuthor
   ) -> TransactedTogether {
-    let present = mustBeNew ? steps.map(\.name).filter { find($0) != nil } : []
-    guard present.isEmpty else { return TransactedTogether(present: present) }
-    for step in steps { _ = transact(step.name, orCreate: true, by: author, step.body) }
-    return TransactedTogether()
+    let done = lock.withLock {
+      var done = TransactedTogether()
+      if mustBeNew { done.present = steps.map(\.name).filter { breakers[key($0)] != nil } }
+      guard done.present.isEmpty else { return done }
+      done.events = steps.map { one in
+        (one.name, step(one.name, orCreate: true, by: author, one.body)?.events ?? [])
+      }
+      return done
+    }
+    if !done.events.isEmpty { listeners.wake() }
+    return done
   }
 
-  package func delete(_ name: String, ifStill version: StoredVersion?) -> Bool {
+  package func delete(_ name: String, ifStill version: StoredVersion?) -> Deletion {
     delete(name, ifStill: version, by: author)
   }
 
   /// The same, as somebody does it.
   package func delete(_ name: String, ifStill version: StoredVersion?, by author: HistoryAuthor)
-    -> Bool
+    -> Deletion
   {
     let isDeleted = lock.withLock {
       if let version, breakers[key(name)].map({ StoredVersion(of: $0) }) != version {
@@ -175,7 +187,7 @@ internal import CHost
       return true
     }
     if isDeleted { listeners.wake() }
-    return isDeleted
+    return Deletion(isDeleted: isDeleted)
   }
 
   package func history(

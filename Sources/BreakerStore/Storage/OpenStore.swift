@@ -3,7 +3,7 @@ internal import CHost
 internal import CSQLite
 
 /// The two connections to an open store: one writes, so that nobody who reads waits for a writer.
-@safe final class Session {
+@safe final class OpenStore {
   let path: String
 
   /// What is open, to be told from what the paths name later.
@@ -42,9 +42,9 @@ internal import CSQLite
     writer = try Connection(path: self.path, lockTimeout: lockTimeout)
     let isNew = try Migrator.bringUpToDate(
       writer, lockTimeout: lockTimeout, clock: clock)
-    try Session.setUp(writer)
+    try OpenStore.setUp(writer)
     reader = try Connection(path: self.path, lockTimeout: lockTimeout)
-    try Session.setUp(reader)
+    try OpenStore.setUp(reader)
     try writer.refuseMoved()
     // The first read makes SQLite map the WAL-index, which the watch page is to show.
     header = try StoreHeader.noted(on: reader).header
@@ -177,19 +177,22 @@ internal import CSQLite
     guard log.isFolded else { return }
     do throws(StoreError) {
       try writer.waiting(until: Patience.deadline(after: .milliseconds(10))) {
-        () throws(StoreError) in try proveWritable(at: milliseconds)
+        () throws(StoreError) in
+        try writer.write { () throws(StoreError) in
+          try Self.proveWritable(on: writer, at: milliseconds)
+        }
       }
     } catch {
       // The next one who commits does.
     }
   }
 
-  /// Writes what changes nothing.
-  func proveWritable(at milliseconds: Int64) throws(StoreError) {
-    try writer.write { () throws(StoreError) in
-      let prove = try writer.statement(.proveWritable)
-      prove.bind(1, milliseconds)
-      try prove.run()
-    }
+  /// Writes what changes nothing, in a transaction of the caller's.
+  static func proveWritable(
+    on connection: Connection, at milliseconds: Int64
+  ) throws(StoreError) {
+    let prove = try connection.statement(.proveWritable)
+    prove.bind(1, milliseconds)
+    try prove.run()
   }
 }

@@ -24,7 +24,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   // Taken in this order. The session is replaced under both, and used under either.
   let writing = Lock()
   let reading = Lock()
-  private(set) var session: Session?
+  private(set) var session: OpenStore?
 
   /// The lineages of stores that were replaced, or have lost their logs, while they were open here.
   private var lost: Set<Int64> = []
@@ -33,7 +33,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
 
   /// Under the lock for writing.
   var ownCommits = OwnCommits()
-  private let openings = Atomic<Int64>(0)
+  let openings = Atomic<Int64>(0)
   private let nextLook = Atomic<Int64>(0)
   private var mayCreate = true
   let watch = WatchPage()
@@ -92,12 +92,12 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   }
 
   /// Under the lock for writing.
-  func openSession() throws(StoreError) -> Session {
+  func openSession() throws(StoreError) -> OpenStore {
     if let session, session.isOfThisBoot(clock), !session.isStale { return session }
     if let refusal { throw refusal }
     return try reading.withLock { () throws(StoreError) in
       letGo()
-      let opened = try Session(
+      let opened = try OpenStore(
         path: path, mayCreate: mayCreate, access: access, lockTimeout: lockTimeout,
         clock: clock, lost: lost)
       session = opened
@@ -112,7 +112,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   /// done before.
   ///
   /// Under the lock for writing.
-  func openSessionToWrite() throws(StoreError) -> Session {
+  func openSessionToWrite() throws(StoreError) -> OpenStore {
     let session = try openSession()
     if session.header.isAgreed { return session }
     return try reading.withLock { () throws(StoreError) in
@@ -123,7 +123,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   }
 
   /// Uses the counters of a store; those of another boot may only be replaced if all agree that it is.
-  private func usePage(of session: Session) {
+  private func usePage(of session: OpenStore) {
     let header = session.header
     guard header.isAgreed else { return }
     page.use(
@@ -131,7 +131,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   }
 
   /// Under both locks.
-  private func letGo(ofReplaced wasReplaced: Bool = false) {
+  func letGo(ofReplaced wasReplaced: Bool = false) {
     access.earlier = session?.files.rights ?? access.earlier
     watch?.detach()
     ownCommits = OwnCommits()
@@ -177,75 +177,5 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
     guard nextLook.compareExchange(expected: due, desired: next, ordering: .relaxed).exchanged
     else { return }
     checkIdentity()
-  }
-
-  /// Reads one state of the file, on the writer's connection if it is idle.
-  ///
-  /// That one keeps its pages in memory over its own commits, which to the other connection are
-  /// somebody else's. Nobody ever waits here for a writer.
-  func read<Result>(
-    _ body: (Connection) throws(StoreError) -> Result
-  ) throws(StoreError) -> Result {
-    lookAfterFile()
-    if writing.tryLock() {
-      defer { writing.unlock() }
-      let writer = try openSession().writer
-      return try writer.read { () throws(StoreError) in try body(writer) }
-    }
-    return try readAside(body)
-  }
-
-  /// Reads one state of the file on the connection that never writes.
-  func readAside<Result>(
-    _ body: (Connection) throws(StoreError) -> Result
-  ) throws(StoreError) -> Result {
-    while true {
-      let result: Result? = try reading.withLock { () throws(StoreError) in
-        guard let session, session.isOfThisBoot(clock), !session.isStale else { return nil }
-        let reader = session.reader
-        return try reader.read { () throws(StoreError) in try body(reader) }
-      }
-      if let result { return result }
-      try writing.withLock { () throws(StoreError) in _ = try openSession() }
-    }
-  }
-
-  package func changes(since revision: Int64?) throws(StoreError) -> StoreChanges {
-    var changes = StoreChanges(continuity: 0, breakers: [], revision: 0, deletedRevision: 0)
-    // A commit between the count and the reading would pass for one that raised no revision.
-    for _ in 0..<8 {
-      let before = watch?.commits() ?? 0
-      changes = try read { connection throws(StoreError) in
-        try BreakerTable.changes(since: revision, on: connection, clock: clock)
-      }
-      if changes.isOfOtherHeader {
-        // Somebody has restored the store, or edited what it says of itself.
-        writing.withLock { reading.withLock { letGo() } }
-        continue
-      }
-      changes.breakers = changes.breakers.map(upToDate)
-      // Where the sum below does not reach: each opening may have made it start anew.
-      changes.continuity &+= openings.load(ordering: .relaxed) << 32
-      // Each transaction of ours raises the revision by one, so this sum is moved by others only.
-      changes.continuity &+= Int64(before &- UInt32(truncatingIfNeeded: changes.revision))
-      if before == watch?.commits() ?? 0 { break }
-    }
-    return changes
-  }
-
-  package func find(_ name: String) throws(StoreError) -> StoredBreaker? {
-    try read { connection throws(StoreError) in
-      try BreakerTable.find(name, on: connection, clock: clock)
-    }.map(upToDate)
-  }
-
-  package func counters(of breaker: StoredBreaker) -> Counters? {
-    page.counters(of: breaker)
-  }
-
-  package func upToDate(_ breaker: StoredBreaker) -> StoredBreaker {
-    var breaker = breaker
-    page.takeIn(to: &breaker, at: clock.instant)
-    return breaker
   }
 }

@@ -14,19 +14,12 @@ struct StepOutcome {
 
 /// The steps of one transaction, which raise the revision by one between them.
 struct StepGroup {
-  private let connection: Connection
-  private let clock: StoreClock
-  private let page: CounterPage
-  private let program: String
-  private let now: Moment
+  private let transaction: WriteTransaction
   private var rows: [Row] = []
   private var rowOfStep: [Int?] = []
 
   /// What is known of the file as this transaction has found it.
   private let remembered: OwnCommits
-
-  /// How many breakers the store may have.
-  private let room: Int64
 
   /// The revision of the transaction, once it is known.
   private(set) var revision: Int64?
@@ -45,19 +38,15 @@ struct StepGroup {
     var hasChanged: Bool { hasNews || breaker != before || before.hasVoidLeases }
   }
 
-  init(
-    on connection: Connection, clock: StoreClock, page: CounterPage, program: String,
-    remembered: OwnCommits, room: Int64, revision: Int64? = nil
-  ) {
-    self.connection = connection
-    self.clock = clock
-    self.page = page
-    self.program = program
+  init(in transaction: WriteTransaction, remembered: OwnCommits) {
+    self.transaction = transaction
     self.remembered = remembered
-    self.room = room
-    now = clock.moment
-    self.revision = revision ?? remembered.revision.map { $0.addingSaturating(1) }
+    revision = transaction.revision ?? remembered.revision.map { $0.addingSaturating(1) }
   }
+
+  private var connection: Connection { transaction.connection }
+  private var clock: StoreClock { transaction.clock }
+  private var now: Moment { transaction.now }
 
   /// Runs one step after the other and writes what they have decided.
   mutating func run(_ steps: [QueuedStep]) throws(StoreError) {
@@ -80,7 +69,7 @@ struct StepGroup {
     guard let body = step.body, let index = try row(of: step) else { return nil }
     var draft = BreakerDraft(now: now, breaker: rows[index].breaker)
     body(&draft)
-    try BreakerTable.keep(draft, by: program, on: connection)
+    try BreakerTable.keep(draft, by: transaction.program, on: connection)
     rows[index].breaker = draft.breaker
     rows[index].hasNews = rows[index].hasNews || !draft.events.isEmpty || draft.declaration != nil
     step.outcome = StepOutcome(breaker: draft.breaker, events: draft.events)
@@ -93,12 +82,12 @@ struct StepGroup {
       return index
     }
     if var found = try find(step.name) {
-      page.takeIn(to: &found, at: now.boot)
+      transaction.page.takeIn(to: &found, at: now.boot)
       rows.append(Row(before: found, isNew: false, breaker: found))
     } else if step.orCreate {
       // The other steps of the transaction have nothing to do with it.
-      guard try StoreRoom.isLeft(on: connection, for: room) else {
-        step.error = StoreRoom.error(path: connection.path, limit: room)
+      guard try StoreRoom.isLeft(on: connection, for: transaction.room) else {
+        step.error = StoreRoom.error(path: connection.path, limit: transaction.room)
         return nil
       }
       let made = try BreakerTable.insert(
@@ -108,7 +97,7 @@ struct StepGroup {
     } else {
       return nil
     }
-    page.tie(to: &rows[rows.count - 1].breaker, at: now.boot)
+    transaction.page.tie(to: &rows[rows.count - 1].breaker, at: now.boot)
     return rows.count - 1
   }
 

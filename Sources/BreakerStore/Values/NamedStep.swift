@@ -1,3 +1,5 @@
+package import BreakerCore
+
 /// What is to be done to the breaker of a name.
 package struct NamedStep {
   package var name: String
@@ -13,6 +15,9 @@ package struct NamedStep {
 package struct TransactedTogether: Sendable {
   /// The names that are there although they must be new: then nothing was changed.
   package var present: [String] = []
+
+  /// What happened to each breaker.
+  package var events: [(name: String, events: [BreakerEvent])] = []
 
   /// Why the transaction, which every process sees, may not survive a power cut.
   package var syncError: StoreError?

@@ -28,27 +28,27 @@ extension CommandSpec {
     ],
     exitCodes: [.done, .failed, .usage, .storeUnavailable, .rejected],
     takesPolicy: true
-  ) { session, parsed throws(ControlError) in
-    let breaker = try session.declaredBreaker(parsed, onStoreFailure: .throw)
+  ) { context, parsed throws(ControlError) in
+    let breaker = try context.declaredBreaker(parsed, onStoreFailure: .throw)
     let owner = parsed.number("owner-pid").map { Int32($0) }
     let token: PermitToken
     do throws(BreakerError) {
       token = try breaker.acquireToken(endingWith: owner)
     } catch {
-      return try session.reject(error)
+      return try context.reject(error)
     }
-    printToken(token, session)
-    guard let problem = session.outputProblem else { return .done }
+    printToken(token, context)
+    guard let problem = context.outputProblem else { return .done }
     // Nobody can report with a token that nobody has got.
-    _ = try session.act { () throws(BreakerError) in try session.store.report(token, .ignored) }
+    _ = try context.act { () throws(BreakerError) in try context.store.report(token, .ignored) }
     throw ControlError(
       .failed, "\(VisibleText.name(token.name)): the token cannot be printed", problem,
       "the permit is given back: acquire another where the output is read")
   }
 
-  private static func printToken(_ token: PermitToken, _ session: Session) {
-    guard session.global.isJSON else { return session.print("\(token)\n") }
-    session.print(
+  private static func printToken(_ token: PermitToken, _ context: CommandContext) {
+    guard context.global.isJSON else { return context.print("\(token)\n") }
+    context.print(
       .object([
         .init("permitted", .bool(true)),
         .init("token", .string(token.description)),

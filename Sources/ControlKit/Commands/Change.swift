@@ -1,6 +1,6 @@
 import SharedBreaker
 
-extension Session {
+extension CommandContext {
   /// The one breaker a command names, found before anything is done to it.
   func breaker(_ parsed: ParsedCommand) throws(ControlError) -> Breaker {
     try existingBreaker(parsed.text("NAME") ?? "")

@@ -12,10 +12,10 @@ extension CommandSpec {
         "skip a job while it is open: only 75 says so")
     ],
     exitCodes: [.done, .usage, .noBreaker, .storeUnavailable, .rejected]
-  ) { session, parsed throws(ControlError) in
-    let snapshot = try session.snapshot(of: parsed.text("NAME") ?? "")
-    if session.global.isJSON {
-      session.print(
+  ) { context, parsed throws(ControlError) in
+    let snapshot = try context.snapshot(of: parsed.text("NAME") ?? "")
+    if context.global.isJSON {
+      context.print(
         .object([
           .init("permitted", .bool(snapshot.permits)),
           .init("state", .string(snapshot.state.wireName)),
@@ -24,9 +24,9 @@ extension CommandSpec {
           .init("mode_reason", JSONValue(snapshot.modeReason)),
           .init("mode_set_by", JSONValue(snapshot.modeSetBy)),
         ]))
-    } else if !session.global.isQuiet {
+    } else if !context.global.isQuiet {
       let answer = snapshot.permits ? "permitted" : "rejected"
-      session.print("\(answer): \(StateLine.words(of: snapshot))\n")
+      context.print("\(answer): \(StateLine.words(of: snapshot))\n")
     }
     return snapshot.permits ? .done : .exit(.rejected)
   }

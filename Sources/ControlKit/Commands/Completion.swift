@@ -19,9 +19,9 @@ extension CommandSpec {
       Example("cbctl completion fish > ~/.config/fish/completions/cbctl.fish", "for fish"),
     ],
     exitCodes: [.done, .usage]
-  ) { session, parsed throws(ControlError) in
+  ) { context, parsed throws(ControlError) in
     if let script = CompletionScript(rawValue: parsed.text("SHELL") ?? "") {
-      session.print(script.text)
+      context.print(script.text)
     }
     return .done
   }
@@ -37,12 +37,12 @@ extension CommandSpec {
       ArgumentSpec(label: "WORD", kind: .commandLine, summary: "what was typed"),
     ],
     exitCodes: [.done, .usage]
-  ) { session, parsed throws(ControlError) in
+  ) { context, parsed throws(ControlError) in
     let typed = parsed.commandLine.map { String(decoding: $0, as: UTF8.self) }
     let shell = CompletionScript(rawValue: parsed.text("SHELL") ?? "") ?? .bash
     let line = shell.line(typed)
-    let answer = Completer.answer(to: line.words) { store in session.namesToComplete(store) }
-    session.print(shell.text(of: answer, for: line))
+    let answer = Completer.answer(to: line.words) { store in context.namesToComplete(store) }
+    context.print(shell.text(of: answer, for: line))
     return .done
   }
 }
@@ -87,7 +87,7 @@ extension CompletionScript {
   }
 }
 
-extension Session {
+extension CommandContext {
   /// The names of a store's breakers; none if they cannot be had, for nobody is there to be told.
   fileprivate func namesToComplete(_ path: String?) -> [String] {
     var path = path

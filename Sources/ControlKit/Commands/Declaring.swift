@@ -1,6 +1,6 @@
 import SharedBreaker
 
-extension Session {
+extension CommandContext {
   /// The breaker a command names, with the policy that its options declare, if they do.
   func declaredBreaker(
     _ parsed: ParsedCommand, onStoreFailure: StoreFailureAction

@@ -23,11 +23,11 @@ extension CommandSpec {
       Example("cbctl delete --all --dry-run", "which ones would go?"),
     ],
     exitCodes: [.done, .failed, .usage, .noBreaker, .storeUnavailable]
-  ) { session, parsed throws(ControlError) in
+  ) { context, parsed throws(ControlError) in
     var removal = Removal(isDryRun: parsed.has("dry-run"))
-    let names = try session.chosenNames(parsed)
+    let names = try context.chosenNames(parsed)
     var chosen: [BreakerSnapshot] = []
-    for name in names { chosen.append(try session.snapshot(of: name)) }
+    for name in names { chosen.append(try context.snapshot(of: name)) }
     for snapshot in chosen {
       if !parsed.has("force"), let reason = snapshot.reasonToStay {
         removal.kept.append((snapshot.name, reason))
@@ -40,16 +40,16 @@ extension CommandSpec {
     let kept = Set(removal.kept.map { NameBytes($0.name) })
     chosen.removeAll { kept.contains(NameBytes($0.name)) }
     if parsed.has("all"), !removal.isDryRun, !chosen.isEmpty {
-      try session.confirm("delete \(StateLine.counted(Int64(chosen.count), "breaker"))?", parsed)
+      try context.confirm("delete \(StateLine.counted(Int64(chosen.count), "breaker"))?", parsed)
     }
     for snapshot in chosen {
-      if try removal.mayRemove(snapshot, despiteChanges: parsed.has("force"), session) {
+      if try removal.mayRemove(snapshot, despiteChanges: parsed.has("force"), context) {
         removal.removed.append(snapshot.name)
       } else {
         removal.kept.append((snapshot.name, "it was used meanwhile"))
       }
     }
-    removal.report(as: "deleted", session)
+    removal.report(as: "deleted", context)
     return parsed.has("all") || removal.kept.isEmpty ? .done : .exit(.failed)
   }
 }
@@ -64,10 +64,10 @@ struct Removal {
   ///
   /// - Returns: Whether it is gone, be it by somebody else who did the same.
   func mayRemove(
-    _ snapshot: BreakerSnapshot, despiteChanges isForced: Bool, _ session: Session
+    _ snapshot: BreakerSnapshot, despiteChanges isForced: Bool, _ context: CommandContext
   ) throws(ControlError) -> Bool {
     if isDryRun { return true }
-    return try session.ask { store throws(StoreError) in
+    return try context.ask { store throws(StoreError) in
       let isDeleted =
         isForced ? try store.delete(snapshot.name) : try store.delete(ifStillAs: snapshot)
       if isDeleted { return true }
@@ -76,9 +76,9 @@ struct Removal {
   }
 
   /// Prints what has become of all of them.
-  func report(as verb: String, _ session: Session) {
-    if session.global.isJSON {
-      session.print(
+  func report(as verb: String, _ context: CommandContext) {
+    if context.global.isJSON {
+      context.print(
         .object([
           .init(verb, .array(removed.map { .string($0) })),
           .init(
@@ -89,10 +89,10 @@ struct Removal {
               })),
           .init("dry_run", .bool(isDryRun)),
         ]))
-    } else if !session.global.isQuiet {
+    } else if !context.global.isQuiet {
       let words = isDryRun ? "would be \(verb)" : verb
-      session.print(removed.map { "\(VisibleText.name($0)): \(words)\n" }.joined())
-      for (name, reason) in kept { session.note("\(VisibleText.name(name)): kept: \(reason)") }
+      context.print(removed.map { "\(VisibleText.name($0)): \(words)\n" }.joined())
+      for (name, reason) in kept { context.note("\(VisibleText.name(name)): kept: \(reason)") }
     }
   }
 }
@@ -109,7 +109,7 @@ extension BreakerSnapshot {
   }
 }
 
-extension Session {
+extension CommandContext {
   /// The breakers that names or `--all` stand for.
   func chosenNames(_ parsed: ParsedCommand) throws(ControlError) -> [String] {
     let names = parsed.distinctTexts("NAME")

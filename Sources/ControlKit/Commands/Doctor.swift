@@ -19,19 +19,19 @@ extension CommandSpec {
       Example("cbctl doctor --repair", "mend it"),
     ],
     exitCodes: [.done, .failed, .usage, .storeUnavailable]
-  ) { session, parsed throws(ControlError) in
-    let findings = try session.findings(isRepair: parsed.has("repair"))
+  ) { context, parsed throws(ControlError) in
+    let findings = try context.findings(isRepair: parsed.has("repair"))
     let isWell = findings.allSatisfy(\.isWell)
-    if session.global.isJSON {
-      session.print(findings.document(of: session.store.path))
-    } else if !session.global.isQuiet {
-      session.print(findings.map { $0.line(session.painter) + "\n" }.joined())
+    if context.global.isJSON {
+      context.print(findings.document(of: context.store.path))
+    } else if !context.global.isQuiet {
+      context.print(findings.map { $0.line(context.painter) + "\n" }.joined())
     }
     return isWell ? .done : .exit(.failed)
   }
 }
 
-extension Session {
+extension CommandContext {
   fileprivate func findings(isRepair: Bool) throws(ControlError) -> [StoreFinding] {
     do throws(StoreError) {
       return isRepair ? try store.repair(isAlone: true) : try store.examine(isAlone: true)

@@ -20,12 +20,12 @@ extension CommandSpec {
       Example("cbctl export > breakers.ndjson", "keep them"),
       Example("cbctl export 'pay-*' | ssh other cbctl import", "take some to another host"),
     ]
-  ) { session, parsed throws(ControlError) in
+  ) { context, parsed throws(ControlError) in
     let patterns = parsed.distinctTexts("NAME").map { NamePattern($0) }
-    let chosen = try session.snapshots(fitting: patterns, in: nil)
-    let now = session.now()
-    for snapshot in chosen { session.print(BackupLine.text(of: snapshot.backup, at: now)) }
-    if chosen.isEmpty { session.note("nothing was exported: no breaker fits") }
+    let chosen = try context.snapshots(fitting: patterns, in: nil)
+    let now = context.now()
+    for snapshot in chosen { context.print(BackupLine.text(of: snapshot.backup, at: now)) }
+    if chosen.isEmpty { context.note("nothing was exported: no breaker fits") }
     return .done
   }
 }

@@ -29,7 +29,7 @@ extension CommandSpec {
       Example("cbctl force payments open --for 2h --reason maintenance", "no calls for two hours"),
       Example("cbctl force payments auto", "back to normal"),
     ]
-  ) { session, parsed throws(ControlError) in
+  ) { context, parsed throws(ControlError) in
     let word = parsed.text("MODE")
     let mode = modes.first { $0.word == word }?.mode ?? .automatic
     if mode == .automatic, parsed.has("for") {
@@ -39,21 +39,21 @@ extension CommandSpec {
     let breaker: Breaker
     var note: String?
     if mode == .automatic {
-      breaker = try session.existingBreaker(name)
+      breaker = try context.existingBreaker(name)
     } else {
-      breaker = try session.madeBreaker(name)
-      note = try session.noteOnFirstUse(of: name)
+      breaker = try context.madeBreaker(name)
+      note = try context.noteOnFirstUse(of: name)
     }
-    try session.act { () throws(BreakerError) in
+    try context.act { () throws(BreakerError) in
       try breaker.force(mode, for: parsed.duration("for"), reason: parsed.text("reason"))
     }
-    if let note { session.note(note) }
-    try session.printState(of: [name])
+    if let note { context.note(note) }
+    try context.printState(of: [name])
     return .done
   }
 }
 
-extension Session {
+extension CommandContext {
   /// What to say about a name that no breaker has yet, because another one may be meant.
   fileprivate func noteOnFirstUse(of name: String) throws(ControlError) -> String? {
     let found = try ask { store throws(StoreError) in try store.snapshot(of: name) }

@@ -13,16 +13,16 @@ extension CommandSpec {
       Example("cbctl help --man run | man -l -", "all about run, as a manual page"),
     ],
     exitCodes: [.done, .usage]
-  ) { session, parsed throws(ControlError) in
+  ) { context, parsed throws(ControlError) in
     let isManual = parsed.has("man")
     guard let topic = parsed.text("TOPIC") else {
-      session.print(isManual ? ManualPage.overview() : HelpPage.overview())
+      context.print(isManual ? ManualPage.overview() : HelpPage.overview())
       return .done
     }
     if let spec = CommandSpec.all.first(where: { $0.name == topic }) {
-      session.print(isManual ? ManualPage.of(spec) : HelpPage.of(spec))
+      context.print(isManual ? ManualPage.of(spec) : HelpPage.of(spec))
     } else if let topic = HelpTopic.named(topic) {
-      session.print(isManual ? ManualPage.of(topic) : HelpPage.of(topic))
+      context.print(isManual ? ManualPage.of(topic) : HelpPage.of(topic))
     } else {
       let known = CommandSpec.all.map(\.name) + HelpTopic.all.map(\.name)
       let meant = Suggestion.nearest(to: topic, among: known).map { "did you mean '\($0)'?" }

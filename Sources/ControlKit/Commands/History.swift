@@ -23,33 +23,33 @@ extension CommandSpec {
       Example("cbctl history payments --since 1h", "what happened in the last hour"),
       Example("cbctl history --follow --limit 10", "the last 10 changes, and all that come"),
     ]
-  ) { session, parsed throws(ControlError) in
-    try session.connectToExisting()
+  ) { context, parsed throws(ControlError) in
+    try context.connectToExisting()
     let name = parsed.text("NAME")
-    let since = parsed.duration("since").map { session.now().earlier(by: $0) }
+    let since = parsed.duration("since").map { context.now().earlier(by: $0) }
     let limit = parsed.number("limit").map { Int($0) }
     // Listening begins before the look at what there is, so that nothing is left out in between.
-    let news = parsed.has("follow") ? try session.news(of: name) : nil
+    let news = parsed.has("follow") ? try context.news(of: name) : nil
     defer { news?.end() }
-    let entries = try session.ask { store throws(StoreError) in
+    let entries = try context.ask { store throws(StoreError) in
       try store.history(of: name, since: since, limit: limit)
     }
     // What is left of a deleted breaker can still be read.
-    if entries.isEmpty, let name { _ = try session.snapshot(of: name) }
-    let isTerminal = session.console.isOutputTerminal
+    if entries.isEmpty, let name { _ = try context.snapshot(of: name) }
+    let isTerminal = context.console.isOutputTerminal
     var lines = HistoryLines(
-      now: isTerminal ? session.now() : nil, width: session.console.width, hasNames: name == nil)
-    session.print(entries, &lines)
+      now: isTerminal ? context.now() : nil, width: context.console.width, hasNames: name == nil)
+    context.print(entries, &lines)
     if let news {
-      session.follow(news, after: entries, &lines)
+      context.follow(news, after: entries, &lines)
     } else if entries.isEmpty {
-      session.note("no history: nothing has changed in that time")
+      context.note("no history: nothing has changed in that time")
     }
     return .done
   }
 }
 
-extension Session {
+extension CommandContext {
   fileprivate func print(_ entries: [HistoryEntry], _ lines: inout HistoryLines) {
     guard !entries.isEmpty else { return }
     if lines.now != nil { lines.now = now() }

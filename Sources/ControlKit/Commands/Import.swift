@@ -30,23 +30,23 @@ extension CommandSpec {
         "split -l 2000 --filter='cbctl import' breakers.ndjson", "a large export, in parts"),
     ],
     exitCodes: [.done, .failed, .usage, .storeUnavailable]
-  ) { session, parsed throws(ControlError) in
+  ) { context, parsed throws(ControlError) in
     let source = parsed.text("FILE") ?? "-"
-    let backups = try backups(in: InputText.read(source), of: source, at: session.now())
-    let present = try session.present(among: backups.map(\.name))
+    let backups = try backups(in: InputText.read(source), of: source, at: context.now())
+    let present = try context.present(among: backups.map(\.name))
     if !parsed.has("replace"), let name = present.first {
       throw .alreadyThere(name, count: present.count)
     }
     guard !parsed.has("dry-run") else {
-      session.tell(backups, replaced: present, isDryRun: true)
+      context.tell(backups, replaced: present, isDryRun: true)
       return .done
     }
-    try session.ask { store throws(StoreError) in try store.connect() }
-    let refused = try session.act { () throws(BreakerError) in
-      try session.store.restore(backups, replacing: parsed.has("replace"))
+    try context.ask { store throws(StoreError) in try store.connect() }
+    let refused = try context.act { () throws(BreakerError) in
+      try context.store.restore(backups, replacing: parsed.has("replace"))
     }
     if let name = refused.first { throw .alreadyThere(name, count: refused.count) }
-    session.tell(backups, replaced: present, isDryRun: false)
+    context.tell(backups, replaced: present, isDryRun: false)
     return .done
   }
 
@@ -86,7 +86,7 @@ extension ControlError {
   }
 }
 
-extension Session {
+extension CommandContext {
   /// Which of the names are there already; none where there is no store yet, and none is made.
   fileprivate func present(among names: [String]) throws(ControlError) -> [String] {
     do throws(StoreError) {

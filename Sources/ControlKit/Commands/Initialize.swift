@@ -19,30 +19,30 @@ extension CommandSpec {
       Example("cbctl init --mode 660 --group workers", "a store for every user of a group")
     ],
     exitCodes: [.done, .usage, .storeUnavailable]
-  ) { session, parsed throws(ControlError) in
-    session.changeStoreOptions { options in
+  ) { context, parsed throws(ControlError) in
+    context.changeStoreOptions { options in
       options.mode = parsed.number("mode").map { UInt32($0) } ?? options.mode
       options.group = parsed.text("group") ?? options.group
     }
-    let path = session.store.path
+    let path = context.store.path
     var status = stat()
     let wasFile = unsafe stat(path, &status) == 0
     let wasThere = wasFile && status.st_size > 0
     let directory = StoreDirectory(of: path)
-    try session.ask { store throws(StoreError) in try store.connect() }
-    if session.global.isJSON {
-      session.print(.object([.init("store", .string(path)), .init("created", .bool(!wasThere))]))
-    } else if !session.global.isQuiet {
+    try context.ask { store throws(StoreError) in try store.connect() }
+    if context.global.isJSON {
+      context.print(.object([.init("store", .string(path)), .init("created", .bool(!wasThere))]))
+    } else if !context.global.isQuiet {
       let words = wasThere ? "the store was there already" : "the store is made"
-      session.print("\(VisibleText.bare(path)): \(words)\n")
+      context.print("\(VisibleText.bare(path)): \(words)\n")
     }
     if wasFile, parsed.has("mode") || parsed.has("group") {
-      session.note(
+      context.note(
         "--mode and --group were not applied: the file has its own: use chmod and chgrp")
     } else if let complaint = directory?.complaint(
       mode: parsed.number("mode") ?? 0o600, group: parsed.text("group"))
     {
-      session.note(complaint)
+      context.note(complaint)
     }
     return .done
   }

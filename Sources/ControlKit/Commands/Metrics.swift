@@ -35,25 +35,25 @@ extension CommandSpec {
         "every minute, by cron or a timer"),
     ],
     exitCodes: [.done, .failed, .usage, .noBreaker, .storeUnavailable]
-  ) { session, parsed throws(ControlError) in
+  ) { context, parsed throws(ControlError) in
     if parsed.has("mode"), !parsed.has("output") {
       throw .usage("wrong use of --mode", "it goes with --output", help: "metrics")
     }
     var report = MetricsReport(
-      store: StoreFigures(now: session.now()), labels: try LabelText.parse(parsed.texts("label")))
+      store: StoreFigures(now: context.now()), labels: try LabelText.parse(parsed.texts("label")))
     var failure: ControlError?
     do throws(ControlError) {
-      failure = try collect(&report, parsed, session)
+      failure = try collect(&report, parsed, context)
     } catch {
       failure = error
     }
-    report.store.files = StoreFigures.files(of: session.store.path)
+    report.store.files = StoreFigures.files(of: context.store.path)
     if let path = parsed.text("output") {
       var file = try FileReplacement(of: path, mode: UInt32(parsed.number("mode") ?? 0o644))
-      report.write(asJSON: session.global.isJSON) { file.write($0) }
+      report.write(asJSON: context.global.isJSON) { file.write($0) }
       try file.finish()
     } else {
-      report.write(asJSON: session.global.isJSON) { session.print($0) }
+      report.write(asJSON: context.global.isJSON) { context.print($0) }
     }
     if let failure { throw failure }
     return .done
@@ -61,16 +61,16 @@ extension CommandSpec {
 
   /// Adds what the store tells, and answers what was asked for and is not there.
   private static func collect(
-    _ report: inout MetricsReport, _ parsed: ParsedCommand, _ session: Session
+    _ report: inout MetricsReport, _ parsed: ParsedCommand, _ context: CommandContext
   ) throws(ControlError) -> ControlError? {
     let patterns = parsed.distinctTexts("NAME").map { NamePattern($0) }
-    let names = try session.names()
+    let names = try context.names()
     let chosen = names.filter { name in
       patterns.isEmpty || patterns.contains { $0.matches(name) }
     }
     let limit = Int(clamping: parsed.number("limit") ?? 1_000)
     let told = Set(chosen.prefix(limit).map { NameBytes($0) })
-    report.breakers = try session.ask { store throws(StoreError) in
+    report.breakers = try context.ask { store throws(StoreError) in
       try store.snapshots(beginningWith: NamePattern.commonBeginning(of: patterns)) {
         told.contains(NameBytes($0))
       }
@@ -78,7 +78,7 @@ extension CommandSpec {
     report.store.breakers = names.count
     report.store.leftOut = max(0, chosen.count - limit)
     if report.store.leftOut > 0 {
-      session.note(
+      context.note(
         "left out \(report.store.leftOut) of \(StateLine.counted(Int64(chosen.count), "breaker")): "
           + "the limit is \(limit): use --limit or a pattern")
     }

@@ -37,28 +37,28 @@ extension CommandSpec {
         "for a web server, from cron"),
     ],
     exitCodes: [.done, .failed, .usage, .noBreaker, .storeUnavailable]
-  ) { session, parsed throws(ControlError) in
+  ) { context, parsed throws(ControlError) in
     let output = parsed.text("output")
     if parsed.has("mode"), output == nil {
       throw .usage("wrong use of --mode", "it goes with --output", help: "page")
     }
-    if session.global.isJSON, output == nil {
+    if context.global.isJSON, output == nil {
       throw .usage(
         "--json without --output", "the page itself is no JSON; status and history are",
         help: "page")
     }
-    let page = try BreakersPage(session, parsed)
+    let page = try BreakersPage(context, parsed)
     let text = page.html
-    if page.breakers.isEmpty { session.note("no breaker fits: the page shows none") }
+    if page.breakers.isEmpty { context.note("no breaker fits: the page shows none") }
     guard let output else {
-      session.print(text)
+      context.print(text)
       return .done
     }
     var file = try FileReplacement(of: output, mode: UInt32(parsed.number("mode") ?? 0o600))
     file.write(text)
     try file.finish()
-    if session.global.isJSON {
-      session.print(
+    if context.global.isJSON {
+      context.print(
         .object([
           .init("output", .string(output)), .init("bytes", .integer(Int64(text.utf8.count))),
           .init("breakers", .integer(Int64(page.breakers.count))),
@@ -74,19 +74,19 @@ extension BreakersPage {
   private static let latestOfPage = 20
 
   /// Reads what is asked for.
-  fileprivate init(_ session: Session, _ parsed: ParsedCommand) throws(ControlError) {
+  fileprivate init(_ context: CommandContext, _ parsed: ParsedCommand) throws(ControlError) {
     let patterns = parsed.distinctTexts("NAME").map { NamePattern($0) }
-    let snapshots = try session.snapshots(fitting: patterns, in: nil)
+    let snapshots = try context.snapshots(fitting: patterns, in: nil)
     var entries: [HistoryEntry] = []
     if !patterns.isEmpty, patterns.allSatisfy(\.isName) {
       for snapshot in snapshots {
-        entries += try session.ask { store throws(StoreError) in
+        entries += try context.ask { store throws(StoreError) in
           try store.history(of: snapshot.name)
         }
       }
       entries.sort { $0.id < $1.id }
     } else {
-      entries = try session.ask { store throws(StoreError) in try store.history() }
+      entries = try context.ask { store throws(StoreError) in try store.history() }
       entries = entries.filter { entry in
         patterns.isEmpty || patterns.contains { $0.matches(entry.name) }
       }
@@ -94,7 +94,7 @@ extension BreakersPage {
     let histories = Dictionary(grouping: entries) { NameBytes($0.name) }
     let usualLimit = min(100, max(5, Self.entriesOfPage / max(1, snapshots.count)))
     self.init(
-      host: Self.hostName, store: session.store.path, now: session.now(),
+      host: Self.hostName, store: context.store.path, now: context.now(),
       span: parsed.duration("since") ?? .seconds(86_400),
       limit: parsed.number("limit").map { Int($0) } ?? usualLimit,
       breakers: WorryOrder.sorted(snapshots).map {

@@ -25,12 +25,12 @@ extension CommandSpec {
       Example("cbctl policy payments --unset open-for", "back to the code's value"),
       Example("cbctl policy payments --unset-all", "back to the code's policy"),
     ]
-  ) { session, parsed throws(ControlError) in
+  ) { context, parsed throws(ControlError) in
     let name = parsed.text("NAME") ?? ""
     let settings = parsed.settings("set")
     var unset = parsed.keys("unset")
     if settings.isEmpty, unset.isEmpty, !parsed.has("unset-all") {
-      printPolicy(of: try session.snapshot(of: name), session)
+      printPolicy(of: try context.snapshot(of: name), context)
       return .done
     }
     if let key = unset.first(where: { settings[$0] != nil }) {
@@ -39,26 +39,26 @@ extension CommandSpec {
     // With --set, what is set now is all that is left.
     if parsed.has("unset-all") { unset = Set(PolicyKey.allCases) }
     let breaker =
-      settings.isEmpty ? try session.existingBreaker(name) : try session.madeBreaker(name)
-    try session.act { () throws(BreakerError) in
+      settings.isEmpty ? try context.existingBreaker(name) : try context.madeBreaker(name)
+    try context.act { () throws(BreakerError) in
       try breaker.overridePolicy(set: settings, unset: unset)
     }
-    let snapshot = try session.snapshot(of: name)
-    if session.global.isJSON {
-      printPolicy(of: snapshot, session)
-    } else if !session.global.isQuiet {
-      session.print("\(StateLine.text(of: snapshot)), \(operatorWords(of: snapshot))\n")
+    let snapshot = try context.snapshot(of: name)
+    if context.global.isJSON {
+      printPolicy(of: snapshot, context)
+    } else if !context.global.isQuiet {
+      context.print("\(StateLine.text(of: snapshot)), \(operatorWords(of: snapshot))\n")
     }
     return .done
   }
 
-  private static func printPolicy(of snapshot: BreakerSnapshot, _ session: Session) {
-    if session.global.isJSON {
+  private static func printPolicy(of snapshot: BreakerSnapshot, _ context: CommandContext) {
+    if context.global.isJSON {
       let sources = JSONValue.Member("policy_sources", BreakerDetails.sources(of: snapshot))
       let breaker = JSONValue.object(BreakerDocument.members(of: snapshot) + [sources])
-      session.print(BreakerDocument.list(of: [breaker]))
+      context.print(BreakerDocument.list(of: [breaker]))
     } else {
-      session.print(PolicyTable.render(snapshot).map { $0 + "\n" }.joined())
+      context.print(PolicyTable.render(snapshot).map { $0 + "\n" }.joined())
     }
   }
 

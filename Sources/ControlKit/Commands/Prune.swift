@@ -22,19 +22,19 @@ extension CommandSpec {
       Example("cbctl prune --idle 30d --quiet", "every night, from cron"),
     ],
     exitCodes: [.done, .usage, .storeUnavailable]
-  ) { session, parsed throws(ControlError) in
+  ) { context, parsed throws(ControlError) in
     guard let idle = parsed.duration("idle") else {
       throw .usage("no --idle", "how long is not said", help: "prune")
     }
-    let latest = session.now().earlier(by: idle)
+    let latest = context.now().earlier(by: idle)
     var removal = Removal(isDryRun: parsed.has("dry-run"))
-    for snapshot in try session.snapshots(fitting: [], in: nil) {
+    for snapshot in try context.snapshots(fitting: [], in: nil) {
       if let reason = snapshot.reasonToStay {
         removal.kept.append((snapshot.name, reason))
       } else if let used = snapshot.lastUsedAt {
         if used > latest {
           removal.kept.append((snapshot.name, "it was used at \(used)"))
-        } else if try removal.mayRemove(snapshot, despiteChanges: false, session) {
+        } else if try removal.mayRemove(snapshot, despiteChanges: false, context) {
           removal.removed.append(snapshot.name)
         } else {
           removal.kept.append((snapshot.name, "it was used meanwhile"))
@@ -42,10 +42,10 @@ extension CommandSpec {
       } else {
         removal.kept.append((snapshot.name, "calls have succeeded since anybody looked"))
         if removal.isDryRun { continue }
-        _ = try session.ask { store throws(StoreError) in try store.noteUse(of: snapshot.name) }
+        _ = try context.ask { store throws(StoreError) in try store.noteUse(of: snapshot.name) }
       }
     }
-    removal.report(as: "pruned", session)
+    removal.report(as: "pruned", context)
     return .done
   }
 }

@@ -1,6 +1,6 @@
 import SharedBreaker
 
-extension Session {
+extension CommandContext {
   /// Says that a call was rejected, and when to come back; any other error is the command's.
   func reject(_ error: BreakerError) throws(ControlError) -> Ending {
     guard case .rejected(let name, let rejection) = error else { throw ControlError(error) }

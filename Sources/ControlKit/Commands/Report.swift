@@ -26,26 +26,26 @@ extension CommandSpec {
       Example("cbctl report \"$token\" failure --open-for 90s", "a Retry-After of 90 seconds"),
     ],
     exitCodes: [.done, .failed, .usage, .noBreaker, .storeUnavailable]
-  ) { session, parsed throws(ControlError) in
+  ) { context, parsed throws(ControlError) in
     let outcome = try outcome(parsed)
     let text = parsed.text("TOKEN") ?? ""
     guard let token = PermitToken(text) else {
       throw ControlError(
         .usage, "wrong TOKEN \(VisibleText.quoted(text))", "it is none", ValueKind.token.form)
     }
-    try session.connectToExisting()
-    let verdict = try session.act { () throws(BreakerError) in
-      try session.store.report(token, outcome, elapsed: parsed.duration("elapsed"))
+    try context.connectToExisting()
+    let verdict = try context.act { () throws(BreakerError) in
+      try context.store.report(token, outcome, elapsed: parsed.duration("elapsed"))
     }
     // A breaker that was deleted takes nothing; one that was never needed is made by its report.
-    if verdict != .counted { try session.expectBreaker(of: token) }
-    if session.global.isJSON {
-      session.print(.object([.init("verdict", .string(verdict.wireName))]))
+    if verdict != .counted { try context.expectBreaker(of: token) }
+    if context.global.isJSON {
+      context.print(.object([.init("verdict", .string(verdict.wireName))]))
     }
     switch verdict {
     case .counted: return .done
     case .outdated:
-      session.note(
+      context.note(
         "\(VisibleText.name(token.name)): counted only: the breaker has moved on since the permit")
       return .done
     case .refused:
@@ -78,7 +78,7 @@ extension ControlError {
   }
 }
 
-extension Session {
+extension CommandContext {
   /// Finds out that the breaker of a report is there.
   fileprivate func expectBreaker(of token: PermitToken) throws(ControlError) {
     let found = try ask { store throws(StoreError) in try store.snapshot(of: token.name) }

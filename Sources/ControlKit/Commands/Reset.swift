@@ -15,19 +15,19 @@ extension CommandSpec {
     ],
     examples: [Example("cbctl reset payments", "the resource is known to be back")],
     exitCodes: [.done, .failed, .usage, .noBreaker, .storeUnavailable]
-  ) { session, parsed throws(ControlError) in
-    let names = try session.chosenNames(parsed)
+  ) { context, parsed throws(ControlError) in
+    let names = try context.chosenNames(parsed)
     var breakers: [Breaker] = []
-    for name in names { breakers.append(try session.existingBreaker(name)) }
+    for name in names { breakers.append(try context.existingBreaker(name)) }
     if parsed.has("all"), !names.isEmpty {
-      try session.confirm("reset \(StateLine.counted(Int64(names.count), "breaker"))?", parsed)
+      try context.confirm("reset \(StateLine.counted(Int64(names.count), "breaker"))?", parsed)
     }
     for breaker in breakers {
-      try session.act { () throws(BreakerError) in
+      try context.act { () throws(BreakerError) in
         try breaker.reset(reason: parsed.text("reason"))
       }
     }
-    try session.printState(of: names)
+    try context.printState(of: names)
     return .done
   }
 }

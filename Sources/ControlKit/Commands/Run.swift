@@ -66,13 +66,13 @@ extension CommandSpec {
     ],
     exitCodes: [.done, .usage, .storeUnavailable, .rejected, .timedOut, .cannotRun, .notFound],
     takesPolicy: true
-  ) { session, parsed throws(ControlError) in
+  ) { context, parsed throws(ControlError) in
     let retry = try RetryPolicy.given(by: parsed)
     let isStoreRequired = parsed.text("on-store-failure") == "fail"
-    let breaker = try session.declaredBreaker(
+    let breaker = try context.declaredBreaker(
       parsed, onStoreFailure: isStoreRequired ? .throw : .permit)
     var command = GuardedCommand(
-      session: session, breaker: breaker, commandLine: parsed.commandLine, retry: retry)
+      context: context, breaker: breaker, commandLine: parsed.commandLine, retry: retry)
     command.timeout = parsed.duration("timeout")
     command.ignoredCodes = parsed.codes("ignore-exit")
     command.permanentCodes = parsed.codes("permanent-exit")

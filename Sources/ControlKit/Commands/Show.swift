@@ -11,24 +11,24 @@ extension CommandSpec {
         + "and its last 10 changes. Times are in UTC."
     ],
     examples: [Example("cbctl show payments", "why is it open?")]
-  ) { session, parsed throws(ControlError) in
+  ) { context, parsed throws(ControlError) in
     let name = parsed.text("NAME") ?? ""
-    let snapshot = try session.snapshot(of: name)
+    let snapshot = try context.snapshot(of: name)
     let details = BreakerDetails(
       snapshot: snapshot,
-      declarations: try session.ask { store throws(StoreError) in
+      declarations: try context.ask { store throws(StoreError) in
         try store.declarations(of: name)
       },
-      history: try session.ask { store throws(StoreError) in
+      history: try context.ask { store throws(StoreError) in
         try store.history(of: name)
       },
-      now: session.now())
-    if session.global.isJSON {
-      session.print(BreakerDocument.list(of: [details.json]))
+      now: context.now())
+    if context.global.isJSON {
+      context.print(BreakerDocument.list(of: [details.json]))
     } else {
-      session.print(
+      context.print(
         details.page(
-          width: session.console.width ?? HelpPage.width, painter: session.painter))
+          width: context.console.width ?? HelpPage.width, painter: context.painter))
     }
     return .done
   }

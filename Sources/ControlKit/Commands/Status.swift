@@ -28,42 +28,42 @@ extension CommandSpec {
       Example("cbctl status", "every breaker of this host"),
       Example("cbctl status 'payments-*' --state open --json", "for a script"),
     ]
-  ) { session, parsed throws(ControlError) in
+  ) { context, parsed throws(ControlError) in
     let patterns = parsed.distinctTexts("NAME").map { NamePattern($0) }
     let state = parsed.text("state").flatMap { BreakerState(wireName: $0) }
-    let chosen = try session.snapshots(fitting: patterns, in: state)
-    if session.global.isJSON {
-      BreakerDocument.write(WorryOrder.sorted(chosen)) { session.print($0) }
+    let chosen = try context.snapshots(fitting: patterns, in: state)
+    if context.global.isJSON {
+      BreakerDocument.write(WorryOrder.sorted(chosen)) { context.print($0) }
     } else if !chosen.isEmpty {
-      let isTerminal = session.console.isOutputTerminal
-      let table = StatusTable(snapshots: chosen, now: isTerminal ? session.now() : nil)
-      session.print(table.render(width: session.console.width, painter: session.painter))
-      if isTerminal, !session.global.isQuiet {
+      let isTerminal = context.console.isOutputTerminal
+      let table = StatusTable(snapshots: chosen, now: isTerminal ? context.now() : nil)
+      context.print(table.render(width: context.console.width, painter: context.painter))
+      if isTerminal, !context.global.isQuiet {
         let summary = SummaryLine.text(
-          of: chosen, width: session.console.width, painter: session.painter)
-        session.print("\n\(summary)\n")
+          of: chosen, width: context.console.width, painter: context.painter)
+        context.print("\n\(summary)\n")
         // The worst come first, which on a small screen is far above.
-        let isLong = session.console.height.map { chosen.count + 4 > $0 } ?? false
-        if isLong, let worst = SummaryLine.worst(of: chosen, width: session.console.width ?? 80) {
-          session.print(worst + "\n")
+        let isLong = context.console.height.map { chosen.count + 4 > $0 } ?? false
+        if isLong, let worst = SummaryLine.worst(of: chosen, width: context.console.width ?? 80) {
+          context.print(worst + "\n")
         }
       }
     }
-    for note in try notes(patterns, state, chosen, session) { session.note(note) }
+    for note in try notes(patterns, state, chosen, context) { context.note(note) }
     return .done
   }
 
   /// What was asked for and is not there, one line each.
   private static func notes(
     _ patterns: [NamePattern], _ state: BreakerState?, _ chosen: [BreakerSnapshot],
-    _ session: Session
+    _ context: CommandContext
   ) throws(ControlError) -> [String] {
     var unmatched = patterns.filter { pattern in
       !chosen.contains { pattern.matches($0.name) }
     }
     // Only what was not found is worth a look at all the names.
     guard chosen.isEmpty || !unmatched.isEmpty else { return [] }
-    let names = try session.names()
+    let names = try context.names()
     if names.isEmpty { return ["no breakers yet: the first call through one makes it"] }
     let count = StateLine.counted(Int64(names.count), "breaker")
     unmatched = unmatched.filter { pattern in !names.contains { pattern.matches($0) } }

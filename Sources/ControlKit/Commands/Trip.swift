@@ -14,12 +14,12 @@ extension CommandSpec {
         + "otherwise, use 'cbctl force NAME open'."
     ],
     examples: [Example("cbctl trip payments --for 10m --reason 'vendor is down'", "stop calls")]
-  ) { session, parsed throws(ControlError) in
-    let breaker = try session.breaker(parsed)
-    try session.act { () throws(BreakerError) in
+  ) { context, parsed throws(ControlError) in
+    let breaker = try context.breaker(parsed)
+    try context.act { () throws(BreakerError) in
       try breaker.trip(for: parsed.duration("for"), reason: parsed.text("reason"))
     }
-    try session.printState(of: [breaker.name])
+    try context.printState(of: [breaker.name])
     return .done
   }
 }

@@ -24,23 +24,23 @@ extension CommandSpec {
       Example("cbctl wait payments --state rejected; ./page-somebody", "when it goes down"),
     ],
     exitCodes: [.done, .failed, .usage, .noBreaker, .storeUnavailable]
-  ) { session, parsed throws(ControlError) in
+  ) { context, parsed throws(ControlError) in
     let name = parsed.text("NAME") ?? ""
     guard let state = parsed.text("state").flatMap({ AwaitedState(rawValue: $0) }) else {
       throw .usage("wait for what?", "--state is not given", help: "wait")
     }
-    let snapshot = try session.wait(
+    let snapshot = try context.wait(
       for: state, of: name, atMost: parsed.duration("timeout"))
-    if session.global.isJSON {
-      session.print(BreakerDocument.list([snapshot]))
-    } else if !session.global.isQuiet {
-      session.print(StateLine.text(of: snapshot) + "\n")
+    if context.global.isJSON {
+      context.print(BreakerDocument.list([snapshot]))
+    } else if !context.global.isQuiet {
+      context.print(StateLine.text(of: snapshot) + "\n")
     }
     return .done
   }
 }
 
-extension Session {
+extension CommandContext {
   fileprivate func wait(
     for state: AwaitedState, of name: String, atMost timeout: Duration?
   ) throws(ControlError) -> BreakerSnapshot {

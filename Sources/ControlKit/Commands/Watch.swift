@@ -23,26 +23,26 @@ extension CommandSpec {
       Example("cbctl watch 'payments-*'", "during an outage"),
       Example("cbctl watch --json | ./to-chat", "a program that tells people"),
     ]
-  ) { session, parsed throws(ControlError) in
+  ) { context, parsed throws(ControlError) in
     let patterns = parsed.distinctTexts("NAME").map { NamePattern($0) }
     // A name that no breaker has is an error now; later it is a breaker that was deleted.
-    try session.connectToExisting()
-    for pattern in patterns where pattern.isName { _ = try session.snapshot(of: pattern.text) }
-    let news = try session.news(of: nil)
+    try context.connectToExisting()
+    for pattern in patterns where pattern.isName { _ = try context.snapshot(of: pattern.text) }
+    let news = try context.news(of: nil)
     defer { news.end() }
-    let console = session.console
-    if console.canDraw, !session.global.isJSON, let output = console.outputDescriptor,
+    let console = context.console
+    if console.canDraw, !context.global.isJSON, let output = console.outputDescriptor,
       let screen = Screen(output: output)
     {
       defer { screen.end() }
-      return LiveView(session, screen, patterns, news).run()
+      return LiveView(context, screen, patterns, news).run()
     }
-    try ChangeLines(session, patterns, news).run()
+    try ChangeLines(context, patterns, news).run()
     return .done
   }
 }
 
-extension Session {
+extension CommandContext {
   /// The breakers of names and patterns as far as they are there, the worst first.
   func watched(_ patterns: [NamePattern]) throws(ControlError) -> [BreakerSnapshot] {
     let beginning = NamePattern.commonBeginning(of: patterns)

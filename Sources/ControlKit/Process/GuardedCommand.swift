@@ -2,7 +2,7 @@ import SharedBreaker
 
 /// A command behind its breaker: it is run until it succeeds or another attempt is not worth it.
 struct GuardedCommand {
-  var session: Session
+  var context: CommandContext
   var breaker: Breaker
   var commandLine: [[UInt8]]
   var timeout: Duration?
@@ -29,7 +29,7 @@ struct GuardedCommand {
       guard judgement.outcome.isFailure, !judgement.isLast else { return end(judgement) }
       failures += 1
       guard isWorthwhile(judgement.outcome, after: failures) else { return end(judgement) }
-      if let complaint = judgement.complaint { session.complain(complaint) }
+      if let complaint = judgement.complaint { context.complain(complaint) }
       let wait = retry.delay(after: failures, random: .random(in: 0..<1))
       say(
         "attempt \(failures) of \(retry.attempts) failed: trying again in "
@@ -43,7 +43,7 @@ struct GuardedCommand {
 
   /// Runs the command once, and tells the breaker how it went.
   private func attempt(_ permit: consuming Permit) -> CommandJudgement {
-    let isUnguarded = session.warnIfUnguarded(breaker, "the command runs without its breaker")
+    let isUnguarded = context.warnIfUnguarded(breaker, "the command runs without its breaker")
     let course = self.course(
       of: commandLine, timeout: timeout, interval: permit.kind == .probe ? renewalInterval : nil
     ) {
@@ -58,10 +58,10 @@ struct GuardedCommand {
       case .ignored: permit.ignore()
       }
     if !isUnguarded,
-      !session.warnIfUnguarded(breaker, "the outcome of the command is not recorded"),
+      !context.warnIfUnguarded(breaker, "the outcome of the command is not recorded"),
       verdict == .refused
     {
-      session.note(ControlError.refused(breaker.name).description)
+      context.note(ControlError.refused(breaker.name).description)
     }
     return judgement
   }
@@ -88,19 +88,19 @@ struct GuardedCommand {
     upkeep: () -> Duration? = { nil }
   ) -> CommandCourse {
     CommandCourse.of(
-      words, timeout: timeout, inOwnGroup: !session.console.hasTerminal,
-      restoredSignals: session.console.restoredSignals, interval: interval, upkeep: upkeep)
+      words, timeout: timeout, inOwnGroup: !context.console.hasTerminal,
+      restoredSignals: context.console.restoredSignals, interval: interval, upkeep: upkeep)
   }
 
   private func say(_ words: String) {
-    session.note("\(VisibleText.name(breaker.name)): \(words)")
+    context.note("\(VisibleText.name(breaker.name)): \(words)")
   }
 }
 
 /// How it ends, with a fallback or without.
 extension GuardedCommand {
   private func end(_ judgement: CommandJudgement) -> Ending {
-    if let complaint = judgement.complaint { session.complain(complaint) }
+    if let complaint = judgement.complaint { context.complain(complaint) }
     guard let fallback, judgement.outcome.isFailure, !judgement.isLast else {
       return judgement.ending
     }
@@ -109,7 +109,7 @@ extension GuardedCommand {
 
   private func reject(_ error: BreakerError) throws(ControlError) -> Ending {
     guard let fallback, case .rejected(_, let rejection) = error else {
-      return try session.reject(error)
+      return try context.reject(error)
     }
     say("rejected: \(rejection.spoken): the fallback runs instead")
     return run(fallback)
@@ -119,7 +119,7 @@ extension GuardedCommand {
   private func run(_ fallback: String) -> Ending {
     let words = ["/bin/sh", "-c", fallback].map { Array($0.utf8) }
     let judgement = course(of: words, timeout: nil).judged(ignoring: [], permanent: [])
-    if let complaint = judgement.complaint { session.complain(complaint) }
+    if let complaint = judgement.complaint { context.complain(complaint) }
     return judgement.ending
   }
 }
@@ -130,7 +130,7 @@ extension Outcome {
   }
 }
 
-extension Session {
+extension CommandContext {
   /// Says once that the store is not to be had; whether it is so.
   fileprivate func warnIfUnguarded(_ breaker: Breaker, _ consequence: String) -> Bool {
     guard case .unavailable(let error) = breaker.health else { return false }

@@ -76,7 +76,7 @@ final class SignalRelay {
       }
       if number > 0, number != SIGCHLD {
         // The ^C of a terminal has reached a child in the same group already; its hanging up has
-        // not, for that is told to the first process of the session alone.
+        // not, for that is told to the first process of the context alone.
         let isFromKeys = unsafe info.si_code > 0 && (number == SIGINT || number == SIGQUIT)
         if hasOwnGroup || !isFromKeys { Self.tell(target, number, resuming: isStopping) }
         // The SIGCONT that ends this is passed on in its turn.

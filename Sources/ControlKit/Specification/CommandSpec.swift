@@ -18,7 +18,7 @@ struct CommandSpec: Sendable {
   var takesPolicy = false
 
   /// Does the work, and answers with how it ended.
-  var perform: @Sendable (Session, ParsedCommand) throws(ControlError) -> Ending
+  var perform: @Sendable (CommandContext, ParsedCommand) throws(ControlError) -> Ending
 
   /// The command's own options and, where it takes them, the words of a policy.
   var allOptions: [OptionSpec] { options + (takesPolicy ? OptionSpec.policy : []) }

@@ -1,6 +1,6 @@
 import Glibc
 
-extension Session {
+extension CommandContext {
   /// Has somebody at a terminal say yes; where there is nobody, `--yes` has to have said it.
   func confirm(_ question: String, _ parsed: ParsedCommand) throws(ControlError) {
     if parsed.has("yes") { return }

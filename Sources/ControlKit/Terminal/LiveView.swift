@@ -2,7 +2,7 @@ import SharedBreaker
 
 /// The table of breakers on a terminal, as they stand at every moment.
 final class LiveView {
-  private let session: Session
+  private let context: CommandContext
   private let screen: Screen
   private let patterns: [NamePattern]
   private let news: News
@@ -25,8 +25,8 @@ final class LiveView {
   /// Many changes in a row are shown together.
   private static let shortestPeriod = Duration.milliseconds(100)
 
-  init(_ session: Session, _ screen: Screen, _ patterns: [NamePattern], _ news: News) {
-    (self.session, self.screen, self.patterns, self.news) = (session, screen, patterns, news)
+  init(_ context: CommandContext, _ screen: Screen, _ patterns: [NamePattern], _ news: News) {
+    (self.context, self.screen, self.patterns, self.news) = (context, screen, patterns, news)
   }
 
   /// Shows them until somebody wants to see no more.
@@ -35,7 +35,7 @@ final class LiveView {
     var isNew = true
     var earliest = ContinuousClock.now
     var due = earliest
-    while session.isOutputOpen {
+    while context.isOutputOpen {
       let now = ContinuousClock.now
       if now >= (isNew ? earliest : due) {
         read()
@@ -72,7 +72,7 @@ final class LiveView {
 
   private func read() {
     do throws(ControlError) {
-      snapshots = try session.watched(patterns)
+      snapshots = try context.watched(patterns)
       rates.note(snapshots, at: ContinuousClock.now - start)
       trouble = nil
       // Told together with what it has changed.
@@ -85,14 +85,14 @@ final class LiveView {
   }
 
   private func layOut() {
-    let table = StatusTable(snapshots: snapshots, now: session.now(), rates: rates)
+    let table = StatusTable(snapshots: snapshots, now: context.now(), rates: rates)
     let width = screen.size.width
-    let text = table.render(width: width, painter: session.painter)
+    let text = table.render(width: width, painter: context.painter)
     self.table = text.split(separator: "\n").map { String($0) }
     summary =
       snapshots.isEmpty
       ? "no such breaker yet"
-      : SummaryLine.text(of: snapshots, width: width, painter: session.painter)
+      : SummaryLine.text(of: snapshots, width: width, painter: context.painter)
     scroll(nil)
   }
 
@@ -103,13 +103,13 @@ final class LiveView {
   }
 
   private func draw() {
-    let now = session.now()
+    let now = context.now()
     let (width, height) = screen.size
     let page = WatchPage(
-      title: "cbctl watch \(session.store.path)", now: now, trouble: trouble, summary: summary,
+      title: "cbctl watch \(context.store.path)", now: now, trouble: trouble, summary: summary,
       table: table, latest: latest.map { HistoryLines.sentence($0, at: now) }, offset: offset)
-    screen.show(Frame(lines: page.lines(width: width, height: height, painter: session.painter))) {
-      session.print($0)
+    screen.show(Frame(lines: page.lines(width: width, height: height, painter: context.painter))) {
+      context.print($0)
     }
   }
 }

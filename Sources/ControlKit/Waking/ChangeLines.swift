@@ -2,29 +2,29 @@ import SharedBreaker
 
 /// How breakers stand, and what happens to them, one line each, for a pipe.
 struct ChangeLines {
-  private let session: Session
+  private let context: CommandContext
   private let patterns: [NamePattern]
   private let news: News
 
-  init(_ session: Session, _ patterns: [NamePattern], _ news: News) {
-    (self.session, self.patterns, self.news) = (session, patterns, news)
+  init(_ context: CommandContext, _ patterns: [NamePattern], _ news: News) {
+    (self.context, self.patterns, self.news) = (context, patterns, news)
   }
 
   /// Prints until nobody reads it any more.
   func run() throws(ControlError) {
-    let now = session.now()
-    let snapshots = WorryOrder.sorted(try session.watched(patterns))
-    if snapshots.isEmpty { session.note("no such breaker yet: waiting for its first change") }
-    session.print(snapshots.map { line(now, $0, nil) }.joined())
+    let now = context.now()
+    let snapshots = WorryOrder.sorted(try context.watched(patterns))
+    if snapshots.isEmpty { context.note("no such breaker yet: waiting for its first change") }
+    context.print(snapshots.map { line(now, $0, nil) }.joined())
     let waiting = Waiting(
-      descriptors: [news.descriptor], output: session.console.outputDescriptor)
-    while session.isOutputOpen {
+      descriptors: [news.descriptor], output: context.console.outputDescriptor)
+    while context.isOutputOpen {
       let end = waiting.wait()
       for entry in news.take() where isWanted(entry.name) {
-        let snapshot = try session.ask { store throws(StoreError) in
+        let snapshot = try context.ask { store throws(StoreError) in
           try store.snapshot(of: entry.name)
         }
-        session.print(line(entry.at, snapshot, entry))
+        context.print(line(entry.at, snapshot, entry))
       }
       if end.isOutputClosed { return }
     }
@@ -37,7 +37,7 @@ struct ChangeLines {
   private func line(
     _ at: Timestamp, _ snapshot: BreakerSnapshot?, _ entry: HistoryEntry?
   ) -> String {
-    if session.global.isJSON {
+    if context.global.isJSON {
       return BreakerDocument.change(at, snapshot, entry).text + "\n"
     }
     return ChangeLines.text(at, snapshot, entry) + "\n"

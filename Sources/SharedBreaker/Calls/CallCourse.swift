@@ -15,7 +15,7 @@ struct CallCourse {
   }
 
   /// Asks for the permit of an attempt.
-  func begin() throws(BreakerError) -> Breaker.Call {
+  func begin() throws(BreakerError) -> Ticket {
     try breaker.begin(probeTimeout: probeTimeout)
   }
 
@@ -28,7 +28,7 @@ struct CallCourse {
   }
 
   /// Holds the thread until the next attempt, and answers its permit; nil if there is none.
-  mutating func next(after error: (any Error)?, _ outcome: Outcome) -> Breaker.Call? {
+  mutating func next(after error: (any Error)?, _ outcome: Outcome) -> Ticket? {
     guard let wait = wait(after: error, outcome) else { return nil }
     breaker.engine.options.timer.block(for: wait)
     return permitted()
@@ -37,7 +37,7 @@ struct CallCourse {
   /// Waits until the next attempt, and answers its permit; nil if there is none.
   mutating nonisolated(nonsending) func nextInTime(
     after error: (any Error)?, _ outcome: Outcome
-  ) async throws -> Breaker.Call? {
+  ) async throws -> Ticket? {
     guard let wait = wait(after: error, outcome) else { return nil }
     try await breaker.engine.options.timer.sleep(for: wait)
     return permitted()
@@ -52,7 +52,7 @@ struct CallCourse {
   }
 
   /// A permit, unless the breaker has opened meanwhile: then the last attempt was the last one.
-  private func permitted() -> Breaker.Call? {
+  private func permitted() -> Ticket? {
     do throws(BreakerError) { return try begin() } catch { return nil }
   }
 }

@@ -38,7 +38,7 @@ extension Breaker {
 
   /// Takes the outcome of a call that does not end as healthy calls do.
   @inline(never) @usableFromInline func end(_ call: HealthyCall, _ outcome: Outcome) {
-    end(Call(call), outcome)
+    end(Ticket(call), outcome)
   }
 }
 
@@ -58,13 +58,8 @@ extension Engine {
 
   @inline(never)
   private func prepareToCount(_ cell: Cell, since start: Int64, _ word: CellWord) -> Bool {
-    if word.has(CellWord.measures) {
-      let slowAfter = cell.slowAfter.load(ordering: .relaxed)
-      if bootNanoseconds - start >= slowAfter { return false }
-    }
-    if word.has(CellWord.marks), coarseNanoseconds >= cell.markedUntil.load(ordering: .relaxed) {
-      beginBucket(of: cell)
-    }
+    if word.has(CellWord.measures), cell.isSlow(bootNanoseconds - start) { return false }
+    if word.has(CellWord.marks), !cell.isMarked(at: coarseNanoseconds) { beginBucket(of: cell) }
     return true
   }
 
@@ -72,7 +67,7 @@ extension Engine {
   @inline(__always) func rejectFromMemory(_ cell: Cell) -> Rejection? {
     guard isCurrent, cell.word.has(CellWord.rejects) else { return nil }
     let now = bootNanoseconds
-    let remaining = cell.openUntil.load(ordering: .relaxed).subtractingSaturating(now)
+    let remaining = cell.openRemaining(at: now)
     guard remaining > 0, now < nextRoundOnBootClock.load(ordering: .relaxed) else { return nil }
     cell.countRejection()
     return Rejection(state: .open, mode: .automatic, retryAfter: .nanoseconds(remaining))
@@ -81,21 +76,12 @@ extension Engine {
   /// Marks the bucket of now, so that successes can be counted in it.
   func beginBucket(of cell: Cell) {
     let coarse = coarseNanoseconds
-    cellsLock.withLock {
-      let left = cell.beginBucket { clock.instant }
-      // The coarse clock is too coarse for a bucket that is hardly longer than its steps. It also
-      // stands still while the host sleeps, so it is not trusted for long.
-      let isLong = left > Self.coarseStep
-      let trusted = min(left, Self.longestTrust)
-      cell.markedUntil.store(isLong ? coarse + trusted : 0, ordering: .relaxed)
+    look { state in
+      let memory = state.knowledge[cell]
+      guard let window = memory.agreed?.policy.window else { return }
+      cell.beginBucket(of: window, marks: memory.marks, at: coarse) { clock.instant }
     }
   }
-
-  /// After a sleep of the host no bucket goes unmarked for longer than this.
-  private static let longestTrust: Int64 = 100_000_000
-
-  /// The longest time that the coarse clock may be behind.
-  private static let coarseStep: Int64 = 10_000_000
 
   var coarseNanoseconds: Int64 {
     isSystemClock ? sb_coarse_nanoseconds() : coarseNanosecondsOfOtherClock()

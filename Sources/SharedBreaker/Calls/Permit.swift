@@ -7,18 +7,18 @@ internal import BreakerCore
 /// free again. A probe that takes longer than `probe-timeout` renews its lease: ``renew(for:)``.
 public struct Permit: ~Copyable, Sendable {
   let breaker: Breaker
-  let call: Breaker.Call
+  let ticket: Ticket
   private var isUsed = false
 
-  init(_ breaker: Breaker, _ call: Breaker.Call) {
+  init(_ breaker: Breaker, _ ticket: Ticket) {
     self.breaker = breaker
-    self.call = call
+    self.ticket = ticket
   }
 
-  deinit { if !isUsed { breaker.end(call, .ignored) } }
+  deinit { if !isUsed { breaker.end(ticket, .ignored) } }
 
   /// What the permit is for.
-  public var kind: PermitKind { call.ticket.grant.kind }
+  public var kind: PermitKind { ticket.grant.kind }
 
   /// Says that the call succeeded.
   ///
@@ -50,7 +50,7 @@ public struct Permit: ~Copyable, Sendable {
 
   private mutating func use(_ outcome: Outcome, _ elapsed: Duration?) -> ReportVerdict {
     isUsed = true
-    return breaker.end(call, outcome, elapsed: elapsed)
+    return breaker.end(ticket, outcome, elapsed: elapsed)
   }
 }
 
@@ -77,7 +77,7 @@ extension Breaker {
   public func decide() throws(BreakerError) -> PermitDecision {
     if let rejection = engine.rejectFromMemory(cell) { return .rejected(told(rejection)) }
     switch try decideCall() {
-    case .permitted(let call): return .permitted(Permit(self, call))
+    case .permitted(let ticket): return .permitted(Permit(self, ticket))
     case .rejected(let rejection): return .rejected(told(rejection))
     }
   }

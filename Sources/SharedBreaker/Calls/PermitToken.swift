@@ -32,9 +32,7 @@ public struct PermitToken: Sendable, Hashable {
     let grant = PermitGrant(
       kind: kind, generation: generation, lease: lease,
       deadline: kind == .probe ? Instant(nanoseconds: deadline) : nil)
-    return Ticket(
-      grant: grant, breaker: breaker, lineage: lineage, source: .store,
-      process: ForkGuard.generation)
+    return Ticket(grant, breaker: breaker, lineage: lineage, from: .store)
   }
 }
 
@@ -114,7 +112,8 @@ extension Breaker {
       owner = engine.options.processes.find(pid)
       if owner == nil { throw .noSuchProcess(pid) }
     }
-    switch try engine.admit(cell, owner: owner, onFailure: .throw, isNamed: true) {
+    let request = Engine.Request(owner: owner, onFailure: .throw, isNamed: true)
+    switch try engine.admit(request, to: cell) {
     case .permitted(let ticket): return PermitToken(name: name, ticket: ticket)
     case .rejected(let rejection): throw .rejected(name: name, told(rejection))
     }
@@ -131,8 +130,9 @@ extension SharedStore {
     _ token: PermitToken, _ outcome: Outcome, elapsed: Duration? = nil
   ) throws(BreakerError) -> ReportVerdict {
     do throws(StoreError) {
-      return try engine.reportToStore(
-        outcome, for: token.ticket, of: engine.cell(token.name), elapsed: elapsed)
+      return try engine.takeToStore(
+        .init(outcome: outcome, ticket: token.ticket, elapsed: elapsed),
+        of: engine.cell(token.name))
     } catch {
       throw .store(error)
     }

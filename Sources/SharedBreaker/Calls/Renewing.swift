@@ -16,7 +16,7 @@ extension Permit {
   @discardableResult
   public func renew(for time: Duration? = nil) throws(BreakerError) -> Bool {
     do throws(StoreError) {
-      return try breaker.engine.renew(call.ticket, of: breaker.cell, for: time)
+      return try breaker.engine.renew(ticket, of: breaker.cell, for: time)
     } catch {
       throw .store(error)
     }
@@ -56,10 +56,8 @@ extension Engine {
     case .none:
       return true
     case .local:
-      let transacted = local.transact(cell.name, orCreate: false, wait: .usual) { draft in
-        draft.renew(ticket.grant, for: time)
-      }
-      return transacted?.answer ?? false
+      let done = stepAlone(cell, orCreate: false) { $0.renew(ticket.grant, for: time) }
+      return done?.answer ?? false
     case .store:
       if let trouble = trouble(of: cell) { throw trouble }
       do throws(StoreError) {
@@ -75,7 +73,7 @@ extension Engine {
     _ ticket: Ticket, of cell: Cell, for time: Duration?
   ) throws(StoreError) -> Bool {
     guard ticket.grant.kind == .probe else { return true }
-    let done = try step(cell, orCreate: false) { draft, _ in
+    let done = try step(cell, orCreate: false) { draft in
       draft.renew(ticket.grant(on: draft.breaker), for: time)
     }
     return done?.answer ?? false

@@ -36,15 +36,15 @@ extension Breaker {
   @usableFromInline func runWithCare<Result>(
     outcome: (any Error) -> Outcome, _ work: () throws -> Result
   ) throws -> Result {
-    let call = try begin()
+    let ticket = try begin()
     let result: Result
     do {
       result = try work()
     } catch {
-      end(call, outcome(error))
+      end(ticket, outcome(error))
       throw error
     }
-    end(call, .success)
+    end(ticket, .success)
     return result
   }
 
@@ -78,44 +78,25 @@ extension Breaker {
   @usableFromInline nonisolated(nonsending) func runWithCare<Result>(
     outcome: (any Error) -> Outcome, _ work: nonisolated(nonsending) () async throws -> Result
   ) async throws -> Result {
-    let call = try begin()
+    let ticket = try begin()
     let result: Result
     do {
       result = try await work()
     } catch {
-      end(call, outcome(error))
+      end(ticket, outcome(error))
       throw error
     }
-    end(call, .success)
+    end(ticket, .success)
     return result
   }
 
-  /// A call that was let through.
-  struct Call {
-    var ticket: Ticket
-
-    /// When it began, if the policy looks at how long calls take.
-    var start: Instant?
-
-    init(_ ticket: Ticket, at start: Instant?) {
-      self.ticket = ticket
-      self.start = start
-    }
-
-    init(_ call: HealthyCall) {
-      let word = CellWord(bits: call.word)
-      ticket = Ticket(word)
-      start = word.has(CellWord.measures) ? Instant(nanoseconds: call.start) : nil
-    }
-  }
-
   /// Asks for a permit; `probeTimeout` is how long a probe may take, if longer than the policy says.
-  func begin(probeTimeout: Duration? = nil) throws(BreakerError) -> Call {
+  func begin(probeTimeout: Duration? = nil) throws(BreakerError) -> Ticket {
     if let rejection = engine.rejectFromMemory(cell) {
       throw .rejected(name: name, told(rejection))
     }
     switch try decideCall(probeTimeout: probeTimeout) {
-    case .permitted(let call): return call
+    case .permitted(let ticket): return ticket
     case .rejected(let rejection): throw .rejected(name: name, told(rejection))
     }
   }
@@ -126,34 +107,31 @@ extension Breaker {
     return rejection
   }
 
-  enum CallDecision {
-    case permitted(Call)
-    case rejected(Rejection)
-  }
-
-  func decideCall(probeTimeout: Duration? = nil) throws(BreakerError) -> CallDecision {
+  func decideCall(probeTimeout: Duration? = nil) throws(BreakerError) -> Decision<Ticket> {
     let call = enterHealthy()
-    if call.isPermitted { return .permitted(Call(call)) }
-    let admission = try engine.admit(
-      cell, owner: engine.ownProcess(), onFailure: onStoreFailure, probeTimeout: probeTimeout)
-    switch admission {
-    case .permitted(let ticket):
-      let isMeasured = cell.word.has(CellWord.measures)
-      return .permitted(Call(ticket, at: isMeasured ? engine.clock.instant : nil))
-    case .rejected(let rejection):
-      return .rejected(rejection)
+    if call.isPermitted { return .permitted(Ticket(call)) }
+    let request = Engine.Request(
+      owner: engine.ownProcess(), probeTimeout: probeTimeout, onFailure: onStoreFailure)
+    let decision = try engine.admit(request, to: cell)
+    let isMeasured = cell.word.has(CellWord.measures)
+    let start = isMeasured ? engine.clock.instant : nil
+    return decision.map { ticket in
+      var ticket = ticket
+      ticket.start = start
+      return ticket
     }
   }
 
   @discardableResult
-  func end(_ call: Call, _ outcome: Outcome, elapsed: Duration? = nil) -> ReportVerdict {
+  func end(_ ticket: Ticket, _ outcome: Outcome, elapsed: Duration? = nil) -> ReportVerdict {
     if outcome == .success, elapsed == nil, engine.isCurrent,
       engine.countSuccess(
-        of: cell, since: call.start?.nanoseconds ?? 0, under: call.ticket.word)
+        of: cell, since: ticket.start?.nanoseconds ?? 0, under: ticket.word)
     {
       return .counted
     }
-    let measured = call.start.map { Duration.nanoseconds(engine.clock.instant.since($0)) }
-    return engine.report(outcome, for: call.ticket, of: cell, elapsed: elapsed ?? measured)
+    let measured = ticket.start.map { Duration.nanoseconds(engine.clock.instant.since($0)) }
+    return engine.take(
+      .init(outcome: outcome, ticket: ticket, elapsed: elapsed ?? measured), of: cell)
   }
 }

@@ -31,26 +31,26 @@ extension Breaker {
     onFailure: (any Error) throws -> Value = { throw $0 }
   ) throws -> Value {
     var course = CallCourse(self, retry, probeTimeout: probeTimeout)
-    var call: Call
-    do throws(BreakerError) { call = try course.begin() } catch {
+    var ticket: Ticket
+    do throws(BreakerError) { ticket = try course.begin() } catch {
       return try onRejection(rejected(error))
     }
     while true {
       let value: Value
       do { value = try work() } catch {
         let outcome = course.outcome(of: error, classify.errors)
-        end(call, outcome)
+        end(ticket, outcome)
         guard let next = course.next(after: error, outcome) else {
           guard outcome.isFailure else { throw error }
           return try onFailure(error)
         }
-        call = next
+        ticket = next
         continue
       }
       let outcome = classify.values(value)
-      end(call, outcome)
+      end(ticket, outcome)
       guard outcome != .success, let next = course.next(after: nil, outcome) else { return value }
-      call = next
+      ticket = next
     }
   }
 
@@ -82,28 +82,28 @@ extension Breaker {
     onFailure: nonisolated(nonsending) (any Error) async throws -> Value = { throw $0 }
   ) async throws -> Value {
     var course = CallCourse(self, retry, probeTimeout: probeTimeout)
-    var call: Call
-    do throws(BreakerError) { call = try course.begin() } catch {
+    var ticket: Ticket
+    do throws(BreakerError) { ticket = try course.begin() } catch {
       return try await onRejection(rejected(error))
     }
     while true {
       let value: Value
       do { value = try await work() } catch {
         let outcome = course.outcome(of: error, classify.errors)
-        end(call, outcome)
+        end(ticket, outcome)
         guard let next = try await course.nextInTime(after: error, outcome) else {
           guard outcome.isFailure else { throw error }
           return try await onFailure(error)
         }
-        call = next
+        ticket = next
         continue
       }
       let outcome = classify.values(value)
-      end(call, outcome)
+      end(ticket, outcome)
       guard outcome != .success, let next = try await course.nextInTime(after: nil, outcome) else {
         return value
       }
-      call = next
+      ticket = next
     }
   }
 

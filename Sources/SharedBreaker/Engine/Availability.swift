@@ -1,109 +1,84 @@
-internal import BreakerCore
 internal import BreakerStore
-internal import Synchronization
 
-/// Doing without the store, and coming back to it.
-extension Engine {
-  /// How long a store that failed is left alone before it is tried again.
-  static let pauseNanoseconds: Int64 = 1_000_000_000
+/// Whether the store can be used, by all breakers and by each, and when it is tried again.
+///
+/// A value without effects, which the engine guards: it answers what there is to tell.
+struct Availability {
+  private(set) var health = StoreHealth.untried
 
-  /// What keeps the store from being used, or nil if it can be.
-  ///
-  /// Once a second one call tries again; all others go on without.
-  func trouble() -> StoreError? {
-    guard isUnavailable.load(ordering: .relaxed) else { return nil }
-    let now = clock.coarseNanoseconds
-    let due = nextAttempt.load(ordering: .relaxed)
-    if now >= due,
-      nextAttempt.compareExchange(
-        expected: due, desired: now + Self.pauseNanoseconds, ordering: .relaxed
-      ).exchanged
-    {
-      do throws(StoreError) {
-        storage.checkIdentity()
-        // A full disk can be read well enough, so only a write shows that it is over.
-        try storage.proveWritable()
-        becomeAvailable()
-        return nil
-      } catch {
-        failed(error)
-        return error
-      }
-    }
-    return cellsLock.withLock {
-      if case .unavailable(let error) = unsafe health { error } else { nil }
-    }
+  /// When a store that failed is tried again, on the coarse clock.
+  private(set) var nextAttempt: Int64 = 0
+
+  /// The breakers that the store has no room for, while it can be used for all others.
+  private var lone: [ObjectIdentifier: (name: String, error: StoreError)] = [:]
+
+  /// When the store is asked again for room: once for all of them together.
+  private var nextRoom = Int64.min
+
+  /// How long a store that failed is left alone, in nanoseconds.
+  private static let pause: Int64 = 1_000_000_000
+
+  /// What a call does about the store.
+  enum Turn {
+    case use
+
+    /// The store failed, and this call tries it again; all others go on without meanwhile.
+    case tryAgain
+    case goWithout(StoreError)
+  }
+}
+
+/// The store as a whole.
+extension Availability {
+  var isAvailable: Bool { if case .unavailable = health { false } else { true } }
+
+  mutating func turn(at now: Int64) -> Turn {
+    guard case .unavailable(let error) = health else { return .use }
+    guard now >= nextAttempt else { return .goWithout(error) }
+    nextAttempt = now + Self.pause
+    return .tryAgain
   }
 
-  /// Goes on without the store until it can be used again.
-  func failed(_ error: StoreError) {
-    switch error.kind {
-    case .busy, .diskFull: break
-    default: storage.close()
-    }
-    let isNew = cellsLock.withLock {
-      let wasUnavailable = if case .unavailable = unsafe health { true } else { false }
-      unsafe health = .unavailable(error)
-      nextAttempt.store(clock.coarseNanoseconds + Self.pauseNanoseconds, ordering: .relaxed)
-      // Under the lock, so that it never contradicts the health for long.
-      isUnavailable.store(true, ordering: .relaxed)
-      return !wasUnavailable
-    }
-    forgetBaseline()
-    if isNew { tell(.unavailable(error)) }
+  mutating func failed(_ error: StoreError, at now: Int64) -> StoreEvent? {
+    defer { health = .unavailable(error) }
+    nextAttempt = now + Self.pause
+    return isAvailable ? .unavailable(error) : nil
   }
 
-  /// Comes back to the store; what was counted without it is forgotten, for the store is the truth.
-  ///
-  /// It knows nothing of those that it has no room for.
-  private func becomeAvailable() {
-    local.clear(keeping: cellsLock.withLock { loneBreakers.names })
-    forgetBaseline()
-    let isNew = cellsLock.withLock {
-      let wasUnavailable = if case .unavailable = unsafe health { true } else { false }
-      unsafe health = .connected
-      isUnavailable.store(false, ordering: .relaxed)
-      return wasUnavailable
-    }
-    if isNew { tell(.available) }
+  mutating func recovered() -> StoreEvent? {
+    defer { health = .connected }
+    return isAvailable ? nil : .available
   }
 
-  /// The store has been read, so it is there.
-  func hasConnected() {
-    cellsLock.withLock {
-      if unsafe health == .untried { unsafe health = .connected }
-    }
+  /// The store has been read or written, so it is there.
+  mutating func hasConnected() { if health == .untried { health = .connected } }
+}
+
+/// Breakers that the store has no room for.
+extension Availability {
+  var areSomeAlone: Bool { !lone.isEmpty }
+
+  var namesAlone: [String] { lone.values.map(\.name) }
+
+  /// Why a breaker goes on in this process alone; nil if it does not.
+  func reasonAlone(_ cell: Cell) -> StoreError? { lone[ObjectIdentifier(cell)]?.error }
+
+  mutating func turn(of cell: Cell, at now: Int64) -> Turn {
+    guard let error = reasonAlone(cell) else { return .use }
+    guard now >= nextRoom else { return .goWithout(error) }
+    nextRoom = now + Self.pause
+    return .tryAgain
   }
 
-  /// Writes what healthy calls have left in memory, and what could not be declared.
-  func writePending(wait: Wait) {
-    for cell in cellsLock.withLock({ unsafe cellsToWrite }) {
-      let hasNothing = cellsLock.withLock { !cell.isUndeclared && cell.pending.isZero }
-      // One that the store has no room for asks for it at its own next call.
-      guard !hasNothing, !isAlone(cell) else { continue }
-      do throws(StoreError) {
-        _ = try step(cell, wait: wait) { _, _ in }
-      } catch {
-        if error.kind == .tooManyBreakers {
-          failed(error, of: cell)
-          continue
-        }
-        // It can wait; a call that needs the store will find out what is wrong with it.
-        return
-      }
-    }
-    cellsLock.withLock { forgetWritten() }
+  mutating func hasNoRoom(for cell: Cell, _ error: StoreError, at now: Int64) -> StoreEvent? {
+    let earlier = lone.updateValue((cell.name, error), forKey: ObjectIdentifier(cell))
+    nextRoom = now + Self.pause
+    return earlier == nil ? .notShared(name: cell.name, error) : nil
   }
 
-  /// Forgets cells that have had nothing to write for two rounds; under the lock for cells.
-  ///
-  /// By then no call is left that still counts where they counted for themselves.
-  private func forgetWritten() {
-    guard unsafe !cellsToWrite.isEmpty else { return }
-    unsafe cellsToWrite.removeAll { cell in
-      guard cell.hasWrittenAll else { return false }
-      unsafe cell.isNoted = false
-      return true
-    }
+  mutating func hasRoom(for cell: Cell) {
+    lone[ObjectIdentifier(cell)] = nil
+    // There may be room for more.
+    nextRoom = .min
   }
 }

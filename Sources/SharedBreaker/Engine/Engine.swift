@@ -5,58 +5,41 @@ internal import Synchronization
 
 /// Keeps what this process knows of its breakers as current as the store, and copes without it.
 ///
-/// What is known is vouched for by a fingerprint of the store: while that is unchanged, nothing
-/// has to be read. Locks are taken in the order: refreshing, the storage's own, cells.
+/// A fingerprint of the store vouches for what is known: while it is unchanged, nothing has to be read.
+/// Everything that can change is in one `EngineState`, and `update` is the only way to change it: it
+/// takes the lock, lets the state take its step, publishes what healthy calls read, releases the lock,
+/// and then tells the observer. Locks are taken in the order: refreshing, the storage's own, the state's.
 @safe final class Engine: Sendable {
   let storage: any BreakerStorage
 
-  /// Where one load tells whether the store has changed.
-  private nonisolated(unsafe) let fingerprint: UnsafePointer<UInt64>
+  /// What takes the store's place while this process goes on alone.
   let local: MemoryStorage
   let options: StoreOptions
   let program: String
-
-  /// The fingerprint up to which every cell is current; 0 if none is.
-  let seen = Atomic<UInt64>(0)
-  let refreshing = Lock()
-
-  // Written under the lock for refreshing.
-  let failedRefreshes = Atomic<Int64>(0)
-  nonisolated(unsafe) var refreshError: StoreError?
-
-  let cellsLock = Lock()
-
-  nonisolated(unsafe) var cells = CellTable()
-
-  /// Those that may have something of their own to write.
-  nonisolated(unsafe) var cellsToWrite: [Cell] = []
-
-  /// The policy that was declared last: many breakers are declared with the same one.
-  nonisolated(unsafe) var latestDeclared: (policy: BreakerPolicy, words: String)?
-  nonisolated(unsafe) var baseline: Baseline?
-  nonisolated(unsafe) private var owner: (generation: UInt64, process: ProcessIdentity)?
-  nonisolated(unsafe) var health = StoreHealth.untried
-
-  let isUnavailable = Atomic<Bool>(false)
-  let nextAttempt = Atomic<Int64>(0)
-  let nextRound = Atomic<Int64>(0)
-
-  /// The same as an instant, for calls that have read the boot clock anyway.
-  let nextRoundOnBootClock = Atomic<Int64>(0)
-  let isSystemClock: Bool
-
-  /// Raised whenever all that was known is forgotten.
-  nonisolated(unsafe) var era: Int64 = 0
-  nonisolated(unsafe) private var forkGuard: ForkGuard?
-  let loneBreakers = LoneBreakers()
   let examinations = ForkGate()
 
-  /// Up to where the changes of the store have been read.
-  struct Baseline {
-    var continuity: Int64
-    var revision: Int64
-    var deletedRevision: Int64
-  }
+  /// Where one load tells whether the store has changed; a pointer that never changes.
+  private nonisolated(unsafe) let fingerprint: UnsafePointer<UInt64>
+  let isSystemClock: Bool
+
+  // What healthy calls read. A step of the state publishes the first three.
+
+  private let vouched = Atomic<UInt64>(0)
+  private let isUnavailable = Atomic<Bool>(false)
+  private let areSomeAlone = Atomic<Bool>(false)
+
+  /// When the next round is due, on the coarse clock.
+  let nextRound = Atomic<Int64>(0)
+
+  /// The same on the boot clock, for calls that have read it anyway.
+  let nextRoundOnBootClock = Atomic<Int64>(0)
+
+  let refreshes = Refreshes()
+  private let state = Guarded(EngineState())
+  private let owner = Guarded<(generation: UInt64, process: ProcessIdentity)?>(nil)
+
+  /// Set once, by the initializer, which has to give it this engine.
+  private nonisolated(unsafe) var forkGuard: ForkGuard?
 
   init(storage: any BreakerStorage, options: StoreOptions, program: String) {
     self.storage = storage
@@ -74,7 +57,94 @@ internal import Synchronization
       after: { [unowned(unsafe) self] isChild in unsafe didFork(isChild: isChild) })
   }
 
-  /// Makes what else would be made at its first use.
+  deinit {
+    close()
+    unsafe forkGuard?.end()
+  }
+
+  func close() {
+    if look({ $0.availability.health }) == .connected {
+      writePending(wait: .usual)
+      storage.finish()
+    }
+    storage.close()
+  }
+
+  var clock: StoreClock { options.clock }
+
+  func tell(_ event: StoreEvent) { options.observer?(event) }
+}
+
+/// The state, and its one way to change.
+extension Engine {
+  /// Lets the state take a step, and then tells what has come of it.
+  @discardableResult
+  func update<Answer>(_ step: (inout EngineState) -> Answer) -> Answer {
+    let (answer, events) = change(step)
+    events.forEach(tell)
+    return answer
+  }
+
+  /// Lets the state take a step, and answers what the caller has to tell when it holds no lock.
+  func change<Answer>(_ step: (inout EngineState) -> Answer) -> (Answer, [StoreEvent]) {
+    state.withLock { state in
+      let answer = step(&state)
+      // Under the lock, so that what healthy calls read never contradicts what is known.
+      vouched.store(state.knowledge.vouched, ordering: .releasing)
+      isUnavailable.store(!state.availability.isAvailable, ordering: .relaxed)
+      areSomeAlone.store(state.availability.areSomeAlone, ordering: .relaxed)
+      return (answer, state.takeEvents())
+    }
+  }
+
+  /// Looks at the state without changing it.
+  func look<Answer>(_ body: (borrowing EngineState) -> Answer) -> Answer {
+    state.withLock { body($0) }
+  }
+
+  /// Whether what the cells know is what the store holds at this moment.
+  var isCurrent: Bool {
+    let now = unsafe sb_load(fingerprint)
+    return now == vouched.load(ordering: .acquiring) && now != 0
+  }
+
+  var isAvailable: Bool { !isUnavailable.load(ordering: .relaxed) }
+
+  /// Whether a breaker goes on in this process alone, though the store can be used.
+  func isAlone(_ cell: Cell) -> Bool { reasonAlone(cell) != nil }
+
+  func reasonAlone(_ cell: Cell) -> StoreError? {
+    guard areSomeAlone.load(ordering: .relaxed) else { return nil }
+    return look { $0.availability.reasonAlone(cell) }
+  }
+
+  func cell(_ name: String) -> Cell { update { $0.knowledge.cell(name) } }
+
+  /// What was last known of a breaker, without asking.
+  func lastKnown(_ cell: Cell) -> Known {
+    let now = clock.moment
+    return look { $0.knowledge.lastKnown(cell, at: now) }
+  }
+
+  /// A breaker as it stands at a moment, for those who look.
+  func snapshot(of breaker: StoredBreaker, at now: Moment) -> BreakerSnapshot {
+    BreakerSnapshot(of: breaker, at: now, isGone: options.processes.isGone)
+  }
+
+  /// This process, as the owner of what it is given.
+  func ownProcess() -> ProcessIdentity {
+    let generation = ForkGuard.generation
+    let known = owner.withLock { $0.flatMap { $0.generation == generation ? $0.process : nil } }
+    if let known { return known }
+    let process = options.processes.current()
+    owner.withLock { $0 = (generation, process) }
+    return process
+  }
+}
+
+/// Around a fork.
+extension Engine {
+  /// Makes what would otherwise be made at its first use.
   ///
   /// The child of a fork that finds another thread at it would wait for that thread, which it does
   /// not have.
@@ -86,164 +156,28 @@ internal import Synchronization
   }
 
   private func willFork() {
-    // First, for it may take a while, in which calls go on.
+    // First, because it may take a while, in which calls go on.
     examinations.willFork()
-    refreshing.lock()
+    refreshes.willFork()
     storage.willFork()
     local.willFork()
-    cellsLock.lock()
-    // Neither side knows afterwards what the other one has done.
-    forgetAll()
-    // What Swift makes at the first use of a generic type is made here: a child that finds another
-    // thread at it would wait for that thread, which it does not have.
-    unsafe cellsToWrite.forEach { _ = $0.pending }
+    owner.willFork()
+    state.willFork { state in
+      // Neither side knows afterwards what the other one has done.
+      state.knowledge.forgetAll()
+      // Swift makes a generic type at its first use. It happens here, because a child that finds
+      // another thread at it would wait for that thread, which it does not have.
+      state.outbox.cells.forEach { _ = $0.pending }
+    }
   }
 
   private func didFork(isChild: Bool) {
-    // What the parent has counted, the parent writes.
-    if isChild { unsafe cellsToWrite.forEach { _ = $0.takePending() } }
-    cellsLock.unlock()
+    // The parent writes what the parent has counted.
+    state.didFork { if isChild { $0.outbox.cells.forEach { _ = $0.takePending() } } }
+    owner.didFork()
     local.didFork()
     storage.didFork()
-    refreshing.unlock()
+    refreshes.didFork()
     examinations.didFork()
   }
-
-  deinit {
-    close()
-    unsafe forkGuard?.end()
-  }
-
-  func close() {
-    if cellsLock.withLock({ unsafe health }) == .connected {
-      writePending(wait: .usual)
-      storage.finish()
-    }
-    storage.close()
-  }
-
-  var clock: StoreClock { options.clock }
-
-  /// Whether what the cells know is what the store holds at this moment.
-  var isCurrent: Bool {
-    let now = unsafe sb_load(fingerprint)
-    return now == seen.load(ordering: .acquiring) && now != 0
-  }
-
-  func cell(_ name: String) -> Cell {
-    cellsLock.withLock {
-      if let cell = unsafe cells[name] { return cell }
-      let cell = Cell(name: name)
-      unsafe cells.insert(cell)
-      return cell
-    }
-  }
-
-  /// This process, as the owner of what it is given.
-  func ownProcess() -> ProcessIdentity {
-    let generation = ForkGuard.generation
-    let known = cellsLock.withLock {
-      unsafe owner.flatMap { $0.generation == generation ? $0.process : nil }
-    }
-    if let known { return known }
-    let process = options.processes.current()
-    cellsLock.withLock { unsafe owner = (generation, process) }
-    return process
-  }
-
-  /// What the store holds of a breaker now.
-  func known(_ cell: Cell) throws(StoreError) -> Known {
-    while true {
-      if !isCurrent { try refresh() }
-      let (known, era) = cellsLock.withLock { unsafe (cell.known, self.era) }
-      if let known { return known }
-      let found = try storage.find(cell.name)
-      if let known = learn(found, of: cell, in: era, keeping: false) { return known }
-    }
-  }
-
-  /// A breaker as it stands at a moment, for those who look.
-  func snapshot(of breaker: StoredBreaker, at now: Moment) -> BreakerSnapshot {
-    BreakerSnapshot(of: breaker, at: now, isGone: options.processes.isGone)
-  }
-
-  /// What was last known of a breaker, without asking.
-  func lastKnown(_ cell: Cell) -> Known {
-    cellsLock.withLock {
-      if let known = unsafe cell.known { return known }
-      return cell.remembered.map { Known($0, exists: true) } ?? unwritten(cell)
-    }
-  }
-
-  /// Takes over what was read of a breaker; what is newer stays.
-  ///
-  /// - Returns: What is known then; nil if all was forgotten since the reading began.
-  @discardableResult
-  func learn(
-    _ breaker: StoredBreaker?, of cell: Cell, in era: Int64, keeping: Bool
-  ) -> Known? {
-    let read = breaker.map { Known($0, exists: true, counters: storage.counters(of: $0)) }
-    let (known, event) = cellsLock.withLock { () -> (Known?, StoreEvent?) in
-      guard unsafe era == self.era else { return (nil, nil) }
-      if let read {
-        let event = take(read, in: cell, keeping: keeping)
-        return (unsafe cell.known ?? read, event)
-      }
-      // A healthy one may have been made and read meanwhile.
-      if unsafe cell.known == nil, unsafe cell.revision != .min { return (nil, nil) }
-      let known = unsafe cell.known ?? unwritten(cell)
-      // What goes on alone is never let through from memory.
-      guard loneBreakers[cell] == nil else { return (known, nil) }
-      cell.learn(known, keeping: true)
-      noteToWrite(cell)
-      return (known, nil)
-    }
-    if let event { tell(event) }
-    return known
-  }
-
-  /// Takes over what was read, and answers what happened to the policy declared here, if anything.
-  ///
-  /// Under the lock for cells.
-  func take(_ read: Known, in cell: Cell, keeping: Bool) -> StoreEvent? {
-    // What is known not to exist was deleted if it was written before the latest deletion.
-    let latest = unsafe cell.known?.exists == false ? baseline?.deletedRevision ?? 0 : cell.revision
-    guard read.breaker.revision >= latest else { return nil }
-    cell.learn(read, keeping: keeping)
-    noteToWrite(cell)
-    return overruling(of: cell)
-  }
-
-  /// Remembers a cell that may have something to write; under the lock for cells.
-  func noteToWrite(_ cell: Cell) {
-    guard cell.mayHaveToWrite, unsafe !cell.isNoted else { return }
-    cell.note()
-    unsafe cellsToWrite.append(cell)
-  }
-
-  /// A breaker of which nobody has had anything to write.
-  private func unwritten(_ cell: Cell) -> Known {
-    var breaker = StoredBreaker(
-      id: 0, name: cell.name, createdAtMilliseconds: clock.wallMilliseconds)
-    breaker.codeWords = unsafe cell.declared
-    return Known(breaker, exists: false)
-  }
-
-  /// Forgets what is known of every breaker: it is read again when it is used.
-  ///
-  /// Under the lock for cells.
-  func forgetAll() {
-    unsafe era += 1
-    unsafe cells.cells.forEach { $0.forget() }
-  }
-
-  /// Makes the next call read everything anew.
-  func forgetBaseline() {
-    cellsLock.withLock {
-      seen.store(0, ordering: .releasing)
-      unsafe baseline = nil
-    }
-  }
-
-  func tell(_ event: StoreEvent) { options.observer?(event) }
 }

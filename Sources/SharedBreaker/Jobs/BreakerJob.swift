@@ -149,9 +149,9 @@ extension BreakerJob {
 
   /// Ends the job without calling anything back; how the work ends is of no account any more.
   public func cancel() {
-    let (call, takeBack) = lock.withLock { unsafe course.abandon() }
+    let (ticket, takeBack) = lock.withLock { unsafe course.abandon() }
     takeBack?()
-    if let call { breaker.end(call, .ignored) }
+    if let ticket { breaker.end(ticket, .ignored) }
   }
 
   /// Ends the job, and closes the breaker with clean counters for all who use it; calls nothing back.

@@ -7,7 +7,7 @@ public final class JobAttempt: Sendable {
   /// The job that the attempt belongs to.
   public let job: BreakerJob
 
-  let call: Breaker.Call
+  let ticket: Ticket
   let run: UInt64
 
   /// Takes back what the timer has to do for the attempt: to end it, or to begin the next one.
@@ -15,14 +15,14 @@ public final class JobAttempt: Sendable {
   /// Under the job's lock.
   nonisolated(unsafe) var takeBack: (@Sendable () -> Void)?
 
-  init(_ job: BreakerJob, _ call: Breaker.Call, in run: UInt64) {
+  init(_ job: BreakerJob, _ ticket: Ticket, in run: UInt64) {
     self.job = job
-    self.call = call
+    self.ticket = ticket
     self.run = run
   }
 
   /// What the attempt is for: an ordinary one, or a probe.
-  public var kind: PermitKind { call.ticket.grant.kind }
+  public var kind: PermitKind { ticket.grant.kind }
 
   /// Reports that the work has succeeded.
   ///

@@ -46,14 +46,14 @@ extension BreakerJob {
     }
 
     /// Ends a run where it is, and answers what is left of it.
-    mutating func abandon() -> (call: Breaker.Call?, takeBack: (@Sendable () -> Void)?) {
+    mutating func abandon() -> (ticket: Ticket?, takeBack: (@Sendable () -> Void)?) {
       defer {
         phase = .idle
         run += 1
       }
       switch phase {
       case .idle, .deciding: return (nil, nil)
-      case .running(let attempt): return unsafe (attempt.call, attempt.takeBack)
+      case .running(let attempt): return unsafe (attempt.ticket, attempt.takeBack)
       case .waiting(let attempt): return unsafe (nil, attempt.takeBack)
       }
     }
@@ -89,17 +89,17 @@ extension BreakerJob {
 
   /// Asks the breaker, and runs the work if it lets it through.
   func attempt(in run: UInt64) -> Bool {
-    let call: Breaker.Call
+    let ticket: Ticket
     do {
-      call = try breaker.begin(probeTimeout: probeTimeout)
+      ticket = try breaker.begin(probeTimeout: probeTimeout)
     } catch {
       guard lock.withLock({ unsafe course.move(run, to: .idle) }) else { return false }
       if case .rejected = error { trip(rejection: error) } else { giveUp(error) }
       return false
     }
-    let attempt = JobAttempt(self, call, in: run)
+    let attempt = JobAttempt(self, ticket, in: run)
     guard lock.withLock({ unsafe course.move(run, to: .running(attempt)) }) else {
-      breaker.end(call, .ignored)
+      breaker.end(ticket, .ignored)
       return false
     }
     // The deadline is set before the work can report, so that there is always one to take back.
@@ -160,7 +160,7 @@ extension BreakerJob {
   }
 
   private func succeed(_ attempt: JobAttempt) {
-    breaker.end(attempt.call, .success)
+    breaker.end(attempt.ticket, .success)
     let isOn = lock.withLock {
       guard unsafe course.move(attempt.run, to: .idle) else { return false }
       unsafe course.lastError = nil
@@ -172,7 +172,7 @@ extension BreakerJob {
   }
 
   private func fail(_ attempt: JobAttempt, _ error: (any Error)?, _ outcome: Outcome) {
-    breaker.end(attempt.call, outcome)
+    breaker.end(attempt.ticket, outcome)
     let failures = lock.withLock { () -> Int? in
       guard unsafe course.run == attempt.run else { return nil }
       unsafe course.failures += 1

@@ -18,8 +18,29 @@ extension Engine {
     guard isMine else { return }
     nextRoundOnBootClock.store(boot + Self.roundNanoseconds, ordering: .relaxed)
     storage.checkIdentity()
-    if !isUnavailable.load(ordering: .relaxed) { writePending(wait: .brief) }
+    if isAvailable { writePending(wait: .brief) }
   }
 
   private static let roundNanoseconds: Int64 = 1_000_000_000
+
+  /// Writes what healthy calls have left in memory, and what could not be declared.
+  func writePending(wait: Wait) {
+    for cell in look({ $0.outbox.cells }) {
+      let isUndeclared = look { $0.knowledge[cell].isUndeclared }
+      guard isUndeclared || !cell.pending.isZero else { continue }
+      // One that the store has no room for asks for it at its own next call.
+      if isAlone(cell) { continue }
+      do throws(StoreError) {
+        _ = try step(cell, wait: wait) { _ in }
+      } catch {
+        if error.kind == .tooManyBreakers {
+          failed(error, of: cell)
+          continue
+        }
+        // It can wait; a call that needs the store will find out what is wrong with it.
+        return
+      }
+    }
+    update { $0.outbox.forgetWritten(by: $0.knowledge) }
+  }
 }

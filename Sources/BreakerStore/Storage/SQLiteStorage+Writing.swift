@@ -1,0 +1,165 @@
+internal import BreakerCore
+internal import CSQLite
+
+/// Everything that writes.
+extension SQLiteStorage {
+  package func transact<Answer>(
+    _ name: String, orCreate: Bool, wait: Wait, _ body: (inout BreakerDraft) -> Answer
+  ) throws(StoreError) -> Transacted<Answer>? {
+    lookAfterFile()
+    let deadline = deadline(of: wait)
+    var answer: Answer?
+    // Another thread may run the body, but only while this one waits for it here.
+    let result = withoutActuallyEscaping(body) { body -> Result<StepOutcome?, StoreError> in
+      let step = QueuedStep(name, orCreate: orCreate) { draft in answer = body(&draft) }
+      switch steps.enter(step, until: deadline) {
+      case .leads: lead(step, until: deadline)
+      case .isDone: break
+      case .isLate: step.end(busy())
+      }
+      return step.error.map { .failure($0) } ?? .success(step.outcome)
+    }
+    guard let outcome = try result.get(), let answer else { return nil }
+    return Transacted(
+      answer: answer, breaker: outcome.breaker, events: outcome.events,
+      syncError: outcome.syncError, fingerprints: outcome.fingerprints, others: outcome.others)
+  }
+
+  /// Commits a step and those of all threads that have come meanwhile.
+  private func lead(_ step: QueuedStep, until deadline: Int64) {
+    steps.gather()
+    var group = [step]
+    let commit: Commit
+    do throws(StoreError) {
+      commit = try run(&group, until: deadline)
+    } catch {
+      group.forEach { $0.end(error) }
+      steps.leave(finishing: group)
+      return
+    }
+    let mustLast = group.filter { $0.outcome?.events.isEmpty == false }
+    group.forEach { $0.end() }
+    steps.leave(finishing: group.filter { one in !mustLast.contains { $0 === one } })
+    finish(commit) { syncError in
+      if let syncError { mustLast.forEach { $0.outcome?.syncError = syncError } }
+      steps.finish(mustLast)
+    }
+  }
+
+  /// One transaction, of the steps of the group and of those that have come until it began.
+  private func run(
+    _ group: inout [QueuedStep], until deadline: Int64
+  ) throws(StoreError) -> Commit {
+    var before: UInt64 = 0
+    var commits: UInt32?
+    var taken = group
+    defer { group = taken }
+    return try commit(until: deadline) { transaction throws(StoreError) -> StepGroup in
+      // The write lock is held, so nobody moves them now.
+      before = currentFingerprint()
+      commits = watch?.commits()
+      ownCommits.check(before)
+      if ownCommits.revision == nil { try transaction.verify() }
+      taken += steps.take()
+      var done = StepGroup(in: transaction, remembered: ownCommits)
+      try done.run(taken)
+      let haveEvents = taken.contains { $0.outcome?.events.isEmpty == false }
+      transaction.wakesListeners = haveEvents
+      transaction.mustLast = haveEvents
+      return done
+    } committed: { done in
+      var fingerprints: Fingerprints?
+      if done.hasWritten, let commits, let after = watch?.fingerprint(ofCommit: commits &+ 1) {
+        fingerprints = Fingerprints(before: before, after: after)
+      }
+      done.settle(taken, fingerprints)
+      done.remember(in: &ownCommits, fingerprints)
+    }
+  }
+
+  func busy() -> StoreError {
+    StoreError(sqlite: SQLITE_BUSY, during: "be changed", message: "", system: 0, path: path)
+  }
+
+  package func transact(
+    together steps: [NamedStep], mustBeNew: Bool
+  ) throws(StoreError) -> TransactedTogether {
+    let (done, syncError) = try write { transaction throws(StoreError) in
+      var done = TransactedTogether()
+      if mustBeNew { done.present = try Self.present(steps, in: transaction) }
+      guard done.present.isEmpty else { return done }
+      for step in steps {
+        // Each is a group of its own, because within a group breakers are found one by one.
+        var group = StepGroup(in: transaction, remembered: OwnCommits())
+        let queued = QueuedStep(step.name, orCreate: true, step.body)
+        try group.run([queued])
+        if let error = queued.error { throw error }
+        done.events.append((step.name, queued.outcome?.events ?? []))
+      }
+      transaction.wakesListeners = true
+      transaction.mustLast = true
+      return done
+    }
+    var told = done
+    told.syncError = syncError
+    return told
+  }
+
+  private static func present(
+    _ steps: [NamedStep], in transaction: WriteTransaction
+  ) throws(StoreError) -> [String] {
+    var present: [String] = []
+    for step in steps
+    where try BreakerTable.find(
+      step.name, on: transaction.connection, clock: transaction.clock) != nil
+    {
+      present.append(step.name)
+    }
+    return present
+  }
+
+  package func delete(
+    _ name: String, ifStill version: StoredVersion?
+  ) throws(StoreError) -> Deletion {
+    let (isDeleted, syncError) = try write { transaction throws(StoreError) in
+      let connection = transaction.connection
+      guard let found = try BreakerTable.find(name, on: connection, clock: clock) else {
+        return false
+      }
+      if let version, StoredVersion(of: upToDate(found)) != version { return false }
+      try BreakerTable.delete(found, on: connection, at: transaction.now, by: program)
+      transaction.wakesListeners = true
+      transaction.mustLast = true
+      return true
+    }
+    return Deletion(isDeleted: isDeleted, syncError: syncError)
+  }
+
+  package func stepHook(_ step: HookStep) throws(StoreError) -> HookTurn {
+    checkIdentity()
+    // Most who are woken for an event find that another process has it, and need no write for that.
+    let seen = try read { connection throws(StoreError) in
+      try HookTable.change(step, on: connection, clock: clock)
+    }
+    guard seen.hasChanged else { return seen.turn }
+    return try write { transaction throws(StoreError) in
+      let change = try HookTable.change(step, on: transaction.connection, clock: clock)
+      guard change.hasChanged else { return change.turn }
+      try HookTable.save(change.record, of: step.hook, on: transaction.connection)
+      // One breaker is read again by everyone, instead of all of them as after a stranger's write.
+      if let name = change.turn.breaker ?? step.report?.name {
+        try BreakerTable.raiseRevision(of: name, on: transaction.connection)
+      }
+      // A process that stops leaves the rest to others, who have to be told.
+      transaction.wakesListeners = !step.mayRun
+      return change.turn
+    }.answer
+  }
+
+  package func proveWritable() throws(StoreError) {
+    _ = try write(wait: .brief) { transaction throws(StoreError) in
+      try OpenStore.proveWritable(
+        on: transaction.connection, at: transaction.now.wallMilliseconds)
+    }
+  }
+}

@@ -1,0 +1,148 @@
+internal import BreakerCore
+
+/// A transaction that writes, from its beginning to its commit.
+struct WriteTransaction {
+  let connection: Connection
+  let clock: StoreClock
+  let program: String
+  let page: CounterPage
+
+  /// How many breakers the store may have before no other is created.
+  let room: Int64
+
+  /// When everything in it happens.
+  let now: Moment
+
+  /// The revision that it gives to the breakers it changes; nil until it has been looked up.
+  private(set) var revision: Int64?
+
+  /// Whether processes wait for what it writes.
+  var wakesListeners = false
+
+  /// Whether what it writes must survive a power cut before anybody is told of it.
+  var mustLast = false
+
+  private let session: OpenStore
+
+  init(on session: OpenStore, of storage: SQLiteStorage) {
+    self.session = session
+    connection = session.writer
+    clock = storage.clock
+    program = storage.program
+    page = storage.page
+    room = storage.room
+    now = storage.clock.moment
+  }
+
+  /// Makes sure that the store is still what it was when it was opened.
+  ///
+  /// - Throws: If it is not; nothing may have been written before.
+  mutating func verify() throws(StoreError) { revision = try session.verify() }
+}
+
+/// A commit, and what has to follow it outside of all locks.
+struct Commit {
+  let log: LogFile
+  let wakesListeners: Bool
+  let mustLast: Bool
+  let isCheckpointDue: Bool
+}
+
+/// The one way to write.
+extension SQLiteStorage {
+  private static let briefly: Int64 = 10_000_000
+
+  /// Writes in one transaction, and does what follows a commit.
+  ///
+  /// - Returns: The answer of the body, and why what it wrote may not survive a power cut.
+  func write<Answer>(
+    wait: Wait = .usual, _ body: (inout WriteTransaction) throws(StoreError) -> Answer
+  ) throws(StoreError) -> (answer: Answer, syncError: StoreError?) {
+    lookAfterFile()
+    var answer: Answer?
+    let commit = try commit(until: deadline(of: wait)) { transaction throws(StoreError) in
+      try transaction.verify()
+      return try body(&transaction)
+    } committed: {
+      answer = $0
+    }
+    var syncError: StoreError?
+    finish(commit) { syncError = $0 }
+    guard let answer else { preconditionFailure("a transaction was committed without its body") }
+    return (answer, syncError)
+  }
+
+  /// Commits what a body writes, under the lock for writing; all its waits end at the deadline.
+  ///
+  /// - Parameters:
+  ///   - deadline: When to give up, on the monotonic clock.
+  ///   - body: What writes. It is called again if the store turns out to be another one than the one
+  ///     that was opened, which it finds out before it has written anything.
+  ///   - committed: Takes what the body has returned after the commit, still under the lock. Whatever
+  ///     holds a connection must not outlive it: a fork waits for the lock, and then closes them all.
+  /// - Returns: The commit, which is to be finished.
+  /// - Throws: What the body throws, or why nothing can be written; nothing was written then.
+  func commit<Done>(
+    until deadline: Int64, _ body: (inout WriteTransaction) throws(StoreError) -> Done,
+    committed: (Done) -> Void
+  ) throws(StoreError) -> Commit {
+    try openToWrite(until: deadline) { store throws(StoreError) in
+      let (done, transaction) = try store.writer.write {
+        () throws(StoreError) -> (Done, WriteTransaction) in
+        var transaction = WriteTransaction(on: store, of: self)
+        return (try body(&transaction), transaction)
+      }
+      committed(done)
+      return Commit(
+        log: store.logFile, wakesListeners: transaction.wakesListeners,
+        mustLast: transaction.mustLast, isCheckpointDue: store.isCheckpointDue)
+    }
+  }
+
+  /// Runs a body on the open store, under the lock for writing; all its waits end at the deadline.
+  ///
+  /// A body that finds the store to be another one is run once more, on that one.
+  func openToWrite<Result>(
+    until deadline: Int64, _ body: (OpenStore) throws(StoreError) -> Result
+  ) throws(StoreError) -> Result {
+    guard writing.lock(until: deadline) else { throw busy() }
+    defer { writing.unlock() }
+    let store = try openSessionToWrite()
+    do throws(StoreError) {
+      return try store.writer.waiting(until: deadline) { () throws(StoreError) in try body(store) }
+    } catch {
+      guard store.isStale else { throw error }
+      let store = try openSessionToWrite()
+      return try store.writer.waiting(until: deadline) { () throws(StoreError) in try body(store) }
+    }
+  }
+
+  /// Does what follows a commit: wakes those who listen, syncs the log, moves it into the file.
+  ///
+  /// It holds no lock, so that only those wait for the disk whose writing must last.
+  ///
+  /// - Parameters:
+  ///   - commit: The commit.
+  ///   - synced: Is called when the commit will survive a power cut, or with why it may not.
+  func finish(_ commit: Commit, synced: (StoreError?) -> Void) {
+    if commit.wakesListeners { commit.log.touch() }
+    synced(commit.mustLast ? commit.log.sync() : nil)
+    if commit.isCheckpointDue { checkpoint(commit.log) }
+  }
+
+  /// Moves the log into the file; synced before, so that the lock is not held for as long as the
+  /// disk takes.
+  private func checkpoint(_ log: LogFile) {
+    _ = log.sync()
+    // It can wait for the next commit, and this caller's own is over.
+    guard writing.lock(until: Patience.deadline(after: .milliseconds(10))) else { return }
+    defer { writing.unlock() }
+    reading.withLock {
+      if let session, session.isCheckpointDue { session.checkpoint() }
+    }
+  }
+
+  func deadline(of wait: Wait) -> Int64 {
+    Patience.monotonicNanoseconds() + (wait == .brief ? min(Self.briefly, patience) : patience)
+  }
+}

@@ -1,0 +1,74 @@
+package import BreakerCore
+
+/// A breaker in the middle of a transaction.
+package struct BreakerDraft {
+  package let now: Moment
+  package var breaker: StoredBreaker
+
+  package var events: [BreakerEvent]
+
+  /// Words that code declares, to be kept beside what others declared.
+  package var declaration: String?
+
+  /// Creates a draft and applies what time alone has changed since the breaker was last written.
+  ///
+  /// So it is recorded before anything else is, and by the policy that held until then.
+  init(
+    now: Moment, breaker: StoredBreaker,
+    isGone: (ProcessIdentity) -> Bool = HostProcesses.system.isGone
+  ) {
+    self.now = now
+    self.breaker = breaker
+    events = self.breaker.record.settle(at: now, policy: breaker.policy, isGone: isGone)
+  }
+
+  /// Applies a step of the core and keeps its events.
+  package mutating func apply<Answer>(
+    _ step: (inout BreakerRecord, Moment) -> Step<Answer>
+  ) -> Answer {
+    let done = step(&breaker.record, now)
+    events += done.events
+    return done.answer
+  }
+
+  /// Keeps an event that happens now.
+  package mutating func note(
+    _ kind: BreakerEvent.Kind, from: String, to: String, reason: String?
+  ) {
+    events.append(
+      BreakerEvent(
+        kind, from: from, to: to, reason: reason, atMilliseconds: now.wallMilliseconds))
+  }
+}
+
+/// What a process adds to the next step that it takes on a breaker.
+package struct OwnShare: Sendable {
+  /// The policy that code of the process declares, in words.
+  package var declared: String?
+
+  /// Whether the declaration has yet to be written.
+  package var isUndeclared: Bool
+
+  /// What the process has counted for itself.
+  package var pending: Counted
+
+  package init(declared: String?, isUndeclared: Bool, pending: Counted) {
+    self.declared = declared
+    self.isUndeclared = isUndeclared
+    self.pending = pending
+  }
+}
+
+extension BreakerDraft {
+  /// Takes in what a process has to add.
+  package mutating func take(_ own: OwnShare) {
+    breaker.record.totals += own.pending.totals
+    let before = breaker.codeWords
+    guard let declared = own.declared, before != declared, before == nil || own.isUndeclared else {
+      return
+    }
+    breaker.codeWords = declared
+    declaration = declared
+    if let before { note(.policy, from: before, to: declared, reason: "declared by code") }
+  }
+}

@@ -1,0 +1,27 @@
+package import BreakerCore
+
+/// One event of the history.
+package struct StoredEvent: Sendable, Hashable {
+  package var id: Int64
+
+  /// When it happened, which may be before it was written.
+  package var atMilliseconds: Int64
+  package var name: String
+  package var kind: BreakerEvent.Kind
+  package var from: String
+  package var to: String
+  package var reason: String?
+  package var pid: Int32
+  package var program: String
+
+  /// The event before it of the same breaker, kept or not; nil if there is none.
+  package var previous: Int64?
+}
+
+/// A policy that code declared, and who was the last to declare it.
+package struct StoredDeclaration: Sendable, Hashable {
+  package var words: String
+  package var atMilliseconds: Int64
+  package var pid: Int32
+  package var program: String
+}

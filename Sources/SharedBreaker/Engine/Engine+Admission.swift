@@ -1,0 +1,109 @@
+internal import BreakerCore
+internal import BreakerStore
+
+/// Whether a call may be made.
+extension Engine {
+  /// What a caller asks for.
+  struct Request {
+    /// The process whose end frees the slot of a probe.
+    var owner: ProcessIdentity?
+
+    /// How long a probe may take, if longer than the policy says.
+    var probeTimeout: Duration?
+
+    /// What the call does while the store cannot be used.
+    var onFailure: StoreFailureAction
+
+    /// Whether the permit has to name the row of its breaker.
+    var isNamed = false
+
+    func make(on draft: inout BreakerDraft) -> Decision<PermitGrant> {
+      let policy = draft.breaker.policy
+      return draft.apply { record, now in
+        record.requested(at: now, by: owner, probeTimeout: probeTimeout, policy: policy)
+      }
+    }
+  }
+
+  func admit(_ request: Request, to cell: Cell) throws(BreakerError) -> Decision<Ticket> {
+    doRounds()
+    if let trouble = trouble(of: cell) {
+      return try admitWithoutStore(request, to: cell, trouble)
+    }
+    do throws(StoreError) {
+      return try admitThroughStore(request, to: cell)
+    } catch {
+      failed(error, of: cell)
+      return try admitWithoutStore(request, to: cell, error)
+    }
+  }
+
+  private func admitThroughStore(
+    _ request: Request, to cell: Cell
+  ) throws(StoreError) -> Decision<Ticket> {
+    if !isCurrent { try refresh() }
+    // What another process has written leaves a healthy breaker as it was.
+    let word = cell.word
+    if word.has(CellWord.permits), !request.isNamed { return .permitted(Ticket(word)) }
+    let known = try known(cell)
+    // Its first call creates the breaker, so that other processes can find it.
+    let assessment: Assessment =
+      known.exists
+      ? known.breaker.record.assessed(
+        at: clock.instant, policy: known.policy, isGone: options.processes.isGone) : .undecided
+    switch assessment {
+    case .permitted(let grant):
+      if grant.wouldReject { cell.count(.oneWouldReject) }
+      return .permitted(Ticket(grant, of: known.breaker, from: .store))
+    case .rejected(let rejection):
+      cell.countRejection()
+      return .rejected(rejection)
+    case .undecided:
+      let (decision, breaker) = try step(cell) { request.make(on: &$0) }
+      return decision.map { Ticket($0, of: breaker, from: .store) }
+    }
+  }
+
+  private func admitWithoutStore(
+    _ request: Request, to cell: Cell, _ trouble: StoreError
+  ) throws(BreakerError) -> Decision<Ticket> {
+    // A process that has ended makes no calls, whatever it was to do without its store.
+    if let ending = options.processes.ending() { throw .store(ending) }
+    switch request.onFailure {
+    case .permit:
+      let grant = PermitGrant(kind: .normal, generation: PermitGrant.unjudged)
+      return .permitted(Ticket(grant, from: .none))
+    case .reject:
+      return .rejected(rejectWithoutStore(cell))
+    case .throw:
+      throw .store(trouble)
+    case .continueLocally:
+      guard let (decision, breaker) = stepAlone(cell, { request.make(on: &$0) }) else {
+        throw .store(trouble)
+      }
+      return decision.map { Ticket($0, of: breaker, from: .local) }
+    }
+  }
+
+  private func rejectWithoutStore(_ cell: Cell) -> Rejection {
+    let nextAttempt = update { state in
+      state.keep(.oneRejection, of: cell)
+      return state.availability.nextAttempt
+    }
+    let known = lastKnown(cell).record(at: clock.moment, isGone: options.processes.isGone)
+    return Rejection(
+      state: known.state, mode: known.mode.mode,
+      retryAfter: .nanoseconds(max(0, nextAttempt - clock.coarseNanoseconds)))
+  }
+}
+
+extension Counted {
+  fileprivate static var oneRejection: Counted { one(\.rejections) }
+  fileprivate static var oneWouldReject: Counted { one(\.wouldReject) }
+
+  private static func one(_ count: WritableKeyPath<Counted, Int64>) -> Counted {
+    var counted = Counted()
+    counted[keyPath: count] = 1
+    return counted
+  }
+}

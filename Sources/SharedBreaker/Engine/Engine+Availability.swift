@@ -1,0 +1,73 @@
+internal import BreakerCore
+internal import BreakerStore
+
+/// Doing without the store, and coming back to it.
+extension Engine {
+  /// What keeps the store from being used; nil if it can be.
+  ///
+  /// Once a second one call tries it again; all others go on without it.
+  func trouble() -> StoreError? {
+    if isAvailable { return nil }
+    let now = clock.coarseNanoseconds
+    switch update({ $0.availability.turn(at: now) }) {
+    case .use: return nil
+    case .goWithout(let error): return error
+    case .tryAgain:
+      do throws(StoreError) {
+        storage.checkIdentity()
+        // A full disk can be read well enough, so only a write shows that there is room again.
+        try storage.proveWritable()
+      } catch {
+        failed(error)
+        return error
+      }
+      recovered()
+      return nil
+    }
+  }
+
+  /// What keeps a breaker from being shared; nil if nothing does.
+  func trouble(of cell: Cell) -> StoreError? {
+    if let trouble = trouble() { return trouble }
+    guard isAlone(cell) else { return nil }
+    let now = clock.coarseNanoseconds
+    switch update({ $0.availability.turn(of: cell, at: now) }) {
+    case .use: return nil
+    case .goWithout(let error): return error
+    case .tryAgain:
+      do throws(StoreError) {
+        // Created at once, with what it is to have, so that the next call finds it.
+        _ = try step(cell, wait: .brief) { _ in }
+      } catch {
+        failed(error, of: cell)
+        return error
+      }
+      update { $0.availability.hasRoom(for: cell) }
+      // The store is the truth again.
+      _ = local.delete(cell.name, ifStill: nil)
+      return nil
+    }
+  }
+
+  /// Goes on without the store: with one breaker if the store has no room for it, else with all.
+  func failed(_ error: StoreError, of cell: Cell? = nil) {
+    switch error.kind {
+    case .busy, .diskFull, .tooManyBreakers: break
+    default: storage.close()
+    }
+    let now = clock.coarseNanoseconds
+    update { $0.failed(error, of: cell, at: now) }
+  }
+
+  /// Comes back to the store; what was counted without it is forgotten, because the store is the truth.
+  private func recovered() {
+    // The store knows nothing of those that it has no room for.
+    local.clear(keeping: look { $0.availability.namesAlone })
+    update { $0.recovered() }
+  }
+
+  /// Makes the next call read everything from the beginning.
+  func forgetBaseline() { update { $0.knowledge.forgetBaseline() } }
+
+  func hasConnected() { update { $0.availability.hasConnected() } }
+}

@@ -1,0 +1,117 @@
+internal import BreakerCore
+internal import BreakerStore
+
+/// The outcomes of calls.
+extension Engine {
+  /// How a call went.
+  struct Report {
+    var outcome: Outcome
+    var ticket: Ticket
+    var elapsed: Duration?
+
+    func make(
+      on draft: inout BreakerDraft, for grant: PermitGrant, by reporter: ProcessIdentity
+    ) -> ReportVerdict {
+      let policy = draft.breaker.policy
+      return draft.apply { record, now in
+        record.reported(
+          outcome, for: grant, elapsed: elapsed, at: now, by: reporter, policy: policy,
+          jitter: Jitter.drawn())
+      }
+    }
+  }
+
+  /// Takes the outcome of a call that was permitted; the store's trouble is not the caller's.
+  func take(_ report: Report, of cell: Cell) -> ReportVerdict {
+    // The parent reports what the child of a fork has inherited; a process that has ended reports
+    // nothing.
+    guard report.ticket.isOwn, options.processes.ending() == nil else { return .refused }
+    switch report.ticket.source {
+    case .none:
+      return .outdated
+    case .local:
+      return !isAvailable || isAlone(cell) ? takeAlone(report, of: cell) : .outdated
+    case .store:
+      if trouble(of: cell) != nil { return takeAlone(report, of: cell) }
+      do throws(StoreError) {
+        return try takeToStore(report, of: cell)
+      } catch {
+        failed(error, of: cell)
+        return takeAlone(report, of: cell)
+      }
+    }
+  }
+
+  /// Takes the outcome of a call, and throws if the store cannot take it.
+  func takeToStore(_ report: Report, of cell: Cell) throws(StoreError) -> ReportVerdict {
+    let (outcome, ticket) = (report.outcome, report.ticket)
+    if !outcome.isFailure {
+      if !isCurrent { try refresh() }
+      // What another process has written changes nothing for this breaker.
+      if outcome == .success, !cell.word.has(CellWord.measures),
+        countSuccess(of: cell, since: 0, under: ticket.word)
+      {
+        return .counted
+      }
+      let known = try known(cell)
+      // The breaker that gave the permit was deleted, so nobody is left to take the outcome.
+      guard known.exists else { return Self.missed(ticket) }
+      if let verdict = count(report, of: cell, known) { return verdict }
+    }
+    // A failure leaves its text and time behind, so it is written even if it no longer counts.
+    let reporter = ownProcess()
+    let done = try step(cell, orCreate: false) { draft in
+      report.make(on: &draft, for: ticket.grant(on: draft.breaker), by: reporter)
+    }
+    return done?.answer ?? Self.missed(ticket)
+  }
+
+  /// Counts an outcome that changes nothing else; nil if it has to be written.
+  private func count(_ report: Report, of cell: Cell, _ known: Known) -> ReportVerdict? {
+    let record = known.breaker.record
+    let grant = report.ticket.grant(on: known.breaker)
+    let now = clock.instant
+    let isOnlyCounted = record.isOnlyCounted(
+      report.outcome, for: grant, elapsed: report.elapsed, at: now, policy: known.policy,
+      isWindowElsewhere: known.counters != nil)
+    guard isOnlyCounted else { return nil }
+    let isJudged = record.isJudged(grant, at: now) && record.state == .closed
+    if isJudged, report.outcome == .success, known.policy.window != nil { beginBucket(of: cell) }
+    cell.count(
+      Counted(of: report.outcome, isJudged: isJudged, isSlow: known.policy.isSlow(report.elapsed)))
+    return grant.generation == record.generation ? .counted : .outdated
+  }
+
+  /// What becomes of the outcome of a call whose breaker was deleted.
+  private static func missed(_ ticket: Ticket) -> ReportVerdict {
+    ticket.grant.kind == .probe ? .refused : .outdated
+  }
+
+  private func takeAlone(_ report: Report, of cell: Cell) -> ReportVerdict {
+    let reporter = ownProcess()
+    let done = stepAlone(cell) { draft in
+      report.make(on: &draft, for: report.ticket.grant, by: reporter)
+    }
+    return done?.answer ?? .refused
+  }
+}
+
+extension Counted {
+  fileprivate init(of outcome: Outcome, isJudged: Bool, isSlow: Bool) {
+    self.init()
+    switch outcome {
+    case .success where isJudged: successes = 1
+    case .success: unjudged = 1
+    case .ignored: ignored = 1
+    case .failure: preconditionFailure("a failure is written")
+    }
+    if isSlow, outcome != .ignored { slow = 1 }
+  }
+}
+
+extension Outcome {
+  var isFailure: Bool {
+    if case .failure = self { return true }
+    return false
+  }
+}

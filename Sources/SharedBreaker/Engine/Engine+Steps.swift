@@ -1,0 +1,103 @@
+internal import BreakerCore
+internal import BreakerStore
+
+/// Steps of the core on a breaker, each in one transaction.
+extension Engine {
+  /// Takes a step on a breaker of the store, which is created if there is none.
+  @discardableResult
+  func step<Answer>(
+    _ cell: Cell, wait: Wait = .usual, _ body: (inout BreakerDraft) -> Answer
+  ) throws(StoreError) -> (answer: Answer, breaker: StoredBreaker) {
+    guard let done = try step(cell, orCreate: true, wait: wait, body) else {
+      preconditionFailure("a breaker that may be created was not created")
+    }
+    return done
+  }
+
+  /// Takes a step on a breaker of the store; nil if there is none and none may be created.
+  ///
+  /// The transaction takes along what this process has yet to write of the breaker.
+  func step<Answer>(
+    _ cell: Cell, orCreate: Bool, wait: Wait = .usual, _ body: (inout BreakerDraft) -> Answer
+  ) throws(StoreError) -> (answer: Answer, breaker: StoredBreaker)? {
+    let (own, era) = look { state in
+      let memory = state.knowledge[cell]
+      let own = OwnShare(
+        declared: memory.declaration?.words, isUndeclared: memory.isUndeclared,
+        pending: cell.takePending())
+      return (own, state.knowledge.era)
+    }
+    do throws(StoreError) {
+      let done = try storage.transact(cell.name, orCreate: orCreate, wait: wait) { draft in
+        draft.take(own)
+        return body(&draft)
+      }
+      guard let done else {
+        update { $0.keep(own.pending, of: cell) }
+        return nil
+      }
+      settle(done, of: cell, own, in: era)
+      return (done.answer, done.breaker)
+    } catch {
+      update { $0.keep(own.pending, of: cell) }
+      throw error
+    }
+  }
+
+  /// Takes over what a transaction has written, and tells of it.
+  func settle<Answer>(
+    _ done: Transacted<Answer>, of cell: Cell, _ own: OwnShare, in era: Int64
+  ) {
+    let known = read(done.breaker)
+    let others = done.others.map { read($0) }
+    update { state in
+      if own.isUndeclared, let words = own.declared {
+        state.hasDeclared(words, for: cell, at: done.breaker.revision)
+      }
+      _ = state.learn(known, of: cell, in: era, keeping: true)
+      // Every cell, before the fingerprint that vouches for all of them.
+      for other in others {
+        guard let its = state.knowledge.cells[other.breaker.name] else { continue }
+        _ = state.learn(other, of: its, in: era, keeping: true)
+      }
+      if let commit = done.fingerprints {
+        state.knowledge.goOn(over: commit, at: done.breaker.revision, in: era)
+      }
+      state.availability.hasConnected()
+      state.tell(done.syncError.map { .notDurable($0) })
+      state.tell(done.events, of: cell.name)
+    }
+  }
+
+  /// Takes a step on the breaker that this process has for itself alone.
+  func stepAlone<Answer>(
+    _ cell: Cell, orCreate: Bool = true, _ body: (inout BreakerDraft) -> Answer
+  ) -> (answer: Answer, breaker: StoredBreaker)? {
+    if orCreate { local.seed(lastKnown(cell).breaker) }
+    let done = local.transact(cell.name, orCreate: orCreate, wait: .usual, body)
+    guard let done else { return nil }
+    update { $0.tell(done.events, of: cell.name) }
+    return (done.answer, done.breaker)
+  }
+
+  /// Takes several steps in one transaction, each on its own breaker, all of them or none.
+  ///
+  /// - Returns: The names that are there although they must be new: then nothing was changed.
+  func step(
+    together steps: [NamedStep], mustBeNew: Bool
+  ) throws(StoreError) -> [String] {
+    let done = try storage.transact(together: steps, mustBeNew: mustBeNew)
+    update { state in
+      state.tell(done.syncError.map { .notDurable($0) })
+      for (name, events) in done.events { state.tell(events, of: name) }
+    }
+    return done.present
+  }
+
+  /// Deletes a breaker; false if there was none, or if it is no longer the version asked for.
+  func delete(_ name: String, ifStill version: StoredVersion?) throws(StoreError) -> Bool {
+    let done = try storage.delete(name, ifStill: version)
+    update { $0.tell(done.syncError.map { .notDurable($0) }) }
+    return done.isDeleted
+  }
+}

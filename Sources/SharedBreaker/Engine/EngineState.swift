@@ -1,0 +1,105 @@
+internal import BreakerCore
+internal import BreakerStore
+
+/// Everything that an engine guards with its one lock, and what its steps have to tell.
+///
+/// A step changes it and collects events; the engine tells them when the lock is released.
+struct EngineState {
+  var knowledge = Knowledge()
+  var availability = Availability()
+  var outbox = Outbox()
+  private var events: [StoreEvent] = []
+
+  mutating func tell(_ event: StoreEvent?) { if let event { events.append(event) } }
+
+  /// Tells the transitions among the events of a breaker.
+  mutating func tell(_ happened: [BreakerEvent], of name: String) {
+    for event in happened where event.kind == .transition {
+      guard let from = BreakerState(wireName: event.from), let to = BreakerState(wireName: event.to)
+      else { continue }
+      tell(.transition(name: name, from: from, to: to, reason: event.reason ?? ""))
+    }
+  }
+
+  mutating func takeEvents() -> [StoreEvent] {
+    if events.isEmpty { return [] }
+    defer { events = [] }
+    return events
+  }
+}
+
+/// Steps that concern more than one of its parts.
+extension EngineState {
+  /// Takes over what was read of a breaker; what is newer stays.
+  ///
+  /// - Returns: What is known then; nil if everything was forgotten since the reading began.
+  mutating func learn(_ read: Known, of cell: Cell, in era: Int64, keeping: Bool) -> Known? {
+    guard era == knowledge.era else { return nil }
+    tell(knowledge.take(read, in: cell, keeping: keeping))
+    outbox.note(cell, by: knowledge)
+    return knowledge[cell].known ?? read
+  }
+
+  /// Takes over that the store has no such breaker.
+  ///
+  /// - Returns: What is known then; nil if it has to be read again.
+  mutating func learnThatNobodyWrote(_ cell: Cell, in era: Int64, at now: Moment) -> Known? {
+    guard era == knowledge.era else { return nil }
+    // A healthy one may have been created and read meanwhile.
+    let memory = knowledge[cell]
+    if memory.known == nil, memory.revision != .min { return nil }
+    let known = memory.known ?? knowledge.unwritten(cell, at: now)
+    // A breaker that goes on alone is never permitted from memory.
+    guard availability.reasonAlone(cell) == nil else { return known }
+    knowledge.learn(known, of: cell, keeping: true)
+    outbox.note(cell, by: knowledge)
+    return known
+  }
+
+  /// Takes over everything that changed, and vouches for it if the store can be used.
+  mutating func takeOver(
+    _ changes: StoreChanges, _ read: [Known], since baseline: Knowledge.Baseline?,
+    fingerprint: UInt64
+  ) {
+    for event in knowledge.takeOver(changes, read, since: baseline) { tell(event) }
+    for known in read {
+      if let cell = knowledge.cells[known.breaker.name] { outbox.note(cell, by: knowledge) }
+    }
+    // A call that fails meanwhile makes every other call go on without the store.
+    knowledge.vouch(for: availability.isAvailable ? fingerprint : 0)
+    availability.hasConnected()
+  }
+
+  mutating func declare(_ policy: BreakerPolicy, for cell: Cell) -> String {
+    let words = knowledge.declare(policy, for: cell)
+    outbox.note(cell, by: knowledge)
+    return words
+  }
+
+  mutating func hasDeclared(_ words: String, for cell: Cell, at revision: Int64) {
+    tell(knowledge.hasDeclared(words, for: cell, at: revision))
+  }
+
+  /// Keeps counts that could not be written.
+  mutating func keep(_ pending: Counted, of cell: Cell) {
+    cell.keep(pending)
+    outbox.note(cell, by: knowledge)
+  }
+
+  /// Goes on without the store: with one breaker if the store has no room for it, else with all.
+  mutating func failed(_ error: StoreError, of cell: Cell?, at now: Int64) {
+    if let cell, error.kind == .tooManyBreakers {
+      tell(availability.hasNoRoom(for: cell, error, at: now))
+      // What was known of it let calls through from memory.
+      knowledge.forget(cell)
+    } else {
+      tell(availability.failed(error, at: now))
+      knowledge.forgetBaseline()
+    }
+  }
+
+  mutating func recovered() {
+    tell(availability.recovered())
+    knowledge.forgetBaseline()
+  }
+}

@@ -1,0 +1,203 @@
+internal import BreakerCore
+internal import BreakerStore
+
+/// What this process knows of the breakers of its store, and how current that is.
+///
+/// A value without effects, and without locks: the engine guards it, publishes what healthy calls read,
+/// and tells what its functions answer.
+struct Knowledge {
+  private(set) var cells = CellTable()
+
+  /// Raised whenever everything is forgotten, so that what was read before is not learned after.
+  private(set) var era: Int64 = 0
+
+  /// The fingerprint of the store up to which every cell is current; 0 if none is.
+  private(set) var vouched: UInt64 = 0
+
+  /// Up to where the changes of the store have been read.
+  private(set) var baseline: Baseline?
+
+  /// The policy that was declared last: many breakers are declared with the same one.
+  private var latestDeclared: (policy: BreakerPolicy, words: String)?
+
+  struct Baseline {
+    var continuity: Int64
+    var revision: Int64
+    var deletedRevision: Int64
+  }
+
+  /// The cell of a name, which is created if there is none.
+  mutating func cell(_ name: String) -> Cell {
+    if let cell = cells[name] { return cell }
+    let cell = Cell(name: name)
+    cells.insert(cell)
+    return cell
+  }
+}
+
+/// Learning and forgetting.
+extension Knowledge {
+  /// Takes over what was read of a breaker, unless something newer is known.
+  ///
+  /// - Parameters:
+  ///   - read: What was read.
+  ///   - cell: The cell of the breaker.
+  ///   - keeping: Whether the record of a healthy breaker is to be kept, because it will be needed.
+  /// - Returns: What has become of the policy that is declared here, if that is news.
+  func take(_ read: Known, in cell: Cell, keeping: Bool) -> StoreEvent? {
+    let memory = self[cell]
+    // What is known not to exist was deleted if it was written before the latest deletion.
+    let latest =
+      memory.known?.exists == false ? baseline?.deletedRevision ?? 0 : memory.revision
+    guard read.breaker.revision >= latest else { return nil }
+    learn(read, of: cell, keeping: keeping)
+    return overruling(of: cell)
+  }
+
+  /// Takes over what is known of a breaker, and shows it to healthy calls.
+  func learn(_ known: Known, of cell: Cell, keeping: Bool) {
+    let isPlain = known.word.has(CellWord.countsOnly)
+    var memory = self[cell]
+    memory.known = keeping || !isPlain ? known : nil
+    memory.revision = known.breaker.revision
+    memory.agreed = known.agreed
+    memory.marks = known.counters?.marks
+    self[cell] = memory
+    cell.show(known)
+  }
+
+  /// What is known without asking.
+  func lastKnown(_ cell: Cell, at now: Moment) -> Known {
+    if let known = self[cell].known { return known }
+    return remembered(cell).map { Known($0, exists: true) } ?? unwritten(cell, at: now)
+  }
+
+  /// A breaker of which nobody has had anything to write.
+  func unwritten(_ cell: Cell, at now: Moment) -> Known {
+    var breaker = StoredBreaker(
+      id: 0, name: cell.name, createdAtMilliseconds: now.wallMilliseconds)
+    breaker.codeWords = self[cell].declaration?.words
+    return Known(breaker, exists: false)
+  }
+
+  /// The record of a healthy breaker, as far as it is kept.
+  private func remembered(_ cell: Cell) -> StoredBreaker? {
+    guard let agreed = self[cell].agreed else { return nil }
+    var breaker = StoredBreaker(id: 0, name: cell.name, createdAtMilliseconds: 0)
+    breaker.record.generation = max(1, cell.word.generation)
+    breaker.codeWords = agreed.codeWords
+    breaker.operatorWords = agreed.operatorWords
+    breaker.agreed.value = agreed
+    return breaker
+  }
+
+  /// Forgets what is known of a breaker: it is read again when it is used.
+  func forget(_ cell: Cell) {
+    var memory = self[cell]
+    memory.known = nil
+    memory.revision = .min
+    // The revisions of another file may be lower.
+    if memory.declaration?.since != nil { memory.declaration?.since = .min }
+    self[cell] = memory
+    cell.hide()
+  }
+
+  /// Forgets what is known of every breaker.
+  mutating func forgetAll() {
+    era += 1
+    for cell in cells.cells { forget(cell) }
+  }
+
+  /// Makes the next call read everything from the beginning.
+  mutating func forgetBaseline() {
+    vouched = 0
+    baseline = nil
+  }
+}
+
+/// Keeping up with the store.
+extension Knowledge {
+  /// Takes over everything that changed since the last time.
+  ///
+  /// - Parameters:
+  ///   - changes: What changed.
+  ///   - read: The breakers that changed, as they are now.
+  ///   - since: The baseline from which the changes were asked for.
+  /// - Returns: What there is to tell of declarations that were overruled.
+  mutating func takeOver(
+    _ changes: StoreChanges, _ read: [Known], since: Baseline?
+  ) -> [StoreEvent] {
+    // The changes alone do not tell what is gone, or what an older copy of the file holds.
+    let isContinued =
+      since?.continuity == changes.continuity && since?.deletedRevision == changes.deletedRevision
+      && changes.revision >= since?.revision ?? .max
+    if !isContinued { forgetAll() }
+    baseline = Baseline(
+      continuity: changes.continuity, revision: changes.revision,
+      deletedRevision: changes.deletedRevision)
+    guard isContinued else { return [] }
+    return read.compactMap { read in
+      cells[read.breaker.name].flatMap { take(read, in: $0, keeping: self[$0].known != nil) }
+    }
+  }
+
+  /// Vouches for every cell, as long as the store has a fingerprint.
+  mutating func vouch(for fingerprint: UInt64) { vouched = fingerprint }
+
+  /// Stays current over a commit of this process, if nothing else has happened in between.
+  ///
+  /// To read back what it has just written would cost a call that fails a third of its time.
+  mutating func goOn(over commit: Fingerprints, at revision: Int64, in era: Int64) {
+    // If all was forgotten meanwhile, what was written has not been learned.
+    guard era == self.era, let known = baseline, known.revision.addingSaturating(1) == revision,
+      vouched == commit.before, vouched != 0
+    else { return }
+    baseline?.revision = revision
+    vouched = commit.after
+  }
+}
+
+/// Policies that code declares.
+extension Knowledge {
+  /// Notes what code declares, and answers it in words.
+  mutating func declare(_ policy: BreakerPolicy, for cell: Cell) -> String {
+    let words = words(of: policy)
+    self[cell].declaration = .init(words: words)
+    // A breaker that nobody has written yet is as this process says.
+    if self[cell].known?.exists == false { forget(cell) }
+    return words
+  }
+
+  /// The words of a policy, which all breakers that are declared with it share.
+  private mutating func words(of policy: BreakerPolicy) -> String {
+    if let latestDeclared, latestDeclared.policy == policy { return latestDeclared.words }
+    let words = PolicyWords(of: policy).description
+    latestDeclared = (policy, words)
+    return words
+  }
+
+  /// Notes that the store has had a declaration since a revision.
+  ///
+  /// - Returns: What there is to tell, if a later declaration was already read.
+  func hasDeclared(_ words: String, for cell: Cell, at revision: Int64) -> StoreEvent? {
+    guard let declaration = self[cell].declaration, declaration.words == words,
+      declaration.since == nil
+    else { return nil }
+    self[cell].declaration?.since = revision
+    return overruling(of: cell)
+  }
+
+  /// What to tell if a declaration that came after the one made here has taken its place.
+  ///
+  /// Words that were in force before that are not news: this process has replaced them, or is about
+  /// to.
+  private func overruling(of cell: Cell) -> StoreEvent? {
+    let memory = self[cell]
+    guard let declaration = memory.declaration, let since = declaration.since,
+      memory.revision >= since, let inForce = memory.agreed?.codeWords
+    else { return nil }
+    self[cell].declaration?.isOverruled = declaration.words != inForce
+    guard declaration.words != inForce, !declaration.isOverruled else { return nil }
+    return .policyDiffers(name: cell.name, declaredHere: declaration.words, inForce: inForce)
+  }
+}
