@@ -1,9 +1,9 @@
-/// What a process can tell of the boot that it runs in.
+/// What a process can tell about the boot that it runs in.
 package struct BootSighting: Sendable, Hashable {
   /// A checksum of the kernel's boot id; nil if the process cannot read it.
   package var id: Int64?
 
-  /// When the host booted, by the wall clock and the boot clock as they are now.
+  /// When the host booted, according to the current wall clock and boot clock.
   package var bootedAtMilliseconds: Int64
   package var now: Instant
 
@@ -15,18 +15,18 @@ package struct BootSighting: Sendable, Hashable {
   }
 }
 
-/// What a store has noted of the latest boot in which it was used.
+/// What a store has noted about the latest boot in which it was used.
 package struct BootNote: Sendable, Hashable {
-  /// The number by which rows name the boot; only the store gives it out.
+  /// The number that identifies the boot in rows; only the store assigns it.
   package var number: Int64
 
-  /// A checksum of the kernel's boot id, as the first process that could read one read it.
+  /// A checksum of the kernel's boot id, from the first process that could read it.
   package var id: Int64?
 
   /// When the host booted, by the wall clock of the process that wrote the note.
   ///
-  /// States that began before the boot are dated by it. The wall clock itself would not do: setting
-  /// it would stretch or shrink the time that has passed since then.
+  /// States that began before the boot are dated relative to this value. The current wall clock
+  /// would not do, because setting it would stretch or shrink the time that has passed since then.
   package var bootedAtMilliseconds: Int64
 
   /// When the note was written.
@@ -39,7 +39,7 @@ package struct BootNote: Sendable, Hashable {
     self.seenAt = seenAt
   }
 
-  /// The note that begins a boot.
+  /// Creates the first note of a boot.
   package init(number: Int64, of sighting: BootSighting) {
     self.init(
       number: number, id: sighting.id, bootedAtMilliseconds: sighting.bootedAtMilliseconds,
@@ -49,19 +49,21 @@ package struct BootNote: Sendable, Hashable {
 
 /// Whether the host has booted since a store was last used.
 ///
-/// Two processes of one boot must never disagree on it: each would take the other's times for those
-/// of an earlier boot, and let calls through that the other has stopped. The kernel's boot id alone
-/// cannot decide, because a process may be unable to read it, and a container may show another one.
+/// Two processes of one boot must never disagree about this: each would assume that the other's
+/// times belong to an earlier boot, and permit calls that the other has stopped. The kernel's boot
+/// id alone cannot decide, because a process may be unable to read it, and a container may show a
+/// different one.
 package enum BootVerdict: Sendable, Hashable {
   case same
   case rebooted
 
-  /// Other processes of this boot are ahead of this process's clock, so it is not the host's.
+  /// Other processes of this boot are ahead of this process's clock, so it is not the host's clock.
   case foreignClock
 
   /// How far apart two readings of the same boot can be.
   ///
-  /// Where two boots began so close together, taking them for one moves times by no more than this.
+  /// If two boots began this close together, mistaking one for the other shifts times by no more
+  /// than this.
   static let toleranceMilliseconds: Int64 = 2_000
 
   /// Weighs the evidence, the cheapest first.
@@ -80,13 +82,14 @@ package enum BootVerdict: Sendable, Hashable {
   ) throws(Failure) -> BootVerdict {
     if let id = noted.id, id == seen.id { return .same }
     if isAttested() { return seen.now < noted.seenAt ? .foreignClock : .same }
-    // Within one boot the clock never goes back.
+    // Within one boot the clock never goes backwards.
     if seen.now < max(noted.seenAt, try latest()) { return .rebooted }
     let difference = seen.bootedAtMilliseconds.subtractingSaturating(noted.bootedAtMilliseconds)
     if (-toleranceMilliseconds...toleranceMilliseconds).contains(difference) { return .same }
     if noted.id != nil, seen.id != nil { return .rebooted }
-    // Nobody knows. No noted time is ahead of the clock, so a breaker that is open stays open for at
-    // most as long as it was to be. Taking a wall clock that was set for a reboot could close it early.
+    // The evidence is inconclusive. No noted time is ahead of the clock, so an open breaker stays
+    // open for at most its full open time. Mistaking a changed wall clock for a reboot could close
+    // it early.
     return .same
   }
 }

@@ -1,8 +1,8 @@
-/// Something that the history of a breaker keeps.
+/// Something that the history of a breaker records.
 package struct BreakerEvent: Sendable, Hashable {
-  /// What kind of thing happened.
+  /// What kind of event it is.
   ///
-  /// The integers are stored in files and the wire names are printed in JSON: neither changes.
+  /// The integers are stored in files and the wire names appear in JSON, so neither ever changes.
   package enum Kind: Int, Sendable, Hashable, CaseIterable {
     case transition = 0
     case mode = 1
@@ -13,7 +13,7 @@ package struct BreakerEvent: Sendable, Hashable {
     /// A probe that ended without a report.
     case probe = 5
 
-    /// An open breaker whose open time was set again.
+    /// An open breaker whose open time was restarted.
     case extended = 6
 
     package var wireName: String {
@@ -34,7 +34,7 @@ package struct BreakerEvent: Sendable, Hashable {
   package var to: String
   package var reason: String?
 
-  /// When it happened, by the wall clock, which may be before it is recorded.
+  /// When it happened, by the wall clock; this may be earlier than when it was recorded.
   package var atMilliseconds: Int64
 
   package init(
@@ -48,7 +48,7 @@ package struct BreakerEvent: Sendable, Hashable {
   }
 }
 
-/// The answer of one step of the machine, and what the history is to keep of it.
+/// The answer of one step of the state machine, and the events that it adds to the history.
 package struct Step<Answer> {
   package var answer: Answer
   package var events: [BreakerEvent]

@@ -1,15 +1,15 @@
 /// When a breaker opens, how long it stays open, and what lets it close again.
 ///
-/// Every trip condition that is set opens the breaker by itself. With none set, five consecutive
-/// failures do.
+/// Each trip condition that you set can open the breaker on its own. If you set none, five
+/// consecutive failures open it.
 public struct BreakerPolicy: Sendable, Hashable {
-  /// Opens after so many failures with no success between them (`max-failures`).
+  /// Opens after this many failures with no success in between (`max-failures`).
   public var maxFailures: Int?
 
-  /// Opens after so many failures within `within` (`failures`).
+  /// Opens after this many failures within `within` (`failures`).
   public var failures: Int?
 
-  /// The time within which `failures` are counted; a failure this old no longer counts (`within`).
+  /// The period in which `failures` are counted; a failure this old no longer counts (`within`).
   public var within: Duration?
 
   /// Opens when at least this share of the calls in the window failed (`failure-rate`).
@@ -18,52 +18,57 @@ public struct BreakerPolicy: Sendable, Hashable {
   /// Opens when at least this share of the calls in the window were slow (`slow-rate`).
   public var slowRate: Rate?
 
-  /// A call that took at least this long is slow (`slow-after`).
+  /// A call that takes at least this long is slow (`slow-after`).
   public var slowAfter: Duration?
 
-  /// Takes rates over the calls of the last stretch of time (`window`).
+  /// Computes rates over the calls of this most recent period (`window`).
   public var window: Duration?
 
-  /// Takes rates over the last so many calls (`last`).
+  /// Computes rates over this many most recent calls (`last`).
   public var last: Int?
 
-  /// Judges no rate over fewer calls than this; 10, or `last` if that is fewer (`min-calls`).
+  /// The fewest calls over which a rate is judged; 10, or `last` if that is fewer (`min-calls`).
   public var minCalls: Int?
 
-  /// Opens only if at least so many distinct processes reported failures (`reporters`).
+  /// Opens only if at least this many distinct processes reported failures (`reporters`).
+  ///
+  /// For `slowRate`, that many processes must have reported slow calls.
   public var reporters: Int
 
-  /// Counts failures that are closer together than this as one (`lumping`).
+  /// Counts failures closer together than this as one (`lumping`).
   public var lumping: Duration?
 
   /// How long the breaker stays open (`open-for`).
   public var openFor: Duration
 
-  /// How many times longer it stays open with each trip in a row (`open-multiplier`).
+  /// How many times longer the breaker stays open with each consecutive trip (`open-multiplier`).
   public var openMultiplier: Double
 
-  /// The longest that it stays open (`open-max`).
+  /// The longest time that the breaker stays open (`open-max`).
+  ///
+  /// An operator who trips the breaker may choose a longer time.
   public var openMax: Duration?
 
-  /// By what share the open time is varied either way (`jitter`).
+  /// The share by which the open time varies in either direction (`jitter`).
   public var jitter: Rate
 
   /// How many probes may be under way at once on the whole host (`probes`).
   public var probes: Int
 
-  /// Closes after so many successful probes, with no failed one between them (`successes-to-close`).
+  /// Closes after this many successful probes, with no failed one in between
+  /// (`successes-to-close`).
   public var successesToClose: Int
 
-  /// A probe that takes longer has failed (`probe-timeout`).
+  /// A probe that takes longer than this has failed (`probe-timeout`).
   public var probeTimeout: Duration
 
-  /// Judges the probes together after so many of them, instead of one by one (`probe-calls`).
+  /// Judges this many probes together instead of one by one (`probe-calls`).
   public var probeCalls: Int?
 
   /// Opens again when at least this share of `probeCalls` failed (`probe-failure-rate`).
   public var probeFailureRate: Rate?
 
-  /// Describes a policy; what is not given has its default.
+  /// Creates a policy; every value that you omit has its default.
   public init(
     maxFailures: Int? = nil,
     failures: Int? = nil,
@@ -110,20 +115,20 @@ public struct BreakerPolicy: Sendable, Hashable {
 }
 
 extension BreakerPolicy {
-  /// The number of consecutive failures that opens when no trip condition is set.
+  /// The number of consecutive failures that opens a breaker when no trip condition is set.
   public static let defaultMaxFailures = 5
 
-  /// The number of consecutive failures that opens, the default included; nil if none does.
+  /// The number of consecutive failures that opens a breaker, default included; nil if none does.
   public var consecutiveFailuresToOpen: Int? {
     if let maxFailures { return maxFailures }
     let hasOtherCondition = failures != nil || failureRate != nil || slowRate != nil
     return hasOtherCondition ? nil : Self.defaultMaxFailures
   }
 
-  /// The fewest calls over which a rate is judged, the default included.
+  /// The fewest calls over which a rate is judged, default included.
   public var callsToJudge: Int { minCalls ?? min(10, last ?? 10) }
 
-  /// Whether a call took so long that this policy calls it slow.
+  /// Whether a call took so long that this policy considers it slow.
   package func isSlow(_ elapsed: Duration?) -> Bool {
     guard let slowAfter, let elapsed else { return false }
     return elapsed >= slowAfter

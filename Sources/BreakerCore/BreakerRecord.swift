@@ -2,14 +2,14 @@
 package struct BreakerRecord: Sendable, Hashable {
   package var state = BreakerState.closed
 
-  /// Raised by every state change, so that the outcome of an earlier call is known as such.
+  /// Raised by every state change, so that an outcome of an earlier call can be recognized.
   package var generation: Int64 = 1
   package var mode = ModeSetting()
 
   // What the trip conditions look at.
   package var consecutiveFailures: Int64 = 0
 
-  /// When the first failure since the last success came, be it lumped with an earlier one.
+  /// When the first failure since the last success happened, lumped with an earlier one or not.
   package var streakStartedAt: Instant?
   package var lastCountedFailureAt: Instant?
   package var failureTimes: [Instant] = []
@@ -19,27 +19,27 @@ package struct BreakerRecord: Sendable, Hashable {
   // The open time.
   package var openUntil: Instant?
 
-  /// How long the open time is, from when it was set.
+  /// How long the open time lasts, counted from when it was set.
   package var openNanoseconds: Int64 = 0
 
-  /// The exponent of the next open time, before its decay.
+  /// The exponent of the next open time, before decay.
   package var growth: Int64 = 0
   package var closedAt: Instant?
 
-  // Probes. A lease outlives the state that it was given in, as the call does that it is for.
+  // Probes. A lease outlives the state in which it was granted, because its call does too.
   package var leases: [ProbeLease] = []
   package var lastLease: Int64 = 0
   package var probeSuccesses: Int64 = 0
   package var probeFailures: Int64 = 0
 
-  // For people; no decision looks at them.
+  // For people; no decision depends on these.
   package var trips: Int64 = 0
   package var tally = StateTally()
   package var totals = Totals()
   package var changedAtMilliseconds: Int64?
   package var openedAtMilliseconds: Int64?
 
-  /// When the open time was last set again by hand; nil if it counts from the opening.
+  /// When the open time was last restarted by hand; nil if it counts from the opening.
   package var extendedAtMilliseconds: Int64?
   package var lastFailureAtMilliseconds: Int64?
   package var lastError: String?
@@ -59,11 +59,11 @@ package struct ModeSetting: Sendable, Hashable {
   package init() {}
 }
 
-/// A process that reported a failure or a slow call, and when it last did.
+/// A process that reported a failure or a slow call, and when it last did so.
 package struct Reporter: Sendable, Hashable {
-  /// What the process saw; the integers are stored in files and never change.
+  /// What the process reported; the integers are stored in files and never change.
   ///
-  /// A process that is merely slow must not lend its voice to one whose calls fail.
+  /// Reports of slow calls must not count as `reporters` of failed calls, nor the reverse.
   package enum Evidence: Int, Sendable, Hashable, CaseIterable {
     case failure = 0
     case slowCall = 1
@@ -73,7 +73,7 @@ package struct Reporter: Sendable, Hashable {
   package var evidence: Evidence
   package var at: Instant
 
-  /// Which call of the window it was, for windows that count calls instead of time.
+  /// The position of the call in the window, for windows that count calls instead of time.
   package var call: Int64
 
   package init(
@@ -86,7 +86,7 @@ package struct Reporter: Sendable, Hashable {
   }
 }
 
-/// How many calls ever ended in which way.
+/// How many calls have ended in each way, over the breaker's lifetime.
 public struct Totals: Sendable, Hashable {
   /// Calls that succeeded.
   public var successes: Int64 = 0
@@ -97,13 +97,13 @@ public struct Totals: Sendable, Hashable {
   /// Calls that say nothing about the resource.
   public var ignored: Int64 = 0
 
-  /// Calls that were not let through.
+  /// Calls that the breaker rejected.
   public var rejections: Int64 = 0
 
   /// Calls that took at least `slow-after`.
   public var slow: Int64 = 0
 
-  /// Calls that were let through only because the mode was `observe`.
+  /// Calls that were permitted only because the mode was `observe`.
   public var wouldReject: Int64 = 0
 
   package init() {}
@@ -121,16 +121,16 @@ public struct Totals: Sendable, Hashable {
 }
 
 extension BreakerRecord {
-  /// The mode that holds now: one that has run out is automatic again.
+  /// The mode in effect now: a mode that has expired is automatic again.
   package func mode(at now: Instant) -> BreakerMode {
     if let until = mode.until, now >= until { return .automatic }
     return mode.mode
   }
 
-  /// Whether outcomes move the state: a forced mode leaves it as it is.
+  /// Whether outcomes can change the state, which they cannot while a mode is forced.
   package func isJudging(at now: Instant) -> Bool { mode(at: now).isJudging }
 
-  /// How long the breaker stays open yet; zero if it is due for a probe, nil if it is not open.
+  /// How much longer the breaker stays open; zero if a probe is due, nil if it is not open.
   package func openRemaining(at now: Instant) -> Int64? {
     guard state == .open else { return nil }
     guard let openUntil else { return 0 }

@@ -1,6 +1,6 @@
-/// Where a breaker stands between its resource and its callers.
+/// Whether a breaker permits or rejects calls.
 ///
-/// The integers are stored in files and the wire names are printed in JSON: neither ever changes.
+/// The integers are stored in files and the wire names appear in JSON, so neither ever changes.
 public enum BreakerState: Int, Sendable, Hashable, CaseIterable {
   /// Calls go through, and their outcomes are watched.
   case closed = 0
@@ -8,7 +8,7 @@ public enum BreakerState: Int, Sendable, Hashable, CaseIterable {
   /// Calls are rejected until the open time is over.
   case open = 1
 
-  /// A limited number of calls on the whole host find out whether the resource is back.
+  /// A limited number of calls on the whole host find out whether the resource has recovered.
   case halfOpen = 2
 
   /// The name of the state in JSON, SQL and on the command line.
@@ -20,7 +20,7 @@ public enum BreakerState: Int, Sendable, Hashable, CaseIterable {
     }
   }
 
-  /// Finds the state with a wire name, or nil if there is none.
+  /// Creates the state with a wire name; nil if there is none.
   public init?(wireName: String) {
     guard let state = Self.allCases.first(where: { $0.wireName == wireName }) else { return nil }
     self = state
@@ -28,17 +28,17 @@ public enum BreakerState: Int, Sendable, Hashable, CaseIterable {
 }
 
 extension BreakerState {
-  /// Whether a breaker that was last written in this state may be in another one by now.
+  /// Whether a breaker that was last written in this state can be in the other one by now.
   ///
-  /// Time alone opens one whose probe takes too long, and nothing else.
+  /// Time alone changes only one state: a half-open breaker opens when a probe takes too long.
   package func mayBecome(_ other: BreakerState) -> Bool {
     self == other || (self == .halfOpen && other == .open)
   }
 }
 
-/// What an operator, or code, has laid on top of the state.
+/// An override that an operator, or code, applies on top of the state.
 ///
-/// The integers are stored in files and the wire names are printed in JSON: neither ever changes.
+/// The integers are stored in files and the wire names appear in JSON, so neither ever changes.
 public enum BreakerMode: Int, Sendable, Hashable, CaseIterable {
   /// The state alone decides.
   case automatic = 0
@@ -49,7 +49,7 @@ public enum BreakerMode: Int, Sendable, Hashable, CaseIterable {
   /// Every call goes through, whatever the state.
   case forcedClosed = 2
 
-  /// The state moves and is recorded as ever, but no call is rejected.
+  /// The state changes and is recorded as usual, but no call is rejected.
   case observe = 3
 
   /// The name of the mode in JSON and SQL.
@@ -62,7 +62,7 @@ public enum BreakerMode: Int, Sendable, Hashable, CaseIterable {
     }
   }
 
-  /// Finds the mode with a wire name, or nil if there is none.
+  /// Creates the mode with a wire name; nil if there is none.
   public init?(wireName: String) {
     guard let mode = Self.allCases.first(where: { $0.wireName == wireName }) else { return nil }
     self = mode

@@ -1,8 +1,8 @@
-/// What operators, and code, do to a breaker on purpose.
+/// What operators, and code, do to a breaker deliberately.
 ///
-/// Each of them begins with a record that has been settled at `now`.
+/// Each of these requires a record that has been settled at `now`.
 extension BreakerRecord {
-  /// Opens now, as a failure would; an open breaker is kept open from now on.
+  /// Opens the breaker now, as a failure would; if it is already open, restarts its open time.
   package mutating func tripped(
     for time: Duration?, reason: String?, at now: Moment, policy: BreakerPolicy, jitter: Double
   ) -> Step<Void> {
@@ -14,7 +14,7 @@ extension BreakerRecord {
     return Step(answer: (), events: [event])
   }
 
-  /// Closes with clean counters; calls that are under way no longer count.
+  /// Closes the breaker and clears its counters; calls under way no longer count.
   package mutating func reset(reason: String?, at now: Moment) -> Step<Void> {
     let from = state
     _ = close(at: now, because: "")
@@ -25,7 +25,7 @@ extension BreakerRecord {
     return Step(answer: (), events: [event])
   }
 
-  /// Lays a mode on top of the state, for a time or until it is taken away.
+  /// Applies a mode on top of the state, for a time or until it is changed.
   package mutating func modeSet(
     to mode: BreakerMode, for time: Duration?, reason: String?, by author: String, at now: Moment
   ) -> Step<Void> {

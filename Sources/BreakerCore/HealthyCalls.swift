@@ -1,13 +1,12 @@
-/// What was counted outside of the record, in memory that all processes share, since it was last
-/// taken in.
+/// Calls counted in memory that all processes share, and not yet taken in by the record.
 package struct HealthyCalls: Sendable, Hashable {
-  /// What the totals lack.
+  /// What to add to the record's totals.
   package var totals = Totals()
 
-  /// The successes that the breaker judges: all of them, whenever they came.
+  /// The successes that the breaker judges, whenever they happened.
   package var successes: Int64 = 0
 
-  /// The successes of each bucket of a window over time, oldest first.
+  /// The successes in each bucket of a time window, oldest first.
   package var buckets: [Bucket] = []
 
   package struct Bucket: Sendable, Hashable {
@@ -24,7 +23,7 @@ package struct HealthyCalls: Sendable, Hashable {
 }
 
 extension BreakerRecord {
-  /// Takes in what was counted elsewhere: it came before whatever happens to the record next.
+  /// Takes in calls counted elsewhere, which happened before the record's next change.
   package mutating func takeIn(_ calls: HealthyCalls, policy: BreakerPolicy) {
     totals += calls.totals
     guard state == .closed, calls.successes > 0 else { return }
@@ -43,7 +42,7 @@ extension BreakerRecord {
     }
   }
 
-  /// Begins a new window if the policy has come to ask for another one.
+  /// Starts a new window if the policy now asks for a different one.
   mutating func fitWindow(to policy: BreakerPolicy) {
     guard !window.fits(policy) else { return }
     window = CallWindow(for: policy)

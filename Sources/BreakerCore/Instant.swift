@@ -1,4 +1,4 @@
-/// A point on the host's boot clock, which all its processes share and nobody can set.
+/// A point on the host's boot clock, which all processes share and nobody can set.
 package struct Instant: Sendable, Hashable, Comparable {
   package var nanoseconds: Int64
 
@@ -6,18 +6,18 @@ package struct Instant: Sendable, Hashable, Comparable {
 
   package static func < (left: Self, right: Self) -> Bool { left.nanoseconds < right.nanoseconds }
 
-  /// The instant that lies `nanoseconds` later, or the end of time where that cannot be said.
+  /// The instant `nanoseconds` later, or the last one that 64 bits can hold.
   package func advanced(by nanoseconds: Int64) -> Self {
     Self(nanoseconds: self.nanoseconds.addingSaturating(nanoseconds))
   }
 
-  /// How many nanoseconds have passed since `earlier`; negative if it is yet to come.
+  /// How many nanoseconds have passed since `earlier`; negative if it is in the future.
   package func since(_ earlier: Self) -> Int64 {
     nanoseconds.subtractingSaturating(earlier.nanoseconds)
   }
 }
 
-/// One reading of both clocks: the boot clock decides, the wall clock is for people and reboots.
+/// One reading of both clocks: the boot clock decides; the wall clock is for people and reboots.
 package struct Moment: Sendable, Hashable {
   package var boot: Instant
   package var wallMilliseconds: Int64
@@ -27,7 +27,7 @@ package struct Moment: Sendable, Hashable {
     self.wallMilliseconds = wallMilliseconds
   }
 
-  /// The reading of both clocks at an instant that has passed.
+  /// The reading of both clocks at an earlier instant.
   func at(_ instant: Instant) -> Moment {
     Moment(
       boot: instant,
@@ -53,7 +53,7 @@ extension Int64 {
 }
 
 extension Duration {
-  /// The duration in whole nanoseconds, held within what 64 bits can say.
+  /// The duration in whole nanoseconds, clamped to 64 bits.
   package var inNanoseconds: Int64 {
     let (seconds, attoseconds) = components
     return seconds.multipliedSaturating(by: 1_000_000_000)

@@ -1,4 +1,4 @@
-/// How each of the last N calls went.
+/// The outcomes of the last N calls.
 package struct LastCallsWindow: Sendable, Hashable {
   package static let failureFlag: UInt8 = 1
   package static let slowFlag: UInt8 = 2
@@ -6,7 +6,7 @@ package struct LastCallsWindow: Sendable, Hashable {
   /// How many calls the window remembers.
   package let capacity: Int
 
-  /// One byte of flags a call, oldest overwritten first.
+  /// One byte of flags for each call; the oldest is overwritten first.
   package var calls: [UInt8]
 
   /// How many calls the window has ever seen.
@@ -28,10 +28,10 @@ package struct LastCallsWindow: Sendable, Hashable {
     sequence += 1
   }
 
-  /// Adds calls that went well; of more than the window remembers, the latest.
+  /// Adds successful calls; if there are more than the window holds, only the latest remain.
   package mutating func add(successes: Int64) {
     let forgotten = max(0, successes - Int64(capacity))
-    // Whoever comes after so many finds none of the calls before them.
+    // So many successes push every earlier call out of the window.
     if forgotten > 0 {
       calls = Array(repeating: 0, count: capacity)
       sequence += forgotten
@@ -50,13 +50,13 @@ package struct LastCallsWindow: Sendable, Hashable {
   }
 }
 
-/// The calls over which a policy takes its rates.
+/// The calls over which a policy computes its rates.
 package enum CallWindow: Sendable, Hashable {
   case none
   case time(TimeWindow)
   case last(LastCallsWindow)
 
-  /// An empty window of the shape that the policy asks for.
+  /// Creates an empty window of the shape that the policy asks for.
   package init(for policy: BreakerPolicy) {
     if let window = policy.window {
       self = .time(TimeWindow(length: window.inNanoseconds))
@@ -99,7 +99,7 @@ package enum CallWindow: Sendable, Hashable {
     }
   }
 
-  /// How many calls the window has ever seen, where it counts them.
+  /// How many calls the window has ever seen; 0 if it does not count them.
   package var sequence: Int64 {
     switch self {
     case .none, .time: 0
@@ -107,7 +107,7 @@ package enum CallWindow: Sendable, Hashable {
     }
   }
 
-  /// Whether what a process reported is about calls that are counted at `now`.
+  /// Whether a process's report concerns calls that the window covers at `now`.
   package func covers(_ reporter: Reporter, at now: Instant) -> Bool {
     switch self {
     case .none: false

@@ -1,11 +1,11 @@
-/// One probe's hold on a slot: who has it, and until when.
+/// One probe's hold on a slot: who holds it, and until when.
 package struct ProbeLease: Sendable, Hashable {
   package var id: Int64
 
-  /// The generation that the probe was let through in.
+  /// The generation in which the probe was permitted.
   package var generation: Int64
 
-  /// The process whose end frees the slot; nil if only the deadline does.
+  /// The process that frees the slot when it ends; nil if only the deadline frees it.
   package var owner: ProcessIdentity?
   package var deadline: Instant
 
@@ -16,9 +16,9 @@ package struct ProbeLease: Sendable, Hashable {
     self.deadline = deadline
   }
 
-  /// What decides on the jitter if the breaker opens at the deadline: from 0 up to 1.
+  /// The number, from 0 up to 1, that decides the jitter if the breaker opens at the deadline.
   ///
-  /// Nobody is there at that instant to draw a number, so everyone works out the same one.
+  /// No process draws a random number at that instant, so every process derives the same one.
   package var jitter: Double {
     var mixed: UInt64 = 0
     for number in [generation, id, deadline.nanoseconds] {
@@ -35,16 +35,16 @@ package struct ProbeLease: Sendable, Hashable {
 extension BreakerRecord {
   /// When another probe may start at the latest; nil if one may start now.
   ///
-  /// Every probe that is under way holds one of the `probes` slots, whichever round it is of;
-  /// towards `probe-calls` only those of this round count.
+  /// Every probe under way holds one of the `probes` slots, whichever round it belongs to. Only
+  /// probes of the current round count towards `probe-calls`.
   func nextSlot(_ policy: BreakerPolicy) -> Instant? {
     let own = leases.filter { $0.generation == generation }.map(\.deadline)
     let excess = leases.count - policy.probes
     let made = Int64(own.count) + probeSuccesses + probeFailures
-    // With none of this round under way one may always start, or the round would never end.
+    // If no probe of this round is under way, one may always start, or the round would never end.
     let areEnough = !own.isEmpty && policy.probeCalls.map { made >= Int64($0) } == true
     guard excess >= 0 || areEnough else { return nil }
-    // A probe of this round that fails at its deadline ends the round, which is an answer too.
+    // A probe of this round that fails at its deadline ends the round, which changes the answer.
     let first = own.min()
     guard excess >= 0 else { return first }
     let free = leases.map(\.deadline).sorted()[excess]
@@ -62,10 +62,10 @@ extension BreakerRecord {
       kind: .probe, generation: generation, lease: lastLease, deadline: deadline)
   }
 
-  /// Gives a probe that is still under way more time, and answers whether it is.
+  /// Extends the lease of a probe that is still under way; answers false if it is not.
   ///
-  /// The deadline moves to `time` from now, or to another `probe-timeout`, and never to an earlier
-  /// instant. The record has been settled at `now`.
+  /// The deadline moves to `time` from now, or to `probe-timeout` from now, and never to an earlier
+  /// instant. The record must have been settled at `now`.
   package mutating func renewed(
     _ permit: PermitGrant, for time: Duration?, at now: Moment, policy: BreakerPolicy
   ) -> Step<Bool> {
@@ -75,7 +75,7 @@ extension BreakerRecord {
     return Step(answer: true, events: [])
   }
 
-  /// Frees the slot of a probe that reports, and answers whether it held one.
+  /// Frees the slot of a probe that reports; answers false if the probe held none.
   mutating func endLease(_ permit: PermitGrant) -> Bool {
     guard let index = indexOfLease(permit) else { return false }
     leases.remove(at: index)

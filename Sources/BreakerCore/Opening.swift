@@ -1,9 +1,9 @@
 /// Opening, probing and closing.
 extension BreakerRecord {
-  /// The longest that a failure may keep a breaker open where the policy has no `open-max`.
+  /// The longest that a failure may keep a breaker open if the policy has no `open-max`.
   package static let longestNamedOpenTime = Duration.seconds(86_400)
 
-  /// The highest exponent that is ever kept.
+  /// The highest value that `growth` can reach.
   package static let largestGrowth: Int64 = 64
 
   mutating func open(
@@ -27,11 +27,11 @@ extension BreakerRecord {
       atMilliseconds: now.wallMilliseconds)
   }
 
-  /// Sets the open time of an open breaker again, from now on: this is no trip and no transition.
+  /// Restarts the open time of an open breaker; this is neither a trip nor a transition.
   mutating func extend(
     at now: Moment, because reason: TripReason, policy: BreakerPolicy, jitter: Double
   ) -> BreakerEvent {
-    // As long as when it opened: that had raised the growth for the trip that comes next.
+    // The same exponent as when the breaker opened: opening raised `growth` for the next trip.
     openNanoseconds = openTime(
       after: max(0, growth - 1), because: reason, policy: policy, jitter: jitter)
     openUntil = now.boot.advanced(by: openNanoseconds)
@@ -58,7 +58,7 @@ extension BreakerRecord {
     changedAtMilliseconds = now.wallMilliseconds
   }
 
-  /// Forgets all that the trip conditions and the half-open state look at, but not who probes.
+  /// Clears what the trip conditions and the half-open state look at, but keeps the leases.
   mutating func clearCounters() {
     consecutiveFailures = 0
     streakStartedAt = nil
@@ -93,7 +93,7 @@ extension BreakerRecord {
     (policy.openMax ?? BreakerPolicy.longestDuration).inNanoseconds
   }
 
-  /// The open time of a trip that follows on so many others, without its jitter.
+  /// The open time of a trip that follows this many others, without jitter.
   private static func grownOpenTime(_ exponent: Int64, policy: BreakerPolicy) -> Int64 {
     let longest = longestOpenTime(policy)
     var time = Double(policy.openFor.inNanoseconds)
@@ -103,7 +103,8 @@ extension BreakerRecord {
 
   /// The growth that is left after the healthy time since the last close.
   ///
-  /// Each step is forgotten after as long a healthy time as it had kept the breaker open.
+  /// Each step of growth is forgotten after a healthy time as long as the open time of the trip
+  /// that added it.
   private func decayedGrowth(at now: Instant, policy: BreakerPolicy) -> Int64 {
     guard let closedAt else { return 0 }
     var healthy = now.since(closedAt)
@@ -118,7 +119,7 @@ extension BreakerRecord {
   }
 }
 
-/// Half-open.
+/// Half-open probes.
 extension BreakerRecord {
   enum ProbeFailure {
     case failure(Failure.Kind)

@@ -6,31 +6,31 @@ public enum Outcome: Sendable, Hashable {
   /// The resource failed.
   case failure(Failure)
 
-  /// The call says nothing about the resource: no credit, no blame, and its slot is free again.
+  /// The call says nothing about the resource: it counts neither way, and frees its slot.
   case ignored
 }
 
-/// What is known of a call that failed.
+/// What is known about a call that failed.
 public struct Failure: Sendable, Hashable {
-  /// What a failure asks of the breaker.
+  /// What effect a failure has on the breaker.
   public enum Kind: Sendable, Hashable {
     /// Counts towards the policy's trip conditions.
     case ordinary
 
-    /// Opens the breaker at once: trying again cannot help.
+    /// Opens the breaker at once, because trying again cannot help.
     case permanent
 
     /// Opens the breaker at once, for the time that the resource itself named.
     case opens(for: Duration)
   }
 
-  /// What the failure asks of the breaker.
+  /// What effect the failure has on the breaker.
   public var kind: Kind
 
-  /// What went wrong, for people; at most 1 KiB of it is kept.
+  /// What went wrong, for people to read; at most 1 KiB of it is kept.
   public var error: String?
 
-  /// Describes a failure.
+  /// Creates a failure.
   public init(_ kind: Kind = .ordinary, error: String? = nil) {
     self.kind = kind
     self.error = error
@@ -48,7 +48,7 @@ extension Outcome {
     .failure(Failure(.permanent, error: error))
   }
 
-  /// A failure that opens the breaker at once for the time that the resource named.
+  /// A failure that opens the breaker at once, for the time that the resource named.
   public static func failure(opensFor duration: Duration, error: String? = nil) -> Outcome {
     .failure(Failure(.opens(for: duration), error: error))
   }
@@ -59,9 +59,9 @@ public enum ReportVerdict: Sendable, Hashable {
   /// The outcome was judged by the breaker's policy.
   case counted
 
-  /// The state has moved on, or is forced: the outcome is in the totals and changed nothing else.
+  /// The state has changed since, or a mode is forced: the outcome only counts in the totals.
   case outdated
 
-  /// The probe had lost its lease, so that another may hold its slot: nothing was recorded.
+  /// The probe had lost its lease, so another may hold its slot: nothing was recorded.
   case refused
 }

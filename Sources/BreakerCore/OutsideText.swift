@@ -4,7 +4,7 @@ package enum OutsideText {
   package static let longestError = 1_024
   private static let longestQuote = 80
 
-  /// Says what is wrong with a breaker's name, or nil if it may be used.
+  /// Explains why a breaker's name is not allowed; nil if it is allowed.
   package static func complaint(aboutName name: String) -> String? {
     if name.isEmpty { return "it is empty" }
     let length = name.utf8.count
@@ -15,7 +15,7 @@ package enum OutsideText {
     return nil
   }
 
-  /// Whether a scalar would steer a terminal or end a line, which no name may do.
+  /// Whether a scalar would control a terminal or end a line, which is forbidden in names.
   private static func isControl(_ scalar: Unicode.Scalar) -> Bool {
     switch scalar.properties.generalCategory {
     case .control, .lineSeparator, .paragraphSeparator: true
@@ -23,10 +23,12 @@ package enum OutsideText {
     }
   }
 
-  /// Whether a scalar can make one text look like another: it steers a terminal, ends a line, changes
-  /// the direction of writing, or is invisible.
+  /// Whether a scalar can make one text look like another.
+  ///
+  /// It controls a terminal, ends a line, changes the writing direction, or is invisible.
   package static func misleads(_ scalar: Unicode.Scalar) -> Bool {
-    // These mark an annotation, which is as hidden, but Unicode does not list them with the others.
+    // These mark an annotation and are as invisible, but Unicode does not list them with the
+    // others.
     let isAnnotation = (0xFFF9...0xFFFB).contains(scalar.value)
     return isControl(scalar) || scalar.properties.isDefaultIgnorableCodePoint || isAnnotation
   }
@@ -34,8 +36,8 @@ package enum OutsideText {
   /// The text with everything that could mislead its reader made visible, as in `\u{1b}`.
   ///
   /// This is the one rule for everything that is printed: on a terminal, in a pipe, in a page, in
-  /// metrics and in messages. Joiners and variation selectors stay behind a visible character that is
-  /// not ASCII, because scripts and emoji are written with them.
+  /// metrics and in messages. Joiners and variation selectors are kept after a visible non-ASCII
+  /// character, because scripts and emoji need them.
   package static func visible(_ text: String) -> String {
     if text.utf8.allSatisfy({ $0 >= 0x20 && $0 < 0x7F }) { return text }
     var result = ""
@@ -51,7 +53,7 @@ package enum OutsideText {
     return result
   }
 
-  /// Whether a scalar says how its neighbours are written: joined or apart, as text or as emoji.
+  /// Whether a scalar controls how its neighbors are written: joined or apart, as text or emoji.
   private static func joins(_ scalar: Unicode.Scalar) -> Bool {
     switch scalar.value {
     case 0x200C, 0x200D, 0xFE00...0xFE0F: true
@@ -59,13 +61,13 @@ package enum OutsideText {
     }
   }
 
-  /// The text as a message repeats it: visible, and so short that it does not drown the message.
+  /// The text as a message quotes it: made visible, and short enough not to drown the message.
   package static func quoted(_ text: String) -> String {
     let cut = cut(text, to: longestQuote)
     return visible(cut) + (cut.utf8.count == text.utf8.count ? "" : "…")
   }
 
-  /// The text, cut at a character so that it has at most `longestError` bytes.
+  /// The text, cut at a character boundary to at most `longest` bytes.
   package static func cut(_ text: String, to longest: Int = longestError) -> String {
     guard text.utf8.count > longest else { return text }
     var length = 0

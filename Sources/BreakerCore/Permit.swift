@@ -1,9 +1,9 @@
 /// What a permit is for.
 public enum PermitKind: Sendable, Hashable {
-  /// An ordinary call through a breaker that lets calls through.
+  /// An ordinary call, permitted because the breaker is not rejecting calls.
   case normal
 
-  /// One of the few calls that find out whether the resource is back.
+  /// One of the few calls that find out whether the resource has recovered.
   case probe
 
   /// The name of the kind in JSON.
@@ -15,9 +15,9 @@ public enum PermitKind: Sendable, Hashable {
   }
 }
 
-/// The core's side of a permit: what has to be known again when its outcome comes back.
+/// The core's side of a permit: what it needs to know when the outcome is reported.
 package struct PermitGrant: Sendable, Hashable {
-  /// A generation that no breaker ever has, so that the outcome moves no state.
+  /// A generation that no breaker ever has, so an outcome that carries it changes no state.
   package static let unjudged: Int64 = 0
 
   package var kind: PermitKind
@@ -29,7 +29,7 @@ package struct PermitGrant: Sendable, Hashable {
   /// When the lease of a probe ends.
   package var deadline: Instant?
 
-  /// Whether only the observe mode let this call through.
+  /// Whether the call was permitted only because the mode is `observe`.
   package var wouldReject: Bool
 
   package init(
@@ -44,23 +44,24 @@ package struct PermitGrant: Sendable, Hashable {
   }
 }
 
-/// Why a call was not let through, and when to come back.
+/// Why a call was rejected, and when to try again.
 public struct Rejection: Sendable, Hashable {
-  /// The state that the breaker was in.
+  /// The state of the breaker at the time.
   public var state: BreakerState
 
-  /// The mode that the breaker was in.
+  /// The mode of the breaker at the time.
   public var mode: BreakerMode
 
-  /// How long to wait until the answer may be another one; nil where only an operator knows.
+  /// How long to wait before the answer can change; nil if that is up to an operator.
   ///
-  /// While a probe is under way this is when its lease ends: it may end much sooner, or be renewed.
+  /// While a probe is under way, this is when its lease ends. The probe may end much sooner, or its
+  /// lease may be renewed.
   public var retryAfter: Duration?
 
-  /// Why the mode was set, if it is the mode that rejects.
+  /// Why the mode was set, if the mode is what rejects.
   public var reason: String?
 
-  /// Describes a rejection.
+  /// Creates a rejection.
   public init(
     state: BreakerState, mode: BreakerMode, retryAfter: Duration?, reason: String? = nil
   ) {
@@ -88,11 +89,11 @@ package enum Decision<Grant> {
 extension Decision: Sendable where Grant: Sendable {}
 extension Decision: Equatable where Grant: Equatable {}
 
-/// What can be said to a request without changing anything.
+/// The answer that a request can be given without changing anything.
 package enum Assessment: Sendable, Hashable {
   case permitted(PermitGrant)
   case rejected(Rejection)
 
-  /// The request itself moves the breaker on, so it has to be made in a transaction.
+  /// The request would change the breaker, so it needs a transaction.
   case undecided
 }

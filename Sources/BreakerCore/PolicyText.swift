@@ -1,4 +1,4 @@
-/// The words of a policy: one for the flags of the command line, JSON and the file.
+/// The keys of a policy, the same on the command line, in JSON and in the file.
 public enum PolicyKey: String, Sendable, Hashable, CaseIterable {
   case maxFailures = "max-failures"
   case failures
@@ -50,7 +50,7 @@ extension PolicyKey {
     }
   }
 
-  /// Whether the key may be without a value, which is written `none`.
+  /// Whether the key can be unset, which is written `none`.
   public var isOptional: Bool {
     switch self {
     case .maxFailures, .failures, .within, .failureRate, .window, .last, .minCalls, .slowRate,
@@ -63,7 +63,7 @@ extension PolicyKey {
 }
 
 extension BreakerPolicy {
-  /// The value of a key as the command line writes it, or nil if the policy does not set it.
+  /// The effective value of a key, default included, as the command line writes it; nil if none.
   public func text(for key: PolicyKey) -> String? {
     switch key {
     case .maxFailures: consecutiveFailuresToOpen.map { String($0) }
@@ -89,7 +89,7 @@ extension BreakerPolicy {
     }
   }
 
-  /// Sets a key from its text, as `policy --set` does; the policy as a whole is not judged.
+  /// Sets a key from its text, as `policy --set` does, without validating the policy as a whole.
   ///
   /// - Throws: `PolicyError` if the text is not a value of that key.
   public mutating func set(_ key: PolicyKey, to text: String) throws(PolicyError) {
@@ -139,15 +139,15 @@ extension BreakerPolicy {
   }
 }
 
-/// A few words of a policy: what code declared, or what an operator has set over it.
+/// Some values of a policy: those that code declared, or those that an operator has set over them.
 ///
-/// Its text is `max-failures=3 open-for=1m`: readable in the file, and as the command line has it.
+/// The text form is `max-failures=3 open-for=1m`, in the file as on the command line.
 package struct PolicyWords: Sendable, Hashable, CustomStringConvertible {
   package var values: [PolicyKey: String]
 
   package init(_ values: [PolicyKey: String] = [:]) { self.values = values }
 
-  /// The words by which a policy differs from the default one.
+  /// The values in which a policy differs from the default policy.
   package init(of policy: BreakerPolicy) {
     let plain = BreakerPolicy()
     values = [:]
@@ -155,7 +155,7 @@ package struct PolicyWords: Sendable, Hashable, CustomStringConvertible {
       let text = policy.text(for: key)
       if text != plain.text(for: key) { values[key] = text ?? "none" }
     }
-    // These two have defaults that follow other words, so only what was said is kept.
+    // The defaults of these two depend on other values, so keep only what was set explicitly.
     values[.minCalls] = policy.minCalls.map { String($0) }
     values[.maxFailures] = policy.maxFailures.map { String($0) }
   }
@@ -177,7 +177,7 @@ package struct PolicyWords: Sendable, Hashable, CustomStringConvertible {
       .joined(separator: " ")
   }
 
-  /// The policy with these words laid over it.
+  /// The policy with these values applied over it.
   package func applied(to policy: BreakerPolicy) throws(PolicyError) -> BreakerPolicy {
     var result = policy
     for key in PolicyKey.allCases {

@@ -1,9 +1,9 @@
 /// Why a policy, or the text of one, was refused.
 public struct PolicyError: Error, Sendable, Hashable, CustomStringConvertible {
-  /// The word of the policy that is wrong, as in `policy --set`.
+  /// The key of the policy value that is wrong, as in `policy --set`.
   public var key: String
 
-  /// What is wrong with it and what to do, in one line.
+  /// What is wrong with the value and what to do, in one line.
   public var description: String
 
   package init(_ key: PolicyKey, _ description: String) {

@@ -1,26 +1,26 @@
-/// A share between none and all, exact to one part in a million.
+/// A share from 0% to 100%, exact to one part in a million.
 ///
-/// Whole parts instead of a floating-point number make `>=` mean what it says at the boundary:
-/// 7 of 100 calls are 7 %.
+/// The share is a whole number of millionths, not a floating-point number, so `>=` is exact at the
+/// boundary: 7 of 100 calls are 7%.
 public struct Rate: Sendable, Hashable, Comparable, ExpressibleByFloatLiteral {
   /// The share in millionths: 500,000 is one half.
   public let partsPerMillion: Int64
 
-  /// Makes a rate of so many millionths.
+  /// Creates a rate of this many millionths.
   public init(partsPerMillion: Int64) { self.partsPerMillion = partsPerMillion }
 
-  /// Makes a rate from a fraction, so that `0.5` is one half.
+  /// Creates a rate from a fraction: `0.5` is one half.
   public init(floatLiteral fraction: Double) { self.init(fraction) }
 
-  /// Makes a rate from a fraction, rounded to the nearest millionth.
+  /// Creates a rate from a fraction, rounded to the nearest millionth.
   ///
-  /// A fraction that is negative or no number becomes a rate that every policy refuses.
+  /// A fraction that is negative or not a number becomes a rate that every policy refuses.
   public init(_ fraction: Double) {
     let parts = (fraction * 1_000_000).rounded()
     partsPerMillion = fraction >= 0 && parts < 1e15 ? Int64(parts) : -1
   }
 
-  /// Makes a rate of so many percent.
+  /// Creates a rate from a percentage.
   public static func percent(_ percent: Double) -> Rate { Rate(percent / 100) }
 
   /// Orders rates by size.

@@ -1,9 +1,9 @@
-/// What a reboot does to a record, whose instants are on a clock that began anew.
+/// What a reboot does to a record, whose instants are on a clock that has restarted.
 extension BreakerRecord {
-  /// The record as it stands on the clock of this boot.
+  /// The record converted to the clock of this boot.
   ///
-  /// What was left of a time is told by the wall clock, but is never more than the whole time
-  /// counted from the boot, whatever the wall clock says.
+  /// The wall clock tells how much of each period is left, but no period ends later than its full
+  /// length after the boot, whatever the wall clock says.
   package func carriedOver(to now: Moment) -> BreakerRecord {
     var record = self
     if state == .open {
@@ -20,10 +20,10 @@ extension BreakerRecord {
     record.lastCountedFailureAt = nil
     record.failureTimes = []
     record.reporters = []
-    // The processes that held leases went with the boot, so their slots are free.
+    // The processes that held leases ended with the earlier boot, so their slots are free.
     record.leases = []
-    // Successes that were counted elsewhere may have been lost with the power, failures were not:
-    // a window that goes on could show more of these than there were.
+    // A power cut may have lost successes counted elsewhere, but no failures. A window that
+    // continued could show too high a share of failures.
     record.window = .none
     return record
   }
@@ -34,22 +34,22 @@ extension BreakerRecord {
     let passed = startMilliseconds.map {
       now.wallMilliseconds.subtractingSaturating($0).multipliedSaturating(by: 1_000_000)
     }
-    // Less than nothing if it was over by then, which tells when.
+    // Negative if the period had ended by then, which tells when it ended.
     let left = min(length.subtractingSaturating(passed ?? 0), length)
     return min(now.boot.advanced(by: left), Instant(nanoseconds: length))
   }
 }
 
-/// How long the states have lasted, where no instant tells.
+/// How long a state has lasted when no instant recorded its beginning.
 extension BreakerRecord {
-  /// When the state began, on the clock of this boot, as far as wall clocks tell.
+  /// When the state began, on the clock of this boot, as far as wall clocks can tell.
   ///
   /// - Parameters:
-  ///   - createdAt: When the breaker was made, which began its first state.
-  ///   - bootedAt: When this boot began: the same whenever it is asked for, for what is counted
-  ///     from it may never go back.
+  ///   - createdAt: When the breaker was created, which is when its first state began.
+  ///   - bootedAt: When this boot began. It must be the same at every call, because durations
+  ///     counted from it must never go backwards.
   ///   - isEarlierBoot: Whether the state began before this boot.
-  /// - Returns: An instant before the boot where that is so.
+  /// - Returns: The instant, which lies before the boot if the state began in an earlier one.
   package func stateBegan(
     createdAtMilliseconds createdAt: Int64, bootedAtMilliseconds bootedAt: Int64,
     beforeBoot isEarlierBoot: Bool

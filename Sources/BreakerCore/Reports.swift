@@ -1,14 +1,15 @@
-/// How a call that was let through has ended.
+/// What happens when a permitted call has ended.
 extension BreakerRecord {
   /// A caller reports the outcome of its call.
   ///
-  /// `jitter` is a number from 0 up to 1, drawn by the caller for the case that this report opens
-  /// the breaker. The record has been settled at `now`.
+  /// `jitter` is a number from 0 up to 1, drawn by the caller in case this report opens the
+  /// breaker. The record must have been settled at `now`.
   package mutating func reported(
     _ outcome: Outcome, for permit: PermitGrant, elapsed: Duration?, at now: Moment,
     by reporter: ProcessIdentity?, policy: BreakerPolicy, jitter: Double
   ) -> Step<ReportVerdict> {
-    // A probe without its lease has reported already, or lost it to its deadline or its owner's end.
+    // A probe without its lease has already reported, or lost the lease at its deadline or when its
+    // owner ended.
     if permit.kind == .probe, !endLease(permit) { return Step(answer: .refused, events: []) }
     let isSlow = policy.isSlow(elapsed)
     count(outcome, isSlow: isSlow, at: now)
@@ -29,10 +30,11 @@ extension BreakerRecord {
 
   /// Whether a report of this outcome would change nothing but the totals.
   ///
-  /// A healthy call ends here: it need not be written before its caller goes on. What is due
-  /// anyway, the end of a mode or of a probe's time, is left to the next request.
+  /// The common case is a healthy call, which need not be written before its caller continues.
+  /// Anything that is due anyway, such as the end of a mode or a probe's timeout, is left to the
+  /// next request.
   ///
-  /// `isWindowElsewhere` tells whether successes are counted outside of the record's window, to be
+  /// `isWindowElsewhere` says whether successes are counted outside the record's window, to be
   /// taken in later.
   package func isOnlyCounted(
     _ outcome: Outcome, for permit: PermitGrant, elapsed: Duration?, at now: Instant,
@@ -52,7 +54,7 @@ extension BreakerRecord {
     }
   }
 
-  /// Whether the outcome of a call with this permit would be judged now.
+  /// Whether an outcome reported with this permit would be judged now.
   package func isJudged(_ permit: PermitGrant, at now: Instant) -> Bool {
     isJudging(at: now) && permit.generation == generation
   }
@@ -126,7 +128,7 @@ extension BreakerRecord {
     failureTimes.removeFirst(max(0, failureTimes.count - failures))
   }
 
-  /// Remembers who reported; of more processes than the policy asks for, the latest.
+  /// Remembers the process that reported, up to `policy.reporters` of them, dropping the oldest.
   private mutating func noteReporter(
     of evidence: Reporter.Evidence, _ call: EndedCall, policy: BreakerPolicy
   ) {

@@ -1,8 +1,8 @@
-/// Whether a call may go through.
+/// Deciding whether a call may proceed.
 extension BreakerRecord {
-  /// What can be said to a request without changing anything.
+  /// The answer that a request can be given without changing anything.
   ///
-  /// `isGone` tells whether the process that owns a lease has ended.
+  /// `isGone` reports whether the process that owns a lease has ended.
   package func assessed(
     at now: Instant, policy: BreakerPolicy, isGone: (ProcessIdentity) -> Bool
   ) -> Assessment {
@@ -21,17 +21,17 @@ extension BreakerRecord {
       }
     case .halfOpen: break
     }
-    // What is over has to be written down first.
+    // Expired or abandoned leases must be recorded before the request can be answered.
     let areHeld = leases.allSatisfy { now < $0.deadline && $0.owner.map(isGone) != true }
     guard areHeld, let slot = nextSlot(policy) else { return .undecided }
     return assessedRejection(retryAfter: slot.since(now), mode: mode)
   }
 
-  /// A caller asks to be let through, and moves the breaker on if it is time to.
+  /// A caller asks for a permit; this changes the breaker if it is time to.
   ///
-  /// A probe gets `probe-timeout`, or `probeTimeout` if that is longer. The record has been settled at
-  /// `now`, so every owner of a lease still holds its slot. Asking again whether an owner is gone could
-  /// free a slot that this request has counted as taken.
+  /// A probe's lease lasts `probe-timeout`, or `probeTimeout` if that is longer. The record must
+  /// have been settled at `now`, so every remaining lease is still held. Checking again whether an
+  /// owner has gone could free a slot that this request has counted as taken.
   package mutating func requested(
     at now: Moment, by owner: ProcessIdentity?, probeTimeout: Duration? = nil,
     policy: BreakerPolicy
@@ -52,7 +52,7 @@ extension BreakerRecord {
   }
 
   private func forcedRejection(at now: Instant) -> Rejection {
-    // A breaker that stays open for longer than its mode rejects on.
+    // A breaker that is open for longer than its mode lasts goes on rejecting after the mode ends.
     let remaining = mode.until.map { max($0.since(now), openRemaining(at: now) ?? 0) }
     return Rejection(
       state: state, mode: .forcedOpen, retryAfter: remaining.map { .nanoseconds($0) },

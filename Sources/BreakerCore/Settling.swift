@@ -1,15 +1,16 @@
-/// What time alone does to a record.
+/// What the passage of time alone does to a record.
 extension BreakerRecord {
-  /// Brings the record up to an instant; every step and every look begins with this.
+  /// Brings the record up to an instant; every step and every read starts with this.
   ///
-  /// A mode that ran out ended when it ran out, and a probe that took too long failed at its
-  /// deadline, in the order of time and however late anyone finds out. So everyone who only asks
-  /// sees what the next caller will, and nothing that begins later can take it back.
+  /// A mode that expired ended at its expiry, and a probe that took too long failed at its
+  /// deadline. Both are applied in order of time, however late a process notices. A reader
+  /// therefore sees the same record as the next caller, and nothing that begins later can undo it.
   ///
-  /// The slot of an owner that is gone is free from now on, which says nothing about the resource.
-  /// Past the deadline the probe has failed all the same, because nothing tells when its owner ended.
+  /// If the owner of a lease is gone, its slot is free from now on; that says nothing about the
+  /// resource. Once the deadline has passed, the probe has failed even if its owner is gone,
+  /// because nothing tells when the owner ended.
   ///
-  /// `isGone` tells whether the process that owns a lease has ended.
+  /// `isGone` reports whether the process that owns a lease has ended.
   package mutating func settle(
     at now: Moment, policy: BreakerPolicy, isGone: (ProcessIdentity) -> Bool
   ) -> [BreakerEvent] {
@@ -35,7 +36,7 @@ extension BreakerRecord {
     return record
   }
 
-  /// Ends a mode that has run out by then.
+  /// Ends a mode that has expired by then.
   private mutating func endMode(by now: Moment) -> [BreakerEvent] {
     guard let until = mode.until, now.boot >= until else { return [] }
     let event = BreakerEvent(

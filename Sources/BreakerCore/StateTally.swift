@@ -34,7 +34,7 @@ public struct PerState<Value> {
     }
   }
 
-  /// What a function makes of the values.
+  /// Applies a function to each of the values.
   package func map<Result>(_ transform: (Value) -> Result) -> PerState<Result> {
     var result = PerState<Result>(repeating: transform(closed))
     result.open = transform(open)
@@ -47,28 +47,28 @@ extension PerState: Sendable where Value: Sendable {}
 extension PerState: Equatable where Value: Equatable {}
 extension PerState: Hashable where Value: Hashable {}
 
-/// How long a breaker has been in each state, and how often it has come into it, in all its life.
+/// How long a breaker has been in each state, and how often it has entered it, over its lifetime.
 ///
-/// It says what was so when the state began, and only a change of state writes it: whoever looks
-/// adds the time since then.
+/// The values date from when the current state began, and only a change of state writes them. A
+/// reader adds the time since then.
 package struct StateTally: Sendable, Hashable {
-  /// When the state began that the breaker is in; nil if nobody knows.
+  /// When the current state began; nil if unknown.
   package var since: Instant?
 
-  /// How long the breaker had been in each state by then.
+  /// How long the breaker had been in each state when the current one began.
   package var nanoseconds = PerState<Int64>(repeating: 0)
 
-  /// How often it had come from another state into each, by then.
+  /// How often the breaker had entered each state from another one when the current one began.
   package var entries = PerState<Int64>(repeating: 0)
 
   package init() {}
 
-  /// How long the breaker has been in its state without a break.
+  /// How long the breaker has been in its current state without interruption.
   package func nanosecondsInState(at now: Instant) -> Int64 {
     since.map { max(0, now.since($0)) } ?? 0
   }
 
-  /// How long the breaker, which is in this state, has been in each.
+  /// How long the breaker has been in each state, given the state that it is in now.
   package func nanoseconds(in state: BreakerState, at now: Instant) -> PerState<Int64> {
     var nanoseconds = nanoseconds
     nanoseconds[state] = nanoseconds[state].addingSaturating(nanosecondsInState(at: now))

@@ -7,10 +7,10 @@ package struct CallCounts: Sendable, Hashable {
   package init() {}
 }
 
-/// Counts over the last stretch of time, kept in ten buckets.
+/// Call counts over the most recent period, kept in ten buckets.
 ///
-/// The window covers the current bucket and the nine before it: between nine tenths of its
-/// length and the whole of it.
+/// The window covers the current bucket and the nine before it, so it spans from nine tenths of its
+/// length to its full length.
 package struct TimeWindow: Sendable, Hashable {
   package static let bucketCount = 10
 
@@ -30,7 +30,7 @@ package struct TimeWindow: Sendable, Hashable {
     buckets = Array(repeating: Bucket(), count: Self.bucketCount)
   }
 
-  /// How long a bucket of a window of that length is.
+  /// The width of each bucket in a window of this length.
   package static func width(ofLength length: Int64) -> Int64 {
     max(1, length / Int64(bucketCount))
   }
@@ -41,7 +41,7 @@ package struct TimeWindow: Sendable, Hashable {
     max(0, instant.nanoseconds) / width
   }
 
-  /// The first instant whose calls are among those counted at `now`.
+  /// The first instant whose calls count at `now`.
   package func start(at now: Instant) -> Instant {
     Instant(nanoseconds: (epoch(of: now) - Int64(Self.bucketCount) + 1) * width)
   }
@@ -53,14 +53,14 @@ package struct TimeWindow: Sendable, Hashable {
     buckets[index].counts.slow += isSlow ? 1 : 0
   }
 
-  /// Adds calls that went well; those of a bucket that is over and forgotten no longer count.
+  /// Adds successful calls, unless their bucket has already left the window.
   package mutating func add(successes: Int64, at instant: Instant) {
     let newest = buckets.reduce(-1) { max($0, $1.epoch) }
     guard epoch(of: instant) > newest - Int64(Self.bucketCount) else { return }
     buckets[bucket(at: instant)].counts.calls += successes
   }
 
-  /// The bucket of an instant, begun anew if it is an old one's.
+  /// The bucket of an instant, cleared first if it still holds an earlier period.
   private mutating func bucket(at instant: Instant) -> Int {
     let epoch = epoch(of: instant)
     let index = Int(epoch % Int64(Self.bucketCount))

@@ -1,4 +1,4 @@
-/// Why a breaker opens, and for how long if that was said.
+/// Why a breaker opens, and for how long if the reason names a time.
 enum TripReason {
   case consecutive(Int64)
   case failuresWithin(Int, Duration)
@@ -27,7 +27,7 @@ enum TripReason {
     }
   }
 
-  /// The open time that was named, if any.
+  /// The open time that the reason names, if any.
   var openTime: Duration? {
     switch self {
     case .named(let time): time
@@ -47,8 +47,8 @@ enum TripReason {
 extension BreakerRecord {
   /// The first trip condition that this call has met, if any.
   ///
-  /// A failure is judged by the conditions on failures and a slow call by the one on slow calls;
-  /// a call that went well never opens a breaker.
+  /// Failures are judged by the conditions on failures, and slow calls by the condition on slow
+  /// calls. A call that was neither never opens a breaker.
   func tripCondition(met call: EndedCall, policy: BreakerPolicy) -> TripReason? {
     let now = call.now.boot
     if let failure = call.failure {
@@ -90,7 +90,7 @@ extension BreakerRecord {
     return nil
   }
 
-  /// How many of the failures that are remembered are younger than `time`.
+  /// How many of the remembered failures are younger than `time`.
   package func recentFailures(within time: Duration, at now: Instant) -> Int64 {
     let oldest = now.advanced(by: 1 - time.inNanoseconds)
     return Int64(failureTimes.count { $0 >= oldest })

@@ -1,11 +1,11 @@
-/// Durations as people write them: `250ms`, `30s`, `5m`, `2h`, `1d`, and `10us` for the impatient.
+/// Durations as people write them: `250ms`, `30s`, `5m`, `2h`, `1d`, and also `10us`.
 public enum DurationText {
   private static let units: [(name: String, nanoseconds: Int64)] = [
     ("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000), ("m", 60_000_000_000),
     ("h", 3_600_000_000_000), ("d", 86_400_000_000_000),
   ]
 
-  /// Reads a whole number followed by its unit, such as `30s`; nil if the text is anything else.
+  /// Parses a whole number followed by its unit, such as `30s`; nil if the text is anything else.
   public static func parse(_ text: String) -> Duration? {
     let digits = text.utf8.prefix { (0x30...0x39).contains($0) }
     let unit = Substring(text.utf8.dropFirst(digits.count))
@@ -16,7 +16,7 @@ public enum DurationText {
     return overflow ? nil : .nanoseconds(product)
   }
 
-  /// Writes a duration so that `parse` reads the same one, in the largest unit that is exact.
+  /// Formats a duration in the largest unit that is exact; `parse` reads the same duration back.
   public static func format(_ duration: Duration) -> String {
     let nanoseconds = duration.inNanoseconds
     guard nanoseconds != 0 else { return "0s" }
@@ -31,13 +31,13 @@ public enum DurationText {
 
 /// Rates as people write them: `50%`, `12.5%`.
 public enum RateText {
-  /// Reads a percentage such as `50%`; nil if the text is anything else.
+  /// Parses a percentage such as `50%`; nil if the text is anything else.
   public static func parse(_ text: String) -> Rate? {
     guard text.utf8.last == 0x25 else { return nil }
     return FactorText.parse(String(Substring(text.utf8.dropLast()))).map { Rate.percent($0) }
   }
 
-  /// Writes a rate so that `parse` reads the same one.
+  /// Formats a rate; `parse` reads the same rate back.
   public static func format(_ rate: Rate) -> String {
     let sign = rate.partsPerMillion < 0 ? "-" : ""
     let (whole, rest) = rate.partsPerMillion.magnitude.quotientAndRemainder(dividingBy: 10_000)
@@ -49,7 +49,7 @@ public enum RateText {
   }
 }
 
-/// Plain decimal numbers such as `1.5`: no sign, no exponent, no word.
+/// Plain decimal numbers such as `1.5`, without a sign, an exponent or words.
 enum FactorText {
   static func parse(_ text: String) -> Double? {
     let isPlain = text.utf8.allSatisfy { (0x30...0x39).contains($0) || $0 == 0x2E }
@@ -62,7 +62,7 @@ enum FactorText {
   }
 }
 
-/// Whole numbers such as `5`: digits alone.
+/// Whole numbers such as `5`: digits only.
 enum CountText {
   static func parse(_ text: String) -> Int? {
     text.utf8.allSatisfy { (0x30...0x39).contains($0) } ? Int(text) : nil

@@ -3,17 +3,17 @@ internal import CHost
 internal import Glibc
 internal import Synchronization
 
-/// Where a store takes its time from.
+/// The source of a store's time.
 ///
-/// Deadlines are on the boot clock, which all processes of a host share and nobody can set; the
-/// wall clock is for people, and for what is left of a deadline after a reboot.
+/// Deadlines are on the boot clock, which all processes of a host share and nobody can set. The
+/// wall clock is for people, and for computing what is left of a deadline after a reboot.
 public struct StoreClock: Sendable {
   private let readBoot: @Sendable () -> Int64
   private let readWall: @Sendable () -> Int64
   private let readBootID: @Sendable () -> Int64?
   package let isSystem: Bool
 
-  /// Makes a clock for tests; all three must be the same in every process that shares the store.
+  /// Creates a clock for tests; all three values must agree in every process that shares the store.
   ///
   /// - Parameters:
   ///   - bootNanoseconds: Nanoseconds since the host booted; never goes backwards within a boot.
@@ -40,7 +40,7 @@ public struct StoreClock: Sendable {
   /// The host's own clocks.
   public static let system = StoreClock()
 
-  /// 0 until it could be read: a process that has no descriptor left may have one later.
+  /// 0 until it has been read; a process that has no descriptor left now may have one later.
   private static let knownBootID = Atomic<Int64>(0)
 
   private static func systemBootID() -> Int64? {
@@ -64,25 +64,25 @@ public struct StoreClock: Sendable {
 
   package var moment: Moment { Moment(boot: instant, wallMilliseconds: readWall()) }
 
-  /// Nanoseconds of a clock that costs next to nothing and is a few milliseconds behind.
+  /// Nanoseconds of a clock that costs next to nothing to read and is a few milliseconds behind.
   package var coarseNanoseconds: Int64 {
     isSystem ? Self.nanoseconds(of: CLOCK_MONOTONIC_COARSE) : readBoot()
   }
 
   package var wallMilliseconds: Int64 { readWall() }
 
-  /// A checksum of the boot's id; nil as long as this process cannot read it.
+  /// A checksum of the kernel's boot id; nil as long as this process cannot read it.
   package var bootID: Int64? { readBootID() }
 
-  /// What this process can tell of the boot that it runs in.
+  /// What this process can tell about the boot that it runs in.
   var sighting: BootSighting {
-    // Before the clock is read.
+    // The offset must be known before the clock is read.
     if isSystem { _ = sb_learn_boot_offset() }
     return BootSighting(id: bootID, at: moment)
   }
 }
 
-/// A 64-bit FNV-1a checksum: for telling apart, not for secrets.
+/// A 64-bit FNV-1a checksum, for distinguishing texts and not for secrets.
 enum Checksum {
   static func of(_ bytes: some Sequence<UInt8>) -> Int64 {
     var hash: UInt64 = 0xCBF2_9CE4_8422_2325

@@ -3,9 +3,9 @@ internal import CSQLite
 
 /// Why a store could not be used.
 ///
-/// The description is one line: what failed, why, and what to do. It never holds bound values.
+/// The description is one line: what failed, why, and what to do. It never contains bound values.
 public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
-  /// The kinds of trouble that a caller may want to tell apart.
+  /// The kinds of failure that a caller may want to distinguish.
   public enum Kind: Sendable, Hashable {
     /// There is no store at the path.
     case missing
@@ -31,7 +31,7 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     /// The file is damaged.
     case corrupt
 
-    /// The file is something else than a store.
+    /// The file is not a store.
     case notAStore
 
     /// The file was written by a newer version.
@@ -46,14 +46,14 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     /// The system could not read or write the file.
     case inputOutput
 
-    /// The store has as many breakers as it may; those that it has can be used.
+    /// The store has as many breakers as it may hold; the existing ones can still be used.
     case tooManyBreakers
 
     /// Anything else.
     case other
   }
 
-  /// What kind of trouble it is.
+  /// What kind of failure it is.
   public var kind: Kind
 
   /// SQLite's extended result code, or the system's error number.
@@ -68,9 +68,9 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     self.description = description
   }
 
-  /// An error that SQLite reported for a step of ours.
+  /// Creates the error for a result code of SQLite in one of our own steps.
   ///
-  /// `system` is the error number behind a code that a file could not be opened, read or written.
+  /// `system` is the system's error number if a file could not be opened, read or written.
   init(sqlite code: Int32, during step: String, message: String, system: Int32, path: String) {
     let isSystems = [SQLITE_CANTOPEN, SQLITE_IOERR].contains(code & 0xFF) && system != 0
     let kind = Self.kind(ofSQLite: code, system: isSystems ? system : 0)
@@ -81,7 +81,7 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     self.init(kind, code: code, "\(what): \(why)\(Self.advice(kind))")
   }
 
-  /// An error that the system reported for a file.
+  /// Creates the error for a file on which a system call failed.
   init(errno code: Int32, doing what: String, path: String) {
     let kind = Self.kind(ofErrno: code)
     let why = Self.why(kind, Self.systemMessage(code))
@@ -143,6 +143,6 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     }
   }
 
-  /// The path with what would steer a terminal made visible.
+  /// The text with characters that would control a terminal made visible.
   static func visible(_ text: String) -> String { OutsideText.visible(text) }
 }

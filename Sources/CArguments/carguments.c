@@ -3,7 +3,7 @@
 static int count;
 static char *const *words;
 
-// The GNU C library hands main's arguments to constructors too, in programs and in libraries.
+// glibc passes the arguments of main to constructors too, in programs and in shared libraries.
 __attribute__((constructor)) static void keep(int argc, char **argv) {
   count = argc;
   words = argv;

@@ -27,7 +27,7 @@ const void *sb_wal_index(sqlite3 *db) {
   if (sqlite3_file_control(db, "main", SQLITE_FCNTL_FILE_POINTER, &file) != SQLITE_OK) return 0;
   if (!file || !file->pMethods || file->pMethods->iVersion < 2 || !file->pMethods->xShmMap) return 0;
   void volatile *region = 0;
-  // Only asks for what SQLite has mapped already; it is never extended from here.
+  // Asks only for what SQLite has already mapped; this never extends the mapping.
   if (file->pMethods->xShmMap(file, 0, 32768, 0, &region) != SQLITE_OK) return 0;
   return (const void *)region;
 }
@@ -63,8 +63,8 @@ int sb_is_held(int descriptor, int64_t first, int64_t end) {
 int64_t sb_boot_offset;
 static int knows_boot_offset;
 
-// The text has a line for each clock: `boottime  86400  0`. Only what is safe in the child of a fork
-// is used here.
+// The text has one line for each clock, such as `boottime  86400  0`. This also runs in the child
+// of a fork, so it uses only functions that are safe there.
 static int parse_boot_offset(const char *text, int64_t *offset) {
   const char *line = strstr(text, "boottime");
   if (!line) return 0;
@@ -95,12 +95,12 @@ int sb_learn_boot_offset(void) {
   return 1;
 }
 
-// Before the program can have used up its descriptors.
+// Runs at load time, before the program can have used up its descriptors.
 __attribute__((constructor)) static void learn_at_start(void) { sb_learn_boot_offset(); }
 
-// Where the file system cannot reserve, as on ext2, what is written to the end of the file has its room.
-// Nobody has mapped anything there yet, so no count is overwritten; the lock keeps two from writing at
-// once, and is not waited for.
+// Where the file system cannot reserve space (ext2, for example), writing zeros up to the end of
+// the file allocates it. Nobody has mapped that range yet, so no count is overwritten. The lock
+// keeps two processes from writing at once; if it is taken, this fails instead of waiting.
 static int write_room(int descriptor, int64_t end) {
   static const char zeros[65536];
   if (flock(descriptor, LOCK_EX | LOCK_NB) != 0) return errno;
@@ -114,7 +114,7 @@ static int write_room(int descriptor, int64_t end) {
     if (written > 0) at += written;
     else if (written == 0 || errno != EINTR) code = written == 0 ? ENOSPC : errno;
   }
-  // A part of a segment would look like a file that was cut off.
+  // A partial segment would look like a truncated file.
   if (code != 0 && at > before && ftruncate(descriptor, before) != 0) code = errno;
   flock(descriptor, LOCK_UN);
   return code;
@@ -132,7 +132,7 @@ int sb_empty_mapping(void *address, size_t length) {
   int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
   void *empty = mmap(0, length, PROT_READ | PROT_WRITE, flags, -1, 0);
   if (empty == MAP_FAILED) return errno;
-  // Made elsewhere and then moved: a mapping that fails at its place can leave a hole there.
+  // Created elsewhere and then moved: a mapping that fails in place can leave a hole there.
   if (mremap(empty, length, length, MREMAP_MAYMOVE | MREMAP_FIXED, address) != MAP_FAILED) return 0;
   int code = errno;
   munmap(empty, length);
@@ -152,11 +152,12 @@ void *sb_watch_page(void) {
 }
 
 int sb_watch_attach(void *page, const void *mapping) {
-  // An old size of zero makes a second mapping of the same pages: it needs no descriptor of the
-  // -shm file, whose closing would drop SQLite's locks, and outlives SQLite's own mapping.
+  // An old size of zero makes mremap create a second mapping of the same pages. It needs no
+  // descriptor of the -shm file, whose closing would drop SQLite's locks, and it outlives SQLite's
+  // own mapping.
   void *copy = mremap((void *)(uintptr_t)mapping, 0, page_size, MREMAP_MAYMOVE);
   if (copy == MAP_FAILED) return errno;
-  // Made elsewhere and then moved: a second mapping that fails can leave a hole where it was to be.
+  // Created elsewhere and then moved: a mapping that fails in place can leave a hole there.
   void *at = mremap(copy, page_size, page_size, MREMAP_MAYMOVE | MREMAP_FIXED, page);
   if (at != MAP_FAILED) return 0;
   int code = errno;
@@ -175,7 +176,7 @@ static pthread_mutex_t hooks_lock = PTHREAD_MUTEX_INITIALIZER;
 static sb_fork_hook *hooks;
 uint64_t sb_forks;
 
-// What the hooks hold on to during a fork.
+// The objects that the hooks keep alive during a fork.
 typedef struct held {
   void *object;
   void (*release)(void *object);
@@ -189,7 +190,7 @@ static void before_fork(void) {
   for (sb_fork_hook *hook = hooks; hook; hook = hook->next) {
     void *object = hook->before(hook->context);
     held *entry = object ? malloc(sizeof *entry) : 0;
-    // Without memory the object is never released, which is better than being released too early.
+    // Without memory the object is never released, which is better than releasing it too early.
     if (!entry) continue;
     *entry = (held){object, hook->release, held_by_hooks};
     held_by_hooks = entry;
@@ -213,7 +214,8 @@ static void after_fork_in_parent(void) { after_fork(0); }
 
 static void after_fork_in_child(void) {
   __atomic_add_fetch(&sb_forks, 1, __ATOMIC_RELEASE);
-  // unshare(2) puts the children of a process, but not the process, into a new time namespace.
+  // unshare(2) moves the children of a process, but not the process itself, into a new time
+  // namespace.
   __atomic_store_n(&knows_boot_offset, 0, __ATOMIC_RELAXED);
   sb_learn_boot_offset();
   after_fork(1);

@@ -1,42 +1,42 @@
 internal import CHost
 internal import Glibc
 
-/// The file behind the shared page: a header, and room for the counters of each breaker by its id.
+/// The file behind the shared page: a header, and a place for the counters of each breaker, by id.
 ///
-/// It holds statistics and never state, so it may be lost at any time; one that does not fit is
-/// replaced by a new one.
+/// The file holds statistics and never state, so it may be lost at any time. A file that does not
+/// fit is replaced by a new one.
 @safe struct CounterFile {
   static let suffix = "-counters"
 
-  /// Breakers of one segment, the piece in which room is reserved and mapped.
+  /// The number of breakers in one segment, the unit in which space is reserved and mapped.
   static let breakersOfSegment = 1_024
 
-  /// The counters of a breaker lie on a line of the processor's cache that is theirs alone.
+  /// The counters of a breaker occupy a cache line of the processor by themselves.
   static let bytesOfCounters = 64
   static let bytesOfMarks = 128
   static let bytesOfSegment = breakersOfSegment * (bytesOfCounters + bytesOfMarks)
 
-  /// The header has as much room as the largest page that a processor may have.
+  /// The header takes as much space as the largest page that a processor may have.
   private static let bytesOfHeader = 65_536
 
   let descriptor: Int32
   let identity: FileIdentity
 
-  /// Whether it has just taken the place of a file that did not fit.
+  /// Whether this file has just replaced one that did not fit.
   let isReplacement: Bool
 
   static func offset(ofSegment segment: Int) -> Int {
     bytesOfHeader + segment * bytesOfSegment
   }
 
-  /// Reserves the room of a segment; false if there is none.
+  /// Reserves the space of a segment; false if there is none.
   func reserve(segment: Int) -> Bool {
     sb_reserve(
       descriptor, Int64(Self.offset(ofSegment: segment)), Int64(Self.bytesOfSegment)) == 0
   }
 }
 
-/// Opening and making.
+/// Opening and creating.
 extension CounterFile {
   /// Where the file lies, and which store and boot it has to belong to.
   struct Place: Sendable, Hashable {
@@ -47,26 +47,28 @@ extension CounterFile {
     var path: String { storePath + CounterFile.suffix }
   }
 
-  /// What lies in the place of the counters.
+  /// What was found at the path of the counters.
   enum Found {
     case fitting(CounterFile)
 
-    /// Nothing, or what this process cannot open.
+    /// No file, or one that this process cannot open.
     case nothing
 
     /// A file of another store, of another boot, or of no store at all.
     case other
   }
 
-  /// Opens the file of a store, which is created if there is none that fits.
+  /// Opens the file of a store, and creates it if there is none that fits.
   ///
   /// - Parameters:
   ///   - place: Where the file lies, and which store and boot it has to belong to.
-  ///   - isOfThisBoot: Whether only this boot can have put a file there by now, whatever boot the
-  ///     file names: a process that has used the counters has not been through a reboot since.
+  ///   - isOfThisBoot: Whether only this boot can have put a file there, whatever boot the file
+  ///     names. This is so if the process has used the counters before, because it has not been
+  ///     through a reboot since.
   ///   - mayReplace: Whether a file that does not fit may be replaced.
-  ///   - timeout: How long to wait for others who create it: not long if a transaction is open.
-  /// - Returns: The file; nil if it cannot be had.
+  ///   - timeout: How long to wait for processes that are creating it; keep this short while a
+  ///     transaction is open.
+  /// - Returns: The file; nil if it cannot be opened or created.
   static func open(
     _ place: Place, isOfThisBoot: Bool, mayReplace: Bool, atMost timeout: Duration
   ) -> CounterFile? {
@@ -98,9 +100,9 @@ extension CounterFile {
     return .other
   }
 
-  /// Under the lock of the store.
+  /// Creates the file; the caller holds the lock of the store.
   private static func created(at place: Place, replacing isReplacement: Bool) -> CounterFile? {
-    // Users of the store may count in it, and nobody else, even if root creates it.
+    // Users of the store may count in the file, and nobody else, even if root creates it.
     guard let rights = FileStatus(of: place.storePath)?.rights else { return nil }
     let header = Header(store: place.store, boot: place.boot)
     let name = place.path + ".new"
@@ -130,13 +132,13 @@ extension CounterFile {
   static func opened(_ path: String, _ flags: Int32) -> CounterFile? {
     let descriptor = unsafe Glibc.open(path, flags | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK)
     guard descriptor >= 0 else { return nil }
-    // The owner of the file can cut it off, which would kill every process that has it mapped.
+    // The owner of the file can truncate it, which would kill every process that has it mapped.
     return CounterFile(descriptor) {
       $0.isRegular && !PlantedFile.isAnothers($0.rights.user, in: StorePath.split(path).directory)
     }
   }
 
-  /// Takes over a descriptor, and closes it if the file is not as it has to be.
+  /// Takes ownership of a descriptor, and closes it if the file is not as required.
   private init?(
     _ descriptor: Int32, isReplacement: Bool = false, if isFit: (FileStatus) -> Bool = { _ in true }
   ) {
@@ -150,7 +152,7 @@ extension CounterFile {
     self.isReplacement = isReplacement
   }
 
-  /// Copies the counters of an earlier boot, without the marks, which are times of that boot.
+  /// Copies the counters of an earlier boot without the marks, whose times belong to that boot.
   ///
   /// - Returns: False if there are any and they cannot be copied.
   private func takeOverTotals(ofFileAt path: String, _ header: Header) -> Bool {
@@ -165,7 +167,7 @@ extension CounterFile {
       guard unsafe pread(earlier.descriptor, &bytes, bytes.count, offset) == bytes.count else {
         return false
       }
-      // Breakers that are gone leave holes, which stay holes.
+      // Deleted breakers leave holes in the file, which stay holes in the copy.
       if bytes.contains(where: { $0 != 0 }) {
         guard reserve(segment: segment),
           unsafe pwrite(descriptor, bytes, bytes.count, offset) == bytes.count
@@ -177,9 +179,9 @@ extension CounterFile {
   }
 }
 
-/// Reading without a mapping, from the file of a store that is being left.
+/// Reading without a mapping, from the file of a store that is being abandoned.
 extension CounterFile {
-  /// What was counted of a breaker since its row was written; nil if these are not its counters.
+  /// What was counted for a breaker since its row was written; nil if these are not its counters.
   func counted(since breaker: StoredBreaker) -> Counted? {
     guard breaker.id > 0, breaker.id < CounterPage.limit, breaker.countersKey != 0 else {
       return nil
@@ -197,10 +199,10 @@ extension CounterFile {
   }
 }
 
-/// What the file begins with.
+/// The beginning of the file.
 extension CounterFile {
   struct Header: Hashable {
-    /// "SBCOUNTS", and the number of this layout.
+    /// "SBCOUNTS", followed by the number of this layout.
     static let magic: UInt64 = 0x5342_434F_554E_5453
     static let layout: UInt64 = 1
 
@@ -216,7 +218,7 @@ extension CounterFile {
     }
   }
 
-  /// The header, if it is whole and of this layout.
+  /// The header, if it is intact and of this layout.
   var header: Header? {
     var words = [UInt64](repeating: 0, count: 5)
     guard unsafe pread(descriptor, &words, 40, 0) == 40 else { return nil }

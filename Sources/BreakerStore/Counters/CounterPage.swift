@@ -2,40 +2,41 @@ internal import BreakerCore
 internal import CHost
 internal import Glibc
 
-/// The counters that all processes of a store share, as memory.
+/// The counters that all processes of a store share, mapped into memory.
 ///
-/// An address that was given out stays good for the life of the object, because threads count there
-/// without a lock. A new file is therefore mapped beside the old one, in which processes that do not
-/// know of the new one yet go on to count together. Only the latest few files stay mapped: where
-/// earlier ones were, there is memory of this process alone, and nothing that is counted there counts.
+/// An address stays valid for the life of the object, because threads count there without a lock. A
+/// new file is therefore mapped beside the old one, in which processes that do not know about the
+/// new file yet continue to count together. Only the latest few files stay mapped. Where earlier
+/// ones were mapped, there is now memory private to this process, and what is counted there is
+/// discarded.
 @safe final class CounterPage: @unchecked Sendable {
   private let lock = Lock()
   private var place: CounterFile.Place?
   private var identity: FileIdentity?
   private var segments: [Segment?] = []
 
-  /// The segments of files that were replaced and are still mapped, the latest file last.
+  /// The segments of replaced files that are still mapped, those of the latest file last.
   private var retired: [[Segment]] = []
 
-  /// Where segments of earlier files were mapped.
+  /// Addresses where segments of earlier files were mapped.
   private var emptied: [Segment] = []
 
-  /// How many files stay mapped after they were replaced.
+  /// How many files stay mapped after they have been replaced.
   static let retiredFiles = 8
 
-  /// When a file that could not be had is looked for again, on the monotonic clock.
+  /// When to try again after the file could not be opened, on the monotonic clock.
   private var nextTry: Int64 = 0
 
   /// When this process may replace a file again, on the monotonic clock.
   ///
-  /// Two processes that each hold the other's file to be wrong must not fill the disk.
+  /// Two processes that each consider the other's file wrong must not fill the disk.
   private var nextReplacement: Int64 = 0
 
   @safe private struct Segment {
     var address: UnsafeMutableRawPointer
   }
 
-  /// Breakers beyond this id have no counters here.
+  /// Breakers with this id or a higher one have no counters here.
   static let limit: Int64 = 1 << 27
 
   deinit {
@@ -47,7 +48,7 @@ internal import Glibc
   func willFork() { lock.lock() }
   func didFork() { lock.unlock() }
 
-  /// Uses the file of a store from now on, which may be the one that is used already.
+  /// Uses the file of a store from now on, which may be the one that is already in use.
   func use(_ place: CounterFile.Place) {
     lock.withLock {
       if place != self.place {
@@ -60,7 +61,7 @@ internal import Glibc
     }
   }
 
-  /// Uses the file that is there now, if it is another one.
+  /// Switches to the file that is at the path now, if it is a different one.
   func lookAfterFile() {
     lock.withLock {
       guard let place, identity != StoreFile.identity(of: place.path) else { return }
@@ -68,7 +69,7 @@ internal import Glibc
     }
   }
 
-  /// The counters of a breaker; nil if there can be none.
+  /// The counters of a breaker; nil if it cannot have any.
   func counters(ofBreaker id: Int64) -> Counters? {
     guard id > 0, id < Self.limit else { return nil }
     let (segment, index) = Int(id).quotientAndRemainder(
@@ -85,7 +86,7 @@ internal import Glibc
   }
 }
 
-/// Mapping, under the lock.
+/// Mapping; the caller holds the lock.
 extension CounterPage {
   private func address(ofSegment index: Int) -> UnsafeMutableRawPointer? {
     if index < segments.count, let segment = segments[index] { return unsafe segment.address }
@@ -103,13 +104,13 @@ extension CounterPage {
     retired.append(mapped)
     guard retired.count > Self.retiredFiles else { return }
     for segment in retired.removeFirst() {
-      // Gives the room of the file back. A segment that cannot be emptied stays mapped.
+      // Releases the file's disk space. A segment that cannot be emptied stays mapped.
       unsafe sb_empty_mapping(segment.address, CounterFile.bytesOfSegment)
       emptied.append(segment)
     }
   }
 
-  /// Opens the file for a moment: a descriptor that stays would be inherited by every child.
+  /// Opens the file only briefly, because every child would inherit a descriptor that stayed open.
   private func withFile(
     atMost timeout: Duration = .milliseconds(10), _ body: (CounterFile) -> Void
   ) {
@@ -132,7 +133,7 @@ extension CounterPage {
   }
 
   private func map(_ index: Int, of file: CounterFile) -> Segment? {
-    // Mapped only with its room reserved: a disk that is full would else kill the process.
+    // Map only what has been reserved, or a full disk would kill the process.
     if file.reserve(segment: index) {
       let address = unsafe mmap(
         nil, CounterFile.bytesOfSegment, PROT_READ | PROT_WRITE, MAP_SHARED, file.descriptor,

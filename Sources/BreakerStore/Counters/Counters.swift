@@ -1,15 +1,15 @@
 package import BreakerCore
 internal import CHost
 
-/// The counters of one breaker, in memory that several processes may add to at once.
+/// The counters of one breaker, in memory to which several processes may add at once.
 ///
-/// They only ever grow. What a record has taken in of them it remembers by their values. They are
-/// good for as long as the storage that gave them out.
+/// They only ever grow; a record remembers their values to know what it has taken in. They are
+/// valid for the life of the storage that handed them out.
 @safe package struct Counters: @unchecked Sendable {
-  /// Where the counters lie, in the order of `SB_SUCCESSES` and so on.
+  /// The address of the counters, in the order of `SB_SUCCESSES` and the constants after it.
   package let address: UnsafeMutablePointer<UInt64>
 
-  /// When the buckets of a window over time began; nil in the memory of one process alone.
+  /// When the buckets of a time window began; nil in memory private to this process.
   package let marks: BucketMarks?
 
   package init(at address: UnsafeMutablePointer<UInt64>, marks: BucketMarks? = nil) {
@@ -17,15 +17,15 @@ internal import CHost
     self.marks = marks
   }
 
-  /// Begins the bucket of now, of a window over time, before the first success of it is counted.
+  /// Begins the current bucket of a time window; call this before counting its first success.
   ///
-  /// - Returns: How long it lasts from now on; 0 if there are no buckets here.
+  /// - Returns: How much longer the bucket lasts; 0 if there are no buckets here.
   package func beginBucket(ofWindow length: Int64, at now: () -> Instant) -> Int64 {
     unsafe marks?.begin(
       width: TimeWindow.width(ofLength: length), at: now, counting: pointer(SB_SUCCESSES)) ?? 0
   }
 
-  /// Ties the counters to one row, and tells whether they were lost since; 0 for none.
+  /// Ties the counters to one row, and shows whether they have been lost since; 0 for none.
   var key: Int64 {
     get { unsafe Int64(bitPattern: sb_load(pointer(SB_KEY))) }
     nonmutating set { unsafe sb_store(pointer(SB_KEY), UInt64(bitPattern: newValue)) }
@@ -54,7 +54,7 @@ internal import CHost
   /// What has been counted so far.
   package func read() -> Counted { counted { unsafe sb_load(pointer($0)) } }
 
-  /// What has been counted since the last time, which is the caller's to keep.
+  /// Takes what has been counted since the last call; the caller must keep it.
   package func take() -> Counted { counted { unsafe sb_exchange(pointer($0), 0) } }
 
   private func counted(_ value: (Int) -> UInt64) -> Counted {
@@ -69,7 +69,7 @@ internal import CHost
   }
 }
 
-/// Counters in the memory of this process, for breakers that have none in the shared page.
+/// Counters in memory private to this process, for breakers that have none in the shared page.
 extension Counters {
   package static func allocate() -> Counters {
     let words = UnsafeMutablePointer<UInt64>.allocate(capacity: SB_COUNTER_WORDS)
@@ -80,7 +80,7 @@ extension Counters {
   package func deallocate() { unsafe address.deallocate() }
 }
 
-/// What counters say.
+/// A reading of the counters.
 package struct Counted: Sendable, Hashable {
   /// Successes that the breaker judges.
   package var successes: Int64 = 0
@@ -96,7 +96,7 @@ package struct Counted: Sendable, Hashable {
 
   package var isZero: Bool { self == Counted() }
 
-  /// What was counted between two readings; nil if that cannot be.
+  /// What was counted between two readings; nil if the difference is impossible.
   func since(_ earlier: Counted) -> Counted? {
     var passed = Counted()
     passed.successes = successes &- earlier.successes
@@ -112,7 +112,7 @@ package struct Counted: Sendable, Hashable {
     return numbers.allSatisfy { (0..<Self.limit).contains($0) } ? passed : nil
   }
 
-  /// More than any host ever counts: a counter that says so is damaged.
+  /// More than any host ever counts; a counter that reaches this is damaged.
   private static let limit: Int64 = 1 << 53
 
   package var totals: Totals {

@@ -1,24 +1,25 @@
 internal import BreakerCore
 
-/// How rows and the shared page keep to each other.
+/// How rows and the shared page stay consistent.
 ///
-/// A row names its counters by a random key, and says what it has taken in of them. Counters with
-/// another key were lost, or are not this row's: then what went well since the row was written is
-/// not known, and its window begins anew rather than show too large a share of failures.
+/// A row names its counters by a random key, and records how much of them it has taken in. Counters
+/// with another key were lost, or belong to another row. The successes since the row was last
+/// written are then unknown, so its window starts from scratch rather than show too high a share of
+/// failures.
 ///
-/// The key is negative while every success is written, because a process that writes the row could
-/// not reach its counters.
+/// The key is negative while every success is written to the row, because a process that wrote the
+/// row could not reach its counters.
 extension CounterPage {
-  /// Where the successes of a row are counted; nil if it has no such place, or has lost it.
+  /// Where the successes of a row are counted; nil if it has no such counters, or has lost them.
   func counters(of breaker: StoredBreaker) -> Counters? {
     breaker.countersKey > 0 ? ownCounters(of: breaker) : nil
   }
 
-  /// The counters that a row names, be they in use or not.
+  /// The counters that a row names, whether or not they are in use.
   private func ownCounters(of breaker: StoredBreaker) -> Counters? {
     guard breaker.countersKey != 0 else { return nil }
     if let counters = mappedCounters(of: breaker) { return counters }
-    // Another process may have put a new file in the place of the one that is mapped here.
+    // Another process may have replaced the file that is mapped here.
     lookAfterFile()
     return mappedCounters(of: breaker)
   }
@@ -45,7 +46,7 @@ extension CounterPage {
     var calls = HealthyCalls()
     calls.totals = passed.totals
     let policy = breaker.policy
-    // While every success is written, it is written into the window.
+    // While every success is written to the row, it is already in the window.
     if breaker.countersKey > 0 {
       calls.successes = passed.successes
       if let length = policy.window?.inNanoseconds, let marks = counters.marks {
@@ -58,7 +59,7 @@ extension CounterPage {
     breaker.takenIn = counted
   }
 
-  /// Gives a row counters if it has none that are its own; in a transaction that will write it.
+  /// Gives a row new counters if it has lost its own; the transaction must then write the row.
   func tie(to breaker: inout StoredBreaker, at now: Instant) {
     guard let counters = ownCounters(of: breaker), counters.read().since(breaker.takenIn) != nil,
       !areDamaged(counters, of: breaker, at: now)
@@ -84,7 +85,7 @@ extension CounterPage {
       doWithout(&breaker)
       return
     }
-    // Who still has the old key does not count here any more once it has seen the new one.
+    // A process that still has the old key stops counting here once it has seen the new one.
     counters.key = 0
     breaker.takenIn = counters.read()
     counters.marks?.clear()
@@ -93,7 +94,7 @@ extension CounterPage {
     breaker.record.window = .none
   }
 
-  /// Has every success written if the row has a window, for what others count is not seen here.
+  /// Switches to writing every success if the row has a window: other counts are invisible here.
   private func doWithout(_ breaker: inout StoredBreaker) {
     guard breaker.countersKey > 0, !CallWindow.none.fits(breaker.policy) else { return }
     breaker.countersKey = -breaker.countersKey

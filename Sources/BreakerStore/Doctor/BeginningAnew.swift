@@ -1,18 +1,18 @@
 internal import BreakerCore
 internal import Glibc
 
-/// Setting a damaged store aside, and beginning a new one in its place.
+/// Setting a damaged store aside, and creating a new one in its place.
 extension StoreDoctor {
-  /// Whatever fails on the way leaves the damaged store where it was.
+  /// Replaces the damaged store; if any step fails, the damaged store stays where it was.
   func beginAnew() throws(StoreError) -> String {
     let place = try StorePlace(path)
-    // Nobody is in the middle of a transaction then, if the file is sound enough to be locked.
+    // If the file is sound enough to be locked, no other process is in a transaction now.
     let holder = try SetAside.lock(place, lockTimeout: lockTimeout)
     defer { withExtendedLifetime(holder) {} }
     let somebodyElse = "somebody else has done it"
-    // Another repair may have begun a new one meanwhile.
+    // Another repair may have created a new store meanwhile.
     guard StoreFile.identity(of: place.path) == place.file.identity else { return somebodyElse }
-    // Who looks at a file without its log, while somebody begins one, may see half of a change.
+    // An examination that misses a log just being started may have seen half a change.
     if let holder, (try? holder.text("PRAGMA integrity_check(1)")) == "ok" {
       return "with nobody writing there is no damage, so it was left as it is"
     }
@@ -28,12 +28,12 @@ extension StoreDoctor {
       return StorePath.split(name).file
     }
     guard let aside else { return somebodyElse }
-    // Makes what lies beside it.
+    // Creates the files beside the store.
     try withStorage { _ in }
     return "it is \(aside) now, and \(salvage.breakers.count) breakers were taken over"
   }
 
-  /// Makes a whole store of one file, where nobody looks for one.
+  /// Creates a complete store in a single file, under a name that nobody looks for.
   private func make(
     _ path: String, like rights: FileRights, with salvage: Salvage
   ) throws(StoreError) {
@@ -46,7 +46,7 @@ extension StoreDoctor {
     defer { storage.close() }
     try salvage.bring(to: storage)
     storage.close()
-    // With all of the log in it, or the log would have to move along.
+    // Move the whole log into the file, or the log would have to move along with it.
     let connection = try Connection(path: path, lockTimeout: lockTimeout)
     let isHeldUp = try connection.integer("PRAGMA wal_checkpoint(TRUNCATE)")
     guard isHeldUp == 0 else {
@@ -57,7 +57,7 @@ extension StoreDoctor {
 
 /// Moving files out of the way.
 enum SetAside {
-  /// A name beside the store that nothing has: its own, with the time, and a number if need be.
+  /// A free name beside the store: the store's name, the time, and a number if needed.
   static func name(for path: String, at milliseconds: Int64) -> String {
     let name = "\(path).corrupt-\(time(milliseconds))"
     var number = 1
@@ -85,13 +85,13 @@ enum SetAside {
     }
   }
 
-  /// Moves a store and all that lies beside it away, and another file to its place; all or nothing.
+  /// Moves a store and its other files away, and another file into its place: all or nothing.
   static func replace(
     _ place: StorePlace, by fresh: String, setAsideAs name: String
   ) throws(StoreError) {
     var moved: [(from: String, to: String)] = []
     do throws(StoreError) {
-      // The store first: who opens it meanwhile finds none, and waits for the lock to make one.
+      // The store first: a process that opens it meanwhile finds none, and waits for the lock.
       for suffix in [""] + StorePlace.suffixes where FileStatus(of: place.beside(suffix)) != nil {
         try move(place.beside(suffix), to: name + suffix)
         moved.append((place.beside(suffix), name + suffix))
@@ -104,7 +104,7 @@ enum SetAside {
     _ = DirectorySync.run(place.directory)
   }
 
-  /// A connection that holds the lock for writing; nil if the file is too damaged to be locked.
+  /// A connection that holds the write lock; nil if the file is too damaged to be locked.
   static func lock(_ place: StorePlace, lockTimeout: Duration) throws(StoreError) -> Connection? {
     do throws(StoreError) {
       let connection = try Connection(path: place.path, lockTimeout: lockTimeout)

@@ -1,13 +1,13 @@
 internal import CSQLite
 internal import Glibc
 
-/// What the store stands on: the file system, and SQLite.
+/// What the store depends on: the file system, and SQLite.
 enum DiskExamination {
   static func findings(_ place: StorePlace) -> [StoreFinding] {
     [disk(place), sqlite(number: sqlite3_libversion_number())]
   }
 
-  /// The log alone may take half of this before it is cut.
+  /// The log alone may take half of this before it is truncated.
   static let littleRoom: UInt64 = UInt64(LogLength.limitInBytes) * 8
   private static let fewFiles: UInt64 = 100
 
@@ -42,7 +42,7 @@ enum DiskExamination {
     return StoreFinding(.disk, .ok, found)
   }
 
-  /// What a version of SQLite, as 3040001 for 3.40.1, means for a store.
+  /// The finding for a version of SQLite, given as 3040001 for 3.40.1.
   static func sqlite(number: Int32) -> StoreFinding {
     let version = "\(number / 1_000_000).\(number / 1_000 % 1_000).\(number % 1_000)"
     if number < 3_038_000 {

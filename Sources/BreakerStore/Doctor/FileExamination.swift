@@ -1,6 +1,6 @@
 internal import Glibc
 
-/// Whether all who may use the store can, and nobody else.
+/// Whether everyone who may use the store can use it, and nobody else.
 enum FileExamination {
   static func findings(_ place: StorePlace) -> [StoreFinding] {
     [directory(place), files(place)]
@@ -12,7 +12,7 @@ enum FileExamination {
     let found = "\(place.directory), mode \(its.octal)"
     if its.mode & 0o002 != 0, !store.isWritableForAll {
       let isSticky = its.mode & UInt32(S_ISVTX) != 0
-      // Elsewhere others may have good reason to make files.
+      // In a directory that is not the store's own, others may have good reason to create files.
       if !isSticky, isStoresOwn(place) {
         var wanted = its
         wanted.mode &= ~0o002
@@ -46,7 +46,7 @@ enum FileExamination {
       isOwn ? [.adjust(path: place.directory, wanted)] : [])
   }
 
-  /// Whether nothing lies in the directory but the store and what belongs to it.
+  /// Whether the directory contains only the store and the files that belong to it.
   private static func isStoresOwn(_ place: StorePlace) -> Bool {
     DirectoryListing.isOnly(of: StorePath.split(place.path).file, place.directory)
   }
@@ -78,14 +78,14 @@ enum FileExamination {
         continue
       }
       guard differs(status.rights, from: wanted) else { continue }
-      // Given the rights of the store, it would have them wherever its other names are.
+      // If it got the rights of the store, it would have them under its other names too.
       if status.names > 1 {
         report.add(
           "\(suffix) has \(status.names) names, and other rights than the store",
           repair: "none for \(suffix): remove its other names")
         continue
       }
-      // What is as wrong as the store itself is not told again.
+      // A difference that the store itself has too is not reported again.
       let found =
         "\(suffix) has mode \(status.rights.octal), user \(status.rights.user),"
         + " group \(status.rights.group)"
@@ -97,10 +97,10 @@ enum FileExamination {
       about: "the store has mode \(store.octal), user \(store.user), group \(store.group)")
   }
 
-  /// The rights that the store has to have.
+  /// The rights that the store must have.
   ///
-  /// A store that is in a directory for a group and not for that group has lost it when it took the
-  /// place of an earlier one.
+  /// If a store is in a directory for a group but does not itself allow that group, it lost the
+  /// group when it replaced an earlier store.
   private static func wanted(_ place: StorePlace) -> FileRights {
     let wanted = place.file.rights.ofUsers
     guard !wanted.isGroupWritable, !wanted.isWritableForAll, var ofGroup = ofGroup(place) else {
@@ -110,12 +110,14 @@ enum FileExamination {
     return ofGroup
   }
 
-  /// The rights of a group's store, if the directory says so, or both the directory and the lock file
-  /// do, which was there before the store.
+  /// The rights of a group's store; nil if neither the directory nor the lock file implies them.
+  ///
+  /// The directory alone may imply them. Otherwise both the directory and the lock file, which is
+  /// older than the store, must.
   private static func ofGroup(_ place: StorePlace) -> FileRights? {
     if let rights = FileRights(inDirectoryOf: place.path) { return rights }
     let its = place.ofDirectory.rights
-    // Not the word of another user of the group, who may have created the file for that.
+    // A lock file of another user of the group does not count: it may have been created for this.
     guard its.mode & 0o072 == 0o070, let lock = FileStatus(of: place.beside(StoreLock.suffix)),
       lock.isRegular, lock.rights.isGroupWritable, lock.rights.group == its.group,
       [0, its.user, place.file.rights.user].contains(lock.rights.user)
@@ -123,7 +125,7 @@ enum FileExamination {
     return lock.rights.ofUsers
   }
 
-  /// Why a file is none that could be mended, or nil if it is one.
+  /// Why a file cannot be repaired, or nil if it can.
   private static func complaint(about file: FileStatus, _ place: StorePlace) -> String? {
     if file.isLink { return "is a symbolic link" }
     if !file.isRegular { return "is not a regular file" }
@@ -131,7 +133,7 @@ enum FileExamination {
     return "belongs to user \(file.rights.user), who may have put it there"
   }
 
-  /// Whose a file is says nothing where the group or everybody may write to it.
+  /// The owner of a file does not matter if the group or everybody may write to it.
   private static func differs(_ rights: FileRights, from store: FileRights) -> Bool {
     if rights.mode != store.mode { return true }
     if store.isWritableForAll { return false }
@@ -139,7 +141,7 @@ enum FileExamination {
   }
 }
 
-/// What is found out about the files, one after the other.
+/// Collects what is found out about the files.
 private struct Report {
   var isBad = false
   var means: [String] = []
@@ -168,7 +170,7 @@ private struct Report {
         + " damages it")
   }
 
-  /// The finding, in which the store is described if nothing else is found.
+  /// The finding, which describes the store if there is nothing else to report.
   func finding(about store: String) -> StoreFinding {
     if !found.isEmpty {
       let means = means.isEmpty ? ["\(store): not all who may use it can use it whole"] : means

@@ -1,16 +1,18 @@
 internal import Synchronization
 
-/// Keeps forks of this process and examinations apart: a child would have what one has open.
+/// Keeps forks and examinations apart, because a child would inherit the files that one has open.
 package final class ForkGate: Sendable {
-  /// Where an examination has to pass, and which a fork holds while it waits for the lock: a mutex
-  /// alone would mostly go to who has just let go of it, however long another one waits.
+  /// An examination passes through here, and a fork holds it while it waits for the lock.
+  ///
+  /// The lock alone would mostly go to the thread that has just released it, however long another
+  /// one waits.
   private let entrance = Lock()
   private let lock = Lock()
   private let isWaiting = Atomic(false)
 
   package init() {}
 
-  /// Whether a fork waits for an examination to end.
+  /// Whether a fork is waiting for an examination to end.
   var isForkWaiting: Bool { isWaiting.load(ordering: .relaxed) }
 
   /// Runs a body during which this process does not fork.

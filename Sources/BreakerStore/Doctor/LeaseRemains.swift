@@ -1,6 +1,6 @@
 internal import BreakerCore
 
-/// A probe that is over, with nobody to have written that down yet.
+/// A probe that is over without a record of its end.
 struct LeaseRemains {
   var name: String
   var why: String

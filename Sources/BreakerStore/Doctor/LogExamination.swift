@@ -1,12 +1,12 @@
 internal import BreakerCore
 internal import Glibc
 
-/// The log, the counters, what was left behind, and who has the store open.
+/// Checks the log, the counters, leftover files, and the processes that have the store open.
 struct LogExamination {
   let place: StorePlace
   let users: StoreUsers
 
-  /// Beyond this somebody keeps the log from beginning anew.
+  /// A longer log means that some process keeps it from restarting.
   private static let longest = LogLength.limitInBytes * 4
 
   func log() -> StoreFinding {
@@ -68,7 +68,7 @@ struct LogExamination {
       means: "no program uses them: delete them once nobody wants to know why they are there")
   }
 
-  /// The counters that processes share.
+  /// Checks the counters that processes share.
   func counters(_ header: StoreHeader) -> StoreFinding {
     let path = place.beside(CounterFile.suffix)
     guard let file = FileStatus(of: path), file.isRegular else {
@@ -99,7 +99,7 @@ struct LogExamination {
 }
 
 extension CounterFile {
-  /// What a file of counters looks like from outside.
+  /// The state of a counter file, judged without using it.
   enum Look {
     case fits, ofEarlierBoot, foreign, truncated, unreadable
   }

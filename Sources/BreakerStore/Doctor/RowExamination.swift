@@ -1,10 +1,10 @@
 internal import BreakerCore
 
-/// Whether the rows hold what the library writes.
+/// Checks whether the rows hold only what the library writes.
 struct RowExamination {
   let reader: Connection
 
-  /// The counts of a breaker, which the library never writes any lower or higher.
+  /// The counts of a breaker, which the library keeps between 0 and `highest`.
   private static let counts = [
     "generation", "consecutive_failures", "growth", "trips", "last_lease", "probe_successes",
     "probe_failures", "successes", "failures", "ignored", "rejections", "slow", "would_reject",
@@ -20,15 +20,15 @@ struct RowExamination {
     "declaration": "breaker NOT IN (SELECT id FROM breaker)",
   ]
 
-  /// How many leases a breaker has, which its row says too.
+  /// How many leases a breaker has, which must equal the number in its row.
   static let leaseCount = "(SELECT count(*) FROM lease WHERE lease.breaker = breaker.id)"
 
   /// What is wrong with the rows.
   struct Damage {
-    /// The ids of breakers with names that cannot be used.
+    /// The ids of breakers whose names are not allowed.
     var names: [Int64] = []
 
-    /// The ids of breakers with words of a policy that cannot be read, by column.
+    /// The ids of breakers whose policy cannot be read, by column.
     var policies: [String: [Int64]] = ["code_policy": [], "operator_policy": []]
     var numbers: Int64 = 0
     var orphans: Int64 = 0
@@ -59,7 +59,7 @@ struct RowExamination {
     }
     damage.miscounted = try reader.integer(
       "SELECT count(*) FROM breaker WHERE leases <> \(Self.leaseCount)")
-    // Many breakers share their words.
+    // Many breakers have the same policy text.
     var readable: [String: Bool] = [:]
     let query = try reader.prepare("SELECT id, name, code_policy, operator_policy FROM breaker")
     defer { query.reset() }
@@ -92,9 +92,9 @@ struct RowExamination {
     return OutsideText.complaint(aboutName: name) == nil
   }
 
-  /// Whether the words are words of a policy, each with a value of its kind.
+  /// Whether the text consists of keys of a policy, each with a value of its kind.
   ///
-  /// Whether they fit together is another question: an operator's are laid over the code's.
+  /// They need not fit together by themselves, because an operator's are applied over the code's.
   static func isReadable(_ words: String) -> Bool {
     do throws(PolicyError) {
       var policy = BreakerPolicy()

@@ -5,9 +5,9 @@ internal import Glibc
 struct Salvage {
   private(set) var breakers: [StoredBreaker] = []
 
-  /// Reads what can be read; nothing if that is nothing.
+  /// Reads what can be read, which may be nothing.
   ///
-  /// Nobody may write meanwhile.
+  /// Nobody may write to the store meanwhile.
   init(of place: StorePlace, clock: StoreClock, lockTimeout: Duration) {
     do throws(StoreError) {
       guard
@@ -16,7 +16,7 @@ struct Salvage {
       let columns = try Self.columns(on: reader)
       reader.header = Self.header(on: reader, place, clock)
       var found: [Int64: StoredBreaker] = [:]
-      // From both ends, up to where the damage is.
+      // Read from both ends, up to the damage.
       for order in ["ASC", "DESC"] {
         for id in Self.ids(order, on: reader) where found[id] == nil {
           found[id] = Self.breaker(id, columns, on: reader, clock: clock)
@@ -28,7 +28,7 @@ struct Salvage {
         var breaker = breaker
         breaker.record = breaker.record.settled(
           at: clock.moment, policy: breaker.policy, isGone: ProcessTable.isGone)
-        // Most of what goes well is counted beside the store alone.
+        // Most successes are counted only in the file beside the store.
         if let passed = counters?.counted(since: breaker) {
           breaker.record.totals += passed.totals
         }
@@ -39,7 +39,7 @@ struct Salvage {
     }
   }
 
-  /// What the store says of itself; nil if that is damaged too, or of an older version.
+  /// The store's header; nil if it is damaged too, or of an older version.
   private static func header(
     on reader: Connection, _ place: StorePlace, _ clock: StoreClock
   ) -> StoreHeader? {
@@ -57,12 +57,12 @@ struct Salvage {
       defer { query.reset() }
       while try query.next() { ids.append(query.integer(0)) }
     } catch {
-      // These are the ones up to the damage.
+      // The ids read so far are those before the damage.
     }
     return ids
   }
 
-  /// What a row of this version is read from; one of an older version lacks some of it.
+  /// The columns to read a row by; a row of an older version lacks some of them.
   private static func columns(on reader: Connection) throws(StoreError) -> String {
     let present = try reader.prepare("SELECT name FROM pragma_table_info('breaker')")
       .rows { $0.text(0) ?? "" }
@@ -88,7 +88,7 @@ struct Salvage {
     }
   }
 
-  /// Takes over policies, modes that hold, and the time for which breakers stay open.
+  /// Takes over policies, modes still in effect, and the time for which breakers stay open.
   func bring(to storage: SQLiteStorage) throws(StoreError) {
     let steps = breakers.map { breaker in NamedStep(breaker.name) { $0.takeOver(breaker) } }
     let done = try storage.transact(together: steps, mustBeNew: false)
@@ -97,13 +97,13 @@ struct Salvage {
 }
 
 extension BreakerDraft {
-  /// Goes on as a breaker of a damaged store stood; what processes have said since stays.
+  /// Continues a breaker of a damaged store; whatever processes have set since takes precedence.
   fileprivate mutating func takeOver(_ other: StoredBreaker) {
     breaker.codeWords = breaker.codeWords ?? other.codeWords
     breaker.operatorWords = breaker.operatorWords ?? other.operatorWords
     breaker.record.totals += other.record.totals
     defer {
-      // To open it here was no trip of its own.
+      // Opening the breaker here is not a trip of its own.
       breaker.record.trips = max(breaker.record.trips, other.record.trips)
       breaker.record.tally.nanoseconds = other.record.tally.nanoseconds(
         in: other.record.state, at: now.boot)
@@ -116,7 +116,7 @@ extension BreakerDraft {
         .mode, from: BreakerMode.automatic.wireName, to: other.record.mode.mode.wireName,
         reason: reason)
     }
-    // One that was being probed is due for a probe.
+    // A breaker that was half-open is due for a probe.
     guard other.record.state != .closed, breaker.record.state == .closed else { return }
     let left = max(0, other.record.openRemaining(at: now.boot) ?? 0)
     let length = min(left, BreakerPolicy.longestDuration.inNanoseconds)

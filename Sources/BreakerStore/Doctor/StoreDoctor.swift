@@ -1,6 +1,6 @@
 internal import CSQLite
 
-/// Finds out what is wrong with a store, and mends it.
+/// Examines a store, and repairs what is wrong with it.
 package struct StoreDoctor {
   let path: String
   let clock: StoreClock
@@ -13,8 +13,8 @@ package struct StoreDoctor {
 
   /// Whether nothing else in this process uses the store.
   ///
-  /// Then the log's index can be opened only to be read. What SQLite has open of it is shared by a
-  /// whole process, and a session that came second could not write.
+  /// If so, the log's index can be opened read-only. A whole process shares what SQLite has open of
+  /// the index, so a session that opened it later could not write.
   let isAlone: Bool
 
   package init(
@@ -30,14 +30,14 @@ package struct StoreDoctor {
     self.room = room.map { Int64($0) } ?? StoreRoom.usualBreakers
   }
 
-  /// Looks at everything and changes nothing.
+  /// Examines everything and changes nothing.
   ///
-  /// - Throws: `StoreError` if there is no store, or nothing that could be looked at.
+  /// - Throws: `StoreError` if there is no store, or nothing that could be examined.
   package func examine() throws(StoreError) -> [StoreFinding] {
     try forks.shut { () throws(StoreError) in try look() }
   }
 
-  /// Looks at everything; behind the gate.
+  /// Examines everything; the caller holds the gate.
   func look() throws(StoreError) -> [StoreFinding] {
     let place = try StorePlace(path)
     let others = LogExamination(place: place, users: StoreUsers(of: place))
@@ -48,7 +48,7 @@ package struct StoreDoctor {
       others.log(), others.counters(header ?? .unknown(clock)), others.processes(),
       others.leftovers(),
     ]
-    // Another program's files are as that program wants them.
+    // The files of another program stay as that program wants them.
     if !StoreEvidence.isOurs(place) {
       for index in findings.indices where !findings[index].remedies.isEmpty {
         findings[index].remedies = []
@@ -95,9 +95,9 @@ package struct StoreDoctor {
 }
 
 extension Connection {
-  /// Opens a store only to look at it; nil where that would make a file beside it.
+  /// Opens a store for examination only; nil if that would create a file beside it.
   ///
-  /// Without a log there is nothing but the file, and with an index SQLite need not make one.
+  /// Without a log there is only the file to read; with an index, SQLite need not create one.
   static func reading(
     _ place: StorePlace, isAlone: Bool, lockTimeout: Duration
   ) throws(StoreError) -> Connection? {
@@ -110,13 +110,13 @@ extension Connection {
     let connection = try Connection(
       reading: place.path, way: way, lockTimeout: lockTimeout)
     do throws(StoreError) {
-      // One state of the file for all that is looked at: each further one could need a mark in the
-      // index, which programs that write make anew all the time.
+      // One snapshot of the file for the whole examination. Each further one could need a mark in
+      // the index, which programs that write keep resetting.
       try connection.execute("BEGIN", to: "be read")
       _ = try connection.integer("SELECT count(*) FROM sqlite_schema")
       return connection
     } catch {
-      // Nobody has read since the log began anew, and a reader has to leave its mark in the index.
+      // No process has read since the log restarted, and a reader must leave a mark in the index.
       guard error.code & 0xFF == SQLITE_READONLY || error.code & 0xFF == SQLITE_CANTOPEN,
         index != nil
       else { throw error }

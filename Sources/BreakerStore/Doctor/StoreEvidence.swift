@@ -1,15 +1,14 @@
 internal import CHost
 internal import Glibc
 
-/// Whether a file is, or once was, a breaker store, however damaged it is now.
+/// Whether a file is or once was a breaker store, however damaged it is now.
 enum StoreEvidence {
-  /// Where a database's header has the number of the program that it belongs to
-  /// (sqlite.org/fileformat.html, 1.3).
+  /// Where a database's header stores its application's number (sqlite.org/fileformat.html, 1.3).
   private static let offsetOfApplication: Int64 = 68
 
   static func isOurs(_ place: StorePlace) -> Bool {
     let number = application(place)
-    // Whoever makes a store begins with an empty file, which is then an empty page for a while.
+    // A new store starts as an empty file, and is a single empty page for a while.
     let isBegun = place.file.size == 0 || number == 0 && place.file.size == 1_024
     return isBegun || number == Migrator.applicationID || hasOurCounters(place)
   }

@@ -1,36 +1,36 @@
-/// What one check of a store has found.
+/// The result of one check of a store.
 public struct StoreFinding: Sendable, Hashable {
-  /// How good or bad it is.
+  /// How serious it is.
   public enum Result: String, Sendable, Hashable, CaseIterable {
     /// As it should be.
     case ok
 
-    /// Worth knowing, and harmless as it is.
+    /// Worth knowing, but harmless.
     case note
 
     /// The store can be used, but something about it is not as it should be.
     case warning
 
-    /// The store cannot be used, or not be relied on.
+    /// The store cannot be used or relied on.
     case bad
   }
 
   /// The name of the check, which never changes.
   public var check: String
 
-  /// How good or bad it is.
+  /// How serious it is.
   public var result: Result
 
   /// What was found.
   public var found: String
 
-  /// What that means, if it is not plain.
+  /// What it means, unless that is obvious.
   public var means: String?
 
-  /// What a repair would do, or has done; nil if there is nothing that it could do.
+  /// What a repair would do or has done, or why it can do nothing; nil if there is nothing to do.
   public var repair: String?
 
-  /// What to do about it.
+  /// The steps with which a repair would fix it.
   var remedies: [StoreRemedy] = []
 
   init(
@@ -45,36 +45,36 @@ public struct StoreFinding: Sendable, Hashable {
     self.remedies = remedies
   }
 
-  /// Whether nobody has to do anything about it.
+  /// Whether no action is needed.
   public var isWell: Bool { result == .ok || result == .note }
 }
 
-/// The checks of a store, in the order in which they are told.
+/// The checks of a store, in the order in which they are reported.
 package enum StoreCheck: String, CaseIterable, Sendable {
   case directory, files, disk, sqlite, version, journal, migrations, integrity, rows, breakers
   case leases, policies, history, clock, log, counters, processes, leftovers
 }
 
-/// What a repair can do.
+/// A step of a repair.
 enum StoreRemedy: Hashable {
-  /// Moves the store and all that lies beside it away, and begins a new one.
+  /// Moves the store and all files beside it away, and creates a new one.
   case beginAnew
 
-  /// Moves one file that lies beside the store away, if it is still the one that was looked at.
+  /// Moves a file beside the store away, if it is still the file that was examined.
   case setAside(suffix: String, FileIdentity)
 
-  /// Gives a file or directory other permissions and owners.
+  /// Changes the permissions and owners of a file or directory.
   case adjust(path: String, FileRights)
 
-  /// Puts right what rows hold that nobody can have written.
+  /// Fixes values in rows that the library cannot have written.
   case mendRows
 
-  /// Ends what probes have left that are over.
+  /// Ends the leases of probes that are over.
   case freeLeases
 
   /// Moves the log into the file.
   case foldLog
 
-  /// Opens the store once, as every use does, which makes what is missing.
+  /// Opens the store once as usual, which creates whatever is missing.
   case open
 }

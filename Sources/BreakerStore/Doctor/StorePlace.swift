@@ -1,6 +1,6 @@
 internal import Glibc
 
-/// Where a store that is there really lies, and what the system tells of it.
+/// Where an existing store lies, and what the system reports about it.
 struct StorePlace {
   /// The path with its directories resolved.
   let path: String
@@ -8,9 +8,9 @@ struct StorePlace {
   let file: FileStatus
   let ofDirectory: FileStatus
 
-  /// Finds the store, and opens nothing.
+  /// Finds the store without opening anything.
   ///
-  /// - Throws: What keeps it from being looked at.
+  /// - Throws: `StoreError` that says why the store cannot be examined.
   init(_ path: String) throws(StoreError) {
     let (named, name) = StorePath.split(path)
     guard !name.isEmpty else {
@@ -26,7 +26,7 @@ struct StorePlace {
     guard let file = FileStatus(of: real), let ofDirectory = FileStatus(of: directory) else {
       throw StoreError(errno: errno, doing: "look at", path: real)
     }
-    // What lies beside it can be mended; a store of somebody else's is not for us to look at.
+    // Files beside the store can be repaired, but another user's store is not ours to examine.
     try PlantedFile.refuse(real, in: directory, parts: [""])
     self.path = real
     self.directory = directory
@@ -36,21 +36,21 @@ struct StorePlace {
 
   func beside(_ suffix: String) -> String { path + suffix }
 
-  /// The evidence by which to judge what the store says of itself.
+  /// The evidence against which to check the store's header.
   func terms(_ clock: StoreClock) -> StoreHeader.Terms {
     StoreHeader.Terms(
       clock: clock, log: LogOwner.log(beside: path),
       file: Int64(bitPattern: file.identity.inode))
   }
 
-  /// What lies beside every store that was used, and belongs to its file.
+  /// The suffixes of the files beside a used store that belong to its file.
   static let suffixes = [StoreFile.logSuffix, StoreFile.indexSuffix, CounterFile.suffix]
 
-  /// All that lies beside a store, of which the lock file stays when another one takes its place.
+  /// The suffixes of all files beside a store; the lock file stays when another store replaces it.
   static let all = suffixes + [StoreLock.suffix]
 }
 
-/// What the system tells of a file, or of a link itself.
+/// What the system reports about a file, or about a link itself.
 struct FileStatus: Hashable {
   var rights: FileRights
   var identity: FileIdentity

@@ -1,24 +1,24 @@
 internal import BreakerCore
 internal import Glibc
 
-/// Mending what an examination has found.
+/// Repairing what an examination has found.
 extension StoreDoctor {
-  /// Mends what can be mended, and looks again; nothing is ever deleted.
+  /// Repairs what can be repaired, and examines the store again; no file is ever deleted.
   ///
-  /// - Throws: `StoreError` if there is no store, or nothing that could be looked at.
+  /// - Throws: `StoreError` if there is no store, or nothing that could be examined.
   package func repair() throws(StoreError) -> [StoreFinding] {
     try forks.shut { () throws(StoreError) in try mend() }
   }
 
-  /// Mends; behind the gate.
+  /// Repairs the store; the caller holds the gate.
   private func mend() throws(StoreError) -> [StoreFinding] {
     var done: [String: String] = [:]
     var tried: Set<StoreRemedy> = []
-    // What one remedy leaves, or uncovers, is for the next.
+    // The next round handles what one remedy leaves or uncovers.
     while true {
       var findings = try look().filter { !tried.isSuperset(of: $0.remedies) }
       if findings.isEmpty { break }
-      // Where the store is begun anew, all else is begun anew with it.
+      // A new store replaces everything else, so no other remedy is needed then.
       let anew = findings.filter { $0.remedies.contains(.beginAnew) }
       if !anew.isEmpty { findings = anew }
       for finding in findings {
@@ -34,7 +34,7 @@ extension StoreDoctor {
     }
   }
 
-  /// Carries out what a finding asks for, and says what has become of it.
+  /// Carries out the remedies of a finding, and describes the result.
   private func carryOut(_ finding: StoreFinding) -> String {
     var details: [String] = []
     for remedy in finding.remedies {
@@ -53,7 +53,7 @@ extension StoreDoctor {
     case .beginAnew: return try beginAnew()
     case .setAside(let suffix, let identity):
       let place = try StorePlace(path)
-      // What lies in the place of the lock file locks nothing.
+      // A file that is wrong in the place of the lock file locks nothing.
       guard suffix != StoreLock.suffix else {
         return try setAside(place.beside(suffix), identity)
       }
@@ -70,14 +70,14 @@ extension StoreDoctor {
   }
 
   private func setAside(_ path: String, _ identity: FileIdentity) throws(StoreError) -> String {
-    // Another repair, or a program, may have put a new one in its place.
+    // Another repair, or a program, may have put a new file in its place.
     guard FileStatus(of: path)?.identity == identity else { return "somebody else has done it" }
     let name = SetAside.name(for: path, at: clock.wallMilliseconds)
     try SetAside.move(path, to: name)
     return StorePath.split(name).file
   }
 
-  /// Opens the store as every use does, for as long as a body takes.
+  /// Opens the store as usual for as long as a body takes.
   func withStorage<Result>(
     mayCreate: Bool = false, _ body: (SQLiteStorage) throws(StoreError) -> Result
   ) throws(StoreError) -> Result {
@@ -88,7 +88,7 @@ extension StoreDoctor {
     return try body(storage)
   }
 
-  /// Without opening the file: closing it again would drop locks of this process.
+  /// Does not open the file, because closing it again would drop locks of this process.
   private func adjust(_ path: String, to rights: FileRights) throws(StoreError) {
     guard let now = FileStatus(of: path), !now.isLink else { return }
     guard !now.isRegular || now.names == 1 else {
@@ -109,7 +109,7 @@ extension StoreDoctor {
     }
   }
 
-  /// In one transaction, which processes that run notice like that of any other program.
+  /// Repairs rows in one transaction, which running processes notice like any other program's.
   private func mendRows() throws(StoreError) {
     let place = try StorePlace(path)
     let connection = try Connection(path: place.path, lockTimeout: lockTimeout)
@@ -118,9 +118,9 @@ extension StoreDoctor {
       let damage = try RowExamination(reader: connection).damage()
       try connection.execute(
         "UPDATE breaker SET \(RowExamination.intoRange) WHERE \(RowExamination.areOutOfRange)")
-      // The table itself lets no generation be 0.
+      // The table itself does not allow a generation of 0.
       for id in damage.names {
-        // Somebody may have a breaker of that name.
+        // There may already be a breaker of that name.
         try connection.execute(
           """
           UPDATE breaker SET name = CASE
@@ -150,18 +150,18 @@ extension StoreDoctor {
   }
 }
 
-/// What a repair does with the storage of every use.
+/// What a repair does through the ordinary storage.
 extension SQLiteStorage {
-  /// Records how probes have ended that are over, as the next call of their breakers would.
+  /// Records how probes that are over have ended, as the next call of their breakers would.
   func freeLeases() throws(StoreError) {
     let names = try read { connection throws(StoreError) in
       try LeaseRemains.find(on: connection, clock: clock).map(\.name)
     }
-    // Every transaction begins with that.
+    // Every transaction settles its breaker first.
     for name in Set(names) { _ = try transact(name, orCreate: false, wait: .usual) { _ in } }
   }
 
-  /// Moves the log into the file, and begins it anew unless somebody still reads it.
+  /// Moves the log into the file, and restarts it unless another process is still reading it.
   func foldLog() throws(StoreError) {
     let isDone = try openToWrite(until: deadline(of: .usual)) { store throws(StoreError) in
       reading.withLock { store.checkpoint(isUrgent: true) }
@@ -170,7 +170,7 @@ extension SQLiteStorage {
       throw StoreError(
         .busy, "the log of \(StoreError.visible(path)) is in use: try again when it is not")
     }
-    // The next commit cuts it.
+    // The next commit truncates the log.
     try proveWritable()
   }
 }

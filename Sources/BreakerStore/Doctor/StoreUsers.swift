@@ -1,6 +1,6 @@
 internal import Glibc
 
-/// The processes that have a store open, as far as this user may see.
+/// The processes that have a store open, as far as this user may see them.
 struct StoreUsers {
   struct User: Hashable {
     var pid: Int32
@@ -9,19 +9,19 @@ struct StoreUsers {
     var words: String { "process \(pid) (\(program))" }
   }
 
-  /// Those that have the files open which are there now.
+  /// Processes that have the current files open.
   var readers: [User] = []
 
-  /// Those that have files open which were deleted or replaced.
+  /// Processes that have files open which were deleted or replaced.
   var ofOthers: [User] = []
 
-  /// One that is stopped while it holds the lock for writing.
+  /// A process that is stopped while it holds the write lock.
   var stoppedWriter: User?
 
-  /// Whether every process could be looked at.
+  /// Whether every process could be examined.
   var isComplete = true
 
-  /// Looks at the open files of every process but this one.
+  /// Examines the open files of every process except this one.
   init(of place: StorePlace) {
     let own = [place.path] + StorePlace.all.map { place.beside($0) }
     let current = Set(own.compactMap { FileStatus(of: $0)?.identity })
@@ -55,7 +55,7 @@ struct StoreUsers {
     if isOfOther { ofOthers.append(user) }
   }
 
-  /// Whether a file that is open was deleted at the store's place, or moved away from it.
+  /// Whether an open file was deleted at the store's path, or moved away from it.
   private static func wasPart(_ target: String, _ place: StorePlace) -> Bool {
     guard target.hasPrefix(place.path) else { return false }
     let rest = target.dropFirst(place.path.count)
@@ -64,7 +64,7 @@ struct StoreUsers {
       || rest.hasPrefix(".corrupt-")
   }
 
-  /// Who holds SQLite's lock for writing (sqlite.org/walformat.html, 2.3) and stands still.
+  /// The process that holds SQLite's write lock (sqlite.org/walformat.html, 2.3) and is stopped.
   private static func stopped(among users: [User], _ place: StorePlace) -> User? {
     guard let index = FileStatus(of: place.beside(StoreFile.indexSuffix)) else { return nil }
     let writers = HeldLock.all(on: index.identity).filter { $0.isForWriting && $0.start == 120 }
@@ -75,7 +75,7 @@ struct StoreUsers {
 }
 
 extension [StoreUsers.User] {
-  /// Who they are, after some words; nothing if there are none.
+  /// The processes in words, after some introductory words; empty if there are none.
   func words(before: String) -> String {
     guard !isEmpty else { return "" }
     let first = prefix(8).map(\.words).joined(separator: ", ")
@@ -83,12 +83,12 @@ extension [StoreUsers.User] {
   }
 }
 
-/// What is in a directory.
+/// The contents of a directory.
 enum DirectoryListing {
   /// The names in a directory; none if it cannot be read.
   static func names(_ path: String) -> [String] { found(path) ?? [] }
 
-  /// Whether a directory, which can be read, holds nothing but what begins with a name.
+  /// Whether every name in a readable directory begins with this one.
   static func isOnly(of name: String, _ directory: String) -> Bool {
     found(directory)?.allSatisfy { $0.hasPrefix(name) } ?? false
   }
@@ -106,7 +106,7 @@ enum DirectoryListing {
     return names
   }
 
-  /// What a link points to; empty if it cannot be read.
+  /// The target of a link; empty if it cannot be read.
   static func target(_ path: String) -> String {
     var target = [CChar](repeating: 0, count: 4_096)
     let length = max(0, unsafe readlink(path, &target, target.count))

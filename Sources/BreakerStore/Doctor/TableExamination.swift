@@ -1,18 +1,18 @@
 internal import CSQLite
 
-/// The file as SQLite sees it: whose it is, which version, and whether it is whole.
+/// The file as SQLite sees it: whose it is, its version, and whether it is intact.
 struct TableExamination {
   let reader: Connection
 
-  /// An examination of a large file ends after this, with what it has found by then.
+  /// The examination of a large file ends after this time, with what it has found by then.
   static let patience: Duration = .seconds(10)
 
-  /// Which tables the file has.
+  /// The tables that the file has.
   enum Tables {
     case none, older, current, unknown
   }
 
-  /// Whose tables they are; what comes after it needs those of this version.
+  /// Whose tables they are and which version; later checks need the tables of this version.
   func version() throws(StoreError) -> (StoreFinding, Tables) {
     let application = try reader.integer("PRAGMA application_id")
     let version = try reader.integer("PRAGMA user_version")
@@ -50,7 +50,7 @@ struct TableExamination {
     return (StoreFinding(.version, .ok, "version \(version)"), .current)
   }
 
-  /// Whether the file has a write-ahead log, which opening it demands.
+  /// Whether the file has a write-ahead log, which is required to use it.
   func journal() throws(StoreError) -> StoreFinding {
     let mode = try reader.journalMode()
     let demanded = Connection.demandedJournalMode
@@ -62,7 +62,7 @@ struct TableExamination {
       repair: "set it to \(demanded)", [.open])
   }
 
-  /// Whether the tables were made by the steps that this program knows.
+  /// Whether the tables were created by the steps that this program knows.
   func migrations() throws(StoreError) -> StoreFinding {
     let query = try reader.prepare("SELECT number, name, checksum FROM migration ORDER BY number")
     let recorded = try query.rows { ($0.integer(0), $0.text(1) ?? "", $0.integer(2)) }
@@ -82,19 +82,19 @@ struct TableExamination {
     return StoreFinding(.migrations, .ok, "\(known.count) steps, as this program knows them")
   }
 
-  /// Whether the file is whole; looked at until something is to end it.
+  /// Whether the file is intact; the check stops early once `isToEnd` says so.
   func integrity(unless isToEnd: @escaping () -> Bool) -> StoreFinding {
     let deadline = ExaminationDeadline(after: Self.patience, or: isToEnd)
     unsafe deadline.install(on: reader.handle)
     defer {
       unsafe sqlite3_progress_handler(reader.handle, 0, nil, nil)
-      // What SQLite has been given keeps nothing alive.
+      // SQLite's pointer to the deadline does not keep it alive.
       withExtendedLifetime(deadline) {}
     }
     do throws(StoreError) {
       let complaints = try reader.prepare("PRAGMA integrity_check(3)").rows { $0.text(0) ?? "" }
       if complaints == ["ok"] { return StoreFinding(.integrity, .ok, "no damage") }
-      // The first may hold several lines under a title.
+      // The first row may hold several lines under a title.
       let lines = complaints.flatMap { $0.split(separator: "\n") }.filter { !$0.hasPrefix("***") }
       return Self.damaged(lines.prefix(3).joined(separator: "; "))
     } catch {
@@ -120,14 +120,14 @@ struct TableExamination {
       [.beginAnew])
   }
 
-  /// The finding that a file cannot be read, and shows no sign of ever having been a store.
+  /// The finding for an unreadable file that shows no sign of ever having been a store.
   private static func strange() -> StoreFinding {
     StoreFinding(
       .integrity, .bad, "it is not a breaker store", means: "the path is wrong",
       repair: "none: name another path")
   }
 
-  /// The finding that a store could not be looked into.
+  /// The finding for a store that could not be examined.
   static func unreadable(_ error: StoreError, isOurs: Bool) -> StoreFinding {
     switch error.kind {
     case .corrupt, .notAStore:
@@ -137,7 +137,7 @@ struct TableExamination {
   }
 }
 
-/// Ends a statement that takes too long.
+/// Interrupts a statement that takes too long.
 @safe final class ExaminationDeadline {
   private let deadline: Int64
   private let isToEnd: () -> Bool
@@ -147,7 +147,7 @@ struct TableExamination {
     self.isToEnd = isToEnd
   }
 
-  /// Watches a connection; it must be told to forget this before this goes.
+  /// Watches a connection; remove the handler before this object is released.
   func install(on handle: OpaquePointer) {
     let context = unsafe Unmanaged.passUnretained(self).toOpaque()
     unsafe sqlite3_progress_handler(

@@ -1,6 +1,6 @@
 internal import BreakerCore
 
-/// What the store is used for: its breakers, their probes, policies and history.
+/// How the store is used: its breakers, their probes, policies and history.
 struct UseExamination {
   let reader: Connection
   let clock: StoreClock
@@ -26,7 +26,7 @@ struct UseExamination {
       repair: "none: 'cbctl delete' takes away what nobody uses; look who makes so many")
   }
 
-  /// Probes that are over, which holds nobody up but is not in the history yet.
+  /// Finds probes that are over, which block nobody but are not in the history yet.
   private func leases() throws(StoreError) -> StoreFinding {
     let left = try LeaseRemains.find(on: reader, clock: clock)
     let all = try reader.integer("SELECT count(*) FROM lease")
@@ -42,7 +42,7 @@ struct UseExamination {
       repair: "record it now", [.freeLeases])
   }
 
-  /// Whether code that runs declares other policies than are in force, or an operator's cannot be.
+  /// Finds running programs that declare other policies, and operators' values that no longer fit.
   private func policies() throws(StoreError) -> StoreFinding {
     var complaints: [String] = []
     let query = try reader.prepare(
@@ -50,7 +50,7 @@ struct UseExamination {
       SELECT b.name, d.pid, d.program FROM declaration d JOIN breaker b ON b.id = d.breaker
       WHERE d.policy IS NOT b.code_policy ORDER BY b.name
       """)
-    // One that was upgraded since has left its declaration, and no longer runs.
+    // A program that was upgraded since has left its declaration, but no longer runs.
     let running = Set(users.readers.map(\.pid))
     complaints += try query.rows { row -> String? in
       let pid = Int32(truncatingIfNeeded: row.integer(1))

@@ -1,16 +1,16 @@
 internal import Glibc
 
-/// What changes when a name in a directory comes, goes or is given to another file.
+/// Changes when a name in a directory is added, removed or given to another file.
 ///
-/// It is the directory's change time, which no program can set. The modification time would not do:
-/// `cp -a`, `rsync -a` and `touch -d` put that one back.
+/// It is the directory's change time, which no program can set. The modification time would not do,
+/// because `cp -a`, `rsync -a` and `touch -d` restore it.
 struct DirectoryStamp {
   private let identity: FileIdentity
   private let seconds: Int
   private let nanoseconds: Int
   private let taken: Clocks
 
-  /// The wall clock, from which a file system takes its times, and what tells that it was set.
+  /// The wall clock, from which a file system takes its times, and what shows that it has been set.
   struct Clocks {
     var wall: timespec
 
@@ -23,7 +23,7 @@ struct DirectoryStamp {
         (wall.tv_sec &- monotonic.tv_sec) &* 1_000_000_000 &+ wall.tv_nsec &- monotonic.tv_nsec
     }
 
-    /// Read from memory, without a system call.
+    /// The clocks now, read from memory without a system call.
     static var now: Clocks {
       var wall = timespec()
       var monotonic = timespec()
@@ -35,7 +35,7 @@ struct DirectoryStamp {
 
   init?(of path: String) {
     var status = stat()
-    // Given as it is, a text would be copied each time.
+    // Passed directly, a string would be copied at each call.
     guard unsafe path.withCString({ unsafe stat($0, &status) }) == 0 else { return nil }
     self.init(
       of: FileIdentity(device: UInt64(status.st_dev), inode: UInt64(status.st_ino)),
@@ -49,18 +49,18 @@ struct DirectoryStamp {
     self.taken = taken
   }
 
-  /// Whether no name has changed since an earlier stamp, which was settled.
+  /// Whether no name has changed since an earlier stamp, which must have been settled.
   func isSame(as earlier: DirectoryStamp) -> Bool {
     identity == earlier.identity && seconds == earlier.seconds
       && nanoseconds == earlier.nanoseconds
-      // Once the clock is set back, a change can get the time of an earlier one.
+      // After the clock is set back, a change can get the time of an earlier one.
       && (taken.lead &- earlier.taken.lead).magnitude < UInt(Self.longestStep / 2)
   }
 
-  /// Whether any change from now on will be told from the latest one.
+  /// Whether any later change will be distinguishable from the latest one.
   ///
-  /// File systems take their times from a clock that moves in steps, some in whole seconds, so two
-  /// changes that follow closely may have the same.
+  /// File systems take their times from a clock that moves in steps, some of a whole second, so two
+  /// changes in quick succession may have the same time.
   var isSettled: Bool {
     let passed = taken.wall.tv_sec.subtractingReportingOverflow(seconds)
     guard !passed.overflow, passed.partialValue < 3 else { return passed.partialValue > 0 }
@@ -69,6 +69,6 @@ struct DirectoryStamp {
       > Self.longestStep
   }
 
-  /// The longest step of a clock that does not move in whole seconds, in nanoseconds.
+  /// The longest step, in nanoseconds, of a clock that does not move in whole seconds.
   private static let longestStep = 50_000_000
 }

@@ -1,9 +1,9 @@
 internal import Glibc
 
-/// Writes the names of a directory through to the disk.
+/// Writes the names in a directory through to the disk.
 ///
-/// A file that is new is not there after a power cut before the directory that it lies in says so,
-/// nor is a directory that is new.
+/// A new file survives a power cut only once the directory that contains it is on the disk, and so
+/// does a new directory.
 enum DirectorySync {
   /// Returns 0 or the system's error number.
   static func run(_ path: String) -> Int32 {

@@ -1,17 +1,17 @@
 internal import Glibc
 
-/// Who may do what with a file.
+/// Who may read and write a file.
 struct FileRights: Hashable {
   var mode: UInt32
   var user: UInt32
   var group: UInt32
 
-  /// An owner or a group that stays as the system has set it (chown(2)).
+  /// An owner or a group that stays as the system set it (chown(2)).
   static let unchanged = UInt32.max
 
-  /// The rights of a file for those who use it: each of them may read and write it, or neither.
+  /// The same rights, reduced so that each user may both read and write the file, or neither.
   ///
-  /// A user who may only read a file can still lock it, and so hold up those who write.
+  /// A user who may only read a file can still lock it, and so block those who write.
   var ofUsers: FileRights {
     var rights = self
     rights.mode = mode & 0o666 | 0o600
@@ -39,9 +39,9 @@ extension FileRights {
     }
   }
 
-  /// Gives an open file what this user may give of these rights.
+  /// Gives an open file those of these rights that this user may give.
   ///
-  /// Without its group the file is not for any group: another one must not get the rights of this.
+  /// If the group cannot be set, no group gets rights: they are not meant for another group.
   func giveWhatIsAllowed(to descriptor: Int32) {
     fchmod(descriptor, mode & (giveOwners(to: descriptor) ? 0o777 : 0o707))
   }

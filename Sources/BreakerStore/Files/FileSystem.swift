@@ -1,9 +1,9 @@
 internal import CHost
 internal import Glibc
 
-/// What kind of file system a store lies on.
+/// The kind of file system that holds a store.
 package enum FileSystem {
-  /// Refuses a file system that other hosts share: a WAL needs memory that all its users share.
+  /// Refuses a network file system, because a WAL needs memory that all its users share.
   static func refuseNetwork(_ directory: String) throws(StoreError) {
     guard let name = networkName(of: directory) else { return }
     throw StoreError(
@@ -12,13 +12,13 @@ package enum FileSystem {
         + " system, which processes cannot share safely: name a path on a local disk")
   }
 
-  /// The name of the network file system that a directory lies on, or nil if it is a local one.
+  /// The name of the network file system that a directory is on, or nil if it is a local one.
   static func networkName(of directory: String) -> String? {
     networkName(
       type: unsafe sb_file_system_type(directory), device: device(of: directory), mounts: mounts)
   }
 
-  /// The name of the file system of a directory, if the mount table has it.
+  /// The name of a directory's file system, if the mount table lists it.
   static func localName(of directory: String) -> String? {
     mountedType(of: device(of: directory), in: mounts())
   }
@@ -27,7 +27,7 @@ package enum FileSystem {
 
   /// The name of a network file system, or nil if the file system is a local one.
   ///
-  /// All file systems in user space have one type, so the mount table tells which one it is.
+  /// All file systems in user space share one type number; the mount table tells them apart.
   package static func networkName(
     type: UInt64, device: String, mounts: () -> String
   ) -> String? {
@@ -37,7 +37,7 @@ package enum FileSystem {
     return name.flatMap { networkPrograms.contains($0) ? $0 : nil }
   }
 
-  // The numbers are those of linux/magic.h and of the file systems' own sources.
+  // The numbers come from linux/magic.h and from the file systems' own sources.
   private static let networkTypes: [UInt64: String] = [
     0x6969: "NFS", 0x517B: "SMB", 0xFF53_4D42: "CIFS", 0xFE53_4D42: "SMB2", 0x0102_1997: "9P",
     0x00C3_6400: "Ceph", 0x5346_414F: "AFS", 0x6B41_4653: "AFS", 0x564C: "NCP",
@@ -53,7 +53,7 @@ package enum FileSystem {
     "fuse.mount-s3", "fuse.smbnetfs", "fuse.moosefs", "fuse.mfs",
   ]
 
-  /// The type that the mount table gives for a device such as `0:52`.
+  /// The type that the mount table lists for a device such as `0:52`.
   private static func mountedType(of device: String, in mounts: String) -> String? {
     for line in mounts.split(separator: "\n").reversed() {
       let fields = line.split(separator: " ")

@@ -2,8 +2,7 @@ internal import CHost
 internal import Glibc
 internal import Synchronization
 
-/// The write-ahead log, opened once more so that it can be marked, and synced while its session is in
-/// use.
+/// The write-ahead log, opened again to mark it, and to sync it while its session is in use.
 ///
 /// None of SQLite's locks is on this file, so closing it drops none of them
 /// (sqlite.org/howtocorrupt.html, 2.2).
@@ -28,12 +27,12 @@ final class LogFile: Sendable {
     return nil
   }
 
-  /// Tells those who watch the log that there are events to be read.
+  /// Notifies processes that watch the log that there are events to read.
   ///
-  /// Whoever may write to the file may set its time to now.
+  /// Every user who may write to the file may set its time to now.
   func touch() { futimens(descriptor, nil) }
 
-  /// Once: a log that is new is not there after a power cut before its directory says so.
+  /// Runs once: a new log survives a power cut only once its directory is on the disk.
   private func syncDirectory() -> Bool {
     let code = DirectorySync.run(StorePath.split(path).directory)
     errno = code
@@ -42,17 +41,17 @@ final class LogFile: Sendable {
   }
 }
 
-/// Marks. They are locks of this open file, which it keeps until it is closed.
+/// Marks, which are locks that this open file keeps until it is closed.
 extension LogFile {
-  /// Leaves a mark for others; a file system that has no locks could not hold a store either.
+  /// Leaves a mark for others; a file system without locks could not hold a store either.
   func leave(_ mark: LogMark) { _ = sb_hold(descriptor, mark.byte) }
 
-  /// Whether another open file, of this process or any other, has left a mark.
+  /// Whether another open file, in this process or any other, has left a mark.
   func isHeldByOthers(_ mark: LogMark) -> Bool {
     sb_is_held(descriptor, mark.byte, mark.byte + 1) != 0
   }
 
-  /// Whether others use the log with another file than this one.
+  /// Whether others use the log together with a file other than this one.
   func isInUse(withAnotherThan file: FileIdentity) -> Bool {
     let own = LogMark.file(file).byte
     return sb_is_held(descriptor, 0, own) != 0

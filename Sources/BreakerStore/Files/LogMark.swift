@@ -1,13 +1,13 @@
-/// A byte of the log that a process holds a lock on, far beyond the end of the file, to tell others
-/// something that holds for as long as the process has the store open.
+/// A byte of the log that a process locks to tell others something while it has the store open.
 ///
-/// Locks are seen by every process of the host, in every PID namespace, with or without `/proc`, and on
-/// every local file system; the kernel drops them with their holder.
+/// The byte lies far beyond the end of the file. Every process of the host sees the locks, in every
+/// PID namespace, with or without `/proc`, and on every local file system. The kernel releases a
+/// lock when its holder ends.
 enum LogMark: Hashable {
   /// The log is in use with this file.
   case file(FileIdentity)
 
-  /// A process has agreed with the store that this is the boot.
+  /// A process has agreed with the store that this is the current boot.
   case boot(Int64)
 
   /// Where the marks of boots begin; those of files come before them.
@@ -20,7 +20,7 @@ enum LogMark: Hashable {
         identity.inode &* 0x9E37_79B9_7F4A_7C15 ^ identity.device &* 0xC2B2_AE3D_27D4_EB4F
       return Int64(bitPattern: mixed & UInt64(Self.boots - 1))
     case .boot(let number):
-      // The last byte that there is cannot be locked.
+      // The last byte of the range cannot be locked.
       return Self.boots + Int64(bitPattern: UInt64(bitPattern: number) % UInt64(Self.boots - 1))
     }
   }

@@ -1,11 +1,11 @@
 /// Which file a log belongs to.
 ///
-/// The log does not say so itself: SQLite takes it for that of whatever file lies beside it
-/// (sqlite.org/howtocorrupt.html, 1.4). So every process that uses a store marks the log with the file
-/// that it uses it with, and a process that starts after the file was replaced, but before the others
-/// have noticed, finds out.
+/// The log itself does not say so: SQLite assumes that it belongs to whatever file lies beside it
+/// (sqlite.org/howtocorrupt.html, 1.4). Every process that uses a store therefore marks the log
+/// with the file that it uses it with. If the file was replaced and others have not noticed yet, a
+/// process that starts meanwhile finds out from the marks.
 enum LogOwner {
-  /// Whether the log beside a store is in use with a file that was there before.
+  /// Whether the log beside a store is in use with an earlier file.
   ///
   /// A log that nobody uses may be needed: its file may have been replaced by a copy of itself.
   static func isOfAnother(beside store: String) -> Bool {
@@ -24,13 +24,13 @@ enum LogOwner {
     }
   }
 
-  /// Moves the log of another file out of the way before SQLite sees it.
+  /// Moves another file's log out of the way before SQLite sees it.
   static func setAsideAnothers(
     beside store: String, in directory: String, lockTimeout: Duration
   ) throws(StoreError) {
     guard isOfAnother(beside: store) else { return }
     try StoreLock.held(store, atMost: lockTimeout) { _ throws(StoreError) in
-      // The first process to notice may have begun another log.
+      // The first process to notice may have started another log.
       guard isOfAnother(beside: store) else { return }
       for suffix in [StoreFile.logSuffix, StoreFile.indexSuffix] {
         StoreFile.setAside(store + suffix)
@@ -39,7 +39,7 @@ enum LogOwner {
     }
   }
 
-  /// The error that the old file's log is still in the way.
+  /// The error for a replaced store whose old log is still in the way.
   static func replaced(_ store: String) -> StoreError {
     StoreError(
       .busy,

@@ -5,12 +5,14 @@ enum NewFile {
   /// Creates a file and opens it; nobody else can open it before it has its rights.
   ///
   /// - Parameters:
-  ///   - path: Where nothing may be yet.
+  ///   - path: Where to create the file; nothing may be there yet.
   ///   - rights: The rights of the file.
-  ///   - mustHave: Whether to remove the file again if this user may not give it all of them.
-  ///   - what: What an error says that could not be done.
-  /// - Returns: The descriptor, which is the caller's to close.
-  /// - Throws: `StoreError` if the file cannot be created, or not with the rights that it must have.
+  ///   - mustHave: Whether to remove the file again if this user may not give it all of these
+  ///     rights.
+  ///   - what: The action that an error message names.
+  /// - Returns: The descriptor, which the caller must close.
+  /// - Throws: `StoreError` if the file cannot be created, or not with the rights that it must
+  ///   have.
   static func create(
     _ path: String, _ rights: FileRights, mustHave: Bool = true, doing what: String = "create"
   ) throws(StoreError) -> Int32 {

@@ -1,11 +1,12 @@
 internal import Glibc
 
-/// Files that somebody else may have put in the place of a store's.
+/// Files that another user may have put in the place of a store's.
 ///
-/// In a directory like `/tmp`, where everybody may make files but touch only their own, whoever is
-/// first owns a name. A store that another user has put there would hand that user its breakers.
+/// In a directory like `/tmp`, everybody may create files but touch only their own, so the first
+/// user to create a name owns it. A store that another user put there would hand that user your
+/// breakers.
 enum PlantedFile {
-  /// Refuses what is no file, and what is another user's in such a directory.
+  /// Refuses anything but a regular file, and another user's file in such a directory.
   static func refuse(
     _ store: String, in directory: String,
     parts: [String] = ["", StoreFile.logSuffix, StoreFile.indexSuffix]
@@ -34,7 +35,7 @@ enum PlantedFile {
         + " put it there for others to find: name a path where not everybody may make files")
   }
 
-  /// Whether the owner of a file is another user, in a directory where everybody may make files.
+  /// Whether a file in a sticky directory that everybody may write to is another user's.
   static func isAnothers(_ owner: uid_t, in directory: String) -> Bool {
     var status = stat()
     let open = mode_t(S_ISVTX) | S_IWOTH

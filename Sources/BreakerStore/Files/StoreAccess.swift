@@ -2,16 +2,16 @@ internal import Glibc
 
 /// Who may use the files of a store that is created.
 package struct StoreAccess: Sendable, Hashable {
-  /// The permission bits of each file that somebody has asked for.
+  /// The permission bits that were requested for each file.
   package var mode: UInt32?
 
-  /// The name of the group that somebody has asked for.
+  /// The name of the group that was requested.
   package var group: String?
 
-  /// The rights of the store that this process had open, if it had one open.
+  /// The rights of the store that this process had open, if any.
   var earlier: FileRights?
 
-  /// Whether the files get the name of another store later, and have a longer one until then.
+  /// Whether the files later take the names of another store, and have longer ones until then.
   var isTemporary = false
 
   package init(mode: UInt32? = nil, group: String? = nil) {
@@ -37,13 +37,13 @@ package struct StoreAccess: Sendable, Hashable {
   }
 }
 
-/// The rights of the files of a store.
+/// The rights of a store's files.
 extension StoreAccess {
-  /// The rights of a store that is there, or those that it is created with.
+  /// The rights of an existing store, or those that a new one is created with.
   ///
-  /// A new store has the rights of the one that it replaces, as far as anything is left that tells
-  /// them. What somebody has asked for comes first, unless this process had that store open: then
-  /// the users of the old store are the users of the new one.
+  /// A new store has the rights of the store that it replaces, as far as leftover files tell them.
+  /// Requested rights come first, unless this process had the old store open: then the users of the
+  /// old store are the users of the new one.
   func rights(of store: String) throws(StoreError) -> FileRights {
     if let status = FileStatus(of: store) { return status.rights }
     let left = left(of: store, by: StoreLock.suffix)
@@ -58,12 +58,12 @@ extension StoreAccess {
       ?? FileRights(mode: 0o600, user: FileRights.unchanged, group: FileRights.unchanged)
   }
 
-  /// Whether a new store must have the rights that somebody has asked for, or not be created.
+  /// Whether a new store must have the rights that were requested, or not be created at all.
   var isAsked: Bool { earlier == nil && (mode != nil || group != nil) }
 
-  /// The rights that a file has which an earlier store has left behind.
+  /// The rights of a file that an earlier store has left behind.
   ///
-  /// Where everybody may make files, anybody may have put it there.
+  /// It does not count in a directory that everybody may write to, where anybody may have put it.
   private func left(of store: String, by suffix: String) -> FileRights? {
     guard let directory = FileStatus(of: StorePath.split(store).directory),
       directory.rights.mode & 0o002 == 0, let file = FileStatus(of: store + suffix), file.isRegular
@@ -73,9 +73,9 @@ extension StoreAccess {
 }
 
 extension FileRights {
-  /// The rights that the directory of a store tells; nil if it tells none.
+  /// The rights that a store's directory implies; nil if it implies none.
   ///
-  /// It does if it is for one group alone, as `cbctl init --group` makes it, and for one store.
+  /// It does if it is for one group alone, as `cbctl init --group` creates it, and for one store.
   init?(inDirectoryOf store: String) {
     let (directory, name) = StorePath.split(store)
     guard let status = FileStatus(of: directory), status.rights.mode & 0o2777 == 0o2770,

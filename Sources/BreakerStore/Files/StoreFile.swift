@@ -2,10 +2,10 @@ internal import Glibc
 
 /// The file on disk, before SQLite opens it.
 enum StoreFile {
-  /// Finds or makes the file, and says where it really lies.
+  /// Finds or creates the file, and returns its path with the directories resolved.
   ///
-  /// The file is only ever opened here when it is new: closing a descriptor of a file that SQLite
-  /// has open would drop the locks of this process (sqlite.org/howtocorrupt.html, 2.2).
+  /// The file is opened here only when it is new, because closing a descriptor of a file that
+  /// SQLite has open would drop the locks of this process (sqlite.org/howtocorrupt.html, 2.2).
   static func prepare(
     path: String, mayCreate: Bool, access: StoreAccess, lockTimeout: Duration
   ) throws(StoreError) -> String {
@@ -27,7 +27,7 @@ enum StoreFile {
       try StoreLock.held(real, access: access, atMost: lockTimeout) { lock throws(StoreError) in
         if try exists(real) { return }
         let rights = try access.rights(of: real)
-        // What an earlier file of that name has left behind, with processes that still use it.
+        // Left behind by an earlier file of that name, perhaps with processes that still use it.
         setAside(real + logSuffix)
         setAside(real + indexSuffix)
         try create(real, rights, mustHave: access.isAsked)
@@ -36,13 +36,13 @@ enum StoreFile {
     }
     try PlantedFile.refuse(real, in: directory)
     try HardLinks.refuse(real)
-    // Somebody is about to make one, or has made an empty file for it.
+    // Another process is about to create a store here, or has created an empty file for it.
     let isEmpty = ["", logSuffix].allSatisfy { FileStatus(of: real + $0)?.size ?? 0 == 0 }
     if !mayCreate, isEmpty { throw missing(real) }
     return real
   }
 
-  /// Which file a path names now; nil if there is none.
+  /// The file that a path names now; nil if there is none.
   static func identity(of path: String) -> FileIdentity? {
     var status = stat()
     guard unsafe lstat(path, &status) == 0 else { return nil }
@@ -56,13 +56,13 @@ enum StoreFile {
         + " or name another path")
   }
 
-  /// What SQLite puts behind the path for the write-ahead log, and for its index.
+  /// The suffixes that SQLite adds to the path for the write-ahead log and for its index.
   static let logSuffix = "-wal"
   static let indexSuffix = "-shm"
 
   /// Moves a file out of the way of a store that it does not belong to; it may be gone already.
   ///
-  /// A log that was set aside may hold what its own file lacks, so it is not deleted.
+  /// A log that is set aside may hold what its own file lacks, so it is not deleted.
   static func setAside(_ path: String) { unsafe rename(path, path + ".orphan") }
 
   static func exists(_ path: String) throws(StoreError) -> Bool {
@@ -93,7 +93,7 @@ enum StoreFile {
     do throws(StoreError) {
       close(try NewFile.create(path, rights, mustHave: mustHave, doing: "make the store"))
     } catch {
-      // A program of an earlier version, which knows nothing of the lock, has just made it.
+      // A program of an earlier version, which does not use the lock, has just created it.
       guard error.code == EEXIST else { throw error }
     }
   }
@@ -103,7 +103,7 @@ enum StoreFile {
   ) throws(StoreError) {
     guard unsafe Glibc.access(path, F_OK) != 0, errno == ENOENT else { return }
     let (parent, last) = StorePath.split(path)
-    // Only the last directory is the store's own.
+    // Only the last directory belongs to the store.
     if parent != path, !last.isEmpty {
       try makeDirectories(parent, access: StoreAccess(), group: nil)
     }
@@ -121,8 +121,8 @@ enum StoreFile {
       unsafe rmdir(path)
       throw error
     }
-    // Or a power cut could take the store with its directory. Who may write to a directory but not
-    // read it cannot sync it, and does without.
+    // Without this, a power cut could remove the store together with its directory. A user who may
+    // write to the parent directory but not read it cannot sync it, and does without.
     let code = DirectorySync.run(parent)
     guard code == 0 || code == EACCES || code == EINVAL else {
       unsafe rmdir(path)

@@ -1,23 +1,22 @@
-/// Which files a session has open: the store's own, its log, and the log's index.
+/// The files that a session has open: the store's own, its log, and the log's index.
 struct StoreFiles {
-  /// Where the store really lies.
+  /// The path of the store, with its directories resolved.
   let path: String
 
-  /// The path that its user has named, which may lead elsewhere later.
+  /// The path as the user named it, which may lead elsewhere later.
   private let named: String
   private let main: FileIdentity?
   private var log: FileIdentity?
   private var index: FileIdentity?
 
-  /// The directory in which all of them were found the last time.
+  /// The directory in which all of the files were last found.
   private var directory: DirectoryStamp?
   private let directoryPath: String
 
-  /// The rights of the store when its directory was last seen to have changed, for the one that may
-  /// have to take its place.
+  /// The store's rights at the last change of its directory, for a store that may replace it.
   private(set) var rights: FileRights?
 
-  /// Before the file is opened: one that takes its place from now on is noticed as another one.
+  /// Call this before the file is opened, so that a file which replaces it from then on is noticed.
   init(path: String, named: String) {
     self.path = path
     self.named = named
@@ -27,28 +26,29 @@ struct StoreFiles {
     rights = status?.rights
   }
 
-  /// After the first read, which makes SQLite open the log.
+  /// Call this after the first read, which makes SQLite open the log.
   mutating func noteLog() {
     log = StoreFile.identity(of: logPath)
     index = StoreFile.identity(of: indexPath)
   }
 
-  /// Marks the log as that of the file.
+  /// Marks the log as belonging to the file.
   ///
-  /// - Throws: If the file or its log was replaced meanwhile, so that the log is another file's.
+  /// - Throws: `StoreError` if the file or its log was replaced meanwhile, so the log may be
+  ///   another file's.
   func mark(_ log: LogFile) throws(StoreError) {
     guard let main else { throw LogOwner.replaced(path) }
     log.leave(.file(main))
-    // In this order: a process that replaces the file either finds the mark or is found here.
+    // In this order, a process that replaces the file either finds the mark or is noticed here.
     guard areNamed, log.isAt(logPath), !log.isInUse(withAnotherThan: main) else {
       throw LogOwner.replaced(path)
     }
   }
 
-  /// The number of the store's file, which no copy of it has while this one exists.
+  /// The inode number of the store's file, which no copy of it has while this one exists.
   var mainNumber: Int64 { Int64(bitPattern: main?.inode ?? 0) }
 
-  /// Whether the paths name what is open.
+  /// Whether the paths name the files that are open.
   private var areNamed: Bool {
     main == StoreFile.identity(of: named)
       && log == StoreFile.identity(of: named + StoreFile.logSuffix)
@@ -60,8 +60,8 @@ struct StoreFiles {
 
   /// Whether the paths still name the files that are open.
   ///
-  /// No file is replaced without a change of the directory: as long as that is the same, it is all
-  /// that has to be looked at.
+  /// No file can be replaced without a change of the directory, so as long as the directory's stamp
+  /// is the same, nothing else needs checking.
   mutating func areCurrent() -> Bool {
     let stamp = DirectoryStamp(of: directoryPath)
     if let stamp, let directory, stamp.isSame(as: directory) { return true }
@@ -71,11 +71,11 @@ struct StoreFiles {
     return true
   }
 
-  /// Sets a log aside that was never written with the file that is there now, and a log's index
-  /// without its log.
+  /// Sets aside a log never written with the file that is there now, and an index without its log.
   ///
-  /// SQLite would take their pages for those of the new file (sqlite.org/howtocorrupt.html, 1.4).
-  /// Our own are known by their numbers as long as they are open; who comes later finds others.
+  /// SQLite would assume that their pages belong to the new file (sqlite.org/howtocorrupt.html,
+  /// 1.4). The numbers of our own log and index identify them only while they are open here; a
+  /// later process finds other files.
   func setAsideLeftLog() {
     var access = StoreAccess()
     access.earlier = rights
@@ -89,7 +89,7 @@ struct StoreFiles {
         }
       }
     } catch {
-      // The next process that opens the file finds out what is wrong with it, or beside it.
+      // The next process that opens the file will find out what is wrong with it or beside it.
     }
   }
 }

@@ -3,9 +3,10 @@ internal import Glibc
 /// The lock under which the files of a store are created, replaced and set aside.
 ///
 /// It is `flock` on a file beside the store. Only users of the store may open that file, so nobody
-/// else can hold them up. The kernel ends the lock with its holder, in every PID namespace, and
-/// closing another descriptor of the file does not end it. A shell script can take it with flock(1).
-/// The file is never deleted or replaced, because a lock on a file without a name locks nothing.
+/// else can block them. The kernel releases the lock when its holder ends, in every PID namespace,
+/// and closing another descriptor of the file does not release it. A shell script can take it with
+/// flock(1). The file is never deleted or replaced, because a lock on a file without a name locks
+/// nothing.
 struct StoreLock {
   static let suffix = "-lock"
 
@@ -14,7 +15,7 @@ struct StoreLock {
 
   /// Runs a body under the lock of a store, whose files need not exist yet.
   ///
-  /// - Throws: What the body throws, or why the lock cannot be had in time.
+  /// - Throws: What the body throws, or why the lock could not be taken in time.
   static func held<Result>(
     _ store: String, access: StoreAccess = StoreAccess(), atMost timeout: Duration,
     _ body: (StoreLock) throws(StoreError) -> Result
@@ -40,7 +41,7 @@ extension StoreLock {
       let lock = try opened(path, for: store, access)
       do throws(StoreError) {
         try lock.wait(until: deadline)
-        // Somebody may have deleted the file meanwhile, and others now lock another one.
+        // The file may have been deleted meanwhile, so that others now lock a different one.
         if lock.isNamed { return lock }
       } catch {
         lock.release()
@@ -74,12 +75,12 @@ extension StoreLock {
     }
   }
 
-  /// Creates the file under another name first: it must not be there before it has its rights.
+  /// Creates the file under another name first, so that it has its rights when it appears.
   private static func create(_ path: String, _ rights: FileRights) throws(StoreError) {
     let fresh = "\(path).new-\(UInt32.random(in: .min ... .max))"
     close(try NewFile.create(fresh, rights, mustHave: false))
     defer { unsafe unlink(fresh) }
-    // Unlike a renaming, this never replaces the file of another process that was faster.
+    // Unlike rename, link never replaces the file of another process that was faster.
     guard unsafe link(fresh, path) == 0 || errno == EEXIST else {
       throw StoreError(errno: errno, doing: "create", path: path)
     }
@@ -111,7 +112,7 @@ extension StoreLock {
   private var isNamed: Bool { status?.identity == StoreFile.identity(of: path) }
 
   private func release() {
-    // A child that was forked meanwhile has the descriptor too, and would keep the lock.
+    // A child that was forked meanwhile also has the descriptor, and would keep the lock.
     flock(descriptor, LOCK_UN)
     close(descriptor)
   }

@@ -1,10 +1,11 @@
 internal import Glibc
 
-/// Where a store lies when nobody says so.
+/// The default path of a store.
 package enum StorePath {
-  /// The path that the environment asks for, or the usual one of this user.
+  /// The path that the environment names, or the default path of this user.
   ///
-  /// - Throws: `StoreError` if what names it is no text: put right, it would be another path.
+  /// - Throws: `StoreError` if a source is not valid UTF-8: repairing the text would name another
+  ///   path.
   package static func usual(
     environment: (String) throws(StoreError) -> String?, isRoot: Bool,
     home: () throws(StoreError) -> String?
@@ -14,7 +15,7 @@ package enum StorePath {
       if let stateHome = absolute(try environment("XDG_STATE_HOME")) {
         return stateHome + "/shared-breaker/breakers.db"
       }
-      // Never a directory that everybody may write to: whoever came first would own the breakers.
+      // Never a directory that everybody may write to: the first user there would own the breakers.
       if let home = absolute(try environment("HOME")) {
         return home + "/.local/state/shared-breaker/breakers.db"
       }
@@ -33,7 +34,7 @@ package enum StorePath {
       }, isRoot: geteuid() == 0, home: homeOfUser)
   }
 
-  /// The home directory that the system knows of this user.
+  /// The home directory that the system has on record for this user.
   private static func homeOfUser() throws(StoreError) -> String? {
     guard let entry = unsafe getpwuid(geteuid()), let home = unsafe entry.pointee.pw_dir else {
       return nil
@@ -56,22 +57,21 @@ package enum StorePath {
 
   private static func isAbsolute(_ path: String) -> Bool { path.utf8.first == UInt8(ascii: "/") }
 
-  /// The path from the root on, so that it names the same file wherever the process goes.
+  /// The path made absolute, so that it names the same file if the working directory changes.
   static func absolute(_ path: String) -> String {
     guard !path.isEmpty, !isAbsolute(path), let current = unsafe getcwd(nil, 0) else {
       return path
     }
     defer { unsafe free(current) }
-    // One that is no text is refused when the store is opened.
+    // A working directory that is not valid UTF-8 is refused when the store is opened.
     return unsafe String(validatingCString: current).map { $0 + "/" + path } ?? path
   }
 
-  /// How many bytes the path of a store may have, with its links resolved, and how many its last
-  /// part.
+  /// The limits in bytes on a store's path, with its links resolved, and on its last component.
   ///
-  /// SQLite takes 512, of which its journal's suffix needs some, and file systems take 255 for a
-  /// name. A repair gives a store longer names for a while. The system would only say that there is
-  /// no such file.
+  /// SQLite's limit is 512, including the suffix of its journal, and file systems allow 255 for a
+  /// name. A repair temporarily gives a store longer names. Without these limits, the system would
+  /// only report that there is no such file.
   static let longest = (path: 480, file: 200)
 
   /// Refuses a path that is too long for all the files of a store.
@@ -88,7 +88,7 @@ package enum StorePath {
     }
   }
 
-  /// The path with its links resolved, as far as its directories are there.
+  /// The path with its links resolved, as far as its directories exist.
   private static func resolved(_ path: String) -> String {
     let (directory, file) = split(path)
     let real: String
@@ -101,9 +101,9 @@ package enum StorePath {
     return real == "/" ? "/\(file)" : "\(real)/\(file)"
   }
 
-  /// The directory and the last part of a path.
+  /// The directory and the last component of a path.
   static func split(_ path: String) -> (directory: String, file: String) {
-    // By bytes: a mark beside the slash would make one character of both.
+    // By bytes, because a combining mark after the slash would form one character with it.
     let bytes = path.utf8
     guard let slash = bytes.lastIndex(of: UInt8(ascii: "/")) else { return (".", path) }
     let directory = String(path[..<slash])

@@ -1,16 +1,16 @@
 internal import CHost
 
-/// Work that is done around every fork of this process, until the guard is told to end.
+/// Runs work around every fork of this process, until the guard is ended.
 @safe package final class ForkGuard: Sendable {
   private let before: @Sendable () -> Void
   private let after: @Sendable (_ isChild: Bool) -> Void
   private nonisolated(unsafe) weak var owner: AnyObject?
   private nonisolated(unsafe) let hook: UnsafeMutablePointer<sb_fork_hook>
 
-  /// Begins to guard an owner, whose deinit has to call `end()`.
+  /// Starts to guard an owner, whose deinit must call `end()`.
   ///
-  /// The owner is kept alive during a fork, or else its end would come in the middle of it. If its
-  /// deinit has begun already, the work is done all the same: `end()` waits for the fork.
+  /// The owner is kept alive during a fork, so that its deinit cannot start in the middle of it. If
+  /// the deinit has already begun, the work is still done, because `end()` waits for the fork.
   package init(
     of owner: AnyObject,
     before: @escaping @Sendable () -> Void,
@@ -34,7 +34,7 @@ internal import CHost
 
   deinit { unsafe hook.deallocate() }
 
-  /// Ends the work around forks, after one that is under way.
+  /// Ends the work around forks; waits for a fork that is under way.
   package func end() { unsafe sb_fork_remove(hook) }
 
   /// How many forks lie between the first process that used this library and this one.

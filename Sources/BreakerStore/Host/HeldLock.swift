@@ -3,14 +3,14 @@ struct HeldLock {
   var pid: Int32
   var isForWriting: Bool
 
-  /// The first byte that is locked.
+  /// The first byte of the lock.
   var start: Int64
 
-  /// The locks on a file, of all processes that this one may see; not of those who wait for one.
+  /// The locks held on a file by all visible processes; not those that processes are waiting for.
   static func all(on file: FileIdentity) -> [HeldLock] {
     (ProcFile.text("/proc/locks") ?? "").split(separator: "\n").compactMap { line in
       let fields = line.split(separator: " ")
-      // The device is not told by all file systems as `stat` tells it.
+      // By inode alone, because some file systems report another device here than `stat` does.
       guard fields.count >= 8, fields[5].split(separator: ":").last == "\(file.inode)",
         let pid = Int32(fields[4]), let start = Int64(fields[6])
       else { return nil }

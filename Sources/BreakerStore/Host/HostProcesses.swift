@@ -1,17 +1,17 @@
 package import BreakerCore
 
-/// What a store knows of the processes that use it: those of this host, or of a host in a test.
+/// What a store knows about the processes that use it, on this host or on a simulated one.
 package struct HostProcesses: Sendable {
-  /// The process that asks.
+  /// The calling process.
   package var current: @Sendable () -> ProcessIdentity
 
-  /// A running process by its number, or nil if there is none.
+  /// A running process with this number, or nil if there is none.
   package var find: @Sendable (_ pid: Int32) -> ProcessIdentity?
 
   /// Whether a process has ended for certain.
   package var isGone: @Sendable (ProcessIdentity) -> Bool
 
-  /// Why the process that asks can do nothing any more; nil as long as it runs.
+  /// Why the calling process can do nothing more; nil as long as it runs.
   package var ending: @Sendable () -> StoreError?
 
   package init(
@@ -26,7 +26,7 @@ package struct HostProcesses: Sendable {
     self.ending = ending
   }
 
-  /// The processes that the kernel knows.
+  /// The processes that the kernel knows about.
   package static let system = HostProcesses(
     current: { ProcessTable.current() }, find: { ProcessTable.process($0) },
     isGone: { ProcessTable.isGone($0) }, ending: { nil })

@@ -1,7 +1,7 @@
 internal import CHost
 internal import Glibc
 
-/// A mutex that ThreadSanitizer understands and that the fork hooks can take and give back.
+/// A mutex that ThreadSanitizer understands and that fork hooks can lock and unlock.
 @safe package final class Lock: Sendable {
   nonisolated(unsafe) let mutex: UnsafeMutablePointer<pthread_mutex_t>
 
@@ -20,7 +20,7 @@ internal import Glibc
   /// Takes the lock if it is free.
   package func tryLock() -> Bool { unsafe pthread_mutex_trylock(mutex) == 0 }
 
-  /// Takes the lock unless it is still held at an instant of the monotonic clock.
+  /// Takes the lock, or gives up at an instant of the monotonic clock; false if it gave up.
   func lock(until nanoseconds: Int64) -> Bool {
     unsafe sb_mutex_lock_until(mutex, nanoseconds) == 0
   }

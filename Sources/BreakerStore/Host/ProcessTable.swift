@@ -2,30 +2,30 @@ package import BreakerCore
 internal import CHost
 internal import Glibc
 
-/// What the kernel tells of processes.
+/// What the kernel reports about processes.
 package enum ProcessTable {
-  /// This process, as others can recognise it.
+  /// This process, as others can recognize it.
   package static func current() -> ProcessIdentity {
     let pid = getpid()
     return ProcessIdentity(
       pid: pid, startTicks: startTicks(of: pid) ?? 0, pidNamespace: pidNamespace())
   }
 
-  /// The number of this process; another one after a fork.
+  /// The number of this process, which changes after a fork.
   package static var ownPid: Int32 { getpid() }
 
-  /// Another running process of this PID namespace, or nil if there is none of that number.
+  /// A running process of this PID namespace with this number, or nil if there is none.
   package static func process(_ pid: Int32) -> ProcessIdentity? {
     startTicks(of: pid).map {
       ProcessIdentity(pid: pid, startTicks: $0, pidNamespace: pidNamespace())
     }
   }
 
-  /// Whether a process has ended for certain.
+  /// Whether a process has certainly ended.
   ///
-  /// A number that another program has now does not count as the process. Of a process in another
-  /// PID namespace nothing is known, so it is not taken for gone; nor is one that cannot be looked
-  /// at, because `/proc` hides it or this process has no descriptor left.
+  /// If its number now belongs to another process, the process has ended. A process in another PID
+  /// namespace cannot be checked, so this answers false. It also answers false if the process
+  /// cannot be examined because `/proc` hides it or because this process has no descriptor left.
   package static func isGone(_ process: ProcessIdentity) -> Bool {
     let namespace = pidNamespace()
     guard namespace != 0, process.pidNamespace == namespace else { return false }
@@ -37,7 +37,7 @@ package enum ProcessTable {
     }
   }
 
-  /// Whether a process was stopped by a signal, and has not been continued.
+  /// Whether a process was stopped by a signal and has not been continued.
   static func isStopped(_ pid: Int32) -> Bool {
     guard let stat = ProcFile.text("/proc/\(pid)/stat"), let end = stat.lastIndex(of: ")")
     else { return false }
@@ -46,15 +46,15 @@ package enum ProcessTable {
   }
 
   private enum Life {
-    /// It runs since so many clock ticks after boot.
+    /// It is running, and started this many clock ticks after boot.
     case running(UInt64)
 
-    /// It is gone, or only a zombie is left.
+    /// It has ended, or only a zombie is left.
     case over
     case hidden
   }
 
-  /// When a process started, in clock ticks since boot; nil if it is over or hidden.
+  /// When a process started, in clock ticks since boot; nil if it has ended or is hidden.
   static func startTicks(of pid: Int32) -> UInt64? {
     if case .running(let startTicks) = life(of: pid) { return startTicks }
     return nil
@@ -62,7 +62,7 @@ package enum ProcessTable {
 
   private static func life(of pid: Int32) -> Life {
     guard pid > 0 else { return .over }
-    // The program's name, in parentheses, may hold spaces and parentheses of its own.
+    // The program's name, in parentheses, may contain spaces and parentheses itself.
     guard let stat = ProcFile.text("/proc/\(pid)/stat"),
       let nameEnd = stat.lastIndex(of: ")")
     else {
@@ -73,7 +73,7 @@ package enum ProcessTable {
     return fields[0] == "Z" || fields[0] == "X" ? .over : .running(onHostClock(startTicks))
   }
 
-  /// The kernel tells start times on the clock of the time namespace of the process that asks.
+  /// The kernel reports start times on the clock of the calling process's time namespace.
   private static func onHostClock(_ ticks: UInt64) -> UInt64 {
     let offset = sb_known_boot_offset()
     if offset == 0 { return ticks }
@@ -81,9 +81,9 @@ package enum ProcessTable {
     return UInt64(clamping: Int64(clamping: ticks) - Int64(offsetTicks.rounded(.down)))
   }
 
-  /// Whether two start times are the same, which processes of two time namespaces round differently.
+  /// Whether two start times are the same, allowing for rounding in different time namespaces.
   ///
-  /// No process number is given to another process within so short a time.
+  /// No process number is reused within so short a time.
   private static func areSame(_ ticks: UInt64, _ others: UInt64) -> Bool {
     max(ticks, others) - min(ticks, others) <= 1
   }

@@ -3,13 +3,13 @@ internal import Glibc
 
 /// A thread that belongs to the library and not to the program.
 package enum SystemThread {
-  /// Starts a thread that somebody will join; nil if the system has none left.
+  /// Starts a thread that the caller must join; nil if the system has none left.
   ///
-  /// The name, of 15 bytes at most, is for people who look at the threads of a process.
+  /// The name, of at most 15 bytes, is for people who look at the threads of a process.
   static func start(
     _ name: StaticString, _ body: @escaping @Sendable () -> Void
   ) -> pthread_t? {
-    // The program's signals are handled by its own threads. A new thread inherits the mask.
+    // The program's own threads handle its signals. A new thread inherits the signal mask.
     var all = sigset_t()
     var usual = sigset_t()
     unsafe sigfillset(&all)

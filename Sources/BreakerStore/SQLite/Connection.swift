@@ -6,25 +6,25 @@ extension SQLiteStorage {
   package static var libraryVersion: String { unsafe String(cString: sqlite3_libversion()) }
 }
 
-/// One open connection to a SQLite file; used by one thread at a time, under its store's lock.
+/// One open connection to an SQLite file; used by one thread at a time, under its store's lock.
 @safe final class Connection {
   let path: String
   let handle: OpaquePointer
   private let patience: Patience
   private var statements = [Statement?](repeating: nil, count: Query.allCases.count)
 
-  /// Whether SQLite takes it that nothing changes the file.
+  /// Whether SQLite assumes that nothing changes the file.
   private var isImmutable = false
 
-  /// What the store says of itself; nil until that is known.
+  /// The store's header; nil until it is known.
   var header: StoreHeader?
 
-  /// Opens an existing file; a symbolic link in its place is refused.
+  /// Opens an existing file; a symbolic link at its path is refused.
   convenience init(path: String, lockTimeout: Duration) throws(StoreError) {
     try self.init(path, as: path, SQLITE_OPEN_READWRITE, lockTimeout: lockTimeout)
   }
 
-  /// Opens an existing file in a way that makes and changes none (sqlite.org/uri.html).
+  /// Opens an existing file without creating or changing any file (sqlite.org/uri.html).
   convenience init(reading path: String, way: String, lockTimeout: Duration) throws(StoreError) {
     let plain = Set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._/".utf8)
     var uri = "file:"
@@ -39,7 +39,7 @@ extension SQLiteStorage {
     isImmutable = way == Self.immutable
   }
 
-  /// The way to read the file alone, without its log and without a lock.
+  /// The `way` that reads the file alone, without its log and without a lock.
   static let immutable = "immutable=1"
 
   private init(
@@ -58,19 +58,19 @@ extension SQLiteStorage {
     }
     unsafe handle = opened
     patience = Patience(timeout: lockTimeout)
-    // The waiting comes first, so that everything after it may meet a busy file.
+    // The wait is installed first, because everything after it may find the file busy.
     unsafe patience.install(on: opened)
     unsafe sb_no_checkpoint_on_close(opened)
     unsafe sb_persist_wal(opened)
   }
 
   deinit {
-    // First, or the connection would live on until they go, after the waiter that it calls.
+    // Finalized first. Otherwise the connection would outlive the busy handler that it calls.
     statements = []
     unsafe sqlite3_close_v2(handle)
   }
 
-  /// Runs a body that may wait for other processes until an instant of the monotonic clock.
+  /// Runs a body in which a wait for other processes ends at an instant of the monotonic clock.
   func waiting<Result>(
     until deadline: Int64, _ body: () throws(StoreError) -> Result
   ) throws(StoreError) -> Result {
@@ -79,10 +79,10 @@ extension SQLiteStorage {
     return try body()
   }
 
-  /// What rows are read by.
+  /// The header to read rows by.
   func header(_ clock: StoreClock) -> StoreHeader { header ?? StoreHeader.unknown(clock) }
 
-  /// Refuses a file that is no longer the one at its path: the log that lies there is another's.
+  /// Refuses a file that is no longer the one at its path, because the log there is another file's.
   func refuseMoved() throws(StoreError) {
     var hasMoved: Int32 = 0
     unsafe sb_has_moved(handle, &hasMoved)
@@ -117,31 +117,31 @@ extension SQLiteStorage {
     return statement
   }
 
-  /// The first column of the only row that a query answers.
+  /// The first column of the only row that a query returns.
   func integer(_ sql: String) throws(StoreError) -> Int64 {
     try prepare(sql).rows { $0.integer(0) }.first ?? 0
   }
 
-  // What a statement such as `PRAGMA journal_mode=WAL` answers is only true once it has come to its
-  // end, where it commits.
+  // The result of a statement such as `PRAGMA journal_mode=WAL` is final only once the statement
+  // has run to its end, where it commits.
   func text(_ sql: String) throws(StoreError) -> String {
     try prepare(sql).rows { $0.text(0) ?? "" }.first ?? ""
   }
 
   /// Runs `body` in a transaction that holds the write lock from the start.
   ///
-  /// A transaction that only begins to read before it writes would fail at once where another
-  /// process has written in between, however long it was ready to wait.
+  /// A transaction that reads before it writes would fail at once if another process had written in
+  /// between, however long it was prepared to wait.
   func write<Result>(_ body: () throws(StoreError) -> Result) throws(StoreError) -> Result {
     try transaction(.begin, body)
   }
 
-  /// Runs `body` on one state of the file.
+  /// Runs `body` on one snapshot of the file.
   func read<Result>(_ body: () throws(StoreError) -> Result) throws(StoreError) -> Result {
     try transaction(.beginReading, body)
   }
 
-  /// If the body throws, nothing of it is kept and its error is thrown, also if the way back fails.
+  /// If the body throws, nothing of it is kept and its error is thrown, even if rollback fails.
   private func transaction<Result>(
     _ begin: Query, _ body: () throws(StoreError) -> Result
   ) throws(StoreError) -> Result {
@@ -157,9 +157,9 @@ extension SQLiteStorage {
     }
   }
 
-  /// Ends a transaction that failed, unless SQLite has done so by itself.
+  /// Ends a transaction that failed, unless SQLite has already done so.
   ///
-  /// What went wrong first is what the caller must know. If even this fails, for want of memory, the
+  /// The caller must learn the first error. If even the rollback fails, for lack of memory, the
   /// next transaction tries it again.
   private func leaveTransaction() {
     guard unsafe sqlite3_get_autocommit(handle) == 0 else { return }
@@ -167,7 +167,7 @@ extension SQLiteStorage {
   }
 
   func error(_ code: Int32, during step: String) -> StoreError {
-    // What did not go through the connection's own calls has left no message with it.
+    // An error that did not come from the connection's own calls has left no message with it.
     let isLatest = unsafe sqlite3_extended_errcode(handle) == code
     let message = unsafe String(cString: isLatest ? sqlite3_errmsg(handle) : sqlite3_errstr(code))
     let system = isLatest ? unsafe sqlite3_system_errno(handle) : 0
@@ -175,15 +175,15 @@ extension SQLiteStorage {
   }
 }
 
-/// How a file keeps its journal.
+/// The journal mode of a file.
 extension Connection {
-  /// How every store keeps it: without a write-ahead log no process would see another's changes.
+  /// The mode of every store: without a write-ahead log no process would see another's changes.
   static let demandedJournalMode = "wal"
 
-  /// How the file keeps its journal, as a program that opens it will find.
+  /// The journal mode that a program which opens the file will find.
   func journalMode() throws(StoreError) -> String {
     guard isImmutable else { return try text("PRAGMA journal_mode") }
-    // SQLite keeps no journal of an immutable file, so only the header tells: both of its format
+    // SQLite keeps no journal for an immutable file, so only the header tells: both of its format
     // versions are 2 if there is a write-ahead log (sqlite.org/fileformat2.html, 1.3.3).
     guard let versions = header(at: 18, count: 2) else {
       throw error(SQLITE_IOERR, during: "be read")
@@ -193,7 +193,7 @@ extension Connection {
 
   /// Bytes of the file's header; nil if they cannot be read.
   ///
-  /// They are read through SQLite: closing any other descriptor of the file would drop its locks.
+  /// Read through SQLite, because closing any other descriptor of the file would drop its locks.
   func header(at offset: Int64, count: Int) -> [UInt8]? {
     var file: UnsafeMutablePointer<sqlite3_file>?
     var bytes = [UInt8](repeating: 0, count: count)

@@ -1,18 +1,18 @@
 internal import CSQLite
 
-/// How long the write-ahead log is, as SQLite tells after each commit.
+/// The length of the write-ahead log, as SQLite reports it after each commit.
 @safe final class LogLength {
   /// The length at which the log is moved into the file.
   ///
-  /// In the small pages of a store it is little less than what one part of SQLite's index of the
-  /// log holds, and a reader has to look into each part (sqlite.org/walformat.html, 2.2).
+  /// With the small pages of a store, this is little less than what one part of SQLite's index of
+  /// the log holds, and a reader has to look into each part (sqlite.org/walformat.html, 2.2).
   static let limitInBytes: Int64 = 4_000 * 1_024
 
   private let limit: Int32
   private var pages: Int32 = 0
   private var next: Int32
 
-  /// Whether all of the log was moved into the file, and nothing was written since.
+  /// Whether the whole log was moved into the file, with nothing written since.
   private(set) var isFolded = false
 
   init(pageSize: Int64) {
@@ -38,7 +38,7 @@ internal import CSQLite
       }, context)
   }
 
-  /// A reader of an old state can keep the log from starting anew: then it is tried again later.
+  /// Notes a checkpoint; if an old reader kept the log from restarting, the next try comes later.
   func checkpointed(isFolded: Bool) {
     next = pages + limit
     self.isFolded = isFolded

@@ -4,20 +4,20 @@ internal import Glibc
 
 /// How a connection waits for another process's write lock.
 ///
-/// SQLite's own waiting sleeps ever longer, so a late-comer is passed over for as long as others
-/// keep writing. Short random pauses give every waiter the same chance at each release, and a
-/// deadline bounds the wait. They are many times as long as a transaction: a writer that is passed
-/// on every few transactions finds nothing as it has left it, and reads it all again.
+/// SQLite's own wait sleeps for ever longer times, so a late-comer loses as long as others keep
+/// writing. Short random pauses give every waiter the same chance at each release, and a deadline
+/// bounds the wait. The pauses are many times as long as a transaction: if writers alternated every
+/// few transactions, each would find everything changed and have to read it all again.
 @safe package final class Patience {
   private let timeout: Int64
 
-  /// The instant of the monotonic clock at which waiting is over, if one is set.
+  /// The instant of the monotonic clock at which the wait ends, if one is set.
   var limit: Int64?
   private var deadline: Int64 = 0
 
   init(timeout: Duration) { self.timeout = Self.nanoseconds(timeout) }
 
-  /// Makes the connection wait this way; the waiter must live at least as long as it.
+  /// Installs the wait on a connection, which this object must outlive.
   func install(on handle: OpaquePointer) {
     let context = unsafe Unmanaged.passUnretained(self).toOpaque()
     unsafe sqlite3_busy_handler(
@@ -39,7 +39,7 @@ internal import Glibc
     return true
   }
 
-  /// Tries again what does not wait by itself, for as long as another process is in its way.
+  /// Retries what does not wait by itself, as long as another process is in the way.
   static func retrying<Result>(
     atMost timeout: Duration, _ body: () throws(StoreError) -> Result
   ) throws(StoreError) -> Result {
@@ -54,12 +54,12 @@ internal import Glibc
     }
   }
 
-  /// The instant of the monotonic clock at which a wait that begins now is over.
+  /// The instant of the monotonic clock at which a wait that begins now ends.
   static func deadline(after timeout: Duration) -> Int64 {
     monotonicNanoseconds() + nanoseconds(timeout)
   }
 
-  /// A wait in nanoseconds; one that would never end is some thirty years.
+  /// A wait in nanoseconds; an endless one is cut to some thirty years.
   static func nanoseconds(_ timeout: Duration) -> Int64 {
     Int64(min(max(0, (timeout / .nanoseconds(1)).rounded(.down)), 1e18))
   }

@@ -1,4 +1,4 @@
-/// Every statement that a connection keeps prepared; nothing from outside ever becomes part of one.
+/// Every statement that a connection keeps prepared; no outside text ever becomes part of one.
 enum Query: Int, CaseIterable {
   case begin, beginReading, commit
   case breakerByName, breakerByID, changes, namesByPrefix, namesByState
@@ -17,19 +17,19 @@ enum Query: Int, CaseIterable {
     case .commit: "COMMIT"
     case .breakerByName: "SELECT \(BreakerRow.columns) FROM breaker WHERE name = ?1"
     case .breakerByID: "SELECT \(BreakerRow.columns) FROM breaker WHERE id = ?1"
-    // One statement, so that who is up to date pays for little more than the transaction around it.
+    // One statement, so that a reader that is up to date pays for little more than the transaction.
     case .changes:
       """
       SELECT identity, deleted_revision, lineage, store.boot, \(BreakerRow.columns(of: "b")) FROM store
       LEFT JOIN breaker b ON b.era >= coalesce(?1, (SELECT max(era) FROM breaker))
       """
-    // No byte of UTF-8 is as high as the one at the end of the range. The index of names is enough.
+    // No byte of UTF-8 is as high as the one that ends the range. The index of names is enough.
     case .namesByPrefix:
       """
       SELECT id, name FROM breaker WHERE name >= ?1 AND name < ?1 || CAST(x'ff' AS TEXT)
       ORDER BY name
       """
-    // Kept off that index by the '+': looking up row after row by name is slower than reading all.
+    // The '+' keeps SQLite off that index: looking up each row by name is slower than reading all.
     case .namesByState:
       """
       SELECT id, name FROM breaker WHERE state IN (?2, ?3)
@@ -58,7 +58,7 @@ enum Query: Int, CaseIterable {
       FROM store
       """
     case .nextRevision: "SELECT \(Self.revisionToCome) FROM store"
-    // A value that is already there would be no write at all.
+    // Always a new value, because writing the same one again would be no write at all.
     case .proveWritable:
       "UPDATE store SET recovered_at_ms = max(?1, coalesce(recovered_at_ms + 1, 0))"
     case .leases:

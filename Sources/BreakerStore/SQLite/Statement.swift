@@ -5,7 +5,7 @@ internal import CSQLite
   private let handle: OpaquePointer
   private unowned let connection: Connection
 
-  /// What a value came to that could not be bound or read because memory was short.
+  /// The code of a bind or read that failed because memory was short.
   private var failure = SQLITE_OK
 
   init(_ handle: OpaquePointer, on connection: Connection) {
@@ -15,9 +15,9 @@ internal import CSQLite
 
   deinit { unsafe sqlite3_finalize(handle) }
 
-  /// Moves on to the next row; false when there is none left.
+  /// Moves to the next row; false if there is none left.
   func next() throws(StoreError) -> Bool {
-    // It would run with nothing in the place of the value.
+    // Without this check, the statement would run with nothing in place of the value.
     try check()
     let code = unsafe sqlite3_step(handle)
     switch code {
@@ -33,18 +33,18 @@ internal import CSQLite
     return error
   }
 
-  /// Throws if a value was lost since the statement was made ready.
+  /// Throws if a value was lost since the last reset.
   private func check() throws(StoreError) {
     if failure != SQLITE_OK { throw error(failure) }
   }
 
-  /// Runs a statement that answers no rows.
+  /// Runs a statement that returns no rows.
   func run() throws(StoreError) {
     defer { reset() }
     while try next() {}
   }
 
-  /// Runs a query and makes one element of each of its rows.
+  /// Runs a query and maps each of its rows to an element.
   func rows<Element>(
     _ element: (borrowing Statement) throws(StoreError) -> Element
   ) throws(StoreError) -> [Element] {
@@ -54,7 +54,7 @@ internal import CSQLite
     return elements
   }
 
-  /// Runs a query and makes an element of its first row, if it answers one.
+  /// Runs a query and maps its first row to an element; nil if it returns no rows.
   func first<Element>(
     _ element: (borrowing Statement) throws(StoreError) -> Element
   ) throws(StoreError) -> Element? {
@@ -65,7 +65,7 @@ internal import CSQLite
     return first
   }
 
-  /// Makes the statement ready for another run, with nothing bound.
+  /// Prepares the statement for another run, with nothing bound.
   func reset() {
     unsafe sqlite3_reset(handle)
     unsafe sqlite3_clear_bindings(handle)
@@ -114,7 +114,7 @@ extension Statement {
     }
   }
 
-  /// An empty text is a pointer to no bytes; a null pointer would bind NULL.
+  /// What an empty text or blob points to, because a null pointer would bind NULL.
   private nonisolated(unsafe) static let nothing: UnsafePointer<CChar> = {
     let pointer = UnsafeMutablePointer<CChar>.allocate(capacity: 1)
     unsafe pointer.initialize(to: 0)

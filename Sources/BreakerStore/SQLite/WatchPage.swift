@@ -2,13 +2,13 @@ internal import CHost
 
 /// A page at a fixed address that shows the header of SQLite's WAL-index.
 ///
-/// Every commit by any program rewrites that header, whose first copy ends in a checksum; so one
-/// load tells whether anything changed. The address stays good for the life of the object: while
-/// no file is open the page reads as zero, which is the fingerprint of nothing.
+/// Every commit by any program rewrites that header, whose first copy ends in a checksum, so one
+/// load tells whether anything has changed. The address stays valid for the life of the object.
+/// While no file is open the page reads as zero, the fingerprint that stands for nothing.
 @safe final class WatchPage: @unchecked Sendable {
   private let page: UnsafeMutableRawPointer
 
-  /// Where the fingerprint is; loads from it need no lock.
+  /// The address of the fingerprint; loads from it need no lock.
   let fingerprint: UnsafePointer<UInt64>
 
   init?() {
@@ -19,17 +19,17 @@ internal import CHost
       page.advanced(by: 40).assumingMemoryBound(to: UInt64.self))
   }
 
-  /// How many transactions any program has committed, which starts anew with the WAL-index.
+  /// How many transactions all programs have committed since the WAL-index was created.
   func commits() -> UInt32 {
     // The header's change counter, at byte 8.
     unsafe sb_load32(page.advanced(by: 8).assumingMemoryBound(to: UInt32.self))
   }
 
-  /// The fingerprint if it is that of one certain commit, by the count of commits; nil otherwise.
+  /// The fingerprint of the commit with this count; nil if the page shows a different commit.
   ///
-  /// The header stands twice, and a commit writes the second one first (sqlite.org/walformat.html,
-  /// 2.1). So who has loaded the first checksum finds in the second header the same commit, or a
-  /// later one, but never an earlier one.
+  /// The header is stored twice, and a commit writes the second copy first
+  /// (sqlite.org/walformat.html, 2.1). A reader that has loaded the first checksum therefore finds
+  /// the same commit in the second copy, or a later one, but never an earlier one.
   func fingerprint(ofCommit count: UInt32) -> UInt64? {
     let first = unsafe sb_load(fingerprint)
     let second = unsafe page.advanced(by: 48)

@@ -1,9 +1,9 @@
 internal import BreakerCore
 
-/// Small values packed into bytes: whole numbers of 64 bits, least significant byte first.
+/// Small values packed into bytes: 64-bit integers, least significant byte first.
 ///
-/// What cannot be read as it was written is read as empty: it is statistics, and a damaged one
-/// must not keep a breaker from working.
+/// Bytes that cannot be decoded read as empty. They are statistics, and damage to them must not
+/// keep a breaker from working.
 enum Blobs {
   static func pack(_ numbers: [Int64]) -> [UInt8] {
     var bytes: [UInt8] = []

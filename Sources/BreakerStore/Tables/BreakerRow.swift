@@ -1,11 +1,11 @@
 internal import BreakerCore
 
-/// How a breaker is a row: the only place that knows the columns of the table.
+/// How a breaker maps to a row: the only place that knows the columns of the table.
 enum BreakerRow {
   private static let fixed = ["id", "name", "created_at_ms", "era"]
   private static let all = fixed + TallyRow.columns + changing
 
-  /// Which of all columns is the revision, counted from 0.
+  /// The index of the revision among all columns, counted from 0.
   static let revision = Int32(fixed.count + TallyRow.columns.count)
 
   /// The columns that a transaction may change, in the order in which they are bound and read.
@@ -27,7 +27,7 @@ enum BreakerRow {
     all.map { "\(table).\($0)" }.joined(separator: ", ")
   }
 
-  /// The same of a file that may lack some of them, which read as NULL.
+  /// The same columns in a file that may lack some of them; missing ones read as NULL.
   static func columns(among present: Set<String>) -> String {
     all.map { present.contains($0) ? $0 : "NULL" }.joined(separator: ", ")
   }
@@ -35,9 +35,9 @@ enum BreakerRow {
   static let assignments = changing.enumerated().map { "\($1) = ?\($0 + 2)" }
     .joined(separator: ", ")
 
-  /// Reads the current row, from a column on; the leases are kept elsewhere.
+  /// Reads the current row, starting at a column; the leases are in a table of their own.
   ///
-  /// The times belong to a boot each: that of the row, and that in which its state began.
+  /// The row's times and the beginning of its state each belong to a boot; both are returned.
   static func read(
     _ row: Statement, from column: Int32 = 0
   ) -> (breaker: StoredBreaker, boot: Int64, bootOfState: Int64) {
@@ -67,7 +67,7 @@ enum BreakerRow {
   private static func record(_ row: inout RowReader) -> BreakerRecord {
     var record = BreakerRecord()
     record.changedAtMilliseconds = row.integerOrNil()
-    // The table's checks leave no other numbers; a damaged one reads as the harmless case.
+    // The table's checks allow no other numbers; a damaged one reads as the harmless case.
     record.state = BreakerState(rawValue: Int(row.integer())) ?? .closed
     record.generation = max(1, row.count())
     record.mode.mode = BreakerMode(rawValue: Int(row.integer())) ?? .automatic
@@ -103,7 +103,7 @@ enum BreakerRow {
     return record
   }
 
-  /// Binds everything that the update of a row sets.
+  /// Binds every value that the update of a row sets.
   static func bind(_ breaker: StoredBreaker, boot: Int64, to update: Statement) {
     var row = RowBinder(statement: update, next: 1)
     let record = breaker.record
@@ -157,7 +157,7 @@ enum BreakerRow {
   }
 }
 
-/// Reads one column after the other.
+/// Reads one column after another.
 struct RowReader {
   let row: Statement
   var column: Int32
@@ -169,7 +169,7 @@ struct RowReader {
 
   mutating func integer() -> Int64 { row.integer(next()) }
 
-  /// A number that the machine adds to: a damaged one leaves room for that.
+  /// A number that the state machine adds to; a damaged one is clamped to leave room for that.
   mutating func count() -> Int64 { max(0, min(integer(), .max / 16)) }
 
   mutating func integerOrNil() -> Int64? { row.integerOrNil(next()) }
@@ -178,7 +178,7 @@ struct RowReader {
   mutating func instant() -> Instant? { integerOrNil().map { Instant(nanoseconds: $0) } }
 }
 
-/// Binds one parameter after the other.
+/// Binds one parameter after another.
 private struct RowBinder {
   let statement: Statement
   var next: Int32

@@ -1,15 +1,15 @@
 internal import BreakerCore
 
-/// Breakers, their leases, events and declarations, inside a transaction of the caller's.
+/// Breakers, their leases, events and declarations, inside the caller's transaction.
 enum BreakerTable {
-  /// How many events are kept of one breaker, and of all together.
+  /// How many events are kept of one breaker; `eventsOfAll` limits all breakers together.
   static let eventsOfOneBreaker: Int64 = 500
 
-  /// Changes of policy have a share of their own: callers who disagree make many of them.
+  /// Policy changes have a limit of their own, because callers that disagree create many of them.
   static let policyEventsOfOneBreaker: Int64 = 100
   static let eventsOfAll: Int64 = 50_000
 
-  /// How many declarations of one breaker are kept.
+  /// How many declarations are kept of one breaker.
   static let declarations: Int64 = 8
 
   static func find(
@@ -32,7 +32,7 @@ enum BreakerTable {
     }
   }
 
-  /// The whole breaker of a row; one of an earlier boot as it stands in this one.
+  /// Reads the whole breaker of a row; one written in an earlier boot is carried over to this one.
   static func breaker(
     _ row: Statement, from column: Int32 = 0, on connection: Connection, clock: StoreClock
   ) throws(StoreError) -> StoredBreaker {
@@ -41,7 +41,7 @@ enum BreakerTable {
     var (breaker, boot, bootOfState) = BreakerRow.read(row, from: column)
     breaker.lineage = header.lineage
     if bootOfState != thisBoot {
-      // One that was not noted with its boot may be of this one.
+      // If no boot was noted for the beginning of the state, it may have begun in this boot.
       breaker.record.tally.since = breaker.record.stateBegan(
         createdAtMilliseconds: breaker.createdAtMilliseconds,
         bootedAtMilliseconds: header.boot.bootedAtMilliseconds,
@@ -55,7 +55,7 @@ enum BreakerTable {
     return breaker
   }
 
-  /// What changed after a revision; without one, only which is the newest.
+  /// The changes after a revision; without a revision, only the newest revision.
   static func changes(
     since revision: Int64?, on connection: Connection, clock: StoreClock
   ) throws(StoreError) -> StoreChanges {
@@ -69,7 +69,7 @@ enum BreakerTable {
       changes.deletedRevision = row.integer(1)
       changes.isOfOtherHeader =
         row.integer(2) != header.lineage || row.integer(3) != header.notedBoot
-      // Nothing, if no breaker is of so late an era.
+      // There is no row if no breaker belongs to such a late era.
       guard let its = row.integerOrNil(4 + BreakerRow.revision) else { return nil }
       newest = max(newest ?? 0, its)
       guard its > revision ?? .max else { return nil }
@@ -84,7 +84,7 @@ enum BreakerTable {
     return changes
   }
 
-  /// The part of all revisions that one belongs to, as the index has it.
+  /// The era that a revision belongs to, by which the index finds it.
   private static func era(of revision: Int64) -> Int64 { revision / 64 }
 
   static func insert(
@@ -108,7 +108,7 @@ enum BreakerTable {
     return breaker
   }
 
-  /// Keeps what a step leaves beside its breaker.
+  /// Stores what a step produces besides its breaker: events and a declaration.
   static func keep(
     _ draft: BreakerDraft, by program: String, on connection: Connection
   ) throws(StoreError) {
@@ -120,7 +120,7 @@ enum BreakerTable {
     }
   }
 
-  /// Writes what a transaction has made of a breaker, with the revision that it has by now.
+  /// Writes a breaker that a transaction has changed, with the revision that it has by now.
   static func save(
     _ breaker: inout StoredBreaker, before: StoredBreaker, on connection: Connection,
     clock: StoreClock
@@ -139,14 +139,14 @@ enum BreakerTable {
       try move.run()
       breaker.era = era
     }
-    // The leases of an earlier boot are passed over when they are read, and go with the next write.
+    // Leases of an earlier boot are ignored when read, and removed by the next write.
     if before.hasVoidLeases || breaker.record.leases != before.record.leases {
       try replaceLeases(of: breaker, on: connection)
     }
     breaker.leasesInFile = breaker.record.leases.count
   }
 
-  /// Deletes a breaker; the table's trigger takes what hangs on it, and notes the deletion.
+  /// Deletes a breaker; a trigger of the table deletes its dependent rows and notes the deletion.
   static func delete(
     _ breaker: StoredBreaker, on connection: Connection, at now: Moment, by program: String
   ) throws(StoreError) {
@@ -162,7 +162,7 @@ enum BreakerTable {
     try connection.statement(.nextRevision).rows { $0.integer(0) }.first ?? 1
   }
 
-  /// Marks a breaker as changed, though nothing of it is.
+  /// Marks a breaker as changed, although nothing in it has changed.
   static func raiseRevision(of name: String, on connection: Connection) throws(StoreError) {
     let revision = try nextRevision(on: connection)
     let raise = try connection.statement(.raiseRevision)
@@ -221,7 +221,7 @@ enum BreakerTable {
     insert.bind(7, Int64(ProcessTable.ownPid))
     insert.bind(8, program)
     let id = try insert.rows { $0.integer(0) }.first ?? 0
-    // Trimmed now and then: a search for the 500th event at every transition would be waste.
+    // Trim only now and then: searching for the 500th event at every transition would be wasteful.
     guard id % 32 == 0 else { return }
     let isPolicy = event.kind == .policy
     let ofOne = try connection.statement(.trimEventsOfBreaker)

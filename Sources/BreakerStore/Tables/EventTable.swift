@@ -1,6 +1,6 @@
 internal import BreakerCore
 
-/// The events of all breakers, in the order in which they happened.
+/// The events of all breakers, in the order in which they were recorded.
 enum EventTable {
   static func page(
     after id: Int64, of name: String?, limit: Int, on connection: Connection
@@ -19,7 +19,7 @@ enum EventTable {
 }
 
 extension StoredEvent {
-  /// The event of a row.
+  /// Reads the event of a row.
   init(_ row: Statement) {
     self.init(
       id: row.integer(0), atMilliseconds: row.integer(1), name: row.text(2) ?? "",

@@ -1,30 +1,30 @@
 package import BreakerCore
 
-/// How far the hook of a name has got, and who runs it.
+/// How far the hook of a name has got, and which process runs it.
 package struct HookRecord: Sendable, Hashable {
-  /// The latest event that is done with; less than 0 if those before it are not known.
+  /// The latest event that needs no more handling; negative if earlier events may have been lost.
   package var handled: Int64
 
-  /// How often the hook has failed for the event that follows.
+  /// How often the hook has failed for the next event.
   package var failures: Int64 = 0
 
-  /// Raised whenever a process begins to run it, so that a late word of an earlier one is no word.
+  /// Raised whenever a process begins to run the hook, which voids late reports of earlier runs.
   package var claim: Int64 = 0
 
-  /// The process that runs it.
+  /// The process that runs the hook.
   package var owner: ProcessIdentity?
 
   /// The boot that `until` belongs to.
   package var boot: Int64 = 0
 
-  /// Before this instant nobody else begins to run it, unless its owner is gone.
+  /// Before this instant no other process begins to run the hook, unless its owner is gone.
   package var until = Instant(nanoseconds: 0)
 
-  /// Stands for the event before the first one where others may have been lost.
+  /// The value of `handled` if events may have been lost before the first one.
   package static let nothing: Int64 = -1
 }
 
-/// What a process has to say of the event that it ran the hook for.
+/// What a process reports about the event that it ran the hook for.
 package struct HookReport: Sendable, Hashable {
   package enum Outcome: Sendable, Hashable { case handled, failed, released }
 
@@ -43,7 +43,7 @@ package struct HookReport: Sendable, Hashable {
 
 /// The right of one process to run a hook for one event.
 package struct HookClaim: Sendable, Hashable {
-  /// The store that gave it; one that was since begun from scratch or restored knows nothing of it.
+  /// The lineage of the issuing store; a store that was recreated or restored has another one.
   package var lineage: Int64
   package var number: Int64
 
@@ -53,28 +53,28 @@ package struct HookClaim: Sendable, Hashable {
   }
 }
 
-/// What a process says, and what it asks for.
+/// What a process reports about a hook, and what it asks for.
 package struct HookStep: Sendable {
   package var hook: String
 
-  /// The breaker of interest; nil for all.
+  /// The breaker whose events are of interest; nil for all.
   package var name: String?
   package var process: ProcessIdentity
 
-  /// Whether a process has ended, so that it no longer runs the hook.
+  /// Whether a process has ended, and so no longer runs the hook.
   package var isGone: @Sendable (ProcessIdentity) -> Bool = HostProcesses.system.isGone
 
   /// How long the hook may take for one event.
   package var timeout: Duration
 
-  /// How often it is tried for one event.
+  /// How often the hook is tried for one event.
   package var attempts: Int
   package var report: HookReport?
 
-  /// Whether it is ready to run the hook for the next event.
+  /// Whether the process is ready to run the hook for the next event.
   package var mayRun = true
 
-  /// Whether it has seen the record before: if that is gone by now, so are the events.
+  /// Whether the process has seen the hook's record before; if it is gone now, so are the events.
   package var hasBegun = false
 
   package init(
@@ -92,16 +92,16 @@ package struct HookStep: Sendable {
 package enum HookTurn: Sendable, Hashable {
   case run(StoredEvent, isAfterGap: Bool, claim: HookClaim)
 
-  /// The hook has failed too often for an event, which is passed over.
+  /// The hook has failed too often for an event, which is skipped.
   case gaveUp(event: Int64, name: String)
 
-  /// Another one runs it, or it is to be left alone for a time.
+  /// Another process is running the hook, or the hook is pausing after a failure.
   case wait(nanoseconds: Int64)
 
-  /// There is nothing to run it for.
+  /// There is no event to run the hook for.
   case idle
 
-  /// The breaker whose event it is about.
+  /// The breaker whose event the turn is about.
   var breaker: String? {
     switch self {
     case .run(let event, _, _): event.name
@@ -112,15 +112,15 @@ package enum HookTurn: Sendable, Hashable {
 }
 
 extension HookRecord {
-  /// Takes a process's word, and answers what it has to do.
+  /// Applies what a process reports, and answers what the process has to do.
   ///
-  /// `next` finds the first event of interest after another.
+  /// `next` finds the first event of interest after another one.
   mutating func take<Failure: Error>(
     _ step: HookStep, at now: Instant, boot: Int64, lineage: Int64,
     next: (Int64) throws(Failure) -> StoredEvent?
   ) throws(Failure) -> HookTurn {
     if self.boot != boot {
-      // Nobody who had it before the host went down has it now.
+      // No process that ran the hook before the reboot is running it now.
       until = now
       self.boot = boot
     }
@@ -133,7 +133,7 @@ extension HookRecord {
     let isAbandoned = owner.map(step.isGone) ?? false
     if !isAbandoned, now < until { return .wait(nanoseconds: until.since(now)) }
     if owner != nil {
-      // A hook that takes its process with it must not take one process after the other.
+      // A hook that kills its process must not kill one process after another.
       owner = nil
       failures += 1
       if failures >= step.attempts { return giveUp(event.id, event.name) }
@@ -164,7 +164,7 @@ extension HookRecord {
     return nil
   }
 
-  /// How long a hook that has failed is left alone, in nanoseconds; doubled each time.
+  /// How long a failed hook pauses, in nanoseconds; doubled with each failure, up to 32 times.
   private static let pause: Int64 = 1_000_000_000
 
   private mutating func giveUp(_ event: Int64, _ name: String) -> HookTurn {

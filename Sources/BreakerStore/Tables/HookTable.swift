@@ -1,15 +1,15 @@
 internal import BreakerCore
 
-/// Hooks and how far they have got, inside a transaction of the caller's.
+/// Hooks and how far they have got, inside the caller's transaction.
 enum HookTable {
-  /// What became of a hook, and whether that has to be written.
+  /// The result of a step, and whether the record has to be written.
   struct Change {
     var record: HookRecord
     var turn: HookTurn
     var hasChanged: Bool
   }
 
-  /// What a step makes of a hook; nothing is written yet.
+  /// Applies a step to the record of a hook; nothing is written yet.
   static func change(
     _ step: HookStep, on connection: Connection, clock: StoreClock
   ) throws(StoreError) -> Change {
@@ -25,7 +25,7 @@ enum HookTable {
     return Change(record: record, turn: turn, hasChanged: record != found)
   }
 
-  /// A hook that is new begins with what happens next.
+  /// Creates the record of a hook; a new hook begins with the next event.
   private static func made(
     _ step: HookStep, on connection: Connection
   ) throws(StoreError) -> HookRecord {

@@ -1,15 +1,15 @@
-/// The steps that make and change a store's tables, oldest first; a released one never changes.
+/// A step that creates or changes a store's tables; a released one never changes.
 struct Migration: Sendable {
-  /// The file in the folder `migrations`.
+  /// The name of its file in the folder `migrations`.
   let name: String
   let bytes: [UInt8]
 
   var sql: String { String(decoding: bytes, as: UTF8.self) }
 
-  /// What tells an edited migration from the one that a store was made with.
+  /// Distinguishes an edited migration from the one that a store was created with.
   var checksum: Int64 { Checksum.of(bytes) }
 
-  /// Every migration, in order; the n-th makes version n.
+  /// Every migration, oldest first; the n-th creates version n.
   static let all: [Migration] = [
     Migration(name: "0001_create_breakers.sql", bytes: PackageResources._001_create_breakers_sql),
     Migration(name: "0002_share_counters.sql", bytes: PackageResources._002_share_counters_sql),

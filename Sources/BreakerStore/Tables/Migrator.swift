@@ -1,20 +1,20 @@
 internal import BreakerCore
 internal import Glibc
 
-/// Brings the tables of a file up to this version, whoever else is starting at the same time.
+/// Brings the tables of a file up to this version, even if other processes start at the same time.
 enum Migrator {
-  /// "SBRK": what tells a store of ours from any other SQLite file.
+  /// "SBRK", which distinguishes a store of ours from any other SQLite file.
   static let applicationID: Int64 = 0x5342_524B
 
   static var version: Int64 { Int64(Migration.all.count) }
 
-  /// Whether there was anything to do.
+  /// Brings a file up to date, and returns whether there was anything to do.
   static func bringUpToDate(
     _ connection: Connection, lockTimeout: Duration, clock: StoreClock
   ) throws(StoreError) -> Bool {
     if try isSeen(connection, isUpToDate) { return false }
-    // A transaction is enough for the tables of an earlier version, also for a user who may not
-    // create the lock file.
+    // For the tables of an earlier version a transaction is enough, so a user who may not create
+    // the lock file can upgrade them too.
     if try isSeen(connection, isEarlier) {
       try connection.refuseMoved()
       return try connection.write { () throws(StoreError) in
@@ -23,16 +23,16 @@ enum Migrator {
         return true
       }
     }
-    // Changing the journal mode does not wait for others as everything else does, so those who
-    // start at once on an empty file go one by one.
+    // Unlike everything else, a change of the journal mode does not wait for other processes. The
+    // lock makes processes that start at once on an empty file take turns.
     return try StoreLock.held(connection.path, atMost: lockTimeout) { _ throws(StoreError) in
       try connection.refuseMoved()
       if try isUpToDate(connection) { return false }
       try refuseForeign(connection)
-      // Whoever rolls back what a killed maker has left holds the file meanwhile.
+      // A process that rolls back what a killed creator left holds the file meanwhile.
       let mode = try Patience.retrying(atMost: lockTimeout) { () throws(StoreError) in
-        // A commit writes whole pages, and a breaker is a small row. A file that has its tables
-        // keeps its own size.
+        // A commit writes whole pages and a breaker is a small row, so pages are small. A file that
+        // already has its tables keeps its page size.
         try connection.execute("PRAGMA page_size=1024", to: "be brought up to date")
         return try connection.text("PRAGMA journal_mode=WAL")
       }
@@ -50,9 +50,10 @@ enum Migrator {
     }
   }
 
-  /// Whether the file is seen to be as it is asked for; not if another process is making it just now.
+  /// Asks a question about the file; answers false while another process is creating the file.
   ///
-  /// A new file is held for as long as the disk takes: who comes then waits in line for it.
+  /// A new file stays locked for as long as the disk takes. The caller then waits in line for the
+  /// lock.
   private static func isSeen(
     _ connection: Connection, _ question: (Connection) throws(StoreError) -> Bool
   ) throws(StoreError) -> Bool {
@@ -66,8 +67,8 @@ enum Migrator {
 
   /// Whether the file has the tables of this version and its write-ahead log.
   ///
-  /// A store in another journal mode gets its log back, like a file that never had one. Nothing is
-  /// lost by that, and a copy that `VACUUM INTO` made can be used at once.
+  /// A store in another journal mode gets its log back, like a file that never had one. That loses
+  /// nothing, and lets a copy made by `VACUUM INTO` be used at once.
   private static func isUpToDate(_ connection: Connection) throws(StoreError) -> Bool {
     let application = try connection.integer("PRAGMA application_id")
     let found = try connection.integer("PRAGMA user_version")
@@ -89,7 +90,7 @@ enum Migrator {
     return try connection.text("PRAGMA journal_mode") == "wal"
   }
 
-  /// Refuses a file that something else has put its tables into.
+  /// Refuses a file that holds the tables of another program.
   private static func refuseForeign(_ connection: Connection) throws(StoreError) {
     let application = try connection.integer("PRAGMA application_id")
     if application == applicationID { return }
@@ -104,7 +105,7 @@ enum Migrator {
 
   private static func apply(to connection: Connection, clock: StoreClock) throws(StoreError) {
     let now = clock.wallMilliseconds
-    // The version of an empty file that is not ours yet says nothing.
+    // The version of an empty file that is not ours yet means nothing.
     let isOurs = try connection.integer("PRAGMA application_id") == applicationID
     let done = isOurs ? try connection.integer("PRAGMA user_version") : 0
     for (index, migration) in Migration.all.enumerated() where Int64(index) >= done {
@@ -123,8 +124,9 @@ enum Migrator {
       identify.bind(1, Int64.random(in: .min ... .max))
       identify.bind(2, now)
       try identify.run()
-      // With the tables: a commit of its own would come before they are all in the file, and others
-      // who read meanwhile would keep some of them from getting there.
+      // In the same transaction as the tables. A commit of its own would come before all the tables
+      // are in the file, and processes that read meanwhile would keep some of them from getting
+      // there.
       try StoreHeader.begin(on: connection, clock: clock)
     }
     try connection.execute(

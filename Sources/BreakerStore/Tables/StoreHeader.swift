@@ -1,47 +1,47 @@
 internal import BreakerCore
 
-/// What a store says of itself, and what its rows and all words from outside are checked against.
+/// What a store says about itself, against which rows and outside input are checked.
 struct StoreHeader: Hashable {
-  /// Tells this store from every other; its counters carry it.
+  /// Distinguishes this store from every other; its counters carry it.
   var identity: Int64
 
-  /// Tells what this store has given out from what was given out before it was copied.
+  /// Distinguishes what this store has issued from what was issued before it was copied.
   var lineage: Int64
 
-  /// The boot that this process is in.
+  /// The boot that this process runs in.
   var boot: BootNote
 
   /// The number of the boot that the store has noted.
   var notedBoot: Int64
 
-  /// The number of the file in which the lineage was drawn, and of the one that is open.
+  /// The inode number of the file in which the lineage was drawn, and of the file that is open.
   var fileOfLineage: Int64
   var file: Int64
 
-  /// Whether a store that this process has seen the end of has come back as it was before.
+  /// Whether a store that this process saw come to an end has reappeared as it was before.
   var isLost = false
 
-  /// Whether the store is a copy, whose lineage has to be renewed.
+  /// Whether the store is a copy, whose lineage must be renewed.
   var isCopy: Bool { fileOfLineage != file || isLost }
 
-  /// Whether the store says of itself all that processes have to agree on.
+  /// Whether the store has noted everything that processes must agree on.
   var isAgreed: Bool { boot.number == notedBoot && !isCopy }
 
-  /// What a process brings along to agree with a store.
+  /// What a process contributes when it agrees with a store on its header.
   struct Terms {
     var clock: StoreClock
 
     /// The log, which other processes have marked.
     var log: LogFile?
 
-    /// The number of the file that is open.
+    /// The inode number of the file that is open.
     var file: Int64
 
-    /// The lineages of stores that this process has seen the end of.
+    /// The lineages of stores that this process has seen come to an end.
     var lost: Set<Int64> = []
   }
 
-  /// Reads what the store has noted, and the revision that its next transaction has.
+  /// Reads what the store has noted, and the revision of its next transaction.
   static func noted(
     on connection: Connection
   ) throws(StoreError) -> (header: StoreHeader, nextRevision: Int64) {
@@ -58,8 +58,9 @@ struct StoreHeader: Hashable {
     return found
   }
 
-  /// Reads what the store has noted, and judges whether it is a copy, and whether the host has booted
-  /// since; writes nothing.
+  /// Reads the store's header, and judges whether it is a copy and whether the host has rebooted.
+  ///
+  /// This writes nothing.
   static func seen(on connection: Connection, _ terms: Terms) throws(StoreError) -> StoreHeader {
     var header = try noted(on: connection).header
     header.file = terms.file
@@ -68,7 +69,7 @@ struct StoreHeader: Hashable {
     switch try verdict(noted: header.boot, seen, on: connection, terms) {
     case .same: break
     case .rebooted:
-      // Rows of a store without a note carry the checksum of their boot's id.
+      // In a store without a note, rows carry the checksum of their boot's id.
       let number = header.boot.number == 0 ? seen.id : nil
       header.boot = BootNote(number: number ?? drawn(), of: seen)
     case .foreignClock: throw foreignClock(connection.path)
@@ -76,18 +77,18 @@ struct StoreHeader: Hashable {
     return header
   }
 
-  /// Whether the store has yet to note something that this process knows.
+  /// Whether this process knows something that the store has yet to note.
   func hasNews(for clock: StoreClock) -> Bool {
     !isAgreed || (boot.id == nil && clock.bootID != nil)
   }
 
-  /// Reads and judges in a transaction, and notes what is new; waits for other writers until a deadline.
+  /// Reads and judges in a transaction, and notes what is new; waits for writers until a deadline.
   static func agreed(
     on connection: Connection, _ terms: Terms, until deadline: Int64
   ) throws(StoreError) -> StoreHeader {
     try connection.waiting(until: deadline) { () throws(StoreError) in
       try connection.write { () throws(StoreError) in
-        // What was seen before the transaction may have been noted by another process since.
+        // Another process may have noted it since this one read the header.
         var seen = try seen(on: connection, terms)
         seen.boot.id = seen.boot.id ?? terms.clock.bootID
         seen.notedBoot = seen.boot.number
@@ -100,7 +101,7 @@ struct StoreHeader: Hashable {
     }
   }
 
-  /// Writes it down for a store that is new, inside a transaction of the caller's.
+  /// Writes the header of a new store, inside the caller's transaction.
   static func begin(on connection: Connection, clock: StoreClock) throws(StoreError) {
     var header = StoreHeader.unknown(clock)
     header.boot.number = drawn()
@@ -125,12 +126,12 @@ struct StoreHeader: Hashable {
     try note.run()
   }
 
-  /// A number that no store has had; never 0, which stands for none.
+  /// A random number that no store has had; never 0, which stands for none.
   private static func drawn() -> Int64 { .random(in: 1 ... .max) }
 
   var isUnknown: Bool { notedBoot == 0 }
 
-  /// What rows are read by where the store cannot say: their times are carried over.
+  /// The header for reading rows if the store's is not known; it carries their times over.
   static func unknown(_ clock: StoreClock) -> StoreHeader {
     let boot = BootNote(number: clock.bootID ?? 0, of: clock.sighting)
     return StoreHeader(
@@ -141,7 +142,7 @@ struct StoreHeader: Hashable {
     noted: BootNote, _ seen: BootSighting, on connection: Connection, _ terms: Terms
   ) throws(StoreError) -> BootVerdict {
     if noted.number == 0 { return .rebooted }
-    // A clock that tests have made says itself which boot it is.
+    // A clock that a test has created says itself which boot it is.
     if !terms.clock.isSystem { return noted.id == seen.id ? .same : .rebooted }
     return try BootVerdict.judge(
       noted: noted, seen: seen,
@@ -153,7 +154,7 @@ struct StoreHeader: Hashable {
       })
   }
 
-  /// The latest of the times that lay in the past when they were written.
+  /// The latest of the times that were in the past when they were written.
   private static let latestInstant = """
     SELECT max(
       coalesce(max(streak_started_at_ns), 0), coalesce(max(counted_failure_at_ns), 0),

@@ -1,12 +1,12 @@
 /// How many breakers a store has room for.
 enum StoreRoom {
-  /// Where nobody says otherwise: some hundred megabytes, which are listed in a few seconds.
+  /// The limit if nobody sets another: on the order of a hundred megabytes, which take a few
+  /// seconds to list.
   static let usualBreakers: Int64 = 200_000
 
   /// Whether there is room for one more breaker.
   ///
-  /// A row is numbered, and no number is given twice: rows are counted only once the numbers have
-  /// reached the limit.
+  /// Row numbers are never reused, so rows are counted only once the numbers reach the limit.
   static func isLeft(on connection: Connection, for limit: Int64) throws(StoreError) -> Bool {
     let query = try connection.statement(.breakersAtLimit)
     query.bind(1, limit)

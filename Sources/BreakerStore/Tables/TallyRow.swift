@@ -1,6 +1,6 @@
 internal import BreakerCore
 
-/// How a breaker's tally of states is a part of its row, which only a change of state writes.
+/// How a breaker's tally of states is stored in its row; only a change of state writes it.
 enum TallyRow {
   static let columns = [
     "state_since_ns", "state_since_boot", "closed_ns", "open_ns", "half_open_ns", "to_closed",
@@ -10,7 +10,7 @@ enum TallyRow {
   static let assignments = columns.enumerated().map { "\($1) = ?\($0 + 2)" }
     .joined(separator: ", ")
 
-  /// Reads the columns, and the boot that the beginning of the state belongs to.
+  /// Reads the columns, and the boot in which the state began.
   static func read(_ row: inout RowReader) -> (tally: StateTally, boot: Int64) {
     var tally = StateTally()
     tally.since = row.instant()

@@ -1,6 +1,6 @@
 package import BreakerCore
 
-/// What the words of a breaker come to; breakers with the same words share one.
+/// The policy that a breaker's texts amount to; breakers with the same texts share one.
 package final class AgreedPolicy: Sendable, Hashable {
   package let codeWords: String?
   package let operatorWords: String?
@@ -12,10 +12,10 @@ package final class AgreedPolicy: Sendable, Hashable {
   /// What code has set.
   package let codeKeys: Set<PolicyKey>
 
-  /// The operator's words over the code's over the default.
+  /// Applies the operator's values over the code's, and those over the default.
   ///
-  /// Words of an operator that no longer fit what code declares are passed over, so that a new
-  /// release of the code can never be left without a policy.
+  /// Operator's values that no longer fit what code declares are ignored, so that a new release of
+  /// the code is never left without a policy.
   package init(codeWords: String?, operatorWords: String?) {
     self.codeWords = codeWords
     self.operatorWords = operatorWords

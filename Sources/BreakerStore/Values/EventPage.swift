@@ -1,22 +1,22 @@
-/// Events that follow one another in a store.
+/// Consecutive events of a store.
 package struct EventPage: Sendable, Hashable {
-  /// What tells this store from every other.
+  /// Identifies this store among all others.
   package var store: Int64
 
-  /// The latest event that has happened at all; 0 if there is none.
+  /// The latest event of the store, whether or not it is on this page; 0 if there is none.
   package var newest: Int64
 
-  /// The oldest of those that were asked for.
+  /// The oldest events that match the request.
   package var events: [StoredEvent]
 }
 
 extension StoredEvent {
-  /// Whether something that happened after an earlier event, and before this one, is no longer kept.
+  /// Whether an event between an earlier event and this one is no longer kept.
   ///
-  /// With a name, only what happened to that breaker is of interest.
+  /// If there is a name, only events of that breaker count.
   package func isAfterGap(since earlier: Int64, of name: String?) -> Bool {
     guard name != nil, earlier >= 0 else { return id != earlier + 1 }
-    // The first that was kept of its breaker when it was written: there may have been others.
+    // No earlier event of its breaker was kept when this one was written, so there may be a gap.
     return previous.map { $0 > earlier } ?? (earlier < id - BreakerTable.eventsOfAll)
   }
 }

@@ -1,6 +1,6 @@
 package import BreakerCore
 
-/// What is to be done to the breaker of a name.
+/// A change to apply to the breaker of this name.
 package struct NamedStep {
   package var name: String
   package var body: (inout BreakerDraft) -> Void
@@ -11,9 +11,9 @@ package struct NamedStep {
   }
 }
 
-/// What has become of several steps in one transaction.
+/// The result of several steps in one transaction.
 package struct TransactedTogether: Sendable {
-  /// The names that are there although they must be new: then nothing was changed.
+  /// The names that exist although they must be new; if there are any, nothing was changed.
   package var present: [String] = []
 
   /// What happened to each breaker.

@@ -1,4 +1,4 @@
-/// The policies that words come to: many breakers share a few, and to read one takes microseconds.
+/// Parsed policies, because many breakers share a few and parsing one takes microseconds.
 @safe final class PolicyCache: Sendable {
   struct Words: Sendable, Hashable {
     var code: String?
@@ -7,7 +7,7 @@
 
   static let shared = PolicyCache()
 
-  /// Far more than code declares; callers who invent new ones must not fill the memory.
+  /// Far more than code declares; callers that invent new texts must not exhaust the memory.
   static let most = 256
 
   private let lock = Lock()
@@ -16,7 +16,7 @@
   var count: Int { lock.withLock { unsafe policies.count } }
 
   func policy(of words: Words) -> AgreedPolicy {
-    // A child of a fork may find the lock taken for good: then it reads the words each time.
+    // A child of a fork may find the lock held forever, and then parses the texts each time.
     guard lock.tryLock() else { return Self.read(words) }
     defer { lock.unlock() }
     if let known = unsafe policies[words] { return known }

@@ -6,25 +6,26 @@ package struct StoredBreaker: Sendable, Hashable {
   package var name: String
   package var revision: Int64
 
-  /// The lineage of the store that it was read from; 0 if that is not known.
+  /// The lineage of the store that it was read from; 0 if unknown.
   package var lineage: Int64 = 0
 
-  /// What the storage finds recent revisions by.
+  /// A coarse form of the revision, by which the storage finds recent changes.
   package var era: Int64 = 0
   package var createdAtMilliseconds: Int64
   package var record = BreakerRecord()
 
-  /// What code declared last; nil if no code ever did.
+  /// The text of the policy that code declared last; nil if no code ever declared one.
   package var codeWords: String?
 
-  /// What an operator has set over it.
+  /// The text of the values that an operator has set over it.
   package var operatorWords: String?
 
-  /// What ties the row to its counters in the shared page; 0 if it has none, and negative while
-  /// they are not used.
+  /// The key that ties the row to its counters in the shared page; 0 if it has none.
+  ///
+  /// It is negative while the counters are not used.
   package var countersKey: Int64 = 0
 
-  /// What the record has taken in of those counters.
+  /// How much of those counters the record has taken in.
   package var takenIn = Counted()
 
   package init(id: Int64, name: String, createdAtMilliseconds: Int64) {
@@ -34,22 +35,22 @@ package struct StoredBreaker: Sendable, Hashable {
     self.createdAtMilliseconds = createdAtMilliseconds
   }
 
-  /// When it was last used; nil if it was since it was last written, and nobody knows when.
+  /// When it was last used; nil if it has been used since it was written, at an unknown time.
   package var usedAtMilliseconds: Int64?
 
-  /// How many leases the file holds of it, void ones of an earlier boot included.
+  /// How many of its leases are in the file, including void ones of an earlier boot.
   package var leasesInFile = 0
 
-  /// Whether the file holds leases that its record no longer has.
+  /// Whether the file contains leases that the record no longer has.
   var hasVoidLeases: Bool { leasesInFile != record.leases.count }
 
-  /// What its words came to when it was read.
+  /// The policy as parsed when the breaker was read.
   package var agreed = Remembered<AgreedPolicy>()
 
   /// The policy in force.
   package var policy: BreakerPolicy { agreedPolicy.policy }
 
-  /// The policy in force, with its words.
+  /// The policy in force, with the texts that it comes from.
   package var agreedPolicy: AgreedPolicy {
     if let known = agreed.value, known.codeWords == codeWords,
       known.operatorWords == operatorWords
@@ -60,7 +61,7 @@ package struct StoredBreaker: Sendable, Hashable {
   }
 }
 
-/// Something that can be made again from the rest of a value, and so is no part of it.
+/// A value that can be derived from the rest of its owner, so it does not take part in comparisons.
 package struct Remembered<Value: Sendable>: Sendable, Hashable {
   package var value: Value?
 

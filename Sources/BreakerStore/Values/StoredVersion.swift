@@ -1,4 +1,4 @@
-/// What tells a breaker from the same one after it was used or changed.
+/// Identifies a version of a breaker, which changes when the breaker is used or changed.
 package struct StoredVersion: Sendable, Hashable {
   private let lineage: Int64
   private let id: Int64

@@ -2,29 +2,30 @@ internal import CHost
 internal import Glibc
 internal import Synchronization
 
-/// One thread that the kernel wakes when somebody has added to the history of a store.
+/// A thread that the kernel wakes when a process has added to the history of a store.
 ///
-/// Who has committed an event touches the log afterwards. Watching what is written would come too
-/// early, for a commit is seen by others only once all of it is written. Who is killed before he can
-/// touch it has his files closed by the kernel, which is watched as well. The files themselves are
-/// never opened here: closing one would drop SQLite's locks (sqlite.org/howtocorrupt.html, 2.2).
+/// A process that commits an event touches the log afterwards. Watching for writes would wake the
+/// thread too early, because others see a commit only once all of it is written. If the process is
+/// killed before it can touch the log, the kernel closes its files, which is watched as well. The
+/// files themselves are never opened here, because closing one would drop SQLite's locks
+/// (sqlite.org/howtocorrupt.html, 2.2).
 final class FileWatch: Sendable {
   private let directory: String
   private let file: String
   private let inotify: Int32
 
-  /// Raised when the thread is to end.
+  /// Raised to end the thread.
   private let ending: Int32
   private let watch: Atomic<Int32>
   private let call: @Sendable () -> Void
   private nonisolated(unsafe) var thread = pthread_t()
 
-  /// A file that was replaced, and a directory that is gone, are looked after this much later.
+  /// How long to wait before looking again after a file was replaced or the directory disappeared.
   ///
-  /// By then whoever replaces it has put all parts of it there.
+  /// By then the process that replaces the file has put all parts of it in place.
   private static let pause: Int64 = 1_000_000_000
 
-  /// Begins to watch; nil if the system has no descriptor or thread left for it.
+  /// Starts to watch; nil if the system has no descriptor or thread left for it.
   init?(path: String, call: @escaping @Sendable () -> Void) {
     (directory, file) = StorePath.split(path)
     self.call = call
@@ -43,7 +44,7 @@ final class FileWatch: Sendable {
     unsafe thread = started
   }
 
-  /// Whether the directory is there to be watched.
+  /// Whether the directory exists and is being watched.
   var isWatching: Bool { watch.load(ordering: .relaxed) >= 0 }
 
   /// Ends the thread, and waits until it has ended.
@@ -53,7 +54,7 @@ final class FileWatch: Sendable {
     abandon()
   }
 
-  /// Closes the descriptors; after a fork, in the child, which has no such thread.
+  /// Closes the descriptors; also called in the child of a fork, where no such thread exists.
   func abandon() {
     if inotify >= 0 { close(inotify) }
     if ending >= 0 { close(ending) }
@@ -72,10 +73,10 @@ final class FileWatch: Sendable {
   private static let events = touched | moved | UInt32(IN_DELETE_SELF | IN_MOVE_SELF)
 }
 
-/// What the thread does.
+/// The work of the thread.
 extension FileWatch {
   private func run() {
-    // When to look although nobody has told to, on the monotonic clock.
+    // When to look even without a notification, on the monotonic clock.
     var deadline: Int64? = isWatching ? nil : later
     while true {
       switch wait(until: deadline) {
@@ -134,7 +135,7 @@ extension FileWatch {
       let event = unsafe rest.withUnsafeBytes { unsafe $0.loadUnaligned(as: inotify_event.self) }
       let name = rest.dropFirst(head).prefix(Int(event.len)).prefix { $0 != 0 }
       rest = rest.dropFirst(head + Int(event.len))
-      // What was left out because there was too much of it may have been of interest.
+      // The queue overflowed, and an event that was dropped may have been relevant.
       if event.mask & UInt32(IN_Q_OVERFLOW) != 0 { news.isTouched = true }
       if event.wd == watch.load(ordering: .relaxed), event.mask & Self.gone != 0 {
         news.isGone = true
@@ -146,7 +147,7 @@ extension FileWatch {
     return news
   }
 
-  /// The directory may be full of what is no concern of ours.
+  /// The directory may contain many files that do not belong to the store.
   private func isOfStore(_ name: ArraySlice<UInt8>) -> Bool {
     guard name.starts(with: file.utf8) else { return false }
     let suffix = name.dropFirst(file.utf8.count)

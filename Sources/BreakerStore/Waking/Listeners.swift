@@ -1,12 +1,13 @@
 internal import Synchronization
 
-/// Those who wait for a store to have new events.
+/// Tasks that wait for a store to have new events.
 ///
-/// Nobody is told what has happened, only that it is time to look: each reads on from where it is.
+/// A wake-up only says that it is time to look, not what has happened. Each listener reads on from
+/// where it is.
 package final class Listeners: @unchecked Sendable {
   private let lock = Lock()
 
-  /// The file that is watched for them; nil if the storage itself calls ``wake()``.
+  /// The file to watch; nil if the storage itself calls ``wake()``.
   private let path: String?
   private var watch: FileWatch?
   private var generation: UInt64 = 0
@@ -17,7 +18,7 @@ package final class Listeners: @unchecked Sendable {
 
   package init(path: String?) { self.path = path }
 
-  /// One more listens; what happens from now on raises the number of calls.
+  /// Adds a listener; whatever happens from now on raises the number of calls.
   package func join() {
     lock.withLock {
       count += 1
@@ -35,7 +36,7 @@ package final class Listeners: @unchecked Sendable {
     ended?.end()
   }
 
-  /// How often it was time to look; to be asked before looking.
+  /// How often it has been time to look; read this before looking.
   package var currentCall: UInt64 {
     lock.withLock {
       beginToWatch()
@@ -43,7 +44,7 @@ package final class Listeners: @unchecked Sendable {
     }
   }
 
-  /// Whether nobody would be woken, so that it takes a look now and then.
+  /// Whether no wake-up would arrive, so that a listener must look from time to time.
   package var isBlind: Bool { lock.withLock { path != nil && watch?.isWatching != true } }
 
   /// Waits until there is another call, or the task is cancelled.
@@ -55,7 +56,7 @@ package final class Listeners: @unchecked Sendable {
     await withTaskCancellationHandler {
       await withCheckedContinuation { continuation in
         let isOver = lock.withLock {
-          // A task that is cancelled from here on finds its continuation.
+          // If the task is cancelled from here on, the handler will find its continuation.
           if calls != call || Task.isCancelled { return true }
           waiting[wait] = continuation
           return false
@@ -67,7 +68,7 @@ package final class Listeners: @unchecked Sendable {
     }
   }
 
-  /// It is time to look.
+  /// Wakes all listeners, because it is time to look.
   package func wake() {
     let woken = lock.withLock {
       calls += 1
@@ -80,7 +81,8 @@ package final class Listeners: @unchecked Sendable {
   func willFork() { lock.lock() }
 
   func didFork() {
-    // The thread that watches is the parent's. Sharing its descriptors would take its news away.
+    // The watching thread exists only in the parent. A child that shared its descriptors would
+    // consume its notifications.
     if let watch, generation != ForkGuard.generation {
       watch.abandon()
       self.watch = nil
@@ -88,7 +90,7 @@ package final class Listeners: @unchecked Sendable {
     lock.unlock()
   }
 
-  /// Under the lock.
+  /// Starts to watch if there is a listener; the caller holds the lock.
   private func beginToWatch() {
     guard let path, count > 0, watch == nil else { return }
     generation = ForkGuard.generation

@@ -1,6 +1,6 @@
 internal import Glibc
 
-/// What one thread sleeps on until another one raises it; both hold the same lock meanwhile.
+/// Lets one thread sleep until another one raises the signal; both must hold the same lock.
 @safe package final class Signal {
   private let condition: UnsafeMutablePointer<pthread_cond_t>
 
@@ -8,7 +8,7 @@ internal import Glibc
     unsafe condition = .allocate(capacity: 1)
     var attributes = pthread_condattr_t()
     unsafe pthread_condattr_init(&attributes)
-    // Nobody can set it, so nobody can make a wait longer.
+    // Nobody can set this clock, so nobody can prolong a wait.
     unsafe pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC)
     unsafe pthread_cond_init(condition, &attributes)
     unsafe pthread_condattr_destroy(&attributes)
@@ -21,7 +21,7 @@ internal import Glibc
 
   package func raise() { unsafe pthread_cond_signal(condition) }
 
-  /// Gives the lock away while it sleeps; false if an instant of the monotonic clock has come.
+  /// Releases the lock while asleep; false if an instant of the monotonic clock has come.
   package func wait(_ lock: Lock, until nanoseconds: Int64?) -> Bool {
     guard let nanoseconds else {
       unsafe pthread_cond_wait(condition, lock.mutex)

@@ -1,9 +1,9 @@
-// The command line as the system has handed it over. Swift finds it through /proc, which is not to
-// be had everywhere.
+// The command line as the system passed it. Swift reads it from /proc, which is not available
+// everywhere.
 #pragma once
 
-// How many words there are, the program's name among them.
+// The number of words, including the program's name.
 int sb_argument_count(void);
 
-// The words; they last as long as the process.
+// The words, which are valid for the life of the process.
 char *const *sb_arguments(void);

@@ -1,5 +1,5 @@
-// What Swift cannot say: variadic functions, the insides of a SQLite file, mappings at a fixed
-// address, and the hooks around fork.
+// What Swift cannot express: variadic functions, the internals of an SQLite file, mappings at a
+// fixed address, and hooks around fork.
 #pragma once
 #include <pthread.h>
 #include <sqlite3.h>
@@ -8,7 +8,7 @@
 #include <sys/eventfd.h>
 #include <time.h>
 
-// sqlite3_db_config is variadic. Keeps SQLite from checkpointing when a connection closes.
+// Keeps SQLite from checkpointing when a connection closes. (sqlite3_db_config is variadic.)
 int sb_no_checkpoint_on_close(sqlite3 *db);
 
 // Keeps the WAL file when the last connection closes.
@@ -17,39 +17,41 @@ int sb_persist_wal(sqlite3 *db);
 // The start of SQLite's own mapping of the WAL-index, or NULL if it has none.
 const void *sb_wal_index(sqlite3 *db);
 
-// Whether the path still names the file that the connection has open.
+// Sets `moved` to 1 if the path no longer names the file that the connection has open, and to 0 if
+// it does. Returns a result code of SQLite.
 int sb_has_moved(sqlite3 *db, int *moved);
 
-// Locks a byte of a file for as long as the descriptor, or a copy of it, is open. Any number of
-// descriptors can hold the same byte. Returns 0 or errno. (Swift imports neither the command nor its
-// structure. Unlike SQLite's own locks, these belong to the open file, so closing another descriptor
-// of the same file does not drop them.)
+// Takes a shared lock on one byte of a file. It lasts until the descriptor and all copies of it are
+// closed, and any number of descriptors can hold the same byte. Returns 0 or errno. (Swift imports
+// neither the command nor its structure. Unlike SQLite's own locks, this lock belongs to the open
+// file, so closing another descriptor of the same file does not drop it.)
 int sb_hold(int descriptor, int64_t byte);
 
-// Whether another descriptor, of any process of the host, holds a byte from `first` up to, but not
-// including, `end`. It works across PID namespaces and without /proc.
+// Whether another descriptor, in any process of the host, holds a byte from `first` up to, but not
+// including, `end`. This works across PID namespaces and without /proc.
 int sb_is_held(int descriptor, int64_t first, int64_t end);
 
-// The magic number of the file system that a path lies on, or 0. (Swift does not import statfs.)
+// The magic number of the file system that a path is on, or 0. (Swift does not import statfs.)
 uint64_t sb_file_system_type(const char *path);
 
-// Takes a mutex, unless it is still held at an instant of CLOCK_MONOTONIC. Returns 0 or errno.
-// (Swift imports only the form that waits on the wall clock, which anybody can set.)
+// Locks a mutex, or gives up at an instant of CLOCK_MONOTONIC. Returns 0 or errno. (Swift imports
+// only the variant that waits on the wall clock, which can be set.)
 int sb_mutex_lock_until(pthread_mutex_t *mutex, int64_t nanoseconds);
 
-// Names the calling thread, with 15 bytes at most. (Swift does not import pthread_setname_np.)
+// Names the calling thread, in at most 15 bytes. (Swift does not import pthread_setname_np.)
 void sb_name_thread(const char *name);
 
-// A page that is zero until it is attached; its address never changes and can always be read.
+// A page that reads as zero until it is attached. Its address never changes and is always readable.
 void *sb_watch_page(void);
 
-// Shows the page of another shared mapping at the watch page, in one step. Returns 0 or errno.
+// Maps the page of another shared mapping at the watch page, in one step. Returns 0 or errno.
 int sb_watch_attach(void *page, const void *mapping);
 
 // Makes the watch page zero again, in one step. Returns 0 or errno.
 int sb_watch_detach(void *page);
 
-// Atomics on memory that other processes share: Swift's own are for memory that it has made.
+// Atomics on memory shared with other processes. Swift's own work only on storage that Swift
+// allocates.
 static inline uint64_t sb_load(const uint64_t *address) {
   return __atomic_load_n(address, __ATOMIC_ACQUIRE);
 }
@@ -70,7 +72,7 @@ static inline uint64_t sb_exchange(uint64_t *address, uint64_t value) {
   return __atomic_exchange_n(address, value, __ATOMIC_ACQ_REL);
 }
 
-// Whether the value was the expected one and has been replaced.
+// Replaces the value if it is the expected one. Returns whether it did.
 static inline int sb_replace(uint64_t *address, uint64_t expected, uint64_t value) {
   return __atomic_compare_exchange_n(address, &expected, value, 0, __ATOMIC_ACQ_REL,
                                      __ATOMIC_ACQUIRE);
@@ -88,18 +90,18 @@ enum {
   SB_COUNTER_WORDS = 8
 };
 
-// Nanoseconds of a clock that costs next to nothing and is a few milliseconds behind.
+// Nanoseconds of a clock that costs next to nothing to read and is a few milliseconds behind.
 static inline int64_t sb_coarse_nanoseconds(void) {
   struct timespec time;
   clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
   return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
-// What the time namespace of this process adds to the host's boot clock, in nanoseconds; 0 as long as
-// nobody could tell. See time_namespaces(7).
+// What the time namespace of this process adds to the host's boot clock, in nanoseconds; 0 while
+// unknown. See time_namespaces(7).
 extern int64_t sb_boot_offset;
 
-// Reads the offset, unless it is known. Returns whether it is.
+// Reads the offset unless it is already known. Returns whether it is known now.
 int sb_learn_boot_offset(void);
 
 // The offset. (Swift cannot load it atomically.)
@@ -115,24 +117,24 @@ static inline int64_t sb_boot_nanoseconds(void) {
          sb_known_boot_offset();
 }
 
-// Reserves room in a file, which a mapping of it must never lack. Returns 0 or errno. (The C
-// library's own function writes into counts of others where the file system cannot reserve.)
+// Reserves space in a file, because a mapping must never lack it. Returns 0 or errno. (Where the
+// file system cannot reserve, posix_fallocate writes into the counts of other processes.)
 int sb_reserve(int descriptor, int64_t offset, int64_t length);
 
-// Puts memory of this process alone, which is zero, in the place of a mapping, in one step: what is
-// mapped there can always be read and written. Returns 0 or errno, and then nothing has changed.
+// Replaces a mapping with zero-filled memory private to this process, in one step, so that the
+// range can be read and written at all times. Returns 0 or errno; on failure nothing has changed.
 int sb_empty_mapping(void *address, size_t length);
 
-// A descriptor that can be polled until it has been raised; -1 if there is none. (Swift does not
+// A descriptor that polls as readable once it is raised; -1 if there is none. (Swift does not
 // import eventfd.)
 static inline int sb_flag(void) { return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); }
 static inline int sb_flag_raise(int flag) { return eventfd_write(flag, 1); }
 
-// Gives the watch page back.
+// Frees the watch page.
 void sb_watch_free(void *page);
 
-// Called around every fork() of this process, in the thread that forks: before it, and after it
-// on each side. What `before` returns, if anything, is released when the hooks' lock is free again.
+// Called around every fork() of this process, in the thread that forks: `before` it, and `after` it
+// on each side. What `before` returns, if anything, is released once the hooks' lock is free again.
 typedef struct sb_fork_hook {
   void *(*before)(void *context);
   void (*after)(void *context, int is_child);
@@ -144,7 +146,7 @@ typedef struct sb_fork_hook {
 // Returns 0, or an errno if the hooks cannot be installed.
 int sb_fork_add(sb_fork_hook *hook);
 
-// Waits for a fork that is under way; afterwards the hook is no longer called.
+// Waits for a fork that is under way. Once this returns, the hook is no longer called.
 void sb_fork_remove(sb_fork_hook *hook);
 
 // How many forks lie between the first process that used this library and this one.
