@@ -11,7 +11,7 @@ let settings: [SwiftSetting] = [
   .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
 ]
 
-/// Each layer imports only the ones named here, so the arrows of the design are checked by the build.
+/// Each layer imports only the ones named here, so the build checks the arrows of the design.
 let package = Package(
   name: "shared-breaker",
   products: [
@@ -125,8 +125,8 @@ let package = Package(
   cLanguageStandard: .c11
 )
 
-// The fuzz targets are a program only for scripts/fuzz, for without libFuzzer it has no beginning;
-// to everybody else they are tests, which run what the kept corpus holds.
+// The fuzz targets are a program only for scripts/fuzz, because it has no main function without
+// libFuzzer. Otherwise they are tests, which run the kept corpus.
 let fuzzDependencies: [Target.Dependency] = [
   "ControlKit", "SharedBreaker", "SharedBreakerTesting", "BreakerStore", "BreakerCore",
   "TestSupport",
@@ -140,12 +140,12 @@ package.targets.append(
       name: "fuzz", dependencies: fuzzDependencies, path: "Tests/Fuzz",
       exclude: ["Corpus", "Dictionaries", "CorpusTests.swift"], swiftSettings: settings))
 
-// A script may ask for a part of the tests alone, with what they need: the others would take most of
-// the time that it builds.
+// A script can ask for a part of the tests, with their dependencies. Building the others would take
+// most of its time.
 let parts = [
   "core": ["BreakerCoreTests"],
-  // Where there are threads, for ThreadSanitizer; and where there is memory of C's, or none is left,
-  // for AddressSanitizer.
+  // For ThreadSanitizer, tests with threads. For AddressSanitizer, tests that use C memory or run
+  // out of memory.
   "thread": ["BreakerStoreTests", "SharedBreakerTests", "CallTests"],
   "address": ["BreakerStoreTests", "SharedBreakerTests", "CallTests", "FaultTests"],
 ]

@@ -1,6 +1,6 @@
 import SharedBreaker
 
-/// What a command works with: the store, the streams, and how the answer is to look.
+/// What a command works with: the store, the streams, and the form of the answer.
 final class CommandContext {
   let console: Console
   let global: GlobalOptions
@@ -20,13 +20,13 @@ final class CommandContext {
     store = SharedStore(path: Self.path(console, global), options: storeOptions)
   }
 
-  /// The path that was asked for; nil leaves the choice to the library.
+  /// The path that the user asked for; nil leaves the choice to the library.
   private static func path(_ console: Console, _ global: GlobalOptions) -> String? {
     let named = console.environment["SHARED_BREAKER_STORE"].flatMap { $0.isEmpty ? nil : $0 }
     return global.store ?? named
   }
 
-  /// Makes the store anew with other options, before its first use.
+  /// Replaces the store with one that has other options, before its first use.
   func changeStoreOptions(_ change: (inout StoreOptions) -> Void) {
     var options = storeOptions
     change(&options)
@@ -34,9 +34,9 @@ final class CommandContext {
   }
 }
 
-/// Printing: data on one stream, words on the other.
+/// Printing: data goes to standard output, messages go to standard error.
 extension CommandContext {
-  /// Prints data.
+  /// Prints data to standard output.
   func print(_ text: String) {
     guard !isOutputClosed, outputError == nil else { return }
     switch console.output(text) {
@@ -46,27 +46,27 @@ extension CommandContext {
     }
   }
 
-  /// Why what is printed does not arrive; nil as long as there may be somebody who reads.
+  /// Why output does not arrive; nil as long as there may be a reader.
   var outputProblem: String? {
     isOutputClosed ? "nobody reads it" : outputError.map { SystemError.text($0) }
   }
 
-  /// Whether there may still be somebody who reads.
+  /// Whether there may still be a reader.
   var isOutputOpen: Bool { outputProblem == nil }
 
   func print(_ document: JSONValue) { print(document.text + "\n") }
 
-  /// Says something that goes beside the data.
+  /// Prints a message beside the data, unless `--quiet` was given.
   func note(_ words: String) {
     if !global.isQuiet { complain(words) }
   }
 
-  /// Says what went wrong; nobody can be told if even that cannot be written.
+  /// Prints an error message; if that fails too, nothing else can be done.
   func complain(_ words: String) {
     _ = console.errorOutput("cbctl: \(VisibleText.bare(words))\n")
   }
 
-  /// How a command ended whose output may not have arrived.
+  /// The ending of a command, corrected if its output did not arrive.
   func finish(_ ending: Ending) -> Ending {
     guard let outputError else { return ending }
     complain(
@@ -76,23 +76,23 @@ extension CommandContext {
   }
 }
 
-/// The store, with what goes wrong made the command's error.
+/// Using the store, with its errors turned into the command's.
 extension CommandContext {
-  /// Does something with the store; what it says about it becomes the command's error.
+  /// Uses the store; an error of the store becomes the command's error.
   func ask<Answer>(
     _ work: (SharedStore) throws(StoreError) -> Answer
   ) throws(ControlError) -> Answer {
     do { return try work(store) } catch { throw ControlError(error) }
   }
 
-  /// Does something with a breaker; what goes wrong becomes the command's error.
+  /// Uses a breaker; an error of the breaker becomes the command's error.
   func act<Answer>(
     _ work: () throws(BreakerError) -> Answer
   ) throws(ControlError) -> Answer {
     do { return try work() } catch { throw ControlError(error) }
   }
 
-  /// Opens the store that there is; a store is never made only to be looked at.
+  /// Opens an existing store; a command that only looks never creates one.
   func connectToExisting() throws(ControlError) {
     do { try store.connectToExisting() } catch {
       throw error.kind == .missing ? noStoreYet() : ControlError(error)
@@ -110,7 +110,7 @@ extension CommandContext {
     return try ask { store throws(StoreError) in try store.names() }
   }
 
-  /// The breakers that names and patterns stand for, all if there are none; a name must be one.
+  /// The breakers that match names and patterns, or all of them; a plain name must exist.
   func snapshots(
     fitting patterns: [NamePattern], in state: BreakerState?
   ) throws(ControlError) -> [BreakerSnapshot] {
@@ -130,7 +130,7 @@ extension CommandContext {
     }
   }
 
-  /// The breaker of a name that must be there.
+  /// The snapshot of a breaker that must exist.
   func snapshot(of name: String) throws(ControlError) -> BreakerSnapshot {
     try connectToExisting()
     let found = try ask { store throws(StoreError) in try store.snapshot(of: name) }
@@ -138,7 +138,7 @@ extension CommandContext {
     throw try noBreaker(name)
   }
 
-  /// The breaker of a name that must be there; a change to it fails if the store does.
+  /// A breaker that must exist; a change to it fails if the store fails.
   func existingBreaker(_ name: String) throws(ControlError) -> Breaker {
     try connectToExisting()
     let found = try act { () throws(BreakerError) in try store.existingBreaker(name) }

@@ -1,10 +1,10 @@
 import SharedBreaker
 
-/// Why a command was not carried out, as one line for people and one code for programs.
+/// Why a command failed, as one line for people and one code for programs.
 struct ControlError: Error, Hashable {
   var code: ExitCode
 
-  /// What, why, and what to do, without the program's name.
+  /// What failed, why, and what to do, without the program's name.
   var description: String
 
   init(_ code: ExitCode, _ what: String, _ why: String, _ remedy: String) {
@@ -23,7 +23,7 @@ struct ControlError: Error, Hashable {
 
   init(_ error: StoreError) { self.init(.storeUnavailable, describedAs: error.description) }
 
-  /// What the library says in its own words, with the code that a program needs.
+  /// An error of the library, in its own words, with the exit code for it.
   init(_ error: BreakerError) {
     let code: ExitCode =
       switch error {
@@ -34,7 +34,7 @@ struct ControlError: Error, Hashable {
     self.init(code, describedAs: error.description)
   }
 
-  /// A line of the command line that cannot be understood.
+  /// A command line that cannot be understood.
   static func usage(_ what: String, _ why: String, help command: String?) -> ControlError {
     let page = command.map { "cbctl \($0) --help" } ?? "cbctl --help"
     return ControlError(.usage, what, why, "run '\(page)'")

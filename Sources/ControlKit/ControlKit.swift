@@ -1,14 +1,14 @@
 public import SharedBreaker
 
-/// The command line of shared breakers, as a function that any program can call.
+/// The `cbctl` command line, as a function that any program can call.
 public enum ControlKit {
   /// The version of the command and of the library in it.
   public static let version = "0.1.0"
 
-  /// Carries out one command line and returns how it ended; it never ends the process.
+  /// Runs one command line and returns how it ended; it never ends the process.
   ///
-  /// The words are those after the program's name, byte for byte. `options` is how stores are
-  /// opened, so that a test can bring its own clock.
+  /// `arguments` are the words after the program's name, byte for byte. `options` says how stores
+  /// are opened, so that a test can use its own clock.
   public static func run(
     arguments: [[UInt8]], console: Console, options: StoreOptions = StoreOptions()
   ) -> Ending {
@@ -29,7 +29,7 @@ public enum ControlKit {
     }
   }
 
-  /// Carries out one command line whose words are all text.
+  /// Runs one command line whose words are all text.
   public static func run(
     arguments: [String], console: Console, options: StoreOptions = StoreOptions()
   ) -> Ending {

@@ -1,12 +1,12 @@
-/// How a command line ended, for the process to end the same way.
+/// How a command line ended, so that the process can end the same way.
 public enum Ending: Sendable, Hashable {
   /// With an exit code.
   case code(Int32)
 
-  /// As the command that it ran did: killed by a signal.
+  /// Killed by a signal, as the command that it ran.
   ///
-  /// A shell stops its loop at ^C only if it sees what it ran die of the signal, so the process is
-  /// to raise it on itself.
+  /// A shell stops its loop at ^C only if the program that it ran dies of the signal, so the
+  /// process must raise the signal on itself.
   case signal(Int32)
 
   /// The code that a shell sees in either case.

@@ -1,4 +1,4 @@
-/// What the end of `cbctl` tells the program that started it; no code of its own means two things.
+/// The exit codes of `cbctl` itself, each with one meaning.
 enum ExitCode: Int32, Sendable, CaseIterable {
   case done = 0
   case failed = 1

@@ -1,6 +1,6 @@
 import Glibc
 
-/// Text that is read whole, from a file or from standard input.
+/// Text that is read completely, from a file or from standard input.
 enum InputText {
   /// Reads a file; `-` stands for standard input.
   static func read(_ path: String) throws(ControlError) -> String {
@@ -26,7 +26,7 @@ enum InputText {
     return text
   }
 
-  /// The lines of a text, whichever system has ended them; what else starts a new line may be in one.
+  /// The lines of a text, ended by LF or CRLF; other line separators can be part of a line.
   static func lines(of text: String) -> [String] {
     text.utf8.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false).map { line in
       String(Substring(line.last == UInt8(ascii: "\r") ? line.dropLast() : line))

@@ -1,14 +1,14 @@
 import Glibc
 
-/// A directory that was there before its store: whether those who share the store can use it.
+/// A directory that existed before its store, and that users of the store must be able to use.
 struct StoreDirectory {
   private var path: String
   private var mode: Int64
   private var group: gid_t
 
-  /// Looks at the directory of a file; nil if there is none.
+  /// Examines the directory of a file; nil if it does not exist.
   init?(of file: String) {
-    // By bytes: a mark beside the slash would make one character of both.
+    // By bytes, because a combining mark after the slash would join it to one character.
     let slash = file.utf8.lastIndex(of: UInt8(ascii: "/"))
     path = slash.map { String(file[..<file.utf8.index(after: $0)]) } ?? "."
     var status = stat()
@@ -17,10 +17,10 @@ struct StoreDirectory {
     group = status.st_gid
   }
 
-  /// What keeps users whom the mode of the files lets in from making files here.
+  /// Why users who may use the files cannot create files here; nil if they can.
   func complaint(mode files: Int64, group name: String?) -> String? {
     let wanted = name.flatMap { HostGroup.number(of: $0) } ?? group
-    // Who is not of the directory's group has the rights of others there.
+    // Users outside the directory's group have the rights of others there.
     let isOpen = mode & 0o003 == 0o003
     let hasGroup = files & 0o060 == 0 || (group == wanted ? mode & 0o030 == 0o030 : isOpen)
     let hasOthers = files & 0o006 == 0 || isOpen

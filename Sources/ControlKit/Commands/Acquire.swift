@@ -39,7 +39,7 @@ extension CommandSpec {
     }
     printToken(token, context)
     guard let problem = context.outputProblem else { return .done }
-    // Nobody can report with a token that nobody has got.
+    // Without the token nobody can report, so the permit goes back at once.
     _ = try context.act { () throws(BreakerError) in try context.store.report(token, .ignored) }
     throw ControlError(
       .failed, "\(VisibleText.name(token.name)): the token cannot be printed", problem,

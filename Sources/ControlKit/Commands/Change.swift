@@ -1,12 +1,12 @@
 import SharedBreaker
 
 extension CommandContext {
-  /// The one breaker a command names, found before anything is done to it.
+  /// The breaker that a command names, which must exist before the command changes it.
   func breaker(_ parsed: ParsedCommand) throws(ControlError) -> Breaker {
     try existingBreaker(parsed.text("NAME") ?? "")
   }
 
-  /// The breaker of a name, which a change to it creates if there is none; creates the store now.
+  /// The breaker of a name, which its first change creates; creates the store now.
   func madeBreaker(_ name: String) throws(ControlError) -> Breaker {
     try act { () throws(BreakerError) in try Breaker.validate(name: name) }
     try ask { store throws(StoreError) in try store.connect() }
@@ -15,12 +15,12 @@ extension CommandContext {
     }
   }
 
-  /// Prints how breakers stand after a change.
+  /// Prints the states of breakers after a change.
   func printState(of names: [String]) throws(ControlError) {
     var snapshots: [BreakerSnapshot] = []
     for name in names {
       let found = try ask { store throws(StoreError) in try store.snapshot(of: name) }
-      // Somebody may have deleted it since.
+      // Another process may have deleted it since.
       if let found { snapshots.append(found) }
     }
     if global.isJSON {

@@ -26,7 +26,7 @@ extension CommandSpec {
     return .done
   }
 
-  /// What the scripts of shells call; people do not.
+  /// The command that the completion scripts call; people do not.
   static let complete = CommandSpec(
     name: "__complete",
     summary: "answer what can be typed next",
@@ -48,7 +48,7 @@ extension CommandSpec {
 }
 
 extension CompletionScript {
-  /// What a shell has handed over: bash its line and what breaks words, others their words.
+  /// What a shell passes: bash its line and the characters that break words, others their words.
   fileprivate func line(_ typed: [String]) -> ShellWords {
     switch self {
     case .bash:
@@ -79,7 +79,7 @@ extension CompletionScript {
     switch self {
     case .bash: line.escaped(candidate.text)
     case .zsh:
-      // By scalars, as in a line of bash.
+      // By scalars, as in a bash line: a combining mark can follow a character that needs escaping.
       candidate.text.unicodeScalars.map { "\\:".unicodeScalars.contains($0) ? "\\\($0)" : "\($0)" }
         .joined() + (candidate.summary.isEmpty ? "" : ":" + candidate.summary)
     case .fish: candidate.text + (candidate.summary.isEmpty ? "" : "\t" + candidate.summary)
@@ -88,7 +88,7 @@ extension CompletionScript {
 }
 
 extension CommandContext {
-  /// The names of a store's breakers; none if they cannot be had, for nobody is there to be told.
+  /// The names of a store's breakers; none on an error, because completion cannot report one.
   fileprivate func namesToComplete(_ path: String?) -> [String] {
     var path = path
     if let typed = path, typed.hasPrefix("~/"), let home = console.environment["HOME"] {

@@ -1,7 +1,7 @@
 import SharedBreaker
 
 extension CommandContext {
-  /// The breaker a command names, with the policy that its options declare, if they do.
+  /// The breaker that a command names, with the policy that its options declare, if any.
   func declaredBreaker(
     _ parsed: ParsedCommand, onStoreFailure: StoreFailureAction
   ) throws(ControlError) -> Breaker {
@@ -20,8 +20,7 @@ extension CommandContext {
     return breaker
   }
 
-  /// What code has declared last; nil also where the store cannot say, which the command itself
-  /// finds out and tells.
+  /// The declaration in force; nil also if the store fails, which the command itself then reports.
   private func declarationInForce(of name: String) -> PolicyDeclaration? {
     do throws(StoreError) {
       return try store.declarations(of: name).first { $0.isInForce }

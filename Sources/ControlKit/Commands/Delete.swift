@@ -54,15 +54,15 @@ extension CommandSpec {
   }
 }
 
-/// Breakers that are taken away, and those that are not.
+/// Breakers that a command removes, and those that it keeps.
 struct Removal {
   var isDryRun: Bool
   var removed: [String] = []
   var kept: [(name: String, reason: String)] = []
 
-  /// Takes a breaker away unless it has changed since it was looked at; in a dry run it stays.
+  /// Removes a breaker unless it has changed since its snapshot; a dry run removes nothing.
   ///
-  /// - Returns: Whether it is gone, be it by somebody else who did the same.
+  /// - Returns: Whether it is gone, even if another process removed it.
   func mayRemove(
     _ snapshot: BreakerSnapshot, despiteChanges isForced: Bool, _ context: CommandContext
   ) throws(ControlError) -> Bool {
@@ -75,7 +75,7 @@ struct Removal {
     }
   }
 
-  /// Prints what has become of all of them.
+  /// Prints which breakers were removed and which were kept.
   func report(as verb: String, _ context: CommandContext) {
     if context.global.isJSON {
       context.print(
@@ -98,7 +98,7 @@ struct Removal {
 }
 
 extension BreakerSnapshot {
-  /// What would be lost with the breaker that its next call would not bring back; nil if nothing.
+  /// Why the breaker should stay: what its next call would not restore; nil if there is nothing.
   var reasonToStay: String? {
     if mode != .automatic {
       return "its mode is \(mode.wireName), set by \(VisibleText.bare(modeSetBy ?? "an operator"))"
@@ -110,7 +110,7 @@ extension BreakerSnapshot {
 }
 
 extension CommandContext {
-  /// The breakers that names or `--all` stand for.
+  /// The names that the command line gives, or all names with `--all`.
   func chosenNames(_ parsed: ParsedCommand) throws(ControlError) -> [String] {
     let names = parsed.distinctTexts("NAME")
     if parsed.has("all") != names.isEmpty {

@@ -54,7 +54,7 @@ extension CommandSpec {
 }
 
 extension CommandContext {
-  /// What to say about a name that no breaker has yet, because another one may be meant.
+  /// The message about a name that no breaker has yet, which may be a typing error.
   fileprivate func noteOnFirstUse(of name: String) throws(ControlError) -> String? {
     let found = try ask { store throws(StoreError) in try store.snapshot(of: name) }
     if found != nil { return nil }

@@ -28,13 +28,13 @@ extension CommandSpec {
     let name = parsed.text("NAME")
     let since = parsed.duration("since").map { context.now().earlier(by: $0) }
     let limit = parsed.number("limit").map { Int($0) }
-    // Listening begins before the look at what there is, so that nothing is left out in between.
+    // Listening begins before the first read, so that no entry is missed between the two.
     let news = parsed.has("follow") ? try context.news(of: name) : nil
     defer { news?.end() }
     let entries = try context.ask { store throws(StoreError) in
       try store.history(of: name, since: since, limit: limit)
     }
-    // What is left of a deleted breaker can still be read.
+    // The history of a deleted breaker can still be read, so only an empty one checks the name.
     if entries.isEmpty, let name { _ = try context.snapshot(of: name) }
     let isTerminal = context.console.isOutputTerminal
     var lines = HistoryLines(
@@ -57,17 +57,17 @@ extension CommandContext {
     print(texts.map { $0 + "\n" }.joined())
   }
 
-  /// Prints what happens until nobody reads it any more.
+  /// Prints entries as they happen, until nobody reads the output any more.
   fileprivate func follow(
     _ news: News, after entries: [HistoryEntry], _ lines: inout HistoryLines
   ) {
-    // Some of what is news may have been there at the first look already.
+    // Listening began first, so the first read may already have printed some of these entries.
     var last = entries.last?.id ?? 0
     let waiting = Waiting(descriptors: [news.descriptor], output: console.outputDescriptor)
     while isOutputOpen {
       let end = waiting.wait()
       var fresh: [HistoryEntry] = []
-      // In a file that has taken the place of the store's, numbers may begin anew.
+      // If the store's file was replaced, the numbers may start from the beginning.
       for entry in news.take() where entry.isAfterGap || entry.id > last {
         fresh.append(entry)
         last = entry.id

@@ -87,7 +87,7 @@ extension ControlError {
 }
 
 extension CommandContext {
-  /// Which of the names are there already; none where there is no store yet, and none is made.
+  /// Which of the names exist already; none if there is no store, which this does not create.
   fileprivate func present(among names: [String]) throws(ControlError) -> [String] {
     do throws(StoreError) {
       try store.connectToExisting()
@@ -100,7 +100,7 @@ extension CommandContext {
   }
 
   fileprivate func tell(_ backups: [BreakerBackup], replaced: [String], isDryRun: Bool) {
-    // The export before it in a pipe may have failed.
+    // An export before it in a pipe may have failed.
     if backups.isEmpty { note("nothing was imported: no breaker was given") }
     let names = backups.map(\.name)
     let present = Set(replaced.map { NameBytes($0) })

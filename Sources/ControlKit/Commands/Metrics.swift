@@ -59,7 +59,7 @@ extension CommandSpec {
     return .done
   }
 
-  /// Adds what the store tells, and answers what was asked for and is not there.
+  /// Adds the store's figures, and returns an error if a name that was asked for does not exist.
   private static func collect(
     _ report: inout MetricsReport, _ parsed: ParsedCommand, _ context: CommandContext
   ) throws(ControlError) -> ControlError? {

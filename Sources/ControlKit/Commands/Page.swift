@@ -69,11 +69,11 @@ extension CommandSpec {
 }
 
 extension BreakersPage {
-  /// How much of all histories is listed: with reasons of usual length, some three megabytes.
+  /// How many history entries a page lists: some three megabytes with reasons of usual length.
   private static let entriesOfPage = 8_000
   private static let latestOfPage = 20
 
-  /// Reads what is asked for.
+  /// Reads the breakers that the command line asks for.
   fileprivate init(_ context: CommandContext, _ parsed: ParsedCommand) throws(ControlError) {
     let patterns = parsed.distinctTexts("NAME").map { NamePattern($0) }
     let snapshots = try context.snapshots(fitting: patterns, in: nil)

@@ -36,7 +36,7 @@ extension CommandSpec {
     if let key = unset.first(where: { settings[$0] != nil }) {
       throw .usage("--set and --unset of \(key.rawValue)", "only one can be", help: "policy")
     }
-    // With --set, what is set now is all that is left.
+    // With --set, only the values that are set now remain.
     if parsed.has("unset-all") { unset = Set(PolicyKey.allCases) }
     let breaker =
       settings.isEmpty ? try context.existingBreaker(name) : try context.madeBreaker(name)

@@ -1,7 +1,7 @@
 import SharedBreaker
 
 extension CommandContext {
-  /// Says that a call was rejected, and when to come back; any other error is the command's.
+  /// Reports that a call was rejected, and when to retry; any other error is the command's.
   func reject(_ error: BreakerError) throws(ControlError) -> Ending {
     guard case .rejected(let name, let rejection) = error else { throw ControlError(error) }
     if global.isJSON {
@@ -14,7 +14,7 @@ extension CommandContext {
 }
 
 extension Rejection {
-  /// The document of a call that was not let through.
+  /// The JSON document of a rejected call.
   var json: JSONValue {
     .object([
       .init("permitted", .bool(false)),
@@ -23,7 +23,7 @@ extension Rejection {
     ])
   }
 
-  /// Why and until when, with a wait as people say it.
+  /// Why the call was rejected and for how long, in words for people.
   var spoken: String {
     var rounded = self
     rounded.retryAfter = retryAfter.map(SpokenDuration.rounded)

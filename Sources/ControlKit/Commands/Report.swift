@@ -37,7 +37,7 @@ extension CommandSpec {
     let verdict = try context.act { () throws(BreakerError) in
       try context.store.report(token, outcome, elapsed: parsed.duration("elapsed"))
     }
-    // A breaker that was deleted takes nothing; one that was never needed is made by its report.
+    // A deleted breaker counts nothing, so the caller is told that it is gone.
     if verdict != .counted { try context.expectBreaker(of: token) }
     if context.global.isJSON {
       context.print(.object([.init("verdict", .string(verdict.wireName))]))
@@ -70,7 +70,7 @@ extension CommandSpec {
 }
 
 extension ControlError {
-  /// A probe whose time was over before its outcome came.
+  /// The error of a probe whose lease ended before its outcome came.
   static func refused(_ name: String) -> ControlError {
     ControlError(
       .failed, "\(VisibleText.name(name)): report refused", "its lease has ended",
@@ -79,7 +79,7 @@ extension ControlError {
 }
 
 extension CommandContext {
-  /// Finds out that the breaker of a report is there.
+  /// Throws an error unless the breaker of a report still exists.
   fileprivate func expectBreaker(of token: PermitToken) throws(ControlError) {
     let found = try ask { store throws(StoreError) in try store.snapshot(of: token.name) }
     guard found == nil else { return }

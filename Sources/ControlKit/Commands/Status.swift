@@ -42,7 +42,7 @@ extension CommandSpec {
         let summary = SummaryLine.text(
           of: chosen, width: context.console.width, painter: context.painter)
         context.print("\n\(summary)\n")
-        // The worst come first, which on a small screen is far above.
+        // The worst come first, so on a small screen they have scrolled away.
         let isLong = context.console.height.map { chosen.count + 4 > $0 } ?? false
         if isLong, let worst = SummaryLine.worst(of: chosen, width: context.console.width ?? 80) {
           context.print(worst + "\n")
@@ -53,7 +53,7 @@ extension CommandSpec {
     return .done
   }
 
-  /// What was asked for and is not there, one line each.
+  /// Messages about names, patterns and states that nothing matches.
   private static func notes(
     _ patterns: [NamePattern], _ state: BreakerState?, _ chosen: [BreakerSnapshot],
     _ context: CommandContext
@@ -61,7 +61,7 @@ extension CommandSpec {
     var unmatched = patterns.filter { pattern in
       !chosen.contains { pattern.matches($0.name) }
     }
-    // Only what was not found is worth a look at all the names.
+    // Reading all names is worth it only if something was not found.
     guard chosen.isEmpty || !unmatched.isEmpty else { return [] }
     let names = try context.names()
     if names.isEmpty { return ["no breakers yet: the first call through one makes it"] }

@@ -46,7 +46,7 @@ extension CommandContext {
   ) throws(ControlError) -> BreakerSnapshot {
     try connectToExisting()
     let end = timeout.map { ContinuousClock.now + $0 }
-    // Listening begins before the first look, so that nothing can happen in between.
+    // Listening begins before the first look, so that no change is missed between the two.
     let news = try news(of: name)
     defer { news.end() }
     while true {
@@ -67,7 +67,7 @@ extension CommandContext {
     }
   }
 
-  /// What happens from now on.
+  /// Begins to listen for what happens from now on.
   func news(of name: String?) throws(ControlError) -> News {
     if let news = News(of: store, name: name) { return news }
     throw ControlError(

@@ -25,7 +25,7 @@ extension CommandSpec {
     ]
   ) { context, parsed throws(ControlError) in
     let patterns = parsed.distinctTexts("NAME").map { NamePattern($0) }
-    // A name that no breaker has is an error now; later it is a breaker that was deleted.
+    // At the start a name that no breaker has is an error; later it is a deleted breaker.
     try context.connectToExisting()
     for pattern in patterns where pattern.isName { _ = try context.snapshot(of: pattern.text) }
     let news = try context.news(of: nil)
@@ -43,7 +43,7 @@ extension CommandSpec {
 }
 
 extension CommandContext {
-  /// The breakers of names and patterns as far as they are there, the worst first.
+  /// The breakers that match names and patterns, by name; names that do not exist are skipped.
   func watched(_ patterns: [NamePattern]) throws(ControlError) -> [BreakerSnapshot] {
     let beginning = NamePattern.commonBeginning(of: patterns)
     return try ask { store throws(StoreError) in

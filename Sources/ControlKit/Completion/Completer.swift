@@ -1,6 +1,6 @@
 import SharedBreaker
 
-/// Finds out what can stand at the end of an unfinished command line, by the table of commands.
+/// Completes the last word of a command line, by the table of commands.
 struct Completer {
   struct Candidate: Sendable, Hashable {
     var text: String
@@ -11,15 +11,15 @@ struct Completer {
     /// Whole words.
     case words([Candidate])
 
-    /// Words that go on, so that no space follows.
+    /// Beginnings of words, after which no space follows.
     case beginnings([Candidate])
     case files
 
-    /// Another program's command line, which begins at that word.
+    /// Another program's command line, which begins at the word with this index.
     case commandLine(from: Int)
   }
 
-  /// The names of breakers, of the store that the line names if it does.
+  /// Returns the names of breakers, in the store that the line names, if any.
   var names: (_ store: String?) -> [String]
 
   private var spec: CommandSpec?
@@ -29,7 +29,7 @@ struct Completer {
 
   init(names: @escaping (_ store: String?) -> [String]) { self.names = names }
 
-  /// What can stand for the last of the words; those before it are as they were typed.
+  /// What can complete the last of the words; those before it are as they were typed.
   static func answer(
     to words: [String], names: @escaping (_ store: String?) -> [String]
   ) -> Answer {
@@ -76,7 +76,7 @@ struct Completer {
     options.first { word == "--\($0.name)" || $0.letter.map { word == "-\($0)" } == true }
   }
 
-  /// The last word, which no option before it waits for.
+  /// Completes the last word, which is not the value of an option before it.
   private func last(_ current: String) -> Answer {
     if current.hasPrefix("-") {
       if let equals = current.utf8.firstIndex(of: UInt8(ascii: "=")) {
@@ -99,7 +99,7 @@ struct Completer {
       .map { Candidate(text: "--\($0.name)", summary: $0.summary) }
   }
 
-  /// A word that is told by its place.
+  /// Completes a positional argument.
   private func place(_ current: String) -> Answer {
     let arguments = spec?.arguments.filter { $0.kind != .commandLine } ?? []
     let isLong = arguments.last.map { $0.count == .any || $0.count == .several } ?? false
@@ -113,7 +113,7 @@ struct Completer {
   private func values(_ kind: ValueKind, _ current: String) -> Answer {
     switch kind {
     case .name, .pattern:
-      // A name must neither pass for an option nor for another name.
+      // A name must not look like an option, nor like another name.
       let names = names(store).filter { !$0.hasPrefix("-") && $0 == OutsideText.visible($0) }
       return fitting(current, names.map { Candidate(text: $0) })
     case .choice(let words): return fitting(current, words.map { Candidate(text: $0) })
@@ -149,7 +149,7 @@ struct Completer {
 }
 
 extension HelpTopic {
-  /// All that there is help on.
+  /// Everything that has a page of help.
   fileprivate static var candidates: [Completer.Candidate] {
     CommandSpec.all.map { .init(text: $0.name, summary: $0.summary) }
       + all.map { .init(text: $0.name, summary: $0.summary) }

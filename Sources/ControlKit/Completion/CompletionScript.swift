@@ -1,7 +1,7 @@
-/// What teaches a shell to complete `cbctl`.
+/// The script that teaches a shell to complete `cbctl`.
 ///
-/// The scripts only carry: what can be typed is found by `cbctl __complete`, so that they never fall
-/// behind the commands. Its first line says what follows; candidates come one a line.
+/// The scripts only pass on what `cbctl __complete` answers, so they never fall behind the
+/// commands. The first line of an answer says what follows; each further line is one candidate.
 enum CompletionScript: String, Sendable, CaseIterable {
   case bash, zsh, fish
 

@@ -1,6 +1,7 @@
-/// An unfinished line of a shell, taken apart as the shell will do it.
+/// An unfinished shell line, split into words as the shell would split it.
 ///
-/// By scalars: a mark from a name can join what the shell acts on to one of Swift's characters.
+/// It works on scalars, because a combining mark from a name can join a character that the shell
+/// acts on to one Swift character.
 struct ShellWords: Sendable, Hashable {
   enum Quote: Unicode.Scalar, Sendable { case single = "'", double = "\"" }
 
@@ -10,10 +11,10 @@ struct ShellWords: Sendable, Hashable {
   /// The quote that the last word has not closed.
   private(set) var openQuote: Quote?
 
-  /// How many scalars of the last word, without quotes, lie before what the shell replaces.
+  /// How many scalars of the last word, without quotes, precede the part that the shell replaces.
   private(set) var kept = 0
 
-  /// Takes a line apart; the line editor of the shell may begin a new word at `breaks` too.
+  /// Splits a line; the shell's line editor may also begin a new word at a character of `breaks`.
   init(_ line: String, breaks: String = "") {
     var rest = line.unicodeScalars[...]
     let breaks = breaks.unicodeScalars
@@ -32,7 +33,7 @@ struct ShellWords: Sendable, Hashable {
       case (nil, "'"), (nil, "\""):
         openQuote = Quote(rawValue: scalar)
         isInWord = true
-        // The line editor replaces what follows on the quote.
+        // The line editor replaces what follows the quote.
         kept = words[words.count - 1].unicodeScalars.count
       case (nil, "\\"):
         if let next = rest.popFirst() { append(next) }
@@ -49,22 +50,22 @@ struct ShellWords: Sendable, Hashable {
     }
   }
 
-  /// Words that the shell has taken apart itself, but for the last one.
+  /// Takes words that the shell has split itself, and the last word separately.
   init(words: [String], last: String) { self.words = words.dropLast() + [last] }
 
-  /// Takes the name of the program away.
+  /// Removes the name of the program.
   mutating func dropFirst() {
     if words.count > 1 { words.removeFirst() }
   }
 
-  /// All of it as one word.
+  /// All words as one.
   var joined: String { words.joined(separator: " ") }
 
   private mutating func append(_ scalar: Unicode.Scalar) {
     words[words.count - 1].unicodeScalars.append(scalar)
   }
 
-  /// What the shell has to be given of the text, behind what it keeps of the last word.
+  /// The part of a text that the shell needs, after what it keeps of the last word, escaped.
   func escaped(_ text: String) -> String {
     var result = ""
     for scalar in text.unicodeScalars.dropFirst(kept) { result += escaped(scalar) }
@@ -74,7 +75,7 @@ struct ShellWords: Sendable, Hashable {
   private func escaped(_ scalar: Unicode.Scalar) -> String {
     switch (openQuote, scalar) {
     case (.single, "'"): "'\\''"
-    // Where it stands in quotes, a backslash before it would stay.
+    // Inside double quotes a backslash before it would remain, so it stands outside of them.
     case (.double, "!"): "\"\\!\""
     case (.double, "\""), (.double, "\\"), (.double, "$"), (.double, "`"): "\\\(scalar)"
     case (nil, _) where !Self.isPlain(scalar): "\\\(scalar)"
@@ -82,7 +83,7 @@ struct ShellWords: Sendable, Hashable {
     }
   }
 
-  /// Whether a scalar means nothing but itself to a shell.
+  /// Whether a scalar has no special meaning to a shell.
   private static func isPlain(_ scalar: Unicode.Scalar) -> Bool {
     switch scalar {
     case "a"..."z", "A"..."Z", "0"..."9": true

@@ -1,7 +1,7 @@
 import SharedBreaker
 
 extension StoreFinding {
-  /// The finding as one line, whatever is in its text.
+  /// The finding as one line, with line breaks in its text made visible.
   func line(_ painter: Painter) -> String {
     var text = found
     if let means { text += ": \(means)" }

@@ -1,6 +1,6 @@
 import SharedBreaker
 
-/// One breaker as a line of `cbctl export`, to which members are only ever added.
+/// One breaker as a line of `cbctl export`; members are only ever added.
 enum BackupLine {
   static let version: Int64 = 1
 
@@ -20,7 +20,7 @@ enum BackupLine {
     ]).text + "\n"
   }
 
-  /// Reads a line; times that were left have passed since it was written, as far as clocks tell.
+  /// Reads a line, and subtracts the time since it was written from the times that were left.
   static func backup(of line: String, at now: Timestamp) throws(JSONError) -> BreakerBackup {
     var fields: [String: JSONMember.Value] = [:]
     for member in try JSONObjectReader.members(of: line, standingFor: "a breaker") {

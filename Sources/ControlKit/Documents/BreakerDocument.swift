@@ -1,6 +1,6 @@
 import SharedBreaker
 
-/// The JSON documents about breakers, to which members are only ever added.
+/// The JSON documents about breakers; members are only ever added.
 enum BreakerDocument {
   /// The document of `status`, and of every command that changes breakers.
   static func list(_ snapshots: [BreakerSnapshot]) -> JSONValue {
@@ -11,7 +11,7 @@ enum BreakerDocument {
     .object([.init("breakers", .array(breakers))])
   }
 
-  /// The text of the document of many breakers, in pieces: the whole would fill the memory.
+  /// Prints the document of many breakers in pieces, because the whole would fill the memory.
   static func write(_ snapshots: [BreakerSnapshot], _ print: (String) -> Void) {
     var policies: [BreakerPolicy: JSONValue] = [:]
     var text = Array(#"{"breakers":["#.utf8)

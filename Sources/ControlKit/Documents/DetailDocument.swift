@@ -5,23 +5,23 @@ struct BreakerDetails {
   var snapshot: BreakerSnapshot
   var declarations: [PolicyDeclaration]
 
-  /// All that is kept of what happened to it, oldest first.
+  /// Its whole history as far as it is kept, oldest first.
   var history: [HistoryEntry]
 
-  /// When it was looked at.
+  /// When the snapshot was taken.
   var now: Timestamp
 
-  /// The entries that are shown one by one.
+  /// The newest entries, which are shown one by one.
   var recent: [HistoryEntry] { history.suffix(10) }
 
-  /// How it stood in the last day.
+  /// The states of the last day.
   var timeline: Timeline {
     Timeline(of: snapshot, history: history, from: now.earlier(by: .seconds(86_400)), to: now)
   }
 }
 
 extension BreakerDetails {
-  /// The breaker of `show --json`: what `status` tells, and more.
+  /// The breaker of `show --json`: the members of `status`, and more.
   var json: JSONValue {
     .object(
       BreakerDocument.members(of: snapshot) + [

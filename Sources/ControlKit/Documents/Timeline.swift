@@ -1,16 +1,15 @@
 import SharedBreaker
 
-/// How a breaker stood over a span of time, as far as its history tells.
+/// The states of a breaker over a span of time, as far as its history shows.
 struct Timeline: Sendable, Hashable {
   /// A stretch in which nothing changed.
   struct Stretch: Sendable, Hashable {
-    /// The state; nil where there was no such breaker, or where its history is no longer kept.
+    /// The state; nil if there was no such breaker then, or if its history is no longer kept.
     var state: BreakerState?
 
-    /// Of an open breaker, whether its open time was over, so that it rejected nobody any more; nil
-    /// where that is not known.
+    /// Whether an open breaker's open time was over, so that it rejected no call; nil if not known.
     ///
-    /// The history does not tell when an open time was over; the snapshot does, for the latest one.
+    /// The history does not record when an open time was over; the snapshot has the latest end.
     var isDue: Bool?
     var mode: BreakerMode
     var start: Timestamp
@@ -18,7 +17,7 @@ struct Timeline: Sendable, Hashable {
 
     var course: Course { Course(state, isDue: isDue, mode) }
 
-    /// Whether the breaker stood the same in another stretch.
+    /// Whether state and mode are the same as in another stretch.
     func isLike(_ other: Stretch) -> Bool {
       state == other.state && isDue == other.isDue && mode == other.mode
     }
@@ -26,7 +25,7 @@ struct Timeline: Sendable, Hashable {
     var milliseconds: Int64 { end.millisecondsSince1970 - start.millisecondsSince1970 }
   }
 
-  /// What became of calls, the worst last.
+  /// What happened to calls, from best to worst.
   enum Course: Int, Sendable, Hashable, Comparable, CaseIterable {
     case unknown, passing
 
@@ -34,7 +33,7 @@ struct Timeline: Sendable, Hashable {
     case due
     case probing
 
-    /// Open, but nobody knows for how much of that time calls were rejected.
+    /// Open, but it is not known for how much of that time calls were rejected.
     case open
     case rejecting
 
@@ -51,10 +50,10 @@ struct Timeline: Sendable, Hashable {
     static func < (left: Course, right: Course) -> Bool { left.rawValue < right.rawValue }
   }
 
-  /// One after the other without a gap, from the start of the span to its end.
+  /// The stretches in order and without gaps, from the start of the span to its end.
   private(set) var stretches: [Stretch]
 
-  /// Reads the history of a breaker, which is oldest first and may reach back beyond the span.
+  /// Reads a breaker's history, which is oldest first and may begin before the span.
   init(
     of snapshot: BreakerSnapshot, history: [HistoryEntry], from start: Timestamp, to end: Timestamp
   ) {
@@ -68,7 +67,7 @@ struct Timeline: Sendable, Hashable {
     }
   }
 
-  /// The worst that happened in each of so many parts of equal length.
+  /// The worst that happened in each of `count` parts of equal length.
   func worst(inEachOf count: Int) -> [Course] {
     guard count > 0, let first = stretches.first, let last = stretches.last else { return [] }
     let start = first.start.millisecondsSince1970
@@ -84,7 +83,7 @@ struct Timeline: Sendable, Hashable {
     return parts
   }
 
-  /// How long it went one way, and in how many spells.
+  /// How long calls took one course in total, and in how many spells.
   func extent(of course: Course) -> (milliseconds: Int64, spells: Int) {
     var result: (milliseconds: Int64, spells: Int) = (0, 0)
     var previous: Course?
@@ -100,11 +99,11 @@ struct Timeline: Sendable, Hashable {
 }
 
 extension Timeline {
-  /// Walks from one entry to the next.
+  /// Builds stretches from one history entry after the other.
   private struct Reading {
     private let snapshot: BreakerSnapshot
 
-    /// Whether everything is kept that happened to the state since the breaker was made.
+    /// Whether the history has every change of the state since the breaker was created.
     private let isComplete: Bool
     private var stretches: [Stretch] = []
     private var state: BreakerState?
@@ -116,10 +115,10 @@ extension Timeline {
       self.snapshot = snapshot
       let modes = history.first { $0.kind == "mode" }
       mode = modes.flatMap { BreakerMode(wireName: $0.from) } ?? snapshot.mode
-      // Each change of the state raises the generation: if fewer are kept, older ones are lost.
+      // Each change of the state raises the generation: with fewer entries, older ones are lost.
       let deletion = history.lastIndex { $0.kind == "deletion" }
       let changes = history[(deletion.map { $0 + 1 } ?? 0)...].filter { $0.raisesGeneration }
-      // The deadline of a probe may have opened it, which the next call is to record.
+      // A probe's deadline may have opened the breaker, which only the next call records.
       let isProbed = changes.last?.to == BreakerState.halfOpen.wireName
       let unrecorded = isProbed && snapshot.state == .open ? 1 : 0
       isComplete = snapshot.generation == Int64(changes.count + unrecorded) + 1
@@ -146,11 +145,11 @@ extension Timeline {
 
     mutating func finish(at end: Timestamp) -> [Stretch] {
       beginIfMade(before: end)
-      // What time alone has done is not in the history before the next call; the snapshot knows when.
+      // What time alone changed is not in the history before the next call, but in the snapshot.
       let changed = state == snapshot.state ? nil : snapshot.changedAt
       let modeEnd = mode == snapshot.mode ? nil : snapshot.modeEndedAt
       let openEnd = snapshot.dueFor.map { end.earlier(by: $0) }
-      // Without the time of the change nobody can tell how it stood since.
+      // Without the time of the change, the state since then is not known.
       if state != snapshot.state, changed == nil { state = nil }
       let isEndKnown = openEnd != nil || snapshot.openEndsIn != .zero
       if state == .open, isEndKnown { isDue = false }
@@ -168,7 +167,7 @@ extension Timeline {
       return stretches
     }
 
-    /// A breaker is closed when it is made, which may be anew after it was deleted.
+    /// A breaker is closed when it is created, also when it is created again after a deletion.
     private mutating func beginIfMade(before time: Timestamp) {
       guard state == nil, isComplete, let created = snapshot.createdAt, created <= time else {
         return
@@ -177,7 +176,7 @@ extension Timeline {
       state = .closed
     }
 
-    /// A wall clock that was set back makes a stretch short, but never ends it before it began.
+    /// Ends a stretch; a wall clock that was set back never ends it before it began.
     private mutating func move(to time: Timestamp) {
       let end = max(start, time)
       let next = Stretch(state: state, isDue: isDue, mode: mode, start: start, end: end)
@@ -192,7 +191,7 @@ extension Timeline {
 }
 
 extension HistoryEntry {
-  /// An open breaker that is tripped once more stays in its generation.
+  /// Whether the entry raised the generation: an open breaker that is tripped again keeps its own.
   fileprivate var raisesGeneration: Bool {
     kind == "reset" || (kind == "transition" && from != to)
   }

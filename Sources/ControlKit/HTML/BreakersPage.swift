@@ -1,26 +1,26 @@
 import SharedBreaker
 
-/// Breakers and what happened to them, as one HTML file that needs no other.
+/// Breakers and their history, as one HTML file that needs no other file.
 struct BreakersPage {
-  /// The host whose breakers they are.
+  /// The name of the host.
   var host: String
 
-  /// The path of their store.
+  /// The path of the store.
   var store: String
 
-  /// When they were looked at: a page does not age with its reader, so it tells times, not ages.
+  /// When the page was made; it shows times and not ages, because it does not update itself.
   var now: Timestamp
 
-  /// How far back the timelines of the overview reach.
+  /// How far back the timelines of the overview go.
   var span: Duration
 
-  /// How many entries of its history are listed for each breaker.
+  /// How many history entries each breaker lists.
   var limit: Int
 
   /// The breakers, the worst first.
   var breakers: [PageBreaker]
 
-  /// The latest of all that happened, oldest first.
+  /// The latest entries of all breakers, oldest first.
   var latest: [HistoryEntry]
 }
 
@@ -58,7 +58,7 @@ extension BreakersPage {
     return document.text
   }
 
-  /// What is worth seeing among many tabs.
+  /// The title, which shows among many tabs how many breakers reject calls.
   private var title: String {
     let count = breakers.count { !$0.snapshot.permits }
     let all = StateLine.counted(Int64(breakers.count), "breaker")
@@ -80,22 +80,22 @@ extension BreakersPage {
       """
   }
 
-  /// Where a breaker stands on the page, by its name.
+  /// The position of each breaker on the page, by name.
   private var places: [NameBytes: Int] {
     Dictionary(breakers.enumerated().map { (NameBytes($1.snapshot.name), $0) }) { first, _ in first
     }
   }
 }
 
-/// One of the breakers of a page.
+/// One breaker of a page.
 struct PageBreaker {
   var snapshot: BreakerSnapshot
 
-  /// All that is kept of what happened to it, oldest first.
+  /// Its whole history as far as it is kept, oldest first.
   var history: [HistoryEntry]
 }
 
 extension Painter {
-  /// For text that is painted in another way.
+  /// A painter without colours, because the page has its own.
   static let plain = Painter(isOn: false)
 }

@@ -1,6 +1,6 @@
-/// Markup into which text from outside is put escaped, and only markup as it is.
+/// Markup that escapes every text interpolated into it; only other markup goes in unchanged.
 ///
-/// So what comes from outside cannot become markup by an oversight.
+/// So text from outside cannot become markup by an oversight.
 struct HTML: ExpressibleByStringInterpolation, Sendable {
   private(set) var text: String
 

@@ -1,6 +1,6 @@
 import SharedBreaker
 
-/// All of one breaker, folded away until somebody wants it.
+/// Everything about one breaker, folded until the reader opens it.
 struct PageDetails {
   var breaker: PageBreaker
   var place: Int
@@ -8,7 +8,7 @@ struct PageDetails {
 
   private var snapshot: BreakerSnapshot { breaker.snapshot }
 
-  /// The target of links lies inside of what is folded, for only then does a browser open it.
+  /// The section; its link target is inside the fold, because a browser opens the fold only then.
   var html: HTML {
     """
     <details>
@@ -25,9 +25,9 @@ struct PageDetails {
     """
   }
 
-  /// From the first thing that is known of it.
+  /// The timeline, from the first moment that is known.
   private var strip: HTML {
-    // A damaged file may hold any time.
+    // A damaged file can hold any time.
     let earliest = page.now.earlier(by: .seconds(10 * 365 * 86_400))
     let made = max(snapshot.createdAt ?? earliest, earliest)
     let all = Timeline(of: snapshot, history: breaker.history, from: made, to: page.now)
@@ -69,7 +69,7 @@ struct PageDetails {
     return facts
   }
 
-  /// The words of the policy; those of an operator may be forgotten, so they stand out.
+  /// The words of the policy; an operator's stand out, because they are easily forgotten.
   private var policy: HTML {
     let words = PolicyKey.allCases.compactMap { key -> HTML? in
       guard let text = snapshot.policy.text(for: key) else { return nil }

@@ -4,10 +4,10 @@ import SharedBreaker
 struct PageHistory {
   var now: Timestamp
 
-  /// Where the breakers stand on the page; nil if all is about one.
+  /// The positions of the breakers on the page; nil if all entries are about one breaker.
   var places: [NameBytes: Int]?
 
-  /// The table of entries that are oldest first.
+  /// The table of entries, which are given oldest first.
   func table(of entries: [HistoryEntry], caption: String) -> HTML {
     if entries.isEmpty { return "<p>Nothing has changed yet.</p>" }
     let titles = ["When"] + (places == nil ? [] : ["Breaker"]) + ["What", "Why", "Who"]
@@ -31,7 +31,7 @@ struct PageHistory {
       """
   }
 
-  /// A breaker that was deleted has left its history, and no place of its own.
+  /// The name of a breaker, with a link unless the breaker was deleted.
   private func link(to name: String, _ places: [NameBytes: Int]) -> HTML {
     let shown = VisibleText.name(name)
     guard let place = places[NameBytes(name)] else { return "<bdi>\(shown)</bdi>" }
@@ -48,8 +48,8 @@ struct PageHistory {
 
 /// What the tables of a page have in common.
 ///
-/// Their rows and cells say what they are: a browser that shows them as blocks, as a narrow screen
-/// gets them, may no longer take them for rows and cells.
+/// Rows and cells name their roles, because a browser that shows them as blocks, as on a narrow
+/// screen, may no longer treat them as rows and cells.
 enum PageTable {
   static func title(_ words: String) -> HTML {
     "<th role=\"columnheader\" scope=\"col\">\(words)</th>"

@@ -1,6 +1,6 @@
 import SharedBreaker
 
-/// One line for each breaker, those that somebody should look at apart.
+/// One line for each breaker; those that need a look come in a list of their own.
 struct PageOverview {
   var page: BreakersPage
 

@@ -1,6 +1,6 @@
 import SharedBreaker
 
-/// How a breaker stands, in a word that is also coloured, and in what there is to add.
+/// The state of a breaker as one coloured word, with details after it.
 struct PageState {
   var snapshot: BreakerSnapshot
   var now: Timestamp
@@ -14,7 +14,7 @@ struct PageState {
     snapshot.mode == .automatic ? snapshot.state.wireName : snapshot.mode.wireName
   }
 
-  /// The class of the style sheet.
+  /// The class in the style sheet.
   private var weight: HTML {
     if !snapshot.permits { return "bad" }
     return snapshot.mode == .automatic && snapshot.state == .closed ? "good" : "doubtful"

@@ -1,4 +1,4 @@
-/// How a page looks: light or dark as its reader likes, on a telephone or a wall.
+/// The style sheet: light or dark as the reader prefers, for small and large screens.
 enum PageStyle {
   static let sheet: HTML = """
     :root {

@@ -1,6 +1,6 @@
 import SharedBreaker
 
-/// Times on a page: in UTC, exact for machines, and as much of it as people read.
+/// Times on a page, in UTC: exact for programs, shortened for people.
 enum PageTime {
   /// The date and the time: `2026-11-21 10:58:48`.
   static func full(_ time: Timestamp) -> HTML {
@@ -8,7 +8,7 @@ enum PageTime {
     return element(time, text.prefix(10) + " " + text.prefix(19).dropFirst(11) + "Z")
   }
 
-  /// The time, with as much of the date as is not that of the page.
+  /// The time, without the part of the date that is the same as the page's.
   static func brief(_ time: Timestamp, at now: Timestamp) -> HTML {
     element(time, Age.clock(of: time, at: now))
   }

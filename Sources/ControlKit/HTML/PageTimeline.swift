@@ -1,13 +1,13 @@
 import SharedBreaker
 
-/// A timeline drawn as a strip; the worse it stood, the higher and the redder.
+/// A timeline drawn as a strip: the worse the state, the higher and redder the bar.
 struct PageTimeline {
   var timeline: Timeline
 
-  /// What it is the timeline of, for those who do not see it.
+  /// What the timeline is about, for readers who do not see it.
   var subject: String
 
-  /// As many parts as a wide screen shows apart; a short outage fills its whole part.
+  /// As many parts as a wide screen can show separately; a short outage fills its whole part.
   private static let parts = 240
   private static let height = 12
 
@@ -33,7 +33,7 @@ struct PageTimeline {
     return words.isEmpty ? "nothing known" : words.joined(separator: ", ")
   }
 
-  /// What the looks of a strip mean.
+  /// What the colours and heights of a strip mean.
   static var legend: HTML {
     let items = Timeline.Course.allCases.reversed().map { course -> HTML in
       let path = Self.path(of: course, in: [Timeline.Course](repeating: course, count: 12))
@@ -45,7 +45,7 @@ struct PageTimeline {
     return "<ul class=\"legend\" aria-label=\"What the strips mean\">\(items)</ul>"
   }
 
-  /// All parts of one kind as one shape, which keeps a page of a thousand strips small.
+  /// All parts of one course as one shape, which keeps a page of a thousand strips small.
   private static func path(of course: Timeline.Course, in parts: [Timeline.Course]) -> HTML {
     let height = rise(of: course)
     var moves: [HTML] = []

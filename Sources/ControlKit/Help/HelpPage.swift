@@ -36,7 +36,7 @@ enum HelpPage {
     return page.text
   }
 
-  /// How the command is written, on one line.
+  /// The usage of the command, on one line.
   static func usage(of spec: CommandSpec) -> String {
     let hasOptions = !spec.allOptions.isEmpty
     let words = spec.arguments.filter { $0.kind != .commandLine }.map(\.usage)
@@ -45,7 +45,7 @@ enum HelpPage {
     return all.joined(separator: " ")
   }
 
-  /// Lines of help, wrapped at 80 columns, in two columns where they list something.
+  /// Lines of help, wrapped at 80 columns; lists have two columns.
   private struct Page {
     private(set) var text = ""
 

@@ -1,4 +1,4 @@
-/// A part of a page that lists something; help and the manual are both made from it.
+/// A list on a page, from which both help and the manual are made.
 struct HelpSection: Sendable {
   struct Row: Sendable {
     var label: String
@@ -10,10 +10,10 @@ struct HelpSection: Sendable {
     }
   }
 
-  /// What stands above it in help.
+  /// The heading in help.
   var title: String
 
-  /// What stands above it in the manual.
+  /// The heading in the manual.
   var heading: String
   var rows: [Row] = []
   var examples: [Example] = []
@@ -27,7 +27,7 @@ struct HelpSection: Sendable {
 }
 
 extension HelpSection {
-  /// Everything that the page of a command lists.
+  /// The lists on the page of a command.
   static func all(of spec: CommandSpec) -> [HelpSection] {
     let sections = [
       HelpSection(
@@ -45,7 +45,7 @@ extension HelpSection {
     return sections.filter { !$0.rows.isEmpty || !$0.examples.isEmpty }
   }
 
-  /// Everything that the first page lists.
+  /// The lists on the first page.
   static func overview() -> [HelpSection] {
     [
       HelpSection(

@@ -7,7 +7,7 @@ struct HelpTopic: Sendable {
   var introduction: String
   var sections: @Sendable () -> [HelpSection]
 
-  /// What is to be said after all that is listed.
+  /// Text after the lists.
   var closing: String?
 
   static let all = [exitCodes, policyWords, environment]

@@ -1,6 +1,6 @@
 /// Renders the table of commands as pages for man(1), in the macros of man(7).
 enum ManualPage {
-  /// cbctl(1).
+  /// The page cbctl(1).
   static func overview() -> String {
     var page = Page(name: "cbctl", number: 1, summary: "steer shared circuit breakers")
     page.synopsis(HelpPage.usage)
@@ -51,7 +51,7 @@ enum ManualPage {
     init(name: String, number: Int, summary: String) {
       text =
         ".TH \(name.uppercased()) \(number) \"\" \"cbctl \(ControlKit.version)\" \"SharedBreaker\"\n"
-        // Options and names that are torn apart can be neither found nor copied.
+        // Hyphenated options and names could be neither found nor copied.
         + ".nh\n.ad l\n"
       heading("NAME")
       text += "\(escaped(name)) \\- \(escaped(summary))\n"
@@ -86,12 +86,12 @@ enum ManualPage {
       text += "\n"
     }
 
-    /// Text that begins a line, where a dot or a quote would be a request.
+    /// Text at the beginning of a line, where a dot or a quote would be a request.
     private func line(_ text: String) -> String {
       (text.first.map { ".'".contains($0) } == true ? "\\&" : "") + escaped(text) + "\n"
     }
 
-    /// A plain dash may be broken and looks like a hyphen, which cannot be copied.
+    /// Escaped text: a plain dash may be broken and becomes a hyphen, which cannot be copied.
     private func escaped(_ text: String) -> String {
       text.replacing("\\", with: "\\e").replacing("-", with: "\\-").replacing("'", with: "\\(aq")
         .replacing("^", with: "\\(ha").replacing("~", with: "\\(ti").replacing("`", with: "\\(ga")

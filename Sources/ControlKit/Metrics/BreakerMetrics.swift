@@ -1,6 +1,6 @@
 import SharedBreaker
 
-/// What is measured of each breaker.
+/// The metrics of each breaker.
 enum BreakerMetrics {
   static let families: [MetricFamily<BreakerSnapshot>] = [
     .init(.gauge, "state", "Whether the breaker is in this state.") { breaker in
@@ -63,11 +63,11 @@ enum BreakerMetrics {
     },
   ]
 
-  /// How long a breaker has been in a state, as no later look can take back.
+  /// How long a breaker has been in a state, without time that a later look could take back.
   ///
-  /// A change of state that is being written now has read the clock already, and ends the state a
-  /// little earlier than this look would have it. A counter that goes back is taken to have begun
-  /// anew, so the last second of the state that the breaker is in is left to the next look.
+  /// A change of state that is being written now has already read the clock, and ends the state a
+  /// little earlier than this look assumes. Prometheus takes a counter that goes back for one that
+  /// was reset, so the last second of the present state is left to the next look.
   private static func settledTime(
     in state: BreakerState, of breaker: BreakerSnapshot
   ) -> Duration {
@@ -77,6 +77,6 @@ enum BreakerMetrics {
 }
 
 extension Timestamp {
-  /// The time since 1970, as Prometheus counts it.
+  /// The seconds since 1970, as Prometheus counts time.
   var sinceEpoch: Duration { .milliseconds(max(0, millisecondsSince1970)) }
 }

@@ -1,14 +1,15 @@
 import Glibc
 
-/// A file that takes another one's place whole, or not at all: what every `--output` writes to.
+/// A file that replaces another one as a whole or not at all, as every `--output` does.
 ///
-/// Only a regular file is ever replaced. A symbolic link is refused like a directory, a device or a
-/// pipe: following it would write to a place that nobody named, and replacing it would lose the link.
+/// It replaces only a regular file. It refuses a symbolic link like a directory, a device or a
+/// pipe: following the link would write to a place that the user did not name, and replacing it
+/// would lose the link.
 ///
-/// Until the file is whole it has no name, so that nothing is left of it however the process ends.
-/// Where the system cannot do that, it has a name that no reader of the directory looks for.
+/// Until the file is complete it has no name, so nothing remains of it however the process ends.
+/// Where the system cannot do that, it has a name that readers of the directory pass over.
 struct FileReplacement {
-  /// What the help of each command that has `--output` says of it.
+  /// The sentence about `--output` in the help of each command that has it.
   static let rule =
     "--output creates a file or replaces one, whole or not at all. It refuses a path at which there "
     + "is anything but a regular file, such as a symbolic link."
@@ -16,15 +17,15 @@ struct FileReplacement {
   private let path: String
   private let descriptor: Int32
 
-  /// The name that the file has already, where it needs one.
+  /// The temporary name, on systems where the file needs one.
   private let name: String?
 
-  /// The first error of writing to it.
+  /// The first error of writing to the file.
   private var failure: Int32?
 
   /// Begins a file for a path.
   ///
-  /// `kind` asks the file system for a file without a name; tests ask for what none can give.
+  /// `kind` asks the file system for a file without a name; tests pass one that no system supports.
   init(
     of path: String, mode: UInt32, kind: Int32 = Self.temporaryFile
   ) throws(ControlError) {
@@ -39,11 +40,11 @@ struct FileReplacement {
       descriptor = unsafe open(named, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0o600)
       guard descriptor >= 0 else { throw Self.error(errno, path) }
     }
-    // Whatever the umask says.
+    // Unlike the mode of open, this one ignores the umask.
     if fchmod(descriptor, mode) != 0 { failure = errno }
   }
 
-  /// A file without a name; nil where there can be none, or where it could not get a name later.
+  /// Opens a file without a name; nil if there can be none, or if it could not get a name later.
   private static func nameless(
     in directory: String, _ kind: Int32, for path: String
   ) throws(ControlError) -> Int32? {
@@ -52,7 +53,7 @@ struct FileReplacement {
       guard errno == EOPNOTSUPP || errno == EISDIR else { throw error(errno, path) }
       return nil
     }
-    // Linking the descriptor itself, without /proc, takes a privilege (linkat(2)).
+    // Without /proc, linking the descriptor itself needs a privilege (linkat(2)).
     guard unsafe access(link(of: descriptor), F_OK) == 0 else {
       close(descriptor)
       return nil
@@ -60,13 +61,13 @@ struct FileReplacement {
     return descriptor
   }
 
-  /// The name by which the kernel knows a file that has none; not where `/proc` is not mounted.
+  /// The path through which a file without a name can be linked; needs `/proc`.
   private static func link(of descriptor: Int32) -> String { "/proc/self/fd/\(descriptor)" }
 
-  /// The header has it as a sum, which Swift does not import.
+  /// The flag O_TMPFILE, which the header defines as a sum that Swift does not import.
   static let temporaryFile = 0o20_000_000 | O_DIRECTORY
 
-  /// Adds to the file; an error is kept for the end.
+  /// Appends to the file; `finish()` reports an error.
   mutating func write(_ text: String) {
     guard failure == nil else { return }
     var text = text
@@ -83,7 +84,7 @@ struct FileReplacement {
     }
   }
 
-  /// Puts the file in its place, or throws why it cannot be; either way there is nothing left of it.
+  /// Puts the file in its place, or throws; either way no temporary file remains.
   func finish() throws(ControlError) {
     let problem = failure ?? put()
     if problem != nil, let name { unsafe unlink(name) }
@@ -95,8 +96,8 @@ struct FileReplacement {
     if let name { return unsafe rename(name, path) == 0 ? nil : errno }
     let (directory, file) = Self.split(path)
     var link = "\(directory)/.\(file).new"
-    // Only what is whole ever has this name. Whoever finds it there takes it away, for its owner
-    // was killed or is about to see that a newer one has come.
+    // Only a complete file ever has this name. A process that finds it there removes it, because
+    // its owner was killed or is about to see that a newer file has come.
     for _ in 0..<100 {
       let own = Self.link(of: descriptor)
       if unsafe linkat(AT_FDCWD, own, AT_FDCWD, link, AT_SYMLINK_FOLLOW) == 0 {
@@ -107,7 +108,7 @@ struct FileReplacement {
         return problem
       }
       guard errno == EEXIST else { return errno }
-      // What cannot be taken away is none of ours.
+      // A file that cannot be removed is not one of ours.
       if unsafe unlink(link) != 0, errno != ENOENT { link = Self.unusedName(directory, file) }
     }
     return EEXIST
@@ -139,7 +140,7 @@ struct FileReplacement {
   }
 
   private static func split(_ path: String) -> (directory: String, file: Substring) {
-    // By bytes: a mark beside the slash would make one character of both.
+    // By bytes, because a combining mark after the slash would join it to one character.
     let bytes = path.utf8
     guard let slash = bytes.lastIndex(of: UInt8(ascii: "/")) else { return (".", path[...]) }
     let name = bytes.index(after: slash)

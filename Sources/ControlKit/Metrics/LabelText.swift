@@ -1,6 +1,6 @@
 /// A label that the command line adds to every sample, as `store=payments`.
 enum LabelText {
-  /// The labels that samples have of their own.
+  /// The labels that samples already have.
   static let taken: Set<String> = [
     "name", "state", "mode", "to", "outcome", "file", "version", "sqlite",
   ]
@@ -21,7 +21,7 @@ enum LabelText {
       default: false
       }
     }
-    // Those that begin so are Prometheus' own.
+    // Names that begin with two underscores are reserved for Prometheus.
     guard isName, !name.isEmpty, !name.hasPrefix("__") else {
       throw wrong("a name has letters, digits and _")
     }
@@ -29,7 +29,7 @@ enum LabelText {
     return Sample.Label(name: name, value: String(text[text.utf8.index(after: separator)...]))
   }
 
-  /// All of a command line, of which none may come twice.
+  /// All labels of a command line, none of which may occur twice.
   static func parse(_ texts: [String]) throws(ControlError) -> [Sample.Label] {
     var labels: [Sample.Label] = []
     for text in texts {

@@ -1,4 +1,4 @@
-/// All samples of one metric, which Prometheus wants to have together.
+/// All samples of one metric, which Prometheus requires to be together.
 struct MetricFamily<Subject>: Sendable {
   enum Kind: String, Sendable {
     case gauge, counter
@@ -7,10 +7,10 @@ struct MetricFamily<Subject>: Sendable {
   var name: String
   var kind: Kind
 
-  /// One line that says what is measured.
+  /// One line that says what the metric measures.
   var help: String
 
-  /// What there is to say of one subject.
+  /// Returns the samples of one subject.
   var samples: @Sendable (Subject) -> [Sample]
 
   init(
@@ -24,7 +24,7 @@ struct MetricFamily<Subject>: Sendable {
   }
 }
 
-/// One number, and what tells it from others of its family.
+/// One number, with the labels that tell it from others of its family.
 struct Sample: Sendable, Hashable {
   struct Label: Sendable, Hashable {
     var name: String
@@ -33,7 +33,7 @@ struct Sample: Sendable, Hashable {
 
   var labels: [Label]
 
-  /// The number, written in digits.
+  /// The number, in digits.
   var value: String
 
   init(_ value: String, _ labels: KeyValuePairs<String, String> = [:]) {
@@ -49,7 +49,7 @@ struct Sample: Sendable, Hashable {
     self.init(isSo ? "1" : "0", labels)
   }
 
-  /// Seconds, to the nanosecond.
+  /// Writes a duration in seconds, exact to the nanosecond.
   init(_ duration: Duration, _ labels: KeyValuePairs<String, String> = [:]) {
     let (seconds, attoseconds) = duration.components
     let digits = String(1_000_000_000 + attoseconds / 1_000_000_000).dropFirst()

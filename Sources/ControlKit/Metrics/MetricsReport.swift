@@ -1,14 +1,14 @@
 import SharedBreaker
 
-/// Everything that `metrics` tells, in either form.
+/// Everything that `metrics` prints, in either format.
 struct MetricsReport: Sendable {
   var store: StoreFigures
   var breakers: [BreakerSnapshot] = []
 
-  /// What tells the figures of this store from those of others.
+  /// Labels that tell the figures of this store from those of other stores.
   var labels: [Sample.Label] = []
 
-  /// Puts out the report in pieces: the whole of a large store would fill the memory.
+  /// Prints the report in pieces, because that of a large store would fill the memory.
   func write(asJSON isJSON: Bool, to output: @escaping (String) -> Void) {
     var pieces = Pieces(output: output)
     if isJSON {
@@ -28,7 +28,7 @@ struct MetricsReport: Sendable {
     pieces.flush()
   }
 
-  /// The text format of Prometheus: a family without samples is not mentioned.
+  /// The text format of Prometheus; it leaves out a family without samples.
   private func writeText<Subject>(
     _ family: MetricFamily<Subject>, of subjects: [Subject], to pieces: inout Pieces
   ) {
@@ -53,13 +53,13 @@ struct MetricsReport: Sendable {
   private static let backslash = UInt8(ascii: "\\")
   private static let quote = UInt8(ascii: "\"")
 
-  /// A label's value: the text as it is printed everywhere, but so that no two texts become equal.
+  /// A label's value: the visible form of the text, made so that different texts stay different.
   ///
   /// Prometheus refuses two series with the same labels, so a `\u{` that is part of the text itself
-  /// becomes `\u{5c}u{`. This works on bytes: a combining mark behind a quote would make one character
-  /// of both.
+  /// becomes `\u{5c}u{`. This works on bytes, because a combining mark after a quote would join it
+  /// to one character.
   private static func escaped(_ value: String) -> String {
-    // Nearly every value goes over as it is.
+    // Nearly every value needs no change.
     if value.utf8.allSatisfy({ $0 >= 0x20 && $0 < 0x7F && $0 != backslash && $0 != quote }) {
       return value
     }
@@ -99,7 +99,7 @@ struct MetricsReport: Sendable {
   }
 }
 
-/// Text that is put out whenever there is enough of it.
+/// Text that is printed whenever enough of it has gathered.
 private struct Pieces {
   let output: (String) -> Void
   private var bytes: [UInt8] = []

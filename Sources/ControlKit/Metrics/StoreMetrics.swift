@@ -1,18 +1,18 @@
 import Glibc
 import SharedBreaker
 
-/// What is known of a store as a whole.
+/// The figures of a store as a whole.
 struct StoreFigures: Sendable {
-  /// When it was looked at.
+  /// When the figures were taken.
   var now: Timestamp
 
-  /// The breakers that there are; nil if the store is unavailable.
+  /// How many breakers there are; nil if the store is unavailable.
   var breakers: Int?
 
-  /// Those of them that were asked for and are not told of.
+  /// How many of the breakers that were asked for are left out.
   var leftOut = 0
 
-  /// How long each of its files is.
+  /// The length of each file.
   var files: [File] = []
 
   struct File: Sendable, Hashable {
@@ -20,7 +20,7 @@ struct StoreFigures: Sendable {
     var bytes: Int64
   }
 
-  /// The lengths of the files of a store, as far as they are there.
+  /// The lengths of the files of a store, as far as they exist.
   static func files(of path: String) -> [File] {
     let suffixes: KeyValuePairs = ["database": "", "log": "-wal", "counters": "-counters"]
     return suffixes.compactMap { name, suffix in
@@ -31,7 +31,7 @@ struct StoreFigures: Sendable {
   }
 }
 
-/// What is measured of the store.
+/// The metrics of the store.
 enum StoreMetrics {
   static let families: [MetricFamily<StoreFigures>] = [
     .init(.gauge, "build_info", "The version of cbctl that wrote this.") { _ in

@@ -9,7 +9,7 @@ struct Glob: Sendable, Hashable {
 
   private var parts: [Part] = []
 
-  /// Whether a text has characters that mean more than themselves.
+  /// Whether a text has characters with a special meaning in patterns.
   static func isPattern(_ text: String) -> Bool { text.contains { "*?[".contains($0) } }
 
   init(_ pattern: String) {
@@ -21,7 +21,7 @@ struct Glob: Sendable, Hashable {
       case "?": parts.append(.anyCharacter)
       case "\\": parts.append(.literal(rest.popFirst() ?? "\\"))
       case "[":
-        // Without its end, a bracket is only a bracket.
+        // A bracket without an end is an ordinary character.
         if let set = Self.set(&rest) { parts.append(set) } else { parts.append(.literal("[")) }
       default: parts.append(.literal(character))
       }
@@ -46,7 +46,7 @@ struct Glob: Sendable, Hashable {
     return .set(ranges, isNegated: isNegated)
   }
 
-  /// Whether the whole text fits; takes no more than pattern times text steps.
+  /// Whether the whole text matches; takes at most pattern length times text length steps.
   func matches(_ text: String) -> Bool {
     let text = Array(text)
     var position = 0
@@ -60,7 +60,7 @@ struct Glob: Sendable, Hashable {
         part += 1
         position += 1
       } else if let last = retry {
-        // Let the last star take one more character, and go on from behind it.
+        // Let the last star take one more character, and continue after it.
         retry = (last.part, last.position + 1)
         part = last.part + 1
         position = last.position + 1

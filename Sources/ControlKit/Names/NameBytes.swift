@@ -1,4 +1,4 @@
-/// The name of a breaker as the store tells it from others: to Swift other bytes can be an equal text.
+/// The name of a breaker compared by its bytes, as in the store; Swift compares by characters.
 struct NameBytes: Sendable, Hashable {
   private let bytes: [UInt8]
 

@@ -1,8 +1,8 @@
-/// What a command line asks for: one name, or all the names that fit a pattern.
+/// What a command line asks for: one name, or all names that match a pattern.
 struct NamePattern: Sendable, Hashable {
   let text: String
 
-  /// Nil if the text is a plain name.
+  /// The pattern; nil if the text is a plain name.
   private let glob: Glob?
 
   init(_ text: String) {
@@ -12,14 +12,15 @@ struct NamePattern: Sendable, Hashable {
 
   var isName: Bool { glob == nil }
 
-  /// A breaker may have a name that looks like a pattern, and is meant by it too.
+  /// Whether a name matches; a name that looks like the pattern itself also does.
   func matches(_ name: String) -> Bool {
     NameBytes(name) == NameBytes(text) || glob?.matches(name) == true
   }
 
-  /// What all names begin with that can fit one of the patterns.
+  /// The beginning of all names that can match one of the patterns.
   ///
-  /// Only as far as it is ASCII: other text can be equal without being the same bytes.
+  /// It ends before the first character that is not ASCII, because other text can be equal without
+  /// being the same bytes.
   static func commonBeginning(of patterns: [NamePattern]) -> String {
     guard var common = patterns.first?.text[...] else { return "" }
     for pattern in patterns {

@@ -1,10 +1,10 @@
 import SharedBreaker
 
-/// What the name of a breaker may be: the library's rule, applied before anything is touched.
+/// The library's rule for names, which a command applies before it does anything.
 enum NameRule {
   static let remedy = "use 1 to 255 bytes of text without control characters"
 
-  /// Says what is wrong with a name, or nil if it may be used.
+  /// Returns what is wrong with a name, or nil if it is valid.
   static func complaint(about name: String) -> String? {
     do throws(BreakerError) {
       try Breaker.validate(name: name)

@@ -1,9 +1,9 @@
-/// Finds what somebody probably meant to type.
+/// Finds what the user probably meant to type.
 enum Suggestion {
-  /// Comparing is quadratic, and nobody mistypes anything longer.
+  /// The longest text that is compared, because comparing takes quadratic time.
   private static let longest = 64
 
-  /// The candidate that is nearest to a word, or nil if none is near enough to be meant.
+  /// The candidate nearest to a word, or nil if none is near enough.
   static func nearest(to word: String, among candidates: [String]) -> String? {
     guard !word.isEmpty, word.utf8.count <= longest else { return nil }
     let lower = Array(word.lowercased().unicodeScalars)
@@ -12,7 +12,7 @@ enum Suggestion {
       let other = Array(candidate.lowercased().unicodeScalars)
       let isBeginning = lower.count >= 3 && other.starts(with: lower)
       let near = isBeginning ? .max : max(1, min(lower.count, other.count) / 3)
-      // Of a hundred thousand, nearly all are given up after a few letters.
+      // Of a hundred thousand candidates, this drops nearly all after a few letters.
       let limit = min(near, (best?.distance ?? .max) - 1)
       if let distance = distance(from: lower, to: other, atMost: limit) {
         best = (candidate, distance)
@@ -21,9 +21,9 @@ enum Suggestion {
     return best?.candidate
   }
 
-  /// How many letters have to be added, dropped, replaced or swapped with their neighbour.
+  /// How many letters must be added, dropped, replaced or swapped with their neighbour.
   ///
-  /// Nil if that is more than `limit`.
+  /// The result is nil if that is more than `limit`.
   static func distance(
     from first: [Unicode.Scalar], to second: [Unicode.Scalar], atMost limit: Int
   ) -> Int? {
@@ -41,7 +41,7 @@ enum Suggestion {
         }
         current.append(least)
       }
-      // A later row is no better than the best of the two before it.
+      // No later row is better than the best of the two rows before it.
       if min(current.min() ?? 0, last.min() ?? 0) > limit { return nil }
       beforeLast = last
       last = current

@@ -1,4 +1,4 @@
-/// Reads a command line by the table of commands; it knows no command itself.
+/// Parses a command line by the table of commands; it knows no command itself.
 struct ArgumentParser {
   private var words: ArraySlice<[UInt8]>
   private var spec: CommandSpec?
@@ -39,13 +39,13 @@ struct ArgumentParser {
     return .command(parsed)
   }
 
-  /// Help and version win over whatever else is right or wrong with the line.
+  /// Returns a request for help or the version, which wins over errors in the rest of the line.
   private func early() -> Request? {
     var own: [String] = []
     var isRemark = false
     for bytes in words.prefix(while: { !isEnd($0) }) {
       let word = String(decoding: bytes, as: UTF8.self)
-      // What went wrong may begin with anything.
+      // The text of a remark, such as an error, can look like an option.
       if !isRemark || word == "--help" { own.append(word) }
       isRemark = !isRemark && Self.takesRemark(word)
     }
@@ -79,7 +79,7 @@ struct ArgumentParser {
   }
 
   private mutating func readOption(_ bytes: [UInt8]) throws(ControlError) {
-    // By bytes: a mark that a value begins with would make one character of the sign and itself.
+    // By bytes, because a combining mark after the sign would join it to one character.
     let separator = bytes.firstIndex(of: UInt8(ascii: "="))
     guard let option = option(bytes) else {
       throw unknown(try text(Array(bytes[..<(separator ?? bytes.endIndex)])))
@@ -93,7 +93,7 @@ struct ArgumentParser {
     }
   }
 
-  /// The option that a word is, alone or with its value attached.
+  /// The option in a word, which may have its value attached.
   private func option(_ bytes: [UInt8]) -> OptionSpec? {
     let name = bytes.prefix { $0 != UInt8(ascii: "=") }
     return (GlobalOptions.specs + (spec?.allOptions ?? [])).first { option in
@@ -124,7 +124,7 @@ struct ArgumentParser {
     return kind == .remark && !isEnd(next) && option(next) == nil
   }
 
-  /// A remark is repaired: it would be a pity if what it says got lost for one of its bytes.
+  /// The text of a word; a remark is repaired, so that one wrong byte does not lose it.
   private func text(_ bytes: [UInt8], of kind: ValueKind) throws(ControlError) -> String {
     kind == .remark ? String(decoding: bytes, as: UTF8.self) : try text(bytes)
   }
@@ -196,7 +196,7 @@ struct ArgumentParser {
     }
   }
 
-  /// Whether a text is a value of an option.
+  /// Whether a text is a valid value of an option.
   private static func takes(_ option: OptionSpec, _ text: String) -> Bool {
     do {
       _ = try option.kind?.parse(text)

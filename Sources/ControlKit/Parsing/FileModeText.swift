@@ -1,4 +1,4 @@
-/// The permissions of a store's files: whoever may read them has to write them too.
+/// The permissions of a store's files: users who may read them must also be able to write.
 enum FileModeText {
   static func parse(_ text: String) throws(ValueComplaint) -> Int64 {
     let form = ValueKind.fileMode.form

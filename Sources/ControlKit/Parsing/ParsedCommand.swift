@@ -1,6 +1,6 @@
 import SharedBreaker
 
-/// A command line that was understood: which command, and with what.
+/// A parsed command line: the command and its values.
 struct ParsedCommand: Sendable {
   var spec: CommandSpec
   var global: GlobalOptions
@@ -21,7 +21,7 @@ struct ParsedCommand: Sendable {
     }
   }
 
-  /// The values of arguments that may be given several times, each once, in the order given.
+  /// The distinct values of a repeatable argument, in the order given.
   func distinctTexts(_ name: String) -> [String] {
     var seen: Set<NameBytes> = []
     return texts(name).filter { seen.insert(NameBytes($0)).inserted }

@@ -1,6 +1,6 @@
 import SharedBreaker
 
-/// The value of an option or argument, read and found right.
+/// A valid value of an option or argument.
 enum ParsedValue: Sendable, Hashable {
   case flag
   case text(String)
@@ -14,13 +14,13 @@ enum ParsedValue: Sendable, Hashable {
 }
 
 extension ValueKind {
-  /// Reads a value, or says why it is none.
+  /// Reads a value, or throws why it is not valid.
   func parse(_ text: String) throws(ValueComplaint) -> ParsedValue {
     switch self {
     case .text, .remark, .topic, .shellLine, .commandLine: return .text(text)
     case .path, .pattern, .token:
       if text.isEmpty { throw ValueComplaint("it is empty", form) }
-      // No path or name of the system is longer, and messages repeat them.
+      // No path or name of the system is longer, and error messages repeat the value.
       if text.utf8.count > 4_095 { throw ValueComplaint("it is too long", form) }
       return .text(text)
     case .group:
@@ -121,18 +121,18 @@ extension ValueKind {
   }
 }
 
-/// What somebody means who writes a share without its sign.
+/// What a share without a percent sign means.
 private enum RateGuess {
-  /// Below 1 it is a fraction, and above it a percentage; 1 may be either.
+  /// Below 1 it is a fraction, above 1 a percentage; 1 could be either.
   static func meant(by text: String) -> String? {
     guard let number = Double(text), number > 0, number <= 100, number != 1 else { return nil }
     return RateText.format(number < 1 ? Rate(number) : .percent(number))
   }
 }
 
-/// Why a text is not the value that was asked for, and what would be one.
+/// Why a text is not a valid value, and what a valid one looks like.
 struct ValueComplaint: Error, Hashable {
-  /// Why, unless it is only that the text is none of a few words.
+  /// The reason; nil if the text is simply none of the possible words.
   var why: String?
   var remedy: String
 

@@ -1,11 +1,11 @@
 import Glibc
 
-/// A script that does not say what is to run it: the system cannot, but shells, `env` and `nice` do.
+/// A script without an interpreter line: the system cannot run it, but shells, `env` and `nice` do.
 enum BareScript {
   private static let shell = Array("/bin/sh".utf8)
   private static let slash = UInt8(ascii: "/")
 
-  /// The command line that runs it by a shell; nil if the program is no such script.
+  /// The command line that runs the script with a shell; nil if the program is no such script.
   static func commandLine(_ words: [[UInt8]]) -> [[UInt8]]? {
     guard let program = words.first, program != shell,
       let file = places(of: program).first(where: isExecutable), isText(file)
@@ -30,7 +30,7 @@ enum BareScript {
     return unsafe access(path, X_OK) == 0
   }
 
-  /// Whether it is none of another kind of machine, of which a shell would make nonsense.
+  /// Whether the file is text, and not a program for another machine that a shell would misread.
   private static func isText(_ file: [UInt8]) -> Bool {
     let descriptor = unsafe open(file.map { CChar(bitPattern: $0) } + [0], O_RDONLY | O_CLOEXEC)
     guard descriptor >= 0 else { return false }

@@ -1,14 +1,14 @@
 @unsafe @preconcurrency import Glibc
 
-/// Starts commands with the streams and the environment of this process.
+/// Starts commands that share the streams and the environment of this process.
 enum ChildProcess {
-  /// An errno of a command that could not be started.
+  /// The errno of a command that could not be started.
   struct SpawnError: Error { var number: Int32 }
 
-  /// Starts a command, found by PATH; signals can reach it, whatever this thread holds back.
+  /// Starts a command, found by PATH, in which no signal is blocked.
   ///
-  /// With a group of its own, it and what it starts can be signalled together. In this process's
-  /// group, a terminal's ^C and ^Z reach it, and it may use the terminal.
+  /// In a group of its own, the command and what it starts can be signalled together. In this
+  /// process's group, a terminal's ^C and ^Z reach it, and it may use the terminal.
   static func spawn(
     _ commandLine: [[UInt8]], inOwnGroup: Bool, restoredSignals: [Int32]
   ) throws(SpawnError) -> pid_t {
@@ -35,7 +35,7 @@ enum ChildProcess {
     defer { unsafe words.forEach { unsafe free($0) } }
     var pid = pid_t()
     guard let program = unsafe words.first ?? nil, unsafe program.pointee != 0 else {
-      // An empty name would be found as a directory of PATH.
+      // An empty name would match a directory of PATH.
       throw SpawnError(number: ENOENT)
     }
     let number = unsafe posix_spawnp(&pid, program, nil, &attributes, words + [nil], environ)
@@ -48,6 +48,6 @@ enum ChildProcess {
 }
 
 extension SystemError {
-  /// Whether an errno says that there is no such program, as shells tell it apart with 127.
+  /// Whether an errno means that there is no such program, for which shells use 127.
   static func isNotFound(_ number: Int32) -> Bool { number == ENOENT || number == ENOTDIR }
 }

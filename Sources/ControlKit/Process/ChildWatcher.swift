@@ -1,9 +1,9 @@
 import Glibc
 
-/// Tells the thread that made it when a child has ended, by a SIGCHLD of that thread's own.
+/// Notifies the thread that created it when a child has ended, by a SIGCHLD to that thread.
 ///
-/// The SIGCHLD of the system goes to the whole process: another thread that does not hold it back
-/// would swallow it. This one cannot get lost.
+/// The system's SIGCHLD goes to the whole process, so another thread that does not block it would
+/// swallow it. This one cannot get lost.
 struct ChildWatcher {
   private struct Task {
     var child: pid_t
@@ -14,8 +14,10 @@ struct ChildWatcher {
   private var thread = pthread_t()
   private let hasThread: Bool
 
-  /// With `reapsOrphans` it reaps every other child that ends until then, which is only for a process
-  /// that waits for no other child.
+  /// Begins to watch a child.
+  ///
+  /// With `reapsOrphans` it reaps every other child that ends until then, so use that only in a
+  /// process that waits for no other child.
   init(_ child: pid_t, reapsOrphans: Bool = false) {
     let task = UnsafeMutablePointer<Task>.allocate(capacity: 1)
     unsafe task.initialize(
@@ -31,11 +33,11 @@ struct ChildWatcher {
         return nil
       }, task)
     hasThread = code == 0
-    // Without a thread, the system's own SIGCHLD serves as well in a process that has no other.
+    // Without a thread, the system's SIGCHLD is enough in a process that has no other thread.
     if code != 0 { unsafe task.deallocate() }
   }
 
-  /// The child is left for the other thread to take: its number stays its own until then.
+  /// Waits for the child without reaping it, so that its number stays its own.
   private static func waitForEnd(_ task: Task) {
     let kind = task.reapsOrphans ? P_ALL : P_PID
     while true {

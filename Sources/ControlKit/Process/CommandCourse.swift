@@ -1,12 +1,12 @@
 import SharedBreaker
 
-/// How a command went, from its start to its end.
+/// What happened to a command, from its start to its end.
 struct CommandCourse: Sendable, Hashable {
   enum End: Sendable, Hashable {
     case exited(Int32)
     case killed(signal: Int32)
 
-    /// It never started; the number is an errno.
+    /// The command never started; the number is an errno.
     case notStarted(Int32)
   }
 
@@ -15,15 +15,16 @@ struct CommandCourse: Sendable, Hashable {
   var end: End
   var elapsed: Duration
 
-  /// How long it was given, if it did not end by then.
+  /// The timeout, if the command did not end in time.
   var overrun: Duration?
 
-  /// Whether this process was told to stop meanwhile, and passed that on.
+  /// Whether a signal told this process to stop meanwhile, which it passed on.
   var wasStopped = false
 
-  /// Runs a command to its end; in a group of its own, what it leaves behind at a timeout ends too.
+  /// Runs a command to its end; in its own group, what it leaves behind at a timeout is killed too.
   ///
-  /// While it runs `upkeep` is called, the first time after `interval`; it answers when to call it next.
+  /// While the command runs, this calls `upkeep`, first after `interval` and then after as long as
+  /// `upkeep` returns.
   static func of(
     _ commandLine: [[UInt8]], timeout: Duration?, inOwnGroup: Bool = true,
     restoredSignals: [Int32] = [], interval: Duration? = nil, upkeep: () -> Duration? = { nil }
@@ -48,22 +49,22 @@ struct CommandCourse: Sendable, Hashable {
   }
 }
 
-/// What a command's course means to its breaker and to the caller.
+/// What the end of a command means to its breaker and to the caller.
 struct CommandJudgement: Sendable, Hashable {
   var outcome: Outcome
 
-  /// How this process is to end.
+  /// How this process should end.
   var ending: Ending
 
-  /// What has to be said beside what the command itself said.
+  /// A message in addition to the command's own.
   var complaint: String?
 
-  /// Whether nothing else is to begin in its place: this process was told to stop.
+  /// Whether no retry and no fallback may follow, because this process was told to stop.
   var isLast = false
 }
 
 extension CommandCourse {
-  /// Judges by exit code: 0 is a success, a listed one is ignored or permanent, any other a failure.
+  /// Judges by the exit code: 0 is a success, a listed one ignored or permanent, others a failure.
   func judged(ignoring ignored: Set<Int32>, permanent: Set<Int32>) -> CommandJudgement {
     var judgement = judgement(ignored, permanent)
     judgement.isLast = wasStopped
@@ -101,7 +102,7 @@ extension CommandCourse {
     case .notStarted: return .ignored
     case .exited(0): return .success
     case .exited(let code):
-      // Whatever a command says that was told to stop, it says nothing of the resource.
+      // The exit code of a command that was told to stop says nothing about the resource.
       if wasStopped || ignored.contains(code) { return .ignored }
       let error = "exit code \(code)"
       return permanent.contains(code)

@@ -1,6 +1,6 @@
 import SharedBreaker
 
-/// A command behind its breaker: it is run until it succeeds or another attempt is not worth it.
+/// A command behind its breaker, which runs until it succeeds or another attempt is not worth it.
 struct GuardedCommand {
   var context: CommandContext
   var breaker: Breaker
@@ -10,7 +10,7 @@ struct GuardedCommand {
   var permanentCodes: Set<Int32> = []
   var retry = RetryPolicy.never
 
-  /// What a shell runs in the place of a call that is rejected or fails.
+  /// The shell command that replaces a call that was rejected or has failed.
   var fallback: String?
 
   func run() throws(ControlError) -> Ending {
@@ -35,19 +35,19 @@ struct GuardedCommand {
         "attempt \(failures) of \(retry.attempts) failed: trying again in "
           + DurationText.format(.milliseconds(wait.wholeMilliseconds)))
       Pause.last(wait)
-      // It has been said already, should this attempt have been the last after all.
+      // If this attempt turns out to be the last, its message has already been printed.
       last = judgement
       last?.complaint = nil
     }
   }
 
-  /// Runs the command once, and tells the breaker how it went.
+  /// Runs the command once, and reports the outcome to the breaker.
   private func attempt(_ permit: consuming Permit) -> CommandJudgement {
     let isUnguarded = context.warnIfUnguarded(breaker, "the command runs without its breaker")
     let course = self.course(
       of: commandLine, timeout: timeout, interval: permit.kind == .probe ? renewalInterval : nil
     ) {
-      // What cannot be renewed now may be next time.
+      // If renewing fails because of the store, it may work next time.
       (try? permit.renew()) == false ? nil : renewalInterval
     }
     let judgement = course.judged(ignoring: ignoredCodes, permanent: permanentCodes)
@@ -66,9 +66,7 @@ struct GuardedCommand {
     return judgement
   }
 
-  /// How often a probe renews its lease: so often that two renewals may fail.
-  ///
-  /// The command is under way as long as both it and this process are.
+  /// How often a probe renews its lease: often enough that two renewals may fail.
   private var renewalInterval: Duration {
     max(breaker.snapshot().policy.probeTimeout / 3, .milliseconds(10))
   }
@@ -97,7 +95,7 @@ struct GuardedCommand {
   }
 }
 
-/// How it ends, with a fallback or without.
+/// How the command ends, with a fallback or without.
 extension GuardedCommand {
   private func end(_ judgement: CommandJudgement) -> Ending {
     if let complaint = judgement.complaint { context.complain(complaint) }
@@ -115,7 +113,7 @@ extension GuardedCommand {
     return run(fallback)
   }
 
-  /// It is nothing of the breaker's: what comes of it is the caller's alone.
+  /// Runs the fallback; the breaker learns nothing of its outcome.
   private func run(_ fallback: String) -> Ending {
     let words = ["/bin/sh", "-c", fallback].map { Array($0.utf8) }
     let judgement = course(of: words, timeout: nil).judged(ignoring: [], permanent: [])
@@ -131,7 +129,7 @@ extension Outcome {
 }
 
 extension CommandContext {
-  /// Says once that the store is not to be had; whether it is so.
+  /// Warns if the store is unavailable, and returns whether it is.
   fileprivate func warnIfUnguarded(_ breaker: Breaker, _ consequence: String) -> Bool {
     guard case .unavailable(let error) = breaker.health else { return false }
     note("\(consequence): \(error.description)")

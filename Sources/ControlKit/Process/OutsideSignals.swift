@@ -1,13 +1,13 @@
 import Glibc
 
-/// All that ends a process which knows nothing of it and has done nothing wrong, but KILL.
+/// The signals that end a process by default and come from outside, except KILL.
 enum OutsideSignals {
-  /// What tells a process to end: somebody, or a clock that has run out.
+  /// Signals that tell a process to end, sent by a user or by a timer or limit.
   static let stopping = [
     SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGALRM, SIGXCPU, SIGVTALRM, SIGPROF,
   ]
 
-  /// What tells it something else.
+  /// Signals that tell it something else.
   static let telling =
     [SIGUSR1, SIGUSR2, SIGIO, SIGPWR, SIGSTKFLT]
     + Array(__libc_current_sigrtmin()...__libc_current_sigrtmax())

@@ -1,6 +1,6 @@
 import Glibc
 
-/// Waiting for time to pass; a signal that ends this process ends it here too.
+/// Sleeping; a signal that ends this process also ends it here.
 enum Pause {
   static func last(_ duration: Duration) {
     var asked = timespec(max(.zero, duration))

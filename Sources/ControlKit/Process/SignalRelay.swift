@@ -1,20 +1,20 @@
 import Glibc
 
-/// Waits for a child, and passes on to it the signals that this process is sent.
+/// Waits for a child, and passes on the signals that this process gets.
 ///
-/// From its making to its `end` those signals are held back in the calling thread, so that none is
-/// lost between two steps.
+/// From its creation to its `end`, those signals are blocked in the calling thread, so that none
+/// is lost between two steps.
 final class SignalRelay {
   /// How a child ended.
   struct Result {
     var end: CommandCourse.End
 
-    /// Whether it was not over in time, although nobody had told it to stop.
+    /// Whether the child was not over in time, and had not been told to stop before.
     var didTimeOut = false
     var wasStopped = false
   }
 
-  /// How long a child has between being asked to end and being killed.
+  /// How long a child has between TERM and KILL.
   static let grace = Duration.seconds(5)
 
   let hasOwnGroup: Bool
@@ -23,16 +23,16 @@ final class SignalRelay {
   private var waited = sigset_t()
   private let previousChildAction: sighandler_t?
 
-  /// A child that is to lead a group of its own is signalled with all of it.
+  /// Begins to block signals; a child with a group of its own is signalled together with the group.
   init(hasOwnGroup: Bool, reapsOrphans: Bool = false) {
     self.hasOwnGroup = hasOwnGroup
     self.reapsOrphans = reapsOrphans
-    // Where a parent ignores SIGCHLD, so would we, and the system would not keep exit codes. Not to
-    // be set elsewhere: that discards those that other threads are about to take.
+    // If the parent ignores SIGCHLD, this process would too, and the system would not keep exit
+    // codes. It is not set otherwise, because that discards signals that other threads wait for.
     previousChildAction = Self.isIgnored(SIGCHLD) ? signal(SIGCHLD, SIG_DFL) : nil
     unsafe sigemptyset(&waited)
     unsafe sigaddset(&waited, SIGCHLD)
-    // A terminal suspends all of the group that is its job; a group apart has to be told.
+    // A terminal suspends the whole group that is its job; another group must be signalled.
     let suspending = hasOwnGroup ? [SIGTSTP, SIGCONT] : []
     for number in OutsideSignals.stopping + OutsideSignals.telling + suspending
     where !Self.isIgnored(number) {
@@ -46,9 +46,10 @@ final class SignalRelay {
     if let previousChildAction { signal(SIGCHLD, previousChildAction) }
   }
 
-  /// Waits until the child has ended; after `timeout` it is told to, and after the grace made to.
+  /// Waits until the child has ended; sends it TERM after `timeout`, and KILL after the grace.
   ///
-  /// Meanwhile `upkeep` is called, the first time after `interval`; it answers when to call it next.
+  /// Meanwhile this calls `upkeep`, first after `interval` and then after as long as `upkeep`
+  /// returns.
   func wait(
     for pid: pid_t, timeout: Duration?, interval: Duration? = nil, upkeep: () -> Duration? = { nil }
   ) -> Result {
@@ -65,27 +66,27 @@ final class SignalRelay {
       let isStopping = OutsideSignals.stopping.contains(number)
       result.wasStopped = result.wasStopped || isStopping
       if Self.hasEnded(pid) {
-        // What has ended the child may have been meant for both.
+        // The signal that ended the child may have been sent to both.
         while case let late = takePending(), late > 0 {
           result.wasStopped = result.wasStopped || OutsideSignals.stopping.contains(late)
         }
-        // Until it is reaped the number is its own, so no other group can be meant.
+        // Until the child is reaped its number is its own, so this cannot hit another group.
         if hasOwnGroup, isOverdue { kill(target, SIGKILL) }
         result.end = Self.reap(pid)
         return result
       }
       if number > 0, number != SIGCHLD {
-        // The ^C of a terminal has reached a child in the same group already; its hanging up has
-        // not, for that is told to the first process of the context alone.
+        // A terminal's ^C has already reached a child in the same group. A hangup has not, because
+        // it goes only to the first process of the session.
         let isFromKeys = unsafe info.si_code > 0 && (number == SIGINT || number == SIGQUIT)
         if hasOwnGroup || !isFromKeys { Self.tell(target, number, resuming: isStopping) }
-        // The SIGCONT that ends this is passed on in its turn.
+        // The SIGCONT that ends this stop is passed on like any other signal.
         if number == SIGTSTP { raise(SIGSTOP) }
       } else if let passed = deadline, ContinuousClock.now >= passed {
         Self.tell(target, isOverdue ? SIGKILL : SIGTERM, resuming: true)
         deadline = isOverdue ? nil : ContinuousClock.now + Self.grace
         isOverdue = true
-        // How long one takes to leave who was told to before says nothing of the resource.
+        // How long a command takes to end after a signal says nothing about the resource.
         result.didTimeOut = result.didTimeOut || !result.wasStopped
       } else if let due = nextUpkeep, ContinuousClock.now >= due {
         nextUpkeep = upkeep().map { ContinuousClock.now + $0 }
@@ -93,13 +94,13 @@ final class SignalRelay {
     }
   }
 
-  /// One who is suspended hears of nothing but his end, and so could not take his leave.
+  /// Sends a signal; a suspended process must be resumed to handle a request to end.
   private static func tell(_ target: pid_t, _ number: Int32, resuming: Bool) {
     kill(target, number)
     if resuming { kill(target, SIGCONT) }
   }
 
-  /// A signal that is there already; it would else end this process before it has told anybody.
+  /// Takes a pending signal, which would otherwise end this process before it reports the outcome.
   private func takePending() -> Int32 {
     var now = timespec()
     return unsafe sigtimedwait(&waited, nil, &now)

@@ -1,16 +1,16 @@
 import SharedBreaker
 
-/// When something was, by the wall clock.
+/// Times in the past, as ages and by the wall clock.
 enum Age {
   /// How long ago: `just now`, `1m 30s ago`.
   static func text(of time: Timestamp, at now: Timestamp) -> String {
     let milliseconds = milliseconds(of: time, at: now)
-    // A clock that was set back makes the past look like the future.
+    // If the clock was set back, the past looks like the future.
     guard milliseconds >= 1_000 else { return "just now" }
     return SpokenDuration.format(.seconds(milliseconds / 1_000)) + " ago"
   }
 
-  /// How long ago, in the largest unit alone: `0s`, `90s`, `12m`, `3d`.
+  /// How long ago, in one unit: `0s`, `90s`, `12m`, `3d`.
   static func short(of time: Timestamp, at now: Timestamp) -> String {
     let seconds = max(0, milliseconds(of: time, at: now)) / 1_000
     return switch seconds {
@@ -21,7 +21,7 @@ enum Age {
     }
   }
 
-  /// The time of day in UTC, with as much of the date as is not today's: `14:23:00Z`.
+  /// The time of day in UTC, without the part of the date that is today's: `14:23:00Z`.
   static func clock(of time: Timestamp, at now: Timestamp) -> String {
     let text = time.description
     let seconds = text.prefix(19).dropFirst(11) + "Z"

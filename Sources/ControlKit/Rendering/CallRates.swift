@@ -1,28 +1,28 @@
 import SharedBreaker
 
-/// How many calls a second went which way.
+/// How many calls a second succeeded, failed and were rejected.
 struct CallRates: Sendable, Hashable {
   var successes: Double
   var failures: Double
   var rejections: Double
 }
 
-/// Totals of breakers at several instants, from which rates are taken.
+/// The totals of breakers at several instants, from which rates follow.
 struct RateBook {
-  /// Rates are those of the last so many seconds: fewer would jump about, more would lag behind.
+  /// The seconds that rates cover: with fewer they would jump, with more they would lag behind.
   private static let length = Duration.seconds(5)
 
   private var pages: [(at: Duration, totals: [NameBytes: Totals])] = []
 
-  /// Notes what the totals are at an instant, which is later than all before it.
+  /// Records the totals at an instant, which must be later than all before it.
   mutating func note(_ snapshots: [BreakerSnapshot], at instant: Duration) {
     let totals = Dictionary(snapshots.map { (NameBytes($0.name), $0.totals) }) { first, _ in first }
-    // Of those that are too old the newest is kept: without it there may be nothing to compare with.
+    // The newest of the old ones is kept, because otherwise there may be nothing to compare with.
     while pages.count > 1, instant - pages[1].at >= Self.length { pages.removeFirst() }
     pages.append((instant, totals))
   }
 
-  /// The rates of a breaker; nil until it was noted twice.
+  /// The rates of a breaker; nil until it was recorded twice.
   func rates(of name: String) -> CallRates? {
     let name = NameBytes(name)
     guard let newest = pages.last, let now = newest.totals[name],
@@ -30,7 +30,7 @@ struct RateBook {
     else { return nil }
     let seconds = (newest.at - first.at) / .seconds(1)
     guard seconds > 0 else { return nil }
-    // A breaker that was deleted and made anew counts from nothing.
+    // A breaker that was deleted and created again counts from zero.
     func rate(_ count: KeyPath<Totals, Int64>) -> Double {
       Double(max(0, now[keyPath: count].subtractingReportingOverflow(then[keyPath: count]).0))
         / seconds
@@ -41,7 +41,7 @@ struct RateBook {
 }
 
 extension RateWords {
-  /// So many a second in four places: `0`, `0.4`, `37`, `1.2k`, `3M`.
+  /// A rate in at most four characters: `0`, `0.4`, `37`, `1.2k`, `3M`.
   static func perSecond(_ rate: Double?) -> String {
     guard let rate, rate.isFinite else { return "-" }
     switch rate {

@@ -69,7 +69,7 @@ extension BreakerDetails {
     return words.isEmpty ? "no calls yet" : words.joined(separator: ", ")
   }
 
-  /// What callers declare that differs from what was declared last.
+  /// The policies that callers declare and that differ from the last declared one.
   private func drift(width: Int) -> [String] {
     func words(_ declaration: PolicyDeclaration) -> String {
       "\(declaration.words) by \(VisibleText.bare(declaration.program)) (pid \(declaration.pid))"

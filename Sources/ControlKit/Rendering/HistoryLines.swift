@@ -1,20 +1,20 @@
 import SharedBreaker
 
-/// Entries of the history, one aligned line each.
+/// History entries, one aligned line each.
 struct HistoryLines {
-  /// The present, for ages beside the times, if people read it on a terminal.
+  /// The present, for ages beside the times on a terminal; nil in a pipe.
   var now: Timestamp?
 
-  /// Where lines are broken; nil if they are not.
+  /// The width at which lines are wrapped; nil for no wrapping.
   var width: Int?
 
-  /// Whether the entries are of several breakers, whose names stand beside them.
+  /// Whether each line names its breaker, because the entries are about several.
   var hasNames = false
 
-  /// How wide the columns are: entries that come later are aligned with earlier ones.
+  /// The widths of the columns, so that later entries are aligned with earlier ones.
   private var widths: [Int] = []
 
-  /// A policy may change by more words than fit a column: such a line has its end further right.
+  /// The widest change that sets a column's width; a longer one moves the end of its line right.
   private static let widestChange = 30
 
   init(now: Timestamp? = nil, width: Int? = nil, hasNames: Bool = false) {
@@ -28,7 +28,7 @@ struct HistoryLines {
     return copy.add(entries, painter: painter)
   }
 
-  /// The lines of entries that come after those that were added before.
+  /// The lines of further entries, aligned with those of earlier ones.
   mutating func add(
     _ entries: [HistoryEntry], painter: Painter = Painter(isOn: false)
   ) -> [String] {
@@ -78,7 +78,7 @@ struct HistoryLines {
     entry.from == entry.to || entry.from.isEmpty ? entry.to : "\(entry.from) -> \(entry.to)"
   }
 
-  /// Who, and why: a reason may be a kilobyte long, so it stands last and in no column.
+  /// Who did it and why, at the end of the line because a reason can be a kilobyte long.
   private static func ending(_ entry: HistoryEntry) -> String {
     let author = "\(entry.program) (pid \(entry.pid))"
     return VisibleText.bare(entry.reason.map { "\(author): \($0)" } ?? author)

@@ -1,6 +1,6 @@
 import SharedBreaker
 
-/// A JSON document as a value; what is not known is `null`.
+/// A JSON document as a value; unknown values are `null`.
 enum JSONValue: Sendable, Hashable {
   case null
   case bool(Bool)
@@ -8,11 +8,11 @@ enum JSONValue: Sendable, Hashable {
   case number(Double)
   case string(String)
 
-  /// A part whose text is known already, because it is in many documents.
+  /// A part whose text is already rendered, because many documents share it.
   case rendered(String)
   case array([JSONValue])
 
-  /// Members in the order in which they are written.
+  /// An object, with its members in the order in which they are written.
   case object([Member])
 
   struct Member: Sendable, Hashable {
@@ -31,7 +31,7 @@ extension JSONValue {
 
   init(_ count: Int64?) { self = count.map { .integer($0) } ?? .null }
 
-  /// Whole milliseconds, rounded up: waiting that long is always long enough.
+  /// Whole milliseconds, rounded up, so that waiting that long is always enough.
   init(milliseconds duration: Duration?) {
     self = duration.map { .integer(SpokenDuration.milliseconds($0)) } ?? .null
   }
@@ -85,7 +85,7 @@ extension JSONValue {
   private static func write(_ text: String, to result: inout [UInt8]) {
     result.append(UInt8(ascii: "\""))
     defer { result.append(UInt8(ascii: "\"")) }
-    // Nearly all text is such, and goes over as it is.
+    // Nearly all text needs no escaping.
     if text.utf8.allSatisfy({ $0 >= 0x20 && $0 < 0x7F && $0 != 0x22 && $0 != 0x5C }) {
       result += text.utf8
       return
@@ -103,7 +103,7 @@ extension JSONValue {
     }
   }
 
-  /// The scalar in a form that misleads nobody, and that a program reads as the scalar itself.
+  /// The scalar as an escape, which misleads no reader and which programs decode to the scalar.
   private static func escape(_ scalar: Unicode.Scalar) -> String {
     String(scalar).utf16.reduce(into: "") { result, unit in
       let digits = String(unit, radix: 16)

@@ -1,4 +1,4 @@
-/// The colours that carry meaning.
+/// The colours, each of which has a meaning.
 enum Color: String, Sendable, Hashable {
   case red = "31"
   case green = "32"
@@ -7,7 +7,7 @@ enum Color: String, Sendable, Hashable {
   case faint = "2"
 }
 
-/// Colours text, or leaves it alone where nobody would see colours.
+/// Colours text, or leaves it unchanged if colours are off.
 struct Painter: Sendable, Hashable {
   var isOn: Bool
 

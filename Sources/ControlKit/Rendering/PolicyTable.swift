@@ -1,6 +1,6 @@
 import SharedBreaker
 
-/// A policy, one aligned line a word, with the source of each value.
+/// A policy, one aligned line for each word, with the source of its value.
 enum PolicyTable {
   static func render(
     _ snapshot: BreakerSnapshot, painter: Painter = Painter(isOn: false)
@@ -18,7 +18,7 @@ enum PolicyTable {
     }
   }
 
-  /// What an operator has set may be forgotten, and wins over what code says.
+  /// Marks an operator's values, which win over the code's and are easily forgotten.
   private static func color(of source: PolicySource) -> Color? {
     switch source {
     case .default: .faint

@@ -15,12 +15,12 @@ enum SpokenDuration {
     }
   }
 
-  /// The same as one word, for programs that take a line apart at its spaces: `1m30s`.
+  /// The same as one word, for programs that split a line at its spaces: `1m30s`.
   static func word(_ duration: Duration) -> String { format(duration).filter { $0 != " " } }
 
-  /// What people care for: whole seconds from one on, minutes from an hour, hours from a day.
+  /// The duration rounded for people: to seconds from 1 s on, minutes from 1 h, hours from 1 d.
   ///
-  /// Rounds up, so that somebody who waits as long as it says has waited long enough.
+  /// It rounds up, so that waiting as long as it says is always enough.
   static func rounded(_ duration: Duration) -> Duration {
     let milliseconds = milliseconds(duration)
     guard milliseconds > 999 else { return .milliseconds(milliseconds) }

@@ -1,6 +1,6 @@
 import SharedBreaker
 
-/// How a breaker stands, in one line: what is printed after every change.
+/// The state of a breaker in one line, as commands print it after every change.
 enum StateLine {
   static func text(of snapshot: BreakerSnapshot) -> String {
     "\(VisibleText.name(snapshot.name)): \(words(of: snapshot))"
@@ -26,7 +26,7 @@ enum StateLine {
     return parts.joined(separator: ", ")
   }
 
-  /// What an operator has laid over the state, until when, and why.
+  /// The mode that an operator has set, until when, and why.
   private static func mode(of snapshot: BreakerSnapshot) -> String? {
     let words: String
     switch snapshot.mode {
@@ -46,7 +46,7 @@ enum StateLine {
 }
 
 extension BreakerSnapshot {
-  /// How many probes hold a slot.
+  /// The number of probes that hold a slot.
   var probesUnderWay: Int64 { Int64(leases.count { !$0.isOwnerGone }) }
 
   /// Whether the next call finds out if the resource is back.

@@ -1,16 +1,16 @@
 import SharedBreaker
 
-/// The table of `status`: one line a breaker, the worst first.
+/// The table of `status`: one line for each breaker, the worst first.
 struct StatusTable {
   var snapshots: [BreakerSnapshot]
 
-  /// The present, if people read it on a terminal.
+  /// The present, on a terminal; nil for programs.
   ///
-  /// They get ages, and no column that says the same of every breaker. Programs always get the same
-  /// columns, and one word in each.
+  /// A terminal shows ages, and no column that says the same about every breaker. Programs always
+  /// get the same columns, with one word in each.
   var now: Timestamp?
 
-  /// How fast calls go, by name, if the table is shown again and again.
+  /// The rates of calls by name, if the table is shown repeatedly.
   var rates: RateBook?
 
   func render(width: Int?, painter: Painter) -> String {
@@ -20,7 +20,7 @@ struct StatusTable {
     return table.render(width: width, painter: painter)
   }
 
-  /// A column, and what stands in it.
+  /// A column and its content.
   private struct Column {
     var column: Table.Column
     var cell: (BreakerSnapshot) -> Table.Cell
@@ -94,7 +94,7 @@ struct StatusTable {
     return columns
   }
 
-  /// The mode, which decides what calls meet, or else the state: rates leave no room for both.
+  /// The mode if one is set, otherwise the state, because rates leave no room for both.
   private static func standing(of snapshot: BreakerSnapshot) -> Table.Cell {
     if snapshot.mode == .automatic {
       return .init(snapshot.state.wireName, color(of: snapshot))
@@ -114,7 +114,7 @@ struct StatusTable {
     ]
   }
 
-  /// Failures, and of how many that open it: those in a row, or else those within a time.
+  /// The failures in a row, or within a time, and how many of them open the breaker.
   private static func failures(of snapshot: BreakerSnapshot) -> String {
     let policy = snapshot.policy
     let count = snapshot.consecutiveFailures
@@ -150,6 +150,6 @@ struct StatusTable {
 }
 
 extension BreakerSnapshot {
-  /// When it came to be as it is: made, if nothing has happened to it since.
+  /// When the breaker entered its state, or when it was created.
   var since: Timestamp? { changedAt ?? createdAt }
 }

@@ -1,8 +1,8 @@
 import SharedBreaker
 
-/// How many breakers stand how, in one line below the table.
+/// The line below the table that counts the breakers in each state.
 enum SummaryLine {
-  /// What one word tells of a breaker, the worst first.
+  /// The state or mode of a breaker as one word, the worst first.
   private enum Standing: Int, CaseIterable {
     case forcedOpen, open, halfOpen, due, forcedClosed, observe, closed
 
@@ -39,7 +39,7 @@ enum SummaryLine {
     }
   }
 
-  /// The line; what has no room in `width` columns is left out, the least worrying first.
+  /// The line; if `width` is too small it leaves out the least worrying counts first.
   static func text(
     of snapshots: [BreakerSnapshot], width: Int? = nil, painter: Painter
   ) -> String {
@@ -55,14 +55,14 @@ enum SummaryLine {
     var length = count.count
     for (index, word) in words.enumerated() {
       length += word.text.count + 2
-      // The worst stand first, and the ellipsis needs room as well.
+      // The worst come first, and the ellipsis needs room too.
       if let width, length + 3 > width { return line + (index == 0 ? "" : ", …") }
       line += (index == 0 ? ": " : ", ") + painter.paint(word.text, word.color)
     }
     return width.map { length + retry.count > $0 } == true ? line : line + retry
   }
 
-  /// The names of the worst, where their lines have scrolled away; nil if all is well.
+  /// The names of the worst, for a table whose first lines have scrolled away; nil if all is well.
   static func worst(of snapshots: [BreakerSnapshot], width: Int) -> String? {
     let worst = WorryOrder.sorted(snapshots.filter { !$0.permits || $0.state != .closed })
     guard !worst.isEmpty else { return nil }

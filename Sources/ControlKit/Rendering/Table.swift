@@ -4,13 +4,13 @@ struct Table {
     var title: String
     var isRightAligned = false
 
-    /// What the column can be cut to where the terminal is too narrow; nil if it cannot be cut.
+    /// The width to which the column is cut on a narrow terminal; nil if it cannot be cut.
     var comfortableWidth: Int?
 
-    /// Whether text that is cut keeps its end as well.
+    /// Whether text that is cut also keeps its end.
     var keepsEnd = false
 
-    /// Which columns are left out first where that is not enough; nil for what must be there.
+    /// Which columns are left out first if cutting is not enough; nil for columns that must stay.
     var rank: Int?
   }
 
@@ -19,7 +19,7 @@ struct Table {
     let width: Int
     let color: Color?
 
-    /// A cell with text from anywhere: what would steer a terminal is made visible.
+    /// Creates a cell; characters in its text that would control a terminal are made visible.
     init(_ text: String, _ color: Color? = nil) {
       self.text = VisibleText.bare(text)
       width = TextWidth.of(self.text)
@@ -29,13 +29,13 @@ struct Table {
 
   private static let gap = "  "
 
-  /// What a column that can be cut keeps when nothing else is left to give way.
+  /// The width that a column keeps when nothing else can be cut or left out.
   private static let narrowest = 8
 
   var columns: [Column]
   var rows: [[Cell]] = []
 
-  /// The lines of the table, each ended; cut to `width` columns if one is given.
+  /// The lines of the table, each with its line end; cut to `width` columns if one is given.
   func render(width: Int? = nil, painter: Painter = Painter(isOn: false)) -> String {
     let layout = fitted(to: width)
     let titles = columns.map { Cell($0.title, .faint) }
@@ -45,7 +45,7 @@ struct Table {
     return result
   }
 
-  /// Which columns are shown, and how wide each is.
+  /// Which columns are shown, and the width of each.
   private typealias Layout = [(column: Int, width: Int)]
 
   private func fitted(to width: Int?) -> Layout {
@@ -57,7 +57,7 @@ struct Table {
     }
     guard let width else { return layout }
     while true {
-      // What may be left out altogether is the first to be cut.
+      // Columns that can be left out are cut first.
       let shrunk = shrink(layout, to: width) { columns[$0].rank != nil }
       let cut = shrink(shrunk, to: width) { _ in true }
       if Self.total(cut) <= width { return cut }
@@ -101,7 +101,7 @@ struct Table {
       }
       let padding = width - (cell.width > width ? TextWidth.of(text) : cell.width)
       let before = columns[column].isRightAligned ? padding : 0
-      // Spaces are written only before more text, so that no line ends in any.
+      // Spaces are written only before more text, so that no line ends in spaces.
       if !text.isEmpty { result += String(repeating: " ", count: owedSpaces + before) }
       owedSpaces = text.isEmpty ? owedSpaces + width : padding - before
       owedSpaces += Self.gap.count

@@ -1,10 +1,10 @@
-/// How many columns text takes on a terminal.
+/// How many columns text occupies on a terminal.
 enum TextWidth {
   static func of(_ text: String) -> Int {
     text.utf8.allSatisfy { $0 < 0x80 } ? text.utf8.count : text.reduce(0) { $0 + width(of: $1) }
   }
 
-  /// The text, cut with an ellipsis if it takes more than `longest` columns.
+  /// The text, cut with an ellipsis if it is wider than `longest` columns.
   static func cut(_ text: String, to longest: Int) -> String {
     guard of(text) > longest else { return text }
     var result = ""
@@ -17,7 +17,7 @@ enum TextWidth {
     return result + "…"
   }
 
-  /// The text, cut in its middle if it takes more: names often differ only at their ends.
+  /// The text, cut in the middle if it is wider, because names often differ only at their ends.
   static func cutInside(_ text: String, to longest: Int) -> String {
     guard of(text) > longest else { return text }
     let kept = max(0, longest - 1)

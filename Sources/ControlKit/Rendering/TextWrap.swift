@@ -1,6 +1,6 @@
-/// Text in lines that a terminal has room for.
+/// Text wrapped to the width of a terminal.
 enum TextWrap {
-  /// The lines of a text, broken at spaces, and inside of words that are too long for a line.
+  /// The lines of a text, broken at spaces, and inside words that are too long for a line.
   static func lines(_ text: String, width: Int) -> [String] {
     var lines: [String] = []
     for word in text.split(separator: " ") {
@@ -13,10 +13,10 @@ enum TextWrap {
     return lines
   }
 
-  /// The text behind a beginning; what has no room beside it goes on below, as far to the right.
+  /// The text after a beginning; its further lines are indented as far as its first.
   static func hanging(_ text: String, after beginning: String, width: Int) -> [String] {
     let indent = TextWidth.of(beginning)
-    // A column that is too narrow would tear the text apart: the terminal may break it.
+    // In a column that is too narrow the text would fall apart, so the terminal wraps the line.
     guard indent + 20 <= width else { return [beginning + text] }
     let lines = lines(text, width: width - indent)
     let margin = String(repeating: " ", count: indent)

@@ -1,13 +1,13 @@
 import SharedBreaker
 
-/// A timeline drawn in characters, one for each part of it, with the times below.
+/// A timeline drawn with one character for each part, and the times below.
 enum TimelineLines {
-  /// Lengths of a part that people can reckon with, in minutes; all divide a day.
+  /// Lengths of a part in minutes that are easy to count with; each divides a day.
   private static let minutes = [10, 15, 20, 24, 30, 40, 60]
 
   private static let labelGap = 2
 
-  /// The lines, none of them wider than `width`.
+  /// The lines, none wider than `width`.
   static func render(_ timeline: Timeline, width: Int, painter: Painter) -> [String] {
     guard let start = timeline.stretches.first?.start, let end = timeline.stretches.last?.end
     else { return .init() }
@@ -25,7 +25,7 @@ enum TimelineLines {
     ]
   }
 
-  /// Parts in a row that look alike are painted in one go.
+  /// The drawn parts; adjacent parts that look alike are painted together.
   private static func drawn(_ parts: [Timeline.Course], _ painter: Painter) -> String {
     var line = ""
     var rest = parts[...]
@@ -38,7 +38,7 @@ enum TimelineLines {
     return line
   }
 
-  /// The time of day, in UTC, at a quarter of the line each, and at its end.
+  /// The time of day in UTC, at each quarter of the line and at its end.
   private static func axis(_ count: Int, _ length: Int, at end: Timestamp) -> String {
     var line = ""
     for quarter in 0..<4 {
@@ -53,7 +53,7 @@ enum TimelineLines {
     return line + String(repeating: " ", count: count - line.count - last.count) + last
   }
 
-  /// How long it rejected, was open and was due, as far as each is known.
+  /// How long the breaker rejected calls, was open and was due, as far as that is known.
   private static func sum(of timeline: Timeline) -> String {
     let told = [Timeline.Course.rejecting, .open, .due].compactMap { course -> String? in
       let extent = timeline.extent(of: course)

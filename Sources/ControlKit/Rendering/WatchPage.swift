@@ -1,23 +1,23 @@
 import SharedBreaker
 
-/// The page of a live view: the table, between what it shows and what can be done.
+/// The page of a live view: the table between a title and a line of keys.
 struct WatchPage {
   var title: String
   var now: Timestamp
 
-  /// Why what is shown may be out of date; nil if it is not.
+  /// Why the page may be out of date; nil if it is current.
   var trouble: String?
 
   /// The line that counts the breakers.
   var summary: String
 
-  /// The lines of the table, the first of which is its head.
+  /// The lines of the table, beginning with its heading.
   var table: [String]
 
-  /// What has happened last; nil if nothing has since the view was opened.
+  /// The latest change since the view was opened, if any.
   var latest: String?
 
-  /// How many of the breakers are above the first that is shown.
+  /// How many breakers have scrolled away above.
   private(set) var offset = 0
 
   init(
@@ -31,10 +31,10 @@ struct WatchPage {
   /// How many breakers there is room for.
   static func room(height: Int) -> Int { max(1, height - (isSmall(height) ? 1 : 7)) }
 
-  /// A screen of a few lines is for the table alone.
+  /// Whether the screen is so small that it shows the table alone.
   private static func isSmall(_ height: Int) -> Bool { height < 10 }
 
-  /// The lines, as many as the screen has at most.
+  /// The lines, at most as many as the screen has.
   func lines(width: Int, height: Int, painter: Painter) -> [String] {
     let head = table.prefix(1)
     let rows = table.dropFirst().dropFirst(offset).prefix(Self.room(height: height))
@@ -55,7 +55,7 @@ struct WatchPage {
     return lines + [Self.between(keys, range, width, painter)]
   }
 
-  /// Two texts at the ends of a line, as far as there is room.
+  /// A line with one text at each end, as far as there is room.
   private static func between(
     _ left: String, _ right: String, _ width: Int, _ painter: Painter
   ) -> String {
@@ -68,7 +68,7 @@ struct WatchPage {
 }
 
 extension WatchPage {
-  /// Where scrolling by a key leads to, with so many breakers and so much room.
+  /// The offset after a key, for a number of breakers and the room for them.
   static func offset(_ offset: Int, after key: Key?, count: Int, room: Int) -> Int {
     let target =
       switch key {

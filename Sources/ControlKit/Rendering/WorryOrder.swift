@@ -1,15 +1,15 @@
 import SharedBreaker
 
-/// The order in which breakers are listed: the worst first, and then by name.
+/// The order of lists of breakers: the worst first, then by name.
 enum WorryOrder {
   /// The breakers in that order.
   static func sorted(_ snapshots: [BreakerSnapshot]) -> [BreakerSnapshot] {
     of(snapshots).map { snapshots[$0] }
   }
 
-  /// Where in a list the breakers are, in that order.
+  /// The indices of the breakers in a list, in that order.
   ///
-  /// What is compared is gathered first: to move whole snapshots about takes far longer.
+  /// It gathers the compared values first, because moving whole snapshots takes far longer.
   static func of(_ snapshots: [BreakerSnapshot]) -> [Int] {
     let keys = snapshots.indices.map { index in
       (

@@ -1,33 +1,33 @@
-/// One command as a value: parsing, help and the manual are all made from it.
+/// One command as a value, from which parsing, help and the manual are made.
 struct CommandSpec: Sendable {
   var name: String
 
-  /// What it does, in a few words that begin with a verb.
+  /// What the command does, in a few words that begin with a verb.
   var summary: String
 
   var arguments: [ArgumentSpec] = []
   var options: [OptionSpec] = []
 
-  /// What else there is to know, one paragraph each.
+  /// Further paragraphs of help.
   var details: [String] = []
 
   var examples: [Example] = []
   var exitCodes: [ExitCode] = [.done, .usage, .noBreaker, .storeUnavailable]
 
-  /// Whether the breaker's policy can be given as options.
+  /// Whether the command takes the breaker's policy as options.
   var takesPolicy = false
 
-  /// Does the work, and answers with how it ended.
+  /// Runs the command, and returns how it ended.
   var perform: @Sendable (CommandContext, ParsedCommand) throws(ControlError) -> Ending
 
-  /// The command's own options and, where it takes them, the words of a policy.
+  /// The command's own options and, if it takes them, the words of a policy.
   var allOptions: [OptionSpec] { options + (takesPolicy ? OptionSpec.policy : []) }
 
   /// Whether a command line for another program follows after `--`.
   var takesCommandLine: Bool { arguments.last?.kind == .commandLine }
 }
 
-/// A word of the command line that is told by its place.
+/// A positional argument of a command.
 struct ArgumentSpec: Sendable, Hashable {
   enum Count: Sendable, Hashable {
     case one, optional, any, several
@@ -38,7 +38,7 @@ struct ArgumentSpec: Sendable, Hashable {
   var count: Count = .one
   var summary: String
 
-  /// The argument as a line of usage has it.
+  /// The argument as a usage line shows it.
   var usage: String {
     if kind == .commandLine { return "-- \(label)..." }
     return switch count {
@@ -50,26 +50,26 @@ struct ArgumentSpec: Sendable, Hashable {
   }
 }
 
-/// A word of the command line that is told by its name.
+/// An option of a command.
 struct OptionSpec: Sendable, Hashable {
   var name: String
 
-  /// The letter that stands for the name after a single dash.
+  /// The letter of the short form, after a single dash.
   var letter: Character?
 
-  /// What the option takes after it; nil for one that is only there or not.
+  /// The kind of the option's value; nil if it takes none.
   var kind: ValueKind?
   var isRepeatable = false
   var summary: String
 
-  /// The option as help lists it.
+  /// The option as help shows it.
   var usage: String {
     (letter.map { "-\($0), " } ?? "") + "--\(name)" + (kind.map { " \($0.placeholder)" } ?? "")
       + (isRepeatable ? "..." : "")
   }
 }
 
-/// A command line that can be copied, and what it is good for.
+/// A command line to copy, and its purpose.
 struct Example: Sendable, Hashable {
   var line: String
   var purpose: String

@@ -5,7 +5,7 @@ extension CommandSpec {
     page, metrics, delete, prune, export, importing, initialize, doctor, completion, help,
   ]
 
-  /// Those that programs use, and that no list for people has.
+  /// The commands that only programs use, which no list for people shows.
   private static let hidden: [CommandSpec] = [complete]
 
   static func named(_ name: String) -> CommandSpec? { (all + hidden).first { $0.name == name } }

@@ -1,14 +1,14 @@
 import SharedBreaker
 
 extension OptionSpec {
-  /// The words of a policy as options: the same words as in `policy --set`, JSON and the file.
+  /// The words of a policy as options, the same words as in `policy --set`, JSON and the file.
   static let policy = PolicyKey.allCases.map { key in
     OptionSpec(name: key.rawValue, kind: .policy(key), summary: key.summary)
   }
 }
 
 extension PolicyKey {
-  /// What the word says, for help and the manual.
+  /// The meaning of the word, for help and the manual.
   var summary: String {
     switch self {
     case .maxFailures: "open after N failures in a row (5 if no condition is given)"
@@ -36,9 +36,9 @@ extension PolicyKey {
 }
 
 extension BreakerPolicy {
-  /// The policy that the words of a command line make, or nil if they say nothing of one.
+  /// The policy that the options of a command line describe, or nil if there is none of them.
   ///
-  /// - Throws: a usage error if the words contradict each other.
+  /// - Throws: A usage error if the options contradict each other.
   static func given(by parsed: ParsedCommand) throws(ControlError) -> BreakerPolicy? {
     var policy = BreakerPolicy()
     var isGiven = false

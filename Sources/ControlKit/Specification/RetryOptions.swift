@@ -17,9 +17,9 @@ extension OptionSpec {
 }
 
 extension RetryPolicy {
-  /// The retries that the words of a command line ask for.
+  /// The retries that the options of a command line describe.
   ///
-  /// - Throws: a usage error if they ask for what cannot be.
+  /// - Throws: A usage error if the options make no sense together.
   static func given(by parsed: ParsedCommand) throws(ControlError) -> RetryPolicy {
     let command = parsed.spec.name
     guard let retries = parsed.number("retries") else {

@@ -1,13 +1,13 @@
 import SharedBreaker
 
-/// What kind of text an argument or option takes.
+/// The kind of value that an argument or option takes.
 enum ValueKind: Sendable, Hashable {
   case text
 
-  /// What somebody, or some program, has to say.
+  /// A message of a person or a program, which can be any text.
   case remark
 
-  /// What a shell is to run.
+  /// A command line for a shell.
   case shellLine
   case name
   case pattern
@@ -30,10 +30,10 @@ enum ValueKind: Sendable, Hashable {
   /// A command or a topic of help.
   case topic
 
-  /// The words of another program's command line, which are passed on as they are.
+  /// The words of another program's command line, which are passed on unchanged.
   case commandLine
 
-  /// What stands for the value in help.
+  /// The placeholder for the value in help.
   var placeholder: String {
     switch self {
     case .text, .remark: "TEXT"
@@ -58,7 +58,7 @@ enum ValueKind: Sendable, Hashable {
     }
   }
 
-  /// What a right value looks like, for messages about wrong ones.
+  /// What a valid value looks like, for error messages.
   var form: String {
     switch self {
     case .text, .remark, .topic, .shellLine, .pattern, .commandLine: "use text"

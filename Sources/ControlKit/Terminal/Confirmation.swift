@@ -1,7 +1,7 @@
 import Glibc
 
 extension CommandContext {
-  /// Has somebody at a terminal say yes; where there is nobody, `--yes` has to have said it.
+  /// Asks for confirmation at a terminal; without a terminal, `--yes` is required.
   func confirm(_ question: String, _ parsed: ParsedCommand) throws(ControlError) {
     if parsed.has("yes") { return }
     guard let ask = console.ask else {
@@ -21,7 +21,7 @@ extension OptionSpec {
 }
 
 extension Console {
-  /// Asks on standard error and reads a line of standard input, where both are a terminal.
+  /// Asks on standard error and reads the answer from standard input, if both are a terminal.
   static func systemAsk() -> (@Sendable (String) -> Bool)? {
     guard isatty(STDIN_FILENO) == 1, isatty(STDERR_FILENO) == 1 else { return nil }
     return { question in

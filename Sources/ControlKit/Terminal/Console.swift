@@ -1,48 +1,48 @@
-/// What a command sees of the world around it, so that tests can stand in for a terminal.
+/// The surroundings of a command, which a test can replace.
 public struct Console: Sendable {
-  /// What became of text that was to be written.
+  /// The result of writing text.
   public enum Writing: Sendable, Hashable {
-    /// It is written.
+    /// The text was written.
     case written
 
-    /// Nobody reads any more, which is no failure: `cbctl history | head` ends like this.
+    /// Nobody reads any more, which is not a failure: `cbctl history | head` ends like this.
     case closed
 
-    /// It could not be written; the number is an errno.
+    /// The text could not be written; the number is an errno.
     case failed(Int32)
   }
 
   /// Writes data to standard output.
   public var output: @Sendable (String) -> Writing
 
-  /// Writes words to standard error.
+  /// Writes messages to standard error.
   public var errorOutput: @Sendable (String) -> Writing
 
   /// Whether standard output is a terminal.
   public var isOutputTerminal: Bool
 
-  /// The descriptor behind standard output, to find out when nobody reads it any more; nil for none.
+  /// The descriptor of standard output, to notice when nobody reads it any more; nil for none.
   public var outputDescriptor: Int32?
 
-  /// Whether this process belongs to a terminal, which a command that it runs may ask or answer.
+  /// Whether this process has a terminal, which a command that it runs may use.
   public var hasTerminal: Bool
 
-  /// How many columns the terminal has; nil where there is none.
+  /// The number of columns of the terminal; nil if there is none.
   public var width: Int?
 
-  /// How many lines the terminal has; nil where there is none.
+  /// The number of lines of the terminal; nil if there is none.
   public var height: Int?
 
-  /// The environment variables, as far as they are text.
+  /// The environment variables that are text.
   public var environment: [String: String]
 
-  /// Asks a question that is answered by yes or no; nil where nobody could answer.
+  /// Asks a yes-or-no question; nil if nobody could answer.
   public var ask: (@Sendable (String) -> Bool)?
 
-  /// The signals that this process ignores and that a command it runs must not.
+  /// The signals that this process ignores but the commands that it runs must not.
   public var restoredSignals: [Int32]
 
-  /// Describes a console; it is no terminal unless it says so.
+  /// Creates a console; it is not a terminal unless you say so.
   public init(
     output: @escaping @Sendable (String) -> Writing,
     errorOutput: @escaping @Sendable (String) -> Writing,
@@ -67,13 +67,13 @@ public struct Console: Sendable {
     self.restoredSignals = restoredSignals
   }
 
-  /// Whether output is a terminal that can be drawn on.
+  /// Whether the output is a terminal that allows drawing.
   var canDraw: Bool {
     guard let kind = environment["TERM"], isOutputTerminal else { return false }
     return !kind.isEmpty && kind != "dumb"
   }
 
-  /// Whether colours would be seen and are wanted.
+  /// Whether the output shows colours and the user wants them.
   var hasColors: Bool {
     guard isOutputTerminal, environment["TERM"] != "dumb" else { return false }
     return environment["NO_COLOR"].map(\.isEmpty) ?? true

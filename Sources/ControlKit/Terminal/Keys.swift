@@ -1,9 +1,9 @@
-/// What a key asks of a live view.
+/// The keys of a live view.
 enum Key: Sendable, Hashable {
   case quit, redraw, up, down, pageUp, pageDown, top, bottom
 }
 
-/// Makes keys of the bytes that a terminal sends, which may come in pieces.
+/// Turns the bytes that a terminal sends into keys; a key's bytes can arrive in pieces.
 struct Keys: Sendable {
   private var rest: [UInt8] = []
 
@@ -19,7 +19,7 @@ struct Keys: Sendable {
     "1~": .top, "7~": .top, "4~": .bottom, "8~": .bottom,
   ]
 
-  /// The keys that the bytes complete; what means nothing is left out.
+  /// The keys that the bytes complete; it skips sequences without a meaning.
   mutating func take(_ bytes: [UInt8]) -> [Key] {
     rest += bytes
     var keys: [Key] = []
@@ -37,7 +37,7 @@ struct Keys: Sendable {
     return keys
   }
 
-  /// How long the sequence at the beginning is; nil if its end is still to come.
+  /// The length of the sequence at the beginning; nil if it is not complete.
   private func sequenceLength() -> Int? {
     guard rest.count > 1 else { return nil }
     let isSequence = rest[1] == UInt8(ascii: "[") || rest[1] == UInt8(ascii: "O")

@@ -1,6 +1,6 @@
 import SharedBreaker
 
-/// The table of breakers on a terminal, as they stand at every moment.
+/// The live table of breakers on a terminal.
 final class LiveView {
   private let context: CommandContext
   private let screen: Screen
@@ -16,20 +16,20 @@ final class LiveView {
   private var offset = 0
   private let start = ContinuousClock.now
 
-  /// How often what is shown is renewed.
+  /// How often the view is updated without a change.
   ///
-  /// Rates and times go on without a change in the store: successes are counted in memory that is
-  /// shared, and nothing is committed for them. Changes are not looked for: they wake.
+  /// Rates and times change without a commit, because successes are counted in shared memory.
+  /// Changes of breakers need no polling: they wake the view.
   private static let period = Duration.seconds(1)
 
-  /// Many changes in a row are shown together.
+  /// The shortest time between updates, so that many changes in a row are shown together.
   private static let shortestPeriod = Duration.milliseconds(100)
 
   init(_ context: CommandContext, _ screen: Screen, _ patterns: [NamePattern], _ news: News) {
     (self.context, self.screen, self.patterns, self.news) = (context, screen, patterns, news)
   }
 
-  /// Shows them until somebody wants to see no more.
+  /// Shows the table until the user quits, or a signal or closed output ends it.
   func run() -> Ending {
     let waiting = Waiting(descriptors: [news.descriptor] + screen.descriptors)
     var isNew = true
@@ -40,7 +40,7 @@ final class LiveView {
       if now >= (isNew ? earliest : due) {
         read()
         isNew = false
-        // A large store is read less often, so that at most a tenth of the time is spent on it.
+        // Reading a large store less often limits it to a tenth of the time.
         let cost = (ContinuousClock.now - now) * 9
         earliest = ContinuousClock.now + max(Self.shortestPeriod, cost)
         due = max(earliest, now + Self.period)
@@ -61,7 +61,7 @@ final class LiveView {
     return .done
   }
 
-  /// Answers whether something has happened to one of those that are shown.
+  /// Takes the news, and returns whether any is about a breaker that the view shows.
   private func hear() -> Bool {
     let entries = news.take().filter { entry in
       patterns.isEmpty || patterns.contains { $0.matches(entry.name) }
@@ -75,10 +75,10 @@ final class LiveView {
       snapshots = try context.watched(patterns)
       rates.note(snapshots, at: ContinuousClock.now - start)
       trouble = nil
-      // Told together with what it has changed.
+      // The change appears together with the state that it led to.
       latest = heard
     } catch {
-      // What was seen last stays, and it is tried again.
+      // The last table stays on the screen, and the next round tries again.
       trouble = error.description
     }
     layOut()

@@ -1,18 +1,18 @@
 import Glibc
 
-/// A terminal to draw on, which is given back as it was.
+/// A terminal to draw on, which gets its former state back at the end.
 final class Screen {
-  /// What a person or the system asks of the view.
+  /// A request of the user or the system to the view.
   enum Wish: Sendable, Hashable {
     case key(Key)
 
-    /// The terminal shows something else, or has another size.
+    /// The content or the size of the terminal has changed.
     case drawAnew
 
-    /// The process was told to end.
+    /// A signal told the process to end.
     case end(signal: Int32)
 
-    /// Nobody can type any more.
+    /// The input was closed.
     case hungUp
   }
 
@@ -22,7 +22,7 @@ final class Screen {
   private var keys = Keys()
   private var shown: Frame?
 
-  /// Takes the terminal; nil if there is none to be had.
+  /// Takes over the terminal; nil if there is none.
   init?(output: Int32) {
     guard isatty(output) == 1, let signals = WakePipe() else { return nil }
     let isTyped = isatty(STDIN_FILENO) == 1
@@ -37,23 +37,23 @@ final class Screen {
     TerminalGuard.enter()
   }
 
-  /// Gives the terminal back.
+  /// Restores the terminal.
   func end() {
     TerminalGuard.end()
     if input != STDIN_FILENO { close(input) }
   }
 
-  /// What wakes when somebody wishes something.
+  /// The descriptors that become readable when there is a request.
   var descriptors: [Int32] { [input, signals.reading] }
 
-  /// The size in columns and lines; what a terminal does not tell is taken to be usual.
+  /// The size in columns and lines; 80 by 24 if the terminal does not report it.
   var size: (width: Int, height: Int) {
     var size = winsize()
     guard unsafe ioctl(output, UInt(TIOCGWINSZ), &size) == 0 else { return (80, 24) }
     return (size.ws_col > 0 ? Int(size.ws_col) : 80, size.ws_row > 0 ? Int(size.ws_row) : 24)
   }
 
-  /// Shows a frame; nothing while the terminal takes no output, as after ^S.
+  /// Shows a frame; does nothing while the terminal takes no output, as after ^S.
   func show(_ frame: Frame, _ write: (String) -> Void) {
     let text = frame.update(from: shown)
     guard !text.isEmpty, canWrite else { return }
@@ -66,7 +66,7 @@ final class Screen {
     return unsafe poll(&entry, 1, 0) != 0
   }
 
-  /// What is wished by what has become ready.
+  /// The requests behind the descriptors that have become ready.
   func wishes(_ ready: Set<Int32>) -> [Wish] {
     var wishes: [Wish] = []
     if ready.contains(signals.reading) { wishes += read(signals.reading).compactMap(heed) }

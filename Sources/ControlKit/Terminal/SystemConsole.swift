@@ -4,8 +4,8 @@ internal import CArguments
 extension Console {
   /// The console of this process.
   ///
-  /// From now on the process ignores SIGPIPE, so that a reader who has seen enough is no failure, and
-  /// SIGXFSZ, so that a store which may not grow is an error like any other of its file.
+  /// From now on the process ignores SIGPIPE, so that a reader may close the pipe, and SIGXFSZ, so
+  /// that a store that may not grow is an ordinary error.
   public static func system() -> Console {
     let ignoredAnew = [SIGPIPE, SIGXFSZ].filter { number in
       let previous = signal(number, SIG_IGN)
@@ -48,7 +48,7 @@ extension Console {
       } else if errno == EPIPE {
         return .closed
       } else if errno == EAGAIN {
-        // Somebody set the descriptor to non-blocking: wait until it takes more.
+        // The descriptor is non-blocking, so wait until it takes more.
         var entry = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
         _ = unsafe poll(&entry, 1, -1)
       } else if errno != EINTR {
@@ -58,7 +58,8 @@ extension Console {
     return .written
   }
 
-  /// The standard streams do not tell: a command may ask for a password all the same.
+  /// Whether there is a controlling terminal, where a command may ask for a password even if the
+  /// standard streams go elsewhere.
   static func hasTerminal() -> Bool {
     let descriptor = unsafe open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC)
     guard descriptor >= 0 else { return false }
@@ -66,7 +67,7 @@ extension Console {
     return true
   }
 
-  /// The size; zero where the terminal does not tell.
+  /// The size; zero if the terminal does not report it.
   private static func terminalSize() -> winsize {
     var size = winsize()
     _ = unsafe ioctl(STDOUT_FILENO, UInt(TIOCGWINSZ), &size)

@@ -1,10 +1,10 @@
 import Glibc
 
-/// A terminal that this process has changed, and how to change it back in whatever way it ends.
+/// The terminal that this process has changed, and how to restore it however the process ends.
 ///
-/// It lies where a signal handler finds it, and there is one at most. A handler may call next to
-/// nothing (signal-safety(7)): no memory is got, no lock taken, and all it touches is there before,
-/// and stays there, as a handler may be at work at any time.
+/// There is at most one, where a signal handler can find it. A handler may call almost nothing
+/// (signal-safety(7)), so it allocates no memory and takes no lock. Everything that it touches is
+/// allocated before and never freed, because a handler can run at any time.
 @safe enum TerminalGuard {
   private struct Kept {
     var input: Int32
@@ -13,30 +13,30 @@ import Glibc
     var wake: Int32
     var changeBack: StaticString
 
-    /// Whether the terminal is changed now.
+    /// Whether the terminal is in its changed state.
     var isChanged = false
   }
 
   private nonisolated(unsafe) static var kept: UnsafeMutablePointer<Kept>?
 
-  /// What the signals did before, by their numbers.
+  /// The former actions of the signals, by number.
   private nonisolated(unsafe) static var formerActions: UnsafeMutablePointer<sigaction>?
 
   private static let highestSignal = 64
 
-  /// All that ends a process which has done something wrong, and that it can still notice.
+  /// The signals of a program's own faults that it can handle.
   private static let fatal = [SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP, SIGSYS]
 
-  /// What comes from outside, and what a terminal sends besides; the loop hears of it through a pipe.
+  /// The signals from outside and from the terminal, which the loop receives through a pipe.
   private static let told =
     OutsideSignals.stopping + OutsideSignals.telling + [SIGTSTP, SIGCONT, SIGWINCH]
 
-  /// The other screen, no cursor, and no line that goes on in the next one.
+  /// Switches to the alternate screen, hides the cursor and turns line wrapping off.
   private static let change: StaticString = "\u{1b}[?1049h\u{1b}[?25l\u{1b}[?7l"
   private static let changeBack: StaticString =
     "\u{1b}[?2026l\u{1b}[0m\u{1b}[?7h\u{1b}[?25h\u{1b}[?1049l"
 
-  /// Begins to hear of signals, which come out of `wake` as bytes with their numbers.
+  /// Begins to handle signals, whose numbers arrive as bytes in the pipe `wake`.
   static func begin(input: Int32, output: Int32, wake: Int32) {
     let place = UnsafeMutablePointer<Kept>.allocate(capacity: 1)
     unsafe place.initialize(
@@ -60,11 +60,11 @@ import Glibc
     }
   }
 
-  /// Changes the terminal for drawing; once more if somebody may have changed it back.
+  /// Changes the terminal for drawing; call it again if a shell may have changed it back.
   static func enter() {
     guard let kept = unsafe kept else { return }
     var modes = unsafe kept.pointee.modes
-    // Keys come one by one and unseen. ^C and ^Z stay signals.
+    // Keys arrive one by one, without an echo. ^C and ^Z remain signals.
     modes.c_lflag &= ~tcflag_t(ICANON | ECHO)
     unsafe withUnsafeMutableBytes(of: &modes.c_cc) { bytes in
       unsafe bytes[Int(VMIN)] = 1
@@ -75,20 +75,20 @@ import Glibc
     unsafe put(change, to: kept.pointee.output)
   }
 
-  /// Changes the terminal back; nothing if it is as it was.
+  /// Restores the terminal; does nothing if it is not changed.
   static func leave() {
     guard let kept = unsafe kept, unsafe kept.pointee.isChanged else { return }
     unsafe kept.pointee.isChanged = false
-    // Output that somebody has stopped with ^S would stop this process too.
+    // If the user stopped the output with ^S, writing would block this process.
     unsafe tcflow(kept.pointee.output, TCOON)
-    // First: whoever sees that the screen is back may type.
+    // The modes come first, because a user who sees the old screen may type.
     unsafe tcsetattr(kept.pointee.input, TCSANOW, &kept.pointee.modes)
     unsafe put(kept.pointee.changeBack, to: kept.pointee.output)
   }
 
-  /// Does what the signal would do if nobody listened to it: stops until this process is continued.
+  /// Stops until this process is continued, as the signal does by default.
   ///
-  /// Whoever asks for it knows that it is over, so the loop does not hear of the continuation.
+  /// The caller knows when the stop is over, so the loop does not receive the SIGCONT.
   static func stop() {
     leave()
     signal(SIGTSTP, SIG_DFL)
@@ -98,7 +98,7 @@ import Glibc
     listen(to: SIGCONT)
   }
 
-  /// Leaves, and hears of no signals any more.
+  /// Restores the terminal and the former actions of the signals.
   static func end() {
     leave()
     guard let actions = unsafe formerActions else { return }
@@ -106,7 +106,7 @@ import Glibc
     for number in heard + fatal { unsafe sigaction(number, actions + Int(number), nil) }
   }
 
-  /// A stack that has overflown has no room for a handler.
+  /// Gives handlers a stack of their own, because an overflowed stack has no room for them.
   private static func giveHandlersRoom() {
     let size = 65_536
     let place = UnsafeMutableRawPointer.allocate(byteCount: size, alignment: 16)
@@ -131,7 +131,7 @@ import Glibc
     _ = unsafe write(descriptor, text.utf8Start, text.utf8CodeUnitCount)
   }
 
-  /// Handles a signal that the loop is to hear of.
+  /// Handles a signal by passing it to the loop.
   private static let tell: @convention(c) (Int32) -> Void = { number in
     let error = errno
     var byte = UInt8(truncatingIfNeeded: number)
@@ -139,7 +139,7 @@ import Glibc
     errno = error
   }
 
-  /// Handles a fatal signal: changes the terminal back, and dies of it as it would have done.
+  /// Handles a fatal signal: restores the terminal, and lets the process die of the signal.
   private static let endBadly:
     @convention(c) (Int32, UnsafeMutablePointer<siginfo_t>?, UnsafeMutableRawPointer?) -> Void = {
       number, info, _ in
@@ -147,7 +147,7 @@ import Glibc
       if let actions = unsafe formerActions {
         unsafe sigaction(number, actions + Int(number), nil)
       }
-      // What has gone wrong goes wrong once more on return. What was sent has to be sent anew.
+      // A fault recurs when the handler returns. A signal that was sent must be raised again.
       if let info = unsafe info, unsafe info.pointee.si_code > 0 { return }
       raise(number)
     }

@@ -1,6 +1,6 @@
 import SharedBreaker
 
-/// What can be waited for: a state, or what a call would meet.
+/// What `wait` can wait for: a state, or what a call would meet.
 enum AwaitedState: String, Sendable, CaseIterable {
   case closed, open
   case halfOpen = "half_open"
@@ -17,20 +17,20 @@ enum AwaitedState: String, Sendable, CaseIterable {
     }
   }
 
-  /// How long until it can have come to be so without anything happening in the store; nil for never.
+  /// How long until time alone can have made it true; nil if time alone cannot.
   func nextLook(at snapshot: BreakerSnapshot) -> Duration? {
     var times = snapshot.leases.map(\.endsIn)
     switch self {
     case .closed, .halfOpen: return nil
-    // A probe that takes too long opens it.
+    // A probe that takes too long opens the breaker.
     case .open: return snapshot.state == .halfOpen ? times.min() : nil
     case .due, .permitted, .rejected: break
     }
     times += [snapshot.openEndsIn, snapshot.modeEndsIn, snapshot.retryAfter].compactMap { $0 }
-    // That a probe is taken or handed back, or that its owner has died, is told by nobody.
+    // No event reports that a probe was taken or given back, or that its owner died.
     let isProbed = snapshot.state == .halfOpen || !snapshot.leases.isEmpty
     if isProbed, snapshot.state != .closed { times.append(.seconds(1)) }
-    // What is over but not yet so is at an end of another one; it must not be looked at without rest.
+    // A time that is over has not made it true, so another one must; zero would mean a busy loop.
     return times.filter { $0 > .zero }.min()
   }
 }

@@ -1,6 +1,6 @@
 import SharedBreaker
 
-/// How breakers stand, and what happens to them, one line each, for a pipe.
+/// The states of breakers and their changes, one line each, for a pipe.
 struct ChangeLines {
   private let context: CommandContext
   private let patterns: [NamePattern]
@@ -10,7 +10,7 @@ struct ChangeLines {
     (self.context, self.patterns, self.news) = (context, patterns, news)
   }
 
-  /// Prints until nobody reads it any more.
+  /// Prints until nobody reads the output any more.
   func run() throws(ControlError) {
     let now = context.now()
     let snapshots = WorryOrder.sorted(try context.watched(patterns))
@@ -43,7 +43,7 @@ struct ChangeLines {
     return ChangeLines.text(at, snapshot, entry) + "\n"
   }
 
-  /// When, what, how it stands now, and what has happened.
+  /// The time, the breaker's present state, and what has happened.
   static func text(
     _ at: Timestamp, _ snapshot: BreakerSnapshot?, _ entry: HistoryEntry?
   ) -> String {
@@ -55,7 +55,7 @@ struct ChangeLines {
 }
 
 extension BreakerDocument {
-  /// A line of `watch --json`: the change, null at the beginning, and how the breaker stands by now.
+  /// A line of `watch --json`: the change, null at the beginning, and the breaker's present state.
   static func change(
     _ at: Timestamp, _ snapshot: BreakerSnapshot?, _ entry: HistoryEntry?
   ) -> JSONValue {

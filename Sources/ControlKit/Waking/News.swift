@@ -2,14 +2,12 @@ import Glibc
 import SharedBreaker
 import Synchronization
 
-/// What happens in a store from now on, for a thread that waits for other things at the same time.
+/// What happens in a store from now on, for a thread that also waits for other things.
 final class News: Sendable {
   private let mail: Mail
   private let task: Task<Void, Never>
 
-  /// Begins to listen: what happens after this is in the news.
-  ///
-  /// Nil if no descriptor is left.
+  /// Begins to listen for everything that happens after this; nil if no descriptor is left.
   init?(of store: SharedStore, name: String? = nil) {
     guard let mail = Mail() else { return nil }
     self.mail = mail
@@ -19,19 +17,19 @@ final class News: Sendable {
     }
   }
 
-  /// A descriptor that can be read from when there is news.
+  /// A descriptor that is readable when there is news.
   var descriptor: Int32 { mail.reading }
 
-  /// What has happened since the last time, oldest first.
+  /// What has happened since the last call, oldest first.
   func take() -> [HistoryEntry] { mail.take() }
 
   /// Stops listening.
   ///
-  /// It is not waited for: this thread may be the one that the listener needs to come to its end.
+  /// This does not wait for the listener, which may need this very thread to end.
   func end() { task.cancel() }
 }
 
-/// Entries that one thread puts down and another one takes, with a pipe to wake it.
+/// Entries that one thread adds and another one takes, with a pipe to wake it.
 private final class Mail: Sendable {
   private let pipe: WakePipe
   private let entries = Mutex<[HistoryEntry]>([])
@@ -51,7 +49,7 @@ private final class Mail: Sendable {
   }
 
   func take() -> [HistoryEntry] {
-    // Emptied first: what is put down after that is either taken here or wakes once more.
+    // Empty the pipe first: an entry that is added after that is taken here or wakes again.
     pipe.empty()
     return entries.withLock { entries in
       defer { entries = [] }

@@ -1,31 +1,31 @@
 import Glibc
 
-/// Waits for the first of several things, and looks for none of them in between.
+/// Waits for the first of several things without polling.
 struct Waiting {
-  /// What a wait has ended with.
+  /// The result of a wait.
   struct End: Sendable {
-    /// The descriptors that can be read from.
+    /// The descriptors that are readable.
     var ready: Set<Int32> = []
 
     /// Whether nobody reads the output any more.
     var isOutputClosed = false
   }
 
-  /// The descriptors that are waited for.
+  /// The descriptors to wait for.
   var descriptors: [Int32]
 
-  /// Where the output goes; nil if its end is of no interest.
+  /// The descriptor of the output; nil if its end does not matter.
   var output: Int32?
 
-  /// Timers stand still while the host is asleep, so no wait trusts one for longer than this.
+  /// The longest that a wait relies on a timer, because timers stop while the host sleeps.
   private static let longest = Duration.seconds(60)
 
-  /// Waits until something can be read, the output is closed, or the time is over.
+  /// Waits until a descriptor is readable, the output is closed, or the time is over.
   ///
-  /// It may end early with nothing.
+  /// It can end early without a result.
   func wait(atMost time: Duration? = nil) -> End {
     var entries = descriptors.map { pollfd(fd: $0, events: Int16(POLLIN), revents: 0) }
-    // A pipe without a reader is told of without being asked for.
+    // poll reports a pipe without a reader even if no event is asked for.
     if let output { entries.append(pollfd(fd: output, events: 0, revents: 0)) }
     let milliseconds = time.map { SpokenDuration.milliseconds(min($0, Self.longest)) }
     let count = unsafe poll(

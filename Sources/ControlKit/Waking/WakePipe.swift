@@ -1,11 +1,11 @@
 import Glibc
 
-/// A pipe that wakes whoever waits for it, and never makes anybody else wait.
+/// A pipe that wakes the thread that waits for it, and never blocks the one that wakes.
 struct WakePipe: Sendable {
   let reading: Int32
   let writing: Int32
 
-  /// Nil if no descriptor is left.
+  /// Creates the pipe; nil if no descriptor is left.
   init?() {
     var ends: [Int32] = [-1, -1]
     guard unsafe pipe(&ends) == 0 else { return nil }
@@ -16,10 +16,10 @@ struct WakePipe: Sendable {
     }
   }
 
-  /// A pipe that is full wakes as well as one with a byte more.
+  /// Wakes the waiting thread; a full pipe does that without another byte.
   func wake() { _ = unsafe write(writing, [1], 1) }
 
-  /// Takes out all that is in it.
+  /// Removes all bytes from the pipe.
   func empty() {
     var bytes = [UInt8](repeating: 0, count: 64)
     while unsafe read(reading, &bytes, bytes.count) > 0 {}
