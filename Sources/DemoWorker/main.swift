@@ -1,9 +1,9 @@
-// One worker of the demo: calls a resource behind a shared breaker, again and again, and says what
-// it sees whenever that is something new.
+// One worker of the demo. It calls a resource behind a shared breaker again and again, and prints
+// what it sees whenever that changes.
 //
 //     demo-worker STORE RESOURCE NUMBER
 //
-// The resource is a file; it is up while its text is `up`.
+// The resource is a file. It is up while the file begins with `up`.
 
 import Glibc
 import SharedBreaker
@@ -36,7 +36,7 @@ let store = SharedStore(path: arguments[1])
 let breaker = try store.breaker(
   "payments", policy: BreakerPolicy(maxFailures: 5, openFor: .seconds(3)))
 
-/// One call, and what came of it.
+/// Makes one call, and returns how it went.
 func attempt() throws -> String {
   let permit: Permit
   do {

@@ -1,9 +1,16 @@
 internal import BreakerCore
 internal import BreakerStore
 
-/// One breaker, shared by its name with every process of the host.
+/// One breaker, which all processes of the host share by its name.
 ///
-/// A breaker is cheap to get and to keep, and may be used from any thread.
+/// Get it from ``SharedStore/breaker(_:policy:onStoreFailure:)``, and run your calls through it:
+///
+/// ```swift
+/// let receipt = try await payments.run { try await client.charge(order) }
+/// ```
+///
+/// If the breaker rejects the call, `run` throws ``BreakerError/rejected(name:_:)`` without running
+/// it. A breaker is cheap to keep, and you may use it from any thread.
 public final class Breaker: Sendable {
   let engine: Engine
   let cell: Cell
@@ -15,29 +22,37 @@ public final class Breaker: Sendable {
     self.onStoreFailure = onStoreFailure
   }
 
-  /// The name that the breaker is shared by.
+  /// The name that processes share the breaker by.
   public var name: String { cell.name }
 
-  /// The state that the breaker is in; asking changes nothing.
+  /// The current state of the breaker; reading it changes nothing.
+  ///
+  /// An open breaker whose open time is over stays `open` until its next call makes it half-open.
+  /// While the store cannot be used, this is the state of the breaker that stands in for it in this
+  /// process, or else the state that was last known.
   public var state: BreakerState {
     current().record(at: engine.clock.moment, isGone: engine.options.processes.isGone).state
   }
 
-  /// Whether this process shares the breaker; not while it cannot use the store, or the store has no
-  /// room for the breaker.
+  /// Whether this process shares the breaker with the others.
+  ///
+  /// It does not while it cannot use the store, or while the store has no room for the breaker.
   public var health: StoreHealth {
     let alone = engine.reasonAlone(cell).map { StoreHealth.unavailable($0) }
     return alone ?? engine.look { $0.availability.health }
   }
 
-  /// All that is known of the breaker now; asking changes nothing.
+  /// Returns everything that is known of the breaker now; taking a snapshot changes nothing.
+  ///
+  /// While the store cannot be used, the snapshot shows the breaker that stands in for it in this
+  /// process, or else what was last known. ``SharedStore/snapshot(of:)`` throws instead.
   public func snapshot() -> BreakerSnapshot {
     var breaker = engine.storage.upToDate(current().breaker)
     breaker.record.totals += cell.pending.totals
     return engine.snapshot(of: breaker, at: engine.clock.moment)
   }
 
-  /// What the store holds, or what goes on in its place.
+  /// What the store holds, or else the breaker of this process alone, or what was last known.
   private func current() -> Known {
     engine.doRounds()
     if engine.trouble() == nil, !engine.isAlone(cell) {
@@ -52,37 +67,50 @@ public final class Breaker: Sendable {
   }
 }
 
-/// Names.
+/// Checking names.
 extension Breaker {
-  /// Refuses a text that cannot be a breaker's name.
+  /// Checks that a text can be the name of a breaker.
   ///
-  /// - Throws: `BreakerError.invalidName`, which says what is wrong with it.
+  /// A name has 1 to 255 bytes of UTF-8 and no control characters; case counts.
+  ///
+  /// - Throws: `BreakerError.invalidName`, which says what is wrong with the name.
   public static func validate(name: String) throws(BreakerError) {
     if let complaint = OutsideText.complaint(aboutName: name) { throw .invalidName(complaint) }
   }
 }
 
-/// What operators, and code, do to a breaker on purpose.
+/// Changing a breaker by hand.
 ///
-/// All of these are for every process, and seen by it on its next call; so they need the store, and
-/// throw if they cannot have it.
+/// Each of these methods changes the breaker for every process; the others see the change at their
+/// next call. Each is one transaction: if the process dies in the middle, nothing has changed. They
+/// need the store, so they throw if it cannot be used.
 extension Breaker {
-  /// Closes the breaker with clean counters; calls that are under way no longer count.
+  /// Closes the breaker and clears its counters, in every state and for every process.
   ///
-  /// - Throws: `BreakerError.store` if the store cannot be used.
+  /// Outcomes of calls that are under way only appear in the totals. A mode stays as it is.
+  ///
+  /// - Throws: `BreakerError.store` if the store cannot be used, or another process locks it for
+  ///   longer than ``StoreOptions/lockTimeout``. Then nothing has changed.
   public func reset(reason: String? = nil) throws(BreakerError) {
     try change { $0.apply { record, now in record.reset(reason: reason, at: now) } }
   }
 
-  /// Opens the breaker now, as a failure would; one that is open stays so from now on.
+  /// Opens the breaker now, in every state and for every process, as a failure would.
   ///
-  /// To trip an open breaker sets its open time again. It is no transition, so no observer hears of
-  /// it, no other trip, and it makes the next open time no longer.
+  /// Tripping a breaker that is open already restarts its open time. That is an *extension* and not
+  /// a transition: the observer is not notified, ``BreakerSnapshot/trips`` stays the same, and the
+  /// next open time grows no further because of it.
+  ///
+  /// ```swift
+  /// try payments.trip(for: .seconds(600), reason: "maintenance until 14:00")
+  /// ```
   ///
   /// - Parameters:
-  ///   - duration: For how long, instead of as long as the policy says.
+  ///   - duration: How long the breaker stays open, up to 365 days; as long as the policy says if
+  ///     nil.
   ///   - reason: Why, for the history.
-  /// - Throws: `BreakerError.store` if the store cannot be used.
+  /// - Throws: `BreakerError.store` if the store cannot be used, or another process locks it for
+  ///   longer than ``StoreOptions/lockTimeout``. Then nothing has changed.
   public func trip(for duration: Duration? = nil, reason: String? = nil) throws(BreakerError) {
     try change {
       let policy = $0.breaker.policy
@@ -93,13 +121,23 @@ extension Breaker {
     }
   }
 
-  /// Lays a mode on top of the state; `.automatic` takes it away.
+  /// Sets a mode for every process, which overrides what the state decides.
+  ///
+  /// `.automatic` ends the mode.
+  ///
+  /// ```swift
+  /// try payments.force(.forcedOpen, for: .seconds(1_800), reason: "provider maintenance")
+  /// ```
+  ///
+  /// While calls are forced open or forced closed, the state stays as it is, and outcomes only
+  /// appear in the totals.
   ///
   /// - Parameters:
-  ///   - mode: What is to hold from now on.
-  ///   - duration: For how long; until it is taken away if nil.
-  ///   - reason: Why, for those who look.
-  /// - Throws: `BreakerError.store` if the store cannot be used.
+  ///   - mode: The mode that holds from now on.
+  ///   - duration: How long the mode holds, up to 365 days; until it is set again if nil.
+  ///   - reason: Why, for the history, snapshots and rejections.
+  /// - Throws: `BreakerError.store` if the store cannot be used, or another process locks it for
+  ///   longer than ``StoreOptions/lockTimeout``. Then nothing has changed.
   public func force(
     _ mode: BreakerMode, for duration: Duration? = nil, reason: String? = nil
   ) throws(BreakerError) {
@@ -111,13 +149,18 @@ extension Breaker {
     }
   }
 
-  /// Sets and takes away an operator's values, which win over the code's as long as they are set.
+  /// Sets and removes an operator's values, which win over the policy that code declares.
+  ///
+  /// ```swift
+  /// try payments.overridePolicy(set: [.openFor: "5m"], unset: [.maxFailures])
+  /// ```
   ///
   /// - Parameters:
-  ///   - values: Values in the words of the command line, such as `[.openFor: "1m"]`.
-  ///   - keys: Words that are the code's again.
-  /// - Throws: `BreakerError.invalidPolicy` if the policy that comes out of it cannot be used, and
-  ///   `BreakerError.store` if the store cannot be.
+  ///   - values: The values to set, in the words of the command line.
+  ///   - keys: The keys whose values come from the code again.
+  /// - Throws: `BreakerError.invalidPolicy` if the resulting policy is not valid, and
+  ///   `BreakerError.store` if the store cannot be used, or another process locks it for longer
+  ///   than ``StoreOptions/lockTimeout``. Then nothing has changed.
   public func overridePolicy(
     set values: [PolicyKey: String] = [:], unset keys: Set<PolicyKey> = []
   ) throws(BreakerError) {

@@ -1,24 +1,31 @@
 internal import BreakerCore
 internal import BreakerStore
 
-/// What of a breaker is worth keeping when it moves to another store.
+/// What to keep of a breaker when it moves to another store.
 ///
-/// Its history, its totals, and what it has counted towards its next trip stay behind.
+/// ```swift
+/// let backups = try store.snapshots().map(\.backup)
+/// let present = try otherStore.restore(backups, replacing: false)
+/// ```
+///
+/// A backup has the breaker's state, mode and policies. It does not have the history, the totals,
+/// the leases, or the counts towards the next trip.
 public struct BreakerBackup: Sendable, Hashable {
   /// The name of the breaker.
   public var name: String
 
-  /// The state that it is in; half-open comes back as open with its time over, for leases are not
-  /// kept.
+  /// The state of the breaker.
+  ///
+  /// Leases are not kept, so a half-open breaker is restored as open with its open time over.
   public var state = BreakerState.closed
 
-  /// How long it stays open yet.
+  /// How much longer the breaker stays open; zero if nil.
   public var openFor: Duration?
 
-  /// The mode that holds.
+  /// The mode in force.
   public var mode = BreakerMode.automatic
 
-  /// How long the mode holds yet; nil if until it is taken away.
+  /// How much longer the mode holds; nil if it holds until it is set again.
   public var modeFor: Duration?
 
   /// Why the mode was set.
@@ -27,18 +34,18 @@ public struct BreakerBackup: Sendable, Hashable {
   /// Who set the mode.
   public var modeSetBy: String?
 
-  /// What code declared last, as `open-for=1m probes=2`; nil if no code ever did.
+  /// The policy that code declared last, such as `open-for=1m probes=2`; nil if none was declared.
   public var codePolicy: String?
 
-  /// What an operator has set, in the same form.
+  /// The values that an operator has set, in the same form.
   public var operatorPolicy: String?
 
-  /// Describes a closed breaker that nobody has said anything of.
+  /// Describes a closed breaker for which nothing else is set.
   public init(name: String) { self.name = name }
 
-  /// Checks that there can be such a breaker.
+  /// Checks that such a breaker is possible.
   ///
-  /// - Throws: `BreakerError` if its name or its policy cannot be used.
+  /// - Throws: `BreakerError` if the name or a policy is not valid.
   public func validate() throws(BreakerError) {
     try Breaker.validate(name: name)
     do throws(PolicyError) {
@@ -51,7 +58,7 @@ public struct BreakerBackup: Sendable, Hashable {
 }
 
 extension BreakerSnapshot {
-  /// What of the breaker is worth keeping.
+  /// What to keep of the breaker when it moves to another store.
   public var backup: BreakerBackup {
     var backup = BreakerBackup(name: name)
     backup.state = state
@@ -67,15 +74,21 @@ extension BreakerSnapshot {
 }
 
 extension SharedStore {
-  /// Brings breakers back as they were kept, all of them in one transaction or none.
+  /// Restores breakers from their backups, all in one transaction.
   ///
-  /// A breaker that is replaced keeps its history, its totals, and what its backup says nothing of.
+  /// Either all of them are restored or none, even if the process dies. A breaker that is replaced
+  /// keeps its history and its totals, and its declared policy if the backup has none.
+  ///
+  /// Other processes that write wait meanwhile, for 50 to 100 µs for each breaker. Restore several
+  /// thousand breakers in parts, so that they do not wait for longer than their lock timeout.
   ///
   /// - Parameters:
-  ///   - backups: What was kept, each name once.
-  ///   - replacing: Whether breakers of these names may be there already.
-  /// - Returns: The names that are there already and may not be: then nothing was changed.
-  /// - Throws: `BreakerError` if a backup or the store cannot be used; then nothing was changed.
+  ///   - backups: The backups, each name once.
+  ///   - replacing: Whether breakers with these names may exist already.
+  /// - Returns: The names that exist already, if `replacing` is false. If there are any, nothing
+  ///   was changed.
+  /// - Throws: `BreakerError` if a backup is not valid or the store cannot be used. Then nothing
+  ///   was changed.
   public func restore(
     _ backups: [BreakerBackup], replacing: Bool
   ) throws(BreakerError) -> [String] {
@@ -107,7 +120,7 @@ extension BreakerBackup {
         record.tripped(for: time, reason: Self.reason, at: now, policy: policy, jitter: 0.5)
       }
     }
-    // One whose time is over holds no longer.
+    // A mode whose time is over no longer holds.
     let isOver = modeFor.map { $0 <= .zero } ?? false
     let mode = isOver ? .automatic : mode
     guard mode != .automatic || draft.breaker.record.mode.mode != .automatic else { return }
@@ -131,7 +144,7 @@ extension BreakerBackup {
     draft.note(.policy, from: before ?? "", to: operatorPolicy ?? "", reason: Self.reason)
   }
 
-  // Words as the library itself writes them; `validate()` has read them before.
+  // These write the words as the library does. `validate()` has checked them before.
 
   private static func declared(_ words: String) -> String {
     do throws(PolicyError) {

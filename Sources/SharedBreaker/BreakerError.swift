@@ -1,17 +1,25 @@
 internal import BreakerCore
 
-/// Why a breaker did not do what it was asked to.
+/// Why a breaker did not do what you asked.
+///
+/// ```swift
+/// do {
+///   return try await payments.run { try await client.charge(order) }
+/// } catch let error as BreakerError where error.rejection != nil {
+///   return .tryAgain(after: error.retryAfter ?? .seconds(10))
+/// }
+/// ```
 public enum BreakerError: Error, Sendable, Hashable {
-  /// The call was not let through.
+  /// The breaker rejected the call, and the work was not run.
   case rejected(name: String, Rejection)
 
-  /// The name cannot be a breaker's; the text says why.
+  /// The text cannot be the name of a breaker; the value says why.
   case invalidName(String)
 
   /// The policy contradicts itself, or could never open or never close the breaker.
   case invalidPolicy(name: String, PolicyError)
 
-  /// The process that was to own a permit is not running.
+  /// The process that should own the permit is not running.
   case noSuchProcess(Int32)
 
   /// The store could not be used.
@@ -35,7 +43,7 @@ extension BreakerError: CustomStringConvertible {
 }
 
 extension Rejection: CustomStringConvertible {
-  /// The state and when to come back, in words.
+  /// The state of the breaker, and when to try again, in words.
   public var description: String {
     guard mode == .forcedOpen else {
       let wait = retryAfter.map { "try again in \(Self.rounded($0))" } ?? "try again later"
@@ -47,7 +55,7 @@ extension Rejection: CustomStringConvertible {
     return "an operator holds it open \(time)\(why)"
   }
 
-  /// A wait in words, rounded up so that nobody comes back too early.
+  /// A wait in words, rounded up so that a caller does not come back too early.
   private static func rounded(_ wait: Duration) -> String {
     let milliseconds = wait.wholeMilliseconds
     guard milliseconds >= 10_000 else { return DurationText.format(.milliseconds(milliseconds)) }

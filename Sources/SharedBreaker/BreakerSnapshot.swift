@@ -2,38 +2,41 @@ internal import BreakerCore
 internal import BreakerStore
 
 /// A breaker as it stood at one moment.
+///
+/// Changes that follow from time alone are already applied, even if no call has recorded them yet:
+/// a mode that has ended, or a probe that has missed its deadline.
 public struct BreakerSnapshot: Sendable, Hashable {
   /// The name of the breaker.
   public let name: String
 
-  /// The state that it was in.
+  /// The state that the breaker was in.
   public let state: BreakerState
 
-  /// The mode that held.
+  /// The mode that was in force.
   public let mode: BreakerMode
 
-  /// Why the mode was set.
+  /// Why the mode was set; nil if no reason was given.
   public let modeReason: String?
 
-  /// Who set the mode.
+  /// Who set the mode: the program and its process number.
   public let modeSetBy: String?
 
-  /// How long the mode will hold; nil if it holds until it is taken away.
+  /// How long the mode will hold; nil if it holds until it is set again.
   public let modeEndsIn: Duration?
 
-  /// When the mode that was set last ran out, until the next call puts that into the history.
+  /// When the mode that was set last ended; nil once the next call has put that into the history.
   public let modeEndedAt: Timestamp?
 
-  /// Whether a call would have been let through.
+  /// Whether the breaker would have permitted a call.
   public let permits: Bool
 
-  /// Whether the open time was over and a slot free, so that the next call would be a probe.
+  /// Whether the open time was over and a slot was free, so that the next call would be a probe.
   public let isProbeDue: Bool
 
-  /// How long until the answer can be another one; nil if calls go through, or if nobody knows.
+  /// How long to wait before calls may be permitted; nil if they are, or if nobody can know.
   public let retryAfter: Duration?
 
-  /// Failures with no success between them.
+  /// The number of failures since the last success.
   public let consecutiveFailures: Int64
 
   /// Failures that still count for `failures` within `within`; nil if the policy does not set them.
@@ -42,26 +45,25 @@ public struct BreakerSnapshot: Sendable, Hashable {
   /// How long the breaker stays open, whatever the mode; nil if it is not open.
   public let openEndsIn: Duration?
 
-  /// How long the open time had been over; nil if the next call would not be a probe, or if the time
-  /// is not known.
+  /// How long the open time had been over; nil if no probe was due, or if the time is not known.
   public let dueFor: Duration?
 
-  /// Calls in the window over which rates are taken.
+  /// The number of calls in the window that rates are computed over.
   public let windowCalls: Int64
 
-  /// Failed calls in that window.
+  /// The number of failed calls in that window.
   public let windowFailures: Int64
 
-  /// Slow calls in that window.
+  /// The number of slow calls in that window.
   public let windowSlow: Int64
 
   /// How often the breaker has opened.
   public let trips: Int64
 
-  /// Raised by every change of the state.
+  /// A number that rises with every change of the state.
   public let generation: Int64
 
-  /// When the breaker was made.
+  /// When the breaker was created.
   public let createdAt: Timestamp?
 
   /// When the state last changed.
@@ -73,66 +75,67 @@ public struct BreakerSnapshot: Sendable, Hashable {
   /// When a call last failed.
   public let lastFailureAt: Timestamp?
 
-  /// When the breaker was last used or changed.
+  /// When the breaker was last used or changed; nil if nobody can know.
   ///
-  /// Nil if calls succeeded since it was last written: nobody knows when, so it may be now. The next
-  /// write knows; ``SharedStore/noteUse(of:)`` is one.
+  /// Successes are counted without a time. So this is nil if calls have succeeded since the breaker
+  /// was last written: the latest may have been just now. The next write to the breaker sets it
+  /// again; ``SharedStore/noteUse(of:)`` is such a write.
   public let lastUsedAt: Timestamp?
 
-  /// What the latest failure said.
+  /// The error text of the latest failure; nil if there was none.
   public let lastError: String?
 
-  /// How long the breaker had been in the state without a break.
+  /// How long the breaker has been in its state without a break.
   public let timeInState: Duration
 
-  /// How long the breaker has been in each state in all its life.
+  /// How long the breaker has been in each state since it was created.
   ///
-  /// It counts on the boot clock, so it never goes back, and ends only with the breaker. An open
-  /// time that is over still counts as open until a call makes it half-open. What a boot of the
-  /// host has broken off is told by the wall clock.
+  /// The times are measured on the boot clock, so they never go backwards. An open time that is
+  /// over counts as open until a call makes the breaker half-open. A time in a state that a reboot
+  /// of the host interrupted is measured on the wall clock.
   public let timeInStates: PerState<Duration>
 
-  /// How often the breaker has come into each state from another one in all its life.
+  /// How often the breaker has entered each state from another one since it was created.
   public let transitions: PerState<Int64>
 
-  /// How many calls ever ended in which way.
+  /// How many calls have ended in each way since the breaker was created.
   public let totals: Totals
 
-  /// The probes that were under way, those of earlier rounds included.
+  /// The probes that were under way, including those of earlier rounds.
   public let leases: [LeaseSnapshot]
 
   let agreed: AgreedPolicy
 
-  /// What it was made of, which is no part of what it says.
+  /// The version that the snapshot was taken of; snapshots are compared without it.
   let version: Remembered<StoredVersion>
 
   /// The policy in force.
   public var policy: BreakerPolicy { agreed.policy }
 
-  /// What an operator has set.
+  /// The values that an operator has set over the policy of the code.
   public var operatorValues: [PolicyKey: String] { agreed.operatorValues }
 
-  /// The share of calls in the window that failed; nil if there were none.
+  /// The share of calls in the window that failed; nil if the window is empty.
   public var failureRate: Double? {
     windowCalls > 0 ? Double(windowFailures) / Double(windowCalls) : nil
   }
 
-  /// Who a value of the policy comes from.
+  /// Returns who set a value of the policy.
   public func source(of key: PolicyKey) -> PolicySource {
     if operatorValues[key] != nil { return .operator }
     return agreed.codeKeys.contains(key) ? .code : .default
   }
 }
 
-/// Who a value of a policy comes from.
+/// Who set a value of a policy.
 public enum PolicySource: String, Sendable, Hashable, CaseIterable {
-  /// Nobody has said anything.
+  /// Nobody has set the value, so it is the default.
   case `default`
 
-  /// Code has declared it.
+  /// Code has declared the value.
   case code
 
-  /// An operator has set it.
+  /// An operator has set the value.
   case `operator`
 
   /// The name of the source in JSON.
@@ -141,10 +144,10 @@ public enum PolicySource: String, Sendable, Hashable, CaseIterable {
 
 /// A probe that is under way.
 public struct LeaseSnapshot: Sendable, Hashable {
-  /// The process whose end frees the slot; nil if only the deadline does.
+  /// The process whose end frees the slot; nil if only the deadline frees it.
   public let ownerPid: Int32?
 
-  /// How long until the probe counts as failed.
+  /// How long until the deadline, at which the probe fails.
   public let endsIn: Duration
 
   /// Whether the owner has ended, so that the next caller gets the slot.
@@ -210,7 +213,7 @@ extension BreakerSnapshot {
     }
   }
 
-  /// How long ago an instant was; nil if it is yet to come or not known.
+  /// How long ago an instant was; nil if it is in the future or not known.
   private static func passed(since instant: Instant?, at now: Moment) -> Duration? {
     guard let instant, now.boot >= instant else { return nil }
     return .nanoseconds(now.boot.since(instant))

@@ -1,33 +1,42 @@
 internal import BreakerStore
 
-/// Finding out what is wrong with a store.
+/// Diagnosing and repairing a store.
 extension SharedStore {
-  /// Looks at all that the store rests on, and changes nothing.
+  /// Checks everything that the store depends on, and changes nothing.
   ///
-  /// It looks at the files and who may use them, the file system, SQLite, the tables and every row,
-  /// the log, the counters, and the processes that have the store open. That takes a few seconds for
-  /// a large store, and never more than about ten. A fork of this process waits until it is over, which
-  /// it then soon is.
+  /// The checks cover the files and their permissions, the file system, SQLite, the tables and
+  /// every row, the log, the counters, and the processes that have the store open. They take a few
+  /// seconds for a large store, and never more than about ten. If this process forks meanwhile, the
+  /// fork waits for the examination, which then ends soon.
+  ///
+  /// ```swift
+  /// for finding in try store.examine() where !finding.isWell {
+  ///   print("\(finding.check): \(finding.found)")
+  /// }
+  /// ```
   ///
   /// - Returns: What each check has found, in a fixed order.
-  /// - Throws: `StoreError` if there is no store, or this user may not look at it.
+  /// - Throws: `StoreError` if there is no store, or this user may not read it.
   public func examine() throws(StoreError) -> [StoreFinding] { try examine(isAlone: false) }
 
-  /// Mends what ``examine()`` finds, as far as that can be done, and looks again.
+  /// Repairs what ``examine()`` finds, as far as possible, and examines the store again.
   ///
-  /// Nothing is deleted: what is damaged is set aside, under a name that says when. Processes that
-  /// run notice it within a second. A fork of this process waits until it is over.
+  /// No file is deleted: a damaged file is moved aside, under a name that holds the time. Processes
+  /// that are using the store notice within a second. If this process forks meanwhile, the fork
+  /// waits for the repair.
   ///
-  /// - Returns: What each check finds now, with what was done about it.
-  /// - Throws: `StoreError` if there is no store, or this user may not look at it.
+  /// - Returns: What each check finds now, and what was done about it.
+  /// - Throws: `StoreError` if there is no store, or this user may not read it.
   public func repair() throws(StoreError) -> [StoreFinding] { try repair(isAlone: false) }
 
-  /// The same; one that is alone in its process leaves not even a reader's mark.
+  /// Examines the store; if nothing else in this process uses it, without even a reader's mark.
   package func examine(isAlone: Bool) throws(StoreError) -> [StoreFinding] {
     try doctor(isAlone).examine()
   }
 
-  /// The same; one that is alone in its process leaves no mark where there is nothing to mend.
+  /// Repairs the store; `isAlone` says that nothing else in this process uses it.
+  ///
+  /// Then a repair that finds nothing to do leaves no mark.
   package func repair(isAlone: Bool) throws(StoreError) -> [StoreFinding] {
     try doctor(isAlone).repair()
   }

@@ -1,3 +1,3 @@
-// One import is all that an application needs.
+// An application needs only `import SharedBreaker`.
 @_exported public import BreakerCore
 @_exported public import BreakerStore

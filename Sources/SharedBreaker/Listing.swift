@@ -1,12 +1,14 @@
 internal import BreakerCore
 internal import BreakerStore
 
-/// Looking at many breakers.
+/// Listing breakers.
 extension SharedStore {
-  /// How many breakers are read at once: in between, others write and the log can start anew.
+  /// How many breakers are read at once.
+  ///
+  /// Between two reads other processes can write, and the log can start from its beginning again.
   private static let breakersAtOnce = 500
 
-  /// The names of all breakers, or of those that begin with a text; in the order of their bytes.
+  /// Returns the names of all breakers, or of those that begin with a text, in byte order.
   ///
   /// - Throws: `StoreError` if the store cannot be read.
   public func names(beginningWith prefix: String = "") throws(StoreError) -> [String] {
@@ -14,16 +16,21 @@ extension SharedStore {
     return try engine.storage.list(beginningWith: prefix, in: nil).map(\.name)
   }
 
-  /// Breakers as they stand now, in the order of their names' bytes; all of them if none are chosen.
+  /// Returns snapshots of breakers, in the byte order of their names.
   ///
-  /// Reading takes as long as there are breakers to read, so it pays to choose. A breaker is read
-  /// whole, but not all at the same moment, so that a large store never holds its writers up.
+  /// ```swift
+  /// let open = try store.snapshots(beginningWith: "eu.", in: .open)
+  /// ```
+  ///
+  /// The time this takes grows with the number of breakers read, so select the ones you need. Each
+  /// snapshot is consistent in itself. Different breakers are read at different moments, so that
+  /// reading a large store never blocks its writers.
   ///
   /// - Parameters:
-  ///   - prefix: What the names begin with.
+  ///   - prefix: The text that the names begin with.
   ///   - state: The state that the breakers are in; nil for any.
-  ///   - isWanted: Whether the breaker of a name is to be read.
-  /// - Returns: The breakers that all of it applies to, each of them once.
+  ///   - isWanted: Whether to read the breaker with a name.
+  /// - Returns: The breakers that meet all three conditions, each of them once.
   /// - Throws: `StoreError` if the store cannot be read.
   public func snapshots(
     beginningWith prefix: String = "", in state: BreakerState? = nil,
@@ -32,7 +39,7 @@ extension SharedStore {
     engine.doRounds()
     let listed = try engine.storage.list(beginningWith: prefix, in: state)
       .filter { isWanted($0.name) }
-    // The file is read from one end to the other, whatever the order of the names.
+    // Rows are read in the order of the file, which is faster than in the order of the names.
     let places = listed.indices.sorted { listed[$0].id < listed[$1].id }
     var snapshots = [BreakerSnapshot?](repeating: nil, count: listed.count)
     for start in stride(from: 0, to: places.count, by: Self.breakersAtOnce) {
@@ -42,7 +49,7 @@ extension SharedStore {
       for (place, breaker) in zip(chunk, found) {
         guard let breaker else { continue }
         let snapshot = engine.snapshot(of: breaker, at: now)
-        // What has changed its state since it was listed, or by time alone, is not asked for.
+        // It may have changed its state since it was listed, or by time alone.
         if state == nil || snapshot.state == state { snapshots[place] = snapshot }
       }
     }

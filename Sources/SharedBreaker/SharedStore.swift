@@ -1,22 +1,38 @@
 internal import BreakerCore
 package import BreakerStore
 
-/// The breakers of one file, shared with every process that opens the same one.
+/// The breakers in one file, shared by every process that opens the same file.
 ///
-/// A store is opened at its first use and never gets in the way: while it cannot be used, breakers
-/// do what ``StoreOptions/onStoreFailure`` says, and they come back to it by themselves.
+/// The file is opened when it is first needed. While the store cannot be used, calls through its
+/// breakers do what ``StoreOptions/onStoreFailure`` says; once a second one call tries the store
+/// again.
+///
+/// ```swift
+/// let store = SharedStore()
+/// let payments = try store.breaker("payments", policy: .http)
+/// let receipt = try await payments.run { try await client.charge(order) }
+/// ```
+///
+/// When a call returns and the store can be used, the failure or the change of state that it
+/// reported survives `kill -9` of every process.
 public final class SharedStore: Sendable {
-  /// The path of the file; empty if none was given and ``defaultPath()`` throws.
+  /// The path of the file; empty if you gave none and ``defaultPath()`` throws.
   public let path: String
 
-  /// Why there is no path, if there is none.
+  /// Why there is no path; nil if there is one.
   let refusal: StoreError?
 
   let engine: Engine
 
-  /// Names a store; the usual one of this user if no path is given.
+  /// Names a store without opening it.
   ///
-  /// Nothing is opened yet, so nothing can fail. Use ``connect()`` to find out at once.
+  /// Nothing is opened yet, so nothing can fail. Call ``connect()`` to learn at once whether the
+  /// store can be used.
+  ///
+  /// - Parameters:
+  ///   - path: The file; ``defaultPath()`` if nil. A relative path is resolved now, so the store
+  ///     stays the same when the process changes its directory.
+  ///   - options: How this process uses the store.
   public init(path: String? = nil, options: StoreOptions = StoreOptions()) {
     var refusal: StoreError?
     var chosen = path ?? ""
@@ -33,7 +49,7 @@ public final class SharedStore: Sendable {
     engine = Engine(storage: storage, options: options, program: program)
   }
 
-  /// A store in the memory of this process; several that share a memory are as several processes.
+  /// Creates a store in memory; stores that share one storage behave like separate processes.
   package init(storage: any BreakerStorage, options: StoreOptions) {
     path = ":memory:"
     refusal = nil
@@ -41,63 +57,94 @@ public final class SharedStore: Sendable {
     engine = Engine(storage: storage, options: options, program: program)
   }
 
-  /// The path that is used when none is given.
+  /// Returns the path of the store that is used when you give none.
   ///
-  /// It is `$SHARED_BREAKER_STORE`, else `/var/lib/shared-breaker/breakers.db` for root, else
-  /// `$XDG_STATE_HOME/shared-breaker/breakers.db`, where the state home is `~/.local/state` if unset.
+  /// It is the first of these that applies:
   ///
-  /// - Throws: `StoreError` if what names it is not UTF-8, so that it cannot be said.
+  /// 1. `$SHARED_BREAKER_STORE`, if it is not empty.
+  /// 2. `/var/lib/shared-breaker/breakers.db`, for root.
+  /// 3. `$XDG_STATE_HOME/shared-breaker/breakers.db`, if the variable holds an absolute path.
+  /// 4. `~/.local/state/shared-breaker/breakers.db`.
+  ///
+  /// A user without a home directory gets the path of root.
+  ///
+  /// - Throws: `StoreError` if the text that names the path is not UTF-8.
   public static func defaultPath() throws(StoreError) -> String { try StorePath.usual() }
 
-  /// The version of the SQLite library that is in use.
+  /// The version of the SQLite library that this process runs with.
   public static var sqliteVersion: String { SQLiteStorage.libraryVersion }
 
-  /// Opens the store now, and makes it if there is none.
+  /// Opens the store now, and creates the file if there is none.
   ///
-  /// - Throws: `StoreError`, which says what is wrong with it.
+  /// You need not call it: the first use does the same. Call it to report a store that cannot be
+  /// used when the program starts.
+  ///
+  /// - Throws: `StoreError`, which says what is wrong with the store and what to do. Breakers can
+  ///   still be used then: calls do what ``StoreOptions/onStoreFailure`` says.
   public func connect() throws(StoreError) {
     try engine.storage.open(mayCreate: true)
     engine.hasConnected()
   }
 
-  /// Opens the store now, if there is one.
+  /// Opens the store now, but never creates it.
   ///
-  /// - Throws: `StoreError`, of kind `missing` if there is no store at the path.
+  /// From then on no other use of this object creates the file either, unless you call
+  /// ``connect()``.
+  ///
+  /// - Throws: `StoreError`; its kind is `missing` if there is no store at the path.
   public func connectToExisting() throws(StoreError) {
     try engine.storage.open(mayCreate: false)
     engine.hasConnected()
   }
 
-  /// Whether this process can use the store.
+  /// Whether this process could use the store when it last tried; reading it tries nothing.
   public var health: StoreHealth { engine.look { $0.availability.health } }
 
-  /// Writes what is yet to be written and lets go of the file; the next use opens it again.
+  /// Writes what this process has not written yet and closes the file; the next use reopens it.
   ///
-  /// This happens by itself when the store and its breakers are no longer used. A program that
-  /// keeps them to its end calls it before it exits, so that the totals of its last second count.
+  /// The same happens when the last reference to the store and its breakers goes away. A program
+  /// that keeps them until it exits should call `close()` first, so that the totals of its last
+  /// second are not lost. A process that is killed loses them only where it could not use the
+  /// shared counters.
   public func close() { engine.close() }
 }
 
-/// What the end of a process in a test does.
+/// Ending a process in a test.
 extension SharedStore {
-  /// What is to be done before the process ends, and when it has ended; the store is not kept alive.
+  /// What to run before the process ends, and after it has ended; neither keeps the store alive.
   ///
-  /// What was counted is written, as a file would have it already. Then nothing is known any more that
-  /// would let a call through from memory.
+  /// `before` writes the counts, because a real file would already have them. `after` forgets what
+  /// would still permit calls from memory.
   package var ending: (before: @Sendable () -> Void, after: @Sendable () -> Void) {
     ({ [weak engine] in engine?.close() }, { [weak engine] in engine?.forgetBaseline() })
   }
 }
 
-/// Getting at breakers.
+/// Getting and deleting breakers.
 extension SharedStore {
-  /// The breaker of a name.
+  /// Returns the breaker with a name, and declares its policy if you give one.
   ///
-  /// A policy that is given is declared for all processes: of several that differ, the one declared
-  /// last is in force, and what an operator has set wins over it. The same declaration made again
-  /// writes nothing. Without a policy, the breaker has whatever has been declared, or the default.
+  /// ```swift
+  /// let policy = BreakerPolicy(maxFailures: 3, openFor: .seconds(60))
+  /// let payments = try store.breaker("payments", policy: policy)
+  /// ```
   ///
-  /// - Throws: `BreakerError` if the name or the policy cannot be used; never because of the store.
+  /// A policy is declared for all processes. If they declare different ones, the policy declared
+  /// last is in force, and the values that an operator has set win over it. Declaring the same
+  /// policy again writes nothing. A declaration that cannot be written now is written with the
+  /// next write to the breaker.
+  ///
+  /// Declaring a policy opens the store, creates the breaker if there is none, and may wait as long
+  /// as ``StoreOptions/lockTimeout`` for another process. Without a policy nothing is opened; the
+  /// first call through the breaker creates it.
+  ///
+  /// - Parameters:
+  ///   - name: The name that all processes use for the breaker.
+  ///   - policy: The policy to declare; if nil, the declared one stays in force, or the default.
+  ///   - onStoreFailure: What calls through this object do while the store cannot be used; if nil,
+  ///     what ``StoreOptions/onStoreFailure`` says.
+  /// - Returns: The breaker. Objects with the same name share everything but `onStoreFailure`.
+  /// - Throws: `BreakerError` if the name or the policy is not valid; never because of the store.
   public func breaker(
     _ name: String, policy: BreakerPolicy? = nil, onStoreFailure: StoreFailureAction? = nil
   ) throws(BreakerError) -> Breaker {
@@ -116,9 +163,9 @@ extension SharedStore {
     return breaker
   }
 
-  /// The breaker of a name if there is one in the store; none is made.
+  /// Returns the breaker with a name, or nil if the store has none.
   ///
-  /// - Throws: `BreakerError` if the name or the store cannot be used.
+  /// - Throws: `BreakerError` if the name is not valid or the store cannot be used.
   public func existingBreaker(_ name: String) throws(BreakerError) -> Breaker? {
     try Breaker.validate(name: name)
     engine.doRounds()
@@ -131,28 +178,36 @@ extension SharedStore {
       engine, cell: engine.cell(name), onStoreFailure: engine.options.onStoreFailure)
   }
 
-  /// Deletes a breaker with all that is known of it but its history; false if there was none.
+  /// Deletes a breaker and everything that is known of it, except its history.
   ///
-  /// - Throws: `StoreError` if the store cannot be used.
+  /// A process that still uses the breaker creates a new one with its next call. Outcomes of calls
+  /// that the old one permitted change nothing in the new one but its totals.
+  ///
+  /// - Returns: Whether there was a breaker to delete.
+  /// - Throws: `StoreError` if the store cannot be used, or another process locks it for longer
+  ///   than ``StoreOptions/lockTimeout``.
   public func delete(_ name: String) throws(StoreError) -> Bool {
     try engine.delete(name, ifStill: nil)
   }
 
-  /// Deletes a breaker if it has been neither used nor changed since it was looked at.
+  /// Deletes a breaker unless it has been used or changed since you took a snapshot of it.
   ///
-  /// - Returns: Whether it was deleted; false if it is another one by now, or gone.
-  /// - Throws: `StoreError` if the store cannot be used.
+  /// - Returns: Whether it was deleted; false if it was used, changed, replaced or deleted.
+  /// - Throws: `StoreError` if the store cannot be used, or another process locks it for longer
+  ///   than ``StoreOptions/lockTimeout``.
   public func delete(ifStillAs snapshot: BreakerSnapshot) throws(StoreError) -> Bool {
     guard let version = snapshot.version.value else { return false }
     return try engine.delete(snapshot.name, ifStill: version)
   }
 
-  /// Writes down that a breaker has been used by now; false if there is none.
+  /// Records that a breaker has been used by now.
   ///
-  /// Successes leave no time behind. Who wants to know later whether there were any since has this
-  /// done first; see ``BreakerSnapshot/lastUsedAt``.
+  /// Successes are counted without a time. To learn later whether a breaker has been used since a
+  /// certain moment, call this at that moment and look at ``BreakerSnapshot/lastUsedAt`` later.
   ///
-  /// - Throws: `StoreError` if the store cannot be used.
+  /// - Returns: Whether there is such a breaker.
+  /// - Throws: `StoreError` if the store cannot be used, or another process locks it for longer
+  ///   than ``StoreOptions/lockTimeout``.
   public func noteUse(of name: String) throws(StoreError) -> Bool {
     let noted = try engine.step(engine.cell(name), orCreate: false) { draft in
       draft.breaker.usedAtMilliseconds = draft.now.wallMilliseconds
@@ -161,9 +216,9 @@ extension SharedStore {
   }
 }
 
-/// Looking without touching.
+/// Reading without changing anything.
 extension SharedStore {
-  /// The breaker of a name as it stands now, or nil if there is none.
+  /// Returns the breaker with a name as it stands now, or nil if there is none.
   ///
   /// - Throws: `StoreError` if the store cannot be read.
   public func snapshot(of name: String) throws(StoreError) -> BreakerSnapshot? {
@@ -171,13 +226,16 @@ extension SharedStore {
     return try engine.storage.find(name).map { engine.snapshot(of: $0, at: engine.clock.moment) }
   }
 
-  /// What happened, oldest first.
+  /// Returns what happened to one breaker or to all of them, oldest first.
+  ///
+  /// The history is bounded: the store keeps the latest 500 entries of a breaker, the latest 100
+  /// changes of its policy, and 50,000 entries of all breakers together.
   ///
   /// - Parameters:
   ///   - name: The breaker, or nil for all of them.
-  ///   - since: The earliest time of interest.
-  ///   - limit: How many of the newest to give.
-  /// - Returns: What happened, oldest first.
+  ///   - since: The earliest time of interest; nil for everything that is kept.
+  ///   - limit: At most this many entries, the newest; nil for all of them.
+  /// - Returns: The entries, oldest first.
   /// - Throws: `StoreError` if the store cannot be read.
   public func history(
     of name: String? = nil, since: Timestamp? = nil, limit: Int? = nil
@@ -188,7 +246,9 @@ extension SharedStore {
     ).map { HistoryEntry($0) }
   }
 
-  /// The policies that code has declared for a breaker, the latest last.
+  /// Returns the policies that code has declared for a breaker, the latest last.
+  ///
+  /// The store keeps the 8 that were declared last.
   ///
   /// - Throws: `StoreError` if the store cannot be read.
   public func declarations(of name: String) throws(StoreError) -> [PolicyDeclaration] {

@@ -1,38 +1,58 @@
 package import BreakerStore
 
 /// How a process uses a store.
+///
+/// ```swift
+/// let options = StoreOptions(onStoreFailure: .permit) { event in log("\(event)") }
+/// let store = SharedStore(options: options)
+/// ```
 public struct StoreOptions: Sendable {
-  /// The longest that a call waits for another process that is writing.
+  /// The longest time a call waits for another process that is writing.
+  ///
+  /// A call blocks its thread meanwhile, even an asynchronous one. After that the store counts as
+  /// unavailable, with an error of kind `busy`.
   public var lockTimeout: Duration
 
   /// What a call does while the store cannot be used.
   public var onStoreFailure: StoreFailureAction
 
-  /// The permission bits of the files, if this process makes them; 0600 if nil.
+  /// The permission bits of the files, if this process creates them.
+  ///
+  /// If it is nil and ``StoreOptions/group`` is set, they are 0600. If both are nil, a new store
+  /// gets the rights of the one it replaces. If there was none, it gets mode 0660 and the group of
+  /// its directory where that is set up for a group as `cbctl init --group` does it, and 0600
+  /// anywhere else.
   public var mode: UInt32?
 
-  /// The group of the files, if this process makes them.
+  /// The group of the files, if this process creates them.
   public var group: String?
 
-  /// How many breakers the store may have before this process makes no other; 200,000 if nil.
+  /// How many breakers the store may have before this process creates no more; 200,000 if nil.
+  ///
+  /// A breaker beyond that works in this process alone; see ``StoreEvent/notShared(name:_:)``.
   public var maximumBreakers: Int?
 
   /// The name of this program in the history; the name of its executable if nil.
+  ///
+  /// At most 255 bytes are kept.
   public var program: String?
 
-  /// Is told what happens, in the thread in which it happens, never under a lock.
+  /// A function that is called with what this process does and what happens to it.
+  ///
+  /// It runs in the thread that did the thing, after the transaction and never under a lock, so it
+  /// may use the store and its breakers. The call waits for it, so keep it short.
   public var observer: (@Sendable (StoreEvent) -> Void)?
 
-  /// Where the time comes from; tests move one of their own.
+  /// Where the store gets the time; tests give it a clock that they move.
   public var clock: StoreClock
 
-  /// How calls wait for an attempt or a timeout; tests wake them by hand.
+  /// How calls wait between attempts and for their timeout; tests wake them by hand.
   public var timer: StoreTimer
 
-  /// The processes that the store is shared with; a host in a test has its own.
+  /// The processes that share the store; a host in a test has its own.
   package var processes = HostProcesses.system
 
-  /// Describes the use of a store; what is not given has its default.
+  /// Describes how to use a store; each argument you leave out has its default.
   public init(
     lockTimeout: Duration = .milliseconds(500),
     onStoreFailure: StoreFailureAction = .continueLocally,
@@ -58,54 +78,60 @@ public struct StoreOptions: Sendable {
 
 /// What a call does while the store cannot be used.
 public enum StoreFailureAction: Sendable, Hashable {
-  /// Goes on with a breaker of this process alone, which begins as the shared one was last seen.
+  /// Uses a breaker of this process alone, which starts from the last known shared state.
+  ///
+  /// When the store can be used again, what this breaker has counted is discarded.
   case continueLocally
 
-  /// Lets the call through.
+  /// Permits the call; its outcome is not recorded.
   case permit
 
   /// Rejects the call.
   case reject
 
-  /// Throws the store's error instead of letting the call through.
+  /// Throws `BreakerError.store` instead of permitting the call.
   case `throw`
 }
 
-/// Something that an observer is told.
+/// Something that the observer of a store is notified of.
 public enum StoreEvent: Sendable, Hashable {
-  /// The store cannot be used; told once, until it can be used again.
+  /// The store cannot be used; reported once, until it can be used again.
   case unavailable(StoreError)
 
   /// The store can be used again.
   case available
 
-  /// A transition that is in the store may not survive a power cut.
+  /// A change is in the store, but it may not survive a power cut.
   case notDurable(StoreError)
 
   /// This process has changed the state of a breaker.
   case transition(name: String, from: BreakerState, to: BreakerState, reason: String)
 
-  /// This process has not let a call through.
+  /// A breaker has rejected a call of this process.
+  ///
+  /// There may be a million of these a second: do no more than count them.
   case rejected(name: String, Rejection)
 
-  /// Code has declared another policy for a breaker after this process did, and that one is in force.
+  /// After this process declared its policy, other code declared a different one that is in force.
   case policyDiffers(name: String, declaredHere: String, inForce: String)
 
-  /// The store has no room for a breaker, which goes on in this process alone; told once.
+  /// The store has no room for a breaker, which now works in this process alone; reported once.
+  ///
+  /// Once a second the store is asked again for room, for all such breakers together.
   case notShared(name: String, StoreError)
 
-  /// A hook has failed too often for an entry of the history, which is passed over.
+  /// A hook has failed too often for an entry of the history, so the entry is skipped.
   case hookGaveUp(hook: String, entry: Int64, name: String)
 }
 
 /// Whether a process can use its store.
 public enum StoreHealth: Sendable, Hashable {
-  /// It has not tried yet.
+  /// The process has not tried to use the store yet.
   case untried
 
-  /// It can.
+  /// The process can use the store.
   case connected
 
-  /// It could not when it last tried.
+  /// The process could not use the store when it last tried.
   case unavailable(StoreError)
 }

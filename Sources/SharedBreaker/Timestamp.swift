@@ -1,16 +1,16 @@
 internal import BreakerStore
 
-/// A point in time on the wall clock, for people and for JSON.
+/// A point in time on the wall clock, for display and for JSON.
 public struct Timestamp: Sendable, Hashable, Comparable {
   /// Milliseconds since the beginning of 1970, UTC.
   public var millisecondsSince1970: Int64
 
-  /// Makes a point in time from milliseconds since 1970.
+  /// Creates a point in time from milliseconds since 1970.
   public init(millisecondsSince1970: Int64) {
     self.millisecondsSince1970 = millisecondsSince1970
   }
 
-  /// Orders points in time, earlier ones first.
+  /// Whether the left point in time is earlier.
   public static func < (left: Timestamp, right: Timestamp) -> Bool {
     left.millisecondsSince1970 < right.millisecondsSince1970
   }
@@ -22,9 +22,11 @@ extension StoreClock {
 }
 
 extension Timestamp: CustomStringConvertible {
-  /// The time as RFC 3339 has it, in UTC: `2026-11-21T04:44:45.123Z`.
+  /// The time in UTC, in the format of RFC 3339: `2026-11-21T04:44:45.123Z`.
+  ///
+  /// Times outside the years 1 to 9999 are shown as the nearest time within them.
   public var description: String {
-    // A damaged file may hold any number: years beyond four digits are not written.
+    // A damaged file may hold any number, but RFC 3339 has four digits for the year.
     let limited = min(max(millisecondsSince1970, -62_135_596_800_000), 253_402_300_799_999)
     let days = Self.floor(limited, by: 86_400_000)
     let rest = limited - days * 86_400_000
@@ -54,7 +56,7 @@ extension Timestamp: CustomStringConvertible {
     return value % divisor < 0 ? quotient - 1 : quotient
   }
 
-  /// The Gregorian date of a day, counted from the first of March so that leap days come last.
+  /// The Gregorian date of a day; years are counted from 1 March so that leap days come last.
   private static func date(daysSince1970: Int64) -> (Int64, Int64, Int64) {
     let daysSinceMarch0 = daysSince1970 + 719_468
     let era = floor(daysSinceMarch0, by: 146_097)

@@ -1,5 +1,5 @@
 extension Timestamp: LosslessStringConvertible {
-  /// Reads a time as it is printed, `2026-11-21T04:44:45.123Z`; nil if the text is anything else.
+  /// Reads a time as it is printed, `2026-11-21T04:44:45.123Z`; nil for any other text.
   public init?(_ description: String) {
     let bytes = Array(description.utf8)
     guard bytes.count == 24 else { return nil }
@@ -15,14 +15,14 @@ extension Timestamp: LosslessStringConvertible {
       let hour = number(11..<13), let minute = number(14..<16), let second = number(17..<19),
       let milliseconds = number(20..<23), (1...12).contains(month)
     else { return nil }
-    // From the first of March on, so that leap days come last.
+    // Years are counted from 1 March, so that leap days come last.
     let shifted = month > 2 ? year : year - 1
     let daysOfYears = 365 * shifted + shifted / 4 - shifted / 100 + shifted / 400
     let daysOfMonths = (153 * ((month + 9) % 12) + 2) / 5
     let days = daysOfYears + daysOfMonths + day - 1 - 719_468
     let seconds = ((days * 24 + hour) * 60 + minute) * 60 + second
     self.init(millisecondsSince1970: seconds * 1_000 + milliseconds)
-    // There may be no such day, no such hour, or something else between the numbers.
+    // Refuses days and hours that do not exist, and other separators.
     guard self.description == description else { return nil }
   }
 }

@@ -1,7 +1,7 @@
 internal import BreakerStore
 internal import SharedBreaker
 
-/// A process of a test host: who it is, and whether it has ended.
+/// A process of a test host: its identity, and whether it has ended.
 final class HostProcess: Sendable {
   let identity: ProcessIdentity
 
@@ -14,7 +14,7 @@ final class HostProcess: Sendable {
 
   var isRunning: Bool { lock.withLock { unsafe !isOver } }
 
-  /// Why it can do nothing any more; nil as long as it runs.
+  /// The error of everything that the process does after its end; nil while it runs.
   var ending: StoreError? {
     isRunning
       ? nil
@@ -22,7 +22,7 @@ final class HostProcess: Sendable {
         .other, "process \(identity.pid) of the test host has ended: ask the host for another one")
   }
 
-  /// Takes note of a store that the process uses, so that it ends with it.
+  /// Notes a store that the process uses, so that the store ends with the process.
   func opens(_ store: SharedStore) {
     let ending = store.ending
     lock.withLock { unsafe stores.append(ending) }

@@ -1,7 +1,7 @@
 internal import BreakerStore
 internal import SharedBreaker
 
-/// What all processes of a test host share.
+/// The state that all processes of a test host share.
 final class HostState: Sendable {
   let clock = ManualClock()
   let memory: MemoryStorage
@@ -13,7 +13,7 @@ final class HostState: Sendable {
   init() {
     memory = MemoryStorage(
       clock: clock.storeClock, program: "test", isGone: { [processes] in processes.isGone($0) })
-    // Once for all stores, whose engines would each take the same lock.
+    // Done here once: each store's engine would take the same lock.
     unsafe forkGuard = ForkGuard(
       of: self, before: { [memory] in memory.willFork() },
       after: { [memory] _ in memory.didFork() })
@@ -25,7 +25,7 @@ final class HostState: Sendable {
   func startProcess() -> HostProcess { processes.start() }
   var running: [HostProcess] { processes.running }
 
-  /// What one of the processes knows of all.
+  /// The processes of the host, as one of them sees them.
   func processes(seenBy process: HostProcess) -> HostProcesses {
     HostProcesses(
       current: { process.identity },
@@ -34,22 +34,22 @@ final class HostState: Sendable {
       ending: { process.ending })
   }
 
-  /// Ends processes, and wakes those that may take over from them.
+  /// Ends processes, and wakes the listeners that may take over from them.
   func end(_ ended: [HostProcess]) {
     for process in ended { process.end() }
     memory.listeners.wake()
   }
 }
 
-/// The processes of a test host, those that have ended included.
+/// The processes of a test host, including those that have ended.
 private final class ProcessList: Sendable {
   private let lock = Lock()
   private nonisolated(unsafe) var processes: [HostProcess] = []
 
-  /// Numbers mean these processes, and no real ones.
+  /// A namespace of its own, so that the numbers are not mistaken for those of real processes.
   private let namespace = UInt64.random(in: 1 ... .max)
 
-  /// The process that is there as long as nobody asks for others; it has the number of this one.
+  /// The main process of the host, which has the number of the real process.
   var main: HostProcess {
     lock.withLock {
       let pid = ProcessTable.ownPid
@@ -59,7 +59,7 @@ private final class ProcessList: Sendable {
 
   func start() -> HostProcess {
     lock.withLock {
-      // Never the number of the main process, which may come later.
+      // Never the number of the main process, which may be started later.
       unsafe started(as: ProcessTable.ownPid &+ Int32(processes.count) &+ 1)
     }
   }
@@ -70,7 +70,7 @@ private final class ProcessList: Sendable {
     lock.withLock { unsafe processes }.contains { $0.identity == identity && !$0.isRunning }
   }
 
-  /// Under the lock.
+  /// Creates a process; the caller holds the lock.
   private func started(as pid: Int32) -> HostProcess {
     let start = unsafe UInt64(processes.count) + 1
     let process = HostProcess(

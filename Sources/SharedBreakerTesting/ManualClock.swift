@@ -2,26 +2,26 @@ internal import BreakerCore
 internal import BreakerStore
 public import SharedBreaker
 
-/// A clock that moves only by hand, and whose sleepers wake when it gets to their time.
+/// A clock that moves only when you move it, and then wakes the sleepers whose time has come.
 ///
-/// It is all the time that a store knows: open times and windows, the waits between two attempts,
-/// and the deadlines of calls. It may be used from any thread.
+/// A store with this clock has no other time: open times, windows, the waits between two attempts,
+/// and the deadlines of calls all follow it. You may use it from any thread.
 public final class ManualClock: Clock, Sendable {
-  /// A point in time: how long after the clock's beginning.
+  /// A point in time, measured from the beginning of the clock.
   public struct Instant: InstantProtocol {
-    /// The time since the clock's beginning.
+    /// The time since the beginning of the clock.
     public var offset: Duration
 
-    /// Makes a point in time that lies so long after the clock's beginning.
+    /// Creates a point in time from the time since the beginning of the clock.
     public init(offset: Duration) { self.offset = offset }
 
-    /// The point in time that lies so much later.
+    /// Returns the point in time that is later by a duration.
     public func advanced(by duration: Duration) -> Instant { Instant(offset: offset + duration) }
 
-    /// How much later the other point in time is.
+    /// Returns how much later the other point in time is.
     public func duration(to other: Instant) -> Duration { other.offset - offset }
 
-    /// Orders points in time, earlier ones first.
+    /// Whether the left point in time is earlier.
     public static func < (left: Instant, right: Instant) -> Bool { left.offset < right.offset }
   }
 
@@ -32,7 +32,7 @@ public final class ManualClock: Clock, Sendable {
   private nonisolated(unsafe) var lastID: UInt64 = 0
   private nonisolated(unsafe) var boot = Boot()
 
-  /// The first one began long before the clock did.
+  /// A boot of the host; the first one began 1,000 seconds before the clock did.
   private struct Boot {
     var number = 1
     var began = Instant(offset: .seconds(-1_000))
@@ -48,18 +48,19 @@ public final class ManualClock: Clock, Sendable {
     var continuation: CheckedContinuation<Void, Never>
   }
 
-  /// Makes a clock that stands still.
+  /// Creates a clock that stands still.
   public init() {}
 
-  /// The time that it is.
+  /// The current time.
   public var now: Instant { lock.withLock { unsafe time } }
 
-  /// The smallest step of the clock.
+  /// The smallest step of the clock, a nanosecond.
   public var minimumResolution: Duration { .nanoseconds(1) }
 
-  /// Lets time pass, and wakes those whose time has come, the earliest first.
+  /// Moves the clock forward, and wakes the sleepers whose time has come, the earliest first.
   ///
-  /// The clock shows its new time to all of them.
+  /// All of them see the new time, not the time they slept until. Callbacks of jobs and of other
+  /// timers run in this call, before it returns. It traps if the duration is negative.
   public func advance(by duration: Duration) {
     precondition(duration >= .zero, "a clock does not go backwards")
     let due = lock.withLock {
@@ -71,15 +72,24 @@ public final class ManualClock: Clock, Sendable {
     for (_, sleeper) in due { sleeper.wake(false) }
   }
 
-  /// How long each of those that sleep now will sleep on, the shortest time first.
+  /// How much longer each sleeper will sleep, the shortest time first.
   public var sleeps: [Duration] {
     lock.withLock { unsafe sleepers.values.map { unsafe time.duration(to: $0.deadline) } }.sorted()
   }
 
-  /// Suspends the task until somebody sleeps who will wake after exactly this time.
+  /// Suspends the task until there is a sleeper that will wake after exactly this time.
   ///
-  /// A test that moves the clock for somebody first waits until he is asleep. If the task is
-  /// cancelled, as it is when a test has used up its time, it goes on at once.
+  /// Call it before you move the clock, so that the code under test is asleep when the clock moves:
+  ///
+  /// ```swift
+  /// let call = Task { try await breaker.run(timeout: .seconds(2)) { await neverEnding() } }
+  /// await host.clock.untilSomebodySleeps(for: .seconds(2))
+  /// host.clock.advance(by: .seconds(2))
+  /// await #expect(throws: CallTimedOut.self) { try await call.value }
+  /// ```
+  ///
+  /// If the task is cancelled, for example because a test has reached its time limit, the method
+  /// returns at once.
   public func untilSomebodySleeps(for duration: Duration) async {
     let id = nextID()
     await withTaskCancellationHandler {
@@ -110,7 +120,7 @@ public final class ManualClock: Clock, Sendable {
     let isCancelled = await withTaskCancellationHandler {
       await withCheckedContinuation { continuation in
         add(Sleeper(deadline: deadline) { continuation.resume(returning: $0) }, as: id)
-        // The cancellation may have come before there was anybody to wake.
+        // The cancellation may have come before the sleeper was added.
         if Task.isCancelled { cancel(id) }
       }
     } onCancel: {
@@ -141,9 +151,9 @@ public final class ManualClock: Clock, Sendable {
   }
 }
 
-/// As a store takes it.
+/// Use in a store.
 extension ManualClock {
-  /// The clock of a store.
+  /// The clock in the form that `StoreOptions.clock` takes.
   public var storeClock: StoreClock {
     StoreClock(
       bootNanoseconds: {
@@ -153,7 +163,7 @@ extension ManualClock {
       bootID: { "boot \(self.lock.withLock { unsafe self.boot.number }) in memory" })
   }
 
-  /// Begins another boot after a time in which the host was down; wakes nobody yet.
+  /// Begins another boot after the host was down for a time; wakes no sleepers yet.
   func beginBoot(after downtime: Duration) {
     precondition(downtime >= .zero, "a clock does not go backwards")
     lock.withLock {
@@ -162,9 +172,9 @@ extension ManualClock {
     }
   }
 
-  /// The timer of a store.
+  /// The clock in the form that `StoreOptions.timer` takes.
   ///
-  /// What it calls, the callbacks of jobs included, runs in the thread that moves the clock.
+  /// What it calls, including the callbacks of jobs, runs in the thread that moves the clock.
   public var storeTimer: StoreTimer {
     StoreTimer { [self] time, body in
       let id = nextID()

@@ -20,7 +20,7 @@ final class ProcessStorage: BreakerStorage {
     return host.memory
   }
 
-  // Loaded by healthy calls, which do not notice a failure.
+  // Healthy calls load only this, so they do not notice a failure.
   var fingerprint: UnsafePointer<UInt64> { unsafe host.memory.fingerprint }
   var listeners: Listeners { host.memory.listeners }
 

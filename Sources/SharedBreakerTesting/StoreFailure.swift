@@ -1,9 +1,9 @@
 internal import BreakerStore
 internal import SharedBreaker
 
-/// How the store of a test host fails, if it does.
+/// Whether and how the store of a test host fails.
 final class StoreFailure: Sendable {
-  /// What somebody wants of the store.
+  /// What the store is needed for.
   enum Purpose { case reading, writing, making }
 
   private let lock = Lock()

@@ -1,9 +1,9 @@
 internal import BreakerStore
 public import SharedBreaker
 
-/// A host in memory: a clock that is moved by hand, and one store that its processes share.
+/// A host in memory for tests: a clock that you move, and one store that its processes share.
 ///
-/// Nothing is written anywhere and nothing waits, so a policy is tested in microseconds:
+/// Nothing is written to a disk and nothing waits, so you can test a policy in microseconds:
 ///
 /// ```swift
 /// let host = TestHost()
@@ -17,20 +17,22 @@ public import SharedBreaker
 public final class TestHost: Sendable {
   private let state = HostState()
 
-  /// Makes a host that nobody has used yet.
+  /// Creates a host with an empty store.
   public init() {}
 
-  /// The time of the host.
+  /// The clock of the host.
   public var clock: ManualClock { state.clock }
 
-  /// The store of the host; all that are asked for here belong to one process.
+  /// Returns the store of the host, as its main process uses it.
+  ///
+  /// All stores that you get here belong to one process. For others, see ``process(program:)``.
   ///
   /// - Parameters:
   ///   - program: The name of the program in the history.
-  ///   - timer: What calls wait by, if it is not to be the clock of the host.
+  ///   - timer: The timer that calls wait by; the clock of the host if nil.
   ///   - onStoreFailure: What a call does while the store fails.
-  ///   - observer: Is told what happens, as by `StoreOptions`.
-  /// - Returns: A store that behaves as one with a file.
+  ///   - observer: Called with what happens, like `StoreOptions.observer`.
+  /// - Returns: A store that behaves like one in a file.
   public func store(
     program: String = "test", timer: StoreTimer? = nil,
     onStoreFailure: StoreFailureAction = .continueLocally,
@@ -42,34 +44,43 @@ public final class TestHost: Sendable {
 
   /// Starts another process of the host.
   ///
+  /// ```swift
+  /// let worker = host.process(program: "worker")
+  /// let breaker = try worker.store().breaker("api")
+  /// let permit = try breaker.acquire()
+  /// worker.kill()
+  /// ```
+  ///
   /// - Parameter program: The name of the program in the history.
   /// - Returns: The process, which runs until it is killed or the host is rebooted.
   public func process(program: String = "test") -> TestProcess {
     TestProcess(state.startProcess(), of: state, program: program)
   }
 
-  /// Lets the store fail for every process, until ``mendStore()``.
+  /// Makes the store fail for every process, until you call ``mendStore()``.
   ///
-  /// With `.busy`, `.diskFull` and `.readOnly` it can still be read, with `.tooManyBreakers` only new
-  /// breakers cannot be made, and with any other kind nothing works. As with a file, a process notices
-  /// when it next needs the store, which a healthy call does not.
+  /// With `.busy`, `.diskFull` and `.readOnly` the store can still be read. With `.tooManyBreakers`
+  /// only new breakers cannot be created. With any other kind nothing works. As with a file, a
+  /// process notices the failure when it next needs the store; a healthy call does not need it.
   public func failStore(with kind: StoreError.Kind = .inputOutput) { state.failure.set(kind) }
 
-  /// Lets the store work again; each process tries it again a second after its last try.
+  /// Makes the store work again.
+  ///
+  /// Each process tries the store again a second after its last attempt.
   public func mendStore() { state.failure.set(nil) }
 
-  /// Ends all processes and begins another boot of the host.
+  /// Ends all processes and boots the host again.
   ///
-  /// The boot clock begins again, while the wall clock and ``clock`` have moved on. Leases and windows
-  /// are void, and what was left of an open time or a mode goes on. Ask for new stores: those that there
-  /// were belong to processes that have ended.
+  /// The boot clock starts again, while the wall clock and ``clock`` continue. Leases and windows
+  /// are void, and the rest of an open time or of a mode continues to run. Ask for new stores
+  /// afterwards: the old ones belong to processes that have ended.
   ///
   /// - Parameter time: How long the host was down.
   public func reboot(after time: Duration = .zero) {
     state.end(state.running)
     clock.beginBoot(after: time)
     state.memory.carryOverReboot()
-    // Wakes those whose time came while the host was down.
+    // Wakes the sleepers whose time came while the host was down.
     clock.advance(by: .zero)
   }
 }

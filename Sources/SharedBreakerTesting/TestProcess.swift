@@ -1,7 +1,9 @@
 internal import BreakerStore
 public import SharedBreaker
 
-/// A process of a ``TestHost``, which shares the host's breakers with the others and can be killed.
+/// A process of a test host, which shares the breakers with the other processes and can be killed.
+///
+/// Get one from ``TestHost/process(program:)``.
 public final class TestProcess: Sendable {
   /// The name of the program in the history.
   public let program: String
@@ -15,19 +17,19 @@ public final class TestProcess: Sendable {
     self.program = program
   }
 
-  /// The number of the process, as leases and the history name it.
+  /// The number of the process, as leases and the history show it.
   public var pid: Int32 { process.identity.pid }
 
-  /// Whether the process has been neither killed nor ended by a reboot.
+  /// Whether the process is still running: it has not been killed or ended by a reboot.
   public var isRunning: Bool { process.isRunning }
 
-  /// The store of the host as this process uses it.
+  /// Returns the store of the host, as this process uses it.
   ///
   /// - Parameters:
-  ///   - timer: What calls wait by, if it is not to be the clock of the host.
+  ///   - timer: The timer that calls wait by; the clock of the host if nil.
   ///   - onStoreFailure: What a call does while the store fails.
-  ///   - observer: Is told what happens, as by `StoreOptions`.
-  /// - Returns: A store that behaves as one with a file.
+  ///   - observer: Called with what happens, like `StoreOptions.observer`.
+  /// - Returns: A store that behaves like one in a file.
   public func store(
     timer: StoreTimer? = nil, onStoreFailure: StoreFailureAction = .continueLocally,
     observer: (@Sendable (StoreEvent) -> Void)? = nil
@@ -42,10 +44,10 @@ public final class TestProcess: Sendable {
     return store
   }
 
-  /// Ends the process at once, as `kill -9` does; nothing happens if it has ended already.
+  /// Ends the process at once, as `kill -9` does; does nothing if it has ended already.
   ///
-  /// What it has counted and reported is kept. Its leases are taken back by the next caller, and its
-  /// hooks run again in other processes. Its own calls throw `BreakerError.store` from then on, whatever
-  /// they were to do without the store, and its reports are refused.
+  /// What the process has counted and reported is kept. The slots of its probes go to the next
+  /// callers, and its hooks run again in other processes. From then on its own calls throw
+  /// `BreakerError.store`, whatever its `StoreFailureAction` is, and its reports are refused.
   public func kill() { host.end([process]) }
 }

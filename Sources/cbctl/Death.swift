@@ -1,6 +1,6 @@
 import Glibc
 
-/// Ends this process by a signal, as the command ended that it ran.
+/// Ends this process by the signal that ended the command it ran.
 func die(of number: Int32) -> Never {
   disableCoreDumps()
   signal(number, SIG_DFL)
@@ -9,13 +9,13 @@ func die(of number: Int32) -> Never {
   unsafe sigaddset(&mask, number)
   unsafe pthread_sigmask(SIG_UNBLOCK, &mask, nil)
   raise(number)
-  // The first process of a container survives it.
+  // The first process of a container survives such a signal.
   exit(128 + number)
 }
 
-/// Leaves the core dump to the command: this process has nothing to tell.
+/// Disables core dumps of this process; only the command's own dump is of use.
 ///
-/// A limit of 1 keeps the system also from piping a core to a program (core(5)); 0 would not.
+/// A limit of 1 also keeps the kernel from piping a core dump to a program; 0 does not (core(5)).
 private func disableCoreDumps() {
   var limit = rlimit()
   unsafe getrlimit(__rlimit_resource_t(RLIMIT_CORE.rawValue), &limit)

@@ -1,7 +1,7 @@
 import BenchReport
 import SharedBreaker
 
-/// One run: where it takes place, how much it measures, and all that it measures.
+/// One run of the benchmark: its directory, its scale, and everything it measures.
 struct Bench {
   var room: Room
   var scale: Scale
@@ -15,14 +15,14 @@ struct Bench {
     store = room.openStore()
   }
 
-  /// Floors come first, for a row is compared with one that the round has had.
+  /// Floors come first, because a row is compared with an earlier one of the same round.
   func figures() throws -> [Figure] {
     try floorFigures() + healthyFigures() + rejectionFigures() + costFigures() + tripFigures()
       + failureFigures() + writerFigures() + neighbourFigures() + timeoutFigures()
       + blockedFigures() + manyFigures() + commandFigures() + runFigures() + memoryFigures()
   }
 
-  /// The best of some repetitions of a load in this process.
+  /// A figure from the best of several repetitions of a load in this process.
   func figure(
     _ topic: String, _ name: String, _ load: Load, against comparison: Comparison? = nil,
     goal: Goal? = nil

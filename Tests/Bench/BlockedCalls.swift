@@ -2,7 +2,7 @@ import Glibc
 import SharedBreaker
 import TestSupport
 
-/// How long calls hold their thread while another process holds the store.
+/// How long calls block their thread while another process holds the store.
 enum BlockedCall: String, CaseIterable {
   case success, failure, trippingFailure, asynchronous, inTime, retried
   case permit, decision, token, report
@@ -10,28 +10,27 @@ enum BlockedCall: String, CaseIterable {
   case reset, trip, force, policy, delete
   case declaring, connecting, following, hook, closing
 
-  /// What the other process does with the store meanwhile.
+  /// What the other process does with the store.
   enum Hold: String, CaseIterable {
     case writer = "a writer, store in use"
     case writerAtStart = "a writer, store not opened yet"
 
-    /// Another process is about to make the store, and does not go on.
+    /// Another process has begun to create the store, and does not continue.
     case maker = "its maker, store not made yet"
 
     var sql: String {
       self == .maker ? "BEGIN EXCLUSIVE" : "BEGIN IMMEDIATE"
     }
 
-    /// A token has to be had before its outcome can be reported.
+    /// The calls to measure; a report needs a token, and so a store that exists.
     var calls: [BlockedCall] { BlockedCall.allCases.filter { self != .maker || $0 != .report } }
   }
 
   static let lockTimeout = StoreOptions().lockTimeout
 
-  /// Seconds of the longest silence of the actor that the call is made on.
+  /// The longest silence, in seconds, of the actor that the call is made on.
   ///
-  /// An actor that is free says something every millisecond; a call that blocks its thread keeps it
-  /// from that.
+  /// An actor that is free beats every millisecond. A call that blocks its thread silences it.
   private func silence(in room: Room, isWarm: Bool) async throws -> Double {
     let store = SharedStore(path: room.store)
     let breaker = try store.breaker("blocked", policy: BreakerPolicy(maxFailures: 4))
@@ -80,10 +79,10 @@ enum BlockedCall: String, CaseIterable {
     }
   }
 
-  /// Whether it goes on until its task is cancelled.
+  /// Whether the call continues until its task is cancelled.
   var isEndless: Bool { self == .following || self == .hook }
 
-  /// The child's side: makes one call, and reports its seconds.
+  /// The child's side: makes one call, and reports the seconds it took.
   static func run(_ call: String, in room: Room, isWarm: Bool) throws {
     guard let call = BlockedCall(rawValue: call) else { throw BenchError("no call '\(call)'") }
     Task {
@@ -97,7 +96,7 @@ enum BlockedCall: String, CaseIterable {
     while true { pause() }
   }
 
-  /// Milliseconds of the call that held its thread for the longest.
+  /// The milliseconds of the call that blocked its thread for the longest time.
   static func longest(_ hold: Hold, in room: Room) throws -> Double {
     try hold.calls.map { call in
       let room = try room.inner("\(hold)-\(call)")

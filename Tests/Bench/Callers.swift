@@ -1,6 +1,6 @@
 import BenchReport
 
-/// Processes that make healthy calls at once.
+/// Processes that make healthy calls at the same time.
 enum Caller {
   static func run(_ load: Load, in room: Room, for duration: Double) throws {
     let loop = try load.loop(in: room)
@@ -9,7 +9,7 @@ enum Caller {
     Parent.report([stretch.median])
   }
 
-  /// Nanoseconds that a call takes each of several processes which make them at once.
+  /// The nanoseconds of a call in each of several processes that make calls at the same time.
   static func nanoseconds(
     _ load: Load, processes: Int, in room: Room, for duration: Double
   ) throws -> Double {

@@ -2,11 +2,11 @@ import BenchShim
 import Glibc
 import TestSupport
 
-/// Other processes of the benchmark: this same program, in another role.
+/// Other processes of the benchmark, which run this program in another role.
 enum Children {
   static var program: String { BuiltProducts.path(of: "bench") }
 
-  /// What a slow machine takes long for is a figure too.
+  /// Long, because a slow machine's figures are of interest too.
   static let patienceMilliseconds: Int32 = 600_000
 
   static func start(_ role: Role, _ words: [String]) throws -> Child {
@@ -14,7 +14,7 @@ enum Children {
       program, ["child", role.rawValue] + words, patienceMilliseconds: patienceMilliseconds)
   }
 
-  /// Lets all begin at the same instant, so that none has the machine to itself.
+  /// Lets all children begin at the same instant, so that none has the machine to itself.
   static func begin(_ children: [Child]) throws {
     for child in children {
       guard try child.line() == "ready" else { throw BenchError("a child did not get ready") }
@@ -23,13 +23,13 @@ enum Children {
     for child in children { try child.send("\(start)") }
   }
 
-  /// What a child has found out.
+  /// The numbers that a child reports.
   static func numbers(_ child: Child) throws -> [Double] {
     guard let line = try child.line() else { throw BenchError("a child failed") }
     return line.split(separator: " ").compactMap { Double($0) }
   }
 
-  /// Runs several of the same kind side by side, and answers what each has found out.
+  /// Runs several children of one kind side by side, and returns what each reports.
   static func run(_ count: Int, _ role: Role, _ words: [String]) throws -> [[Double]] {
     let children = try (0..<count).map { _ in try start(role, words) }
     try begin(children)
@@ -37,9 +37,9 @@ enum Children {
   }
 }
 
-/// The child's own side of it.
+/// The child's side.
 enum Parent {
-  /// Says that this process is ready, and answers the instant at which all begin.
+  /// Reports that this process is ready, and returns the instant at which all children begin.
   static func awaitStart() throws -> Double {
     say("ready")
     guard let line = readLine(), let start = Double(line) else { throw BenchError("left alone") }
@@ -48,7 +48,7 @@ enum Parent {
 
   static func report(_ numbers: [Double]) { say(numbers.map { "\($0)" }.joined(separator: " ")) }
 
-  /// Keeps this process as it is until the parent has seen enough.
+  /// Waits, without changing anything, until the parent has finished looking at this process.
   static func awaitEnd() { while readLine() != nil {} }
 
   private static func say(_ line: String) {

@@ -3,30 +3,30 @@ import Glibc
 import SharedBreaker
 import TestSupport
 
-/// What calls ask of the kernel, of the allocator and of the database.
+/// What calls cost in system calls, allocations and commits.
 struct CostWatch {
-  /// Other system calls than to look at the file, for a million calls.
+  /// System calls in a million calls, without those that check the file.
   var systemCalls = Double.nan
 
-  /// Looks at the file in a second.
+  /// Checks of the file in a second.
   var looks = Double.nan
   var allocations = Double.nan
 
-  /// Commits in the whole time.
+  /// Commits in the whole measurement.
   var commits = Double.nan
 
   private static let begin = "/shared-breaker-bench-begins"
   private static let end = "/shared-breaker-bench-ends"
 
-  /// The child that is looked at.
+  /// The child that is observed.
   static func run(_ load: Load, in room: Room, for duration: Double) throws {
     let loop = try load.loop(in: room)
-    // What a process asks for in its first seconds with a store is not what its calls ask for.
+    // The costs of the first seconds with a store are not those of its calls.
     let settled = seconds() + 2.1
     while seconds() < settled { try loop(100) }
     let start = try Parent.awaitStart()
     while seconds() < start { usleep(100) }
-    // The trace of system calls shows what lies between the two.
+    // The two marks delimit the calls in the trace.
     unsafe access(begin, F_OK)
     bs_count_allocations(1)
     let begin = seconds()
@@ -38,7 +38,7 @@ struct CostWatch {
     bs_count_allocations(0)
     unsafe access(end, F_OK)
     Parent.report([Double(calls), seconds() - begin, Double(bs_allocations())])
-    // The end of the process writes what is pending, and that is no cost of its calls.
+    // At its end the process writes what is pending, which is not a cost of its calls.
     Parent.awaitEnd()
   }
 
@@ -46,7 +46,7 @@ struct CostWatch {
     unsafe access($0, X_OK) == 0
   }
 
-  /// Looks at a child that makes such calls; with a store of its own, so that nobody else commits.
+  /// Observes a child that makes such calls, with its own store, so that only the child commits.
   static func of(_ load: Load, in room: Room, for duration: Double) throws -> CostWatch {
     let own = try room.inner("costs-\(load.rawValue)")
     let words = ["child", Role.costs.rawValue, load.rawValue, own.path, "\(duration)"]
@@ -75,10 +75,10 @@ struct CostWatch {
     return costs
   }
 
-  /// How many commits the index of the log has seen, by the number in its header.
+  /// The number of commits, from the counter in the header of the log's index.
   ///
-  /// Each one raises it (sqlite.org/walformat.html). This process has no locks on that file which
-  /// it would lose by closing it.
+  /// Each commit raises it (sqlite.org/walformat.html). Closing a file drops the locks of the
+  /// process on it, but this process has none on that file.
   private static func commits(of store: String) throws -> UInt32 {
     let bytes = try Files.read(store + "-shm")
     guard bytes.count >= 12 else { throw BenchError("no index of the log at \(store)") }

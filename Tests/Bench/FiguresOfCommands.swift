@@ -3,7 +3,7 @@ import SharedBreaker
 import TestSupport
 
 extension Bench {
-  /// What a script pays for asking before each call, beside the least that a look at the file costs.
+  /// The cost of `cbctl check` before each call of a script, beside the least that reading costs.
   func commandFigures() throws -> [Figure] {
     let topic = "a command, from its start to its exit"
     let room = try room.inner("commands")
@@ -13,7 +13,7 @@ extension Bench {
     let floor = "sqlite3 FILE 'select 1'"
     let name = "cbctl check"
     let repetitions = scale.isQuick ? 30 : 100
-    // One of each in turn, so that what else the machine does meets both alike.
+    // Taken in turn, so that other work of the machine affects both alike.
     let latest = Latest {
       var times: (floor: [Double], check: [Double]) = ([], [])
       for _ in 0..<repetitions {

@@ -1,14 +1,14 @@
 import BenchReport
 
 extension Bench {
-  /// What calls ask of the kernel, of the allocator and of the database.
+  /// What calls cost in system calls, allocations and commits.
   func costFigures() -> [Figure] {
     let kinds: [(Load, String)] = [
       (.consecutive, "consecutive failures"), (.window, "time window"), (.last, "last calls"),
       (.decided, "rejections"),
     ]
     return kinds.flatMap { load, name in
-      // A little more than two seconds, in which what is done once a second is done twice.
+      // A little more than two seconds, so that what is done once a second is done twice.
       let latest = Latest { try CostWatch.of(load, in: room, for: 2.05) }
       func figure(
         _ what: String, _ unit: String, _ goal: Goal, _ value: @escaping () throws -> Double
@@ -34,7 +34,7 @@ extension Bench {
     return value
   }
 
-  /// Whether what one process does is seen by all on their next call.
+  /// Whether all processes see a change by one of them at their next call.
   func tripFigures() -> [Figure] {
     let checkers = 2
     let latest = Latest {

@@ -1,7 +1,7 @@
 import BenchReport
 
 extension Bench {
-  /// What everything else stands on.
+  /// The costs that everything else includes.
   func floorFigures() throws -> [Figure] {
     let topic = "floors"
     let raw = try RawStore(room.file("floor.db"), waiting: .timeout)

@@ -1,7 +1,7 @@
 import BenchReport
 
 extension Bench {
-  /// What a call costs while all is well.
+  /// What a call through a healthy breaker costs.
   func healthyFigures() throws -> [Figure] {
     let topic = "healthy call"
     let alone = [
@@ -40,7 +40,7 @@ extension Bench {
     return alone + together + peerFigures(topic, .closed)
   }
 
-  /// What a call costs that is not let through.
+  /// What a rejected call costs.
   func rejectionFigures() throws -> [Figure] {
     let topic = "rejected call"
     return [

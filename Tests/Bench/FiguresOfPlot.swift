@@ -1,7 +1,7 @@
 import BenchReport
 
 extension Bench {
-  /// Cost against the number of processes and of breakers, each point the median of some rounds.
+  /// Plots cost against the number of processes and of breakers; each point is a median of rounds.
   func plot() throws -> String {
     let processes = [1, 2, 4, 8, 16]
     let breakers = [1, 10, 100, 1_000, 10_000, 100_000]
@@ -9,7 +9,7 @@ extension Bench {
     func lines(
       _ kinds: [(String, (Int) throws -> Double)], _ counts: [Int]
     ) throws -> [PlotLine] {
-      // One round after the other, so that a drift of the machine meets all lines alike.
+      // Round by round, so that a drift of the machine affects all lines alike.
       var values = kinds.map { _ in counts.map { _ in [Double]() } }
       for _ in 0..<rounds {
         for (column, count) in counts.enumerated() {

@@ -2,7 +2,7 @@ import BenchReport
 import TestSupport
 
 extension Bench {
-  /// What it costs a script to have a command run behind a breaker.
+  /// What it costs a script to run a command behind a breaker.
   func runFigures() -> [Figure] {
     let topic = "a command of a script"
     let bare = "true"

@@ -2,7 +2,7 @@ import BenchReport
 import TestSupport
 
 extension Bench {
-  /// What a healthy call costs beside a process that keeps failing elsewhere in the store.
+  /// What a healthy call costs while another process keeps failing at another breaker of the store.
   func neighbourFigures() throws -> [Figure] {
     let topic = "healthy call beside a neighbour who fails"
     let loop = try Load.consecutive.loop(in: room, on: store)
@@ -29,7 +29,7 @@ extension Bench {
     ]
   }
 
-  /// What it is like with very many breakers.
+  /// The costs with very many breakers.
   func manyFigures() throws -> [Figure] {
     let count = scale.breakers
     let topic = "\(count) breakers in one store"
@@ -81,7 +81,7 @@ extension Bench {
     }
   }
 
-  /// What a process needs in memory because it uses a store.
+  /// How much memory a process needs for a store.
   func memoryFigures() -> [Figure] {
     let floor = "the same program without a store"
     func figure(

@@ -3,7 +3,7 @@ import SharedBreaker
 import TestSupport
 
 extension Bench {
-  /// How late a caller is freed whose work takes no notice of its deadline.
+  /// How long after its deadline a caller continues whose work ignores the deadline.
   func timeoutFigures() throws -> [Figure] {
     let topic = "work that takes no notice of its timeout"
     let latest = Latest { try LateFreeing.watch(in: try room.inner("late")) }
@@ -24,9 +24,9 @@ extension Bench {
     ]
   }
 
-  /// How long a call holds its thread while another process holds the store.
+  /// How long a call blocks its thread while another process holds the store.
   ///
-  /// An async caller's thread is one of the few that all tasks share.
+  /// The thread of an asynchronous caller is one of the few that all tasks share.
   func blockedFigures() -> [Figure] {
     let topic = "a store that another process holds"
     let limit = BlockedCall.lockTimeout / .milliseconds(1)

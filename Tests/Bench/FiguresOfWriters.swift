@@ -2,7 +2,7 @@ import BenchReport
 import SharedBreaker
 
 extension Bench {
-  /// What it costs one process to record that a call has failed.
+  /// What it costs one process to record a failed call.
   func failureFigures() throws -> [Figure] {
     let topic = "failed call"
     let bare = "raw transaction"
@@ -29,7 +29,7 @@ extension Bench {
     } + peerFigures(topic, .failure)
   }
 
-  /// What many processes, and many threads of one, record together.
+  /// How much several processes, or several threads of one, record together.
   func writerFigures() -> [Figure] {
     [2, 16].flatMap { processes in
       let topic = "failures of \(processes) processes at once"

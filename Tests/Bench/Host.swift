@@ -2,7 +2,7 @@ import Glibc
 import SharedBreaker
 import TestSupport
 
-/// The machine that the figures are of, in a few words.
+/// A short description of the machine that is measured.
 func host() throws -> String {
   let processors = sysconf(Int32(_SC_NPROCESSORS_ONLN))
   let lines = String(decoding: try Files.read("/proc/cpuinfo"), as: UTF8.self).split(

@@ -1,13 +1,13 @@
 import Glibc
 import SharedBreaker
 
-/// How late a caller is freed whose work takes no notice of its deadline.
+/// How long after its deadline a caller continues whose work ignores the deadline.
 enum LateFreeing {
   static let timeout = Duration.milliseconds(20)
   static let calls = 50
 
   /// The child's side: makes the calls, and reports how many milliseconds after the deadline each
-  /// was over.
+  /// ended.
   static func run(in room: Room) throws {
     let breaker = try room.openStore().breaker("late", policy: BreakerPolicy(maxFailures: 1_000))
     try breaker.run {}
@@ -28,7 +28,7 @@ enum LateFreeing {
     while true { pause() }
   }
 
-  /// A task of its own, which does not hear that its caller was cancelled.
+  /// Runs in a task of its own, which does not notice that its caller was cancelled.
   private static func goOnRegardless() async {
     await Task.detached { try? await Task.sleep(for: .seconds(1)) }.value
   }

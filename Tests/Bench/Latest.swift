@@ -1,11 +1,11 @@
-/// What one measurement has found, for several rows of the table that look at the same.
+/// The result of one measurement, for several rows of the table that use it.
 final class Latest<Value> {
   private var value: Value?
   private let take: () throws -> Value
 
   init(_ take: @escaping () throws -> Value) { self.take = take }
 
-  /// Measures anew: for the first of the rows.
+  /// Measures again, for the first of the rows.
   func renewed() throws -> Value {
     value = nil
     let taken = try take()
@@ -13,7 +13,7 @@ final class Latest<Value> {
     return taken
   }
 
-  /// What the first of the rows has measured.
+  /// Returns what the first of the rows has measured.
   func same() throws -> Value {
     guard let value else { throw BenchError("not measured: see above") }
     return value

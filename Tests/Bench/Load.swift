@@ -1,6 +1,6 @@
 import SharedBreaker
 
-/// What is measured, by the name that a child process gets told.
+/// What is measured, by the name that a child process receives.
 enum Load: String {
   case bare, atomic, boot, coarse
   case consecutive, window, last, slow
@@ -12,10 +12,10 @@ enum Load: String {
   case rawTimeout = "raw-timeout"
   case raw, failure
 
-  /// The loop over it, with a store and a connection of its own.
+  /// The loop of the load, with a store and a connection of its own.
   func loop(in room: Room) throws -> Loop { try loop(in: room, on: room.openStore()) }
 
-  /// The loop over it, in a store that other loops use as well.
+  /// The loop of the load, with a store that other loops use too.
   func loop(in room: Room, on store: SharedStore) throws -> Loop {
     switch self {
     case .bare, .atomic, .boot, .coarse: return bareLoop

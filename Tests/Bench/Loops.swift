@@ -2,7 +2,7 @@ import Glibc
 import SharedBreaker
 import Synchronization
 
-/// What calls stand on.
+/// The floors of calls.
 extension Load {
   var bareLoop: Loop {
     switch self {
@@ -19,7 +19,7 @@ extension Load {
     }
   }
 
-  /// Calls a closure, as everything does that runs work for somebody else.
+  /// Calls a closure, as everything does that runs a caller's work.
   @inline(never) private static func run(_ body: () -> Void) { body() }
 
   private static func read(_ clock: clockid_t, _ count: Int) {
@@ -63,7 +63,7 @@ enum RejectionLoops {
 }
 
 enum FailureLoops {
-  /// A breaker that the failures of one figure do not open.
+  /// Returns a breaker that the failures of one figure do not open.
   static func breaker(_ name: String, of store: SharedStore) throws -> Breaker {
     let policy = BreakerPolicy(maxFailures: 1_000_000)
     return try store.breaker(name, policy: policy, onStoreFailure: .throw)
@@ -98,7 +98,7 @@ enum AsynchronousLoops {
     { count in try waiting { try await Caller().call(count, through: breaker) } }
   }
 
-  /// Somebody with an executor of their own, who stays on it.
+  /// A caller with an executor of its own, on which it stays.
   private actor Caller {
     func call(_ count: Int) async {
       var counter = 0

@@ -21,12 +21,12 @@ enum ManyBreakers {
     Parent.report([Double(count)])
   }
 
-  /// What a process with a handle on each of them has to say.
+  /// What a process with a handle on every breaker reports.
   struct Result {
     var nanosecondsOfOne = Double.nan
     var nanosecondsOfAll = Double.nan
 
-    /// Of as many atomic counters, each in an object, in the same order.
+    /// The nanoseconds for as many atomic counters, each in an object, in the same order.
     var nanosecondsOfObjects = Double.nan
     var bytesOfHandle = Double.nan
   }
@@ -52,7 +52,7 @@ enum ManyBreakers {
     let all = breakers
     let repetitions = max(1, 200_000 / count)
     func best(_ body: (Int) throws -> Void) rethrows -> Double {
-      // Not so seldom that one round of once a second falls into each.
+      // Short enough that not every repetition contains work that is done once a second.
       var best = Double.infinity
       for _ in 0..<10 {
         let start = seconds()
@@ -68,14 +68,14 @@ enum ManyBreakers {
     Parent.report([ofOne, ofAll, ofObjects, grown - Double(nameBytes) / Double(count)])
   }
 
-  /// The least that a breaker of a process alone could be: one atomic counter.
+  /// The least that a breaker of one process could be: one atomic counter.
   private final class Object: Sendable {
     private let counter = Atomic<Int>(0)
 
     @inline(never) func touch() { counter.add(1, ordering: .relaxed) }
   }
 
-  /// Makes the store if it is not there yet, and lets a child call through all of its breakers.
+  /// Creates the store if it does not exist yet, and lets a child call through all its breakers.
   static func look(_ count: Int, in room: Room) throws -> Result {
     let own = try Self.room(room, count)
     let words = [own.path, "\(count)"]

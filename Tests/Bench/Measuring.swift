@@ -1,26 +1,26 @@
 import BenchReport
 import Glibc
 
-/// Runs one call so many times.
+/// Runs one call a number of times.
 typealias Loop = (Int) throws -> Void
 
-/// Seconds on a clock that only goes forward, and that all processes share.
+/// Seconds on a clock that never goes backwards and that all processes share.
 func seconds() -> Double {
   var time = timespec()
   unsafe clock_gettime(CLOCK_MONOTONIC, &time)
   return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
 }
 
-/// A row of the table, and how one value of it is taken.
+/// A row of the table, and how to measure one value of it.
 struct Figure {
   var subject: Subject
 
-  /// Whether it takes so long that only the first round has it.
+  /// Whether it takes so long that it is measured only in the first round.
   var isOnce = false
   var measure: () throws -> Double
 }
 
-/// Measures every figure once a round, in turn, so that a drift of the machine meets all of them.
+/// Measures every figure once a round, in turn, so that a drift of the machine affects all alike.
 func measure(_ figures: [Figure], rounds: Int) -> [Series] {
   var series = figures.map { Series($0.subject) }
   for round in 0..<rounds {
@@ -46,9 +46,9 @@ func time(_ loop: Loop, _ count: Int) throws -> Double {
   return seconds() - start
 }
 
-/// How many calls take about so long.
+/// The number of calls that take about a given time.
 ///
-/// By the best of some tries: one that was interrupted would pass for a slow call.
+/// It takes the best of several tries, because an interrupted one would look like a slow call.
 private func callsLasting(_ goal: Double, _ loop: Loop) throws -> Int {
   var count = 16
   while true {
@@ -58,26 +58,26 @@ private func callsLasting(_ goal: Double, _ loop: Loop) throws -> Int {
   }
 }
 
-/// Nanoseconds for each call, in the best of ten short repetitions.
+/// The nanoseconds of a call, in the best of ten short repetitions.
 ///
-/// What else the machine does can only add to them, and seldom to all ten.
+/// Other work of the machine can only add to them, and seldom to all ten.
 func bestNanoseconds(_ loop: Loop) throws -> Double {
   let count = try callsLasting(0.005, loop)
   let times = try (0..<10).map { _ in try time(loop, count) }
   return (times.min() ?? .nan) / Double(count) * 1e9
 }
 
-/// Nanoseconds for each of so many calls, on average: nothing that happens now and then is left out.
+/// The mean nanoseconds of a number of calls, which includes what happens only now and then.
 func meanNanoseconds(_ loop: Loop, calls: Int) throws -> Double {
   try time(loop, calls) / Double(calls) * 1e9
 }
 
-/// What calls cost over a stretch of time: how many there were, and their mean and middle cost.
+/// The calls in a stretch of time: their number, and their mean and median cost.
 struct Stretch {
   var calls = 0
   var mean = Double.nan
 
-  /// Of batches of a tenth of a millisecond: what interrupts a process does not count.
+  /// The median of batches of a tenth of a millisecond, which interruptions do not affect.
   var median = Double.nan
 
   init(_ loop: Loop, from start: Double, for duration: Double) throws {
@@ -98,7 +98,7 @@ struct Stretch {
   }
 }
 
-/// Says on standard error what is going on.
+/// Writes a message to standard error.
 func complain(_ text: String) {
   let line = Array("bench: \(text)\n".utf8)
   _ = unsafe write(2, line, line.count)

@@ -2,7 +2,7 @@ import Glibc
 import SharedBreaker
 import TestSupport
 
-/// What a process keeps in memory.
+/// The memory of a process.
 enum Memory {
   /// The resident bytes of this process.
   static func resident() throws -> Int {
@@ -12,7 +12,7 @@ enum Memory {
     return pages * Int(sysconf(Int32(_SC_PAGESIZE)))
   }
 
-  /// What of it no other process shares: the rest is the code of programs and libraries.
+  /// The bytes that no other process shares; the rest is the code of programs and libraries.
   static func own() throws -> Int {
     let status = String(decoding: try Files.read("/proc/self/status"), as: UTF8.self)
     for line in status.split(separator: "\n") where line.hasPrefix("RssAnon:") {
@@ -33,7 +33,7 @@ enum Memory {
     Parent.report([Double(try resident()), Double(try own())])
   }
 
-  /// Megabytes of a child in that role: all that is resident, and what is its own.
+  /// The megabytes of a child in a role: those that are resident, and those that it does not share.
   static func megabytes(_ role: Role, in room: Room) throws -> (all: Double, own: Double) {
     let numbers = try Children.numbers(try Children.start(role, [room.path]))
     guard numbers.count == 2 else { throw BenchError("a child failed") }

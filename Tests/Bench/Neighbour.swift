@@ -1,7 +1,7 @@
 import Glibc
 import SharedBreaker
 
-/// A process that fails at a steady pace, at a breaker of its own.
+/// A process that fails at a steady rate, at a breaker of its own.
 enum Neighbour {
   static func run(in room: Room, rate: Double, for duration: Double) throws {
     let loop = try Load.failure.loop(in: room)
@@ -18,7 +18,7 @@ enum Neighbour {
     Parent.report([Double(done) / duration])
   }
 
-  /// Nanoseconds of a healthy call on average beside such a process, and the pace that it kept.
+  /// The mean nanoseconds of a healthy call beside such a process, and the rate that it kept.
   static func disturb(
     _ loop: Loop, in room: Room, rate: Double, for duration: Double
   ) throws -> (nanoseconds: Double, rate: Double) {

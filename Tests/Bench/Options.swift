@@ -1,21 +1,21 @@
 import BenchReport
 import Glibc
 
-/// What the command line asks for.
+/// The options of the command line.
 struct Options {
   var isQuick = false
   var isJSON = false
   var plot: String?
   var room = ""
 
-  /// What the topics that are measured have in their names.
+  /// The text that the names of the measured topics contain.
   var topic = ""
 
-  /// The Python that has the peers, if they are to be measured.
+  /// The Python that has the other breakers installed; nil if they are not measured.
   var peers: String?
   var peerScript = ""
 
-  /// Nil if it cannot be understood.
+  /// Parses the command line; nil if it is not valid.
   init?(_ words: [String]) {
     var rest = words[...]
     while let word = rest.popFirst() {

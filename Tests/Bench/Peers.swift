@@ -1,13 +1,13 @@
 import BenchReport
 import TestSupport
 
-/// Breakers of others, in a process of Python that takes orders on its standard input.
+/// Other libraries' breakers, in a Python process that reads commands from standard input.
 final class Peers {
   enum Operation: String {
     case closed, rejected, failure
   }
 
-  /// The breakers that it has.
+  /// The names of the breakers that the process has.
   let names: [String]
   private let child: Child
 
@@ -20,12 +20,12 @@ final class Peers {
     names = line.split(separator: " ").dropFirst().map(String.init)
   }
 
-  /// Nanoseconds of a call, in the best of ten short repetitions.
+  /// The nanoseconds of a call, in the best of ten short repetitions.
   func nanoseconds(_ name: String, _ operation: Operation) throws -> Double {
     try ask("time \(name) \(operation.rawValue)", 1)[0]
   }
 
-  /// What comes of several processes that fail at once.
+  /// Lets several processes fail at the same time.
   func write(_ name: String, processes: Int, for duration: Double) throws -> Writer.Result {
     let numbers = try ask("together \(name) \(processes) \(duration)", 3)
     return Writer.Result(

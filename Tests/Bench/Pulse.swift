@@ -1,11 +1,11 @@
 import SharedBreaker
 
-/// An actor whose heart beats while its thread is free.
+/// An actor that beats while its thread is free.
 actor Pulse {
   private var last = seconds()
   private var longest = 0.0
 
-  /// Seconds of the longest silence while a call is made on this actor.
+  /// The longest silence, in seconds, while a call is made on this actor.
   func longestSilence(
     of call: BlockedCall, on breaker: Breaker, of store: SharedStore, _ token: PermitToken?
   ) async -> Double {
@@ -13,7 +13,7 @@ actor Pulse {
     await beat()
     let course = Task {
       note()
-      // What the call could not do is not asked about here.
+      // Only the time of the call counts, not whether it failed.
       try? await call.make(on: breaker, of: store, token)
       note()
     }

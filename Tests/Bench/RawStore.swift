@@ -1,12 +1,12 @@
 import CSQLite
 
-/// The least that a shared counter in SQLite can cost: one row, one transaction, no Swift between.
+/// The least that a shared counter in SQLite can cost: one row, one transaction, and little Swift.
 @safe final class RawStore {
   private let handle: OpaquePointer
   private let update: [OpaquePointer]
   private let select: OpaquePointer
 
-  /// Opens the store, or makes it; with SQLite's page size if none is given.
+  /// Opens or creates the store; with SQLite's page size if none is given.
   init(_ path: String, waiting: RawWaiting, pageSize: Int? = nil) throws {
     let opened = unsafe try Self.open(path)
     unsafe handle = opened
@@ -48,7 +48,7 @@ import CSQLite
     return unsafe statement
   }
 
-  /// One transaction that changes the row.
+  /// Changes the row in one transaction.
   func increment() throws {
     for index in unsafe update.indices {
       let code = unsafe sqlite3_step(update[index])
@@ -57,7 +57,7 @@ import CSQLite
     }
   }
 
-  /// One query that reads the row.
+  /// Reads the row in one query.
   func read() throws {
     let code = unsafe sqlite3_step(select)
     unsafe sqlite3_reset(select)

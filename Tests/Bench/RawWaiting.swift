@@ -1,12 +1,12 @@
 import CSQLite
 import Glibc
 
-/// How a writer of the raw store waits for the others.
+/// How a writer of the raw store waits for other writers.
 enum RawWaiting {
-  /// SQLite's own way.
+  /// Waits as SQLite does by itself.
   case timeout
 
-  /// As the library waits; a change of its way belongs here too, so that the floor stays its floor.
+  /// Waits as the library does. Change both together, so that this stays the library's floor.
   case likeLibrary
 
   func install(on handle: OpaquePointer) {

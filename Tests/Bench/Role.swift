@@ -2,7 +2,7 @@ import BenchShim
 import Glibc
 import SharedBreaker
 
-/// What a child process does.
+/// The role of a child process; each case lists its arguments.
 enum Role: String {
   /// Makes calls for a while: a load, a room, seconds.
   case calls
@@ -10,31 +10,31 @@ enum Role: String {
   /// Writes for a while: a load, a room, seconds.
   case writes
 
-  /// Makes calls that are looked at from outside: a load, a room, seconds.
+  /// Makes calls that are observed from outside: a load, a room, seconds.
   case costs
 
-  /// Asks after every trip and reset of another process: a room, the index of this one, trips.
+  /// Asks after every trip and reset of another process: a room, the index of this process, trips.
   case checks
 
-  /// Fails at a steady pace: a room, failures a second, seconds.
+  /// Fails at a steady rate: a room, failures a second, seconds.
   case neighbour
 
-  /// Makes breakers: a room, how many.
+  /// Creates breakers: a room, how many.
   case makes
 
   /// Calls through many breakers: a room, how many.
   case many
 
-  /// Does nothing: its memory is looked at.
+  /// Does nothing, while its memory is measured.
   case rests
 
   /// Opens a store and uses it: a room.
   case opens
 
-  /// Makes calls that run out of time: a room.
+  /// Makes calls that time out: a room.
   case frees
 
-  /// Makes one call while its parent holds the store: the call, a room, whether it is open already.
+  /// Makes one call while its parent holds the store: the call, a room, whether the store is open.
   case blocks
 
   func run(_ words: [String]) throws {

@@ -1,7 +1,7 @@
 import Glibc
 import Synchronization
 
-/// A page of counters that several processes see at once.
+/// A page of counters that several processes share.
 @safe final class SharedPage: Sendable {
   private nonisolated(unsafe) let words: UnsafeMutablePointer<Atomic<Int>>
   private static let size = 4_096
@@ -24,7 +24,7 @@ import Synchronization
     set { unsafe words[index * 8].store(newValue, ordering: .sequentiallyConsistent) }
   }
 
-  /// Waits until a word has reached a value, and answers it.
+  /// Waits until a word has reached a value, and returns it.
   func wait(for index: Int, toReach value: Int) throws -> Int {
     var looks = 0
     while true {
@@ -32,7 +32,7 @@ import Synchronization
       if now >= value { return now }
       looks += 1
       if looks % 64 == 0 { sched_yield() }
-      // Nobody is that slow: the other process has ended.
+      // No process is that slow: the other one has ended.
       if looks > 1 << 28 { throw BenchError("another process does not go on") }
     }
   }

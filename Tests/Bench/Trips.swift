@@ -1,11 +1,11 @@
 import SharedBreaker
 import TestSupport
 
-/// One process trips and resets a breaker; others ask right after each has returned.
+/// One process trips and resets a breaker; others ask right after each call has returned.
 enum Checker {
-  /// What the answers were that contradict what had already returned.
+  /// The answers that contradict a call that had already returned.
   struct Lies {
-    /// Calls let through after a trip.
+    /// Calls permitted after a trip.
     var permitted = 0.0
 
     /// Calls rejected after a reset.
@@ -16,7 +16,7 @@ enum Checker {
     try room.openStore().breaker("tripping", onStoreFailure: .throw)
   }
 
-  /// The word of the page that says how many trips and resets have returned.
+  /// The word of the page that counts the trips and resets that have returned.
   private static let turn = 0
 
   static func run(in room: Room, index: Int, trips: Int) throws {

@@ -1,11 +1,11 @@
 import Glibc
 
-/// A call that does next to nothing, and that the optimiser may not look into.
+/// Does next to nothing, but cannot be inlined by the optimizer.
 @inline(never) func work(_ counter: inout Int) { counter &+= 1 }
 
 @inline(never) func asynchronousWork(_ counter: inout Int) async { counter &+= 1 }
 
-/// Runs asynchronous code to its end, for figures that are measured one after the other.
+/// Runs asynchronous code to its end, because figures are measured one after the other.
 func waiting(_ body: @escaping @Sendable () async throws -> Void) throws {
   nonisolated(unsafe) var result: Result<Void, any Error> = .failure(BenchError("did not end"))
   nonisolated(unsafe) var semaphore = sem_t()

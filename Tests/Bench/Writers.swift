@@ -3,7 +3,7 @@ import SharedBreaker
 import Synchronization
 import TestSupport
 
-/// Many processes, or threads, that write to one store at once.
+/// Several processes or threads that write to one store at the same time.
 enum Writer {
   static func run(_ load: Load, in room: Room, for duration: Double) throws {
     let loop = try load.loop(in: room)
@@ -12,7 +12,7 @@ enum Writer {
     Parent.report([Double(writes), longest * 1e3])
   }
 
-  /// How many writes there were in that time, and the longest of them in seconds.
+  /// The number of writes in a time, and the longest of them in seconds.
   static func write(
     _ loop: Loop, from start: Double, for duration: Double
   ) throws -> (Int, longest: Double) {
@@ -30,11 +30,11 @@ enum Writer {
     return (writes, longest)
   }
 
-  /// What came of several processes that wrote at once.
+  /// The result of several processes that write at the same time.
   struct Result {
     var rate: Double
 
-    /// Of the process with the fewest, as a share of the mean.
+    /// The writes of the process with the fewest, as a share of the mean.
     var fewest: Double
     var longestMilliseconds: Double
   }
@@ -52,13 +52,14 @@ enum Writer {
   }
 
   private static func prepare(_ load: Load, in room: Room) throws {
-    // Those who change a journal mode at once do not wait for one another.
+    // Done once here, because processes that change the journal mode at once do not wait for each
+    // other.
     try load.loop(in: room)(1)
-    // The failures of all rounds together could open it.
+    // Reset, because the failures of all rounds together could open the breaker.
     if load == .failure { try FailureLoops.breaker("failing", of: room.openStore()).reset() }
   }
 
-  /// Failures a second that several threads of this process record on one breaker.
+  /// The failures a second that several threads of this process record at one breaker.
   static func rate(threads: Int, on store: SharedStore, for duration: Double) throws -> Double {
     let breaker = try FailureLoops.breaker("failing", of: store)
     try breaker.reset()

@@ -1,5 +1,5 @@
-// What the library costs, beside the floor that it stands on and the breakers of others, measured in
-// the same run. It is started by scripts/bench, which makes its room and takes it away.
+// Measures what the library costs, and in the same run its floors and other libraries' breakers.
+// scripts/bench starts it, creates its room and removes it.
 
 import BenchReport
 import Glibc
@@ -35,7 +35,7 @@ func run(_ options: Options) throws {
   print(
     options.isJSON ? JSONReport.document(series, host: host) : TextReport.table(series),
     terminator: "")
-  // The plot takes its time.
+  // Flushed first, because the plot takes long.
   fflush(nil)
   if let path = options.plot {
     complain("drawing \(path)")
@@ -43,7 +43,7 @@ func run(_ options: Options) throws {
   }
 }
 
-/// The library is measured also where others cannot be.
+/// Starts the other libraries' breakers; nil if that fails, so that the library is measured anyway.
 func startPeers(_ python: String, _ script: String, _ room: Room) -> Peers? {
   do {
     return try Peers(python: python, script: script, socket: room.file("redis.socket"))

@@ -1,4 +1,4 @@
-/// The same as one JSON document, with every value of every round.
+/// The results as one JSON document, with every value of every round.
 package enum JSONReport {
   package static func document(_ series: [Series], host: String) -> String {
     "{\"host\":\(text(host)),\"figures\":[\n\(series.map(object).joined(separator: ",\n"))\n]}\n"

@@ -1,13 +1,13 @@
 internal import Glibc
 
-/// Where the values of a logarithmic axis lie.
+/// A logarithmic axis.
 struct LogScale {
   private let lowest: Double
   private let highest: Double
   private let start: Double
   private let end: Double
 
-  /// Reaches from a round number to a round number; nil if there is nothing to show.
+  /// Creates an axis between two round numbers; nil if there is nothing to show.
   init?(_ values: [Double], from start: Double, to end: Double) {
     guard let spread = Spread(values), spread.least > 0 else { return nil }
     let below = Self.rounds.last { $0 <= spread.least } ?? spread.least
@@ -27,6 +27,6 @@ struct LogScale {
     start + (end - start) * (log(value / lowest) / log(highest / lowest))
   }
 
-  /// The round numbers, from end to end.
+  /// The round numbers on the axis.
   var ticks: [Double] { Self.rounds.filter { $0 >= lowest && $0 <= highest } }
 }

@@ -9,7 +9,7 @@ package struct PlotLine {
   }
 }
 
-/// Lines over two logarithmic axes.
+/// A chart of lines with two logarithmic axes.
 package struct Chart {
   package var title: String
   package var across: String
@@ -24,7 +24,7 @@ package struct Chart {
   }
 }
 
-/// Draws charts as one SVG, below one another, for light and dark pages.
+/// Draws charts below one another in one SVG, for light and dark pages.
 package enum Plot {
   private static let size = (width: 860.0, height: 420.0)
   private static let frame = (left: 96.0, top: 52.0, right: 600.0, bottom: 352.0)
@@ -85,7 +85,7 @@ package enum Plot {
     return result + draw(chart.lines, across, up)
   }
 
-  /// The lines, each with its name at its end, moved apart where they would cover one another.
+  /// Draws the lines, with a name at the end of each; names that would overlap are moved apart.
   private static func draw(_ lines: [PlotLine], _ across: LogScale, _ up: LogScale) -> String {
     var result = ""
     var names: [(text: String, kind: Int, y: Double)] = []

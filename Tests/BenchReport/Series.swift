@@ -1,4 +1,4 @@
-/// What a row of the table is about.
+/// What a row of the table measures.
 package struct Subject {
   package var topic: String
   package var name: String
@@ -6,7 +6,7 @@ package struct Subject {
   package var comparison: Comparison?
   package var goal: Goal?
 
-  /// How one value of the row comes about.
+  /// How one value of the row is measured.
   package var samples: String
 
   package init(
@@ -25,10 +25,10 @@ package struct Subject {
 /// Another row of the same round that a row is measured against.
 package struct Comparison {
   package enum Kind: String {
-    /// What is left over the other.
+    /// This value minus the other.
     case difference
 
-    /// How many times the other.
+    /// This value divided by the other.
     case ratio
   }
 
@@ -47,7 +47,7 @@ package struct Comparison {
   }
 }
 
-/// What the median of a row is to reach.
+/// The goal for the median of a row.
 package struct Goal {
   package enum Side: String {
     case atMost = "<="
@@ -57,7 +57,7 @@ package struct Goal {
   package var side: Side
   package var limit: Double
 
-  /// Whether it is the comparison that has to reach it, not the value itself.
+  /// Whether the goal is for the comparison, and not for the value itself.
   package var isOfComparison: Bool
 
   package static func atMost(_ limit: Double) -> Goal {
@@ -68,7 +68,7 @@ package struct Goal {
     Self(side: .atLeast, limit: limit, isOfComparison: false)
   }
 
-  /// The same goal for what is compared.
+  /// The same goal, for the comparison.
   package var compared: Goal { Self(side: side, limit: limit, isOfComparison: true) }
 
   func isReached(by value: Double) -> Bool {
@@ -85,7 +85,7 @@ package struct Series {
   package private(set) var values: [Double] = []
   package private(set) var compared: [Double] = []
 
-  /// Why there are no more values, if there could be.
+  /// The error that ended the measurements; nil if there was none.
   package var trouble: String?
 
   package init(_ subject: Subject) { self.subject = subject }
@@ -97,7 +97,7 @@ package struct Series {
     }
   }
 
-  /// Nil if there is no goal, or nothing to hold against it.
+  /// Whether the goal is reached; nil if there is no goal or no value.
   package var isGoalReached: Bool? {
     guard let goal = subject.goal,
       let spread = Spread(goal.isOfComparison ? compared : values)

@@ -1,10 +1,10 @@
-/// The least, the middle and the greatest of several values.
+/// The least, the median and the greatest of several values.
 package struct Spread: Equatable {
   package var least: Double
   package var median: Double
   package var greatest: Double
 
-  /// Nil if there is no value to speak of.
+  /// Creates a spread; nil if no value is finite.
   package init?(_ values: [Double]) {
     let sorted = values.filter(\.isFinite).sorted()
     guard let least = sorted.first, let greatest = sorted.last else { return nil }
@@ -16,11 +16,11 @@ package struct Spread: Equatable {
   }
 }
 
-/// The middle of several values; not a number if there are none.
+/// The median of several values; not a number if there are none.
 package func median(_ values: [Double]) -> Double { Spread(values)?.median ?? .nan }
 
 package enum Digits {
-  /// A number with the three digits that count.
+  /// A number with three significant digits.
   package static func short(_ value: Double) -> String {
     guard value.isFinite else { return "-" }
     let size = value.magnitude
@@ -29,7 +29,7 @@ package enum Digits {
     return fixed(value, places)
   }
 
-  /// A number as the ticks of an axis have it: no zeros at its end.
+  /// A number for the tick of an axis, without trailing zeros.
   static func plain(_ value: Double) -> String {
     value == value.rounded() ? fixed(value, 0) : value >= 0.1 ? fixed(value, 1) : "\(value)"
   }

@@ -1,4 +1,4 @@
-/// The table for people.
+/// The results as a table of text.
 package enum TextReport {
   package static func table(_ series: [Series]) -> String {
     let header = [

@@ -1,7 +1,7 @@
 import Glibc
 import TestSupport
 
-/// What several processes count together.
+/// Scenarios in which several processes count together.
 extension Scenario {
   static let ofCounts = [
     Scenario(
@@ -50,7 +50,7 @@ extension Scenario {
       try scene.tell(puppets, "open failure-rate=50% window=10m min-calls=20 open-for=10m")
       for call in 0..<20 {
         scene.expectAllClosed(try puppets.ask("state"), "after \(call) calls of 20")
-        // Every second call of each process fails, and so does the last call of all.
+        // Every second call of each process fails, and so does the very last call.
         let fails = (call / 4).isMultiple(of: 2) != call.isMultiple(of: 2)
         let answer = try puppets[call % 4].ask(fails ? "run fail" : "run ok")
         scene.expect(answer, is: fails ? "failed" : "ok 42", "call \(call + 1) of 20")
@@ -64,8 +64,8 @@ extension Scenario {
 }
 
 extension Scene {
-  /// Four puppets make 500 calls each at the same time, every 50th of which fails; then all are
-  /// killed.
+  /// Lets four puppets make 500 calls each at the same time, every 50th of which fails; then kills
+  /// all of them.
   func expectExactCounts(of puppets: [Puppet], as users: [Side: User] = [:]) throws {
     let counters = inodeOfCounters
     for answer in try puppets.ask("mixed 500 50") {
@@ -100,7 +100,7 @@ extension Scene {
     }
   }
 
-  /// The inode of the counters: another one if the file was replaced, nil if there is none.
+  /// The inode of the counters; it changes if the file is replaced, and is nil if there is no file.
   private var inodeOfCounters: UInt? {
     var status = stat()
     return unsafe stat(store + "-counters", &status) == 0 ? status.st_ino : nil

@@ -4,7 +4,7 @@ import Glibc
 struct Environment: Sendable {
   var name: String
 
-  /// What is special about it.
+  /// What is special about the environment.
   var summary: String
 
   /// Options of unshare(1) for each process inside, in addition to a mount namespace of its own.
@@ -18,7 +18,7 @@ struct Environment: Sendable {
   /// They may use the file `$image` and the directory `$room`.
   var disk = ""
 
-  /// Whether a puppet inside has hardly any descriptors left while it makes its store.
+  /// Whether a puppet inside has hardly any descriptors left while it creates its store.
   var isStarved = false
 
   /// Whether processes outside can see that one inside has ended.
@@ -26,7 +26,7 @@ struct Environment: Sendable {
   /// Where they cannot, a probe whose process is killed ends at its deadline, as the guides say.
   var seesDeaths = true
 
-  /// Whether only root can make it.
+  /// Whether only root can create the environment.
   var needsRoot: Bool { !launcher.isEmpty || !disk.isEmpty }
 
   /// The command that starts a program inside.
@@ -86,7 +86,7 @@ extension Environment {
       name: "tmpfs", summary: "a store in memory", disk: #"mount -t tmpfs none "$disk""#),
     Environment(
       name: "overlayfs", summary: "a store in the upper layer of an overlay",
-      // The room may itself lie on an overlay, which cannot hold the layers of another one.
+      // The room may itself be on an overlay, which cannot hold the layers of another one.
       disk: #"""
         mkdir "$room/layers"
         mount -t tmpfs none "$room/layers"
@@ -110,7 +110,7 @@ extension Environment {
     ["--time", "--boottime", "\(seconds)", "--monotonic", "\(seconds)", "--fork", "--kill-child"]
   }
 
-  /// Commands that make a file system in a file, and mount it.
+  /// Commands that create a file system in a file and mount it.
   private static func imaged(_ make: String, megabytes: Int = 96) -> String {
     let program = make.prefix { $0 != " " }
     return #"""

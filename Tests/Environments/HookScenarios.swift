@@ -1,6 +1,6 @@
 import TestSupport
 
-/// Hooks that run in one of several processes.
+/// Scenarios of hooks that run in one of several processes.
 extension Scenario {
   static let ofHooks = [
     Scenario(
@@ -53,7 +53,7 @@ extension Scenario {
 }
 
 extension Scene {
-  /// Lets processes handle what happens from now on.
+  /// Makes processes handle what happens from now on.
   fileprivate func handle(_ puppets: [Puppet], _ hook: String, _ file: String) throws {
     try tell(puppets, "connect")
     try tell(puppets, "handle \(hook) \(file)")

@@ -1,6 +1,6 @@
 import TestSupport
 
-/// Permits and tokens that come back too late.
+/// Scenarios of permits and tokens that are reported too late.
 extension Scenario {
   static let ofLateWords = [
     Scenario(
@@ -68,7 +68,7 @@ extension Scenario {
 }
 
 extension Scene {
-  /// Makes the same breakers in the same order in each store, so that they have the same row ids
+  /// Creates the same breakers in the same order in each store, so that they have the same row ids
   /// and generations, and ends with probes under way.
   fileprivate func probe(_ probers: [Puppet], of puppets: [Puppet]) throws {
     try meet(puppets)

@@ -7,10 +7,10 @@ struct Matrix {
   var environments = Environment.all
   var scenarios = Scenario.all
 
-  /// Only the cells whose title contains this.
+  /// A text that the titles of the played cells contain.
   var only = ""
 
-  /// How many cells are played at the same time; each spends most of its time waiting.
+  /// The number of cells played at the same time; each spends most of its time waiting.
   var jobs = 6
 
   /// Plays the cells and prints their table.
@@ -24,7 +24,7 @@ struct Matrix {
     return cells.allSatisfy { $0.result != .failed }
   }
 
-  /// The cells to be played, and those that have to be left out; says why.
+  /// The cells to play; prints why the others are left out.
   private func planned() -> [Cell] {
     environments.flatMap { environment in
       let cells = scenarios.map { Cell(environment: environment, scenario: $0) }
@@ -40,7 +40,7 @@ struct Matrix {
     }
   }
 
-  /// Why an environment cannot be made here; nil if it can.
+  /// Why an environment cannot be created here; nil if it can.
   private func refusal(of environment: Environment) -> String? {
     if environment.needsRoot, !isSuperuser { return "it needs root" }
     do {
@@ -74,7 +74,7 @@ struct Matrix {
     guard !problems.isEmpty else { return .passed }
     let shown = problems.prefix(8) + (problems.count > 8 ? ["and \(problems.count - 8) more"] : [])
     put("RED: \(cell.title):" + shown.map { "\n    \($0)" }.joined())
-    // Real clocks and processes can be too slow once. What is broken is broken again.
+    // Real clocks and processes can be too slow once. A cell that is broken fails again.
     guard self.problems(of: cell).isEmpty else { return .failed }
     put("ok when played again: \(cell.title)")
     return .passed
@@ -90,7 +90,7 @@ struct Matrix {
     }
   }
 
-  /// At once, also into a pipe.
+  /// Prints at once, even into a pipe.
   private func put(_ text: String) {
     let bytes = Array((text + "\n").utf8)
     _ = unsafe write(1, bytes, bytes.count)

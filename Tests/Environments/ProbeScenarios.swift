@@ -1,7 +1,7 @@
 import Glibc
 import TestSupport
 
-/// How many probes are under way, and for how long.
+/// Scenarios of how many probes are under way, and for how long.
 extension Scenario {
   static let ofProbes = [
     Scenario(
@@ -88,7 +88,7 @@ extension Scenario {
         let name = "job-\(side)"
         let other = try scene.puppet(side == .outside ? .inside : .outside)
         try scene.trip([other], name, "open-for=200ms probe-timeout=2s")
-        // Only asking takes no probe, so the job gets it.
+        // `check` takes no probe, so the job gets it.
         _ = try scene.until("'check' is permitted") {
           try scene.cbctl(side, "check \(name)").code == 0 ? true : nil
         }
@@ -117,7 +117,7 @@ extension Scenario {
 }
 
 extension Scene {
-  /// Opens the breaker of a name by one failure.
+  /// Opens a breaker by one failure.
   func trip(_ puppets: [Puppet], _ name: String, _ policy: String) throws {
     try tell(puppets, "name \(name)")
     try tell(puppets, "open max-failures=1 \(policy)")
@@ -141,7 +141,7 @@ extension Scene {
     expect(granted, is: 2, "probes under way of six processes that asked at once")
   }
 
-  /// Kills one of two probers; nobody may get the slot of the other one.
+  /// Kills one of two probers; no process may get the slot of the other one.
   fileprivate func killProber(_ side: Side) throws {
     let victim = try puppet(side)
     let living = try puppet(side == .outside ? .inside : .outside)
@@ -156,10 +156,10 @@ extension Scene {
       }
     }
     try kill(victim)
-    // If nobody can see that the prober was killed, its slot is free at its deadline.
+    // If no process can see that the prober was killed, its slot is free at its deadline.
     let isSeen = environment.seesDeaths || side == .outside
     var answer = try others[0].ask("acquire")
-    // A process of a namespace dies a moment after the command that started it, which is the one that
+    // A process in a namespace dies a moment after the command that started it. Only that command
     // can be waited for.
     for _ in 1...1_000 where isSeen && answer.hasPrefix("rejected half_open") {
       usleep(10_000)

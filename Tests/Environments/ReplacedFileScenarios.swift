@@ -1,7 +1,7 @@
 import Glibc
 import TestSupport
 
-/// Files of the store that are replaced or deleted under running programs.
+/// Scenarios of files of the store that are replaced or deleted under running programs.
 extension Scenario {
   static let ofReplacedFiles = [
     Scenario(
@@ -39,9 +39,9 @@ extension Scene {
     try meet(puppets)
   }
 
-  /// Waits until what each of them writes is in the store that a newcomer opens.
+  /// Waits until everything that each puppet writes is in the store that a new process opens.
   ///
-  /// Only `cbctl` may look: SQLite by itself would mistake the old log for that of the new file.
+  /// Only `cbctl` may read it: SQLite by itself would mistake the old log for that of the new file.
   func meet(_ puppets: [Puppet], as user: User? = nil) throws {
     var health: [String] = []
     _ = try until("all programs use the store that is there: \(health)") {
@@ -64,7 +64,7 @@ extension Scene {
     // Programs that start now remember this time of the directory.
     if isTimePutBack { try age() }
     let puppets = try puppets(each: 2)
-    // Beside the store it would change the time of the directory.
+    // Not beside the store, where it would change the time of the directory.
     let copy = storeDirectory + ".copy"
     let backup = try run(.outside, ["sqlite3", store, ".backup '\(copy)'"])
     expect(backup, hasCode: 0, "sqlite3 .backup")
@@ -77,14 +77,14 @@ extension Scene {
     if isTimePutBack {
       try age()
       newcomers = []
-      // There is no newcomer yet, which would change the time by making and moving files.
+      // No new process has started yet: it would change the time by creating and moving files.
       try tell(puppets, "name lost0")
       _ = try until("all programs have left the old file") {
         try puppets.ask("counts").allSatisfy { $0 == "window 0 0 totals 0 0 0" } ? true : nil
       }
     } else {
       newcomers = [try puppet(.inside), try puppet(.outside)]
-      // One after the other: the first one must not need what only the second one can see.
+      // One after the other: the first must not need anything that only the second can see.
       for newcomer in newcomers { _ = try newcomer.ask("run ok") }
     }
     for side in [Side.inside, .outside] {
@@ -110,7 +110,7 @@ extension Scene {
     }
   }
 
-  /// Sets the time of the directory of the store to the same instant of yesterday each time.
+  /// Sets the time of the store's directory to the same instant of yesterday each time.
   private func age() throws {
     let time = timespec(tv_sec: Self.yesterday, tv_nsec: 0)
     var times = [time, time]

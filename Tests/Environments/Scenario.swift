@@ -1,4 +1,4 @@
-/// Something that several processes do with one store, and what has to result from it.
+/// What several processes do with one store, and what must result.
 struct Scenario: Sendable {
   var name: String
   var summary: String

@@ -11,7 +11,7 @@ final class Scene {
     var group: Int
   }
 
-  /// How a command ended, and all that it printed.
+  /// How a command ended, and everything that it printed.
   struct Told {
     var code: Int32
     var text: String
@@ -67,7 +67,7 @@ final class Scene {
   }
 }
 
-/// Processes.
+/// Starting, commanding and killing processes.
 extension Scene {
   private func launcher(_ side: Side, _ user: User?) -> [String] {
     let environment = side == .inside ? environment.launcher : []
@@ -88,7 +88,7 @@ extension Scene {
     return try Puppet(store: store, startedBy: launcher(side, user), options)
   }
 
-  /// Puppets, alternately outside and inside, whose breaker has a policy.
+  /// Starts puppets, alternately outside and inside, whose breaker has a policy.
   func puppets(each count: Int, _ policy: String = "") throws -> [Puppet] {
     let puppets = try (0..<count).flatMap { _ in try Side.allCases.map { try puppet($0) } }
     try tell(puppets, "open \(policy)")
@@ -124,18 +124,19 @@ extension Scene {
     return Told(code: child.waitForEnd(), text: text)
   }
 
-  /// Ends processes as `kill -9` does, and waits until they are gone.
+  /// Kills processes with `kill -9`, and waits until they are gone.
   func kill(_ puppets: Puppet...) throws { try kill(puppets) }
 
   func kill(_ puppets: [Puppet]) throws {
     for puppet in puppets {
       puppet.kill()
-      // What was killed may be the command that started the puppet, which ends a moment later.
+      // The killed process may be the command that started the puppet; the puppet ends a moment
+      // later.
       _ = try puppet.process.rest()
     }
   }
 
-  /// Sends all of them a command that must be answered with "ok".
+  /// Sends all puppets a command, which they must answer with "ok".
   func tell(_ puppets: [Puppet], _ command: String) throws {
     for answer in try puppets.ask(command) where answer != "ok" {
       throw SupportError("\(command): \(answer)")
@@ -143,7 +144,7 @@ extension Scene {
   }
 }
 
-/// Expectations.
+/// Expecting and waiting.
 extension Scene {
   func expect(_ holds: Bool, _ problem: @autoclosure () -> String) {
     if !holds { problems.append(problem()) }
@@ -160,7 +161,7 @@ extension Scene {
   /// Notes the error that ended the scenario early.
   func ended(by error: any Error) { problems.append("ended early: \(error)") }
 
-  /// Waits for something that happens by itself, for as long as a busy machine may need.
+  /// Waits for something to happen, for as long as a busy machine may need.
   func until<Value>(_ what: @autoclosure () -> String, _ look: () throws -> Value?) throws -> Value
   {
     let deadline = Self.now() + 30_000_000_000
@@ -171,7 +172,7 @@ extension Scene {
     throw SupportError("waited 30 s until \(what())")
   }
 
-  /// Lets a puppet ask until its call is permitted.
+  /// Makes a puppet ask until its call is permitted.
   ///
   /// - Returns: The kind of its permit.
   func permit(for puppet: Puppet, _ what: String) throws -> String {
@@ -183,10 +184,10 @@ extension Scene {
 }
 
 extension String {
-  /// The lines of this text as one line, for a message.
+  /// The lines of the text as one line, for a message.
   var inOneLine: String { split(separator: "\n").joined(separator: " | ") }
 
-  /// The text of a member of this JSON document that is an object without objects in it.
+  /// The text of a member of the JSON document that is an object without nested objects.
   func member(_ name: String) -> String {
     guard let start = firstRange(of: "\"\(name)\":{") else { return "no \(name) in \(inOneLine)" }
     return "{" + self[start.upperBound...].prefix { $0 != "}" } + "}"

@@ -1,4 +1,4 @@
-/// Environments by scenarios, in Markdown, so that the table can be taken into a text.
+/// A Markdown table of environments by scenarios.
 struct Table {
   private var lines: [[String]]
 

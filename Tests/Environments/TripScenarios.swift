@@ -1,6 +1,6 @@
 import TestSupport
 
-/// What all processes see once one of them has opened a breaker.
+/// Scenarios of what all processes see once one of them has opened a breaker.
 extension Scenario {
   static let ofTrips = [
     Scenario(

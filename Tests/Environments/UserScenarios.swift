@@ -1,7 +1,7 @@
 import Glibc
 import TestSupport
 
-/// Who may use a store, and who may not.
+/// Scenarios of users that may or may not use a store.
 extension Scenario {
   static let ofUsers = [
     Scenario(
@@ -78,7 +78,7 @@ extension Scenario {
 }
 
 extension Scene {
-  /// All that is in the directory of the store.
+  /// The contents of all files in the directory of the store.
   fileprivate func contents() throws -> [String: [UInt8]] {
     let paths = try Files.all(in: storeDirectory)
     return Dictionary(uniqueKeysWithValues: try paths.map { ($0, try Files.read($0)) })

@@ -1,6 +1,6 @@
 import TestSupport
 
-/// What a store holds, as far as it is the same whenever the same was done to it.
+/// The contents of a store, without what differs when the same is done again.
 enum Contents {
   private static let columns = """
     name, state, generation, mode, mode_reason, consecutive_failures, failures, ignored, trips,
@@ -16,7 +16,7 @@ enum Contents {
     "SELECT 'hook', name, handled, failures, claim, pid IS NULL FROM hook",
   ]
 
-  /// A store that is yet to be made, with or without its file.
+  /// The contents of a store that has not been created yet, with or without its file.
   static let nothing = "nothing"
 
   static func read(_ path: String) throws -> String {
@@ -27,7 +27,7 @@ enum Contents {
     return lines.map { $0.joined(separator: "|") }.joined(separator: "\n")
   }
 
-  /// What cannot be in any store, in words; nothing if all is well.
+  /// Returns descriptions of contradictions in a store; none if it is sound.
   static func complaints(about path: String) throws -> [String] {
     guard try read(path) != nothing else { return [] }
     let isOlder = try OlderStore.contents(path) != nil

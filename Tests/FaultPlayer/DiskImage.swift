@@ -1,25 +1,25 @@
 import FaultShim
 import TestSupport
 
-/// What happened to a store's disk.
+/// An operation on the disk of a store.
 enum DiskEvent {
   case write(file: Int, offset: Int, bytes: [UInt8])
   case truncate(file: Int, length: Int)
   case delete(file: Int)
 
-  /// All of the file is on the disk.
+  /// Everything in the file is now on the disk.
   case sync(file: Int)
 
-  /// The names of these files are on the disk.
+  /// The names of these files are now on the disk.
   case directorySync(names: Int32)
 
-  /// The name of the store's directory is on the disk.
+  /// The name of the store's directory is now on the disk.
   case outerDirectorySync
 
-  /// So many steps of the story are over.
+  /// This number of steps of the story are over.
   case mark(Int)
 
-  /// Everything that was written down.
+  /// Returns every event of the trace.
   static func all() -> [DiskEvent] { (0..<trace_count()).map { unsafe DiskEvent(trace_at($0)) } }
 
   private init(_ event: trace_event) {
@@ -39,19 +39,18 @@ enum DiskEvent {
   }
 }
 
-/// What a disk holds of a store: what was written through, and what may or may not be there after a
-/// power cut.
+/// What a disk holds of a store: what has been synced, and what a power cut may keep or lose.
 struct DiskImage {
   private var files: [File]
 
-  /// Whether the store's directory is sure to be there.
+  /// Whether the store's directory surely survives.
   private var hasDirectory: Bool
 
   private struct File {
     var bytes: [UInt8] = []
     var isNamed = false
 
-    /// Whether it is gone, though the disk may not know.
+    /// Whether the file has been deleted, which may not be on the disk yet.
     var isDeleted = false
     var pending: [DiskEvent] = []
   }
@@ -59,7 +58,7 @@ struct DiskImage {
   private static let suffixes = ["", "-wal", "-journal"]
   private static let sector = 512
 
-  /// The disk as it is now, with all of it written through.
+  /// Creates an image of the disk as it is now, with everything synced.
   init(ofStoreAt path: String) throws {
     files = try Self.suffixes.map { suffix in
       guard Files.exists(path + suffix) else { return File() }
@@ -68,11 +67,11 @@ struct DiskImage {
     hasDirectory = files[0].isNamed
   }
 
-  /// What happens to the disk next.
+  /// Applies the next event to the disk.
   mutating func take(_ event: DiskEvent) {
     switch event {
     case .write(let file, _, _), .truncate(let file, _):
-      // After a deletion it is another file of the same name.
+      // After a deletion this is a new file with the same name.
       if files[file].isDeleted { files[file] = File() }
       files[file].pending.append(event)
     case .delete(let file): files[file].isDeleted = true
@@ -89,12 +88,12 @@ struct DiskImage {
     }
   }
 
-  /// How what was not written through may come out.
+  /// Which unsynced changes a power cut keeps.
   enum Luck {
     case nothing, everything, something
   }
 
-  /// Puts down what is found after a power cut now.
+  /// Writes what would be found after a power cut at this moment.
   func write(asStoreAt path: String, _ luck: Luck, _ random: inout SeededRandom) throws {
     func isLucky() -> Bool {
       switch luck {
@@ -122,7 +121,7 @@ struct DiskImage {
     }
   }
 
-  /// Some changes come out whole, some not at all, and of others some sectors.
+  /// Applies a change as a whole, not at all, or in some of its sectors.
   private static func tear(
     _ change: DiskEvent, into bytes: inout [UInt8], _ isLucky: () -> Bool
   ) {

@@ -5,7 +5,7 @@ struct Fault: CustomStringConvertible {
   var kind: fault_kind
   var manner: fault_manner
 
-  /// Whether all that comes after the first fails as well, until it is mended.
+  /// Whether every later operation fails too, until the fault is disarmed.
   var isLasting: Bool
 
   var description: String {
@@ -20,7 +20,7 @@ struct Fault: CustomStringConvertible {
     "memory",
   ]
 
-  /// From the `first` operation on, counted from 1.
+  /// Arms the fault from the `first` operation on, counted from 1.
   func arm(at first: Int) { fault_arm(kind, manner, Int32(clamping: first), isLasting ? 1 : 0) }
 
   static let all: [Fault] = [
@@ -44,7 +44,7 @@ struct Fault: CustomStringConvertible {
     (fault_memory, [fault_no_memory]),
   ].flatMap { (kind: fault_kind, manners: [fault_manner]) in
     manners.flatMap { manner in
-      // Any step alone is a step of some kind.
+      // A single failure of any operation is covered by the single failures of each kind.
       (kind == fault_any ? [true] : [false, true]).map {
         Fault(kind: kind, manner: manner, isLasting: $0)
       }

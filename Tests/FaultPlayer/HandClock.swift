@@ -1,7 +1,7 @@
 import SharedBreaker
 import Synchronization
 
-/// A clock of this process that stands still until it is moved.
+/// A clock of this process that stands still until the test moves it.
 final class HandClock: Sendable {
   private let nanoseconds = Atomic<Int64>(1_000_000_000_000)
   private let boots = Atomic<Int64>(1)

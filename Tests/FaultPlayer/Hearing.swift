@@ -5,14 +5,14 @@ import Glibc
 import SharedBreaker
 import TestSupport
 
-/// A task that listens to the history, for a thread that waits for what it hears.
+/// A task that follows the history, for a thread that waits for what the task receives.
 final class Hearing: Sendable {
   private let heard = Guarded<[Int64]>([])
   private let word = DispatchSemaphore(value: 0)
   private let isOver = DispatchSemaphore(value: 0)
   private let task = Guarded<Task<Void, Never>?>(nil)
 
-  /// Begins to listen; `listen` gives what it hears to `hear`.
+  /// Starts the task; `listen` passes what it receives to `hear`.
   func begin(_ listen: @escaping @Sendable (Hearing) async -> Void) {
     task.withLock {
       $0 = Task.detached {
@@ -27,12 +27,12 @@ final class Hearing: Sendable {
     word.signal()
   }
 
-  /// Listens until it has heard so many, or its disk has failed.
+  /// Waits until the task has received a number of entries, or the disk has failed.
   func waitForFault(orEntries count: Int) {
     while fault_strikes() == 0, heard.withLock({ $0.count }) < count { sched_yield() }
   }
 
-  /// Everything up to the last entry, each once and in order.
+  /// Checks that the task receives every entry up to the last, each once and in order.
   func check(upTo last: Int64) throws {
     for _ in 1...last {
       guard word.wait(timeout: .now() + .seconds(60)) == .success else {
@@ -50,7 +50,7 @@ final class Hearing: Sendable {
   }
 }
 
-/// Listening while the disk fails; what happens next wakes those who could not read.
+/// Scenarios of listeners while the disk fails; the next entry wakes those that could not read.
 extension Scenario {
   static let listening = listeners.map { listener in
     var listener = listener
@@ -79,7 +79,7 @@ extension Scenario {
 
   @Sendable private static func threeTimesHandled(_ play: Play) throws {
     try threeTimes(play)
-    // A hook begins with what happens after it was first asked for.
+    // A hook begins with what happens after its first use, so it is set to the beginning here.
     try Database.rows(
       play.path, "INSERT INTO hook VALUES ('pager', 0, 0, 0, NULL, NULL, NULL, 0, 0)")
   }

@@ -4,7 +4,7 @@ import SharedBreaker
 import Synchronization
 import TestSupport
 
-/// Looking, listening, and what happens beside the calls.
+/// Scenarios of reading, and of the work that is done besides calls.
 extension Scenario {
   static let looking = [
     Scenario("snapshot", prepare: open) {
@@ -28,7 +28,7 @@ extension Scenario {
 
   static let upkeep = [
     Scenario("close", prepare: closed, ready: { try $0.succeed() }, act: { $0.store.close() }),
-    // Who has lost the store comes back to it, or does not.
+    // A process that has lost the store comes back to it, or stays without it.
     Scenario(
       "return", prepare: failing,
       ready: { play in
@@ -37,7 +37,7 @@ extension Scenario {
         fault_disarm()
         play.wait(seconds: 1)
       }, act: { try $0.succeed() }),
-    // The round of the next call finds that the file was taken away.
+    // The once-a-second check in the next call finds that the file is gone.
     Scenario(
       "deleted-file", prepare: failing,
       ready: { play in
@@ -47,7 +47,7 @@ extension Scenario {
     Scenario("checkpoint", prepare: withLongLog) { try $0.fail() },
   ]
 
-  /// A log that the next commit makes long enough to be moved into the file.
+  /// Prepares a log that the next commit makes long enough for a checkpoint.
   @Sendable static func withLongLog(_ play: Play) throws {
     try closed(play)
     let update = "UPDATE filler SET bytes = randomblob(100000);"

@@ -1,6 +1,6 @@
 import TestSupport
 
-/// A store as the first version made it.
+/// A store as the first version created it.
 enum OlderStore {
   private static let migrations =
     #filePath.split(separator: "/").dropLast(3).map { "/" + $0 }.joined() + "/migrations"
@@ -23,7 +23,7 @@ enum OlderStore {
       """)
   }
 
-  /// What it holds while it is not brought up to date; nil if it is.
+  /// The contents of a store that has not been migrated yet; nil if it has.
   static func contents(_ path: String) throws -> String? {
     let isCurrent = "SELECT count(*) FROM sqlite_schema WHERE name = 'hook'"
     if try Database.value(path, isCurrent) != "0" { return nil }

@@ -3,7 +3,7 @@ import FaultShim
 import SharedBreaker
 import TestSupport
 
-/// What is played on: a store whose disk fails, and another process's view of it.
+/// A store whose disk fails, and the view that another process has of it.
 final class Play {
   static let policy = "max-failures=2 open-for=30s jitter=0% probe-timeout=10s"
 
@@ -15,7 +15,7 @@ final class Play {
   let breaker: Breaker
   var permit: HeldPermit?
 
-  /// How many operations have failed, if the act itself has mended the disk.
+  /// The number of failed operations, if the act itself has disarmed the fault.
   var struck = 0
 
   init(in directory: String, clock: HandClock) throws {
@@ -52,7 +52,7 @@ final class Play {
     return policy
   }
 
-  /// A call that succeeds; its own result is what it is.
+  /// Makes a call that succeeds, and checks that its result comes back unchanged.
   func succeed() throws {
     var runs = 0
     let value = try breaker.run {
@@ -62,7 +62,7 @@ final class Play {
     guard value == 42, runs == 1 else { throw Wrong("the work gave \(value) in \(runs) runs") }
   }
 
-  /// A call that fails; its own error is what it is.
+  /// Makes a call that fails, and checks that its error comes back unchanged.
   func fail() throws {
     do {
       try breaker.run { throw Boom() }
@@ -70,7 +70,7 @@ final class Play {
     } catch is Boom {}
   }
 
-  /// Lets calls fail until the breaker opens.
+  /// Makes calls fail until the breaker opens.
   func open() throws {
     try fail()
     try fail()
@@ -92,7 +92,7 @@ struct Wrong: Error, CustomStringConvertible {
   init(_ description: String) { self.description = description }
 }
 
-/// A permit, which cannot be kept in an object by itself.
+/// A box for a permit, which may be taken out once.
 final class HeldPermit {
   private var permit: Permit?
 
@@ -103,7 +103,7 @@ final class HeldPermit {
   func renew() throws -> Bool { try permit?.renew() ?? false }
 }
 
-/// What observers were told.
+/// The events that observers have received.
 final class Told: Sendable {
   private let state = Guarded((own: [String](), others: 0))
 
@@ -128,8 +128,8 @@ final class Told: Sendable {
 
   var own: [String] { state.withLock(\.own) }
 
-  /// Whether it was told once that the store was lost, and once that it was back, and so on, until
-  /// it is as it is now.
+  /// Whether the observer was notified of each loss and each return of the store exactly once, in
+  /// turn, up to the present state.
   func agrees(withLost isLost: Bool) -> Bool {
     let told = own.filter { ["unavailable", "available"].contains($0) }
     let alternating = told.indices.allSatisfy { (told[$0] == "unavailable") == ($0 % 2 == 0) }

@@ -2,7 +2,7 @@ import FaultShim
 import SharedBreaker
 import TestSupport
 
-/// Cuts the power after every step of the disk in a story, and looks at what is found after the boot.
+/// Cuts the power after every disk operation of a story, and checks what is found after the boot.
 final class PowerCut {
   private let story: Story
   private let directory: String
@@ -11,7 +11,7 @@ final class PowerCut {
   private(set) var boots = 0
   private(set) var complaints: [String] = []
 
-  /// What the store held before the first step of the story, and after each.
+  /// The contents of the store before the first step of the story and after each step.
   private var contents: [String] = []
 
   init(_ story: Story, in directory: String) {
@@ -61,7 +61,7 @@ final class PowerCut {
     }
   }
 
-  /// Plays the story once, and has it written down.
+  /// Plays the story once, and records it.
   private func record() throws {
     let play = try Play(in: directory, clock: clock)
     unsafe trace_begin(path)
@@ -80,7 +80,7 @@ final class PowerCut {
     clock.reboot()
     let play = try Play(in: directory, clock: clock)
     defer { play.store.close() }
-    // A store of which nothing was acknowledged may be gone.
+    // A store in which nothing was acknowledged may be gone.
     try play.store.connect()
     let found = try Contents.read(path)
     guard possible.contains(found) || isNew && found.isEmpty else {
@@ -88,7 +88,7 @@ final class PowerCut {
     }
     let complaints = try Contents.complaints(about: path)
     if !complaints.isEmpty { throw Wrong("\(complaints)") }
-    // It is a store to be used like any other.
+    // The store can be used like any other.
     try play.store.breaker("later").trip()
     guard try play.store.snapshot(of: "later")?.state == .open else { throw Wrong("it was lost") }
   }

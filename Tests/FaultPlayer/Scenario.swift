@@ -1,20 +1,19 @@
 import SharedBreaker
 
-/// One thing that is done with a store while its disk fails.
+/// Something that is done with a store while its disk fails.
 struct Scenario: Sendable {
   var name: String
 
-  /// What the store is like before, made once and without faults; nil if there is no store.
+  /// Prepares the store once, without faults; nil if there is no store.
   var prepare: (@Sendable (Play) throws -> Void)?
 
-  /// What is done without faults right before, in a process that has the store open; nil if it has
-  /// not.
+  /// Runs without faults right before the act, with the store open; nil if the store is not open.
   var ready: (@Sendable (Play) throws -> Void)?
 
   /// What is done while the disk fails.
   var act: @Sendable (Play) throws -> Void
 
-  /// Whether the same contents come of it each time; not where tasks take turns.
+  /// Whether the act always leaves the same contents; not if tasks run in varying order.
   var isExact = true
 
   init(
@@ -33,7 +32,7 @@ struct Scenario: Sendable {
   static let all = opening + calls + probes + operators + looking + listening + upkeep
 }
 
-/// Ways to bring a store about.
+/// Ways to prepare a store.
 extension Scenario {
   @Sendable static func closed(_ play: Play) throws { try play.declare() }
 
@@ -47,7 +46,7 @@ extension Scenario {
     try play.open()
   }
 
-  /// An open time that is over.
+  /// Prepares an open breaker whose open time is over.
   @Sendable static func due(_ play: Play) throws {
     try open(play)
     play.wait(seconds: 30)
@@ -57,7 +56,7 @@ extension Scenario {
     play.permit = HeldPermit(try play.breaker.acquire())
   }
 
-  /// A probe whose time is over, which nobody has recorded.
+  /// Prepares a probe that has passed its deadline, which no call has recorded.
   @Sendable static func hanging(_ play: Play) throws {
     try probing(play)
     play.wait(seconds: 31)
@@ -73,7 +72,7 @@ extension Scenario {
     },
     Scenario("first-call", prepare: failing, ready: nil) { try $0.succeed() },
     Scenario("first-use", ready: nil) { try $0.succeed() },
-    // The first call makes the breaker, and its failure is another transaction.
+    // The first call creates the breaker, and its failure is a second transaction.
     Scenario("first-failure", prepare: { try $0.succeed() }, ready: nil) { try $0.fail() },
   ]
 
@@ -95,7 +94,7 @@ extension Scenario {
     Scenario("rejection", prepare: open, ready: seen) { try beRejected($0) },
   ]
 
-  /// A breaker that is known to be open, and a neighbour that was changed since.
+  /// Prepares a breaker that is known to be open, and a neighbour that has changed since.
   @Sendable static func seen(_ play: Play) throws {
     try beRejected(play)
     try play.other.breaker("neighbour").trip()

@@ -4,12 +4,13 @@ import SharedBreaker
 struct Story: Sendable {
   var name: String
 
-  /// What the store is like before; nil if there is none.
+  /// Prepares the store; nil if there is none.
   var prepare: (@Sendable (Play) throws -> Void)?
   var steps: [Step]
 
   struct Step: Sendable {
-    /// Whether it adds to the history, so that it is to survive a power cut once it has returned.
+    /// Whether the step adds to the history, so that it must survive a power cut once it has
+    /// returned.
     var isLasting: Bool
     var act: @Sendable (Play) throws -> Void
   }

@@ -15,13 +15,13 @@ final class Sweep {
   private(set) var slowest: Duration = .zero
   private(set) var complaints: [String] = []
 
-  /// How long a call may take, which tells one that waits without end.
+  /// How long a call may take before it counts as waiting forever.
   ///
-  /// Its waits are some of 20 ms and, for the counters, one of half a second. The rest is what a busy
-  /// machine spends on others.
+  /// Its own waits are some of 20 ms and, for the counters, one of half a second. The rest is for a
+  /// busy machine.
   private static let bound = Duration.seconds(60)
 
-  /// How many steps lie between two that fail, and between two from which on a fault lasts.
+  /// How many steps apart single faults are, and how many steps apart lasting faults begin.
   private let stride: Int
   private let lasting: Int
 
@@ -32,7 +32,7 @@ final class Sweep {
     self.directory = directory
   }
 
-  /// What a store is like before each run.
+  /// The store that each run starts with.
   private struct Template {
     var files: [(suffix: String, bytes: [UInt8])]
     var time: Int64
@@ -47,9 +47,9 @@ final class Sweep {
     }
   }
 
-  /// How many steps lie between two at which a fault strikes.
+  /// How many steps apart a fault strikes.
   ///
-  /// Memory is asked for at ten times as many steps as the disk has.
+  /// There are ten times as many allocations as disk operations.
   private func distance(of fault: Fault) -> Int {
     if fault.kind == fault_memory { return 5 * lasting + 1 }
     return fault.isLasting ? lasting : stride
@@ -99,7 +99,7 @@ final class Sweep {
     return after
   }
 
-  /// False once the fault comes too late to strike.
+  /// Plays the scenario with a fault; false once the fault comes too late to strike.
   private func run(_ fault: Fault, at first: Int) throws -> Bool {
     let (play, before) = try begin()
     fault.arm(at: first)
@@ -122,12 +122,12 @@ final class Sweep {
     return struck > 0
   }
 
-  /// Done or not done, and what is acknowledged is done.
+  /// Checks that the act was done or not done as a whole, and that it was done if acknowledged.
   private func check(_ play: Play, _ before: String, _ refusal: (any Error)?) throws {
     if let refusal, !isOfStore(refusal) { throw refusal }
     let now = try Contents.read(play.path)
     let isAcknowledged = refusal == nil && !play.isUnavailable
-    // To make a store and to use it are two transactions.
+    // Creating a store and using it are two transactions.
     let isUntouched = now == before || before == Contents.nothing && now.isEmpty
     if scenario.isExact, now != after, isAcknowledged || !isUntouched {
       throw Wrong("\(isAcknowledged ? "acknowledged but not " : "half ")done:\n\(now)\n\(after)")
@@ -143,7 +143,7 @@ final class Sweep {
     if case BreakerError.store = error { true } else { error is StoreError }
   }
 
-  /// The disk is mended: a second later at the latest the process uses the store again.
+  /// Checks that the process uses the store again at most a second after the disk works again.
   private func comeBack(_ play: Play) throws {
     play.wait(seconds: 1)
     do { try play.succeed() } catch BreakerError.rejected {}

@@ -3,11 +3,13 @@ import Glibc
 import TestSupport
 import TestShim
 
-/// `fault-player faults SCENARIO DIRECTORY STRIDE LASTING` makes every STRIDE-th step fail once, and
-/// begins a fault that lasts at every LASTING-th; `fault-player power-cuts STORY DIRECTORY STRIDE
-/// SEEDS` cuts the power at every STRIDE-th step.
+/// Makes the disk under a store fail, or cuts its power.
 ///
-/// Puts out what was wrong, and at last a line with figures.
+/// `fault-player faults SCENARIO DIRECTORY STRIDE LASTING` makes every STRIDE-th step fail once,
+/// and begins a lasting fault at every LASTING-th step. `fault-player power-cuts STORY DIRECTORY
+/// STRIDE SEEDS` cuts the power at every STRIDE-th step.
+///
+/// It prints what was wrong, and a last line with figures.
 let words = CommandLine.arguments.dropFirst().map { $0 }
 guard words.count == 5, let stride = Int(words[3]), let last = Int(words[4]) else {
   print(Scenario.all.map { "faults \($0.name)" }.joined(separator: "\n"))

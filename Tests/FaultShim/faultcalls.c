@@ -1,6 +1,6 @@
-// The system calls that the library makes itself, in place of the ones of the C library.
+// Replacements for the C library's system calls that SharedBreaker itself makes.
 //
-// Every other library of the process calls these too, so they fail only where the store is concerned.
+// Every other library in the process calls these too, so they fail only for the store.
 #define _GNU_SOURCE
 #include "faultshim.h"
 
@@ -15,7 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-// The directory of the stores, as the caller named it and with its links resolved.
+// The directory of the stores, as the caller named it, and with its links resolved.
 static char named_place[PATH_MAX];
 static char real_place[PATH_MAX];
 
@@ -34,8 +34,8 @@ static int is_in_place(const char *path) {
   return is_in(path, named_place) || is_in(path, real_place);
 }
 
-// The kernel shows every thread as if it were a process. libdispatch reads there what its threads do,
-// and traps if it cannot.
+// Whether a path is that of another thread. libdispatch reads the states of its threads there, and
+// traps if it cannot.
 static int is_of_other_thread(const char *path) {
   int number = 0;
   char thread[64];
@@ -44,7 +44,7 @@ static int is_of_other_thread(const char *path) {
   return access(thread, F_OK) == 0;
 }
 
-// The library asks the kernel for processes, the boot, locks and mounts.
+// Whether the library asks the kernel something: about processes, the boot, locks or mounts.
 static int is_asked_of_kernel(const char *path) {
   return strncmp(path, "/proc/", 6) == 0 && !is_of_other_thread(path);
 }
@@ -61,7 +61,7 @@ static int concerns_descriptor(int descriptor) {
   return is_in_place(path);
 }
 
-// Ask this last, because it counts: only what concerns the store is a step.
+// Call this last, because it counts: only operations that concern the store are steps.
 static int strikes(fault_kind kind) {
   if (!fault_strikes_now(kind)) return 0;
   fault_manner manner = fault_armed_manner();
@@ -87,7 +87,7 @@ int open(const char *path, int flags, ...) {
 
 static int sync_by(long call, int descriptor) {
   if (fails(fault_call_sync, descriptor)) return -1;
-  // Where the disk is made to fail nothing is written through: the power is only cut in the trace.
+  // While faults are installed nothing is synced, because power is cut only in traces.
   if (!fault_is_installed()) return (int)syscall(call, descriptor);
   trace_note_sync(descriptor);
   return 0;

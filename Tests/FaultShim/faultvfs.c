@@ -17,7 +17,7 @@ static atomic_int is_armed;
 static atomic_int operations;
 static atomic_int strikes;
 
-// What SQLite is told as the system's error of the operation that failed last.
+// The system error that SQLite gets for the operation that failed last.
 static atomic_int system_error;
 
 void fault_arm(fault_kind kind, fault_manner manner, int first, int is_lasting) {
@@ -61,7 +61,7 @@ static sqlite3_vfs *usual;
 
 static sqlite3_file *real_of(sqlite3_file *file) { return ((fault_file *)file)->real; }
 
-// Runs an expression of the usual VFS.
+// Evaluates an expression of the usual VFS.
 #define INSIDE(expression) \
   ({ \
     fault_inside++; \
@@ -76,7 +76,7 @@ static int file_close(sqlite3_file *file) {
 
 static int file_read(sqlite3_file *file, void *bytes, int length, sqlite3_int64 offset) {
   sqlite3_file *real = real_of(file);
-  // A short read is no fault: the system only gives less where the file has no more.
+  // A short read is not a fault: the system returns less only at the end of the file.
   if (fault_strikes_now(fault_read)) return SQLITE_IOERR_READ;
   return INSIDE(real->pMethods->xRead(real, bytes, length, offset));
 }
@@ -123,7 +123,7 @@ static int file_lock(sqlite3_file *file, int level) {
 
 static int file_unlock(sqlite3_file *file, int level) {
   sqlite3_file *real = real_of(file);
-  // A lock that the system says it could not give back is not held all the same.
+  // The lock is released even where the fault reports that it could not be.
   int code = INSIDE(real->pMethods->xUnlock(real, level));
   return fault_strikes_now(fault_unlock) ? SQLITE_IOERR_UNLOCK : code;
 }
@@ -159,9 +159,9 @@ static int index_map(
   return code;
 }
 
-// The slots of the index by which writers, checkpoints and recoveries keep each other out. The
-// others are of readers, who never keep each other out for long. Who holds one of them for long has
-// made the index.
+// The slots of the index with which writers, checkpoints and recoveries exclude each other. The
+// other slots are those of readers, which exclude each other only briefly. A process that holds one
+// of those for long has just created the index.
 enum { slots_of_writers = 3 };
 
 static int index_lock(sqlite3_file *file, int slot, int count, int flags) {
@@ -236,7 +236,7 @@ int fault_install(void) {
   if (code != SQLITE_OK) return code;
   usual = sqlite3_vfs_find(0);
   if (!usual) return SQLITE_ERROR;
-  // What is not replaced here, such as time and randomness, is asked of the copy.
+  // Functions that are not replaced here, such as time and randomness, come from the copy.
   static sqlite3_vfs faulty;
   faulty = *usual;
   faulty.szOsFile = sizeof(fault_file) + usual->szOsFile;

@@ -8,7 +8,7 @@
 
 enum { files = 3 };
 
-// The store's file, its log, and the journal by which SQLite makes a file that has no log yet.
+// The store's file, its log, and the journal with which SQLite creates a file that has no log yet.
 static const char *const suffixes[files] = {"", "-wal", "-journal"};
 static char paths[files][4096 + 8];
 static char directory[4096];

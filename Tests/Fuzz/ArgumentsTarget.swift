@@ -1,9 +1,9 @@
 @testable import ControlKit
 import SharedBreaker
 
-/// Command lines: what is understood can be written as a command line that means the same.
+/// Checks that a parsed command line can be written as a command line that means the same.
 ///
-/// Zero bytes part the words.
+/// Zero bytes separate the words.
 enum ArgumentsTarget {
   static func run(_ bytes: [UInt8]) {
     let words = bytes.split(separator: 0, omittingEmptySubsequences: false).map { Array($0) }
@@ -20,7 +20,7 @@ enum ArgumentsTarget {
   }
 
   private static func hold(_ parsed: ParsedCommand) {
-    // A factor such as 1e-05 cannot be written without an exponent by what there is here.
+    // Nothing here can write a factor such as 1e-05 without an exponent.
     let factors = parsed.values.values.joined().compactMap {
       if case .factor(let it) = $0 { it } else { nil }
     }
@@ -44,7 +44,7 @@ enum ArgumentsTarget {
     }
   }
 
-  /// The command line with every word in its plainest form.
+  /// Writes the command line with every word in its plainest form.
   private static func written(_ parsed: ParsedCommand) -> [[UInt8]] {
     var words: [String] = [parsed.spec.name]
     if let store = parsed.global.store { words.append("--store=\(store)") }
@@ -66,7 +66,7 @@ enum ArgumentsTarget {
     return (words + places + ["--"]).map { Array($0.utf8) } + parsed.commandLine
   }
 
-  /// A value as its option takes it; nil for one that takes none.
+  /// Writes a value in the form that its option takes; nil for an option without a value.
   private static func written(_ value: ParsedValue, as kind: ValueKind?) -> String? {
     switch value {
     case .flag: nil

@@ -1,4 +1,4 @@
-/// Values that a store's own code would never write into its tables.
+/// Values that the store's own code would never write into its tables.
 enum Cells {
   private static let columns: [(table: String, columns: [String])] = [
     ("breaker", numbersOfBreaker + textsOfBreaker + blobsOfBreaker), ("store", ["identity"]),
@@ -20,7 +20,8 @@ enum Cells {
   ]
   private static let blobsOfBreaker = ["failure_times", "call_window", "reporters"]
 
-  /// One change of one cell, or of that cell in all rows, past every check of the tables.
+  /// Returns SQL that changes one cell, or that cell in all rows, bypassing the checks of the
+  /// tables.
   static func statement(_ bytes: inout FuzzBytes) -> String {
     let (table, columns) = columns[bytes.number(below: columns.count)]
     let column = columns[bytes.number(below: columns.count)]
@@ -46,7 +47,7 @@ enum Cells {
     }
   }
 
-  /// Whole numbers of 64 bits, least significant byte first, and some bytes more or fewer.
+  /// Returns 64-bit integers, least significant byte first, with a few bytes more or fewer.
   private static func blob(_ bytes: inout FuzzBytes) -> String {
     var blob: [UInt8] = []
     for _ in 0..<bytes.number(below: 64) {

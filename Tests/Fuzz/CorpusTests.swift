@@ -1,9 +1,9 @@
 import TestSupport
 import Testing
 
-/// Everything that the fuzzer has kept, each of which once went where nothing else had gone.
+/// Runs every input that the fuzzer has kept because it once reached new code.
 ///
-/// One target after the other: those that need a store put theirs in the same place.
+/// Targets run one after the other, because those that need a store use the same path.
 @Suite(.serialized) struct `Bytes that nobody has written` {
   @Test(.timeLimit(.minutes(10)), arguments: FuzzTarget.allCases)
   func `do no harm`(target: FuzzTarget) throws {

@@ -3,9 +3,10 @@ import SharedBreaker
 import SharedBreakerTesting
 import TestSupport
 
-/// Files of a store that were damaged before they are opened.
+/// Opens a store whose files have been damaged.
 ///
-/// Whatever lies there is used or refused with a reason, in bounded time, and never thrown away.
+/// Whatever the files hold, they are used, or refused with a reason, in bounded time, and they are
+/// never deleted.
 enum DatabaseTarget {
   static func run(_ bytes: [UInt8]) {
     do {
@@ -28,7 +29,7 @@ enum DatabaseTarget {
     }
   }
 
-  /// Puts a few bytes into a page, at its beginning more often than elsewhere.
+  /// Overwrites a few bytes of a page, more often at its beginning than elsewhere.
   private static func patch(_ file: inout [UInt8], _ bytes: inout FuzzBytes) {
     let page = bytes.number(below: 128) * 1_024
     let at = page + bytes.number(below: bytes.number(below: 2) == 0 ? 128 : 1_024)
@@ -40,7 +41,7 @@ enum DatabaseTarget {
     let clock = try FuzzStore.restore(database: database, log: log, counters: FuzzStore.seed[2])
     var isWhole = database == FuzzStore.seed[0] && log == FuzzStore.seed[1]
     for statement in statements where isWhole || !log.isEmpty {
-      // A file that is damaged already may refuse it.
+      // SQLite may refuse this if the file is damaged already.
       do { try Database.rows(FuzzStore.path, statement) } catch { isWhole = false }
     }
     let before = try Files.read(FuzzStore.path)
@@ -63,7 +64,7 @@ enum DatabaseTarget {
     expect(try before.isEmpty || !Files.read(FuzzStore.path).isEmpty, "the file was emptied")
   }
 
-  /// All that can be asked, as `status`, `show` and `history` do.
+  /// Reads everything that `status`, `show` and `history` read.
   private static func look(at store: SharedStore) {
     do throws(StoreError) {
       for name in try store.names() {
@@ -91,7 +92,7 @@ enum DatabaseTarget {
     }
   }
 
-  /// Calls are made whatever the file holds, and each breaker can be closed in the end.
+  /// Checks that calls can be made whatever the file holds, and that each breaker can be closed.
   private static func work(with store: SharedStore, _ clock: ManualClock) throws {
     for (name, policy) in FuzzStore.policies {
       let breaker = try store.breaker(name, policy: policy)

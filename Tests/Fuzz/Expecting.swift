@@ -1,11 +1,11 @@
 @testable import ControlKit
 
-/// Ends the process, so that libFuzzer keeps what has led here, unless the condition holds.
+/// Ends the process unless the condition holds, so that libFuzzer keeps the input.
 func expect(_ condition: Bool, _ complaint: @autoclosure () -> String) {
   if !condition { fatalError(complaint()) }
 }
 
-/// A message is for people: it says something, on one line, and misleads nobody.
+/// Checks that a message is not empty, is one line, and has no characters that could mislead.
 func expectReadable(_ message: String) {
   expect(!message.isEmpty, "an empty message")
   expect(

@@ -1,4 +1,4 @@
-/// The bytes of one run, read as small decisions; zero when there are none left.
+/// The bytes of one run, read as small decisions; zeros when none are left.
 struct FuzzBytes {
   private var rest: ArraySlice<UInt8>
 
@@ -8,7 +8,7 @@ struct FuzzBytes {
 
   mutating func byte() -> UInt8 { rest.popFirst() ?? 0 }
 
-  /// A number below a bound.
+  /// Returns a number below a bound.
   mutating func number(below bound: Int) -> Int {
     let wide = bound > 256 ? Int(byte()) << 8 | Int(byte()) : Int(byte())
     return wide % bound
@@ -20,7 +20,7 @@ struct FuzzBytes {
     return taken
   }
 
-  /// One of the numbers that are seldom thought of, or any other.
+  /// Returns one of the numbers that are often forgotten, or any other number.
   mutating func word() -> UInt64 {
     switch number(below: 8) {
     case 0: 0

@@ -2,7 +2,7 @@ import SharedBreaker
 import SharedBreakerTesting
 import TestSupport
 
-/// A store that every run finds as it was made, byte for byte.
+/// A store that is the same for every run, byte for byte.
 enum FuzzStore {
   /// One policy for each kind of window; five failures are the fewest that open any of them.
   static let policies: [(name: String, policy: BreakerPolicy)] = [
@@ -18,13 +18,13 @@ enum FuzzStore {
   static var path: String { directory.file("breakers.db") }
   static let suffixes = ["", "-wal", "-shm", "-counters"]
 
-  /// The files of the store, in the order of their suffixes but without the index of the log.
+  /// The files of the store in the order of their suffixes, without the index of the log.
   static let seed: [[UInt8]] = made {
     try makeSeed()
     return try ["", "-wal", "-counters"].map { try Files.read(path + $0) }
   }
 
-  /// Puts the store back, with a file changed perhaps, and answers the time at which it was left.
+  /// Restores the store with the given files, and returns a clock at the time it was left.
   static func restore(database: [UInt8], log: [UInt8], counters: [UInt8]?) throws -> ManualClock {
     for path in try Files.all(in: directory.path) { Files.removeAll(path) }
     try Files.write(path, database)
@@ -37,8 +37,8 @@ enum FuzzStore {
 
   private static let timeOfSeed = Duration.seconds(1_000)
 
-  /// What is drawn or taken from the host is set to a fixed value, so that the same bytes always
-  /// meet the same files.
+  /// Values that are random or come from the host are set to fixed ones, so that the same input
+  /// always meets the same files.
   private static func makeSeed() throws {
     let clock = ManualClock()
     clock.advance(by: timeOfSeed)
@@ -49,7 +49,7 @@ enum FuzzStore {
     try Database.rows(path, "UPDATE store SET identity = 1")
     let store = SharedStore(path: path, options: options)
     for (name, policy) in policies { try use(store.breaker(name, policy: policy)) }
-    // The store is still open, so what comes last stays in the log.
+    // The store is still open, so the latest changes stay in the log.
     try Database.rows(
       path,
       """
@@ -69,11 +69,11 @@ enum FuzzStore {
     }
     try breaker.force(.observe, for: .seconds(60), reason: "a look")
     try breaker.force(.automatic)
-    // With a new generation, no window and no failure: every run counts its own.
+    // Resets the generation, the window and the failures, because every run counts its own.
     try breaker.reset()
   }
 
-  /// What every run needs and nothing can be done without.
+  /// Creates something that every run needs, or ends the process.
   private static func made<Value>(_ make: () throws -> Value) -> Value {
     do { return try make() } catch { fatalError("\(error)") }
   }

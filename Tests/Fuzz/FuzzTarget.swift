@@ -1,6 +1,6 @@
 import Glibc
 
-/// What is fed with bytes that nobody has written, and what has to hold of it all the same.
+/// A part of the program that the fuzzer feeds with bytes, and what must hold for any bytes.
 enum FuzzTarget: String, CaseIterable, Sendable {
   case arguments
   case values
@@ -9,7 +9,7 @@ enum FuzzTarget: String, CaseIterable, Sendable {
   case page
   case database
 
-  /// Does what the bytes say, and ends the process where something does not hold.
+  /// Does what the bytes say, and ends the process if something does not hold.
   func run(_ bytes: [UInt8]) {
     switch self {
     case .arguments: ArgumentsTarget.run(bytes)
@@ -21,7 +21,7 @@ enum FuzzTarget: String, CaseIterable, Sendable {
     }
   }
 
-  /// The one that the environment names.
+  /// The target that the environment names.
   static let chosen: FuzzTarget = {
     let name = unsafe getenv("SHARED_BREAKER_FUZZ").map { unsafe String(cString: $0) } ?? ""
     guard let target = FuzzTarget(rawValue: name) else {
@@ -31,7 +31,7 @@ enum FuzzTarget: String, CaseIterable, Sendable {
   }()
 }
 
-/// What libFuzzer calls, again and again, with bytes of its own.
+/// The function that libFuzzer calls again and again with its bytes.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzOneInput(_ bytes: UnsafePointer<UInt8>?, _ count: Int) -> Int32 {
   let input = unsafe UnsafeBufferPointer(start: bytes, count: count)

@@ -2,10 +2,10 @@ import SharedBreaker
 import SharedBreakerTesting
 import TestSupport
 
-/// The counters that processes share, damaged in every way while they are in use.
+/// Damages the shared counters in every way while they are in use.
 ///
-/// They are statistics: whatever becomes of them opens no breaker, keeps none from opening once the
-/// damage is over, and keeps none open.
+/// Counters are statistics. Damage to them must not open a breaker, must not keep it open, and must
+/// not keep it from opening once the damage is over.
 enum PageTarget {
   static func run(_ bytes: [UInt8]) {
     do {
@@ -23,11 +23,11 @@ private struct PageRun {
   private let clock: ManualClock
   private let words = CounterWords(ofStore: FuzzStore.path)
 
-  /// Two that use the store as two processes do.
+  /// Two objects that use the store like two processes.
   private let stores: [SharedStore]
   private var breakers: [[Breaker]] = []
 
-  /// The failures of each breaker since it was closed, and all that were ever reported.
+  /// The failures of each breaker since it was closed, and all failures that were ever reported.
   private var failures: [Int]
   private var reported: [Int64]
 
@@ -50,7 +50,7 @@ private struct PageRun {
     let user = bytes.number(below: 2)
     let which = bytes.number(below: FuzzStore.policies.count)
     switch action {
-    // A file that is gone has nothing left to damage.
+    // A file that does not exist cannot be damaged.
     case 0...3 where !Files.exists(FuzzStore.path + "-counters"): break
     case 0...2:
       let word = bytes.number(below: CounterWords.wordsOfBreaker)
@@ -66,7 +66,7 @@ private struct PageRun {
     try check(breakers[user][which], which)
   }
 
-  /// Another file takes the place of the one that is in use, or none does.
+  /// Replaces or deletes the file that is in use.
   private func replaceFile(with bytes: inout FuzzBytes) throws {
     let path = FuzzStore.path + "-counters"
     guard bytes.number(below: 4) != 0 else { return Files.removeAll(path) }
@@ -87,7 +87,7 @@ private struct PageRun {
       let wasClosed = permit.kind == .normal
       permit.succeed()
       if !wasClosed { failures[which] = 0 }
-      // A success ends what failed in a row; in a window it ends nothing.
+      // A success ends a row of failures, but does not end those in a window.
       if which == 0 { failures[which] = 0 }
     } catch {
       try expectRejection(error, which)
@@ -133,11 +133,12 @@ private struct PageRun {
     }
   }
 
-  /// After the damage: each breaker closes if it is open, opens when it has to, and closes again.
+  /// Checks after the damage that each breaker closes if it is open, opens when it must, and closes
+  /// again.
   mutating func finish() throws {
     for (which, breaker) in breakers[0].enumerated() {
       try close(breaker, which)
-      // What was damaged is out of every window.
+      // Moves everything that was damaged out of every window.
       clock.advance(by: FuzzStore.window + FuzzStore.window)
       for _ in 0..<20 { try fail(breaker, which) }
       expect(breaker.state == .open, "\(breaker.name) stays closed")

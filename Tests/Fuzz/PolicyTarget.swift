@@ -1,7 +1,7 @@
 @testable import BreakerCore
 @testable import SharedBreaker
 
-/// Policies as words and as JSON: what is accepted can be used, and says the same when written.
+/// Checks that an accepted policy, as words or JSON, can be used and means the same when written.
 enum PolicyTarget {
   static func run(_ bytes: [UInt8]) {
     let text = String(decoding: bytes, as: UTF8.self)

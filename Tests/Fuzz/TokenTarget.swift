@@ -2,7 +2,7 @@
 @testable import SharedBreaker
 import SharedBreakerTesting
 
-/// Tokens: what is read is written the same, and only the one that holds a lease gives it back.
+/// Checks that a token is written as it was read, and that only the right one ends a lease.
 enum TokenTarget {
   static func run(_ bytes: [UInt8]) {
     let text = String(decoding: bytes, as: UTF8.self)
@@ -18,7 +18,7 @@ enum TokenTarget {
 
   private static let shellBytes = Set("'\"`$&|;<>()*?[]{}!#~\\".utf8)
 
-  /// Reports it to a breaker that waits for another one's probe.
+  /// Reports the token to a breaker whose probe belongs to another token.
   private static func report(_ token: PermitToken) {
     do {
       let host = TestHost()

@@ -2,7 +2,7 @@
 @testable import ControlKit
 import SharedBreaker
 
-/// Durations, rates, factors, counts and patterns: what can be read can be written and read again.
+/// Checks that durations, rates, factors, counts and patterns can be read, written and read again.
 enum ValuesTarget {
   static func run(_ bytes: [UInt8]) {
     let text = String(decoding: bytes, as: UTF8.self)

@@ -1,8 +1,8 @@
-/* Processes of one boot agree on its number, whatever each of them can read.
+/* Processes in one boot agree on its number, whatever each of them can read.
  *
- * Three processes open and leave a store, write to it and crash at any step, over a reboot. One of
- * them reads the kernel's boot id, one cannot, and one is shown the same id of its container in every
- * boot. The wall clock may be set once.
+ * Three processes open and leave a store, write to it and crash at any step, across a reboot. One
+ * process reads the kernel's boot id, one cannot read it, and one sees its container's id, which is
+ * the same in every boot. The wall clock may be set once.
  */
 
 #ifndef SETTINGS
@@ -15,12 +15,12 @@
 #define CONTAINERS 77
 #define UNKNOWN 0
 
-/* What is true. */
+/* The truth. */
 byte boot = 1;
 byte settings;
 byte numberOfBoot = 1; /* the first number that was used in this boot; 0 until there is one */
 
-/* The store's note. `bootOfNote` and `isWallSet` are what its times tell those who compare them. */
+/* The store's note of the boot. `bootOfNote` and `isWallSet` model what its times reveal. */
 byte noted = 1;
 byte notedID = 1;
 byte bootOfNote = 1;
@@ -29,7 +29,7 @@ byte lastNumber = 1;
 
 byte writer = NOBODY;
 
-/* The processes: what each takes for its boot's number, and whether it holds the lock that says so. */
+/* The processes: the number that each uses for its boot, and whether it holds the lock for it. */
 byte number[3];
 bool holds[3];
 bool hasWritten[3];
@@ -70,7 +70,7 @@ inline judge() {
   fi
 }
 
-/* StoreHeader.agreed, and then the lock. */
+/* StoreHeader.agreed, followed by the lock. */
 inline open() {
   atomic { judge() }
   if
@@ -104,15 +104,15 @@ inline write() {
     if
     :: noted == number[me] ->
       hasWritten[me] = true;
-      /* Only a wall clock that was set may make two boots of one. */
+      /* One boot gets two numbers only if the wall clock was set. */
       assert(settings > 0 || numberOfBoot == 0 || numberOfBoot == noted);
-      /* A note of the boot before may stay where nobody can tell the two apart. */
+      /* A note of the previous boot may stay if no process can tell the two boots apart. */
       if
       :: bootOfNote == boot -> numberOfBoot = noted
       :: else
       fi
     :: else ->
-      /* Who has once written is never contradicted while it has the store open. */
+      /* A process that has written is never contradicted while it has the store open. */
       assert(!hasWritten[me]);
       holds[me] = false
     fi;
@@ -122,7 +122,7 @@ inline write() {
 
 inline leave() { holds[me] = false; hasWritten[me] = false; number[me] = 0 }
 
-/* A reboot ends every process wherever it is; it starts again in the new boot. */
+/* A reboot ends every process at any step; the process starts again in the new boot. */
 active [3] proctype process() {
   byte me = _pid;
   byte mine;

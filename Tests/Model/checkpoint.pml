@@ -1,7 +1,8 @@
-/* No checkpoint overlaps a commit, and a crash inside either frees the way.
+/* No checkpoint overlaps a commit, and a crash inside either of them blocks nothing.
  *
- * Three processes commit, checkpoint and read, and are killed at any step. One has two threads; that
- * each had would show no more, for threads of different processes share nothing but the file.
+ * Three processes commit, checkpoint and read, and are killed at any step. Only one has two threads:
+ * a second thread in the others would add nothing, because threads of different processes share only
+ * the file.
  */
 
 #ifndef TURNS
@@ -10,21 +11,21 @@
 #define CRASHES 1
 #define NOBODY 255
 
-/* SQLite's write lock, by process: the kernel frees it with the process. */
+/* SQLite's write lock, by process: the kernel frees it when the process ends. */
 byte writer = NOBODY;
 
-/* SQLiteStorage.writing and .reading: memory of each process. */
+/* SQLiteStorage.writing and .reading, in the memory of each process. */
 bool writing[3];
 bool reading[3];
 bool killed[4]; /* by thread; the first two are of process 0 */
 
-/* What is true, to judge by. */
+/* The truth that assertions compare with. */
 byte committing = NOBODY;
 byte checkpointing = NOBODY;
 
 inline lock(mutex) { atomic { !mutex -> mutex = true } }
 
-/* A thread that gave the session away without its lock being free would leave it locked. */
+/* A thread must not give up the session while it holds the write lock. */
 inline unlockWriting() { atomic { assert(writer != me); writing[me] = false } }
 
 /* SQLiteStorage.commit and .run */
@@ -52,13 +53,13 @@ inline checkpoint() {
 #else
   if
   :: atomic { writer == NOBODY -> writer = me }
-    /* On the reader's connection, while the writer's holds the lock. */
+    /* On the reader's connection, while the writer's connection holds the lock. */
     atomic { checkpointing = me; assert(committing == NOBODY) }
     checkpointing = NOBODY;
 #ifndef KEEPS_THE_LOCK
     writer = NOBODY /* ROLLBACK */
 #endif
-  :: writer != NOBODY /* not to be had in time */
+  :: writer != NOBODY /* the lock is not free in time */
   fi;
 #endif
   reading[me] = false;
@@ -86,7 +87,7 @@ over:
   skip
 }
 
-/* SIGKILL at any step: the memory of the process is gone, and so are its locks. */
+/* SIGKILL at any step: the memory of the process and its locks are gone. */
 inline kill(process) {
   d_step {
     killed[process + 1] = true;

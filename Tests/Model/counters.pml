@@ -1,7 +1,7 @@
-/* What a decision is judged by is never worse than the truth, and nothing counted gets lost.
+/* No decision sees fewer successes than there were, and nothing that was counted is lost.
  *
- * Three processes count successes, write failures, are killed at any step; the page of counters is
- * deleted at any time, while those who have it mapped go on in the old one.
+ * Three processes count successes, write failures, and are killed at any step. The page of counters
+ * is deleted at any time, while processes that have it mapped continue to use the old one.
  */
 
 #define SUCCESSES 2
@@ -15,14 +15,14 @@
 #define NOBODY 255
 #define NOWHERE 255
 
-/* The row: its revision, the key of its counters, what it took in, its window and its totals. */
+/* The row: its revision, its counters' key, what it has taken in of them, its window, its totals. */
 byte revision = 1;
 byte rowKey;
 byte rowTakenIn;
 byte rowSuccesses;
 byte rowTotal;
 
-/* The files of counters, of which the newest lies at the path. */
+/* The files of counters; the newest one is at the path. */
 byte newest;
 byte key[LOSSES + 1];
 byte count[LOSSES + 1];
@@ -32,13 +32,13 @@ byte writer = NOBODY;
 bool killed[3];
 byte mapped[3]; /* CounterPage: the file that each process has mapped */
 
-/* What is true, to judge by: successes since the window of the row began, and in all. */
+/* The truth: successes since the window of the row began, and successes in all. */
 byte windows;
 byte inWindow;
 byte counted;
 byte successes, failures, losses, crashes, ended;
 
-/* CounterPage.ownCounters: the file that holds the counters of the row, if there is any. */
+/* CounterPage.ownCounters: the file that holds the counters of the row; NOWHERE if none does. */
 inline find(place) {
   if
   :: rowKey != 0 && key[mapped[me]] == rowKey -> place = mapped[me]
@@ -51,7 +51,7 @@ inline find(place) {
   fi
 }
 
-/* StepGroup.run: reads the row, takes in, ties, decides, and writes what came of it. */
+/* StepGroup.run: reads the row, takes in its counters, ties them, decides, and writes the result. */
 inline transact(isSuccess) {
   atomic { writer == NOBODY -> writer = me }
   /* CounterPage.takeIn: one load of the counter. */
@@ -82,7 +82,7 @@ inline transact(isSuccess) {
 #endif
   :: else -> newKey = rowKey
   fi;
-  /* TripConditions: the share of failures, of which all are written here. */
+  /* TripConditions: the share of failures. All failures are written, so only successes can lack. */
   assert(isNew || judged >= truth);
   /* COMMIT */
   atomic {
@@ -100,7 +100,7 @@ inline transact(isSuccess) {
   }
 }
 
-/* Breaker.endHealthy, and Engine.report for what cannot be counted. */
+/* Breaker.endHealthy, and Engine.report for a success that cannot be counted. */
 inline succeed() {
   /* Engine.isCurrent, or else Engine.refresh and Cell.learn */
   atomic {
@@ -151,7 +151,7 @@ inline kill(process) {
   if :: writer == process -> writer = NOBODY :: else fi
 }
 
-/* What happens to processes and to the page. */
+/* Crashes of processes and losses of the page. */
 proctype World() {
   do
   :: atomic { crashes < CRASHES -> crashes++; if :: kill(0) :: kill(1) :: kill(2) fi }
@@ -160,7 +160,7 @@ proctype World() {
   od
 }
 
-/* When all is quiet, one more look takes in the rest. */
+/* When every process has ended, taking in the counters once more finds every success. */
 init {
   atomic { run Process(0); run Process(1); run Process(2); run World() }
 quiet:

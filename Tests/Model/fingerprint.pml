@@ -1,11 +1,11 @@
-/* No stale permit: a call that begins after a trip has returned is never let through.
+/* No stale permit: a call that begins after a trip has returned is never permitted.
  *
- * One process is watched: it commits (Stepper), reads what changed (Refresher) and takes healthy
- * calls (Caller) in three threads. Of its neighbours only the commits matter, of which the write
- * lock lets one happen at a time: so Neighbour stands for any number of processes, which crash at
- * any step. A watched process that starts again is this one in its first state.
+ * The watched process has three threads: it commits (Stepper), reads what has changed (Refresher)
+ * and makes healthy calls (Caller). Of other processes only the commits matter. The write lock
+ * admits one commit at a time, so Neighbour stands for any number of processes, which crash at any
+ * step. A watched process that restarts is the same as this one in its first state.
  *
- * A fingerprint is the number of the commit that it is of; 0 is the fingerprint of nothing.
+ * A fingerprint is the number of its commit; 0 is the fingerprint of nothing.
  */
 
 #define FIRST 1
@@ -16,13 +16,13 @@
 #define WATCHED 1
 #define NEIGHBOUR 2
 
-/* The file: the row, and the revision that it bears, as the latest commit and the one before it
- * have left them; the place of a commit is its last bit. */
+/* The file: the row and its revision, as the latest commit and the one before it left them. The
+ * last bit of a commit's number is its index. */
 bool isOpen[2];
 byte rowRevision[2];
 #define at(commit) ((commit) & 1)
 
-/* The log, the two copies of its index's header, and who holds SQLite's write lock. */
+/* The log, the two copies of its index's header, and the holder of SQLite's write lock. */
 byte logged = FIRST;
 byte firstCopy = FIRST;
 byte secondCopy = FIRST;
@@ -35,17 +35,17 @@ bool isKnown;
 bool permits;
 byte cellRevision;
 
-/* What is true, to judge by: a trip has returned, and no reset has begun since. */
+/* The truth: a trip has returned, and no reset has begun since. */
 bool hasTripped;
-bool mustReject; /* since the call of Caller has begun */
+bool mustReject; /* since Caller's call began */
 
-/* SQLite's recovery of the index, which the next one to hold the lock does after a crash. */
+/* SQLite's recovery of the index, by the next holder of the lock after a crash. */
 inline recover() {
   secondCopy = logged;
   firstCopy = logged
 }
 
-/* BEGIN IMMEDIATE, in Connection.write; there is nothing to model beyond the last commit. */
+/* BEGIN IMMEDIATE, in Connection.write. The model ends with the last commit. */
 inline beginWrite(me) {
   atomic {
     writer == NOBODY -> writer = me;
@@ -56,10 +56,10 @@ inline beginWrite(me) {
 /* SIGKILL; the kernel frees the lock. */
 #define MAY_CRASH if :: skip :: atomic { me == NEIGHBOUR -> writer = NOBODY; next = 0; goto start } fi
 
-/* What a step keeps of what it has written. */
+/* What a step remembers of its write. */
 inline note() { wroteOpen = isOpen[at(next)]; isOwnRow = (rowRevision[at(next)] == next) }
 
-/* The steps of COMMIT, up to where it returns; `next` is the number of the commit. */
+/* The steps of COMMIT until it returns; `next` is the number of the commit. */
 inline commitRow() {
   next = logged + 1;
   atomic {
@@ -68,11 +68,11 @@ inline commitRow() {
     :: !isOpen[at(logged)] -> isOpen[at(next)] = true
     :: isOpen[at(logged)] -> isOpen[at(next)] = false; hasTripped = false; mustReject = false
     :: isOpen[at(next)] = isOpen[at(logged)]; rowRevision[at(next)] = rowRevision[at(logged)]
-      /* That was another breaker's row. */
+      /* This commit wrote another breaker's row. */
     fi
   }
   MAY_CRASH;
-  logged = next; /* the frames are whole */
+  logged = next; /* the frames are complete */
 #ifdef RETURNS_BEFORE_HEADER
   hasTripped = isOpen[at(next)];
 #endif
@@ -84,7 +84,7 @@ inline commitRow() {
   atomic { note(); writer = NOBODY; hasTripped = isOpen[at(next)] }
 }
 
-/* Cell.learn, by way of Engine.take: what is newer stays. */
+/* Cell.learn, called by Engine.take: a newer revision stays. */
 inline learn(rowIsOpen, revision) {
   if
   :: revision >= cellRevision -> permits = !rowIsOpen; cellRevision = revision; isKnown = true
@@ -123,7 +123,7 @@ start:
     after = firstCopy;
     copy = secondCopy;
     if :: after == copy && copy == next :: else -> after = 0 fi;
-    /* A step on another breaker learns nothing of this one. */
+    /* A step on another breaker learns nothing about this one. */
     atomic { if :: isOwnRow -> learn(wroteOpen, next) :: else fi }
     atomic {
       if
@@ -150,7 +150,7 @@ end:
     fingerprint = firstCopy;
 #endif
     since = baseline;
-    /* SQLite reads both copies; where they differ it waits for the writer, or recovers. */
+    /* SQLite reads both copies. If they differ, it waits for the writer or recovers. */
     atomic {
       firstCopy == secondCopy || writer == NOBODY;
       if :: firstCopy != secondCopy -> recover() :: else fi;
@@ -172,7 +172,7 @@ end:
   od
 }
 
-/* Breaker.enterHealthy: three loads, each of which may be late. */
+/* Breaker.enterHealthy: three loads, with any delay between them. */
 proctype Caller() {
   byte now;
 end:

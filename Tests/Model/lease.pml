@@ -1,9 +1,9 @@
-/* Never more than one probe at a time, also across reopenings; never half-open for good, nor locked
- * for those who only ask; and what anyone was told is not taken back.
+/* There is never more than one probe at a time, even across reopenings. The breaker is never half-open
+ * forever, and never locked for processes that only ask. No answer is ever taken back.
  *
- * Three processes ask, probe, report late, renew, hang and crash at any step; at least one stays.
- * An owner is a process and its birth, so that one that has started again owns nothing. `probes`
- * and `successes-to-close` are 1, so there is one lease at most, of this generation or an earlier.
+ * Three processes ask, probe, report late, renew, hang and crash at any step; at least one survives.
+ * An owner is a process and its birth, so a process that has restarted owns nothing. `probes` and
+ * `successes-to-close` are 1, so there is at most one lease, of this generation or an earlier one.
  */
 
 #ifndef MISHAPS
@@ -15,7 +15,7 @@ mtype = { CLOSED, OPEN, HALF_OPEN };
 mtype = { PERMIT, REJECT, GRANT };
 mtype = { SUCCESS, FAILURE, NEUTRAL };
 
-/* The row, as it was written last. */
+/* The row as it was last written. */
 mtype state = OPEN;
 bool isDue;
 byte generation;
@@ -25,29 +25,29 @@ byte leaseGeneration;
 byte owner;
 byte ownerBirth;
 
-/* What the host's clock says: whether the deadline of the lease has passed, and whether an open time
- * that began at that deadline is over. */
+/* The host's clock: whether the deadline of the lease has passed, and whether an open time that began
+ * at that deadline is over. */
 bool isLate;
 bool isLateDue;
 
-/* SQLite's write lock, which the kernel frees with its holder. */
+/* SQLite's write lock, which the kernel frees when its holder ends. */
 byte writer = NOBODY;
 
 /* The processes. */
 byte birth[3];
 bool killed[3];
 bool isSlow[3];
-byte lost; /* how many will never do anything again */
+byte lost; /* the number of processes that will never act again */
 byte mishaps;
 
-/* What is true, to judge by: who runs a probe that it still may report, and the latest generation that
- * somebody was told of while nobody wrote. */
+/* The truth: which processes run a probe that they may still report, and the latest generation that a
+ * process has seen while none was writing. */
 bool probing[3];
 byte told;
 
 #define ownerIsGone (birth[owner] != ownerBirth)
 
-/* BreakerRecord.settle: the row as it stands now, whoever looks at it, into the locals of a process. */
+/* BreakerRecord.settle: copies the row as it stands now into the variables of a process. */
 inline settle() {
   seen = state; seenDue = isDue; seenGeneration = generation; seenLease = lease;
   if
@@ -77,7 +77,7 @@ inline settle() {
   fi
 }
 
-/* BreakerRecord.assessed, of what was settled. */
+/* BreakerRecord.assessed, on the settled row. */
 inline assess() {
   if
   :: seen == CLOSED -> decision = PERMIT
@@ -91,13 +91,13 @@ inline forget() { seen = 0; seenDue = false; seenGeneration = 0; seenLease = 0 }
 
 inline begin() { atomic { writer == NOBODY -> writer = me } }
 
-/* COMMIT of what was settled when the transaction began. */
+/* Writes what was settled when the transaction began. */
 inline write() {
   if :: seenLease == 0 -> lease = 0; leaseGeneration = 0; isLate = false; isLateDue = false :: else fi;
   if :: state != seen -> state = seen; isDue = seenDue; generation = seenGeneration :: else fi
 }
 
-/* Opening drops no lease: the call that it is for goes on. */
+/* Opening drops no lease, because the probe's call continues. */
 inline open() {
   state = OPEN; generation++; isDue = false;
 #ifdef REOPENING_FREES_SLOTS
@@ -105,7 +105,7 @@ inline open() {
 #endif
 }
 
-/* BreakerSnapshot and BreakerRecord.assessed: what is told without writing anything. */
+/* BreakerSnapshot and BreakerRecord.assessed: an answer without a write. */
 inline look() {
   settle();
 #ifdef LOOKS_AT_THE_ROW
@@ -115,15 +115,15 @@ inline look() {
   /* The slot of an owner that is gone is free at once. */
   assert(!(state == HALF_OPEN && lease != 0 && ownerIsGone && !isLate) || decision == GRANT);
   assert(seenGeneration >= told);
-  /* A transaction that is under way may have read the clock before the deadline passed. */
+  /* A transaction under way may have read the clock before the deadline passed. */
   if :: writer == NOBODY -> told = seenGeneration :: else fi;
 #ifndef DECIDES_BEFORE_BEGIN
   forget()
 #endif
 }
 
-/* Engine.admitThroughStore: who is told to stay away makes no call, and who is to probe gets that from
- * a transaction. */
+/* Engine.admitThroughStore: a process that is rejected makes no call, and a process gets a probe only
+ * in a transaction. */
 inline request() {
   atomic {
     look();
@@ -161,14 +161,14 @@ inline request() {
   fi
 }
 
-/* Whether the lease is still held, once the transaction has settled the row. */
+/* Decides whether the lease is still held, after the transaction has settled the row. */
 inline hold() {
 #ifdef LEASES_NOT_COMPARED
   isHeld = (state == HALF_OPEN);
 #else
   isHeld = (seenLease != 0 && lease == ownLease);
 #endif
-  /* A late word of a lost lease is refused, and no other is. */
+  /* A report or renewal is refused if and only if the lease was lost. */
   assert(isHeld == probing[me])
 }
 
@@ -187,7 +187,7 @@ inline report(outcome) {
 #else
       :: outcome == SUCCESS && leaseGeneration == generation ->
 #endif
-        /* A success of an earlier round says nothing against what happened since. */
+        /* A success of an earlier round does not close the breaker. */
         assert(state == HALF_OPEN);
         state = CLOSED; generation++
       :: outcome == FAILURE && leaseGeneration == generation -> open()
@@ -204,7 +204,7 @@ inline report(outcome) {
   }
 }
 
-/* BreakerRecord.renewed: the deadline is in the future again, if it had not passed. */
+/* BreakerRecord.renewed: moves the deadline into the future, if it has not passed. */
 inline renew() {
   begin();
   atomic { settle(); hold() }
@@ -217,7 +217,7 @@ inline renew() {
   }
 }
 
-/* A failure of a normal call, or an operator, opens the breaker; or an operator resets it. */
+/* A failure of an ordinary call, or an operator, opens the breaker; an operator resets it. */
 inline trip() {
   atomic {
     writer == NOBODY -> settle(); write(); forget();
@@ -260,13 +260,13 @@ proctype Process(byte me) {
       }
     };
     if
-    :: skip /* is started again */
+    :: skip /* restarts */
     :: atomic { lost < 2 -> lost++ } break
     fi
   od
 }
 
-/* Time passes, sooner or later, whoever writes meanwhile. */
+/* Time passes sooner or later, regardless of writes. */
 proctype Clock() {
 end:
   do
@@ -294,5 +294,5 @@ proctype Killer() {
 
 init { atomic { run Process(0); run Process(1); run Process(2); run Clock(); run Killer() } }
 
-/* However it goes, the breaker closes in the end: what can go wrong happens a few times only. */
+/* The breaker always closes in the end, because mishaps happen only a few times. */
 ltl closesInTheEnd { <>[] (state == CLOSED) }

@@ -1,10 +1,10 @@
-/* Nothing that is known of one file is used for another that was put in its place.
+/* Nothing that is known of one file is used for another file that has replaced it.
  *
- * One process is watched, in three threads: a step, a refresh, a healthy call. Neighbours commit
- * to any file, for they may or may not have noticed. All files look alike: their revisions and
- * counts of commits begin at the same number, which is the worst case.
+ * The watched process has three threads: a step, a refresh, a healthy call. Neighbours commit to any
+ * file, because they may or may not have noticed the replacement. All files look alike: their
+ * revisions and counts of commits begin at the same number, which is the worst case.
  *
- * A row is known by its file and its revision; a fingerprint is that of both, 0 that of nothing.
+ * A file and a revision identify a row. A fingerprint is that of both; 0 is that of nothing.
  */
 
 #define FILES 2
@@ -13,12 +13,12 @@
 #define NO_FILE 255
 #define print(f, r) (1 + (f) * 8 + (r))
 
-/* The files, of which `path` names one. Every commit writes the row. */
+/* The files; `path` names one of them. Every commit writes the row. */
 byte path;
 byte revision[FILES] = 1;
 bool isLocked[FILES];
 
-/* SQLiteStorage.session: the file of each connection, and what it has noted of its identity. */
+/* SQLiteStorage.session: the file of each connection, and the identity that was noted. */
 byte readerFile = NO_FILE;
 byte writerFile = NO_FILE;
 byte noted;
@@ -33,7 +33,7 @@ byte seen, baseline, baselineLineage, era;
 bool isKnown;
 byte knownFile, knownRevision;
 
-/* WatchPage: shows the index of the reader's connection. */
+/* WatchPage: the index of the reader's connection. */
 #define watched (readerFile == NO_FILE -> 0 : print(readerFile, revision[readerFile]))
 #define watchedCommits (readerFile == NO_FILE -> 0 : revision[readerFile])
 
@@ -46,10 +46,10 @@ inline open() {
   :: readerFile == NO_FILE ->
     noted = path;
     writerFile = path;
-    opened = path; /* the reader's; shown when the session is whole */
+    opened = path; /* the reader's file; visible once the session is complete */
 #ifndef MOVED_NOT_REFUSED
     if
-    :: writerFile != path -> writerFile = NO_FILE /* Connection.refuseMoved: tried again */
+    :: writerFile != path -> writerFile = NO_FILE /* Connection.refuseMoved: try again */
     :: else -> openings++; readerFile = opened; opened = 0
     fi
 #else
@@ -90,7 +90,7 @@ end:
     file = writerFile;
     lock(isLocked[file]);
     before = watched;
-    /* OwnCommits.check and StepGroup.find: what is written comes from what is remembered. */
+    /* OwnCommits.check and StepGroup.find: the step works on the row that it remembers. */
     if
 #ifdef KEEPS_OWN_COMMITS
     :: ownPrint != 0 ->
@@ -135,7 +135,7 @@ end:
   od
 }
 
-/* Engine.readChanges, SQLiteStorage.changes and, for what was forgotten, Engine.known */
+/* Engine.readChanges, SQLiteStorage.changes, and Engine.known for a forgotten row. */
 proctype Refresher() {
   byte opened, fingerprint, since, sinceLineage, commits, file, read, lineage, eraBefore;
 end:
@@ -186,7 +186,7 @@ end:
   od
 }
 
-/* Breaker.enterHealthy: what lets a call through is of the file that is open, and current. */
+/* Breaker.enterHealthy: what permits a call belongs to the open file and is current. */
 proctype Caller() {
 end:
   do
@@ -197,7 +197,7 @@ end:
   od
 }
 
-/* Other processes, and whoever puts another file in the place of the first. */
+/* Other processes, and a replacement of the file. */
 proctype World() {
 end:
   do

@@ -1,9 +1,9 @@
-/* A store does not believe the words of another one that was in its place.
+/* A store does not accept reports for a store that it has replaced.
  *
- * A copy is put in the place of a store, once or twice, while two processes use it or nobody does. Each
- * asks for a probe and reports it, notices the new file at some later step, or is killed; then a script
- * still has its token. Rows, generations and leases of the copy are those of the store, so that only the
- * lineage tells the one from the other.
+ * A copy replaces a store once or twice, while two processes or none use it. Each process asks for a
+ * probe and reports it, notices the new file at some later step, or is killed, after which a script
+ * still has its token. The copy has the same rows, generations and leases as the store, so only the
+ * lineage distinguishes them.
  */
 
 #ifndef COPIES
@@ -11,11 +11,11 @@
 #endif
 #define NOBODY 255
 
-/* What is true: which file lies at the path. */
+/* The truth: which file is at the path. */
 byte file = 1;
 byte copies;
 
-/* What the file says; a copy says what the first file did. */
+/* The contents of the file; a copy has those of the first file. */
 byte lineage = 1;
 byte fileOfLineage = 1;
 byte lastLineage = 1;
@@ -37,7 +37,7 @@ byte writer = NOBODY;
 inline begin() { atomic { writer == NOBODY -> writer = me } }
 inline commit() { writer = NOBODY }
 
-/* StoreHeader.agreed. Who writes to a file that is no longer there changes nothing. */
+/* StoreHeader.agreed. A write to a file that has been replaced changes nothing. */
 inline renew() {
 #ifdef RENEWED_UNCHECKED
   begin();
@@ -68,7 +68,7 @@ inline openStore() {
   fi
 }
 
-/* A transaction of a session that is open. */
+/* A transaction of an open session. */
 inline ask() {
   begin();
   atomic {
@@ -90,7 +90,7 @@ inline report() {
       assert(ownFile == file);
       lease = 0
     :: else ->
-      /* What the store has given out itself it believes. */
+      /* A store accepts every report for what it has given out itself. */
       assert(!(mine == file && ownFile == file && lease == ownLease))
     fi;
     ownLease = 0; ownLineage = 0; ownFile = 0;

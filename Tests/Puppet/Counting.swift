@@ -2,14 +2,14 @@ import SharedBreaker
 import TestSupport
 
 extension Worker {
-  /// `successes N`: so many calls that go well, one after the other.
+  /// `successes N`: makes N calls that succeed, one after the other.
   func successes(_ words: [String]) throws -> String {
     var answers: [String] = []
     for _ in 0..<(Int(words[0]) ?? 0) { answers.append(run(["ok"])) }
     return "ok \(answers.count("ok")) rejected \(answers.count("rejected"))"
   }
 
-  /// `mixed N M`: N calls, each M-th of which fails.
+  /// `mixed N M`: makes N calls, every M-th of which fails.
   func mixed(_ words: [String]) throws -> String {
     let share = Int(words[1]) ?? 1
     var answers: [String] = []
@@ -19,7 +19,7 @@ extension Worker {
     return "ok \(answers.count("ok")) failed \(answers.count("failed"))"
   }
 
-  /// Calls and failures of the window, and the totals of successes, failures and rejections.
+  /// The calls and failures in the window, and the totals of successes, failures and rejections.
   func counts() -> String {
     let it = breaker.snapshot()
     return "window \(it.windowCalls) \(it.windowFailures) totals \(it.totals.successes)"

@@ -6,7 +6,7 @@ import TestShim
 import TestSupport
 
 extension Worker {
-  /// `fork COMMAND`: a child of this process runs a command, and the answer is its answer.
+  /// `fork COMMAND`: forks a child that runs a command, and returns the child's answer.
   func fork(_ words: [String]) throws -> String {
     var ends: [Int32] = [-1, -1]
     let code = unsafe ts_pipe(&ends)
@@ -32,11 +32,12 @@ extension Worker {
       ? String(decoding: answer, as: UTF8.self) : "error child ended with \(status)"
   }
 
-  /// `fork-idle`: the number of a child that does nothing, and whom somebody has to end.
+  /// `fork-idle`: forks a child that does nothing, and returns its number; the test has to end it.
   func forkIdleChild() -> String {
     let child = ts_fork()
     if child == 0 {
-      // If the test does not: whoever reads what the tests print waits for all who may print more.
+      // A limit in case the test does not: a reader of the tests' output waits for every process
+      // that has the pipe open.
       ts_limit(60)
       while true { pause() }
     }
@@ -48,7 +49,8 @@ extension Worker {
     let hammering = Hammering(breaker)
     let threads = Threads()
     for _ in 0..<(Int(words[0]) ?? 0) { threads.start { hammering.run() } }
-    // Each type that the threads need is made by then, as a child could wait for it for ever.
+    // By then Swift has created every type that the threads need. A child could wait forever for
+    // one that another thread was creating at the fork.
     while hammering.failures.load(ordering: .relaxed) < 200 { sched_yield() }
     var children: [Int32] = []
     for _ in 0..<(Int(words[1]) ?? 0) {
@@ -66,7 +68,7 @@ extension Worker {
       + " \(hammering.failures.load(ordering: .relaxed))"
   }
 
-  /// `fork-churn THREADS FORKS`: forks while threads make stores, use them and let go of them.
+  /// `fork-churn THREADS FORKS`: forks while threads create, use and release stores.
   func forkWhileChurning(_ words: [String]) throws -> String {
     let isOver = Flag()
     let path = store.path
@@ -90,12 +92,12 @@ extension Worker {
     return "children \(ended)"
   }
 
-  /// `fork-examining FORKS`: forks while a thread looks at the store, and each child counts what it
-  /// has open of it.
+  /// `fork-examining FORKS`: forks while a thread examines the store; each child counts the files
+  /// of the store that it has open.
   func forkWhileExamining(_ words: [String]) throws -> String {
     let isOver = Flag()
     let store = store
-    // A child can wait for ever for a generic type that another thread was making at the fork.
+    // A child can wait forever for a generic type that another thread was creating at the fork.
     _ = Files.openDescriptors(of: store.path)
     let threads = Threads()
     threads.start { while !isOver.value { _ = try? store.examine() } }

@@ -1,10 +1,11 @@
 import BreakerStore
 import TestShim
 
-/// Stops a write transaction of the store's own code at a step that the test has named.
+/// Stops a write transaction of the store's own code at a step that the test names.
 ///
-/// The steps are counted from the moment in which `BEGIN IMMEDIATE` holds the write lock (1) to the
-/// end of `COMMIT`, which is the last. The test is told the step and says when to go on.
+/// Step 1 is the moment at which `BEGIN IMMEDIATE` holds the write lock, and the last step is the
+/// end of `COMMIT`. The gate reports the step to the test, and waits until the test lets it
+/// continue.
 final class Gate: @unchecked Sendable {
   static let shared = Gate()
 
@@ -20,7 +21,7 @@ final class Gate: @unchecked Sendable {
     }
   }
 
-  /// The next transaction stops at this step, if it has so many.
+  /// Makes the next transaction stop at a step, if it has that many.
   func stop(at step: Int) { lock.withLock { target = step } }
 
   private func saw(_ sql: String, isDone: Bool) {

@@ -4,7 +4,7 @@ import Glibc
 import SharedBreaker
 import TestSupport
 
-/// What a task has heard, for a thread that waits for it.
+/// What a task has received from the history, for a thread that waits for it.
 final class Hearing: @unchecked Sendable {
   private let lock = Lock()
   private var heard: [String] = []
@@ -16,10 +16,10 @@ final class Hearing: @unchecked Sendable {
     count.signal()
   }
 
-  /// What has not been taken yet.
+  /// The entries that have not been taken yet.
   var text: String { lock.withLock { heard.joined(separator: " ") } }
 
-  /// Waits for so many more.
+  /// Waits for a number of further entries.
   func take(_ count: Int) -> String {
     for _ in 0..<count { self.count.wait() }
     return lock.withLock {
@@ -30,12 +30,12 @@ final class Hearing: @unchecked Sendable {
 }
 
 extension HistoryEntry {
-  /// Its number, with a mark if something before it was lost.
+  /// The number of the entry, with a mark if entries before it are missing.
   var mark: String { (isAfterGap ? "!" : "") + String(id) }
 }
 
 extension Worker {
-  /// `listen [AFTER [NAME]]`: hears from now on, or after an entry, what happens.
+  /// `listen [AFTER [NAME]]`: follows the history from now on, or after an entry.
   func listen(_ words: [String]) -> String {
     let feed = store.followHistory(
       of: words.dropFirst().first, after: words.first.flatMap { Int64($0) })
@@ -47,8 +47,8 @@ extension Worker {
     return "ok"
   }
 
-  /// `handle HOOK FILE [failing|endless|until GO]`: a hook adds the number of each entry to a file;
-  /// with `until`, it waits for the file GO first.
+  /// `handle HOOK FILE [failing|endless|until GO]`: runs a hook that adds the number of each entry
+  /// to a file; with `until`, it waits for the file GO first.
   func handle(_ words: [String]) -> String {
     let store = store
     let hearing = Hearing()
@@ -68,16 +68,16 @@ extension Worker {
     return "ok"
   }
 
-  /// `hear N`: the numbers of the next entries, which it waits for.
+  /// `hear N`: waits for the next N entries, and returns their numbers.
   func hear(_ words: [String]) throws -> String {
     guard let hearing else { throw SupportError("nobody listens") }
     return hearing.take(Int(words[0]) ?? 0)
   }
 
-  /// `heard`: the numbers of the entries that `hear` would answer now, without waiting.
+  /// `heard`: returns the numbers of the entries that `hear` could return now, without waiting.
   func heardSoFar() -> String { hearing?.text ?? "" }
 
-  /// `silence`: nobody listens any more.
+  /// `silence`: stops listening.
   func silence() -> String {
     let task = hearing?.task
     task?.cancel()
@@ -91,7 +91,7 @@ extension Worker {
     return "ok"
   }
 
-  /// `trips N NAME`: opens a breaker and closes it again so many times.
+  /// `trips N NAME`: opens a breaker and closes it again N times.
   func trips(_ words: [String]) throws -> String {
     let breaker = try store.breaker(words[1])
     for _ in 0..<(Int(words[0]) ?? 0) {
@@ -102,7 +102,7 @@ extension Worker {
   }
 }
 
-/// Adds a line to a file, in one piece.
+/// Appends a line to a file in one write.
 private func note(_ line: String, in path: String) throws {
   let descriptor = unsafe open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0o644)
   guard descriptor >= 0 else { throw SupportError("open", errno) }

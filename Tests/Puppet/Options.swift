@@ -4,12 +4,12 @@ import SharedBreaker
 import TestShim
 import TestSupport
 
-/// What a puppet is told as it starts.
+/// The options that a puppet is started with.
 struct Options {
   var path: String
   var store: StoreOptions
 
-  /// How many more files may be open while the store is made; unlimited if nil.
+  /// How many more files may be opened while the store is created; unlimited if nil.
   var descriptors: Int?
   let events = EventLog()
 
@@ -22,10 +22,10 @@ struct Options {
     guard let path = values["store"] else { throw SupportError("no store") }
     self.path = path
     let events = events
-    // Long enough for a machine that is busy with other things, unless the test is about it.
+    // Long enough for a busy machine. A test about the timeout sets its own.
     store = StoreOptions(
       lockTimeout: .seconds(5), program: "puppet", observer: { events.add($0) })
-    // Mapped before the process may become somebody who has no right to.
+    // Mapped before the process becomes a user that may not map it.
     if let clock = values["clock"] { store.clock = try TestClock(path: clock).clock }
     if let timeout = values["lock-timeout"].flatMap({ Int($0) }) {
       store.lockTimeout = .milliseconds(timeout)
@@ -47,7 +47,7 @@ struct Options {
   ]
 }
 
-/// What the observer was told.
+/// The events that the observer has received.
 final class EventLog: @unchecked Sendable {
   private let lock = Lock()
   private var events: [String] = []
@@ -55,7 +55,7 @@ final class EventLog: @unchecked Sendable {
   func add(_ event: StoreEvent) {
     let text: String? =
       switch event {
-      // The call tells of it already.
+      // The answer of the call shows it already.
       case .rejected: nil
       case .unavailable: "unavailable"
       case .available: "available"

@@ -2,12 +2,12 @@ import Glibc
 import SharedBreaker
 
 extension Options {
-  /// Makes the store; with the option `descriptors=N`, while only so many more files may be open.
+  /// Creates the store; with the option `descriptors=N`, while only N more files may be opened.
   func makeStore() -> SharedStore {
     guard let descriptors else { return SharedStore(path: path, options: store) }
     let made = leaving(descriptors) {
       let made = SharedStore(path: path, options: store)
-      // This may fail for lack of descriptors. Later attempts find enough of them.
+      // This may fail because descriptors are missing. Later attempts have enough of them.
       _ = try? made.connect()
       return made
     }

@@ -5,16 +5,16 @@ import Synchronization
 import TestShim
 import TestSupport
 
-/// Jobs, for which this process keeps the time.
+/// Jobs, whose timeouts this process keeps.
 extension Worker {
-  /// `job MS ATTEMPTS`: runs a job whose work never reports, and says what became of it.
+  /// `job MS ATTEMPTS`: runs a job whose work never reports, and returns how it ended.
   func runJob(_ words: [String]) -> String {
     let end = JobEnd()
     job(words, end).start()
     return end.wait()
   }
 
-  /// `job-begin MS ATTEMPTS`: only begins it; `job-start` starts it once more.
+  /// `job-begin MS ATTEMPTS`: starts such a job without waiting; `job-start` starts it once more.
   func beginJob(_ words: [String]) -> String {
     begun = job(words, JobEnd())
     return startJob()
@@ -22,16 +22,17 @@ extension Worker {
 
   func startJob() -> String { begun?.start() == true ? "started" : "not started" }
 
-  /// `job-state`: whether the job that was begun is under way.
+  /// `job-state`: returns whether the job that was begun is under way.
   func jobState() -> String { begun?.isUnderWay == true ? "under way" : "idle" }
 
-  /// `fork-timing THREADS FORKS`: forks while threads set times, let them come and take them back, and
-  /// each child runs a job into its timeouts.
+  /// `fork-timing THREADS FORKS`: forks while threads set alarms, let them go off and cancel them;
+  /// each child runs a job until it times out.
   func forkWhileTiming(_ words: [String]) -> String {
     let timing = Timing(breaker)
     let threads = Threads()
     for _ in 0..<(Int(words[0]) ?? 0) { threads.start { timing.run() } }
-    // Each type that the threads need is made by then, as a child could wait for it for ever.
+    // By then Swift has created every type that the threads need. A child could wait forever for
+    // one that another thread was creating at the fork.
     while timing.timeouts.load(ordering: .relaxed) < 100 { sched_yield() }
     var children: [Int32] = []
     for _ in 0..<(Int(words[1]) ?? 0) {
@@ -58,7 +59,7 @@ extension Worker {
   }
 }
 
-/// What becomes of a job.
+/// How a job ends.
 final class JobEnd: Sendable {
   struct Course {
     var timeouts = 0
@@ -78,7 +79,7 @@ final class JobEnd: Sendable {
   }
 }
 
-/// Threads that set times as fast as they can.
+/// Threads that set alarms as fast as they can.
 private final class Timing: Sendable {
   let breaker: Breaker
   let isOver = Atomic(false)

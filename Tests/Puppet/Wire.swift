@@ -1,14 +1,14 @@
 import BreakerStore
 import Glibc
 
-/// The pipes to the test: commands come in and answers go out, a line each.
+/// The pipes to the test: each command and each answer is one line.
 final class Wire: @unchecked Sendable {
   static let shared = Wire()
 
   private let lock = Lock()
   private var buffer: [UInt8] = []
 
-  /// The next line from the test, or nil once it has let go.
+  /// The next line from the test; nil once the test has closed the pipe.
   func line() -> String? {
     lock.withLock {
       while true {
@@ -25,12 +25,12 @@ final class Wire: @unchecked Sendable {
     }
   }
 
-  /// Puts out a line in one piece.
+  /// Writes a line in one write.
   func put(_ line: String) { write(line + "\n") }
 
   func write(_ text: String, to descriptor: Int32 = 1) {
     let bytes = Array(text.utf8)
-    // Nobody is left to be told if this fails.
+    // If this fails, the test has ended.
     _ = unsafe Glibc.write(descriptor, bytes, bytes.count)
   }
 }

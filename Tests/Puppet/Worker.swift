@@ -101,7 +101,8 @@ final class Worker {
 
   private func connect() throws -> String { try done { try store.connect() } }
 
-  /// `open POLICYWORDS`: the breaker, "api" unless named, with a policy such as `max-failures=3 open-for=1s`.
+  /// `open POLICYWORDS`: gets the breaker, "api" unless named, with a policy such as
+  /// `max-failures=3 open-for=1s`.
   private func open(_ words: [String]) throws -> String {
     var policy = BreakerPolicy()
     for word in words {
@@ -122,7 +123,7 @@ final class Worker {
     return kind
   }
 
-  /// Gives the oldest permit that is held back.
+  /// Reports with the oldest permit that is held.
   private func end(_ report: (consuming Permit) -> ReportVerdict) -> String {
     guard !held.isEmpty, let permit = held.removeFirst().take() else { return "error no permit" }
     return "\(report(permit))"
@@ -142,14 +143,14 @@ final class Worker {
     }
   }
 
-  /// `failures N`: so many calls that fail, one after the other.
+  /// `failures N`: makes N calls that fail, one after the other.
   private func failures(_ words: [String]) throws -> String {
     var answers: [String] = []
     for _ in 0..<(Int(words[0]) ?? 0) { answers.append(run(["fail"])) }
     return "failed \(answers.count("failed")) rejected \(answers.count("rejected"))"
   }
 
-  /// Fails until it is killed, and puts out a dot for each failure that the store has taken.
+  /// Fails until it is killed, and prints a dot for each failure that the store has recorded.
   private func hammer() throws -> String {
     while true {
       _ = try breaker.acquire().fail()
@@ -199,7 +200,7 @@ final class Worker {
   }
 }
 
-/// A permit, which cannot be kept in an array by itself.
+/// A box for a permit, which cannot be in an array itself because it cannot be copied.
 private final class Held {
   private var permit: Permit?
 

@@ -1,9 +1,9 @@
 import ControlKit
 import Glibc
 
-/// Answers one command after the other until its test lets go of it.
+/// Answers one command after the other until the test closes the pipe.
 do {
-  // Swift's own list of them comes from /proc, which some environments do not have.
+  // Swift reads its list of arguments from /proc, which some environments do not have.
   let arguments = Console.processArguments().map { String(decoding: $0, as: UTF8.self) }
   let worker = try Worker(Options(arguments))
   while let line = Wire.shared.line() { Wire.shared.put(worker.answer(to: line)) }

@@ -39,7 +39,7 @@ static int opened(sqlite3 *db, char **message, const void *routines) {
 
 void ts_watch_statements(ts_statement_observer observer) {
   observe = observer;
-  // SQLite declares the argument as a function of nothing, and calls it with these.
+  // SQLite declares the argument as a function without parameters, but calls it with these.
   sqlite3_auto_extension((void (*)(void))opened);
 }
 
@@ -49,7 +49,8 @@ int ts_become(unsigned user, unsigned group) {
 }
 
 void ts_limit(unsigned seconds) {
-  // Who starts a process hands its mask on, and a thread of a pool hears no signals.
+  // A child inherits the signal mask of the thread that starts it, and threads of a pool block
+  // signals.
   sigset_t alarms;
   sigemptyset(&alarms);
   sigaddset(&alarms, SIGALRM);

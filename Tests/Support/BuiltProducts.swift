@@ -2,7 +2,7 @@ internal import Glibc
 
 /// The programs that were built with the tests.
 package enum BuiltProducts {
-  /// They lie beside the program of the tests.
+  /// Returns the path of a program, which lies beside the test program.
   package static func path(of program: String) -> String {
     var path = [CChar](repeating: 0, count: 4_096)
     let length = unsafe readlink("/proc/self/exe", &path, path.count - 1)

@@ -1,7 +1,7 @@
 package import Glibc
 internal import TestShim
 
-/// A process that this one has started; it is killed and reaped at the latest when it is let go of.
+/// A process that this one has started; it is killed and reaped at the latest when it is released.
 package final class Child {
   package let pid: pid_t
   private let input: Int32
@@ -9,12 +9,12 @@ package final class Child {
   private var buffer: [UInt8] = []
   private var status: Int32?
 
-  /// No answer that is worth waiting for takes longer.
+  /// How long to wait for an answer before the test fails.
   private let patienceMilliseconds: Int32
 
   private static let ignoringBrokenPipes: Void = { _ = signal(SIGPIPE, SIG_IGN) }()
 
-  /// With `hasWords`, what it says beside its output is part of it.
+  /// Starts a program; with `hasWords`, standard error is part of its output.
   package init(
     _ program: String, _ arguments: [String], patienceMilliseconds: Int32 = 40_000,
     hasWords: Bool = false
@@ -52,7 +52,8 @@ package final class Child {
     close(output)
   }
 
-  /// Both ends are closed in other children; those that are passed on are opened by the dup.
+  /// Creates a pipe whose ends are closed in other children; the dup opens the ends that are passed
+  /// on.
   private static func pipe() throws -> (reading: Int32, writing: Int32) {
     var ends: [Int32] = [-1, -1]
     let code = unsafe ts_pipe(&ends)
@@ -77,14 +78,14 @@ package final class Child {
     }
   }
 
-  /// All that is left of the process's output, once it has ended.
+  /// The rest of the process's output, once it has ended.
   package func rest() throws -> String {
     while try readMore() {}
     defer { buffer = [] }
     return String(decoding: buffer, as: UTF8.self)
   }
 
-  /// Waits until so many bytes, which are left for later, have been put out.
+  /// Waits until a number of bytes have been written; they stay in the buffer.
   package func waitForOutput(_ count: Int) throws {
     while buffer.count < count {
       guard try readMore() else { throw SupportError("process \(pid) has ended early") }
@@ -111,14 +112,14 @@ package final class Child {
     _ = waitForEnd()
   }
 
-  /// Ends the process, but leaves it unreaped as a parent does that does not look.
+  /// Kills the process without reaping it, like a parent that never waits for its children.
   package func killAndLeaveZombie() {
     Glibc.kill(pid, SIGKILL)
     var information = unsafe siginfo_t()
     while unsafe waitid(P_PID, id_t(pid), &information, WEXITED | WNOWAIT) < 0, errno == EINTR {}
   }
 
-  /// Stops the process where it is, and waits until it stands still.
+  /// Stops the process where it is, and waits until it has stopped.
   package func stop() {
     Glibc.kill(pid, SIGSTOP)
     var status: Int32 = 0
@@ -127,7 +128,7 @@ package final class Child {
 
   package func resume() { Glibc.kill(pid, SIGCONT) }
 
-  /// Waits for the end of the process; its exit code, or the negative number of its signal.
+  /// Waits for the process to end; returns its exit code, or the negative number of its signal.
   @discardableResult
   package func waitForEnd() -> Int32 {
     if let status { return status }
@@ -139,7 +140,7 @@ package final class Child {
     return result
   }
 
-  /// Runs a program to its end, and answers its output.
+  /// Runs a program to its end, and returns its output.
   package static func run(
     _ program: String, _ arguments: [String], patienceMilliseconds: Int32 = 40_000
   ) throws -> String {

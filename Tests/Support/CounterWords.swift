@@ -1,6 +1,6 @@
 internal import Glibc
 
-/// A hand in the file of the counters that processes share, past all of our own code.
+/// Changes the file of the shared counters directly, without any of the library's code.
 package struct CounterWords {
   private let path: String
 
@@ -12,7 +12,7 @@ package struct CounterWords {
   private static let bytesOfMarks = 128
   private static let breakersOfSegment = 1_024
 
-  /// How many words a breaker has, of which the last are its marks.
+  /// The number of words of a breaker; the last ones are its marks.
   package static let wordsOfBreaker = 24
 
   /// Overwrites the successes of a breaker of the first segment.

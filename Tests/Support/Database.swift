@@ -1,8 +1,8 @@
 internal import CSQLite
 
-/// A look into a store's file, and a hand in it, past all of our own code.
+/// Reads and changes the file of a store directly, without any of the library's code.
 package enum Database {
-  /// Runs SQL and answers what it selects, as text.
+  /// Runs SQL and returns the rows it selects, as text.
   @discardableResult
   package static func rows(_ path: String, _ sql: String) throws -> [[String]] {
     var opened: OpaquePointer?
@@ -36,12 +36,12 @@ package enum Database {
     try rows(path, sql).first?.first ?? ""
   }
 
-  /// How many steps have made the tables what they are.
+  /// The number of migrations that have been applied.
   package static func migrations(_ path: String) throws -> Int {
     Int(try value(path, "SELECT count(*) FROM migration")) ?? -1
   }
 
-  /// What SQLite says of the file; "ok" if all is well.
+  /// The result of SQLite's integrity check; "ok" if the file is sound.
   package static func integrity(_ path: String) throws -> String {
     try value(path, "PRAGMA integrity_check")
   }

@@ -1,6 +1,6 @@
 internal import CSQLite
 
-/// A connection past our own code that keeps hold of a file until it is let go of.
+/// A connection without any of the library's code that holds a file until it is released.
 @safe package final class Holder {
   private let handle: OpaquePointer
 

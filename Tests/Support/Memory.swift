@@ -2,9 +2,9 @@ internal import TestShim
 
 /// The memory of this process.
 package enum Memory {
-  /// Whether a sanitizer watches over it, which makes all that is allocated slow.
+  /// Whether a sanitizer checks the memory, which makes every allocation slow.
   package static var isWatched: Bool { ts_is_watched() != 0 }
 
-  /// How much of it is allocated and not given back.
+  /// The number of bytes that are allocated and not freed.
   package static var allocatedBytes: Int { Int(ts_allocated_bytes()) }
 }

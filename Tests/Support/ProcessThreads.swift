@@ -2,7 +2,7 @@ internal import Glibc
 
 /// The threads of this process, as the kernel lists them.
 package enum ProcessThreads {
-  /// How many there are with names that begin with a text.
+  /// The number of threads whose names begin with a text.
   package static func count(named name: String = "") -> Int {
     guard let directory = unsafe opendir("/proc/self/task") else { return 0 }
     defer { unsafe closedir(directory) }
@@ -16,7 +16,7 @@ package enum ProcessThreads {
     return count
   }
 
-  /// The name of a thread, unless it has ended meanwhile.
+  /// The name of a thread; nil if it has ended meanwhile.
   private static func name(of thread: String) -> String? {
     let descriptor = unsafe open("/proc/self/task/\(thread)/comm", O_RDONLY | O_CLOEXEC)
     guard descriptor >= 0 else { return nil }

@@ -1,8 +1,8 @@
 internal import Glibc
 
-/// A real process that does with a breaker what its test tells it to.
+/// A real process that uses a breaker as its test commands.
 ///
-/// It understands one command a line and answers each with one line; Tests/Puppet has them all.
+/// It reads one command a line and answers each with one line; Tests/Puppet implements them all.
 package final class Puppet {
   package let process: Child
 
@@ -11,7 +11,7 @@ package final class Puppet {
   // The options: `lock-timeout=MS`, `on-failure=local|permit|reject|throw`, `user=nobody`, and
   // `watch` to make `stop-at` possible.
   package init(on stage: Stage, store: String? = nil, _ options: [String] = []) throws {
-    // The files of the stage are there as long as anybody plays on it.
+    // Kept, because the stage removes its files when it is released.
     self.stage = stage
     process = try Child(
       Self.program, ["store=\(store ?? stage.store)", "clock=\(stage.clock.path)"] + options)
@@ -23,7 +23,7 @@ package final class Puppet {
     process = try Child("/usr/bin/env", launcher + [Self.program, "store=\(store)"] + options)
   }
 
-  // Before the stage goes, or it would write to a directory that is being removed.
+  // Killed before the stage is released: it must not write to a directory that is being removed.
   deinit { process.kill() }
 
   package static let program = BuiltProducts.path(of: "puppet")
@@ -51,7 +51,7 @@ package final class Puppet {
 
 /// Several puppets that do the same thing at the same time.
 extension Array where Element == Puppet {
-  /// Sends a command to all before it waits for any answer, so that they all run at once.
+  /// Sends a command to all puppets before it waits for any answer, so that they all run at once.
   @discardableResult
   package func ask(_ command: String) throws -> [String] {
     for puppet in self { try puppet.send(command) }
@@ -60,7 +60,7 @@ extension Array where Element == Puppet {
 }
 
 extension Array where Element == String {
-  /// How many answers begin with a word.
+  /// The number of answers that begin with a word.
   package func count(_ word: String) -> Int {
     count { $0.split(separator: " ").first.map { $0 == word } ?? false }
   }

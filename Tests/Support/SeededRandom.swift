@@ -1,4 +1,4 @@
-/// The same numbers for the same seed, so that a test that failed can be seen to fail again.
+/// Random numbers that are the same for the same seed, so that a failure can be reproduced.
 package struct SeededRandom: RandomNumberGenerator {
   private var state: UInt64
 

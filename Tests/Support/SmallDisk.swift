@@ -1,6 +1,6 @@
 internal import Glibc
 
-/// A file system of its own that is soon full.
+/// A small file system that a test can fill.
 package final class SmallDisk {
   private let path: String
 
@@ -15,7 +15,7 @@ package final class SmallDisk {
 
   private var filling: String { path + "/filling" }
 
-  /// Leaves no room at all.
+  /// Fills the file system completely.
   package func fill() throws {
     let descriptor = unsafe open(filling, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o644)
     guard descriptor >= 0 else { throw SupportError("open \(filling)", errno) }

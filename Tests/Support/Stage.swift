@@ -1,7 +1,7 @@
 internal import Glibc
 package import SharedBreaker
 
-/// What a test with several processes plays on: a store of its own, and a clock moved by hand.
+/// The store of a test with several processes, and a clock that the test moves.
 package struct Stage: Sendable {
   package let directory: TemporaryDirectory
   package let clock: TestClock
@@ -15,7 +15,7 @@ package struct Stage: Sendable {
 
   package func puppet(_ options: String...) throws -> Puppet { try Puppet(on: self, options) }
 
-  /// Puppets whose breaker has a policy.
+  /// Starts puppets whose breaker has a policy.
   package func puppets(
     _ count: Int, _ policy: String, options: [String] = []
   ) throws -> [Puppet] {
@@ -36,10 +36,10 @@ package struct Stage: Sendable {
   }
 }
 
-/// How often a test repeats what must never go wrong.
+/// How often a test repeats something that must never go wrong.
 ///
-/// `SHARED_BREAKER_ROUNDS` says how often the longest of them does, which is 1,000 times if it is
-/// not set; the others follow in proportion.
+/// `SHARED_BREAKER_ROUNDS` sets the number for the longest test, which is 1,000 by default. The
+/// other tests follow in proportion.
 package func rounds(_ usual: Int) -> Int {
   guard let text = unsafe getenv("SHARED_BREAKER_ROUNDS"),
     let longest = Int(unsafe String(cString: text))

@@ -1,7 +1,7 @@
 internal import Glibc
 internal import TestShim
 
-/// A directory of its own for one test, gone with all that is in it when the test lets go of it.
+/// A directory for one test, which is removed with its contents when the object is released.
 package final class TemporaryDirectory: Sendable {
   package let path: String
 
@@ -10,20 +10,20 @@ package final class TemporaryDirectory: Sendable {
     var template = Array("\(room)/shared-breaker-test.XXXXXX".utf8CString)
     guard unsafe mkdtemp(&template) != nil else { throw SupportError("mkdtemp", errno) }
     path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
-    // Puppets that become another user have to get in.
+    // Puppets that become another user need access.
     unsafe chmod(path, 0o755)
   }
 
   deinit { Files.removeAll(path) }
 
-  /// The path of a file in it.
+  /// The path of a file in the directory.
   package func file(_ name: String) -> String { "\(path)/\(name)" }
 
-  /// Where the store of the test lies: in a directory that nobody has made yet.
+  /// The path of the test's store, in a directory that does not exist yet.
   package var store: String { file("state/breakers.db") }
 }
 
-/// Something that a test needs and did not get.
+/// The error of a test that cannot get something it needs.
 package struct SupportError: Error, CustomStringConvertible {
   package var description: String
 
@@ -34,7 +34,7 @@ package struct SupportError: Error, CustomStringConvertible {
   }
 }
 
-/// Who may do what with a file.
+/// The permissions of a file.
 package struct FileAccess: Hashable {
   package var mode: UInt32
   package var user: UInt32
@@ -42,13 +42,13 @@ package struct FileAccess: Hashable {
   package var isRegular: Bool
 }
 
-/// What tests do to files.
+/// Operations on files.
 package enum Files {
   package static func removeAll(_ path: String) {
     unsafe ts_remove_all(path)
   }
 
-  /// How many descriptors this process has open of the files whose path begins like this.
+  /// The number of descriptors that this process has open of files whose path has a prefix.
   package static func openDescriptors(of path: String) -> Int {
     (0..<256).count { descriptor in
       var target = [CChar](repeating: 0, count: 4_096)
@@ -59,7 +59,7 @@ package enum Files {
     }
   }
 
-  /// What lies in a directory.
+  /// The names of the files in a directory.
   package static func names(in directory: String) -> [String] {
     guard let stream = unsafe opendir(directory) else { return [] }
     defer { unsafe closedir(stream) }
@@ -75,7 +75,7 @@ package enum Files {
 
   package static func exists(_ path: String) -> Bool { unsafe access(path, F_OK) == 0 }
 
-  /// The paths of what lies in a directory.
+  /// The paths of the files in a directory.
   package static func all(in directory: String) throws -> [String] {
     guard let stream = unsafe opendir(directory) else {
       throw SupportError("opendir \(directory)", errno)
@@ -119,7 +119,7 @@ package enum Files {
     }
   }
 
-  /// Puts other bytes into a file that stays the same file.
+  /// Overwrites the contents of a file in place.
   package static func overwrite(_ path: String, _ bytes: [UInt8]) throws {
     let descriptor = unsafe open(path, O_WRONLY | O_CLOEXEC)
     guard descriptor >= 0 else { throw SupportError("open \(path)", errno) }
@@ -141,7 +141,7 @@ package enum Files {
     guard unsafe chmod(path, mode) == 0 else { throw SupportError("chmod \(path)", errno) }
   }
 
-  /// The permission bits of a file, and who owns it.
+  /// The permission bits of a file, and its owner.
   package static func permissions(of path: String) throws -> FileAccess {
     var status = stat()
     guard unsafe lstat(path, &status) == 0 else { throw SupportError("lstat \(path)", errno) }
@@ -167,10 +167,10 @@ package enum Files {
   }
 }
 
-/// Whether this process may do what only the superuser may.
+/// Whether this process runs as root.
 package var isSuperuser: Bool { geteuid() == 0 }
 
-/// Becomes another user of one group for good; in a process of its own, which root has started.
+/// Becomes another user with one group, permanently; for a process of its own that runs as root.
 package func become(user: UInt32, group: UInt32) throws {
   let code = ts_become(user, group)
   guard code == 0 else { throw SupportError("setuid", code) }

@@ -2,9 +2,9 @@ internal import Glibc
 package import SharedBreaker
 internal import Synchronization
 
-/// A clock that several processes share and that moves only by hand.
+/// A clock that several processes share and that moves only when a test moves it.
 ///
-/// Its times lie in a file that every process has mapped.
+/// Its times are in a file that every process maps.
 @safe package final class TestClock: Sendable {
   package let path: String
   private nonisolated(unsafe) let times: UnsafeMutablePointer<Atomic<Int64>>
@@ -14,7 +14,7 @@ internal import Synchronization
   private static let wall = 1
   private static let boots = 2
 
-  /// Makes the file of a clock, or shares the one that is there.
+  /// Creates the file of a clock, or shares the file that exists.
   package init(path: String) throws {
     self.path = path
     let descriptor = unsafe open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o666)
@@ -35,7 +35,7 @@ internal import Synchronization
 
   deinit { unsafe munmap(times, Self.length) }
 
-  /// The clock as a store takes it.
+  /// The clock in the form that a store takes.
   package var clock: StoreClock {
     StoreClock(
       bootNanoseconds: { unsafe self.times[Self.boot].load(ordering: .relaxed) },
@@ -43,19 +43,19 @@ internal import Synchronization
       bootID: { unsafe "boot \(self.times[Self.boots].load(ordering: .relaxed))" })
   }
 
-  /// Lets time pass, on both clocks.
+  /// Moves both clocks forward.
   package func advance(by time: Duration) {
     let nanoseconds = Int64(time / .nanoseconds(1))
     unsafe times[Self.boot].add(nanoseconds, ordering: .relaxed)
     unsafe times[Self.wall].add(nanoseconds / 1_000_000, ordering: .relaxed)
   }
 
-  /// Sets the wall clock, which says nothing about the time that has passed.
+  /// Moves the wall clock alone, as if it had been set.
   package func moveWall(by time: Duration) {
     unsafe times[Self.wall].add(Int64(time / .milliseconds(1)), ordering: .relaxed)
   }
 
-  /// Begins another boot of the host, which was off for a time; it has been up for a second.
+  /// Begins another boot after the host was off for a time; the new boot is one second old.
   package func reboot(after time: Duration = .zero) {
     moveWall(by: time)
     unsafe times[Self.boot].store(1_000_000_000, ordering: .relaxed)

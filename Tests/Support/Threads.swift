@@ -1,13 +1,13 @@
 internal import Glibc
 internal import TestShim
 
-/// Threads of this process, for what has to happen at the same time.
+/// Threads of this process, for things that have to happen at the same time.
 @safe package final class Threads {
   private var threads: [pthread_t] = []
 
   package init() {}
 
-  /// Whether ThreadSanitizer watches over the threads of this process.
+  /// Whether ThreadSanitizer checks the threads of this process.
   package static var areWatched: Bool { ts_threads_are_watched() != 0 }
 
   package func start(_ body: @escaping @Sendable () -> Void) {
@@ -24,13 +24,13 @@ internal import TestShim
     threads.append(thread)
   }
 
-  /// Waits for all that were started.
+  /// Waits for all threads that were started.
   package func join() {
     for thread in threads { pthread_join(thread, nil) }
     threads = []
   }
 
-  /// Runs a body in several threads at once, and waits for all of them.
+  /// Runs a body in several threads at the same time, and waits for all of them.
   package static func run(_ count: Int, _ body: @escaping @Sendable (Int) -> Void) {
     let threads = Threads()
     for index in 0..<count { threads.start { body(index) } }

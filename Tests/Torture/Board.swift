@@ -2,8 +2,10 @@ import Glibc
 import Synchronization
 import TestSupport
 
-/// A page that the referee and all workers have mapped: what the resources are like, what is asked
-/// of the workers, and what they have seen.
+/// A page that the referee and all workers map.
+///
+/// It holds the health of the resources, what the referee asks of the workers, and what they have
+/// seen.
 @safe final class Board: Sendable {
   static let mostBreakers = 8
   private static let length = 4_096
@@ -17,7 +19,7 @@ import TestSupport
 
   private let parent = getppid()
 
-  /// Makes the page, or shares the one that is there.
+  /// Creates the page, or shares the one that exists.
   init(path: String) throws {
     let descriptor = unsafe open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
     guard descriptor >= 0 else { throw SupportError("open \(path)", errno) }
@@ -38,16 +40,16 @@ import TestSupport
     set { unsafe words[index].store(newValue, ordering: .sequentiallyConsistent) }
   }
 
-  /// Whether all are to end, as they are when the referee itself is gone.
+  /// Whether all processes must end; they also end when the referee itself is gone.
   var isOver: Bool { self[Self.over] != 0 || getppid() != parent }
 
-  /// Whether all resources are healthy, and everybody is only to use them.
+  /// Whether all resources are healthy again, and workers only use them.
   var isHealing: Bool { self[Self.healing] != 0 }
 
-  /// Counts how often the workers were asked to show what they see.
+  /// The number of times the workers were asked to show what they see.
   var currentRound: Int64 { self[Self.round] }
 
-  /// How many of a thousand calls to a resource fail.
+  /// How many calls in a thousand to a resource fail.
   func sickness(of breaker: Int) -> Int { isHealing ? 0 : Int(self[Self.sickness + breaker]) }
 }
 
@@ -57,7 +59,7 @@ extension Board {
   func heal() { set(Self.healing, 1) }
   func sicken(_ breaker: Int, permille: Int) { set(Self.sickness + breaker, Int64(permille)) }
 
-  /// Asks all workers anew what they see.
+  /// Asks all workers again what they see.
   func ask() { set(Self.round, currentRound + 1) }
 
   private func set(_ index: Int, _ value: Int64) {
@@ -65,7 +67,7 @@ extension Board {
   }
 }
 
-/// What a worker has seen since it was asked.
+/// What workers have seen since they were asked.
 extension Board {
   enum Sight: Int {
     case permitted = 0
@@ -76,7 +78,7 @@ extension Board {
     Self.slots + 2 * worker + sight.rawValue
   }
 
-  /// Notes what was seen in a call that began in a round; by one thread of each worker.
+  /// Notes what a call saw that began in a round; only one thread of each worker does this.
   func saw(_ sight: Sight, of breaker: Int, by worker: Int, in round: Int64) {
     let index = index(worker, sight)
     let mark = Int64(1) << Int64(Self.mostBreakers)
@@ -84,7 +86,7 @@ extension Board {
     set(index, before | 1 << Int64(breaker))
   }
 
-  /// The breakers that a worker has seen so, as bits.
+  /// The breakers that a worker has seen in this way, as bits.
   func seen(_ sight: Sight, by worker: Int) -> Int64 {
     let mark = Int64(1) << Int64(Self.mostBreakers)
     let word = self[index(worker, sight)]

@@ -2,16 +2,16 @@ import Glibc
 import TestSupport
 import TortureReferee
 
-/// The processes of a phase, and what became of those that are gone.
+/// The processes of a phase, and how those that are gone have ended.
 final class Cast {
-  /// A process, and where it writes.
+  /// A process, and the path of its journal.
   private struct Member {
     var child: Child
     var journal: String
     var isWorker: Bool
   }
 
-  /// One that has ended.
+  /// A process that has ended.
   struct Gone {
     var pid: Int32
     var journal: String
@@ -31,7 +31,7 @@ final class Cast {
   private(set) var stops = 0
   var processes: Int { started }
 
-  /// No process takes longer to end than this.
+  /// How long a process may take to end.
   private static let patienceMilliseconds: Int32 = 30_000
 
   init(in directory: String, role: @escaping (_ isWorker: Bool, _ number: Int) -> [String]) {
@@ -56,7 +56,7 @@ final class Cast {
     return Member(child: child, journal: journal, isWorker: isWorker)
   }
 
-  /// Kills a worker, and starts another in its place.
+  /// Kills a worker and starts another in its place.
   func kill(_ number: Int) throws {
     kills += 1
     let now = Scribe.now()
@@ -66,7 +66,8 @@ final class Cast {
     workers[number] = try start(isWorker: true, number)
   }
 
-  /// Stops a worker where it is; the answer lets it go on, and is nil if it stands still already.
+  /// Stops a worker where it is, and returns a function that continues it; nil if it is stopped
+  /// already.
   func stop(_ number: Int) -> (() -> Void)? {
     let child = workers[number].child
     guard stopped.insert(child.pid).inserted else { return nil }
@@ -81,13 +82,13 @@ final class Cast {
 
   var workerCount: Int { workers.count }
 
-  /// Waits for those who end because all heals.
+  /// Waits for the commanders, which end when the resources heal.
   func dismissCommanders() {
     commanders.forEach(dismiss)
     commanders = []
   }
 
-  /// Waits for those who end because all is over.
+  /// Waits for the workers, which end when the phase is over.
   func dismissWorkers() {
     workers.forEach(dismiss)
     workers = []
@@ -111,15 +112,15 @@ final class Cast {
     violations.append(Violation(.death, "process \(member.child.pid) \(how)"))
   }
 
-  /// What all of them have written.
+  /// Reads the journals of all processes.
   func journals() throws -> [Journal] {
-    // One that was killed early has none.
+    // A process that was killed early has no journal.
     var journals = try gone.map {
       let lines = Files.exists($0.journal) ? try Files.read($0.journal) : []
       return try Journal(pid: $0.pid, killed: $0.killed, lines: lines)
     }
     for name in Files.names(in: directory) {
-      // Those of children of a fork end with their number.
+      // The names of the journals of forked children end with their process number.
       let parts = name.split(separator: ".")
       guard parts.count == 2, parts[0].hasPrefix("journal-"), let pid = Int32(parts[1]) else {
         continue

@@ -3,7 +3,7 @@ import SharedBreaker
 import TestSupport
 import TortureReferee
 
-/// A process that uses breakers as a shell script does: through `cbctl`, and the sqlite3 shell.
+/// A process that uses breakers like a shell script, through `cbctl` and the sqlite3 shell.
 final class Commander {
   private let board: Board
   private let scribe: Scribe
@@ -12,12 +12,13 @@ final class Commander {
   private let policyFlags: [String]
   private let program: String
 
-  /// What comes before the words of a command.
+  /// The words before those of a command.
   private let prefix: [String]
   private let hasOperators: Bool
   private let hasDeletions: Bool
 
-  /// Whether the sqlite3 shell may be used: it would take the log of one file for that of another.
+  /// Whether the sqlite3 shell may be used; it would mistake the log of one file for that of
+  /// another.
   private let hasShell: Bool
   private var random: SeededRandom
   private var tokens: [(id: Int, breaker: String, text: String)] = []
@@ -44,7 +45,7 @@ final class Commander {
     random = SeededRandom(seed: try role.seed())
   }
 
-  /// Works until the referee has all heal.
+  /// Works until the referee heals the resources.
   func run() throws {
     while !board.isOver, !board.isHealing {
       try act()
@@ -101,7 +102,7 @@ final class Commander {
 }
 
 extension Commander {
-  /// Runs a command to its end, or now and then to its death.
+  /// Runs a command to its end, or kills it now and then.
   private func command(
     _ action: Call.Action, _ breaker: String, _ words: [String], detail: String = "-"
   ) throws {
@@ -117,7 +118,8 @@ extension Commander {
     let output = try child.rest()
     let status = child.waitForEnd()
     let answer = answer(to: action, status, output, isKilled: isKilled)
-    // What goes on without the store says so; an exit code by itself says that it is the store's.
+    // A command that continues without the store prints a message. One that prints none used the
+    // store.
     let isByStore = !output.contains("cbctl: ") || status == 75
     scribe.ended(id, isByStore: isByStore && status != -SIGKILL, answer)
     if action == .acquire, status == 0 {
@@ -137,10 +139,10 @@ extension Commander {
     return token.kind.wireName
   }
 
-  /// Looks into the file, holds its lock for a moment, or changes what is of no concern, past all of
-  /// our own code.
+  /// Reads the file, holds its lock for a moment, or changes something irrelevant, without any of
+  /// the library's code.
   ///
-  /// It never checkpoints: before 3.51.3 SQLite damages a file when that overlaps with a commit.
+  /// It never checkpoints, because SQLite before 3.51.3 damages a file when that overlaps a commit.
   private func shell() throws {
     guard hasShell else { return }
     let setUp = "PRAGMA wal_autocheckpoint=0; "

@@ -4,7 +4,7 @@ import TestShim
 import TestSupport
 
 extension Worker {
-  /// Has a child make some calls, whatever the other threads of this process are at.
+  /// Forks a child that makes some calls, whatever the other threads of this process are doing.
   func fork(_ random: SeededRandom) {
     let child = ts_fork()
     guard child == 0 else {

@@ -1,12 +1,12 @@
 import Glibc
 import Synchronization
 
-/// Somebody wants an end of it: what was started and mounted is then cleared away first.
+/// A signal has asked the torture to end, which first removes what it has started and mounted.
 struct Interruption: Error {
   private static let isAskedFor = Atomic(false)
 
   static func listen() {
-    // Made before a signal can come.
+    // Creates the variable before a signal can come.
     isAskedFor.store(false, ordering: .relaxed)
     for number in [SIGINT, SIGTERM, SIGHUP] {
       signal(number) { _ in Interruption.isAskedFor.store(true, ordering: .relaxed) }

@@ -3,7 +3,7 @@ import SharedBreaker
 import TestSupport
 import TortureReferee
 
-/// Carries out the faults of a plan, each in its time.
+/// Carries out the faults of a plan, each at its time.
 final class Mischief {
   private let cast: Cast
   private let board: Board
@@ -12,10 +12,10 @@ final class Mischief {
   private let store: String
   private let spare: String
 
-  /// Writes down what is done and when, for whoever looks into what was found.
+  /// Records what is done and when, for the analysis of a violation.
   private let scribe: Scribe
 
-  /// What is to be undone, and when.
+  /// What to undo, and when.
   private var later: [(at: Int64, undo: () -> Void)] = []
   private(set) var moves: [When] = []
   private(set) var filesReplaced = 0
@@ -36,7 +36,7 @@ final class Mischief {
     if clock != nil { noteClock() }
   }
 
-  /// Does all of it, and then undoes what is to be undone.
+  /// Carries out all faults, and then undoes those that need it.
   func carryOut(_ plan: Plan) throws {
     let start = Scribe.now()
     for (milliseconds, fault) in plan.faults {
@@ -94,7 +94,7 @@ final class Mischief {
     later.append((Scribe.now() + Int64(milliseconds) * 1_000_000, body))
   }
 
-  /// An older copy of the store takes its place.
+  /// Replaces the store by an older copy.
   private func replaceFile(withLog: Bool) throws {
     guard Files.exists(spare) else { return }
     filesReplaced += 1
@@ -108,7 +108,7 @@ final class Mischief {
     for part in ["-wal", "-shm"] { Files.removeAll(store + part) }
   }
 
-  /// Lets time pass for the store; the time before it moves is noted, so that nothing is over early.
+  /// Moves the clock of the store, and notes the time before that, so that nothing ends too early.
   func advance(by time: Duration) {
     guard let clock else { return }
     let now = Scribe.now()

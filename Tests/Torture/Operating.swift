@@ -3,7 +3,7 @@ import TestSupport
 import TortureReferee
 
 extension Worker {
-  /// Does what an operator does, through the library.
+  /// Does what an operator would do, through the library.
   func operate(
     _ index: Int, _ action: Call.Action, _ detail: String = "-", _ body: () throws -> Void
   ) {
@@ -17,7 +17,7 @@ extension Worker {
     }
   }
 
-  /// Sets a mode, and takes it away unless it is killed before.
+  /// Sets a mode, and ends it again unless the process is killed before.
   func force(_ index: Int, _ random: inout SeededRandom) {
     let mode = random.pick([BreakerMode.forcedOpen, .forcedClosed, .observe])
     for mode in [mode, .automatic] {

@@ -4,7 +4,7 @@ import SharedBreaker
 import TestSupport
 import TortureReferee
 
-/// One phase: a store, the processes that use it, what is done to them, and whether all is well then.
+/// One phase: a store, the processes that use it, the faults, and the check that all recovers.
 final class Phase {
   let plan: Plan
   private let directory: String
@@ -19,9 +19,10 @@ final class Phase {
   private(set) var tally = Tally()
   private var healing = 0
 
-  /// Within so long every breaker is closed again for every process once all is healthy: the open
-  /// time and the time of a probe, a second until a lost store is tried again and one until a
-  /// replaced file is noticed, and a margin for a machine that is busy with other things.
+  /// How soon every breaker must be closed again for every process once all is healthy.
+  ///
+  /// It covers the open time and the time of a probe, a second until a lost store is tried again,
+  /// another until a replaced file is noticed, and a margin for a busy machine.
   static let patienceNanoseconds: Int64 = 30_000_000_000
 
   private var store: String { "\(directory)/state/breakers.db" }
@@ -63,7 +64,7 @@ final class Phase {
       "seed=\(plan.seed &+ UInt64(plan.number * 100 + number))",
     ]
     if isWorker {
-      // The clock of the store does not move while a worker sleeps.
+      // A moved clock stands still while a worker sleeps, so the sleep is short there.
       let hang = plan.kind == .clock ? 20 : plan.policy.probeTimeoutMilliseconds * 3 / 2
       if plan.kind == .forks { words.append("forks") }
       words += ["slot=\(number)", "threads=\(plan.workers[number])", "hang=\(hang * 1_000)"]
@@ -74,10 +75,10 @@ final class Phase {
     return words
   }
 
-  /// Runs it, and answers what must not have happened.
+  /// Runs the phase, and returns the violations.
   func run() throws -> [Violation] {
     let found = try judge()
-    // A disk of its own is gone with the phase.
+    // The phase unmounts its own disk, so its files are copied first.
     if disk != nil, !found.isEmpty {
       _ = try Child.run("/bin/cp", ["-a", directory + "/state", directory + "/state-kept"])
     }
@@ -106,7 +107,7 @@ final class Phase {
     return found
   }
 
-  /// Makes the store and its breakers, and a copy for later.
+  /// Creates the store and its breakers, and a copy for later.
   private func prepare() throws {
     try own.connect()
     let policy = try BreakerPolicy(words: plan.policy.words)
@@ -116,14 +117,14 @@ final class Phase {
   }
 }
 
-/// Whether all is well again.
+/// Checking that everything has recovered.
 extension Phase {
-  /// All are let through by every breaker, see it open when it opens, and see it close.
+  /// Checks that all workers are permitted by every breaker, see it open, and see it close.
   private func callRoll(since start: Int64) throws -> [Violation] {
     var found: [Violation] = []
     let policy = try BreakerPolicy(words: plan.policy.words)
     let breakers = try plan.breakers.map { try own.breaker($0, policy: policy) }
-    // Whoever set a mode may have been killed before he could take it away.
+    // A process that set a mode may have been killed before it could end it.
     for breaker in breakers {
       try operate(.force, breaker, "automatic") { try breaker.force(.automatic) }
     }
@@ -160,7 +161,7 @@ extension Phase {
     }
   }
 
-  /// Waits until every worker has seen something of every breaker.
+  /// Waits until every worker has seen every breaker in a given way.
   private func wait(_ sight: Board.Sight, _ occasion: String) throws -> [Violation] {
     let all = Int64(1) << Int64(plan.breakers.count) - 1
     let deadline = Scribe.now() + Self.patienceNanoseconds
@@ -190,7 +191,7 @@ extension Phase {
   }
 }
 
-/// What is known in the end.
+/// Collecting the evidence at the end.
 extension Phase {
   private func evidence() throws -> Evidence {
     var evidence = Evidence()
@@ -221,7 +222,7 @@ extension Phase {
       guard let snapshot = try own.snapshot(of: name) else { continue }
       var row = Row()
       row.successes = snapshot.totals.successes
-      // A snapshot also has what time has done since, which is in no history yet.
+      // Not a snapshot, which also shows changes by time alone that are not in the history yet.
       let stored = try Database.rows(
         store, "SELECT state, generation, trips, failures FROM breaker WHERE name = '\(name)'")
       let numbers = (stored.first ?? []).map { Int64($0) ?? -1 }

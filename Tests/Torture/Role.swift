@@ -2,7 +2,7 @@ import BreakerStore
 import SharedBreaker
 import TestSupport
 
-/// What a process of the torture is told as it starts.
+/// The options that a process of the torture is started with.
 struct Role {
   private var values: [String: String] = [:]
 
@@ -30,7 +30,7 @@ struct Role {
 
   func has(_ key: String) -> Bool { values[key] != nil }
 
-  /// The clock of the store; the host's own unless there is one to be moved.
+  /// The clock of the store: the host's own, unless the referee moves one.
   func clock() throws -> StoreClock {
     try values["clock"].map { try TestClock(path: $0).clock } ?? .system
   }

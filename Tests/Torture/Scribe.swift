@@ -6,13 +6,13 @@ import Synchronization
 import TestSupport
 import TortureReferee
 
-/// Writes a process's journal, a line in one piece before and after each thing that it does.
+/// Writes the journal of a process: one line, in one write, before and after each action.
 final class Scribe: Sendable {
   private let descriptor: Atomic<Int32>
   private let clock: StoreClock
   private let next = Atomic(1)
 
-  /// `clock` is the one of the store.
+  /// Begins a journal; `clock` is the clock of the store.
   init(path: String, clock: StoreClock) throws {
     descriptor = Atomic(try Self.open(path))
     self.clock = clock
@@ -26,12 +26,12 @@ final class Scribe: Sendable {
     return descriptor
   }
 
-  /// Writes another journal from now on, as the child of a fork does.
+  /// Begins another journal, as the child of a fork does.
   func begin(_ path: String) throws {
     close(descriptor.exchange(try Self.open(path), ordering: .relaxed))
   }
 
-  /// The time that orders what all processes do.
+  /// The time that orders the actions of all processes.
   static func now() -> Int64 { StoreClock.system.instant.nanoseconds }
 
   private var times: String {
@@ -39,27 +39,27 @@ final class Scribe: Sendable {
     return "\(now) \(clock.isSystem ? now : clock.instant.nanoseconds)"
   }
 
-  /// Says what is about to be done; the answer is its number.
+  /// Records what is about to be done, and returns its number.
   func began(_ action: Call.Action, _ breaker: String, _ detail: String = "-") -> Int {
     let id = next.add(1, ordering: .relaxed).newValue
     write("b \(id) \(times) \(action.rawValue) \(breaker) \(detail)")
     return id
   }
 
-  /// Says what came of it, and whether the store has surely taken it.
+  /// Records the result of an action, and whether the store has surely recorded it.
   func ended(_ id: Int, isByStore: Bool = true, _ answer: String) {
     write("e \(id) \(times) \(isByStore ? "s" : "m") \(answer)")
   }
 
-  /// Says which process carries it out.
+  /// Records which process carries out an action.
   func started(_ id: Int, pid: Int32) { write("p \(id) \(pid)") }
 
-  /// Says which change of state this process has made.
+  /// Records a change of state that this process has made.
   func noticed(_ breaker: String, from: String, to: String) {
     write("t \(Self.now()) \(breaker) \(from) \(to)")
   }
 
-  /// Says something for people.
+  /// Records a remark for people.
   func remarked(_ words: String) { write("\(times) \(words)") }
 
   private func write(_ line: String) {

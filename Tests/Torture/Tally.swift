@@ -1,6 +1,6 @@
 import TortureReferee
 
-/// What was done and seen.
+/// Totals of what was done and seen.
 struct Tally {
   var phases = 0
   var processes = 0
@@ -17,7 +17,7 @@ struct Tally {
   var probes = 0
   var answersCompared = 0
 
-  /// The longest that it took, in milliseconds, until all was well again.
+  /// The longest time, in milliseconds, until everything had recovered.
   var healing = 0
 
   init() {}
@@ -25,7 +25,7 @@ struct Tally {
   init(_ plan: Plan, _ evidence: Evidence, _ referee: Referee, _ cast: Cast, _ mischief: Mischief) {
     phases = 1
     processes = cast.processes
-    // The journals of children, and the referee's own, are beside those of the cast.
+    // The journals of children, and that of the referee, come on top of those of the cast.
     forks = evidence.journals.count - 1 - cast.processes
     commands = evidence.journals.reduce(0) { sum, journal in
       sum + journal.calls.values.count { $0.pid != journal.pid }

@@ -2,16 +2,16 @@ import Glibc
 import TestSupport
 import TortureReferee
 
-/// Runs one phase after the other until the time is over or something is wrong.
+/// Runs one phase after the other until the time is over or a violation is found.
 struct Torture {
   var seconds: Int
   var seed: UInt64
 
-  /// The only phase to be run, if it is not to be all of them.
+  /// The only phase to run; nil for all of them.
   var only: Int?
   var directory: String
 
-  /// Whether all was well.
+  /// Runs the phases; returns whether there were no violations.
   func run() throws -> Bool {
     print("seed \(seed)")
     try Files.makeDirectory(directory)
@@ -46,7 +46,7 @@ struct Torture {
     return (try phase.run(), phase.tally)
   }
 
-  /// At once, also into a file.
+  /// Prints at once, even into a file.
   private func print(_ line: String) {
     let bytes = Array((line + "\n").utf8)
     _ = unsafe write(1, bytes, bytes.count)

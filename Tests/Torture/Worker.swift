@@ -18,7 +18,7 @@ final class Worker: Sendable {
   let journal: String
   private let hangMicroseconds: Int
 
-  /// Whether the policy looks at how long calls take.
+  /// Whether the policy measures how long calls take.
   private let isSlowTold: Bool
 
   /// Raised whenever the store is lost or found again.
@@ -79,7 +79,7 @@ final class Worker: Sendable {
     switch choice {
     case 0..<65: call(index, &random, marks: marks)
     case 65..<80: callByToken(index, &random)
-    // A resource that is down is not called so often.
+    // A failing resource is called less often.
     case 80..<92 where board.sickness(of: index) < 100: batch(index, count: random.number(2...60))
     case 80..<92: failures(index, count: random.number(2...60))
     case 92..<94: look(index)
@@ -93,11 +93,11 @@ final class Worker: Sendable {
   }
 }
 
-/// What it does with a breaker.
+/// What a worker does with a breaker.
 extension Worker {
-  /// Writes down a call, and whether the store has surely taken it.
+  /// Records a call, and whether the store has surely recorded it.
   ///
-  /// While it was neither lost nor found again, it was there all the time.
+  /// If the store was neither lost nor found again during the call, it was usable all the time.
   @discardableResult
   func note(
     _ id: Int, since turn: Int, _ answer: String, if isOfStore: Bool = true
@@ -131,7 +131,7 @@ extension Worker {
         case .failure: permit.fail()
         case .ignored: permit.ignore()
         }
-      // What the process's own breaker has let through is no concern of the store's.
+      // A call that the process's own breaker has permitted does not concern the store.
       let isByStore = note(report, since: before, "\(verdict)", if: isOfStore)
       if marks, isNormal, isByStore { board.saw(.permitted, of: index, by: slot, in: round) }
     } catch BreakerError.rejected {
@@ -187,7 +187,7 @@ extension Worker {
     note(id, since: before, "\(well)/\(count - well)")
   }
 
-  /// As fast as it can, so that it is mostly killed and stopped in a transaction.
+  /// Fails as fast as it can, so that a kill or a stop mostly comes inside a transaction.
   private func failures(_ index: Int, count: Int) {
     let breaker = breakers[index]
     let before = turn
@@ -207,7 +207,7 @@ extension Worker {
     note(id, since: before, snapshot.state.wireName)
   }
 
-  /// Takes its time, now and then for longer than a probe may.
+  /// Takes some time, now and then longer than a probe may.
   func work(_ random: inout SeededRandom) {
     guard !board.isHealing else { return }
     let isHanging = random.number(0...49) == 0

@@ -3,7 +3,7 @@ import Glibc
 import SharedBreaker
 import TestSupport
 
-/// Ends the process as a command line has ended.
+/// Ends the process like a command.
 private func end(_ ending: Ending) -> Never { exit(ending.code) }
 
 private func number(_ text: String, of option: String) throws -> Int {
@@ -37,7 +37,7 @@ private func torture(_ arguments: [String]) throws -> Bool {
   }
 }
 
-/// The referee, which starts this program again for each of the others.
+/// Runs as the referee, which starts this program again for each other process.
 do {
   let arguments = Array(CommandLine.arguments.dropFirst())
   let role = Role(arguments.dropFirst())
@@ -47,7 +47,7 @@ do {
   case "commander":
     try Commander(role).run()
   case "cbctl":
-    // The command as it is, but with a clock that the referee moves.
+    // The real command, but with a clock that the referee moves.
     let options = StoreOptions(clock: try role.clock())
     let words = Array(arguments.dropFirst(2))
     end(ControlKit.run(arguments: words, console: .system(), options: options))

@@ -1,4 +1,4 @@
-/// What was acknowledged, and what may have been counted besides.
+/// What was acknowledged, and what else may have been counted.
 private struct Account {
   var sure: Int64 = 0
   var possible: Int64 = 0
@@ -11,7 +11,7 @@ private struct Account {
 }
 
 extension Referee {
-  /// No acknowledged outcome is lost, and none is there that nobody has reported.
+  /// Checks that no acknowledged outcome is lost and that none was counted without a report.
   func accounts() -> [Violation] {
     var failures: [String: Account] = [:]
     var successes: [String: Account] = [:]
@@ -33,7 +33,7 @@ extension Referee {
           failures[call.breaker, default: .init()].add(1, isSure: isSure)
         }
       case .batch:
-        // Of a call that was a probe and took too long the outcome was refused, unbeknown to it.
+        // If a call was a probe and took too long, its outcome was refused without it knowing.
         let isSure = call.isAcknowledged && !call.hasTaken(evidence.probeTimeout)
         successes[call.breaker, default: .init()].add(call.count, isSure: isSure)
       case .failures:
@@ -43,7 +43,7 @@ extension Referee {
       }
     }
     for (breaker, row) in evidence.rows {
-      // A probe that ran out of time has failed, and its report is refused.
+      // A probe that passed its deadline has failed, and its report is refused.
       failures[breaker, default: .init()].add(row.timeouts, isSure: true)
       if row.isTrimmed { failures[breaker, default: .init()].add(.max / 4, isSure: false) }
     }
@@ -72,7 +72,7 @@ extension Referee {
     ]
   }
 
-  /// How many failures the store has acknowledged.
+  /// The number of failures that the store has acknowledged.
   package var failuresAcknowledged: Int {
     evidence.journals.flatMap(\.calls.values).reduce(0) { sum, call in
       switch call.action {
@@ -86,18 +86,18 @@ extension Referee {
 }
 
 extension Call {
-  /// Whether it has taken so long, on the clock of the store.
+  /// Whether the call has taken a time or longer, on the clock of the store.
   fileprivate func hasTaken(_ time: Int64) -> Bool {
     ended.map { $0.store - began.store >= time } ?? true
   }
 
-  /// How many of many calls were let through; all that it set out to do if it is not over.
+  /// How many calls of a batch were permitted; all that it planned if it has not ended.
   fileprivate var count: Int64 {
     let went = answer.split(separator: "/").first.flatMap { Int64($0) }
     return went ?? Int64(detail) ?? 0
   }
 
-  /// Whether a report was taken; nil if that is not known.
+  /// Whether a report was accepted; nil if that is not known.
   fileprivate var wasTaken: Bool? {
     guard isAcknowledged else { return nil }
     switch answer {

@@ -1,6 +1,6 @@
-/// A moment in two times.
+/// A moment on two clocks.
 package struct When: Sendable, Hashable {
-  /// The host's boot clock, which orders what all processes do.
+  /// The host's boot clock, which orders the actions of all processes.
   package var real: Int64
 
   /// The clock of the store, which the referee may move.
@@ -12,17 +12,17 @@ package struct When: Sendable, Hashable {
   }
 }
 
-/// What a process set out to do with a breaker, and what came of it.
+/// What a process planned to do with a breaker, and the result.
 package struct Call: Sendable {
-  /// What can be set out to do.
+  /// What a process can do.
   package enum Action: String, Sendable {
     /// Asks for a permit.
     case acquire
 
-    /// Says how the call of a permit went.
+    /// Reports how the call of a permit went.
     case report
 
-    /// Makes many calls that go well, one after the other.
+    /// Makes many calls that succeed, one after the other.
     case batch
 
     /// Makes many calls that fail, one after the other.
@@ -36,7 +36,7 @@ package struct Call: Sendable {
     /// Sets the mode that its detail names.
     case force
 
-    /// Asks whether a call would be let through, and takes no permit.
+    /// Asks whether a call would be permitted, and takes no permit.
     case check
 
     /// Anything that changes nothing.
@@ -46,18 +46,18 @@ package struct Call: Sendable {
   package var action: Action
   package var breaker: String
 
-  /// The process that does it; nil of one whose number nobody has learned.
+  /// The process that does it; nil if its number is not known.
   package var pid: Int32?
 
-  /// What is to be reported, and of which permit; or what else an action needs to be told.
+  /// The outcome to report and its permit, or another argument of the action.
   package var detail: String
   package var began: When
 
-  /// Nil if the process was killed in it.
+  /// When the call ended; nil if the process was killed in it.
   package var ended: When?
   package var answer = ""
 
-  /// Whether the store has surely taken it, and not the process's own breaker in its place.
+  /// Whether the store has surely recorded it, and not the process's own breaker in its place.
   package var isByStore = false
 
   package init(_ action: Action, _ breaker: String, pid: Int32?, detail: String, began: When) {
@@ -68,20 +68,20 @@ package struct Call: Sendable {
     self.began = began
   }
 
-  /// Whether it is over, and was surely the store's.
+  /// Whether the call has ended, and the store has surely recorded it.
   package var isAcknowledged: Bool { ended != nil && isByStore }
 }
 
-/// A change of state that a process was told of, which it has made itself.
+/// A change of state that a process has made itself and was notified of.
 package struct Notice: Sendable {
   package var breaker: String
   package var from: String
   package var to: String
 
-  /// No later than the begin of the call that made it.
+  /// No later than the beginning of the call that made the change.
   package var began: Int64
 
-  /// When the process was told, which is after the commit.
+  /// When the process was notified, which is after the commit.
   package var told: Int64
 
   package init(breaker: String, from: String, to: String, began: Int64, told: Int64) {

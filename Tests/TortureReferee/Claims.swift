@@ -1,15 +1,15 @@
-/// What one process says it has done to one breaker.
+/// What one process claims to have done to one breaker.
 struct Claims {
-  /// Changes that it knows it has made.
+  /// Changes that the process knows it has made.
   var sure: [Notice] = []
 
-  /// When calls began that may have made a change, each of them one.
+  /// When calls began that may have made a change, one time for each change.
   var possible: [Int64] = []
 
-  /// When all of them were over; the largest number if nobody knows.
+  /// When all these calls had ended; the largest number if that is not known.
   var ended: Int64 = 0
 
-  /// No call makes more changes than this.
+  /// The most changes that a call or a command makes.
   private static let mostOfCall = 2
   private static let mostOfCommand = 3
 
@@ -25,15 +25,15 @@ struct Claims {
       if call.action == .reset, !areModes { sure.append(Notice(call, to: "closed", told: end)) }
       if call.action == .force, areModes { sure.append(Notice(call, to: call.detail, told: end)) }
       if call.action == .trip, !areModes {
-        // Nobody is told that a breaker was open already.
+        // The answer does not say whether the breaker was open already.
         possible.append(call.began.real)
         ended = max(ended, end)
       }
       return
     }
-    // No command that is run here sets a mode.
+    // No command of the torture sets a mode.
     guard !areModes else { return }
-    // A command of its own tells nobody of changes, but has made none once it is over.
+    // A command does not report its changes, but makes no more of them after it has ended.
     ended = call.answer == "killed" ? .max : max(ended, end)
     possible += Array(repeating: call.began.real, count: Self.mostOfCommand)
     if call.answer == "exit0", call.action == .reset || call.action == .trip {
@@ -42,7 +42,7 @@ struct Claims {
     }
   }
 
-  /// The claims of all processes on states, or on modes, by breaker and process.
+  /// The claims of all processes about states, or about modes, by breaker and process.
   static func all(_ evidence: Evidence, areModes: Bool) -> [String: [Int32: Claims]] {
     var all: [String: [Int32: Claims]] = [:]
     for journal in evidence.journals {
@@ -58,7 +58,7 @@ struct Claims {
     return all
   }
 
-  /// The times of its events, which are given in order.
+  /// The certain times of the process's events, which are given in order.
   func steps(of events: [Event]) -> [Timeline.Step] {
     let begins = (sure.map(\.began) + possible).sorted()
     let ends = sure.map(\.told).sorted()
@@ -70,7 +70,7 @@ struct Claims {
     }
   }
 
-  /// What its events must not be.
+  /// Violations by the process's events.
   func violations(of events: [Event], by pid: Int32, on breaker: String) -> [Violation] {
     var found: [Violation] = []
     var rest = events
@@ -96,7 +96,7 @@ struct Claims {
 }
 
 extension Notice {
-  /// A change that a call has made, whatever there was before.
+  /// Creates the notice of a change by a call, whatever the state was before.
   init(_ call: Call, to: String, told: Int64) {
     self.init(breaker: call.breaker, from: "*", to: to, began: call.began.real, told: told)
   }

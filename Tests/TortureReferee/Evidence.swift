@@ -1,40 +1,40 @@
-/// All that is known of a phase once it is over.
+/// Everything that is known of a phase once it is over.
 package struct Evidence: Sendable {
   package var journals: [Journal] = []
 
-  /// What the file says happened, in its order.
+  /// The history in the file, in its order.
   package var events: [Event] = []
 
-  /// What the file says of each breaker.
+  /// The row of each breaker in the file.
   package var rows: [String: Row] = [:]
   package var probes = 1
   package var probeTimeout: Int64 = 0
 
-  /// When the referee moved the clock of the store, and what it said from then on.
+  /// When the referee moved the clock of the store, and its time from then on.
   package var clock: [When] = []
 
-  /// Whether file and breakers were the same from beginning to end: else what they held is gone.
+  /// Whether the file and its breakers stayed the same; otherwise, what they held is gone.
   package var isContinuous = true
 
-  /// Whether the counters were never lost, so that each success has to be there.
+  /// Whether the counters were never lost, so that each success must be counted.
   package var keepsCounters = true
 
-  /// Whether commands may have come before the store and its breakers were made.
+  /// Whether commands may have run before the store and its breakers were created.
   package var isColdStart = false
 
-  /// Whether a process may have had to wait for longer than it does.
+  /// Whether a process may have had to wait for the store for longer than its timeout.
   package var mayBeUnavailable = false
 
   package init() {}
 
-  /// What happened to the state of a breaker, or to its mode.
+  /// The events of a breaker's state, or of its mode.
   func events(of breaker: String, areModes: Bool) -> [Event] {
     events.filter { $0.breaker == breaker && $0.isMode == areModes }
   }
 
-  /// When the clock of the store had surely not yet reached a time, on the boot clock.
+  /// The latest time on the boot clock at which the store's clock had surely not reached a time.
   ///
-  /// A clock that nobody moves is the boot clock itself.
+  /// A clock that is never moved is the boot clock itself.
   package func realTime(ofStore time: Int64) -> Int64 {
     guard !clock.isEmpty else { return time }
     return clock.first { $0.store >= time }?.real ?? .max
@@ -47,13 +47,13 @@ package struct Event: Sendable {
   package var breaker: String
   package var isReset: Bool
 
-  /// Whether it is the mode that was changed, and not the state.
+  /// Whether the mode was changed, and not the state.
   package var isMode = false
 
-  /// Whether an open breaker was tripped, which leaves it as it is.
+  /// Whether an open breaker was tripped, which does not change its state.
   package var isExtension = false
 
-  /// Whether the breaker was deleted, which is then closed for whoever makes it again.
+  /// Whether the breaker was deleted; one that is created again is closed.
   package var isDeletion = false
   package var from: String
   package var to: String
@@ -73,7 +73,7 @@ package struct Event: Sendable {
   var text: String { "event \(id) (\(isReset ? "reset " : "")\(from)>\(to) by \(pid))" }
 }
 
-/// A breaker as the file has it in the end.
+/// The row of a breaker at the end.
 package struct Row: Sendable {
   package var state = "closed"
   package var generation: Int64 = 1
@@ -81,10 +81,10 @@ package struct Row: Sendable {
   package var successes: Int64 = 0
   package var failures: Int64 = 0
 
-  /// How many probes have run out of time, by what is kept of its history: each is a failure.
+  /// The number of probes that timed out, from the history that is kept; each is a failure.
   package var timeouts: Int64 = 0
 
-  /// Whether the beginning of its history is no longer kept.
+  /// Whether the beginning of the breaker's history is no longer kept.
   package var isTrimmed = false
 
   package init() {}
@@ -92,7 +92,7 @@ package struct Row: Sendable {
 
 /// Something that must not have happened.
 package struct Violation: Sendable, CustomStringConvertible {
-  /// What kinds there are.
+  /// The kinds of violations.
   package enum Kind: String, Sendable {
     case lostFailure, inventedFailure, lostSuccess, inventedSuccess
     case staleAnswer, tooManyProbes, lateReport

@@ -1,5 +1,5 @@
 extension Referee {
-  /// Each command ends with a code that is documented, and right for what it met.
+  /// Checks that each command ends with a documented exit code that fits what happened.
   func exitCodes() -> [Violation] {
     evidence.journals.flatMap { journal in
       journal.calls.values.filter { $0.pid != journal.pid && $0.ended != nil }

@@ -1,24 +1,27 @@
-/// What one process has written down, before and after each thing that it did.
+/// What one process has recorded, before and after each action.
 ///
-/// Each line was written in one piece, so that one that was killed leaves its last calls open. The
-/// lines: `b ID REAL STORE ACTION BREAKER DETAIL` as a call begins, `p ID PID` for the process that
-/// carries it out, `t REAL BREAKER FROM TO` for a change of state, and `e ID REAL STORE s|m ANSWER`
-/// at the end, with `s` if the store has surely taken it.
+/// Each line is one write, so a process that is killed leaves its last calls without an end. The
+/// lines are:
+///
+/// - `b ID REAL STORE ACTION BREAKER DETAIL` when a call begins,
+/// - `p ID PID` for the process that carries it out,
+/// - `t REAL BREAKER FROM TO` for a change of state,
+/// - `e ID REAL STORE s|m ANSWER` when a call ends, with `s` if the store has surely recorded it.
 package struct Journal: Sendable {
-  /// The process that wrote it.
+  /// The process that wrote the journal.
   package var pid: Int32
 
-  /// By their numbers.
+  /// The calls by their numbers.
   package var calls: [Int: Call] = [:]
   package var notices: [Notice] = []
 
-  /// When it was killed, on the boot clock; nil if it ended by itself.
+  /// When the process was killed, on the boot clock; nil if it ended by itself.
   package var killed: Int64?
 
-  /// When it wrote its last line.
+  /// When the process wrote its last line.
   private var last: Int64 = 0
 
-  /// Up to when the process was surely there.
+  /// The time until which the process was surely alive.
   var alive: Int64 { killed ?? last }
 
   package init(pid: Int32, killed: Int64? = nil) {
@@ -26,7 +29,7 @@ package struct Journal: Sendable {
     self.killed = killed
   }
 
-  /// Reads what was written.
+  /// Reads a journal from its lines.
   package init(pid: Int32, killed: Int64? = nil, lines: [UInt8]) throws {
     self.init(pid: pid, killed: killed)
     var open: Set<Int> = []
@@ -36,12 +39,12 @@ package struct Journal: Sendable {
     }
   }
 
-  /// Builds a journal from text.
+  /// Reads a journal from text.
   package init(pid: Int32, killed: Int64? = nil, _ text: String) throws {
     try self.init(pid: pid, killed: killed, lines: Array(text.utf8))
   }
 
-  /// Calls that nobody knows the end of.
+  /// The calls whose end is not known.
   package var openCalls: [Call] { calls.values.filter { $0.ended == nil } }
 
   private mutating func take(_ words: [String], _ open: inout Set<Int>) throws {
@@ -65,7 +68,7 @@ package struct Journal: Sendable {
       open.remove(id)
     case "t" where words.count == 5:
       let told = try number(words, 1)
-      // The call that made it is one of those that are open.
+      // The change was made by one of the calls that had not ended.
       let began = open.compactMap { calls[$0]?.began.real }.min() ?? told
       notices.append(
         Notice(breaker: words[2], from: words[3], to: words[4], began: began, told: told))

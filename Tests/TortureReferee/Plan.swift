@@ -1,14 +1,15 @@
 internal import TestSupport
 
-/// What one phase does, drawn from its seed: the same choices each time, though never the same order
-/// of what processes then do.
+/// What one phase does, drawn from its seed.
+///
+/// The choices are the same each time; the order of what the processes do is not.
 package struct Plan: Sendable {
-  /// Something bad that happens in the course of a phase.
+  /// A fault that happens during a phase.
   package enum Fault: Sendable {
     case kill(worker: Int)
     case stop(worker: Int, milliseconds: Int)
 
-    /// So many of a thousand calls to a resource fail from now on.
+    /// From now on, a number of calls in a thousand to a resource fail.
     case sicken(breaker: Int, permille: Int)
     case deleteCounters
     case deleteFile(withLog: Bool)
@@ -18,9 +19,9 @@ package struct Plan: Sendable {
     case moveWall(days: Int)
   }
 
-  /// What is done to a phase beside killing and sickening.
+  /// What is done in a phase besides killing workers and failing resources.
   package enum Kind: String, CaseIterable, Sendable {
-    /// Nothing is lost, and nobody waits in vain.
+    /// Nothing is lost, and no process waits for longer than its timeout.
     case calm
     case stops
     case clock
@@ -31,21 +32,21 @@ package struct Plan: Sendable {
     /// Commanders delete breakers.
     case deletions
 
-    /// Workers fork, while their other threads go on.
+    /// Workers fork while their other threads continue.
     case forks
 
-    /// Workers are stopped, counters deleted and disks filled, in one phase.
+    /// Workers are stopped, counters deleted and disks filled in one phase.
     case mixed
 
-    /// Whether file and breakers stay the same ones.
+    /// Whether the file and its breakers stay the same.
     package var isContinuous: Bool { self != .files && self != .deletions }
 
-    /// Whether the counters are there all the time, and so each success.
+    /// Whether the counters are never lost, so that each success must be counted.
     package var keepsCounters: Bool {
       [.calm, .stops, .clock, .forks].contains(self)
     }
 
-    /// Whether nobody is kept waiting for longer than he waits.
+    /// Whether no process has to wait for the store for longer than its timeout.
     package var keepsNobodyWaiting: Bool { [.calm, .forks, .deletions].contains(self) }
 
     /// Whether it needs a file system of its own.
@@ -57,7 +58,7 @@ package struct Plan: Sendable {
   package var kind: Kind
   package var policy: PlannedPolicy
 
-  /// How many threads each worker has.
+  /// The number of threads of each worker.
   package var workers: [Int]
   package var commanders: Int
   package var breakers: [String]
@@ -70,7 +71,7 @@ package struct Plan: Sendable {
   package var hasOperators: Bool
   package var faults: [(at: Int, fault: Fault)]
 
-  /// What it is, in a line.
+  /// A description of the phase in one line.
   package var description: String {
     "\(kind.rawValue)\(isColdStart ? ", cold start" : "")\(hasOperators ? ", operators" : ""),"
       + " \(workers.count) workers of \(workers.reduce(0, +)) threads, \(commanders) commanders,"
@@ -82,7 +83,7 @@ package struct Plan: Sendable {
     self.seed = seed
     self.number = number
     var random = SeededRandom(seed: seed &* 1_000_003 &+ UInt64(number))
-    // Each kind in turn, so that a short run has met all of them.
+    // Each kind in turn, so that a short run includes all of them.
     var kind = Kind.allCases[number % Kind.allCases.count]
     if kind.fillsDisk, !mayFillDisks { kind = .stops }
     self.kind = kind

@@ -1,16 +1,16 @@
 internal import TestSupport
 
-/// The policy of a phase, in words that library and command line both take.
+/// The policy of a phase, in words that both the library and the command line accept.
 package struct PlannedPolicy: Sendable {
-  /// `KEY=VALUE`, with spaces between them.
+  /// The words, `KEY=VALUE`, separated by spaces.
   package var words: String
   package var probes: Int
   package var probeTimeoutMilliseconds: Int
 
-  /// The longest that a breaker stays open unless it is told to for longer.
+  /// The longest time that a breaker stays open, unless a trip or a failure names a longer one.
   package var longestOpenMilliseconds: Int
 
-  /// Times are those of a moved clock, and a hundred times as long, if `isSlow`.
+  /// Draws a policy; if `isSlow`, times are for a moved clock and a hundred times as long.
   init(_ random: inout SeededRandom, isSlow: Bool) {
     let scale = isSlow ? 100 : 1
     let openFor = random.number(30...150) * scale
@@ -29,7 +29,7 @@ package struct PlannedPolicy: Sendable {
   private static func condition(_ random: inout SeededRandom, scale: Int) -> String {
     switch random.number(0...5) {
     case 0: "max-failures=\(random.number(1...8))"
-    // Hardly ever met, so that there are as many transactions as can be.
+    // Hardly ever met, so that there are as many transactions as possible.
     case 5: "max-failures=\(random.pick([50, 5_000]))"
     case 1: "failures=\(random.number(2...10)) within=\(random.number(100...2_000) * scale)ms"
     case 2:

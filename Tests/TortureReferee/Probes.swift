@@ -6,7 +6,7 @@ struct Hold {
 }
 
 extension Referee {
-  /// The reports of a journal's permits, by the number of the call that was given the permit.
+  /// The reports of a journal's permits, by the number of the call that got the permit.
   private func reports(of journal: Journal) -> [Int: Call] {
     var reports: [Int: Call] = [:]
     for call in journal.calls.values where call.action == .report {
@@ -20,8 +20,8 @@ extension Referee {
 
   /// The times in which probes were surely under way.
   ///
-  /// A probe is over with its report, with the end of its process, and with its time: what is late
-  /// is counted as over. Nothing that becomes of the breaker meanwhile ends it.
+  /// A probe ends when its report begins, when its process was last alive, or at its deadline,
+  /// whichever is first. No change of the breaker ends it.
   func holds(on breaker: String) -> [Hold] {
     guard timelines[breaker] != nil else { return [] }
     var holds: [Hold] = []
@@ -38,7 +38,7 @@ extension Referee {
     return holds.sorted { $0.from < $1.from }
   }
 
-  /// Never more probes at a time than the policy lets through.
+  /// Checks that there are never more probes at a time than the policy permits.
   func probesAtOnce() -> [Violation] {
     var found: [Violation] = []
     for breaker in timelines.keys.sorted() {
@@ -57,10 +57,10 @@ extension Referee {
     return found
   }
 
-  /// How many probes were held for a time that is certain.
+  /// The number of probes that were held for a certain time.
   package var probesHeld: Int { timelines.keys.reduce(0) { $0 + holds(on: $1).count } }
 
-  /// A probe that took longer than it may is refused.
+  /// Checks that the report of a probe that took too long is refused.
   func lateReports() -> [Violation] {
     guard evidence.isContinuous else { return [] }
     var found: [Violation] = []

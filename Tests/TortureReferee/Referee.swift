@@ -1,12 +1,12 @@
-/// Finds what must not have happened.
+/// Finds what must not have happened in a phase.
 package struct Referee {
   let evidence: Evidence
 
-  /// The certain times of each breaker's changes; none where its history is not whole.
+  /// The certain times of each breaker's changes; none if its history is not complete.
   let timelines: [String: Timeline]
   let modes: [String: Timeline]
 
-  /// How many answers were compared with a state that was certain.
+  /// The number of answers that were compared with a certain state.
   package private(set) var answersCompared = 0
 
   package init(_ evidence: Evidence) {
@@ -32,7 +32,7 @@ package struct Referee {
     return timelines
   }
 
-  /// All that is wrong.
+  /// Returns all violations.
   package mutating func violations() -> [Violation] {
     var found = chain() + exitCodes() + probesAtOnce() + lateReports()
     if evidence.isContinuous {
@@ -41,7 +41,7 @@ package struct Referee {
     return found + answers()
   }
 
-  /// Each change begins where the one before it ended.
+  /// Checks that each change begins with the state that the one before it ended with.
   private func chain() -> [Violation] {
     var found: [Violation] = []
     let events = evidence.events.filter { !$0.isMode }
@@ -66,7 +66,7 @@ package struct Referee {
     return found
   }
 
-  /// Each change was made by one call of one process.
+  /// Checks that each change was made by one call of one process.
   private func makers(areModes: Bool) -> [Violation] {
     var found: [Violation] = []
     let all = Claims.all(evidence, areModes: areModes)
@@ -82,7 +82,7 @@ package struct Referee {
     return found
   }
 
-  /// The row says the same as the history.
+  /// Checks that the rows agree with the history.
   private func rows() -> [Violation] {
     var found: [Violation] = []
     for (breaker, row) in evidence.rows where !row.isTrimmed {
@@ -104,7 +104,7 @@ package struct Referee {
 }
 
 extension Referee {
-  /// No answer contradicts a change that its asker should have seen.
+  /// Checks that no answer contradicts a change that the caller should have seen.
   private mutating func answers() -> [Violation] {
     var found: [Violation] = []
     for journal in evidence.journals {
@@ -113,7 +113,7 @@ extension Referee {
           let answer = Answer(call),
           let mode = modes[call.breaker]?.state(from: call.began.real, to: ended.real)
         else { continue }
-        // Forced, it is the mode that answers.
+        // While calls are forced, the mode answers.
         let isForced = mode.hasPrefix("forced")
         guard let state = isForced ? mode : timeline.state(from: call.began.real, to: ended.real)
         else { continue }
@@ -130,7 +130,7 @@ extension Referee {
   }
 }
 
-/// What an asker was told.
+/// The answer that a caller got.
 private enum Answer {
   case normal
   case probe
@@ -146,14 +146,16 @@ private enum Answer {
     case (.batch, let counts), (.failures, let counts):
       let parts = counts.split(separator: "/").compactMap { Int($0) }
       guard parts.count == 2 else { return nil }
-      // A batch that was let through in part has no one state to be compared with.
+      // A batch that was permitted in part has no single state to compare with.
       guard parts.contains(0) else { return nil }
       self = parts[1] == 0 ? .permitted : .rejected
     default: return nil
     }
   }
 
-  /// Whether it can be the answer in a state; one that changes the state is never in it all the time.
+  /// Whether the answer is possible in a state that held during the whole call.
+  ///
+  /// A call that changes the state is never in one state all the time.
   func fits(_ state: String) -> Bool {
     switch (self, state) {
     case (.normal, "closed"), (.permitted, "closed"): true

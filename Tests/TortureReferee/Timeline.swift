@@ -1,30 +1,30 @@
-/// When each change of a breaker's state, or of its mode, was surely over, and when it had surely not begun.
+/// When each change of a breaker had surely not begun, and when it was surely over.
 ///
-/// The history has the changes in order, but not the time to the nanosecond. The process that made
-/// one wrote down when its call began and when it was told. If the k-th change of a process is meant,
-/// k calls had begun by then, and once k had been told it was over: so the k-th of the sorted times
-/// hold, whichever thread made which.
+/// Changes are those of the state, or of the mode. The history has them in order, but not their
+/// times to the nanosecond. The process that made a change recorded when its call began and when it
+/// was notified. At the k-th change of a process, k calls had begun, and once k notices had come,
+/// it was over. So the k-th of the sorted times hold, whichever thread made which change.
 package struct Timeline: Sendable {
   /// A change of state.
   package struct Step: Sendable {
     package var event: Event
 
-    /// Not yet committed before this.
+    /// The change was not committed before this time.
     package var began: Int64
 
-    /// Committed by then; the largest number if nobody knows.
+    /// The change was committed by this time; the largest number if that is not known.
     package var ended: Int64
   }
 
   package private(set) var steps: [Step]
 
-  /// What there was before the first change.
+  /// The state, or the mode, before the first change.
   private let beginning: String
 
   init(_ steps: [Step], beginning: String) {
     self.steps = steps
     self.beginning = beginning
-    // What came later had not begun earlier, and what came earlier was not over later.
+    // A later change did not begin earlier, and an earlier change did not end later.
     for index in self.steps.indices.dropFirst() {
       self.steps[index].began = max(self.steps[index].began, self.steps[index - 1].began)
     }
@@ -33,14 +33,14 @@ package struct Timeline: Sendable {
     }
   }
 
-  /// The state that held all the time between two moments, if it is sure which.
+  /// Returns the state that surely held all the time between two moments; nil if none did.
   package func state(from began: Int64, to ended: Int64) -> String? {
     let next = firstIndex { $0.ended >= began }
     if next < steps.count, steps[next].began <= ended { return nil }
     return next == 0 ? beginning : steps[next - 1].event.to
   }
 
-  /// The ends are in order, so the search can halve.
+  /// Finds the first step by binary search, because the ends are in order.
   private func firstIndex(where isReached: (Step) -> Bool) -> Int {
     var low = 0
     var high = steps.count

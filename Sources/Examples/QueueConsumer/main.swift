@@ -1,13 +1,14 @@
-// A consumer of a queue: what it does with a job depends on why the job was not done.
+// A consumer of a queue, which decides what to do with a job by why it was not done.
 //
 //     swift run queue-consumer
 //
-// - It was done: good.
-// - It failed, after a second attempt too: back to the queue, for a little later.
-// - It was rejected by the breaker: back to the queue, for when the breaker says (`retryAfter`).
-// - The job itself is wrong: to the dead letters, for no attempt will ever mend it.
+// - A job that failed, and failed again at the second attempt, returns to the queue for a little
+//   later.
+// - A job that the breaker rejected returns to the queue for the time the breaker names
+//   (`retryAfter`).
+// - A job that is malformed goes to the dead letters, because no attempt will ever succeed.
 //
-// As many consumers as you like may run, in as many processes: the breaker is one for all of them.
+// You may run any number of consumers in any number of processes: they share one breaker.
 
 import Glibc
 import SharedBreaker
@@ -21,7 +22,7 @@ struct Job {
 struct ServiceDown: Error {}
 struct MalformedJob: Error {}
 
-/// A stand-in for a service across a network: it is down from its third call to its seventh.
+/// A stand-in for a service across a network, which is down from its third call to its seventh.
 actor Service {
   private var calls = 0
 
@@ -39,13 +40,13 @@ struct Consumer {
   var delivered: [String] = []
   var deadLetters: [Job] = []
 
-  // A second attempt soon after the first helps against a hiccup. Longer outages are the queue's.
+  // A quick second attempt helps with a short failure. The queue handles longer outages.
   let retry = RetryPolicy.exponential(attempts: 2, delay: .milliseconds(20), jitter: 0.2)
 
-  /// A job that is wrong is not the service's fault, so the breaker must not hear of it.
+  /// Ignores malformed jobs, because they say nothing about the service.
   ///
-  /// `.permanentFailure` would be for what no caller can do anything about, such as a revoked key:
-  /// it opens the breaker at once, for all jobs.
+  /// Use `.permanentFailure` for failures that no later call can avoid, such as a revoked key: it
+  /// opens the breaker at once, for all jobs.
   let classifier = Classifier<Void>.errors { error in
     error is MalformedJob ? .ignored : Breaker.usualOutcome(of: error)
   }
@@ -67,8 +68,9 @@ struct Consumer {
       delivered.append(job.name)
       print("\(job.name): delivered")
     } catch let error as BreakerError {
-      // The job is not to blame, so this does not count against it. Nobody knows the time if an
-      // operator holds the breaker open until further notice: then a look now and then will do.
+      // A rejection is not the job's fault, so it does not count as a failure of the job. If an
+      // operator holds the breaker open until further notice, `retryAfter` is nil: try now and
+      // then.
       put(job, back: error.retryAfter ?? .seconds(10), because: "\(error)")
     } catch is MalformedJob {
       bury(job, because: "it is malformed")
@@ -109,7 +111,7 @@ func consume(in directory: String) async throws -> Int32 {
   return consumer.delivered.count == 5 && consumer.deadLetters.count == 1 ? 0 : 1
 }
 
-// A store of its own, so that this example meets nobody; a program would say `SharedStore()`.
+// The example has a store of its own, so that it shares nothing. Use `SharedStore()` in a program.
 var template = Array("/tmp/queue-consumer.XXXXXX".utf8CString)
 guard unsafe mkdtemp(&template) != nil else {
   unsafe perror("a directory in /tmp cannot be made")

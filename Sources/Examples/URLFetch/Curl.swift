@@ -1,15 +1,15 @@
 @unsafe @preconcurrency import Glibc
 
-/// What a server has answered, as far as a breaker is concerned.
+/// The parts of a server's answer that matter to a breaker.
 struct Answer {
   var status: Int
 
-  /// How long the server asks to be left alone, if it says so in seconds.
+  /// The seconds in the answer's `Retry-After` header; nil if it names none.
   ///
-  /// It may also name a date. That is rare, and left to the policy's open time here.
+  /// The header may also name a date. That is rare, so here the policy's open time applies then.
   var retryAfter: Duration?
 
-  /// Reads the status line and the headers of an answer; nil if they are none.
+  /// Reads the status line and the headers of an answer; nil if the text has no status line.
   init?(headers: String) {
     let lines = headers.split(whereSeparator: \.isNewline)
     let words = lines.first?.split(separator: " ") ?? []
@@ -22,11 +22,11 @@ struct Answer {
   }
 }
 
-/// The program `curl`, which is started anew for each fetch.
+/// The program `curl`, which is started for each fetch.
 enum Curl {
-  /// No answer came: there is no `curl`, the server was not reached, or it took too long.
+  /// The errors of a fetch: `curl` is missing, the server was not reached, or it took too long.
   enum Failed: Error {
-    /// An error number of the system.
+    /// `curl` could not be started; the value is the system's error number.
     case notStarted(Int32)
     case ended(code: Int32)
   }
@@ -39,12 +39,13 @@ enum Curl {
     unsafe posix_spawn_file_actions_init(&actions)
     defer { unsafe posix_spawn_file_actions_destroy(&actions) }
     unsafe posix_spawn_file_actions_adddup2(&actions, ends[1], 1)
-    // The child needs no other end of the pipe than its standard output.
+    // Of the pipe, the child needs only its standard output.
     unsafe posix_spawn_file_actions_addclose(&actions, ends[0])
     unsafe posix_spawn_file_actions_addclose(&actions, ends[1])
 
-    // The headers go to standard output, the body nowhere. No shell sees the URL, and after `--`
-    // it cannot be taken for an option. A call without a time limit may hang for ever.
+    // `curl` writes the headers to standard output and discards the body. No shell sees the URL,
+    // and after `--` it cannot be mistaken for an option. Without a time limit a call could hang
+    // forever.
     let arguments = [
       "curl", "-s", "--suppress-connect-headers", "--noproxy", "127.0.0.1", "--max-time", "10",
       "-D", "-", "-o", "/dev/null", "--", url,

@@ -1,9 +1,9 @@
 import Glibc
 import Synchronization
 
-/// A server on this host alone that gives one answer after the other, and then hangs up.
+/// A server on this host that gives one prepared answer to each request, and then stops.
 ///
-/// It is here so that the example needs no network; there is nothing of a breaker in it.
+/// It makes the example independent of a network, and has nothing to do with the breaker.
 final class Server: Sendable {
   struct NoSocket: Error { var code: Int32 }
 
@@ -12,7 +12,7 @@ final class Server: Sendable {
   let answers: [String]
   private let count = Atomic<Int>(0)
 
-  /// How many answers were given.
+  /// The number of answers given so far.
   var answered: Int { count.load(ordering: .relaxed) }
 
   /// Listens on a port that the system chooses.

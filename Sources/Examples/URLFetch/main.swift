@@ -1,19 +1,20 @@
-// Fetches a URL, and does what the server says with `Retry-After`.
+// Fetches a URL, and obeys the `Retry-After` of the server.
 //
 //     swift run url-fetch
 //
-// A server that answers 429 or 503 may say when to come back. That is better than any guess of a
-// policy: the failure names its open time, the breaker is open for just that long, and no process
-// of this host asks the server meanwhile.
+// A server that answers 429 or 503 may say when to try again. That is better than any guess in a
+// policy: the failure names its open time, the breaker stays open for exactly that long, and no
+// process of this host asks the server meanwhile.
 //
-// `curl` does the fetching. The server is a small one inside this program, which answers by script.
+// `curl` fetches the URL. The server is a small one inside this program, with prepared answers.
 
 import Glibc
 import SharedBreaker
 
-/// What an answer says about the server.
+/// Judges the answers of the server.
 ///
-/// An open time is taken at its word, up to the policy's `openMax`, or a day if there is none. A 404 is a good answer to a bad question: the server works, so it is a success.
+/// The breaker stays open for the time that the server names, up to the policy's `openMax`, or a
+/// day if there is none. A 404 is a success: the question was bad, but the server works.
 let http = Classifier<Answer>.values { answer in
   let error = "HTTP \(answer.status)"
   switch (answer.status, answer.retryAfter) {
@@ -26,8 +27,8 @@ let http = Classifier<Answer>.values { answer in
 
 func fetch(_ url: String, behind breaker: Breaker) throws {
   do {
-    // A value that means failure is returned all the same. What `curl` throws, for it could not
-    // connect or took too long, is a failure too: that is what is usual.
+    // A value that means failure is still returned. An error that `curl` throws, because it could
+    // not connect or took too long, counts as a failure too, as all errors do by default.
     let answer = try breaker.run(classify: http) { try Curl.get(url) }
     print("the server answers \(answer.status); the breaker is \(breaker.state.wireName)")
   } catch BreakerError.rejected(_, let rejection) {
@@ -44,8 +45,8 @@ guard unsafe mkdtemp(&template) != nil else {
 }
 let directory = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
 
-// By itself this breaker would stay open for an hour: whenever it is open for a second below, that
-// is what the server has named. Two failures without a word from the server would open it, too.
+// By its policy this breaker stays open for an hour. So where it is open for only a second below,
+// the server has named that time. Two failures that name no time would open the breaker too.
 let store = SharedStore(path: directory + "/breakers.db")
 let breaker = try store.breaker(
   "example.org", policy: BreakerPolicy(maxFailures: 2, openFor: .seconds(3_600)))

@@ -2,11 +2,11 @@
 //
 //     swift run worker-pool
 //
-// The parent starts four workers, which all call a resource that is down. Three failures, whoever
-// has them, open the breaker for all four: from then on only one probe at a time finds out whether
-// the resource is back. Then the parent repairs it, and the workers go on.
+// The parent starts four workers, which all call a resource that is down. Three failures, in any
+// of the workers, open the breaker for all four. From then on only one probe at a time finds out
+// whether the resource is back. Then the parent repairs the resource, and the workers continue.
 //
-// The resource is a stand-in: it is down as long as a file named `down` exists.
+// The resource is a stand-in: it is down while a file named `down` exists.
 
 @unsafe @preconcurrency import Glibc
 import SharedBreaker
@@ -18,20 +18,20 @@ func callResource(in directory: String) throws {
   if unsafe access(directory + "/down", F_OK) == 0 { throw ResourceDown() }
 }
 
-/// The breaker that parent and workers share: they name the same file and the same breaker.
+/// Returns the breaker that the parent and the workers share.
 ///
-/// That is all it takes. A program of yours would say `SharedStore()`, which is one file for all
-/// programs of a user.
+/// To share a breaker, name the same file and the same breaker. Your program would use
+/// `SharedStore()`, which is one file for all programs of a user.
 func openBreaker(in directory: String) throws -> (SharedStore, Breaker) {
   let store = SharedStore(path: directory + "/breakers.db")
   let policy = BreakerPolicy(maxFailures: 3, openFor: .milliseconds(300))
   return (store, try store.breaker("resource", policy: policy))
 }
 
-/// Calls the resource until a call succeeds, or until there is no parent any more.
+/// Calls the resource until a call succeeds or the parent has ended.
 func work(_ number: String, in directory: String, for parent: pid_t) throws -> Int32 {
   let (store, breaker) = try openBreaker(in: directory)
-  // What was counted in the last second is written now.
+  // Writes what was counted in the last second.
   defer { store.close() }
   var failed = 0
   var rejected = 0
@@ -43,7 +43,7 @@ func work(_ number: String, in directory: String, for parent: pid_t) throws -> I
     } catch is ResourceDown {
       failed += 1
     } catch BreakerError.rejected {
-      // A real worker would answer its client "try again later", with `retryAfter`.
+      // A real worker would ask its client to try again later, after `retryAfter`.
       rejected += 1
     }
     usleep(20_000)
@@ -51,10 +51,10 @@ func work(_ number: String, in directory: String, for parent: pid_t) throws -> I
   return 1
 }
 
-/// Starts this program anew as a worker.
+/// Starts this program again as a worker.
 ///
-/// A `fork()` without `exec` is fine for the breaker too: the child opens its own connection. But
-/// Swift does not offer one, for its runtime has threads that would not come along.
+/// The breaker also works after a `fork()` without `exec`: the child opens its own connection. But
+/// Swift does not offer `fork()`, because the child would lack the threads of Swift's runtime.
 func startWorker(_ number: Int, in directory: String) -> pid_t? {
   let arguments = ["worker-pool", "\(number)", directory, "\(getpid())"]
   let words = unsafe arguments.map { unsafe strdup($0) }
@@ -67,7 +67,8 @@ func startWorker(_ number: Int, in directory: String) -> pid_t? {
 func runPool(in directory: String) throws -> Int32 {
   let (store, breaker) = try openBreaker(in: directory)
   defer { store.close() }
-  // A breaker works without its store too, alone. Here that would be pointless: better to know.
+  // Without its store a breaker works in each process alone, which would be pointless here. So the
+  // example ends if the store cannot be used.
   try store.connect()
 
   close(unsafe creat(directory + "/down", 0o600))

@@ -1,7 +1,7 @@
 internal import BreakerCore
 internal import BreakerStore
 
-/// The course of one call: what the error of an attempt meant, and whether there is another one.
+/// The course of one call: judges each attempt, and decides whether another one follows.
 struct CallCourse {
   let breaker: Breaker
   let retry: RetryPolicy
@@ -14,7 +14,7 @@ struct CallCourse {
     self.probeTimeout = probeTimeout
   }
 
-  /// Asks for the permit of an attempt.
+  /// Asks for the permit of the first attempt.
   func begin() throws(BreakerError) -> Ticket {
     try breaker.begin(probeTimeout: probeTimeout)
   }
@@ -23,18 +23,18 @@ struct CallCourse {
     if let error = error as? CallTimedOut, error.name == breaker.name {
       return .failure(error: error.description)
     }
-    // Whatever a cancelled caller's work makes of it: it says nothing about the resource.
+    // Whatever a cancelled caller's work throws says nothing about the resource.
     return Task.isCancelled ? .ignored : judge(error)
   }
 
-  /// Holds the thread until the next attempt, and answers its permit; nil if there is none.
+  /// Blocks the thread until the next attempt and returns its permit; nil if there is none.
   mutating func next(after error: (any Error)?, _ outcome: Outcome) -> Ticket? {
     guard let wait = wait(after: error, outcome) else { return nil }
     breaker.engine.options.timer.block(for: wait)
     return permitted()
   }
 
-  /// Waits until the next attempt, and answers its permit; nil if there is none.
+  /// Suspends the task until the next attempt and returns its permit; nil if there is none.
   mutating nonisolated(nonsending) func nextInTime(
     after error: (any Error)?, _ outcome: Outcome
   ) async throws -> Ticket? {
@@ -51,7 +51,7 @@ struct CallCourse {
     return breaker.snapshot().permits ? wait : nil
   }
 
-  /// A permit, unless the breaker has opened meanwhile: then the last attempt was the last one.
+  /// Returns a permit; nil if the breaker has opened meanwhile, so that no attempt follows.
   private func permitted() -> Ticket? {
     do throws(BreakerError) { return try begin() } catch { return nil }
   }

@@ -1,14 +1,14 @@
 internal import BreakerCore
 
-/// A call took longer than it was given.
+/// The error of a call that took longer than its timeout.
 public struct CallTimedOut: Error, Sendable, Hashable, CustomStringConvertible {
-  /// The breaker that the call went through.
+  /// The name of the breaker that the call went through.
   public let name: String
 
-  /// The time that the call was given.
+  /// How long the call was allowed to take.
   public let timeout: Duration
 
-  /// Says that a call through a breaker took longer than it was given.
+  /// Describes a call that took longer than its timeout.
   public init(name: String, timeout: Duration) {
     self.name = name
     self.timeout = timeout

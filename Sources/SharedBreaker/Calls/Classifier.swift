@@ -1,6 +1,8 @@
 internal import BreakerCore
 
-/// What the end of a call says about the resource: by the error that was thrown, or by the value.
+/// Decides what the error or the value of a call says about the resource.
+///
+/// A value that means failure is still returned to the caller.
 ///
 /// ```swift
 /// let http = Classifier<Response>(
@@ -11,11 +13,11 @@ public struct Classifier<Value>: Sendable {
   let errors: @Sendable (any Error) -> Outcome
   let values: @Sendable (Value) -> Outcome
 
-  /// Says what errors and values mean.
+  /// Creates a classifier for errors and values.
   ///
   /// - Parameters:
-  ///   - errors: What an error means; every one but a cancellation is a failure if nothing is said.
-  ///   - values: What a value means; every one is a success if nothing is said.
+  ///   - errors: Judges an error; by default every error but a cancellation is a failure.
+  ///   - values: Judges a value; by default every value is a success.
   public init(
     errors: @escaping @Sendable (any Error) -> Outcome = Breaker.usualOutcome,
     values: @escaping @Sendable (Value) -> Outcome = { _ in .success }
@@ -24,15 +26,15 @@ public struct Classifier<Value>: Sendable {
     self.values = values
   }
 
-  /// Every error but a cancellation is a failure, and every value is a success.
+  /// A classifier to which every error but a cancellation is a failure, and every value a success.
   public static var usual: Classifier { Classifier() }
 
-  /// Says what errors mean; every value is a success.
+  /// Creates a classifier for errors; every value is a success.
   public static func errors(
     _ judge: @escaping @Sendable (any Error) -> Outcome
   ) -> Classifier { Classifier(errors: judge) }
 
-  /// Says what values mean; every error but a cancellation is a failure.
+  /// Creates a classifier for values; every error but a cancellation is a failure.
   public static func values(_ judge: @escaping @Sendable (Value) -> Outcome) -> Classifier {
     Classifier(values: judge)
   }

@@ -1,6 +1,6 @@
 internal import BreakerStore
 
-/// Work, a deadline and the caller's cancellation: the first to come counts, the rest is ignored.
+/// A race between work, a deadline and a cancellation: the first one counts.
 final class DeadlineRace<Value: Sendable>: Sendable {
   enum Finish: Sendable {
     case finished(Result<Value, any Error>)
@@ -8,7 +8,7 @@ final class DeadlineRace<Value: Sendable>: Sendable {
     case cancelled
   }
 
-  /// What goes on, and has to be stopped once there is a finish.
+  /// What is still running, and has to be stopped once the race is decided.
   private struct Remains {
     var takeBackDeadline: (@Sendable () -> Void)?
     var runner: Task<Void, Never>?
@@ -19,9 +19,9 @@ final class DeadlineRace<Value: Sendable>: Sendable {
   private nonisolated(unsafe) var caller: CheckedContinuation<Finish, Never>?
   private nonisolated(unsafe) var remains = Remains()
 
-  /// Runs work, if there is any, in a task of its own, and waits for it no longer than it may take.
+  /// Runs work, if there is any, in a task of its own, and waits for it no longer than the timeout.
   ///
-  /// The caller is freed by the timer itself, without any of Swift's threads.
+  /// The timer itself resumes the caller, without any of Swift's threads.
   static nonisolated(nonsending) func run(
     _ work: (@Sendable () async throws -> Value)?, against timer: StoreTimer, _ timeout: Duration
   ) async -> Finish {
@@ -39,7 +39,7 @@ final class DeadlineRace<Value: Sendable>: Sendable {
     }
   }
 
-  /// Whether there is anything left to run for; a cancelled caller is free at once.
+  /// Registers the caller; false if the race is decided already, as for a cancelled caller.
   private func isOn(with caller: CheckedContinuation<Finish, Never>) -> Bool {
     let earlier = lock.withLock {
       if unsafe finish == nil { unsafe self.caller = caller }
@@ -51,7 +51,7 @@ final class DeadlineRace<Value: Sendable>: Sendable {
 
   private func setDeadline(after timeout: Duration, by timer: StoreTimer) {
     let takeBack = timer.call(after: timeout) {
-      // What a cancellation sets off may take its time, and others wait for the timer.
+      // Cancellation handlers may take long, and other callers wait for the timer.
       if let runner = self.end(with: .timedOut).runner { timer.callAside { runner.cancel() } }
     }
     if !keep({ $0.takeBackDeadline = takeBack }) { takeBack() }
@@ -67,7 +67,7 @@ final class DeadlineRace<Value: Sendable>: Sendable {
     if !keep({ $0.runner = runner }) { runner.cancel() }
   }
 
-  /// Notes what goes on; false if there is a finish, so that it has to be stopped.
+  /// Notes something that is running; false if the race is decided, so that it has to be stopped.
   private func keep(_ note: (inout Remains) -> Void) -> Bool {
     lock.withLock {
       guard unsafe finish == nil else { return false }
@@ -76,7 +76,7 @@ final class DeadlineRace<Value: Sendable>: Sendable {
     }
   }
 
-  /// Frees the caller, and answers what has to be stopped; nothing if there is a finish already.
+  /// Resumes the caller and returns what has to be stopped; nothing if the race was decided before.
   private func end(with finish: Finish) -> Remains {
     let (caller, remains) = lock.withLock { () -> (CheckedContinuation<Finish, Never>?, Remains) in
       guard unsafe self.finish == nil else { return (nil, Remains()) }

@@ -1,6 +1,6 @@
 internal import Glibc
 
-/// Holds a thread until another one opens it.
+/// Blocks a thread until another thread opens the gate.
 @safe final class Gate: Sendable {
   private nonisolated(unsafe) let semaphore: UnsafeMutablePointer<sem_t>
 

@@ -3,12 +3,12 @@ internal import BreakerStore
 internal import CHost
 internal import Synchronization
 
-/// A call that was let through on the healthy path.
+/// A call that was permitted on the healthy path.
 @usableFromInline struct HealthyCall: Sendable {
-  /// The word that let it through; 0 if none did.
+  /// The word that permitted the call; 0 if it was not permitted.
   @usableFromInline let word: UInt64
 
-  /// When it began, on the boot clock, if the policy looks at how long calls take.
+  /// When the call began, on the boot clock; 0 if the policy does not measure calls.
   @usableFromInline let start: Int64
 
   @usableFromInline init(word: UInt64, start: Int64) {
@@ -19,7 +19,7 @@ internal import Synchronization
   @inlinable var isPermitted: Bool { word != 0 }
 }
 
-/// The way of a healthy call: a few loads and one addition, no lock and no system call.
+/// The path of a healthy call: a few loads and one addition, no lock and no system call.
 extension Breaker {
   @usableFromInline func enterHealthy() -> HealthyCall {
     guard engine.isCurrent, !engine.isRoundDue else { return HealthyCall(word: 0, start: 0) }
@@ -36,7 +36,7 @@ extension Breaker {
     }
   }
 
-  /// Takes the outcome of a call that does not end as healthy calls do.
+  /// Reports the outcome of a call that does not end as healthy calls do.
   @inline(never) @usableFromInline func end(_ call: HealthyCall, _ outcome: Outcome) {
     end(Ticket(call), outcome)
   }
@@ -45,7 +45,7 @@ extension Breaker {
 extension Engine {
   /// Counts a success that changes nothing else; false if it has to be reported.
   ///
-  /// What is known of the breaker has to be current.
+  /// The caller has checked that the cells are current.
   @inline(__always)
   func countSuccess(of cell: Cell, since start: Int64, under word: CellWord) -> Bool {
     guard cell.word == word, word.has(CellWord.countsOnly) else { return false }
@@ -63,7 +63,7 @@ extension Engine {
     return true
   }
 
-  /// Rejects a call from memory; nil if that cannot be said without the store.
+  /// Rejects a call from memory; nil if only the store can decide.
   @inline(__always) func rejectFromMemory(_ cell: Cell) -> Rejection? {
     guard isCurrent, cell.word.has(CellWord.rejects) else { return nil }
     let now = bootNanoseconds
@@ -73,7 +73,7 @@ extension Engine {
     return Rejection(state: .open, mode: .automatic, retryAfter: .nanoseconds(remaining))
   }
 
-  /// Marks the bucket of now, so that successes can be counted in it.
+  /// Marks the current bucket, so that successes can be counted in it.
   func beginBucket(of cell: Cell) {
     let coarse = coarseNanoseconds
     look { state in

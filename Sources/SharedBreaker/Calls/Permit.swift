@@ -1,10 +1,25 @@
 internal import BreakerCore
 
-/// The right to make one call, and the duty to say how it went, in two steps.
+/// The right to make one call, which you use up by reporting how the call went.
 ///
-/// A permit is used up by saying how the call went, so it cannot be used twice. One that is dropped
-/// without a word is ignored: the breaker takes neither credit nor blame, and a probe's slot is
-/// free again. A probe that takes longer than `probe-timeout` renews its lease: ``renew(for:)``.
+/// Use a permit where `run` does not fit, such as when a call begins in one function and ends in
+/// another:
+///
+/// ```swift
+/// let permit = try payments.acquire()
+/// if send(request) { permit.succeed() } else { permit.fail(Failure(error: "refused")) }
+/// ```
+///
+/// Reporting consumes the permit, so it cannot be used twice. A permit that is dropped without a
+/// report counts as ignored: the breaker takes neither credit nor blame, and a probe's slot is free
+/// again.
+///
+/// The permit of a probe is a lease. If the process dies, the next caller gets the slot at once,
+/// unless the other processes cannot see that it has died, as across PID namespaces. If the probe
+/// has not reported by `probe-timeout`, it has failed, and a later report is refused; a probe that
+/// needs more time calls ``renew(for:)``.
+///
+/// A child of a fork does not own the permits of its parent: what it reports for them is refused.
 public struct Permit: ~Copyable, Sendable {
   let breaker: Breaker
   let ticket: Ticket
@@ -17,24 +32,30 @@ public struct Permit: ~Copyable, Sendable {
 
   deinit { if !isUsed { breaker.end(ticket, .ignored) } }
 
-  /// What the permit is for.
+  /// Whether the permit is for an ordinary call or for a probe.
   public var kind: PermitKind { ticket.grant.kind }
 
-  /// Says that the call succeeded.
+  /// Reports that the call succeeded.
   ///
-  /// - Parameter elapsed: How long it took; measured since the permit was given if nil.
-  /// - Returns: What became of it.
+  /// If the store cannot be used, the report goes to the breaker that stands in for it in this
+  /// process. Reporting never throws.
+  ///
+  /// - Parameter elapsed: How long the call took; if nil, the time since the permit was given.
+  /// - Returns: What became of the report.
   @discardableResult
   public consuming func succeed(elapsed: Duration? = nil) -> ReportVerdict {
     use(.success, elapsed)
   }
 
-  /// Says that the call failed.
+  /// Reports that the call failed.
+  ///
+  /// If the store cannot be used, the report goes to the breaker that stands in for it in this
+  /// process. Reporting never throws.
   ///
   /// - Parameters:
-  ///   - failure: What is known of the failure.
-  ///   - elapsed: How long the call took; measured since the permit was given if nil.
-  /// - Returns: What became of it.
+  ///   - failure: What went wrong, and whether the failure opens the breaker at once.
+  ///   - elapsed: How long the call took; if nil, the time since the permit was given.
+  /// - Returns: What became of the report.
   @discardableResult
   public consuming func fail(
     _ failure: Failure = Failure(), elapsed: Duration? = nil
@@ -42,9 +63,9 @@ public struct Permit: ~Copyable, Sendable {
     use(.failure(failure), elapsed)
   }
 
-  /// Says that the call tells nothing about the resource.
+  /// Reports that the call says nothing about the resource.
   ///
-  /// - Returns: What became of it.
+  /// - Returns: What became of the report.
   @discardableResult
   public consuming func ignore() -> ReportVerdict { use(.ignored, nil) }
 
@@ -54,26 +75,36 @@ public struct Permit: ~Copyable, Sendable {
   }
 }
 
-/// A permit, or why there is none.
+/// The answer to a call: a permit, or the reason for the rejection.
 public enum PermitDecision: ~Copyable, Sendable {
-  /// The call may be made.
+  /// The breaker permits the call.
   case permitted(Permit)
 
-  /// The call may not be made.
+  /// The breaker rejects the call.
   case rejected(Rejection)
 }
 
 extension Breaker {
-  /// Asks for the right to make one call.
+  /// Asks for the right to make one call, and throws if the breaker rejects it.
   ///
-  /// - Returns: The permit, which belongs to this process: if it ends, a probe's slot is free again.
-  /// - Throws: `BreakerError.rejected` if the call may not be made.
+  /// - Returns: The permit, which belongs to this process: if the process ends, a probe's slot is
+  ///   free again.
+  /// - Throws: `BreakerError.rejected` if the breaker rejects the call, and `BreakerError.store` if
+  ///   the store cannot be used and ``StoreFailureAction/throw`` is set.
   public func acquire() throws(BreakerError) -> Permit { Permit(self, try begin()) }
 
-  /// Asks for the right to make one call, with the answer as a value.
+  /// Asks for the right to make one call, and returns a rejection instead of throwing it.
+  ///
+  /// ```swift
+  /// switch try payments.decide() {
+  /// case .permitted(let permit): send(request, reportingTo: permit)
+  /// case .rejected(let rejection): answer(503, retryAfter: rejection.retryAfter)
+  /// }
+  /// ```
   ///
   /// - Returns: The permit, or the rejection.
-  /// - Throws: `BreakerError.store` with ``StoreFailureAction/throw``, and nothing otherwise.
+  /// - Throws: `BreakerError.store` if the store cannot be used and ``StoreFailureAction/throw`` is
+  ///   set; nothing otherwise.
   public func decide() throws(BreakerError) -> PermitDecision {
     if let rejection = engine.rejectFromMemory(cell) { return .rejected(told(rejection)) }
     switch try decideCall() {

@@ -1,15 +1,25 @@
 internal import BreakerCore
 internal import BreakerStore
 
-/// A permit as text, so that another process can say how the call went.
+/// A permit as text, with which another process can report how the call went.
 ///
-/// The text has no spaces and nothing that a shell would touch. The token of a probe can be used
-/// once; the token of a normal call is not recorded anywhere, and counts each time it is used.
+/// ```swift
+/// // In the process that dispatches the work:
+/// let token = try breaker.acquireToken(endingWith: workerPid)
+/// send(token.description, to: workerPid)
+///
+/// // In the worker:
+/// if let token = PermitToken(text) { try store.report(token, .success) }
+/// ```
+///
+/// The text has no spaces and no characters that are special to a shell, and at most 1,024 bytes.
+/// The token of a probe can be used once. The token of a normal call is not recorded anywhere, and
+/// counts each time it is used.
 public struct PermitToken: Sendable, Hashable {
   /// The name of the breaker.
   public let name: String
 
-  /// What the permit is for.
+  /// Whether the permit is for an ordinary call or for a probe.
   public let kind: PermitKind
 
   let lineage: Int64
@@ -39,14 +49,14 @@ public struct PermitToken: Sendable, Hashable {
 extension PermitToken: LosslessStringConvertible {
   private static let version = "cb2"
 
-  /// The token as text.
+  /// The token as text, which `PermitToken(_:)` reads.
   public var description: String {
     let numbers = [breaker, generation, lease, deadline].map { String($0) }
     let store = String(UInt64(bitPattern: lineage), radix: 36)
     return ([Self.version, store] + numbers + [Self.escaped(name)]).joined(separator: ".")
   }
 
-  /// Reads a token from its text; nil if it is not one.
+  /// Reads a token from its text; nil if the text is not a token.
   public init?(_ description: String) {
     guard description.utf8.count <= 1_024 else { return nil }
     let parts = description.split(separator: ".", maxSplits: 6, omittingEmptySubsequences: false)
@@ -102,10 +112,15 @@ extension PermitToken: LosslessStringConvertible {
 extension Breaker {
   /// Asks for the right to make one call whose outcome another process will report.
   ///
-  /// - Parameter pid: The process whose end frees a probe's slot; if nil only `probe-timeout` does.
-  /// - Returns: The token to report with.
-  /// - Throws: `BreakerError.rejected` if the call may not be made, and `BreakerError.store` if the
-  ///   store cannot be used, without which no token can be kept.
+  /// It always needs the store, whatever ``StoreOptions/onStoreFailure`` says, because the token
+  /// refers to a breaker in the store.
+  ///
+  /// - Parameter pid: The process whose end frees a probe's slot; if nil, the slot is free when the
+  ///   probe has reported, or at `probe-timeout`.
+  /// - Returns: The token to report with, to ``SharedStore/report(_:_:elapsed:)``.
+  /// - Throws: `BreakerError.rejected` if the breaker rejects the call,
+  ///   `BreakerError.noSuchProcess` if `pid` is not running, and `BreakerError.store` if the store
+  ///   cannot be used.
   public func acquireToken(endingWith pid: Int32? = nil) throws(BreakerError) -> PermitToken {
     var owner: ProcessIdentity?
     if let pid {
@@ -123,8 +138,13 @@ extension Breaker {
 extension SharedStore {
   /// Reports how the call of a token went.
   ///
-  /// - Returns: What became of it; a probe whose lease was lost is refused.
-  /// - Throws: `BreakerError.store` if the store cannot be used.
+  /// - Parameters:
+  ///   - token: The token that the call was given.
+  ///   - outcome: How the call went.
+  ///   - elapsed: How long the call took; if nil, the call is not judged as slow.
+  /// - Returns: What became of the report. The report of a probe that has lost its lease, or has
+  ///   reported already, is refused.
+  /// - Throws: `BreakerError.store` if the store cannot be used. Report again when it can be.
   @discardableResult
   public func report(
     _ token: PermitToken, _ outcome: Outcome, elapsed: Duration? = nil

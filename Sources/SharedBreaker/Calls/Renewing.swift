@@ -2,17 +2,28 @@ internal import BreakerCore
 internal import BreakerStore
 internal import Synchronization
 
-/// Keeping the lease of a probe that takes long.
+/// Renewing the lease of a probe that takes long.
 extension Permit {
-  /// Says that the call is still under way, so that a probe keeps its lease.
+  /// Renews the lease of a probe that is still making progress.
   ///
-  /// A probe that has not reported by `probe-timeout` has failed, and its outcome is refused when it
-  /// comes. One that takes longer, and knows that it gets on, renews its lease before that. What is
-  /// left of a lease is never cut. A permit that is not a probe's has no lease to lose.
+  /// A probe that has not reported by `probe-timeout` has failed, and its report is refused. A
+  /// probe that takes longer renews its lease before that:
+  ///
+  /// ```swift
+  /// let permit = try payments.acquire()
+  /// for part in parts {
+  ///   try upload(part)
+  ///   guard try permit.renew() else { return }  // Its outcome no longer counts.
+  /// }
+  /// permit.succeed()
+  /// ```
+  ///
+  /// Renewing never shortens a lease. An ordinary permit has no lease to lose: renewing it does
+  /// nothing and returns true.
   ///
   /// - Parameter time: How long the lease lasts from now on; `probe-timeout` if nil.
-  /// - Returns: Whether the call is still under way; if not, its outcome will be refused.
-  /// - Throws: `BreakerError.store` if the store cannot be used. The lease is as it was: try again.
+  /// - Returns: Whether the probe still holds its lease; if not, its report will be refused.
+  /// - Throws: `BreakerError.store` if the store cannot be used. The lease is unchanged: try again.
   @discardableResult
   public func renew(for time: Duration? = nil) throws(BreakerError) -> Bool {
     do throws(StoreError) {
@@ -24,15 +35,15 @@ extension Permit {
 }
 
 extension SharedStore {
-  /// Says that the call of a token is still under way, so that a probe keeps its lease.
+  /// Renews the lease of a probe that was given a token and is still making progress.
   ///
-  /// See ``Permit/renew(for:)``.
+  /// It works like ``Permit/renew(for:)``.
   ///
   /// - Parameters:
   ///   - token: The token that the call was given.
   ///   - time: How long the lease lasts from now on; `probe-timeout` if nil.
-  /// - Returns: Whether the call is still under way; if not, its outcome will be refused.
-  /// - Throws: `BreakerError.store` if the store cannot be used. The lease is as it was: try again.
+  /// - Returns: Whether the probe still holds its lease; if not, its report will be refused.
+  /// - Throws: `BreakerError.store` if the store cannot be used. The lease is unchanged: try again.
   @discardableResult
   public func renew(
     _ token: PermitToken, for time: Duration? = nil
@@ -46,7 +57,7 @@ extension SharedStore {
 }
 
 extension Engine {
-  /// Gives the probe of a ticket more time, and answers whether it is still under way.
+  /// Gives the probe of a ticket more time, and returns whether it still holds its lease.
   func renew(
     _ ticket: Ticket, of cell: Cell, for time: Duration?
   ) throws(StoreError) -> Bool {

@@ -1,39 +1,52 @@
 internal import BreakerCore
 
-/// How often a call is tried, and how long it waits between two attempts.
+/// How often to try a call, and how long to wait between attempts.
 ///
-/// Every attempt asks the breaker for a permit of its own. What follows an attempt is decided in
-/// this order: a rejection, a cancelled caller, a permanent failure and an open breaker end the
-/// call; so does the last of the attempts, an error that `retryIf` does not want, and a wait that
-/// the error names and that is longer than `longest`.
+/// ```swift
+/// let retry = RetryPolicy.exponential(
+///   attempts: 3, delay: .milliseconds(200), jitter: 0.2,
+///   retryAfter: { ($0 as? TooManyRequests)?.retryAfter })
+/// try payments.run(retry: retry) { try client.charge(order) }
+/// ```
+///
+/// Every attempt asks the breaker for its own permit. There is no further attempt
+///
+/// - after the last of ``attempts``,
+/// - once the breaker rejects calls,
+/// - for a caller that has been cancelled,
+/// - after a failure that is permanent or names its own open time,
+/// - after an error that ``retryIf`` does not accept,
+/// - after an error that names a longer wait than ``longest``.
 public struct RetryPolicy: Sendable {
-  /// How often the work is run at most, the first time included; `Int.max` until the breaker opens.
+  /// How many times the work runs at most, including the first.
+  ///
+  /// With `Int.max`, attempts go on until one succeeds or the breaker opens.
   public let attempts: Int
 
-  /// How long to wait between two attempts.
+  /// How the wait between two attempts grows.
   public let backoff: Backoff
 
-  /// The longest wait.
+  /// The longest wait between two attempts.
   public let longest: Duration
 
-  /// By what share each wait is varied either way, so that callers do not come back together.
+  /// The share by which each wait varies either way, so that callers do not come back together.
   public let jitter: Rate
 
-  /// Which errors are worth another attempt; those that the breaker counts as failures if nil.
+  /// Whether an error is worth another attempt; if nil, the errors that count as failures are.
   public let retryIf: (@Sendable (any Error) -> Bool)?
 
-  /// The wait that an error names, such as an HTTP `Retry-After`, which takes the place of another.
+  /// The wait that an error names, such as an HTTP `Retry-After`; it replaces the computed wait.
   public let retryAfter: (@Sendable (any Error) -> Duration?)?
 
   /// Describes when to try again.
   ///
   /// - Parameters:
-  ///   - attempts: How often the work is run at most, the first time included; at least 1.
-  ///   - backoff: How long to wait between two attempts.
-  ///   - longest: The longest wait.
-  ///   - jitter: By what share each wait is varied either way, up to all of it.
-  ///   - retryIf: Which errors are worth another attempt.
-  ///   - retryAfter: The wait that an error names.
+  ///   - attempts: How many times the work runs at most, including the first; at least 1.
+  ///   - backoff: How the wait between two attempts grows.
+  ///   - longest: The longest wait; not negative.
+  ///   - jitter: The share by which each wait varies either way, from 0 to 1.
+  ///   - retryIf: Whether an error is worth another attempt.
+  ///   - retryAfter: The wait that an error names, or nil if it names none.
   public init(
     attempts: Int, backoff: Backoff, longest: Duration = .seconds(60), jitter: Rate = 0.0,
     retryIf: (@Sendable (any Error) -> Bool)? = nil,
@@ -53,12 +66,12 @@ public struct RetryPolicy: Sendable {
   }
 }
 
-/// The usual ones.
+/// The usual policies.
 extension RetryPolicy {
-  /// Tries once.
+  /// Tries once and never again.
   public static let never = RetryPolicy(attempts: 1, backoff: .fixed(.zero))
 
-  /// Waits the same time before every further attempt.
+  /// Waits equally long before every further attempt.
   public static func fixed(
     attempts: Int, delay: Duration, jitter: Rate = 0.0,
     retryIf: (@Sendable (any Error) -> Bool)? = nil,
@@ -69,7 +82,7 @@ extension RetryPolicy {
       jitter: jitter, retryIf: retryIf, retryAfter: retryAfter)
   }
 
-  /// Waits `delay`, and then `factor` times longer before each further attempt.
+  /// Waits `delay` before the second attempt, and `factor` times as long before each further one.
   public static func exponential(
     attempts: Int, delay: Duration, factor: Double = 2, longest: Duration = .seconds(60),
     jitter: Rate = 0.0, retryIf: (@Sendable (any Error) -> Bool)? = nil,
@@ -80,7 +93,7 @@ extension RetryPolicy {
       jitter: jitter, retryIf: retryIf, retryAfter: retryAfter)
   }
 
-  /// Waits `base` seconds, then its square, then its cube: 2, 4, 8 seconds.
+  /// Waits `base` seconds, then `base` squared, then cubed: for a base of 2, 2, 4 and 8 seconds.
   public static func powers(
     of base: Double, attempts: Int, longest: Duration = .seconds(60), jitter: Rate = 0.0,
     retryIf: (@Sendable (any Error) -> Bool)? = nil,
@@ -94,16 +107,16 @@ extension RetryPolicy {
 
 /// How the wait between two attempts grows.
 public enum Backoff: Sendable, Hashable {
-  /// It does not.
+  /// The wait stays the same.
   case fixed(Duration)
 
-  /// Begins with a time and takes `factor` times as long before each further attempt.
+  /// The wait begins with a duration and is multiplied by `factor` before each further attempt.
   case exponential(Duration, factor: Double)
 
-  /// Takes `base` to the power of the failed attempts, in seconds.
+  /// The wait in seconds is the base to the power of the number of failed attempts.
   case powers(of: Double)
 
-  /// The wait after so many failed attempts, in seconds; it may be infinite.
+  /// The wait in seconds after a number of failed attempts; it may be infinite.
   func seconds(after failures: Int) -> Double {
     switch self {
     case .fixed(let delay): delay / .seconds(1)
@@ -113,7 +126,7 @@ public enum Backoff: Sendable, Hashable {
     }
   }
 
-  /// By squaring, for there may be no end to the attempts.
+  /// Computes a power by squaring, because the number of attempts has no limit.
   private static func power(_ base: Double, _ exponent: Int) -> Double {
     var result = 1.0
     var square = base
@@ -128,24 +141,24 @@ public enum Backoff: Sendable, Hashable {
 }
 
 extension RetryPolicy {
-  /// The wait after so many failed attempts; `random` is from 0 up to 1 and decides on the jitter.
+  /// The wait after a number of failed attempts; `random`, from 0 up to 1, decides the jitter.
   package func delay(after failures: Int, random: Double) -> Duration {
     let share = Double(jitter.partsPerMillion) / 1_000_000
     let grown = backoff.seconds(after: failures)
-    // Not a number: nothing grew without end, so there is nothing to wait for.
+    // Zero times infinity is not a number: a delay of zero stays zero.
     let seconds = min(grown.isNaN ? 0 : max(0, grown), longest / .seconds(1))
     let varied = seconds * (1 + share * (2 * random - 1))
     let nanoseconds = (max(0, varied) * 1_000_000_000).rounded()
     return min(.nanoseconds(Int64(min(nanoseconds, 9e18))), longest)
   }
 
-  /// How long to wait before the next attempt, or nil if there is none.
+  /// How long to wait before the next attempt; nil if there is none.
   func wait(after failures: Int, error: (any Error)?, outcome: Outcome) -> Duration? {
     guard failures < attempts, isWorthwhile(error, outcome) else { return nil }
     guard let named = error.flatMap({ retryAfter?($0) }) else {
       return delay(after: failures, random: .random(in: 0..<1))
     }
-    // Coming back earlier than told would only be told off again.
+    // A resource that is asked earlier than it said would only refuse again.
     return named <= longest ? max(.zero, named) : nil
   }
 

@@ -3,20 +3,34 @@ internal import BreakerStore
 
 /// Running work behind a breaker.
 extension Breaker {
-  /// Judges errors where nothing else is said: a cancellation says nothing about the resource.
+  /// Judges an error by default: a cancellation is ignored, and every other error is a failure.
+  ///
+  /// Any error of a task that has been cancelled is a cancellation too.
   public static func usualOutcome(of error: any Error) -> Outcome {
     error is CancellationError || Task.isCancelled
       ? .ignored : .failure(error: String(describing: error))
   }
 
-  /// Runs work if the breaker lets it through, and tells the breaker how it went.
+  /// Runs work if the breaker permits it, and reports to the breaker how it went.
+  ///
+  /// ```swift
+  /// let receipt = try payments.run { try client.charge(order) }
+  /// ```
+  ///
+  /// An error of the store never replaces what the work returned or threw. If the process dies
+  /// while the work runs, the call has no outcome; a probe's slot goes to the next caller.
+  ///
+  /// A success through a healthy breaker takes no lock and makes no system call, except once a
+  /// second. A call that has to write, as every failure does, waits for other processes for
+  /// ``StoreOptions/lockTimeout`` at most; after that the store counts as unavailable.
   ///
   /// - Parameters:
-  ///   - outcome: Says what an error of the work means; by default every error but a cancellation
-  ///     is a failure.
-  ///   - work: What to run; what it returns or throws is returned or thrown to the caller.
+  ///   - outcome: Judges an error of the work; by default every error but a cancellation is a
+  ///     failure.
+  ///   - work: The work to run. No lock is held while it runs.
   /// - Returns: What the work returned.
-  /// - Throws: `BreakerError.rejected` if the call was not let through, or what the work threw.
+  /// - Throws: What the work threw, or `BreakerError.rejected` if the breaker rejected the call. If
+  ///   the store cannot be used and ``StoreFailureAction/throw`` is set, `BreakerError.store`.
   @inlinable public func run<Result>(
     outcome: (any Error) -> Outcome = Breaker.usualOutcome, _ work: () throws -> Result
   ) throws -> Result {
@@ -48,16 +62,28 @@ extension Breaker {
     return result
   }
 
-  /// Runs asynchronous work if the breaker lets it through, and tells the breaker how it went.
+  /// Runs asynchronous work if the breaker permits it, and reports to the breaker how it went.
   ///
-  /// The work runs where its caller runs: an actor stays on its own executor.
+  /// ```swift
+  /// let receipt = try await payments.run { try await client.charge(order) }
+  /// ```
+  ///
+  /// The work runs where its caller runs: an actor stays on its own executor. An error of the store
+  /// never replaces what the work returned or threw. If the process dies while the work runs, the
+  /// call has no outcome; a probe's slot goes to the next caller.
+  ///
+  /// A success through a healthy breaker takes no lock and makes no system call, except once a
+  /// second. A call that has to write, as every failure does, blocks its thread while it waits for
+  /// other processes, for ``StoreOptions/lockTimeout`` at most; after that the store counts as
+  /// unavailable.
   ///
   /// - Parameters:
-  ///   - outcome: Says what an error of the work means; by default every error but a cancellation
-  ///     is a failure.
-  ///   - work: What to run; what it returns or throws is returned or thrown to the caller.
+  ///   - outcome: Judges an error of the work; by default every error but a cancellation is a
+  ///     failure.
+  ///   - work: The work to run. No lock is held while it runs.
   /// - Returns: What the work returned.
-  /// - Throws: `BreakerError.rejected` if the call was not let through, or what the work threw.
+  /// - Throws: What the work threw, or `BreakerError.rejected` if the breaker rejected the call. If
+  ///   the store cannot be used and ``StoreFailureAction/throw`` is set, `BreakerError.store`.
   @inlinable public nonisolated(nonsending) func run<Result>(
     outcome: (any Error) -> Outcome = Breaker.usualOutcome,
     _ work: nonisolated(nonsending) () async throws -> Result
@@ -90,7 +116,7 @@ extension Breaker {
     return result
   }
 
-  /// Asks for a permit; `probeTimeout` is how long a probe may take, if longer than the policy says.
+  /// Asks for a permit; `probeTimeout` gives a probe more time than the policy does.
   func begin(probeTimeout: Duration? = nil) throws(BreakerError) -> Ticket {
     if let rejection = engine.rejectFromMemory(cell) {
       throw .rejected(name: name, told(rejection))
@@ -101,7 +127,7 @@ extension Breaker {
     }
   }
 
-  /// Tells the observer, if there is one, that a call was not let through.
+  /// Notifies the observer, if there is one, that a call was rejected.
   @inline(__always) func told(_ rejection: Rejection) -> Rejection {
     if let observer = engine.options.observer { observer(.rejected(name: name, rejection)) }
     return rejection

@@ -1,27 +1,38 @@
 internal import BreakerCore
 internal import BreakerStore
 
-/// Running work behind a breaker with retries, a judgement of its own, and fallbacks.
+/// Running work behind a breaker with retries, a classifier and fallbacks.
 ///
-/// The order is always the same: the fallbacks are outermost, then the retries, then the breaker,
-/// which every attempt asks for a permit, and innermost the timeout of an attempt.
+/// The order is always the same. The fallbacks are outermost. Inside them are the retries, then the
+/// breaker, which gives each attempt its own permit, and innermost the timeout of an attempt.
 extension Breaker {
-  /// Runs work if the breaker lets it through, and again as the retry policy says.
+  /// Runs work if the breaker permits it, and tries again as the retry policy says.
   ///
-  /// The thread is held between two attempts. A call whose first attempt was let through and whose
-  /// next one is rejected throws the error of the attempt that was made.
+  /// ```swift
+  /// let rates = try payments.run(retry: .fixed(attempts: 3, delay: .seconds(1))) {
+  ///   try client.rates()
+  /// } onRejection: { _ in
+  ///   lastKnownRates
+  /// }
+  /// ```
+  ///
+  /// The thread is blocked between two attempts. If the breaker permits the first attempt and
+  /// rejects a later one, the call throws the error of the last attempt that was made.
   ///
   /// - Parameters:
   ///   - retry: How often to try, and how long to wait between two attempts.
-  ///   - classify: What errors and values say about the resource.
-  ///   - probeTimeout: How long the work may take if the call is a probe, where that is longer than
-  ///     the policy's `probe-timeout`.
-  ///   - work: What to run; what it returns or throws is returned or thrown to the caller.
-  ///   - onRejection: What to do instead if the work was never run; by default the error is thrown.
-  ///   - onFailure: What to do instead if the last attempt threw an error that is a failure; by
-  ///     default the error is thrown.
-  /// - Returns: What the work, or what took its place, returned.
-  /// - Throws: `BreakerError.rejected` if the work was never run, or what the work threw.
+  ///   - classify: Judges errors and values.
+  ///   - probeTimeout: How long the work may take as a probe; it counts where it is longer than the
+  ///     policy's `probe-timeout`.
+  ///   - work: The work to run. No lock is held while it runs.
+  ///   - onRejection: What to do instead if the work never ran because the breaker rejected the
+  ///     call; by default the rejection is thrown.
+  ///   - onFailure: What to do instead if the last attempt threw an error that counts as a failure;
+  ///     by default that error is thrown.
+  /// - Returns: What the work or a fallback returned.
+  /// - Throws: What the last attempt or a fallback threw, or `BreakerError.rejected` if the work
+  ///   never ran. If the store cannot be used and ``StoreFailureAction/throw`` is set,
+  ///   `BreakerError.store`, which no fallback replaces.
   public func run<Value>(
     retry: RetryPolicy = .never,
     classify: Classifier<Value> = .usual,
@@ -54,25 +65,36 @@ extension Breaker {
     }
   }
 
-  /// Runs asynchronous work if the breaker lets it through, and again as the retry policy says.
+  /// Runs asynchronous work if the breaker permits it, and tries again as the retry policy says.
   ///
-  /// The work runs where its caller runs: an actor stays on its own executor. A call whose first
-  /// attempt was let through and whose next one is rejected throws the error of the attempt that
-  /// was made. A caller that is cancelled while its work runs makes the outcome ignored, whatever
-  /// the work throws.
+  /// ```swift
+  /// let rates = try await payments.run(retry: .fixed(attempts: 3, delay: .seconds(1))) {
+  ///   try await client.rates()
+  /// } onRejection: { _ in
+  ///   lastKnownRates
+  /// }
+  /// ```
+  ///
+  /// The work runs where its caller runs: an actor stays on its own executor. If the breaker
+  /// permits the first attempt and rejects a later one, the call throws the error of the last
+  /// attempt that was made. If the caller is cancelled while the work runs and the work throws, the
+  /// outcome is ignored, whatever the error is.
   ///
   /// - Parameters:
   ///   - retry: How often to try, and how long to wait between two attempts.
-  ///   - classify: What errors and values say about the resource.
-  ///   - probeTimeout: How long the work may take if the call is a probe, where that is longer than
-  ///     the policy's `probe-timeout`.
-  ///   - work: What to run; what it returns or throws is returned or thrown to the caller.
-  ///   - onRejection: What to do instead if the work was never run; by default the error is thrown.
-  ///   - onFailure: What to do instead if the last attempt threw an error that is a failure; by
-  ///     default the error is thrown.
-  /// - Returns: What the work, or what took its place, returned.
-  /// - Throws: `BreakerError.rejected` if the work was never run, `CancellationError` if the caller
-  ///   is cancelled between two attempts, or what the work threw.
+  ///   - classify: Judges errors and values.
+  ///   - probeTimeout: How long the work may take as a probe; it counts where it is longer than the
+  ///     policy's `probe-timeout`.
+  ///   - work: The work to run. No lock is held while it runs.
+  ///   - onRejection: What to do instead if the work never ran because the breaker rejected the
+  ///     call; by default the rejection is thrown.
+  ///   - onFailure: What to do instead if the last attempt threw an error that counts as a failure;
+  ///     by default that error is thrown.
+  /// - Returns: What the work or a fallback returned.
+  /// - Throws: What the last attempt or a fallback threw, `BreakerError.rejected` if the work never
+  ///   ran, or `CancellationError` if the caller is cancelled between two attempts. If the store
+  ///   cannot be used and ``StoreFailureAction/throw`` is set, `BreakerError.store`, which no
+  ///   fallback replaces.
   public nonisolated(nonsending) func run<Value>(
     retry: RetryPolicy = .never,
     classify: Classifier<Value> = .usual,
@@ -107,7 +129,7 @@ extension Breaker {
     }
   }
 
-  /// The error of a call that was not let through; any other is thrown, for no fallback is meant.
+  /// Returns the error of a rejection; throws any other error, which no fallback is meant for.
   private func rejected(_ error: BreakerError) throws(BreakerError) -> BreakerError {
     guard error.rejection != nil else { throw error }
     return error
@@ -115,12 +137,12 @@ extension Breaker {
 }
 
 extension BreakerError {
-  /// Why the call was not let through; nil if that is not what happened.
+  /// Why the breaker rejected the call; nil if the error is another one.
   public var rejection: Rejection? {
     if case .rejected(_, let rejection) = self { return rejection }
     return nil
   }
 
-  /// How long to wait until the answer may be another one; nil where nobody knows.
+  /// How long to wait before calls may be permitted; nil if nobody can know.
   public var retryAfter: Duration? { rejection?.retryAfter }
 }

@@ -1,33 +1,42 @@
 internal import BreakerCore
 internal import BreakerStore
 
-/// Running work that may take only so long.
+/// Running work with a timeout.
 extension Breaker {
-  /// Runs asynchronous work if the breaker lets it through, and gives each attempt only so long.
+  /// Runs asynchronous work if the breaker permits it, and gives each attempt a timeout.
   ///
-  /// At the deadline the attempt is a failure, its work is cancelled, and the caller is free, also
-  /// if the work ignores the cancellation: such work is abandoned, and how it ends does not matter.
-  /// A caller that is cancelled is free at once too, and its outcome is ignored.
+  /// ```swift
+  /// let receipt = try await payments.run(timeout: .seconds(2)) {
+  ///   try await client.charge(order)
+  /// }
+  /// ```
   ///
-  /// Because it may outlive its caller, the work runs in a task of its own and not on the caller's
-  /// actor. The caller needs one of Swift's shared threads to go on, as every task does: if work
-  /// blocks all of them, the caller is freed when the first of them is free again. Run work that
+  /// At the deadline the attempt fails, its work is cancelled, and the caller continues even if the
+  /// work ignores the cancellation. Such work is abandoned, and how it ends does not matter. A
+  /// caller that is cancelled continues at once too, and the outcome is ignored.
+  ///
+  /// Because the work may outlive its caller, it runs in a task of its own and not on the caller's
+  /// actor. Like every task, the caller needs one of Swift's shared threads to continue. If work
+  /// blocks all of them, the caller continues when the first of them is free again. Run work that
   /// blocks as a ``BreakerJob``.
   ///
   /// - Parameters:
   ///   - timeout: How long an attempt may take.
   ///   - retry: How often to try, and how long to wait between two attempts.
-  ///   - classify: What errors and values say about the resource; a timeout is always a failure.
-  ///   - probeTimeout: How long the work may take if the call is a probe, where that is longer than
-  ///     the policy's `probe-timeout`.
-  ///   - onTimeout: Is called when an attempt runs out of time, and may cancel what Swift cannot.
-  ///   - work: What to run; what it returns or throws is returned or thrown to the caller.
-  ///   - onRejection: What to do instead if the work was never run; by default the error is thrown.
-  ///   - onFailure: What to do instead if the last attempt threw an error that is a failure; by
-  ///     default the error is thrown.
-  /// - Returns: What the work, or what took its place, returned.
-  /// - Throws: `BreakerError.rejected` if the work was never run, ``CallTimedOut`` if the last
-  ///   attempt took too long, `CancellationError` if the caller is cancelled, or what the work threw.
+  ///   - classify: Judges errors and values; a timeout is always a failure.
+  ///   - probeTimeout: How long the work may take as a probe; it counts where it is longer than the
+  ///     policy's `probe-timeout`. It does not extend `timeout`.
+  ///   - onTimeout: Called when an attempt runs out of time; cancel here what Swift cannot cancel.
+  ///   - work: The work to run. No lock is held while it runs.
+  ///   - onRejection: What to do instead if the work never ran because the breaker rejected the
+  ///     call; by default the rejection is thrown.
+  ///   - onFailure: What to do instead if the last attempt timed out or threw an error that counts
+  ///     as a failure; by default that error is thrown.
+  /// - Returns: What the work or a fallback returned.
+  /// - Throws: What the last attempt or a fallback threw, ``CallTimedOut`` if the last attempt took
+  ///   too long, `BreakerError.rejected` if the work never ran, or `CancellationError` if the
+  ///   caller is cancelled. If the store cannot be used and ``StoreFailureAction/throw`` is set,
+  ///   `BreakerError.store`, which no fallback replaces.
   public nonisolated(nonsending) func run<Value: Sendable>(
     timeout: Duration,
     retry: RetryPolicy = .never,

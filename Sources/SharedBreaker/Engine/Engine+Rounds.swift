@@ -1,12 +1,12 @@
 internal import BreakerStore
 internal import Synchronization
 
-/// What has to be done once a second, without a thread of its own.
+/// Work that is done once a second, without a thread of its own.
 extension Engine {
-  /// Whether the next call has to make the rounds.
+  /// Whether the next call has to do the rounds.
   var isRoundDue: Bool { coarseNanoseconds >= nextRound.load(ordering: .relaxed) }
 
-  /// Once a second, by whichever call comes first: looks after the file and writes what is pending.
+  /// Checks the file and writes what is pending, in the first call of each second.
   func doRounds() {
     let now = coarseNanoseconds
     let due = nextRound.load(ordering: .relaxed)

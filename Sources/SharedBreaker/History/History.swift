@@ -3,44 +3,45 @@ internal import BreakerStore
 
 /// Something that happened to a breaker.
 public struct HistoryEntry: Sendable, Hashable {
-  /// Later entries have higher numbers.
+  /// The number of the entry; later entries of the same file have higher numbers.
   public let id: Int64
 
   /// When it happened.
   ///
-  /// What time alone has done is recorded by the next call, with its own time: that the deadline of a
-  /// probe passed, or that a mode ran out. So it can be earlier than that of the entry before it.
+  /// It can be earlier than the time of the entry before. What happens by time alone, such as the
+  /// end of a mode or the deadline of a probe, is recorded by the next call, with the time at which
+  /// it happened.
   public let at: Timestamp
 
-  /// The breaker that it happened to.
+  /// The name of the breaker that it happened to.
   public let name: String
 
-  /// What kind of thing happened: `transition`, `mode`, `reset`, `policy`, `deletion`, `probe` or
-  /// `extension`.
+  /// The kind of entry: a transition, a change by hand, or the end of a probe.
   ///
-  /// A `probe` came to an end without a report: it is `timed_out`, or `lost` with its owner. An
+  /// It is `transition`, `mode`, `reset`, `policy`, `deletion`, `probe` or `extension`. A `probe`
+  /// ended without a report: it has `timed_out`, or it was `lost` when its owner ended. An
   /// `extension` is a trip of a breaker that was open already.
   public let kind: String
 
-  /// What there was before.
+  /// The value before, such as the state that a transition left.
   public let from: String
 
-  /// What there was after.
+  /// The value after, such as the state that a transition entered.
   public let to: String
 
-  /// Why it happened.
+  /// Why it happened; nil if no reason was given.
   public let reason: String?
 
-  /// The process that did it, or recorded it.
+  /// The number of the process that did it or recorded it.
   public let pid: Int32
 
-  /// The program that did it, or recorded it.
+  /// The name of the program that did it or recorded it.
   public let program: String
 
-  /// Whether something that happened before it was lost to a listener, or to a hook, that reads on.
+  /// Whether entries before this one are missing for a listener or a hook.
   ///
-  /// Entries are lost that are no longer kept when their reader gets to them, and with a file that is
-  /// replaced. What ``SharedStore/history(of:since:limit:)`` answers never has it set.
+  /// Entries are missing if they are no longer kept when the reader gets to them, or if the file
+  /// was replaced. Entries from ``SharedStore/history(of:since:limit:)`` never have it set.
   public let isAfterGap: Bool
 
   init(_ event: StoredEvent, isAfterGap: Bool = false) {
@@ -59,19 +60,19 @@ public struct HistoryEntry: Sendable, Hashable {
 
 /// A policy that code has declared for a breaker.
 public struct PolicyDeclaration: Sendable, Hashable {
-  /// The policy in the words of the command line; empty if it is the default one.
+  /// The policy in the words of the command line; empty for the default policy.
   public let text: String
 
-  /// Whether it is the one that holds.
+  /// Whether this is the declaration that is in force.
   public let isInForce: Bool
 
-  /// When it was last declared anew.
+  /// When the policy was last declared in place of another one.
   public let at: Timestamp
 
-  /// The process that declared it.
+  /// The number of the process that declared it then.
   public let pid: Int32
 
-  /// The program that declared it.
+  /// The name of the program that declared it then.
   public let program: String
 
   init(_ declaration: StoredDeclaration, isInForce: Bool) {

@@ -1,45 +1,53 @@
 internal import BreakerStore
 
 extension SharedStore {
-  /// What happens from now on in all processes, each entry once and in order, without an end.
+  /// Follows what happens in all processes, each entry once and in order.
   ///
-  /// A listener sleeps until there is something to read. It ends when its task is cancelled, and
-  /// goes on by itself after a time in which the store could not be used. A file that takes the place
-  /// of the store's is read from its beginning.
+  /// ```swift
+  /// for await entry in store.followHistory(of: "payments") where entry.kind == "transition" {
+  ///   print("\(entry.at): \(entry.from) > \(entry.to), by \(entry.program)")
+  /// }
+  /// ```
+  ///
+  /// The listener sleeps until there is something to read. The sequence ends only when its task is
+  /// cancelled. While the store cannot be read, the listener tries again every two seconds. If
+  /// another file takes the place of the store's, that file is read from its beginning, and its
+  /// first entry has ``HistoryEntry/isAfterGap`` set.
   ///
   /// - Parameters:
   ///   - name: The breaker, or nil for all of them.
-  ///   - id: The entry to go on after, such as the last one that an earlier listener has got; 0 for
-  ///     everything that is kept. If nil, it begins with what happens after this call.
-  /// - Returns: A sequence to be iterated; each iteration listens for itself.
+  ///   - id: The entry to continue after, such as the last one that an earlier listener received; 0
+  ///     for everything that is kept. If nil, the sequence begins with what happens after this
+  ///     call.
+  /// - Returns: A sequence that you can iterate more than once; each iteration listens for itself.
   public func followHistory(of name: String? = nil, after id: Int64? = nil) -> HistoryFeed {
     var reader = HistoryReader(name: name, after: id)
-    // Where "now" is has to be known now, or what happens before the first look would be left out.
+    // The end of the history is looked up now: at the first iteration it may have moved on.
     if id == nil { reader.begin(in: engine.storage) }
     return HistoryFeed(reader: reader, storage: engine.storage, owner: engine)
   }
 }
 
-/// What happens in a store, as it happens.
+/// The entries of a store's history, as they are written.
 public struct HistoryFeed: AsyncSequence, Sendable {
-  /// What happened.
+  /// An entry of the history.
   public typealias Element = HistoryEntry
 
-  /// A feed never fails: it goes on when the store can be used again.
+  /// A feed never fails: it continues when the store can be read again.
   public typealias Failure = Never
 
   let reader: HistoryReader
   let storage: any BreakerStorage
 
-  /// Kept, for its end would close the storage.
+  /// Kept alive because the engine closes the storage when it is deallocated.
   let owner: Engine
 
-  /// Begins to listen.
+  /// Creates a listener, which begins to listen now.
   public func makeAsyncIterator() -> Iterator {
     Iterator(reader: reader, listening: Listening(to: storage, of: owner))
   }
 
-  /// One listener, which listens as long as it is kept.
+  /// One listener, which listens for as long as it exists.
   public struct Iterator: AsyncIteratorProtocol {
     private var reader: HistoryReader
     private let listening: Listening
@@ -50,12 +58,12 @@ public struct HistoryFeed: AsyncSequence, Sendable {
       self.listening = listening
     }
 
-    /// The next entry, as soon as there is one; nil if the task was cancelled.
+    /// Waits for the next entry and returns it; nil once the task has been cancelled.
     public mutating func next() async -> HistoryEntry? {
       await next(isolation: #isolation)
     }
 
-    /// The next entry, as soon as there is one; nil if the task was cancelled.
+    /// Waits for the next entry and returns it; nil once the task has been cancelled.
     public mutating func next(
       isolation actor: isolated (any Actor)?
     ) async -> HistoryEntry? {

@@ -1,13 +1,13 @@
 internal import BreakerStore
 
-/// How far somebody has read in the history of a store, or of one of its breakers.
+/// How far a listener has read the history of a store or of one breaker.
 struct HistoryReader: Sendable {
   let name: String?
 
-  /// The last entry that needs no more reading; nil if it begins where the history now ends.
+  /// The last entry that has been read; nil if reading begins where the history now ends.
   private var last: Int64?
 
-  /// The file that it is in; nil if that is not known.
+  /// The file that ``last`` belongs to; nil if it is not known.
   private var store: Int64?
   private var isAfterGap = false
 
@@ -18,21 +18,21 @@ struct HistoryReader: Sendable {
     self.last = last
   }
 
-  /// Begins where the history now ends; if that cannot be told, at the first reading.
+  /// Begins where the history now ends; if that cannot be read, where it ends at the first read.
   mutating func begin(in storage: any BreakerStorage) {
     do throws(StoreError) {
       _ = try read(from: storage)
     } catch {
-      // What keeps the store from being read is told to those who make calls.
+      // The calls of this process find out what is wrong with the store, and report it.
     }
   }
 
-  /// What comes next; nothing if there is nothing new.
+  /// Returns the next entries; none if there is nothing new.
   mutating func read(from storage: any BreakerStorage) throws(StoreError) -> [HistoryEntry] {
     var page = try storage.events(after: last ?? .max, of: name, limit: Self.pageSize)
     if goOn(in: page) {
       page = try storage.events(after: last ?? .max, of: name, limit: Self.pageSize)
-      // Replaced once more: the next reading begins anew.
+      // The file was replaced once more, so the next read starts over.
       guard page.store == store else { return [] }
     }
     let entries = page.events.map { event in
@@ -47,7 +47,7 @@ struct HistoryReader: Sendable {
     return entries
   }
 
-  /// Answers whether it has to be read from somewhere else, as the file is another one.
+  /// Notes the file of a page; returns whether reading has to continue from somewhere else.
   private mutating func goOn(in page: EventPage) -> Bool {
     let known = store
     store = page.store
@@ -56,7 +56,7 @@ struct HistoryReader: Sendable {
       return false
     }
     if known == page.store || known == nil, last <= page.newest { return false }
-    // An older copy of the same file has nothing that was not read before. Another file has.
+    // An older copy of the same file has nothing new to read. Another file has.
     self.last = known == page.store ? page.newest : 0
     isAfterGap = true
     return true

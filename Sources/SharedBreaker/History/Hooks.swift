@@ -2,26 +2,41 @@ internal import BreakerCore
 internal import BreakerStore
 
 extension SharedStore {
-  /// Runs a hook once for each thing that happens, in one of the processes that ask for it.
+  /// Runs a hook once for each entry of the history, in one of the processes that ask for it.
   ///
-  /// Any number of processes call this with the same name: for each entry one of them runs its hook,
-  /// in order, never two at a time. What happened before the name was first used is not handled; what
-  /// happens while nobody handles it is handled later, as far as it is still kept.
+  /// Any number of processes may call this with the same hook name. Entries are handled in order,
+  /// each by one of the processes, and never two at a time:
   ///
-  /// - An entry is handled when its hook returns. It is handled once, unless a process dies while the
-  ///   hook runs, takes longer than the timeout, or cannot write to the store when it is done: then
-  ///   another runs it again. A hook that must not do something twice goes by the entry's `id`.
-  /// - If a hook throws it is tried again, here or elsewhere, a second later, and then after twice as
-  ///   long each time. After so many attempts, those that ended with their process included, the
-  ///   entry is passed over and the observer is told.
-  /// - It goes on by itself after a time in which the store could not be used, and returns only when
-  ///   its task is cancelled. A hook that throws after that has made no attempt.
+  /// ```swift
+  /// await store.handleHistory(as: "pager") { entry in
+  ///   guard entry.kind == "transition", entry.to == "open" else { return }
+  ///   try await page("\(entry.name) is down", deduplicatedBy: "\(entry.id)")
+  /// }
+  /// ```
+  ///
+  /// Handling begins with what happens after the hook name is first used. What happens while no
+  /// process runs the hook is handled later, as far as it is still kept.
+  ///
+  /// - **Once or more.** An entry is handled when the hook returns. That is once, unless the
+  ///   process dies while the hook runs, the hook takes longer than `timeout`, or the process
+  ///   cannot write to the store afterwards. Then the hook runs again, in any of the processes. If
+  ///   it must not do something twice, use the entry's `id` to recognize what is done already.
+  /// - **Failures.** If the hook throws, it is tried again after a second, in any of the processes,
+  ///   and then after twice as long each time, up to 32 seconds. After `attempts`, which include
+  ///   those that took too long or whose process died, the entry is skipped and the observer is
+  ///   notified.
+  /// - **The end.** The method returns only when its task is cancelled. If the hook throws after
+  ///   that, it does not count as an attempt, and the entry is left to the other processes. While
+  ///   the store cannot be used, the method tries again every two seconds.
+  /// - **A power cut.** That an entry is handled survives `kill -9`, but is not flushed to the
+  ///   disk: after a power cut the last entries may be handled again.
   ///
   /// - Parameters:
-  ///   - hook: What the processes have in common; the same name goes with the same breaker.
+  ///   - hook: The name of the hook, which all processes share. Use a hook name with one `name`
+  ///     only.
   ///   - name: The breaker, or nil for all of them.
   ///   - timeout: How long the hook may take for one entry before another process runs it.
-  ///   - attempts: How often it is tried for one entry.
+  ///   - attempts: How many times the hook is tried for one entry.
   ///   - body: The hook.
   public func handleHistory(
     as hook: String, of name: String? = nil, timeout: Duration = .seconds(60), attempts: Int = 5,
@@ -48,7 +63,7 @@ extension SharedStore {
         case .gaveUp(let event, let name):
           engine.tell(.hookGaveUp(hook: hook, entry: event, name: name))
         case .wait(let nanoseconds):
-          // That a process is gone may be seen a moment after its files were closed.
+          // A process that dies closes its files, which wakes this one, before it can be seen gone.
           let wait = min(Duration.nanoseconds(nanoseconds), .seconds(1))
           await listening.wait(after: call, atMost: wait)
         case .idle:

@@ -1,11 +1,11 @@
 internal import BreakerStore
 
-/// Takes part in what is told to the listeners of a store, as long as it is kept.
+/// A membership in the listeners of a store, for as long as it exists.
 final class Listening: Sendable {
   let storage: any BreakerStorage
   private let owner: Engine
 
-  /// How long a store that could not be read is left alone before it is looked at again.
+  /// How long to wait before a store that could not be read is read again.
   static let pause = Duration.seconds(2)
 
   init(to storage: any BreakerStorage, of owner: Engine) {
@@ -16,12 +16,12 @@ final class Listening: Sendable {
 
   deinit { storage.listeners.leave() }
 
-  /// To be asked before looking, and given to the wait.
+  /// The number of the latest wake-up: get it before you read, and pass it to `wait`.
   var currentCall: UInt64 { storage.listeners.currentCall }
 
-  /// Waits until there is something to look for, or the task is cancelled.
+  /// Waits until there may be something to read, or the task is cancelled.
   ///
-  /// Where the system cannot wake anybody, it does not wait for long.
+  /// If the system cannot watch the file, it waits for ``pause`` at most.
   func wait(after call: UInt64, atMost limit: Duration? = nil) async {
     let listeners = storage.listeners
     guard let limit = limit ?? (listeners.isBlind ? Self.pause : nil) else {
@@ -32,7 +32,7 @@ final class Listening: Sendable {
     await withTaskGroup { group in
       group.addTask { await listeners.wait(after: call) }
       group.addTask {
-        // Only cancellation ends it early, and then it is over anyway.
+        // Only cancellation ends the sleep early, and then the group is done anyway.
         do { try await timer.sleep(for: limit) } catch {}
       }
       await group.next()
@@ -40,7 +40,7 @@ final class Listening: Sendable {
     }
   }
 
-  /// Has the storage opened anew, where that may help.
+  /// Closes the storage where opening it again may help.
   func letGo(after error: StoreError) {
     switch error.kind {
     case .busy, .diskFull: break

@@ -1,7 +1,7 @@
 internal import BreakerCore
 internal import BreakerStore
 
-/// Work behind a breaker for code that is not asynchronous: it reports when it is over.
+/// Work behind a breaker that reports its outcome through a callback instead of `async`.
 ///
 /// ```swift
 /// let retry = RetryPolicy.fixed(attempts: 3, delay: .seconds(2))
@@ -15,25 +15,29 @@ internal import BreakerStore
 /// job.start()
 /// ```
 ///
-/// A job may be used from any thread, and needs no run loop and none of Swift's own threads. The work
-/// and the callbacks are called in the thread that starts the job or reports; after a timeout, or a
-/// wait between two attempts, they are called in a thread of the library's. They may block any of
-/// these: a thread of the library's that is held up is joined by another one after 10 ms. No lock is
-/// held meanwhile. A job that is under way keeps itself alive until it is over; one that was under way
-/// in the parent of a fork is the parent's alone, and has not been started in the child.
+/// You may use a job from any thread. It needs no run loop and none of Swift's own threads, so it
+/// keeps its deadlines even if all of those are blocked. A running job keeps itself alive.
+///
+/// The work and the callbacks run in the thread that starts the job or reports. After a timeout, or
+/// after a wait between two attempts, they run in a thread of the library. They may block either
+/// kind of thread: if a thread of the library is blocked, another one takes over after 10 ms. No
+/// lock is held while they run.
+///
+/// A job that is running when the process forks belongs to the parent alone. In the child it has
+/// not been started.
 public final class BreakerJob: Sendable {
   /// The breaker that the work runs behind.
   public let breaker: Breaker
 
-  /// How long an attempt may take; one that has not reported by then has failed.
+  /// How long an attempt may take; if it has not reported by then, it has failed.
   ///
-  /// The work of an attempt whose time is up before the work could be called is not called any more.
+  /// If the time is up before the work of an attempt could be called, it is not called.
   public let timeout: Duration
 
-  /// How often the work is tried, and how long the job waits between two attempts.
+  /// How often to try the work, and how long to wait between two attempts.
   public let retry: RetryPolicy
 
-  /// How long an attempt may take that is a probe, where that is longer than `probe-timeout`.
+  /// How long an attempt may take as a probe, where that is longer than `probe-timeout`.
   public let probeTimeout: Duration?
 
   let outcome: @Sendable (any Error) -> Outcome
@@ -42,19 +46,18 @@ public final class BreakerJob: Sendable {
   nonisolated(unsafe) var course = Course()
   private nonisolated(unsafe) var callbacks = Callbacks()
 
-  /// Describes work, and does not start it yet.
+  /// Describes work without starting it.
   ///
   /// - Parameters:
   ///   - breaker: The breaker that the work runs behind.
   ///   - timeout: How long an attempt may take.
   ///   - retry: How often to try, and how long to wait between two attempts.
-  ///   - probeTimeout: How long an attempt may take that is a probe, where that is longer than the
-  ///     policy's `probe-timeout`.
-  ///   - outcome: Says what a reported error means; by default every error but a cancellation is a
-  ///     failure.
-  ///   - work: Is called for each attempt, and reports to it how it ended, now or later, from any
-  ///     thread. The first attempt holds up whoever starts the job for as long as it blocks; a timeout
-  ///     ends it for the breaker all the same.
+  ///   - probeTimeout: How long an attempt may take as a probe; it counts where it is longer than
+  ///     the policy's `probe-timeout`.
+  ///   - outcome: Judges a reported error; by default every error but a cancellation is a failure.
+  ///   - work: Called for each attempt. It reports to the attempt how it ended, now or later, from
+  ///     any thread. The first attempt runs inside ``start()``, which returns when the work does;
+  ///     an attempt that blocks for too long times out all the same.
   public init(
     _ breaker: Breaker, timeout: Duration = .seconds(10), retry: RetryPolicy = .never,
     probeTimeout: Duration? = nil,
@@ -70,7 +73,7 @@ public final class BreakerJob: Sendable {
   }
 }
 
-/// What a job calls back.
+/// The callbacks of a job.
 extension BreakerJob {
   private struct Callbacks {
     var successful: (@Sendable (BreakerJob) -> Void)?
@@ -80,39 +83,42 @@ extension BreakerJob {
     var log: (@Sendable (String) -> Void)?
   }
 
-  /// Is called when an attempt has succeeded; the breaker's count is already clean.
+  /// Called when an attempt has succeeded; the breaker has counted the success already.
   public var successful: (@Sendable (BreakerJob) -> Void)? {
     get { lock.withLock { unsafe callbacks.successful } }
     set { lock.withLock { unsafe callbacks.successful = newValue } }
   }
 
-  /// Is called when the job is over because the breaker rejects it, or has opened at its failure.
+  /// Called when the job ends because the breaker rejects it or has opened at its failure.
   ///
-  /// The error is the last one that was reported to this job, a timeout included. A job that is
-  /// rejected and knows of none is given the rejection, which says when to come back. A `start` in
-  /// here that is rejected again calls nothing.
+  /// The error is the last one that was reported to this job, or its last timeout. If there was
+  /// none and the job was rejected, the error is the rejection, which says when to try again. If
+  /// you call `start` in this callback and it is rejected again, the callback is not called once
+  /// more.
   public var tripped: (@Sendable (BreakerJob, (any Error)?) -> Void)? {
     get { lock.withLock { unsafe callbacks.tripped } }
     set { lock.withLock { unsafe callbacks.tripped = newValue } }
   }
 
-  /// Is called when the job is over without success though the breaker lets calls through.
+  /// Called when the job ends without success although the breaker has not rejected it.
   ///
-  /// Its attempts are used up, or its error is not worth another one.
+  /// Either its attempts are used up, or its error is not worth another attempt, or it reported
+  /// that the attempt is to be ignored. If the store cannot be used and
+  /// ``StoreFailureAction/throw`` is set, the error is that of the store.
   public var failed: (@Sendable (BreakerJob, (any Error)?) -> Void)? {
     get { lock.withLock { unsafe callbacks.failed } }
     set { lock.withLock { unsafe callbacks.failed = newValue } }
   }
 
-  /// Is called when an attempt has run out of time, and may cancel what is left of it.
+  /// Called when an attempt has timed out; cancel its work here.
   ///
-  /// What such an attempt reports later is ignored.
+  /// What the attempt reports later is ignored.
   public var timedOut: (@Sendable (BreakerJob) -> Void)? {
     get { lock.withLock { unsafe callbacks.timedOut } }
     set { lock.withLock { unsafe callbacks.timedOut = newValue } }
   }
 
-  /// Is given a line for people about everything that happens.
+  /// Called with a line of text for people about everything that happens.
   public var log: (@Sendable (String) -> Void)? {
     get { lock.withLock { unsafe callbacks.log } }
     set { lock.withLock { unsafe callbacks.log = newValue } }
@@ -121,20 +127,22 @@ extension BreakerJob {
   func note(_ line: @autoclosure () -> String) { log?("\(breaker.name): \(line())") }
 }
 
-/// Looking at a job, and steering it.
+/// Starting and stopping a job.
 extension BreakerJob {
   /// The state of the breaker.
   public var state: BreakerState { breaker.state }
 
-  /// The failures with no success between them, of all who use the breaker.
+  /// The number of failures since the last success, of all processes that use the breaker.
   public var failureCount: Int { Int(clamping: breaker.snapshot().consecutiveFailures) }
 
-  /// Whether the job has been started and is not over yet.
+  /// Whether the job has been started and has not ended yet.
   public var isUnderWay: Bool {
     lock.withLock { if case .idle = unsafe course.phase { false } else { true } }
   }
 
-  /// Starts the job, if the breaker lets it through; one that is under way goes on as it is.
+  /// Starts the job if the breaker permits it; a job that is under way is left as it is.
+  ///
+  /// If the breaker rejects the job, ``tripped`` is called before this returns.
   ///
   /// - Returns: Whether the work was started.
   @discardableResult
@@ -147,14 +155,18 @@ extension BreakerJob {
     return attempt(in: run)
   }
 
-  /// Ends the job without calling anything back; how the work ends is of no account any more.
+  /// Ends the job without calling any callback; its outcome is ignored.
+  ///
+  /// The work itself is not stopped. What it reports later is ignored.
   public func cancel() {
     let (ticket, takeBack) = lock.withLock { unsafe course.abandon() }
     takeBack?()
     if let ticket { breaker.end(ticket, .ignored) }
   }
 
-  /// Ends the job, and closes the breaker with clean counters for all who use it; calls nothing back.
+  /// Ends the job, and closes the breaker and clears its counters for all processes.
+  ///
+  /// No callback is called but ``log``.
   ///
   /// - Throws: `BreakerError.store` if the store cannot be used; the job has ended all the same.
   public func reset() throws(BreakerError) {

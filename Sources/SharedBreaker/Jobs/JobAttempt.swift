@@ -1,8 +1,9 @@
 internal import BreakerCore
 
-/// One attempt of a ``BreakerJob``, to which the work reports how it ended, from any thread.
+/// One attempt of a job, to which the work reports how it ended.
 ///
-/// The first report counts, and the timeout is one too; all that come later are ignored.
+/// You may report from any thread. The first report counts, and a timeout is a report too; later
+/// ones are ignored. A ``BreakerJob`` passes each attempt to its work.
 public final class JobAttempt: Sendable {
   /// The job that the attempt belongs to.
   public let job: BreakerJob
@@ -10,9 +11,9 @@ public final class JobAttempt: Sendable {
   let ticket: Ticket
   let run: UInt64
 
-  /// Takes back what the timer has to do for the attempt: to end it, or to begin the next one.
+  /// Cancels what the timer will do for the attempt: end it, or begin the next one.
   ///
-  /// Under the job's lock.
+  /// It is guarded by the job's lock.
   nonisolated(unsafe) var takeBack: (@Sendable () -> Void)?
 
   init(_ job: BreakerJob, _ ticket: Ticket, in run: UInt64) {
@@ -21,7 +22,7 @@ public final class JobAttempt: Sendable {
     self.run = run
   }
 
-  /// What the attempt is for: an ordinary one, or a probe.
+  /// Whether the attempt is an ordinary call or a probe.
   public var kind: PermitKind { ticket.grant.kind }
 
   /// Reports that the work has succeeded.
@@ -30,13 +31,15 @@ public final class JobAttempt: Sendable {
   @discardableResult
   public func success() -> Bool { job.end(self, .success) }
 
-  /// Reports that the work has failed, and with which error if it knows.
+  /// Reports that the work has failed, with its error if there is one.
+  ///
+  /// An error is judged by the job's `outcome`; without an error it is a failure.
   ///
   /// - Returns: Whether the report counts.
   @discardableResult
   public func failure(_ error: (any Error)? = nil) -> Bool { job.end(self, .failure(error)) }
 
-  /// Reports that the work tells nothing about the resource.
+  /// Reports that the work says nothing about the resource.
   ///
   /// - Returns: Whether the report counts.
   @discardableResult

@@ -2,12 +2,12 @@ internal import BreakerCore
 internal import BreakerStore
 
 extension BreakerJob {
-  /// How far a job has come; under the job's lock.
+  /// How far a job has come; guarded by the job's lock.
   struct Course {
     enum Phase {
       case idle
 
-      /// The breaker is being asked, or told, so that what comes next is being decided.
+      /// The job is asking the breaker or reporting to it, which decides what comes next.
       case deciding
       case running(JobAttempt)
 
@@ -15,7 +15,7 @@ extension BreakerJob {
       case waiting(JobAttempt)
     }
 
-    /// What a parent had under way at a fork stays the parent's: in the child it is idle.
+    /// A job that a parent was running at a fork stays the parent's: in the child it is idle.
     var phase: Phase {
       get { isOwn ? storedPhase : .idle }
       set {
@@ -28,15 +28,15 @@ extension BreakerJob {
     private var process = ForkGuard.generation
     private var isOwn: Bool { process == ForkGuard.generation }
 
-    /// Raised by each start and each end from outside, so that what belongs to an earlier one shows.
+    /// The number of the run, raised by each start and cancellation, so that late events show.
     var run: UInt64 = 0
     var failures = 0
     var lastError: (any Error)?
 
-    /// How many threads are calling `tripped`.
+    /// How many threads are inside the `tripped` callback.
     var tellings = 0
 
-    /// Begins another run, if none is under way.
+    /// Begins another run; nil if one is under way.
     mutating func begin() -> UInt64? {
       guard case .idle = phase else { return nil }
       phase = .deciding
@@ -45,7 +45,7 @@ extension BreakerJob {
       return run
     }
 
-    /// Ends a run where it is, and answers what is left of it.
+    /// Ends a run wherever it is, and returns what has to be cleaned up.
     mutating func abandon() -> (ticket: Ticket?, takeBack: (@Sendable () -> Void)?) {
       defer {
         phase = .idle
@@ -66,7 +66,7 @@ extension BreakerJob {
       if case .waiting(let current) = phase { current === attempt } else { false }
     }
 
-    /// Moves a run on, unless it was ended meanwhile.
+    /// Moves a run to its next phase; false if the run was ended meanwhile.
     mutating func move(_ run: UInt64, to phase: Phase) -> Bool {
       guard self.run == run, isOwn else { return false }
       self.phase = phase
@@ -83,11 +83,11 @@ extension BreakerJob {
   }
 }
 
-/// One attempt after the other.
+/// Making one attempt after the other.
 extension BreakerJob {
   private var timer: StoreTimer { breaker.engine.options.timer }
 
-  /// Asks the breaker, and runs the work if it lets it through.
+  /// Asks the breaker, and runs the work if the breaker permits it.
   func attempt(in run: UInt64) -> Bool {
     let ticket: Ticket
     do {
@@ -102,7 +102,7 @@ extension BreakerJob {
       breaker.end(ticket, .ignored)
       return false
     }
-    // The deadline is set before the work can report, so that there is always one to take back.
+    // The deadline is set before the work can report, so that a report always finds one to cancel.
     let isOn = schedule(after: timeout, for: attempt, while: { $0.isRunning(attempt) }) {
       self.end(attempt, .timeout)
     }
@@ -112,13 +112,14 @@ extension BreakerJob {
     return true
   }
 
-  /// Has something done after a time, unless it is taken back; false if the course went on already.
+  /// Schedules something that can be cancelled; false if the job has moved on meanwhile.
   private func schedule(
     after time: Duration, for attempt: JobAttempt, while isStill: (Course) -> Bool,
     _ body: @escaping @Sendable () -> Void
   ) -> Bool {
     let timer = timer
-    // It runs code of the program, which may block. Not under the lock: a timer may call it at once.
+    // It runs code of the program, which may block. The lock is not held, because a timer may call
+    // the body at once.
     let takeBack = timer.call(after: time) { timer.callAside(body) }
     let isOn = lock.withLock {
       guard unsafe isStill(course) else { return false }
@@ -129,7 +130,7 @@ extension BreakerJob {
     return isOn
   }
 
-  /// Takes the end of an attempt; false if it was over already.
+  /// Handles the report of an attempt; false if the attempt had ended before.
   @discardableResult
   func end(_ attempt: JobAttempt, _ report: Report) -> Bool {
     let (isFirst, takeBack) = lock.withLock { () -> (Bool, (@Sendable () -> Void)?) in
@@ -179,7 +180,7 @@ extension BreakerJob {
       if let error { unsafe course.lastError = error }
       return unsafe course.failures
     }
-    // Ended from outside meanwhile, by the hook of the timeout perhaps.
+    // The job was cancelled meanwhile, perhaps by the `timedOut` callback.
     guard let failures else { return }
     let hasTripped = outcome.isFailure && !breaker.snapshot().permits
     if !hasTripped, let wait = retry.wait(after: failures, error: error, outcome: outcome) {
@@ -207,10 +208,10 @@ extension BreakerJob {
     failed?(self, error)
   }
 
-  /// Tells of a trip; without a rejection, the breaker has opened at this job's own failure.
+  /// Calls `tripped`; without a rejection, the breaker has opened at this job's own failure.
   private func trip(rejection: BreakerError?) {
     let (isTold, error) = lock.withLock { () -> (Bool, (any Error)?) in
-      // Whoever starts again in the callback itself is not told once more, without end.
+      // A `start` in the callback must not call the callback again, without end.
       if rejection != nil, unsafe course.tellings > 0 { return (true, nil) }
       unsafe course.tellings += 1
       return unsafe (false, course.lastError ?? rejection)

@@ -4,7 +4,7 @@ internal import BreakerStore
 extension Engine {
   /// Declares the policy that code gives a breaker.
   ///
-  /// If the store cannot be written now, the next write to the breaker takes it along.
+  /// If the store cannot be written now, the next write to the breaker includes the declaration.
   func declare(_ policy: BreakerPolicy, for cell: Cell) {
     let words = update { $0.declare(policy, for: cell) }
     guard trouble(of: cell) == nil else { return }
@@ -20,11 +20,11 @@ extension Engine {
     }
   }
 
-  /// Sets and takes away an operator's values, if the policy that comes out of it can be used.
+  /// Sets and removes an operator's values; returns an error if the resulting policy is not valid.
   func override(
     _ cell: Cell, set values: [PolicyKey: String], unset keys: Set<PolicyKey>
   ) throws(StoreError) -> PolicyError? {
-    // Tried first on what is known, so that a mistake makes no breaker.
+    // Checked before the transaction too, so that a mistake does not create a breaker.
     if case .failure(let error) = Self.overridden(try known(cell).breaker, values, keys) {
       return error
     }

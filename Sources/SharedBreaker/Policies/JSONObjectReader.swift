@@ -4,11 +4,11 @@ package struct JSONMember: Sendable, Hashable {
     case null
     case bool
 
-    /// As it is written.
+    /// The number as it is written.
     case number(String)
     case string(String)
 
-    /// A list or an object, whose contents are not kept: no known member is one.
+    /// A list or an object. Its contents are not kept, because no known member has such a value.
     case nested
   }
 
@@ -23,7 +23,7 @@ package struct JSONError: Error, CustomStringConvertible {
   package init(description: String) { self.description = description }
 }
 
-/// Reads the members of a JSON object, as strictly as RFC 8259 has it.
+/// Reads the members of a JSON object, as strictly as RFC 8259 defines it.
 package struct JSONObjectReader {
   private let bytes: [UInt8]
   private let thing: String
@@ -34,7 +34,7 @@ package struct JSONObjectReader {
     self.thing = thing
   }
 
-  /// The members of an object that stands for a thing such as `a policy`, as messages call it.
+  /// Returns the members of an object; error messages call what it stands for `thing`.
   package static func members(
     of text: String, standingFor thing: String
   ) throws(JSONError) -> [JSONMember] {
@@ -77,7 +77,7 @@ package struct JSONObjectReader {
     }
   }
 
-  /// The key of a member; takes the colon behind it too.
+  /// Reads the key of a member and the colon behind it.
   private mutating func key() throws(JSONError) -> String {
     skipSpace()
     guard next == UInt8(ascii: "\"") else { throw error("a word in quotes is missing") }
@@ -104,9 +104,9 @@ package struct JSONObjectReader {
     }
   }
 
-  /// Reads over a list or an object and all that is in it.
+  /// Skips a list or an object and everything in it.
   ///
-  /// It keeps its own stack: text from outside may nest deeper than a thread's stack is.
+  /// It keeps its own stack, because text from outside may nest too deep for a thread's stack.
   private mutating func skipNested() throws(JSONError) {
     var unclosed: [Unicode.Scalar] = []
     repeat {
@@ -154,7 +154,7 @@ package struct JSONObjectReader {
   }
 }
 
-/// Strings.
+/// Reading strings.
 extension JSONObjectReader {
   private mutating func string() throws(JSONError) -> String {
     index += 1
@@ -191,7 +191,7 @@ extension JSONObjectReader {
     guard take("u") else { throw error("there is no such escape") }
     let first = try hexadecimal()
     if let scalar = Unicode.Scalar(first) { return scalar }
-    // A character beyond the first 65,536 is written in two halves.
+    // A character beyond the first 65,536 is escaped as two halves.
     guard (0xD800..<0xDC00).contains(first), take("\\"), take("u") else {
       throw error("half a character is missing")
     }

@@ -1,19 +1,23 @@
 internal import BreakerCore
 internal import Glibc
 
-/// Policies from outside the code, in the words of `cbctl policy --set`.
+/// Policies from text outside the code, in the words of `cbctl policy --set`.
 ///
-/// The words are laid over another policy, so that a file or a variable says only what differs. The
-/// word `none` takes a value away where there can be none. Each mistake is an error that says which
+/// The words are applied to another policy, so a file or a variable needs to contain only what
+/// differs. The word `none` removes an optional value. Every mistake is an error that says which
 /// word is wrong, why, and what to do.
 extension BreakerPolicy {
   /// Reads a policy from words such as `max-failures=3 open-for=1m`.
   ///
+  /// ```swift
+  /// let policy = try BreakerPolicy(words: "open-for=1m open-max=none", over: .http)
+  /// ```
+  ///
   /// - Parameters:
-  ///   - words: The words, with spaces between them.
-  ///   - base: The policy that holds where the words say nothing.
-  /// - Throws: `PolicyError` if a word is unknown, said twice or has no such value, or if the policy
-  ///   that comes out of it cannot be used.
+  ///   - words: The words, separated by spaces.
+  ///   - base: The policy that supplies all values that the words do not set.
+  /// - Throws: `PolicyError` if a word is unknown, is given twice or has an invalid value, or if
+  ///   the resulting policy is not valid.
   public init(words: String, over base: BreakerPolicy = BreakerPolicy()) throws(PolicyError) {
     var said: Set<Substring> = []
     for word in words.split(separator: " ") {
@@ -23,12 +27,18 @@ extension BreakerPolicy {
     self = try PolicyWords(text: words).applied(to: base)
   }
 
-  /// Reads a policy from a variable of the environment, as words or as a JSON object.
+  /// Reads a policy from an environment variable, which holds words or a JSON object.
+  ///
+  /// ```swift
+  /// let policy = try BreakerPolicy(environment: "PAYMENTS_BREAKER", over: .http)
+  /// ```
   ///
   /// - Parameters:
   ///   - variable: The name of the variable.
-  ///   - base: The policy that holds where the variable says nothing, or is not set.
-  /// - Throws: `PolicyError` as for words and JSON, with the name of the variable.
+  ///   - base: The policy that supplies all values that the variable does not set. If the variable
+  ///     does not exist, it is the result.
+  /// - Throws: `PolicyError` as for words and for JSON; its text begins with the name of the
+  ///   variable.
   public init(
     environment variable: String, over base: BreakerPolicy = BreakerPolicy()
   ) throws(PolicyError) {
@@ -59,7 +69,7 @@ extension PolicyError {
     self.init(about: key, "\(OutsideText.quoted(key)) is said twice: say it once")
   }
 
-  /// An error about a word that need not be one of a policy.
+  /// Creates an error about a word, whether or not the word is one of a policy.
   init(about key: String, _ description: String) {
     self.init(unknownKey: key)
     self.description = description

@@ -1,16 +1,16 @@
 internal import BreakerCore
 
-/// Policies as JSON, in the form of the `policy` object of `cbctl show --json`.
+/// Policies as JSON, in the format of the `policy` object of `cbctl show --json`.
 extension BreakerPolicy {
   /// Reads a policy from a JSON object such as `{"max-failures": 3, "open-for": "1m"}`.
   ///
-  /// Counts and factors are numbers, times and rates are strings, and `null` takes a value away.
+  /// Counts and factors are numbers, times and rates are strings, and `null` removes a value.
   ///
   /// - Parameters:
   ///   - text: The object, and nothing else.
-  ///   - base: The policy that holds where the object says nothing.
-  /// - Throws: `PolicyError` if the text is not JSON, if a word is unknown, said twice or has no
-  ///   such value, or if the policy that comes out of it cannot be used.
+  ///   - base: The policy that supplies all values that the object does not set.
+  /// - Throws: `PolicyError` if the text is not a JSON object, if a key is unknown, is given twice
+  ///   or has an invalid value, or if the resulting policy is not valid.
   public init(json text: String, over base: BreakerPolicy = BreakerPolicy()) throws(PolicyError) {
     let members: [JSONMember]
     do throws(JSONError) {
@@ -29,7 +29,7 @@ extension BreakerPolicy {
     self = try PolicyWords(values).applied(to: base)
   }
 
-  /// The policy as a JSON object of all its words, on one line.
+  /// The policy as a JSON object on one line, with all its keys.
   public var json: String {
     let members = PolicyKey.allCases.map { key in
       guard let text = text(for: key) else { return "\"\(key.rawValue)\":null" }

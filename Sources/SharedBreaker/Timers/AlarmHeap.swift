@@ -1,10 +1,10 @@
-/// Something to be called once, at an instant of the boot clock.
+/// A function to call once, at an instant of the boot clock.
 ///
-/// It is used under the lock that guards its heap.
+/// It is guarded by the lock of its heap.
 final class Alarm: @unchecked Sendable {
   let instant: Int64
 
-  /// Where it is waiting; nil if it is not.
+  /// The heap that the alarm waits in; nil if it is not waiting.
   fileprivate(set) var heap: AlarmHeap?
   fileprivate var place = 0
   private var body: (@Sendable () -> Void)?
@@ -14,17 +14,16 @@ final class Alarm: @unchecked Sendable {
     self.body = body
   }
 
-  /// The body, which is no longer kept.
+  /// Returns the body, which the alarm no longer keeps.
   ///
-  /// Call it or let go of it without the lock: the last reference to the program's objects may go
-  /// with it.
+  /// Call or release it without the lock: it may hold the last reference to objects of the program.
   func take() -> (@Sendable () -> Void)? {
     defer { body = nil }
     return body
   }
 }
 
-/// Alarms, the earliest of them first; adding and removing one takes the logarithm of their number.
+/// A heap of alarms, the earliest first; adding and removing one takes logarithmic time.
 final class AlarmHeap {
   private var alarms: [Alarm] = []
 
@@ -45,7 +44,7 @@ final class AlarmHeap {
       sink(from: alarm.place)
       rise(from: alarm.place)
     }
-    // The room that many alarms took at once is given back after the last of them.
+    // The memory that many alarms needed at once is freed after the last of them.
     if alarms.isEmpty, alarms.capacity > 64 { alarms = [] }
   }
 

@@ -1,15 +1,15 @@
 internal import BreakerStore
 internal import CHost
 
-/// Threads for what may block, such as the callbacks of a job after a timeout.
+/// Threads for functions that may block, such as the callbacks of a job after a timeout.
 ///
-/// One thread calls one body after another and ends when none is left. If none has been taken for a
-/// moment while some wait, another thread helps. So a body that blocks holds up the next one for a
-/// moment at most, and there is never more than one thread beyond those that are blocked.
+/// One thread calls one body after another and ends when none is left. If bodies wait and none has
+/// been taken for ``patience``, another thread is started. So a body that blocks delays the next
+/// one by 10 ms at most, and there is never more than one thread beyond those that are blocked.
 final class HelperThreads: Sendable {
   static let shared = HelperThreads()
 
-  /// How long bodies wait for threads that are held up before they get another one.
+  /// How long bodies wait for blocked threads before another thread is started.
   static let patience = Duration.milliseconds(10)
 
   private let course: PerProcess<Course>
@@ -24,12 +24,13 @@ final class HelperThreads: Sendable {
   }
 
   private init() {
-    // The timer's lock is taken under this one, and forks take the lock that is younger first.
+    // The timer's lock is taken under this one. A fork takes the youngest lock first, so the timer
+    // has to be older.
     _ = TimerThread.shared
     course = PerProcess { Course() }
   }
 
-  /// Calls a body soon, in a thread that it may block.
+  /// Calls a body soon, in a thread that the body may block.
   func call(_ body: @escaping @Sendable () -> Void) {
     let alarm = Alarm(at: sb_boot_nanoseconds(), body)
     course.withLock { course in
@@ -39,7 +40,9 @@ final class HelperThreads: Sendable {
     }
   }
 
-  /// Starts a thread, under the lock; if the system has none left, the watch tries again.
+  /// Starts a thread; if the system has none left, the watch tries again.
+  ///
+  /// The caller holds the lock.
   private func startThread(of course: Course) {
     nonisolated(unsafe) let own = course
     let isStarted = SystemThread.startDetached("breaker-helper") { [self] in
@@ -48,7 +51,7 @@ final class HelperThreads: Sendable {
     if isStarted { course.threads += 1 }
   }
 
-  /// The body that is next; nil if there is none, or in the child of a body that forked.
+  /// Returns the next body; nil if there is none, or in the child of a body that forked.
   private func next(of own: Course) -> (@Sendable () -> Void)? {
     course.withLock { current in
       guard current === own, let alarm = own.waiting.first else {
@@ -61,7 +64,9 @@ final class HelperThreads: Sendable {
     }
   }
 
-  /// Looks again in a moment whether somebody takes those that wait; under the lock.
+  /// Schedules a check that waiting bodies are being taken.
+  ///
+  /// The caller holds the lock.
   private func watch(_ course: Course) {
     guard course.waiting.first != nil, !course.isWatched else { return }
     course.isWatched = true

@@ -2,9 +2,9 @@ internal import BreakerStore
 
 /// State under a lock that belongs to one process: the child of a fork begins with its own.
 ///
-/// The child leaves its parent's state as it is and never frees it, because freeing it could run code
-/// of the program in the middle of a fork. Another thread may also have been asleep on a signal in it,
-/// and such a signal cannot be used again.
+/// The child leaves its parent's state as it is and never frees it, because freeing it could run
+/// code of the program in the middle of a fork. Another thread may also have been asleep on a
+/// signal in the state, and such a signal cannot be used again.
 @safe final class PerProcess<State: AnyObject & SendableMetatype>: @unchecked Sendable {
   let lock = Lock()
   private let make: @Sendable () -> State

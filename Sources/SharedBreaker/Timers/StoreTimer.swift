@@ -2,26 +2,27 @@ internal import BreakerCore
 internal import BreakerStore
 internal import Glibc
 
-/// How a call waits: between two attempts, and for the end of the time that it is given.
+/// How calls wait: between two attempts, and for their timeout.
 ///
-/// It belongs to ``StoreOptions``, beside the clock, so that code that waits is tested without
-/// waiting and without being written for it.
+/// A timer is set in ``StoreOptions``, like the clock. With a timer that you control you can test
+/// code that waits without waiting, and without changing that code.
 public struct StoreTimer: Sendable {
   private let schedule: @Sendable (Duration, @escaping @Sendable () -> Void) -> @Sendable () -> Void
 
-  /// How a task sleeps; by the schedule if nil.
+  /// Suspends a task; if nil, the schedule does.
   private let sleepFor: (@Sendable (Duration) async throws -> Void)?
 
-  /// How a thread is held; by the schedule if nil.
+  /// Blocks a thread; if nil, the schedule does.
   private let blockFor: (@Sendable (Duration) -> Void)?
 
-  /// Calls what may block; where it is, if nil.
+  /// Calls a function that may block; if nil, it is called in the thread of the timer.
   private let callInHelper: (@Sendable (@escaping @Sendable () -> Void) -> Void)?
 
-  /// Makes a timer for tests out of the one thing that a timer has to do.
+  /// Creates a timer for tests from a function that calls another one later.
   ///
-  /// - Parameter schedule: Calls a body once when a time has passed, in any thread. It returns what
-  ///   takes that back if it is called earlier. The callbacks of a job run in that thread too.
+  /// - Parameter schedule: Calls a body once when a time has passed, in any thread. The function it
+  ///   returns cancels that, if it is called earlier. The callbacks of a job run in the same
+  ///   thread.
   public init(
     schedule:
       @escaping @Sendable (
@@ -34,11 +35,11 @@ public struct StoreTimer: Sendable {
     callInHelper = nil
   }
 
-  /// Makes a timer for tests out of two ways to wait.
+  /// Creates a timer for tests from two ways to wait.
   ///
   /// - Parameters:
   ///   - sleep: Suspends a task for a time, and throws if the task is cancelled meanwhile.
-  ///   - block: Holds a thread for a time.
+  ///   - block: Blocks a thread for a time.
   public init(
     sleep: @escaping @Sendable (Duration) async throws -> Void,
     block: @escaping @Sendable (Duration) -> Void
@@ -55,10 +56,11 @@ public struct StoreTimer: Sendable {
     callInHelper = nil
   }
 
-  /// The host's own time, which goes on while the host is asleep.
+  /// The timer of the host, which continues to count while the host is asleep.
   ///
-  /// One thread of the process, started at the first use, keeps the time of all calls. It is not one of
-  /// Swift's, so it is punctual also while code blocks all of those.
+  /// One thread of the process, started at the first use, keeps the time for all calls. It is not
+  /// one of Swift's threads, so it is punctual even while code blocks all of those. After a sleep
+  /// of the host, it can be up to 10 seconds late.
   public static let system = StoreTimer()
 
   private init() {
@@ -71,16 +73,16 @@ public struct StoreTimer: Sendable {
     callInHelper = { HelperThreads.shared.call($0) }
   }
 
-  /// Makes what would else be made at its first use, and starts no thread.
+  /// Creates what would otherwise be created at its first use; starts no thread.
   static func makeWhatIsMadeOnce() { _ = HelperThreads.shared }
 }
 
 /// Waiting.
 extension StoreTimer {
-  /// Calls a body after a time; what is returned takes that back.
+  /// Calls a body after a time; the function it returns cancels that.
   ///
-  /// The body returns soon, because others wait for the same timer; it leaves to `callAside` what may
-  /// block.
+  /// The body must return soon, because others wait for the same timer. It passes work that may
+  /// block to `callAside`.
   package func call(
     after time: Duration, _ body: @escaping @Sendable () -> Void
   ) -> @Sendable () -> Void { schedule(max(.zero, min(time, Self.century)), body) }
@@ -94,14 +96,14 @@ extension StoreTimer {
     try Task.checkCancellation()
     guard time > .zero else { return }
     if let sleepFor { return try await sleepFor(min(time, Self.century)) }
-    // A race without work, which only the time or the caller can end.
+    // A race without work: only the deadline or a cancellation can end it.
     if case .cancelled = await DeadlineRace<Void>.run(nil, against: self, time) {
       throw CancellationError()
     }
   }
 
   package func block(for time: Duration) {
-    // The shortest sleep that the kernel knows is longer than none.
+    // Even the shortest sleep takes the kernel some time.
     guard time > .zero else { return }
     if let blockFor { return blockFor(min(time, Self.century)) }
     let gate = Gate()
@@ -112,13 +114,14 @@ extension StoreTimer {
   private static func holdThread(for time: Duration) {
     let clock = ContinuousClock()
     let end = clock.now.advanced(by: time)
-    // A signal cuts a sleep short, and the longest one is little more than an hour.
+    // A signal cuts a sleep short, and one `usleep` takes little more than an hour at most.
     while case let left = clock.now.duration(to: end).inNanoseconds, left > 0 {
       usleep(UInt32(clamping: left / 1_000 + 1))
     }
   }
 
-  /// No timer is asked for more: Swift traps on times that have more nanoseconds, or seconds, than fit
-  /// into 64 bits.
+  /// The longest time that a timer is asked for.
+  ///
+  /// Swift traps on durations whose nanoseconds or seconds do not fit into 64 bits.
   private static let century = Duration.seconds(100 * 31_557_600)
 }

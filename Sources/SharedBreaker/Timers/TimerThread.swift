@@ -2,12 +2,12 @@ internal import BreakerCore
 internal import BreakerStore
 internal import CHost
 
-/// The one thread of this process that waits for alarms, started when the first of them is set.
+/// The one thread of this process that waits for alarms, started when the first one is set.
 ///
-/// It calls each body itself, so a body has to return at once: HelperThreads take what may block.
-/// The child of a fork starts a thread of its own when it sets its first alarm; the parent's alarms
-/// stay the parent's. If the system has no thread left, alarms go off late: each one that is set
-/// tries again to start it.
+/// The thread calls each body itself, so a body has to return at once; HelperThreads call those
+/// that may block. The child of a fork starts its own thread when it sets its first alarm, and the
+/// parent's alarms stay the parent's. If the system has no thread left, alarms are late: each alarm
+/// that is set tries again to start the thread.
 final class TimerThread: Sendable {
   static let shared = TimerThread()
 
@@ -23,12 +23,12 @@ final class TimerThread: Sendable {
   }
 
   private init() {
-    // What Swift makes when a generic type is first used is made here, before there are threads
-    // that the child of a fork would wait for.
+    // Swift creates metadata when a generic type is first used, under a lock. That is done here,
+    // before there are threads that could hold the lock when the process forks.
     cancel(Alarm(at: 0) {})
   }
 
-  /// Calls a body after a time; it is called at most once, and never by this call itself.
+  /// Calls a body once after a time, in the timer's thread.
   func call(after time: Duration, _ body: @escaping @Sendable () -> Void) -> Alarm {
     let instant = sb_boot_nanoseconds().addingSaturating(max(0, time.inNanoseconds))
     let alarm = Alarm(at: instant, body)
@@ -40,21 +40,22 @@ final class TimerThread: Sendable {
     return alarm
   }
 
-  /// Takes an alarm back, if it has not gone off yet.
+  /// Cancels an alarm that has not gone off yet.
   func cancel(_ alarm: Alarm) {
     let body = course.withLock { _ in
       alarm.heap?.remove(alarm)
       return alarm.take()
     }
-    // Freed here, without the lock.
+    // The body is freed here, without the lock.
     _ = body
   }
 }
 
-/// What the thread does.
+/// The thread itself.
 extension TimerThread {
-  /// The thread sleeps on the monotonic clock, which stands still while the host is asleep: after
-  /// that, an alarm is late by this much at most.
+  /// The longest that the thread sleeps, and so how late an alarm can be after a sleep of the host.
+  ///
+  /// The thread sleeps on the monotonic clock, which stops while the host is asleep.
   private static let longestSleep: Int64 = 10_000_000_000
 
   private func start(with course: Course) -> Bool {
@@ -64,7 +65,7 @@ extension TimerThread {
     }
   }
 
-  /// The body of the next alarm, as soon as it goes off; nil in the child of a body that forked.
+  /// Waits for the next alarm and returns its body; nil in the child of a body that forked.
   private func nextAlarm(of own: Course) -> (@Sendable () -> Void)? {
     course.withLock { current in
       while current === own {

@@ -1,13 +1,13 @@
-// A disk that fails when it is told, and that remembers what it was told to keep.
+// A disk that fails on command and that records what is written to it.
 //
-// A SQLite VFS over the usual one, and a few system calls that the library makes itself. All of it
-// is as usual until it is armed. It is for one thread that works at a time.
+// It consists of a SQLite VFS over the usual one, and of a few system calls that the library makes
+// itself. Everything works as usual until a fault is armed. Only one thread at a time may use it.
 #pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
-// What can fail.
+// The operations that can fail.
 typedef enum fault_kind {
   fault_open,
   fault_read,
@@ -27,84 +27,85 @@ typedef enum fault_kind {
   fault_call_reserve,
   fault_call_lock,
   fault_kinds,
-  // Any of them.
+  // Any of the operations above.
   fault_any = fault_kinds,
-  // SQLite's own memory, which is of no disk.
+  // SQLite's own memory, which is not part of the disk.
   fault_memory,
 } fault_kind;
 
-// How it fails.
+// How an operation fails.
 typedef enum fault_manner {
   fault_input_output,
   fault_disk_full,
-  // Only the first half of what was to be written is written.
+  // Only the first half of the bytes is written.
   fault_short,
   fault_busy,
   fault_no_memory,
 } fault_manner;
 
-// Makes the VFS the usual one of this process; before SQLite is used.
+// Makes this VFS the default of the process. Call it before SQLite is used.
 int fault_install(void);
 int fault_is_installed(void);
 
-// Names the directory of the stores. System calls fail only for files below it, and for what the
-// library asks the kernel through /proc.
+// Sets the directory of the stores. System calls fail only for files below it, and for what the
+// library reads from /proc.
 void fault_set_place(const char *directory);
 
-// From now on the `first`th operation of a kind fails, counted from 1; if `is_lasting`, so do all
-// after it.
+// Makes the `first`th operation of a kind from now on fail, counted from 1. If `is_lasting`, every
+// later one fails too.
 void fault_arm(fault_kind kind, fault_manner manner, int first, int is_lasting);
 
-// Nothing fails any more. Returns how many operations have failed.
+// Makes everything work again. Returns the number of operations that have failed.
 int fault_disarm(void);
 
-// How many operations have failed since the disk was armed; for other threads.
+// Returns the number of operations that have failed since a fault was armed. Other threads may call
+// it.
 int fault_strikes(void);
 
-// What it does first: makes SQLite's memory fail as well.
+// Makes SQLite's memory fail too; `fault_install` calls it first.
 int fault_install_memory(void);
 
-// What the VFS, the memory and the system calls ask: whether this operation fails.
+// Returns whether this operation fails. The VFS, the memory and the system calls ask it.
 int fault_strikes_now(fault_kind kind);
 fault_manner fault_armed_manner(void);
 
-// Set while SQLite's own VFS is at work, whose system calls are no concern of the library's.
+// Set while SQLite's own VFS runs, whose system calls are not the library's.
 extern __thread int fault_inside;
 
-// What happened to the files of a store.
+// What happened to a file of a store.
 typedef enum trace_kind {
   trace_write,
   trace_truncate,
   trace_delete,
-  // All that was written to the file before is on the disk.
+  // Everything that was written to the file before is on the disk.
   trace_sync,
-  // The names that the directory has at that moment are on the disk.
+  // The names that the directory has at this moment are on the disk.
   trace_directory_sync,
-  // A mark that the user of the trace has set.
+  // A mark that the user of the trace set.
   trace_mark,
 } trace_kind;
 
 typedef struct trace_event {
   trace_kind kind;
-  // 0 the store's file, 1 its log, 2 its journal. Of a directory: 0 the store's, 1 the one that it
-  // lies in.
+  // The file: 0 is the store's file, 1 its log, 2 its journal. For a directory, 0 is the store's,
+  // and 1 the one that contains it.
   int file;
-  // Where it was written, the length that it was cut to, or the number of the mark.
+  // The offset of a write, the length after a truncation, or the number of a mark.
   int64_t offset;
   size_t length;
   const uint8_t *bytes;
-  // Of the store's directory: for each file a bit, which is set if it was there.
+  // For the store's directory, one bit for each file, which is set if the file was there.
   int names;
 } trace_event;
 
-// Begins to write down what happens to the file of that path, its log and its journal.
+// Begins to record what happens to the file at a path, its log and its journal.
 void trace_begin(const char *store);
 void trace_end(void);
 void trace_set_mark(int64_t number);
 size_t trace_count(void);
 trace_event trace_at(size_t index);
 
-// What the VFS and the system calls tell.
+// What the VFS and the system calls report.
 int trace_file_named(const char *path);
 void trace_note_write(int file, const void *bytes, size_t length, int64_t offset);
 void trace_note_truncate(int file, int64_t length);
