@@ -18,24 +18,24 @@ struct ReportTests {
     #expect(Self.series(.atLeast(3), [(1, 1), (2, 1), (9, 1)]).isGoalReached == false)
   }
 
-  @Test func `a goal of the comparison is held against the floor of the same round`() {
+  @Test func `a goal for a comparison is checked against the floor of the same round`() {
     #expect(Self.series(.atMost(2).compared, [(10, 5), (40, 20)]).isGoalReached == true)
     #expect(Self.series(.atMost(2).compared, [(10, 4), (40, 10)]).isGoalReached == false)
   }
 
-  @Test func `what was not measured has neither reached its goal nor missed it`() {
+  @Test func `a figure that was not measured has neither reached nor missed its goal`() {
     #expect(Self.series(.atMost(2), []).isGoalReached == nil)
     #expect(TextReport.table([Self.series(.atMost(2), [])]).contains("0 of 1 goals reached, 1 not"))
   }
 
-  @Test func `the table has the spread, the goal and whether it was reached`() {
+  @Test func `the table shows the spread, the goal and whether it was reached`() {
     let table = TextReport.table([Self.series(.atMost(2).compared, [(10, 4), (12, 4), (14, 4)])])
     let row = table.split(separator: "\n")[2].split(separator: " ").joined(separator: " ")
     #expect(
       row == "run \"it\" ns 10.0 12.0 14.0 / bare 2.50 3.00 3.50 <= 2.00 times NO 3 x best of 10")
   }
 
-  @Test func `the document has every value and escapes texts`() {
+  @Test func `the JSON document has every value and escapes texts`() {
     let document = JSONReport.document([Self.series(.atMost(2), [(1, 2)])], host: "a\\b\n")
     #expect(document.hasPrefix("{\"host\":\"a\\\\b\\u000a\",\"figures\":["))
     #expect(document.contains("\"figure\":\"run \\\"it\\\"\""))

@@ -6,7 +6,7 @@ import Testing
   @Test(arguments: [
     (1, 2, 3), (Int64.max, 1, .max), (.min, -1, .min), (.max, .min, -1), (.max, 0, .max),
   ])
-  func `a sum stops at the ends`(left: Int64, right: Int64, sum: Int64) {
+  func `a sum saturates at the ends of its range`(left: Int64, right: Int64, sum: Int64) {
     #expect(left.addingSaturating(right) == sum)
     #expect(right.addingSaturating(left) == sum)
   }
@@ -14,7 +14,9 @@ import Testing
   @Test(arguments: [
     (3, 2, 1), (Int64.min, 1, .min), (.max, -1, .max), (0, .min, .max), (.min, .min, 0),
   ])
-  func `a difference stops at the ends`(left: Int64, right: Int64, difference: Int64) {
+  func `a difference saturates at the ends of its range`(
+    left: Int64, right: Int64, difference: Int64
+  ) {
     #expect(left.subtractingSaturating(right) == difference)
   }
 
@@ -22,7 +24,7 @@ import Testing
     (3, -2, -6), (Int64.max, 2, .max), (.max, -2, .min), (.min, 2, .min), (.min, -1, .max),
     (.min, 0, 0),
   ])
-  func `a product stops at the ends`(left: Int64, right: Int64, product: Int64) {
+  func `a product saturates at the ends of its range`(left: Int64, right: Int64, product: Int64) {
     #expect(left.multipliedSaturating(by: right) == product)
     #expect(right.multipliedSaturating(by: left) == product)
   }
@@ -32,11 +34,13 @@ import Testing
     (.seconds(Int64.max), Int.max), (.seconds(Int64.min), Int.min),
     (Duration(secondsComponent: 0, attosecondsComponent: 999_999_999), 0),
   ])
-  func `a duration is held within what 64 bits can say`(duration: Duration, nanoseconds: Int) {
+  func `a duration is clamped to the nanoseconds that 64 bits can hold`(
+    duration: Duration, nanoseconds: Int
+  ) {
     #expect(duration.inNanoseconds == Int64(nanoseconds))
   }
 
-  @Test func `instants are ordered, and the end of time is not passed`() {
+  @Test func `instants are ordered and never pass the end of their range`() {
     let now = Instant(nanoseconds: 5)
     #expect(now < now.advanced(by: 1))
     #expect(!(now < now))
@@ -44,7 +48,7 @@ import Testing
     #expect(now.since(now.advanced(by: 3)) == -3)
   }
 
-  @Test func `totals add up, each kind by itself, and stop at the end`() {
+  @Test func `totals add up, each kind separately, and saturate`() {
     let kinds: [WritableKeyPath<Totals, Int64>] = [
       \.successes, \.failures, \.ignored, \.rejections, \.slow, \.wouldReject,
     ]

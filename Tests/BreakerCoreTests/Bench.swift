@@ -13,10 +13,10 @@ struct Bench {
 
   var state: BreakerState { record.state }
 
-  /// What the history has of the transitions, as `closed>open`.
+  /// The transitions in the history, as `closed>open`.
   var transitions: [String] { events.filter { $0.kind == .transition }.map(\.arrow) }
 
-  /// How long the breaker stays open yet.
+  /// How much longer the breaker stays open.
   var openRemaining: Duration? {
     record.openRemaining(at: now.boot).map { .nanoseconds($0) }
   }
@@ -26,7 +26,7 @@ struct Bench {
     now.wallMilliseconds += time.inNanoseconds / 1_000_000
   }
 
-  /// The record as everyone sees it who only asks.
+  /// The record as a caller that only asks sees it.
   var look: BreakerRecord { record.settled(at: now, policy: policy, isGone: gone.contains) }
 
   func assess() -> Assessment {
@@ -53,7 +53,7 @@ struct Bench {
     }
   }
 
-  /// The permit that a request is given, or nil if it is rejected.
+  /// The permit that a request gets, or nil if the breaker rejects it.
   mutating func permit(
     for owner: ProcessIdentity? = .worker, probeTimeout: Duration? = nil
   ) -> PermitGrant? {
@@ -78,7 +78,7 @@ struct Bench {
     }
   }
 
-  /// Makes one call that ends at once; nil if it is rejected.
+  /// Makes one call that ends at once; nil if the breaker rejects it.
   @discardableResult mutating func call(
     _ outcome: Outcome, elapsed: Duration? = nil, by process: ProcessIdentity? = .worker
   ) -> ReportVerdict? {

@@ -3,7 +3,7 @@ import Testing
 @testable import BreakerCore
 
 @Suite struct CommandTests {
-  @Test func `time alone opens a breaker that is being probed, and changes no other state`() {
+  @Test func `time alone changes a state only from half-open to open`() {
     for state in BreakerState.allCases {
       for other in BreakerState.allCases {
         let isPossible = state == other || (state == .halfOpen && other == .open)
@@ -16,7 +16,7 @@ import Testing
     (Duration?.none, 30), (.seconds(5), 5), (.zero, 0), (.seconds(-1), 0),
     (.seconds(86_400 * 400), 86_400 * 365),
   ])
-  func `a trip opens for the time that is said, whatever open-max`(time: Duration?, seconds: Int) {
+  func `a trip opens for the given time, whatever open-max is`(time: Duration?, seconds: Int) {
     var bench = Bench(BreakerPolicy(openMax: .seconds(30)))
     bench.trip(for: time)
     #expect(bench.openRemaining == .seconds(seconds))
@@ -24,7 +24,7 @@ import Testing
     #expect(bench.record.trips == 1)
   }
 
-  @Test func `a reset clears what is counted and keeps what is history`() {
+  @Test func `a reset clears the counts and keeps the history`() {
     var bench = Bench(
       BreakerPolicy(
         maxFailures: 3, failures: 3, within: .seconds(9), failureRate: 0.5, last: 9,
@@ -58,7 +58,7 @@ import Testing
           atMilliseconds: bench.now.wallMilliseconds))
   }
 
-  @Test func `after a reset the open time starts small again`() {
+  @Test func `the open time starts small again after a reset`() {
     var bench = Bench(BreakerPolicy(openMultiplier: 2))
     bench.becomeDue()
     bench.call(.failure())
@@ -68,7 +68,7 @@ import Testing
     #expect(bench.openRemaining == .seconds(30))
   }
 
-  @Test func `a mode says who set it, when, why and for how long`() {
+  @Test func `a mode records who set it, when, why and for how long`() {
     var bench = Bench()
     bench.set(.forcedOpen, for: .seconds(60), reason: "drill", by: "ann")
     var expected = ModeSetting()
@@ -85,14 +85,14 @@ import Testing
   }
 
   @Test(arguments: [(Duration.seconds(-9), 0), (.seconds(86_400 * 400), 86_400 * 365)])
-  func `the time of a mode is held between nothing and a year`(time: Duration, seconds: Int) {
+  func `the time of a mode is limited to between zero and a year`(time: Duration, seconds: Int) {
     var bench = Bench()
     bench.set(.forcedOpen, for: time)
     #expect(bench.record.mode.until?.since(bench.now.boot) == Int64(seconds) * 1_000_000_000)
   }
 
   @Test(arguments: BreakerMode.allCases.filter { $0 != .automatic })
-  func `a mode is over at its very end`(mode: BreakerMode) {
+  func `a mode ends exactly when its time is over`(mode: BreakerMode) {
     var bench = Bench()
     bench.set(mode, for: .seconds(60))
     bench.advance(by: .seconds(60) - .nanosecond)
@@ -108,7 +108,7 @@ import Testing
   }
 
   @Test(arguments: [(Duration?.none, Duration?.none), (.seconds(60), .seconds(60))])
-  func `a forced rejection names the end of the mode, where there is one`(
+  func `a forced rejection names the end of the mode if the mode has one`(
     time: Duration?, expected: Duration?
   ) {
     var bench = Bench()
@@ -119,14 +119,14 @@ import Testing
   }
 
   @Test(arguments: [(10, 30), (30, 30), (40, 40)])
-  func `a forced rejection knows that the breaker stays open beyond the mode`(mode: Int, all: Int) {
+  func `a forced rejection names the open time if it outlasts the mode`(mode: Int, all: Int) {
     var bench = Bench(BreakerPolicy(openFor: .seconds(30)))
     bench.trip()
     bench.set(.forcedOpen, for: .seconds(mode))
     #expect(bench.request().rejection?.retryAfter == .seconds(all))
   }
 
-  @Test func `reasons from outside are cut`() {
+  @Test func `reasons and errors from outside are cut to 1 KiB`() {
     let long = String(repeating: "é", count: 600)
     let cut = String(repeating: "é", count: 512)
     var bench = Bench()
@@ -139,7 +139,7 @@ import Testing
     #expect(bench.record.lastError == cut)
   }
 
-  @Test func `the last failure and its error are those of any failure, outdated ones too`() {
+  @Test func `every failure, even an outdated one, replaces the last failure and its error`() {
     var bench = Bench()
     let permit = bench.permit()
     bench.call(.failure(error: "first"))

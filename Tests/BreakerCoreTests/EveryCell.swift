@@ -1,12 +1,13 @@
 @testable import BreakerCore
 
-/// What every event does in every state under every mode, as a table to be read.
+/// What every event does in every state under every mode, as a readable table.
 ///
-/// A cell is the answer, then what became of the state: nothing said, it stayed and so did the
-/// generation; `>open` and the like, it moved, the generation rose, and the history has it.
-/// `extended` is an open breaker whose open time is set again; one that is `taken` is due, with
-/// every slot held by a probe of an earlier round. The modes that have run out are automatic, with
-/// one more event before all others that says so.
+/// A cell holds the answer and then what happened to the state. With nothing after the answer, the
+/// state and the generation stayed the same. With `>O`, `>H` or `>C`, the breaker became open,
+/// half-open or closed, the generation rose, and the history records it. `extended` means that the
+/// open time of an open breaker was set again. In the state `taken` the breaker is due, and probes
+/// of an earlier round hold every slot. A mode that has run out behaves like `automatic`, with one
+/// more event before all others that says so.
 enum EveryCell {
   static let table = """
     mode          state   request         success      failure    permanent  named      ignored  stale    trip       reset  mode

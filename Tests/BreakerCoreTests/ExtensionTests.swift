@@ -2,9 +2,9 @@ import Testing
 
 @testable import BreakerCore
 
-/// A trip of a breaker that is open already.
+/// A trip of a breaker that is already open.
 @Suite struct ExtensionTests {
-  @Test func `a trip of an open breaker sets its open time again and is no trip of its own`() {
+  @Test func `a trip of an open breaker sets its open time again and does not count as a trip`() {
     var bench = Bench()
     bench.trip(reason: "deploy")
     let opened = bench.now.wallMilliseconds
@@ -27,7 +27,7 @@ import Testing
   }
 
   @Test
-  func `a trip without a time gives an open breaker as long as it had, and no longer the next`() {
+  func `a trip without a time restarts the open time and does not make the next one longer`() {
     var bench = Bench(BreakerPolicy(maxFailures: 1, openFor: .seconds(10), openMultiplier: 2))
     bench.becomeDue()
     bench.call(.failure())
@@ -48,14 +48,14 @@ import Testing
     #expect(bench.record.trips == 1)
   }
 
-  @Test func `a time that is shorter than what was left holds`() {
+  @Test func `a trip can shorten the open time that was left`() {
     var bench = Bench()
     bench.trip(for: .seconds(600))
     bench.trip(for: .zero)
     #expect(bench.permit()?.kind == .probe)
   }
 
-  @Test func `a reboot leaves what was left of the time that was set last`() {
+  @Test func `a reboot keeps what was left of the open time that was set last`() {
     var bench = Bench()
     bench.trip()
     bench.advance(by: .seconds(1_000))
@@ -63,13 +63,13 @@ import Testing
     bench.advance(by: .seconds(10))
     RebootTests.reboot(&bench, uptime: .seconds(3), passed: .seconds(20))
     #expect(bench.openRemaining == .seconds(30))
-    // A clock that was set back gives no more than the whole of it.
+    // If the clock was set back, the whole time is left, and no more.
     bench.now.boot = Instant(nanoseconds: 0)
     RebootTests.reboot(&bench, uptime: .zero, passed: .zero - RebootTests.year)
     #expect(bench.openRemaining == .seconds(60))
   }
 
-  @Test func `the next opening counts from itself again`() {
+  @Test func `the next opening or reset forgets the extension`() {
     var bench = Bench()
     bench.trip()
     bench.trip(for: .seconds(60))

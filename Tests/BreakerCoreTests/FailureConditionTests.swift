@@ -4,7 +4,7 @@ import Testing
 
 @Suite struct FailureConditionTests {
   @Test(arguments: [1, 2, 5])
-  func `the Nth consecutive failure opens, the one before it does not`(limit: Int) {
+  func `the Nth consecutive failure opens the breaker, and the one before does not`(limit: Int) {
     var bench = Bench(BreakerPolicy(maxFailures: limit))
     bench.calls(limit - 1, .failure())
     #expect(bench.state == .closed)
@@ -14,7 +14,7 @@ import Testing
     #expect(bench.events.last?.reason == "\(limit) consecutive failures")
   }
 
-  @Test func `a success starts the count of consecutive failures anew, an ignored call does not`() {
+  @Test func `a success resets the count of consecutive failures, and an ignored call does not`() {
     var bench = Bench(BreakerPolicy(maxFailures: 3))
     bench.calls(2, .failure())
     bench.call(.success)
@@ -26,7 +26,7 @@ import Testing
     #expect(bench.state == .open)
   }
 
-  @Test func `with no condition set five consecutive failures open`() {
+  @Test func `five consecutive failures open a breaker that has no condition set`() {
     var bench = Bench()
     bench.calls(4, .failure())
     #expect(bench.state == .closed)
@@ -34,7 +34,7 @@ import Testing
     #expect(bench.state == .open)
   }
 
-  @Test func `a failure younger than the time counts, one that is as old does not`() {
+  @Test func `a failure counts while it is younger than within, and no longer`() {
     let policy = BreakerPolicy(failures: 3, within: .seconds(10))
     for (age, expected) in [
       (Duration.seconds(10) - .nanosecond, BreakerState.open), (.seconds(10), .closed),
@@ -47,7 +47,7 @@ import Testing
     }
   }
 
-  @Test func `failures within a time are counted across successes, and the oldest falls out`() {
+  @Test func `failures within a time are counted across successes, and old ones drop out`() {
     var bench = Bench(BreakerPolicy(failures: 2, within: .seconds(10)))
     bench.call(.failure())
     bench.advance(by: .seconds(10))
@@ -59,7 +59,7 @@ import Testing
     #expect(bench.events.last?.reason == "2 failures within 10s")
   }
 
-  @Test func `failure times are kept no longer than the policy asks for them`() {
+  @Test func `no more failure times are kept than the policy needs`() {
     var bench = Bench(BreakerPolicy(failures: 3, within: .nanoseconds(1_000)))
     for _ in 0..<5 {
       bench.advance(by: .seconds(1))
@@ -73,7 +73,9 @@ import Testing
   }
 
   @Test(arguments: [(14, 7, 0.5), (100, 7, 0.07), (3, 1, 0.333_333), (10, 10, 1.0), (10, 1, 0.1)])
-  func `a rate opens when it is reached exactly`(calls: Int, failures: Int, rate: Double) {
+  func `a breaker opens when its failure rate is reached exactly`(
+    calls: Int, failures: Int, rate: Double
+  ) {
     let policy = BreakerPolicy(failureRate: Rate(rate), last: calls, minCalls: calls)
     for (failed, expected) in [(failures - 1, BreakerState.closed), (failures, .open)] {
       var bench = Bench(policy)
@@ -83,7 +85,7 @@ import Testing
     }
   }
 
-  @Test func `a rate a millionth above the share does not open`() {
+  @Test func `a breaker stays closed when the share of failures is a millionth below its rate`() {
     let rate = Rate(partsPerMillion: 70_001)
     var bench = Bench(BreakerPolicy(failureRate: rate, last: 100, minCalls: 100))
     bench.calls(93, .success)
@@ -92,7 +94,9 @@ import Testing
   }
 
   @Test(arguments: [(nil, nil, 10), (nil, 4, 4), (nil, 50, 10), (3, nil, 3), (20, 50, 20)])
-  func `no rate is judged over fewer than min-calls`(minCalls: Int?, last: Int?, needed: Int) {
+  func `a rate is not judged over fewer calls than min-calls`(
+    minCalls: Int?, last: Int?, needed: Int
+  ) {
     let window: Duration? = last == nil ? .seconds(60) : nil
     var bench = Bench(
       BreakerPolicy(failureRate: 0.5, window: window, last: last, minCalls: minCalls))
@@ -103,7 +107,7 @@ import Testing
     #expect(bench.events.last?.reason == "\(needed) of \(needed) calls failed")
   }
 
-  @Test func `a success never opens, the next failure is judged`() {
+  @Test func `a success never opens the breaker, and the next failure is judged`() {
     var bench = Bench(BreakerPolicy(failureRate: 0.5, last: 10))
     bench.calls(9, .failure())
     bench.call(.success)
@@ -112,7 +116,7 @@ import Testing
     #expect(bench.events.last?.reason == "9 of 10 calls failed")
   }
 
-  @Test func `any one of several conditions opens`() {
+  @Test func `any one of several conditions opens the breaker`() {
     let policy = BreakerPolicy(
       maxFailures: 4, failures: 3, within: .seconds(5), failureRate: 0.5, last: 10)
     var bench = Bench(policy)
@@ -133,7 +137,7 @@ import Testing
     #expect(bench.events.last?.reason == "5 of 10 calls failed")
   }
 
-  @Test func `one permanent failure opens for the policy's open time`() {
+  @Test func `one permanent failure opens the breaker for the policy's open time`() {
     var bench = Bench(BreakerPolicy(openFor: .seconds(7)))
     bench.call(.permanentFailure(error: "revoked"))
     #expect(bench.openRemaining == .seconds(7))

@@ -2,7 +2,8 @@ import Testing
 
 @testable import BreakerCore
 
-@Suite struct `Calls that were counted elsewhere` {
+/// Healthy calls that were counted elsewhere and that a record takes in later.
+@Suite struct HealthyCallsTests {
   static let policies: [BreakerPolicy] = [
     BreakerPolicy(maxFailures: 3),
     BreakerPolicy(failureRate: 0.5, window: .seconds(10), minCalls: 4),
@@ -10,7 +11,9 @@ import Testing
   ]
 
   @Test(arguments: policies, [UInt64](1...20))
-  func `come to the same as if each had been reported`(policy: BreakerPolicy, seed: UInt64) {
+  func `calls counted elsewhere have the same effect as calls reported one by one`(
+    policy: BreakerPolicy, seed: UInt64
+  ) {
     var random = SplitMix(seed: seed)
     var reported = Bench(policy)
     var counted = Bench(policy)
@@ -47,7 +50,7 @@ import Testing
     #expect(counted.transitions == reported.transitions)
   }
 
-  @Test func `are in the totals alone once the breaker is open`() {
+  @Test func `calls counted elsewhere reach only the totals once the breaker is open`() {
     var bench = Bench(BreakerPolicy(failureRate: 0.5, last: 8, minCalls: 4))
     bench.trip()
     bench.takeIn([bench.now.boot, bench.now.boot])
@@ -56,7 +59,7 @@ import Testing
   }
 
   @Test(arguments: [0, 1, 7, 8, 9, 30])
-  func `are the latest of the last N calls`(count: Int) {
+  func `calls counted elsewhere are the latest of the last N calls`(count: Int) {
     var bench = Bench(BreakerPolicy(failureRate: 1.0, last: 8, minCalls: 8))
     bench.call(.failure())
     bench.takeIn(Array(repeating: bench.now.boot, count: count))
@@ -66,7 +69,7 @@ import Testing
     #expect(bench.record.window.sequence == Int64(count + 1))
   }
 
-  @Test func `of a bucket that the window has forgotten are not put into a later one`() {
+  @Test func `calls of a bucket that the window has forgotten do not enter a later bucket`() {
     var bench = Bench(BreakerPolicy(failureRate: 1.0, window: .seconds(10)))
     let long = bench.now.boot
     bench.advance(by: .seconds(10))
@@ -76,7 +79,7 @@ import Testing
     #expect(bench.record.window.counts(at: bench.now.boot).calls == 1)
   }
 
-  @Test func `need not be written if the window is elsewhere, unless they are slow`() {
+  @Test func `a success is only counted if the window is kept elsewhere, unless it was slow`() {
     let policy = BreakerPolicy(
       failureRate: 0.5, slowRate: 0.5, slowAfter: .seconds(1), window: .seconds(10))
     var bench = Bench(policy)
@@ -91,7 +94,7 @@ import Testing
     #expect(!isOnlyCounted(.milliseconds(999), isWindowElsewhere: false))
   }
 
-  @Test func `begin a window, and forget who reported to the one before`() {
+  @Test func `calls counted elsewhere start a new window and forget reporters of the old one`() {
     var bench = Bench(
       BreakerPolicy(failureRate: 0.5, last: 8, minCalls: 4, reporters: 2))
     bench.call(.failure())
@@ -104,7 +107,7 @@ import Testing
 }
 
 extension Bench {
-  /// Takes in successes of those instants.
+  /// Takes in one success at each of the instants.
   fileprivate mutating func takeIn(_ instants: [Instant]) {
     var calls = HealthyCalls()
     calls.successes = Int64(instants.count)

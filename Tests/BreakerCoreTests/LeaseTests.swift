@@ -12,7 +12,7 @@ import Testing
   }
 
   @Test(arguments: [1, 2, 7])
-  func `never more than so many probes are under way`(probes: Int) {
+  func `no more probes than the policy allows are under way`(probes: Int) {
     var (bench, _) = Self.probing(BreakerPolicy(probes: probes, successesToClose: 99))
     for _ in 1..<probes { #expect(bench.permit()?.kind == .probe) }
     let expected = Rejection(state: .halfOpen, mode: .automatic, retryAfter: .seconds(30))
@@ -20,7 +20,7 @@ import Testing
     #expect(bench.record.leases.count == probes)
   }
 
-  @Test func `a rejection names the first deadline, when the answer can change`() {
+  @Test func `a rejection names the first deadline, at which the answer can change`() {
     var (bench, _) = Self.probing(BreakerPolicy(probes: 2))
     bench.advance(by: .seconds(10))
     _ = bench.permit()
@@ -44,7 +44,7 @@ import Testing
     #expect(bench.state == .closed)
   }
 
-  @Test func `the report of a process that is gone is refused though nobody took its slot`() {
+  @Test func `the report of a process that is gone is refused even if its slot is still free`() {
     var (bench, probe) = Self.probing()
     bench.gone = [.process(2)]
     #expect(bench.report(.success, for: probe) == .refused)
@@ -52,7 +52,7 @@ import Testing
     #expect(bench.record.leases.isEmpty)
   }
 
-  @Test func `a probe whose owner is gone has failed all the same once its deadline has passed`() {
+  @Test func `a probe whose owner is gone still fails if its deadline has already passed`() {
     var (bench, _) = Self.probing()
     bench.advance(by: .seconds(31))
     let alive = bench.look
@@ -70,7 +70,7 @@ import Testing
     #expect(bench.state == .closed)
   }
 
-  @Test func `a probe has failed at its deadline, and its late report is refused`() {
+  @Test func `a probe fails at its deadline, and its late report is refused`() {
     var (bench, probe) = Self.probing()
     bench.advance(by: .seconds(30))
     #expect(bench.assess() == .undecided)
@@ -90,7 +90,7 @@ import Testing
     #expect(bench.record.trips == 2)
   }
 
-  @Test func `a lease without an owner ends with its deadline alone`() {
+  @Test func `a lease without an owner ends only at its deadline`() {
     var bench = Bench()
     bench.becomeDue()
     let probe = bench.permit(for: nil)
@@ -115,13 +115,13 @@ import Testing
     #expect(bench.state == .halfOpen)
   }
 
-  @Test func `a probe permit without a deadline and without a lease is refused`() {
+  @Test func `the report of a probe permit with an unknown lease is refused`() {
     var (bench, _) = Self.probing()
     let forged = PermitGrant(kind: .probe, generation: 1, lease: 99)
     #expect(bench.report(.success, for: forged) == .refused)
   }
 
-  @Test func `an owner that ends between two questions does not free a slot twice`() {
+  @Test func `a step asks only once whether the owner of a lease is gone`() {
     var (bench, _) = Self.probing()
     var questions = 0
     let events = bench.record.settle(at: bench.now, policy: bench.policy) { _ in

@@ -4,7 +4,7 @@ import Testing
 
 @Suite struct LumpingTests {
   @Test(arguments: [(Duration.seconds(1) - .nanosecond, 1), (.seconds(1), 2)])
-  func `failures closer together than the gap are one`(gap: Duration, counted: Int) {
+  func `failures closer together than the gap count as one`(gap: Duration, counted: Int) {
     var bench = Bench(BreakerPolicy(failures: 9, within: .seconds(60), lumping: .seconds(1)))
     bench.call(.failure())
     bench.advance(by: gap)
@@ -14,7 +14,7 @@ import Testing
     #expect(bench.record.totals.failures == 2)
   }
 
-  @Test func `the gap is taken from the failure that counted, so a steady stream is counted`() {
+  @Test func `the gap starts at the last failure that counted, so a steady stream counts`() {
     var bench = Bench(BreakerPolicy(maxFailures: 3, lumping: .seconds(1)))
     bench.call(.failure())
     for _ in 0..<3 {
@@ -27,14 +27,14 @@ import Testing
     #expect(bench.state == .open)
   }
 
-  @Test func `a lumped failure is no call of the window`() {
+  @Test func `a lumped failure does not count as a call in the window`() {
     var bench = Bench(BreakerPolicy(failureRate: 1.0, last: 10, lumping: .seconds(1)))
     bench.calls(20, .failure())
     #expect(bench.record.window.counts(at: bench.now.boot).calls == 1)
     #expect(bench.state == .closed)
   }
 
-  @Test func `a success between them does not part failures`() {
+  @Test func `failures are lumped even with a success between them`() {
     var bench = Bench(BreakerPolicy(maxFailures: 2, lumping: .seconds(1)))
     bench.call(.failure())
     bench.call(.success)
@@ -42,7 +42,7 @@ import Testing
     #expect(bench.record.consecutiveFailures == 0)
   }
 
-  @Test func `a lumped failure still says who reported it`() {
+  @Test func `a lumped failure still counts as a report by its process`() {
     var bench = Bench(BreakerPolicy(maxFailures: 1, reporters: 2, lumping: .seconds(1)))
     bench.call(.failure(), by: .process(1))
     #expect(bench.state == .closed)
@@ -51,7 +51,8 @@ import Testing
     #expect(bench.record.totals.failures == 2)
   }
 
-  @Test func `lumped permanent failures after a success open when enough processes report them`() {
+  @Test
+  func `lumped permanent failures after a success open the breaker if enough processes report`() {
     var bench = Bench(BreakerPolicy(reporters: 2, lumping: .seconds(1)))
     bench.call(.failure(), by: .process(1))
     bench.call(.success)
@@ -62,7 +63,7 @@ import Testing
     #expect(bench.state == .open)
   }
 
-  @Test func `a success after a lumped failure is not merely counted`() {
+  @Test func `a success after a lumped failure ends the streak, so it is not only counted`() {
     var bench = Bench(BreakerPolicy(lumping: .seconds(1)))
     bench.calls(1, .failure())
     bench.call(.success)
@@ -76,14 +77,14 @@ import Testing
     #expect(bench.record.streakStartedAt == nil)
   }
 
-  @Test func `a permanent failure opens though it is lumped`() {
+  @Test func `a permanent failure opens the breaker even if it is lumped`() {
     var bench = Bench(BreakerPolicy(lumping: .seconds(1)))
     bench.call(.failure())
     bench.call(.permanentFailure())
     #expect(bench.state == .open)
   }
 
-  @Test func `a close forgets the failure that others would be lumped with`() {
+  @Test func `a reset forgets the failure that later ones would be lumped with`() {
     var bench = Bench(BreakerPolicy(lumping: .seconds(1)))
     bench.call(.failure())
     bench.reset()

@@ -1,11 +1,11 @@
 @testable import BreakerCore
 
-/// A breaker that remembers everything that ever happened and works out all else from that.
+/// A breaker that remembers everything that ever happened and works out the rest from that.
 ///
-/// It is slow and simple on purpose and shares no rule with the machine that it checks: no
-/// counter, no bucket, no list that is cut. Times are nanoseconds on the boot clock.
+/// It is deliberately slow and simple, and it shares no rule with the machine that it checks: it
+/// has no counter, no bucket and no truncated list. Times are nanoseconds on the boot clock.
 struct NaiveBreaker {
-  /// The end of a call that was let through in the closed state.
+  /// The end of a call that the breaker permitted in the closed state.
   struct Call {
     var at: Int
     var hasFailed: Bool
@@ -39,13 +39,13 @@ struct NaiveBreaker {
   var policy: BreakerPolicy
   var facts: [Fact] = []
 
-  /// What the history has of the step under way.
+  /// The events of the current step, as the history shows them.
   var arrows: [String] = []
 
   init(policy: BreakerPolicy) { self.policy = policy }
 }
 
-/// What follows from the facts.
+/// What the facts imply.
 extension NaiveBreaker {
   var state: BreakerState {
     for fact in facts.reversed() {
@@ -91,13 +91,13 @@ extension NaiveBreaker {
     return nil
   }
 
-  /// The mode that was set last, be it over or not.
+  /// The mode that was set last, whether or not it is over.
   var lastMode: (mode: BreakerMode, until: Int?) {
     for case .modeSet(let mode, let until) in facts.reversed() { return (mode, until) }
     return (.automatic, nil)
   }
 
-  /// What happened since the last time that all counters were cleared.
+  /// What has happened since all counters were last cleared.
   var era: ArraySlice<Fact> {
     let start = facts.lastIndex { fact in
       switch fact {
@@ -108,7 +108,7 @@ extension NaiveBreaker {
     return facts[(start ?? 0)...]
   }
 
-  /// What happened since the breaker became half-open.
+  /// What has happened since the breaker became half-open.
   var trial: ArraySlice<Fact> {
     facts[(facts.lastIndex { if case .halfOpened = $0 { true } else { false } } ?? 0)...]
   }
@@ -121,7 +121,7 @@ extension NaiveBreaker {
     trial.count { if case .probeFailed = $0 { true } else { false } }
   }
 
-  /// The leases that are held, oldest first, whatever has become of the state.
+  /// The leases that are held, oldest first, whatever the state is now.
   var leases: [Lease] {
     var leases: [Lease] = []
     for fact in facts {
@@ -140,8 +140,9 @@ extension NaiveBreaker {
     Int64(facts.count { if case .probeGranted = $0 { true } else { false } })
   }
 
-  /// The calls of the era, each with whether it counts: a failure too close to one that counted
-  /// does not.
+  /// The calls of the era, each with whether it counts.
+  ///
+  /// A failure too close to one that counted does not count.
   var calls: [(call: Call, counts: Bool)] {
     var calls: [(call: Call, counts: Bool)] = []
     for case .called(let call) in era {
@@ -155,7 +156,7 @@ extension NaiveBreaker {
     return calls
   }
 
-  /// The failures since the last success, those that do not count included.
+  /// The failures since the last success, including those that do not count.
   var streak: ArraySlice<(call: Call, counts: Bool)> {
     let calls = calls
     let start = calls.lastIndex { !$0.call.hasFailed }
@@ -174,7 +175,7 @@ extension NaiveBreaker {
     return Int64(failedProbes + streak.count { $0.counts })
   }
 
-  /// How many trips in a row a trip now would follow on.
+  /// How many trips in a row a trip now would follow.
   func tripsInARow(at now: Int) -> Int {
     var count = 0
     var closedAt: Int?
@@ -203,7 +204,7 @@ extension NaiveBreaker {
     return state == .closed ? decayed(count, at: now) : count
   }
 
-  /// The open time after so many trips in a row, in whole numbers: every factor is some halves.
+  /// The open time after so many trips in a row, in integers: every factor is a multiple of 1/2.
   func plainOpenTime(_ trips: Int) -> Int {
     let halves = Int(policy.openMultiplier * 2)
     let longest = nanoseconds(policy.openMax ?? .seconds(365 * 86_400))

@@ -1,11 +1,11 @@
 @testable import BreakerCore
 
-/// What the rules make of the facts.
+/// The rules, which read the facts and add to them.
 extension NaiveBreaker {
   struct Circumstances {
     var now: Int
 
-    /// What was drawn for the jitter, from 0 up to 1.
+    /// The random number for the jitter, from 0 up to 1.
     var draw: Double
     var gone: Set<ProcessIdentity>
   }
@@ -113,10 +113,10 @@ extension NaiveBreaker {
 }
 
 extension NaiveBreaker {
-  /// Whether outcomes move the state; to be asked once a mode that is over has been ended.
+  /// Whether outcomes move the state; valid once a mode that is over has been ended.
   private var isJudging: Bool { [.automatic, .observe].contains(lastMode.mode) }
 
-  /// Lets happen what time brings, one thing after the other; a mode ends before a probe does.
+  /// Applies what time alone does, one thing after the other; a mode ends before a probe does.
   mutating func settle(_ given: Circumstances) {
     while true {
       let deadline = leases.map { $0.deadline }.min() ?? .max
@@ -148,13 +148,13 @@ extension NaiveBreaker {
     leases.contains { $0.id == permit.lease && $0.generation == permit.generation }
   }
 
-  /// When the next probe may start; nil if now.
+  /// When the next probe may start; nil means now.
   private var nextSlot: Int? {
     let held = leases
     let own = held.filter { $0.generation == generation }
     var ends: [Int] = []
     if held.count >= policy.probes {
-      // As many have to end as there are too many, and one more.
+      // All leases above the limit have to end, and one more.
       ends.append(held.map { $0.deadline }.sorted()[held.count - policy.probes])
     }
     let made = own.count + probeSuccesses + probeFailures
@@ -186,7 +186,7 @@ extension NaiveBreaker {
     facts.append(hasFailed ? .probeFailed : .probeSucceeded)
     let isEnough: Bool
     if let calls = policy.probeCalls, let rate = policy.probeFailureRate {
-      // It opens when the rate is reached for sure, and closes when it cannot be reached any more.
+      // It opens when the rate is certain to be reached, and closes when it cannot be reached.
       let failed = hasFailed ? probeFailures : calls - probeSuccesses
       isEnough = (Int64(failed) * 1_000_000 >= rate.partsPerMillion * Int64(calls)) == hasFailed
     } else {
@@ -239,7 +239,7 @@ extension NaiveBreaker {
       let width = nanoseconds(length) / 10
       window.removeAll { $0.call.at / width <= now / width - 10 }
     } else if let last = policy.last {
-      // A failure that does not count goes with the call before it.
+      // A failure that does not count leaves the window with the call before it.
       while window.count(where: \.counts) > last { window.removeFirst() }
       while let first = window.first, !first.counts { window.removeFirst() }
     }

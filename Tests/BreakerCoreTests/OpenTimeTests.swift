@@ -4,7 +4,7 @@ import Testing
 
 @Suite struct OpenTimeTests {
   @Test(arguments: [BreakerMode.automatic, .observe])
-  func `the open time is over at its very end, and the next caller is a probe`(mode: BreakerMode) {
+  func `the open time ends exactly on time, and the next caller is a probe`(mode: BreakerMode) {
     var bench = Bench(BreakerPolicy(openFor: .seconds(30)))
     bench.set(mode)
     bench.trip()
@@ -19,7 +19,7 @@ import Testing
     #expect(bench.transitions == ["closed>open", "open>half_open"])
   }
 
-  @Test func `a rejection says how long the breaker stays open`() {
+  @Test func `a rejection says how much longer the breaker stays open`() {
     var bench = Bench(BreakerPolicy(openFor: .seconds(30)))
     bench.trip()
     bench.advance(by: .seconds(12))
@@ -27,7 +27,7 @@ import Testing
     #expect(bench.request().rejection == expected)
   }
 
-  @Test func `a breaker that was never due stays open however much time passes`() {
+  @Test func `a breaker that nobody calls stays open however much time passes`() {
     var bench = Bench()
     bench.trip()
     bench.advance(by: .seconds(86_400 * 400))
@@ -46,7 +46,7 @@ import Testing
     #expect(bench.openRemaining == .zero)
   }
 
-  @Test func `each trip in a row stays open longer, up to the maximum`() {
+  @Test func `the open time grows with each trip in a row, up to the maximum`() {
     var bench = Bench(
       BreakerPolicy(
         maxFailures: 1, openFor: .seconds(10), openMultiplier: 1.5, openMax: .seconds(30)))
@@ -58,7 +58,7 @@ import Testing
     }
   }
 
-  @Test func `the growth itself is bounded`() {
+  @Test func `the growth of the open time is bounded`() {
     var bench = Bench(BreakerPolicy(maxFailures: 1, openFor: .seconds(1), openMultiplier: 1_000))
     for _ in 0..<99 {
       bench.becomeDue()
@@ -68,13 +68,15 @@ import Testing
     #expect(bench.openRemaining == BreakerPolicy.longestDuration)
   }
 
-  /// After trips of 10 s, 20 s and 40 s: each step is forgotten after as long a healthy time.
+  /// Open times of 10 s, 20 s and 40 s come first; healthy time of the same length undoes each.
   @Test(arguments: [
     (Duration.zero, 80), (.seconds(40) - .nanosecond, 80), (.seconds(40), 40),
     (.seconds(60) - .nanosecond, 40), (.seconds(60), 20), (.seconds(70) - .nanosecond, 20),
     (.seconds(70), 10), (.seconds(86_400), 10),
   ])
-  func `the growth decays with healthy time after a close`(healthy: Duration, next: Int) {
+  func `the growth of the open time decays with healthy time after a close`(
+    healthy: Duration, next: Int
+  ) {
     var bench = Bench(
       BreakerPolicy(maxFailures: 1, openFor: .seconds(10), openMultiplier: 2))
     bench.call(.failure())
@@ -103,14 +105,16 @@ import Testing
   }
 
   @Test(arguments: [(0.0, 8), (0.25, 9), (0.5, 10), (0.75, 11)])
-  func `jitter varies the open time by its share either way`(draw: Double, seconds: Int) {
+  func `jitter varies the open time by up to its share in either direction`(
+    draw: Double, seconds: Int
+  ) {
     var bench = Bench(BreakerPolicy(openFor: .seconds(10), jitter: 0.2))
     bench.jitter = draw
     bench.trip()
     #expect(bench.openRemaining == .seconds(seconds))
   }
 
-  @Test func `jitter never goes beyond open-max nor down to nothing`() {
+  @Test func `jitter never takes the open time beyond open-max or down to zero`() {
     var bench = Bench(BreakerPolicy(openFor: .seconds(10), openMax: .seconds(10), jitter: 0.5))
     bench.jitter = 0.999
     bench.trip()
@@ -127,7 +131,7 @@ import Testing
     (.seconds(86_401), nil, 86_400), (.seconds(Int64.max), nil, 86_400),
     (.seconds(86_401), .seconds(90_000), 86_401),
   ])
-  func `an open time that a failure named is held within open-max or a day`(
+  func `an open time that a failure names is limited to open-max, or to a day without one`(
     named: Duration, openMax: Duration?, seconds: Int
   ) {
     let policy = BreakerPolicy(openFor: .seconds(30), openMax: openMax, jitter: 0.5)

@@ -8,7 +8,7 @@ import Testing
     String(repeating: "x", count: 255),
     String(repeating: "é", count: 127) + "x",
   ])
-  func `a name may be any short text`(name: String) {
+  func `a name may be any short printable text`(name: String) {
     #expect(OutsideText.complaint(aboutName: name) == nil)
   }
 
@@ -31,23 +31,23 @@ import Testing
 
   @Test(arguments: [
     "", "plain", "größe", "結果", "e\u{301}", "a b", "\u{a0}", "\\u{1b}", "\u{fffd}", "\u{600}1",
-    // Joiners and selectors are part of how these are written.
+    // Joiners and selectors are part of the spelling of these.
     "👩‍👩‍👧", "❤️", "می‌شود", "क्‍ष",
   ])
-  func `text that shows itself as it is stays as it is`(text: String) {
+  func `text that displays as it is written stays unchanged`(text: String) {
     #expect(OutsideText.visible(text) == text)
   }
 
   @Test(arguments: [
-    // Control characters, also of eight bits, and what ends a line.
+    // Control characters, including eight-bit ones, and line separators.
     ("a\nb\tc", #"a\u{a}b\u{9}c"#), ("\u{0}\u{7f}", #"\u{0}\u{7f}"#), ("\r\n", #"\u{d}\u{a}"#),
     ("\u{1b}[2J", #"\u{1b}[2J"#), ("\u{9b}1m\u{85}", #"\u{9b}1m\u{85}"#),
     ("\u{2028}\u{2029}", #"\u{2028}\u{2029}"#),
-    // What turns the direction of writing around.
+    // Characters that change the writing direction.
     ("a\u{202e}b\u{202c}", #"a\u{202e}b\u{202c}"#),
     ("\u{2066}\u{2067}\u{2068}\u{2069}", #"\u{2066}\u{2067}\u{2068}\u{2069}"#),
     ("\u{200e}\u{200f}\u{61c}", #"\u{200e}\u{200f}\u{61c}"#),
-    // What is not seen at all.
+    // Invisible characters.
     ("pay\u{200b}", #"pay\u{200b}"#), ("\u{feff}\u{ad}\u{2060}", #"\u{feff}\u{ad}\u{2060}"#),
     ("\u{180e}\u{34f}\u{3164}\u{115f}", #"\u{180e}\u{34f}\u{3164}\u{115f}"#),
     ("\u{fff9}\u{206a}", #"\u{fff9}\u{206a}"#), ("\u{e0041}\u{e0100}", #"\u{e0041}\u{e0100}"#),
@@ -56,7 +56,9 @@ import Testing
     ("\u{200d}", #"\u{200d}"#), ("a\u{fe0f}", #"a\u{fe0f}"#),
     ("é\u{200d}\u{200d}", "é\u{200d}\\u{200d}"), ("é\u{200b}\u{200d}", #"é\u{200b}\u{200d}"#),
   ])
-  func `what steers, turns around or hides text is made visible`(text: String, visible: String) {
+  func `characters that control, reorder or hide text are made visible`(
+    text: String, visible: String
+  ) {
     #expect(OutsideText.visible(text) == visible)
   }
 
@@ -83,7 +85,7 @@ import Testing
     (String(repeating: "x", count: 81), String(repeating: "x", count: 80) + "…"),
     ("e" + String(repeating: "\u{301}", count: 50), "…"),
   ])
-  func `a message repeats text on its one line and not too much of it`(
+  func `a message quotes text on a single line and at most 80 bytes of it`(
     text: String, expected: String
   ) {
     #expect(OutsideText.quoted(text) == expected)

@@ -3,7 +3,7 @@ import Testing
 @testable import BreakerCore
 
 @Suite struct PolicyTextTests {
-  /// A text of each key that is not its default, in the form in which it is written.
+  /// A value of each key that is not its default, in the form in which the library writes it.
   static let texts: [PolicyKey: String] = [
     .maxFailures: "7", .failures: "3", .within: "90s", .failureRate: "12.5%", .window: "1m",
     .last: "50", .minCalls: "20", .slowRate: "7%", .slowAfter: "250ms", .reporters: "2",
@@ -19,11 +19,11 @@ import Testing
     .factor: ("2x", "a factor such as 1.5"),
   ]
 
-  /// A policy with every rate set, so that each key has something to say.
+  /// A policy with every rate set, so that every key applies.
   static let full = BreakerPolicy(failureRate: 0.5, slowRate: 0.5)
 
   @Test(arguments: PolicyKey.allCases)
-  func `every key reads the same as it was written`(key: PolicyKey) throws {
+  func `the value of every key reads back as it was written`(key: PolicyKey) throws {
     let text = try #require(Self.texts[key])
     var policy = Self.full
     #expect(policy.text(for: key) != text)
@@ -35,7 +35,7 @@ import Testing
   }
 
   @Test(arguments: PolicyKey.allCases)
-  func `a key that may be without a value is unset by none`(key: PolicyKey) throws {
+  func `none unsets an optional key and is refused for any other`(key: PolicyKey) throws {
     var policy = Self.full
     try policy.set(key, to: try #require(Self.texts[key]))
     guard key.isOptional else {
@@ -44,13 +44,13 @@ import Testing
       return
     }
     try policy.set(key, to: "none")
-    // Unset, these two have a default that follows the others.
+    // Without a value, min-calls has a default that depends on other keys.
     let expected = key == .minCalls ? "10" : nil
     #expect(policy.text(for: key) == expected)
   }
 
   @Test(arguments: PolicyKey.allCases)
-  func `what is no value of a key is refused with its form, and changes nothing`(
+  func `an invalid value is refused with the expected form, and changes nothing`(
     key: PolicyKey
   ) throws {
     let (text, form) = try #require(Self.garbage[key.value])
@@ -61,7 +61,7 @@ import Testing
     #expect(policy == Self.full)
   }
 
-  @Test func `the defaults that follow other words are told`() {
+  @Test func `the text of a key shows a default that depends on other keys`() {
     #expect(BreakerPolicy().text(for: .maxFailures) == "5")
     #expect(BreakerPolicy(failures: 3).text(for: .maxFailures) == nil)
     #expect(BreakerPolicy().text(for: .minCalls) == nil)
@@ -69,7 +69,7 @@ import Testing
     #expect(BreakerPolicy(slowRate: 0.5, last: 40).text(for: .minCalls) == "10")
   }
 
-  @Test func `the words of a policy are those by which it differs from the default`() {
+  @Test func `the words of a policy are those that differ from the default`() {
     #expect(PolicyWords(of: BreakerPolicy()).values.isEmpty)
     #expect(PolicyWords(of: BreakerPolicy(maxFailures: 5)).description == "max-failures=5")
     let policy = BreakerPolicy(
@@ -79,7 +79,7 @@ import Testing
         == "failures=3 within=1m failure-rate=50% last=20 open-for=5s")
   }
 
-  @Test func `words that are written and read and applied give the policy again`() throws {
+  @Test func `a policy survives being written as words, read back and applied`() throws {
     var random = SplitMix(seed: Seed.fixed)
     for _ in 0..<300 {
       let policy = RandomPolicy.draw(using: &random)
@@ -89,7 +89,7 @@ import Testing
     }
   }
 
-  @Test func `words are laid over a policy, none included`() throws {
+  @Test func `words override the values of a policy, and none unsets a value`() throws {
     let policy = BreakerPolicy(maxFailures: 3, lumping: .seconds(1), openFor: .seconds(5))
     let words = try PolicyWords(text: " lumping=none  open-for=1m ")
     #expect(
@@ -104,7 +104,7 @@ import Testing
     ("max-failures", "max-failures"), ("colour=red", "colour"), ("=5", ""),
     ("probes=1 x", "x"), ("Probes=1", "Probes"),
   ])
-  func `a word that is no key is refused by name`(text: String, name: String) {
+  func `a word that is not a key is refused by name`(text: String, name: String) {
     let error = #expect(throws: PolicyError.self) { try PolicyWords(text: text) }
     #expect(error?.key == name)
     #expect(error?.description.hasPrefix("unknown policy key \(name): use one of ") == true)
@@ -115,7 +115,7 @@ import Testing
     ("probes=", "probes"), ("probes=1=2", "probes"), ("probes=0", "probes"),
     ("failures=3", "within"),
   ])
-  func `words that give no valid policy are refused`(text: String, key: String) throws {
+  func `words that do not form a valid policy are refused`(text: String, key: String) throws {
     let words = try PolicyWords(text: text)
     let error = #expect(throws: PolicyError.self) { try words.applied(to: BreakerPolicy()) }
     #expect(error?.key == key)

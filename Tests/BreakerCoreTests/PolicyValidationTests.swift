@@ -3,7 +3,7 @@ import Testing
 @testable import BreakerCore
 
 @Suite struct PolicyValidationTests {
-  /// A policy that contradicts itself, the key that is to blame, and what is said of it.
+  /// A policy that is refused, the key that is to blame, and the message.
   struct Refused: Sendable, CustomTestStringConvertible {
     var key: PolicyKey
     var words: String
@@ -98,17 +98,17 @@ import Testing
     BreakerPolicy(openFor: .seconds(30), openMax: .seconds(30)),
     BreakerPolicy(probeCalls: 5, probeFailureRate: 1.0),
   ])
-  func `a policy that just works is taken`(policy: BreakerPolicy) {
+  func `a policy that only just works is accepted`(policy: BreakerPolicy) {
     #expect(Self.refusal(of: policy) == nil)
   }
 
-  /// Every count with its limits, over a policy in which each of them may be set.
+  /// Every count with its upper limit, on a policy in which that key may be set.
   @Test(arguments: [
     (PolicyKey.maxFailures, 1_000_000), (.failures, 1_000), (.last, 10_000),
     (.minCalls, 1_000_000), (.reporters, 64), (.probes, 1_000), (.successesToClose, 1_000_000),
     (.probeCalls, 1_000_000),
   ])
-  func `a count is at least one and not beyond reason`(key: PolicyKey, most: Int) throws {
+  func `a count is at least one and at most its key's limit`(key: PolicyKey, most: Int) throws {
     let base =
       switch key {
       case .failures: "failures=1 within=1d"
@@ -146,7 +146,7 @@ import Testing
   }
 
   @Test(arguments: [PolicyKey.failureRate, .slowRate, .probeFailureRate])
-  func `a rate is more than nothing and at most everything`(key: PolicyKey) throws {
+  func `a rate is more than 0% and at most 100%`(key: PolicyKey) throws {
     let base = "slow-after=1s probe-calls=3 probe-failure-rate=50% last=9 failure-rate=50%"
     var policy = try PolicyWords(text: base).applied(to: BreakerPolicy())
     for text in ["0.0001%", "100%"] {
@@ -161,7 +161,7 @@ import Testing
   }
 
   @Test(arguments: [(0.0, true), (0.999_999, true), (1.0, false), (-0.5, false)])
-  func `jitter is less than all`(share: Double, isTaken: Bool) {
+  func `jitter is at least 0% and less than 100%`(share: Double, isTaken: Bool) {
     let policy = BreakerPolicy(jitter: Rate(share))
     #expect(Self.refusal(of: policy)?.key == (isTaken ? nil : "jitter"))
   }
@@ -170,7 +170,7 @@ import Testing
     (1.0, true), (1_000, true), (0.999, false), (1_000.1, false), (.nan, false),
     (.infinity, false), (-1, false),
   ])
-  func `the open time may grow, but not shrink`(multiplier: Double, isTaken: Bool) {
+  func `the open multiplier is at least 1 and at most 1000`(multiplier: Double, isTaken: Bool) {
     let error = Self.refusal(of: BreakerPolicy(openMultiplier: multiplier))
     let words = "open-multiplier is \(multiplier): use 1 to 1000"
     #expect(error == (isTaken ? nil : PolicyError(.openMultiplier, words)))

@@ -17,7 +17,7 @@ import Testing
     #expect(bench.events.last?.reason == reason)
   }
 
-  @Test func `one failed probe opens again, whatever succeeded before`() {
+  @Test func `one failed probe opens the breaker again, whatever succeeded before`() {
     var bench = Bench(BreakerPolicy(successesToClose: 5))
     bench.becomeDue()
     for _ in 0..<4 { bench.call(.success) }
@@ -28,12 +28,12 @@ import Testing
     #expect(bench.state == .halfOpen)
   }
 
-  /// Of four probes at 50 %, two failures open and three successes close.
+  /// Of four probes at 50 %, two failures open the breaker and three successes close it.
   @Test(arguments: [
     ("SSS", BreakerState.closed), ("FF", .open), ("SFSS", .closed), ("SFSF", .open),
     ("FSF", .open), ("SSF", .halfOpen), ("FIIS", .halfOpen), ("FT", .open), ("TSSS", .closed),
   ])
-  func `probe-calls are judged as soon as their rate is settled`(
+  func `probe-calls are judged as soon as the outcome of their rate is certain`(
     calls: String, expected: BreakerState
   ) {
     var bench = Bench(BreakerPolicy(probeCalls: 4, probeFailureRate: 0.5))
@@ -58,7 +58,7 @@ import Testing
     (1, 1.0, 1, 1), (10, 0.1, 10, 1), (10, 1.0, 1, 10), (10, 0.11, 9, 2), (100, 0.07, 94, 7),
     (3, 0.333_333, 3, 1), (3, 0.333_334, 2, 2), (1_000_000, 0.000_001, 1_000_000, 1),
   ])
-  func `the probes that settle it, either way, add up to one more than all`(
+  func `the successes that close and the failures that open add up to probe-calls plus one`(
     calls: Int, rate: Double, successes: Int, failures: Int
   ) {
     let policy = BreakerPolicy(probeCalls: calls, probeFailureRate: Rate(rate))
@@ -81,7 +81,7 @@ import Testing
     #expect(successes + failures == calls + 1)
   }
 
-  @Test func `no more probes start than probe-calls are still to be made`() {
+  @Test func `no more probes start than probe-calls still requires`() {
     var bench = Bench(BreakerPolicy(probes: 9, probeCalls: 4, probeFailureRate: 0.5))
     bench.becomeDue()
     bench.call(.success)
@@ -91,14 +91,16 @@ import Testing
   }
 
   @Test(arguments: [Outcome.permanentFailure(), .failure(opensFor: .seconds(60))])
-  func `a probe that failed for good opens at once, probe-calls or not`(outcome: Outcome) {
+  func `a probe's permanent failure, or one with an open time, opens the breaker at once`(
+    outcome: Outcome
+  ) {
     var bench = Bench(BreakerPolicy(probeCalls: 100, probeFailureRate: 1.0))
     bench.becomeDue()
     bench.call(outcome)
     #expect(bench.state == .open)
   }
 
-  @Test func `failed probes lengthen the streak of failures, a successful one ends it`() {
+  @Test func `a failed probe lengthens the streak of failures, and a successful one ends it`() {
     var bench = Bench(BreakerPolicy(maxFailures: 2, successesToClose: 3))
     bench.calls(2, .failure())
     bench.advance(by: .seconds(30))
@@ -110,7 +112,7 @@ import Testing
     #expect(bench.record.streakStartedAt == nil)
   }
 
-  @Test func `why it opened is in the history`() {
+  @Test func `the history says why a breaker opened`() {
     var bench = Bench(BreakerPolicy(maxFailures: 1, probeCalls: 2, probeFailureRate: 0.5))
     bench.call(.failure())
     bench.advance(by: .seconds(30))

@@ -1,6 +1,6 @@
 @testable import BreakerCore
 
-/// The machine and the naive breaker, side by side, and the one who walks them.
+/// The machine and the naive breaker side by side, taken through the same random steps.
 struct RandomWalk {
   var random: SplitMix
   var bench: Bench
@@ -52,7 +52,7 @@ struct RandomWalk {
     compare("mode", record.mode.mode, model.lastMode.mode)
   }
 
-  /// What time does is the same whether somebody looks in between or not.
+  /// Checks that a look in between does not change what time does.
   private mutating func lookTwice(since start: Instant) {
     let milliseconds = bench.now.boot.since(start) / 1_000_000
     guard milliseconds > 0 else { return }
@@ -107,7 +107,7 @@ struct RandomWalk {
     guard !permits.isEmpty else { return request(given) }
     let index = Int.random(in: 0..<permits.count, using: &random)
     let permit = permits[index]
-    // Some are reported twice, and some of those that ask never report.
+    // Some permits are reported twice, and some are never reported.
     if !random.oneIn(8) { permits.remove(at: index) }
     if random.oneIn(12) { return "permit lost" }
     let outcome = drawOutcome()
@@ -165,7 +165,7 @@ struct RandomWalk {
     return "renewal"
   }
 
-  /// Somebody only asks, which changes nothing.
+  /// Compares what a caller that only asks sees; asking changes nothing.
   private mutating func look(_ given: NaiveBreaker.Circumstances) -> String {
     var model = model
     model.settle(given)
@@ -181,7 +181,7 @@ struct RandomWalk {
     return "process gone"
   }
 
-  /// An operator changes how the breaker probes, also while it does.
+  /// Changes how the breaker probes, as an operator may even while it is probing.
   private mutating func changePolicy(_ given: NaiveBreaker.Circumstances) -> String {
     bench.settle()
     model.settle(given)
@@ -193,7 +193,7 @@ struct RandomWalk {
 }
 
 extension RandomWalk {
-  /// Moves the clock on, as often as not to an instant at which something changes, or beside it.
+  /// Moves the clock on, often to an instant at which something changes or just beside it.
   private mutating func moveClock() {
     var target = now + 1
     switch Int.random(in: 0..<10, using: &random) {

@@ -2,12 +2,12 @@ import Testing
 
 @testable import BreakerCore
 
-/// Long random walks on which the machine and the naive breaker have to agree at every step.
+/// Long random walks on which the machine and the naive breaker must agree at every step.
 ///
-/// To see a failure again: `SHARED_BREAKER_SEED=<the seed it printed> swift test`.
+/// To reproduce a failure: `SHARED_BREAKER_SEED=<the seed it printed> swift test`.
 @Suite struct RandomWalkTests {
   @Test(arguments: Seed.all)
-  func `the machine does what follows from everything that ever happened`(seed: UInt64) {
+  func `the machine agrees with a naive breaker that remembers everything`(seed: UInt64) {
     var walk = RandomWalk(seed: seed)
     for step in 0..<300 {
       let what = walk.step()
@@ -20,7 +20,7 @@ import Testing
     }
   }
 
-  @Test func `the walks come past every reason to change the state`() {
+  @Test func `the random walks reach every reason for an event`() {
     var reasons: Set<String> = []
     for seed in 1...UInt64(60) {
       var walk = RandomWalk(seed: seed)
@@ -44,7 +44,9 @@ import Testing
   }
 
   @Test(arguments: Seed.all)
-  func `a walk that a reboot cuts short leaves a breaker that gets on`(seed: UInt64) {
+  func `a breaker still comes to permit a call after a reboot cuts a random walk short`(
+    seed: UInt64
+  ) {
     var walk = RandomWalk(seed: seed)
     for _ in 0..<Int(seed % 150) { _ = walk.step() }
     var (bench, random) = (walk.bench, walk.random)

@@ -2,16 +2,16 @@ import Foundation
 
 @testable import BreakerCore
 
-/// Where the random tests begin: the same numbers for the same seed.
+/// The seeds of the random tests: the same seed gives the same numbers.
 enum Seed {
   static let fixed: UInt64 = 0x5EED
 
-  /// The seed that the environment asks for, to see a failure again.
+  /// The seed that the environment gives, to reproduce a failure.
   static let given = ProcessInfo.processInfo.environment["SHARED_BREAKER_SEED"].flatMap {
     UInt64($0)
   }
 
-  /// The given seed alone; else some that are always tried, and one that never was.
+  /// The given seed alone; without one, some that are always tried and a random one.
   static let all = given.map { [$0] } ?? Array(1...100) + [UInt64.random(in: 1_000...UInt64.max)]
 }
 
@@ -28,7 +28,7 @@ struct SplitMix: RandomNumberGenerator {
     return mixed ^ (mixed >> 31)
   }
 
-  /// True once in so many times.
+  /// True once in `count` times on average.
   mutating func oneIn(_ count: Int) -> Bool { Int.random(in: 0..<count, using: &self) == 0 }
 
   mutating func pick<Element>(_ elements: [Element]) -> Element {
@@ -36,7 +36,7 @@ struct SplitMix: RandomNumberGenerator {
   }
 }
 
-/// Valid policies of every shape, with times so short that a walk comes past their ends.
+/// Valid policies of every shape, with times so short that a walk outlasts them.
 enum RandomPolicy {
   static func draw(using random: inout SplitMix) -> BreakerPolicy {
     while true {
@@ -67,7 +67,7 @@ enum RandomPolicy {
     if policy.openMultiplier > 1 || random.oneIn(2) {
       policy.openMax = .milliseconds(random.pick([50, 75, 300]))
     }
-    // Shares that binary fractions hold exactly, so that exact arithmetic comes to the same.
+    // Shares that binary fractions hold exactly, so that exact arithmetic gives the same result.
     policy.jitter = random.pick([0.0, 0.0, 0.25, 0.5])
     policy.probes = random.pick([1, 2, 3])
     policy.probeTimeout = .milliseconds(random.pick([5, 30, 60]))

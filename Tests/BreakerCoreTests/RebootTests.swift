@@ -3,18 +3,20 @@ import Testing
 @testable import BreakerCore
 
 @Suite struct RebootTests {
-  /// What is left of a time of which so much had passed on the wall clock at the first look.
+  /// A first look after a reboot, and when a time that was running then ends.
   struct Look: Sendable {
     var uptime: Duration
+
+    /// How much of the time has passed on the wall clock.
     var passed: Duration
 
-    /// When the time is over, since the boot.
+    /// When the time is over, counted from the boot.
     var end: Duration
   }
 
   static let year = Duration.seconds(86_400 * 365)
 
-  /// For a time of 30 s in all.
+  /// Looks at a time that was set to 30 s.
   static let looks = [
     Look(uptime: .seconds(5), passed: .zero, end: .seconds(30)),
     Look(uptime: .zero, passed: .zero, end: .seconds(30)),
@@ -36,7 +38,7 @@ import Testing
   }
 
   @Test(arguments: looks)
-  func `what is left of an open time is never more than the whole of it`(look: Look) {
+  func `a reboot never leaves more than the whole of an open time`(look: Look) {
     var bench = Bench(BreakerPolicy(openFor: .seconds(30)))
     bench.trip()
     Self.reboot(&bench, uptime: look.uptime, passed: look.passed)
@@ -47,7 +49,7 @@ import Testing
   }
 
   @Test(arguments: looks)
-  func `what is left of a mode is never more than the whole of it`(look: Look) {
+  func `a reboot never leaves more than the whole of a mode's time`(look: Look) {
     var bench = Bench()
     bench.set(.forcedOpen, for: .seconds(30))
     Self.reboot(&bench, uptime: look.uptime, passed: look.passed)
@@ -56,7 +58,7 @@ import Testing
     #expect(bench.permit()?.kind == .normal)
   }
 
-  @Test func `a mode without an end outlives the boot`() {
+  @Test func `a mode without an end survives a reboot`() {
     var bench = Bench()
     bench.set(.forcedOpen)
     let mode = bench.record.mode
@@ -64,7 +66,7 @@ import Testing
     #expect(bench.record.mode == mode)
   }
 
-  @Test func `an open time whose beginning is not known is counted from the boot`() {
+  @Test func `an open time whose beginning is unknown is counted from the boot`() {
     var bench = Bench()
     bench.trip()
     bench.record.openedAtMilliseconds = nil
@@ -73,7 +75,7 @@ import Testing
   }
 
   @Test(arguments: [Int64.min, .max])
-  func `clocks at the end of their range do no harm`(wall: Int64) {
+  func `a wall clock at either end of its range does no harm at a reboot`(wall: Int64) {
     var bench = Bench()
     bench.trip()
     bench.now.wallMilliseconds = wall
@@ -81,7 +83,7 @@ import Testing
     #expect(bench.openRemaining == (wall < 0 ? .seconds(30) : .zero))
   }
 
-  @Test func `the leases went with their owners, and the slots are free`() {
+  @Test func `a reboot ends every lease and frees every slot`() {
     var bench = Bench(BreakerPolicy(successesToClose: 2))
     bench.becomeDue()
     bench.call(.success)
@@ -94,7 +96,7 @@ import Testing
     #expect(bench.record.probeSuccesses == 1)
   }
 
-  @Test func `what instants and windows told is forgotten, what failures in a row told is kept`() {
+  @Test func `a reboot forgets instants and windows and keeps the count of failures in a row`() {
     let conditions = BreakerPolicy(
       maxFailures: 9, failures: 9, within: .seconds(60), failureRate: 0.5, last: 9, reporters: 2,
       lumping: .seconds(1))
@@ -114,7 +116,7 @@ import Testing
     }
   }
 
-  @Test func `a streak of failures goes on after a reboot`() {
+  @Test func `a streak of failures continues after a reboot`() {
     var bench = Bench(BreakerPolicy(maxFailures: 3))
     bench.calls(2, .failure())
     Self.reboot(&bench, uptime: .seconds(5), passed: .seconds(60))
@@ -123,7 +125,7 @@ import Testing
   }
 
   @Test(arguments: [(Duration.seconds(10) - .nanosecond, 20), (.seconds(10), 10)])
-  func `healthy time counts from the boot on`(uptime: Duration, seconds: Int) {
+  func `healthy time is counted from the boot after a reboot`(uptime: Duration, seconds: Int) {
     var bench = Bench(BreakerPolicy(openFor: .seconds(10), openMultiplier: 2))
     bench.becomeDue()
     bench.call(.success)
@@ -133,7 +135,7 @@ import Testing
     #expect(bench.openRemaining == .seconds(seconds))
   }
 
-  @Test func `a new record is the same on any boot`() {
+  @Test func `a reboot leaves a new record unchanged`() {
     #expect(BreakerRecord().carriedOver(to: .start) == BreakerRecord())
   }
 }

@@ -2,7 +2,7 @@ import Testing
 
 @testable import BreakerCore
 
-/// A probe that says that it is still under way keeps its lease.
+/// A probe that reports that it is still under way keeps its lease.
 @Suite struct RenewalTests {
   @Test func `a probe that renews its lease in time can take as long as it needs`() {
     var (bench, probe) = LeaseTests.probing()
@@ -17,7 +17,7 @@ import Testing
     #expect(bench.record.lastLease == 1)
   }
 
-  @Test func `a renewal that comes at the deadline comes too late`() {
+  @Test func `a renewal at the deadline comes too late`() {
     var (bench, probe) = LeaseTests.probing()
     bench.advance(by: .seconds(30))
     #expect(bench.renew(probe) == false)
@@ -25,7 +25,7 @@ import Testing
     #expect(bench.renew(probe) == false)
   }
 
-  @Test func `a renewed lease ends with its owner all the same`() {
+  @Test func `a renewed lease still ends with its owner`() {
     var (bench, probe) = LeaseTests.probing()
     #expect(bench.renew(probe, for: .seconds(7_200)) == true)
     bench.gone = [.process(2)]
@@ -33,7 +33,7 @@ import Testing
     #expect(bench.permit()?.kind == .probe)
   }
 
-  @Test func `a renewal never makes a lease shorter, nor longer than a year`() {
+  @Test func `a renewal never shortens a lease and never extends it beyond a year`() {
     var (bench, probe) = LeaseTests.probing()
     #expect(bench.renew(probe, for: .seconds(1)) == true)
     #expect(bench.request().rejection?.retryAfter == .seconds(30))

@@ -7,7 +7,7 @@ import Testing
     .failure(), .permanentFailure(), .failure(opensFor: .seconds(60)),
   ]
 
-  /// One policy for each kind of condition, each met by the first failure but for its reporters.
+  /// One policy for each kind of condition, which the first failure meets except for `reporters`.
   static let policies = [
     BreakerPolicy(maxFailures: 1, reporters: 2),
     BreakerPolicy(failures: 1, within: .seconds(60), reporters: 2),
@@ -15,13 +15,15 @@ import Testing
     BreakerPolicy(failureRate: 0.5, last: 10, minCalls: 1, reporters: 2),
   ]
 
-  /// Just less than ten seconds, and ten: a report that old is forgotten.
+  /// Just under ten seconds, and ten seconds, at which a report is forgotten.
   static let tenSeconds: [(age: Duration, expected: BreakerState)] = [
     (.seconds(10) - .nanosecond, .open), (.seconds(10), .closed),
   ]
 
   @Test(arguments: policies, outcomes)
-  func `one process alone cannot open, a second one can`(policy: BreakerPolicy, outcome: Outcome) {
+  func `one process alone cannot open a breaker that needs two reporters, and a second can`(
+    policy: BreakerPolicy, outcome: Outcome
+  ) {
     var bench = Bench(policy)
     for _ in 0..<9 { bench.call(outcome, by: .process(1)) }
     #expect(bench.state == .closed)
@@ -30,7 +32,7 @@ import Testing
   }
 
   @Test(arguments: policies)
-  func `reports from nobody in particular are nobody's`(policy: BreakerPolicy) {
+  func `a report without a process does not count towards the reporters`(policy: BreakerPolicy) {
     var bench = Bench(policy)
     for _ in 0..<9 { bench.call(.failure(), by: nil) }
     bench.call(.failure(), by: .process(1))
@@ -39,7 +41,7 @@ import Testing
   }
 
   @Test(arguments: [1, 3])
-  func `a process that was given the number of another is another`(pid: Int32) {
+  func `a process that reuses the pid of another counts as a different reporter`(pid: Int32) {
     var bench = Bench(BreakerPolicy(maxFailures: 1, reporters: 3))
     for (ticks, namespace) in [(1, 1), (2, 1), (1, 2)] as [(UInt64, UInt64)] {
       #expect(bench.state == .closed)
@@ -62,7 +64,9 @@ import Testing
   }
 
   @Test(arguments: tenSeconds)
-  func `a report as old as the time does not count`(age: Duration, expected: BreakerState) {
+  func `a report no longer counts once it is as old as within`(
+    age: Duration, expected: BreakerState
+  ) {
     var bench = Bench(BreakerPolicy(failures: 2, within: .seconds(10), reporters: 2))
     bench.call(.failure(), by: .process(2))
     bench.advance(by: age)
@@ -71,7 +75,9 @@ import Testing
   }
 
   @Test(arguments: tenSeconds)
-  func `a report counts for as long as its bucket`(age: Duration, expected: BreakerState) {
+  func `a report counts for as long as its bucket is in the window`(
+    age: Duration, expected: BreakerState
+  ) {
     for offset in [Duration.zero, .milliseconds(999)] {
       var bench = Bench(
         BreakerPolicy(failureRate: 0.1, window: .seconds(10), minCalls: 2, reporters: 2))
@@ -84,7 +90,7 @@ import Testing
   }
 
   @Test(arguments: [(8, BreakerState.open), (9, .closed)])
-  func `a report counts for as long as its call is among the last`(
+  func `a report counts for as long as its call is among the last N`(
     between: Int, expected: BreakerState
   ) {
     var bench = Bench(BreakerPolicy(failureRate: 0.1, last: 10, reporters: 2))
@@ -94,7 +100,7 @@ import Testing
     #expect(bench.state == expected)
   }
 
-  @Test func `a slow call is no report of a failure, nor a failure one of a slow call`() {
+  @Test func `a slow call does not report a failure, and a failure does not report a slow call`() {
     var bench = Bench(
       BreakerPolicy(
         failures: 2, within: .seconds(60), failureRate: 0.5, slowRate: 0.5, slowAfter: .seconds(1),
@@ -108,7 +114,7 @@ import Testing
     #expect(bench.events.last?.reason == "10 of 10 calls were slow")
   }
 
-  @Test func `a failure that was slow is a report of both`() {
+  @Test func `a slow failure reports both a failure and a slow call`() {
     var bench = Bench(
       BreakerPolicy(slowRate: 0.5, slowAfter: .seconds(1), last: 10, minCalls: 2, reporters: 2))
     bench.call(.failure(), elapsed: .seconds(1), by: .process(2))
@@ -117,7 +123,7 @@ import Testing
     #expect(bench.state == .open)
   }
 
-  @Test func `only the latest processes that can matter are remembered`() {
+  @Test func `only as many of the latest reporters are remembered as can matter`() {
     var bench = Bench(BreakerPolicy(maxFailures: 99, reporters: 3))
     for number in 1...5 { bench.call(.failure(), by: .process(number)) }
     bench.call(.failure(), by: .process(3))
@@ -128,7 +134,7 @@ import Testing
     #expect(bench.record.reporters.isEmpty)
   }
 
-  @Test func `another window starts without the reports on the calls of the one before`() {
+  @Test func `a new window starts without the reports on calls of the old one`() {
     var bench = Bench(BreakerPolicy(failureRate: 0.1, last: 20, minCalls: 2, reporters: 2))
     bench.calls(19, .success)
     bench.call(.failure(), by: .process(2))
@@ -139,7 +145,7 @@ import Testing
     #expect(bench.state == .open)
   }
 
-  @Test func `no window covers no report`() {
+  @Test func `no report is covered where there is no window`() {
     let reporter = Reporter(process: .worker, at: Moment.start.boot, call: 1)
     #expect(!CallWindow.none.covers(reporter, at: Moment.start.boot))
   }

@@ -2,10 +2,9 @@ import Testing
 
 @testable import BreakerCore
 
-/// What time alone does, which everyone sees who asks.
+/// What time alone does, as every process that asks sees it.
 @Suite struct SettlingTests {
-  @Test func `an hour after a probe hung the breaker has been open since its deadline, and is due`()
-  {
+  @Test func `a breaker whose probe hung an hour ago opened at the deadline and is due again`() {
     var (bench, _) = LeaseTests.probing()
     let deadline = Moment(
       boot: bench.now.boot.advanced(by: 30_000_000_000),
@@ -27,7 +26,7 @@ import Testing
     #expect(bench.record.trips == 2)
   }
 
-  @Test func `everyone who asks while the deadline passes sees the breaker open from then on`() {
+  @Test func `every process that asks sees the breaker open from a probe's deadline on`() {
     var (bench, _) = LeaseTests.probing()
     bench.advance(by: .seconds(30) - .nanosecond)
     #expect(bench.look.state == .halfOpen)
@@ -39,7 +38,7 @@ import Testing
     #expect(bench.request().rejection?.retryAfter == .seconds(18))
   }
 
-  @Test func `events of the past come before what a step does itself, each with its own time`() {
+  @Test func `past events come before the events of the step, each with its own time`() {
     var (bench, _) = LeaseTests.probing()
     let start = bench.now.wallMilliseconds
     bench.events = []
@@ -55,7 +54,7 @@ import Testing
       bench.events.map { $0.atMilliseconds - start } == [0, 30_000, 30_000, 90_000, 100_000])
   }
 
-  @Test func `what time does can be asked for twice and is done once`() {
+  @Test func `settling twice has the same effect as settling once`() {
     var (bench, _) = LeaseTests.probing()
     bench.set(.observe, for: .seconds(40))
     bench.advance(by: .seconds(50))
@@ -68,7 +67,7 @@ import Testing
   }
 
   @Test
-  func `with several probes the first deadline decides, and the others only free their slots`() {
+  func `the first deadline of several probes decides, and the others only free their slots`() {
     var bench = Bench(BreakerPolicy(openFor: .seconds(300), probes: 3))
     bench.becomeDue()
     let first = bench.now
@@ -90,7 +89,7 @@ import Testing
       ])
   }
 
-  @Test func `probe-calls are judged at the deadline that settles their rate`() {
+  @Test func `probe-calls are judged at the deadline that makes their outcome certain`() {
     let policy = BreakerPolicy(
       openFor: .seconds(300), probes: 9, probeCalls: 4, probeFailureRate: 0.5)
     var bench = Bench(policy)
@@ -106,7 +105,7 @@ import Testing
     #expect(bench.look.openRemaining(at: bench.now.boot) == 235_000_000_000)
   }
 
-  @Test func `an opening at a deadline has the same jitter for everyone who works it out`() {
+  @Test func `an opening at a deadline has the same jitter in every process that works it out`() {
     var bench = Bench(BreakerPolicy(openFor: .seconds(100), jitter: 0.5))
     bench.becomeDue()
     _ = bench.permit()
@@ -124,13 +123,13 @@ import Testing
     for tenth in 0..<10 {
       #expect((60...140).contains(draws.count { Int($0 * 10) == tenth }), "\(tenth) tenths")
     }
-    // Stored instants depend on it, so it is the same in every version.
+    // Stored instants depend on it, so it must be the same in every version.
     let lease = ProbeLease(
       id: 7, generation: 3, owner: .worker, deadline: Instant(nanoseconds: 123_456_789))
     #expect(lease.jitter == 0.6370032077740632)
   }
 
-  @Test func `the history tells of a probe whose owner died, at the time when it was noticed`() {
+  @Test func `the history records the death of a probe's owner at the time it was noticed`() {
     var (bench, _) = LeaseTests.probing()
     bench.advance(by: .seconds(3))
     bench.gone = [.process(2)]
@@ -144,7 +143,7 @@ import Testing
     #expect(bench.record.lastError == nil)
   }
 
-  @Test func `a probe without an owner that timed out is told of without a process`() {
+  @Test func `the history records the timeout of a probe without an owner without a process`() {
     var bench = Bench()
     bench.becomeDue()
     _ = bench.permit(for: nil)
@@ -153,7 +152,7 @@ import Testing
     #expect(bench.events.dropLast().last?.reason == "it took longer than probe-timeout")
   }
 
-  @Test func `a closed breaker stays as it is when a probe of an earlier round times out`() {
+  @Test func `a closed breaker only counts the failure if a probe of an earlier round times out`() {
     var bench = Bench(BreakerPolicy(probes: 2))
     bench.becomeDue()
     _ = bench.permit(for: .process(2))
@@ -172,7 +171,7 @@ import Testing
     #expect(bench.events.map(\.arrow) == ["probe:probe>timed_out"])
   }
 
-  @Test func `clocks at the end of their range do no harm to what is settled late`() {
+  @Test func `a wall clock at either end of its range does no harm when a probe is settled late`() {
     for wall in [Int64.min, .max] {
       var (bench, _) = LeaseTests.probing()
       bench.advance(by: .seconds(31))

@@ -2,9 +2,9 @@ import Testing
 
 @testable import BreakerCore
 
-/// A probe that still runs keeps its slot, whatever becomes of the breaker meanwhile.
+/// A probe that is still running keeps its slot, whatever happens to the breaker meanwhile.
 @Suite struct SlotTests {
-  @Test func `never more than probes are under way, however often the breaker opens again`() {
+  @Test func `no more probes than allowed are under way, however often the breaker reopens`() {
     var bench = Bench(BreakerPolicy(openFor: .seconds(1), probes: 2))
     bench.trip()
     for round in 0..<5 {
@@ -38,7 +38,7 @@ import Testing
   }
 
   @Test
-  func `a slot of an earlier round is free at its deadline, and that fails no probe of this one`() {
+  func `a slot of an earlier round is freed at its deadline without failing a current probe`() {
     var bench = Bench(BreakerPolicy(openFor: .seconds(1), probes: 1))
     bench.becomeDue()
     _ = bench.permit()
@@ -52,7 +52,7 @@ import Testing
     #expect(bench.record.trips == 2)
   }
 
-  @Test func `a slot of an earlier round is free at once when its owner is gone`() {
+  @Test func `a slot of an earlier round is freed at once when its owner is gone`() {
     var bench = Bench(BreakerPolicy(openFor: .seconds(1), probes: 1))
     bench.becomeDue()
     _ = bench.permit(for: .process(2))
@@ -64,7 +64,7 @@ import Testing
     #expect(bench.permit()?.kind == .probe)
   }
 
-  @Test func `closing and resetting drop nobody's slot`() {
+  @Test func `a close or a reset does not take the slot of a running probe`() {
     for isReset in [false, true] {
       var bench = Bench(BreakerPolicy(openFor: .seconds(1), probes: 2))
       bench.becomeDue()
@@ -81,7 +81,7 @@ import Testing
     }
   }
 
-  @Test func `an outcome of an earlier round frees its slot and counts in the totals alone`() {
+  @Test func `an outcome of an earlier round frees its slot and counts only in the totals`() {
     for outcome in [Outcome.success, .failure(error: "late"), .ignored, .permanentFailure()] {
       var bench = Bench(BreakerPolicy(openFor: .seconds(1), probes: 2))
       bench.becomeDue()
@@ -100,7 +100,7 @@ import Testing
     }
   }
 
-  @Test func `towards probe-calls only the probes of this round count`() {
+  @Test func `only the probes of the current round count towards probe-calls`() {
     let policy = BreakerPolicy(
       openFor: .seconds(1), probes: 4, probeCalls: 2, probeFailureRate: 1.0)
     var bench = Bench(policy)
@@ -116,7 +116,7 @@ import Testing
     #expect(bench.record.leases.count == 4)
   }
 
-  @Test func `lowering probes below those under way names the instant when one may start`() {
+  @Test func `a rejection names when a probe may start after probes was lowered midway`() {
     var bench = Bench(BreakerPolicy(openFor: .seconds(1), probes: 3))
     bench.becomeDue()
     for seconds in [50, 40, 60] { _ = bench.permit(probeTimeout: .seconds(seconds)) }
@@ -130,7 +130,7 @@ import Testing
     #expect(bench.permit()?.kind == .probe)
   }
 
-  @Test func `a half-open rejection names the end of this round where that comes first`() {
+  @Test func `a half-open rejection names the deadline of a current probe if that comes first`() {
     var bench = Bench(BreakerPolicy(openFor: .seconds(1), probes: 2))
     bench.becomeDue()
     _ = bench.permit(probeTimeout: .seconds(90))
@@ -141,7 +141,7 @@ import Testing
     #expect(bench.request().rejection?.state == .halfOpen)
   }
 
-  @Test func `the permit of another breaker's generation holds no slot here`() {
+  @Test func `a probe permit of another generation holds no slot, and its report is refused`() {
     var (bench, probe) = LeaseTests.probing()
     probe?.generation = PermitGrant.unjudged
     #expect(bench.report(.success, for: probe) == .refused)

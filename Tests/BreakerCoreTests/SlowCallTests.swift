@@ -7,7 +7,7 @@ import Testing
     slowRate: 0.5, slowAfter: .seconds(2), last: 4, minCalls: 4)
 
   @Test(arguments: [(Duration.seconds(2) - .nanosecond, 0), (.seconds(2), 1), (.seconds(3), 1)])
-  func `a call is slow from slow-after on`(elapsed: Duration, slow: Int) {
+  func `a call is slow once it has taken as long as slow-after`(elapsed: Duration, slow: Int) {
     var bench = Bench(policy)
     bench.call(.success, elapsed: elapsed)
     #expect(bench.record.totals.slow == Int64(slow))
@@ -19,7 +19,7 @@ import Testing
     #expect(!BreakerPolicy().isSlow(.seconds(99)))
   }
 
-  @Test func `slow calls open when their rate is reached, though they succeeded`() {
+  @Test func `slow calls open the breaker when their rate is reached, even if they succeeded`() {
     var bench = Bench(policy)
     bench.calls(3, .success)
     bench.call(.success, elapsed: .seconds(2))
@@ -29,7 +29,7 @@ import Testing
     #expect(bench.events.last?.reason == "2 of 4 calls were slow")
   }
 
-  @Test func `a failure that was fast does not judge the slow calls`() {
+  @Test func `a fast failure does not cause the slow calls to be judged`() {
     var bench = Bench(policy)
     bench.calls(2, .success, elapsed: .seconds(2))
     bench.call(.success)
@@ -39,7 +39,7 @@ import Testing
     #expect(bench.state == .open)
   }
 
-  @Test func `a slow call that is ignored counts nowhere as slow`() {
+  @Test func `an ignored call never counts as slow`() {
     var bench = Bench(policy)
     bench.calls(9, .ignored, elapsed: .seconds(2))
     #expect(bench.state == .closed)
@@ -58,14 +58,14 @@ import Testing
     #expect(bench.record.totals.slow == 1)
   }
 
-  @Test func `a slow probe that is just not slow enough succeeds`() {
+  @Test func `a probe that takes just less than slow-after succeeds`() {
     var bench = Bench(policy)
     bench.becomeDue()
     bench.call(.success, elapsed: .seconds(2) - .nanosecond)
     #expect(bench.state == .closed)
   }
 
-  @Test func `without slow-rate a slow call is not judged`() {
+  @Test func `a slow call is not judged without slow-rate`() {
     var bench = Bench(
       BreakerPolicy(failureRate: 0.5, slowAfter: .seconds(2), last: 2, reporters: 2))
     bench.calls(4, .success, elapsed: .seconds(2))

@@ -2,8 +2,9 @@ import Testing
 
 @testable import BreakerCore
 
-@Suite struct `The tally of states` {
-  /// A breaker that has just been made.
+/// How long a breaker was in each state, and how often it entered each.
+@Suite struct StateTallyTests {
+  /// A breaker that has just been created.
   private static func bench(_ policy: BreakerPolicy = BreakerPolicy()) -> Bench {
     var bench = Bench(policy)
     bench.record.tally.since = bench.now.boot
@@ -21,7 +22,7 @@ import Testing
     return [entries.closed, entries.open, entries.halfOpen]
   }
 
-  @Test func `has the time of each state, and how often it was entered`() {
+  @Test func `the tally holds the time in each state and how often each was entered`() {
     var bench = Self.bench(BreakerPolicy(maxFailures: 1, openFor: .seconds(30)))
     bench.advance(by: .seconds(100))
     bench.call(.failure())
@@ -41,7 +42,7 @@ import Testing
     #expect(bench.record.tally.nanosecondsInState(at: bench.now.boot) == 7_000_000_000)
   }
 
-  @Test func `is not moved by what changes no state`() {
+  @Test func `the tally ignores everything that does not change the state`() {
     var bench = Self.bench()
     bench.calls(3, .failure())
     bench.call(.success)
@@ -53,7 +54,7 @@ import Testing
     #expect(Self.seconds(bench) == [9, 0, 0])
   }
 
-  @Test func `counts no change to the state that it is in, and is not cleared by a reset`() {
+  @Test func `the tally ignores a change to the same state and survives a reset`() {
     var bench = Self.bench()
     bench.advance(by: .seconds(1))
     bench.reset()
@@ -67,7 +68,7 @@ import Testing
     #expect(Self.entries(bench) == [1, 1, 0])
   }
 
-  @Test func `never goes back and leaves out no time, whatever happens`() {
+  @Test func `the tally never goes back and never loses time, whatever happens`() {
     let seed = UInt64.random(in: 0 ... .max)
     var random = SplitMix(seed: seed)
     let policy = BreakerPolicy(
@@ -97,10 +98,10 @@ import Testing
 
   @Test(
     arguments: [
-      // Changed 100 s before the boot, then never, then in the future of a clock that was set back.
+      // Changed 100 s before the boot, then never, then in the future by a clock that was set back.
       (-100, true, -100), (nil, true, -500), (100, true, 0), (100, false, 100), (nil, false, -500),
     ] as [(Int64?, Bool, Int64)])
-  func `dates a state from before by the wall clock`(
+  func `the beginning of a state is worked out from the wall clock`(
     changed: Int64?, isEarlier: Bool, seconds: Int64
   ) {
     var record = BreakerRecord()

@@ -2,12 +2,12 @@ import Testing
 
 @testable import BreakerCore
 
-/// Numbers that are stored in files and names that are printed in JSON: they never change.
+/// Numbers that are stored in files and names that are printed in JSON, which never change.
 @Suite struct StoredNumberTests {
   @Test(arguments: [
     (BreakerState.closed, 0, "closed"), (.open, 1, "open"), (.halfOpen, 2, "half_open"),
   ])
-  func `a state has the number and the name it always had`(
+  func `the number and the name of a state never change`(
     state: BreakerState, number: Int, name: String
   ) {
     #expect(state.rawValue == number)
@@ -19,7 +19,7 @@ import Testing
     (BreakerMode.automatic, 0, "automatic"), (.forcedOpen, 1, "forced_open"),
     (.forcedClosed, 2, "forced_closed"), (.observe, 3, "observe"),
   ])
-  func `a mode has the number and the name it always had`(
+  func `the number and the name of a mode never change`(
     mode: BreakerMode, number: Int, name: String
   ) {
     #expect(mode.rawValue == number)
@@ -32,14 +32,14 @@ import Testing
     (.policy, 3, "policy"), (.deletion, 4, "deletion"), (.probe, 5, "probe"),
     (.extended, 6, "extension"),
   ])
-  func `a kind of event has the number and the name it always had`(
+  func `the number and the name of a kind of event never change`(
     kind: BreakerEvent.Kind, number: Int, name: String
   ) {
     #expect(kind.rawValue == number)
     #expect(kind.wireName == name)
   }
 
-  @Test func `there are no others`() {
+  @Test func `no stored number or printed name exists beyond the known ones`() {
     #expect(BreakerState.allCases.count == 3)
     #expect(BreakerMode.allCases.count == 4)
     #expect(BreakerEvent.Kind.allCases.count == 7)

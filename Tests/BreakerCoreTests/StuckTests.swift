@@ -2,10 +2,12 @@ import Testing
 
 @testable import BreakerCore
 
-/// A half-open breaker always gets on: whatever happens, some caller becomes a probe in the end.
+/// A half-open breaker never gets stuck: whatever happens, some caller becomes a probe in the end.
 @Suite struct StuckTests {
   @Test(arguments: [1, 2, 3, 4, 9], [1, 2, 3, 5, 9])
-  func `lowering probe-calls midway leaves a way to close and one to open`(made: Int, calls: Int) {
+  func `a breaker can still close or open after probe-calls is lowered midway`(
+    made: Int, calls: Int
+  ) {
     for outcome in [Outcome.success, .failure()] {
       var bench = Bench(BreakerPolicy(probeCalls: 20, probeFailureRate: 0.5))
       bench.becomeDue()
@@ -21,7 +23,7 @@ import Testing
     }
   }
 
-  @Test func `lowering probes midway waits for those under way`() {
+  @Test func `a new probe waits for those under way after probes is lowered midway`() {
     var bench = Bench(BreakerPolicy(probes: 3, successesToClose: 9))
     bench.becomeDue()
     let probes = [bench.permit(), bench.permit(), bench.permit()]
@@ -34,7 +36,7 @@ import Testing
     #expect(bench.request().rejection != nil)
   }
 
-  @Test func `dropping probe-calls midway goes on by successes-to-close`() {
+  @Test func `a breaker goes by successes-to-close after probe-calls is dropped midway`() {
     var bench = Bench(BreakerPolicy(probeCalls: 9, probeFailureRate: 1.0))
     bench.becomeDue()
     bench.call(.failure())
@@ -44,7 +46,7 @@ import Testing
   }
 
   @Test(arguments: [BreakerMode.forcedOpen, .forcedClosed])
-  func `a probe that ends under a forced mode moves nothing, and the next one is free to start`(
+  func `a probe that is lost or late under a forced mode changes no state and frees its slot`(
     mode: BreakerMode
   ) {
     for isGone in [false, true] {
@@ -80,7 +82,7 @@ import Testing
     #expect(bench.look.leases.isEmpty)
   }
 
-  @Test func `a probe that reports under a forced mode gives its slot back`() {
+  @Test func `a probe that reports under a forced mode frees its slot`() {
     var bench = Bench()
     bench.becomeDue()
     let probe = bench.permit()
@@ -92,7 +94,9 @@ import Testing
   }
 
   @Test(arguments: [Duration.zero, .seconds(1), .seconds(29), .seconds(30), .seconds(99)])
-  func `when every prober has vanished the next caller probes, or finds it open`(after: Duration) {
+  func `the next caller probes or finds the breaker open after every prober has vanished`(
+    after: Duration
+  ) {
     for isGone in [false, true] {
       var bench = Bench(BreakerPolicy(openFor: .seconds(5), probes: 3))
       bench.becomeDue()

@@ -78,14 +78,14 @@ struct Cell: Sendable, CustomTestStringConvertible {
 }
 
 @Suite struct TransitionTableTests {
-  @Test func `the table has every cell`() {
+  @Test func `the transition table has every cell`() {
     let states = Cell.Standing.allCases.count
     let modes = BreakerMode.allCases.count + BreakerMode.allCases.count - 1
     #expect(Cell.all.count == states * modes * Cell.Happening.allCases.count)
   }
 
   @Test(arguments: Cell.all)
-  func `every event in every state and mode does what the table says`(cell: Cell) {
+  func `every event in every state and mode does what the transition table says`(cell: Cell) {
     var (bench, permit) = Self.breaker(for: cell)
     let before = bench.record
     bench.events = []
@@ -100,7 +100,7 @@ struct Cell: Sendable, CustomTestStringConvertible {
   }
 
   @Test(arguments: Cell.all.filter { $0.happening == .request })
-  func `asking tells what a request would be answered, and leaves what moves to it`(cell: Cell) {
+  func `an assessment foretells the answer to a request or leaves a probe undecided`(cell: Cell) {
     var (bench, _) = Self.breaker(for: cell)
     let assessment = bench.assess()
     switch (bench.request(), assessment) {
@@ -112,7 +112,7 @@ struct Cell: Sendable, CustomTestStringConvertible {
   }
 
   @Test(arguments: Cell.all.filter { $0.happening.outcome != nil && !$0.hasExpired })
-  func `a report that is only counted changes nothing but totals`(cell: Cell) {
+  func `a report that is only counted changes only totals and the last failure time`(cell: Cell) {
     var (bench, permit) = Self.breaker(for: cell)
     guard let outcome = cell.happening.outcome else { return }
     let before = bench.record

@@ -9,7 +9,9 @@ import Testing
   ]
 
   @Test(arguments: units, [0, 1, 7, 999])
-  func `a duration is a whole number and a unit`(unit: (name: String, one: Duration), count: Int) {
+  func `a duration is read from a whole number and a unit`(
+    unit: (name: String, one: Duration), count: Int
+  ) {
     #expect(DurationText.parse("\(count)\(unit.name)") == unit.one * count)
     #expect(DurationText.parse("00\(count)\(unit.name)") == unit.one * count)
     #expect(DurationText.parse(DurationText.format(unit.one * count)) == unit.one * count)
@@ -20,9 +22,11 @@ import Testing
     "5min", "٥s", "5s\u{301}", "5\u{0}s", "9223372036854775808ns", "106752d",
     "99999999999999999999s",
   ])
-  func `anything else is no duration`(text: String) { #expect(DurationText.parse(text) == nil) }
+  func `text that is malformed or too large is not read as a duration`(text: String) {
+    #expect(DurationText.parse(text) == nil)
+  }
 
-  @Test func `the longest duration that can be said is read`() {
+  @Test func `the longest duration that fits is read`() {
     #expect(DurationText.parse("9223372036854775807ns") == .nanoseconds(Int64.max))
     #expect(DurationText.parse("106751d") == .seconds(106_751 * 86_400))
   }
@@ -38,7 +42,7 @@ import Testing
     #expect(DurationText.format(value) == text)
   }
 
-  @Test func `a duration that is not set is none`() {
+  @Test func `a duration that is not set is written as none`() {
     #expect(DurationText.format(Duration?.none) == "none")
     #expect(DurationText.format(Duration?.some(.seconds(1))) == "1s")
   }
@@ -56,9 +60,11 @@ import Testing
     "", "%", "50", "50 %", " 50%", "50%%", "-5%", "+5%", "1e1%", "nan%", "inf%", "0x1%", "1.2.3%",
     ".%", "50\u{600}%", "50%\u{301}", "000000000000000000001%",
   ])
-  func `anything else is no rate`(text: String) { #expect(RateText.parse(text) == nil) }
+  func `malformed or overlong text is not read as a rate`(text: String) {
+    #expect(RateText.parse(text) == nil)
+  }
 
-  @Test func `every rate reads the same as it was written`() {
+  @Test func `every rate reads back as it was written`() {
     for parts in [0, 1, 10, 99, 100, 9_999, 10_000, 10_001, 70_000, 333_333, 999_999, 1_000_000]
       + stride(from: 1, to: 1_000_000, by: 1_237)
     {
@@ -82,12 +88,12 @@ import Testing
   }
 
   @Test(arguments: [-0.000_001, -5.0, Double.nan, Double.infinity, -Double.infinity, 1e30])
-  func `a fraction that is no share is one that no policy takes`(fraction: Double) {
+  func `an impossible fraction becomes a rate that no policy accepts`(fraction: Double) {
     #expect(Rate(fraction).partsPerMillion == -1)
   }
 
   @Test(arguments: ["99999999999.9999%", "99999999999.99994%", "99999999999.99996%"])
-  func `the largest rates are written so that they read the same`(text: String) throws {
+  func `the largest rates read back as they were written, or are invalid`(text: String) throws {
     let rate = try #require(RateText.parse(text))
     #expect(rate.partsPerMillion == -1 || RateText.parse(RateText.format(rate)) == rate)
   }
@@ -101,7 +107,7 @@ import Testing
   @Test(arguments: [
     ("1", 1), ("1.5", 1.5), ("0", 0), ("10.25", 10.25), ("007", 7), ("1.250000000000000000", 1.25),
   ])
-  func `a factor is a plain decimal number`(text: String, factor: Double) {
+  func `a factor is read from a plain decimal number`(text: String, factor: Double) {
     #expect(FactorText.parse(text) == factor)
   }
 
@@ -109,25 +115,29 @@ import Testing
     "", ".", "1,5", "-1", "+1", "1e3", "nan", "inf", "0x10", " 1", "1..2", "1x",
     "1.2500000000000000000",
   ])
-  func `anything else is no factor`(text: String) { #expect(FactorText.parse(text) == nil) }
+  func `malformed or overlong text is not read as a factor`(text: String) {
+    #expect(FactorText.parse(text) == nil)
+  }
 
   @Test(arguments: [(1.0, "1"), (1.5, "1.5"), (2.0, "2"), (1.1, "1.1"), (999.999, "999.999")])
-  func `a factor reads the same as it was written`(factor: Double, text: String) {
+  func `a factor reads back as it was written`(factor: Double, text: String) {
     #expect(FactorText.format(factor) == text)
     #expect(FactorText.parse(text) == factor)
   }
 
-  @Test func `the nearest neighbours of a factor are told apart in text`() {
+  @Test func `a factor next to a round number still reads back exactly`() {
     for factor in [(1.0).nextUp, (1_000.0).nextDown, (1.1).nextUp, (123.456).nextDown] {
       #expect(FactorText.parse(FactorText.format(factor)) == factor)
     }
   }
 
   @Test(arguments: [("0", 0), ("5", 5), ("0012", 12), ("9223372036854775807", Int.max)])
-  func `a count is made of digits`(text: String, count: Int) {
+  func `a count is read from digits`(text: String, count: Int) {
     #expect(CountText.parse(text) == count)
   }
 
   @Test(arguments: ["", "-1", "+1", "1.0", " 1", "1 ", "x", "٣", "9223372036854775808"])
-  func `anything else is no count`(text: String) { #expect(CountText.parse(text) == nil) }
+  func `text that is malformed or too large is not read as a count`(text: String) {
+    #expect(CountText.parse(text) == nil)
+  }
 }

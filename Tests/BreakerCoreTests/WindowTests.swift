@@ -15,7 +15,9 @@ import Testing
   }
 
   @Test(arguments: [(Duration.seconds(9), 1), (.seconds(9) + .nanosecond, 0)])
-  func `a call at the end of a bucket is seen for nine tenths of it`(age: Duration, seen: Int) {
+  func `a call at the end of a bucket is seen for nine tenths of the window`(
+    age: Duration, seen: Int
+  ) {
     var window = TimeWindow(length: Duration.seconds(10).inNanoseconds)
     let end = Moment.start.boot.advanced(by: 999_999_999)
     window.add(isFailure: false, isSlow: false, at: end)
@@ -23,7 +25,7 @@ import Testing
     #expect([counts.calls, counts.failures, counts.slow].map { Int($0) } == [seen, 0, 0])
   }
 
-  @Test func `a bucket that comes round again starts empty`() {
+  @Test func `a bucket that is used again starts empty`() {
     var window = TimeWindow(length: Duration.seconds(10).inNanoseconds)
     for second in 0..<25 {
       let now = Moment.start.boot.advanced(by: Int64(second) * 1_000_000_000)
@@ -35,7 +37,7 @@ import Testing
     }
   }
 
-  @Test func `the shortest window and the first instants of a boot are counted`() {
+  @Test func `a window works at its shortest length and at the first instants of a boot`() {
     var window = TimeWindow(length: 5)
     window.add(isFailure: true, isSlow: false, at: Instant(nanoseconds: 0))
     #expect(window.counts(at: Instant(nanoseconds: 9)).failures == 1)
@@ -44,7 +46,7 @@ import Testing
     #expect(window.counts(at: Instant(nanoseconds: 3)) == CallCounts())
   }
 
-  @Test func `the last N calls are those of the last N, round after round`() {
+  @Test func `a window of N calls always holds exactly the last N`() {
     var window = LastCallsWindow(capacity: 3)
     var all: [(isFailure: Bool, isSlow: Bool)] = []
     for number in 0..<11 {
@@ -66,7 +68,7 @@ import Testing
     (BreakerPolicy(failureRate: 0.5, last: 5), "last"),
     (BreakerPolicy(failureRate: 0.5, last: 6), "longer last"),
   ])
-  func `a window fits only the policy that it was made for`(policy: BreakerPolicy, name: String) {
+  func `a window fits only its own policy`(policy: BreakerPolicy, name: String) {
     let policies = [
       BreakerPolicy(), BreakerPolicy(window: .seconds(1)), BreakerPolicy(window: .seconds(2)),
       BreakerPolicy(last: 5), BreakerPolicy(last: 6),
@@ -74,7 +76,7 @@ import Testing
     #expect(policies.count { CallWindow(for: policy).fits($0) } == 1)
   }
 
-  @Test func `no window counts nothing`() {
+  @Test func `a policy without a window counts no calls in one`() {
     var window = CallWindow.none
     window.add(isFailure: true, isSlow: true, at: Moment.start.boot)
     #expect(window.counts(at: Moment.start.boot) == CallCounts())
@@ -82,7 +84,7 @@ import Testing
     #expect(CallWindow.time(TimeWindow(length: 10)).sequence == 0)
   }
 
-  @Test func `a rate over a time forgets the calls that are older`() {
+  @Test func `a rate over a time forgets older calls`() {
     var bench = Bench(BreakerPolicy(failureRate: 0.5, window: .seconds(10), minCalls: 4))
     bench.calls(3, .failure())
     bench.advance(by: .seconds(10))
@@ -92,7 +94,7 @@ import Testing
     #expect(bench.state == .open)
   }
 
-  @Test func `a policy with another window starts that window empty`() {
+  @Test func `a policy with a different window starts with an empty one`() {
     var bench = Bench(BreakerPolicy(failureRate: 0.5, last: 4))
     bench.calls(3, .failure())
     bench.policy.last = 5

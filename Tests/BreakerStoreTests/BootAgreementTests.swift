@@ -4,8 +4,8 @@ import Testing
 
 @testable import BreakerStore
 
-/// Agreeing with a store on the boot, on the host's own clocks.
-@Suite struct `Processes that open one store` {
+/// Processes that open one store agree with it on the boot, by the host's own clocks.
+@Suite struct BootAgreementTests {
   private let directory: TemporaryDirectory
 
   init() throws { directory = try TemporaryDirectory() }
@@ -16,8 +16,9 @@ import Testing
     try Database.value(directory.store, "SELECT boot FROM store")
   }
 
-  /// Makes the note look like that of another boot, as a container's boot id and a wall clock that was
-  /// set would.
+  /// Makes the note look like one of another boot.
+  ///
+  /// A container's boot id together with a changed wall clock has the same effect.
   private func disguiseNote() throws {
     try Database.rows(
       directory.store,
@@ -33,7 +34,7 @@ import Testing
     }
   }
 
-  @Test func `a process that has it open attests the boot to others`() throws {
+  @Test func `a process that has the store open attests the boot to others`() throws {
     let first = storage()
     try trip(first)
     let before = try number()
@@ -45,7 +46,8 @@ import Testing
     withExtendedLifetime(first) {}
   }
 
-  @Test func `without one, another boot id and another time of booting mean a reboot`() throws {
+  @Test
+  func `a different boot id and boot time mean a reboot if no process has the store open`() throws {
     let first = storage()
     try first.open(mayCreate: true)
     let before = try number()
@@ -56,8 +58,8 @@ import Testing
     #expect(try number() != before)
   }
 
-  @Test func `an unread boot id is taken for the same boot, and noted when it can be read`() throws
-  {
+  @Test
+  func `an unknown boot id counts as the same boot and is noted once it can be read`() throws {
     let first = storage()
     try trip(first)
     let before = try number()
@@ -71,7 +73,7 @@ import Testing
     #expect(try Database.value(directory.store, "SELECT boot_id FROM store") != "NULL")
   }
 
-  @Test func `times ahead of the clock mean a reboot though no boot id is known`() throws {
+  @Test func `times ahead of the clock mean a reboot even if no boot id is known`() throws {
     let first = storage()
     try trip(first)
     first.close()
@@ -85,13 +87,12 @@ import Testing
     let second = storage()
     let record = try #require(try second.find("api")?.record)
     #expect(try number() != before)
-    // Carried over by the wall clock, and never for longer than it was to be.
+    // The open time is carried over by the wall clock, and never lengthened.
     #expect(record.openRemaining(at: StoreClock.system.instant) ?? .max <= 600_000_000_000)
   }
 
-  @Test func `a transaction goes on after something has changed what the store says of itself`()
-    throws
-  {
+  @Test
+  func `a transaction succeeds after the store's lineage, boot or identity has changed`() throws {
     let storage = storage()
     try trip(storage)
     for column in ["lineage", "boot", "identity"] {

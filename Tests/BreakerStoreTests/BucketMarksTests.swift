@@ -3,7 +3,8 @@ import Testing
 
 @testable import BreakerStore
 
-@Suite struct `Marks of the buckets of a window` {
+/// Marks of how many successes had been counted when each bucket of a window began.
+@Suite struct BucketMarksTests {
   /// The memory of a breaker's counters and marks, and a clock of its own.
   @safe private final class Page {
     let words = UnsafeMutablePointer<UInt64>.allocate(capacity: 64)
@@ -41,7 +42,7 @@ import Testing
     _ = page.counters.beginBucket(ofWindow: width * 10) { page.now }
   }
 
-  @Test func `tell the successes of each bucket that the window covers`() {
+  @Test func `bucket marks give the successes of each bucket that the window covers`() {
     for epoch in Int64(10_000)..<10_030 {
       page.now = Instant(nanoseconds: epoch * Self.width + 7)
       begin()
@@ -54,13 +55,13 @@ import Testing
     #expect(page.buckets(latest: 0) == [:])
   }
 
-  @Test func `say how long a bucket lasts`() {
+  @Test func `the process that begins a bucket learns how much longer it lasts`() {
     page.now = Instant(nanoseconds: 1_234)
     #expect(page.counters.beginBucket(ofWindow: 1_000) { page.now } == 66)
     #expect(page.counters.beginBucket(ofWindow: 1_000) { page.now } == 66)
   }
 
-  @Test func `made after the counter was read are not of what it counted`() {
+  @Test func `bucket marks made after the counter was read are not used with that reading`() {
     begin()
     page.succeed(3)
     let total = page.counters.read().successes
@@ -72,11 +73,11 @@ import Testing
     #expect(page.buckets() == [10_000: 5, 10_001: 4])
   }
 
-  @Test func `of a bucket that has gone by meanwhile replace none of a later one`() {
+  @Test func `the mark of a bucket that has gone by does not replace that of a later one`() {
     var readings = 0
     _ = page.counters.beginBucket(ofWindow: Self.width * 10) {
       readings += 1
-      // Another process marks buckets while this one stands still after its first look.
+      // Another process marks buckets while this one is stopped after its first look.
       if readings == 2 {
         page.succeed(5)
         page.now = Instant(nanoseconds: page.now.nanoseconds + 16 * Self.width)
@@ -89,7 +90,7 @@ import Testing
     #expect(page.buckets() == [10_016: 3])
   }
 
-  @Test func `of windows with other buckets are none`() {
+  @Test func `bucket marks of windows with a different width are not used`() {
     begin(width: 100)
     page.succeed(5)
     begin(width: 99)
@@ -104,7 +105,7 @@ import Testing
       page.marks.buckets(at: page.now, width: 99, total: 8, latest: 8).isEmpty)
   }
 
-  @Test func `are read by a clock that is some buckets behind`() {
+  @Test func `bucket marks can be read by a clock that is some buckets behind`() {
     for epoch in Int64(10_000)...10_014 {
       page.now = Instant(nanoseconds: epoch * Self.width)
       begin()
@@ -117,14 +118,16 @@ import Testing
   }
 
   @Test(arguments: [Int64.min, .min + 1, .max, -1, 1 << 40, 1 << 39])
-  func `are of use whatever the counter says`(total: Int64) {
+  func `bucket marks never give more than the latest successes, whatever the counter says`(
+    total: Int64
+  ) {
     begin()
     page.succeed(1 << 20)
     let sum = page.buckets(latest: 10, total: total).values.reduce(0, +)
     #expect(0...10 ~= sum)
   }
 
-  @Test func `are ahead of a counter only if it was damaged`() {
+  @Test func `bucket marks are ahead of a counter only if it was damaged`() {
     func isAhead(_ successes: Int64? = nil) -> Bool {
       page.marks.isAnyAhead(
         of: { successes ?? page.counters.successes }, at: page.now, width: Self.width)
@@ -136,12 +139,12 @@ import Testing
     page.succeed(5)
     #expect(!isAhead())
     for damage: Int64 in [199, 0, (1 << 40) + 100] { #expect(isAhead(damage)) }
-    // Of a bucket that the window no longer covers nothing is asked.
+    // A bucket that the window no longer covers is not checked.
     page.now = page.now.advanced(by: 10 * Self.width)
     #expect(!isAhead(199))
   }
 
-  @Test func `are right when the count goes over their bits`() {
+  @Test func `a count that no longer fits the bits of a mark is still read correctly`() {
     page.succeed((1 << 40) - 3)
     begin()
     page.succeed(8)

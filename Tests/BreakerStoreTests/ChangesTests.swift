@@ -4,8 +4,9 @@ import Testing
 
 @testable import BreakerStore
 
-@Suite struct `What changed since a revision` {
-  @Test func `is read by an id only if it is still that of the name`() throws {
+/// What changed in a store since a revision.
+@Suite struct ChangesTests {
+  @Test func `a breaker is read by its id only if the id still belongs to the name`() throws {
     let directory = try TemporaryDirectory()
     let storage = SQLiteStorage(path: directory.store, program: "test")
     _ = try storage.transact("api", orCreate: true, wait: .usual) { _ in }
@@ -15,7 +16,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `is told by revisions also if there was only an event`() throws {
+  func `a transaction that only adds an event raises the revision too`() throws {
     let directory = try TemporaryDirectory()
     let storage = SQLiteStorage(path: directory.store, program: "test")
     _ = try storage.transact("api", orCreate: true, wait: .usual) { _ in }
@@ -25,12 +26,12 @@ import Testing
     }
     let after = try storage.changes(since: before.revision)
     #expect(after.revision == before.revision + 1)
-    // Else every process would take the commit for that of a stranger.
+    // Otherwise every process would mistake the commit for one of a foreign program.
     #expect(after.continuity == before.continuity)
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `is all that did, however long ago that was`() throws {
+  func `the changes since a revision are complete, however old the revision is`() throws {
     let directory = try TemporaryDirectory()
     let storage = SQLiteStorage(path: directory.store, program: "test")
     func change(_ name: String) throws {
@@ -62,7 +63,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `is found in a file of the first version too`() throws {
+  func `the changes since a revision are found in a file of the first version too`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.file("breakers.db")
     let first = Migration.all[0]
@@ -87,7 +88,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `is in a file of small pages, and a log that stays short`() throws {
+  func `a store has small pages, and its log stays short through thousands of changes`() throws {
     let directory = try TemporaryDirectory()
     let storage = SQLiteStorage(path: directory.store, program: "test")
     for _ in 0..<9_000 {

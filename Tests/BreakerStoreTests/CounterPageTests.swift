@@ -3,8 +3,9 @@ import Testing
 
 @testable import BreakerStore
 
-@Suite struct `The page of counters` {
-  @Test func `of another store is not used in the place of one that cannot be had`() throws {
+/// The counters that a process has mapped.
+@Suite struct CounterPageTests {
+  @Test func `the counters of another store are never used in place of unavailable ones`() throws {
     let directory = try TemporaryDirectory()
     let page = CounterPage()
     func place(_ name: String, store: Int64) -> CounterFile.Place {
@@ -18,7 +19,7 @@ import Testing
     page.use(place("first", store: 1))
     let again = try #require(page.counters(ofBreaker: 7))
     again.key = 5
-    // An address that was given out stays good.
+    // An address that was given out stays valid.
     #expect(first.key == 5)
   }
 
@@ -26,7 +27,7 @@ import Testing
     .init(storePath: path, store: store, boot: boot)
   }
 
-  @Test func `settles on one file if processes disagree about the boot`() throws {
+  @Test func `processes that disagree about the boot settle on one counter file`() throws {
     let directory = try TemporaryDirectory()
     let store = directory.store
     try Files.makeDirectory(directory.file("state"))
@@ -35,7 +36,7 @@ import Testing
     var files: Set<FileIdentity?> = []
     for _ in 0..<50 {
       for (number, page) in pages.enumerated() {
-        // As each session does that a process opens.
+        // As each session that a process opens does.
         page.use(place(store, boot: Int64(number)))
         page.lookAfterFile()
         _ = page.counters(ofBreaker: 7)
@@ -48,7 +49,7 @@ import Testing
     #expect(all.allSatisfy { $0.key == 5 })
   }
 
-  @Test func `replaces a file that does not fit at most once a second`() throws {
+  @Test func `a process replaces a counter file that does not fit at most once a second`() throws {
     let directory = try TemporaryDirectory()
     let store = directory.file("store")
     try Files.write(store, [])
@@ -69,13 +70,13 @@ import Testing
     #expect(replacements <= 1 + pages.count * seconds, "\(replacements) in \(seconds) s")
   }
 
-  /// Mappings of this process that are of a file at a path.
+  /// How many mappings of a file at a path this process has.
   private func mappings(of path: String) throws -> Int {
     String(decoding: try Files.read("/proc/self/maps"), as: UTF8.self)
       .split(separator: "\n").count { $0.contains(path) }
   }
 
-  @Test func `keeps few files that were replaced, and every address that it gave out`() throws {
+  @Test func `few replaced counter files stay mapped, and every address stays valid`() throws {
     let directory = try TemporaryDirectory()
     let store = directory.file("store")
     try Files.write(store, [])
@@ -91,7 +92,7 @@ import Testing
     }
     #expect(try mappings(of: store) <= CounterPage.retiredFiles + 1)
     for (round, counters) in given.enumerated() {
-      // What is of a file that is no longer mapped begins with nothing, and can be used all the same.
+      // The counters of a file that is no longer mapped begin at zero, and still work.
       let isMapped = round >= 50 - CounterPage.retiredFiles
       #expect(counters.successes == (isMapped ? Int64(round) : 0), "\(round)")
       counters.add(.init(successes: 3))

@@ -4,7 +4,8 @@ import Testing
 
 @testable import BreakerStore
 
-@Suite struct `The stamp of a directory` {
+/// The stamp of a directory, which shows whether a name in it has changed.
+@Suite struct DirectoryStampTests {
   /// A stamp that was taken at a second of the wall clock.
   private func stamp(
     changed seconds: Int, _ nanoseconds: Int = 1, taken: Int, monotonic: Int = 500
@@ -21,21 +22,21 @@ import Testing
     (10, 1, true), (10, 0, true), (1, 1, true), (1, 0, false), (2, 0, false), (0, 1, false),
     (-5, 1, false), (-5, 0, false),
   ])
-  func `is settled once no other change can have the same time`(
+  func `a directory stamp is settled once no other change can have the same time`(
     age: Int, nanoseconds: Int, isSettled: Bool
   ) {
     #expect(stamp(changed: 1_000, nanoseconds, taken: 1_000 + age).isSettled == isSettled)
   }
 
   @Test(arguments: [-(1 << 40), 1 << 40, -(1 << 62), 1 << 62, Int.min, .max])
-  func `is of use whatever time the directory has`(seconds: Int) {
+  func `a directory stamp works whatever time the directory has`(seconds: Int) {
     let first = stamp(changed: seconds, taken: 1_000)
     let later = stamp(changed: seconds, taken: 1_007, monotonic: 507)
     #expect(first.isSettled == (seconds < 1_000 && seconds != .min))
     #expect(later.isSame(as: first))
   }
 
-  @Test func `is not trusted once the wall clock was set`() {
+  @Test func `a directory stamp is not trusted once the wall clock has been set`() {
     let first = stamp(changed: 900, taken: 1_000)
     #expect(stamp(changed: 900, taken: 1_009, monotonic: 509).isSame(as: first))
     for taken in [904, 1_003, 2_000, Int.min, .max] {
@@ -43,7 +44,9 @@ import Testing
     }
   }
 
-  @Test func `is another one after each change of a name, also if its times are put back`() throws {
+  @Test func `a directory stamp differs after a change of a name even if its times are reset`()
+    throws
+  {
     let directory = try TemporaryDirectory()
     var times = stat()
     #expect(unsafe lstat(directory.path, &times) == 0)

@@ -4,8 +4,9 @@ import Testing
 
 @testable import BreakerStore
 
-@Suite struct `A store of an earlier version` {
-  /// Makes a store as the first migrations did, with what SQL puts into it.
+/// A store of an earlier version, which the library brings up to date.
+@Suite struct EarlierStoreTests {
+  /// Creates a store as the first migrations did, and then runs some SQL in it.
   private func make(_ stage: Stage, version: Int, _ sql: String) throws {
     try Files.makeDirectory(stage.directory.file("state"))
     try Files.write(stage.store, [])
@@ -22,7 +23,7 @@ import Testing
       """)
   }
 
-  @Test func `begins to count states with what its history tells`() throws {
+  @Test func `an upgraded store begins to count states with what its history records`() throws {
     let stage = try Stage()
     // The clock stands at 1,800,000,000 s, and the host has been up for 1,000 s.
     let boot = try #require(stage.clock.clock.bootID)
@@ -52,19 +53,19 @@ import Testing
     let counts = old.transitions
     #expect([counts.closed, counts.open, counts.halfOpen] == [1, 2, 1])
     #expect(try store.snapshot(of: "ahead")?.timeInStates.closed == .zero)
-    // Of its boot nothing is known but that it was an earlier one.
+    // Nothing is known about its boot except that it was an earlier one.
     #expect(try store.snapshot(of: "past")?.timeInStates.closed == .seconds(10_000))
-    // What wall clocks told is not told anew when one is set.
+    // What came from a wall clock does not change when the clock is set.
     stage.clock.moveWall(by: .seconds(3_600))
     #expect(try stage.sharedStore().snapshot(of: "new") == new)
     #expect(try Database.integrity(stage.store) == "ok")
   }
 
   @Test(.timeLimit(.minutes(10)), .enabled(if: isSuperuser, "needs root, to become somebody else"))
-  func `is brought up to date also by a user who may create nothing beside it`() throws {
+  func `a user who may create nothing beside an old store can still bring it up to date`() throws {
     let stage = try Stage()
     try make(stage, version: 4, "")
-    // Keeps the log and its index there.
+    // Keeps the log and its index in place.
     let running = try Holder(stage.store, "SELECT count(*) FROM store")
     for suffix in ["", "-wal", "-shm"] { try Files.changeMode(stage.store + suffix, to: 0o666) }
     try Files.changeMode(stage.directory.file("state"), to: 0o755)
@@ -77,7 +78,7 @@ import Testing
     withExtendedLifetime(running) {}
   }
 
-  @Test func `is taken over where it is damaged`() throws {
+  @Test func `the breakers of a damaged old store survive its repair`() throws {
     let stage = try Stage()
     let boot = try #require(stage.clock.clock.bootID)
     try make(
@@ -105,7 +106,7 @@ import Testing
     #expect(try stage.sharedStore().snapshot(of: "two")?.totals.successes == 8)
   }
 
-  @Test func `keeps its history, its numbers and the probes that are under way`() throws {
+  @Test func `an upgraded store keeps its history, its numbers and the probes under way`() throws {
     let stage = try Stage()
     let boot = try #require(stage.clock.clock.bootID)
     try make(

@@ -5,12 +5,13 @@ import Testing
 
 @testable import BreakerStore
 
-@Suite struct `A process that looks at its own store` {
+/// A process that examines its own store.
+@Suite struct ExaminationTests {
   private func storage(_ stage: Stage) -> SQLiteStorage {
     SQLiteStorage(path: stage.store, clock: stage.clock.clock, program: "test")
   }
 
-  @Test func `can begin to use it meanwhile`() throws {
+  @Test func `a process can begin to use a store while it examines it`() throws {
     let stage = try Stage()
     do {
       let store = stage.sharedStore()
@@ -25,7 +26,7 @@ import Testing
     withExtendedLifetime(looking) {}
   }
 
-  @Test func `looks no further at a large one when it is to fork`() throws {
+  @Test func `the examination of a large store stops when the process is about to fork`() throws {
     let stage = try Stage()
     let storage = storage(stage)
     try storage.open(mayCreate: true)
@@ -41,7 +42,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `lets a fork go before the next look`() throws {
+  func `a waiting fork goes before the next look at the store`() throws {
     let gate = ForkGate()
     let isOver = Guarded(false)
     let looks = Guarded(0)
@@ -61,11 +62,11 @@ import Testing
     }
     isOver.withLock { $0 = true }
     threads.join()
-    // One has passed the entrance just before a fork took it.
+    // One look may have passed the gate just before each fork.
     #expect(looks.withLock { $0 } <= forks)
   }
 
-  @Test func `sets aside none in which there is no damage`() throws {
+  @Test func `a store without damage is not set aside`() throws {
     let stage = try Stage()
     let store = stage.sharedStore()
     try store.breaker("api").trip()

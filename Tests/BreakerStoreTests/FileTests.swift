@@ -5,15 +5,15 @@ import Testing
 
 @testable import BreakerStore
 
-@Suite struct `The files of a store` {
+@Suite struct FileTests {
   private static func mode(_ path: String) -> UInt32 {
     var status = stat()
     return unsafe stat(path, &status) == 0 ? status.st_mode & 0o7777 : 0
   }
 
-  /// The umask is the process's, so each case is a process of its own.
+  /// Each case is a process of its own, because the umask belongs to the process.
   @Test(.timeLimit(.minutes(10)), arguments: [0o000, 0o022, 0o077, 0o777] as [UInt32])
-  func `are their user's alone under any umask`(mask: UInt32) async {
+  func `the files of a store are their user's alone under any umask`(mask: UInt32) async {
     await #expect(processExitsWith: .success) { [mask] in
       let directory = try TemporaryDirectory()
       umask(mask)
@@ -29,7 +29,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)), arguments: [0o000, 0o077] as [UInt32])
-  func `have the mode and the group that were asked for`(mask: UInt32) async {
+  func `the files of a store for a group have the mode that was asked for`(mask: UInt32) async {
     await #expect(processExitsWith: .success) { [mask] in
       let directory = try TemporaryDirectory()
       guard let group = unsafe getgrgid(getgid()) else { return }
@@ -45,7 +45,7 @@ import Testing
     }
   }
 
-  @Test func `hold each migration of the folder once, in order`() throws {
+  @Test func `the library holds each migration of the folder once, in order`() throws {
     let names = Migration.all.map(\.name)
     #expect(names == names.sorted())
     #expect(Set(names).count == names.count)
@@ -68,7 +68,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `keep a bounded history, in which policies do not crowd out the rest`() throws {
+  func `the history is bounded, and policies do not crowd out the other entries`() throws {
     let directory = try TemporaryDirectory()
     let store = SharedStore(path: directory.store)
     let breaker = try store.breaker("api")

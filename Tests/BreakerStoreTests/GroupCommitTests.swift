@@ -5,7 +5,8 @@ import Testing
 
 @testable import BreakerStore
 
-@Suite struct `Steps that threads take at the same time` {
+/// Steps that threads of a process take at the same time.
+@Suite struct GroupCommitTests {
   private typealias Result = Swift.Result<Transacted<Int>?, StoreError>
 
   private let directory: TemporaryDirectory
@@ -19,7 +20,7 @@ import Testing
 
   private func revision() throws -> Int64 { try storage.changes(since: nil).revision }
 
-  /// Runs steps of so many threads, all of which have come before the first transaction begins.
+  /// Runs the steps of `count` threads, all of which arrive before the first transaction begins.
   private func together(
     _ count: Int, _ step: @escaping @Sendable (Int) throws(StoreError) -> Transacted<Int>?
   ) throws -> [Result] {
@@ -32,7 +33,7 @@ import Testing
         results.withLock { $0[index] = result }
       }
     }
-    // One leads, and waits for the holder; the others wait for the one.
+    // One thread leads and waits for the holder; the others wait for that thread.
     while storage.steps.waitingCount < count - 1 { sched_yield() }
     withExtendedLifetime(holder) {}
     holder = nil
@@ -41,7 +42,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `are one transaction, and each is told how its own went`() throws {
+  func `simultaneous steps are one transaction, and each gets its own answer`() throws {
     let storage = storage
     for name in ["a", "b", "c"] {
       _ = try storage.transact(name, orCreate: true, wait: .usual) { _ in }
@@ -59,7 +60,7 @@ import Testing
       let transacted = try #require(try result.get())
       #expect(transacted.answer == index)
       #expect(transacted.events.map(\.from) == ["\(index)"])
-      // As it stands at the end: an earlier state would pass for the latest of that revision.
+      // The final state: an earlier one would be mistaken for the latest of that revision.
       #expect(transacted.breaker.name == ["a", "b", "c"][index % 3])
       #expect(transacted.breaker.record.totals.failures == 3)
       #expect(transacted.breaker.revision == before + 1)
@@ -73,7 +74,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `make a breaker once, and none where none may be made`() throws {
+  func `simultaneous steps create a breaker once, and none where they may not`() throws {
     let storage = storage
     let results = try together(8) { index throws(StoreError) in
       try storage.transact(index < 4 ? "new" : "none", orCreate: index < 4, wait: .usual) { draft in
@@ -88,7 +89,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `all fail with the error of their transaction, which leaves nothing`() throws {
+  func `simultaneous steps all fail with their transaction, which leaves nothing behind`() throws {
     let storage = storage
     _ = try storage.transact("api", orCreate: true, wait: .usual) { _ in }
     let before = try storage.all()
@@ -110,7 +111,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `wait no longer than each may by itself`() throws {
+  func `a step with a brief wait gives up while a simultaneous step waits on`() throws {
     let storage = storage
     _ = try storage.transact("api", orCreate: true, wait: .usual) { _ in }
     var holder: Holder? = try Holder(directory.store, "BEGIN IMMEDIATE")
@@ -120,7 +121,7 @@ import Testing
         draft.breaker.record.totals.failures += 1
       }
     }
-    // The thread leads, or this one does: whoever is brief gives up while the other one waits.
+    // Either thread may lead. The one with the brief wait gives up while the other one waits.
     #expect(throws: StoreError.self) {
       try storage.transact("api", orCreate: true, wait: .brief) { draft in
         draft.breaker.record.totals.failures += 100
@@ -133,7 +134,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `are all counted, on the same breaker and on different ones`() throws {
+  func `simultaneous steps are all counted, on the same breaker and on different ones`() throws {
     let storage = storage
     let each = rounds(2_000)
     Threads.run(8) { thread in

@@ -3,7 +3,8 @@ import Testing
 
 @testable import BreakerStore
 
-@Suite struct `How far a hook has got` {
+/// The record of how far a hook has got.
+@Suite struct HookRecordTests {
   private static let me = ProcessTable.current()
 
   private static let event = StoredEvent(
@@ -21,7 +22,7 @@ import Testing
     return step
   }
 
-  /// What is to be done at a second of a boot, in a word.
+  /// What the process has to do at a second of a boot, in a few words.
   private func take(
     _ record: inout HookRecord, _ step: HookStep, at second: Int64, boot: Int64 = 1
   ) -> String {
@@ -36,7 +37,7 @@ import Testing
     }
   }
 
-  @Test func `is told by who handles it, once`() {
+  @Test func `a hook runs once for an event and moves on when its process reports success`() {
     var record = HookRecord(handled: 7)
     #expect(take(&record, step(), at: 0) == "run 1")
     #expect(take(&record, step(), at: 10) == "wait 50")
@@ -45,7 +46,7 @@ import Testing
     #expect(record.owner == nil)
   }
 
-  @Test func `is told by nobody whose time was over`() {
+  @Test func `a hook ignores the report of a process whose time was over`() {
     var record = HookRecord(handled: 7)
     #expect(take(&record, step(), at: 0) == "run 1")
     #expect(take(&record, step(), at: 60) == "run 2")
@@ -54,14 +55,14 @@ import Testing
     #expect(record.handled == 7)
   }
 
-  @Test func `is not told by a process that ran it for another store`() {
+  @Test func `a hook ignores the report of a process that ran it for another store`() {
     var record = HookRecord(handled: 7)
     #expect(take(&record, step(), at: 0) == "run 1")
     #expect(take(&record, step(.handled, lineage: 2), at: 1) == "wait 59")
     #expect(record.handled == 7)
   }
 
-  @Test func `waits ever longer after a failure, and then gives up`() {
+  @Test func `a hook waits longer after each failure and then gives up`() {
     var record = HookRecord(handled: 7)
     #expect(take(&record, step(), at: 0) == "run 1")
     #expect(take(&record, step(.failed), at: 0) == "wait 1")
@@ -73,7 +74,7 @@ import Testing
     #expect(record.failures == 0)
   }
 
-  @Test func `passes over what has taken too many processes with it`() {
+  @Test func `a hook gives up on an event during which too many processes have died`() {
     var record = HookRecord(handled: 7)
     let gone = ProcessIdentity(
       pid: Self.me.pid, startTicks: Self.me.startTicks + 9, pidNamespace: Self.me.pidNamespace)
@@ -84,7 +85,7 @@ import Testing
     #expect(take(&record, step(), at: 0) == "gave up 8")
   }
 
-  @Test func `is free after a reboot, and counts no attempt for a task that was cancelled`() {
+  @Test func `a hook is free after a reboot, and a cancelled task does not count as a failure`() {
     var record = HookRecord(handled: 7)
     #expect(take(&record, step(), at: 1_000) == "run 1")
     #expect(take(&record, step(.released), at: 1_000) == "run 2")
@@ -92,7 +93,7 @@ import Testing
     #expect(take(&record, step(), at: 5, boot: 2) == "run 3")
   }
 
-  @Test func `knows what was lost before an event`() {
+  @Test func `a hook knows whether entries were lost before an event`() {
     var record = HookRecord(handled: 5)
     #expect(take(&record, step(), at: 0) == "run 1 after a gap")
     var event = Self.event

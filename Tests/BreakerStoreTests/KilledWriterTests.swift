@@ -1,8 +1,9 @@
 import TestSupport
 import Testing
 
-@Suite struct `A writer killed with SIGKILL` {
-  /// Everything that a transaction of the breaker is to leave behind, or not.
+/// A writer that is killed with SIGKILL.
+@Suite struct KilledWriterTests {
+  /// Everything of which a transaction on the breaker must leave all or nothing behind.
   private func contents(_ store: String) throws -> [[String]] {
     try Database.rows(
       store,
@@ -11,8 +12,7 @@ import Testing
         + " UNION ALL SELECT count(*), sum(id), 0, 0, 0, 0, 0 FROM lease")
   }
 
-  /// Kills a process at every step of what it does, one step after the other, until it gets to do
-  /// it; `isOver` tells a finished transaction from one that is to leave nothing.
+  /// Kills a process at each step of a command in turn, until the command gets to its end.
   private func killAtEveryStep(
     _ command: String, prepare: (Stage, Puppet) throws -> Void
   ) throws -> [String] {
@@ -33,7 +33,7 @@ import Testing
       let after = try contents(stage.store)
       #expect((after == before) == !answer.hasSuffix("after COMMIT"), "\(answer)")
       #expect(try Database.integrity(stage.store) == "ok", "\(answer)")
-      // The lock went with its holder, so nobody has to wait for anything.
+      // The lock ended with its holder, so no process has to wait.
       #expect(try other.ask("trip") == "ok", "\(answer)")
       #expect(try other.ask("state") == "open", "\(answer)")
       #expect(try other.ask("health") == "connected", "\(answer)")
@@ -42,7 +42,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `at any step of a trip leaves all of it or nothing`() throws {
+  func `a writer killed at any step of a trip leaves all of it or nothing`() throws {
     let steps = try killAtEveryStep("run fail") { _, _ in }
     #expect(steps.first == "at 1 after BEGIN IMMEDIATE")
     #expect(steps.last?.hasSuffix("after COMMIT") == true)
@@ -52,7 +52,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `at any step of a probe leaves all of it or nothing`() throws {
+  func `a writer killed at any step of a probe's start leaves all of it or nothing`() throws {
     let steps = try killAtEveryStep("acquire") { stage, other in
       try other.ask("run fail")
       stage.clock.advance(by: .seconds(30))
@@ -62,20 +62,20 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `at any step of a reset leaves all of it or nothing`() throws {
+  func `a writer killed at any step of a reset leaves all of it or nothing`() throws {
     let steps = try killAtEveryStep("reset") { _, other in try other.ask("run fail") }
     #expect(steps.last?.hasSuffix("after COMMIT") == true)
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `at any moment takes no failure with it that was acknowledged`() throws {
+  func `a writer killed at any moment takes no acknowledged failure with it`() throws {
     let stage = try Stage()
     let other = try stage.puppets(1, "max-failures=1000000")[0]
     var acknowledged = 0
     for _ in 0..<rounds(100) {
       let writers = try (0..<8).map { _ in try stage.puppet() }
       for writer in writers { try writer.send("hammer") }
-      // Each is killed in the midst of its work, after more or fewer of its reports.
+      // Each is killed in the middle of its work, after a random number of reports.
       for writer in writers.shuffled() {
         try writer.process.waitForOutput(.random(in: 1...20))
         writer.kill()
@@ -83,7 +83,7 @@ import Testing
       }
       let failures = try Int(Database.value(stage.store, "SELECT failures FROM breaker")) ?? -1
       try #require(failures >= acknowledged)
-      // Of each writer, one report at most was in the file but not acknowledged yet.
+      // For each writer, at most one report was in the file but not yet acknowledged.
       acknowledged = failures
       #expect(try other.ask("run ok") == "ok 42")
     }

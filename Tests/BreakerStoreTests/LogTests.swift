@@ -4,13 +4,13 @@ import Testing
 
 @testable import BreakerStore
 
-/// A log that is used by one program after the other, each of which soon ends.
-@Suite struct `A log that is long enough to be folded` {
+/// A log that is long enough to be folded, used by programs that soon end, one after the other.
+@Suite struct LogTests {
   private let stage: Stage
 
   init() throws { stage = try Stage() }
 
-  /// Uses the store as a program that soon ends; one that is killed does not finish.
+  /// Uses the store like a program that soon ends; one that is killed does not finish.
   private func brieflyOpen(
     isKilled: Bool = false, _ body: (SQLiteStorage) throws -> Void
   ) throws {
@@ -36,7 +36,7 @@ import Testing
     }
   }
 
-  @Test func `is begun anew before its program ends`() throws {
+  @Test func `a long log does not grow when a program that soon ends writes to it`() throws {
     try make(0..<6_000)
     let long = try length()
     #expect(long > LogLength.limitInBytes)
@@ -50,7 +50,7 @@ import Testing
     }
   }
 
-  @Test func `is begun anew by programs of which each fails a call`() throws {
+  @Test func `a long log does not grow when programs that soon end each fail a call`() throws {
     try make(0..<6_000, isKilled: true)
     var lengths: Set<Int> = []
     for _ in 0..<5 {
@@ -62,7 +62,7 @@ import Testing
     #expect(lengths.count == 1)
   }
 
-  @Test func `is folded by those who delete`() throws {
+  @Test func `a log is folded while many breakers are deleted`() throws {
     try make(0..<2_000)
     try brieflyOpen { storage in
       for number in 0..<2_000 {

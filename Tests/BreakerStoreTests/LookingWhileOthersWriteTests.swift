@@ -4,16 +4,17 @@ import Testing
 
 @testable import BreakerStore
 
-@Suite struct `A look at a store that others write to` {
-  @Test func `is not stopped by an index that is being written`() throws {
+/// A look at a store to which other processes write.
+@Suite struct LookingWhileOthersWriteTests {
+  @Test func `a reader is not stopped by a log's index that is being written`() throws {
     let stage = try Stage()
-    // In a process of its own: within one, all connections have the index in common.
+    // In a process of its own, because all connections of one process share the index.
     let writer = try stage.puppet()
     #expect(try writer.ask("trip") == "ok")
     let place = try StorePlace(stage.store)
     let reader = try #require(
       try Connection.reading(place, isAlone: true, lockTimeout: .milliseconds(100)))
-    // One of the two copies of the header is ahead of the other one, as in the midst of a commit.
+    // One of the two copies of the header is ahead of the other, as in the middle of a commit.
     var index = try Files.read(stage.store + "-shm")
     index[8] ^= 1
     try Files.overwrite(stage.store + "-shm", index)
@@ -23,14 +24,14 @@ import Testing
     #expect(try writer.ask("reset") == "ok")
   }
 
-  @Test func `sees one state, also when they begin the log anew`() throws {
+  @Test func `a reader sees one state even if writers start the log over`() throws {
     let stage = try Stage()
     let store = stage.sharedStore()
     try store.breaker("api").trip()
     let place = try StorePlace(stage.store)
     let reader = try #require(
       try Connection.reading(place, isAlone: true, lockTimeout: .milliseconds(100)))
-    // Twice, for a log can only begin anew with the commit after its checkpoint.
+    // Twice, because a log can only start over with the commit after its checkpoint.
     for _ in 0..<2 {
       _ = try Holder(
         stage.store,

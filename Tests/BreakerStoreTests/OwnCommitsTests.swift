@@ -4,9 +4,10 @@ import Testing
 
 @testable import BreakerStore
 
-@Suite struct `A transaction after one of the same process` {
+/// A transaction after another one of the same process.
+@Suite struct OwnCommitsTests {
   @Test(.timeLimit(.minutes(10)))
-  func `finds what another program has written in between`() throws {
+  func `a transaction finds what another program wrote since the process's last one`() throws {
     let directory = try TemporaryDirectory()
     let storage = SQLiteStorage(path: directory.store, program: "test")
     func failures() throws -> Int64? {
@@ -34,7 +35,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `finds what another process has written in between`() throws {
+  func `a transaction finds what another process wrote since the process's last one`() throws {
     let directory = try TemporaryDirectory()
     let here = SQLiteStorage(path: directory.store, program: "here")
     let there = SQLiteStorage(path: directory.store, program: "there")
@@ -51,7 +52,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `carries the times of an earlier boot over`() throws {
+  func `a transaction carries over the times of an earlier boot`() throws {
     let stage = try Stage()
     let storage = SQLiteStorage(
       path: stage.store, clock: stage.clock.clock, program: "test")

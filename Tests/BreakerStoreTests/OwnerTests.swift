@@ -3,16 +3,16 @@ import BreakerStore
 import Glibc
 import Testing
 
-@Suite struct `The owner of a lease` {
-  @Test func `is not gone because this process has no descriptor left to look with`() async {
+@Suite struct OwnerTests {
+  @Test func `an owner does not count as gone if no descriptor is left to look it up`() async {
     await #expect(processExitsWith: .success) { try lookWithoutDescriptors() }
   }
 
-  @Test func `is not gone if it could not tell when it had started`() async {
+  @Test func `an owner does not count as gone if it could not read its start time`() async {
     await #expect(processExitsWith: .success) { try identifyWithoutDescriptors() }
   }
 
-  @Test func `is gone when no process has its number`() {
+  @Test func `an owner is gone when no process has its pid`() {
     var other = ProcessTable.current()
     other.pid = 0x7FFF_FFFF
     #expect(ProcessTable.isGone(other))

@@ -3,8 +3,9 @@ import Testing
 
 @testable import BreakerStore
 
-@Suite struct `Policies that are kept by their words` {
-  @Test func `are those that the words say, whoever says them`() {
+/// Policies that are cached by their words.
+@Suite struct PolicyCacheTests {
+  @Test func `a cached policy is the one that its words describe, whoever set them`() {
     let cache = PolicyCache()
     for _ in 0..<2 {
       #expect(cache.policy(of: .init()).policy == BreakerPolicy())
@@ -19,7 +20,7 @@ import Testing
     #expect(cache.count == 5)
   }
 
-  @Test func `do not fill the memory`() {
+  @Test func `the policy cache never grows beyond its limit`() {
     let cache = PolicyCache()
     for number in 1...(3 * PolicyCache.most) {
       let policy = cache.policy(of: .init(code: "max-failures=\(number)")).policy

@@ -3,14 +3,14 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-@Suite struct `A file replaced while it is being opened` {
+@Suite struct ReplacedAtStartTests {
   @Test(.timeLimit(.minutes(10)))
-  func `is noticed within a second`() throws {
+  func `a file replaced while it is being opened is noticed within a second`() throws {
     let stage = try Stage()
     let directory = stage.directory.file("state")
     try Files.makeDirectory(directory)
     try Files.write(stage.store, [])
-    // A process that makes a store waits for others that do.
+    // A process that creates a store waits for others that do the same.
     let lock = unsafe open(stage.store + "-lock", O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
     #expect(flock(lock, LOCK_EX) == 0)
     let store = stage.sharedStore()

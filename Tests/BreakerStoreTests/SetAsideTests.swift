@@ -4,8 +4,8 @@ import Testing
 
 @testable import BreakerStore
 
-@Suite struct `Setting a store aside` {
-  @Test func `leaves every file where it was if another cannot take its place`() throws {
+@Suite struct SetAsideTests {
+  @Test func `a failed attempt to set a store aside leaves every file where it was`() throws {
     let stage = try Stage()
     try stage.sharedStore().breaker("api").trip()
     let place = try StorePlace(stage.store)

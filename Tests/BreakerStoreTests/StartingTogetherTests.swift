@@ -4,14 +4,15 @@ import Testing
 
 @testable import BreakerStore
 
-@Suite struct `Processes that start at once` {
+/// Processes that start at once, before there is a store.
+@Suite struct StartingTogetherTests {
   @Test(.timeLimit(.minutes(10)))
-  func `on a directory that is not there make one store`() throws {
+  func `processes that start at once without a directory create one store`() throws {
     for round in 0..<rounds(20) {
       let stage = try Stage()
-      // A machine that is busy with other tests may need its time for so many.
+      // A machine that is busy with other tests may need a while for so many processes.
       let puppets = try (0..<32).map { _ in try stage.puppet("lock-timeout=20000") }
-      // Nobody has opened anything yet: the first to get there makes directory, file and tables.
+      // No process has opened anything: the first creates the directory, the file and the tables.
       let answers = try puppets.ask("connect")
       try #require(answers.count("ok") == 32, "round \(round): \(Set(answers))")
       let counts = try Database.rows(
@@ -27,7 +28,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `leave a file that is a whole store without its log`() throws {
+  func `the file of a new store is a whole store even without its log`() throws {
     for _ in 0..<rounds(50) {
       let stage = try Stage()
       let puppets = try (0..<4).map { _ in try stage.puppet("lock-timeout=20000") }
@@ -40,10 +41,10 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `leave such a file also if somebody reads what was there before`() throws {
+  func `the file of a new store is whole even if a reader still sees the file before it`() throws {
     let stage = try Stage()
     try Files.makeDirectory(StorePath.split(stage.store).directory, mode: 0o700)
-    // It has seen no table, so none may get into the file before it is done.
+    // The reader has seen no table, so none may get into the file before it has finished.
     var reader: Holder? = try Holder(
       stage.store, "PRAGMA journal_mode = WAL; BEGIN; SELECT * FROM sqlite_schema")
     let maker = try stage.puppet("lock-timeout=20000")
@@ -58,7 +59,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `do not wait for ever for somebody who reads on`() throws {
+  func `the process that creates a store never waits indefinitely for a reader`() throws {
     let stage = try Stage()
     try Files.makeDirectory(StorePath.split(stage.store).directory, mode: 0o700)
     let reader = try Holder(
@@ -71,12 +72,12 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `need not wait for one that was killed as it started`() throws {
+  func `processes that start at once need not wait for one that is killed as it starts`() throws {
     for _ in 0..<rounds(20) {
       let stage = try Stage()
       let puppets = try (0..<6).map { _ in try stage.puppet() }
       for puppet in puppets { try puppet.send("trip") }
-      // At any moment of its start: the rounds are to hit all of them.
+      // The kill comes at a random moment of the start; the rounds are meant to hit all of them.
       usleep(UInt32.random(in: 0...12_000))
       puppets[0].kill()
       for puppet in puppets.dropFirst() {
@@ -89,7 +90,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `find all or nothing of a store whose maker was killed at any step`() throws {
+  func `a store whose creator is killed at any step is found whole or not at all`() throws {
     var steps: [String] = []
     while true {
       let stage = try Stage()
@@ -111,7 +112,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `do not wait long for one that stands still while it makes the store`() throws {
+  func `a process does not wait long for one that is stopped while it creates the store`() throws {
     let stage = try Stage()
     let maker = try stage.puppet("watch")
     try maker.ask("stop-at 2")

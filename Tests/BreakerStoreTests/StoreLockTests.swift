@@ -5,8 +5,8 @@ import Testing
 
 @testable import BreakerStore
 
-@Suite struct `The lock of a store` {
-  /// Opens a file and locks it, as any program may that can open it.
+@Suite struct StoreLockTests {
+  /// Opens a file and locks it, as any program that can open it may.
   private func lock(_ path: String, _ flags: Int32) throws -> Int32 {
     let descriptor = unsafe open(path, flags | O_CLOEXEC, 0o600)
     guard descriptor >= 0, flock(descriptor, LOCK_EX) == 0 else {
@@ -16,7 +16,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `is not the directory, which others may hold as long as they like`() throws {
+  func `a lock that another program holds on the directory stops no process`() throws {
     let stage = try Stage()
     let folder = stage.directory.file("state")
     try Files.makeDirectory(folder, mode: 0o755)
@@ -30,7 +30,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `is waited for within the lock timeout, and named in the error`() throws {
+  func `a process waits for the lock file up to the lock timeout, and the error names it`() throws {
     let stage = try Stage()
     let folder = stage.directory.file("state")
     try Files.makeDirectory(folder, mode: 0o755)
@@ -44,7 +44,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `is taken on a new file if somebody deletes the file that it was waited for on`() throws {
+  func `the lock is taken on a new file if the lock file is deleted during the wait`() throws {
     let directory = try TemporaryDirectory()
     let store = directory.file("breakers.db")
     let path = store + "-lock"
@@ -72,10 +72,10 @@ import Testing
     close(again)
   }
 
-  @Test func `ends with its body, also if a child has its descriptor`() throws {
+  @Test func `the lock ends with its body even if a child has its descriptor`() throws {
     let directory = try TemporaryDirectory()
     let store = directory.file("breakers.db")
-    // What fork(2) does to a descriptor, too.
+    // fork(2) does the same to a descriptor.
     let copies = try StoreLock.held(store, atMost: .seconds(1)) { _ in
       (3..<256).filter { Self.target(of: $0) == store + "-lock" }.map { dup($0) }
     }
@@ -88,7 +88,8 @@ import Testing
     DirectoryListing.target("/proc/self/fd/\(descriptor)")
   }
 
-  @Test func `has the rights of the store, and none for those who may only read it`() throws {
+  @Test
+  func `the lock file has the rights of the store, and none for users who may only read`() throws {
     let directory = try TemporaryDirectory()
     let store = directory.file("breakers.db")
     for (mode, expected) in [(0o600, 0o600), (0o660, 0o660), (0o644, 0o600), (0o666, 0o666)]
@@ -104,7 +105,7 @@ import Testing
   }
 
   @Test(arguments: ["link", "fifo", "directory"])
-  func `is refused on anything but a file`(kind: String) throws {
+  func `a lock path that leads to anything but a file is refused`(kind: String) throws {
     let directory = try TemporaryDirectory()
     let store = directory.file("breakers.db")
     switch kind {

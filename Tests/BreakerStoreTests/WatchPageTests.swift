@@ -2,8 +2,8 @@ import CHost
 import Glibc
 import Testing
 
-@Suite struct `The watch page` {
-  @Test func `can be read after an attachment that failed`() async {
+@Suite struct WatchPageTests {
+  @Test func `the watch page can be read after a failed attachment`() async {
     await #expect(processExitsWith: .success) { failToAttach() }
   }
 }

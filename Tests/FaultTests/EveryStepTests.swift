@@ -1,7 +1,8 @@
 import TestSupport
 import Testing
 
-@Suite struct `A step that fails` {
+/// A fault at every step of what a process does with a store.
+@Suite struct EveryStepTests {
   /// Everything that a process does with a store.
   static let scenarios = [
     "open-fresh", "open-existing", "bring-up-to-date", "first-call", "first-use",
@@ -13,9 +14,9 @@ import Testing
   ]
 
   @Test(.timeLimit(.minutes(10)), arguments: scenarios)
-  func `leaves all or nothing done, and the store is used again`(scenario: String) throws {
+  func `a step that fails is done or not, and the store is used again`(scenario: String) throws {
     let directory = try TemporaryDirectory()
-    // A fault that lasts is begun at every so manieth step only.
+    // Lasting faults begin only at every `lasting`-th step.
     let lasting = 400 / min(400, rounds(20))
     let output = try Child.run(
       BuiltProducts.path(of: "fault-player"),

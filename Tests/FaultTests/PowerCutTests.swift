@@ -1,12 +1,12 @@
 import TestSupport
 import Testing
 
-@Suite struct `A power cut` {
+@Suite struct PowerCutTests {
   @Test(
     .timeLimit(.minutes(10)), arguments: ["a-new-store", "first-use", "a-life", "a-checkpoint"])
-  func `at any step of the disk takes no transition that was acknowledged`(story: String) throws {
+  func `a power cut at any disk step loses no acknowledged transition`(story: String) throws {
     let directory = try TemporaryDirectory()
-    // Once nothing that was not written through is there, once all of it, and then some of it.
+    // Of what was not synced, first nothing survives, then all of it, and then some of it.
     let seeds = 2 + rounds(2)
     let output = try Child.run(
       BuiltProducts.path(of: "fault-player"),

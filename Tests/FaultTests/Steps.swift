@@ -1,9 +1,9 @@
 import TestSupport
 
 enum Steps {
-  /// How many steps lie between two at which the disk fails, or the power.
+  /// How many steps apart the ones are at which the disk or the power fails.
   ///
-  /// Every step has its turn, unless few rounds were asked for, as under a sanitizer: there a share of
-  /// them has, of every kind.
+  /// Every step has its turn, unless few rounds were asked for, as under a sanitizer. Then only a
+  /// share of the steps of every kind has.
   static let stride = rounds(1_000) < 100 ? 7 : 1
 }

@@ -1,11 +1,12 @@
 import TestSupport
 import Testing
 
-@Suite struct `A clock that jumps` {
+/// A wall clock that jumps, and clocks that start over with a reboot.
+@Suite struct ClockTests {
   private static let year = Duration.seconds(365 * 86_400)
 
   @Test(.timeLimit(.minutes(10)), arguments: [year, .zero - year])
-  func `on the wall by a year changes nothing`(jump: Duration) throws {
+  func `a wall clock that jumps by a year changes nothing`(jump: Duration) throws {
     let stage = try Stage()
     let puppets = try stage.puppets(2, "max-failures=1 open-for=30s probe-timeout=10s")
     #expect(try puppets[0].ask("run fail") == "failed")
@@ -23,13 +24,15 @@ import Testing
     #expect(try puppets[1].ask("acquire") == "normal")
   }
 
-  /// What is left of 30 seconds after the host was off for a time; it has been up for a second.
+  /// What is left of 30 seconds after the host was off for a time and up for a second.
   @Test(
     .timeLimit(.minutes(10)),
     arguments: zip(
       [Duration.seconds(10), .zero, .zero - year, .seconds(29), .seconds(30), year],
       [20_000, 29_000, 29_000, 1_000, 0, 0]))
-  func `with a reboot leaves the breaker open for what is left`(off: Duration, left: Int) throws {
+  func `a reboot leaves the breaker open for what is left of its open time`(
+    off: Duration, left: Int
+  ) throws {
     let stage = try Stage()
     let before = try stage.puppets(2, "max-failures=1 open-for=30s")
     #expect(try before[0].ask("run fail") == "failed")
@@ -49,7 +52,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `with a reboot frees the slots of all probes`() throws {
+  func `a reboot frees the slots of all probes`() throws {
     let stage = try Stage()
     let before = try stage.puppets(1, "max-failures=1 open-for=30s probe-timeout=1h")[0]
     #expect(try before.ask("trip") == "ok")
@@ -67,7 +70,7 @@ import Testing
   @Test(
     .timeLimit(.minutes(10)),
     arguments: zip([Duration.seconds(20), .zero - year], [40_000, 59_000]))
-  func `with a reboot leaves a mode what is left of it`(off: Duration, left: Int) throws {
+  func `a reboot leaves a mode what is left of its time`(off: Duration, left: Int) throws {
     let stage = try Stage()
     let before = try stage.puppets(1, "max-failures=1")[0]
     #expect(try before.ask("force forced_open 60000") == "ok")
@@ -81,7 +84,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `with a reboot leaves a mode without an end as it is`() throws {
+  func `a reboot leaves a mode without an end as it is`() throws {
     let stage = try Stage()
     let before = try stage.puppets(1, "max-failures=1")[0]
     #expect(try before.ask("force forced_open") == "ok")

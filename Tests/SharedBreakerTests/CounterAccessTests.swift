@@ -2,7 +2,8 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-@Suite struct `The file of the counters` {
+/// Rights and room for the file of the counters.
+@Suite struct CounterAccessTests {
   static let policy = "failure-rate=50% window=10s min-calls=4 open-for=30s"
 
   private func counts(_ puppet: Puppet) throws -> [Int] {
@@ -10,7 +11,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)), .enabled(if: isSuperuser, "needs root, to give files away"))
-  func `belongs to whom the store belongs to, also if root makes it`() throws {
+  func `the counter file belongs to the owner of the store even if root creates it`() throws {
     let stage = try Stage()
     let directory = stage.directory.file("state")
     try Files.makeDirectory(directory, mode: 0o700)
@@ -29,7 +30,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)), .enabled(if: isSuperuser, "needs root, to become somebody else"))
-  func `is done without where it can be neither used nor made`() throws {
+  func `processes do without a counter file that they can neither use nor create`() throws {
     let stage = try Stage()
     let directory = stage.directory.file("state")
     try Files.makeDirectory(directory, mode: 0o755)
@@ -48,25 +49,25 @@ import Testing
     let seen = try counts(others[0])
     #expect(seen[2] >= 300 && seen[3] == 15)
     #expect(try counts(others[1]) == seen)
-    // They judge together all the same.
+    // They still judge together.
     #expect(try others[0].ask("reset") == "ok")
     #expect(try others[1].ask("successes 4") == "ok 4 rejected 0")
     #expect(try others[2].ask("failures 5") == "failed 4 rejected 1")
-    // Whoever can use it takes in what had been counted there.
+    // A process that can use the file takes in what had been counted there.
     let root = try stage.puppet()
     #expect(try counts(root)[2] == 314)
   }
 
   @Test(
     .timeLimit(.minutes(10)), .enabled(if: SmallDisk.isPermitted, "needs root, to mount a tmpfs"))
-  func `needs room that is really there`() throws {
+  func `processes do without a counter file while the disk has no room for it`() throws {
     let stage = try Stage()
     let disk = try SmallDisk(at: stage.directory.file("state"), kilobytes: 1_024)
     let first = try stage.puppets(1, Self.policy)[0]
     try first.ask("successes 10")
     Files.removeAll(stage.store + "-counters")
     try disk.fill()
-    // The process that had the counters goes on with them; who comes now has none.
+    // The process that had the counters goes on with them; one that starts now has none.
     let late = try stage.puppets(1, Self.policy)[0]
     #expect(try late.ask("successes 50") == "ok 50 rejected 0")
     #expect(try first.ask("successes 50") == "ok 50 rejected 0")
@@ -75,13 +76,13 @@ import Testing
     disk.makeRoom()
     stage.clock.advance(by: .seconds(2))
     let all = [first, late] + (try stage.puppets(1, Self.policy))
-    // One by one: who comes back to a store waits for others only briefly.
+    // One by one: a process that comes back to a store waits for others only briefly.
     for puppet in all { #expect(try puppet.ask("successes 50") == "ok 50 rejected 0") }
     for _ in 0..<2 { #expect(try all.ask("successes 50").allSatisfy { $0 == "ok 50 rejected 0" }) }
     #expect(try all.ask("state") == ["closed", "closed", "closed"])
     #expect(try all.ask("health") == ["connected", "connected", "connected"])
     #expect(Files.exists(stage.store + "-counters"))
-    // Who found no room looks again only after a while, but writes what it counts.
+    // A process that found no room looks again only after a while, but writes what it counts.
     let before = try counts(all[0])
     try all.ask("successes 20")
     for puppet in [all[0], all[2]] { #expect(try counts(puppet)[2] == before[2] + 60) }

@@ -3,7 +3,8 @@ import Testing
 
 private let numbers: [Int64] = [.max, .min + 1, -1]
 
-@Suite struct `A row with numbers that nobody wrote` {
+/// A row with numbers that no process wrote.
+@Suite struct DamagedRowTests {
   private static let columns = [
     "generation", "consecutive_failures", "growth", "trips", "last_lease", "probe_successes",
     "probe_failures", "successes", "failures", "ignored", "rejections", "slow", "would_reject",
@@ -27,7 +28,9 @@ private let numbers: [Int64] = [.max, .min + 1, -1]
   }
 
   @Test(.timeLimit(.minutes(10)), arguments: 0..<3, numbers)
-  func `ends no process and holds none up`(state: Int, number: Int64) throws {
+  func `a row with one impossible number neither ends a process nor holds it up`(
+    state: Int, number: Int64
+  ) throws {
     for column in Self.columns where column != "generation" || number > 0 {
       let stage = try Stage()
       let puppet = try stage.puppets(1, "max-failures=2 open-multiplier=1 open-for=30s")[0]
@@ -43,7 +46,9 @@ private let numbers: [Int64] = [.max, .min + 1, -1]
   }
 
   @Test(.timeLimit(.minutes(10)), arguments: 0..<3, numbers)
-  func `ends no process if all of them are such`(state: Int, number: Int64) throws {
+  func `a row with only impossible numbers neither ends a process nor holds it up`(
+    state: Int, number: Int64
+  ) throws {
     let stage = try Stage()
     let policy = "failure-rate=50% last=10 probe-calls=4 probe-failure-rate=50%"
     let puppet = try stage.puppets(1, policy)[0]

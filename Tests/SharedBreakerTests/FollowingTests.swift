@@ -2,7 +2,8 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-@Suite struct `Who follows the history` {
+/// Processes that follow the history.
+@Suite struct FollowingTests {
   private func events(_ stage: Stage) throws -> Int {
     Int(try Database.value(stage.store, "SELECT count(*) FROM event")) ?? -1
   }
@@ -12,7 +13,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `hears of all processes, each thing once and in order`() throws {
+  func `a listener hears the events of all processes, each once and in order`() throws {
     let stage = try Stage()
     let puppets = try (0..<16).map { _ in try stage.puppet() }
     #expect(try puppets.ask("listen").count("ok") == 16)
@@ -26,7 +27,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `misses nothing while it stands still and the log begins anew`() throws {
+  func `a listener misses nothing while it is stopped and the log starts over`() throws {
     let stage = try Stage()
     let (listener, other) = (try stage.puppet(), try stage.puppet())
     try listener.ask("listen")
@@ -44,7 +45,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `hears of what was committed by a process that was killed at any step of it`() throws {
+  func `a listener hears what a process committed that was killed at any step of it`() throws {
     let stage = try Stage()
     let listener = try stage.puppet()
     let operatorPuppet = try stage.puppet()
@@ -56,7 +57,7 @@ import Testing
       try victim.ask("stop-at \(step)")
       let last = try victim.ask("trip")
       victim.kill()
-      // Nobody opens the file before the listener has heard: that would wake it as well.
+      // No process opens the file before the listener has heard, because that would wake it too.
       if last == "ok" || last.hasSuffix("after COMMIT") {
         heard += 1
         #expect(try listener.ask("hear 1") == "\(heard)", "\(last)")
@@ -74,7 +75,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `goes on in a file that takes the place of the store, and is told of the loss`() throws {
+  func `a listener continues in a replaced store and is notified of the loss`() throws {
     let stage = try Stage()
     let (listener, other) = (try stage.puppet(), try stage.puppet())
     try listener.ask("listen")
@@ -88,10 +89,10 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `comes back by itself to a store that could not be used`() throws {
+  func `a listener comes back by itself to a store that could not be used`() throws {
     let stage = try Stage()
     let (listener, other) = (try stage.puppet(), try stage.puppet())
-    // It has begun when it has heard of something.
+    // The listener has begun once it has heard something.
     try listener.ask("listen 0")
     try other.ask("trips 1 api")
     #expect(try listener.ask("hear 2") == "1 2")
@@ -99,20 +100,20 @@ import Testing
     let nonsense = stage.directory.file("nonsense")
     try Files.write(nonsense, [UInt8](repeating: 7, count: 8_192))
     try Files.rename(nonsense, to: stage.store)
-    // Looks for what is new, and finds what is no store.
+    // This one looks for news and finds something that is not a store.
     let second = try Puppet(on: stage)
     try second.ask("listen 0")
     Files.removeAll(stage.store)
     stage.clock.advance(by: .seconds(1))
     try other.ask("trips 1 api")
-    // Who looked when there was nothing looks again a second later.
+    // A listener that looked when there was nothing looks again a second later.
     stage.clock.advance(by: .seconds(1))
     #expect(try listener.ask("hear 2") == "!1 2")
     #expect(try second.ask("hear 2") == "1 2")
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `goes on where it was, and is told what is no longer kept`() throws {
+  func `a listener continues where it was and is notified of lost entries`() throws {
     let stage = try Stage()
     let puppet = try stage.puppet()
     try puppet.ask("trips 2 a")
@@ -135,17 +136,17 @@ import Testing
     let ofA = rows.filter { $0[1] == "a" }.map { $0[0] }
     #expect(try heard(after: "0", of: "a", ofA.count) == ofA.joined(separator: " "))
     #expect(try heard(after: ofA[ofA.count - 1], ofB.count - 1) == "!\(rest)")
-    // An entry that this file has never had was in another one.
+    // An entry that this file has never had came from another file.
     #expect(try heard(after: "1000000", 1) == "!1")
   }
 
   @Test(.forksBesideThreads, .timeLimit(.minutes(10)))
-  func `hears on after a fork, which takes nothing away`() throws {
+  func `a listener continues after a fork, and the child takes nothing away from it`() throws {
     let stage = try Stage()
     let puppet = try stage.puppet()
     try puppet.ask("listen 0")
-    // The listener begins and the parent trips once, for a child can wait for ever for a generic type
-    // that another thread was making at the fork.
+    // First the listener begins and the parent trips once, because a child can wait indefinitely
+    // for a generic type that another thread was creating at the fork.
     try puppet.ask("trips 1 parent")
     let begun = try events(stage)
     #expect(try puppet.ask("hear \(begun)") == numbers(1...begun))
@@ -157,7 +158,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `costs nothing any more when it has ended`() throws {
+  func `a listener that has ended no longer costs anything`() throws {
     let stage = try Stage()
     let puppet = try stage.puppet()
     #expect(try puppet.ask("watches") == "0")

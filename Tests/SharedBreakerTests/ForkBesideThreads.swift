@@ -4,8 +4,8 @@ import Testing
 extension Trait where Self == ConditionTrait {
   /// For a test that forks while another thread of the same process runs Swift code.
   ///
-  /// Under ThreadSanitizer Swift takes the lock of a generic type at each use of it and not only at
-  /// the first, so a child can always find it held by a thread that it does not have.
+  /// Under ThreadSanitizer, Swift takes the lock of a generic type at every use and not only at the
+  /// first, so a child may find the lock held by a thread that the child does not have.
   static var forksBesideThreads: Self {
     .disabled(if: Threads.areWatched, "Swift takes locks there that no child lets go of")
   }

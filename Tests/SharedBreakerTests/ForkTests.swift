@@ -2,11 +2,12 @@ import Glibc
 import TestSupport
 import Testing
 
-@Suite struct `A child of a fork` {
+/// A child of fork(2), and its parent.
+@Suite struct ForkTests {
   private static let policy = "max-failures=1000000 open-for=30s probe-timeout=10s"
 
   @Test(.timeLimit(.minutes(10)))
-  func `counts what it does once, and so does its parent`() throws {
+  func `a forked child counts what it does once, and so does its parent`() throws {
     let stage = try Stage()
     let parent = try stage.puppets(1, Self.policy)[0]
     #expect(try parent.ask("run fail") == "failed")
@@ -19,7 +20,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `does not write what its parent has yet to write`() throws {
+  func `a forked child does not write what its parent has yet to write`() throws {
     let stage = try Stage()
     let parent = try stage.puppets(1, Self.policy)[0]
     stage.clock.advance(by: .seconds(1))
@@ -36,7 +37,7 @@ import Testing
       "max-failures=1000000", "failure-rate=100% window=10s min-calls=1000000",
       "failure-rate=100% last=100 min-calls=100",
     ])
-  func `counts with its parent, each call of both once`(policy: String) throws {
+  func `a forked child and its parent count each call of both once`(policy: String) throws {
     let stage = try Stage()
     let parent = try stage.puppets(1, policy)[0]
     #expect(try parent.ask("successes 3") == "ok 3 rejected 0")
@@ -51,7 +52,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `has no descriptor of the store that its parent had opened`() throws {
+  func `a forked child has no descriptor of the store that its parent had opened`() throws {
     let stage = try Stage()
     let parent = try stage.puppets(1, Self.policy)[0]
     #expect(try parent.ask("run fail") == "failed")
@@ -62,7 +63,7 @@ import Testing
   }
 
   @Test(.forksBesideThreads, .timeLimit(.minutes(10)))
-  func `has none of those with which another thread looks at the store`() throws {
+  func `a forked child has no descriptor with which another thread examines the store`() throws {
     let stage = try Stage()
     let parent = try stage.puppets(1, Self.policy)[0]
     #expect(try parent.ask("run fail") == "failed")
@@ -72,7 +73,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `owns none of its parent's permits`() throws {
+  func `a forked child owns none of its parent's permits`() throws {
     let stage = try Stage()
     let parent = try stage.puppets(1, Self.policy)[0]
     #expect(try parent.ask("acquire") == "normal")
@@ -93,7 +94,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `that outlives its parent keeps none of its slots`() throws {
+  func `a forked child that outlives its parent keeps none of the parent's slots`() throws {
     let stage = try Stage()
     let parent = try stage.puppets(1, Self.policy)[0]
     let other = try stage.puppets(1, Self.policy)[0]
@@ -110,7 +111,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `that ends leaves its own slot to the next caller`() throws {
+  func `a forked child that ends leaves its own slot to the next caller`() throws {
     let stage = try Stage()
     let parent = try stage.puppets(1, Self.policy)[0]
     #expect(try parent.ask("trip") == "ok")
@@ -121,7 +122,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `sees and is seen at once`() throws {
+  func `a forked child and its parent see each other's changes at once`() throws {
     let stage = try Stage()
     let parent = try stage.puppets(1, "max-failures=3")[0]
     for round in 0..<20 {
@@ -134,10 +135,10 @@ import Testing
   }
 
   @Test(.forksBesideThreads, .timeLimit(.minutes(10)))
-  func `made while other threads use the breaker does not hang`() throws {
+  func `a child forked while other threads use the breaker does not hang`() throws {
     let stage = try Stage()
     let parent = try stage.puppets(1, Self.policy)[0]
-    // Each type that a child will need is made before there are threads.
+    // Each type that a child will need is created before there are threads.
     #expect(try parent.ask("run fail") == "failed")
     #expect(try parent.ask("health") == "connected")
     let forks = max(10, rounds(100))
@@ -153,7 +154,7 @@ import Testing
   }
 
   @Test(.forksBesideThreads, .timeLimit(.minutes(10)))
-  func `may be made while other threads let go of their stores`() throws {
+  func `a process can fork while other threads release their stores`() throws {
     let parent = try Stage().puppet()
     #expect(try parent.ask("connect") == "ok")
     let forks = max(10, rounds(500))

@@ -1,10 +1,11 @@
 import TestSupport
 import Testing
 
-@Suite(.timeLimit(.minutes(10))) struct `A fork of a process that keeps the time of calls` {
+/// A fork of a process that keeps the time of calls.
+@Suite(.timeLimit(.minutes(10))) struct ForkedTimerTests {
   private static let policy = "max-failures=1000000"
 
-  @Test func `leaves a child without a thread until it sets a time of its own`() throws {
+  @Test func `a forked child has no timer thread until it sets a time of its own`() throws {
     let parent = try Stage().puppets(1, Self.policy)[0]
     #expect(try parent.ask("threads") == "0")
     #expect(try parent.ask("fork job 1 2") == "failed after 2 timeouts")
@@ -16,7 +17,7 @@ import Testing
     #expect(try parent.ask("job 1 2") == "failed after 2 timeouts")
   }
 
-  @Test func `leaves what was under way to the parent`() throws {
+  @Test func `a fork leaves jobs that are under way to the parent`() throws {
     let parent = try Stage().puppets(1, Self.policy)[0]
     #expect(try parent.ask("job-begin 3600000 1") == "started")
     #expect(try parent.ask("fork job-state") == "idle")
@@ -29,7 +30,7 @@ import Testing
   }
 
   @Test(.forksBesideThreads)
-  func `may come at any moment, and times go on on both sides`() throws {
+  func `timers go on in parent and child when a fork comes at any moment`() throws {
     let parent = try Stage().puppets(1, Self.policy)[0]
     #expect(try parent.ask("job 1 2") == "failed after 2 timeouts")
     let forks = max(10, rounds(200))

@@ -1,22 +1,22 @@
 import TestSupport
 import Testing
 
-@Suite struct `A full disk` {
+@Suite struct FullDiskTests {
   @Test(
     .timeLimit(.minutes(10)), .enabled(if: SmallDisk.isPermitted, "needs root, to mount a tmpfs"))
-  func `never gets in the way, and the store is used again when there is room`() throws {
+  func `a full disk never gets in the way, and the store is used again after it`() throws {
     let stage = try Stage()
     let disk = try SmallDisk(at: stage.directory.file("state"), kilobytes: 512)
     let puppets = try stage.puppets(2, "max-failures=1000 open-for=30s")
     #expect(try puppets.ask("run fail") == ["failed", "failed"])
     try disk.fill()
-    // The log has no room for so many, but each caller gets what its own work gave.
+    // The log has no room for so many, but each caller gets the result of its own work.
     #expect(try puppets.ask("failures 200") == Array(repeating: "failed 200 rejected 0", count: 2))
     #expect(try puppets[0].ask("health").hasPrefix("unavailable diskFull "))
     #expect(try puppets[1].ask("health").hasPrefix("unavailable diskFull "))
     #expect(try puppets[0].ask("trip").hasPrefix("store diskFull "))
     #expect(try puppets.ask("events") == ["unavailable", "unavailable"])
-    // The proof that there is room again may just fit, but then what follows does not.
+    // The write that proves that there is room again may just fit, but not what follows.
     stage.clock.advance(by: .seconds(1))
     #expect(try puppets.ask("run ok") == ["ok 42", "ok 42"])
     #expect(try puppets.ask("failures 200") == Array(repeating: "failed 200 rejected 0", count: 2))
@@ -39,7 +39,7 @@ import Testing
 
   @Test(
     .timeLimit(.minutes(10)), .enabled(if: SmallDisk.isPermitted, "needs root, to mount a tmpfs"))
-  func `on which no store can be made is said to be full`() throws {
+  func `a disk without room for a new store is reported as full`() throws {
     let stage = try Stage()
     let disk = try SmallDisk(at: stage.directory.file("state"), kilobytes: 64)
     try disk.fill()

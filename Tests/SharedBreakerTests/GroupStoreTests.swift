@@ -3,10 +3,10 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-/// A store that takes the place of another one is for those who used that one.
+/// A new store in the place of a group's store, which is for the users of the old one.
 @Suite(.enabled(if: isSuperuser, "needs root, to give files away"))
-struct `A new store in the place of a group's store` {
-  /// The group of puppets with `user=nobody`, and one that they do not belong to.
+struct GroupStoreTests {
+  /// The group of puppets with `user=nobody`; `otherGroup` is one that they do not belong to.
   private static let group: UInt32 = 65_534
   private static let otherGroup: UInt32 = 54_320
   private static let parts = ["", "-wal", "-shm", "-counters", "-lock"]
@@ -17,7 +17,7 @@ struct `A new store in the place of a group's store` {
     try Files.changeMode(path, to: mode)
   }
 
-  /// A store of a group, which was made for one user and given to the group by hand.
+  /// A store of a group, which was created for one user and given to the group by hand.
   private func play(
     _ options: String..., owner: UInt32 = 0, group: UInt32 = group, directory mode: UInt32 = 0o770
   ) throws -> (Stage, Puppet) {
@@ -27,7 +27,7 @@ struct `A new store in the place of a group's store` {
     try give(folder, to: owner, group, mode: 0o700)
     let puppet = try stage.puppets(1, Self.policy, options: options)[0]
     #expect(try puppet.ask("run fail") == "failed")
-    // In the order of the guide: a process sees that something has changed by the directory.
+    // In the order of the guide: a process sees by the directory that something has changed.
     for part in Self.parts { try give(stage.store + part, to: owner, group, mode: 0o660) }
     try give(folder, to: owner, group, mode: mode)
     return (stage, puppet)
@@ -39,7 +39,7 @@ struct `A new store in the place of a group's store` {
   }
 
   @Test(.timeLimit(.minutes(10)), arguments: [[""], parts], [true, false])
-  func `is for the group too, whichever running process makes it`(
+  func `a new store is for the group too, whichever running process creates it`(
     deleted: [String], isMemberFirst: Bool
   ) throws {
     let (stage, root) = try play()
@@ -61,7 +61,7 @@ struct `A new store in the place of a group's store` {
   }
 
   @Test(.timeLimit(.minutes(10)), arguments: ["-lock", "-counters", "-wal"])
-  func `is for the group too if a process starts that finds what is left`(left: String) throws {
+  func `a new store is for the group too if one of the old files is left`(left: String) throws {
     let (stage, root) = try play()
     root.kill()
     for part in Self.parts where part != left { Files.removeAll(stage.store + part) }
@@ -74,7 +74,7 @@ struct `A new store in the place of a group's store` {
     arguments: [
       (0o2770, true), (0o770, false), (0o2775, false), (0o2777, false), (0o755, false),
     ] as [(UInt32, Bool)])
-  func `is for the group of a directory that is for nobody else`(
+  func `a new store is for the group only in a setgid directory closed to all others`(
     mode: UInt32, isForGroup: Bool
   ) throws {
     let stage = try Stage()
@@ -86,7 +86,7 @@ struct `A new store in the place of a group's store` {
     #expect(try Files.permissions(of: stage.store).mode == (isForGroup ? 0o660 : 0o600))
   }
 
-  @Test func `is for its user alone where others have files`() throws {
+  @Test func `a new store is for its user alone in a directory with other files`() throws {
     let stage = try Stage()
     let folder = stage.directory.file("state")
     try Files.makeDirectory(folder)
@@ -97,7 +97,7 @@ struct `A new store in the place of a group's store` {
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `has the rights that somebody asks for, and so has its lock file`() throws {
+  func `a new store and its lock file have the rights that a process asks for`() throws {
     let (stage, root) = try play()
     root.kill()
     for part in Self.parts where part != "-lock" { Files.removeAll(stage.store + part) }
@@ -110,7 +110,7 @@ struct `A new store in the place of a group's store` {
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `gives its rights to no other group, and the doctor tells and repairs it`() throws {
+  func `a new store that lost its group is private, and the doctor repairs that`() throws {
     let (stage, puppet) = try play("user=nobody", owner: 65_534, group: Self.otherGroup)
     stage.clock.advance(by: .seconds(1))
     #expect(try puppet.ask("run ok") == "ok 42")

@@ -3,7 +3,7 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-@Suite struct `A store whose file has two names` {
+@Suite struct HardLinkTests {
   private static let policy = "max-failures=3 open-for=30s"
 
   private func addName(_ other: String, to path: String) throws {
@@ -11,7 +11,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `is opened under neither of them, and nothing of it is lost`() throws {
+  func `a store whose file has two names is opened under neither and loses nothing`() throws {
     let stage = try Stage()
     let running = try stage.puppets(1, Self.policy)[0]
     #expect(try running.ask("failures 2") == "failed 2 rejected 0")
@@ -24,7 +24,7 @@ import Testing
       #expect(try puppet.ask("run ok") == "ok 42")
     }
     #expect(!Files.exists(other + "-wal"))
-    // A process that has it open goes on.
+    // A process that has the store open goes on.
     stage.clock.advance(by: .seconds(2))
     #expect(try running.ask("run fail") == "failed")
     #expect(try running.ask("state") == "open")
@@ -36,17 +36,17 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `is one store if all of its files have, as after cp -al`() throws {
+  func `a store whose files all have two names, as after cp -al, is one store`() throws {
     let stage = try Stage()
     let running = try stage.puppets(1, Self.policy)[0]
     #expect(try running.ask("failures 2") == "failed 2 rejected 0")
     let copy = stage.directory.file("copy")
     let answer = try Child.run("/bin/cp", ["-al", stage.directory.file("state"), copy])
     #expect(answer.isEmpty, "\(answer)")
-    // A service that is restarted does not have to care.
+    // A service that is restarted is not affected.
     let late = try stage.puppet()
     #expect(try late.ask("connect") == "ok")
-    // Neither does somebody who takes the copy for a store.
+    // Neither is a process that uses the copy as a store.
     let other = try Puppet(on: stage, store: copy + "/breakers.db")
     #expect(try other.ask("run fail") == "failed")
     #expect(try late.ask("state") == "open")
@@ -57,7 +57,7 @@ import Testing
     #expect(files.means?.hasPrefix("hard links are no backup") == true, "\(files)")
   }
 
-  @Test func `is told by the doctor`() throws {
+  @Test func `the doctor reports a store whose file has two names`() throws {
     let stage = try Stage()
     let store = stage.sharedStore()
     try store.breaker("api").trip()

@@ -2,8 +2,9 @@ import Glibc
 import TestSupport
 import Testing
 
-@Suite struct `A replaced store is noticed` {
-  /// Waits until the latest change of a directory lies back so far that no other can have its time.
+/// A replaced store whose replacement is hard to see.
+@Suite struct HiddenReplacementTests {
+  /// Waits until the latest change of a directory is so old that no other can have its time.
   private func settle(_ directory: String) throws {
     var status = stat()
     var now = timespec()
@@ -15,7 +16,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `also if the times of its directory are put back`() throws {
+  func `a replaced store is noticed even if the times of its directory are put back`() throws {
     let stage = try Stage()
     let puppet = try stage.puppets(1, "max-failures=3 open-for=30s")[0]
     try Database.rows(stage.store, "PRAGMA wal_checkpoint(TRUNCATE)")
@@ -38,7 +39,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `also if a link on the way to it leads elsewhere`() throws {
+  func `a replaced store is noticed even if only a link on its path leads elsewhere`() throws {
     let stage = try Stage()
     for folder in ["first", "second"] { try Files.makeDirectory(stage.directory.file(folder)) }
     let link = stage.directory.file("state")
@@ -54,7 +55,7 @@ import Testing
     #expect(try puppet.ask("acquire").hasPrefix("rejected"))
     #expect(try other.ask("force automatic") == "ok")
     #expect(try puppet.ask("run ok") == "ok 42")
-    // Nothing of the first one was moved.
+    // Nothing in the first directory was moved.
     #expect(!Files.names(in: stage.directory.file("first")).contains { $0.hasSuffix(".orphan") })
   }
 }

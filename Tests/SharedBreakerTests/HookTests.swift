@@ -3,7 +3,8 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-@Suite struct `A hook of several processes` {
+/// A hook that several processes share.
+@Suite struct HookTests {
   private func events(_ stage: Stage) throws -> Int {
     Int(try Database.value(stage.store, "SELECT count(*) FROM event")) ?? -1
   }
@@ -14,7 +15,7 @@ import Testing
     }
   }
 
-  /// Waits until an entry is done with; until 0: until somebody handles what happens.
+  /// Waits until an entry has been handled; for entry 0, until a process handles the hook.
   private func wait(on stage: Stage, until entry: Int, _ column: String = "handled") throws {
     let sql = "SELECT \(column) FROM hook WHERE name = 'pager'"
     while Int(try Database.value(stage.store, sql)) ?? -1 < entry { usleep(1_000) }
@@ -27,7 +28,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `runs once for each entry, in order, whoever runs it`() throws {
+  func `a hook of several processes runs once for each entry, in order`() throws {
     let stage = try Stage()
     let puppets = try (0..<16).map { _ in try stage.puppet() }
     for puppet in puppets { try handle(stage, puppet) }
@@ -42,9 +43,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `runs again elsewhere if its process is killed inside it, and not if it is killed later`()
-    throws
-  {
+  func `a hook runs again if its process is killed inside it, but not if killed later`() throws {
     let stage = try Stage()
     let (victim, tripper) = (try stage.puppet(), try stage.puppet())
     try handle(stage, victim, "endless")
@@ -66,9 +65,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `is taken over from a process that stands still for too long, whose late word is no word`()
-    throws
-  {
+  func `a hook is taken over from a stopped process, whose late report is void`() throws {
     let stage = try Stage()
     let (stopped, tripper) = (try stage.puppet(), try stage.puppet())
     try handle(stage, stopped, "endless")
@@ -90,7 +87,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `is tried again when it throws, and given up after so many attempts`() throws {
+  func `a hook that throws is tried again and given up after three attempts`() throws {
     let stage = try Stage()
     let puppet = try stage.puppet()
     try handle(stage, puppet, "failing")
@@ -108,7 +105,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `is left to others at once by a task that is cancelled`() throws {
+  func `a hook whose task is cancelled is left to other processes at once`() throws {
     let stage = try Stage()
     let (first, second) = (try stage.puppet(), try stage.puppet())
     try handle(stage, first, "endless")

@@ -4,12 +4,12 @@ import SharedBreakerTesting
 import TestSupport
 import Testing
 
-/// A probe that never comes back, and everyone who only asks.
+/// A probe that never comes back, as processes that only ask see it.
 @Suite struct HungProbeTests {
   private static let policy = BreakerPolicy(
     maxFailures: 1, openFor: .seconds(2), probeTimeout: .seconds(1))
 
-  /// A breaker that is being probed on behalf of nobody whose end would free the slot.
+  /// A breaker with a probe that has no owner whose end would free the slot.
   private func probed(_ stage: Stage) throws -> (SharedStore, PermitToken) {
     let store = stage.sharedStore()
     let breaker = try store.breaker("api", policy: Self.policy)
@@ -19,10 +19,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func
-    `everyone who asks is told that a hung probe failed at its deadline, and nothing is written`()
-    throws
-  {
+  func `every process that asks sees a hung probe fail at its deadline without a write`() throws {
     let stage = try Stage()
     let (_, token) = try probed(stage)
     let asker = stage.sharedStore()
@@ -71,9 +68,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `the next transaction records what time has done, with its times, before its own work`()
-    throws
-  {
+  func `the next transaction first records what time has done, with the right times`() throws {
     let stage = try Stage()
     let (store, _) = try probed(stage)
     let breaker = try store.breaker("api")
@@ -88,15 +83,13 @@ import Testing
       entries.map { $0.at.millisecondsSince1970 - 1_800_000_000_000 }
         == [3_000, 3_000, 62_000, 102_000])
     #expect(entries.first?.reason == "it took longer than probe-timeout")
-    // What was over before the policy changed was over by the one that held until then.
+    // The earlier policy decides what was over before the policy changed.
     #expect(breaker.snapshot().isProbeDue)
     #expect(breaker.snapshot().modeEndedAt == nil)
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `an opening at a deadline is told to the observer of the process that records it, once`()
-    throws
-  {
+  func `an observer is notified once when its process records an opening at a deadline`() throws {
     let stage = try Stage()
     _ = try probed(stage)
     let told = Guarded<[String]>([])
@@ -115,7 +108,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `deleting a breaker records first how its probe ended`() throws {
+  func `the deletion of a breaker first records how its probe ended`() throws {
     let stage = try Stage()
     let (store, _) = try probed(stage)
     stage.clock.advance(by: .seconds(9))
@@ -127,7 +120,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `a prober that dies is in the history, with its number`() throws {
+  func `the history records a prober that died, with its pid`() throws {
     let stage = try Stage()
     let puppets = try stage.puppets(2, "max-failures=1 open-for=30s probe-timeout=10s")
     #expect(try puppets[0].ask("run fail") == "failed")

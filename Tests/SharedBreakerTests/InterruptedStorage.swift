@@ -3,7 +3,7 @@ import TestSupport
 
 @testable import BreakerStore
 
-/// A storage in memory where something else can happen, once, around a look-up or a transaction.
+/// A storage in memory in which something else can happen once, around a look-up or transaction.
 final class InterruptedStorage: ForwardingStorage {
   let memory: MemoryStorage
   private let afterFind = Interruption()

@@ -2,9 +2,9 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-@Suite struct `A policy declared while the store is held` {
+@Suite struct LateDeclarationTests {
   @Test(.timeLimit(.minutes(10)), arguments: [true, false])
-  func `is in force once the store can be written`(fails: Bool) throws {
+  func `a policy declared while the store is locked takes effect afterwards`(fails: Bool) throws {
     let stage = try Stage()
     _ = try stage.sharedStore().breaker("api", policy: BreakerPolicy(maxFailures: 3))
     let options = StoreOptions(lockTimeout: .milliseconds(20), clock: stage.clock.clock)

@@ -3,7 +3,8 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-@Suite struct `Those who look at many breakers` {
+/// Lists of many breakers.
+@Suite struct ListingTests {
   /// A store with so many breakers that they are not all read at once.
   private func stage(with count: Int) throws -> Stage {
     let stage = try Stage()
@@ -19,7 +20,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `see each once while others come and go`() throws {
+  func `a list shows each breaker once while others come and go`() throws {
     let count = 601
     let stage = try stage(with: count)
     let standing = (0..<count).map { number in
@@ -33,7 +34,7 @@ import Testing
       var round = 0
       while !isOver.withLock({ $0 }) {
         _ = try? other.breaker(standing[round % count] + "-passing").trip()
-        // Some are still there when they come again, and the same names have other places.
+        // Some still exist when their turn comes again; others return in a different row.
         _ = try? other.delete(standing[round / 2 % count] + "-passing")
         round += 7
       }
@@ -49,7 +50,7 @@ import Testing
     threads.join()
   }
 
-  @Test func `see what they would see of each one alone`() throws {
+  @Test func `a list shows of each breaker what a look at it alone would show`() throws {
     let stage = try stage(with: 501)
     let store = stage.sharedStore()
     let policy = BreakerPolicy(failureRate: 0.5, window: .seconds(60))
@@ -70,7 +71,7 @@ import Testing
     for snapshot in all { #expect(try store.snapshot(of: snapshot.name) == snapshot) }
   }
 
-  @Test func `choose them by what their names begin with`() throws {
+  @Test func `a list can be limited by what names begin with`() throws {
     let stage = try Stage()
     let store = stage.sharedStore()
     let names = ["Pay", "pay", "pay-eu", "payé", "pay\u{10FFFF}", "pb", "o", "pa"]
@@ -85,14 +86,14 @@ import Testing
     #expect(try store.names(beginningWith: "x").isEmpty)
   }
 
-  @Test func `choose them by their state as it is when they are read`() throws {
+  @Test func `a list can be limited by the state that a breaker has when it is read`() throws {
     let stage = try stage(with: 3)
     let store = stage.sharedStore()
     for name in ["a", "b", "c"] { try store.breaker(name).trip() }
     #expect(try store.snapshots(in: .open).map(\.name) == ["a", "b", "c"])
     #expect(try store.snapshots(in: .closed).count == 3)
     #expect(try store.snapshots(in: .halfOpen).isEmpty)
-    // Nothing is held while they choose, so others can write meanwhile.
+    // Nothing is locked while the filter runs, so others can write meanwhile.
     let left = try store.snapshots(in: .open) { name in
       if name == "a" { try? store.breaker("c").reset() }
       if name == "b" { _ = try? store.delete("a") }

@@ -4,11 +4,12 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-@Suite struct `A log of another file` {
+/// A log that belongs to another file, which was at the path before.
+@Suite struct LogOwnerTests {
   static let policy = "max-failures=100 open-for=30s"
   static let earlier = 3
 
-  /// A store with a copy from earlier times beside it, and a log with all that has come since.
+  /// A store with an earlier copy beside it, and a log with everything that has come since.
   private func stage(_ body: (Stage, [Puppet], String) throws -> Void) throws {
     let stage = try Stage()
     let running = try stage.puppets(2, Self.policy)
@@ -26,7 +27,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `is not read by whoever starts before the others have noticed`() throws {
+  func `a replaced file's log is not read by a process that starts right away`() throws {
     try stage { stage, running, copy in
       try Files.rename(copy, to: stage.store)
       let late = try stage.puppet()
@@ -45,7 +46,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)), .enabled(if: isSuperuser, "needs root, to become somebody else"))
-  func `is not read by one who may not set it aside`() throws {
+  func `a replaced file's log is not read by a process that may not set it aside`() throws {
     try stage { stage, running, copy in
       try Files.changeMode(stage.directory.file("state"), to: 0o755)
       for suffix in ["", "-wal", "-shm", "-counters", "-lock"] {
@@ -64,7 +65,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `is named by the doctor, and set aside`() throws {
+  func `the doctor reports a replaced file's log and sets it aside`() throws {
     try stage { stage, running, copy in
       try Files.rename(copy, to: stage.store)
       let store = stage.sharedStore()
@@ -80,7 +81,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `is not taken for one if its file was replaced by a copy with nobody there`() throws {
+  func `a log is still read if its file was replaced by a copy while no process used it`() throws {
     try stage { stage, running, copy in
       for puppet in running { puppet.kill() }
       try Files.write(copy, try Files.read(stage.store))
@@ -92,7 +93,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `is not taken for one if the store was moved with it`() throws {
+  func `a log is still read if the store was moved with it`() throws {
     try stage { stage, running, copy in
       for puppet in running { puppet.kill() }
       let folder = stage.directory.file("elsewhere")
@@ -109,7 +110,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `is not taken for one if the store was copied with it`() throws {
+  func `a log is still read if the store was copied with it`() throws {
     try stage { stage, running, copy in
       for puppet in running { puppet.kill() }
       let parts = try ["-counters", "-shm", "-wal", ""].map {

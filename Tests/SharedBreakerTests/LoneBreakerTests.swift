@@ -5,10 +5,12 @@ import Testing
 
 @testable import SharedBreaker
 
-@Suite struct `Breakers that a store has no room for` {
+/// Breakers for which a store has no room.
+@Suite struct LoneBreakerTests {
   private struct Boom: Error {}
 
-  @Test func `ask it for room once a second, all of them together`() throws {
+  @Test
+  func `breakers without room ask the store for room once a second, all of them together`() throws {
     let stage = try Stage()
     let options = StoreOptions(clock: stage.clock.clock)
     let storage = FullStorage(MemoryStorage(clock: options.clock, program: "test"))
@@ -31,7 +33,7 @@ import Testing
     withExtendedLifetime(engine) {}
   }
 
-  @Test func `leave it alone for a second once it had none`() throws {
+  @Test func `a breaker that found no room leaves the store alone for a second`() throws {
     let stage = try Stage()
     let options = StoreOptions(clock: stage.clock.clock)
     let storage = FullStorage(MemoryStorage(clock: options.clock, program: "test"))
@@ -44,7 +46,7 @@ import Testing
     withExtendedLifetime(engine) {}
   }
 
-  @Test func `stay open while the store has other troubles`() throws {
+  @Test func `a breaker without room stays open while the store has other troubles`() throws {
     let stage = try Stage()
     var options = StoreOptions(clock: stage.clock.clock)
     options.maximumBreakers = 1
@@ -73,7 +75,7 @@ import Testing
     #expect(alone.state == .open)
   }
 
-  @Test func `are never let through from memory`() throws {
+  @Test func `a call of a breaker without room is never permitted from memory`() throws {
     let stage = try Stage()
     let options = StoreOptions(clock: stage.clock.clock)
     let storage = FullStorage(MemoryStorage(clock: options.clock, program: "test"))
@@ -87,7 +89,7 @@ import Testing
   }
 }
 
-/// A storage that has no room for any breaker, and counts how often it was asked.
+/// A storage that has no room for any breaker and counts how often it is asked.
 private final class FullStorage: ForwardingStorage, @unchecked Sendable {
   let memory: MemoryStorage
   var transactions = 0

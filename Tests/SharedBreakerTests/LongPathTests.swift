@@ -3,8 +3,9 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-@Suite struct `The path of a store` {
-  /// A path of so many bytes, whose directories are not there yet.
+/// The longest path of a store.
+@Suite struct LongPathTests {
+  /// A path of `length` bytes, whose directories do not exist yet.
   private func path(_ length: Int, in directory: TemporaryDirectory) -> String {
     var path = directory.path
     while length - path.utf8.count > 102 { path += "/" + String(repeating: "d", count: 99) }
@@ -12,7 +13,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `may have 480 bytes, with which everything works`() throws {
+  func `a store works at a path of 480 bytes`() throws {
     let stage = try Stage()
     let path = path(480, in: stage.directory)
     #expect(path.utf8.count == 480)
@@ -30,7 +31,9 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)), arguments: [481, 505, 513, 700, 5_000])
-  func `is refused with its limit if it has more, and no directory is made`(length: Int) throws {
+  func `a path longer than 480 bytes is refused with the limit, and no directory is created`(
+    length: Int
+  ) throws {
     let directory = try TemporaryDirectory()
     let path = path(length, in: directory)
     let store = SharedStore(path: path)
@@ -51,7 +54,7 @@ import Testing
     #expect(try Files.all(in: directory.path).isEmpty)
   }
 
-  @Test func `is counted from the root, if it is relative`() async throws {
+  @Test func `the length of a relative path is counted from the root`() async throws {
     let directory = try TemporaryDirectory()
     let path = path(478, in: directory)
     await #expect(processExitsWith: .success) {
@@ -71,7 +74,7 @@ import Testing
     }
   }
 
-  @Test func `is counted as what its links lead to`() throws {
+  @Test func `the length of a path is that of the place to which its links lead`() throws {
     let directory = try TemporaryDirectory()
     let deep = path(470, in: directory)
     #expect(unsafe system("mkdir -p '\(deep)'") == 0)
@@ -80,12 +83,12 @@ import Testing
       try SharedStore(path: directory.file("short/breakers.db")).connect()
     }
     #expect(error?.description.contains("its path has 482 bytes") == true, "\(error as Any)")
-    // The way there may be as long as the system lets it.
+    // The path as it is given may be as long as the system allows.
     let way = directory.path + String(repeating: "/.", count: 300) + "/breakers.db"
     try SharedStore(path: way).connect()
   }
 
-  @Test func `may end in a name of 200 bytes`() throws {
+  @Test func `the file name of a store may have 200 bytes and no more`() throws {
     let directory = try TemporaryDirectory()
     let name = String(repeating: "n", count: 200)
     let store = SharedStore(path: directory.file(name))

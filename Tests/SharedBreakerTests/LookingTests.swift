@@ -2,9 +2,10 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-@Suite struct `Those who look at a whole store` {
+/// Processes that look at a whole store.
+@Suite struct LookingTests {
   @Test(.timeLimit(.minutes(10)))
-  func `notice within a second that the file is another one`() throws {
+  func `a process that only reads a store notices within a second that it was replaced`() throws {
     let stage = try Stage()
     let store = stage.sharedStore()
     try store.breaker("api").trip()

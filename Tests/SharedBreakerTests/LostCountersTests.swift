@@ -1,7 +1,8 @@
 import TestSupport
 import Testing
 
-@Suite struct `Counters that are lost` {
+/// Counters that are deleted, overwritten or out of reach.
+@Suite struct LostCountersTests {
   static let rate = "failure-rate=50% window=10s min-calls=2 open-for=30s"
 
   private func counts(_ puppet: Puppet) throws -> [Int] {
@@ -11,7 +12,7 @@ import Testing
   private func file(_ stage: Stage) -> String { stage.store + "-counters" }
 
   @Test(.timeLimit(.minutes(10)))
-  func `are found again before a failure is judged without them`() throws {
+  func `lost counters are found again before a failure is judged without them`() throws {
     let stage = try Stage()
     let puppet = try stage.puppets(1, Self.rate)[0]
     try puppet.ask("successes 5")
@@ -24,7 +25,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `are found again by those who only look`() throws {
+  func `lost counters are found again by a process that only looks`() throws {
     let stage = try Stage()
     let reader = try stage.puppet()
     let puppet = try stage.puppets(1, Self.rate)[0]
@@ -39,14 +40,14 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `or overwritten to look as if they had grown judge no failure`() throws {
+  func `counters overwritten as if they had grown do not make a failure open the breaker`() throws {
     let stage = try Stage()
     let puppet = try stage.puppets(1, "failure-rate=50% window=10s min-calls=4")[0]
     try puppet.ask("successes 200")
     stage.clock.advance(by: .seconds(20))
     try puppet.ask("failures 3")
     try puppet.ask("successes 100")
-    // More than the row has taken in, and less than the mark of the bucket that they belong to.
+    // More than the row has taken in, and less than the mark of their bucket.
     try CounterWords(ofStore: stage.store).setSuccesses(ofBreaker: 1, to: 1 << 40 | 150)
     #expect(try puppet.ask("run fail") == "failed")
     #expect(try puppet.ask("state") == "closed")
@@ -57,7 +58,7 @@ import Testing
   ]
 
   @Test(.timeLimit(.minutes(10)), arguments: [rate, "failure-rate=50% last=20", "max-failures=5"])
-  func `or overwritten open no breaker, and are used again`(policy: String) throws {
+  func `overwritten counters open no breaker and are used again`(policy: String) throws {
     let stage = try Stage()
     let puppets = try stage.puppets(2, policy)
     try puppets.ask("successes 1")
@@ -66,7 +67,7 @@ import Testing
       try CounterWords(ofStore: stage.store).setSuccesses(ofBreaker: 1, to: damage)
       #expect(try puppets[1].ask("successes 100") == "ok 100 rejected 0")
       #expect(try puppets[0].ask("run fail") == "failed", "\(damage)")
-      // The window begins anew, perhaps with the failure alone.
+      // The window starts over, perhaps with the failure alone.
       #expect(try puppets[0].ask("state") == "closed", "\(damage)")
       let before = try counts(puppets[1])
       #expect(try puppets.ask("successes 50").allSatisfy { $0 == "ok 50 rejected 0" })
@@ -76,7 +77,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `by a change of policy that is never committed are not missed`() throws {
+  func `counters are not lost by a change of policy that is never committed`() throws {
     for step in 1...100 {
       let stage = try Stage()
       let puppet = try stage.puppets(1, Self.rate)[0]
@@ -96,7 +97,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `still hold the breakers that nobody has changed since`() throws {
+  func `a failure is judged with the successes counted after the counters were deleted`() throws {
     let stage = try Stage()
     let failing = try stage.puppets(1, Self.rate)[0]
     let busy = try stage.puppets(1, Self.rate)[0]
@@ -121,7 +122,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)), .enabled(if: isSuperuser, "needs root, to become somebody else"))
-  func `to one process alone do not make it judge by what is left`() throws {
+  func `a process that cannot use the counters does not judge by what is left`() throws {
     let stage = try Stage()
     let policy = "failure-rate=40% window=10s min-calls=4 open-for=30s"
     try Files.makeDirectory(stage.directory.file("state"))

@@ -1,9 +1,11 @@
 import TestSupport
 import Testing
 
-@Suite struct `A log deleted under running processes` {
+@Suite struct LostLogTests {
   @Test(.timeLimit(.minutes(10)), arguments: [["-shm"], ["-wal"], ["-wal", "-shm"]])
-  func `keeps them apart for no longer than a second`(parts: [String]) throws {
+  func `a log deleted under running processes keeps them apart for a second at most`(
+    parts: [String]
+  ) throws {
     let stage = try Stage()
     let before = try stage.puppets(2, "max-failures=3 open-for=30s")
     #expect(try before.ask("run ok").count("ok") == 2)

@@ -3,7 +3,8 @@ import BreakerStore
 import TestSupport
 import Testing
 
-@Suite struct `A prober that is lost` {
+/// A prober that is killed or stopped.
+@Suite struct LostProberTests {
   /// A breaker whose open time is over, and the processes that use it.
   private func dueForProbe(_ count: Int) throws -> (Stage, [Puppet]) {
     let stage = try Stage()
@@ -14,7 +15,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)), arguments: [true, false])
-  func `by SIGKILL leaves its slot to the next caller at once`(isReaped: Bool) throws {
+  func `a prober killed by SIGKILL frees its slot at once`(isReaped: Bool) throws {
     let (stage, puppets) = try dueForProbe(2)
     let (prober, other) = (puppets[0], puppets[1])
     #expect(try prober.ask("acquire") == "probe")
@@ -27,14 +28,14 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `by SIGKILL has its token refused`() throws {
+  func `the token of a prober killed by SIGKILL is refused`() throws {
     let (stage, puppets) = try dueForProbe(2)
     let (prober, other) = (puppets[0], puppets[1])
     let token = try prober.ask("token \(prober.pid)")
     #expect(token.hasPrefix("cb2."))
     #expect(try other.ask("acquire").hasPrefix("rejected half_open"))
     prober.kill()
-    // Refused before the slot is given to somebody else, and after.
+    // The token is refused before the slot goes to another process, and after.
     #expect(try other.ask("report \(token) success") == "refused")
     #expect(try other.ask("acquire") == "probe")
     #expect(try other.ask("report \(token) success") == "refused")
@@ -46,11 +47,11 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `is not taken for another program that has its number now`() throws {
+  func `a lost prober is not mistaken for another program that has its pid now`() throws {
     let (stage, puppets) = try dueForProbe(2)
     let (prober, other) = (puppets[0], puppets[1])
     #expect(try prober.ask("acquire") == "probe")
-    // This process runs, and the lease names it; first rightly, then with another start time.
+    // The lease names this running process, first correctly, then with another start time.
     let own = ProcessTable.current()
     try Database.rows(
       stage.store,
@@ -64,7 +65,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `by SIGSTOP has failed at its deadline, and is refused when it comes back`() throws {
+  func `a prober stopped by SIGSTOP fails at its deadline and is refused afterwards`() throws {
     let (stage, puppets) = try dueForProbe(2)
     let (prober, other) = (puppets[0], puppets[1])
     #expect(try prober.ask("acquire") == "probe")
@@ -81,7 +82,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `one after the other never keeps the breaker half-open`() throws {
+  func `probers that are killed one after the other never keep the breaker half-open`() throws {
     let (_, puppets) = try dueForProbe(10)
     for puppet in puppets.dropLast() {
       #expect(try puppet.ask("acquire") == "probe")

@@ -2,9 +2,9 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-@Suite struct `Counters of very many breakers` {
+@Suite struct ManyCountersTests {
   @Test(.timeLimit(.minutes(10)), arguments: [0, 1_020, 5_000_000, 200_000_000])
-  func `are each their own, however far apart their rows are`(start: Int) throws {
+  func `each breaker has its own counters, however far apart the rows are`(start: Int) throws {
     let stage = try Stage()
     let stores = [stage.sharedStore(), stage.sharedStore()]
     try stores[0].breaker("first").run {}

@@ -3,9 +3,9 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-@Suite struct `Threads that meet a file that cannot be read` {
+@Suite struct ManyThreadsTests {
   @Test(.timeLimit(.minutes(10)))
-  func `wait side by side and not one after the other`() throws {
+  func `threads that meet an unreadable file wait side by side, not one after the other`() throws {
     let stage = try Stage()
     try Files.makeDirectory(stage.directory.file("state"))
     let holder = try Holder(stage.store, "CREATE TABLE t (a); BEGIN EXCLUSIVE")

@@ -5,7 +5,7 @@ import Testing
 
 @testable import SharedBreaker
 
-@Suite struct `The history of a store in memory` {
+@Suite struct MemoryHistoryTests {
   private let storage: MemoryStorage
   private let engine: Engine
 
@@ -31,7 +31,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `can be followed`() async throws {
+  func `the history of a store in memory can be followed`() async throws {
     try trip("earlier")
     let feed = feed()
     let listener = Task {
@@ -47,7 +47,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `ends for a listener whose task is cancelled`() async throws {
+  func `the history in memory ends for a listener whose task is cancelled`() async throws {
     let feed = feed()
     let listener = Task {
       for await _ in feed { Issue.record("nothing has happened") }
@@ -57,7 +57,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `says what is no longer kept`() async throws {
+  func `the history in memory says when entries are no longer kept`() async throws {
     for number in 0..<600 { try trip("breaker \(number)") }
     var all = feed(after: 0).makeAsyncIterator()
     #expect(await all.next()?.isAfterGap == true)
@@ -66,7 +66,7 @@ import Testing
     #expect(await late.next()?.isAfterGap == false)
   }
 
-  @Test func `is handled by one hook at a time`() throws {
+  @Test func `the history in memory is handled by one hook at a time`() throws {
     var first = HookStep(
       hook: "pager", name: nil, process: ProcessTable.current(), timeout: .seconds(60), attempts: 2)
     let second = first

@@ -2,9 +2,9 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-@Suite struct `Names that look the same` {
+@Suite struct NameTests {
   @Test(.timeLimit(.minutes(10)))
-  func `but are other bytes are other breakers, to every process`() throws {
+  func `names that look the same but differ in bytes are different breakers`() throws {
     let stage = try Stage()
     let (one, other) = ("caf\u{E9}", "cafe\u{301}")
     let store = stage.sharedStore()
@@ -21,7 +21,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `are so without a store, too`() throws {
+  func `names that look the same are different breakers without a store too`() throws {
     let stage = try Stage()
     try Files.write(stage.directory.file("state"), [])
     let store = stage.sharedStore()
@@ -29,19 +29,5 @@ import Testing
     _ = try breaker.acquire().fail()
     #expect(breaker.state == .open)
     #expect(try store.breaker("cafe\u{301}").state == .closed)
-  }
-}
-
-@Suite struct `A message about a breaker` {
-  @Test func `shows what could mislead its reader`() throws {
-    let stage = try Stage()
-    let breaker = try stage.sharedStore().breaker("pay\u{202e}")
-    try breaker.force(.forcedOpen, reason: "a\u{1b}[2Jb")
-    let error = #expect(throws: BreakerError.self) { try breaker.run {} }
-    #expect(
-      error?.description == #"pay\u{202e} is rejecting calls: an operator holds it open "#
-        + #"until further notice: a\u{1b}[2Jb"#)
-    let late = CallTimedOut(name: "pay\u{200b}", timeout: .seconds(1))
-    #expect(late.description == #"a call through pay\u{200b} was not over after 1s"#)
   }
 }

@@ -3,7 +3,7 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-@Suite struct `An observer` {
+@Suite struct ObserverTests {
   private final class Log: Sendable {
     let events = Guarded<[String]>([])
     let store = Guarded<SharedStore?>(nil)
@@ -15,7 +15,7 @@ import Testing
     let options = StoreOptions(clock: stage.clock.clock) { event in
       guard case .transition(let name, let from, let to, _) = event else { return }
       log.add("\(name) \(from.wireName)>\(to.wireName)")
-      // It may do what any caller may: nothing is locked while it is told.
+      // An observer may do what any caller may: nothing is locked while it is notified.
       guard to == .open, !name.hasPrefix("follower"), let store = log.store.withLock({ $0 }) else {
         return
       }
@@ -34,7 +34,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `is told in order, and may use the store meanwhile`() throws {
+  func `an observer is notified in order and may use the store meanwhile`() throws {
     let stage = try Stage()
     let log = Log()
     let breaker = try observed(stage, log).breaker("api", policy: BreakerPolicy(maxFailures: 1))
@@ -50,7 +50,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `is told of every call that is not let through`() throws {
+  func `an observer is notified of every call that the breaker rejects`() throws {
     let stage = try Stage()
     let told = Guarded<[String]>([])
     let options = StoreOptions(clock: stage.clock.clock) { event in
@@ -78,7 +78,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `holds up nobody when threads tell it at the same time`() throws {
+  func `an observer holds up no thread when several notify it at the same time`() throws {
     let stage = try Stage()
     let log = Log()
     let store = observed(stage, log)
@@ -102,7 +102,7 @@ import Testing
     log.store.withLock { $0 = nil }
   }
 
-  @Test func `hears of no transition when an open breaker is tripped`() throws {
+  @Test func `an observer is notified of no transition when an open breaker is tripped`() throws {
     let stage = try Stage()
     let log = Log()
     let store = observed(stage, log)

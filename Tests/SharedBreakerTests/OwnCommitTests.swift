@@ -2,9 +2,9 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-@Suite struct `A commit of one's own` {
+@Suite struct OwnCommitTests {
   @Test(.timeLimit(.minutes(10)))
-  func `does not hide what another had committed before it`() throws {
+  func `a process's own commit does not hide what another one committed before it`() throws {
     let directory = try TemporaryDirectory()
     let here = SharedStore(path: directory.store)
     let there = SharedStore(path: directory.store)
@@ -14,7 +14,7 @@ import Testing
       #expect(written.state == .closed)
       #expect(watched.state == .closed)
       try there.breaker("watched").trip()
-      // Writes without reading first, as every operator's word does.
+      // Writes without reading first, as every operator's command does.
       try written.reset()
       #expect(watched.state == .open, "round \(round)")
       try there.breaker("watched").reset()

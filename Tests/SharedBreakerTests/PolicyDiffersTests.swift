@@ -3,11 +3,13 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-@Suite(.timeLimit(.minutes(10))) struct `A policy that differs` {
+/// A policy in force that differs from the one that a process declared.
+@Suite(.timeLimit(.minutes(10))) struct PolicyDiffersTests {
   private let old = BreakerPolicy(maxFailures: 1_000_000)
   private let new = BreakerPolicy(maxFailures: 900_000)
 
-  @Test func `is not told to the process whose own policy takes effect`() throws {
+  @Test
+  func `a process whose own policy takes effect is not notified of a differing policy`() throws {
     let stage = try Stage()
     _ = try stage.sharedStore().breaker("api", policy: old)
     let news = Told(on: stage)
@@ -17,7 +19,7 @@ import Testing
     #expect(news.differences == [])
   }
 
-  @Test func `is not told to a process that brings its policy to the store late`() throws {
+  @Test func `a process that declares its policy late is not notified of a difference`() throws {
     let stage = try Stage()
     let first = try stage.sharedStore().breaker("api", policy: old)
     let news = Told(on: stage, lockTimeout: .milliseconds(20))
@@ -33,7 +35,7 @@ import Testing
     #expect(news.differences == [])
   }
 
-  @Test func `is told once to a process whose policy another one replaces`() throws {
+  @Test func `a process whose policy another process replaces is notified once`() throws {
     let stage = try Stage()
     let olds = Told(on: stage)
     let news = Told(on: stage)
@@ -45,7 +47,7 @@ import Testing
     }
     #expect(olds.differences == ["max-failures=1000000 < max-failures=900000"])
     #expect(news.differences == [])
-    // It takes effect once more, until the other one comes once more.
+    // The old policy takes effect again, until the new one is declared again.
     _ = try olds.store.breaker("api", policy: old)
     try after.run {}
     #expect(olds.differences.count == 1)
@@ -56,7 +58,8 @@ import Testing
     #expect(news.differences.count == 1)
   }
 
-  @Test func `is told to every process of the old release and to none of the new one`() throws {
+  @Test
+  func `only the processes of an old release are notified of a new policy`() throws {
     for _ in 0..<rounds(20) {
       let stage = try Stage()
       let olds = (0..<2).map { _ in Told(on: stage) }
@@ -82,21 +85,20 @@ import Testing
     }
   }
 
-  @Test func `is told though it was read before the own declaration was known to be written`()
-    throws
-  {
+  @Test
+  func `a differing policy is reported even if it was read before the own declaration`() throws {
     let stage = try Stage()
     let memory = MemoryStorage(clock: stage.clock.clock, program: "test")
     let storage = InterruptedStorage(memory)
     let told = Told(on: storage, clock: stage.clock.clock)
     let other = SharedStore(
       storage: memory, options: StoreOptions(clock: stage.clock.clock))
-    // The rounds of this second are done, so that asking writes nothing.
+    // What happens once a second has been done, so that asking writes nothing.
     #expect(try told.store.breaker("api").state == .closed)
     storage.afterNextTransaction { [old] in
       #expect(throws: Never.self) {
         _ = try other.breaker("api", policy: old)
-        // As another thread of the process that is declaring its policy would.
+        // As another thread of the process that is declaring its policy would do.
         #expect(try told.store.breaker("api").snapshot().policy == old)
       }
     }
@@ -106,7 +108,7 @@ import Testing
   }
 }
 
-/// A process, as it were, and what its observer is told of policies that differ.
+/// A stand-in for a process, and what its observer hears about policies that differ.
 private final class Told: Sendable {
   let store: SharedStore
   private let told: Guarded<[String]>

@@ -1,11 +1,14 @@
 import TestSupport
 import Testing
 
-@Suite(.serialized) struct `Processes at the end of the open time` {
+/// Processes that call at the end of the open time.
+@Suite(.serialized) struct ProbingTogetherTests {
   @Test(
     .timeLimit(.minutes(10)),
     arguments: [(processes: 20, probes: 1), (processes: 25, probes: 5)])
-  func `let exactly as many through as there are probes`(processes: Int, probes: Int) throws {
+  func `exactly as many processes as there are probes are permitted after the open time`(
+    processes: Int, probes: Int
+  ) throws {
     let stage = try Stage()
     let puppets = try stage.puppets(processes, "max-failures=1 open-for=30s probes=\(probes)")
     #expect(try puppets[0].ask("trip") == "ok")
@@ -24,7 +27,7 @@ import Testing
     }
   }
 
-  /// Every other round the resource is back; otherwise it is not, and the breaker opens again.
+  /// In every other round the resource is back; in the rest it is not, and the breaker reopens.
   private func end(_ round: Int, _ probers: [Puppet], of puppets: [Puppet]) throws {
     let isBack = round.isMultiple(of: 2)
     let verdicts = try probers.ask(isBack ? "succeed" : "fail")

@@ -1,14 +1,16 @@
 import TestSupport
 import Testing
 
-@Suite struct `A lease of an earlier boot` {
+@Suite struct RebootedLeaseTests {
   @Test(.timeLimit(.minutes(10)), arguments: ["policy max-failures 2", "force observe"])
-  func `does not come back when something else is written first`(command: String) throws {
+  func `a lease of an earlier boot does not come back when something else is written first`(
+    command: String
+  ) throws {
     let stage = try Stage()
     let before = try stage.puppets(1, "max-failures=1 open-for=30s probe-timeout=1h")[0]
     #expect(try before.ask("trip") == "ok")
     stage.clock.advance(by: .seconds(30))
-    // Nobody's end frees this slot.
+    // No process's end frees this slot.
     #expect(try before.ask("token").hasPrefix("cb2."))
     before.kill()
     stage.clock.reboot()

@@ -3,9 +3,9 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-@Suite struct `A relative path` {
+@Suite struct RelativePathTests {
   @Test(.timeLimit(.minutes(10)))
-  func `is taken from where the store was named`() async {
+  func `a relative path is resolved from the directory where the store was named`() async {
     await #expect(processExitsWith: .success) { try useFromElsewhere() }
   }
 }

@@ -3,7 +3,7 @@ import SharedBreakerTesting
 import TestSupport
 import Testing
 
-/// Probes that take long, and say so.
+/// Probes that take long and renew their leases.
 @Suite struct RenewingTests {
   private static let policy = BreakerPolicy(
     maxFailures: 1, openFor: .seconds(2), probeTimeout: .seconds(30))
@@ -47,7 +47,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `a normal permit is renewed without anything being written`() throws {
+  func `the renewal of a normal permit writes nothing`() throws {
     let stage = try Stage()
     let store = stage.sharedStore()
     let breaker = try store.breaker("api", policy: Self.policy)
@@ -63,7 +63,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `a token is renewed by any process, and by none once its breaker is gone`() throws {
+  func `any process can renew a token, and none can once its breaker is gone`() throws {
     let stage = try Stage()
     let breaker = try due(stage)
     let token = try breaker.acquireToken()
@@ -90,7 +90,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `a store that cannot be used leaves a lease as it is, to be renewed later`() throws {
+  func `a lease can be renewed later if the store cannot be used at first`() throws {
     let stage = try Stage()
     let breaker = try due(stage)
     let permit = try breaker.acquire()
@@ -131,13 +131,13 @@ import Testing
     try await breaker.run(timeout: .seconds(50), probeTimeout: .seconds(60)) {
       #expect(breaker.snapshot().leases.map(\.endsIn) == [.seconds(60)])
     }
-    // What an operator has given it more time by stays.
+    // Asking for less time does not shorten what the policy gives.
     try becomeDue()
     try breaker.run(probeTimeout: .seconds(5)) { expectProbe(30) }
     #expect(breaker.state == .closed)
   }
 
-  @Test func `each attempt of a call that is tried again gets the time that it asked for`() throws {
+  @Test func `each attempt of a retried call gets the time that the call asked for`() throws {
     let host = TestHost()
     let policy = BreakerPolicy(
       maxFailures: 1, openFor: .seconds(2), probeCalls: 4, probeFailureRate: 1.0)

@@ -1,7 +1,8 @@
 import TestSupport
 import Testing
 
-@Suite struct `In the place of the counters` {
+/// Other things in the place of the counters.
+@Suite struct ReplacedCountersTests {
   static let policy = "failure-rate=50% window=10s min-calls=4 open-for=30s"
 
   private func counts(_ puppet: Puppet) throws -> [Int] {
@@ -41,7 +42,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)), arguments: Replacement.allCases)
-  func `anything may be found, by processes that run and by those that start`(
+  func `running and starting processes cope with anything in place of the counters`(
     replacement: Replacement
   ) throws {
     let stage = try Stage()
@@ -60,14 +61,14 @@ import Testing
     let before = try counts(all[0])
     #expect(before[2] >= 300 - 40 && before[3] == 7, "\(before)")
     #expect(try all.ask("successes 100").count("ok") == 3)
-    // In the place of a directory no file can be made, so who starts late does not see all.
+    // No file can be created in the place of a directory, so a late process does not see all.
     let seeing = replacement == .directory ? running : all
     for puppet in seeing { #expect(try counts(puppet)[2] == before[2] + 300) }
     #expect(try all.ask("health").allSatisfy { $0 == "connected" })
     if replacement == .symbolicLink {
       #expect(try Files.read(stage.directory.file("target")) == [1, 2, 3])
     }
-    // And still judge together: 4 in 8 of all that they know.
+    // They still judge together: 4 failures in 8 calls.
     #expect(try all[0].ask("reset") == "ok")
     #expect(try all[1].ask("successes 4") == "ok 4 rejected 0")
     #expect(try all[2].ask("failures 5") == "failed 4 rejected 1")
@@ -75,7 +76,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `the totals of an earlier boot are found, and windows begin anew`() throws {
+  func `the totals of an earlier boot are kept, and windows start over`() throws {
     let stage = try Stage()
     var puppets = try stage.puppets(2, Self.policy)
     try puppets.ask("successes 100")
@@ -92,7 +93,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `those of a later time may lie beside an older copy of the store`() throws {
+  func `newer counters may lie beside an older copy of the store`() throws {
     let stage = try Stage()
     var puppets = try stage.puppets(2, Self.policy)
     try puppets.ask("successes 10")
@@ -108,7 +109,7 @@ import Testing
     for suffix in ["", "-wal", "-shm"] { Files.removeAll(stage.store + suffix) }
     try Files.write(stage.store, copy)
     puppets = try stage.puppets(2, Self.policy)
-    // What went well was counted; the failures are gone with the newer file.
+    // The successes were counted; the failures are gone with the newer file.
     #expect(try counts(puppets[0])[2...] == [221, 1, 0])
     try puppets.ask("successes 100")
     #expect(try puppets[1].ask("run fail") == "failed")

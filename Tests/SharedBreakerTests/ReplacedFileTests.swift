@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@Suite struct `A store replaced under running processes` {
+@Suite struct ReplacedFileTests {
   enum Change: CaseIterable {
     case deleted
     case deletedButNotItsLog
@@ -20,7 +20,7 @@ import Testing
     let puppet = try Puppet(on: stage, store: path)
     #expect(try puppet.ask("force forced_open") == "ok")
     puppet.kill()
-    // Its revisions are ahead of those of the store that it takes the place of.
+    // Its revisions are ahead of those of the store that it replaces.
     let others = (0..<50).map { "('other \($0)')" }.joined(separator: ", ")
     try Database.rows(path, "INSERT INTO breaker (name) VALUES \(others)")
     try Database.rows(path, "PRAGMA wal_checkpoint(TRUNCATE)")
@@ -58,7 +58,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)), arguments: Change.allCases, [true, false])
-  func `is noticed within a second by all, who agree on the new one`(
+  func `all processes notice a replaced store within a second and agree on the new one`(
     change: Change, isAtOnce: Bool
   ) throws {
     let stage = try Stage()
@@ -88,7 +88,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `is noticed by those who only look, too`() throws {
+  func `processes that only look notice a replaced store too`() throws {
     let stage = try Stage()
     let puppets = try stage.puppets(2, "max-failures=3 open-for=30s")
     #expect(try puppets[0].ask("trip") == "ok")

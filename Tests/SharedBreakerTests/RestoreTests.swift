@@ -3,8 +3,9 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-@Suite struct `Breakers that are brought back` {
-  @Test func `are one transaction to those who read changes`() throws {
+/// Breakers that are restored from a backup.
+@Suite struct RestoreTests {
+  @Test func `restored breakers are one transaction to a process that reads changes`() throws {
     let stage = try Stage()
     let idle = SQLiteStorage(path: stage.store, clock: stage.clock.clock, program: "idle")
     try idle.open(mayCreate: true)
@@ -17,7 +18,7 @@ import Testing
     #expect(Set(after.breakers.map(\.name)) == Set(backups.map(\.name)))
   }
 
-  @Test func `have what the library would have written`() throws {
+  @Test func `restored breakers have what the library would have written`() throws {
     let stage = try Stage()
     let store = stage.sharedStore()
     var backup = BreakerBackup(name: "api")
@@ -35,7 +36,7 @@ import Testing
     #expect(try store.history(of: "api").allSatisfy { $0.reason != "declared by code" })
   }
 
-  @Test func `are in no mode whose time is over`() throws {
+  @Test func `a breaker is not restored into a mode whose time is over`() throws {
     let stage = try Stage()
     let store = stage.sharedStore()
     var backup = BreakerBackup(name: "api")
@@ -48,7 +49,7 @@ import Testing
     #expect(try store.breaker("api").run { 42 } == 42)
   }
 
-  @Test func `take a mode away without a word of one whose time is over`() throws {
+  @Test func `a restore that ends a mode does not record one whose time is over`() throws {
     let stage = try Stage()
     let store = stage.sharedStore()
     try store.breaker("api").force(.forcedClosed)
@@ -61,7 +62,7 @@ import Testing
     #expect(try store.history(of: "api").allSatisfy { $0.reason != "long ago" })
   }
 
-  @Test func `leave no trace where they change nothing`() throws {
+  @Test func `a restore that changes nothing leaves no trace`() throws {
     let stage = try Stage()
     let store = stage.sharedStore()
     try store.breaker("api").overridePolicy(set: [.probes: "2"])
@@ -71,7 +72,8 @@ import Testing
     #expect(try store.history(of: "api") == before)
   }
 
-  @Test func `an open breaker that is restored over an open one only gets its time`() throws {
+  @Test
+  func `an open breaker that is restored over an open one changes only its open time`() throws {
     let stage = try Stage()
     let store = stage.sharedStore()
     try store.breaker("api").trip()

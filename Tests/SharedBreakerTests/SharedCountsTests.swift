@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@Suite struct `What processes count together` {
+@Suite struct SharedCountsTests {
   /// Policies with conditions that are never met.
   static let policies = [
     "max-failures=1000000", "failure-rate=100% window=10s min-calls=1000000",
@@ -13,11 +13,11 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)), arguments: policies)
-  func `is the sum of what each has counted, and commits nothing`(policy: String) throws {
+  func `every process sees the sum of all counts without a commit`(policy: String) throws {
     let stage = try Stage()
     let puppets = try stage.puppets(8, policy)
     try puppets.ask("successes 1")
-    // What the first has written was somebody else's news to the others.
+    // What the first process has written was news to the others.
     try puppets.ask("state")
     let log = try Files.read(stage.store + "-wal")
     let file = try Files.read(stage.store)
@@ -35,7 +35,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)), arguments: policies)
-  func `loses nothing while others fail at the same time`(policy: String) throws {
+  func `the shared counts lose nothing while others fail at the same time`(policy: String) throws {
     let stage = try Stage()
     let puppets = try stage.puppets(4, policy)
     let each = rounds(4_000)
@@ -53,14 +53,14 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `is all in the window while time goes by`() throws {
+  func `the window holds the calls of all processes while time goes by`() throws {
     let stage = try Stage()
     let puppets = try stage.puppets(4, Self.policies[1])
     let each = rounds(2_000)
     for _ in 0..<8 {
       for puppet in puppets[..<2] { try puppet.send("successes \(each)") }
       for puppet in puppets[2...] { try puppet.send("mixed \(each) 10") }
-      // Many buckets begin while all of them count, and none of them ends.
+      // Many buckets begin while all processes count, and none of them leaves the window.
       for _ in 0..<10 { stage.clock.advance(by: .milliseconds(100)) }
       for puppet in puppets { #expect(try puppet.answer().hasPrefix("ok ")) }
     }
@@ -72,7 +72,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)), arguments: policies)
-  func `is kept through what operators do meanwhile`(policy: String) throws {
+  func `the shared counts survive what operators do meanwhile`(policy: String) throws {
     let stage = try Stage()
     let puppets = try stage.puppets(3, policy)
     let each = rounds(20_000)
@@ -94,7 +94,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)), arguments: policies)
-  func `outlives whoever counted it`(policy: String) throws {
+  func `the shared counts outlive the processes that counted`(policy: String) throws {
     let stage = try Stage()
     let puppets = try stage.puppets(3, policy)
     try puppets.ask("successes 1")
@@ -109,7 +109,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `has rejections in it`() throws {
+  func `the shared counts include rejections`() throws {
     let stage = try Stage()
     let puppets = try stage.puppets(3, "max-failures=1 open-for=30s")
     #expect(try puppets[0].ask("trip") == "ok")
@@ -119,7 +119,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `is counted once by each side of a fork`() throws {
+  func `each side of a fork counts its calls once`() throws {
     let stage = try Stage()
     let parent = try stage.puppets(1, Self.policies[1])[0]
     let other = try stage.puppets(1, Self.policies[1])[0]

@@ -5,14 +5,14 @@ import Testing
 
 @testable import SharedBreaker
 
-@Suite struct `What threads of a process report at the same time` {
+@Suite struct SharedTransactionTests {
   private func engine(_ directory: TemporaryDirectory) -> Engine {
     let storage = SQLiteStorage(path: directory.store, lockTimeout: .seconds(60), program: "test")
     return Engine(storage: storage, options: StoreOptions(), program: "test")
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `is known to every other thread as soon as it is acknowledged`() throws {
+  func `a report is known to every other thread as soon as it is acknowledged`() throws {
     let directory = try TemporaryDirectory()
     let engine = engine(directory)
     let acknowledged = Guarded([Int64](repeating: 0, count: 6))
@@ -41,7 +41,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `is known of all their breakers before their fingerprint vouches for it`() throws {
+  func `all breakers of a shared transaction are known before its fingerprint is trusted`() throws {
     let directory = try TemporaryDirectory()
     let engine = engine(directory)
     let (mine, others) = (engine.cell("mine"), engine.cell("other's"))
@@ -63,7 +63,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `is not vouched for if all was forgotten while it was under way`() throws {
+  func `a transaction is not trusted if everything was forgotten while it was under way`() throws {
     let directory = try TemporaryDirectory()
     let engine = engine(directory)
     let cell = engine.cell("api")

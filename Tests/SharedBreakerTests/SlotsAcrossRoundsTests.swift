@@ -2,15 +2,14 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-/// Probes that outlive the round in which they were let through.
+/// Probes that outlive the round in which they were permitted.
 @Suite struct SlotsAcrossRoundsTests {
   private func underWay(_ stage: Stage) throws -> String {
     try Database.value(stage.store, "SELECT count(*) || ' ' || max(leases) FROM lease, breaker")
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `with one slow and one failing probe a round, never more than probes are under way`() throws
-  {
+  func `two probes at most are under way when one in each round is slow and one fails`() throws {
     let stage = try Stage()
     let puppets = try stage.puppets(6, "max-failures=1 open-for=1s probes=2 probe-timeout=1h")
     #expect(try puppets[0].ask("trip") == "ok")
@@ -21,7 +20,7 @@ import Testing
       let failing = try puppets[5].ask("acquire")
       #expect(failing.hasPrefix(round == 0 ? "probe" : "rejected half_open"))
       #expect(try underWay(stage) == "2 2")
-      // The one that fails ends the round, and what is slow goes on.
+      // The failing probe ends the round, and the slow one goes on.
       if round > 0 { slow -= 1 }
       #expect(try puppets[round == 0 ? 5 : round].ask("fail") == "counted")
       #expect(try puppets[5].ask("state") == "open")
@@ -67,7 +66,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `a due breaker without a free slot is told as open, with when one is free`() throws {
+  func `a due breaker without a free slot is open and says when one is free`() throws {
     let stage = try Stage()
     let store = stage.sharedStore()
     let breaker = try store.breaker(
@@ -110,11 +109,11 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `what has no leases is written without a look at them`() throws {
+  func `a breaker without leases is written without a look at the lease table`() throws {
     let stage = try Stage()
     let breaker = try stage.sharedStore().breaker("api", policy: BreakerPolicy(maxFailures: 9))
     try breaker.acquire().fail()
-    // Not to be found by those who trust the row.
+    // A process that trusts the row of the breaker does not find this lease.
     try Database.rows(
       stage.store,
       "INSERT INTO lease (breaker, id, deadline_ns) SELECT id, 1, 9223372036854775807 FROM breaker")

@@ -1,9 +1,9 @@
 import TestSupport
 import Testing
 
-@Suite struct `What one process changes` {
+@Suite struct StalenessTests {
   @Test(.timeLimit(.minutes(10)))
-  func `is seen by the very next call of every other`() throws {
+  func `a change by one process is seen by the very next call of another`() throws {
     let stage = try Stage()
     let puppets = try stage.puppets(4, "max-failures=3 open-for=30s")
     for round in 0..<rounds(200) {
@@ -26,7 +26,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `by failing is seen by the very next call of all`() throws {
+  func `a failure that trips a breaker is seen by the very next call of every process`() throws {
     let stage = try Stage()
     let puppets = try stage.puppets(8, "max-failures=1 open-for=30s")
     for round in 0..<rounds(50) {
@@ -41,7 +41,7 @@ import Testing
   @Test(
     .timeLimit(.minutes(10)),
     .enabled(if: Files.exists("/usr/bin/sqlite3"), "needs the sqlite3 shell"))
-  func `with the sqlite3 shell is seen by the very next call`() throws {
+  func `a change by the sqlite3 shell is seen by the very next call`() throws {
     let stage = try Stage()
     let puppet = try stage.puppets(1, "open-for=30s")[0]
     func shell(_ sql: String) throws {

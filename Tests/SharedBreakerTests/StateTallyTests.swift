@@ -3,7 +3,7 @@ import SharedBreakerTesting
 import TestSupport
 import Testing
 
-@Suite struct `The time in each state` {
+@Suite struct StateTallyTests {
   private func seconds(_ snapshot: BreakerSnapshot?) throws -> [Double] {
     let times = try #require(snapshot).timeInStates
     return [times.closed, times.open, times.halfOpen].map { $0 / .seconds(1) }
@@ -15,12 +15,12 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `is one of all processes, and seen by each`() throws {
+  func `the time in each state is shared by all processes`() throws {
     let stage = try Stage()
     let puppets = try stage.puppets(2, "max-failures=1 open-for=30s")
     stage.clock.advance(by: .seconds(100))
     #expect(try puppets[0].ask("run fail") == "failed")
-    // Far shorter than anybody looks.
+    // Far shorter than the time between two looks.
     stage.clock.advance(by: .milliseconds(250))
     #expect(try puppets[1].ask("reset") == "ok")
     stage.clock.advance(by: .seconds(5))
@@ -33,7 +33,7 @@ import Testing
     }
   }
 
-  @Test func `is the same in memory`() throws {
+  @Test func `the time in each state is counted in memory too`() throws {
     let host = TestHost()
     let breaker = try host.store().breaker("api", policy: BreakerPolicy(maxFailures: 1))
     try breaker.reset()
@@ -45,11 +45,11 @@ import Testing
     #expect(try transitions(breaker.snapshot()) == [1, 1, 1])
   }
 
-  @Test func `is written by a change of state alone`() throws {
+  @Test func `the time in each state is written only by a change of state`() throws {
     let stage = try Stage()
     let breaker = try stage.sharedStore().breaker("api", policy: .init(maxFailures: 9))
     try breaker.reset()
-    // Had a failure written them, it would have written them anew.
+    // A failure that wrote these columns would overwrite these values.
     let row = "SELECT closed_ns, to_open, state_since_ns FROM breaker"
     try Database.rows(stage.store, "UPDATE breaker SET closed_ns = 7, to_open = 8")
     let before = try Database.rows(stage.store, row)
@@ -62,7 +62,7 @@ import Testing
   }
 
   @Test(arguments: [0, 31_536_000, -31_536_000])
-  func `is not moved by the wall clock`(jump: Int) throws {
+  func `the time in each state does not depend on the wall clock`(jump: Int) throws {
     let stage = try Stage()
     try stage.sharedStore().breaker("api").trip(for: .seconds(1_000))
     stage.clock.advance(by: .seconds(10))
@@ -73,13 +73,14 @@ import Testing
     #expect(try seconds(store.snapshot(of: "api")) == [0, 10, 0])
   }
 
-  @Test func `goes on after a reboot, and from then on whatever the wall clock says`() throws {
+  @Test
+  func `the time in each state goes on after a reboot, whatever the wall clock then says`() throws {
     let stage = try Stage()
     let first = stage.sharedStore()
     for name in ["idle", "busy"] { try first.breaker(name).reset() }
     stage.clock.advance(by: .seconds(100))
     first.close()
-    // Off for 20 s, and up for one when it is opened again.
+    // The host is off for 20 s and up for one, and then for five more.
     stage.clock.reboot(after: .seconds(20))
     stage.clock.advance(by: .seconds(5))
     let second = stage.sharedStore()
@@ -96,7 +97,7 @@ import Testing
     #expect(try seconds(third.snapshot(of: "idle")) == [131, 0, 0])
   }
 
-  @Test func `ends with the breaker, and not with its history`() throws {
+  @Test func `the time in each state ends with the breaker and not with its history`() throws {
     let stage = try Stage()
     let store = stage.sharedStore()
     let breaker = try store.breaker("api")
@@ -113,7 +114,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `never goes back for those who look while others move it`() throws {
+  func `the tally of past states never goes back while other processes write`() throws {
     let stage = try Stage()
     let writer = stage.sharedStore()
     let breaker = try writer.breaker("api", policy: .init(maxFailures: 1, openFor: .seconds(1)))
@@ -135,7 +136,7 @@ import Testing
         let earlier = try #require(before)
         let later = try #require(now)
         #expect(later.transitions[state] >= earlier.transitions[state])
-        // What the state adds that the breaker is in may be cut short by one that came meanwhile.
+        // What the current state adds may be cut short by a state that came meanwhile.
         guard earlier.state != state else { continue }
         #expect(later.timeInStates[state] >= earlier.timeInStates[state])
       }

@@ -2,10 +2,11 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-@Suite struct `While a writer stands still inside a transaction` {
+/// A writer that is stopped inside a transaction.
+@Suite struct StoppedWriterTests {
   private static let policy = "max-failures=3 open-for=30s"
 
-  /// A process that holds the store's write lock and does not move.
+  /// A process that is stopped while it holds the store's write lock.
   private func stoppedWriter(on stage: Stage) throws -> Puppet {
     let writer = try stage.puppets(1, Self.policy, options: ["watch"])[0]
     try writer.ask("stop-at 3")
@@ -20,12 +21,12 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `others go on by themselves, say so once, and come back`() throws {
+  func `processes continue alone while a writer is stopped, and come back`() throws {
     let stage = try Stage()
     let other = try stage.puppets(1, Self.policy, options: ["lock-timeout=200"])[0]
     #expect(try other.ask("run ok") == "ok 42")
     let writer = try stoppedWriter(on: stage)
-    // Healthy calls have no need of the lock.
+    // Healthy calls do not need the lock.
     #expect(try other.ask("run ok") == "ok 42")
     #expect(try other.ask("health") == "connected")
 
@@ -33,7 +34,7 @@ import Testing
     #expect(try other.ask("run fail") == "failed")
     #expect(ContinuousClock.now - start < .milliseconds(200) + .seconds(2))
     #expect(try other.ask("health").hasPrefix("unavailable busy the store"))
-    // What is only busy stays open, to be used again.
+    // A store that is only busy stays open, to be used again.
     #expect(try Int(other.ask("descriptors")) ?? 0 >= 3)
     start = .now
     #expect(try other.ask("failures 2") == "failed 2 rejected 0")
@@ -44,7 +45,7 @@ import Testing
     #expect(try other.ask("events") == "unavailable closed>open")
 
     try goOn(writer)
-    // It was tried a moment ago, and is not tried again before a second has passed.
+    // The store was tried a moment ago and is not tried again before a second has passed.
     stage.clock.advance(by: .milliseconds(999))
     #expect(try other.ask("run ok").hasPrefix("rejected open"))
     #expect(try other.ask("health").hasPrefix("unavailable busy the store"))
@@ -56,7 +57,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `its death sets everybody free at once`() throws {
+  func `the death of a stopped writer frees every other process at once`() throws {
     let stage = try Stage()
     let other = try stage.puppets(1, Self.policy)[0]
     let writer = try stoppedWriter(on: stage)
@@ -67,7 +68,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `the threads of a process do not wait one after the other`() throws {
+  func `the threads of a process do not wait for a stopped writer one after the other`() throws {
     let stage = try Stage()
     let options = StoreOptions(lockTimeout: .milliseconds(500), clock: stage.clock.clock)
     let store = SharedStore(path: stage.store, options: options)
@@ -85,7 +86,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `operators are told that it holds the store`() throws {
+  func `an operator's command fails as busy while a writer is stopped`() throws {
     let stage = try Stage()
     let other = try stage.puppets(1, Self.policy, options: ["lock-timeout=50"])[0]
     let writer = try stoppedWriter(on: stage)

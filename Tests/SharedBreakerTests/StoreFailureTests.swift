@@ -1,12 +1,12 @@
 import TestSupport
 import Testing
 
-/// A way in which a store cannot be used, and what sets it right again.
+/// A way in which a store cannot be used, and its remedy.
 struct Trouble: Sendable, CustomTestStringConvertible {
   var testDescription: String
   var kind: String
 
-  /// Other users than the superuser are stopped by permissions; their puppets act as one of them.
+  /// Permissions do not stop the superuser, so these puppets act as another user.
   var asNobody = false
   var cause: @Sendable (Stage) throws -> Void
   var remedy: @Sendable (Stage) throws -> Void
@@ -114,12 +114,12 @@ struct Trouble: Sendable, CustomTestStringConvertible {
   }
 }
 
-@Suite struct `A store that cannot be used` {
+@Suite struct StoreFailureTests {
   private func check(_ trouble: Trouble) throws {
     let stage = try Stage()
     try trouble.cause(stage)
     let puppet = try trouble.asNobody ? stage.puppet("user=nobody") : stage.puppet()
-    // The user's own results are what they are.
+    // The results of the caller's own work are unchanged.
     #expect(try puppet.ask("run ok") == "ok 42")
     #expect(try puppet.ask("run fail") == "failed")
     let health = try puppet.ask("health")
@@ -145,19 +145,21 @@ struct Trouble: Sendable, CustomTestStringConvertible {
   }
 
   @Test(.timeLimit(.minutes(10)), arguments: Trouble.forAll)
-  func `never gets in the way, says why once, and is used again`(trouble: Trouble) throws {
+  func `a store that cannot be used never gets in the way, says why once, and is used again`(
+    trouble: Trouble
+  ) throws {
     try check(trouble)
   }
 
   @Test(
     .timeLimit(.minutes(10)), .enabled(if: isSuperuser, "needs root, to become another user"),
     arguments: Trouble.forOthers)
-  func `by this user never gets in the way either`(trouble: Trouble) throws {
+  func `a store that a user may not use never gets in the way either`(trouble: Trouble) throws {
     try check(trouble)
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `because it is newer is left as it was to the last byte`() throws {
+  func `a store of a newer version is left as it was to the last byte`() throws {
     let stage = try Stage()
     try Trouble.makeStore(on: stage)
     try Database.rows(stage.store, "PRAGMA user_version = 999")
@@ -174,7 +176,7 @@ struct Trouble: Sendable, CustomTestStringConvertible {
   }
 
   @Test(.timeLimit(.minutes(10)), arguments: ["local", "permit", "reject", "throw"])
-  func `makes calls do what the store's user has asked for`(action: String) throws {
+  func `calls do what on-failure says while the store cannot be used`(action: String) throws {
     let stage = try Stage()
     try Files.write(Trouble.directory(of: stage), [])
     let puppet = try stage.puppet("on-failure=\(action)")
@@ -202,7 +204,7 @@ struct Trouble: Sendable, CustomTestStringConvertible {
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `after it was used goes on as it was last seen`() throws {
+  func `a breaker continues as it was last seen when its store can no longer be used`() throws {
     let stage = try Stage()
     let puppets = try stage.puppets(2, "max-failures=2 open-for=30s")
     #expect(try puppets[0].ask("trip") == "ok")
@@ -217,10 +219,10 @@ struct Trouble: Sendable, CustomTestStringConvertible {
     #expect(try puppets[1].ask("succeed") == "counted")
     #expect(try puppets[1].ask("run ok") == "ok 42")
     #expect(try puppets[1].ask("failures 3") == "failed 2 rejected 1")
-    // A permit from before the trouble is taken by nobody after it.
+    // The trouble is over, and both processes come back to a new store.
     Trouble.removeStore(on: stage)
     stage.clock.advance(by: .seconds(1))
-    // One by one: who comes back to a store waits for others only briefly.
+    // One by one: a process that comes back to a store waits for others only briefly.
     for puppet in puppets { #expect(try puppet.ask("run ok") == "ok 42") }
     #expect(try puppets.ask("health") == ["connected", "connected"])
   }

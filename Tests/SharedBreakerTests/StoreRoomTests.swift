@@ -3,7 +3,7 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-@Suite struct `A store with no room for another breaker` {
+@Suite struct StoreRoomTests {
   private final class Told: Sendable {
     let names = Guarded<[String]>([])
   }
@@ -22,7 +22,8 @@ import Testing
 
   private func fail(_ breaker: Breaker) { try? breaker.run { throw Boom() } }
 
-  @Test func `goes on with those that it has, and says once what it does not share`() throws {
+  @Test
+  func `a full store keeps its breakers and reports once which one it does not share`() throws {
     let stage = try Stage()
     let told = Told()
     let store = store(on: stage, told)
@@ -51,7 +52,7 @@ import Testing
     #expect(try store.names() == ["shared 0", "shared 1", "shared 2"])
   }
 
-  @Test func `takes one in when another has gone`() throws {
+  @Test func `a full store takes in a breaker when another has gone`() throws {
     let stage = try Stage()
     let store = store(on: stage)
     for name in ["a", "b", "c"] { fail(try store.breaker(name)) }
@@ -60,7 +61,7 @@ import Testing
     #expect(late.state == .open)
     #expect(try store.delete("b"))
     stage.clock.advance(by: .seconds(2))
-    // The store is the truth again, and knows nothing of what one process has seen alone.
+    // The store decides again, and it does not know what one process has seen alone.
     #expect(try late.run { 42 } == 42)
     #expect(late.health == .connected)
     #expect(try store.names() == ["a", "c", "late"])
@@ -68,7 +69,7 @@ import Testing
     #expect(try store.snapshot(of: "late")?.state == .open)
   }
 
-  @Test func `refuses what only makes sense for all`() throws {
+  @Test func `a full store refuses changes that only make sense for all processes`() throws {
     let stage = try Stage()
     let store = store(on: stage)
     for name in ["a", "b", "c"] { fail(try store.breaker(name)) }
@@ -86,7 +87,7 @@ import Testing
     #expect(try store.snapshot(of: "a")?.state == .open)
   }
 
-  @Test func `counts rows, not the numbers that were ever given`() throws {
+  @Test func `the limit of a store counts its rows, not the ids that were ever given`() throws {
     let stage = try Stage()
     let store = store(on: stage)
     for round in 0..<20 {
@@ -97,7 +98,7 @@ import Testing
     #expect(try store.names() == ["last"])
   }
 
-  @Test func `has no ill effect on others in the same transaction`() throws {
+  @Test func `a breaker without room has no effect on others in the same transaction`() throws {
     let stage = try Stage()
     let store = store(on: stage)
     let policy = BreakerPolicy(maxFailures: 1_000_000)

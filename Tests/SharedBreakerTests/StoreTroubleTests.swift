@@ -3,9 +3,9 @@ import TestShim
 import TestSupport
 import Testing
 
-@Suite struct `Trouble with a store` {
+@Suite struct StoreTroubleTests {
   @Test(.timeLimit(.minutes(10)))
-  func `is told in one line, whatever the file has in it`() throws {
+  func `a store error is one line, whatever the file contains`() throws {
     let stage = try Stage()
     let store = stage.sharedStore()
     try store.connect()
@@ -24,7 +24,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `that an empty file has a version does not make it a store of ours`() throws {
+  func `an empty database file becomes a store even if it has a version`() throws {
     let stage = try Stage()
     let path = stage.directory.file("other.db")
     _ = try Holder(path, "PRAGMA user_version = 9; VACUUM")
@@ -35,12 +35,12 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)), .enabled(if: isSuperuser, "needs to become another user"))
-  func `with a group that may not be given lasts until it is given another`() async {
+  func `a group that the user may not give is refused each time, and no store is created`() async {
     await #expect(processExitsWith: .success) { try refuseGroup() }
   }
 
   @Test(.timeLimit(.minutes(10)), .enabled(if: isSuperuser, "needs to become another user"))
-  func `with a log of another user is told as such`() async {
+  func `a log of another user is reported as a lack of permission`() async {
     await #expect(processExitsWith: .success) { try refuseLog() }
   }
 }

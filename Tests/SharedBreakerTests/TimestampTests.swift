@@ -1,7 +1,7 @@
 import SharedBreaker
 import Testing
 
-@Suite struct `A time in text` {
+@Suite struct TimestampTests {
   @Test(
     arguments: [
       (0, "1970-01-01T00:00:00.000Z"), (-1, "1969-12-31T23:59:59.999Z"),
@@ -10,7 +10,7 @@ import Testing
       (-62_135_596_800_000, "0001-01-01T00:00:00.000Z"), (.min, "0001-01-01T00:00:00.000Z"),
       (.max, "9999-12-31T23:59:59.999Z"),
     ] as [(Int64, String)])
-  func `is as RFC 3339 has it`(milliseconds: Int64, text: String) {
+  func `a time in text follows RFC 3339`(milliseconds: Int64, text: String) {
     #expect(Timestamp(millisecondsSince1970: milliseconds).description == text)
   }
 }

@@ -1,9 +1,9 @@
 import TestSupport
 import Testing
 
-@Suite struct `Processes that trip a breaker together` {
+@Suite struct TrippingTogetherTests {
   @Test(.timeLimit(.minutes(10)))
-  func `make one threshold and trip it exactly once`() throws {
+  func `processes reach one threshold together and trip the breaker exactly once`() throws {
     let stage = try Stage()
     let puppets = try stage.puppets(16, "max-failures=5 open-for=30s")
     for round in 1...rounds(40) {
@@ -21,7 +21,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `leave it as it is with what they report of earlier calls`() throws {
+  func `reports on calls from before a trip do not affect the probe`() throws {
     let stage = try Stage()
     let puppets = try stage.puppets(4, "max-failures=2 open-for=30s")
     #expect(try puppets.ask("acquire").count("normal") == 4)
@@ -40,7 +40,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `do not trip it again by what they report after a reset`() throws {
+  func `failures reported after a reset on earlier calls do not trip the breaker again`() throws {
     let stage = try Stage()
     let puppets = try stage.puppets(3, "max-failures=1 open-for=30s")
     #expect(try puppets.ask("acquire").count("normal") == 3)
@@ -53,7 +53,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `lose no failure that was acknowledged, however many write at once`() throws {
+  func `no acknowledged failure is lost, however many processes write at once`() throws {
     let stage = try Stage()
     let puppets = try stage.puppets(8, "max-failures=1000000")
     for puppet in puppets { try puppet.send("failures 100") }

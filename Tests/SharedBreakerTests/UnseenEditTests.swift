@@ -2,14 +2,14 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-@Suite struct `An edit made while nobody has the file open` {
+@Suite struct UnseenEditTests {
   @Test(.timeLimit(.minutes(10)), arguments: 1..<4)
-  func `is seen when it is opened again`(commits: Int) throws {
+  func `an edit made while no process has the file open is seen afterwards`(commits: Int) throws {
     let stage = try Stage()
     let store = stage.sharedStore()
     let breaker = try store.breaker("api")
     for _ in 0..<4 { try breaker.reset() }
-    // The count of commits starts anew with each opening.
+    // The count of commits starts over with each opening.
     store.close()
     for _ in 0..<commits { try breaker.reset() }
     #expect(breaker.snapshot().mode == .automatic)

@@ -2,7 +2,7 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-/// When a breaker was last used, and taking it away only if it was not since.
+/// When a breaker was last used, and its deletion only if it has not been used since.
 struct UseTests {
   private let stage: TemporaryDirectory
   private let store: SharedStore
@@ -12,7 +12,7 @@ struct UseTests {
     store = SharedStore(path: stage.store)
   }
 
-  @Test func `a success makes the time of the last use unknown until it is noted`() throws {
+  @Test func `the time of the last use is unknown after a success until it is noted`() throws {
     let breaker = try store.breaker("api", policy: BreakerPolicy(maxFailures: 3))
     #expect(try #require(try store.snapshot(of: "api")).lastUsedAt != nil)
     try breaker.run {}
@@ -23,7 +23,7 @@ struct UseTests {
     #expect(try !store.noteUse(of: "other"))
   }
 
-  @Test func `what was used since it was looked at is not deleted`() throws {
+  @Test func `a breaker that was used since it was looked at is not deleted`() throws {
     let breaker = try store.breaker("api", policy: BreakerPolicy(maxFailures: 3))
     try breaker.run {}
     for use in [{ try breaker.run {} }, { try breaker.reset() }, { breaker.fail() }] {
@@ -37,7 +37,7 @@ struct UseTests {
     #expect(try !store.delete(ifStillAs: looked))
   }
 
-  @Test func `lost counters make the time of the last use unknown`() throws {
+  @Test func `the time of the last use is unknown after the counters are lost`() throws {
     _ = try store.breaker("api", policy: BreakerPolicy(maxFailures: 3)).run {}
     #expect(try store.noteUse(of: "api"))
     store.close()

@@ -3,9 +3,9 @@ import BreakerStore
 import TestSupport
 import Testing
 
-/// What a window shows by its definition: every call of every process, with its instant.
+/// A window by its definition: every call of every process, with its instant.
 private struct NaiveWindow {
-  /// Nanoseconds of the whole window, or calls of it.
+  /// The length of the window, in nanoseconds or in calls.
   enum Shape {
     case time(Int64)
     case last(Int)
@@ -46,7 +46,8 @@ private struct NaiveWindow {
   }
 }
 
-@Suite struct `A window over the calls of several processes` {
+/// A window over the calls of several processes, against a naive model.
+@Suite struct WindowModelTests {
   private static let seeds =
     (1...UInt64(max(4, rounds(200)))).map { $0 } + [.random(in: 1_000 ... .max)]
 
@@ -61,7 +62,7 @@ private struct NaiveWindow {
   }
 
   @Test(.timeLimit(.minutes(10)), arguments: seeds)
-  func `shows all of them, and opens at the very call at which it should`(seed: UInt64) throws {
+  func `a shared window opens the breaker at exactly the right call`(seed: UInt64) throws {
     var random = SeededRandom(seed: seed)
     let stage = try Stage()
     var naive = window(&random)
@@ -99,7 +100,7 @@ private struct NaiveWindow {
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `is right from the moment on in which an operator changes it`() throws {
+  func `a window is right from the moment at which an operator changes it`() throws {
     let stage = try Stage()
     let puppets = try stage.puppets(3, "failure-rate=90% window=10s min-calls=100")
     for length in ["20s", "5s", "100ms", "10s", "1h", "10s"] {

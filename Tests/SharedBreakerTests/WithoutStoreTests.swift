@@ -2,13 +2,13 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-@Suite struct `What a process has seen without its store` {
+@Suite struct WithoutStoreTests {
   private struct Boom: Error {}
 
   private func fail(_ breaker: Breaker) { try? breaker.run { throw Boom() } }
 
   @Test(.timeLimit(.minutes(10)))
-  func `is forgotten once the store can be used, also if it is lost again`() throws {
+  func `what a process saw without its store is forgotten once the store is back`() throws {
     let stage = try Stage()
     var options = StoreOptions(clock: stage.clock.clock)
     options.lockTimeout = .milliseconds(5)

@@ -2,24 +2,25 @@ import SharedBreaker
 import Testing
 import TortureReferee
 
-@Suite struct `A plan of the torture` {
+/// The plans of the torture.
+@Suite struct PlanTests {
   private func plans(seed: UInt64) -> [Plan] {
     (0..<50).map { Plan(seed: seed, number: $0, mayFillDisks: true) }
   }
 
-  @Test func `is the same for the same seed, and another for another`() {
+  @Test func `a plan is the same for the same seed and differs for another`() {
     let texts = plans(seed: 1).map { "\($0)" }
     #expect(plans(seed: 1).map { "\($0)" } == texts)
     #expect(plans(seed: 2).map { "\($0)" } != texts)
   }
 
-  @Test func `has each kind of fault in its turn, and fills no disk that it may not`() {
+  @Test func `the plans have each kind of fault in turn and fill no disk that they may not`() {
     let kinds = Set(plans(seed: 3).map(\.kind))
     #expect(kinds == Set(Plan.Kind.allCases))
     #expect(!(0..<50).contains { Plan(seed: 3, number: $0, mayFillDisks: false).kind.fillsDisk })
   }
 
-  @Test func `has a policy that can be used, and 4 to 12 processes for 2 to 6 seconds`() throws {
+  @Test func `a plan has a usable policy and 4 to 12 processes for 2 to 6 seconds`() throws {
     for plan in plans(seed: 4) {
       let policy = try BreakerPolicy(words: plan.policy.words)
       try policy.validate()

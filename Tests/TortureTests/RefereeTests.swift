@@ -1,7 +1,8 @@
 import Testing
 import TortureReferee
 
-@Suite struct `The referee of the torture` {
+/// The referee of the torture, with journals that are made up.
+@Suite struct RefereeTests {
   /// Two processes that fail three times, trip, probe and close.
   private func evidence() throws -> Evidence {
     var evidence = Evidence()
@@ -68,7 +69,7 @@ import TortureReferee
     return evidence
   }
 
-  @Test func `finds nothing where all is well, and compares every answer`() throws {
+  @Test func `the referee finds nothing where all is well, and compares every answer`() throws {
     var referee = Referee(try evidence())
     #expect(referee.violations().isEmpty)
     #expect(referee.answersCompared == 4)
@@ -76,14 +77,14 @@ import TortureReferee
     #expect(referee.failuresAcknowledged == 1)
   }
 
-  @Test func `finds a failure that was lost, and one that nobody reported`() throws {
+  @Test func `the referee finds a failure that was lost and one that nobody reported`() throws {
     let lines = "b 1 10 10 report api failure/0\n"
     #expect(try kinds(with(lines + "e 1 20 20 s counted")) == [.lostFailure])
     var evidence = try evidence()
     evidence.rows["api"]?.failures = 2
     #expect(kinds(evidence) == [.inventedFailure])
-    // One that was killed in its report may have been counted or not, and so may one that the
-    // process's own breaker took.
+    // A failure whose process was killed during the report may or may not have been counted, and so
+    // may one that the process's own breaker took.
     for lines in [lines, lines + "e 1 20 20 m counted"] {
       #expect(try kinds(with(lines, killed: 15)).isEmpty)
       evidence = try with(lines, killed: 15)
@@ -92,7 +93,7 @@ import TortureReferee
     }
   }
 
-  @Test func `counts many failures that were written down together`() throws {
+  @Test func `the referee counts many failures that were written down together`() throws {
     let lines = "b 1 10 10 failures api 7\n"
     let kept = try with(lines + "e 1 20 20 s 5/2")
     #expect(kinds(kept) == [.lostFailure])
@@ -103,7 +104,7 @@ import TortureReferee
     #expect(kinds(evidence) == [.inventedFailure])
   }
 
-  @Test func `finds a success that was lost, unless the counters were`() throws {
+  @Test func `the referee finds a success that was lost, unless the counters were lost`() throws {
     var evidence = try evidence()
     evidence.rows["api"]?.successes = 5
     #expect(kinds(evidence) == [.lostSuccess])
@@ -111,7 +112,8 @@ import TortureReferee
     #expect(kinds(evidence).isEmpty)
   }
 
-  @Test func `does not count on a batch that may have been a probe for too long`() throws {
+  @Test
+  func `the referee does not rely on a batch that may have been a probe for too long`() throws {
     let quick = try with("b 1 400 400 batch api 3\ne 1 1399 1399 s 3/0")
     #expect(kinds(quick) == [.lostSuccess])
     let slow = try with("b 1 400 400 batch api 3\ne 1 1400 1400 s 3/0")
@@ -119,16 +121,16 @@ import TortureReferee
   }
 
   @Test(arguments: [("normal", 1), ("probe", 1), ("rejected", 0)])
-  func `finds a call let through after a trip that it should have seen`(
+  func `the referee finds a call permitted after a trip that the call should have seen`(
     answer: String, count: Int
   ) throws {
     let found = try kinds(with("b 1 117 117 acquire api -\ne 1 118 118 s \(answer)"))
     #expect(found.count { $0 == .staleAnswer } == count)
   }
 
-  @Test func `believes a call that began before the trip was acknowledged`() throws {
+  @Test func `the referee accepts a call that began before the trip was acknowledged`() throws {
     #expect(try kinds(with("b 1 114 114 acquire api -\ne 1 118 118 s normal")).isEmpty)
-    // Of what the store was not asked nothing can be said.
+    // Nothing can be said about an answer for which the store was not asked.
     #expect(try kinds(with("b 1 117 117 acquire api -\ne 1 118 118 m normal")).isEmpty)
   }
 
@@ -136,7 +138,7 @@ import TortureReferee
     ("forced_open", "normal", 1), ("forced_open", "rejected", 0), ("forced_closed", "rejected", 1),
     ("forced_closed", "normal", 0), ("observe", "rejected", 1), ("observe", "normal", 0),
   ])
-  func `finds an answer that a mode which was set would not give`(
+  func `the referee finds an answer that the mode in force would not give`(
     mode: String, answer: String, count: Int
   ) throws {
     let lines = """
@@ -155,16 +157,16 @@ import TortureReferee
     #expect(kinds(evidence).contains(.doubleEvent))
   }
 
-  @Test func `finds a rejection by a breaker that was closed`() throws {
+  @Test func `the referee finds a rejection by a breaker that was closed`() throws {
     let lines = "b 1 400 400 check api -\np 1 91\ne 1 401 401 s exit75"
     #expect(try kinds(with(lines)) == [.staleAnswer])
   }
 
-  @Test func `finds more probes than there may be`() throws {
+  @Test func `the referee finds more probes than there may be`() throws {
     let lines = "b 1 307 307 acquire api -\ne 1 308 308 s probe\nb 2 400 400 report api success/1"
     var evidence = try with(lines)
     #expect(kinds(evidence) == [.tooManyProbes])
-    // One whose process has ended, by itself or not, has freed its slot.
+    // A probe whose process has ended, by itself or not, has freed its slot.
     evidence = try with("b 1 307 307 acquire api -\ne 1 308 308 s probe")
     #expect(kinds(evidence).isEmpty)
     evidence = try self.evidence()
@@ -176,10 +178,9 @@ import TortureReferee
     #expect(kinds(evidence).isEmpty)
   }
 
-  @Test func `a probe that still runs keeps its slot when the breaker has opened and closed again`()
-    throws
-  {
-    // It was given before the one that closed the breaker, and reports long after that.
+  @Test
+  func `the referee counts a running probe even after the breaker has closed`() throws {
+    // It was granted before the one that closed the breaker, and it reports long after that.
     let lines = """
       b 1 301 301 acquire api -
       e 1 302 302 s probe
@@ -191,7 +192,7 @@ import TortureReferee
     #expect(kinds(evidence).contains(.tooManyProbes))
     evidence.probes = 2
     #expect(!kinds(evidence).contains(.tooManyProbes))
-    // One that has nothing to do with the first, but for the slot that it still holds.
+    // The next probe has nothing to do with the first, which still holds its slot.
     evidence = try with(
       "b 1 301 301 acquire api -\ne 1 302 302 s probe\nb 2 900 900 report api success/1")
     evidence.journals.append(
@@ -201,7 +202,8 @@ import TortureReferee
     #expect(kinds(evidence).contains(.tooManyProbes))
   }
 
-  @Test func `a probe that ran out of time is a failure that nobody reports`() throws {
+  @Test
+  func `the referee counts a probe that ran out of time as a failure that nobody reports`() throws {
     var evidence = try evidence()
     evidence.rows["api"]?.failures = 2
     #expect(kinds(evidence) == [.inventedFailure])
@@ -211,7 +213,7 @@ import TortureReferee
     #expect(kinds(evidence) == [.lostFailure])
   }
 
-  @Test func `a trip of an open breaker is in the history and changes nothing`() throws {
+  @Test func `the referee expects a trip of an open breaker to change only the history`() throws {
     var evidence = try with("b 1 117 117 trip api -\ne 1 118 118 s ok")
     var event = Event(id: 2, breaker: "api", from: "open", to: "open", pid: 9)
     event.isExtension = true
@@ -222,7 +224,7 @@ import TortureReferee
     #expect(kinds(evidence) == [.doubleEvent])
   }
 
-  @Test func `takes a probe that ran out of time for over`() throws {
+  @Test func `the referee treats a probe that ran out of time as over`() throws {
     let lines = """
       b 1 307 307 acquire api -
       e 1 308 308 s probe
@@ -232,7 +234,7 @@ import TortureReferee
     var evidence = try with(lines)
     evidence.probeTimeout = 6
     #expect(!kinds(evidence).contains(.tooManyProbes))
-    // By a clock that was moved before the second one asked.
+    // By a clock that was moved before the second process asked.
     evidence = try with(lines)
     evidence.clock = [When(real: 0, store: 300), When(real: 307, store: 2_000)]
     #expect(kinds(evidence).isEmpty)
@@ -240,7 +242,7 @@ import TortureReferee
     #expect(kinds(evidence) == [.tooManyProbes])
   }
 
-  @Test func `finds a late report that was not refused`() throws {
+  @Test func `the referee finds a late report that was not refused`() throws {
     var evidence = try evidence()
     evidence.probeTimeout = 14
     #expect(kinds(evidence) == [.lateReport])
@@ -248,7 +250,7 @@ import TortureReferee
     #expect(kinds(evidence).isEmpty)
   }
 
-  @Test func `finds a change that is in the history twice, or not at all`() throws {
+  @Test func `the referee finds a change that is in the history twice or not at all`() throws {
     var evidence = try evidence()
     evidence.events.insert(
       Event(id: 0, breaker: "api", isReset: true, from: "closed", to: "closed", pid: 1), at: 0)
@@ -261,7 +263,7 @@ import TortureReferee
     #expect(kinds(evidence).count { $0 == .lostEvent } == 2)
   }
 
-  @Test func `finds a history that does not hang together`() throws {
+  @Test func `the referee finds a history that is not consistent`() throws {
     var evidence = try evidence()
     evidence.events[1].from = "closed"
     #expect(kinds(evidence).contains(.brokenChain))
@@ -279,14 +281,14 @@ import TortureReferee
     ("look api usage", "exit0", .exitCode), ("look api -", "exit69", .exitCode),
     ("run api true", "exit7", .exitCode), ("check api -", "signal11", .death),
   ])
-  func `finds an exit code that is wrong`(
+  func `the referee finds an exit code that is wrong`(
     call: String, answer: String, kind: Violation.Kind
   ) throws {
     let lines = "b 1 400 400 \(call)\np 1 91\ne 1 410 410 s \(answer)"
     #expect(try kinds(with(lines)).contains(kind))
   }
 
-  @Test func `cannot be told what is no journal`() {
+  @Test func `text that is not a journal is refused`() {
     #expect(throws: Illegible.self) { try Journal(pid: 1, "b 1 2") }
     #expect(throws: Illegible.self) { try Journal(pid: 1, "b 1 x 3 acquire api -") }
   }

@@ -6,9 +6,10 @@ import TestShim
 import TestSupport
 import Testing
 
-@Suite struct `A store that is let go of` {
+/// The release of the last reference to a store.
+@Suite struct StoreReleaseTests {
   @Test(.forksBesideThreads, .timeLimit(.minutes(10)))
-  func `can be so while another thread forks`() async {
+  func `a store can be released while another thread forks`() async {
     await #expect(processExitsWith: .success) { try letGoWhileForking() }
   }
 }
@@ -44,7 +45,7 @@ private func letGoWhileForking() throws {
   gate.isShut.store(true, ordering: .sequentiallyConsistent)
   let threads = Threads()
   threads.start { held.letGo() }
-  // Its last totals are being written, and the clock is read in the middle of it.
+  // The last totals are being written, and the clock is read in the middle of that.
   while !gate.isReached.load(ordering: .sequentiallyConsistent) { usleep(1_000) }
   threads.start {
     let child = ts_fork()
@@ -60,7 +61,7 @@ private func letGoWhileForking() throws {
   precondition(stored == "1")
 }
 
-/// The only one who has a store, so that letting go of it here is the end of it.
+/// The only holder of a store, so that releasing it here ends it.
 private final class Held: Sendable {
   private let store = Guarded<SharedStore?>(nil)
 

@@ -1,8 +1,8 @@
 import TestSupport
 import Testing
 
-/// Permits, tokens and claims that a store gave out before another one took its place.
-@Suite struct `Words of another store` {
+/// Permits and tokens that a store gave out before another one took its place.
+@Suite struct ReplacedStorePermitTests {
   enum Change: CaseIterable {
     case begunAnew
     case restored
@@ -13,7 +13,7 @@ import Testing
 
   /// Lets one of two processes ask for a probe, replaces the store, and lets the other one ask.
   ///
-  /// The second probe is of the same row, generation and lease as the first.
+  /// The second probe has the same row, generation and lease as the first.
   private func ask(
     _ word: String, _ change: Change
   ) throws -> (stage: Stage, puppets: [Puppet], answers: [String]) {
@@ -46,7 +46,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)), arguments: Change.allCases, ["succeed", "fail", "ignore"])
-  func `a permit that another store gave changes nothing`(change: Change, word: String) throws {
+  func `a permit from a replaced store changes nothing`(change: Change, word: String) throws {
     let (stage, puppets, answers) = try ask("acquire", change)
     #expect(answers == ["probe", "probe"])
     #expect(try puppets[0].ask(word) == "refused")
@@ -58,7 +58,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)), arguments: Change.allCases)
-  func `a token that another store gave changes nothing`(change: Change) throws {
+  func `a token from a replaced store changes nothing`(change: Change) throws {
     let (stage, puppets, tokens) = try ask("token", change)
     #expect(tokens[0] != tokens[1])
     #expect(tokens[0].split(separator: ".")[2...4] == tokens[1].split(separator: ".")[2...4])
@@ -72,10 +72,10 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `a call that began before another store was begun does not open its breaker`() throws {
+  func `a call that began before the store was replaced does not open the new breaker`() throws {
     let stage = try Stage()
     let puppets = try stage.puppets(2, "max-failures=1 open-for=30s")
-    // From memory: such a permit is a word of a few bits.
+    // Granted from memory: such a permit is a word of a few bits.
     #expect(try puppets[0].ask("run ok") == "ok 42")
     #expect(try puppets[0].ask("acquire") == "normal")
     for part in ["", "-wal", "-shm"] { Files.removeAll(stage.store + part) }
