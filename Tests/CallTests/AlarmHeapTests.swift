@@ -3,8 +3,8 @@ import Testing
 
 @testable import SharedBreaker
 
-@Suite struct `A heap of alarms` {
-  @Test func `gives the earliest first, whatever is added and removed in between`() throws {
+@Suite struct AlarmHeapTests {
+  @Test func `a heap of alarms gives the earliest first through adds and removals`() throws {
     var random = SeededRandom(seed: 14)
     for _ in 0..<50 {
       let heap = AlarmHeap()
@@ -36,7 +36,7 @@ import Testing
     }
   }
 
-  @Test func `keeps nothing of an alarm that was taken`() {
+  @Test func `an alarm that was taken keeps nothing that its action captured`() {
     weak var kept: Leaf?
     let alarm: Alarm
     do {

@@ -6,9 +6,9 @@ import TestShim
 import TestSupport
 import Testing
 
-/// Each in a process of its own, in which code blocks every thread that Swift has.
-@Suite(.timeLimit(.minutes(10))) struct `While code blocks all of Swift's threads` {
-  @Test func `a job still times out, tries again, and calls back`() async {
+/// Jobs in a process of their own, in which code blocks every thread of Swift's pool.
+@Suite(.timeLimit(.minutes(10))) struct BlockedThreadsTests {
+  @Test func `a job times out, retries and calls back while all Swift threads block`() async {
     await #expect(processExitsWith: .success) {
       ts_limit(120)
       let timeouts = Journal<Int>()
@@ -27,13 +27,13 @@ import Testing
   }
 }
 
-/// Blocks threads for good; the process ends all the same.
+/// Blocks threads for ever; the process ends by `exit` all the same.
 private enum Blocking {
   static let cores = sysconf(Int32(_SC_NPROCESSORS_ONLN))
 
   static func block() { while true { pause() } }
 
-  /// A thread that is free finds only what blocks it.
+  /// Starts so many tasks that every other thread of the pool runs one that blocks it.
   static func blockAllButThisThread() {
     let blocked = Journal<Int>()
     for number in 0..<(8 * cores) {

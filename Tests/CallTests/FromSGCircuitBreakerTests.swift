@@ -2,15 +2,16 @@ import SharedBreaker
 import SharedBreakerTesting
 import Testing
 
-/// What `SGCircuitBreaker(timeout:maxFailures:retryDelay:)` does, as a job.
+/// The retries of an `SGCircuitBreaker(timeout:maxFailures:retryDelay:)`, for a job.
 func retrying(every delay: Duration = .seconds(2)) -> RetryPolicy {
   .fixed(attempts: .max, delay: delay)
 }
 
-@Suite(.timeLimit(.minutes(10))) struct `A job in the place of an SGCircuitBreaker` {
+/// A job in the place of an `SGCircuitBreaker` does what that did.
+@Suite(.timeLimit(.minutes(10))) struct FromSGCircuitBreakerTests {
   let bench = JobBench()
 
-  @Test func `reports success with a state that is already clean`() async throws {
+  @Test func `a job resets its failures before it reports a success`() async throws {
     let job = try bench.job(retry: retrying()) { attempt in
       if attempt.job.failureCount == 0 { attempt.failure(Refused()) } else { attempt.success() }
     }
@@ -23,7 +24,7 @@ func retrying(every delay: Duration = .seconds(2)) -> RetryPolicy {
     #expect(!job.isUnderWay)
   }
 
-  @Test func `trips after one run with one failure allowed, and does not retry`() throws {
+  @Test func `a job with one failure allowed trips after one run and does not retry`() throws {
     let job = try bench.job(BreakerPolicy(maxFailures: 1), retry: retrying()) {
       $0.failure(Refused(code: 500))
     }
@@ -32,7 +33,7 @@ func retrying(every delay: Duration = .seconds(2)) -> RetryPolicy {
     #expect(bench.host.clock.sleeps.isEmpty)
   }
 
-  @Test func `times out, lets the hook cancel the work, and succeeds at the second go`()
+  @Test func `a job that times out tries again and succeeds at the second attempt`()
     async throws
   {
     let work = Journal<JobAttempt>()
@@ -48,7 +49,7 @@ func retrying(every delay: Duration = .seconds(2)) -> RetryPolicy {
       ])
   }
 
-  @Test func `trips while it is seen to be open, with the count and the last error`() async throws {
+  @Test func `a job that reports a trip is open and gives its count and last error`() async throws {
     let job = try bench.job(retry: retrying()) { $0.failure(Refused(code: 400)) }
     job.start()
     await bench.pass(.seconds(2))
@@ -58,7 +59,7 @@ func retrying(every delay: Duration = .seconds(2)) -> RetryPolicy {
       bench.events.entries == ["work at 0", "work at 2", "work at 4", "tripped, open 3, 400"])
   }
 
-  @Test func `keeps its last error when a failure has none`() async throws {
+  @Test func `a job keeps its last error when a failure has none`() async throws {
     let tries = Journal<Int>()
     let job = try bench.job(BreakerPolicy(maxFailures: 2), retry: retrying()) {
       tries.note(1)
@@ -73,7 +74,7 @@ func retrying(every delay: Duration = .seconds(2)) -> RetryPolicy {
     #expect(bench.events.entries.last == "tripped, open 1, no error")
   }
 
-  @Test func `does not run the work while the breaker is open`() throws {
+  @Test func `a job does not run its work while the breaker is open`() throws {
     let job = try bench.job(BreakerPolicy(maxFailures: 1)) { $0.failure(Refused(code: 7)) }
     job.start()
     #expect(!job.start())
@@ -84,7 +85,7 @@ func retrying(every delay: Duration = .seconds(2)) -> RetryPolicy {
     #expect(bench.events.entries.last == "tripped, open 1, rejected")
   }
 
-  @Test func `resets without a word, and abandons the work`() async throws {
+  @Test func `resetting a job abandons its work and calls nothing back`() async throws {
     let attempts = Journal<JobAttempt>()
     let job = try bench.job(BreakerPolicy(maxFailures: 1)) { attempts.note($0) }
     try job.breaker.trip()
@@ -100,7 +101,7 @@ func retrying(every delay: Duration = .seconds(2)) -> RetryPolicy {
     #expect(job.failureCount == 0)
   }
 
-  @Test func `writes lines for people if it is asked to`() async throws {
+  @Test func `a job writes readable lines to its log`() async throws {
     let lines = Journal<String>()
     let job = try bench.job(
       BreakerPolicy(maxFailures: 2), timeout: .seconds(5), retry: retrying()

@@ -1,7 +1,7 @@
 import BreakerStore
 import TestSupport
 
-/// Work that does not end until the test releases it, cancelled or not.
+/// Work that does not end until the test releases it, even if it is cancelled.
 final class HungWork: Sendable {
   private struct Course {
     var isReleased = false

@@ -1,12 +1,12 @@
 import SharedBreaker
 import SharedBreakerTesting
 
-/// A host on which jobs run, and a journal of all that they call back.
+/// A host on which jobs run, and a journal of everything that they call back.
 struct JobBench {
   let host = TestHost()
   let events = Journal<String>()
 
-  /// A job whose attempts and callbacks are all noted.
+  /// Creates a job whose attempts and callbacks are all noted.
   func job(
     _ policy: BreakerPolicy = BreakerPolicy(maxFailures: 3), timeout: Duration = .seconds(10),
     retry: RetryPolicy = .never, name: String = "api",
@@ -24,13 +24,13 @@ struct JobBench {
     return job
   }
 
-  /// Waits until somebody sleeps for a time, and lets it pass.
+  /// Waits until a task or thread sleeps for a time, and advances the clock by it.
   func pass(_ time: Duration) async {
     await host.clock.untilSomebodySleeps(for: time)
     host.clock.advance(by: time)
   }
 
-  /// Waits until so much has been noted.
+  /// Waits until the journal has that many entries.
   func until(_ count: Int) async {
     await CallTests.until { events.count >= count }
   }

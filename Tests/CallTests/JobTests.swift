@@ -2,10 +2,11 @@ import SharedBreaker
 import SharedBreakerTesting
 import Testing
 
-@Suite(.timeLimit(.minutes(10))) struct `A job` {
+@Suite(.timeLimit(.minutes(10))) struct JobTests {
   let bench = JobBench()
 
-  @Test func `gives up when its attempts are used up and the breaker is closed`() async throws {
+  @Test
+  func `a job gives up when its attempts are used up and the breaker is closed`() async throws {
     let job = try bench.job(
       BreakerPolicy(maxFailures: 9), retry: .fixed(attempts: 2, delay: .seconds(1))
     ) { $0.failure(Refused(code: 1)) }
@@ -16,7 +17,7 @@ import Testing
     #expect(!job.isUnderWay)
   }
 
-  @Test func `gives up at an error that is not worth another attempt`() throws {
+  @Test func `a job gives up at an error that its retry policy does not accept`() throws {
     let retry = RetryPolicy.fixed(
       attempts: 5, delay: .zero, retryIf: { ($0 as? Refused)?.code == 503 })
     let job = try bench.job(retry: retry) { $0.failure(Refused(code: 404)) }
@@ -24,7 +25,7 @@ import Testing
     #expect(bench.events.entries == ["work at 0", "failed, closed 1, 404"])
   }
 
-  @Test func `is neutral when it is ignored, or cancelled, or its work was`() throws {
+  @Test func `a job is neutral when it is ignored or when it or its work is cancelled`() throws {
     let ends: [@Sendable (JobAttempt) -> Void] = [
       { $0.ignore() }, { $0.failure(CancellationError()) }, { $0.job.cancel() },
     ]
@@ -43,7 +44,7 @@ import Testing
     }
   }
 
-  @Test func `opens the breaker at once if its error says so`() throws {
+  @Test func `a job opens the breaker at once if its error says so`() throws {
     let breaker = try bench.host.store().breaker("api", policy: BreakerPolicy(maxFailures: 9))
     let job = BreakerJob(
       breaker, retry: .fixed(attempts: 9, delay: .zero),
@@ -55,7 +56,7 @@ import Testing
     #expect(tripped.entries == [.seconds(90)])
   }
 
-  @Test func `is told of a trip by another while it waits`() async throws {
+  @Test func `a job that waits to retry reports a trip by another`() async throws {
     let job = try bench.job(retry: .fixed(attempts: 9, delay: .seconds(1))) {
       $0.failure(Refused(code: 5))
     }
@@ -67,7 +68,7 @@ import Testing
     #expect(bench.events.entries == ["work at 0", "tripped, open 1, 5"])
   }
 
-  @Test func `is over without a word when it is cancelled, whatever it was doing`() async throws {
+  @Test func `a cancelled job calls nothing back, whatever it was doing`() async throws {
     let attempts = Journal<JobAttempt>()
     let job = try bench.job(retry: .fixed(attempts: 9, delay: .seconds(1))) { attempts.note($0) }
     job.cancel()
@@ -83,7 +84,7 @@ import Testing
     #expect(job.failureCount == 1)
   }
 
-  @Test func `is over without a word when the hook of its timeout cancels it`() async throws {
+  @Test func `a job that its own timeout hook cancels calls nothing back`() async throws {
     let job = try bench.job(
       BreakerPolicy(maxFailures: 1), timeout: .seconds(3),
       retry: .fixed(attempts: 9, delay: .seconds(1))
@@ -97,7 +98,7 @@ import Testing
     #expect(bench.events.entries == ["work at 0", "tripped, open 1, rejected"])
   }
 
-  @Test func `forgets an error that a success has made up for`() throws {
+  @Test func `a job forgets its last error after a success`() throws {
     let tries = Journal<Int>()
     let job = try bench.job {
       tries.note(1)
@@ -110,7 +111,7 @@ import Testing
     #expect(bench.events.entries.last == "tripped, open 0, rejected")
   }
 
-  @Test func `may be started again by what it calls back`() throws {
+  @Test func `a job may be started again from its own callback`() throws {
     let rounds = Journal<Int>()
     let job = try bench.job { $0.success() }
     job.successful = { job in
@@ -122,7 +123,7 @@ import Testing
     #expect(job.breaker.snapshot().totals.successes == 5)
   }
 
-  @Test func `goes on when somebody cancels and starts it in a callback of its end`() async throws {
+  @Test func `a job goes on when its timeout hook cancels it and starts it again`() async throws {
     let attempts = Journal<JobAttempt>()
     let job = try bench.job(
       BreakerPolicy(maxFailures: 9), timeout: .seconds(3),
@@ -138,7 +139,7 @@ import Testing
     await bench.pass(.seconds(3))
     await until { attempts.count == 2 && job.failureCount == 1 }
     #expect(try attempts.entry(1).failure(Refused()))
-    // The first failure of the second run, after which there is another attempt.
+    // This is the first failure of the second run, so another attempt follows.
     await bench.pass(.seconds(1))
     await until { attempts.count == 3 }
     #expect(try attempts.entry(2).success())
@@ -146,7 +147,7 @@ import Testing
       bench.events.entries == ["work at 0", "work at 3", "work at 4", "successful, closed 0"])
   }
 
-  @Test func `is freed when it is over and nobody holds it`() async throws {
+  @Test func `a job is freed when it is over and nothing refers to it`() async throws {
     weak var freed: BreakerJob?
     do {
       let job = try bench.job(retry: .fixed(attempts: 2, delay: .seconds(1))) {
@@ -163,7 +164,7 @@ import Testing
     #expect(bench.events.entries.last == "failed, closed 2, 500")
   }
 
-  @Test func `gives up if the store fails and the policy is to throw`() throws {
+  @Test func `a job gives up if its store fails and is set to throw`() throws {
     let options = StoreOptions(onStoreFailure: .throw)
     let store = SharedStore(path: "/proc/no-such-folder/breakers.db", options: options)
     let job = BreakerJob(try store.breaker("api")) { _ in Issue.record("the work was run") }

@@ -12,7 +12,7 @@ final class Journal<Entry: Sendable>: Sendable {
 
   var count: Int { entries.count }
 
-  /// One that must have been noted by now; without it the test is over, and the others go on.
+  /// An entry that must have been noted by now; a missing one ends only this test.
   func entry(_ index: Int) throws -> Entry {
     let entries = entries
     try #require(index < entries.count)
@@ -20,7 +20,7 @@ final class Journal<Entry: Sendable>: Sendable {
   }
 }
 
-/// Waits until something is so, or the test has used up its time.
+/// Waits until a condition holds or the test has used up its time.
 func until(_ isSo: () -> Bool) async {
   while !isSo(), !Task.isCancelled { await Task.yield() }
 }

@@ -3,28 +3,28 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-/// How much more memory is in use after each further ten thousand calls.
+/// Rounds of ten thousand calls at a time, and how much more memory each round leaves in use.
 ///
-/// In processes of their own, which end with the bytes that a call has leaked as their exit code: the
-/// tests beside them use memory too.
-@Suite(.timeLimit(.minutes(10))) struct `Ten thousand calls at a time, again and again` {
+/// Each test measures in a process of its own, because the tests beside it use memory too. The exit
+/// code of the first one is the number of bytes that a call has leaked.
+@Suite(.timeLimit(.minutes(10))) struct LeakTests {
   private static let calls = 10_000
 
-  @Test func `leak nothing`() async {
+  @Test func `ten thousand calls at a time leak no memory`() async {
     await #expect(processExitsWith: .exitCode(0)) {
       exit(Int32(clamping: try await Self.growth { _ in } / Self.calls))
     }
   }
 
   @Test(.disabled(if: Memory.isWatched, "it would take many more rounds to settle"))
-  func `leak nothing if they have a timeout either`() async {
+  func `ten thousand calls with a timeout leak no memory`() async {
     await #expect(processExitsWith: .success) {
       let growth = try await Self.growth(timeout: .seconds(600), rounds: 60) { _ in }
       exit(growth / Self.calls < 8 ? 0 : 1)
     }
   }
 
-  @Test func `would be seen to leak an object each`() async {
+  @Test func `a leak of one object for each call is detected`() async {
     await #expect(processExitsWith: .success) {
       let growth = try await Self.growth { object in
         unsafe _ = Unmanaged.passRetained(object)
@@ -35,7 +35,7 @@ import Testing
 
   private final class Leaked {}
 
-  /// The least by which memory has grown over a round, once all that is made only once is there.
+  /// The least growth of memory over a round, without the first rounds, which allocate once.
   private static func growth(
     timeout: Duration? = nil, rounds: Int = 6, _ during: @escaping @Sendable (Leaked) -> Void
   ) async throws -> Int {
@@ -46,7 +46,7 @@ import Testing
       let before = Memory.allocatedBytes
       await callAtOnce(breaker, timeout, during)
       if round >= 2 { least = min(least, Memory.allocatedBytes - before) }
-      // Tasks and their queues keep what they have had at once, which takes them some rounds.
+      // Tasks and their queues keep the memory of their peak, which takes some rounds to settle.
       if least < calls { break }
     }
     return max(0, least)

@@ -3,10 +3,10 @@ import SharedBreakerTesting
 import TestSupport
 import Testing
 
-@Suite(.timeLimit(.minutes(10))) struct `Ten thousand calls at a time` {
+@Suite(.timeLimit(.minutes(10))) struct ManyCallsTests {
   private static let calls = 10_000
 
-  @Test func `through one breaker of a file are all counted`() async throws {
+  @Test func `ten thousand calls through one breaker of a file are all counted`() async throws {
     let stage = try Stage()
     let breaker = try stage.sharedStore().breaker("api")
     let sum = try await withThrowingTaskGroup(of: Int.self) { group in
@@ -24,7 +24,8 @@ import Testing
     #expect(breaker.snapshot().totals.successes == Int64(Self.calls))
   }
 
-  @Test func `with a timeout and retries each have an outcome of their own`() async throws {
+  @Test
+  func `ten thousand calls with timeout and retries keep their outcomes apart`() async throws {
     let host = TestHost()
     let breaker = try host.store().breaker("api", policy: BreakerPolicy(maxFailures: 1_000_000))
     let retry = RetryPolicy.fixed(attempts: 2, delay: .zero)
@@ -49,7 +50,7 @@ import Testing
     #expect(breaker.state == .closed)
   }
 
-  @Test func `that all fail open the breaker once`() async throws {
+  @Test func `ten thousand calls that all fail open the breaker once`() async throws {
     let host = TestHost()
     let store = host.store()
     let breaker = try store.breaker("api", policy: BreakerPolicy(maxFailures: 100))

@@ -2,7 +2,7 @@ import SharedBreaker
 import SharedBreakerTesting
 import Testing
 
-@Suite struct `A policy to begin with` {
+@Suite struct PolicyPresetTests {
   let host = TestHost()
 
   private func fail(_ breaker: Breaker, times: Int) {
@@ -12,7 +12,9 @@ import Testing
   @Test(arguments: [
     BreakerPolicy.http, .database, .localService, .device, .scheduledJob,
   ])
-  func `can be used, and grows its open time up to a limit`(policy: BreakerPolicy) throws {
+  func `a preset policy is valid and grows its open time up to a limit`(policy: BreakerPolicy)
+    throws
+  {
     try policy.validate()
     let breaker = try host.store().breaker("api", policy: policy)
     try breaker.trip()
@@ -25,7 +27,7 @@ import Testing
     #expect(try #require(breaker.snapshot().retryAfter) * 2 > longest)
   }
 
-  @Test func `for HTTP opens at half of 20 calls, or at 10 failures in a row`() throws {
+  @Test func `the HTTP preset opens at half of 20 calls or at 10 failures in a row`() throws {
     let busy = try host.store().breaker("busy", policy: .http)
     for _ in 0..<9 {
       try busy.run {}
@@ -49,7 +51,7 @@ import Testing
     #expect(quiet.state == .closed)
   }
 
-  @Test func `for a device takes a burst of failures for one`() throws {
+  @Test func `the device preset counts a burst of failures as one`() throws {
     let breaker = try host.store().breaker("sensor", policy: .device)
     for _ in 0..<3 {
       #expect(breaker.state == .closed)
@@ -61,7 +63,7 @@ import Testing
     #expect(breaker.state == .open)
   }
 
-  @Test func `for a job gives its probe an hour`() throws {
+  @Test func `the scheduled job preset gives its probe an hour`() throws {
     let breaker = try host.store().breaker("backup", policy: .scheduledJob)
     fail(breaker, times: 3)
     host.clock.advance(by: .seconds(900))

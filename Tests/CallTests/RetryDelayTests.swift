@@ -1,7 +1,7 @@
 import SharedBreaker
 import Testing
 
-@Suite struct `The wait between two attempts` {
+@Suite struct RetryDelayTests {
   private func waits(
     _ backoff: Backoff, longest: Duration = .seconds(60), jitter: Rate = 0.0, random: Double = 0.5
   ) -> [Duration] {
@@ -9,7 +9,7 @@ import Testing
     return (1...4).map { retry.delay(after: $0, random: random) }
   }
 
-  @Test func `is fixed, or grows by a factor, or by powers`() {
+  @Test func `a retry delay is fixed, grows by a factor or grows by powers`() {
     #expect(waits(.fixed(.seconds(2))) == [2, 2, 2, 2].map { .seconds($0) })
     #expect(
       waits(.exponential(.milliseconds(100), factor: 3))
@@ -20,7 +20,7 @@ import Testing
       waits(.powers(of: 0.5)) == [500_000, 250_000, 125_000, 62_500].map { .microseconds($0) })
   }
 
-  @Test func `never exceeds its longest, whatever the growth and the jitter`() {
+  @Test func `a retry delay never exceeds the longest, whatever the growth and jitter`() {
     let longest = Duration.seconds(5)
     #expect(waits(.powers(of: 2), longest: longest) == [2, 4, 5, 5].map { .seconds($0) })
     let varied = waits(.powers(of: 2), longest: longest, jitter: 1.0, random: 0.999_999)
@@ -34,7 +34,7 @@ import Testing
     }
   }
 
-  @Test func `is never negative, and none where the growth makes no sense`() {
+  @Test func `a retry delay is zero if it would be negative or its growth is invalid`() {
     for backoff in [
       Backoff.fixed(.seconds(-1)), .powers(of: -3), .powers(of: .nan),
       .exponential(.zero, factor: .infinity),
@@ -45,12 +45,12 @@ import Testing
   }
 
   @Test(arguments: [(0.0, 8.0), (0.25, 9.0), (0.5, 10.0), (0.75, 11.0)])
-  func `is varied by its jitter either way`(random: Double, seconds: Double) {
+  func `jitter makes a retry delay shorter or longer`(random: Double, seconds: Double) {
     let waits = waits(.fixed(.seconds(10)), jitter: 0.2, random: random)
     #expect(waits.allSatisfy { $0 == .seconds(seconds) })
   }
 
-  @Test func `cannot be described so that nothing is ever run`() async {
+  @Test func `a retry policy with invalid numbers ends the process`() async {
     await #expect(processExitsWith: .failure) {
       _ = RetryPolicy.fixed(attempts: 0, delay: .seconds(1))
     }

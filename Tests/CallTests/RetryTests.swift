@@ -3,14 +3,14 @@ import SharedBreakerTesting
 import TestSupport
 import Testing
 
-@Suite(.timeLimit(.minutes(10))) struct `A call with retries` {
+@Suite(.timeLimit(.minutes(10))) struct RetryTests {
   let host = TestHost()
 
   private func breaker(maxFailures: Int = 100) throws -> Breaker {
     try host.store().breaker("api", policy: BreakerPolicy(maxFailures: maxFailures))
   }
 
-  /// Moves the clock on as soon as somebody sleeps for each of these times, one after the other.
+  /// Waits for a sleeper of each of these times in turn and advances the clock by it.
   private func waking(_ waits: Duration...) -> Task<Void, Never> {
     Task { [clock = host.clock] in
       for wait in waits {
@@ -20,7 +20,7 @@ import Testing
     }
   }
 
-  @Test func `waits between its attempts and gives the first good answer`() async throws {
+  @Test func `a call waits between its attempts and returns the first good answer`() async throws {
     let breaker = try breaker()
     let runs = Journal<Duration>()
     let waking = waking(.seconds(1), .seconds(2))
@@ -37,7 +37,7 @@ import Testing
     #expect(breaker.snapshot().totals.successes == 1)
   }
 
-  @Test func `holds its thread between its attempts if it is not asynchronous`() async throws {
+  @Test func `a synchronous call blocks its thread between its attempts`() async throws {
     let breaker = try breaker()
     let runs = Journal<Duration>()
     let threads = Threads()
@@ -54,7 +54,7 @@ import Testing
     #expect(runs.entries == [.zero, .seconds(2), .seconds(6)])
   }
 
-  @Test func `throws the last error when its attempts are used up`() async throws {
+  @Test func `a call throws the last error when its attempts are used up`() async throws {
     let breaker = try breaker()
     let runs = Journal<Int>()
     await #expect(throws: Refused(code: 2)) {
@@ -73,7 +73,7 @@ import Testing
     #expect(breaker.snapshot().consecutiveFailures == 4)
   }
 
-  @Test func `never retries a rejection`() async throws {
+  @Test func `a rejection is never retried`() async throws {
     let breaker = try breaker()
     try breaker.trip()
     let retry = RetryPolicy.fixed(attempts: .max, delay: .zero, retryIf: { _ in true })
@@ -84,7 +84,7 @@ import Testing
     #expect(breaker.snapshot().totals.rejections == 2)
   }
 
-  @Test func `stops when the breaker opens, with the error that opened it`() async throws {
+  @Test func `a call stops at the error that opens the breaker and throws it`() async throws {
     let breaker = try breaker(maxFailures: 3)
     let runs = Journal<Int>()
     await #expect(throws: Refused(code: 3)) {
@@ -98,7 +98,7 @@ import Testing
     #expect(breaker.snapshot().totals.rejections == 0)
   }
 
-  @Test func `stops when another opens the breaker while it waits`() async throws {
+  @Test func `a call that waits to retry stops when another trips the breaker`() async throws {
     let breaker = try breaker()
     let other = try host.store().breaker("api")
     let call = Task {
@@ -114,7 +114,7 @@ import Testing
     #expect(breaker.snapshot().totals.failures == 1)
   }
 
-  @Test func `asks for a permit for each attempt, so that each can be a probe`() async throws {
+  @Test func `each attempt of a call asks for its own permit and can be a probe`() async throws {
     let policy = BreakerPolicy(maxFailures: 100, openFor: .seconds(1), successesToClose: 3)
     let breaker = try host.store().breaker("api", policy: policy)
     try breaker.trip()
@@ -134,7 +134,7 @@ import Testing
     #expect(breaker.snapshot().totals.ignored == 2)
   }
 
-  @Test func `retries only the errors that are worth it`() async throws {
+  @Test func `a call retries only the errors that its retry policy accepts`() async throws {
     let breaker = try breaker()
     let retry = RetryPolicy.fixed(
       attempts: 3, delay: .zero, retryIf: { ($0 as? Refused)?.code == 503 })
@@ -155,7 +155,7 @@ import Testing
     (Outcome.ignored, 1), (.permanentFailure(), 1), (.failure(opensFor: .seconds(9)), 1),
     (.failure(), 3),
   ])
-  func `retries what the classifier calls an ordinary failure`(
+  func `a call retries only what the classifier calls an ordinary failure`(
     outcome: Outcome, attempts: Int
   ) async throws {
     let breaker = try breaker()
@@ -171,7 +171,7 @@ import Testing
     #expect(runs.count == attempts)
   }
 
-  @Test func `takes a permanent failure for the last word also if no call is rejected`() throws {
+  @Test func `a permanent failure is not retried even if the breaker is forced closed`() throws {
     let breaker = try breaker()
     try breaker.force(.forcedClosed)
     let runs = Journal<Int>()
@@ -187,7 +187,8 @@ import Testing
     #expect(runs.count == 1)
   }
 
-  @Test func `waits as long as the error names, unless that is too long`() async throws {
+  @Test
+  func `a call waits as long as the error asks and gives up if that is too long`() async throws {
     let breaker = try breaker()
     let retry = RetryPolicy.exponential(
       attempts: 4, delay: .seconds(1), longest: .seconds(30),
@@ -205,7 +206,7 @@ import Testing
     #expect(runs.entries == [.zero, .seconds(20), .seconds(22)])
   }
 
-  @Test func `is over at once when its caller is cancelled while it waits`() async throws {
+  @Test func `a call that waits to retry ends at once when its caller is cancelled`() async throws {
     let breaker = try breaker()
     let call = Task {
       try await breaker.run(retry: .fixed(attempts: 2, delay: .seconds(1))) {
@@ -219,14 +220,14 @@ import Testing
     #expect(breaker.snapshot().totals.failures == 1)
   }
 
-  @Test func `stays on the actor of its caller`() async throws {
+  @Test func `a call with retries stays on the actor of its caller`() async throws {
     let counter = try Counter(breaker())
     try await counter.countWithRetries()
     #expect(await counter.count == 3)
   }
 }
 
-/// An actor whose own state the work uses without a word.
+/// An actor whose own state the work uses without `await`.
 private actor Counter {
   let breaker: Breaker
   var count = 0

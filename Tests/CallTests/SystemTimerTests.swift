@@ -2,9 +2,10 @@ import SharedBreaker
 import SharedBreakerTesting
 import Testing
 
-@Suite(.timeLimit(.minutes(10))) struct `The host's own timer` {
+/// The timer of the host itself.
+@Suite(.timeLimit(.minutes(10))) struct SystemTimerTests {
   @Test(arguments: [Duration.seconds(Int64.max), .seconds(1e20), .seconds(86_400 * 365 * 200)])
-  func `can be asked to wait for longer than there will be anybody`(time: Duration) async throws {
+  func `the system timer can be asked to wait for hundreds of years`(time: Duration) async throws {
     let sleeper = Task { try await StoreTimer.system.sleep(for: time) }
     await Task.yield()
     sleeper.cancel()
@@ -14,12 +15,12 @@ import Testing
   }
 
   @Test(arguments: [Duration.zero, .seconds(-1), .seconds(Int64.min), .nanoseconds(1)])
-  func `waits for no time if there is none`(time: Duration) async throws {
+  func `the system timer returns for zero, negative and tiny times`(time: Duration) async throws {
     try await StoreTimer.system.sleep(for: time)
     StoreTimer.system.block(for: time)
   }
 
-  @Test func `ends a call that takes too long`() async throws {
+  @Test func `the system timer ends a call that takes too long`() async throws {
     let breaker = try inMemory()
     let work = HungWork()
     await #expect(throws: CallTimedOut.self) {
@@ -28,7 +29,7 @@ import Testing
     work.release()
   }
 
-  @Test func `is waited for between two attempts`() async throws {
+  @Test func `calls wait for the system timer between two attempts`() async throws {
     let breaker = try inMemory()
     let tries = Journal<Int>()
     for retry in [
@@ -48,7 +49,7 @@ import Testing
     #expect(tries.count == 12)
   }
 
-  @Test func `ends an attempt of a job that takes too long, and starts the next one`() async throws
+  @Test func `the system timer ends a late attempt of a job and starts the next one`() async throws
   {
     let tries = Journal<Int>()
     let job = BreakerJob(
@@ -61,13 +62,13 @@ import Testing
     job.start()
     await until { errors.count == 1 }
     #expect(timeouts.count == 3)
-    // On a busy machine the time of an attempt can be up before its work is called, which it then is not.
+    // On a busy machine an attempt can time out before its work is called, which then never runs.
     #expect(tries.count <= 3)
     #expect(errors.entries == [true])
     #expect(job.failureCount == 3)
   }
 
-  /// A breaker whose clock stands still, but not its timer.
+  /// A breaker whose clock stands still while its timer runs.
   private func inMemory() throws -> Breaker {
     try TestHost().store(timer: .system).breaker("api")
   }

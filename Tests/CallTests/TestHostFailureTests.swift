@@ -3,7 +3,8 @@ import SharedBreakerTesting
 import TestSupport
 import Testing
 
-@Suite(.timeLimit(.minutes(10))) struct `A host in memory whose store fails` {
+/// A test host whose store fails and works again.
+@Suite(.timeLimit(.minutes(10))) struct TestHostFailureTests {
   private let host = TestHost()
   private let told = Journal<String>()
 
@@ -19,7 +20,7 @@ import Testing
   }
 
   @Test(arguments: [StoreError.Kind.inputOutput, .busy, .diskFull, .permissionDenied])
-  func `is told of once, and comes back by itself`(kind: StoreError.Kind) throws {
+  func `a failing store is reported once and comes back by itself`(kind: StoreError.Kind) throws {
     let store = store()
     let breaker = try store.breaker("api", policy: BreakerPolicy(maxFailures: 3))
     #expect(throws: Refused.self) { try breaker.run { throw Refused() } }
@@ -45,7 +46,9 @@ import Testing
   }
 
   @Test(arguments: [StoreError.Kind.busy, .diskFull, .readOnly, .inputOutput])
-  func `can be read if only writing fails`(kind: StoreError.Kind) throws {
+  func `a failure to write leaves a store readable and an input-output error does not`(
+    kind: StoreError.Kind
+  ) throws {
     let store = store()
     try store.breaker("api").trip()
     host.failStore(with: kind)
@@ -58,7 +61,7 @@ import Testing
     }
   }
 
-  @Test func `does what it was told to do instead`() throws {
+  @Test func `a failing store permits, rejects or throws as its options say`() throws {
     let stores = [StoreFailureAction.permit, .reject, .throw].map { store($0) }
     for store in stores {
       _ = try store.breaker("api", policy: BreakerPolicy(maxFailures: 1)).acquire().fail()
@@ -66,7 +69,7 @@ import Testing
     }
     host.failStore()
     for store in stores {
-      // The failure is what shows that the store fails.
+      // Reporting the failure reveals that the store fails.
       _ = try? store.breaker("api").acquire().fail()
     }
     try stores[0].breaker("api").run {}
@@ -76,7 +79,7 @@ import Testing
     #expect(thrown?.rejection == nil)
   }
 
-  @Test func `has no room for another breaker, and keeps those that it has`() throws {
+  @Test func `a store without room for another breaker keeps the ones that it has`() throws {
     let store = store()
     let breaker = try store.breaker("old", policy: BreakerPolicy(maxFailures: 1))
     host.failStore(with: .tooManyBreakers)
@@ -92,7 +95,7 @@ import Testing
     #expect(try host.store().names() == ["new", "old"])
   }
 
-  @Test func `is listened to again once it can be read`() async throws {
+  @Test func `a history feed resumes once the store can be read again`() async throws {
     let store = store()
     let breaker = try store.breaker("api")
     var feed = store.followHistory(after: 0).makeAsyncIterator()

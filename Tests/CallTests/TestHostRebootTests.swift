@@ -3,11 +3,12 @@ import SharedBreakerTesting
 import TestSupport
 import Testing
 
-@Suite(.timeLimit(.minutes(10))) struct `A host in memory that is rebooted` {
+/// A test host that is rebooted.
+@Suite(.timeLimit(.minutes(10))) struct TestHostRebootTests {
   private let host = TestHost()
 
   @Test(arguments: [0, 20, 60, 3_600])
-  func `goes on with what is left of an open time`(downtime: Int) throws {
+  func `a reboot leaves a breaker open for what is left of its open time`(downtime: Int) throws {
     let breaker = try host.store().breaker("api", policy: BreakerPolicy(maxFailures: 1))
     host.clock.advance(by: .seconds(500))
     try breaker.trip(for: .seconds(60))
@@ -25,7 +26,7 @@ import Testing
     #expect(again.state == .closed)
   }
 
-  @Test func `gives every slot of a probe back`() throws {
+  @Test func `a reboot frees the slot of a probe`() throws {
     let breaker = try host.store().breaker("api", policy: BreakerPolicy(maxFailures: 1))
     try breaker.trip(for: .seconds(1))
     host.clock.advance(by: .seconds(1))
@@ -40,7 +41,7 @@ import Testing
     #expect(again.state == .closed)
   }
 
-  @Test func `has ended all processes, and starts others`() throws {
+  @Test func `a reboot ends all processes, and new ones can start`() throws {
     let worker = host.process()
     let store = host.store()
     let breaker = try store.breaker("api")
@@ -55,7 +56,7 @@ import Testing
     #expect(try next.store().snapshot(of: "api")?.totals.successes == 1)
   }
 
-  @Test func `begins windows and quorums from scratch, and keeps the totals`() throws {
+  @Test func `a reboot restarts windows and quorums and keeps the totals`() throws {
     let policy = BreakerPolicy(
       failures: 3, within: .seconds(3_600), reporters: 2, openFor: .seconds(1))
     let first = try host.process().store().breaker("api", policy: policy)
@@ -67,7 +68,7 @@ import Testing
     #expect(second.snapshot().totals.failures == 5)
   }
 
-  @Test func `counts the time in a state through its boots`() throws {
+  @Test func `the time in a state is counted across reboots`() throws {
     try host.store().breaker("api").trip(for: .seconds(3_600))
     host.clock.advance(by: .seconds(10))
     for _ in 0..<3 { host.reboot(after: .seconds(20)) }
@@ -77,7 +78,7 @@ import Testing
     #expect(snapshot.retryAfter == .seconds(3_525))
   }
 
-  @Test func `wakes those whose time came while it was down`() async throws {
+  @Test func `a reboot wakes the sleepers whose time came while the host was down`() async throws {
     let clock = host.clock
     let sleeper = Task { try await clock.sleep(for: .seconds(10)) }
     await clock.untilSomebodySleeps(for: .seconds(10))

@@ -3,10 +3,11 @@ import SharedBreakerTesting
 import TestSupport
 import Testing
 
-@Suite(.timeLimit(.minutes(10))) struct `A process of a host in memory` {
+/// The processes of a test host.
+@Suite(.timeLimit(.minutes(10))) struct TestProcessTests {
   private let host = TestHost()
 
-  @Test func `counts as one of the processes that a policy wants to hear of a failure`() throws {
+  @Test func `each process counts as one of the reporters that a policy requires`() throws {
     let policy = BreakerPolicy(maxFailures: 2, reporters: 3)
     let breakers = try (0..<3).map { _ in
       try host.process().store().breaker("api", policy: policy)
@@ -19,7 +20,7 @@ import Testing
     #expect(breakers.map(\.state) == [.open, .open, .open])
   }
 
-  @Test func `is one process, however many stores it has`() throws {
+  @Test func `several stores of one process count as one reporter`() throws {
     let policy = BreakerPolicy(maxFailures: 1, reporters: 2)
     let process = host.process()
     for store in [process.store(), process.store(), process.store()] {
@@ -32,7 +33,7 @@ import Testing
     #expect(other.state == .closed, "the stores of a host are of one process")
   }
 
-  @Test func `is named in the history and by its leases`() throws {
+  @Test func `the history and the leases name the process that acted`() throws {
     let worker = host.process(program: "worker")
     let other = host.process(program: "other")
     #expect(worker.pid != other.pid)
@@ -54,7 +55,7 @@ import Testing
     #expect(try host.store().history(of: "db").map(\.program) == ["operator"])
   }
 
-  @Test func `that is killed leaves the slot of its probe to the next caller`() throws {
+  @Test func `a killed process leaves the slot of its probe to the next caller`() throws {
     let prober = host.process()
     let breaker = try openAndDue()
     let permit = try prober.store().breaker("api").acquire()
@@ -71,7 +72,7 @@ import Testing
     #expect(breaker.snapshot().totals.failures == 0)
   }
 
-  @Test func `that a token was given for frees its slot when it is killed`() throws {
+  @Test func `a token's slot is freed when the process that it ends with is killed`() throws {
     let owner = host.process()
     let breaker = try openAndDue()
     _ = try breaker.acquireToken(endingWith: owner.pid)
@@ -84,7 +85,7 @@ import Testing
     #expect(breaker.state == .closed)
   }
 
-  @Test func `that is killed has counted all that it has done`() throws {
+  @Test func `the calls that a killed process has made are all counted`() throws {
     let worker = host.process()
     let breaker = try worker.store().breaker("api", policy: BreakerPolicy(maxFailures: 100))
     for _ in 0..<5 { #expect(throws: Refused.self) { try breaker.run { throw Refused() } } }
@@ -96,7 +97,7 @@ import Testing
   }
 
   @Test(arguments: [StoreFailureAction.continueLocally, .permit, .reject, .throw])
-  func `that is killed makes no calls, whatever it was to do without its store`(
+  func `a killed process runs no calls, whatever its store failure action`(
     action: StoreFailureAction
   ) throws {
     let worker = host.process()
@@ -125,7 +126,7 @@ import Testing
     #expect(try host.store().snapshot(of: "api")?.totals.failures == 0)
   }
 
-  @Test func `that is killed leaves its hook to another one`() async throws {
+  @Test func `a killed process leaves its history hook to another process`() async throws {
     let breaker = try host.store().breaker("api")
     let victim = host.process()
     let work = HungWork()
@@ -137,7 +138,7 @@ import Testing
         await work.hang()
       }
     }
-    // What happens before the hook is known is not handled.
+    // A hook handles only what happens after the store knows of it.
     while hung.count == 0 {
       try breaker.trip()
       try breaker.reset()
@@ -160,7 +161,7 @@ import Testing
     }
   }
 
-  /// A breaker that takes the next call as a probe.
+  /// A breaker whose next call is its probe.
   private func openAndDue() throws -> Breaker {
     let breaker = try host.store().breaker("api", policy: BreakerPolicy(maxFailures: 1))
     try breaker.trip(for: .seconds(30))

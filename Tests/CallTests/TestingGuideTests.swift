@@ -3,9 +3,9 @@ import SharedBreakerTesting
 import TestSupport
 import Testing
 
-/// The examples of the guide "Testing Your Policy", as they stand there.
-@Suite(.timeLimit(.minutes(10))) struct `The guide to testing a policy` {
-  @Test func `has no example that is not here`() throws {
+/// The examples of the guide "Testing Your Policy", exactly as the guide prints them.
+@Suite(.timeLimit(.minutes(10))) struct TestingGuideTests {
+  @Test func `every example of the testing guide is in this file`() throws {
     let root = #filePath.split(separator: "/").dropLast(3).joined(separator: "/")
     let guide = try Self.text(
       "/\(root)/Sources/SharedBreaker/SharedBreaker.docc/TestingYourPolicy.md")
@@ -23,7 +23,7 @@ import Testing
     String(decoding: try Files.read(path), as: UTF8.self)
   }
 
-  /// The lines that matter, without what they are indented by.
+  /// The lines of a text without indentation, empty lines and imports.
   private static func lines(of text: String) -> [String] {
     text.split(separator: "\n").map { String($0.drop { $0 == " " }) }
       .filter { !$0.isEmpty && !$0.hasPrefix("import ") }

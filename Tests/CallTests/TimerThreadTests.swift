@@ -7,10 +7,11 @@ import TestShim
 import TestSupport
 import Testing
 
-@Suite(.timeLimit(.minutes(10))) struct `The thread that keeps the time` {
+/// The thread that keeps the time of all timeouts and waits.
+@Suite(.timeLimit(.minutes(10))) struct TimerThreadTests {
   private let timer = StoreTimer.system
 
-  @Test func `calls each of ten thousand once, unless it is taken back first`() async {
+  @Test func `each of ten thousand timers fires once unless it is taken back first`() async {
     let count = 10_000
     let calls = (0..<count).map { _ in Counter() }
     let takenBack = (0..<count).map { $0.isMultiple(of: 3) }
@@ -27,7 +28,7 @@ import Testing
     #expect(calls.allSatisfy { $0.value <= 1 })
   }
 
-  @Test func `does not call what was taken back in time`() async {
+  @Test func `a timer that is taken back in time does not fire`() async {
     let called = Journal<Int>()
     let takeBack = timer.call(after: .milliseconds(5)) { called.note(1) }
     takeBack()
@@ -36,7 +37,7 @@ import Testing
     #expect(called.entries == [2])
   }
 
-  @Test func `is woken for what is due before all others`() async {
+  @Test func `the timer thread is woken for a timer that is due before all others`() async {
     let called = Journal<Int>()
     let takeBack = timer.call(after: .seconds(3_600)) { called.note(1) }
     _ = timer.call(after: .milliseconds(1)) { called.note(2) }
@@ -45,7 +46,7 @@ import Testing
     #expect(called.entries == [2])
   }
 
-  @Test func `frees what it was to call as soon as that was called or taken back`() async {
+  @Test func `a timer frees its closure once it has fired or was taken back`() async {
     final class Leaf: Sendable {}
     weak var kept: Leaf?
     for isTakenBack in [true, false] {
@@ -63,7 +64,7 @@ import Testing
     }
   }
 
-  @Test func `is there only in a process that sets a time, and alone once all is over`() async {
+  @Test func `only the timer thread remains, and only in a process that set a timer`() async {
     await #expect(processExitsWith: .success) {
       ts_limit(120)
       let store = SharedStore(path: "/proc/no-such-folder/breakers.db")
@@ -81,79 +82,6 @@ import Testing
       exit(ProcessThreads.count(named: "breaker-timer") == 1 ? 0 : 2)
     }
   }
-}
-
-@Suite(.timeLimit(.minutes(10))) struct `A callback that blocks` {
-  @Test func `holds up neither other callbacks nor timeouts`() async throws {
-    let breaker = try TestHost().store(timer: .system).breaker(
-      "api", policy: BreakerPolicy(maxFailures: 1_000))
-    let gate = HeldThread()
-    let blocked = Journal<Int>()
-    let ended = Journal<Int>()
-    let blocking = (0..<20).map { number in
-      let job = BreakerJob(breaker, timeout: .milliseconds(1)) { _ in }
-      job.timedOut = { _ in
-        blocked.note(number)
-        gate.hold()
-      }
-      job.failed = { _, _ in ended.note(number) }
-      return job
-    }
-    for job in blocking { job.start() }
-    await until { blocked.count == blocking.count }
-    let retry = RetryPolicy.fixed(attempts: 3, delay: .milliseconds(1))
-    let other = BreakerJob(breaker, timeout: .milliseconds(1), retry: retry) { _ in }
-    let failures = Journal<Int>()
-    other.failed = { _, _ in failures.note(1) }
-    other.start()
-    await until { failures.count == 1 }
-    await #expect(throws: CallTimedOut.self) {
-      try await breaker.run(timeout: .milliseconds(1)) {
-        try await Task.sleep(for: .seconds(3_600))
-      }
-    }
-    #expect(ended.count == 0)
-    gate.letGo()
-    await until { ended.count == blocking.count }
-  }
-
-  @Test func `may be the handler of a cancellation, whose caller is free all the same`()
-    async throws
-  {
-    let breaker = try TestHost().store(timer: .system).breaker("api")
-    let gate = HeldThread()
-    let work = HungWork()
-    await #expect(throws: CallTimedOut.self) {
-      try await breaker.run(timeout: .milliseconds(1)) {
-        await withTaskCancellationHandler {
-          await work.hang()
-        } onCancel: {
-          gate.hold()
-        }
-      }
-    }
-    await until { gate.isHeld }
-    await #expect(throws: CallTimedOut.self) {
-      try await breaker.run(timeout: .milliseconds(1)) { await work.hang() }
-    }
-    gate.letGo()
-    work.release()
-  }
-}
-
-/// Holds the threads that come to it until it lets them go.
-private final class HeldThread: Sendable {
-  private let held = Guarded(0)
-  private let isOver = Atomic(false)
-
-  var isHeld: Bool { held.withLock { $0 > 0 } }
-
-  func hold() {
-    held.withLock { $0 += 1 }
-    while !isOver.load(ordering: .acquiring) { usleep(500) }
-  }
-
-  func letGo() { isOver.store(true, ordering: .releasing) }
 }
 
 private final class Counter: Sendable {

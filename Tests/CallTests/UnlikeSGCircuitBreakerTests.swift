@@ -3,11 +3,11 @@ import SharedBreakerTesting
 import TestSupport
 import Testing
 
-/// Each of these goes wrong there.
-@Suite(.timeLimit(.minutes(10))) struct `A job, unlike an SGCircuitBreaker,` {
+/// Where a job differs from an `SGCircuitBreaker`, which goes wrong in each of these cases.
+@Suite(.timeLimit(.minutes(10))) struct UnlikeSGCircuitBreakerTests {
   let bench = JobBench()
 
-  @Test func `stays open after a trip, and is half-open when its time is over`() throws {
+  @Test func `a job stays open after a trip and is half-open when its time is over`() throws {
     let states = Journal<BreakerState>()
     let job = try bench.job(BreakerPolicy(maxFailures: 1, openFor: .seconds(30))) { attempt in
       states.note(attempt.job.state)
@@ -21,7 +21,7 @@ import Testing
     #expect(job.state == .closed)
   }
 
-  @Test func `cannot be told to open before the first failure`() throws {
+  @Test func `a policy that would open before the first failure is refused`() throws {
     let store = bench.host.store()
     for count in [0, -1] {
       let error = #expect(throws: BreakerError.self) {
@@ -31,11 +31,11 @@ import Testing
     }
   }
 
-  @Test func `keeps what is done while it tells of a trip`() throws {
+  @Test func `a job that is started in its own trip callback is rejected and stays open`() throws {
     let job = try bench.job(BreakerPolicy(maxFailures: 1)) { $0.failure(Refused()) }
     let told = Journal<Bool>()
     job.tripped = { job, _ in
-      // Not again without end: it is rejected, which is known already.
+      // This does not recurse: the rejection calls nothing back from within the callback.
       told.note(job.start())
       #expect(throws: BreakerError.self) { try job.breaker.run {} }
     }
@@ -46,7 +46,7 @@ import Testing
     #expect(job.failureCount == 1)
   }
 
-  @Test func `counts one report for an attempt, and takes none that is late`() async throws {
+  @Test func `a job counts one report for each attempt and refuses late ones`() async throws {
     let attempts = Journal<JobAttempt>()
     let job = try bench.job(
       BreakerPolicy(maxFailures: 9), timeout: .seconds(3), retry: retrying()
@@ -67,7 +67,7 @@ import Testing
     #expect(job.breaker.snapshot().totals.failures == 1)
   }
 
-  @Test func `schedules nothing for a report that nobody waits for`() async throws {
+  @Test func `a report that nobody waits for schedules nothing`() async throws {
     let attempts = Journal<JobAttempt>()
     let job = try bench.job(retry: retrying()) {
       attempts.note($0)
@@ -80,7 +80,7 @@ import Testing
     #expect(bench.events.entries == ["work at 0", "successful, closed 0"])
   }
 
-  @Test func `does not run twice what is under way`() async throws {
+  @Test func `a job that is under way does not run its work twice`() async throws {
     let attempts = Journal<JobAttempt>()
     let job = try bench.job { attempts.note($0) }
     #expect(job.start())
@@ -94,7 +94,7 @@ import Testing
     job.cancel()
   }
 
-  @Test func `takes reports from all threads, and counts one of them`() throws {
+  @Test func `a job counts one of the reports that several threads make at once`() throws {
     for _ in 0..<50 {
       let attempts = Journal<JobAttempt>()
       let job = try bench.job(BreakerPolicy(maxFailures: 1_000_000)) { attempts.note($0) }
@@ -117,7 +117,7 @@ import Testing
     }
   }
 
-  @Test func `shares its threshold with all other processes`() throws {
+  @Test func `jobs that use one breaker share its threshold`() throws {
     let policy = BreakerPolicy(maxFailures: 3)
     let jobs = try (0..<3).map { _ in try bench.job(policy) { $0.failure(Refused()) } }
     for job in jobs { job.start() }
@@ -126,7 +126,7 @@ import Testing
     #expect(jobs[0].breaker.snapshot().totals.failures == 3)
   }
 
-  @Test func `does not look at the clock on the wall`() throws {
+  @Test func `a jump of the wall clock does not close a job`() throws {
     let wall = Journal<Int64>()
     let clock = StoreClock(
       bootNanoseconds: { 1_000_000_000 }, wallMilliseconds: { Int64(wall.count) * 31_536_000_000 },

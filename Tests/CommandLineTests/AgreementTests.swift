@@ -2,15 +2,16 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-@Suite struct `The command and the library on one breaker` {
+/// The command and the library, which use one breaker in turn.
+@Suite struct AgreementTests {
   @Test(.timeLimit(.minutes(10)))
-  func `agree at every step`() throws {
+  func `the command and the library agree on a breaker at every step`() throws {
     let cbctl = try CommandLineTool()
     let store = SharedStore(path: cbctl.store)
     let breaker = try store.breaker(
       "api", policy: BreakerPolicy(maxFailures: 2, openFor: .seconds(600)))
 
-    /// What the library sees, and two commands, one after the other.
+    /// Expects the same of the library and of two commands.
     func all(_ state: BreakerState, permits: Bool) throws {
       #expect(breaker.state == state)
       #expect(breaker.snapshot().permits == permits)

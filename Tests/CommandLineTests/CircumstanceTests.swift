@@ -2,8 +2,8 @@ import Glibc
 import TestSupport
 import Testing
 
-/// Every command that uses the store, where something around it is not as usual.
-@Suite struct `Every command` {
+/// Every command that uses the store, with an unusual output, terminal or user.
+@Suite struct CircumstanceTests {
   private static let looking = [
     "status", "status 'x*'", "show x", "history", "check x", "policy x", "metrics",
   ]
@@ -17,7 +17,7 @@ import Testing
     (try? Child.run(
       "/bin/sh", ["-c", "\(asNobody) '\(BuiltProducts.path(of: "cbctl"))' --version 2>&1"])) != nil
 
-  /// Runs a line of bash that has the variable `cbctl`, and answers its output, errors included.
+  /// Runs a line of bash in which `$cbctl` is the command, and answers its output and errors.
   private func bash(_ cbctl: CommandLineTool, _ line: String) throws -> [Substring] {
     let setting =
       "export SHARED_BREAKER_STORE='\(cbctl.store)'; cbctl='\(BuiltProducts.path(of: "cbctl"))';"
@@ -32,14 +32,14 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)), arguments: Self.looking + Self.changing)
-  func `does not mind a reader who has gone`(command: String) throws {
+  func `a command ends with 0 when the reader of its output has gone`(command: String) throws {
     let cbctl = try made()
     let lines = try bash(cbctl, "{ $cbctl \(command); echo code $? >&2; } | true")
     #expect(lines == ["code 0"])
   }
 
   @Test(.timeLimit(.minutes(10)), arguments: Self.looking + Self.changing)
-  func `needs no terminal, and colours nothing without one`(command: String) throws {
+  func `a command needs no terminal and uses no colours without one`(command: String) throws {
     let cbctl = try made()
     let lines = try bash(cbctl, "setsid -w $cbctl \(command); echo code $?")
     #expect(lines.last == "code 0")
@@ -50,13 +50,13 @@ import Testing
     .timeLimit(.minutes(10)),
     .enabled(if: Self.canBecomeNobody, "needs root, and a build that other users may run"),
     arguments: Self.looking + Self.changing)
-  func `says in one line that it may not use the store`(command: String) throws {
+  func `a command that may not use the store says so in one line`(command: String) throws {
     let cbctl = try made()
     let nobodys = "\(Self.asNobody) $cbctl"
     let lines = try bash(cbctl, "\(nobodys) \(command) >/dev/null; echo code $?")
     #expect(lines.count == 2 && lines.last == "code 69", "\(lines)")
     #expect(lines.first?.contains("permission denied: ask its owner") == true, "\(lines)")
-    // A command behind a breaker is not stopped by it.
+    // A command behind a breaker runs all the same.
     let behind = try bash(cbctl, "\(nobodys) run x -- echo ran")
     #expect(behind.count == 2 && behind.contains("ran"), "\(behind)")
   }
@@ -65,7 +65,7 @@ import Testing
     .timeLimit(.minutes(10)),
     .enabled(if: Self.canBecomeNobody, "needs root, and a build that other users may run"),
     arguments: Self.looking + Self.changing)
-  func `only looks where it may only read`(command: String) throws {
+  func `a store that may only be read is shown but not changed`(command: String) throws {
     let cbctl = try made()
     try Files.changeMode(cbctl.directory.file("state"), to: 0o755)
     for part in ["", "-wal", "-shm", "-counters", "-lock"] {

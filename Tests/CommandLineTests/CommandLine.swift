@@ -1,7 +1,7 @@
 import Glibc
 import TestSupport
 
-/// The real `cbctl`, run as a shell would run it.
+/// The real `cbctl`, run as a shell runs it.
 struct CommandLineTool {
   struct Result {
     var code: Int32
@@ -12,7 +12,7 @@ struct CommandLineTool {
   let directory: TemporaryDirectory
   var store: String
 
-  /// What the shell puts before the command, such as a program that runs it as another user.
+  /// A prefix for the command, such as a program that runs it as another user.
   var prefix = ""
 
   init() throws {
@@ -20,7 +20,7 @@ struct CommandLineTool {
     store = directory.store
   }
 
-  /// Runs `cbctl` with words that a shell would not touch.
+  /// Runs `cbctl` with words that are passed to the shell unquoted.
   func callAsFunction(_ words: String...) throws -> Result {
     let errors = directory.file("errors-\(UInt64.random(in: 0 ... .max))")
     let command =

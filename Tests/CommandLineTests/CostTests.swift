@@ -2,17 +2,19 @@ import Glibc
 import TestSupport
 import Testing
 
-@Suite struct `Healthy and rejected calls` {
-  /// How many commits the index of the log has seen (sqlite.org/walformat.html, 2.1).
+@Suite struct CostTests {
+  /// The change counter of the log's index, which every commit increments.
+  ///
+  /// See section 2.1 of sqlite.org/walformat.html.
   private func commits(of store: String) throws -> [UInt8] {
     Array(try Files.read(store + "-shm")[8..<12])
   }
 
   @Test(
     .timeLimit(.minutes(10)), arguments: ["consecutive", "window", "last", "slow", "decided"])
-  func `allocate nothing and commit nothing`(load: String) throws {
+  func `healthy and rejected calls allocate nothing and commit nothing`(load: String) throws {
     let directory = try TemporaryDirectory()
-    // The program of the benchmark counts its own allocations.
+    // The benchmark program counts its own allocations.
     let child = try Child(
       BuiltProducts.path(of: "bench"), ["child", "costs", load, directory.path, "1.1"])
     #expect(try child.line() == "ready")

@@ -2,8 +2,9 @@ import Glibc
 import TestSupport
 import Testing
 
-@Suite struct `The examples` {
-  /// What a program prints when it is started with no arguments, and its exit code.
+/// The example programs.
+@Suite struct ExampleTests {
+  /// Runs a program without arguments, and answers its exit code and the lines that it prints.
   private func run(_ program: String) throws -> (code: Int32, lines: [Substring]) {
     guard let pipe = unsafe popen("'\(BuiltProducts.path(of: program))' </dev/null", "r") else {
       throw SupportError("popen", errno)
@@ -16,7 +17,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `a pool of workers shares one breaker`() throws {
+  func `the worker pool example shares one breaker`() throws {
     let (code, lines) = try run("worker-pool")
     #expect(code == 0, "\(lines)")
     #expect(lines.count { $0.hasPrefix("  worker ") && $0.hasSuffix("then a success") } == 4)
@@ -26,7 +27,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `a consumer tells why a job was not done`() throws {
+  func `the queue consumer example says why a job was not done`() throws {
     let (code, lines) = try run("queue-consumer")
     #expect(code == 0, "\(lines)")
     for job in 1...5 { #expect(lines.contains("job \(job): delivered")) }
@@ -39,7 +40,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `a fetch leaves a server alone for as long as it asks`() throws {
+  func `the URL fetch example leaves a server alone for as long as it asks`() throws {
     let (code, lines) = try run("url-fetch")
     #expect(code == 0, "\(lines)")
     let answers = lines.filter { $0.hasPrefix("the server answers ") }

@@ -1,9 +1,9 @@
 import TestSupport
 import Testing
 
-@Suite struct `The outcomes of a command behind a breaker` {
+@Suite struct OutcomeTests {
   @Test(.timeLimit(.minutes(10)))
-  func `are told apart by their codes`() throws {
+  func `the outcomes of a command behind a breaker have different exit codes`() throws {
     var cbctl = try CommandLineTool()
     #expect(try cbctl("run x -- true").code == 0)
     #expect(try cbctl("run x -- false").code == 1)
@@ -12,7 +12,7 @@ import Testing
     #expect(missing.code == 127)
     #expect(missing.errors.contains("no-such-program"))
     #expect(try cbctl("run x -- /").code == 126)
-    // What could not be run says nothing of the resource.
+    // A command that could not be run says nothing about the resource.
     #expect(try cbctl("show x --json").output.contains("\"ignored\":2"))
     #expect(try cbctl("run x -- sh -c 'kill -9 $$'").code == 137)
     #expect(try cbctl("trip x").code == 0)
@@ -28,7 +28,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `a misspelt name makes nothing`() throws {
+  func `a misspelt name creates neither a store nor a breaker`() throws {
     let cbctl = try CommandLineTool()
     #expect(try cbctl("status payments").code == 69)
     #expect(!Files.exists(cbctl.store))
@@ -39,47 +39,6 @@ import Testing
       #expect(result.errors.contains("payments"))
     }
     #expect(try cbctl("status --json").output.components(of: "\"name\"") == 1)
-  }
-}
-
-@Suite struct `A path that is no store` {
-  enum Trouble: CaseIterable {
-    case directory, garbage, truncated, foreign, newer, link, nothing, throughFile
-  }
-
-  private func prepare(_ trouble: Trouble, _ cbctl: inout CommandLineTool) throws {
-    let path = cbctl.directory.file("store.db")
-    cbctl.store = path
-    switch trouble {
-    case .directory: cbctl.store = cbctl.directory.path
-    case .garbage: try Files.write(path, Array(repeating: 0x5A, count: 8_192))
-    case .truncated:
-      _ = try cbctl("run x -- true")
-      for part in ["-wal", "-shm"] { Files.removeAll(path + part) }
-      try Files.truncate(path, to: 5_000)
-    case .foreign:
-      try Files.write(path, [])
-      try Database.rows(path, "CREATE TABLE t (a)")
-    case .newer:
-      _ = try cbctl("run x -- true")
-      try Database.rows(path, "PRAGMA user_version = 999")
-    case .link: try Files.link(path, to: cbctl.directory.file("elsewhere.db"))
-    case .nothing: break
-    case .throughFile:
-      try Files.write(path, [])
-      cbctl.store = path + "/store.db"
-    }
-  }
-
-  @Test(.timeLimit(.minutes(10)), arguments: Trouble.allCases)
-  func `is one clear line and the code 69`(trouble: Trouble) throws {
-    var cbctl = try CommandLineTool()
-    try prepare(trouble, &cbctl)
-    let result = try cbctl("status")
-    #expect(result.code == 69)
-    #expect(result.output.isEmpty)
-    #expect(result.errors.hasPrefix("cbctl: "))
-    #expect(result.errors.split(separator: "\n").count == 1, "\(result.errors)")
   }
 }
 

@@ -1,14 +1,14 @@
 import TestSupport
 import Testing
 
-/// A store that its user may only read, or not even that.
+/// A store that its user may only read, or may not even read.
 struct RightsTests {
   private let cbctl: CommandLineTool
 
   init() throws {
     var cbctl = try CommandLineTool()
     _ = try cbctl("policy api --set probes=2")
-    // The superuser may do anything, whatever the modes say.
+    // File modes do not restrict the superuser, so the command runs as another user.
     if isSuperuser { cbctl.prefix = "setpriv --reuid 65534 --regid 65534 --clear-groups" }
     self.cbctl = cbctl
   }
@@ -28,7 +28,7 @@ struct RightsTests {
   ]
 
   @Test(.timeLimit(.minutes(10)))
-  func `a store that can only be read answers, and is not changed`() throws {
+  func `a store that can only be read answers and is not changed`() throws {
     try set(0o444, 0o555)
     defer { try? set(0o600, 0o700) }
     for command in Self.asking {

@@ -4,7 +4,7 @@ import Testing
 
 /// Commands that wait for what other processes do.
 ///
-/// Whether they have begun to wait when it is done makes no difference to any of these tests.
+/// No test depends on whether the command is already waiting when the other process acts.
 struct WakingTests {
   private let cbctl: CommandLineTool
 
@@ -18,7 +18,7 @@ struct WakingTests {
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `a wait ends when another process has changed the state`() throws {
+  func `a wait ends when another process changes the state`() throws {
     for _ in 0..<3 {
       let wait = try start("wait", "api", "--state", "open")
       _ = try cbctl("trip api")
@@ -32,14 +32,14 @@ struct WakingTests {
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `a wait for what is so already ends at once`() throws {
+  func `a wait for a state that already holds ends at once`() throws {
     #expect(try cbctl("wait api --state closed --timeout 0s").code == 0)
     let document = try cbctl("wait api --state permitted --json").output
     #expect(document.hasPrefix(#"{"breakers":[{"name":"api","state":"closed""#))
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `a wait that comes to nothing tells why`() throws {
+  func `a wait that fails says why`() throws {
     let late = try cbctl("wait api --state open --timeout 20ms")
     #expect(late.code == 1)
     #expect(late.output.isEmpty)
@@ -53,7 +53,7 @@ struct WakingTests {
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `what time alone brings about is waited for as well`() throws {
+  func `a wait ends when time alone brings about its state`() throws {
     _ = try cbctl("trip api --for 300ms")
     #expect(try cbctl("wait api --state due").output == "api: open, the next call is its probe\n")
     _ = try cbctl("force api open --for 300ms")
@@ -61,7 +61,7 @@ struct WakingTests {
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `a probe whose owner dies ends a wait for a free slot`() throws {
+  func `a wait for a free slot ends when the owner of the probe dies`() throws {
     let owner = try Child("/bin/cat", [])
     _ = try cbctl("trip api --for 1us")
     #expect(try cbctl("acquire api --owner-pid \(owner.pid)").code == 0)
@@ -72,7 +72,7 @@ struct WakingTests {
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `history goes on with what happens, each entry once`() throws {
+  func `a followed history prints each new entry once`() throws {
     _ = try cbctl("trip api")
     let follow = try start("history", "api", "--follow", "--since", "1h", "--json")
     #expect(try follow.line()?.contains(#""kind":"policy""#) == true)
@@ -86,7 +86,7 @@ struct WakingTests {
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `history goes on in a file that takes the place of the store's`() throws {
+  func `a followed history goes on in a file that replaces the store`() throws {
     let follow = try start("history", "--follow", "--limit", "1")
     #expect(try follow.line()?.contains("open-for=1h") == true)
     Files.removeAll(cbctl.store)
@@ -98,13 +98,14 @@ struct WakingTests {
   }
 
   @Test(.timeLimit(.minutes(10)), arguments: ["history --follow", "watch"])
-  func `who follows for nobody ends by itself`(command: String) throws {
-    // The shell waits for all of its pipeline.
+  func `a command that follows the store ends when nobody reads its output`(command: String) throws
+  {
+    // The shell waits for every command of the pipeline.
     #expect(try cbctl("\(command) | head -n 1; true").output.contains("api"))
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `watch prints how breakers stand, and each change of them`() throws {
+  func `watch prints the state of each breaker and every change of it`() throws {
     _ = try cbctl("policy other --set probes=2")
     let watch = try start("watch", "a*")
     #expect(try watch.line()?.hasSuffix("Z  api: closed") == true)

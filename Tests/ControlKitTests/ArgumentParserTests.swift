@@ -25,19 +25,19 @@ struct ArgumentParserTests {
     #expect(try parse("-q", "status").global.isQuiet)
   }
 
-  @Test func `a group is told by its name or its number`() throws {
+  @Test func `a group is given by its name or by its number`() throws {
     #expect(try parse("init", "--group", "root").text("group") == "root")
     #expect(try parse("init", "--group", "0").text("group") == "root")
   }
 
-  @Test func `a value is attached or follows`() throws {
+  @Test func `the value of an option is attached or follows`() throws {
     #expect(try parse("trip", "x", "--for=5m").duration("for") == .seconds(300))
     #expect(try parse("trip", "--for", "250ms", "x").duration("for") == .milliseconds(250))
     #expect(try parse("trip", "x", "--reason=--a=b").text("reason") == "--a=b")
     #expect(try parse("trip", "x", "--reason", "-1").text("reason") == "-1")
   }
 
-  @Test func `what went wrong may be any bytes`() throws {
+  @Test func `the text of an error may be any bytes`() throws {
     for remark in ["--- boom", "-h", "\u{301}x", "\u{E0041}", "=", "-"] {
       #expect(try parse("report", "t", "failure", "--error", remark).text("error") == remark)
       #expect(try parse("report", "t", "failure", "--error=\(remark)").text("error") == remark)
@@ -55,7 +55,7 @@ struct ArgumentParserTests {
   }
 
   @Test(arguments: [["--json"], ["--elapsed=1s"], ["--"], []])
-  func `but no option that was meant as one`(words: [String]) {
+  func `the option for an error takes no other option as its value`(words: [String]) {
     let recorder = Recorder()
     let line = ["report", "t", "failure", "--error"] + words
     #expect(ControlKit.run(arguments: line, console: recorder.console()).code == 64)
@@ -63,7 +63,7 @@ struct ArgumentParserTests {
     #expect(recorder.errors.contains("or write --error=VALUE"))
   }
 
-  @Test func `help is asked for wherever it stands`() throws {
+  @Test func `an option for help is found wherever it stands`() throws {
     for words in [["report", "--error", "--help"], ["report", "--error", "x", "-h"]] {
       guard case .help(let spec) = try ArgumentParser.parse(words.map { Array($0.utf8) }) else {
         Issue.record("\(words)")
@@ -73,18 +73,18 @@ struct ArgumentParserTests {
     }
   }
 
-  @Test func `the last of several values counts unless all do`() throws {
+  @Test func `the last of several values counts unless the option collects them`() throws {
     #expect(try parse("trip", "x", "--for", "1s", "--for", "2s").duration("for") == .seconds(2))
     let parsed = try parse("policy", "x", "--set", "jitter=5%", "--set", "open-for=1m")
     #expect(parsed.settings("set") == [.jitter: "5%", .openFor: "1m"])
   }
 
-  @Test func `dashes end the options`() throws {
+  @Test func `two dashes end the options`() throws {
     #expect(try parse("show", "--", "--json").text("NAME") == "--json")
     #expect(try parse("status", "a", "--", "-b").texts("NAME") == ["a", "-b"])
   }
 
-  @Test func `names given twice count once`() throws {
+  @Test func `a name that is given twice counts once`() throws {
     #expect(try parse("delete", "b", "a", "b").distinctTexts("NAME") == ["b", "a"])
   }
 
@@ -97,7 +97,7 @@ struct ArgumentParserTests {
     #expect(parsed.duration("timeout") == .seconds(1))
   }
 
-  @Test func `the words of a policy are options where it can be declared`() throws {
+  @Test func `the keys of a policy are options where it can be declared`() throws {
     let parsed = try parse("run", "x", "--failure-rate=50%", "--window", "1m", "--", "true")
     let policy = try #require(try BreakerPolicy.given(by: parsed))
     #expect(policy.failureRate == 0.5)
@@ -105,7 +105,7 @@ struct ArgumentParserTests {
     #expect(try BreakerPolicy.given(by: parse("run", "x", "--", "true")) == nil)
   }
 
-  @Test func `exit codes are lists of codes and ranges`() throws {
+  @Test func `exit codes are given as lists of codes and ranges`() throws {
     let parsed = try parse("run", "x", "--ignore-exit", "3,10-12", "--", "true")
     #expect(parsed.codes("ignore-exit") == [3, 10, 11, 12])
     #expect(parsed.codes("permanent-exit") == [])
@@ -168,7 +168,7 @@ struct ArgumentParserTests {
     (["acquire", "x", "--owner-pid", "0"], "such as $$"),
     (["history", "--limit", "99999999999999999999"], "whole number"),
   ])
-  func `a wrong line gets one line that says what, why and what to do`(
+  func `a wrong command line gets one line that says what, why and what to do`(
     words: [String], part: String
   ) {
     let recorder = Recorder()

@@ -47,7 +47,7 @@ struct AwaitedStateTests {
       ("free", [.halfOpen, .due, .permitted], 1), ("ending", [.halfOpen, .rejected], 0.5),
       ("taken", [.open, .rejected], 1), ("held", [.closed, .rejected], 3),
     ] as [(String, Set<AwaitedState>, Double?)])
-  func `holds or may come by time alone`(
+  func `an awaited state holds or says when time alone may bring it`(
     kind: String, holding: Set<AwaitedState>, seconds: Double?
   ) throws {
     let snapshot = try #require(Self.breakers[kind])
@@ -63,14 +63,14 @@ struct AwaitedStateTests {
       ("closed", nil), ("open", nil), ("lapsed", nil), ("probed", 5), ("free", nil),
       ("ending", 0.5), ("taken", nil),
     ] as [(String, Double?)])
-  func `a half-open breaker opens when the time of a probe is over`(
+  func `a wait for open looks again when the time of a probe is over`(
     kind: String, seconds: Double?
   ) throws {
     let snapshot = try #require(Self.breakers[kind])
     #expect(AwaitedState.open.nextLook(at: snapshot) == seconds.map { .seconds($0) })
   }
 
-  @Test func `a probe with an owner is looked after, for nobody tells of its death`() {
+  @Test func `a wait looks every second at a probe that has an owner`() {
     let snapshot = Samples.breaker("x", madeSecondsAgo: 9) {
       $0.state = .halfOpen
       let owner = ProcessIdentity(pid: 1, startTicks: 1, pidNamespace: 1)
@@ -79,7 +79,7 @@ struct AwaitedStateTests {
     #expect(AwaitedState.permitted.nextLook(at: snapshot) == .seconds(1))
   }
 
-  @Test func `a probe beside which there is room for another can fail by its deadline`() {
+  @Test func `a wait for rejected looks again at the deadline of a probe`() {
     let snapshot = Samples.breaker("x", code: "probes=2", madeSecondsAgo: 9) {
       $0.state = .halfOpen
       $0.leases = [ProbeLease(id: 1, generation: 1, owner: nil, deadline: Self.instant(0.5))]

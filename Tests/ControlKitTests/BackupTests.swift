@@ -21,7 +21,7 @@ struct BackupTests {
     return path
   }
 
-  @Test func `an export is as recorded`() {
+  @Test func `an export matches its snapshot`() {
     fill()
     let pid = #/cbctl \(pid \d+\)/#
     Golden.expect(
@@ -30,7 +30,7 @@ struct BackupTests {
     #expect(bench("export", "nobody").code == 66)
   }
 
-  @Test func `what is exported comes back the same`() {
+  @Test func `exported breakers are the same after an import`() {
     fill()
     let other = Bench()
     let path = export(bench)
@@ -54,7 +54,7 @@ struct BackupTests {
     #expect(other("run", "open", "--", "true").code == 0)
   }
 
-  @Test func `what has passed since the export is taken off the times that were left`() {
+  @Test func `an import takes the time since the export off the times that were left`() {
     fill()
     let path = export(bench)
     let later = Bench()
@@ -66,14 +66,14 @@ struct BackupTests {
     _ = muchLater("import", path)
     #expect(muchLater("check", "open").output.hasPrefix("permitted: open, the next call is its"))
     #expect(muchLater("check", "forced").output == "permitted: closed\n")
-    // A clock that is behind leaves them as they were.
+    // A clock that is behind leaves the times as they were.
     let earlier = Bench()
     earlier.advance(by: -86_400_000)
     _ = earlier("import", path)
     #expect(earlier("check", "open").output == "rejected: open, retry in 1m\n")
   }
 
-  @Test func `nothing is imported if one of them is there already`() {
+  @Test func `nothing is imported if one of the breakers is there already`() {
     fill()
     let path = export(bench)
     let other = Bench()
@@ -90,7 +90,7 @@ struct BackupTests {
         == "{\"created\":[\"forced\",\"it's $HOME; x\",\"open\"],\"replaced\":[\"set\"],"
         + "\"dry_run\":false}\n")
     #expect(other("export").output == bench("export").output)
-    // What is replaced is as it was kept, whatever it has come to.
+    // A replaced breaker is as the export has it, whatever happened to it since.
     _ = other("trip", "set")
     _ = other("force", "open", "closed")
     _ = other("import", path, "--replace", "--quiet")
@@ -115,7 +115,9 @@ struct BackupTests {
     (line(openFor: "[01]"), "a number begins with 0"), (line(openFor: "[}"), "a value is missing"),
     (line(openFor: "[1,]"), "a value is missing"), (line(openFor: "{\"a\":1]"), "a , or } is"),
   ])
-  func `one wrong line is told and keeps all from being imported`(wrong: String, why: String) {
+  func `one wrong line is reported and keeps everything from being imported`(
+    wrong: String, why: String
+  ) {
     let path = "\(bench.folder)/export"
     Golden.write(Self.line(name: "first") + "\n\n\(wrong)\n", to: path)
     let answer = bench("import", path)
@@ -138,7 +140,7 @@ struct BackupTests {
     }
   }
 
-  @Test func `lines may end as Windows ends them`() {
+  @Test func `the lines of an import may end as Windows ends them`() {
     let path = "\(bench.folder)/export"
     let lines = ["a", "b"].map { Self.line(name: $0) }
     Golden.write(lines.joined(separator: "\r\n\r\n") + "\r\n", to: path)
@@ -151,7 +153,7 @@ struct BackupTests {
     "true", "null", "7", #""text""#, "[]", "{}", #"[1,"two",[null,[]],{"a":{}}]"#,
     #"{"list":[1,2,{"name":"y"}],"name":"z"}"#, " [ 1 , { } ] ", #"{"a":{"b":{"c":[[[]]]}}}"#,
   ])
-  func `members of any kind that nobody knows are passed over`(value: String) {
+  func `an import passes over unknown members of any kind`(value: String) {
     let path = "\(bench.folder)/export"
     let line = Self.line(name: "x")
     for text in ["\(line.dropLast()),\"more\":\(value)}", "{\"more\":\(value),\(line.dropFirst())"]
@@ -184,7 +186,7 @@ struct BackupTests {
       + #""mode_set_by":null,"code_policy":null,"operator_policy":"\#(operatorPolicy)"}"#
   }
 
-  @Test func `a time is read as it is printed`() {
+  @Test func `a timestamp is read as it is printed`() {
     for milliseconds: Int64 in [0, 951_782_399_999, 951_868_800_000, 4_107_542_400_001, -1] {
       let time = Timestamp(millisecondsSince1970: milliseconds)
       #expect(Timestamp(time.description) == time)

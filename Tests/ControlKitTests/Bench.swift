@@ -42,7 +42,7 @@ final class Bench: Sendable {
   /// The boot clock, in nanoseconds.
   var now: Int64 { 1_000_000_000_000 + elapsed.withLock { $0 } * 1_000_000 }
 
-  /// How other programs open the store with the same clock.
+  /// The options with which other programs open the store on the same clock.
   var options: StoreOptions {
     var options = StoreOptions()
     options.clock = StoreClock(
@@ -60,7 +60,7 @@ final class Bench: Sendable {
     return run(words, on: recorder.console(ask: ask), recorder)
   }
 
-  /// The same on a console of the recorder's that differs from the usual one.
+  /// Runs one command line on a console of the recorder.
   func run(_ words: [String], on console: Console, _ recorder: Recorder) -> Answer {
     let ending = ControlKit.run(
       arguments: ["--store", path] + words, console: console, options: options)

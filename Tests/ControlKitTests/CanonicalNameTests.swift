@@ -3,8 +3,8 @@ import Testing
 
 @testable import ControlKit
 
-/// Two breakers whose names look the same and are the same to Swift, but not to the store.
-@Suite struct `Names of other bytes that Swift takes for equal` {
+/// Two breakers whose names have different bytes, but look the same and are equal to Swift.
+@Suite struct CanonicalNameTests {
   private static let composed = "caf\u{E9}"
   private static let decomposed = "cafe\u{301}"
 
@@ -15,7 +15,7 @@ import Testing
     _ = bench("policy", Self.decomposed, "--set", "probes=3")
   }
 
-  @Test func `are both exported, and both imported`() {
+  @Test func `names that look the same are both exported and both imported`() {
     fill()
     let exported = bench("export").output
     #expect(exported.split(separator: "\n").count == 2)
@@ -28,7 +28,7 @@ import Testing
     #expect(other("import", path).errors.contains("is there already, and 1 more"))
   }
 
-  @Test func `are told apart where one of them is there already`() {
+  @Test func `an import tells a name from one that is there and looks the same`() {
     _ = bench("policy", Self.composed, "--set", "probes=2")
     let path = "\(bench.folder)/export"
     Golden.write(bench("export").output, to: path)
@@ -37,7 +37,7 @@ import Testing
     #expect(other("import", path).output.utf8.elementsEqual("caf\u{E9}: created, closed\n".utf8))
   }
 
-  @Test func `are told apart where one replaces what is there and the other does not`() {
+  @Test func `an import replaces a name and creates the one that looks the same`() {
     fill()
     let path = "\(bench.folder)/export"
     Golden.write(bench("export").output, to: path)
@@ -47,14 +47,14 @@ import Testing
     #expect(other("import", path, "--replace").output.utf8.elementsEqual(expected.utf8))
   }
 
-  @Test func `are two where a limit leaves room for one`() {
+  @Test func `a limit of one shows one of two names that look the same`() {
     fill()
     let metrics = bench("metrics", "--limit", "1").output.unicodeScalars
     #expect(metrics.contains("\u{301}"))
     #expect(!metrics.contains("\u{E9}"))
   }
 
-  @Test func `are both reset`() {
+  @Test func `names that look the same are both reset`() {
     fill()
     let names = [Self.composed, Self.decomposed]
     for name in names { _ = bench("trip", name) }
@@ -62,7 +62,7 @@ import Testing
     for name in names { #expect(bench("check", name).code == 0) }
   }
 
-  @Test func `are both deleted, and one alone without the other`() {
+  @Test func `names that look the same are both deleted, or one without the other`() {
     fill()
     let names = [Self.composed, Self.decomposed]
     #expect(bench.run(["delete", "--force"] + names).output.split(separator: "\n").count == 2)
@@ -73,12 +73,12 @@ import Testing
     #expect(bench("status", "--json").output.utf8.count > 100)
   }
 
-  @Test func `are chosen by their bytes`() {
+  @Test func `an export selects a breaker by the bytes of its name`() {
     fill()
     #expect(bench("export", Self.composed, "x*").output.split(separator: "\n").count == 1)
   }
 
-  @Test func `have rates of their own`() {
+  @Test func `names that look the same have rates of their own`() {
     var book = RateBook()
     let names = [Self.composed, Self.decomposed]
     for second in 0...1 {

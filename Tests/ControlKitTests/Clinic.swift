@@ -5,7 +5,7 @@ import Testing
 
 @testable import ControlKit
 
-/// A store in which something has happened, and what `doctor` says of it.
+/// A store in which something has happened, and what `doctor` says about it.
 struct Clinic {
   let directory: TemporaryDirectory
   var store: String { directory.store }
@@ -32,7 +32,7 @@ struct Clinic {
 
   func doctor(_ options: String...) -> Answer { cbctl(["doctor"] + options) }
 
-  /// The line of a check: its word, and all of it.
+  /// The first word of the line of a check, and the whole line.
   func line(_ check: String, of answer: Answer) -> (word: Substring, text: Substring) {
     for line in answer.output.split(separator: "\n") {
       let words = line.split(separator: " ", maxSplits: 2)
@@ -43,7 +43,7 @@ struct Clinic {
 
   func sql(_ sql: String) throws { try Database.rows(store, sql) }
 
-  /// Gives the breaker `pay` a probe: the number of its owner, and its deadline.
+  /// Gives the breaker `pay` a probe, with the pid of its owner and its deadline as SQL.
   func addLease(_ ownerAndDeadline: String, counted: Bool = true) throws {
     var status = stat()
     _ = unsafe stat("/proc/self/ns/pid", &status)
@@ -56,7 +56,7 @@ struct Clinic {
       """)
   }
 
-  /// All that lies in the store's folder, and all that can be told of it.
+  /// The names, metadata and checksums of all files in the store's folder.
   func everything() throws -> [String] {
     let text = try Child.run(
       "/bin/sh",
@@ -64,14 +64,14 @@ struct Clinic {
     return text.split(separator: "\n").map { String($0) }
   }
 
-  /// Overwrites so many bytes.
+  /// Overwrites bytes of a file of the store.
   func damage(_ suffix: String = "", at offset: Int, count: Int) throws {
     var bytes = try Files.read(store + suffix)
     for index in offset..<min(offset + count, bytes.count) { bytes[index] = 0x5A }
     try Files.overwrite(store + suffix, bytes)
   }
 
-  /// Puts a copy in the store's place, as SQLite's own command makes one: with no log of its own.
+  /// Replaces the store with a copy made by `VACUUM INTO`, which has no write-ahead log.
   func putCopyInPlace() throws {
     let copy = directory.file("copy")
     try sql("VACUUM INTO '\(copy)'")
@@ -80,12 +80,12 @@ struct Clinic {
     try Files.rename(copy, to: store)
   }
 
-  /// Moves the log into the file, and takes the log and its index away as SQLite does.
+  /// Moves the log into the file, and removes the log and its index as SQLite does.
   func fold() throws { try sql("PRAGMA wal_checkpoint(TRUNCATE)") }
 }
 
 extension Stage {
-  /// Damages the page on which the history begins: breakers can still be read, and the file locked.
+  /// Damages the first page of the history; breakers can still be read and the file can be locked.
   func damageHistory() throws {
     let root = try Database.value(
       store, "SELECT rootpage FROM sqlite_schema WHERE name = 'event'")

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ControlKit
 
-/// Commands that are really run, and what is made of their ends.
+/// Commands that are really run, and how their ends are judged.
 struct CommandCourseTests {
   private func course(_ words: String..., timeout: Duration? = nil) -> CommandCourse {
     CommandCourse.of(words.map { Array($0.utf8) }, timeout: timeout, restoredSignals: [])
@@ -16,11 +16,13 @@ struct CommandCourseTests {
       ("exit 0", .exited(0)), ("exit 7", .exited(7)), ("exit 255", .exited(255)),
       ("kill -9 $$", .killed(signal: 9)), ("kill -TERM $$", .killed(signal: 15)),
     ] as [(String, CommandCourse.End)])
-  func `the end of a command is told`(script: String, ending: CommandCourse.End) {
+  func `the end of a command is reported as an exit code or a signal`(
+    script: String, ending: CommandCourse.End
+  ) {
     #expect(course("sh", "-c", script).end == ending)
   }
 
-  @Test func `many commands at a time are told apart`() async {
+  @Test func `many commands at a time each report their own exit code`() async {
     await withTaskGroup(of: Bool.self) { group in
       for code in Int32(0)..<16 {
         group.addTask { self.course("sh", "-c", "exit \(code)").end == .exited(code) }
@@ -47,7 +49,7 @@ struct CommandCourseTests {
     Golden.write("[ \"$1\" = 'a b' ] && [ \"$0\" -ef '\(path)' ] && exit 7", to: path)
     unsafe chmod(path, 0o755)
     #expect(course(path, "a b").end == .exited(7))
-    // Found by PATH, and by one's own directory in it.
+    // It is found by PATH, whose empty entry is the working directory.
     let words = ["env", "-C", bench.folder, "PATH=:/nowhere", Terminal.program, "--store"]
     for line in [["-script"], ["./-script"]] {
       let last = ["\(bench.path)", "run", "x", "--"] + line + ["a b"]
@@ -56,7 +58,7 @@ struct CommandCourseTests {
     }
   }
 
-  @Test func `a program for another kind of machine is no script`() throws {
+  @Test func `a program for another kind of machine is not run as a script`() throws {
     let bench = Bench()
     let path = "\(bench.folder)/program"
     try Files.write(path, Array("\u{7f}ELF\u{0}exit 7\n".utf8))
@@ -75,7 +77,7 @@ struct CommandCourseTests {
     #expect(judgement.outcome == .failure(error: "timed out after 50ms"))
   }
 
-  @Test func `a timeout ends what the command has started, and what it leaves behind`() {
+  @Test func `a timeout also ends a process that the command leaves behind`() {
     let bench = Bench()
     let stubborn = "trap '' TERM; : > \(bench.path); while :; do sleep 0.01; done"
     let wait = "while [ ! -e \(bench.path) ]; do sleep 0.01; done"
@@ -84,7 +86,7 @@ struct CommandCourseTests {
     #expect(course.end == .killed(signal: SIGTERM))
     let pid = Golden.read("\(bench.path).pid").flatMap { Int32($0.dropLast()) } ?? 0
     #expect(pid > 0)
-    // It is nobody's child here: init or its like takes it away in its own time.
+    // It is not a child of this process, so init or a subreaper reaps it in its own time.
     var patience = 1_000
     while patience > 0, isRunning(pid) {
       usleep(10_000)
@@ -98,16 +100,16 @@ struct CommandCourseTests {
     return Golden.read("/proc/\(pid)/stat")?.contains(") Z ") == false
   }
 
-  @Test func `a timeout counts although the command ends well when told to`() {
+  @Test func `a timeout counts even if the command then ends with 0`() {
     let script = "trap 'exit 0' TERM; while :; do sleep 0.01; done"
     let course = course("sh", "-c", script, timeout: .milliseconds(200))
     #expect(course.end == .exited(0))
     #expect(course.judged(ignoring: [0], permanent: []).ending == .code(124))
   }
 
-  @Test func `who was told to stop before has not run into the timeout`() throws {
+  @Test func `a command that was told to stop earlier has not timed out`() throws {
     let bench = Bench()
-    // It leaves when it is told again, which it is at its timeout.
+    // The command exits at its second TERM, which comes at its timeout.
     let trap = "trap '[ $told ] && exit 9; told=1' TERM"
     let script = "\(trap); : > \(bench.path); while :; do sleep 0.01; done"
     let relay = SignalRelay(hasOwnGroup: true)
@@ -115,14 +117,14 @@ struct CommandCourseTests {
     let pid = try ChildProcess.spawn(
       ["sh", "-c", script].map { Array($0.utf8) }, inOwnGroup: true, restoredSignals: [])
     while Golden.read(bench.path) == nil { usleep(1_000) }
-    // It waits there before the time begins to run.
+    // The signal is pending before the time begins to run.
     pthread_kill(pthread_self(), SIGTERM)
     let result = relay.wait(for: pid, timeout: .milliseconds(50))
     #expect(result.wasStopped)
     #expect(!result.didTimeOut)
   }
 
-  @Test func `one command takes no news of its child from another`() {
+  @Test func `one signal relay leaves the child signal of another pending`() {
     let relay = SignalRelay(hasOwnGroup: true)
     defer { relay.end() }
     pthread_kill(pthread_self(), SIGCHLD)
@@ -132,13 +134,13 @@ struct CommandCourseTests {
     #expect(unsafe sigismember(&pending, SIGCHLD) == 1)
   }
 
-  @Test func `a command that ends in time keeps its code`() {
+  @Test func `a command that ends in time keeps its exit code`() {
     let course = course("sh", "-c", "exit 3", timeout: .seconds(60))
     #expect(course.overrun == nil)
     #expect(course.end == .exited(3))
   }
 
-  @Test func `the command has no signal held back`() {
+  @Test func `a command starts with no signal blocked`() {
     let script = "grep -q '^SigBlk:.*0000000000000000$' /proc/self/status"
     #expect(course("sh", "-c", script).end == .exited(0))
   }
@@ -154,7 +156,7 @@ struct CommandCourseTests {
       (.exited(1), true, .ignored, .code(1)),
       (.exited(0), true, .success, .code(0)),
     ] as [(CommandCourse.End, Bool, Outcome, Ending)])
-  func `an end is judged by its code`(
+  func `the end of a command is judged by its exit code`(
     end: CommandCourse.End, wasStopped: Bool, outcome: Outcome, ending: Ending
   ) {
     let course = CommandCourse(program: "x", end: end, elapsed: .zero, wasStopped: wasStopped)
@@ -163,7 +165,7 @@ struct CommandCourseTests {
       judgement == CommandJudgement(outcome: outcome, ending: ending, isLast: wasStopped))
   }
 
-  @Test func `whoever is told to stop after a timeout has failed and begins nothing more`() {
+  @Test func `a command that is stopped after a timeout fails and is the last attempt`() {
     let course = CommandCourse(
       program: "x", end: .killed(signal: 15), elapsed: .seconds(2), overrun: .seconds(1),
       wasStopped: true)

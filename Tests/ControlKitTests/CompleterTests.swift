@@ -2,7 +2,7 @@ import Testing
 
 @testable import ControlKit
 
-/// What can be typed next, without a shell.
+/// What can be typed next, asked without a shell.
 struct CompleterTests {
   private func answer(_ words: String...) -> Completer.Answer {
     Completer.answer(to: words) { store in store.map { ["of-\($0)"] } ?? ["mail", "pay", "-x"] }
@@ -16,7 +16,7 @@ struct CompleterTests {
     }
   }
 
-  @Test func `commands come first`() {
+  @Test func `the first word is completed as a command`() {
     #expect(texts(answer("")) == CommandSpec.all.map(\.name))
     #expect(texts(answer("re")) == ["reset", "report"])
     #expect(texts(answer("--json", "sta")) == ["status"])
@@ -24,7 +24,7 @@ struct CompleterTests {
     #expect(!texts(answer("__")).contains("__complete"))
   }
 
-  @Test func `names are of the store that the line is about, and each is offered once`() {
+  @Test func `names come from the store of the line, and each is offered once`() {
     #expect(texts(answer("show", "")) == ["mail", "pay"])
     #expect(texts(answer("reset", "mail", "")) == ["pay"])
     #expect(texts(answer("--store", "a", "show", "")) == ["of-a"])
@@ -32,7 +32,7 @@ struct CompleterTests {
     #expect(texts(answer("show", "--", "p")) == ["pay"])
   }
 
-  @Test func `options are offered where they are begun or nothing else fits`() {
+  @Test func `options are offered where one is begun or nothing else fits`() {
     #expect(texts(answer("force", "--f")) == ["--for"])
     #expect(texts(answer("prune", "")).contains("--idle"))
     #expect(!texts(answer("prune", "--dry-run", "--")).contains("--dry-run"))
@@ -40,7 +40,7 @@ struct CompleterTests {
     #expect(texts(answer("run", "pay", "--max-f")) == ["--max-failures"])
   }
 
-  @Test func `values are those of their option`() {
+  @Test func `the values that are offered are those of their option`() {
     #expect(texts(answer("status", "--state", "")) == ["closed", "open", "half_open"])
     #expect(texts(answer("status", "--state=o")) == ["--state=open"])
     #expect(texts(answer("force", "pay", "")) == ["open", "closed", "observe", "auto"])
@@ -53,12 +53,12 @@ struct CompleterTests {
     #expect(keys.map(\.text) == ["open-multiplier=", "open-max="])
   }
 
-  @Test func `what comes after the dashes is another program's`() {
+  @Test func `the words after the dashes are left to the other program`() {
     #expect(texts(answer("run", "pay", "--", "")) == ["COMMAND 3"])
     #expect(texts(answer("run", "pay", "--", "ls", "-")) == ["COMMAND 3"])
   }
 
-  @Test func `a line of bash is taken apart as bash does it`() {
+  @Test func `a command line is split into words as bash splits it`() {
     let line = ShellWords(#"cbctl show 'a b' "c\"d" e\ f"#)
     #expect(line.words == ["cbctl", "show", "a b", "c\"d", "e f"])
     #expect(ShellWords("cbctl show ").words == ["cbctl", "show", ""])
@@ -71,8 +71,8 @@ struct CompleterTests {
     #expect(ShellWords("x it").escaped("it's $HOME;") == #"it\'s\ \$HOME\;"#)
   }
 
-  @Test func `a mark that joins what the shell acts on hides nothing from it`() {
-    // To Swift each of these pairs is one character, to a shell two.
+  @Test func `a combining mark hides no special character from the shell's quoting`() {
+    // Each of these pairs is one character to Swift and two to a shell.
     for (typed, name, escaped) in [
       ("x ", "b\u{600};id", "b\u{600}\\;id"), ("x ", "a>\u{301}b", "a\\>\u{301}b"),
       ("x '", "it'\u{301}s", "it'\\''\u{301}s"), ("x \"", "\u{600}`id`", "\u{600}\\`id\\`"),
@@ -93,11 +93,11 @@ struct CompleterTests {
   }
 
   @Test(arguments: CompletionScript.allCases)
-  func `the script of every shell is as recorded`(shell: CompletionScript) {
+  func `the completion script of every shell matches its snapshot`(shell: CompletionScript) {
     Golden.expect(Answer.of("completion", shell.rawValue).output, "completion-\(shell).txt")
   }
 
-  @Test func `no store means no names and no noise`() {
+  @Test func `completion without a store offers no names and prints no error`() {
     let bench = Bench()
     let answer = bench("__complete", "zsh", "--", "show", "")
     #expect(answer.code == 0)
@@ -105,7 +105,7 @@ struct CompleterTests {
     #expect(bench.files.isEmpty)
   }
 
-  @Test func `candidates look as their shell wants them`() {
+  @Test func `candidates are quoted as their shell wants them`() {
     let bench = Bench()
     _ = bench("policy", "a:b c", "--set", "probes=2")
     #expect(bench("__complete", "bash", "--", "cbctl show ", ":").output == "words\na:b\\ c\n")

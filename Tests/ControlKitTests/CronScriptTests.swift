@@ -3,7 +3,7 @@ import Testing
 
 @testable import ControlKit
 
-/// The scripts of the guide, run as they are printed, with commands that only look like the real ones.
+/// The scripts of the guide, run as they are printed, with stand-ins for the commands in them.
 struct CronScriptTests {
   private let bench = Bench()
   private let scripts: [String]
@@ -16,7 +16,7 @@ struct CronScriptTests {
     try #require(scripts.count == 3)
   }
 
-  /// Runs one of the scripts, with a command that says "done" and ends with a code.
+  /// Runs one of the scripts, with a command that prints "done" and exits with a code.
   private func run(
     _ script: Int, _ command: String, endingWith code: Int32
   ) -> (code: Int32, output: String) {
@@ -46,8 +46,8 @@ struct CronScriptTests {
     ).code
   }
 
-  @Test func `the gate keeps a job from running only while the breaker is open`() {
-    // Nobody has used the breaker yet, and there is not even a store.
+  @Test func `the gate script stops a job only while the breaker is open`() {
+    // Nothing has used the breaker yet, and the store does not exist.
     #expect(run(0, "settle-invoices", endingWith: 0).output.hasSuffix("done\n"))
     _ = cbctl("policy", "payments", "--set", "open-for=1d")
     #expect(run(0, "settle-invoices", endingWith: 4) == (4, "done\n"))
@@ -56,7 +56,7 @@ struct CronScriptTests {
   }
 
   @Test(arguments: ["check", "acquire"])
-  func `the example in help keeps a job from running only while the breaker is open`(
+  func `the example in help stops a job only while the breaker is open`(
     command: String
   ) throws {
     let example = try #require(CommandSpec.named(command)?.examples.first)
@@ -72,7 +72,7 @@ struct CronScriptTests {
     #expect(run().hasSuffix("done\n"))
   }
 
-  @Test func `the two steps count what the job came to`() {
+  @Test func `the script of two steps counts how the job ended`() {
     _ = cbctl("policy", "payments", "--set", "max-failures=2", "--set", "open-for=1d")
     #expect(run(1, "charge", endingWith: 0) == (0, "done\n"))
     for _ in 0..<2 { #expect(run(1, "charge", endingWith: 3) == (3, "done\n")) }
@@ -82,7 +82,7 @@ struct CronScriptTests {
     #expect(run(1, "charge", endingWith: 0) == (0, "done\n"))
   }
 
-  @Test func `the fallback prints what there was the last time`() {
+  @Test func `the fallback script prints what the last good run printed`() {
     _ = cbctl("policy", "rates", "--set", "open-for=1d", "--set", "max-failures=1")
     #expect(run(2, "fetch-rates", endingWith: 0) == (0, "done\n"))
     #expect(run(2, "fetch-rates", endingWith: 7) == (0, "done\n"))
@@ -92,7 +92,7 @@ struct CronScriptTests {
 }
 
 extension Bench {
-  /// Runs a command line with the clock of the host, which the scripts have too.
+  /// Runs a command line on the clock of the host, which the scripts use too.
   fileprivate func real(_ words: String...) -> Answer {
     let recorder = Recorder()
     let ending = ControlKit.run(

@@ -2,9 +2,9 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-/// What is not the store's is not for its doctor to change.
-@Suite struct `The doctor leaves alone` {
-  @Test func `a directory in which others have files`() throws {
+/// The doctor changes nothing that does not belong to the store.
+@Suite struct DoctorOfOthersTests {
+  @Test func `the doctor leaves alone a directory in which others have files`() throws {
     let clinic = try Clinic()
     try Files.write(clinic.folder + "/neighbour", [1, 2, 3])
     try Files.changeMode(clinic.folder, to: 0o755)
@@ -22,7 +22,7 @@ import Testing
   }
 
   @Test(arguments: ["text", "damaged database", "whole database with a log"])
-  func `a file that was never a store`(kind: String) throws {
+  func `the doctor leaves alone a file that was never a store`(kind: String) throws {
     let clinic = try Clinic()
     Files.removeAll(clinic.folder)
     try Files.makeDirectory(clinic.folder, mode: 0o755)

@@ -4,8 +4,8 @@ import Testing
 
 @testable import ControlKit
 
-/// What `doctor` does while programs run.
-@Suite struct `The doctor of a store in use` {
+/// What `doctor` does while programs use the store.
+@Suite struct DoctorOfProcessesTests {
   private func doctor(_ stage: Stage, _ options: String...) -> Answer {
     let recorder = Recorder()
     let ending = ControlKit.run(
@@ -19,7 +19,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `names those that have it open`() throws {
+  func `the doctor names the processes that have the store open`() throws {
     let stage = try Stage()
     let puppets = try stage.puppets(2, "max-failures=3")
     try puppets.ask("run fail")
@@ -31,7 +31,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `names one that is stopped while it writes`() throws {
+  func `the doctor names a process that is stopped while it writes`() throws {
     let stage = try Stage()
     let writer = try stage.puppets(1, "max-failures=3", options: ["watch"])[0]
     try writer.ask("stop-at 3")
@@ -48,7 +48,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `begins anew under programs, which come over by themselves`() throws {
+  func `running programs move to the store that a repair creates`() throws {
     let stage = try Stage()
     let puppets = try stage.puppets(3, "max-failures=4 open-for=30s")
     try puppets.ask("run fail")
@@ -61,7 +61,7 @@ import Testing
     try Files.overwrite(stage.store, bytes)
     let answer = doctor(stage, "--repair")
     #expect(line("integrity", answer).contains("done: "), "\(answer)")
-    // Nobody has used it since, so they still have the old one.
+    // The programs have not used the store since, so they still have the old one open.
     #expect(line("processes", answer).hasPrefix("note"), "\(answer)")
     stage.clock.advance(by: .seconds(2))
     #expect(try puppets.ask("run ok") == ["ok 42", "ok 42", "ok 42"])
@@ -75,7 +75,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `is not alone in repairing it`() throws {
+  func `several repairs at once set the damaged store aside once`() throws {
     let stage = try Stage()
     let puppets = try stage.puppets(2, "max-failures=900 open-for=30s")
     try puppets.ask("run fail")
@@ -91,7 +91,7 @@ import Testing
       if ending.code > 1 { Issue.record("\(ending)") }
     }
     for puppet in puppets { #expect(try puppet.answer() == "failed 200 rejected 0") }
-    // On a host that is busy each of the four may have waited for the others in vain.
+    // On a busy host each of the four may have given up waiting for the others.
     #expect(doctor(stage, "--repair").code == 0)
     let names = try Child.run("/bin/ls", [stage.directory.file("state")]).split(separator: "\n")
     #expect(
@@ -102,7 +102,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `takes nothing that programs do for a trouble`() throws {
+  func `the doctor finds no trouble in what programs do to the store`() throws {
     let stage = try Stage()
     let puppets = try stage.puppets(3, "max-failures=1000000 open-for=30s")
     try puppets.ask("run fail")
@@ -116,7 +116,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `records how a prober ended that is gone`() throws {
+  func `a repair records how a prober ended that is gone`() throws {
     let stage = try Stage()
     let puppets = try stage.puppets(2, "max-failures=1 open-for=1s probe-timeout=1h")
     try puppets[0].ask("run fail")
@@ -138,7 +138,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `folds a log that has grown too long, once nobody holds it`() throws {
+  func `a repair folds a log that has grown too long once nobody holds it`() throws {
     let stage = try Stage()
     let puppet = try stage.puppets(1, "max-failures=3")[0]
     try puppet.ask("run fail")
@@ -164,7 +164,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `names programs that disagree about a policy`() throws {
+  func `the doctor names programs that disagree about a policy`() throws {
     let stage = try Stage()
     let one = try stage.puppets(1, "max-failures=3")[0]
     try one.ask("run fail")
@@ -182,7 +182,7 @@ import Testing
 
   @Test(
     .timeLimit(.minutes(10)), .enabled(if: SmallDisk.isPermitted, "needs root, to mount a tmpfs"))
-  func `warns of a disk that is nearly full`() throws {
+  func `the doctor warns of a disk that is nearly full`() throws {
     let stage = try Stage()
     let disk = try SmallDisk(at: stage.directory.file("state"), kilobytes: 4_096)
     try Files.changeMode(stage.directory.file("state"), to: 0o700)

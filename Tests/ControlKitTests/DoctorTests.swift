@@ -2,8 +2,9 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-@Suite struct `The doctor` {
-  @Test func `finds a store well that is`() throws {
+/// What `doctor` finds, and what it prints.
+@Suite struct DoctorTests {
+  @Test func `the doctor finds nothing wrong with a healthy store`() throws {
     let clinic = try Clinic()
     let answer = clinic.doctor()
     #expect(answer.code == 0, "\(answer)")
@@ -14,7 +15,7 @@ import Testing
     #expect(clinic.doctor("--quiet") == Answer(code: 0, output: "", errors: ""))
   }
 
-  @Test func `says 69 where there is nothing to look at`() throws {
+  @Test func `the doctor ends with 69 where there is no store`() throws {
     let directory = try TemporaryDirectory()
     let answer = Answer.of("--store", directory.store, "doctor", "--repair")
     #expect(answer.code == 69)
@@ -27,7 +28,7 @@ import Testing
     "as it is", "folded", "without index", "without log", "damaged", "in use", "no log",
     "copied",
   ])
-  func `changes nothing`(state: String) throws {
+  func `the doctor changes nothing unless it is told to repair`(state: String) throws {
     let clinic = try Clinic()
     var users: [Holder] = []
     switch state {
@@ -50,7 +51,7 @@ import Testing
     withExtendedLifetime(users) {}
   }
 
-  @Test func `prints a document with each check`() throws {
+  @Test func `the doctor prints a JSON document with each check`() throws {
     let clinic = try Clinic()
     try Files.changeMode(clinic.store + "-wal", to: 0o644)
     let answer = clinic.doctor("--json")

@@ -2,8 +2,8 @@ import Testing
 
 @testable import ControlKit
 
-/// The units and the crontab that are installed as examples.
-@Suite struct `The examples for systemd and cron` {
+/// The systemd units and the crontab that are installed as examples.
+@Suite struct ExampleFilesTests {
   private static func commands(of file: String) throws -> [Substring] {
     let root = #filePath.split(separator: "/").dropLast(3).joined(separator: "/")
     let text = try #require(Golden.read("/\(root)/scripts/examples/\(file)"))
@@ -15,11 +15,13 @@ import Testing
   @Test(arguments: [
     ("cbctl-metrics.service", 1), ("mirror-archive.service", 1), ("shared-breaker.cron", 3),
   ])
-  func `have command lines that cbctl understands`(file: String, count: Int) throws {
+  func `the examples for systemd and cron have lines that cbctl understands`(
+    file: String, count: Int
+  ) throws {
     let commands = try Self.commands(of: file)
     #expect(commands.count == count)
     for command in commands {
-      // Each is made of plain words, to the end or to what a shell does with its code.
+      // Each line is made of plain words, up to its end or to the `||` of a shell.
       #expect(!command.contains { "'\"\\".contains($0) })
       let words = command.split(separator: " ").prefix { $0 != "||" }
       #expect(throws: Never.self, "\(command)") {

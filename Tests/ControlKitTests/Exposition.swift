@@ -1,4 +1,4 @@
-/// Prometheus' text format, read strictly: what its own tool would complain about is an error.
+/// A strict reader of Prometheus' text format; what promtool would complain about is an error.
 struct Exposition {
   struct Complaint: Error, CustomStringConvertible {
     var description: String
@@ -12,7 +12,7 @@ struct Exposition {
   private(set) var values: [Series: Double] = [:]
   private(set) var types: [String: String] = [:]
 
-  /// In the order in which they came.
+  /// The families in the order of the text.
   private(set) var families: [String] = []
 
   init(_ text: String) throws {
@@ -54,7 +54,7 @@ struct Exposition {
     scalar.isASCII && (scalar == "_" || Character(scalar).isLetter || Character(scalar).isNumber)
   }
 
-  /// Takes the labels from the front of a text, by scalars as the format does.
+  /// Takes the labels from the front of a text, scalar by scalar as in the format.
   private static func labels(_ rest: inout Substring) throws -> [String: String] {
     var scalars = rest.unicodeScalars.dropFirst()
     var labels: [String: String] = [:]

@@ -4,8 +4,9 @@ import Testing
 
 @testable import ControlKit
 
-@Suite struct `A file that replaces another` {
-  /// Where a file without a name can be had, and where it cannot: a directory opens for nobody.
+/// A file that is written aside and then replaces another.
+@Suite struct FileReplacementTests {
+  /// The flag for a file without a name, and one with which no such file can be opened.
   private static let kinds = [FileReplacement.temporaryFile, O_DIRECTORY]
 
   private func names(_ directory: TemporaryDirectory) throws -> [Substring] {
@@ -13,7 +14,7 @@ import Testing
   }
 
   @Test(arguments: kinds)
-  func `is there once it is complete, and has no name for others until then`(
+  func `a replacement takes the name of its file only once it is complete`(
     kind: Int32
   ) throws {
     let directory = try TemporaryDirectory()
@@ -34,7 +35,7 @@ import Testing
   }
 
   @Test(.enabled(if: SmallDisk.isPermitted, "needs root, to mount a tmpfs"), arguments: kinds)
-  func `leaves nothing where it has no room`(kind: Int32) throws {
+  func `a replacement leaves nothing behind where it has no room`(kind: Int32) throws {
     let directory = try TemporaryDirectory()
     let disk = try SmallDisk(at: directory.file("disk"), kilobytes: 64)
     var file = try FileReplacement(of: directory.file("disk/x"), mode: 0o644, kind: kind)
@@ -46,7 +47,7 @@ import Testing
   }
 
   @Test(arguments: kinds)
-  func `gives its place to a directory that has come meanwhile`(kind: Int32) throws {
+  func `a replacement fails if a directory has taken its name meanwhile`(kind: Int32) throws {
     let directory = try TemporaryDirectory()
     let file = try FileReplacement(of: directory.file("x"), mode: 0o644, kind: kind)
     try Files.makeDirectory(directory.file("x"))

@@ -6,14 +6,15 @@ import Testing
 
 /// `cbctl` as the first process of a PID namespace, as in a container that runs nothing else.
 ///
-/// The kernel hands every orphan to that process, and drops each signal for it that it does not
-/// listen to.
+/// The kernel gives every orphan to that process, and drops each signal to it that it does not
+/// handle.
 @Suite(.enabled(if: canBeFirst, "needs a user who may make a PID namespace"))
-struct `As the first process of a container` {
+struct FirstProcessTests {
   private let bench = Bench()
 
-  /// Runs lines of bash in which `first` is `cbctl` as a first process, `$script` a file with the
-  /// lines of `script`, and `$sign` a path at which there is nothing yet.
+  /// Runs lines of bash in which `first` is `cbctl` as a first process.
+  ///
+  /// `$script` is a file with the lines of `script`, and nothing exists yet at the path `$sign`.
   private func bash(_ lines: String, script: String = "") -> CommandCourse.End {
     let file = "\(bench.folder)/script"
     Golden.write(script, to: file)
@@ -28,7 +29,7 @@ struct `As the first process of a container` {
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `run reaps the orphans of its command while that runs`() {
+  func `as the first process, run reaps the orphans of its command while that runs`() {
     let script = #"""
       for i in 1 2 3 4 5; do
         (sh -c 'echo $$ > "$0"' "$sign.$i" &)
@@ -43,7 +44,7 @@ struct `As the first process of a container` {
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `run reaps orphans between two attempts too`() {
+  func `as the first process, run reaps orphans between two attempts too`() {
     let script = #"""
       (sh -c 'echo $$ > "$sign.orphan"; until [ -e "$sign.pause" ]; do sleep 0.01; done' &)
       (sh -c 'until [ -s "$sign.orphan" ]; do sleep 0.01; done
@@ -65,14 +66,14 @@ struct `As the first process of a container` {
     arguments: [
       ("exit 0", 0), ("exit 7", 7), ("kill -KILL $$", 137), ("kill -TERM $$", 143),
     ] as [(String, Int32)])
-  func `run ends as its command did`(script: String, code: Int32) {
+  func `as the first process, run ends as its command did`(script: String, code: Int32) {
     #expect(bash(#"first run x -- sh "$script""#, script: script) == .exited(code))
     let counted = code == 0 ? #""successes":1,"failures":0"# : #""successes":0,"failures":1"#
     #expect(bench("status", "x", "--json").output.contains(counted))
   }
 
   @Test(.timeLimit(.minutes(10)), arguments: ["TERM", "INT", "HUP", "USR1", "RTMIN"])
-  func `run passes a signal on to its command`(signal: String) {
+  func `as the first process, run passes a signal on to its command`(signal: String) {
     let script = #"trap "exit 9" "$SIGNAL"; : > "$sign"; while :; do sleep 0.01; done"#
     let lines = #"""
       export SIGNAL=\#(signal)
@@ -85,7 +86,7 @@ struct `As the first process of a container` {
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `run can be told to stop while it waits for its next attempt`() {
+  func `as the first process, run can be told to stop between two attempts`() {
     let lines = #"""
       (first run x --retries 1 --retry-delay 1h -- false 2> "$sign") &
       wait_for grep "trying again" "$sign"
@@ -96,9 +97,9 @@ struct `As the first process of a container` {
   }
 
   @Test(.timeLimit(.minutes(10)), arguments: ["watch", "history --follow", "wait x --state open"])
-  func `a command that waits can be told to stop`(command: String) {
+  func `as the first process, a command that waits can be told to stop`(command: String) {
     _ = bench("policy", "x", "--set", "probes=2")
-    // A signal that comes too early is dropped, so the test sends it until it is heard.
+    // A signal that comes too early is dropped, so the test sends it until the process ends.
     let lines = #"""
       (first \#(command) > "$sign") &
       wait_for pgrep -P $!
@@ -110,7 +111,7 @@ struct `As the first process of a container` {
   }
 }
 
-/// When the shell of a test ends, everything that it started ends too.
+/// The command that starts a PID namespace, which ends together with the shell of the test.
 private let unshare =
   "setpriv --pdeathsig KILL unshare --pid --fork --mount-proc --kill-child"
 

@@ -1,9 +1,9 @@
 import Glibc
 import Testing
 
-/// Files with what is expected, beside the tests.
+/// Files beside the tests that hold the expected output.
 ///
-/// With `RECORD_SNAPSHOTS=1` in the environment they are written anew instead of compared.
+/// With `RECORD_SNAPSHOTS=1` in the environment the tests write these files instead of comparing.
 enum Golden {
   static func expect(
     _ text: String, _ name: String, location: SourceLocation = #_sourceLocation

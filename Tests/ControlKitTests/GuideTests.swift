@@ -4,8 +4,8 @@ import Testing
 @testable import BreakerStore
 @testable import ControlKit
 
-/// What a guide says, held against the code.
-@Suite struct `The guides` {
+/// What the guides say, checked against the code.
+@Suite struct GuideTests {
   private static func text(_ path: String) throws -> String {
     let root = #filePath.split(separator: "/").dropLast(3).joined(separator: "/")
     return try #require(Golden.read("/\(root)/\(path)"))
@@ -16,7 +16,7 @@ import Testing
   }
 
   @Test(arguments: ["status.json", "show.json", "history.json", "watch.json", "export.ndjson"])
-  func `name every field of a document`(document: String) throws {
+  func `the guide names every field of a JSON document`(document: String) throws {
     let guide = try Self.guide("JSONAndExitCodes")
     let text = try Self.text("Tests/ControlKitTests/Snapshots/\(document)")
     let fields = Set(text.matches(of: /"([a-z_-]+)":/).map { String($0.1) })
@@ -27,30 +27,30 @@ import Testing
   }
 
   @Test(arguments: ["status-terminal.txt", "timeline-guide.txt", "watch-pipe.txt"])
-  func `show what is printed`(output: String) throws {
+  func `the guide to operations shows what is printed`(output: String) throws {
     let guide = try Self.guide("Operations")
     let text = try Self.text("Tests/ControlKitTests/Snapshots/\(output)")
     for line in text.split(separator: "\n") { #expect(guide.contains(line + "\n"), "\(line)") }
   }
 
   @Test(arguments: ["Operations", "Monitoring"])
-  func `give cron the path that it does not have`(name: String) throws {
+  func `every crontab in the guides sets a path for cron`(name: String) throws {
     let tables = try Self.guide(name).split(separator: "```").filter { $0.contains(" * * * ") }
     #expect(!tables.isEmpty)
     for table in tables { #expect(table.contains("\nPATH=/usr/local/"), "\(table)") }
   }
 
-  @Test func `name every word of a policy`() throws {
+  @Test func `the guide names every key of a policy`() throws {
     let guide = try Self.guide("JSONAndExitCodes")
     for key in PolicyKey.allCases { #expect(guide.contains("`\(key.rawValue)`"), "\(key)") }
   }
 
-  @Test func `name every exit code`() throws {
+  @Test func `the guide names every exit code`() throws {
     let guide = try Self.guide("JSONAndExitCodes")
     for code in ExitCode.allCases { #expect(guide.contains("\n| \(code.rawValue) | "), "\(code)") }
   }
 
-  @Test func `name every check of the doctor, with each of its results`() throws {
+  @Test func `the guides name every check of the doctor and every result`() throws {
     let json = try Self.guide("JSONAndExitCodes")
     let operations = try Self.guide("Operations")
     for check in StoreCheck.allCases {
@@ -62,7 +62,7 @@ import Testing
     }
   }
 
-  @Test func `tell what is kept`() throws {
+  @Test func `the guide to limits says how much is kept`() throws {
     let guide = try Self.guide("Limits")
     let bytesOfBreaker = CounterFile.bytesOfCounters + CounterFile.bytesOfMarks
     for words in [
@@ -84,7 +84,9 @@ import Testing
     (.failures, 1_000, "1,000"), (.last, 10_000, "10,000"), (.reporters, 64, "64"),
     (.probes, 1_000, "1,000"),
   ])
-  func `tell how far a count of a policy goes`(key: PolicyKey, most: Int, words: String) throws {
+  func `the guide to limits gives the range of each count of a policy`(
+    key: PolicyKey, most: Int, words: String
+  ) throws {
     let rows = try Self.guide("Limits").split(separator: "\n")
     #expect(rows.contains { $0.contains("`\(key.rawValue)`") && $0.hasSuffix("| 1 | \(words) |") })
     #expect(try complaint(about: key, 1) == nil)
@@ -93,7 +95,7 @@ import Testing
     #expect(try complaint(about: key, most + 1) != nil)
   }
 
-  /// Why a policy with this count is refused, with all that the count needs beside it.
+  /// Why a policy with this count is refused, when the other keys that the count needs are set.
   private func complaint(about key: PolicyKey, _ count: Int) throws -> PolicyError? {
     var policy = BreakerPolicy(failureRate: 0.5, window: .seconds(60))
     if key == .last { policy.window = nil }

@@ -3,28 +3,28 @@ import Testing
 @testable import ControlKit
 
 struct HelpTests {
-  @Test func `the overview is as recorded`() {
+  @Test func `the overview of help matches its snapshot`() {
     Golden.expect(Answer.of("--help").output, "help.txt")
   }
 
   @Test(arguments: CommandSpec.all.map(\.name))
-  func `the page of every command is as recorded`(name: String) {
+  func `the help page of every command matches its snapshot`(name: String) {
     Golden.expect(Answer.of(name, "--help").output, "help-\(name).txt")
   }
 
   @Test(arguments: HelpTopic.all.map(\.name))
-  func `the page of every topic is as recorded`(name: String) {
+  func `the help page of every topic matches its snapshot`(name: String) {
     Golden.expect(Answer.of("help", name).output, "topic-\(name).txt")
   }
 
-  @Test func `no page is wider than 80 columns`() {
+  @Test func `no help page is wider than 80 columns`() {
     let pages = CommandSpec.all.map { HelpPage.of($0) } + HelpTopic.all.map { HelpPage.of($0) }
     for page in pages + [HelpPage.overview()] {
       for line in page.split(separator: "\n") { #expect(line.count <= 80, "\(line)") }
     }
   }
 
-  @Test func `help comes before and after the command and beside mistakes`() {
+  @Test func `help can stand before or after the command and beside mistakes`() {
     let page = Answer.of("force", "--help")
     #expect(page == Answer.of("--help", "force"))
     #expect(page == Answer.of("help", "force"))
@@ -33,7 +33,7 @@ struct HelpTests {
     #expect(page.errors.isEmpty)
   }
 
-  @Test func `help behind the dashes belongs to the other command`() throws {
+  @Test func `an option for help after the dashes belongs to the other command`() throws {
     let words = ["run", "x", "--", "ls", "--help"]
     let request = try ArgumentParser.parse(words.map { Array($0.utf8) })
     guard case .command(let parsed) = request else {
@@ -49,18 +49,18 @@ struct HelpTests {
     #expect(answer.errors.contains("did you mean 'exit-codes'?"))
   }
 
-  @Test func `the version names the command`() {
+  @Test func `the version is printed after the name of the command`() {
     let answer = Answer.of("--version")
     #expect(answer.output.hasPrefix("cbctl \(ControlKit.version)"))
     #expect(answer.code == 0)
   }
 
-  @Test func `every topic and command can be asked for by name`() {
+  @Test func `every topic and every command has a name of its own`() {
     let names = CommandSpec.all.map(\.name) + HelpTopic.all.map(\.name)
     #expect(Set(names).count == names.count)
   }
 
-  @Test func `every option name is told apart from the others of its command`() {
+  @Test func `every option of a command has a name of its own`() {
     for spec in CommandSpec.all {
       let names = (GlobalOptions.specs + spec.allOptions).map(\.name)
       #expect(Set(names).count == names.count, "\(spec.name)")

@@ -4,20 +4,19 @@ import Testing
 
 @testable import ControlKit
 
-/// Text that somebody writes who wants a terminal, a log or a program to be misled.
-@Suite struct `Hostile text` {
-  /// Erases the screen, ends the line, is a control character of eight bits, and turns what follows
-  /// around.
+/// Text that is meant to mislead a terminal, a log or a program.
+@Suite struct HostileTextTests {
+  /// An erase sequence, ends of lines, an eight-bit control character and changes of direction.
   static let hostile = "a\u{1b}[2J\n\r\u{9b}1m\u{202e}\u{2066}\u{61c}\u{7f}\u{0}b"
 
   private static let bytes: [UInt8] = Array("x\u{1b}[2J".utf8) + [0xFF, 0xC0, 0x0A, 0x9B]
 
-  /// What may mislead who reads it; each line is ended, and that is all.
+  /// The characters that may mislead a reader; ends of lines are harmless.
   private func steering(_ text: String) -> [Unicode.Scalar] {
     text.unicodeScalars.filter { $0 != "\n" && !Self.isHarmless($0) }
   }
 
-  /// Said again here, so that the rule of the code is held against something.
+  /// The rule of the code, written a second time to check it.
   private static func isHarmless(_ scalar: Unicode.Scalar) -> Bool {
     switch scalar.properties.generalCategory {
     case .control, .format, .lineSeparator, .paragraphSeparator: false
@@ -33,16 +32,16 @@ import Testing
     return Answer(code: ending.code, output: recorder.output, errors: recorder.errors)
   }
 
-  @Test func `is told of in one plain line where it is wrong`() throws {
+  @Test func `hostile text in arguments is answered with one harmless line`() throws {
     let bench = Bench()
     _ = bench("policy", "x", "--set", "probes=2")
     for spec in CommandSpec.all where spec.name != "help" {
-      // A pattern that nothing fits yet is one to go on watching for.
+      // `watch` goes on watching for a pattern that nothing matches yet.
       let isEndless = spec.name == "watch"
       var lines = [[spec.name, "--" + Self.hostile]]
       if !isEndless { lines.append([spec.name, Self.hostile]) }
       for option in spec.allOptions where option.kind != nil {
-        // What is written goes where the test takes it away again.
+        // Output files go to the folder that the test removes.
         let value = (option.kind == .path ? "\(bench.folder)/" : "") + Self.hostile
         lines.append([spec.name, "x", "--\(option.name)=" + value])
         lines.append([spec.name, "x", "--\(option.name)", value])
@@ -64,7 +63,7 @@ import Testing
     #expect(raw.code == 64 && steering(raw.errors).isEmpty)
   }
 
-  @Test func `is kept, and shown so that it can be seen`() throws {
+  @Test func `hostile text is kept as it is and shown escaped`() throws {
     let directory = try TemporaryDirectory()
     let name = "pay\u{202e}sdnemy\u{61c}ap\u{200b}\u{ad}\u{feff}"
     let store = SharedStore(
@@ -86,17 +85,17 @@ import Testing
         #expect(!(answer.output + answer.errors).isEmpty)
       }
     }
-    // As it was given, for programs.
+    // JSON is for programs, and gives the text as it was.
     let json = run(["history", "--json"].map { Array($0.utf8) }, store: directory.store).output
     #expect(json.contains(#"a\u001b[2J\n\r\u009b1m\u202e\u2066\u061c\u007f\u0000b"#))
     #expect(json.split(separator: "\n").count == 2)
   }
 
-  @Test func `may be as long as it likes`() throws {
+  @Test func `an argument of a megabyte gives only short output`() throws {
     let bench = Bench()
     _ = bench("policy", "x", "--set", "probes=2")
     let many = String(repeating: "n", count: 1_000_000)
-    // To people all of this is a single character.
+    // A reader sees all of this as a single character.
     let one = "e" + String(repeating: "\u{301}", count: 500_000)
     for long in [many, one] {
       for spec in CommandSpec.all {
@@ -116,7 +115,7 @@ import Testing
     #expect(bench("status", "--json").output.utf8.count < 4_000)
   }
 
-  @Test func `in numbers meets a limit`() throws {
+  @Test func `a store at its limit of breakers creates no other`() throws {
     let directory = try TemporaryDirectory()
     var options = StoreOptions()
     options.maximumBreakers = 20

@@ -2,9 +2,9 @@ import Glibc
 import TestSupport
 import Testing
 
-/// Stores that are made for several users.
+/// The command `init`, which creates stores for one or for several users.
 struct InitializeCommandTests {
-  @Test func `a directory that was there and keeps the group out is told`() {
+  @Test func `init reports an existing directory that keeps the group out`() {
     let bench = Bench()
     let answer = bench("init", "--mode", "660")
     #expect(answer.code == 0)
@@ -14,7 +14,7 @@ struct InitializeCommandTests {
   }
 
   @Test(.enabled(if: geteuid() == 0, "needs root, to give a directory to a group"))
-  func `a directory that a group may use as others do is not talked about`() {
+  func `init advises chgrp only if the group cannot use the directory otherwise`() {
     let bench = Bench()
     unsafe chown(bench.folder, 0, 0)
     unsafe chmod(bench.folder, 0o1777)
@@ -27,7 +27,7 @@ struct InitializeCommandTests {
         .hasSuffix("run chgrp daemon \(closed.folder)/ && chmod g+rwxs \(closed.folder)/\n"))
   }
 
-  @Test func `what is advised takes nothing away and can be copied into a shell`() {
+  @Test func `the advice of init removes no rights and can be copied into a shell`() {
     let bench = Bench()
     let folder = "\(bench.folder)/it's\u{301} $HOME"
     unsafe mkdir(folder, 0)
@@ -44,7 +44,7 @@ struct InitializeCommandTests {
     _ = unsafe system("rm -rf '\(bench.folder)'")
   }
 
-  @Test func `a directory that all who share may write to is not talked about`() {
+  @Test func `init accepts a directory that all who share the store may write to`() {
     for (mode, files) in [(0o700, "600"), (0o770, "660"), (0o777, "666")] as [(mode_t, String)] {
       let bench = Bench()
       unsafe chmod(bench.folder, mode)
@@ -55,7 +55,7 @@ struct InitializeCommandTests {
     #expect(bench("init", "--mode", "666").errors.contains("others cannot write"))
   }
 
-  @Test func `an empty file is no store until somebody uses it as one`() throws {
+  @Test func `an empty file is no store until it is used as one`() throws {
     let bench = Bench()
     try Files.write(bench.path, [])
     #expect(bench("status").errors.contains("no store yet"))

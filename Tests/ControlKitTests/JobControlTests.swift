@@ -3,7 +3,7 @@ import Testing
 
 @testable import ControlKit
 
-/// The real program in the hands of a shell with jobs, on a terminal of its own.
+/// The real program under a shell with job control, on a terminal of its own.
 struct JobControlTests {
   private let bench = Bench()
 
@@ -13,7 +13,7 @@ struct JobControlTests {
     return try Terminal(["bash", "-c", preparation + script])
   }
 
-  /// Waits until a file of the shell's folder has a whole line, and answers what it says.
+  /// Waits until a file in the folder of the shell ends with a whole line, and answers its text.
   private func wait(for file: String, in terminal: Terminal) throws -> String? {
     let path = "\(bench.folder)/\(file)"
     try terminal.waitUntil { Golden.read(path)?.hasSuffix("\n") == true }
@@ -60,7 +60,7 @@ struct JobControlTests {
       run pay --max-failures 1 --retries 3 -- sh -c '(sleep 60; true); true'
       echo more > ended
       """)
-    // A shell that is about to start its last command loses an interrupt.
+    // A shell that is about to start its last command would lose the interrupt.
     try terminal.waitForCommand("sleep")
     terminal.type("\u{3}")
     #expect(terminal.waitForEnd() == .exited(128 + SIGINT))
@@ -78,7 +78,7 @@ struct JobControlTests {
       [Terminal.program, "--store", bench.path, "run", "pay", "--", "sh", "-c", script])
     let parent = try #require(
       try wait(for: "parent", in: terminal).flatMap { Int32($0.dropLast()) })
-    // The command is done with it before the parent hears of it: two at once would be one.
+    // The command handles the key while the parent is stopped: two pending signals would merge.
     kill(parent, SIGSTOP)
     try terminal.waitUntil { Golden.read("/proc/\(parent)/stat")?.contains(") T ") == true }
     terminal.type("\u{3}")

@@ -2,8 +2,8 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-/// A store that something else has taken the write-ahead log from.
-@Suite struct `A store in another journal mode` {
+/// A store whose journal mode something else has changed, so that it has no write-ahead log.
+@Suite struct JournalModeTests {
   private static let commands: [([String], Int32)] = [
     (["status"], 0), (["show", "pay"], 0), (["history"], 0), (["check", "pay"], 75),
     (["policy", "pay"], 0), (["metrics"], 0), (["page"], 0), (["export"], 0), (["init"], 0),
@@ -16,7 +16,7 @@ import Testing
   }
 
   @Test(arguments: commands)
-  func `is used by every command, which gives it a write-ahead log again`(
+  func `every command gives a store that lost its write-ahead log one again`(
     words: [String], code: Int32
   ) throws {
     for isCopy in [false, true] {
@@ -34,7 +34,7 @@ import Testing
     }
   }
 
-  @Test func `is told of by the doctor for as long as it is so`() throws {
+  @Test func `the doctor reports another journal mode for as long as it lasts`() throws {
     let clinic = try Clinic()
     #expect(clinic.line("journal", of: clinic.doctor()).word == "ok")
     try clinic.fold()
@@ -48,7 +48,7 @@ import Testing
     #expect(clinic.line("journal", of: clinic.doctor()).word == "ok")
   }
 
-  @Test func `stays as it is while somebody reads it, and is given its log after that`() throws {
+  @Test func `a store in another journal mode stays so while somebody reads it`() throws {
     let clinic = try Clinic()
     try clinic.sql("PRAGMA journal_mode=DELETE")
     let reader = try Holder(clinic.store, "BEGIN; SELECT * FROM store")
@@ -56,13 +56,13 @@ import Testing
     #expect(repaired.code == 1)
     let line = clinic.line("journal", of: repaired)
     #expect(line.word == "warn" && line.text.contains("; repair: not done: "), "\(line.text)")
-    // The breaker is never the outage.
+    // A breaker without its store stops nothing.
     let run = clinic.cbctl(["run", "pay", "--", "true"])
     #expect(run.code == 0 && run.errors.contains("runs without its breaker"), "\(run)")
     withExtendedLifetime(reader) {}
   }
 
-  @Test func `is repaired under programs that run, which go on with it`() throws {
+  @Test func `a running program goes on with a store whose journal mode is repaired`() throws {
     let stage = try Stage()
     let store = stage.sharedStore()
     let breaker = try store.breaker("api", policy: BreakerPolicy(openFor: .seconds(600)))
@@ -72,7 +72,7 @@ import Testing
     try Files.changeMode(copy, to: 0o600)
     try breaker.reset()
     try Files.rename(copy, to: stage.store)
-    // The doctor is a program of its own.
+    // The repair runs in a process of its own.
     let cbctl = BuiltProducts.path(of: "cbctl")
     _ = try Child.run(
       "/bin/sh", ["-c", "'\(cbctl)' --store '\(stage.store)' doctor --repair || true"])

@@ -5,11 +5,11 @@ import Testing
 @testable import ControlKit
 
 /// `cbctl watch` on a terminal of its own.
-@Suite struct `The live view` {
+@Suite struct LiveViewTests {
   private static let enter = "\u{1b}[?1049h\u{1b}[?25l\u{1b}[?7l"
   private static let leave = "\u{1b}[0m\u{1b}[?7h\u{1b}[?25h\u{1b}[?1049l"
 
-  /// A view of a store, in a shell that tells how it ended and keeps the terminal.
+  /// A view of a store, in a shell that prints how it ended and keeps the terminal.
   private final class View {
     let bench = Bench()
     let terminal: Terminal
@@ -36,7 +36,7 @@ import Testing
       Glibc.kill(pid, signal)
     }
 
-    /// Sees that the view ends with a code, and leaves the terminal as it was before.
+    /// Checks that the view ends with a code and leaves the terminal as it was before.
     func end(_ code: Int32) throws {
       try see(leave)
       try see("code \(code)")
@@ -47,7 +47,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `shows what another process does, and ends with q`() throws {
+  func `the live view shows what another process does and ends with q`() throws {
     let view = try View()
     try view.see(Self.enter)
     try view.see("1 breaker: 1 closed")
@@ -67,7 +67,7 @@ import Testing
       SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGUSR1, SIGUSR2,
       SIGALRM, SIGVTALRM, SIGPROF, SIGXCPU, SIGIO, SIGPWR, SIGSTKFLT, SIGSYS, 34, 64,
     ])
-  func `gives the terminal back whatever it dies of`(signal: Int32) throws {
+  func `the live view restores the terminal whatever signal ends it`(signal: Int32) throws {
     let view = try View()
     try view.see("pay   closed")
     #expect(!view.terminal.isUsual)
@@ -76,17 +76,17 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `ends with the keys for it`() throws {
+  func `the live view ends at an interrupt from the keyboard`() throws {
     let view = try View()
     try view.see("pay   closed")
     view.terminal.type("\u{3}")
-    // The shell around it hears of the key as well, and is gone with it.
+    // The key also ends the shell around the view.
     try view.see(Self.leave)
     #expect(view.terminal.isUsual)
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `fills a terminal of another size`() throws {
+  func `the live view fills a terminal of another size`() throws {
     let view = try View()
     try view.see("pay   closed")
     view.terminal.resize(columns: 160, lines: 24)
@@ -98,7 +98,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `scrolls to those that have no room`() throws {
+  func `the live view scrolls to breakers that have no room`() throws {
     let view = try View((10..<60).map { "n\($0)" })
     try view.see("1-17 of 50")
     view.terminal.type("G")
@@ -112,12 +112,12 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `lets go of the terminal while it is stopped, and takes it again`() throws {
+  func `the live view releases the terminal when it is stopped and takes it again`() throws {
     let view = try View()
     try view.see("pay   closed")
     view.terminal.type("\u{1a}")
     try view.see(Self.leave)
-    // Nobody is there to continue a session of its own, so the system does not stop it.
+    // The view's process group is orphaned, so the kernel does not stop it.
     try view.see(Self.enter)
     try view.see("pay   closed")
     view.terminal.type("q")
@@ -125,7 +125,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `takes the terminal once when a shell brings it back`() throws {
+  func `the live view takes the terminal once when a shell brings it back`() throws {
     let bench = Bench()
     _ = bench("policy", "pay", "--set", "open-for=1h")
     let script = #"set -m; "$1" --store "$2" watch --no-color; fg"#

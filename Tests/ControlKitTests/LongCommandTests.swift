@@ -6,9 +6,9 @@ import Testing
 
 @testable import ControlKit
 
-/// Commands behind a breaker that take longer than a probe may.
+/// Commands behind a breaker that take longer than its probe timeout.
 struct LongCommandTests {
-  /// A breaker that is due for a probe, which may take a moment by a clock that stands still.
+  /// A breaker that is due for a probe with a short timeout, on a clock that stands still.
   private func due() -> Bench {
     let bench = Bench()
     _ = bench("policy", "pay", "--set", "probe-timeout=30ms", "--set", "open-for=1s")
@@ -21,7 +21,7 @@ struct LongCommandTests {
     Int64(try Database.value(bench.path, "SELECT max(deadline_ns) FROM lease")) ?? 0
   }
 
-  /// Runs a command that waits for a file to go, and something beside it once it has begun.
+  /// Runs a command until a file is removed, and an action beside it once the command has begun.
   private func run(
     _ bench: Bench, _ options: [String] = [], meanwhile: @escaping @Sendable () throws -> Void
   ) -> Answer {
@@ -43,7 +43,7 @@ struct LongCommandTests {
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `a command that is a probe keeps its lease as long as it runs, and closes its breaker`() {
+  func `a command that is a probe keeps its lease while it runs`() {
     let bench = due()
     let answer = run(bench) {
       for _ in 0..<20 {
@@ -62,10 +62,10 @@ struct LongCommandTests {
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `a command whose lease was lost all the same runs on, and its outcome is refused`() {
+  func `a command that loses its lease runs on, and its outcome is refused`() {
     let bench = due()
     let answer = run(bench) {
-      // Longer than anything that could be renewed in time.
+      // This is longer than any lease that could be renewed in time.
       bench.advance(by: 10_000)
       while bench("check", "pay").code != 0 { usleep(1_000) }
     }
@@ -75,7 +75,7 @@ struct LongCommandTests {
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `a normal call renews nothing`() {
+  func `a command that is no probe renews nothing`() {
     let bench = Bench()
     _ = bench("policy", "pay", "--set", "probe-timeout=30ms")
     let answer = run(bench) {
@@ -90,7 +90,7 @@ struct LongCommandTests {
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `a timeout ends a probe that would go on for ever`() {
+  func `a timeout ends a probe that would run for ten minutes`() {
     let bench = due()
     let answer = bench("run", "pay", "--timeout", "100ms", "--", "sleep", "600")
     #expect(answer.code == 124)
@@ -99,7 +99,7 @@ struct LongCommandTests {
     #expect(bench("check", "pay").output.contains("open"))
   }
 
-  /// The real program: stopped, it neither renews its lease nor lets its command do it.
+  /// Runs the real program, which cannot renew its lease while it is stopped.
   @Test(.timeLimit(.minutes(10)))
   func `a cbctl that is stopped loses the lease of its command at the deadline`() {
     let bench = Bench()

@@ -3,7 +3,7 @@ import Testing
 
 @testable import ControlKit
 
-/// Manual pages, which come from the same table as help.
+/// Manual pages, which come from the same table as the help.
 struct ManualTests {
   private static let pages = CommandSpec.all.map(\.name) + HelpTopic.all.map(\.name)
 
@@ -11,7 +11,7 @@ struct ManualTests {
     Answer.of(["help", "--man"] + (name.map { [$0] } ?? [])).output
   }
 
-  /// What groff says of a page with every warning on, and how it looks.
+  /// The text of a page as groff formats it, and all warnings of groff.
   private func formatted(_ page: String) -> (text: String, warnings: String) {
     let bench = Bench()
     let files = ["page", "text", "warnings"].map { "\(bench.folder)/\($0)" }
@@ -22,22 +22,22 @@ struct ManualTests {
   }
 
   @Test(arguments: pages)
-  func `the manual page of everything is as recorded`(name: String) {
+  func `the manual page of every command and topic matches its snapshot`(name: String) {
     Golden.expect(page(name), "man-\(name).roff")
   }
 
-  @Test func `the first manual page is as recorded`() {
+  @Test func `the first manual page matches its snapshot`() {
     Golden.expect(page(nil), "man.roff")
   }
 
   @Test(.timeLimit(.minutes(10)), arguments: [nil] + pages.map { $0 })
-  func `groff has nothing to say against a page`(name: String?) {
+  func `a manual page gives groff nothing to warn about`(name: String?) {
     let (text, warnings) = formatted(page(name))
     #expect(warnings.isEmpty)
     #expect(text.contains("NAME\n       cbctl\(name.map { "-\($0)" } ?? "") - "))
   }
 
-  @Test func `what help says is in the manual, word for word`() {
+  @Test func `the manual says what help says, word for word`() {
     let (text, _) = formatted(page("run"))
     let words = text.split { $0 == " " || $0 == "\n" }.joined(separator: " ")
     for spec in CommandSpec.run.allOptions {

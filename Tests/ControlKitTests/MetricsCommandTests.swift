@@ -5,7 +5,8 @@ import Testing
 
 @testable import ControlKit
 
-@Suite struct `The command metrics` {
+/// The command `metrics`.
+@Suite struct MetricsCommandTests {
   private func bench(_ names: String...) -> Bench {
     let bench = Bench()
     for name in names { _ = bench("policy", name, "--set", "open-for=1m") }
@@ -23,7 +24,7 @@ import Testing
     try Exposition(answer.output).values[.init(name: "shared_breaker_\(name)", labels: labels)]
   }
 
-  @Test func `tells of those that fit, by name, as far as the limit goes`() throws {
+  @Test func `metrics prints the breakers that match, by name, up to the limit`() throws {
     let bench = bench("pay-us", "pay-eu", "mail", "*")
     #expect(try told(bench("metrics")) == ["*", "mail", "pay-eu", "pay-us"])
     #expect(try told(bench("metrics", "pay-*")) == ["pay-eu", "pay-us"])
@@ -42,7 +43,7 @@ import Testing
     #expect(try told(none) == [])
   }
 
-  @Test func `tells of the others when a name is gone, and ends with 66`() throws {
+  @Test func `metrics ends with 66 for a missing name and prints the others`() throws {
     let bench = bench("pay")
     let answer = bench("metrics", "pya", "pay")
     #expect(answer.code == 66)
@@ -50,7 +51,7 @@ import Testing
     #expect(try told(answer) == ["pay"])
   }
 
-  @Test func `tells that the store is down, and makes none`() throws {
+  @Test func `metrics reports that the store is down and creates none`() throws {
     let bench = Bench()
     let answer = bench("metrics")
     #expect(answer.code == 69)
@@ -61,7 +62,7 @@ import Testing
     #expect(bench("metrics", "--json").output.contains(#""name":"shared_breaker_store_up""#))
   }
 
-  @Test func `tells the stores of a host apart by labels`() throws {
+  @Test func `metrics adds the given labels to every series`() throws {
     let bench = bench("pay")
     let answer = bench("metrics", "--label", "store=a \"b\"=c", "--label", "team_2=")
     let series = try Exposition(answer.output).values.keys
@@ -74,7 +75,7 @@ import Testing
         .contains(#"{"labels":{"store":"a","name":"pay"},"value":1}"#))
   }
 
-  @Test func `has no label of its own that can be given again`() {
+  @Test func `metrics reserves exactly the labels that it uses itself`() {
     let snapshot = Samples.payments
     let own = BreakerMetrics.families.flatMap { $0.samples(snapshot) }.flatMap { $0.labels }
     let stores = StoreMetrics.families.flatMap {
@@ -86,7 +87,7 @@ import Testing
     #expect(Set((own + stores).map(\.name)) == LabelText.taken)
   }
 
-  @Test func `counts an opening that is shorter than anybody looks`() throws {
+  @Test func `metrics counts an opening that is shorter than the time between looks`() throws {
     let bench = bench("pay")
     bench.advance(by: 60_000)
     let before = bench("metrics")
@@ -103,7 +104,7 @@ import Testing
       try value(after, "state_seconds_total", ["name": "pay", "state": "closed"]) == 64)
   }
 
-  @Test func `does not let a name of a damaged store steer a terminal, in a pipe neither`() throws {
+  @Test func `metrics escapes a name of a damaged store on a terminal and in a pipe`() throws {
     let bench = bench("pay")
     try Database.rows(bench.path, "UPDATE breaker SET name = 'a' || char(27) || 'b', era = 9")
     func printed(_ width: Int?) -> String {
@@ -120,13 +121,13 @@ import Testing
     ["--label", "x"], ["--label", "1x=y"], ["--label", "é=y"], ["--label", "name=y"],
     ["--label", "__x=y"], ["--label", "=y"], ["--label", "a=1", "--label", "a=2"],
   ])
-  func `refuses what means nothing`(words: [String]) {
+  func `metrics refuses options that mean nothing`(words: [String]) {
     let answer = Bench().run(["metrics"] + words)
     #expect(answer.code == 64)
     #expect(answer.output.isEmpty)
   }
 
-  @Test func `does not mind a reader who has seen enough, and says what could not be written`() {
+  @Test func `metrics accepts a reader that has gone and reports a failure to write`() {
     let bench = bench("pay")
     let recorder = Recorder()
     func end(_ writing: Console.Writing) -> Ending {

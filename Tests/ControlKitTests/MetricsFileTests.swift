@@ -5,7 +5,8 @@ import Testing
 
 @testable import ControlKit
 
-@Suite struct `A file of metrics` {
+/// The file that `metrics --output` writes.
+@Suite struct MetricsFileTests {
   private let bench = Bench()
   private let directory: TemporaryDirectory
 
@@ -26,7 +27,7 @@ import Testing
     try Child.run("/bin/ls", ["-A", directory.path]).replacing("\n", with: " ")
   }
 
-  @Test func `has all that would be printed, and nothing is printed`() throws {
+  @Test func `a metrics file has all that would be printed, and nothing is printed`() throws {
     let path = directory.file("breakers.prom")
     #expect(output(path) == Answer(code: 0, output: "", errors: ""))
     #expect(try text(path) == bench("metrics").output)
@@ -36,9 +37,11 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)), arguments: [0o000, 0o022, 0o777] as [UInt32])
-  func `may be read by all whatever the umask, or by whom the mode says`(mask: UInt32) async {
+  func `a metrics file has mode 644 whatever the umask, or the mode that is given`(mask: UInt32)
+    async
+  {
     await #expect(processExitsWith: .success) { [mask] in
-      let file = try `A file of metrics`()
+      let file = try MetricsFileTests()
       let path = file.directory.file("breakers.prom")
       umask(mask)
       precondition(file.output(path).code == 0)
@@ -51,7 +54,7 @@ import Testing
     }
   }
 
-  @Test func `says that the store is down instead of what was true once`() throws {
+  @Test func `a metrics file says that the store is down and keeps no old values`() throws {
     let path = directory.file("breakers.prom")
     #expect(output(path).code == 0)
     let answer = bench.run(["--store", "/dev/null", "metrics", "--output", path])
@@ -62,7 +65,8 @@ import Testing
   }
 
   @Test(arguments: ["file", "nowhere", "/dev/null", "directory"])
-  func `is never written through a symbolic link, which stays`(target: String) throws {
+  func `a metrics file is never written through a symbolic link, which stays`(target: String) throws
+  {
     try Files.write(directory.file("file"), Array("precious".utf8))
     try Files.makeDirectory(directory.file("directory"))
     let link = directory.file("link.prom")
@@ -83,7 +87,9 @@ import Testing
     ("/dev/stdout", "it is a symbolic link"), ("missing/file", "No such file or directory"),
     ("file/file", "Not a directory"), ("missing/", "No such file or directory"),
   ])
-  func `is never put in the place of what is no file`(name: String, why: String) throws {
+  func `a path that cannot be a metrics file is refused, and nothing changes`(
+    name: String, why: String
+  ) throws {
     try Files.makeDirectory(directory.file("directory"))
     try Files.makeFIFO(directory.file("fifo"))
     try Files.write(directory.file("file"), [])
@@ -97,8 +103,8 @@ import Testing
     #expect(try names() == before)
   }
 
-  @Test func `lies in whichever directory, and has whichever name`() throws {
-    // To Swift each has a character of which the slash is only a part.
+  @Test func `a metrics file may have any name in any directory`() throws {
+    // Each path has a character that to Swift contains the slash.
     for name in ["u\u{600}", "\u{301}"] {
       try Files.makeDirectory(directory.file(name))
       for file in ["m.prom", "\u{301}.prom"] {
@@ -109,7 +115,7 @@ import Testing
     }
   }
 
-  @Test func `does not stumble over what cannot be taken away`() throws {
+  @Test func `a metrics file is written even if its temporary name is a directory`() throws {
     let path = directory.file("breakers.prom")
     try Files.makeDirectory(directory.file(".breakers.prom.new"))
     #expect(output(path) == Answer(code: 0, output: "", errors: ""))
@@ -117,7 +123,7 @@ import Testing
     #expect(try text(path).contains("pay"))
   }
 
-  @Test func `does not stumble over what a killed process has left`() throws {
+  @Test func `a metrics file is written over what a killed process has left`() throws {
     let path = directory.file("breakers.prom")
     try Files.write(directory.file(".breakers.prom.new"), Array("left".utf8))
     #expect(output(path).code == 0)
@@ -126,7 +132,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `is whole for whoever reads it while others replace it`() throws {
+  func `a metrics file is whole whenever it is read while others replace it`() throws {
     let path = directory.file("breakers.prom")
     #expect(output(path).code == 0)
     let whole = try text(path).count
@@ -143,7 +149,7 @@ import Testing
   }
 
   @Test(.enabled(if: SmallDisk.isPermitted, "needs root, to mount a tmpfs"))
-  func `stays what it was when the disk is full`() throws {
+  func `a metrics file stays as it was when the disk is full`() throws {
     let disk = try SmallDisk(at: directory.file("disk"), kilobytes: 64)
     let path = directory.file("disk/breakers.prom")
     #expect(output(path).code == 0)

@@ -6,7 +6,8 @@ import Testing
 @testable import ControlKit
 @testable import SharedBreaker
 
-@Suite struct `The metrics` {
+/// What the metrics of a store and its breakers say.
+@Suite struct MetricsTests {
   private static let store = StoreFigures(
     now: Timestamp(millisecondsSince1970: 1_790_000_600_125), breakers: 9, leftOut: 2,
     files: [.init(name: "database", bytes: 40_960), .init(name: "log", bytes: 0)])
@@ -15,26 +16,26 @@ import Testing
     let recorder = Recorder()
     let console = recorder.console()
     report.write(asJSON: isJSON) { _ = console.output($0) }
-    // The version of SQLite is this machine's.
+    // The version of SQLite differs between machines.
     return recorder.output.replacing(SharedStore.sqliteVersion, with: "3.0.0")
   }
 
   private static let sample = MetricsReport(store: store, breakers: Samples.all)
 
-  @Test func `are as recorded`() throws {
+  @Test func `the metrics match their snapshots`() throws {
     let text = Self.text(Self.sample)
     Golden.expect(text, "metrics.txt")
     Golden.expect(Self.text(Self.sample, asJSON: true), "metrics.json")
     _ = try Exposition(text)
   }
 
-  @Test func `of a store that is down are as recorded`() throws {
+  @Test func `the metrics of a store that is down match their snapshot`() throws {
     let text = Self.text(MetricsReport(store: StoreFigures(now: Self.store.now)))
     Golden.expect(text, "metrics-down.txt")
     #expect(try Exposition(text).values[.init(name: "shared_breaker_store_up", labels: [:])] == 0)
   }
 
-  @Test func `say of each breaker what its snapshot says`() throws {
+  @Test func `the metrics say of each breaker what its snapshot says`() throws {
     let exposition = try Exposition(Self.text(Self.sample))
     func value(_ name: String, _ labels: [String: String]) -> Double? {
       exposition.values[.init(name: "shared_breaker_\(name)", labels: labels)]
@@ -47,7 +48,7 @@ import Testing
     }
     let name = "payments"
     #expect(value("transitions_total", ["name": name, "to": "open"]) == 3)
-    // One second of the state that it is in is left to the next look.
+    // The last second in the current state is left to the next scrape.
     #expect(value("state_seconds_total", ["name": name, "state": "open"]) == 48.75)
     #expect(value("state_seconds_total", ["name": name, "state": "closed"]) == 549.999999999)
     #expect(value("state_seconds_total", ["name": name, "state": "half_open"]) == 0.250000001)
@@ -57,7 +58,7 @@ import Testing
     #expect(value("store_breakers", [:]) == 9)
   }
 
-  /// The names that the series of a breaker have.
+  /// The name labels that the series of these breakers have.
   private static func names(_ breakers: [String]) throws -> [String] {
     let snapshots = breakers.map {
       BreakerSnapshot(
@@ -72,7 +73,7 @@ import Testing
   @Test(arguments: [
     #"a"b"#, #"a\b"#, #"\n"#, #"a\u"#, "größe 結果 😀", "👩‍👩‍👧", "\"\u{301}\\\u{301}", "{}=,", " ",
   ])
-  func `give a name as it is, byte for byte`(name: String) throws {
+  func `the metrics give a name as it is, byte for byte`(name: String) throws {
     let names = try Self.names([name]).map { Array($0.utf8) }
     #expect(names == [Array(name.utf8)])
   }
@@ -81,18 +82,18 @@ import Testing
     ("a\nb", #"a\u{a}b"#), ("\u{1b}[2J\r", #"\u{1b}[2J\u{d}"#), ("a\u{202e}b", #"a\u{202e}b"#),
     ("a\u{200b}", #"a\u{200b}"#), ("\u{2028}", #"\u{2028}"#),
   ])
-  func `give a name that would mislead a reader as it is shown everywhere`(
+  func `the metrics escape a name that would mislead a reader`(
     name: String, shown: String
   ) throws {
     #expect(try Self.names([name]) == [shown])
   }
 
-  @Test func `never give two breakers one name`() throws {
+  @Test func `the metrics never give two breakers one name`() throws {
     let names = ["a\u{202e}", #"a\u{202e}"#, #"a\u{5c}u{202e}"#, #"a\\u{202e}"#]
     #expect(try Self.names(names).count == names.count)
   }
 
-  @Test func `are what Prometheus' own tool takes without a word`() throws {
+  @Test func `the metrics pass the checks of promtool without a complaint`() throws {
     guard let tool = PromTool.path else { return PromTool.noteMissing() }
     let directory = try TemporaryDirectory()
     let names = ["a\"b", "a\\b\nc", "結果"].map {
@@ -113,7 +114,9 @@ import Testing
   }
 }
 
-/// Prometheus' own checker, of Debian's package `prometheus`; too large to be asked for.
+/// Prometheus' own checker, which is used only where it is installed.
+///
+/// Debian's package `prometheus`, which has it, is too large to require.
 enum PromTool {
   static let path: String? = {
     let found = try? Child.run("/bin/sh", ["-c", "command -v promtool || true"])

@@ -3,7 +3,8 @@ import Testing
 
 @testable import ControlKit
 
-@Suite struct `What the guides bring for monitoring` {
+/// The dashboard, the alert rules and the guide for monitoring.
+@Suite struct MonitoringTests {
   private static let folder =
     "/" + #filePath.split(separator: "/").dropLast(3).joined(separator: "/")
   private static let resources = folder + "/Sources/SharedBreaker/SharedBreaker.docc/Resources"
@@ -12,13 +13,13 @@ import Testing
     String(decoding: try Files.read(path), as: UTF8.self)
   }
 
-  /// The names of metrics, and their labels with values, that a text of expressions has.
+  /// The names of metrics that a text has.
   private static func names(in text: String) -> Set<String> {
     Set(text.matches(of: /shared_breaker_[a-z_]+/).map { String($0.0) })
   }
 
   @Test(arguments: ["grafana-dashboard.json", "prometheus-alerts.yml"])
-  func `asks only for metrics that there are`(file: String) throws {
+  func `the dashboard and the alerts use only metrics that exist`(file: String) throws {
     let known = Set(
       try Exposition(Self.text(Self.folder + "/Tests/ControlKitTests/Snapshots/metrics.txt"))
         .families)
@@ -27,7 +28,7 @@ import Testing
     #expect(asked.subtracting(known) == [])
   }
 
-  @Test func `is told of in the guide, each metric and each alert`() throws {
+  @Test func `the guide names every metric and every alert`() throws {
     let guide = try Self.text(
       Self.folder + "/Sources/SharedBreaker/SharedBreaker.docc/Monitoring.md")
     for family in StoreMetrics.families { #expect(guide.contains("`\(family.name)`")) }
@@ -41,7 +42,7 @@ import Testing
         Set((StoreMetrics.families.map(\.name)) + BreakerMetrics.families.map(\.name))) == [])
   }
 
-  @Test func `has rules that Prometheus' own tool takes`() throws {
+  @Test func `the alert rules pass the checks of promtool`() throws {
     guard let tool = PromTool.path else { return PromTool.noteMissing() }
     let output = try Child.run(tool, ["check", "rules", Self.resources + "/prometheus-alerts.yml"])
     #expect(output.contains("SUCCESS: 6 rules found"))

@@ -8,11 +8,12 @@ struct NamePatternTests {
     (["a*", "b*"], ""), (["*"], ""), (["[ab]c"], ""), (["a\\*b"], "a"), (["größe*"], "gr"),
     (["e\u{301}*"], ""), ([], ""),
   ])
-  func `patterns have a beginning in common`(patterns: [String], beginning: String) {
+  func `patterns give the beginning that they have in common`(patterns: [String], beginning: String)
+  {
     #expect(NamePattern.commonBeginning(of: patterns.map { NamePattern($0) }) == beginning)
   }
 
-  @Test func `a breaker whose name looks like a pattern is meant by it too`() {
+  @Test func `a pattern also selects the breaker that has it as its name`() {
     let bench = Bench()
     for name in ["a[1]", "a1", "b"] { _ = bench("policy", name, "--set", "open-for=1m") }
     let answer = bench("status", "a[1]")
@@ -21,14 +22,14 @@ struct NamePatternTests {
     #expect(answer.errors.isEmpty)
   }
 
-  @Test func `what is asked for twice is listed once`() {
+  @Test func `a breaker that is asked for twice is listed once`() {
     let bench = Bench()
     for name in ["pay-eu", "pay-us"] { _ = bench("policy", name, "--set", "open-for=1m") }
     let answer = bench("status", "pay-eu", "pay-*", "*-eu")
     #expect(answer.output.split(separator: "\n").count == 3)
   }
 
-  @Test func `a state is asked of names and of patterns`() {
+  @Test func `a state filters names and patterns alike`() {
     let bench = Bench()
     for name in ["pay-eu", "pay-us"] { _ = bench("policy", name, "--set", "open-for=1m") }
     _ = bench("trip", "pay-us")

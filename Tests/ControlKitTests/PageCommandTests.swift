@@ -3,7 +3,8 @@ import Testing
 
 @testable import ControlKit
 
-@Suite struct `The command page` {
+/// The command `page`.
+@Suite struct PageCommandTests {
   private static func mode(of path: String) -> UInt32 {
     var status = stat()
     guard unsafe lstat(path, &status) == 0 else { return 0 }
@@ -19,7 +20,7 @@ import Testing
     return bench
   }
 
-  @Test func `prints the page of all breakers, or of those that fit`() {
+  @Test func `page prints all breakers or those that match`() {
     let bench = Self.bench()
     let all = bench("page")
     #expect(all.code == 0)
@@ -40,7 +41,7 @@ import Testing
     arguments: [
       ([], 0o600), (["--mode", "640"], 0o640), (["--mode", "644"], 0o644),
     ] as [([String], UInt32)])
-  func `replaces a file, which only its owner may read unless told`(
+  func `page replaces a file that only its owner may read unless a mode is given`(
     words: [String], mode: UInt32
   ) {
     let bench = Self.bench()
@@ -55,7 +56,7 @@ import Testing
     #expect(!bench.files.contains { $0.hasSuffix(".new") })
   }
 
-  @Test func `tells apart names that only look the same`() {
+  @Test func `page keeps names apart that only look the same`() {
     let bench = Bench()
     for (name, reason) in [("caf\u{e9}", "first"), ("cafe\u{301}", "second")] {
       _ = bench("trip", name, "--reason", reason)
@@ -64,14 +65,14 @@ import Testing
     }
     let page = bench("page").output
     #expect(page.matches(of: /History, newest first/).count == 2)
-    // Of both together, and of each alone.
+    // Once in the history of all, and once in the history of its breaker.
     #expect(page.ranges(of: "first</td>").count == 2)
     #expect(page.ranges(of: "second</td>").count == 2)
     let links = ["#b1", "#b2"].map { page.ranges(of: "<a href=\"\($0)\">").count }
     #expect(links[0] == links[1])
   }
 
-  @Test func `tells what it wrote as JSON`() {
+  @Test func `page reports as JSON what it wrote`() {
     let bench = Self.bench()
     let path = "\(bench.folder)/page.html"
     let answer = bench("page", "--output", path, "--json")
@@ -81,7 +82,7 @@ import Testing
     #expect(bench("page", "--mode", "644").code == 64)
   }
 
-  @Test func `says who is not there, and that nobody fits`() {
+  @Test func `page reports a missing name and a pattern that matches none`() {
     let bench = Self.bench()
     #expect(bench("page", "pya").code == 66)
     let none = bench("page", "x*")
@@ -90,7 +91,7 @@ import Testing
     #expect(none.output.contains("There is no breaker to show."))
   }
 
-  @Test func `replaces nothing that is no file, and leaves nothing behind`() {
+  @Test func `page replaces only regular files and leaves nothing behind`() {
     let bench = Self.bench()
     let before = Set(bench.files)
     for path in ["/dev/null", bench.folder] {
@@ -104,7 +105,7 @@ import Testing
     #expect(Set(bench.files) == before)
   }
 
-  @Test func `never writes through a symbolic link`() {
+  @Test func `page never writes through a symbolic link`() {
     let bench = Self.bench()
     let target = "\(bench.folder)/target"
     Golden.write("precious", to: target)

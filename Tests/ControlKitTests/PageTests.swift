@@ -4,7 +4,8 @@ import Testing
 
 @testable import ControlKit
 
-@Suite struct `A page` {
+/// The HTML page of a host's breakers.
+@Suite struct PageTests {
   private static let now = Timestamp(millisecondsSince1970: Samples.now.wallMilliseconds)
 
   private static func page(
@@ -23,17 +24,17 @@ import Testing
 
   private static let hostile = "<script>alert('\"&\u{202e}\u{1b}[31m\n"
 
-  @Test func `is as recorded`() {
+  @Test func `the HTML page matches its snapshot`() {
     Golden.expect(Self.page().html, "page.html")
   }
 
-  @Test func `without breakers says so`() {
+  @Test func `the HTML page says so if there are no breakers`() {
     let html = Self.page([], history: []).html
     #expect(html.contains("<title>0 breakers · host-1</title>"))
     #expect(html.contains("<p>There is no breaker to show.</p>"))
   }
 
-  @Test func `shows what comes from outside and does not obey it`() {
+  @Test func `the HTML page escapes all text that comes from outside`() {
     let snapshot = Samples.breaker(Self.hostile, madeSecondsAgo: 60) { record in
       record.lastError = Self.hostile
       record.mode.mode = .observe
@@ -45,14 +46,14 @@ import Testing
     page.store = Self.hostile
     let html = page.html
     let shown = "&lt;script&gt;alert(&#39;&quot;&amp;\\u{202e}\\u{1b}[31m\\u{a}"
-    // Title, heading and store; row, history twice with name once, reason and program; details.
+    // Title, heading and store; row; history twice, with name once, reason and program; details.
     #expect(html.matches(of: /&lt;script/).count == html.components(of: shown))
     #expect(html.components(of: shown) >= 12)
     #expect(!html.contains("<script"))
     #expect(!html.unicodeScalars.contains { $0 != "\n" && OutsideText.misleads($0) })
   }
 
-  @Test func `loads nothing and runs nothing`() {
+  @Test func `the HTML page loads nothing and runs nothing`() {
     let html = Self.page().html
     #expect(html.contains("content=\"default-src 'none'; style-src 'unsafe-inline'\""))
     for match in html.matches(of: /(href|src)="([^"]*)"/) { #expect(match.2.hasPrefix("#b")) }
@@ -61,7 +62,7 @@ import Testing
     #expect(!html.contains("<script"))
   }
 
-  @Test func `has a target for every link, once`() {
+  @Test func `the HTML page has a target for every link, once`() {
     let html = Self.page().html
     let targets = html.matches(of: /id="(b\d+)"/).map { String($0.1) }
     #expect(targets.count == Samples.all.count)
@@ -69,13 +70,13 @@ import Testing
     for match in html.matches(of: /href="#([^"]*)"/) { #expect(targets.contains(String(match.1))) }
   }
 
-  @Test func `tells a deleted breaker's history without a link`() {
+  @Test func `the HTML page shows a deleted breaker's history without a link`() {
     let html = Self.page([Samples.payments]).html
     #expect(html.contains("<td role=\"cell\"><bdi>search</bdi></td>"))
     #expect(html.contains("<td role=\"cell\"><a href=\"#b1\"><bdi>payments</bdi></a></td>"))
   }
 
-  @Test func `lists the newest of a long history, and says that there is more`() {
+  @Test func `the HTML page lists the newest of a long history and says there is more`() {
     let history = (0..<50).map {
       Samples.entry(.transition, from: "closed", to: "open", secondsAgo: 50 - $0)
     }
@@ -85,7 +86,7 @@ import Testing
     #expect(page.html.matches(of: /<td role="cell" class="what">/).count == 7)
   }
 
-  @Test func `draws a strip whose parts cover it`() {
+  @Test func `the parts of a strip on the HTML page cover it`() {
     let history = [
       Samples.entry(.transition, from: "closed", to: "open", secondsAgo: 3_600),
       Samples.entry(.transition, from: "open", to: "half_open", secondsAgo: 1_800),
@@ -104,13 +105,13 @@ import Testing
     #expect(strip.html.text.contains("role=\"img\"><title>Last 4h: open for 30m"))
   }
 
-  @Test func `of many breakers stays small`() {
+  @Test func `the HTML page grows by less than 5,000 bytes for each breaker`() {
     let history = (0..<8).map {
       Samples.entry(.transition, from: "closed", to: "open", secondsAgo: 50 - $0)
     }
     let one = Self.page([Samples.payments], history: history).html.utf8.count
     let two = Self.page([Samples.payments, Samples.payments], history: history).html.utf8.count
-    // A thousand of them, each with eight entries, are below five megabytes.
+    // A page of a thousand breakers with eight entries each is below five megabytes.
     #expect(two - one < 5_000)
   }
 }

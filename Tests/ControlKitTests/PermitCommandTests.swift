@@ -4,7 +4,7 @@ import Testing
 
 /// Permits that are asked for, refused, and reported.
 struct PermitCommandTests {
-  @Test func `a permit is acquired and its outcome reported`() {
+  @Test func `a permit is acquired and its outcome is reported`() {
     let bench = Bench()
     let token = bench("acquire", "pay", "--max-failures", "1", "--open-for", "20s")
     #expect(token.code == 0)
@@ -34,7 +34,7 @@ struct PermitCommandTests {
     #expect(late.errors.contains("counted only"))
   }
 
-  @Test func `a probe that lost its lease is refused`() {
+  @Test func `the report of a probe that lost its lease is refused`() {
     let bench = Bench()
     _ = bench("acquire", "pay", "--probe-timeout", "10s")
     _ = bench("trip", "pay", "--for", "1s")
@@ -52,7 +52,7 @@ struct PermitCommandTests {
   }
 
   @Test(arguments: [Console.Writing.closed, .failed(ENOSPC)])
-  func `a permit whose token nobody got is given back`(writing: Console.Writing) {
+  func `a permit whose token cannot be printed is given back`(writing: Console.Writing) {
     let bench = Bench()
     _ = bench("policy", "pay", "--set", "max-failures=1")
     _ = bench("trip", "pay", "--for", "1s")
@@ -66,14 +66,14 @@ struct PermitCommandTests {
       #expect(bench("check", "pay").code == 0)
     }
     #expect(bench("acquire", "pay").code == 0)
-    // A rejection has its code alone to tell.
+    // A rejection only has its exit code to report.
     let recorder = Recorder()
     #expect(
       bench.run(["acquire", "pay", "--json"], on: recorder.console(output: writing), recorder)
         .code == 75)
   }
 
-  @Test func `a token that is none and a process that is not there are usage errors`() {
+  @Test func `an invalid token and a missing owner process are usage errors`() {
     let bench = Bench()
     #expect(bench("report", "nonsense", "success").code == 64)
     #expect(bench("acquire", "pay", "--owner-pid", "2147483647").code == 64)
@@ -92,7 +92,7 @@ struct PermitCommandTests {
     #expect(bench("status", "--json").output == "{\"breakers\":[]}\n")
   }
 
-  @Test func `the first report of a breaker that nobody declared makes it`() {
+  @Test func `the first report for a breaker that nobody declared creates it`() {
     let bench = Bench()
     let token = bench("acquire", "new").output.dropLast()
     #expect(bench("report", String(token), "success").code == 0)
@@ -119,7 +119,7 @@ struct PermitCommandTests {
     #expect(bench("acquire", "pay").errors.hasSuffix("it is open: try again in 76ms\n"))
   }
 
-  @Test func `options that replace an earlier declaration say so`() {
+  @Test func `options that replace an earlier declaration are reported`() {
     let bench = Bench()
     func run(_ options: String...) -> Answer {
       bench.run(["run", "pay"] + options + ["--", "true"])

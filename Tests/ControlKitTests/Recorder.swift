@@ -2,7 +2,7 @@ import BreakerStore
 import ControlKit
 import TestSupport
 
-/// A console that keeps what was printed, and can break.
+/// A console that keeps what was printed, and whose output can fail.
 final class Recorder: Sendable {
   private struct Streams {
     var output = ""
@@ -31,7 +31,7 @@ final class Recorder: Sendable {
   }
 }
 
-/// What a command line printed, and the code it ended with.
+/// What a command line printed, and its exit code.
 struct Answer: Equatable {
   var code: Int32
   var output: String

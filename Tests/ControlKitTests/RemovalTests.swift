@@ -5,11 +5,11 @@ import Testing
 
 private struct Down: Error {}
 
-/// Taking breakers away, and asking before all of them are changed.
+/// Commands that delete breakers, and the question before all of them are changed.
 struct RemovalTests {
   private let day: Int64 = 86_400_000
 
-  /// A breaker without and one with each reason to stay.
+  /// Creates a breaker without a reason to stay, and one with each reason.
   private func fill(_ bench: Bench) {
     for name in ["free", "open", "forced", "set"] { _ = bench("run", name, "--", "true") }
     _ = bench("trip", "open", "--for", "300d")
@@ -27,7 +27,8 @@ struct RemovalTests {
       ("open", "it is open"), ("forced", "its mode is forced_closed, set by cbctl (pid "),
       ("set", "an operator has set its policy"),
     ])
-  func `what would be missed is only deleted by force`(name: String, reason: String) {
+  func `a breaker that has a reason to stay is deleted only by force`(name: String, reason: String)
+  {
     let bench = Bench()
     fill(bench)
     let answer = bench("delete", "free", name)
@@ -49,7 +50,7 @@ struct RemovalTests {
     #expect(names(bench).count == 4)
   }
 
-  @Test func `all are deleted but for those with a reason, as JSON tells`() {
+  @Test func `all breakers are deleted but those with a reason, as the JSON says`() {
     let bench = Bench()
     fill(bench)
     let answer = bench("delete", "--all", "--yes", "--json")
@@ -62,7 +63,7 @@ struct RemovalTests {
   }
 
   @Test(arguments: [["reset", "--all"], ["delete", "--all", "--force"]])
-  func `all is confirmed at a terminal and needs a word in a script`(words: [String]) {
+  func `a change of all breakers needs a confirmation, or a word in a script`(words: [String]) {
     let bench = Bench()
     fill(bench)
     let before = bench("status", "--json").output
@@ -84,7 +85,7 @@ struct RemovalTests {
   }
 
   @Test(arguments: [[], ["--force"]])
-  func `what somebody else deletes meanwhile is gone, and what is made anew is not`(
+  func `a breaker that is created again meanwhile is deleted only by force`(
     options: [String]
   ) {
     let bench = Bench()
@@ -102,10 +103,10 @@ struct RemovalTests {
     #expect(answer.errors == (isForced ? "" : "cbctl: b: kept: it was used meanwhile\n"))
   }
 
-  @Test func `what is idle is pruned and what somebody pinned stays`() {
+  @Test func `an idle breaker is pruned unless it has a reason to stay`() {
     let bench = Bench()
     fill(bench)
-    // The successes left no time: whether there were more of them is known from now on.
+    // Successes record no time; prune can tell only from now on whether there are more of them.
     #expect(bench("prune", "--idle", "1d").output.isEmpty)
     bench.advance(by: day - 1)
     #expect(bench("prune", "--idle", "1d").output.isEmpty)
@@ -117,7 +118,7 @@ struct RemovalTests {
     #expect(bench("history", "free").output.contains("deleted"))
   }
 
-  @Test func `a breaker that calls succeed through is never pruned`() throws {
+  @Test func `a breaker through which calls succeed is not pruned`() throws {
     let bench = Bench()
     let store = SharedStore(path: bench.path, options: bench.options)
     let breaker = try store.breaker("busy", policy: BreakerPolicy(maxFailures: 3))
@@ -128,9 +129,9 @@ struct RemovalTests {
       #expect(answer.errors == "cbctl: busy: kept: calls have succeeded since anybody looked\n")
       bench.advance(by: 40 * day)
     }
-    // The last time it was found out too, so that it has been idle for all of it.
+    // The last prune saw the last success, so the breaker has been idle since.
     #expect(bench("prune", "--idle", "40d").output == "busy: pruned\n")
-    // Who still has it goes on, under the policy of its code.
+    // A program that still uses the breaker goes on, under the policy of its code.
     try breaker.run {}
     #expect(throws: BreakerError.self) {
       for _ in 0..<4 { try? breaker.run { throw Down() } }
@@ -139,7 +140,7 @@ struct RemovalTests {
     #expect(names(bench) == ["busy"])
   }
 
-  @Test func `a failure counts as use`() {
+  @Test func `a failure counts as use when breakers are pruned`() {
     let bench = Bench()
     _ = bench("run", "pay", "--", "false")
     bench.advance(by: day - 1)
@@ -148,7 +149,7 @@ struct RemovalTests {
     #expect(bench("prune", "--idle", "1d").output == "pay: pruned\n")
   }
 
-  @Test func `pruning needs a time`() {
+  @Test func `prune needs a time`() {
     #expect(Bench()("prune").code == 64)
   }
 }

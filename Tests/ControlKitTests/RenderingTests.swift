@@ -8,19 +8,19 @@ struct RenderingTests {
   private static let now = Timestamp(
     millisecondsSince1970: Samples.now.wallMilliseconds)
 
-  @Test func `the table of a pipe is as recorded`() {
+  @Test func `the status table of a pipe matches its snapshot`() {
     let table = StatusTable(snapshots: Samples.all)
     Golden.expect(table.render(width: nil, painter: Painter(isOn: false)), "status-pipe.txt")
   }
 
-  @Test func `the table of an 80-column terminal is as recorded`() {
+  @Test func `the status table of an 80-column terminal matches its snapshot`() {
     let table = StatusTable(snapshots: Samples.all, now: Self.now)
     let text = table.render(width: 80, painter: Painter(isOn: false))
     for line in text.split(separator: "\n") { #expect(TextWidth.of(String(line)) <= 80, "\(line)") }
     Golden.expect(text, "status-terminal.txt")
   }
 
-  @Test func `the table of a 160-column terminal is as recorded`() {
+  @Test func `the status table of a 160-column terminal matches its snapshot`() {
     let table = StatusTable(snapshots: Samples.all, now: Self.now)
     let text = table.render(width: 160, painter: Painter(isOn: false))
     for line in text.split(separator: "\n") {
@@ -30,8 +30,8 @@ struct RenderingTests {
   }
 
   @Test(arguments: 1...170)
-  func `no line of a table is wider than a terminal of some width`(width: Int) {
-    // With less, the shortest form of what must be there has no room.
+  func `the status table fits every terminal of 58 columns or more`(width: Int) {
+    // Below 58 columns even the shortest form of the columns that must be there does not fit.
     let table = StatusTable(snapshots: Samples.all, now: Self.now)
     let text = table.render(width: width, painter: Painter(isOn: false))
     for line in text.split(separator: "\n") {
@@ -40,7 +40,7 @@ struct RenderingTests {
     #expect(text.contains("payments"))
   }
 
-  @Test func `every line for a program has one word a column`() {
+  @Test func `every line of a status table in a pipe has one word in each column`() {
     let names = Samples.all.filter { !$0.name.contains(" ") }
     let text = StatusTable(snapshots: names).render(width: nil, painter: Painter(isOn: false))
     for line in text.split(separator: "\n") {
@@ -48,7 +48,7 @@ struct RenderingTests {
     }
   }
 
-  @Test func `the line below the table counts them, and tells the next retry`() {
+  @Test func `the summary line counts the breakers and tells the next retry`() {
     let plain = Painter(isOn: false)
     #expect(
       SummaryLine.text(of: Samples.all, painter: plain)
@@ -59,13 +59,13 @@ struct RenderingTests {
       SummaryLine.text(of: [Samples.payments], painter: plain).hasPrefix("1 breaker: 1 open;"))
   }
 
-  @Test func `the worst are named where their lines are far above`() {
+  @Test func `the worst breakers are named in a line that fits, unless all are well`() {
     #expect(
       SummaryLine.worst(of: Samples.all, width: 40) == "the worst: payments, a-name-that-is-so-…")
     #expect(SummaryLine.worst(of: [Samples.breaker("x", madeSecondsAgo: 1)], width: 40) == nil)
   }
 
-  @Test func `a long name keeps both its ends`() {
+  @Test func `a name that is shortened keeps both its ends`() {
     #expect(TextWidth.cutInside("payments-eu-1", to: 9) == "paym…eu-1")
     #expect(TextWidth.cutInside("payments", to: 8) == "payments")
     #expect(TextWidth.cutInside("結果結果", to: 6) == "結…果")
@@ -74,7 +74,7 @@ struct RenderingTests {
     }
   }
 
-  @Test func `colours change nothing but colours`() {
+  @Test func `colours change nothing in a table but its colours`() {
     let table = StatusTable(snapshots: Samples.all, now: Self.now)
     let plain = table.render(width: 80, painter: Painter(isOn: false))
     let colored = table.render(width: 80, painter: Painter(isOn: true))
@@ -82,7 +82,7 @@ struct RenderingTests {
     #expect(colored.replacing(/\u{1b}\[\d*m/, with: "") == plain)
   }
 
-  @Test func `the worst comes first`() {
+  @Test func `the worst breaker comes first`() {
     let names = WorryOrder.sorted(Samples.all.reversed()).map(\.name)
     #expect(names == WorryOrder.sorted(Samples.all).map(\.name))
     #expect(names.first == "payments")
@@ -95,7 +95,7 @@ struct RenderingTests {
     #expect(table.render() == "A         B\nx\na\\u{9}b  12\n")
   }
 
-  @Test func `the page of a breaker is as recorded`() {
+  @Test func `the page of a breaker matches its snapshots`() {
     let page = Samples.details.page(painter: Painter(isOn: false))
     Golden.expect(page, "show.txt")
     for line in page.split(separator: "\n") { #expect(TextWidth.of(String(line)) <= 80, "\(line)") }
@@ -103,7 +103,7 @@ struct RenderingTests {
     Golden.expect(wide, "show-wide.txt")
   }
 
-  @Test func `the documents are as recorded`() {
+  @Test func `the JSON documents match their snapshots`() {
     let status = BreakerDocument.list(Samples.all).text
     let show = BreakerDocument.list(of: [Samples.details.json]).text
     Golden.expect(status + "\n", "status.json")
@@ -111,7 +111,7 @@ struct RenderingTests {
     Golden.expect(Samples.history.map { $0.json.text + "\n" }.joined(), "history.json")
   }
 
-  @Test func `a document in pieces is the whole document`() {
+  @Test func `a document written in pieces is the whole document`() {
     let many = Array(repeating: Samples.all, count: 50).flatMap { $0 }
     for snapshots in [[], Samples.all, many] {
       var pieces: [String] = []
@@ -121,7 +121,7 @@ struct RenderingTests {
     }
   }
 
-  @Test func `no line of the page is too wide for what all breakers have`() {
+  @Test func `large totals make no line of a breaker's page wider than 80 columns`() {
     var record = BreakerRecord()
     record.totals.successes = 1_234_567_890
     record.totals.failures = 123_456_789
@@ -136,7 +136,7 @@ struct RenderingTests {
     #expect(Samples.page(of: BreakerRecord()).contains("totals        no calls yet"))
   }
 
-  @Test func `failures beyond those that open are only counted`() {
+  @Test func `failures beyond the maximum are shown without the maximum`() {
     var record = BreakerRecord()
     record.consecutiveFailures = 6
     #expect(Samples.table(of: record).contains("       6     -      0  -"))
@@ -162,11 +162,11 @@ struct RenderingTests {
   }
 
   @Test(arguments: [(0.5, "50%"), (1.0 / 3, "33.3%"), (0.9996, "100%"), (0, "0%"), (.nan, "-")])
-  func `a rate has one decimal at most`(share: Double, text: String) {
+  func `a percentage has one decimal at most`(share: Double, text: String) {
     #expect(RateWords.format(share) == text)
   }
 
-  @Test func `how a probe ended, and what an open breaker was told, are said in words`() {
+  @Test func `the history says how a probe ended and that an open time was extended`() {
     let entries = [
       Samples.entry(.probe, from: "probe", to: "timed_out"),
       Samples.entry(.extended, from: "open", to: "extended"),
@@ -177,7 +177,7 @@ struct RenderingTests {
     #expect(lines[1].contains("  extension  open -> extended    "))
   }
 
-  @Test func `a long change pushes no other line aside`() {
+  @Test func `a long change pushes no other line of the history aside`() {
     var entries = Samples.history
     let long = String(repeating: "open-for=1m ", count: 10)
     entries.append(Samples.entry(.policy, from: "", to: long))
@@ -186,7 +186,7 @@ struct RenderingTests {
     #expect(lines.last?.contains("open-for=1m   cbctl (pid 1)") == true)
   }
 
-  @Test func `lines of history are as recorded`() {
+  @Test func `the lines of the history match their snapshot`() {
     let lines = HistoryLines(hasNames: true).render(Samples.history)
     Golden.expect(lines.map { $0 + "\n" }.joined(), "history.txt")
   }
@@ -203,7 +203,7 @@ struct RenderingTests {
     #expect(console.hasColors == hasColors)
   }
 
-  @Test func `a time in the future is just now`() {
+  @Test func `a time in the future is shown as just now`() {
     let later = Timestamp(millisecondsSince1970: Self.now.millisecondsSince1970 + 86_400_000)
     #expect(Age.text(of: later, at: Self.now) == "just now")
     #expect(Age.text(of: Self.now, at: later) == "1d ago")

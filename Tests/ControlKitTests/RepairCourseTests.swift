@@ -5,15 +5,15 @@ import Testing
 
 @testable import ControlKit
 
-/// What a repair does on its way, and where it ends before it is done.
-@Suite struct `A repair` {
+/// What a repair keeps, and where it gives up.
+@Suite struct RepairCourseTests {
   private func repair(_ stage: Stage) throws -> StoreFinding {
     let findings = try stage.sharedStore().repair()
     return try #require(findings.first { $0.check == "integrity" })
   }
 
   @Test(.enabled(if: SmallDisk.isPermitted, "needs root, to mount a tmpfs"))
-  func `leaves the store where it was if there is no room for another`() throws {
+  func `a repair without room for a new store leaves the old one in place`() throws {
     let stage = try Stage()
     let disk = try SmallDisk(at: stage.directory.file("state"), kilobytes: 4_096)
     try Files.changeMode(stage.directory.file("state"), to: 0o700)
@@ -37,7 +37,7 @@ import Testing
     #expect(try stage.sharedStore().snapshot(of: "api")?.state == .open)
   }
 
-  @Test func `does not wait for ever for a writer, and leaves the store to it`() throws {
+  @Test func `a repair gives up waiting for a writer and leaves the store alone`() throws {
     let stage = try Stage()
     do {
       let store = stage.sharedStore()
@@ -53,7 +53,7 @@ import Testing
     withExtendedLifetime(writer) {}
   }
 
-  @Test func `takes over how long a breaker has been in each state`() throws {
+  @Test func `a repair keeps how long a breaker has been in each state`() throws {
     let stage = try Stage()
     do {
       let store = stage.sharedStore()
@@ -77,7 +77,7 @@ import Testing
 
   private struct Boom: Error {}
 
-  @Test func `takes over what breakers have come to`() throws {
+  @Test func `a repair keeps the totals, times and modes of breakers`() throws {
     let stage = try Stage()
     do {
       let store = stage.sharedStore()
@@ -109,20 +109,22 @@ import Testing
       #expect(after.modeReason == before.modeReason)
       #expect(after.modeSetBy == before.modeSetBy)
     }
-    // How long the mode was to hold at first bounds what is left of it after a reboot.
+    // After a reboot, a mode lasts no longer than it was first set for.
     stage.clock.reboot(after: .seconds(60))
     #expect(try store.snapshot(of: "held")?.mode == .forcedOpen)
   }
 
   @Test(arguments: [(isItsOwn: true, successes: 4), (isItsOwn: false, successes: 2)])
-  func `takes over what was counted beside the store`(isItsOwn: Bool, successes: Int64) throws {
+  func `a repair keeps the counts beside the store if they belong to it`(
+    isItsOwn: Bool, successes: Int64
+  ) throws {
     let stage = try Stage()
     do {
       let store = stage.sharedStore()
       let breaker = try store.breaker("api")
       _ = try breaker.run { 42 }
       try? breaker.run { throw Boom() }
-      // The first of them ends a streak, which is written.
+      // The first success ends a streak of failures, which is written to the store.
       for _ in 0..<3 { _ = try breaker.run { 42 } }
       store.close()
     }
@@ -134,7 +136,7 @@ import Testing
     #expect(totals.failures == 1)
   }
 
-  @Test func `does not change the rights of a store that has another name elsewhere`() throws {
+  @Test func `a repair does not change the mode of a store that has two names`() throws {
     let clinic = try Clinic()
     #expect(unsafe link(clinic.store, clinic.directory.file("other")) == 0)
     try Files.changeMode(clinic.store, to: 0o604)
@@ -145,7 +147,7 @@ import Testing
     #expect(try Files.permissions(of: clinic.store).mode == 0o604)
   }
 
-  @Test func `finds a name that is free`() throws {
+  @Test func `a repair gives a breaker without a valid name one that is free`() throws {
     let clinic = try Clinic()
     try clinic.sql(
       """
@@ -158,7 +160,7 @@ import Testing
     #expect(clinic.line("rows", of: answer).text.contains("repair: done: "), "\(answer)")
   }
 
-  @Test func `counts breakers against the limit of the program`() throws {
+  @Test func `an examination counts breakers against the limit of the program`() throws {
     let stage = try Stage()
     var options = StoreOptions(clock: stage.clock.clock)
     options.maximumBreakers = 2

@@ -4,10 +4,11 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-/// Repairs while which something else happens.
-@Suite struct `A repair that is not alone` {
-  /// A store as a repair uses it, which does something else in between: once, at the first look at
-  /// the clock for which it is time.
+/// Repairs during which another process acts.
+@Suite struct RepairRaceTests {
+  /// A store for a repair, during which an action happens once.
+  ///
+  /// The action runs at the first reading of the clock at which `isTime` holds.
   private func store(
     _ stage: Stage, when isTime: @escaping @Sendable () -> Bool,
     _ act: @escaping @Sendable () -> Void
@@ -19,7 +20,7 @@ import Testing
       hasBegun.withLock { $0 = false }
       act()
     }
-    // The wall clock is also looked at under the lock of the store, where nobody else can act.
+    // The wall clock is also read under the lock of the store, where no other process can act.
     let looked = StoreClock(
       bootNanoseconds: {
         look()
@@ -46,12 +47,12 @@ import Testing
     Files.names(in: stage.directory.file("state"))
   }
 
-  /// Whether the new store is made, but has nothing in it yet.
+  /// Whether the new store exists, with nothing in it yet.
   private func isNewStoreMade(_ stage: Stage) -> Bool {
     names(stage).contains { $0.contains(".new-") && $0.hasSuffix("-counters") }
   }
 
-  @Test func `leaves a file alone that was put in the place of the one it looked at`() throws {
+  @Test func `a repair leaves alone a file that replaced the one it looked at`() throws {
     let stage = try Stage()
     try makeStore(stage)
     let log = stage.store + "-wal"
@@ -68,7 +69,7 @@ import Testing
     #expect(!names(stage).contains { $0.contains(".corrupt-") }, "\(names(stage))")
   }
 
-  @Test func `leaves the store alone that another repair has begun meanwhile`() throws {
+  @Test func `a repair leaves alone the store that another repair has begun`() throws {
     let stage = try Stage()
     try makeStore(stage)
     try Files.overwrite(stage.store, Array(repeating: 0x5A, count: 4_000))
@@ -86,7 +87,7 @@ import Testing
     #expect(aside.count == 1, "\(aside)")
   }
 
-  @Test func `never moves or deletes the lock file`() throws {
+  @Test func `a repair never moves or deletes the lock file`() throws {
     let stage = try Stage()
     try makeStore(stage)
     let before = try #require(StoreFile.identity(of: stage.store + "-lock"))
@@ -97,7 +98,7 @@ import Testing
     #expect(names(stage).contains { $0.contains(".corrupt-") })
   }
 
-  @Test func `lets nobody write to the damaged store, for that would be lost`() throws {
+  @Test func `a repair lets nobody write to the damaged store`() throws {
     let stage = try Stage()
     try makeStore(stage)
     try stage.damageHistory()

@@ -5,7 +5,8 @@ import Testing
 
 @testable import ControlKit
 
-@Suite struct `The doctor repairs` {
+/// Every trouble that a repair fixes, and those that it leaves alone.
+@Suite struct RepairTests {
   struct Trouble: CustomTestStringConvertible, Sendable {
     var testDescription: String
     var check: String
@@ -111,7 +112,7 @@ import Testing
   ]
 
   @Test(.timeLimit(.minutes(10)), arguments: troubles)
-  func `what it names`(trouble: Trouble) throws {
+  func `a repair fixes every trouble that the doctor names`(trouble: Trouble) throws {
     let clinic = try Clinic()
     try trouble.cause(clinic)
     let found = clinic.doctor()
@@ -130,7 +131,7 @@ import Testing
     #expect(!clinic.doctor("--repair").output.contains("done:"))
   }
 
-  @Test func `a damaged store, of which it takes over what it can read`() throws {
+  @Test func `a repair of a damaged store keeps what can be read`() throws {
     let clinic = try Clinic()
     for number in 0..<200 {
       clinic.cbctl(["policy", "other-\(number)", "--set", "probes=\(number + 1)"])
@@ -159,7 +160,7 @@ import Testing
     #expect(clinic.cbctl(["show", "other-77", "--json"]).output.contains(#""probes":78"#))
   }
 
-  @Test func `and keeps every damaged store under a name of its own`() throws {
+  @Test func `each repair keeps the damaged store under a name of its own`() throws {
     let clinic = try Clinic()
     for _ in 0..<3 {
       try clinic.fold()
@@ -174,7 +175,7 @@ import Testing
   }
 
   @Test(arguments: ["newer", "foreign", "steps"])
-  func `nothing where it cannot know better`(trouble: String) throws {
+  func `a repair changes nothing in a store that it does not understand`(trouble: String) throws {
     let clinic = try Clinic()
     switch trouble {
     case "newer": try clinic.sql("PRAGMA user_version = 999")
@@ -196,7 +197,7 @@ import Testing
     }
   }
 
-  @Test func `no file that has another name elsewhere`() throws {
+  @Test func `a repair changes no file that has two names`() throws {
     let clinic = try Clinic()
     try clinic.fold()
     let other = clinic.directory.file("other")
@@ -210,7 +211,7 @@ import Testing
   }
 
   @Test(.enabled(if: isSuperuser, "needs root, to give files away"))
-  func `a store for those who could use it before`() throws {
+  func `a repaired store belongs to those who could use it before`() throws {
     let clinic = try Clinic()
     unsafe chown(clinic.folder, 54_321, 54_320)
     try Files.changeMode(clinic.folder, to: 0o2770)
@@ -228,7 +229,7 @@ import Testing
   }
 
   @Test(.enabled(if: isSuperuser, "needs root, to become other users"))
-  func `nothing of another user's, and says so`() async throws {
+  func `a repair changes nothing of another user's and says so`() async throws {
     let clinic = try Clinic()
     try Files.changeMode(clinic.folder, to: 0o777)
     for suffix in ["", "-wal", "-shm", "-counters", "-lock"] {

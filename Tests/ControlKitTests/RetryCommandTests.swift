@@ -3,9 +3,9 @@ import Testing
 
 @testable import ControlKit
 
-/// Commands that are tried again, and what takes their place.
+/// Commands that are tried again, and fallbacks that take their place.
 struct RetryCommandTests {
-  /// A command that writes a line for each time it is run, and ends well from the n-th on.
+  /// A command that writes a line each time it is run, and succeeds from the n-th time on.
   private func succeeding(at attempt: Int, in bench: Bench, code: Int = 3) -> [String] {
     let script = "echo x >> \"$0\"; [ $(wc -l < \"$0\") -ge \(attempt) ] || exit \(code)"
     return ["--", "sh", "-c", script, "\(bench.folder)/attempts"]
@@ -17,7 +17,7 @@ struct RetryCommandTests {
 
   private let retries = ["--retries", "4", "--retry-delay", "1ms"]
 
-  @Test func `a failure is tried again until it succeeds`() {
+  @Test func `a command that fails is tried again until it succeeds`() {
     let bench = Bench()
     let answer = bench.run(["run", "pay"] + retries + succeeding(at: 3, in: bench))
     #expect(answer.code == 0)
@@ -31,7 +31,7 @@ struct RetryCommandTests {
     #expect(bench("status", "pay", "--json").output.contains("\"failures\":2"))
   }
 
-  @Test func `the last code is passed on when all attempts have failed`() {
+  @Test func `the last exit code is passed on when all attempts have failed`() {
     let bench = Bench()
     let words = ["run", "pay", "--retries", "2", "--retry-delay", "0s", "--quiet"]
     let answer = bench.run(words + succeeding(at: 9, in: bench, code: 7))
@@ -40,7 +40,7 @@ struct RetryCommandTests {
     #expect(answer.errors.isEmpty)
   }
 
-  @Test func `nothing is tried again once the breaker is open`() {
+  @Test func `a command is not tried again once the breaker is open`() {
     let bench = Bench()
     let words = ["run", "pay", "--max-failures", "2"] + retries + succeeding(at: 9, in: bench)
     let answer = bench.run(words)
@@ -50,7 +50,7 @@ struct RetryCommandTests {
   }
 
   @Test(arguments: [["--ignore-exit", "3"], ["--permanent-exit", "3"]])
-  func `a code that says more than failure ends the attempts`(option: [String]) {
+  func `an ignored or a permanent exit code ends the attempts`(option: [String]) {
     let bench = Bench()
     let answer = bench.run(["run", "pay"] + retries + option + succeeding(at: 9, in: bench))
     #expect(answer.code == 3)
@@ -66,13 +66,13 @@ struct RetryCommandTests {
     #expect(bench("status", "pay", "--json").output.contains("\"failures\":2"))
   }
 
-  @Test func `a complaint is said once, also if another attempt is then rejected`() {
+  @Test func `a complaint is printed once even if the next attempt is rejected`() {
     let bench = Bench()
     let recorder = Recorder()
     var console = recorder.console()
     let write = console.errorOutput
     console.errorOutput = { text in
-      // Somebody opens the breaker in between.
+      // Another process opens the breaker between the attempts.
       if text.contains("trying again") { _ = bench("trip", "pay") }
       return write(text)
     }
@@ -88,7 +88,7 @@ struct RetryCommandTests {
     ["--retries", "2", "--retry-jitter", "101%"], ["--retries", "2", "--retry-backoff", "x"],
     ["--retries", "2", "--retry-jitter", "1"],
   ])
-  func `what cannot be is refused before anything runs`(options: [String]) {
+  func `retry options that make no sense are refused before anything runs`(options: [String]) {
     let bench = Bench()
     let answer = bench.run(["run", "pay"] + options + succeeding(at: 1, in: bench))
     #expect(answer.code == 64)
@@ -102,7 +102,7 @@ struct RetryCommandTests {
     return try RetryPolicy.given(by: parsed)
   }
 
-  @Test func `waits grow up to the longest and vary by the jitter`() throws {
+  @Test func `the waits between attempts grow up to the longest and vary by the jitter`() throws {
     let growing = try policy(
       "--retries=9", "--retry-delay=2s", "--retry-backoff=3", "--retry-max-delay=10s",
       "--retry-jitter=50%")
@@ -114,12 +114,12 @@ struct RetryCommandTests {
     let plain = try policy("--retries=2")
     #expect(plain.attempts == 3)
     #expect((1...2).map { plain.delay(after: $0, random: 0.9) } == [.seconds(1), .seconds(1)])
-    // A wait that is asked for is not cut by a default.
+    // No default shortens a wait that was asked for.
     let long = try policy("--retries=1", "--retry-delay=2h")
     #expect(long.delay(after: 1, random: 0) == .seconds(7_200))
   }
 
-  @Test func `a fallback takes the place of a rejected call`() {
+  @Test func `a fallback takes the place of a rejected command`() {
     let bench = Bench()
     _ = bench("policy", "pay", "--set", "max-failures=1")
     _ = bench("trip", "pay")
@@ -129,7 +129,7 @@ struct RetryCommandTests {
     #expect(Golden.read("\(bench.folder)/attempts") == "old\n")
     #expect(answer.errors.hasPrefix("cbctl: pay: rejected: it is open: try again in 30s: the fall"))
     #expect(bench.run(["--quiet"] + words + ["false"]).errors.isEmpty)
-    // Standard output is the fallback's.
+    // Standard output belongs to the fallback.
     #expect(bench.run(["--json"] + words + ["false"]).output.isEmpty)
   }
 
@@ -139,7 +139,7 @@ struct RetryCommandTests {
       (["/nonexistent"], 127, false), (["sh", "-c", "kill -9 $$"], 0, true),
       (["sleep", "60"], 0, true),
     ] as [([String], Int32, Bool)])
-  func `a fallback takes the place of a failure and of nothing else`(
+  func `a fallback takes the place of a failure and of no other outcome`(
     command: [String], code: Int32, runs: Bool
   ) {
     let bench = Bench()
@@ -150,7 +150,7 @@ struct RetryCommandTests {
     #expect(bench.files.contains("attempts") == runs)
   }
 
-  @Test func `a lost store is no rejection`() {
+  @Test func `a lost store is no rejection and runs no fallback`() {
     let recorder = Recorder()
     let words = [
       "--store", "/proc/no-such/breakers.db", "run", "pay", "--on-store-failure", "fail",
@@ -159,7 +159,7 @@ struct RetryCommandTests {
     #expect(ControlKit.run(arguments: words, console: recorder.console()).code == 69)
   }
 
-  @Test func `calls that take long are slow`() {
+  @Test func `a command that takes long counts as slow`() {
     let bench = Bench()
     let words = ["run", "pay", "--slow-rate", "100%", "--last", "2", "--min-calls", "2"]
     for _ in 0..<2 { #expect(bench.run(words + ["--slow-after", "1h", "--", "true"]).code == 0) }

@@ -31,22 +31,24 @@ struct RunCommandTests {
       (["--timeout", "20ms", "--", "sleep", "60"], 124, "rejected: open, retry in 30s\n"),
       (["--", "true"], 0, "permitted: closed\n"),
     ] as [([String], Int32, String)])
-  func `the code is passed on and judged`(words: [String], code: Int32, check: String) {
+  func `the exit code of a command is passed on and judged`(
+    words: [String], code: Int32, check: String
+  ) {
     let bench = Bench()
     _ = bench("policy", "pay", "--set", "max-failures=1")
     #expect(bench.run(["run", "pay"] + words).code == code)
     #expect(bench("check", "pay").output == check)
   }
 
-  @Test func `a permanent exit code opens at once`() {
+  @Test func `a permanent exit code opens the breaker at once`() {
     let bench = Bench()
     let codes = ["--permanent-exit", "4", "--permanent-exit", "5"]
     #expect(bench.run(["run", "pay"] + codes + ["--", "sh", "-c", "exit 4"]).code == 4)
     #expect(bench("check", "pay").code == 75)
   }
 
-  @Test func `a probe that outlasts its time is told and changes no code`() {
-    // The command's time is real, so the breaker's has to be.
+  @Test func `a probe that exceeds its time is reported and keeps its exit code`() {
+    // The command takes real time, so the breaker needs the real clock.
     let bench = Bench()
     func run(_ words: String...) -> Answer {
       let recorder = Recorder()

@@ -4,9 +4,9 @@ import BreakerCore
 @testable import ControlKit
 @testable import SharedBreaker
 
-/// Breakers made by hand, one of every kind that looks different.
+/// Breakers made by hand, one of each kind that is shown differently.
 enum Samples {
-  /// When they are looked at: 600 seconds after the first of them was made.
+  /// The time at which they are shown: 600 seconds after the first of them was created.
   static let now = Moment(
     boot: Instant(nanoseconds: 900_000_000_000), wallMilliseconds: 1_790_000_600_000)
 
@@ -63,7 +63,7 @@ enum Samples {
         to: to, reason: nil, pid: 1, program: "cbctl"))
   }
 
-  /// An entry all of whose texts are the same.
+  /// An entry of the history that has one text in all of its fields.
   static func hostileEntry(_ text: String) -> HistoryEntry {
     HistoryEntry(
       StoredEvent(

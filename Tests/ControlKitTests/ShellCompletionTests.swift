@@ -3,7 +3,7 @@ import Testing
 
 @testable import ControlKit
 
-/// The real shells, with somebody who types a beginning, a tab, and return.
+/// The real shells, in which the test types the beginning of a line, a tab and return.
 struct ShellCompletionTests {
   private static let names = [
     "pay", "my breaker", "it's $HOME", "a:b:c", "x=y", "qu\"ote", "back\\slash", "ünï", "semi;co*",
@@ -11,7 +11,7 @@ struct ShellCompletionTests {
     "--store",
   ]
 
-  /// What is typed, with a tab after it, and the words that the shell makes of it.
+  /// What is typed before the tab, and the words that the shell makes of it.
   private static let lines: [(typed: String, words: [String])] = [
     ("show pay", ["show", "pay"]),
     ("show my", ["show", "my breaker"]),
@@ -65,7 +65,7 @@ struct ShellCompletionTests {
   ]
 
   @Test(.timeLimit(.minutes(10)), arguments: CompletionScript.allCases)
-  func `a shell completes what was typed, whatever the names are made of`(
+  func `a shell completes what was typed, whatever characters the names have`(
     shell: CompletionScript
   ) throws {
     let bench = Bench()
@@ -86,7 +86,7 @@ struct ShellCompletionTests {
       try terminal.waitUntil { bench.files.contains("out") }
       let out = Golden.read("\(bench.folder)/out") ?? ""
       unsafe unlink("\(bench.folder)/out")
-      // A word that goes on has no end yet.
+      // Two keys begin with open-m, so shells differ in how far they complete it.
       let seen = out.split(separator: "\n").map { String($0) }
       #expect(
         seen == words || (seen.last?.hasPrefix("--set=open-m") == true), "\(shell): \(typed)")

@@ -4,9 +4,9 @@ import Testing
 
 @testable import ControlKit
 
-/// The real program, and the signals that are sent to it.
+/// The real program and the signals that it is sent.
 struct SignalTests {
-  /// Runs a script with the program as `$1`, a store as `$2`, and a file to signal with as `$3`.
+  /// Runs a script with the program as `$1`, a store as `$2` and a file for signalling as `$3`.
   private func run(_ script: String) -> CommandCourse.End {
     let bench = Bench()
     let words = ["sh", "-c", script, "sh", Terminal.program, bench.path, "\(bench.folder)/sign"]
@@ -24,25 +24,25 @@ struct SignalTests {
     [ $? = "$CODE" ] && "$1" --store "$2" check pay --quiet
     """
 
-  @Test func `TERM reaches the command, whose code is passed on and ignored`() {
+  @Test func `a TERM reaches the command, whose code is passed on but counts as ignored`() {
     let script = #"trap "exit 9" TERM; : > "$0"; while :; do sleep 0.01; done"#
     #expect(run("SCRIPT='\(script)'; CODE=9\n" + Self.stopped) == .exited(0))
   }
 
-  @Test func `a command killed by a TERM that was passed on is ignored`() {
+  @Test func `a command killed by a TERM that was passed on counts as ignored`() {
     let script = #": > "$0"; while :; do sleep 0.01; done"#
     #expect(run("SCRIPT='\(script)'; CODE=143\n" + Self.stopped) == .exited(0))
   }
 
   @Test(arguments: [SIGALRM, SIGXCPU, SIGVTALRM, SIGPROF])
-  func `a clock that runs out for cbctl ends the command too, which is ignored`(signal: Int32) {
+  func `a timer signal to cbctl ends the command too, which counts as ignored`(signal: Int32) {
     let script = #": > "$0"; while [ -e "$0" ]; do sleep 0.01; done"#
     let setting = "SCRIPT='\(script)'; CODE=\(128 + signal); SIGNAL=\(signal)\n"
     let recorded = #" && "$1" --store "$2" status pay --json | grep -q '"ignored":1'"#
     #expect(run(setting + Self.stopped + recorded) == .exited(0))
   }
 
-  @Test func `without a terminal, TERM reaches what the command has started too`() {
+  @Test func `without a terminal, TERM also reaches what the command has started`() {
     let script = #"""
       setsid "$1" --store "$2" run pay -- sh -c 'sleep 60 & echo $! > "$0"; wait' "$3" &
       while [ ! -s "$3" ]; do sleep 0.01; done
@@ -106,7 +106,7 @@ struct SignalTests {
   }
 
   @Test(.disabled(if: Memory.isWatched, "ThreadSanitizer has larger files of its own"))
-  func `a limit for files that the store does not fit in is the command's alone`() {
+  func `a file size limit too small for the store affects the command alone`() {
     let script = #"""
       ulimit -f 8
       [ "$("$1" --store "$2" run pay -- echo job 2> "$3")" = job ] || exit 1
@@ -116,7 +116,7 @@ struct SignalTests {
     #expect(run(script) == .exited(0))
   }
 
-  @Test func `words that are not text reach the command as they are`() {
+  @Test func `arguments that are not UTF-8 reach the command unchanged`() {
     let script = #"""
       word=$(printf 'a\377b')
       out=$("$1" --store "$2" run pay -- printf %s "$word")
@@ -125,7 +125,7 @@ struct SignalTests {
     #expect(run(script) == .exited(0))
   }
 
-  @Test func `a command that ends before its signal is passed on was stopped all the same`() {
+  @Test func `a command that ends before its signal is passed on still counts as stopped`() {
     let script = #"""
       state() { cut -d' ' -f3 "/proc/$1/stat"; }
       "$1" --store "$2" policy pay --set max-failures=1 --quiet
@@ -144,8 +144,8 @@ struct SignalTests {
     #expect(run(script) == .exited(0))
   }
 
-  @Test func `who is stopped after a timeout begins no other attempt and no fallback`() {
-    // A command that is told of its timeout before it can listen is only tried again.
+  @Test func `a run that is stopped after a timeout begins no attempt and no fallback`() {
+    // A command whose timeout comes before its trap is set dies, and is tried again.
     let script = #"""
       export FALLBACK="$3.fallback"
       "$1" --store "$2" run pay --max-failures 1000000 --timeout 200ms --retries 1000000 \
@@ -162,7 +162,7 @@ struct SignalTests {
     #expect(run(script) == .exited(0))
   }
 
-  @Test func `signals that tell something are passed on and change nothing else`() {
+  @Test func `the signals USR1 and USR2 are passed on and change nothing else`() {
     let script = #"""
       "$1" --store "$2" run pay -- sh -c '
         trap "echo one >> $0.heard" USR1; trap "echo two >> $0.heard; exit 0" USR2
@@ -206,7 +206,7 @@ struct SignalTests {
     #expect(run(script) == .exited(0))
   }
 
-  @Test func `a command that is suspended still takes its leave at a timeout`() {
+  @Test func `a suspended command still handles the signal at its timeout`() {
     let script = "trap 'exit 9' TERM; kill -STOP $$; while :; do sleep 0.01; done"
     let course = CommandCourse.of(
       ["sh", "-c", script].map { Array($0.utf8) }, timeout: .milliseconds(300))
@@ -232,7 +232,7 @@ struct SignalTests {
     #expect(run(script) == .exited(0))
   }
 
-  @Test func `a parent that wants to hear nothing of its children takes no code away`() {
+  @Test func `a parent that ignores its children does not hide the exit code`() {
     let script = #"""
       env --ignore-signal=CHLD "$1" --store "$2" run pay -- sh -c 'exit 7'
       [ $? = 7 ]
@@ -252,7 +252,7 @@ struct SignalTests {
     #expect(run(script) == .exited(0))
   }
 
-  @Test func `the command has the streams of its caller and no other`() {
+  @Test func `the command has the streams of its caller and no others`() {
     let script = #"""
       out=$(printf abc | "$1" --store "$2" run pay -- cat)
       [ "$out" = abc ] || exit 1

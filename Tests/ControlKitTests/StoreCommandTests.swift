@@ -9,7 +9,7 @@ struct StoreCommandTests {
     ["reset", "--all"], ["trip", "x"], ["force", "x", "auto"], ["policy", "x"], ["delete", "x"],
     ["policy", "x", "--unset", "jitter"], ["report", "cb2.1.1.1.0.0.x", "success"],
   ])
-  func `without a store, looking fails with 69 and makes none`(words: [String]) {
+  func `a command that needs a store ends with 69 without one and creates none`(words: [String]) {
     let bench = Bench()
     let answer = bench.run(words)
     #expect(answer.code == 69)
@@ -35,7 +35,7 @@ struct StoreCommandTests {
   }
 
   @Test(arguments: [("open", 75), ("closed", 0), ("observe", 0)] as [(String, Int32)])
-  func `force makes a breaker that nobody has used yet`(mode: String, check: Int32) {
+  func `force creates a breaker that nobody has used yet`(mode: String, check: Int32) {
     let bench = Bench()
     let made = bench("force", "pay", mode, "--for", "2h", "--reason", "maintenance")
     #expect(made.code == 0)
@@ -60,7 +60,7 @@ struct StoreCommandTests {
         + "did you mean 'pya'?\n")
   }
 
-  @Test func `force with a wrong name or mode makes nothing`() {
+  @Test func `force with a wrong name or mode creates nothing`() {
     let bench = Bench()
     #expect(bench("force", "a\nb", "open").code == 64)
     #expect(bench("force", "pay", "ajar").code == 64)
@@ -79,7 +79,7 @@ struct StoreCommandTests {
     #expect(
       bench("page").output.contains(
         "rejected for 30s in 1 spell, due for 54m in 1 spell, "))
-    // Nothing tells later when the open time was over.
+    // Once the breaker has changed, nothing records when its open time ended.
     _ = bench("run", "pay", "--", "true")
     #expect(bench("show", "pay").output.contains("\n  open for 54m 30s\n"))
     let page = bench("page").output
@@ -93,7 +93,7 @@ struct StoreCommandTests {
     #expect(bench("show", "pay").output.contains("\n  rejected for 10m\n"))
   }
 
-  @Test func `an empty store is told on standard error`() {
+  @Test func `an empty store is reported on standard error`() {
     let bench = Bench()
     #expect(bench("init").output == "\(bench.path): the store is made\n")
     #expect(bench("init").output == "\(bench.path): the store was there already\n")
@@ -125,7 +125,7 @@ struct StoreCommandTests {
     #expect(last.contains("  deletion  open -> deleted  cbctl (pid "))
   }
 
-  @Test func `the policy that it prints is JSON that code reads, and as code writes it`() throws {
+  @Test func `the policy that show prints is JSON as the library reads and writes it`() throws {
     let bench = Bench()
     _ = bench("policy", "pay", "--set", "failure-rate=12.5%", "--set", "last=20")
     let output = bench("show", "pay", "--json").output
@@ -144,7 +144,7 @@ struct StoreCommandTests {
     #expect(!bench("policy", "pay").output.contains("open-max"))
   }
 
-  @Test func `all of an operator's values are taken away at once`() {
+  @Test func `all of an operator's values can be unset at once`() {
     let bench = Bench()
     _ = bench("policy", "pay", "--set", "open-for=1m", "--set", "jitter=5%")
     #expect(
@@ -154,7 +154,7 @@ struct StoreCommandTests {
     #expect(bench("policy", "pya", "--unset-all").code == 66)
   }
 
-  @Test func `a name of spaces is seen`() {
+  @Test func `a name of spaces is shown in quotes`() {
     let bench = Bench()
     #expect(bench("policy", "  ", "--set", "probes=2").output == "'  ': closed, set: probes=2\n")
     #expect(bench("status").output.contains("'  '  closed"))
@@ -183,7 +183,7 @@ struct StoreCommandTests {
         == "cbctl: no such breaker is half_open: the store has 3 breakers\n")
   }
 
-  @Test func `history is cut by time and number`() {
+  @Test func `history is limited by time and by number`() {
     let bench = Bench()
     _ = bench("policy", "pay", "--set", "open-for=1m")
     bench.advance(by: 60_000)
@@ -196,7 +196,7 @@ struct StoreCommandTests {
     #expect(bench("history", "--limit", "1").output.contains("reset"))
   }
 
-  @Test func `a reader who has seen enough is no failure and a full disk is`() {
+  @Test func `a reader that has gone is no failure and a full disk is one`() {
     let recorder = Recorder()
     func help(_ writing: Console.Writing) -> Ending {
       ControlKit.run(arguments: ["--help"], console: recorder.console(output: writing))

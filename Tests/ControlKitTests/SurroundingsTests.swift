@@ -2,9 +2,9 @@ import Testing
 
 @testable import ControlKit
 
-/// What every command does where its output is no terminal of today, row by row as in the guide.
+/// What every command does where its output is not a modern terminal, row by row as in the guide.
 struct SurroundingsTests {
-  /// Every command, and what it ends with where its output goes nowhere.
+  /// Every command, and its exit code when its output is closed.
   static let commands: [([String], Int32)] = [
     (["status"], 0), (["show", "pay"], 0), (["history"], 0), (["history", "--follow"], 0),
     (["watch"], 0), (["wait", "pay", "--state", "open"], 0), (["check", "pay"], 75),
@@ -24,7 +24,7 @@ struct SurroundingsTests {
   }
 
   @Test(arguments: commands)
-  func `a closed pipe is no failure`(words: [String], code: Int32) {
+  func `a closed pipe is no failure of any command`(words: [String], code: Int32) {
     let recorder = Recorder()
     let answer = store().run(words, on: recorder.console(output: .closed), recorder)
     #expect(answer.code == code)
@@ -37,7 +37,7 @@ struct SurroundingsTests {
   ]
 
   @Test(arguments: looking)
-  func `without a terminal no line has a colour, and status has its columns`(words: [String]) {
+  func `without a terminal no line has a colour and status has its columns`(words: [String]) {
     let answer = store().run(words)
     #expect(!answer.output.contains("\u{1b}"))
     if words == ["status"] {
@@ -48,7 +48,7 @@ struct SurroundingsTests {
   }
 
   @Test(arguments: looking, [["NO_COLOR": "1"], ["TERM": "dumb"], [:]])
-  func `on a terminal colours are left out where they are not wanted`(
+  func `a terminal gets no colours with NO_COLOR or where it is dumb`(
     words: [String], environment: [String: String]
   ) {
     let recorder = Recorder()
@@ -60,7 +60,7 @@ struct SurroundingsTests {
   }
 
   @Test(.timeLimit(.minutes(10)), arguments: ["dumb", ""])
-  func `watch draws on no terminal that cannot be drawn on`(kind: String) throws {
+  func `watch does not draw on a terminal that cannot be drawn on`(kind: String) throws {
     let bench = store()
     let terminal = try Terminal([
       "env", "TERM=\(kind)", Terminal.program, "--store", bench.path, "watch",
@@ -74,7 +74,7 @@ struct SurroundingsTests {
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `watch draws without colours where they are not wanted`() throws {
+  func `watch draws without colours with NO_COLOR`() throws {
     let bench = store()
     let terminal = try Terminal([
       "env", "TERM=xterm", "NO_COLOR=1", Terminal.program, "--store", bench.path, "watch",

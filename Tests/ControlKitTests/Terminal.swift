@@ -2,11 +2,11 @@ import Glibc
 
 @testable import ControlKit
 
-/// A terminal of its own, with a program that is the first of its session.
+/// A new terminal, with a program that leads the session on it.
 final class Terminal {
   struct Failure: Error { var what: String }
 
-  // POSIX_SPAWN_SETSID, TIOCSPTLCK and TIOCGPTN, which Swift does not see.
+  // POSIX_SPAWN_SETSID, TIOCSPTLCK and TIOCGPTN, which Swift does not import.
   private static let ownSession: Int32 = 0x80
   private static let setLock: UInt = 0x4004_5431
   private static let getNumber: UInt = 0x8004_5430
@@ -15,7 +15,7 @@ final class Terminal {
   private let pid: pid_t
   private var end: CommandCourse.End?
 
-  /// The command under test, which lies beside the tests.
+  /// The command under test, in the same directory as the test program.
   static let program: String = {
     var buffer = [CChar](repeating: 0, count: 4_096)
     let count = unsafe readlink("/proc/self/exe", &buffer, buffer.count)
@@ -35,7 +35,7 @@ final class Terminal {
     var actions = unsafe posix_spawn_file_actions_t()
     unsafe posix_spawn_file_actions_init(&actions)
     defer { unsafe posix_spawn_file_actions_destroy(&actions) }
-    // The first terminal that the first process of a session opens is the session's.
+    // The first terminal that a session leader opens becomes the terminal of the session.
     unsafe posix_spawn_file_actions_addopen(&actions, 0, name, O_RDWR, 0)
     unsafe posix_spawn_file_actions_adddup2(&actions, 0, 1)
     unsafe posix_spawn_file_actions_adddup2(&actions, 0, 2)
@@ -65,12 +65,12 @@ final class Terminal {
     }
   }
 
-  /// Waits until a process of that name runs in the session.
+  /// Waits until a process of this name runs in the session.
   func waitForCommand(_ name: String) throws {
     try waitUntil { programs().contains(name) }
   }
 
-  /// Waits until what the session does has come that far.
+  /// Waits until a condition holds, and reads the output of the session meanwhile.
   func waitUntil(_ isSo: () -> Bool) throws {
     for _ in 0..<2_000 {
       readScreen()
@@ -89,7 +89,7 @@ final class Terminal {
       let name = unsafe withUnsafeBytes(of: &entry.pointee.d_name) { bytes in
         unsafe String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
       }
-      // The number, the name in brackets, the state, the parent, the group and the session.
+      // The fields are pid, name in brackets, state, parent, group and session.
       guard Int32(name) != nil, let stat = Golden.read("/proc/\(name)/stat"),
         let open = stat.firstIndex(of: "("), let close = stat.lastIndex(of: ")")
       else { continue }
@@ -101,14 +101,14 @@ final class Terminal {
     return names
   }
 
-  /// What the program has put out, and nobody has waited for yet.
+  /// The output of the program that no test has waited for yet.
   private var unseen: [UInt8] = []
 
-  /// Reads until something has been put out, and answers all that there was before it.
+  /// Reads until a text is in the output, and answers the output up to the end of that text.
   @discardableResult
   func waitForOutput(_ text: String) throws -> String {
     let wanted = Array(text.utf8)
-    // Longer than it takes on any machine; what is waited for may be among much else.
+    // This is longer than any machine takes, even if much other output comes first.
     let end = ContinuousClock.now + .seconds(30)
     while true {
       if let range = unseen.firstRange(of: wanted) {
@@ -127,7 +127,7 @@ final class Terminal {
     }
   }
 
-  /// Whether keys come line by line and are seen, as a shell expects it.
+  /// Whether the terminal reads line by line and echoes keys, as a shell expects.
   var isUsual: Bool {
     var modes = termios()
     unsafe tcgetattr(keyboard, &modes)
@@ -140,7 +140,7 @@ final class Terminal {
     _ = unsafe ioctl(keyboard, UInt(TIOCSWINSZ), &size)
   }
 
-  /// Takes away what the session has written, before there is no room for more.
+  /// Reads what the session has written, so that the terminal has room for more.
   private func readScreen() {
     var entry = pollfd(fd: keyboard, events: Int16(POLLIN), revents: 0)
     var bytes = [UInt8](repeating: 0, count: 4_096)
@@ -159,7 +159,7 @@ final class Terminal {
     keyboard = -1
   }
 
-  /// How the program ended; it is killed if it does not end by itself.
+  /// Waits for the program to end, kills it if it does not, and answers how it ended.
   func waitForEnd() -> CommandCourse.End {
     if let end { return end }
     var status: Int32 = 0

@@ -8,7 +8,7 @@ struct TextTests {
     ("plain", "plain"), ("\u{1b}[2J", "\\u{1b}[2J"), ("größe 結果", "größe 結果"),
     ("pay\u{200b}ments", "pay\\u{200b}ments"),
   ])
-  func `what would mislead a reader is shown as everywhere`(text: String, visible: String) {
+  func `text that would mislead a reader is shown escaped`(text: String, visible: String) {
     #expect(VisibleText.bare(text) == visible)
   }
 
@@ -28,7 +28,7 @@ struct TextTests {
     ),
     (.object([.init("b", .object([])), .init("a\"", .array([]))]), #"{"b":{},"a\"":[]}"#),
   ])
-  func `JSON is valid whatever is in the text`(value: JSONValue, text: String) {
+  func `JSON is valid whatever text it holds`(value: JSONValue, text: String) {
     #expect(value.text == text)
   }
 
@@ -50,7 +50,7 @@ struct TextTests {
     (.seconds(86_399), "1d"), (.seconds(86_400), "1d"), (.seconds(90_000), "1d 1h"),
     (.seconds(-1), "0s"),
   ])
-  func `a duration is spoken in two units and never too short`(duration: Duration, text: String) {
+  func `a duration is given in at most two units and rounded up`(duration: Duration, text: String) {
     #expect(SpokenDuration.format(duration) == text)
   }
 
@@ -59,7 +59,7 @@ struct TextTests {
       ("statsu", "status"), ("stat", "status"), ("frce", "force"), ("polcy", "policy"),
       ("FORCE", "force"), ("x", nil), ("frobnicate", nil), ("", nil),
     ] as [(String, String?)])
-  func `a suggestion is near or none`(word: String, meant: String?) {
+  func `a suggestion is a near word or none`(word: String, meant: String?) {
     #expect(Suggestion.nearest(to: word, among: CommandSpec.all.map(\.name)) == meant)
   }
 
@@ -71,17 +71,17 @@ struct TextTests {
     ("**a**", "ba", true),
     ("[]]", "]", true), ("[-a]", "-", true),
   ])
-  func `patterns match whole names`(pattern: String, name: String, matches: Bool) {
+  func `a pattern matches whole names`(pattern: String, name: String, matches: Bool) {
     #expect(Glob(pattern).matches(name) == matches)
   }
 
-  @Test func `a pattern of many stars is answered at once`() {
+  @Test func `a pattern of many stars is matched at once`() {
     let pattern = String(repeating: "*a", count: 40) + "b"
     #expect(!Glob(pattern).matches(String(repeating: "a", count: 250)))
   }
 
   @Test(arguments: [("abc", 3), ("größe", 5), ("結果", 4), ("😀", 2), ("e\u{301}", 1), ("", 0)])
-  func `width is what a terminal takes`(text: String, width: Int) {
+  func `the width of a text is what a terminal needs for it`(text: String, width: Int) {
     #expect(TextWidth.of(text) == width)
   }
 }

@@ -4,13 +4,14 @@ import Testing
 
 @testable import ControlKit
 
-@Suite struct `A timeline` {
+/// The timeline of a breaker, from its history and its snapshot.
+@Suite struct TimelineTests {
   typealias Kind = BreakerEvent.Kind
 
   private static let now = Timestamp(millisecondsSince1970: Samples.now.wallMilliseconds)
   private static let dayAgo = now.earlier(by: .seconds(86_400))
 
-  /// What happened so many seconds ago.
+  /// An entry of the history from so many seconds ago.
   private static func entry(_ ago: Int64, _ kind: Kind, _ from: String, _ to: String)
     -> HistoryEntry
   { Samples.entry(kind, from: from, to: to, secondsAgo: ago) }
@@ -27,11 +28,11 @@ import Testing
     timeline.stretches.map { "\($0.course) \($0.milliseconds / 1_000)" }
   }
 
-  @Test func `of a breaker that nothing happened to begins when it was made`() {
+  @Test func `a timeline without events begins when the breaker was created`() {
     #expect(Self.words(Self.timeline([])) == ["unknown 46400", "passing 40000"])
   }
 
-  @Test func `has a stretch for each state`() {
+  @Test func `a timeline has a stretch for each state`() {
     let history = [
       Self.entry(300, .transition, "closed", "open"), Self.entry(200, .policy, "", "probes=2"),
       Self.entry(100, .transition, "open", "half_open"),
@@ -46,7 +47,7 @@ import Testing
     #expect(timeline.extent(of: .rejecting) == (0, 0))
   }
 
-  /// When the open time ends, seen from the present.
+  /// The end of the open time, in seconds from now.
   private static func end(inSeconds seconds: Int64) -> Instant {
     Samples.now.boot.advanced(by: seconds * 1_000_000_000)
   }
@@ -54,10 +55,10 @@ import Testing
   @Test(
     arguments: [
       (10, ["rejecting 300"]), (0, ["rejecting 300"]), (-270, ["rejecting 30", "due 270"]),
-      // A wall clock that was set meanwhile can put the end before the beginning.
+      // If the wall clock was set meanwhile, the end can come before the beginning.
       (-400, ["due 300"]), (nil, ["open 300"]),
     ] as [(Int64?, [String])])
-  func `tells rejecting from being due where the end of the open time is known`(
+  func `a timeline tells rejecting from due if the end of the open time is known`(
     end: Int64?, stretches: [String]
   ) {
     let timeline = Self.timeline([Self.entry(300, .transition, "closed", "open")]) {
@@ -69,7 +70,7 @@ import Testing
     #expect(timeline.stretches.last?.end == Self.now)
   }
 
-  @Test func `claims of no opening before the last one that it rejected`() {
+  @Test func `a timeline tells rejecting from due only in the last opening`() {
     let history = [
       Self.entry(3_000, .transition, "closed", "open"),
       Self.entry(2_000, .transition, "open", "half_open"),
@@ -85,7 +86,7 @@ import Testing
       Self.words(timeline) == ["open 1000", "probing 10", "open 990", "rejecting 100", "due 900"])
   }
 
-  @Test func `follows the snapshot in what the history does not tell yet`() {
+  @Test func `a timeline follows the snapshot where the history is behind`() {
     let history = [
       Self.entry(300, .transition, "closed", "open"),
       Self.entry(200, .transition, "open", "half_open"),
@@ -99,7 +100,7 @@ import Testing
     #expect(Self.words(timeline) == ["open 100", "probing 150", "rejecting 30", "due 20"])
   }
 
-  @Test func `ends a mode when it ran out, whether or not that was written down`() {
+  @Test func `a timeline ends a mode when it ran out, even if that was not recorded`() {
     let history = [Self.entry(500, .mode, "automatic", "forced_open")]
     let timeline = Self.timeline(history, from: Self.now.earlier(by: .seconds(600))) {
       $0.mode.mode = .forcedOpen
@@ -108,7 +109,7 @@ import Testing
     #expect(Self.words(timeline) == ["passing 100", "rejecting 300", "passing 200"])
   }
 
-  @Test func `does not know what is no longer kept`() {
+  @Test func `a timeline shows what is no longer kept as unknown`() {
     let timeline = Self.timeline([Self.entry(300, .transition, "closed", "open")]) {
       $0.generation = 40
       $0.state = .open
@@ -122,7 +123,7 @@ import Testing
     #expect(Self.words(empty) == ["unknown 86395", "passing 5"])
   }
 
-  @Test func `shows what a mode does to calls`() {
+  @Test func `a timeline shows what a mode does to calls`() {
     let history = [
       Self.entry(500, .mode, "automatic", "forced_open"),
       Self.entry(400, .mode, "forced_open", "forced_closed"),
@@ -141,7 +142,7 @@ import Testing
     #expect(timeline.extent(of: .rejecting) == (300_000, 2))
   }
 
-  @Test func `of a breaker that was deleted and made anew has a hole`() {
+  @Test func `the timeline of a breaker that was deleted and created again has a gap`() {
     let history = [
       Self.entry(50_000, .transition, "closed", "open"), Self.entry(45_000, .deletion, "open", ""),
       Self.entry(10, .transition, "closed", "open"),
@@ -157,7 +158,7 @@ import Testing
       ])
   }
 
-  @Test func `survives a wall clock that was set back`() {
+  @Test func `a timeline survives a wall clock that was set back`() {
     let history = [
       Self.entry(100, .transition, "closed", "open"), Self.entry(900, .reset, "open", "closed"),
       Self.entry(50, .transition, "closed", "open"),
@@ -170,7 +171,7 @@ import Testing
     #expect(Self.words(timeline) == ["passing 100", "passing 50", "rejecting 50"])
   }
 
-  @Test func `in parts shows the worst of each`() {
+  @Test func `a timeline in parts shows the worst of each part`() {
     let history = [
       Self.entry(299, .transition, "closed", "open"), Self.entry(298, .reset, "open", "closed"),
     ]
@@ -182,7 +183,7 @@ import Testing
     #expect(Self.timeline([]).worst(inEachOf: 2) == [.unknown, .passing])
   }
 
-  @Test func `is drawn with the times below, in any width`() {
+  @Test func `a timeline is drawn with the times below it in any width`() {
     let history = [
       Self.entry(36_000, .transition, "closed", "open"),
       Self.entry(34_000, .transition, "open", "half_open"),
@@ -203,7 +204,7 @@ import Testing
     Golden.expect(guide.joined(), "timeline-guide.txt")
   }
 
-  @Test func `ends a probe and a mode when they ended, though nobody has recorded it`() {
+  @Test func `a timeline ends a probe and a mode on time even if nobody recorded it`() {
     func instant(_ ago: Int64) -> Instant { Samples.now.boot.advanced(by: -ago * 1_000_000_000) }
     let history = [
       Self.entry(300, .transition, "closed", "open"),
@@ -232,7 +233,7 @@ import Testing
         == before + ["passing 100", "passing 30", "passing 10", "due 60"])
   }
 
-  @Test func `a trip of an open breaker and the end of a probe are no stretches of their own`() {
+  @Test func `a trip of an open breaker and the end of a probe add no stretch`() {
     let history = [
       Self.entry(300, .transition, "closed", "open"),
       Self.entry(250, .extended, "open", "extended"),

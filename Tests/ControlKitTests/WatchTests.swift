@@ -14,7 +14,7 @@ struct WatchTests {
       ("\u{1b}OH \u{1b}[5~", [.top, .pageDown, .pageUp]), ("\u{1b}[1;5Cg", [.top]),
       ("\u{1b}q", [.quit]), ("\u{c}G", [.redraw, .bottom]), ("é", []),
     ] as [(String, [Key])])
-  func `bytes become keys, in whatever pieces they come`(typed: String, expected: [Key]) {
+  func `typed bytes become keys in whatever pieces they come`(typed: String, expected: [Key]) {
     let bytes = Array(typed.utf8)
     for size in 1...4 {
       var keys = Keys()
@@ -25,7 +25,7 @@ struct WatchTests {
     }
   }
 
-  @Test func `only lines that differ are written`() {
+  @Test func `a frame writes only the lines that differ`() {
     let first = Frame(lines: ["a", "b", "c"])
     #expect(first.update(from: first).isEmpty)
     #expect(
@@ -33,13 +33,13 @@ struct WatchTests {
         == "\u{1b}[?2026h\u{1b}[2;1H\u{1b}[Kx\u{1b}[?2026l")
     #expect(
       Frame(lines: ["a"]).update(from: first) == "\u{1b}[?2026h\u{1b}[2;1H\u{1b}[J\u{1b}[?2026l")
-    // A position below the last line of a screen is on that line, which must not be erased.
+    // A position below the screen means its last line, which must not be erased.
     #expect(
       first.update(from: nil) == "\u{1b}[?2026h\u{1b}[1;1H\u{1b}[J\u{1b}[1;1H\u{1b}[Ka"
         + "\u{1b}[2;1H\u{1b}[Kb\u{1b}[3;1H\u{1b}[Kc\u{1b}[?2026l")
   }
 
-  @Test func `scrolling stays among the breakers`() {
+  @Test func `scrolling stays within the list of breakers`() {
     func offset(_ start: Int, _ key: Key?) -> Int {
       WatchPage.offset(start, after: key, count: 50, room: 20)
     }
@@ -48,7 +48,7 @@ struct WatchTests {
     #expect(WatchPage.offset(7, after: nil, count: 3, room: 20) == 0)
   }
 
-  @Test func `rates are those of the last seconds`() throws {
+  @Test func `the rates of a breaker are those of the last seconds`() throws {
     func breaker(_ successes: Int64, _ rejections: Int64) -> BreakerSnapshot {
       Samples.breaker("x", madeSecondsAgo: 9) {
         $0.totals.successes = successes
@@ -63,7 +63,7 @@ struct WatchTests {
     #expect(book.rates(of: "x") == CallRates(successes: 100, failures: 0, rejections: 10))
     for second in 2..<60 { book.note([breaker(150, 5)], at: .seconds(second)) }
     #expect(book.rates(of: "x") == CallRates(successes: 0, failures: 0, rejections: 0))
-    // Made anew, it counts from nothing.
+    // A breaker that was created again counts from zero.
     book.note([breaker(0, 0)], at: .seconds(60))
     #expect(book.rates(of: "x")?.successes == 0)
     #expect(book.rates(of: "y") == nil)
@@ -75,7 +75,7 @@ struct WatchTests {
       (999.4, "999"), (999.6, "1k"), (1_234, "1.2k"), (12_345, "12k"), (3_000_000, "3M"),
       (.infinity, "-"),
     ] as [(Double?, String)])
-  func `a rate has four places at most`(rate: Double?, text: String) {
+  func `a rate has four characters at most`(rate: Double?, text: String) {
     #expect(RateWords.perSecond(rate) == text)
   }
 
@@ -95,7 +95,7 @@ struct WatchTests {
     return page.lines(width: width, height: height, painter: plain)
   }
 
-  @Test func `the live page is as recorded`() {
+  @Test func `the live page matches its snapshots`() {
     for (width, height) in [(80, 24), (160, 16), (80, 12)] {
       let lines = Self.page(width: width, height: height)
       Golden.expect(lines.map { $0 + "\n" }.joined(), "watch-\(width)x\(height).txt")
@@ -112,7 +112,7 @@ struct WatchTests {
     }
   }
 
-  @Test func `the lines of a pipe are as recorded`() {
+  @Test func `the lines and documents of watch in a pipe match their snapshots`() {
     let entry = Samples.history[0]
     let texts = [
       ChangeLines.text(Samples.time, Samples.payments, nil),

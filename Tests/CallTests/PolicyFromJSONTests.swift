@@ -1,37 +1,8 @@
-import Glibc
 import SharedBreaker
-import TestSupport
 import Testing
 
-@Suite struct `A policy from words` {
-  @Test func `says only what differs from another one`() throws {
-    let policy = try BreakerPolicy(words: "max-failures=3 open-for=1m", over: .database)
-    var expected = BreakerPolicy.database
-    expected.maxFailures = 3
-    expected.openFor = .seconds(60)
-    #expect(policy == expected)
-    #expect(try BreakerPolicy(words: "") == BreakerPolicy())
-    #expect(try BreakerPolicy(words: "open-max=none", over: .database).openMax == nil)
-  }
-
-  @Test(arguments: [
-    ("max-failure=3", "unknown policy key max-failure: use one of max-failures"),
-    ("max-failures", "unknown policy key max-failures: use one of"),
-    ("max-failures=three", "max-failures cannot be 'three': use a whole number such as 5, or none"),
-    ("open-for=none", "open-for cannot be 'none': use a time such as 250ms"),
-    ("open-for=1m open-for=2m", "open-for is said twice: say it once"),
-    ("a\nb=1 a\nb=2", #"a\u{a}b is said twice: say it once"#),
-    ("open-for=1h open-max=1m", "open-max 1m is less than open-for 1h: use at least that"),
-    ("failures=3", "failures is set without within: say within which time"),
-  ])
-  func `names every mistake`(words: String, complaint: String) {
-    let error = #expect(throws: PolicyError.self) { try BreakerPolicy(words: words) }
-    #expect(error?.description.hasPrefix(complaint) == true, "\(error?.description ?? "")")
-  }
-}
-
-@Suite struct `A policy from JSON` {
-  @Test func `has numbers, times and rates as cbctl writes them`() throws {
+@Suite struct PolicyFromJSONTests {
+  @Test func `a policy from JSON has numbers, times and rates as cbctl writes them`() throws {
     let text = """
       {"failure-rate": "12.5%", "window":"30s","min-calls" : 20,\t"open-multiplier": 1.5,
        "open-for":"250ms", "max-failures": null}
@@ -52,7 +23,7 @@ import Testing
       slowRate: 0.3, slowAfter: .milliseconds(1), last: 50, probeCalls: 4,
       probeFailureRate: 0.5),
   ])
-  func `is read as it is written`(policy: BreakerPolicy) throws {
+  func `a policy is read from JSON as it is written`(policy: BreakerPolicy) throws {
     let read = try BreakerPolicy(json: policy.json)
     #expect(read.json == policy.json)
     for key in PolicyKey.allCases { #expect(read.text(for: key) == policy.text(for: key)) }
@@ -62,7 +33,7 @@ import Testing
     (#"{"open\u002dfor":"\u0031m"}"#, Duration.seconds(60)),
     (#"{"open-for":"1\u006D"}"#, .seconds(60)),
   ])
-  func `may have escapes`(text: String, openFor: Duration) throws {
+  func `the JSON of a policy may contain escapes`(text: String, openFor: Duration) throws {
     #expect(try BreakerPolicy(json: text).openFor == openFor)
   }
 
@@ -92,7 +63,9 @@ import Testing
     (#"{"probes":1,"probes":1}"#, "probes is said twice: say it once"),
     (#"{"probes":1,"open-max":"1s"}"#, "open-max 1s is less than open-for 30s"),
   ])
-  func `names every mistake in its words`(text: String, complaint: String) {
+  func `every mistake in the keys and values of a JSON policy is named`(
+    text: String, complaint: String
+  ) {
     let error = #expect(throws: PolicyError.self) { try BreakerPolicy(json: text) }
     #expect(error?.description.hasPrefix(complaint) == true, "\(error?.description ?? "")")
   }
@@ -115,59 +88,11 @@ import Testing
     (#"{"\ude00":1}"#, 9, "half a character is missing"),
     ("{\"a\u{1}\":1}", 4, "a control character in a string is not escaped"),
   ])
-  func `names the place where it is not JSON`(text: String, byte: Int, complaint: String) {
+  func `text that is not JSON is refused with the byte where it goes wrong`(
+    text: String, byte: Int, complaint: String
+  ) {
     let error = #expect(throws: PolicyError.self) { try BreakerPolicy(json: text) }
     let expected = "not a JSON object of a policy, at byte \(byte): \(complaint)"
     #expect(error?.description.hasPrefix(expected) == true, "\(error?.description ?? "")")
-  }
-}
-
-@Suite struct `A policy from the environment` {
-  private let variables = [
-    "WORDS": "max-failures=7 open-for=3s", "JSON": "\n{\"max-failures\":7,\"open-for\":\"3s\"}",
-    "EMPTY": "", "WRONG": "{\"jitter\":1}",
-  ]
-
-  private func policy(_ variable: String, over base: BreakerPolicy) throws -> BreakerPolicy {
-    try BreakerPolicy(environment: variable, over: base) { variables[$0] }
-  }
-
-  @Test(arguments: ["WORDS", "JSON"])
-  func `is words or JSON, over another policy`(variable: String) throws {
-    let policy = try policy(variable, over: .localService)
-    #expect(policy.maxFailures == 7)
-    #expect(policy.openFor == .seconds(3))
-    #expect(policy.probeTimeout == BreakerPolicy.localService.probeTimeout)
-  }
-
-  @Test(arguments: [
-    "max-failures=3 open-for=1m", #"{"max-failures": 3, "open-for": "1m", "open-max": null}"#,
-    "failure-rate=none window=none min-calls=none open-for=1m max-failures=3",
-  ])
-  func `may take away what the other policy sets`(text: String) throws {
-    let policy = try BreakerPolicy(environment: "ANY", over: .http) { _ in text }
-    #expect(policy.maxFailures == 3)
-    #expect(policy.openFor == .seconds(60))
-  }
-
-  @Test(arguments: ["UNSET", "EMPTY"])
-  func `is the other policy where the variable says nothing`(variable: String) throws {
-    #expect(try policy(variable, over: .device) == .device)
-  }
-
-  @Test func `says in which variable the mistake is`() throws {
-    let error = #expect(throws: PolicyError.self) { try policy("WRONG", over: .device) }
-    #expect(
-      error?.description == #"WRONG: jitter takes a rate in quotes, such as "50%""#)
-    #expect(error?.key == "jitter")
-  }
-
-  @Test func `is read from the process's own environment`() async {
-    // In a process of its own: while others read the environment nobody may change it.
-    await #expect(processExitsWith: .success) {
-      unsafe setenv("PAYMENTS_BREAKER", "max-failures=7", 1)
-      let policy = try BreakerPolicy(environment: "PAYMENTS_BREAKER")
-      exit(policy.maxFailures == 7 ? 0 : 1)
-    }
   }
 }

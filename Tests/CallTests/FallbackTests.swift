@@ -1,0 +1,126 @@
+import SharedBreaker
+import SharedBreakerTesting
+import Testing
+
+@Suite(.timeLimit(.minutes(10))) struct FallbackTests {
+  let host = TestHost()
+
+  private func breaker() throws -> Breaker {
+    try host.store().breaker("api", policy: BreakerPolicy(maxFailures: 3, openFor: .seconds(9)))
+  }
+
+  @Test func `a rejected call falls back and learns when to try again`() async throws {
+    let breaker = try breaker()
+    try breaker.trip()
+    let later = try await breaker.run {
+      "fresh"
+    } onRejection: { error in
+      await Task.yield()
+      return "cached, fresh in \(error.retryAfter ?? .zero)"
+    }
+    #expect(later == "cached, fresh in 9.0 seconds")
+    let state = try breaker.run {
+      BreakerState.closed
+    } onRejection: { error in
+      error.rejection?.state ?? .halfOpen
+    }
+    #expect(state == .open)
+  }
+
+  @Test func `a failure is thrown unless there is a fallback for failures too`() async throws {
+    let breaker = try breaker()
+    #expect(throws: Refused.self) {
+      try breaker.run {
+        throw Refused()
+      } onRejection: { _ in
+        "cached"
+      }
+    }
+    let answer = try await breaker.run {
+      await Task.yield()
+      throw Refused(code: 502)
+    } onFailure: {
+      "not \(($0 as? Refused)?.code ?? 0)"
+    }
+    #expect(answer == "not 502")
+    let apology = try breaker.run {
+      throw Refused()
+    } onFailure: { _ in
+      "sorry"
+    }
+    #expect(apology == "sorry")
+    #expect(breaker.snapshot().totals.failures == 3)
+  }
+
+  @Test
+  func `a call falls back after its last attempt only, even if the breaker opens`() async throws {
+    let breaker = try breaker()
+    let answers = Journal<Int>()
+    let answer = try await breaker.run(retry: .fixed(attempts: 9, delay: .zero)) {
+      await Task.yield()
+      answers.note(1)
+      throw Refused()
+    } onRejection: { _ in
+      "rejected"
+    } onFailure: { _ in
+      "failed"
+    }
+    #expect(answer == "failed")
+    #expect(answers.count == 3)
+    #expect(breaker.state == .open)
+  }
+
+  @Test func `an ignored error is thrown and reaches no fallback`() async throws {
+    let breaker = try breaker()
+    await #expect(throws: CancellationError.self) {
+      try await breaker.run {
+        await Task.yield()
+        throw CancellationError()
+      } onFailure: { _ in
+      }
+    }
+    #expect(throws: Refused.self) {
+      try breaker.run(classify: .errors { _ in .ignored }) {
+        throw Refused()
+      } onFailure: { _ in
+      }
+    }
+  }
+
+  @Test func `the error of a store that is set to throw reaches no fallback`() async throws {
+    let options = StoreOptions(onStoreFailure: .throw)
+    let store = SharedStore(path: "/proc/no-such-folder/breakers.db", options: options)
+    let breaker = try store.breaker("api")
+    func isStoreError(_ error: any Error) -> Bool {
+      if case BreakerError.store = error { true } else { false }
+    }
+    #expect(
+      performing: {
+        try breaker.run(retry: .fixed(attempts: 3, delay: .zero)) {
+          Issue.record("the work was run")
+        } onRejection: { _ in
+          Issue.record("nobody was rejected")
+        }
+      }, throws: isStoreError)
+    await #expect(
+      performing: {
+        try await breaker.run(timeout: .seconds(1)) {
+          _ = Issue.record("the work was run")
+        } onFailure: { _ in
+          Issue.record("nothing was tried")
+        }
+      }, throws: isStoreError)
+  }
+
+  @Test func `a call throws what its fallback throws`() throws {
+    let breaker = try breaker()
+    #expect(throws: Refused(code: 2)) {
+      try breaker.run {
+        throw Refused(code: 1)
+      } onFailure: { _ in
+        throw Refused(code: 2)
+      }
+    }
+    #expect(breaker.snapshot().lastError == "Refused(code: 1)")
+  }
+}
