@@ -104,7 +104,8 @@ public enum StoreEvent: Sendable, Hashable {
   /// A change is in the store, but it may not survive a power cut.
   case notDurable(StoreError)
 
-  /// This process has changed the state of a breaker.
+  /// This process has changed the state of a breaker: of the shared one, or of its own while it goes on
+  /// alone.
   case transition(name: String, from: BreakerState, to: BreakerState, reason: String)
 
   /// A breaker has rejected a call of this process.

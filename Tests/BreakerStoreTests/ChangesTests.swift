@@ -15,7 +15,7 @@ import Testing
     #expect(read.map { $0?.name } == ["api", nil])
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a transaction that only adds an event raises the revision too`() throws {
     let directory = try TemporaryDirectory()
     let storage = SQLiteStorage(path: directory.store, program: "test")
@@ -30,7 +30,7 @@ import Testing
     #expect(after.continuity == before.continuity)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `the changes since a revision are complete, however old the revision is`() throws {
     let directory = try TemporaryDirectory()
     let storage = SQLiteStorage(path: directory.store, program: "test")
@@ -62,7 +62,7 @@ import Testing
     #expect(empty.revision == newest + 2)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `the changes since a revision are found in a file of the first version too`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.file("breakers.db")
@@ -87,7 +87,7 @@ import Testing
     #expect(try storage.changes(since: 701).breakers.map(\.name) == ["early"])
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a store has small pages, and its log stays short through thousands of changes`() throws {
     let directory = try TemporaryDirectory()
     let storage = SQLiteStorage(path: directory.store, program: "test")

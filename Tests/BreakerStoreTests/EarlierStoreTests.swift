@@ -61,7 +61,7 @@ import Testing
     #expect(try Database.integrity(stage.store) == "ok")
   }
 
-  @Test(.timeLimit(.minutes(10)), .enabled(if: isSuperuser, "needs root, to become somebody else"))
+  @Test(.timeLimit(.minutes(60)), .enabled(if: isSuperuser, "needs root, to become somebody else"))
   func `a user who may create nothing beside an old store can still bring it up to date`() throws {
     let stage = try Stage()
     try make(stage, version: 4, "")

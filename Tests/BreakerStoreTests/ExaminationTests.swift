@@ -41,7 +41,7 @@ import Testing
     #expect(tables.integrity(unless: { false }).result == .ok)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a waiting fork goes before the next look at the store`() throws {
     let gate = ForkGate()
     let isOver = Guarded(false)

@@ -12,7 +12,7 @@ import Testing
   }
 
   /// Each case is a process of its own, because the umask belongs to the process.
-  @Test(.timeLimit(.minutes(10)), arguments: [0o000, 0o022, 0o077, 0o777] as [UInt32])
+  @Test(.timeLimit(.minutes(60)), arguments: [0o000, 0o022, 0o077, 0o777] as [UInt32])
   func `the files of a store are their user's alone under any umask`(mask: UInt32) async {
     await #expect(processExitsWith: .success) { [mask] in
       let directory = try TemporaryDirectory()
@@ -28,7 +28,7 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(10)), arguments: [0o000, 0o077] as [UInt32])
+  @Test(.timeLimit(.minutes(60)), arguments: [0o000, 0o077] as [UInt32])
   func `the files of a store for a group have the mode that was asked for`(mask: UInt32) async {
     await #expect(processExitsWith: .success) { [mask] in
       let directory = try TemporaryDirectory()
@@ -67,7 +67,7 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `the history is bounded, and policies do not crowd out the other entries`() throws {
     let directory = try TemporaryDirectory()
     let store = SharedStore(path: directory.store)

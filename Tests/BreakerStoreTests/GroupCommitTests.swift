@@ -41,7 +41,7 @@ import Testing
     return try (0..<count).map { index in try #require(results.withLock { $0[index] }) }
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `simultaneous steps are one transaction, and each gets its own answer`() throws {
     let storage = storage
     for name in ["a", "b", "c"] {
@@ -73,7 +73,7 @@ import Testing
         == Set((0..<9).map { "\($0)" }))
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `simultaneous steps create a breaker once, and none where they may not`() throws {
     let storage = storage
     let results = try together(8) { index throws(StoreError) in
@@ -88,7 +88,7 @@ import Testing
     #expect(try storage.all().map(\.name) == ["new"])
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `simultaneous steps all fail with their transaction, which leaves nothing behind`() throws {
     let storage = storage
     _ = try storage.transact("api", orCreate: true, wait: .usual) { _ in }
@@ -110,7 +110,7 @@ import Testing
     #expect(try storage.find("api")?.record.totals.failures == 7)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a step with a brief wait gives up while a simultaneous step waits on`() throws {
     let storage = storage
     _ = try storage.transact("api", orCreate: true, wait: .usual) { _ in }
@@ -133,7 +133,7 @@ import Testing
     #expect(try storage.find("api")?.record.totals.failures == 1)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `simultaneous steps are all counted, on the same breaker and on different ones`() throws {
     let storage = storage
     let each = rounds(2_000)

@@ -41,7 +41,7 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a writer killed at any step of a trip leaves all of it or nothing`() throws {
     let steps = try killAtEveryStep("run fail") { _, _ in }
     #expect(steps.first == "at 1 after BEGIN IMMEDIATE")
@@ -51,7 +51,7 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a writer killed at any step of a probe's start leaves all of it or nothing`() throws {
     let steps = try killAtEveryStep("acquire") { stage, other in
       try other.ask("run fail")
@@ -61,13 +61,13 @@ import Testing
     #expect(steps.last?.hasSuffix("after COMMIT") == true)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a writer killed at any step of a reset leaves all of it or nothing`() throws {
     let steps = try killAtEveryStep("reset") { _, other in try other.ask("run fail") }
     #expect(steps.last?.hasSuffix("after COMMIT") == true)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a writer killed at any moment takes no acknowledged failure with it`() throws {
     let stage = try Stage()
     let other = try stage.puppets(1, "max-failures=1000000")[0]

@@ -6,7 +6,7 @@ import Testing
 
 /// A transaction after another one of the same process.
 @Suite struct OwnCommitsTests {
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a transaction finds what another program wrote since the process's last one`() throws {
     let directory = try TemporaryDirectory()
     let storage = SQLiteStorage(path: directory.store, program: "test")
@@ -34,7 +34,7 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a transaction finds what another process wrote since the process's last one`() throws {
     let directory = try TemporaryDirectory()
     let here = SQLiteStorage(path: directory.store, program: "here")
@@ -51,7 +51,7 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a transaction carries over the times of an earlier boot`() throws {
     let stage = try Stage()
     let storage = SQLiteStorage(

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 @Suite struct ReplacedAtStartTests {
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a file replaced while it is being opened is noticed within a second`() throws {
     let stage = try Stage()
     let directory = stage.directory.file("state")

@@ -6,7 +6,7 @@ import Testing
 
 /// Processes that start at once, before there is a store.
 @Suite struct StartingTogetherTests {
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `processes that start at once without a directory create one store`() throws {
     for round in 0..<rounds(20) {
       let stage = try Stage()
@@ -27,7 +27,7 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `the file of a new store is a whole store even without its log`() throws {
     for _ in 0..<rounds(50) {
       let stage = try Stage()
@@ -40,7 +40,7 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `the file of a new store is whole even if a reader still sees the file before it`() throws {
     let stage = try Stage()
     try Files.makeDirectory(StorePath.split(stage.store).directory, mode: 0o700)
@@ -58,7 +58,7 @@ import Testing
     #expect(try Database.migrations(alone) == Migration.all.count)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `the process that creates a store never waits indefinitely for a reader`() throws {
     let stage = try Stage()
     try Files.makeDirectory(StorePath.split(stage.store).directory, mode: 0o700)
@@ -71,7 +71,7 @@ import Testing
     #expect(try Database.value(stage.store, "SELECT failures FROM breaker") == "1")
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `processes that start at once need not wait for one that is killed as it starts`() throws {
     for _ in 0..<rounds(20) {
       let stage = try Stage()
@@ -89,7 +89,7 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a store whose creator is killed at any step is found whole or not at all`() throws {
     var steps: [String] = []
     while true {
@@ -111,7 +111,7 @@ import Testing
     #expect(steps.last?.hasSuffix("after COMMIT") == true)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a process does not wait long for one that is stopped while it creates the store`() throws {
     let stage = try Stage()
     let maker = try stage.puppet("watch")

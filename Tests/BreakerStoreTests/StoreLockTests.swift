@@ -15,7 +15,7 @@ import Testing
     return descriptor
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a lock that another program holds on the directory stops no process`() throws {
     let stage = try Stage()
     let folder = stage.directory.file("state")
@@ -29,7 +29,7 @@ import Testing
     #expect(try puppet.ask("health") == "connected")
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a process waits for the lock file up to the lock timeout, and the error names it`() throws {
     let stage = try Stage()
     let folder = stage.directory.file("state")
@@ -43,7 +43,7 @@ import Testing
     #expect(try puppet.ask("run ok") == "ok 42")
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `the lock is taken on a new file if the lock file is deleted during the wait`() throws {
     let directory = try TemporaryDirectory()
     let store = directory.file("breakers.db")

@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 /// Jobs in a process of their own, in which code blocks every thread of Swift's pool.
-@Suite(.timeLimit(.minutes(10))) struct BlockedThreadsTests {
+@Suite(.timeLimit(.minutes(60))) struct BlockedThreadsTests {
   @Test func `a job times out, retries and calls back while all Swift threads block`() async {
     await #expect(processExitsWith: .success) {
       ts_limit(120)

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 /// Callbacks and cancellation handlers that block their thread.
-@Suite(.timeLimit(.minutes(10))) struct BlockingCallbackTests {
+@Suite(.timeLimit(.minutes(60))) struct BlockingCallbackTests {
   @Test func `a callback that blocks delays neither other callbacks nor timeouts`() async throws {
     let breaker = try TestHost().store(timer: .system).breaker(
       "api", policy: BreakerPolicy(maxFailures: 1_000))

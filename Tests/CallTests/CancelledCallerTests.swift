@@ -2,7 +2,7 @@ import SharedBreaker
 import SharedBreakerTesting
 import Testing
 
-@Suite(.timeLimit(.minutes(10))) struct CancelledCallerTests {
+@Suite(.timeLimit(.minutes(60))) struct CancelledCallerTests {
   let host = TestHost()
 
   @Test(arguments: [BreakerState.closed, .halfOpen])

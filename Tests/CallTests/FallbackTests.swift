@@ -2,7 +2,7 @@ import SharedBreaker
 import SharedBreakerTesting
 import Testing
 
-@Suite(.timeLimit(.minutes(10))) struct FallbackTests {
+@Suite(.timeLimit(.minutes(60))) struct FallbackTests {
   let host = TestHost()
 
   private func breaker() throws -> Breaker {

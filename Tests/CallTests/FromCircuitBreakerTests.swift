@@ -12,7 +12,7 @@ func policy(maxRetries: Int = 2, resetTimeout: Duration = .seconds(10)) -> Break
 }
 
 /// A job in the place of a `CircuitBreaker` does what that did.
-@Suite(.timeLimit(.minutes(10))) struct FromCircuitBreakerTests {
+@Suite(.timeLimit(.minutes(60))) struct FromCircuitBreakerTests {
   let bench = JobBench()
 
   @Test func `a job that succeeds is closed and has no failures`() throws {

@@ -8,7 +8,7 @@ func retrying(every delay: Duration = .seconds(2)) -> RetryPolicy {
 }
 
 /// A job in the place of an `SGCircuitBreaker` does what that did.
-@Suite(.timeLimit(.minutes(10))) struct FromSGCircuitBreakerTests {
+@Suite(.timeLimit(.minutes(60))) struct FromSGCircuitBreakerTests {
   let bench = JobBench()
 
   @Test func `a job resets its failures before it reports a success`() async throws {

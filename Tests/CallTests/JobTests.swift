@@ -2,7 +2,7 @@ import SharedBreaker
 import SharedBreakerTesting
 import Testing
 
-@Suite(.timeLimit(.minutes(10))) struct JobTests {
+@Suite(.timeLimit(.minutes(60))) struct JobTests {
   let bench = JobBench()
 
   @Test

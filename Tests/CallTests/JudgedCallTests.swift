@@ -2,7 +2,7 @@ import SharedBreaker
 import SharedBreakerTesting
 import Testing
 
-@Suite(.timeLimit(.minutes(10))) struct JudgedCallTests {
+@Suite(.timeLimit(.minutes(60))) struct JudgedCallTests {
   struct Response: Sendable, Equatable {
     var status: Int
     var retryAfter: Duration?

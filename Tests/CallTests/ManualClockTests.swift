@@ -5,7 +5,7 @@ import Testing
 
 /// A clock that only the test moves.
 @Suite struct ManualClockTests {
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a manual clock wakes only the sleepers whose time has come`() async throws {
     let clock = ManualClock()
     let woken = Journal<Int>()
@@ -26,7 +26,7 @@ import Testing
     #expect(Set(woken.entries) == [1, 2, 3])
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a manual clock releases a sleeper that is cancelled`() async throws {
     let clock = ManualClock()
     let sleeper = Task { try await clock.sleep(for: .seconds(1)) }
@@ -41,7 +41,7 @@ import Testing
     await #expect(throws: CancellationError.self) { try await cancelled.value }
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a manual clock releases a cancelled task that waits for a sleeper`() async {
     let clock = ManualClock()
     let watcher = Task { await clock.untilSomebodySleeps(for: .seconds(1)) }
@@ -55,7 +55,7 @@ import Testing
     await cancelled.value
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a manual clock does not sleep for a time of zero or less`() async throws {
     let clock = ManualClock()
     try await clock.sleep(for: .zero)
@@ -63,7 +63,7 @@ import Testing
     clock.storeTimer.block(for: .zero - .seconds(1))
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a manual clock blocks a thread until the clock is moved`() async {
     let clock = ManualClock()
     let threads = Threads()

@@ -3,7 +3,7 @@ import SharedBreakerTesting
 import TestSupport
 import Testing
 
-@Suite(.timeLimit(.minutes(10))) struct RetryTests {
+@Suite(.timeLimit(.minutes(60))) struct RetryTests {
   let host = TestHost()
 
   private func breaker(maxFailures: Int = 100) throws -> Breaker {

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// A test host whose store fails and works again.
-@Suite(.timeLimit(.minutes(10))) struct TestHostFailureTests {
+@Suite(.timeLimit(.minutes(60))) struct TestHostFailureTests {
   private let host = TestHost()
   private let told = Journal<String>()
 

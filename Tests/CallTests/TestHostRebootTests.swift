@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// A test host that is rebooted.
-@Suite(.timeLimit(.minutes(10))) struct TestHostRebootTests {
+@Suite(.timeLimit(.minutes(60))) struct TestHostRebootTests {
   private let host = TestHost()
 
   @Test(arguments: [0, 20, 60, 3_600])

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// The processes of a test host.
-@Suite(.timeLimit(.minutes(10))) struct TestProcessTests {
+@Suite(.timeLimit(.minutes(60))) struct TestProcessTests {
   private let host = TestHost()
 
   @Test func `each process counts as one of the reporters that a policy requires`() throws {

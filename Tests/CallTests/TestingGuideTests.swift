@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// The examples of the guide "Testing Your Policy", exactly as the guide prints them.
-@Suite(.timeLimit(.minutes(10))) struct TestingGuideTests {
+@Suite(.timeLimit(.minutes(60))) struct TestingGuideTests {
   @Test func `every example of the testing guide is in this file`() throws {
     let root = #filePath.split(separator: "/").dropLast(3).joined(separator: "/")
     let guide = try Self.text(

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// Where a job differs from a `CircuitBreaker`, which goes wrong in each of these cases.
-@Suite(.timeLimit(.minutes(10))) struct UnlikeCircuitBreakerTests {
+@Suite(.timeLimit(.minutes(60))) struct UnlikeCircuitBreakerTests {
   let bench = JobBench()
 
   @Test(arguments: [true, false])

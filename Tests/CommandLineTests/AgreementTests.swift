@@ -4,7 +4,7 @@ import Testing
 
 /// The command and the library, which use one breaker in turn.
 @Suite struct AgreementTests {
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `the command and the library agree on a breaker at every step`() throws {
     let cbctl = try CommandLineTool()
     let store = SharedStore(path: cbctl.store)

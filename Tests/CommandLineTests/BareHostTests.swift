@@ -10,7 +10,7 @@ import Testing
     (try? Child.run("/bin/sh", ["-c", "\(withoutProc) true 2>&1"])) != nil
 
   @Test(
-    .timeLimit(.minutes(10)),
+    .timeLimit(.minutes(60)),
     .disabled(if: Memory.isWatched, "a sanitizer reads them"),
     .enabled(if: Self.canHideProc, "needs a user who may mount"))
   func `a command runs on a host that has no proc file system`() throws {
@@ -23,7 +23,7 @@ import Testing
   }
 
   @Test(
-    .timeLimit(.minutes(10)),
+    .timeLimit(.minutes(60)),
     .disabled(if: Memory.isWatched, "a sanitizer reads them"),
     .enabled(if: Self.canHideProc, "needs a user who may mount"),
     arguments: ["metrics", "page"])

@@ -31,14 +31,14 @@ import Testing
     return cbctl
   }
 
-  @Test(.timeLimit(.minutes(10)), arguments: Self.looking + Self.changing)
+  @Test(.timeLimit(.minutes(60)), arguments: Self.looking + Self.changing)
   func `a command ends with 0 when the reader of its output has gone`(command: String) throws {
     let cbctl = try made()
     let lines = try bash(cbctl, "{ $cbctl \(command); echo code $? >&2; } | true")
     #expect(lines == ["code 0"])
   }
 
-  @Test(.timeLimit(.minutes(10)), arguments: Self.looking + Self.changing)
+  @Test(.timeLimit(.minutes(60)), arguments: Self.looking + Self.changing)
   func `a command needs no terminal and uses no colours without one`(command: String) throws {
     let cbctl = try made()
     let lines = try bash(cbctl, "setsid -w $cbctl \(command); echo code $?")
@@ -47,7 +47,7 @@ import Testing
   }
 
   @Test(
-    .timeLimit(.minutes(10)),
+    .timeLimit(.minutes(60)),
     .enabled(if: Self.canBecomeNobody, "needs root, and a build that other users may run"),
     arguments: Self.looking + Self.changing)
   func `a command that may not use the store says so in one line`(command: String) throws {
@@ -62,7 +62,7 @@ import Testing
   }
 
   @Test(
-    .timeLimit(.minutes(10)),
+    .timeLimit(.minutes(60)),
     .enabled(if: Self.canBecomeNobody, "needs root, and a build that other users may run"),
     arguments: Self.looking + Self.changing)
   func `a store that may only be read is shown but not changed`(command: String) throws {

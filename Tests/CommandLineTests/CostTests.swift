@@ -11,7 +11,7 @@ import Testing
   }
 
   @Test(
-    .timeLimit(.minutes(10)), arguments: ["consecutive", "window", "last", "slow", "decided"])
+    .timeLimit(.minutes(60)), arguments: ["consecutive", "window", "last", "slow", "decided"])
   func `healthy and rejected calls allocate nothing and commit nothing`(load: String) throws {
     let directory = try TemporaryDirectory()
     // The benchmark program counts its own allocations.

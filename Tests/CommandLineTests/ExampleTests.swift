@@ -16,7 +16,7 @@ import Testing
     return (code, String(decoding: output, as: UTF8.self).split(separator: "\n"))
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `the worker pool example shares one breaker`() throws {
     let (code, lines) = try run("worker-pool")
     #expect(code == 0, "\(lines)")
@@ -26,7 +26,7 @@ import Testing
     #expect(lines.last == "4 workers ended well, and the breaker is closed.")
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `the queue consumer example says why a job was not done`() throws {
     let (code, lines) = try run("queue-consumer")
     #expect(code == 0, "\(lines)")
@@ -39,7 +39,7 @@ import Testing
     #expect(lines.last == "and the breaker, which has opened 3 times, is closed.")
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `the URL fetch example leaves a server alone for as long as it asks`() throws {
     let (code, lines) = try run("url-fetch")
     #expect(code == 0, "\(lines)")

@@ -31,7 +31,7 @@ import Testing
     #expect(try cbctl("run q\(store) --on-store-failure fail -- true").code == 69)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a path in the environment that is not UTF-8 is refused, and no other is used`() throws {
     var cbctl = cbctl
     cbctl.prefix = #"env SHARED_BREAKER_STORE="\#(cbctl.directory.path)/\#(Self.name)/x.db""#
@@ -39,7 +39,7 @@ import Testing
     #expect(try Child.run("/bin/ls", [cbctl.directory.path]).contains("caf") == false)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a working directory that is not UTF-8 is refused, and no store is created`() throws {
     var cbctl = cbctl
     let folder = #""\#(cbctl.directory.path)/\#(Self.name)""#

@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 @Suite struct OutcomeTests {
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `the outcomes of a command behind a breaker have different exit codes`() throws {
     var cbctl = try CommandLineTool()
     #expect(try cbctl("run x -- true").code == 0)
@@ -27,7 +27,7 @@ import Testing
     #expect(try cbctl("run x --on-store-failure fail -- true").code == 69)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a misspelt name creates neither a store nor a breaker`() throws {
     let cbctl = try CommandLineTool()
     #expect(try cbctl("status payments").code == 69)

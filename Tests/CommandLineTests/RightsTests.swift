@@ -27,7 +27,7 @@ struct RightsTests {
     "reset api", "trip api", "force api observe", "policy api --set probes=3", "delete api --force",
   ]
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a store that can only be read answers and is not changed`() throws {
     try set(0o444, 0o555)
     defer { try? set(0o600, 0o700) }
@@ -47,7 +47,7 @@ struct RightsTests {
     #expect(try cbctl("history --follow | head -n 1; true").output.contains("probes=2"))
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a user without rights is told whom to ask`() throws {
     try set(0o000, 0o000)
     defer { try? set(0o600, 0o700) }

@@ -31,7 +31,7 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(10)), arguments: Trouble.allCases)
+  @Test(.timeLimit(.minutes(60)), arguments: Trouble.allCases)
   func `a path that is no store gives one clear line and exit code 69`(trouble: Trouble) throws {
     var cbctl = try CommandLineTool()
     try prepare(trouble, &cbctl)

@@ -17,7 +17,7 @@ struct WakingTests {
     try Child(BuiltProducts.path(of: "cbctl"), ["--store", cbctl.store] + words)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a wait ends when another process changes the state`() throws {
     for _ in 0..<3 {
       let wait = try start("wait", "api", "--state", "open")
@@ -31,14 +31,14 @@ struct WakingTests {
     }
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a wait for a state that already holds ends at once`() throws {
     #expect(try cbctl("wait api --state closed --timeout 0s").code == 0)
     let document = try cbctl("wait api --state permitted --json").output
     #expect(document.hasPrefix(#"{"breakers":[{"name":"api","state":"closed""#))
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a wait that fails says why`() throws {
     let late = try cbctl("wait api --state open --timeout 20ms")
     #expect(late.code == 1)
@@ -52,7 +52,7 @@ struct WakingTests {
     #expect(deleted.waitForEnd() == 66)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a wait ends when time alone brings about its state`() throws {
     _ = try cbctl("trip api --for 300ms")
     #expect(try cbctl("wait api --state due").output == "api: open, the next call is its probe\n")
@@ -60,7 +60,7 @@ struct WakingTests {
     #expect(try cbctl("wait api --state permitted").code == 0)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a wait for a free slot ends when the owner of the probe dies`() throws {
     let owner = try Child("/bin/cat", [])
     _ = try cbctl("trip api --for 1us")
@@ -71,7 +71,7 @@ struct WakingTests {
     #expect(wait.waitForEnd() == 0)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a followed history prints each new entry once`() throws {
     _ = try cbctl("trip api")
     let follow = try start("history", "api", "--follow", "--since", "1h", "--json")
@@ -85,7 +85,7 @@ struct WakingTests {
     follow.kill()
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a followed history goes on in a file that replaces the store`() throws {
     let follow = try start("history", "--follow", "--limit", "1")
     #expect(try follow.line()?.contains("open-for=1h") == true)
@@ -97,14 +97,14 @@ struct WakingTests {
     follow.kill()
   }
 
-  @Test(.timeLimit(.minutes(10)), arguments: ["history --follow", "watch"])
+  @Test(.timeLimit(.minutes(60)), arguments: ["history --follow", "watch"])
   func `a command that follows the store ends when nobody reads its output`(command: String) throws
   {
     // The shell waits for every command of the pipeline.
     #expect(try cbctl("\(command) | head -n 1; true").output.contains("api"))
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `watch prints the state of each breaker and every change of it`() throws {
     _ = try cbctl("policy other --set probes=2")
     let watch = try start("watch", "a*")

@@ -18,7 +18,7 @@ import Testing
     answer.output.split(separator: "\n").first { $0.contains("  \(check) ") } ?? "\(answer)"
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `the doctor names the processes that have the store open`() throws {
     let stage = try Stage()
     let puppets = try stage.puppets(2, "max-failures=3")
@@ -30,7 +30,7 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `the doctor names a process that is stopped while it writes`() throws {
     let stage = try Stage()
     let writer = try stage.puppets(1, "max-failures=3", options: ["watch"])[0]
@@ -47,7 +47,7 @@ import Testing
     #expect(doctor(stage).code == 0)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `running programs move to the store that a repair creates`() throws {
     let stage = try Stage()
     let puppets = try stage.puppets(3, "max-failures=4 open-for=30s")
@@ -74,7 +74,7 @@ import Testing
     #expect(line("processes", after).contains("process \(puppets[0].pid)"))
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `several repairs at once set the damaged store aside once`() throws {
     let stage = try Stage()
     let puppets = try stage.puppets(2, "max-failures=900 open-for=30s")
@@ -101,7 +101,7 @@ import Testing
     #expect(try puppets.ask("health") == ["connected", "connected"])
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `the doctor finds no trouble in what programs do to the store`() throws {
     let stage = try Stage()
     let puppets = try stage.puppets(3, "max-failures=1000000 open-for=30s")
@@ -115,7 +115,7 @@ import Testing
     #expect(doctor(stage).code == 0)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a repair records how a prober ended that is gone`() throws {
     let stage = try Stage()
     let puppets = try stage.puppets(2, "max-failures=1 open-for=1s probe-timeout=1h")
@@ -137,7 +137,7 @@ import Testing
     #expect(try puppets[1].ask("acquire") == "probe")
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a repair folds a log that has grown too long once nobody holds it`() throws {
     let stage = try Stage()
     let puppet = try stage.puppets(1, "max-failures=3")[0]
@@ -163,7 +163,7 @@ import Testing
     #expect(try Database.integrity(stage.store) == "ok")
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `the doctor names programs that disagree about a policy`() throws {
     let stage = try Stage()
     let one = try stage.puppets(1, "max-failures=3")[0]
@@ -181,7 +181,7 @@ import Testing
   }
 
   @Test(
-    .timeLimit(.minutes(10)), .enabled(if: SmallDisk.isPermitted, "needs root, to mount a tmpfs"))
+    .timeLimit(.minutes(60)), .enabled(if: SmallDisk.isPermitted, "needs root, to mount a tmpfs"))
   func `the doctor warns of a disk that is nearly full`() throws {
     let stage = try Stage()
     let disk = try SmallDisk(at: stage.directory.file("state"), kilobytes: 4_096)

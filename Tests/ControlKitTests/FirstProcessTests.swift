@@ -28,7 +28,7 @@ struct FirstProcessTests {
     return CommandCourse.of(words, timeout: .seconds(60)).end
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `as the first process, run reaps the orphans of its command while that runs`() {
     let script = #"""
       for i in 1 2 3 4 5; do
@@ -43,7 +43,7 @@ struct FirstProcessTests {
     #expect(bash(#"first run x -- sh "$script""#, script: script) == .exited(7))
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `as the first process, run reaps orphans between two attempts too`() {
     let script = #"""
       (sh -c 'echo $$ > "$sign.orphan"; until [ -e "$sign.pause" ]; do sleep 0.01; done' &)
@@ -62,7 +62,7 @@ struct FirstProcessTests {
   }
 
   @Test(
-    .timeLimit(.minutes(10)),
+    .timeLimit(.minutes(60)),
     arguments: [
       ("exit 0", 0), ("exit 7", 7), ("kill -KILL $$", 137), ("kill -TERM $$", 143),
     ] as [(String, Int32)])
@@ -72,7 +72,7 @@ struct FirstProcessTests {
     #expect(bench("status", "x", "--json").output.contains(counted))
   }
 
-  @Test(.timeLimit(.minutes(10)), arguments: ["TERM", "INT", "HUP", "USR1", "RTMIN"])
+  @Test(.timeLimit(.minutes(60)), arguments: ["TERM", "INT", "HUP", "USR1", "RTMIN"])
   func `as the first process, run passes a signal on to its command`(signal: String) {
     let script = #"trap "exit 9" "$SIGNAL"; : > "$sign"; while :; do sleep 0.01; done"#
     let lines = #"""
@@ -85,7 +85,7 @@ struct FirstProcessTests {
     #expect(bash(lines, script: script) == .exited(9))
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `as the first process, run can be told to stop between two attempts`() {
     let lines = #"""
       (first run x --retries 1 --retry-delay 1h -- false 2> "$sign") &
@@ -96,7 +96,7 @@ struct FirstProcessTests {
     #expect(bash(lines) == .exited(143))
   }
 
-  @Test(.timeLimit(.minutes(10)), arguments: ["watch", "history --follow", "wait x --state open"])
+  @Test(.timeLimit(.minutes(60)), arguments: ["watch", "history --follow", "wait x --state open"])
   func `as the first process, a command that waits can be told to stop`(command: String) {
     _ = bench("policy", "x", "--set", "probes=2")
     // A signal that comes too early is dropped, so the test sends it until the process ends.

@@ -46,7 +46,7 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `the live view shows what another process does and ends with q`() throws {
     let view = try View()
     try view.see(Self.enter)
@@ -62,7 +62,7 @@ import Testing
 
   @Test(
     .disabled(if: Memory.isWatched, "a sanitizer does as it likes with signals"),
-    .timeLimit(.minutes(10)),
+    .timeLimit(.minutes(60)),
     arguments: [
       SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGUSR1, SIGUSR2,
       SIGALRM, SIGVTALRM, SIGPROF, SIGXCPU, SIGIO, SIGPWR, SIGSTKFLT, SIGSYS, 34, 64,
@@ -75,7 +75,7 @@ import Testing
     try view.end(128 + signal)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `the live view ends at an interrupt from the keyboard`() throws {
     let view = try View()
     try view.see("pay   closed")
@@ -85,7 +85,7 @@ import Testing
     #expect(view.terminal.isUsual)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `the live view fills a terminal of another size`() throws {
     let view = try View()
     try view.see("pay   closed")
@@ -97,7 +97,7 @@ import Testing
     try view.end(0)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `the live view scrolls to breakers that have no room`() throws {
     let view = try View((10..<60).map { "n\($0)" })
     try view.see("1-17 of 50")
@@ -111,7 +111,7 @@ import Testing
     try view.end(0)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `the live view releases the terminal when it is stopped and takes it again`() throws {
     let view = try View()
     try view.see("pay   closed")
@@ -124,7 +124,7 @@ import Testing
     try view.end(0)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `the live view takes the terminal once when a shell brings it back`() throws {
     let bench = Bench()
     _ = bench("policy", "pay", "--set", "open-for=1h")

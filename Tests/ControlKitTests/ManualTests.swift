@@ -30,7 +30,7 @@ struct ManualTests {
     Golden.expect(page(nil), "man.roff")
   }
 
-  @Test(.timeLimit(.minutes(10)), arguments: [nil] + pages.map { $0 })
+  @Test(.timeLimit(.minutes(60)), arguments: [nil] + pages.map { $0 })
   func `a manual page gives groff nothing to warn about`(name: String?) {
     let (text, warnings) = formatted(page(name))
     #expect(warnings.isEmpty)

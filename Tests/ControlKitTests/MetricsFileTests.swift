@@ -36,7 +36,7 @@ import Testing
     #expect(try names() == "breakers.prom ")
   }
 
-  @Test(.timeLimit(.minutes(10)), arguments: [0o000, 0o022, 0o777] as [UInt32])
+  @Test(.timeLimit(.minutes(60)), arguments: [0o000, 0o022, 0o777] as [UInt32])
   func `a metrics file has mode 644 whatever the umask, or the mode that is given`(mask: UInt32)
     async
   {
@@ -131,7 +131,7 @@ import Testing
     #expect(try text(path).contains("pay"))
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a metrics file is whole whenever it is read while others replace it`() throws {
     let path = directory.file("breakers.prom")
     #expect(output(path).code == 0)

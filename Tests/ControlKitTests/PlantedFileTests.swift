@@ -41,7 +41,7 @@ struct PlantedFileTests {
     return (store, target)
   }
 
-  @Test(.timeLimit(.minutes(10)), arguments: Plant.allCases, ["", "-wal", "-shm"])
+  @Test(.timeLimit(.minutes(60)), arguments: Plant.allCases, ["", "-wal", "-shm"])
   func `a command does not use a file that another user has planted`(plant: Plant, suffix: String)
     async throws
   {
@@ -60,7 +60,7 @@ struct PlantedFileTests {
     #expect(try Files.read(target) == Array("precious".utf8))
   }
 
-  @Test(.timeLimit(.minutes(10)), arguments: [Plant.link, .fifo, .file], ["-wal", "-shm"])
+  @Test(.timeLimit(.minutes(60)), arguments: [Plant.link, .fifo, .file], ["-wal", "-shm"])
   func `a repair sets a planted file aside and adopts nothing`(plant: Plant, suffix: String)
     async throws
   {
@@ -74,7 +74,7 @@ struct PlantedFileTests {
     #expect(try Files.read(target) == Array("precious".utf8))
   }
 
-  @Test(.timeLimit(.minutes(10)), arguments: Plant.allCases)
+  @Test(.timeLimit(.minutes(60)), arguments: Plant.allCases)
   func `a command does not lock a file that another user has planted`(plant: Plant) async throws {
     let directory = try TemporaryDirectory()
     let (store, target) = try await prepare(directory, plant, "-lock")
@@ -98,7 +98,7 @@ struct PlantedFileTests {
     #expect(answer.code == 69 && answer.errors.contains("it belongs to user 65534"), "\(answer)")
   }
 
-  @Test(.timeLimit(.minutes(10)), arguments: Plant.allCases)
+  @Test(.timeLimit(.minutes(60)), arguments: Plant.allCases)
   func `a command does not count in a file that another user has planted`(plant: Plant) async throws
   {
     let directory = try TemporaryDirectory()

@@ -111,7 +111,7 @@ import Testing
     },
   ]
 
-  @Test(.timeLimit(.minutes(10)), arguments: troubles)
+  @Test(.timeLimit(.minutes(60)), arguments: troubles)
   func `a repair fixes every trouble that the doctor names`(trouble: Trouble) throws {
     let clinic = try Clinic()
     try trouble.cause(clinic)

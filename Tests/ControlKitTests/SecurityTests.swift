@@ -9,7 +9,7 @@ import Testing
 @Suite(.enabled(if: isSuperuser, "needs root, to become other users"))
 struct SecurityTests {
   @Test(
-    .timeLimit(.minutes(10)), arguments: [["status"], ["doctor"], ["doctor", "--repair"]],
+    .timeLimit(.minutes(60)), arguments: [["status"], ["doctor"], ["doctor", "--repair"]],
     [true, false])
   func `a user without rights is refused in one line`(words: [String], isInside: Bool) async throws
   {
@@ -37,7 +37,7 @@ struct SecurityTests {
     #expect(try Files.read(path) == before)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `users of one group share a store`() async throws {
     let directory = try TemporaryDirectory()
     let folder = directory.file("shared")

@@ -64,7 +64,7 @@ struct ShellCompletionTests {
     .fish: ["fish", "--no-config", "-i"],
   ]
 
-  @Test(.timeLimit(.minutes(10)), arguments: CompletionScript.allCases)
+  @Test(.timeLimit(.minutes(60)), arguments: CompletionScript.allCases)
   func `a shell completes what was typed, whatever characters the names have`(
     shell: CompletionScript
   ) throws {

@@ -59,7 +59,7 @@ struct SurroundingsTests {
     for line in output.split(separator: "\n") { #expect(line.count <= 80 || isColored) }
   }
 
-  @Test(.timeLimit(.minutes(10)), arguments: ["dumb", ""])
+  @Test(.timeLimit(.minutes(60)), arguments: ["dumb", ""])
   func `watch does not draw on a terminal that cannot be drawn on`(kind: String) throws {
     let bench = store()
     let terminal = try Terminal([
@@ -73,7 +73,7 @@ struct SurroundingsTests {
     #expect(terminal.waitForEnd() == .killed(signal: 2))
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `watch draws without colours with NO_COLOR`() throws {
     let bench = store()
     let terminal = try Terminal([

@@ -13,7 +13,7 @@ import Testing
     "follow", "handle", "close", "return", "deleted-file", "checkpoint",
   ]
 
-  @Test(.timeLimit(.minutes(10)), arguments: scenarios)
+  @Test(.timeLimit(.minutes(60)), arguments: scenarios)
   func `a step that fails is done or not, and the store is used again`(scenario: String) throws {
     let directory = try TemporaryDirectory()
     // Lasting faults begin only at every `lasting`-th step.

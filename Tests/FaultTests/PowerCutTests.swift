@@ -3,7 +3,7 @@ import Testing
 
 @Suite struct PowerCutTests {
   @Test(
-    .timeLimit(.minutes(10)), arguments: ["a-new-store", "first-use", "a-life", "a-checkpoint"])
+    .timeLimit(.minutes(60)), arguments: ["a-new-store", "first-use", "a-life", "a-checkpoint"])
   func `a power cut at any disk step loses no acknowledged transition`(story: String) throws {
     let directory = try TemporaryDirectory()
     // Of what was not synced, first nothing survives, then all of it, and then some of it.

@@ -5,7 +5,7 @@ import Testing
 ///
 /// Targets run one after the other, because those that need a store use the same path.
 @Suite(.serialized) struct `Bytes that nobody has written` {
-  @Test(.timeLimit(.minutes(10)), arguments: FuzzTarget.allCases)
+  @Test(.timeLimit(.minutes(60)), arguments: FuzzTarget.allCases)
   func `do no harm`(target: FuzzTarget) throws {
     let corpus = try Files.all(in: Self.folder(of: target))
     try #require(!corpus.isEmpty)

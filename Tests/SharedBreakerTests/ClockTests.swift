@@ -5,7 +5,7 @@ import Testing
 @Suite struct ClockTests {
   private static let year = Duration.seconds(365 * 86_400)
 
-  @Test(.timeLimit(.minutes(10)), arguments: [year, .zero - year])
+  @Test(.timeLimit(.minutes(60)), arguments: [year, .zero - year])
   func `a wall clock that jumps by a year changes nothing`(jump: Duration) throws {
     let stage = try Stage()
     let puppets = try stage.puppets(2, "max-failures=1 open-for=30s probe-timeout=10s")
@@ -26,7 +26,7 @@ import Testing
 
   /// What is left of 30 seconds after the host was off for a time and up for a second.
   @Test(
-    .timeLimit(.minutes(10)),
+    .timeLimit(.minutes(60)),
     arguments: zip(
       [Duration.seconds(10), .zero, .zero - year, .seconds(29), .seconds(30), year],
       [20_000, 29_000, 29_000, 1_000, 0, 0]))
@@ -51,7 +51,7 @@ import Testing
     #expect(try after[1].ask("state") == "closed")
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a reboot frees the slots of all probes`() throws {
     let stage = try Stage()
     let before = try stage.puppets(1, "max-failures=1 open-for=30s probe-timeout=1h")[0]
@@ -68,7 +68,7 @@ import Testing
   }
 
   @Test(
-    .timeLimit(.minutes(10)),
+    .timeLimit(.minutes(60)),
     arguments: zip([Duration.seconds(20), .zero - year], [40_000, 59_000]))
   func `a reboot leaves a mode what is left of its time`(off: Duration, left: Int) throws {
     let stage = try Stage()
@@ -83,7 +83,7 @@ import Testing
     #expect(try after.ask("snapshot").hasPrefix("closed automatic"))
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a reboot leaves a mode without an end as it is`() throws {
     let stage = try Stage()
     let before = try stage.puppets(1, "max-failures=1")[0]

@@ -10,7 +10,7 @@ import Testing
     try puppet.ask("counts").split(separator: " ").compactMap { Int($0) }
   }
 
-  @Test(.timeLimit(.minutes(10)), .enabled(if: isSuperuser, "needs root, to give files away"))
+  @Test(.timeLimit(.minutes(60)), .enabled(if: isSuperuser, "needs root, to give files away"))
   func `the counter file belongs to the owner of the store even if root creates it`() throws {
     let stage = try Stage()
     let directory = stage.directory.file("state")
@@ -29,7 +29,7 @@ import Testing
     #expect(try counts(owner) == counts(root))
   }
 
-  @Test(.timeLimit(.minutes(10)), .enabled(if: isSuperuser, "needs root, to become somebody else"))
+  @Test(.timeLimit(.minutes(60)), .enabled(if: isSuperuser, "needs root, to become somebody else"))
   func `processes do without a counter file that they can neither use nor create`() throws {
     let stage = try Stage()
     let directory = stage.directory.file("state")
@@ -59,7 +59,7 @@ import Testing
   }
 
   @Test(
-    .timeLimit(.minutes(10)), .enabled(if: SmallDisk.isPermitted, "needs root, to mount a tmpfs"))
+    .timeLimit(.minutes(60)), .enabled(if: SmallDisk.isPermitted, "needs root, to mount a tmpfs"))
   func `processes do without a counter file while the disk has no room for it`() throws {
     let stage = try Stage()
     let disk = try SmallDisk(at: stage.directory.file("state"), kilobytes: 1_024)

@@ -12,7 +12,7 @@ import Testing
     range.map { String($0) }.joined(separator: " ")
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a listener hears the events of all processes, each once and in order`() throws {
     let stage = try Stage()
     let puppets = try (0..<16).map { _ in try stage.puppet() }
@@ -26,7 +26,7 @@ import Testing
     for puppet in puppets { #expect(try puppet.ask("hear \(count)") == numbers(1...count)) }
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a listener misses nothing while it is stopped and the log starts over`() throws {
     let stage = try Stage()
     let (listener, other) = (try stage.puppet(), try stage.puppet())
@@ -44,7 +44,7 @@ import Testing
     #expect(try listener.ask("hear \(more - count)") == numbers(count + 1...more))
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a listener hears what a process committed that was killed at any step of it`() throws {
     let stage = try Stage()
     let listener = try stage.puppet()
@@ -74,7 +74,7 @@ import Testing
     #expect(heard > 1)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a listener continues in a replaced store and is notified of the loss`() throws {
     let stage = try Stage()
     let (listener, other) = (try stage.puppet(), try stage.puppet())
@@ -88,7 +88,7 @@ import Testing
     #expect(try listener.ask("hear 2") == "!1 2")
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a listener comes back by itself to a store that could not be used`() throws {
     let stage = try Stage()
     let (listener, other) = (try stage.puppet(), try stage.puppet())
@@ -112,7 +112,7 @@ import Testing
     #expect(try second.ask("hear 2") == "1 2")
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a listener continues where it was and is notified of lost entries`() throws {
     let stage = try Stage()
     let puppet = try stage.puppet()
@@ -140,7 +140,7 @@ import Testing
     #expect(try heard(after: "1000000", 1) == "!1")
   }
 
-  @Test(.forksBesideThreads, .timeLimit(.minutes(10)))
+  @Test(.forksBesideThreads, .timeLimit(.minutes(60)))
   func `a listener continues after a fork, and the child takes nothing away from it`() throws {
     let stage = try Stage()
     let puppet = try stage.puppet()
@@ -157,7 +157,7 @@ import Testing
     #expect(try puppet.ask("fork watches") == "0")
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a listener that has ended no longer costs anything`() throws {
     let stage = try Stage()
     let puppet = try stage.puppet()

@@ -6,7 +6,7 @@ import Testing
 @Suite struct ForkTests {
   private static let policy = "max-failures=1000000 open-for=30s probe-timeout=10s"
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a forked child counts what it does once, and so does its parent`() throws {
     let stage = try Stage()
     let parent = try stage.puppets(1, Self.policy)[0]
@@ -19,7 +19,7 @@ import Testing
     #expect(try Database.integrity(stage.store) == "ok")
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a forked child does not write what its parent has yet to write`() throws {
     let stage = try Stage()
     let parent = try stage.puppets(1, Self.policy)[0]
@@ -32,7 +32,7 @@ import Testing
   }
 
   @Test(
-    .timeLimit(.minutes(10)),
+    .timeLimit(.minutes(60)),
     arguments: [
       "max-failures=1000000", "failure-rate=100% window=10s min-calls=1000000",
       "failure-rate=100% last=100 min-calls=100",
@@ -51,7 +51,7 @@ import Testing
     #expect(try stage.puppets(1, policy)[0].ask("counts") == seen)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a forked child has no descriptor of the store that its parent had opened`() throws {
     let stage = try Stage()
     let parent = try stage.puppets(1, Self.policy)[0]
@@ -62,7 +62,7 @@ import Testing
     #expect(try parent.ask("snapshot").contains("failures=2"))
   }
 
-  @Test(.forksBesideThreads, .timeLimit(.minutes(10)))
+  @Test(.forksBesideThreads, .timeLimit(.minutes(60)))
   func `a forked child has no descriptor with which another thread examines the store`() throws {
     let stage = try Stage()
     let parent = try stage.puppets(1, Self.policy)[0]
@@ -72,7 +72,7 @@ import Testing
     #expect(try parent.ask("run fail") == "failed")
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a forked child owns none of its parent's permits`() throws {
     let stage = try Stage()
     let parent = try stage.puppets(1, Self.policy)[0]
@@ -93,7 +93,7 @@ import Testing
     #expect(try parent.ask("state") == "closed")
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a forked child that outlives its parent keeps none of the parent's slots`() throws {
     let stage = try Stage()
     let parent = try stage.puppets(1, Self.policy)[0]
@@ -110,7 +110,7 @@ import Testing
     #expect(try other.ask("state") == "closed")
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a forked child that ends leaves its own slot to the next caller`() throws {
     let stage = try Stage()
     let parent = try stage.puppets(1, Self.policy)[0]
@@ -121,7 +121,7 @@ import Testing
     #expect(try parent.ask("succeed") == "counted")
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a forked child and its parent see each other's changes at once`() throws {
     let stage = try Stage()
     let parent = try stage.puppets(1, "max-failures=3")[0]
@@ -134,7 +134,7 @@ import Testing
     }
   }
 
-  @Test(.forksBesideThreads, .timeLimit(.minutes(10)))
+  @Test(.forksBesideThreads, .timeLimit(.minutes(60)))
   func `a child forked while other threads use the breaker does not hang`() throws {
     let stage = try Stage()
     let parent = try stage.puppets(1, Self.policy)[0]
@@ -153,7 +153,7 @@ import Testing
     #expect(try parent.ask("health") == "connected")
   }
 
-  @Test(.forksBesideThreads, .timeLimit(.minutes(10)))
+  @Test(.forksBesideThreads, .timeLimit(.minutes(60)))
   func `a process can fork while other threads release their stores`() throws {
     let parent = try Stage().puppet()
     #expect(try parent.ask("connect") == "ok")

@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// A fork of a process that keeps the time of calls.
-@Suite(.timeLimit(.minutes(10))) struct ForkedTimerTests {
+@Suite(.timeLimit(.minutes(60))) struct ForkedTimerTests {
   private static let policy = "max-failures=1000000"
 
   @Test func `a forked child has no timer thread until it sets a time of its own`() throws {

@@ -3,7 +3,7 @@ import Testing
 
 @Suite struct FullDiskTests {
   @Test(
-    .timeLimit(.minutes(10)), .enabled(if: SmallDisk.isPermitted, "needs root, to mount a tmpfs"))
+    .timeLimit(.minutes(60)), .enabled(if: SmallDisk.isPermitted, "needs root, to mount a tmpfs"))
   func `a full disk never gets in the way, and the store is used again after it`() throws {
     let stage = try Stage()
     let disk = try SmallDisk(at: stage.directory.file("state"), kilobytes: 512)
@@ -38,7 +38,7 @@ import Testing
   }
 
   @Test(
-    .timeLimit(.minutes(10)), .enabled(if: SmallDisk.isPermitted, "needs root, to mount a tmpfs"))
+    .timeLimit(.minutes(60)), .enabled(if: SmallDisk.isPermitted, "needs root, to mount a tmpfs"))
   func `a disk without room for a new store is reported as full`() throws {
     let stage = try Stage()
     let disk = try SmallDisk(at: stage.directory.file("state"), kilobytes: 64)

@@ -38,7 +38,7 @@ struct GroupStoreTests {
     return found.mode == 0o660 && found.group == group
   }
 
-  @Test(.timeLimit(.minutes(10)), arguments: [[""], parts], [true, false])
+  @Test(.timeLimit(.minutes(60)), arguments: [[""], parts], [true, false])
   func `a new store is for the group too, whichever running process creates it`(
     deleted: [String], isMemberFirst: Bool
   ) throws {
@@ -60,7 +60,7 @@ struct GroupStoreTests {
     #expect(try first.ask("run ok") == "ok 42")
   }
 
-  @Test(.timeLimit(.minutes(10)), arguments: ["-lock", "-counters", "-wal"])
+  @Test(.timeLimit(.minutes(60)), arguments: ["-lock", "-counters", "-wal"])
   func `a new store is for the group too if one of the old files is left`(left: String) throws {
     let (stage, root) = try play()
     root.kill()
@@ -70,7 +70,7 @@ struct GroupStoreTests {
   }
 
   @Test(
-    .timeLimit(.minutes(10)),
+    .timeLimit(.minutes(60)),
     arguments: [
       (0o2770, true), (0o770, false), (0o2775, false), (0o2777, false), (0o755, false),
     ] as [(UInt32, Bool)])
@@ -96,7 +96,7 @@ struct GroupStoreTests {
     #expect(try Files.permissions(of: stage.store).mode == 0o600)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a new store and its lock file have the rights that a process asks for`() throws {
     let (stage, root) = try play()
     root.kill()
@@ -109,7 +109,7 @@ struct GroupStoreTests {
     }
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a new store that lost its group is private, and the doctor repairs that`() throws {
     let (stage, puppet) = try play("user=nobody", owner: 65_534, group: Self.otherGroup)
     stage.clock.advance(by: .seconds(1))

@@ -10,7 +10,7 @@ import Testing
     guard unsafe link(path, other) == 0 else { throw SupportError("link \(other)", errno) }
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a store whose file has two names is opened under neither and loses nothing`() throws {
     let stage = try Stage()
     let running = try stage.puppets(1, Self.policy)[0]
@@ -35,7 +35,7 @@ import Testing
     #expect(try late.ask("snapshot").contains("failures=3"))
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a store whose files all have two names, as after cp -al, is one store`() throws {
     let stage = try Stage()
     let running = try stage.puppets(1, Self.policy)[0]

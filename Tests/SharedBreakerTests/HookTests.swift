@@ -27,7 +27,7 @@ import Testing
     #expect(try puppet.ask("handle pager \(file) \(word)") == "ok")
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a hook of several processes runs once for each entry, in order`() throws {
     let stage = try Stage()
     let puppets = try (0..<16).map { _ in try stage.puppet() }
@@ -42,7 +42,7 @@ import Testing
     #expect(try handled(stage) == Array(1...count))
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a hook runs again if its process is killed inside it, but not if killed later`() throws {
     let stage = try Stage()
     let (victim, tripper) = (try stage.puppet(), try stage.puppet())
@@ -64,7 +64,7 @@ import Testing
     #expect(try handled(stage) == [1, 2, 3, 4])
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a hook is taken over from a stopped process, whose late report is void`() throws {
     let stage = try Stage()
     let (stopped, tripper) = (try stage.puppet(), try stage.puppet())
@@ -86,7 +86,7 @@ import Testing
     #expect(try handled(stage) == [1, 2, 3, 4])
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a hook that throws is tried again and given up after three attempts`() throws {
     let stage = try Stage()
     let puppet = try stage.puppet()
@@ -104,7 +104,7 @@ import Testing
     #expect(try puppet.ask("events").contains("gave-up-1"))
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a hook whose task is cancelled is left to other processes at once`() throws {
     let stage = try Stage()
     let (first, second) = (try stage.puppet(), try stage.puppet())

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 @Suite struct LateDeclarationTests {
-  @Test(.timeLimit(.minutes(10)), arguments: [true, false])
+  @Test(.timeLimit(.minutes(60)), arguments: [true, false])
   func `a policy declared while the store is locked takes effect afterwards`(fails: Bool) throws {
     let stage = try Stage()
     _ = try stage.sharedStore().breaker("api", policy: BreakerPolicy(maxFailures: 3))

@@ -26,7 +26,7 @@ import Testing
     try puppet.ask("counts").split(separator: " ").compactMap { Int($0) }.dropFirst(3).first
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a replaced file's log is not read by a process that starts right away`() throws {
     try stage { stage, running, copy in
       try Files.rename(copy, to: stage.store)
@@ -45,7 +45,7 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(10)), .enabled(if: isSuperuser, "needs root, to become somebody else"))
+  @Test(.timeLimit(.minutes(60)), .enabled(if: isSuperuser, "needs root, to become somebody else"))
   func `a replaced file's log is not read by a process that may not set it aside`() throws {
     try stage { stage, running, copy in
       try Files.changeMode(stage.directory.file("state"), to: 0o755)
@@ -64,7 +64,7 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `the doctor reports a replaced file's log and sets it aside`() throws {
     try stage { stage, running, copy in
       try Files.rename(copy, to: stage.store)
@@ -80,7 +80,7 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a log is still read if its file was replaced by a copy while no process used it`() throws {
     try stage { stage, running, copy in
       for puppet in running { puppet.kill() }
@@ -92,7 +92,7 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a log is still read if the store was moved with it`() throws {
     try stage { stage, running, copy in
       for puppet in running { puppet.kill() }
@@ -109,7 +109,7 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a log is still read if the store was copied with it`() throws {
     try stage { stage, running, copy in
       for puppet in running { puppet.kill() }

@@ -12,7 +12,7 @@ import Testing
     return path + "/" + String(repeating: "f", count: length - path.utf8.count - 1)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a store works at a path of 480 bytes`() throws {
     let stage = try Stage()
     let path = path(480, in: stage.directory)
@@ -30,7 +30,7 @@ import Testing
     try store.connectToExisting()
   }
 
-  @Test(.timeLimit(.minutes(10)), arguments: [481, 505, 513, 700, 5_000])
+  @Test(.timeLimit(.minutes(60)), arguments: [481, 505, 513, 700, 5_000])
   func `a path longer than 480 bytes is refused with the limit, and no directory is created`(
     length: Int
   ) throws {

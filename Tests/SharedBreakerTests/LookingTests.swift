@@ -4,7 +4,7 @@ import Testing
 
 /// Processes that look at a whole store.
 @Suite struct LookingTests {
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a process that only reads a store notices within a second that it was replaced`() throws {
     let stage = try Stage()
     let store = stage.sharedStore()

@@ -11,7 +11,7 @@ import Testing
 
   private func file(_ stage: Stage) -> String { stage.store + "-counters" }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `lost counters are found again before a failure is judged without them`() throws {
     let stage = try Stage()
     let puppet = try stage.puppets(1, Self.rate)[0]
@@ -24,7 +24,7 @@ import Testing
     #expect(try counts(puppet)[0] >= 1_000)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `lost counters are found again by a process that only looks`() throws {
     let stage = try Stage()
     let reader = try stage.puppet()
@@ -39,7 +39,7 @@ import Testing
     #expect(try counts(reader) == seen)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `counters overwritten as if they had grown do not make a failure open the breaker`() throws {
     let stage = try Stage()
     let puppet = try stage.puppets(1, "failure-rate=50% window=10s min-calls=4")[0]
@@ -57,7 +57,7 @@ import Testing
     0, 1, 1 << 40 | 100_003, 1 << 52 | 100_003, 1 << 60, 1 << 63, .max,
   ]
 
-  @Test(.timeLimit(.minutes(10)), arguments: [rate, "failure-rate=50% last=20", "max-failures=5"])
+  @Test(.timeLimit(.minutes(60)), arguments: [rate, "failure-rate=50% last=20", "max-failures=5"])
   func `overwritten counters open no breaker and are used again`(policy: String) throws {
     let stage = try Stage()
     let puppets = try stage.puppets(2, policy)
@@ -76,7 +76,7 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `counters are not lost by a change of policy that is never committed`() throws {
     for step in 1...100 {
       let stage = try Stage()
@@ -96,7 +96,7 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a failure is judged with the successes counted after the counters were deleted`() throws {
     let stage = try Stage()
     let failing = try stage.puppets(1, Self.rate)[0]
@@ -121,7 +121,7 @@ import Testing
     #expect(try busy.ask("state") == "closed")
   }
 
-  @Test(.timeLimit(.minutes(10)), .enabled(if: isSuperuser, "needs root, to become somebody else"))
+  @Test(.timeLimit(.minutes(60)), .enabled(if: isSuperuser, "needs root, to become somebody else"))
   func `a process that cannot use the counters does not judge by what is left`() throws {
     let stage = try Stage()
     let policy = "failure-rate=40% window=10s min-calls=4 open-for=30s"

@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 @Suite struct LostLogTests {
-  @Test(.timeLimit(.minutes(10)), arguments: [["-shm"], ["-wal"], ["-wal", "-shm"]])
+  @Test(.timeLimit(.minutes(60)), arguments: [["-shm"], ["-wal"], ["-wal", "-shm"]])
   func `a log deleted under running processes keeps them apart for a second at most`(
     parts: [String]
   ) throws {

@@ -14,7 +14,7 @@ import Testing
     return (stage, puppets)
   }
 
-  @Test(.timeLimit(.minutes(10)), arguments: [true, false])
+  @Test(.timeLimit(.minutes(60)), arguments: [true, false])
   func `a prober killed by SIGKILL frees its slot at once`(isReaped: Bool) throws {
     let (stage, puppets) = try dueForProbe(2)
     let (prober, other) = (puppets[0], puppets[1])
@@ -27,7 +27,7 @@ import Testing
     #expect(try stage.transitions("open", "half_open") == 1)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `the token of a prober killed by SIGKILL is refused`() throws {
     let (stage, puppets) = try dueForProbe(2)
     let (prober, other) = (puppets[0], puppets[1])
@@ -46,7 +46,7 @@ import Testing
     #expect(try stage.transitions("half_open", "closed") == 1)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a lost prober is not mistaken for another program that has its pid now`() throws {
     let (stage, puppets) = try dueForProbe(2)
     let (prober, other) = (puppets[0], puppets[1])
@@ -64,7 +64,7 @@ import Testing
     #expect(try other.ask("acquire") == "probe")
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a prober stopped by SIGSTOP fails at its deadline and is refused afterwards`() throws {
     let (stage, puppets) = try dueForProbe(2)
     let (prober, other) = (puppets[0], puppets[1])
@@ -81,7 +81,7 @@ import Testing
     #expect(try other.ask("snapshot").contains("successes=0"))
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `probers that are killed one after the other never keep the breaker half-open`() throws {
     let (_, puppets) = try dueForProbe(10)
     for puppet in puppets.dropLast() {

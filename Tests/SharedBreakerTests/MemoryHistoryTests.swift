@@ -30,7 +30,7 @@ import Testing
     return HistoryFeed(reader: reader, storage: storage, owner: engine)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `the history of a store in memory can be followed`() async throws {
     try trip("earlier")
     let feed = feed()
@@ -46,7 +46,7 @@ import Testing
     #expect(await listener.value == ["a", "b", "c"])
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `the history in memory ends for a listener whose task is cancelled`() async throws {
     let feed = feed()
     let listener = Task {
@@ -56,7 +56,7 @@ import Testing
     await listener.value
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `the history in memory says when entries are no longer kept`() async throws {
     for number in 0..<600 { try trip("breaker \(number)") }
     var all = feed(after: 0).makeAsyncIterator()

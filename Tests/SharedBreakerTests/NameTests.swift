@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 @Suite struct NameTests {
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `names that look the same but differ in bytes are different breakers`() throws {
     let stage = try Stage()
     let (one, other) = ("caf\u{E9}", "cafe\u{301}")
@@ -20,7 +20,7 @@ import Testing
     #expect(try store.breaker(other).state == .closed)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `names that look the same are different breakers without a store too`() throws {
     let stage = try Stage()
     try Files.write(stage.directory.file("state"), [])

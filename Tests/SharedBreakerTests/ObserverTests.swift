@@ -33,7 +33,7 @@ import Testing
     return store
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `an observer is notified in order and may use the store meanwhile`() throws {
     let stage = try Stage()
     let log = Log()
@@ -49,7 +49,7 @@ import Testing
     log.store.withLock { $0 = nil }
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `an observer is notified of every call that the breaker rejects`() throws {
     let stage = try Stage()
     let told = Guarded<[String]>([])
@@ -77,7 +77,7 @@ import Testing
     #expect(told.withLock { $0.count } == 5)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `an observer holds up no thread when several notify it at the same time`() throws {
     let stage = try Stage()
     let log = Log()

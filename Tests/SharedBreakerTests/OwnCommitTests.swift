@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 @Suite struct OwnCommitTests {
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a process's own commit does not hide what another one committed before it`() throws {
     let directory = try TemporaryDirectory()
     let here = SharedStore(path: directory.store)

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// A policy in force that differs from the one that a process declared.
-@Suite(.timeLimit(.minutes(10))) struct PolicyDiffersTests {
+@Suite(.timeLimit(.minutes(60))) struct PolicyDiffersTests {
   private let old = BreakerPolicy(maxFailures: 1_000_000)
   private let new = BreakerPolicy(maxFailures: 900_000)
 

@@ -4,7 +4,7 @@ import Testing
 /// Processes that call at the end of the open time.
 @Suite(.serialized) struct ProbingTogetherTests {
   @Test(
-    .timeLimit(.minutes(10)),
+    .timeLimit(.minutes(60)),
     arguments: [(processes: 20, probes: 1), (processes: 25, probes: 5)])
   func `exactly as many processes as there are probes are permitted after the open time`(
     processes: Int, probes: Int

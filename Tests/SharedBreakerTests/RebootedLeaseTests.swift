@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 @Suite struct RebootedLeaseTests {
-  @Test(.timeLimit(.minutes(10)), arguments: ["policy max-failures 2", "force observe"])
+  @Test(.timeLimit(.minutes(60)), arguments: ["policy max-failures 2", "force observe"])
   func `a lease of an earlier boot does not come back when something else is written first`(
     command: String
   ) throws {

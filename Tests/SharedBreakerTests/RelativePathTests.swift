@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 @Suite struct RelativePathTests {
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a relative path is resolved from the directory where the store was named`() async {
     await #expect(processExitsWith: .success) { try useFromElsewhere() }
   }

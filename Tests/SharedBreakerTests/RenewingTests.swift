@@ -16,7 +16,7 @@ import Testing
     return breaker
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a probe that renews its permit closes the breaker two hours later`() throws {
     let stage = try Stage()
     let breaker = try due(stage)
@@ -32,7 +32,7 @@ import Testing
     #expect(breaker.state == .closed)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a permit whose time is over cannot be renewed`() throws {
     let stage = try Stage()
     let breaker = try due(stage)
@@ -46,7 +46,7 @@ import Testing
     #expect(permit.succeed() == .refused)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `the renewal of a normal permit writes nothing`() throws {
     let stage = try Stage()
     let store = stage.sharedStore()
@@ -62,7 +62,7 @@ import Testing
     #expect(permit.succeed() == .counted)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `any process can renew a token, and none can once its breaker is gone`() throws {
     let stage = try Stage()
     let breaker = try due(stage)
@@ -89,7 +89,7 @@ import Testing
     #expect(try other.snapshot(of: "api")?.leases.count == 1)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a lease can be renewed later if the store cannot be used at first`() throws {
     let stage = try Stage()
     let breaker = try due(stage)

@@ -41,7 +41,7 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(10)), arguments: Replacement.allCases)
+  @Test(.timeLimit(.minutes(60)), arguments: Replacement.allCases)
   func `running and starting processes cope with anything in place of the counters`(
     replacement: Replacement
   ) throws {
@@ -75,7 +75,7 @@ import Testing
     #expect(try all.ask("state") == ["open", "open", "open"])
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `the totals of an earlier boot are kept, and windows start over`() throws {
     let stage = try Stage()
     var puppets = try stage.puppets(2, Self.policy)
@@ -92,7 +92,7 @@ import Testing
     #expect(try puppets[0].ask("state") == "closed")
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `newer counters may lie beside an older copy of the store`() throws {
     let stage = try Stage()
     var puppets = try stage.puppets(2, Self.policy)

@@ -57,7 +57,7 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(10)), arguments: Change.allCases, [true, false])
+  @Test(.timeLimit(.minutes(60)), arguments: Change.allCases, [true, false])
   func `all processes notice a replaced store within a second and agree on the new one`(
     change: Change, isAtOnce: Bool
   ) throws {
@@ -87,7 +87,7 @@ import Testing
     #expect(try Database.value(stage.store, "SELECT trips FROM breaker WHERE name = 'api'") == "1")
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `processes that only look notice a replaced store too`() throws {
     let stage = try Stage()
     let puppets = try stage.puppets(2, "max-failures=3 open-for=30s")

@@ -12,7 +12,7 @@ import Testing
     try puppet.ask("counts").split(separator: " ").compactMap { Int($0) }
   }
 
-  @Test(.timeLimit(.minutes(10)), arguments: policies)
+  @Test(.timeLimit(.minutes(60)), arguments: policies)
   func `every process sees the sum of all counts without a commit`(policy: String) throws {
     let stage = try Stage()
     let puppets = try stage.puppets(8, policy)
@@ -34,7 +34,7 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(10)), arguments: policies)
+  @Test(.timeLimit(.minutes(60)), arguments: policies)
   func `the shared counts lose nothing while others fail at the same time`(policy: String) throws {
     let stage = try Stage()
     let puppets = try stage.puppets(4, policy)
@@ -52,7 +52,7 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `the window holds the calls of all processes while time goes by`() throws {
     let stage = try Stage()
     let puppets = try stage.puppets(4, Self.policies[1])
@@ -71,7 +71,7 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(10)), arguments: policies)
+  @Test(.timeLimit(.minutes(60)), arguments: policies)
   func `the shared counts survive what operators do meanwhile`(policy: String) throws {
     let stage = try Stage()
     let puppets = try stage.puppets(3, policy)
@@ -93,7 +93,7 @@ import Testing
     for puppet in puppets { #expect(try counts(puppet)[2] == 3 * (each + 1)) }
   }
 
-  @Test(.timeLimit(.minutes(10)), arguments: policies)
+  @Test(.timeLimit(.minutes(60)), arguments: policies)
   func `the shared counts outlive the processes that counted`(policy: String) throws {
     let stage = try Stage()
     let puppets = try stage.puppets(3, policy)
@@ -108,7 +108,7 @@ import Testing
     #expect(try Database.value(stage.store, "SELECT successes FROM breaker") == "1503")
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `the shared counts include rejections`() throws {
     let stage = try Stage()
     let puppets = try stage.puppets(3, "max-failures=1 open-for=30s")
@@ -118,7 +118,7 @@ import Testing
     #expect(try counts(puppets[1])[4] == 600)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `each side of a fork counts its calls once`() throws {
     let stage = try Stage()
     let parent = try stage.puppets(1, Self.policies[1])[0]

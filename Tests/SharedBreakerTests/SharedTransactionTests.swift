@@ -11,7 +11,7 @@ import Testing
     return Engine(storage: storage, options: StoreOptions(), program: "test")
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a report is known to every other thread as soon as it is acknowledged`() throws {
     let directory = try TemporaryDirectory()
     let engine = engine(directory)
@@ -40,7 +40,7 @@ import Testing
     withExtendedLifetime(engine) {}
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `all breakers of a shared transaction are known before its fingerprint is trusted`() throws {
     let directory = try TemporaryDirectory()
     let engine = engine(directory)
@@ -62,7 +62,7 @@ import Testing
     withExtendedLifetime(engine) {}
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a transaction is not trusted if everything was forgotten while it was under way`() throws {
     let directory = try TemporaryDirectory()
     let engine = engine(directory)

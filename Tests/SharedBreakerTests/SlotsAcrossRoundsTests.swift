@@ -8,7 +8,7 @@ import Testing
     try Database.value(stage.store, "SELECT count(*) || ' ' || max(leases) FROM lease, breaker")
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `two probes at most are under way when one in each round is slow and one fails`() throws {
     let stage = try Stage()
     let puppets = try stage.puppets(6, "max-failures=1 open-for=1s probes=2 probe-timeout=1h")
@@ -29,7 +29,7 @@ import Testing
     #expect(slow == 1)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a prober that dies frees the slot of an earlier round at once`() throws {
     let stage = try Stage()
     let puppets = try stage.puppets(2, "max-failures=1 open-for=1s probe-timeout=1h")
@@ -44,7 +44,7 @@ import Testing
     #expect(try puppets[1].ask("acquire") == "probe")
   }
 
-  @Test(.timeLimit(.minutes(10)), arguments: ["reset", "succeed"])
+  @Test(.timeLimit(.minutes(60)), arguments: ["reset", "succeed"])
   func `a probe of an earlier round keeps its slot in a closed breaker`(how: String) throws {
     let stage = try Stage()
     let puppets = try stage.puppets(3, "max-failures=1 open-for=1s probes=2 probe-timeout=1h")
@@ -65,7 +65,7 @@ import Testing
     #expect(try underWay(stage) == "2 2")
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a due breaker without a free slot is open and says when one is free`() throws {
     let stage = try Stage()
     let store = stage.sharedStore()
@@ -88,7 +88,7 @@ import Testing
     #expect(try breaker.acquire().kind == .probe)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a reboot voids the leases of every round`() throws {
     let stage = try Stage()
     let breaker = try stage.sharedStore().breaker(
@@ -108,7 +108,7 @@ import Testing
     #expect(throws: BreakerError.self) { try after.acquireToken() }
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a breaker without leases is written without a look at the lease table`() throws {
     let stage = try Stage()
     let breaker = try stage.sharedStore().breaker("api", policy: BreakerPolicy(maxFailures: 9))

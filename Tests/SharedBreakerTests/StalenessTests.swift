@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 @Suite struct StalenessTests {
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a change by one process is seen by the very next call of another`() throws {
     let stage = try Stage()
     let puppets = try stage.puppets(4, "max-failures=3 open-for=30s")
@@ -25,7 +25,7 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a failure that trips a breaker is seen by the very next call of every process`() throws {
     let stage = try Stage()
     let puppets = try stage.puppets(8, "max-failures=1 open-for=30s")
@@ -39,7 +39,7 @@ import Testing
   }
 
   @Test(
-    .timeLimit(.minutes(10)),
+    .timeLimit(.minutes(60)),
     .enabled(if: Files.exists("/usr/bin/sqlite3"), "needs the sqlite3 shell"))
   func `a change by the sqlite3 shell is seen by the very next call`() throws {
     let stage = try Stage()

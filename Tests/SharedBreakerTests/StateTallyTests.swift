@@ -14,7 +14,7 @@ import Testing
     return [counts.closed, counts.open, counts.halfOpen]
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `the time in each state is shared by all processes`() throws {
     let stage = try Stage()
     let puppets = try stage.puppets(2, "max-failures=1 open-for=30s")
@@ -113,7 +113,7 @@ import Testing
     #expect(try seconds(breaker.snapshot()) == [0, 0, 0])
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `the tally of past states never goes back while other processes write`() throws {
     let stage = try Stage()
     let writer = stage.sharedStore()

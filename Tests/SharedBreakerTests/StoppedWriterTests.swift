@@ -20,7 +20,7 @@ import Testing
     #expect(try writer.ask("go") == "failed")
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `processes continue alone while a writer is stopped, and come back`() throws {
     let stage = try Stage()
     let other = try stage.puppets(1, Self.policy, options: ["lock-timeout=200"])[0]
@@ -56,7 +56,7 @@ import Testing
     #expect(try other.ask("snapshot").contains("consecutive=0 trips=0 failures=1"))
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `the death of a stopped writer frees every other process at once`() throws {
     let stage = try Stage()
     let other = try stage.puppets(1, Self.policy)[0]
@@ -67,7 +67,7 @@ import Testing
     #expect(try other.ask("snapshot").contains("failures=1"))
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `the threads of a process do not wait for a stopped writer one after the other`() throws {
     let stage = try Stage()
     let options = StoreOptions(lockTimeout: .milliseconds(500), clock: stage.clock.clock)
@@ -85,7 +85,7 @@ import Testing
     try goOn(writer)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `an operator's command fails as busy while a writer is stopped`() throws {
     let stage = try Stage()
     let other = try stage.puppets(1, Self.policy, options: ["lock-timeout=50"])[0]

@@ -144,7 +144,7 @@ struct Trouble: Sendable, CustomTestStringConvertible {
     #expect(try Database.value(stage.store, "SELECT failures FROM breaker") == "1")
   }
 
-  @Test(.timeLimit(.minutes(10)), arguments: Trouble.forAll)
+  @Test(.timeLimit(.minutes(60)), arguments: Trouble.forAll)
   func `a store that cannot be used never gets in the way, says why once, and is used again`(
     trouble: Trouble
   ) throws {
@@ -152,13 +152,13 @@ struct Trouble: Sendable, CustomTestStringConvertible {
   }
 
   @Test(
-    .timeLimit(.minutes(10)), .enabled(if: isSuperuser, "needs root, to become another user"),
+    .timeLimit(.minutes(60)), .enabled(if: isSuperuser, "needs root, to become another user"),
     arguments: Trouble.forOthers)
   func `a store that a user may not use never gets in the way either`(trouble: Trouble) throws {
     try check(trouble)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a store of a newer version is left as it was to the last byte`() throws {
     let stage = try Stage()
     try Trouble.makeStore(on: stage)
@@ -175,7 +175,7 @@ struct Trouble: Sendable, CustomTestStringConvertible {
     #expect(try Files.read(stage.store) == before)
   }
 
-  @Test(.timeLimit(.minutes(10)), arguments: ["local", "permit", "reject", "throw"])
+  @Test(.timeLimit(.minutes(60)), arguments: ["local", "permit", "reject", "throw"])
   func `calls do what on-failure says while the store cannot be used`(action: String) throws {
     let stage = try Stage()
     try Files.write(Trouble.directory(of: stage), [])
@@ -203,7 +203,7 @@ struct Trouble: Sendable, CustomTestStringConvertible {
     if action == "reject" { #expect(try puppet.ask("counts").hasSuffix(" 2")) }
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a breaker continues as it was last seen when its store can no longer be used`() throws {
     let stage = try Stage()
     let puppets = try stage.puppets(2, "max-failures=2 open-for=30s")

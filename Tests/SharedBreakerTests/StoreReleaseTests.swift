@@ -8,7 +8,7 @@ import Testing
 
 /// The release of the last reference to a store.
 @Suite struct StoreReleaseTests {
-  @Test(.forksBesideThreads, .timeLimit(.minutes(10)))
+  @Test(.forksBesideThreads, .timeLimit(.minutes(60)))
   func `a store can be released while another thread forks`() async {
     await #expect(processExitsWith: .success) { try letGoWhileForking() }
   }

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 @Suite struct StoreTroubleTests {
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a store error is one line, whatever the file contains`() throws {
     let stage = try Stage()
     let store = stage.sharedStore()
@@ -23,7 +23,7 @@ import Testing
     #expect(error.description.unicodeScalars.allSatisfy { $0.value >= 32 })
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `an empty database file becomes a store even if it has a version`() throws {
     let stage = try Stage()
     let path = stage.directory.file("other.db")
@@ -34,12 +34,12 @@ import Testing
     #expect(store.health == .connected)
   }
 
-  @Test(.timeLimit(.minutes(10)), .enabled(if: isSuperuser, "needs to become another user"))
+  @Test(.timeLimit(.minutes(60)), .enabled(if: isSuperuser, "needs to become another user"))
   func `a group that the user may not give is refused each time, and no store is created`() async {
     await #expect(processExitsWith: .success) { try refuseGroup() }
   }
 
-  @Test(.timeLimit(.minutes(10)), .enabled(if: isSuperuser, "needs to become another user"))
+  @Test(.timeLimit(.minutes(60)), .enabled(if: isSuperuser, "needs to become another user"))
   func `a log of another user is reported as a lack of permission`() async {
     await #expect(processExitsWith: .success) { try refuseLog() }
   }

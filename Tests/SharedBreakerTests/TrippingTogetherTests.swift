@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 @Suite struct TrippingTogetherTests {
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `processes reach one threshold together and trip the breaker exactly once`() throws {
     let stage = try Stage()
     let puppets = try stage.puppets(16, "max-failures=5 open-for=30s")
@@ -20,7 +20,7 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `reports on calls from before a trip do not affect the probe`() throws {
     let stage = try Stage()
     let puppets = try stage.puppets(4, "max-failures=2 open-for=30s")
@@ -39,7 +39,7 @@ import Testing
     #expect(try puppets[3].ask("state") == "closed")
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `failures reported after a reset on earlier calls do not trip the breaker again`() throws {
     let stage = try Stage()
     let puppets = try stage.puppets(3, "max-failures=1 open-for=30s")
@@ -52,7 +52,7 @@ import Testing
     #expect(try puppets.ask("state") == ["closed", "closed", "closed"])
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `no acknowledged failure is lost, however many processes write at once`() throws {
     let stage = try Stage()
     let puppets = try stage.puppets(8, "max-failures=1000000")

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 @Suite struct UnseenEditTests {
-  @Test(.timeLimit(.minutes(10)), arguments: 1..<4)
+  @Test(.timeLimit(.minutes(60)), arguments: 1..<4)
   func `an edit made while no process has the file open is seen afterwards`(commits: Int) throws {
     let stage = try Stage()
     let store = stage.sharedStore()

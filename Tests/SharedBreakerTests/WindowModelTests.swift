@@ -61,7 +61,7 @@ private struct NaiveWindow {
       minCalls: isTime ? random.number(1...60) : random.number(1...count))
   }
 
-  @Test(.timeLimit(.minutes(10)), arguments: seeds)
+  @Test(.timeLimit(.minutes(60)), arguments: seeds)
   func `a shared window opens the breaker at exactly the right call`(seed: UInt64) throws {
     var random = SeededRandom(seed: seed)
     let stage = try Stage()
@@ -99,7 +99,7 @@ private struct NaiveWindow {
     #expect(try stage.transitions("closed", "open") == trips)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `a window is right from the moment at which an operator changes it`() throws {
     let stage = try Stage()
     let puppets = try stage.puppets(3, "failure-rate=90% window=10s min-calls=100")

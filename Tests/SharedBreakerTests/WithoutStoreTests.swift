@@ -7,7 +7,7 @@ import Testing
 
   private func fail(_ breaker: Breaker) { try? breaker.run { throw Boom() } }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `what a process saw without its store is forgotten once the store is back`() throws {
     let stage = try Stage()
     var options = StoreOptions(clock: stage.clock.clock)
