@@ -68,3 +68,13 @@ public enum BreakerMode: Int, Sendable, Hashable, CaseIterable {
     self = mode
   }
 }
+
+extension BreakerState: CustomStringConvertible {
+  /// The state as `cbctl` and JSON call it.
+  public var description: String { wireName }
+}
+
+extension BreakerMode: CustomStringConvertible {
+  /// The mode as JSON calls it.
+  public var description: String { wireName }
+}

@@ -20,7 +20,7 @@ extension BreakerRecord {
     _ = close(at: now, because: "")
     growth = 0
     let event = BreakerEvent(
-      .reset, from: from.wireName, to: state.wireName, reason: reason.map { OutsideText.cut($0) },
+      .reset(from: from), reason: reason.map { OutsideText.cut($0) },
       atMilliseconds: now.wallMilliseconds)
     return Step(answer: (), events: [event])
   }
@@ -43,7 +43,7 @@ extension BreakerRecord {
       }
     }
     let event = BreakerEvent(
-      .mode, from: from.wireName, to: mode.wireName, reason: reason,
+      .mode(from: from, to: mode), reason: reason,
       atMilliseconds: now.wallMilliseconds)
     return Step(answer: (), events: [event])
   }

@@ -23,7 +23,7 @@ extension BreakerRecord {
     openedAtMilliseconds = now.wallMilliseconds
     extendedAtMilliseconds = nil
     return BreakerEvent(
-      .transition, from: from.wireName, to: state.wireName, reason: reason.text,
+      .transition(from: from, to: state), reason: reason.text,
       atMilliseconds: now.wallMilliseconds)
   }
 
@@ -37,7 +37,7 @@ extension BreakerRecord {
     openUntil = now.boot.advanced(by: openNanoseconds)
     extendedAtMilliseconds = now.wallMilliseconds
     return BreakerEvent(
-      .extended, from: state.wireName, to: "extended", reason: reason.text,
+      .extended, reason: reason.text,
       atMilliseconds: now.wallMilliseconds)
   }
 
@@ -48,7 +48,7 @@ extension BreakerRecord {
     closedAt = now.boot
     clearCounters()
     return BreakerEvent(
-      .transition, from: from.wireName, to: state.wireName, reason: reason,
+      .transition(from: from, to: state), reason: reason,
       atMilliseconds: now.wallMilliseconds)
   }
 

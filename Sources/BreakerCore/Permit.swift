@@ -76,14 +76,6 @@ public struct Rejection: Sendable, Hashable {
 package enum Decision<Grant> {
   case permitted(Grant)
   case rejected(Rejection)
-
-  /// The same answer with what is made of the grant.
-  package func map<Other>(_ make: (Grant) -> Other) -> Decision<Other> {
-    switch self {
-    case .permitted(let grant): .permitted(make(grant))
-    case .rejected(let rejection): .rejected(rejection)
-    }
-  }
 }
 
 extension Decision: Sendable where Grant: Sendable {}

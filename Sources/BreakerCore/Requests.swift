@@ -74,7 +74,7 @@ extension BreakerRecord {
     generation += 1
     openUntil = nil
     return BreakerEvent(
-      .transition, from: BreakerState.open.wireName, to: state.wireName,
-      reason: "the open time is over", atMilliseconds: now.wallMilliseconds)
+      .transition(from: .open, to: state), reason: "the open time is over",
+      atMilliseconds: now.wallMilliseconds)
   }
 }

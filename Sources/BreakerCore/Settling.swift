@@ -40,8 +40,8 @@ extension BreakerRecord {
   private mutating func endMode(by now: Moment) -> [BreakerEvent] {
     guard let until = mode.until, now.boot >= until else { return [] }
     let event = BreakerEvent(
-      .mode, from: mode.mode.wireName, to: BreakerMode.automatic.wireName,
-      reason: "its time is over", atMilliseconds: now.at(until).wallMilliseconds)
+      .mode(from: mode.mode, to: .automatic), reason: "its time is over",
+      atMilliseconds: now.at(until).wallMilliseconds)
     mode = ModeSetting()
     return [event]
   }
@@ -54,8 +54,8 @@ extension BreakerRecord {
     count(.failure(error: TripReason.probeTimedOut.text), isSlow: false, at: now)
     let who = lease.owner.map { "process \($0.pid)" } ?? "it"
     let event = BreakerEvent(
-      .probe, from: PermitKind.probe.wireName, to: "timed_out",
-      reason: "\(who) took longer than probe-timeout", atMilliseconds: now.wallMilliseconds)
+      .probe(.timedOut), reason: "\(who) took longer than probe-timeout",
+      atMilliseconds: now.wallMilliseconds)
     guard isJudging(at: now.boot), lease.generation == generation else { return [event] }
     let opening = probeFailed(
       at: now, because: .timeout, policy: policy, jitter: lease.jitter)
@@ -67,8 +67,7 @@ extension BreakerRecord {
     lost.map { lease in
       leases.removeAll { $0.id == lease.id }
       return BreakerEvent(
-        .probe, from: PermitKind.probe.wireName, to: "lost",
-        reason: lease.owner.map { "process \($0.pid) has ended" },
+        .probe(.lost), reason: lease.owner.map { "process \($0.pid) has ended" },
         atMilliseconds: now.wallMilliseconds)
     }
   }

@@ -141,7 +141,7 @@ extension BreakerBackup {
     let before = draft.breaker.operatorWords
     guard before != operatorPolicy else { return }
     draft.breaker.operatorWords = operatorPolicy
-    draft.note(.policy, from: before ?? "", to: operatorPolicy ?? "", reason: Self.reason)
+    draft.note(.policy(from: before ?? "", to: operatorPolicy ?? ""), reason: Self.reason)
   }
 
   // These write the words as the library does. `validate()` has checked them before.

@@ -173,7 +173,7 @@ extension BreakerSnapshot {
     modeReason = record.mode.reason
     modeSetBy = record.mode.setBy
     modeEndsIn = record.mode.until.map { .nanoseconds($0.since(now.boot)) }
-    modeEndedAt = past.first { $0.kind == .mode }.map {
+    modeEndedAt = past.first { $0.change.kind == .mode }.map {
       Timestamp(millisecondsSince1970: $0.atMilliseconds)
     }
     var copy = record

@@ -14,7 +14,7 @@ struct Bench {
   var state: BreakerState { record.state }
 
   /// The transitions in the history, as `closed>open`.
-  var transitions: [String] { events.filter { $0.kind == .transition }.map(\.arrow) }
+  var transitions: [String] { events.filter { $0.change.kind == .transition }.map(\.arrow) }
 
   /// How much longer the breaker stays open.
   var openRemaining: Duration? {
@@ -131,7 +131,8 @@ extension ProcessIdentity {
 extension BreakerEvent {
   /// The event without its reason: `closed>open`, or `mode:observe>automatic`.
   var arrow: String {
-    kind == .transition ? "\(from)>\(to)" : "\(kind.wireName):\(from)>\(to)"
+    (change.kind == .transition ? "" : "\(change.wireKind):")
+      + "\(change.wireFrom)>\(change.wireTo)"
   }
 }
 

@@ -54,7 +54,7 @@ import Testing
     #expect(
       bench.events.last
         == BreakerEvent(
-          .reset, from: "closed", to: "closed", reason: "fixed",
+          .reset(from: .closed), reason: "fixed",
           atMilliseconds: bench.now.wallMilliseconds))
   }
 

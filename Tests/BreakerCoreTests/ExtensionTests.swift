@@ -21,7 +21,7 @@ import Testing
     #expect(
       bench.events.last
         == BreakerEvent(
-          .extended, from: "open", to: "extended", reason: "still deploying",
+          .extended, reason: "still deploying",
           atMilliseconds: bench.now.wallMilliseconds))
     #expect(bench.transitions == ["closed>open"])
   }

@@ -28,7 +28,7 @@ import Testing
         _ = walk.step()
         for event in walk.bench.events {
           // The numbers differ from walk to walk.
-          let words = (event.reason ?? event.kind.wireName).split(separator: " ")
+          let words = (event.reason ?? event.change.wireKind).split(separator: " ")
           reasons.insert(words.filter { !$0.contains(where: \.isNumber) }.joined(separator: " "))
         }
       }

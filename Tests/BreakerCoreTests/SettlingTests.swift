@@ -137,7 +137,7 @@ import Testing
     #expect(
       bench.events.last
         == BreakerEvent(
-          .probe, from: "probe", to: "lost", reason: "process 2 has ended",
+          .probe(.lost), reason: "process 2 has ended",
           atMilliseconds: bench.now.wallMilliseconds))
     #expect(bench.record.totals == Totals())
     #expect(bench.record.lastError == nil)

@@ -12,6 +12,7 @@ import Testing
   ) {
     #expect(state.rawValue == number)
     #expect(state.wireName == name)
+    #expect("\(state)" == name)
     #expect(BreakerState(wireName: name) == state)
   }
 
@@ -24,16 +25,17 @@ import Testing
   ) {
     #expect(mode.rawValue == number)
     #expect(mode.wireName == name)
+    #expect("\(mode)" == name)
     #expect(BreakerMode(wireName: name) == mode)
   }
 
   @Test(arguments: [
-    (BreakerEvent.Kind.transition, 0, "transition"), (.mode, 1, "mode"), (.reset, 2, "reset"),
+    (BreakerChange.Kind.transition, 0, "transition"), (.mode, 1, "mode"), (.reset, 2, "reset"),
     (.policy, 3, "policy"), (.deletion, 4, "deletion"), (.probe, 5, "probe"),
     (.extended, 6, "extension"),
   ])
   func `the number and the name of a kind of event never change`(
-    kind: BreakerEvent.Kind, number: Int, name: String
+    kind: BreakerChange.Kind, number: Int, name: String
   ) {
     #expect(kind.rawValue == number)
     #expect(kind.wireName == name)
@@ -42,7 +44,7 @@ import Testing
   @Test func `no stored number or printed name exists beyond the known ones`() {
     #expect(BreakerState.allCases.count == 3)
     #expect(BreakerMode.allCases.count == 4)
-    #expect(BreakerEvent.Kind.allCases.count == 7)
+    #expect(BreakerChange.Kind.allCases.count == 7)
     #expect(Reporter.Evidence.allCases.map(\.rawValue) == [0, 1])
     #expect(BreakerState(wireName: "halfOpen") == nil)
     #expect(BreakerMode(wireName: "") == nil)

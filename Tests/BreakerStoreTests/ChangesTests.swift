@@ -22,7 +22,7 @@ import Testing
     _ = try storage.transact("api", orCreate: true, wait: .usual) { _ in }
     let before = try storage.changes(since: nil)
     _ = try storage.transact("api", orCreate: false, wait: .usual) { draft in
-      draft.note(.mode, from: "automatic", to: "automatic", reason: nil)
+      draft.note(.mode(from: .automatic, to: .automatic), reason: nil)
     }
     let after = try storage.changes(since: before.revision)
     #expect(after.revision == before.revision + 1)

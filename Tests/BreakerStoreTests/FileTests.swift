@@ -80,7 +80,7 @@ import Testing
     let history = try store.history(of: "api")
     #expect(history.count < 700)
     #expect(history.map(\.id) == history.map(\.id).sorted())
-    #expect(try store.history(of: "api", limit: 2).map(\.kind) == ["reset", "reset"])
+    #expect(try store.history(of: "api", limit: 2).map(\.change.wireKind) == ["reset", "reset"])
     #expect(try store.declarations(of: "api").count == 8)
   }
 }

@@ -51,7 +51,7 @@ import Testing
     let results = try together(9) { index throws(StoreError) in
       try storage.transact(["a", "b", "c"][index % 3], orCreate: false, wait: .usual) { draft in
         draft.breaker.record.totals.failures += 1
-        draft.note(.reset, from: "\(index)", to: "", reason: nil)
+        draft.note(.policy(from: "\(index)", to: ""), reason: nil)
         return index
       }
     }
@@ -59,7 +59,7 @@ import Testing
     for (index, result) in results.enumerated() {
       let transacted = try #require(try result.get())
       #expect(transacted.answer == index)
-      #expect(transacted.events.map(\.from) == ["\(index)"])
+      #expect(transacted.events.map(\.change.wireFrom) == ["\(index)"])
       // The final state: an earlier one would be mistaken for the latest of that revision.
       #expect(transacted.breaker.name == ["a", "b", "c"][index % 3])
       #expect(transacted.breaker.record.totals.failures == 3)
@@ -69,7 +69,7 @@ import Testing
       #expect(transacted.fingerprints?.after == storage.currentFingerprint())
     }
     #expect(
-      try Set(storage.history(of: nil, sinceMilliseconds: nil, limit: nil).map(\.from))
+      try Set(storage.history(of: nil, sinceMilliseconds: nil, limit: nil).map(\.change.wireFrom))
         == Set((0..<9).map { "\($0)" }))
   }
 

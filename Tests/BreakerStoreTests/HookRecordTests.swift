@@ -8,7 +8,7 @@ import Testing
   private static let me = ProcessTable.current()
 
   private static let event = StoredEvent(
-    id: 8, atMilliseconds: 0, name: "api", kind: .transition, from: "closed", to: "open",
+    id: 8, atMilliseconds: 0, name: "api", change: .transition(from: .closed, to: .open),
     reason: nil, pid: 1, program: "test", previous: 7)
 
   private func step(

@@ -30,7 +30,7 @@ import Testing
         together: names.map { number in
           NamedStep("breaker-\(number)") { draft in
             let reason = String(repeating: "x", count: 400)
-            draft.note(.reset, from: "", to: "", reason: reason)
+            draft.note(.reset(from: .closed), reason: reason)
           }
         }, mustBeNew: true)
     }

@@ -66,6 +66,6 @@ import Testing
     }
     #expect(breaker.snapshot().trips == 1)
     #expect(breaker.snapshot().consecutiveFailures == 100)
-    #expect(try store.history().map(\.to) == ["open"])
+    #expect(try store.history().map(\.change.wireTo) == ["open"])
   }
 }

@@ -100,11 +100,11 @@ import Testing
     let breaker = try store.breaker("api")
     var feed = store.followHistory(after: 0).makeAsyncIterator()
     try breaker.trip()
-    #expect(await feed.next()?.to == "open")
+    #expect(await feed.next()?.change.wireTo == "open")
     host.failStore()
     let listening = Task { [feed] in
       var feed = feed
-      return await feed.next()?.to
+      return await feed.next()?.change.wireTo
     }
     await host.clock.untilSomebodySleeps(for: .seconds(2))
     host.mendStore()

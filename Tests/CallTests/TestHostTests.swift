@@ -26,7 +26,7 @@ import Testing
     #expect(throws: Refused.self) { try there.run { throw Refused() } }
     #expect(here.state == .open)
     #expect(throws: BreakerError.self) { try here.run {} }
-    #expect(try host.store().history().map(\.to) == ["open"])
+    #expect(try host.store().history().map(\.change.wireTo) == ["open"])
   }
 
   @Test func `a test host is exact to the nanosecond however long it has been up`() throws {
@@ -46,5 +46,21 @@ import Testing
     let breaker = try TestHost().store().breaker("api")
     try breaker.trip()
     #expect(try TestHost().store().breaker("api").state == .closed)
+  }
+
+  @Test func `an outage with several failed probes begins once and ends once`() throws {
+    let host = TestHost()
+    let store = host.store()
+    let breaker = try store.breaker(
+      "api", policy: BreakerPolicy(maxFailures: 1, openFor: .seconds(10)))
+    for _ in 0..<5 {
+      #expect(throws: Refused.self) { try breaker.run { throw Refused() } }
+      host.clock.advance(by: .seconds(10))
+    }
+    try breaker.run {}
+    let entries = try store.history()
+    #expect(entries.count(where: { $0.change.stateAfter == .open }) == 5)
+    #expect(entries.filter(\.beginsOutage).map(\.id) == [entries.first?.id])
+    #expect(entries.filter(\.endsOutage).map(\.id) == [entries.last?.id])
   }
 }

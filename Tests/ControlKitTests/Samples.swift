@@ -44,31 +44,35 @@ enum Samples {
 
   static let history = [
     StoredEvent(
-      id: 1, atMilliseconds: wall(-20), name: "payments", kind: .transition, from: "closed",
-      to: "open", reason: "5 consecutive failures", pid: 42, program: "worker"),
+      id: 1, atMilliseconds: wall(-20), name: "payments",
+      change: .transition(from: .closed, to: .open),
+      reason: "5 consecutive failures", pid: 42, program: "worker"),
     StoredEvent(
-      id: 2, atMilliseconds: wall(-10), name: "search", kind: .mode, from: "automatic",
-      to: "observe", reason: nil, pid: 1_234, program: "cbctl"),
+      id: 2, atMilliseconds: wall(-10), name: "search",
+      change: .mode(from: .automatic, to: .observe),
+      reason: nil, pid: 1_234, program: "cbctl"),
     StoredEvent(
-      id: 3, atMilliseconds: wall(-1), name: "payments", kind: .policy, from: "",
-      to: "open-for=1m", reason: "two\nlines", pid: 1_234, program: "cbctl"),
+      id: 3, atMilliseconds: wall(-1), name: "payments",
+      change: .policy(from: "", to: "open-for=1m"),
+      reason: "two\nlines", pid: 1_234, program: "cbctl"),
   ].map { HistoryEntry($0) }
 
   static func entry(
-    _ kind: BreakerEvent.Kind, from: String, to: String, secondsAgo: Int64 = 0
+    _ kind: BreakerChange.Kind, from: String, to: String, secondsAgo: Int64 = 0
   ) -> HistoryEntry {
     HistoryEntry(
       StoredEvent(
-        id: 9, atMilliseconds: wall(-secondsAgo), name: "payments", kind: kind, from: from,
-        to: to, reason: nil, pid: 1, program: "cbctl"))
+        id: 9, atMilliseconds: wall(-secondsAgo), name: "payments",
+        change: BreakerChange(kind: kind.rawValue, from: from, to: to), reason: nil, pid: 1,
+        program: "cbctl"))
   }
 
   /// An entry of the history that has one text in all of its fields.
   static func hostileEntry(_ text: String) -> HistoryEntry {
     HistoryEntry(
       StoredEvent(
-        id: 1, atMilliseconds: wall(-5), name: text, kind: .policy, from: text, to: text + " ",
-        reason: text, pid: 1, program: text))
+        id: 1, atMilliseconds: wall(-5), name: text,
+        change: .policy(from: text, to: text + " "), reason: text, pid: 1, program: text))
   }
 
   static func breaker(

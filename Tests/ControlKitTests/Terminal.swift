@@ -109,7 +109,7 @@ final class Terminal {
   func waitForOutput(_ text: String) throws -> String {
     let wanted = Array(text.utf8)
     // This is longer than any machine takes, even if much other output comes first.
-    let end = ContinuousClock.now + .seconds(30)
+    let end = ContinuousClock.now + .seconds(300)
     while true {
       if let range = unseen.firstRange(of: wanted) {
         defer { unseen.removeSubrange(..<range.upperBound) }
@@ -163,7 +163,7 @@ final class Terminal {
   func waitForEnd() -> CommandCourse.End {
     if let end { return end }
     var status: Int32 = 0
-    var patience = 2_000
+    var patience = 30_000
     while patience > 0, unsafe waitpid(pid, &status, WNOHANG) == 0 {
       usleep(10_000)
       patience -= 1

@@ -6,7 +6,7 @@ import Testing
 
 /// The timeline of a breaker, from its history and its snapshot.
 @Suite struct TimelineTests {
-  typealias Kind = BreakerEvent.Kind
+  typealias Kind = BreakerChange.Kind
 
   private static let now = Timestamp(millisecondsSince1970: Samples.now.wallMilliseconds)
   private static let dayAgo = now.earlier(by: .seconds(86_400))

@@ -30,7 +30,7 @@ final class Play {
     other = SharedStore(
       path: path,
       options: StoreOptions(
-        lockTimeout: .seconds(5), program: "other", clock: clock.clock,
+        lockTimeout: .seconds(60), program: "other", clock: clock.clock,
         observer: { told.addOther($0) }))
     breaker = try store.breaker("api")
   }

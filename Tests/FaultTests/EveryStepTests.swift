@@ -21,7 +21,7 @@ import Testing
     let output = try Child.run(
       BuiltProducts.path(of: "fault-player"),
       ["faults", scenario, directory.path, "\(Steps.stride)", "\(lasting)"],
-      patienceMilliseconds: 300_000)
+      patienceMilliseconds: 1_800_000)
     #expect(output.hasSuffix(" 0 wrong\n"), "\(output)")
   }
 }

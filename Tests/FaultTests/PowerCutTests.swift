@@ -11,7 +11,7 @@ import Testing
     let output = try Child.run(
       BuiltProducts.path(of: "fault-player"),
       ["power-cuts", story, directory.path, "\(Steps.stride)", "\(seeds)"],
-      patienceMilliseconds: 300_000)
+      patienceMilliseconds: 1_800_000)
     #expect(output.hasSuffix(" 0 wrong\n"), "\(output)")
   }
 }

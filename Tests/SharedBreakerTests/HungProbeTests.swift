@@ -77,8 +77,8 @@ import Testing
     #expect(breaker.snapshot().modeEndedAt == Timestamp(millisecondsSince1970: 1_800_000_062_000))
     try breaker.overridePolicy(set: [.openFor: "1h"])
     let entries = try store.history(of: "api").suffix(4)
-    #expect(entries.map(\.kind) == ["probe", "transition", "mode", "policy"])
-    #expect(entries.map(\.to) == ["timed_out", "open", "automatic", "open-for=1h"])
+    #expect(entries.map(\.change.wireKind) == ["probe", "transition", "mode", "policy"])
+    #expect(entries.map(\.change.wireTo) == ["timed_out", "open", "automatic", "open-for=1h"])
     #expect(
       entries.map { $0.at.millisecondsSince1970 - 1_800_000_000_000 }
         == [3_000, 3_000, 62_000, 102_000])
@@ -114,8 +114,8 @@ import Testing
     stage.clock.advance(by: .seconds(9))
     #expect(try store.delete("api"))
     let entries = try store.history(of: "api").suffix(3)
-    #expect(entries.map(\.to) == ["timed_out", "open", "deleted"])
-    #expect(entries.last?.from == "open")
+    #expect(entries.map(\.change.wireTo) == ["timed_out", "open", "deleted"])
+    #expect(entries.last?.change.wireFrom == "open")
     #expect(try Database.value(stage.store, "SELECT count(*) FROM lease") == "0")
   }
 
@@ -132,10 +132,10 @@ import Testing
     #expect(look.state == .halfOpen)
     #expect(look.permits)
     #expect(look.leases.map(\.isOwnerGone) == [true])
-    #expect(try store.history(of: "api").allSatisfy { $0.kind != "probe" })
+    #expect(try store.history(of: "api").allSatisfy { $0.change.wireKind != "probe" })
     #expect(try puppets[1].ask("acquire") == "probe")
-    let entry = try #require(try store.history(of: "api").last { $0.kind == "probe" })
-    #expect(entry.to == "lost")
+    let entry = try #require(try store.history(of: "api").last { $0.change.wireKind == "probe" })
+    #expect(entry.change.wireTo == "lost")
     #expect(entry.reason == "process \(puppets[0].pid) has ended")
     #expect(entry.pid == puppets[1].pid)
     #expect(try store.snapshot(of: "api")?.totals.failures == 1)

@@ -115,7 +115,7 @@ import Testing
     #expect(snapshot.retryAfter == .seconds(30))
     #expect(snapshot.trips == 1)
     #expect(snapshot.transitions.open == 1)
-    #expect(try store.history().map(\.kind) == ["transition", "extension"])
+    #expect(try store.history().map(\.change.wireKind) == ["transition", "extension"])
     stage.clock.reboot(after: .seconds(5))
     #expect(try stage.sharedStore().snapshot(of: "follower")?.openEndsIn == .seconds(25))
     log.store.withLock { $0 = nil }

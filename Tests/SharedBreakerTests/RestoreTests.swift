@@ -89,7 +89,7 @@ import Testing
     #expect(after.openedAt == before.openedAt)
     let entry = try #require(try store.history(of: "api").last)
     #expect(
-      [entry.kind, entry.from, entry.to, entry.reason] == [
+      [entry.change.wireKind, entry.change.wireFrom, entry.change.wireTo, entry.reason] == [
         "extension", "open", "extended", "restored",
       ])
   }

@@ -16,7 +16,7 @@ package final class Child {
 
   /// Starts a program; with `hasWords`, standard error is part of its output.
   package init(
-    _ program: String, _ arguments: [String], patienceMilliseconds: Int32 = 40_000,
+    _ program: String, _ arguments: [String], patienceMilliseconds: Int32 = 300_000,
     hasWords: Bool = false
   ) throws {
     self.patienceMilliseconds = patienceMilliseconds
@@ -142,7 +142,7 @@ package final class Child {
 
   /// Runs a program to its end, and returns its output.
   package static func run(
-    _ program: String, _ arguments: [String], patienceMilliseconds: Int32 = 40_000
+    _ program: String, _ arguments: [String], patienceMilliseconds: Int32 = 300_000
   ) throws -> String {
     let child = try Child(program, arguments, patienceMilliseconds: patienceMilliseconds)
     let output = try child.rest()

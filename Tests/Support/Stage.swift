@@ -27,7 +27,9 @@ package struct Stage: Sendable {
 
   /// The store as this process uses it.
   package func sharedStore() -> SharedStore {
-    SharedStore(path: store, options: StoreOptions(clock: clock.clock))
+    // Long enough for a busy machine. A test about the timeout has options of its own.
+    SharedStore(
+      path: store, options: StoreOptions(lockTimeout: .seconds(60), clock: clock.clock))
   }
 
   /// How often the breaker went from one state to another.

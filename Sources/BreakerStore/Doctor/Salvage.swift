@@ -112,9 +112,7 @@ extension BreakerDraft {
     let reason = "taken over from a damaged store"
     if other.record.mode(at: now.boot) != .automatic, breaker.record.mode.mode == .automatic {
       breaker.record.mode = other.record.mode
-      note(
-        .mode, from: BreakerMode.automatic.wireName, to: other.record.mode.mode.wireName,
-        reason: reason)
+      note(.mode(from: .automatic, to: other.record.mode.mode), reason: reason)
     }
     // A breaker that was half-open is due for a probe.
     guard other.record.state != .closed, breaker.record.state == .closed else { return }

@@ -179,7 +179,7 @@ internal import CHost
       guard let deleted = breakers.removeValue(forKey: key(name)) else { return false }
       declared[key(name)] = nil
       var draft = BreakerDraft(now: clock.moment, breaker: deleted, isGone: isGone)
-      draft.note(.deletion, from: draft.breaker.record.state.wireName, to: "deleted", reason: nil)
+      draft.note(.deletion(from: draft.breaker.record.state), reason: nil)
       for event in draft.events { keep(event, of: name, by: author) }
       revision += 1
       deletedRevision = revision
@@ -243,8 +243,8 @@ internal import CHost
     let previous = lastEventOf.updateValue(lastEvent, forKey: key(name))
     events.append(
       StoredEvent(
-        id: lastEvent, atMilliseconds: event.atMilliseconds, name: name, kind: event.kind,
-        from: event.from, to: event.to, reason: event.reason, pid: author.pid,
+        id: lastEvent, atMilliseconds: event.atMilliseconds, name: name, change: event.change,
+        reason: event.reason, pid: author.pid,
         program: author.program, previous: previous))
     let excess = events.count - Int(BreakerTable.eventsOfOneBreaker)
     if excess > 0 { events.removeFirst(excess) }

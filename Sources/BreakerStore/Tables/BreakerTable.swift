@@ -154,7 +154,7 @@ enum BreakerTable {
     delete.bind(1, breaker.id)
     try delete.run()
     var draft = BreakerDraft(now: now, breaker: breaker)
-    draft.note(.deletion, from: draft.breaker.record.state.wireName, to: "deleted", reason: nil)
+    draft.note(.deletion(from: draft.breaker.record.state), reason: nil)
     try keep(draft, by: program, on: connection)
   }
 
@@ -214,16 +214,16 @@ enum BreakerTable {
     let insert = try connection.statement(.insertEvent)
     insert.bind(1, event.atMilliseconds)
     insert.bind(2, name)
-    insert.bind(3, Int64(event.kind.rawValue))
-    insert.bind(4, event.from)
-    insert.bind(5, event.to)
+    insert.bind(3, Int64(event.change.kind.rawValue))
+    insert.bind(4, event.change.wireFrom)
+    insert.bind(5, event.change.wireTo)
     insert.bind(6, event.reason)
     insert.bind(7, Int64(ProcessTable.ownPid))
     insert.bind(8, program)
     let id = try insert.rows { $0.integer(0) }.first ?? 0
     // Trim only now and then: searching for the 500th event at every transition would be wasteful.
     guard id % 32 == 0 else { return }
-    let isPolicy = event.kind == .policy
+    let isPolicy = event.change.kind == .policy
     let ofOne = try connection.statement(.trimEventsOfBreaker)
     ofOne.bind(1, name)
     ofOne.bind(2, isPolicy ? 1 : 0)

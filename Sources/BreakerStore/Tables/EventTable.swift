@@ -23,8 +23,9 @@ extension StoredEvent {
   init(_ row: Statement) {
     self.init(
       id: row.integer(0), atMilliseconds: row.integer(1), name: row.text(2) ?? "",
-      kind: BreakerEvent.Kind(rawValue: Int(row.integer(3))) ?? .transition,
-      from: row.text(4) ?? "", to: row.text(5) ?? "", reason: row.text(6),
+      change: BreakerChange(
+        kind: Int(truncatingIfNeeded: row.integer(3)), from: row.text(4) ?? "",
+        to: row.text(5) ?? ""), reason: row.text(6),
       pid: Int32(truncatingIfNeeded: row.integer(7)), program: row.text(8) ?? "",
       previous: row.integerOrNil(9))
   }

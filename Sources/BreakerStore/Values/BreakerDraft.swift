@@ -32,12 +32,8 @@ package struct BreakerDraft {
   }
 
   /// Keeps an event that happens now.
-  package mutating func note(
-    _ kind: BreakerEvent.Kind, from: String, to: String, reason: String?
-  ) {
-    events.append(
-      BreakerEvent(
-        kind, from: from, to: to, reason: reason, atMilliseconds: now.wallMilliseconds))
+  package mutating func note(_ change: BreakerChange, reason: String?) {
+    events.append(BreakerEvent(change, reason: reason, atMilliseconds: now.wallMilliseconds))
   }
 }
 
@@ -69,6 +65,6 @@ extension BreakerDraft {
     }
     breaker.codeWords = declared
     declaration = declared
-    if let before { note(.policy, from: before, to: declared, reason: "declared by code") }
+    if let before { note(.policy(from: before, to: declared), reason: "declared by code") }
   }
 }

@@ -7,9 +7,7 @@ package struct StoredEvent: Sendable, Hashable {
   /// When it happened, which may be before it was written.
   package var atMilliseconds: Int64
   package var name: String
-  package var kind: BreakerEvent.Kind
-  package var from: String
-  package var to: String
+  package var change: BreakerChange
   package var reason: String?
   package var pid: Int32
   package var program: String

@@ -94,9 +94,9 @@ extension HistoryEntry {
     .object([
       .init("at", BreakerDocument.time(at)),
       .init("name", .string(name)),
-      .init("kind", .string(kind)),
-      .init("from", .string(from)),
-      .init("to", .string(to)),
+      .init("kind", .string(change.wireKind)),
+      .init("from", .string(change.wireFrom)),
+      .init("to", .string(change.wireTo)),
       .init("reason", JSONValue(reason)),
       .init("by", BreakerDetails.by(pid, program)),
     ])

@@ -113,33 +113,32 @@ extension Timeline {
 
     init(of snapshot: BreakerSnapshot, history: [HistoryEntry]) {
       self.snapshot = snapshot
-      let modes = history.first { $0.kind == "mode" }
-      mode = modes.flatMap { BreakerMode(wireName: $0.from) } ?? snapshot.mode
+      mode = history.lazy.compactMap { $0.change.modeBefore }.first ?? snapshot.mode
       // Each change of the state raises the generation: with fewer entries, older ones are lost.
-      let deletion = history.lastIndex { $0.kind == "deletion" }
-      let changes = history[(deletion.map { $0 + 1 } ?? 0)...].filter { $0.raisesGeneration }
+      let deletion = history.lastIndex { $0.change.isDeletion }
+      let changes = history[(deletion.map { $0 + 1 } ?? 0)...].filter { $0.change.raisesGeneration }
       // A probe's deadline may have opened the breaker, which only the next call records.
-      let isProbed = changes.last?.to == BreakerState.halfOpen.wireName
+      let isProbed = changes.last?.change.stateAfter == .halfOpen
       let unrecorded = isProbed && snapshot.state == .open ? 1 : 0
       isComplete = snapshot.generation == Int64(changes.count + unrecorded) + 1
     }
 
     mutating func take(_ entry: HistoryEntry) {
       beginIfMade(before: entry.at)
-      switch entry.kind {
-      case "transition", "reset":
+      switch entry.change {
+      case .transition, .reset:
         move(to: entry.at)
-        state = BreakerState(wireName: entry.to)
-      case "mode":
+        state = entry.change.stateAfter
+      case .mode(_, let next):
         move(to: entry.at)
-        mode = BreakerMode(wireName: entry.to) ?? .automatic
-      case "deletion":
+        mode = next
+      case .deletion:
         move(to: entry.at)
         state = nil
         mode = .automatic
-      case "policy", "probe": break
-      // Any other event may have restarted the open time.
-      default: move(to: entry.at)
+      case .policy, .probe: break
+      // Something unknown may have restarted the open time too.
+      case .extended, .unknown: move(to: entry.at)
       }
     }
 
@@ -190,9 +189,19 @@ extension Timeline {
   }
 }
 
-extension HistoryEntry {
-  /// Whether the entry raised the generation: an open breaker that is tripped again keeps its own.
+extension BreakerChange {
+  /// Whether the change raised the generation: an open breaker that is tripped again keeps its own.
   fileprivate var raisesGeneration: Bool {
-    kind == "reset" || (kind == "transition" && from != to)
+    switch self {
+    case .transition(let from, let to): from != to
+    case .reset: true
+    case .mode, .policy, .deletion, .probe, .extended, .unknown: false
+    }
+  }
+
+  fileprivate var isDeletion: Bool { if case .deletion = self { true } else { false } }
+
+  fileprivate var modeBefore: BreakerMode? {
+    if case .mode(let from, _) = self { from } else { nil }
   }
 }

@@ -39,10 +39,10 @@ struct PageHistory {
   }
 
   private func what(_ entry: HistoryEntry) -> HTML {
-    let change: HTML =
-      entry.from == entry.to || entry.from.isEmpty
-      ? "\(entry.to)" : "\(entry.from) → \(entry.to)"
-    return entry.kind == "transition" ? change : "\(entry.kind): \(change)"
+    let (from, to) = (entry.change.wireFrom, entry.change.wireTo)
+    let change: HTML = from == to || from.isEmpty ? "\(to)" : "\(from) → \(to)"
+    if case .transition = entry.change { return change }
+    return "\(entry.change.wireKind): \(change)"
   }
 }
 

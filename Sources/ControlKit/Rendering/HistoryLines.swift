@@ -71,11 +71,12 @@ struct HistoryLines {
       now.map { [Age.clock(of: entry.at, at: $0), Age.short(of: entry.at, at: $0)] }
       ?? [entry.at.description]
     return times + (hasNames ? [VisibleText.name(entry.name)] : [])
-      + [entry.kind, Self.change(entry)]
+      + [entry.change.wireKind, Self.change(entry)]
   }
 
   private static func change(_ entry: HistoryEntry) -> String {
-    entry.from == entry.to || entry.from.isEmpty ? entry.to : "\(entry.from) -> \(entry.to)"
+    let (from, to) = (entry.change.wireFrom, entry.change.wireTo)
+    return from == to || from.isEmpty ? to : "\(from) -> \(to)"
   }
 
   /// Who did it and why, at the end of the line because a reason can be a kilobyte long.

@@ -85,8 +85,9 @@ func runPool(in directory: String) throws -> Int32 {
     if unsafe waitpid(worker, &status, 0) == worker, status == 0 { succeeded += 1 }
   }
   say("What happened, and who did it:")
-  for entry in try store.history(of: breaker.name) where entry.kind == "transition" {
-    say("  \(entry.from) -> \(entry.to): \(entry.reason ?? "") (pid \(entry.pid))")
+  for entry in try store.history(of: breaker.name) {
+    guard case .transition = entry.change else { continue }
+    say("  \(entry.change): \(entry.reason ?? "") (pid \(entry.pid))")
   }
   let end = breaker.snapshot()
   say("\(end.totals.failures) calls failed and \(end.totals.rejections) were rejected,")

@@ -97,6 +97,16 @@ extension Engine {
   }
 }
 
+extension Decision {
+  /// The same answer with what is made of the grant.
+  func map<Other>(_ make: (Grant) -> Other) -> Decision<Other> {
+    switch self {
+    case .permitted(let grant): .permitted(make(grant))
+    case .rejected(let rejection): .rejected(rejection)
+    }
+  }
+}
+
 extension Counted {
   fileprivate static var oneRejection: Counted { one(\.rejections) }
   fileprivate static var oneWouldReject: Counted { one(\.wouldReject) }

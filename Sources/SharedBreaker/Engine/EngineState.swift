@@ -14,9 +14,8 @@ struct EngineState {
 
   /// Tells the transitions among the events of a breaker.
   mutating func tell(_ happened: [BreakerEvent], of name: String) {
-    for event in happened where event.kind == .transition {
-      guard let from = BreakerState(wireName: event.from), let to = BreakerState(wireName: event.to)
-      else { continue }
+    for event in happened {
+      guard case .transition(let from, let to) = event.change else { continue }
       tell(.transition(name: name, from: from, to: to, reason: event.reason ?? ""))
     }
   }

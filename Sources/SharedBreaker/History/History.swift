@@ -16,18 +16,8 @@ public struct HistoryEntry: Sendable, Hashable {
   /// The name of the breaker that it happened to.
   public let name: String
 
-  /// The kind of entry: a transition, a change by hand, or the end of a probe.
-  ///
-  /// It is `transition`, `mode`, `reset`, `policy`, `deletion`, `probe` or `extension`. A `probe`
-  /// ended without a report: it has `timed_out`, or it was `lost` when its owner ended. An
-  /// `extension` is a trip of a breaker that was open already.
-  public let kind: String
-
-  /// The value before, such as the state that a transition left.
-  public let from: String
-
-  /// The value after, such as the state that a transition entered.
-  public let to: String
+  /// What happened.
+  public let change: BreakerChange
 
   /// Why it happened; nil if no reason was given.
   public let reason: String?
@@ -49,13 +39,21 @@ public struct HistoryEntry: Sendable, Hashable {
     id = event.id
     at = Timestamp(millisecondsSince1970: event.atMilliseconds)
     name = event.name
-    kind = event.kind.wireName
-    from = event.from
-    to = event.to
+    change = event.change
     reason = event.reason
     pid = event.pid
     program = event.program
   }
+}
+
+extension HistoryEntry {
+  /// Whether a closed breaker has opened, so that calls begin to be rejected.
+  ///
+  /// A failed probe opens a breaker again, but does not begin an outage: page people for this one.
+  public var beginsOutage: Bool { change.beginsOutage }
+
+  /// Whether a breaker that was open or half-open has closed, or is gone.
+  public var endsOutage: Bool { change.endsOutage }
 }
 
 /// A policy that code has declared for a breaker.

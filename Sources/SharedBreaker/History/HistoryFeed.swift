@@ -4,8 +4,8 @@ extension SharedStore {
   /// Follows what happens in all processes, each entry once and in order.
   ///
   /// ```swift
-  /// for await entry in store.followHistory(of: "payments") where entry.kind == "transition" {
-  ///   print("\(entry.at): \(entry.from) > \(entry.to), by \(entry.program)")
+  /// for await entry in store.followHistory(of: "payments") {
+  ///   print("\(entry.at): \(entry.change), by \(entry.program)")
   /// }
   /// ```
   ///

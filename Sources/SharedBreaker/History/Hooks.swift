@@ -9,7 +9,7 @@ extension SharedStore {
   ///
   /// ```swift
   /// await store.handleHistory(as: "pager") { entry in
-  ///   guard entry.kind == "transition", entry.to == "open" else { return }
+  ///   guard entry.beginsOutage else { return }
   ///   try await page("\(entry.name) is down", deduplicatedBy: "\(entry.id)")
   /// }
   /// ```

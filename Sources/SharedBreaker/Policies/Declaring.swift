@@ -36,7 +36,7 @@ extension Engine {
         let before = draft.breaker.operatorWords
         guard before != words else { return nil }
         draft.breaker.operatorWords = words
-        draft.note(.policy, from: before ?? "", to: words ?? "", reason: "set by an operator")
+        draft.note(.policy(from: before ?? "", to: words ?? ""), reason: "set by an operator")
         return nil
       }
     }.answer

@@ -1,0 +1,166 @@
+/// What happened to a breaker, as its history records it.
+///
+/// A later version may add cases, so give a `switch` over a change a `default`.
+public enum BreakerChange: Sendable, Hashable {
+  /// The state changed.
+  case transition(from: BreakerState, to: BreakerState)
+
+  /// Somebody set another mode, or the time of a mode ran out.
+  case mode(from: BreakerMode, to: BreakerMode)
+
+  /// Somebody closed the breaker and cleared its counters.
+  case reset(from: BreakerState)
+
+  /// Code declared another policy, or an operator set or removed values; both sides in words.
+  case policy(from: String, to: String)
+
+  /// Somebody deleted the breaker.
+  case deletion(from: BreakerState)
+
+  /// A probe ended without a report.
+  case probe(ProbeEnding)
+
+  /// Somebody tripped a breaker that was open already, which restarted its open time.
+  case extended
+
+  /// Something that this version cannot read, because another program has written it.
+  case unknown(kind: String, from: String, to: String)
+
+  /// How a probe ended that did not report.
+  public enum ProbeEnding: Sendable, Hashable {
+    /// It took longer than `probe-timeout`, so it counts as a failure.
+    case timedOut
+
+    /// The process that owned it ended, so its slot is free again.
+    case lost
+  }
+}
+
+extension BreakerChange {
+  /// Whether calls begin to be rejected: a closed breaker has opened.
+  ///
+  /// A failed probe opens a breaker again, but that is the same outage, which has begun before.
+  public var beginsOutage: Bool { self == .transition(from: .closed, to: .open) }
+
+  /// Whether a breaker that was open or half-open has closed, or is gone.
+  public var endsOutage: Bool {
+    switch self {
+    case .transition(_, let to): to == .closed
+    case .reset(let from), .deletion(let from): from != .closed
+    case .mode, .policy, .probe, .extended, .unknown: false
+    }
+  }
+}
+
+extension BreakerChange {
+  /// The state that the change has brought about; nil if it concerns something else.
+  public var stateAfter: BreakerState? {
+    switch self {
+    case .transition(_, let to): to
+    case .reset: .closed
+    case .mode, .policy, .deletion, .probe, .extended, .unknown: nil
+    }
+  }
+}
+
+/// The words of a change in JSON and SQL.
+extension BreakerChange {
+  /// The name of the kind in JSON, such as `transition`.
+  public var wireKind: String {
+    if case .unknown(let kind, _, _) = self { return kind }
+    return kind.wireName
+  }
+
+  /// The value before in JSON, such as the state that a transition left.
+  public var wireFrom: String {
+    switch self {
+    case .transition(let from, _), .reset(let from), .deletion(let from): from.wireName
+    case .mode(let from, _): from.wireName
+    case .policy(let from, _), .unknown(_, let from, _): from
+    case .probe: PermitKind.probe.wireName
+    case .extended: BreakerState.open.wireName
+    }
+  }
+
+  /// The value after in JSON, such as the state that a transition entered.
+  public var wireTo: String {
+    switch self {
+    case .transition(_, let to): to.wireName
+    case .mode(_, let to): to.wireName
+    case .reset: BreakerState.closed.wireName
+    case .policy(_, let to), .unknown(_, _, let to): to
+    case .deletion: "deleted"
+    case .probe(.timedOut): "timed_out"
+    case .probe(.lost): "lost"
+    case .extended: "extended"
+    }
+  }
+
+  /// The kinds of changes.
+  ///
+  /// The integers are stored in files and the wire names appear in JSON, so neither ever changes.
+  package enum Kind: Int, Sendable, Hashable, CaseIterable {
+    case transition = 0
+    case mode = 1
+    case reset = 2
+    case policy = 3
+    case deletion = 4
+    case probe = 5
+    case extended = 6
+
+    package var wireName: String {
+      switch self {
+      case .transition: "transition"
+      case .mode: "mode"
+      case .reset: "reset"
+      case .policy: "policy"
+      case .deletion: "deletion"
+      case .probe: "probe"
+      case .extended: "extension"
+      }
+    }
+  }
+
+  /// The kind of the change; an unknown one is never written, so it does not matter which it has.
+  package var kind: Kind {
+    switch self {
+    case .transition, .unknown: .transition
+    case .mode: .mode
+    case .reset: .reset
+    case .policy: .policy
+    case .deletion: .deletion
+    case .probe: .probe
+    case .extended: .extended
+    }
+  }
+
+  /// Reads a change from the words that were stored; it is unknown if they make no sense.
+  package init(kind: Int, from: String, to: String) {
+    let known = Kind(rawValue: kind)
+    let states = (BreakerState(wireName: from), BreakerState(wireName: to))
+    let modes = (BreakerMode(wireName: from), BreakerMode(wireName: to))
+    let made: BreakerChange? =
+      switch known {
+      case .transition:
+        states.0.flatMap { from in states.1.map { .transition(from: from, to: $0) } }
+      case .mode: modes.0.flatMap { from in modes.1.map { .mode(from: from, to: $0) } }
+      case .reset: states.0.map { .reset(from: $0) }
+      case .policy: .policy(from: from, to: to)
+      case .deletion: states.0.map { .deletion(from: $0) }
+      case .probe: [.probe(.timedOut), .probe(.lost)].first { $0.wireTo == to }
+      case .extended: .extended
+      case nil: nil
+      }
+    self = made ?? .unknown(kind: known?.wireName ?? "unknown", from: from, to: to)
+  }
+}
+
+extension BreakerChange: CustomStringConvertible {
+  /// The change in the words that `cbctl` uses, such as `closed -> open` or `mode: observe`.
+  public var description: String {
+    let (from, to) = (wireFrom, wireTo)
+    let change = from == to || from.isEmpty ? to : "\(from) -> \(to)"
+    if case .transition = self { return change }
+    return "\(wireKind): \(change)"
+  }
+}

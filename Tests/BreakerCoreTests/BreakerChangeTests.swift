@@ -1,0 +1,67 @@
+import Testing
+
+@testable import BreakerCore
+
+/// What the history says happened to a breaker.
+@Suite struct BreakerChangeTests {
+  private static let changes: [(BreakerChange, String)] = [
+    (.transition(from: .closed, to: .open), "closed -> open"),
+    (.transition(from: .open, to: .halfOpen), "open -> half_open"),
+    (.mode(from: .automatic, to: .observe), "mode: automatic -> observe"),
+    (.reset(from: .halfOpen), "reset: half_open -> closed"),
+    (.reset(from: .closed), "reset: closed"),
+    (.policy(from: "", to: "probes=2"), "policy: probes=2"),
+    (.policy(from: "probes=2", to: "probes=3"), "policy: probes=2 -> probes=3"),
+    (.deletion(from: .open), "deletion: open -> deleted"),
+    (.probe(.timedOut), "probe: probe -> timed_out"),
+    (.probe(.lost), "probe: probe -> lost"),
+    (.extended, "extension: open -> extended"),
+  ]
+
+  @Test(arguments: changes)
+  func `a change is read back from the words that it is stored in`(
+    change: BreakerChange, description: String
+  ) {
+    let read = BreakerChange(
+      kind: change.kind.rawValue, from: change.wireFrom, to: change.wireTo)
+    #expect(read == change)
+    #expect(change.description == description)
+  }
+
+  @Test(arguments: [
+    (0, "closed", "gone", "transition"), (0, "", "open", "transition"),
+    (1, "automatic", "", "mode"), (1, "x", "observe", "mode"), (2, "", "closed", "reset"),
+    (4, "x", "deleted", "deletion"), (5, "probe", "x", "probe"), (99, "a", "b", "unknown"),
+  ])
+  func `a change whose words make no sense keeps them as they are`(
+    kind: Int, from: String, to: String, name: String
+  ) {
+    let change = BreakerChange(kind: kind, from: from, to: to)
+    #expect(change == .unknown(kind: name, from: from, to: to))
+    #expect(change.kind == .transition)
+    #expect((change.wireKind, change.wireFrom, change.wireTo) == (name, from, to))
+    #expect(change.stateAfter == nil)
+  }
+
+  @Test func `an outage begins once and ends once`() {
+    let begins = Self.changes.map { $0.0 }.filter { $0.beginsOutage }
+    #expect(begins == [.transition(from: .closed, to: .open)])
+    let outage: [BreakerChange] = [
+      .transition(from: .closed, to: .open), .transition(from: .open, to: .halfOpen),
+      .probe(.timedOut), .transition(from: .halfOpen, to: .open), .extended,
+      .transition(from: .open, to: .halfOpen), .transition(from: .halfOpen, to: .closed),
+    ]
+    #expect(outage.map(\.beginsOutage) == [true] + [Bool](repeating: false, count: 6))
+    #expect(outage.map(\.endsOutage) == [Bool](repeating: false, count: 6) + [true])
+    let others: [BreakerChange] = [.reset(from: .open), .deletion(from: .halfOpen)]
+    #expect(others.map(\.endsOutage) == [true, true])
+    let none: [BreakerChange] = [.reset(from: .closed), .deletion(from: .closed), .extended]
+    #expect(none.map(\.endsOutage) == [false, false, false])
+  }
+
+  @Test func `a change says which state it has brought about`() {
+    let states = Self.changes.map { $0.0.stateAfter }
+    #expect(
+      states == [.open, .halfOpen, nil, .closed, .closed, nil, nil, nil, nil, nil, nil])
+  }
+}
