@@ -98,7 +98,7 @@ public enum StoreEvent: Sendable, Hashable {
   /// The store cannot be used; reported once, until it can be used again.
   case unavailable(StoreError)
 
-  /// The store can be used again.
+  /// The store can be used again; each breaker is in the state that the store says.
   case available
 
   /// A change is in the store, but it may not survive a power cut.

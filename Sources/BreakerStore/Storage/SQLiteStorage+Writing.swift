@@ -61,6 +61,7 @@ extension SQLiteStorage {
       ownCommits.check(before)
       if ownCommits.revision == nil { try transaction.verify() }
       taken += steps.take()
+      transaction.happensNow()
       var done = StepGroup(in: transaction, remembered: ownCommits)
       try done.run(taken)
       let haveEvents = taken.contains { $0.outcome?.events.isEmpty == false }

@@ -11,7 +11,7 @@ struct WriteTransaction {
   let room: Int64
 
   /// When everything in it happens.
-  let now: Moment
+  private(set) var now: Moment
 
   /// The revision that it gives to the breakers it changes; nil until it has been looked up.
   private(set) var revision: Int64?
@@ -38,6 +38,12 @@ struct WriteTransaction {
   ///
   /// - Throws: If it is not; nothing may have been written before.
   mutating func verify() throws(StoreError) { revision = try session.verify() }
+
+  /// Takes the present as its time.
+  ///
+  /// Steps that were taken along must not happen before they were asked for: a probe that was due
+  /// then would be rejected.
+  mutating func happensNow() { now = clock.moment }
 }
 
 /// A commit, and what has to follow it outside of all locks.

@@ -77,9 +77,8 @@ extension Engine {
   func beginBucket(of cell: Cell) {
     let coarse = coarseNanoseconds
     look { state in
-      let memory = state.knowledge[cell]
-      guard let window = memory.agreed?.policy.window else { return }
-      cell.beginBucket(of: window, marks: memory.marks, at: coarse) { clock.instant }
+      guard let window = state.knowledge.window(of: cell) else { return }
+      cell.beginBucket(of: window.length, marks: window.marks, at: coarse) { clock.instant }
     }
   }
 

@@ -138,12 +138,9 @@ extension Breaker {
     if call.isPermitted { return .permitted(Ticket(call)) }
     let request = Engine.Request(
       owner: engine.ownProcess(), probeTimeout: probeTimeout, onFailure: onStoreFailure)
-    let decision = try engine.admit(request, to: cell)
-    let isMeasured = cell.word.has(CellWord.measures)
-    let start = isMeasured ? engine.clock.instant : nil
-    return decision.map { ticket in
+    return try engine.admit(request, to: cell).map { ticket in
       var ticket = ticket
-      ticket.start = start
+      if cell.word.has(CellWord.measures) { ticket.start = engine.clock.instant }
       return ticket
     }
   }
@@ -158,6 +155,8 @@ extension Breaker {
     }
     let measured = ticket.start.map { Duration.nanoseconds(engine.clock.instant.since($0)) }
     return engine.take(
-      .init(outcome: outcome, ticket: ticket, elapsed: elapsed ?? measured), of: cell)
+      .init(
+        outcome: outcome, ticket: ticket, elapsed: elapsed ?? measured,
+        isKeptAlone: onStoreFailure == .continueLocally), of: cell)
   }
 }

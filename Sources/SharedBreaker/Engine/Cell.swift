@@ -74,6 +74,14 @@ extension Knowledge {
   }
 }
 
+extension Knowledge {
+  /// What a call needs to mark a bucket; nil if the policy in force has no window.
+  func window(of cell: Cell) -> (length: Duration, marks: BucketMarks?)? {
+    // Read by themselves, because in a short window each call needs them.
+    unsafe cell.memory.agreed?.policy.window.map { (length: $0, marks: unsafe cell.memory.marks) }
+  }
+}
+
 /// What healthy calls read.
 extension Cell {
   var word: CellWord { CellWord(bits: bits.load(ordering: .acquiring)) }

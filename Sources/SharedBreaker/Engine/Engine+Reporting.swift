@@ -9,6 +9,9 @@ extension Engine {
     var ticket: Ticket
     var elapsed: Duration?
 
+    /// Whether a breaker of this process alone takes it while the store cannot.
+    var isKeptAlone = true
+
     func make(
       on draft: inout BreakerDraft, for grant: PermitGrant, by reporter: ProcessIdentity
     ) -> ReportVerdict {
@@ -88,6 +91,8 @@ extension Engine {
   }
 
   private func takeAlone(_ report: Report, of cell: Cell) -> ReportVerdict {
+    // Its callers ask no breaker while the store is gone, so there is none to tell.
+    guard report.isKeptAlone else { return .outdated }
     let reporter = ownProcess()
     let done = stepAlone(cell) { draft in
       report.make(on: &draft, for: report.ticket.grant, by: reporter)

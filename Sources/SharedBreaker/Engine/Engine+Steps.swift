@@ -52,7 +52,7 @@ extension Engine {
     let others = done.others.map { read($0) }
     update { state in
       if own.isUndeclared, let words = own.declared {
-        state.hasDeclared(words, for: cell, at: done.breaker.revision)
+        state.hasDeclared(words, for: cell, at: done.breaker.revision, in: era)
       }
       _ = state.learn(known, of: cell, in: era, keeping: true)
       // Every cell, before the fingerprint that vouches for all of them.
@@ -76,7 +76,7 @@ extension Engine {
     if orCreate { local.seed(lastKnown(cell).breaker) }
     let done = local.transact(cell.name, orCreate: orCreate, wait: .usual, body)
     guard let done else { return nil }
-    update { $0.tell(done.events, of: cell.name) }
+    if !done.events.isEmpty { update { $0.tell(done.events, of: cell.name) } }
     return (done.answer, done.breaker)
   }
 

@@ -90,10 +90,24 @@ extension Engine {
     state.withLock { state in
       let answer = step(&state)
       // Under the lock, so that what healthy calls read never contradicts what is known.
-      vouched.store(state.knowledge.vouched, ordering: .releasing)
-      isUnavailable.store(!state.availability.isAvailable, ordering: .relaxed)
-      areSomeAlone.store(state.availability.areSomeAlone, ordering: .relaxed)
+      publish(state)
       return (answer, state.takeEvents())
+    }
+  }
+
+  /// Shows healthy calls what has changed; a store that changes nothing would cost them a cache miss.
+  private func publish(_ state: borrowing EngineState) {
+    let fingerprint = state.knowledge.vouched
+    if vouched.load(ordering: .relaxed) != fingerprint {
+      vouched.store(fingerprint, ordering: .releasing)
+    }
+    let isGone = !state.availability.isAvailable
+    if isUnavailable.load(ordering: .relaxed) != isGone {
+      isUnavailable.store(isGone, ordering: .relaxed)
+    }
+    let areSome = state.availability.areSomeAlone
+    if areSomeAlone.load(ordering: .relaxed) != areSome {
+      areSomeAlone.store(areSome, ordering: .relaxed)
     }
   }
 
@@ -118,7 +132,9 @@ extension Engine {
     return look { $0.availability.reasonAlone(cell) }
   }
 
-  func cell(_ name: String) -> Cell { update { $0.knowledge.cell(name) } }
+  func cell(_ name: String) -> Cell {
+    look { $0.knowledge.cells[name] } ?? update { $0.knowledge.cell(name) }
+  }
 
   /// What was last known of a breaker, without asking.
   func lastKnown(_ cell: Cell) -> Known {

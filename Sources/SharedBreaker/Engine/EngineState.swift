@@ -75,7 +75,12 @@ extension EngineState {
     return words
   }
 
-  mutating func hasDeclared(_ words: String, for cell: Cell, at revision: Int64) {
+  /// Notes that the store has had a declaration since a revision, as it was read in an era.
+  mutating func hasDeclared(
+    _ words: String, for cell: Cell, at revision: Int64, in era: Int64
+  ) {
+    // The revisions of a file that has been replaced meanwhile mean nothing in the new one.
+    let revision = era == knowledge.era ? revision : .min
     tell(knowledge.hasDeclared(words, for: cell, at: revision))
   }
 
