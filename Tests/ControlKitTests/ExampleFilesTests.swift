@@ -31,4 +31,31 @@ import Testing
       }
     }
   }
+
+  /// The recipes for jobs that a timer starts, with the minutes between two runs.
+  private static let recipes = [
+    ("scripts/examples/mirror-archive.service", 30), ("scripts/examples/shared-breaker.cron", 30),
+    ("Sources/SharedBreaker/SharedBreaker.docc/Operations.md", 10),
+  ]
+
+  @Test(arguments: recipes)
+  func `a recipe for a job spares a resource that is down all day most of the runs`(
+    file: String, minutes: Int
+  ) throws {
+    let root = #filePath.split(separator: "/").dropLast(3).joined(separator: "/")
+    let text = try #require(Golden.read("/\(root)/\(file)"))
+    let lines = text.split(separator: "\n").filter { $0.contains(#/(=|\* (root )?)cbctl run /#) }
+    try #require(lines.count == 1, "\(lines)")
+    let words = lines[0].split(separator: " ").drop { !$0.hasSuffix("cbctl") }.dropFirst()
+      .prefix { $0 != "--" }
+    let bench = Bench()
+    var runs = 0
+    for _ in 0..<(24 * 60 / minutes) {
+      let answer = bench.run(words.map { String($0) } + ["--", "false"])
+      if answer.code == 1 { runs += 1 } else { #expect(answer.code == 75) }
+      bench.advance(by: Int64(minutes) * 60_000)
+    }
+    // The job still finds out within hours that the resource is back.
+    #expect((3...(24 * 60 / minutes / 2)).contains(runs), "\(runs) runs")
+  }
 }

@@ -40,6 +40,19 @@ struct RunCommandTests {
     #expect(bench("check", "pay").output == check)
   }
 
+  @Test func `a preset declares the library's policy and words win over it`() {
+    let bench = Bench()
+    #expect(bench("run", "job", "--preset", "scheduled-job", "--", "true").code == 0)
+    let policy = bench("policy", "job").output
+    #expect(policy.contains("open-for") && policy.contains("15m"), "\(policy)")
+    let words = ["run", "job", "--preset", "scheduled-job", "--open-for", "2h", "--", "true"]
+    #expect(bench.run(words).code == 0)
+    #expect(bench("policy", "job").output.contains("2h"))
+    let wrong = bench("run", "job", "--preset", "jobs", "--", "true")
+    #expect(wrong.code == 64)
+    #expect(wrong.errors.contains("scheduled-job"), "\(wrong.errors)")
+  }
+
   @Test func `a permanent exit code opens the breaker at once`() {
     let bench = Bench()
     let codes = ["--permanent-exit", "4", "--permanent-exit", "5"]

@@ -62,7 +62,7 @@ extension CommandSpec {
         "cbctl run rates --retries 3 --fallback 'cat rates.old' -- ./fetch-rates",
         "try up to 4 times, and make do with the old ones"),
       Example(
-        "cbctl run mirror --failures 3 --within 10m --timeout 30s -- rsync -a a: b", "in cron"),
+        "cbctl run mirror --preset scheduled-job --timeout 5m -- rsync -a a: b", "in cron"),
     ],
     exitCodes: [.done, .usage, .storeUnavailable, .rejected, .timedOut, .cannotRun, .notFound],
     takesPolicy: true

@@ -47,7 +47,7 @@ struct HelpTopic: Sendable {
       [
         HelpSection(
           "Words", heading: "WORDS",
-          rows: OptionSpec.policy.map { .init(String($0.usage.dropFirst(2)), $0.summary) }),
+          rows: OptionSpec.policyWords.map { .init(String($0.usage.dropFirst(2)), $0.summary) }),
         HelpSection(
           "Values", heading: "VALUES",
           rows: [

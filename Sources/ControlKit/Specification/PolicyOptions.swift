@@ -2,9 +2,25 @@ import SharedBreaker
 
 extension OptionSpec {
   /// The words of a policy as options, the same words as in `policy --set`, JSON and the file.
-  static let policy = PolicyKey.allCases.map { key in
+  static let policyWords = PolicyKey.allCases.map { key in
     OptionSpec(name: key.rawValue, kind: .policy(key), summary: key.summary)
   }
+
+  /// All options that declare a policy.
+  static let policy =
+    [
+      OptionSpec(
+        name: "preset", kind: .choice(BreakerPolicy.presets.map(\.name)),
+        summary: "begin with the library's policy for a kind of resource")
+    ] + policyWords
+}
+
+extension BreakerPolicy {
+  /// The policies of the library for kinds of resources, as the command line names them.
+  static let presets: [(name: String, policy: BreakerPolicy)] = [
+    ("http", .http), ("database", .database), ("local-service", .localService),
+    ("device", .device), ("scheduled-job", .scheduledJob),
+  ]
 }
 
 extension PolicyKey {
@@ -38,10 +54,13 @@ extension PolicyKey {
 extension BreakerPolicy {
   /// The policy that the options of a command line describe, or nil if there is none of them.
   ///
+  /// Words win over the preset that they are given with.
+  ///
   /// - Throws: A usage error if the options contradict each other.
   static func given(by parsed: ParsedCommand) throws(ControlError) -> BreakerPolicy? {
-    var policy = BreakerPolicy()
-    var isGiven = false
+    let preset = presets.first { $0.name == parsed.text("preset") }
+    var policy = preset?.policy ?? BreakerPolicy()
+    var isGiven = preset != nil
     do {
       for key in PolicyKey.allCases {
         guard let text = parsed.text(key.rawValue) else { continue }
