@@ -106,7 +106,8 @@ public struct Totals: Sendable, Hashable {
   /// Calls that were permitted only because the mode was `observe`.
   public var wouldReject: Int64 = 0
 
-  package init() {}
+  /// Creates totals in which nothing has been counted.
+  public init() {}
 
   package var isZero: Bool { self == Totals() }
 

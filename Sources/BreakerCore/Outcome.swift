@@ -49,8 +49,13 @@ extension Outcome {
   }
 
   /// A failure that opens the breaker at once, for the time that the resource named.
-  public static func failure(opensFor duration: Duration, error: String? = nil) -> Outcome {
-    .failure(Failure(.opens(for: duration), error: error))
+  ///
+  /// - Parameters:
+  ///   - duration: The time; nil if the resource named none, which makes it an ordinary failure.
+  ///   - error: What went wrong, for people to read.
+  /// - Returns: The outcome to report.
+  public static func failure(opensFor duration: Duration?, error: String? = nil) -> Outcome {
+    .failure(Failure(duration.map { .opens(for: $0) } ?? .ordinary, error: error))
   }
 }
 
@@ -62,6 +67,6 @@ public enum ReportVerdict: Sendable, Hashable {
   /// The state has changed since, or a mode is forced: the outcome only counts in the totals.
   case outdated
 
-  /// The probe had lost its lease, so another may hold its slot: nothing was recorded.
+  /// The probe had lost its lease, or the permit was used before: nothing was recorded.
   case refused
 }

@@ -48,6 +48,20 @@ public struct BreakerSnapshot: Sendable, Hashable {
   /// How long the open time had been over; nil if no probe was due, or if the time is not known.
   public let dueFor: Duration?
 
+  /// The number of probes of this round that have succeeded; 0 unless the breaker is half-open.
+  ///
+  /// `successes-to-close` of them close the breaker, or `probe-calls` judged together.
+  public let probeSuccesses: Int64
+
+  /// The number of probes of this round that have failed, where the policy tolerates some.
+  public let probeFailures: Int64
+
+  /// How many more probes could have begun; 0 unless the breaker is half-open or a probe is due.
+  public let freeProbeSlots: Int
+
+  /// How often the latest open time was multiplied by `open-multiplier`.
+  public let openTimeGrowth: Int64
+
   /// The number of calls in the window that rates are computed over.
   public let windowCalls: Int64
 
@@ -115,9 +129,13 @@ public struct BreakerSnapshot: Sendable, Hashable {
   /// The values that an operator has set over the policy of the code.
   public var operatorValues: [PolicyKey: String] { agreed.operatorValues }
 
-  /// The share of calls in the window that failed; nil if the window is empty.
+  /// The share of calls in the window that failed; nil while there are too few to judge.
+  ///
+  /// A window is judged from `min-calls` on, or from its first call on if the policy looks at no rate.
   public var failureRate: Double? {
-    windowCalls > 0 ? Double(windowFailures) / Double(windowCalls) : nil
+    let isJudged = policy.failureRate != nil || policy.slowRate != nil
+    let least = Int64(isJudged ? policy.callsToJudge : 1)
+    return windowCalls >= max(1, least) ? Double(windowFailures) / Double(windowCalls) : nil
   }
 
   /// Returns who set a value of the policy.
@@ -191,6 +209,11 @@ extension BreakerSnapshot {
     recentFailures = policy.within.map { record.recentFailures(within: $0, at: now.boot) }
     openEndsIn = record.openRemaining(at: now.boot).map { .nanoseconds($0) }
     dueFor = isProbeDue ? Self.passed(since: record.openUntil, at: now) : nil
+    probeSuccesses = record.state == .halfOpen ? record.probeSuccesses : 0
+    probeFailures = record.state == .halfOpen ? record.probeFailures : 0
+    let isProbing = record.state == .halfOpen || isProbeDue
+    freeProbeSlots = isProbing ? max(0, policy.probes - record.leases.count) : 0
+    openTimeGrowth = max(0, record.growth - 1)
     windowCalls = counts.calls
     windowFailures = counts.failures
     windowSlow = counts.slow

@@ -63,4 +63,41 @@ import Testing
     #expect(entries.filter(\.beginsOutage).map(\.id) == [entries.first?.id])
     #expect(entries.filter(\.endsOutage).map(\.id) == [entries.last?.id])
   }
+
+  @Test func `a snapshot tells how far a half-open breaker has got`() throws {
+    let host = TestHost()
+    let breaker = try host.store().breaker(
+      "api",
+      policy: BreakerPolicy(
+        maxFailures: 1, openFor: .seconds(10), openMultiplier: 2, probes: 2, successesToClose: 3))
+    func progress() -> [Int] {
+      let now = breaker.snapshot()
+      return [Int(now.probeSuccesses), now.freeProbeSlots, Int(now.openTimeGrowth)]
+    }
+    #expect(progress() == [0, 0, 0])
+    for seconds in [10, 20] {
+      #expect(throws: Refused.self) { try breaker.run { throw Refused() } }
+      host.clock.advance(by: .seconds(seconds))
+    }
+    #expect(progress() == [0, 2, 1])
+    let probe = try breaker.acquire()
+    #expect(progress() == [0, 1, 1])
+    try breaker.run {}
+    #expect(progress() == [1, 1, 1])
+    probe.succeed()
+    #expect(progress() == [2, 2, 1])
+    try breaker.run {}
+    #expect(progress() == [0, 0, 1])
+    #expect(breaker.state == .closed)
+  }
+
+  @Test func `a failure rate is unknown while there are too few calls to judge`() throws {
+    let breaker = try TestHost().store().breaker(
+      "api", policy: BreakerPolicy(failureRate: 0.9, window: .seconds(60), minCalls: 4))
+    for _ in 0..<3 { #expect(throws: Refused.self) { try breaker.run { throw Refused() } } }
+    #expect(breaker.snapshot().failureRate == nil)
+    #expect(breaker.snapshot().windowFailures == 3)
+    try breaker.run {}
+    #expect(breaker.snapshot().failureRate == 0.75)
+  }
 }

@@ -11,6 +11,9 @@ final class Terminal {
   private static let setLock: UInt = 0x4004_5431
   private static let getNumber: UInt = 0x8004_5430
 
+  /// How long something may take on a busy machine, in milliseconds.
+  private static let patience: Int32 = 300_000
+
   private var keyboard: Int32
   private let pid: pid_t
   private var end: CommandCourse.End?
@@ -72,7 +75,7 @@ final class Terminal {
 
   /// Waits until a condition holds, and reads the output of the session meanwhile.
   func waitUntil(_ isSo: () -> Bool) throws {
-    for _ in 0..<2_000 {
+    for _ in 0..<(Self.patience / 10) {
       readScreen()
       if isSo() { return }
       usleep(10_000)
@@ -109,14 +112,14 @@ final class Terminal {
   func waitForOutput(_ text: String) throws -> String {
     let wanted = Array(text.utf8)
     // This is longer than any machine takes, even if much other output comes first.
-    let end = ContinuousClock.now + .seconds(300)
+    let end = ContinuousClock.now + .milliseconds(Self.patience)
     while true {
       if let range = unseen.firstRange(of: wanted) {
         defer { unseen.removeSubrange(..<range.upperBound) }
         return String(decoding: unseen[..<range.upperBound], as: UTF8.self)
       }
       var entry = pollfd(fd: keyboard, events: Int16(POLLIN), revents: 0)
-      let ready = unsafe poll(&entry, 1, 20_000)
+      let ready = unsafe poll(&entry, 1, Self.patience)
       let bytes = unsafe [UInt8](unsafeUninitializedCapacity: 65_536) { buffer, count in
         count = ready > 0 ? max(0, unsafe read(keyboard, buffer.baseAddress, buffer.count)) : 0
       }
@@ -163,7 +166,7 @@ final class Terminal {
   func waitForEnd() -> CommandCourse.End {
     if let end { return end }
     var status: Int32 = 0
-    var patience = 30_000
+    var patience = Self.patience / 10
     while patience > 0, unsafe waitpid(pid, &status, WNOHANG) == 0 {
       usleep(10_000)
       patience -= 1

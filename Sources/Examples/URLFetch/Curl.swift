@@ -4,10 +4,8 @@
 struct Answer {
   var status: Int
 
-  /// The seconds in the answer's `Retry-After` header; nil if it names none.
-  ///
-  /// The header may also name a date. That is rare, so here the policy's open time applies then.
-  var retryAfter: Duration?
+  /// The value of the answer's `Retry-After` header; nil if there is none.
+  var retryAfter: String?
 
   /// Reads the status line and the headers of an answer; nil if the text has no status line.
   init?(headers: String) {
@@ -16,8 +14,7 @@ struct Answer {
     guard words.count > 1, let status = Int(words[1]) else { return nil }
     self.status = status
     for line in lines.dropFirst() where line.lowercased().hasPrefix("retry-after:") {
-      let value = line.drop { $0 != ":" }.dropFirst().filter { $0 != " " }
-      retryAfter = Int64(value).map { .seconds(max(0, $0)) }
+      retryAfter = String(line.drop { $0 != ":" }.dropFirst())
     }
   }
 }

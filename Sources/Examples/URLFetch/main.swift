@@ -16,13 +16,7 @@ import SharedBreaker
 /// The breaker stays open for the time that the server names, up to the policy's `openMax`, or a
 /// day if there is none. A 404 is a success: the question was bad, but the server works.
 let http = Classifier<Answer>.values { answer in
-  let error = "HTTP \(answer.status)"
-  switch (answer.status, answer.retryAfter) {
-  case (429, let wait?), (503, let wait?): return .failure(opensFor: wait, error: error)
-  case (401, _), (403, _): return .permanentFailure(error: error)
-  case (429, nil), (500..., _): return .failure(error: error)
-  default: return .success
-  }
+  .http(status: answer.status, retryAfter: answer.retryAfter, permanent: [401, 403])
 }
 
 func fetch(_ url: String, behind breaker: Breaker) throws {

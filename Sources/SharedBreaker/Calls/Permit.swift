@@ -69,6 +69,23 @@ public struct Permit: ~Copyable, Sendable {
   @discardableResult
   public consuming func ignore() -> ReportVerdict { use(.ignored, nil) }
 
+  /// Reports how the call went.
+  ///
+  /// - Parameters:
+  ///   - outcome: What the call says about the resource.
+  ///   - elapsed: How long the call took; if nil, the time since the permit was given.
+  /// - Returns: What became of the report.
+  @discardableResult
+  public consuming func report(_ outcome: Outcome, elapsed: Duration? = nil) -> ReportVerdict {
+    use(outcome, elapsed)
+  }
+
+  /// Turns the permit into one that can be kept in a closure, a task or a dictionary.
+  public consuming func shared() -> SharedPermit {
+    isUsed = true
+    return SharedPermit(breaker, ticket)
+  }
+
   private mutating func use(_ outcome: Outcome, _ elapsed: Duration?) -> ReportVerdict {
     isUsed = true
     return breaker.end(ticket, outcome, elapsed: elapsed)

@@ -26,8 +26,14 @@ extension Permit {
   /// - Throws: `BreakerError.store` if the store cannot be used. The lease is unchanged: try again.
   @discardableResult
   public func renew(for time: Duration? = nil) throws(BreakerError) -> Bool {
+    try breaker.renew(ticket, for: time)
+  }
+}
+
+extension Breaker {
+  func renew(_ ticket: Ticket, for time: Duration?) throws(BreakerError) -> Bool {
     do throws(StoreError) {
-      return try breaker.engine.renew(ticket, of: breaker.cell, for: time)
+      return try engine.renew(ticket, of: cell, for: time)
     } catch {
       throw .store(error)
     }

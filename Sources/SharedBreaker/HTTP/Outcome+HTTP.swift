@@ -1,0 +1,36 @@
+public import BreakerCore
+public import BreakerStore
+
+/// What the answer of an HTTP server says about the server.
+extension Outcome {
+  /// Judges an answer by its status, and takes the open time from its `Retry-After` header.
+  ///
+  /// ```swift
+  /// let classifier = Classifier<Response>(values: {
+  ///   .http(status: $0.status, retryAfter: $0.headers["Retry-After"])
+  /// })
+  /// ```
+  ///
+  /// - 408 and 429 are failures, and so is every status from 500 on except 501 and 505. With a
+  ///   `Retry-After` that can be read, the failure opens the breaker for that time.
+  /// - Every other status is a success: the server works, even if it refuses the request.
+  ///
+  /// - Parameters:
+  ///   - status: The status of the answer.
+  ///   - retryAfter: The value of the header; nil if the answer has none.
+  ///   - permanent: Statuses that open the breaker at once, such as 401 where all callers use the same
+  ///     credentials.
+  ///   - now: The time by which a date in the header is judged.
+  /// - Returns: The outcome to report.
+  public static func http(
+    status: Int, retryAfter: String? = nil, permanent: Set<Int> = [],
+    now: Timestamp = StoreClock.system.wallTime
+  ) -> Outcome {
+    let error = "HTTP \(status)"
+    if permanent.contains(status) { return .permanentFailure(error: error) }
+    let isFailure =
+      status == 408 || status == 429 || (status >= 500 && status != 501 && status != 505)
+    guard isFailure else { return .success }
+    return .failure(opensFor: RetryAfter.wait(retryAfter, now: now), error: error)
+  }
+}

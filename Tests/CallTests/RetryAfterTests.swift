@@ -1,0 +1,57 @@
+import SharedBreaker
+import Testing
+
+/// The value of a `Retry-After` header.
+@Suite struct RetryAfterTests {
+  /// 2026-11-22T10:00:00Z, a Sunday.
+  private static let now = Timestamp(millisecondsSince1970: 1_795_341_600_000)
+
+  @Test(arguments: [
+    ("120", Duration.seconds(120)), ("0", .zero), (" 7 ", .seconds(7)),
+    ("Sun, 22 Nov 2026 10:02:00 GMT", .seconds(120)),
+    ("Sunday, 22-Nov-26 10:02:00 GMT", .seconds(120)),
+    ("Sun Nov 22 10:02:00 2026", .seconds(120)),
+    ("Sun Dec  6 10:00:00 2026", .seconds(14 * 86_400)),
+    ("Sun, 22 Nov 2026 09:59:59 GMT", .zero), ("Sun, 06 Nov 1994 08:49:37 GMT", .zero),
+    ("Sunday, 06-Nov-94 08:49:37 GMT", .zero),
+    ("Thu, 31 Dec 2026 23:59:60 GMT", .seconds(3_420_000)),
+    ("99999999999999999999", RetryAfter.longest), ("999999999999", RetryAfter.longest),
+    ("Fri, 22 Nov 2126 10:00:00 GMT", RetryAfter.longest),
+  ])
+  func `seconds and all three forms of a date are read`(value: String, wait: Duration) {
+    #expect(RetryAfter.wait(value, now: Self.now) == wait)
+  }
+
+  @Test(arguments: [
+    "", " ", "-1", "1.5", "soon", "12 34", "Sun, 22 Nov 2026", "Sun, 22 Nov 2026 10:02:00 CET",
+    "Sun, 31 Feb 2026 10:02:00 GMT", "Sun, 22 Nov 2026 24:02:00 GMT",
+    "Sun, 22 Now 2026 10:02:00 GMT", "Sun, 22 Nov 2026 10:02 GMT", "Sun, 22 Nov 2026 1:02:00 GMT",
+    "Sun, 22 Nov 2026 10:02:61 GMT", "Sun, +2 Nov 2026 10:02:00 GMT",
+    "Sunday, 22-Nov 10:02:00 GMT", "Sun Nov 22 10:02:00 26a7", "१२०",
+  ])
+  func `a value that is neither is not guessed at`(value: String) {
+    #expect(RetryAfter.wait(value, now: Self.now) == nil)
+  }
+
+  @Test func `an answer without the header names no wait`() {
+    #expect(RetryAfter.wait(nil) == nil)
+  }
+
+  @Test(
+    arguments: [
+      (200, nil, Outcome.success), (204, "5", .success), (304, nil, .success), (404, nil, .success),
+      (401, nil, .success), (501, nil, .success), (505, nil, .success),
+      (408, nil, .failure(error: "HTTP 408")), (429, nil, .failure(error: "HTTP 429")),
+      (429, "5", .failure(opensFor: .seconds(5), error: "HTTP 429")),
+      (500, nil, .failure(error: "HTTP 500")), (503, "soon", .failure(error: "HTTP 503")),
+      (503, "Sun, 22 Nov 2026 10:00:30 GMT", .failure(opensFor: .seconds(30), error: "HTTP 503")),
+      (599, nil, .failure(error: "HTTP 599")), (403, "5", .permanentFailure(error: "HTTP 403")),
+    ] as [(Int, String?, Outcome)])
+  func `an answer is judged by its status and its header`(
+    status: Int, retryAfter: String?, outcome: Outcome
+  ) {
+    #expect(
+      Outcome.http(status: status, retryAfter: retryAfter, permanent: [403], now: Self.now)
+        == outcome)
+  }
+}
