@@ -144,4 +144,11 @@ import Testing
     #expect(bench.events.last?.reason == "a permanent failure")
     #expect(bench.record.lastError == "revoked")
   }
+
+  @Test func `a failure of a resource that names no open time is an ordinary one`() {
+    #expect(
+      Outcome.failure(opensFor: nil, error: "HTTP 503") == .failure(error: "HTTP 503"))
+    #expect(
+      Outcome.failure(opensFor: .seconds(5)) == .failure(Failure(.opens(for: .seconds(5)))))
+  }
 }
