@@ -104,9 +104,13 @@ public enum StoreEvent: Sendable, Hashable {
   /// A change is in the store, but it may not survive a power cut.
   case notDurable(StoreError)
 
-  /// This process has changed the state of a breaker: of the shared one, or of its own while it goes on
-  /// alone.
+  /// This process has changed the state of a breaker in the store.
   case transition(name: String, from: BreakerState, to: BreakerState, reason: String)
+
+  /// The breaker that this process uses while it goes on alone has changed its state.
+  ///
+  /// No other process sees it, and no history has it. When the store is back, its state holds again.
+  case transitionAlone(name: String, from: BreakerState, to: BreakerState, reason: String)
 
   /// A breaker has rejected a call of this process.
   ///

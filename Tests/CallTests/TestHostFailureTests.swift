@@ -14,7 +14,7 @@ import Testing
       case .unavailable(let error): told.note("unavailable \(error.kind)")
       case .available: told.note("available")
       case .notShared(let name, let error): told.note("not shared \(name) \(error.kind)")
-      case .notDurable, .transition, .rejected, .policyDiffers, .hookGaveUp: break
+      case .notDurable, .transition, .transitionAlone, .rejected, .policyDiffers, .hookGaveUp: break
       }
     }
   }

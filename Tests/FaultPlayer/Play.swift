@@ -114,6 +114,7 @@ final class Told: Sendable {
       case .available: "available"
       case .notDurable: "not-durable"
       case .transition(_, let from, let to, _): "\(from)>\(to)"
+      case .transitionAlone(_, let from, let to, _): "alone \(from)>\(to)"
       case .policyDiffers: "policy-differs"
       case .hookGaveUp: "gave-up"
       case .rejected: "rejected"

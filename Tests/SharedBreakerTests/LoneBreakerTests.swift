@@ -87,6 +87,21 @@ import Testing
     #expect(!cell.word.has(CellWord.permits))
     withExtendedLifetime(engine) {}
   }
+
+  @Test func `a breaker without room that rejects calls says when it asks for room again`() throws {
+    let stage = try Stage()
+    var options = StoreOptions(clock: stage.clock.clock)
+    options.maximumBreakers = 1
+    let store = SharedStore(path: stage.store, options: options)
+    try store.breaker("shared").run {}
+    let alone = try store.breaker("alone", onStoreFailure: .reject)
+    for passed in [Duration.zero, .milliseconds(400), .milliseconds(599)] {
+      stage.clock.advance(by: passed)
+      let error = #expect(throws: BreakerError.self) { try alone.run {} }
+      let wait = passed == .zero ? 1_000 : passed == .milliseconds(400) ? 600 : 1 as Int64
+      #expect(error?.retryAfter == .milliseconds(wait))
+    }
+  }
 }
 
 /// A storage that has no room for any breaker and counts how often it is asked.

@@ -42,7 +42,7 @@ import Testing
     #expect(ContinuousClock.now - start < .seconds(2))
     stage.clock.advance(by: .seconds(1))
     #expect(try other.ask("run ok").hasPrefix("rejected open"))
-    #expect(try other.ask("events") == "unavailable closed>open")
+    #expect(try other.ask("events") == "unavailable alone-closed>open")
 
     try goOn(writer)
     // The store was tried a moment ago and is not tried again before a second has passed.
@@ -52,7 +52,7 @@ import Testing
     stage.clock.advance(by: .milliseconds(1))
     #expect(try other.ask("run ok") == "ok 42")
     #expect(try other.ask("health") == "connected")
-    #expect(try other.ask("events") == "unavailable closed>open available")
+    #expect(try other.ask("events") == "unavailable alone-closed>open available")
     #expect(try other.ask("snapshot").contains("consecutive=0 trips=0 failures=1"))
   }
 

@@ -133,13 +133,13 @@ struct Trouble: Sendable, CustomTestStringConvertible {
     #expect(try puppet.ask("state") == "open")
     stage.clock.advance(by: .seconds(1))
     #expect(try puppet.ask("run ok").hasPrefix("rejected open"))
-    #expect(try puppet.ask("events") == "unavailable closed>open")
+    #expect(try puppet.ask("events") == "unavailable alone-closed>open")
 
     try trouble.remedy(stage)
     stage.clock.advance(by: .seconds(1))
     #expect(try puppet.ask("run ok") == "ok 42")
     #expect(try puppet.ask("health") == "connected")
-    #expect(try puppet.ask("events") == "unavailable closed>open available")
+    #expect(try puppet.ask("events") == "unavailable alone-closed>open available")
     #expect(try puppet.ask("run fail") == "failed")
     #expect(try Database.value(stage.store, "SELECT failures FROM breaker") == "1")
   }
@@ -194,7 +194,7 @@ struct Trouble: Sendable, CustomTestStringConvertible {
       #expect(try puppet.ask("acquire").hasPrefix("store notADirectory cannot"))
     }
     #expect(try puppet.ask("trip").hasPrefix("store notADirectory"))
-    let events = action == "local" ? "unavailable closed>open" : "unavailable"
+    let events = action == "local" ? "unavailable alone-closed>open" : "unavailable"
     #expect(try puppet.ask("events") == events)
     Files.removeAll(Trouble.directory(of: stage))
     stage.clock.advance(by: .seconds(1))

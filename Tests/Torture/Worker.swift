@@ -44,7 +44,8 @@ final class Worker: Sendable {
           scribe.noticed(name, from: from.wireName, to: to.wireName)
         case .unavailable, .available:
           turns.count.add(1, ordering: .sequentiallyConsistent)
-        case .notDurable, .policyDiffers, .hookGaveUp, .rejected, .notShared: break
+        case .notDurable, .policyDiffers, .hookGaveUp, .rejected, .notShared, .transitionAlone:
+          break
         }
       })
     let policy = try BreakerPolicy(words: role.text("policy"))

@@ -7,7 +7,7 @@ struct Availability {
   private(set) var health = StoreHealth.untried
 
   /// When a store that failed is tried again, on the coarse clock.
-  private(set) var nextAttempt: Int64 = 0
+  private var nextAttempt: Int64 = 0
 
   /// The breakers that the store has no room for, while it can be used for all others.
   private var lone: [ObjectIdentifier: (name: String, error: StoreError)] = [:]
@@ -62,6 +62,11 @@ extension Availability {
 
   /// Why a breaker goes on in this process alone; nil if it does not.
   func reasonAlone(_ cell: Cell) -> StoreError? { lone[ObjectIdentifier(cell)]?.error }
+
+  /// When a call of a breaker tries the store again, on the coarse clock.
+  func nextTry(of cell: Cell) -> Int64 {
+    isAvailable && reasonAlone(cell) != nil ? nextRoom : nextAttempt
+  }
 
   mutating func turn(of cell: Cell, at now: Int64) -> Turn {
     guard let error = reasonAlone(cell) else { return .use }

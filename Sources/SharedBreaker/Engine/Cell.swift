@@ -70,7 +70,7 @@ extension Knowledge {
   /// What is known of a cell.
   subscript(cell: Cell) -> CellMemory {
     get { unsafe cell.memory }
-    nonmutating set { unsafe cell.memory = newValue }
+    set { unsafe cell.memory = newValue }
   }
 }
 

@@ -86,14 +86,14 @@ extension Engine {
   }
 
   private func rejectWithoutStore(_ cell: Cell) -> Rejection {
-    let nextAttempt = update { state in
+    let nextTry = update { state in
       state.keep(.oneRejection, of: cell)
-      return state.availability.nextAttempt
+      return state.availability.nextTry(of: cell)
     }
     let known = lastKnown(cell).record(at: clock.moment, isGone: options.processes.isGone)
     return Rejection(
       state: known.state, mode: known.mode.mode,
-      retryAfter: .nanoseconds(max(0, nextAttempt - clock.coarseNanoseconds)))
+      retryAfter: .nanoseconds(max(0, nextTry - clock.coarseNanoseconds)))
   }
 }
 

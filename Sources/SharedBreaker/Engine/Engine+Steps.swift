@@ -20,7 +20,7 @@ extension Engine {
   func step<Answer>(
     _ cell: Cell, orCreate: Bool, wait: Wait = .usual, _ body: (inout BreakerDraft) -> Answer
   ) throws(StoreError) -> (answer: Answer, breaker: StoredBreaker)? {
-    let (own, era) = look { state in
+    let (own, era) = update { state in
       let memory = state.knowledge[cell]
       let own = OwnShare(
         declared: memory.declaration?.words, isUndeclared: memory.isUndeclared,
@@ -76,7 +76,7 @@ extension Engine {
     if orCreate { local.seed(lastKnown(cell).breaker) }
     let done = local.transact(cell.name, orCreate: orCreate, wait: .usual, body)
     guard let done else { return nil }
-    if !done.events.isEmpty { update { $0.tell(done.events, of: cell.name) } }
+    if !done.events.isEmpty { update { $0.tell(done.events, of: cell.name, isAlone: true) } }
     return (done.answer, done.breaker)
   }
 

@@ -12,11 +12,15 @@ struct EngineState {
 
   mutating func tell(_ event: StoreEvent?) { if let event { events.append(event) } }
 
-  /// Tells the transitions among the events of a breaker.
-  mutating func tell(_ happened: [BreakerEvent], of name: String) {
+  /// Tells the transitions among the events of a breaker of the store, or of this process alone.
+  mutating func tell(_ happened: [BreakerEvent], of name: String, isAlone: Bool = false) {
     for event in happened {
       guard case .transition(let from, let to) = event.change else { continue }
-      tell(.transition(name: name, from: from, to: to, reason: event.reason ?? ""))
+      let reason = event.reason ?? ""
+      tell(
+        isAlone
+          ? .transitionAlone(name: name, from: from, to: to, reason: reason)
+          : .transition(name: name, from: from, to: to, reason: reason))
     }
   }
 

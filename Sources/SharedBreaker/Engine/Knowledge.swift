@@ -3,8 +3,9 @@ internal import BreakerStore
 
 /// What this process knows of the breakers of its store, and how current that is.
 ///
-/// A value without effects, and without locks: the engine guards it, publishes what healthy calls read,
-/// and tells what its functions answer.
+/// A value without locks: the engine guards it, publishes what healthy calls read, and tells what its
+/// functions answer. Its only effect is on cells, whose memory it alone changes, and which show healthy
+/// calls what was learned.
 struct Knowledge {
   private(set) var cells = CellTable()
 
@@ -44,7 +45,7 @@ extension Knowledge {
   ///   - cell: The cell of the breaker.
   ///   - keeping: Whether the record of a healthy breaker is to be kept, because it will be needed.
   /// - Returns: What has become of the policy that is declared here, if that is news.
-  func take(_ read: Known, in cell: Cell, keeping: Bool) -> StoreEvent? {
+  mutating func take(_ read: Known, in cell: Cell, keeping: Bool) -> StoreEvent? {
     let memory = self[cell]
     // What is known not to exist was deleted if it was written before the latest deletion.
     let latest =
@@ -55,7 +56,7 @@ extension Knowledge {
   }
 
   /// Takes over what is known of a breaker, and shows it to healthy calls.
-  func learn(_ known: Known, of cell: Cell, keeping: Bool) {
+  mutating func learn(_ known: Known, of cell: Cell, keeping: Bool) {
     let isPlain = known.word.has(CellWord.countsOnly)
     var memory = self[cell]
     memory.known = keeping || !isPlain ? known : nil
@@ -92,7 +93,7 @@ extension Knowledge {
   }
 
   /// Forgets what is known of a breaker: it is read again when it is used.
-  func forget(_ cell: Cell) {
+  mutating func forget(_ cell: Cell) {
     var memory = self[cell]
     memory.known = nil
     memory.revision = .min
@@ -179,7 +180,7 @@ extension Knowledge {
   /// Notes that the store has had a declaration since a revision.
   ///
   /// - Returns: What there is to tell, if a later declaration was already read.
-  func hasDeclared(_ words: String, for cell: Cell, at revision: Int64) -> StoreEvent? {
+  mutating func hasDeclared(_ words: String, for cell: Cell, at revision: Int64) -> StoreEvent? {
     guard let declaration = self[cell].declaration, declaration.words == words,
       declaration.since == nil
     else { return nil }
@@ -191,7 +192,7 @@ extension Knowledge {
   ///
   /// Words that were in force before that are not news: this process has replaced them, or is about
   /// to.
-  private func overruling(of cell: Cell) -> StoreEvent? {
+  private mutating func overruling(of cell: Cell) -> StoreEvent? {
     let memory = self[cell]
     guard let declaration = memory.declaration, let since = declaration.since,
       memory.revision >= since, let inForce = memory.agreed?.codeWords
