@@ -9,4 +9,9 @@ extension Trait where Self == ConditionTrait {
   static var forksBesideThreads: Self {
     .disabled(if: Threads.areWatched, "Swift takes locks there that no child lets go of")
   }
+
+  /// For a test whose forked children start threads.
+  static var startsThreadsInChildren: Self {
+    .disabled(if: Threads.areWatched, "ThreadSanitizer does not support threads in such a child")
+  }
 }

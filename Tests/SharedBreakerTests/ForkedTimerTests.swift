@@ -5,7 +5,8 @@ import Testing
 @Suite(.timeLimit(.minutes(60))) struct ForkedTimerTests {
   private static let policy = "max-failures=1000000"
 
-  @Test func `a forked child has no timer thread until it sets a time of its own`() throws {
+  @Test(.startsThreadsInChildren)
+  func `a forked child has no timer thread until it sets a time of its own`() throws {
     let parent = try Stage().puppets(1, Self.policy)[0]
     #expect(try parent.ask("threads") == "0")
     #expect(try parent.ask("fork job 1 2") == "failed after 2 timeouts")
@@ -17,7 +18,8 @@ import Testing
     #expect(try parent.ask("job 1 2") == "failed after 2 timeouts")
   }
 
-  @Test func `a fork leaves jobs that are under way to the parent`() throws {
+  @Test(.startsThreadsInChildren)
+  func `a fork leaves jobs that are under way to the parent`() throws {
     let parent = try Stage().puppets(1, Self.policy)[0]
     #expect(try parent.ask("job-begin 3600000 1") == "started")
     #expect(try parent.ask("fork job-state") == "idle")
