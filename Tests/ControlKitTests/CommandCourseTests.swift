@@ -63,7 +63,10 @@ struct CommandCourseTests {
     let path = "\(bench.folder)/program"
     try Files.write(path, Array("\u{7f}ELF\u{0}exit 7\n".utf8))
     try Files.changeMode(path, to: 0o755)
-    #expect(course(path).end == .notStarted(ENOEXEC))
+    var end = course(path).end
+    // A child that another test starts has the file open for writing until it becomes its program.
+    while end == .notStarted(ETXTBSY) { end = course(path).end }
+    #expect(end == .notStarted(ENOEXEC))
   }
 
   @Test func `a command that takes too long is told to end`() {
