@@ -74,6 +74,38 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(60)))
+  func `a step that a transaction takes along happens after it was asked for`() throws {
+    let directory = try TemporaryDirectory()
+    // The time goes on when nobody waits to be taken along any more.
+    let waiting = Guarded<SQLiteStorage?>(nil)
+    let clock = StoreClock(
+      bootNanoseconds: {
+        guard let storage = waiting.withLock({ $0 }) else { return 1_000 }
+        return storage.steps.waitingCount > 0 ? 2_000 : 3_000
+      }, wallMilliseconds: { 1_790_000_000_000 }, bootID: { "boot" })
+    let storage = SQLiteStorage(
+      path: directory.store, lockTimeout: .seconds(60), clock: clock, program: "test")
+    try storage.open(mayCreate: true)
+    let times = Guarded<[Int64]>([])
+    var holder: Holder? = try Holder(directory.store, "BEGIN IMMEDIATE")
+    let threads = Threads()
+    for name in ["a", "b"] {
+      threads.start {
+        _ = try? storage.transact(name, orCreate: true, wait: .usual) { draft in
+          times.withLock { $0.append(draft.now.boot.nanoseconds) }
+        }
+      }
+    }
+    while storage.steps.waitingCount < 1 { sched_yield() }
+    waiting.withLock { $0 = storage }
+    withExtendedLifetime(holder) {}
+    holder = nil
+    threads.join()
+    waiting.withLock { $0 = nil }
+    #expect(times.withLock { $0 } == [3_000, 3_000])
+  }
+
+  @Test(.timeLimit(.minutes(60)))
   func `simultaneous steps create a breaker once, and none where they may not`() throws {
     let storage = storage
     let results = try together(8) { index throws(StoreError) in
