@@ -103,8 +103,8 @@ extension BreakerRecord {
 
   /// The growth that is left after the healthy time since the last close.
   ///
-  /// Each step of growth is forgotten after a healthy time as long as the open time of the trip
-  /// that added it.
+  /// A breaker forgets one step of growth once it has been healthy for as long as the
+  /// trip of that step kept it open. What is left of the healthy time counts for the step before.
   private func decayedGrowth(at now: Instant, policy: BreakerPolicy) -> Int64 {
     guard let closedAt else { return 0 }
     var healthy = now.since(closedAt)

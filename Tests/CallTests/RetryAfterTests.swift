@@ -44,6 +44,8 @@ import Testing
       (408, nil, .failure(error: "HTTP 408")), (429, nil, .failure(error: "HTTP 429")),
       (429, "5", .failure(opensFor: .seconds(5), error: "HTTP 429")),
       (500, nil, .failure(error: "HTTP 500")), (503, "soon", .failure(error: "HTTP 503")),
+      (503, "0", .failure(error: "HTTP 503")),
+      (503, "Sun, 22 Nov 2026 09:59:30 GMT", .failure(error: "HTTP 503")),
       (503, "Sun, 22 Nov 2026 10:00:30 GMT", .failure(opensFor: .seconds(30), error: "HTTP 503")),
       (599, nil, .failure(error: "HTTP 599")), (403, "5", .permanentFailure(error: "HTTP 403")),
     ] as [(Int, String?, Outcome)])

@@ -9,7 +9,7 @@ extension CommandSpec {
       "Prints one line for each check: ok, note (harmless as it is), warn or BAD; what was found, "
         + "what it means, and what --repair would do or has done. Without --repair nothing is "
         + "changed. The code is 0 only if nothing is warned of and nothing is bad.",
-      "--repair deletes nothing. A damaged store is set aside with all that lies beside it, as "
+      "--repair deletes no file. A damaged store is set aside with all that lies beside it, as "
         + "NAME.corrupt-TIME; a new one begins with the same mode and group, and takes over the "
         + "policies, modes, totals and open times that can still be read. Programs that run "
         + "change over within a second.",

@@ -11,7 +11,7 @@ struct Outbox {
     /// How many times in a row there was nothing to write.
     var quietRounds: UInt8 = 0
 
-    /// By then no call is left that still counts where it counted for itself.
+    /// Whether the cell can be forgotten: by then no call still adds to this process's own counts.
     var isWritten: Bool { quietRounds >= 2 }
   }
 

@@ -12,7 +12,8 @@ extension Outcome {
   /// ```
   ///
   /// - 408 and 429 are failures, and so is every status from 500 on except 501 and 505. With a
-  ///   `Retry-After` that can be read, the failure opens the breaker for that time.
+  ///   `Retry-After` that names a time, the failure opens the breaker for that time. Zero seconds, or
+  ///   a date that has passed, make it an ordinary failure.
   /// - Every other status is a success: the server works, even if it refuses the request.
   ///
   /// - Parameters:
@@ -31,6 +32,8 @@ extension Outcome {
     let isFailure =
       status == 408 || status == 429 || (status >= 500 && status != 501 && status != 505)
     guard isFailure else { return .success }
-    return .failure(opensFor: RetryAfter.wait(retryAfter, now: now), error: error)
+    // A server that may be asked again at once has not asked to be left alone.
+    let wait = RetryAfter.wait(retryAfter, now: now).flatMap { $0 > .zero ? $0 : nil }
+    return .failure(opensFor: wait, error: error)
   }
 }
