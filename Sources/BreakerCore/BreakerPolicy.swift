@@ -13,10 +13,10 @@ public struct BreakerPolicy: Sendable, Hashable {
   public var within: Duration?
 
   /// Opens when at least this share of the calls in the window failed (`failure-rate`).
-  public var failureRate: Rate?
+  public var failureRate: BreakerPolicy.Rate?
 
   /// Opens when at least this share of the calls in the window were slow (`slow-rate`).
-  public var slowRate: Rate?
+  public var slowRate: BreakerPolicy.Rate?
 
   /// A call that takes at least this long is slow (`slow-after`).
   public var slowAfter: Duration?
@@ -50,7 +50,7 @@ public struct BreakerPolicy: Sendable, Hashable {
   public var openMax: Duration?
 
   /// The share by which the open time varies in either direction (`jitter`).
-  public var jitter: Rate
+  public var jitter: BreakerPolicy.Rate
 
   /// How many probes may be under way at once on the whole host (`probes`).
   public var probes: Int
@@ -66,15 +66,15 @@ public struct BreakerPolicy: Sendable, Hashable {
   public var probeCalls: Int?
 
   /// Opens again when at least this share of `probeCalls` failed (`probe-failure-rate`).
-  public var probeFailureRate: Rate?
+  public var probeFailureRate: BreakerPolicy.Rate?
 
   /// Creates a policy; every value that you omit has its default.
   public init(
     maxFailures: Int? = nil,
     failures: Int? = nil,
     within: Duration? = nil,
-    failureRate: Rate? = nil,
-    slowRate: Rate? = nil,
+    failureRate: BreakerPolicy.Rate? = nil,
+    slowRate: BreakerPolicy.Rate? = nil,
     slowAfter: Duration? = nil,
     window: Duration? = nil,
     last: Int? = nil,
@@ -84,12 +84,12 @@ public struct BreakerPolicy: Sendable, Hashable {
     openFor: Duration = .seconds(30),
     openMultiplier: Double = 1,
     openMax: Duration? = nil,
-    jitter: Rate = 0.0,
+    jitter: BreakerPolicy.Rate = 0.0,
     probes: Int = 1,
     successesToClose: Int = 1,
     probeTimeout: Duration = .seconds(30),
     probeCalls: Int? = nil,
-    probeFailureRate: Rate? = nil
+    probeFailureRate: BreakerPolicy.Rate? = nil
   ) {
     self.maxFailures = maxFailures
     self.failures = failures

@@ -35,7 +35,7 @@ package struct BreakerRecord: Sendable, Hashable {
   // For people; no decision depends on these.
   package var trips: Int64 = 0
   package var tally = StateTally()
-  package var totals = Totals()
+  package var totals = BreakerTotals()
   package var changedAtMilliseconds: Int64?
   package var openedAtMilliseconds: Int64?
 
@@ -87,7 +87,7 @@ package struct Reporter: Sendable, Hashable {
 }
 
 /// How many calls have ended in each way, over the breaker's lifetime.
-public struct Totals: Sendable, Hashable {
+public struct BreakerTotals: Sendable, Hashable {
   /// Calls that succeeded.
   public var successes: Int64 = 0
 
@@ -109,9 +109,9 @@ public struct Totals: Sendable, Hashable {
   /// Creates totals in which nothing has been counted.
   public init() {}
 
-  package var isZero: Bool { self == Totals() }
+  package var isZero: Bool { self == BreakerTotals() }
 
-  package static func += (left: inout Totals, right: Totals) {
+  package static func += (left: inout BreakerTotals, right: BreakerTotals) {
     left.successes = left.successes.addingSaturating(right.successes)
     left.failures = left.failures.addingSaturating(right.failures)
     left.ignored = left.ignored.addingSaturating(right.ignored)

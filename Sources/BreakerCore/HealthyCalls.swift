@@ -1,7 +1,7 @@
 /// Calls counted in memory that all processes share, and not yet taken in by the record.
 package struct HealthyCalls: Sendable, Hashable {
   /// What to add to the record's totals.
-  package var totals = Totals()
+  package var totals = BreakerTotals()
 
   /// The successes that the breaker judges, whenever they happened.
   package var successes: Int64 = 0

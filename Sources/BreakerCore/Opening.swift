@@ -122,7 +122,7 @@ extension BreakerRecord {
 /// Half-open probes.
 extension BreakerRecord {
   enum ProbeFailure {
-    case failure(Failure.Kind)
+    case failure(CallOutcome.Failure.Kind)
     case timeout
   }
 

@@ -5,7 +5,7 @@ extension BreakerRecord {
   /// `jitter` is a number from 0 up to 1, drawn by the caller in case this report opens the
   /// breaker. The record must have been settled at `now`.
   package mutating func reported(
-    _ outcome: Outcome, for permit: PermitGrant, elapsed: Duration?, at now: Moment,
+    _ outcome: CallOutcome, for permit: PermitGrant, elapsed: Duration?, at now: Moment,
     by reporter: ProcessIdentity?, policy: BreakerPolicy, jitter: Double
   ) -> Step<ReportVerdict> {
     // A probe without its lease has already reported, or lost the lease at its deadline or when its
@@ -37,7 +37,7 @@ extension BreakerRecord {
   /// `isWindowElsewhere` says whether successes are counted outside the record's window, to be
   /// taken in later.
   package func isOnlyCounted(
-    _ outcome: Outcome, for permit: PermitGrant, elapsed: Duration?, at now: Instant,
+    _ outcome: CallOutcome, for permit: PermitGrant, elapsed: Duration?, at now: Instant,
     policy: BreakerPolicy, isWindowElsewhere: Bool
   ) -> Bool {
     guard permit.kind == .normal else { return false }
@@ -59,8 +59,8 @@ extension BreakerRecord {
     isJudging(at: now) && permit.generation == generation
   }
 
-  mutating func count(_ outcome: Outcome, isSlow: Bool, at now: Moment) {
-    var counted = Totals()
+  mutating func count(_ outcome: CallOutcome, isSlow: Bool, at now: Moment) {
+    var counted = BreakerTotals()
     switch outcome {
     case .success: counted.successes = 1
     case .ignored: counted.ignored = 1
@@ -76,13 +76,13 @@ extension BreakerRecord {
 
 /// A call that ended, and the circumstances.
 struct EndedCall {
-  var outcome: Outcome
+  var outcome: CallOutcome
   var isSlow: Bool
   var now: Moment
   var reporter: ProcessIdentity?
   var jitter: Double
 
-  var failure: Failure? {
+  var failure: CallOutcome.Failure? {
     if case .failure(let failure) = outcome { return failure }
     return nil
   }

@@ -154,5 +154,5 @@ extension CommandContext {
 /// The time.
 extension CommandContext {
   /// The wall clock, for ages.
-  func now() -> Timestamp { storeOptions.clock.wallTime }
+  func now() -> BreakerTimestamp { storeOptions.clock.wallTime }
 }

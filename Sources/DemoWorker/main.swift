@@ -48,7 +48,7 @@ func attempt() throws -> String {
   do {
     try callResource()
   } catch {
-    permit.fail(Failure(error: "the resource is down"))
+    permit.fail(error: "the resource is down")
     return "\(call) failed"
   }
   permit.succeed()

@@ -65,7 +65,7 @@ extension Rejection: CustomStringConvertible {
 
 extension Duration {
   /// The duration in milliseconds, rounded up.
-  public var wholeMilliseconds: Int64 {
+  package var wholeMilliseconds: Int64 {
     let (seconds, attoseconds) = components
     let perMillisecond: Int64 = 1_000_000_000_000_000
     let rest = attoseconds / perMillisecond + (attoseconds % perMillisecond > 0 ? 1 : 0)

@@ -25,7 +25,7 @@ public struct BreakerSnapshot: Sendable, Hashable {
   public let modeEndsIn: Duration?
 
   /// When the mode that was set last ended; nil once the next call has put that into the history.
-  public let modeEndedAt: Timestamp?
+  public let modeEndedAt: BreakerTimestamp?
 
   /// Whether the breaker would have permitted a call.
   public let permits: Bool
@@ -78,23 +78,23 @@ public struct BreakerSnapshot: Sendable, Hashable {
   public let generation: Int64
 
   /// When the breaker was created.
-  public let createdAt: Timestamp?
+  public let createdAt: BreakerTimestamp?
 
   /// When the state last changed.
-  public let changedAt: Timestamp?
+  public let changedAt: BreakerTimestamp?
 
   /// When the breaker last opened.
-  public let openedAt: Timestamp?
+  public let openedAt: BreakerTimestamp?
 
   /// When a call last failed.
-  public let lastFailureAt: Timestamp?
+  public let lastFailureAt: BreakerTimestamp?
 
   /// When the breaker was last used or changed; nil if nobody can know.
   ///
   /// Successes are counted without a time. So this is nil if calls have succeeded since the breaker
   /// was last written: the latest may have been just now. The next write to the breaker sets it
   /// again; ``SharedStore/noteUse(of:)`` is such a write.
-  public let lastUsedAt: Timestamp?
+  public let lastUsedAt: BreakerTimestamp?
 
   /// The error text of the latest failure; nil if there was none.
   public let lastError: String?
@@ -113,7 +113,7 @@ public struct BreakerSnapshot: Sendable, Hashable {
   public let transitions: PerState<Int64>
 
   /// How many calls have ended in each way since the breaker was created.
-  public let totals: Totals
+  public let totals: BreakerTotals
 
   /// The probes that were under way, including those of earlier rounds.
   public let leases: [LeaseSnapshot]
@@ -192,7 +192,7 @@ extension BreakerSnapshot {
     modeSetBy = record.mode.setBy
     modeEndsIn = record.mode.until.map { .nanoseconds($0.since(now.boot)) }
     modeEndedAt = past.first { $0.change.kind == .mode }.map {
-      Timestamp(millisecondsSince1970: $0.atMilliseconds)
+      BreakerTimestamp(millisecondsSince1970: $0.atMilliseconds)
     }
     var copy = record
     switch copy.requested(at: now, by: nil, policy: policy).answer {
@@ -219,12 +219,13 @@ extension BreakerSnapshot {
     windowSlow = counts.slow
     trips = record.trips
     generation = record.generation
-    createdAt = Timestamp(millisecondsSince1970: stored.createdAtMilliseconds)
-    changedAt = record.changedAtMilliseconds.map(Timestamp.init(millisecondsSince1970:))
-    openedAt = record.openedAtMilliseconds.map(Timestamp.init(millisecondsSince1970:))
-    lastFailureAt = record.lastFailureAtMilliseconds.map(Timestamp.init(millisecondsSince1970:))
+    createdAt = BreakerTimestamp(millisecondsSince1970: stored.createdAtMilliseconds)
+    changedAt = record.changedAtMilliseconds.map(BreakerTimestamp.init(millisecondsSince1970:))
+    openedAt = record.openedAtMilliseconds.map(BreakerTimestamp.init(millisecondsSince1970:))
+    lastFailureAt = record.lastFailureAtMilliseconds.map(
+      BreakerTimestamp.init(millisecondsSince1970:))
     lastError = record.lastError
-    lastUsedAt = stored.usedAtMilliseconds.map(Timestamp.init(millisecondsSince1970:))
+    lastUsedAt = stored.usedAtMilliseconds.map(BreakerTimestamp.init(millisecondsSince1970:))
     timeInState = .nanoseconds(record.tally.nanosecondsInState(at: now.boot))
     timeInStates = record.tally.nanoseconds(in: state, at: now.boot).map { .nanoseconds($0) }
     transitions = record.tally.entries

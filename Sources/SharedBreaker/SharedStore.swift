@@ -240,7 +240,7 @@ extension SharedStore {
   /// - Returns: The entries, oldest first.
   /// - Throws: `StoreError` if the store cannot be read.
   public func history(
-    of name: String? = nil, since: Timestamp? = nil, limit: Int? = nil
+    of name: String? = nil, since: BreakerTimestamp? = nil, limit: Int? = nil
   ) throws(StoreError) -> [HistoryEntry] {
     engine.doRounds()
     return try engine.storage.history(

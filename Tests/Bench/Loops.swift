@@ -70,8 +70,8 @@ enum FailureLoops {
   }
 
   static func failures(_ breaker: Breaker) -> Loop {
-    let failure = Failure(error: "connection refused")
-    return { count in for _ in 0..<count { try breaker.acquire().fail(failure) } }
+    let error = "connection refused"
+    return { count in for _ in 0..<count { try breaker.acquire().fail(error: error) } }
   }
 }
 

@@ -28,7 +28,7 @@ enum Memory {
     let store = room.openStore()
     let breaker = try FailureLoops.breaker("opened", of: store)
     try breaker.run {}
-    try breaker.acquire().fail(Failure(error: "connection refused"))
+    try breaker.acquire().fail(error: "connection refused")
     try breaker.run {}
     Parent.report([Double(try resident()), Double(try own())])
   }

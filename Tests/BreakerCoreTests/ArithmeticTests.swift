@@ -49,12 +49,12 @@ import Testing
   }
 
   @Test func `totals add up, each kind separately, and saturate`() {
-    let kinds: [WritableKeyPath<Totals, Int64>] = [
+    let kinds: [WritableKeyPath<BreakerTotals, Int64>] = [
       \.successes, \.failures, \.ignored, \.rejections, \.slow, \.wouldReject,
     ]
-    #expect(Totals().isZero)
+    #expect(BreakerTotals().isZero)
     for kind in kinds {
-      var totals = Totals()
+      var totals = BreakerTotals()
       totals[keyPath: kind] = 2
       #expect(!totals.isZero)
       totals += totals
@@ -69,7 +69,7 @@ import Testing
   func `the smallest part that reaches a rate reaches it, and one less does not`(
     whole: Int64, part: Int64
   ) {
-    let rate: Rate = 0.07
+    let rate: BreakerPolicy.Rate = 0.07
     #expect(rate.smallestPart(of: whole) == part)
     #expect(rate.isReached(by: part, of: whole))
     #expect(!rate.isReached(by: part - 1, of: whole))

@@ -67,7 +67,7 @@ struct Bench {
   }
 
   @discardableResult mutating func report(
-    _ outcome: Outcome, for permit: PermitGrant?, elapsed: Duration? = nil,
+    _ outcome: CallOutcome, for permit: PermitGrant?, elapsed: Duration? = nil,
     by reporter: ProcessIdentity? = .worker
   ) -> ReportVerdict? {
     guard let permit else { return nil }
@@ -80,13 +80,13 @@ struct Bench {
 
   /// Makes one call that ends at once; nil if the breaker rejects it.
   @discardableResult mutating func call(
-    _ outcome: Outcome, elapsed: Duration? = nil, by process: ProcessIdentity? = .worker
+    _ outcome: CallOutcome, elapsed: Duration? = nil, by process: ProcessIdentity? = .worker
   ) -> ReportVerdict? {
     let permit = permit(for: process)
     return report(outcome, for: permit, elapsed: elapsed, by: process)
   }
 
-  mutating func calls(_ count: Int, _ outcome: Outcome, elapsed: Duration? = nil) {
+  mutating func calls(_ count: Int, _ outcome: CallOutcome, elapsed: Duration? = nil) {
     for _ in 0..<count { call(outcome, elapsed: elapsed) }
   }
 

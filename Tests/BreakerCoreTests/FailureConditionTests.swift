@@ -76,7 +76,7 @@ import Testing
   func `a breaker opens when its failure rate is reached exactly`(
     calls: Int, failures: Int, rate: Double
   ) {
-    let policy = BreakerPolicy(failureRate: Rate(rate), last: calls, minCalls: calls)
+    let policy = BreakerPolicy(failureRate: BreakerPolicy.Rate(rate), last: calls, minCalls: calls)
     for (failed, expected) in [(failures - 1, BreakerState.closed), (failures, .open)] {
       var bench = Bench(policy)
       bench.calls(calls - failed, .success)
@@ -86,7 +86,7 @@ import Testing
   }
 
   @Test func `a breaker stays closed when the share of failures is a millionth below its rate`() {
-    let rate = Rate(partsPerMillion: 70_001)
+    let rate = BreakerPolicy.Rate(partsPerMillion: 70_001)
     var bench = Bench(BreakerPolicy(failureRate: rate, last: 100, minCalls: 100))
     bench.calls(93, .success)
     bench.calls(7, .failure())
@@ -147,8 +147,9 @@ import Testing
 
   @Test func `a failure of a resource that names no open time is an ordinary one`() {
     #expect(
-      Outcome.failure(opensFor: nil, error: "HTTP 503") == .failure(error: "HTTP 503"))
+      CallOutcome.failure(opensFor: nil, error: "HTTP 503") == .failure(error: "HTTP 503"))
     #expect(
-      Outcome.failure(opensFor: .seconds(5)) == .failure(Failure(.opens(for: .seconds(5)))))
+      CallOutcome.failure(opensFor: .seconds(5))
+        == .failure(CallOutcome.Failure(.opens(for: .seconds(5)))))
   }
 }

@@ -107,8 +107,8 @@ import Testing
     #expect(bench.record.probeSuccesses + bench.record.probeFailures == 0)
   }
 
-  @Test(arguments: [Outcome.success, .failure(), .ignored])
-  func `a second report of the same probe is refused`(outcome: Outcome) {
+  @Test(arguments: [CallOutcome.success, .failure(), .ignored])
+  func `a second report of the same probe is refused`(outcome: CallOutcome) {
     var (bench, probe) = Self.probing(BreakerPolicy(probes: 2, successesToClose: 9))
     bench.report(.ignored, for: probe)
     #expect(bench.report(outcome, for: probe) == .refused)

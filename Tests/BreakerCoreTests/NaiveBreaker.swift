@@ -33,7 +33,7 @@ struct NaiveBreaker {
     case closed(at: Int)
     case reset(at: Int)
     case modeSet(BreakerMode, until: Int?)
-    case counted(WritableKeyPath<Totals, Int64>)
+    case counted(WritableKeyPath<BreakerTotals, Int64>)
   }
 
   var policy: BreakerPolicy
@@ -74,8 +74,8 @@ extension NaiveBreaker {
     Int64(facts.count { if case .opened = $0 { true } else { false } })
   }
 
-  var totals: Totals {
-    var totals = Totals()
+  var totals: BreakerTotals {
+    var totals = BreakerTotals()
     for case .counted(let kind) in facts { totals[keyPath: kind] += 1 }
     return totals
   }

@@ -51,7 +51,8 @@ extension NaiveBreaker {
   }
 
   mutating func report(
-    _ outcome: Outcome, for permit: PermitGrant, elapsed: Duration?, by reporter: ProcessIdentity,
+    _ outcome: CallOutcome, for permit: PermitGrant, elapsed: Duration?,
+    by reporter: ProcessIdentity,
     _ given: Circumstances
   ) -> ReportVerdict {
     let isCurrent = permit.generation == generation
@@ -60,7 +61,7 @@ extension NaiveBreaker {
       facts.append(.leaseEnded(permit.lease))
     }
     let isSlow = policy.slowAfter.map { (elapsed ?? .zero) >= $0 } ?? false
-    var failure: Failure?
+    var failure: CallOutcome.Failure?
     switch outcome {
     case .success: facts.append(.counted(\.successes))
     case .ignored: facts.append(.counted(\.ignored))
@@ -175,13 +176,13 @@ extension NaiveBreaker {
     facts.append(.opened(at: given.now, until: given.now + length, from: state))
   }
 
-  private func namedTime(_ kind: Failure.Kind?) -> Int? {
+  private func namedTime(_ kind: CallOutcome.Failure.Kind?) -> Int? {
     guard case .opens(let time) = kind else { return nil }
     return max(0, nanoseconds(min(time, policy.openMax ?? .seconds(86_400))))
   }
 
   private mutating func probeEnded(
-    hasFailed: Bool, _ kind: Failure.Kind?, _ given: Circumstances
+    hasFailed: Bool, _ kind: CallOutcome.Failure.Kind?, _ given: Circumstances
   ) {
     facts.append(hasFailed ? .probeFailed : .probeSucceeded)
     let isEnough: Bool
@@ -201,7 +202,9 @@ extension NaiveBreaker {
     }
   }
 
-  private mutating func callEnded(_ call: Call, _ kind: Failure.Kind?, _ given: Circumstances) {
+  private mutating func callEnded(
+    _ call: Call, _ kind: CallOutcome.Failure.Kind?, _ given: Circumstances
+  ) {
     let isSaidByEnough = areEnough(streak.map(\.call.reporter))
     if call.hasFailed, kind != .ordinary, isSaidByEnough {
       open(for: namedTime(kind), given)
@@ -231,7 +234,8 @@ extension NaiveBreaker {
     return recent.count { $0.counts } >= limit && areEnough(recent.map(\.call.reporter))
   }
 
-  private func isReached(_ rate: Rate?, at now: Int, by isBad: (Call) -> Bool) -> Bool {
+  private func isReached(_ rate: BreakerPolicy.Rate?, at now: Int, by isBad: (Call) -> Bool) -> Bool
+  {
     guard let rate else { return false }
     var window = calls
     if let length = policy.window {

@@ -162,7 +162,7 @@ import Testing
 
   @Test(arguments: [(0.0, true), (0.999_999, true), (1.0, false), (-0.5, false)])
   func `jitter is at least 0% and less than 100%`(share: Double, isTaken: Bool) {
-    let policy = BreakerPolicy(jitter: Rate(share))
+    let policy = BreakerPolicy(jitter: BreakerPolicy.Rate(share))
     #expect(Self.refusal(of: policy)?.key == (isTaken ? nil : "jitter"))
   }
 

@@ -61,9 +61,9 @@ import Testing
   func `the successes that close and the failures that open add up to probe-calls plus one`(
     calls: Int, rate: Double, successes: Int, failures: Int
   ) {
-    let policy = BreakerPolicy(probeCalls: calls, probeFailureRate: Rate(rate))
+    let policy = BreakerPolicy(probeCalls: calls, probeFailureRate: BreakerPolicy.Rate(rate))
     for (outcome, needed, expected) in [
-      (Outcome.success, successes, BreakerState.closed), (.failure(), failures, .open),
+      (CallOutcome.success, successes, BreakerState.closed), (.failure(), failures, .open),
     ] {
       var bench = Bench(policy)
       bench.becomeDue()
@@ -90,9 +90,9 @@ import Testing
     #expect(bench.record.leases.count == 3)
   }
 
-  @Test(arguments: [Outcome.permanentFailure(), .failure(opensFor: .seconds(60))])
+  @Test(arguments: [CallOutcome.permanentFailure(), .failure(opensFor: .seconds(60))])
   func `a probe's permanent failure, or one with an open time, opens the breaker at once`(
-    outcome: Outcome
+    outcome: CallOutcome
   ) {
     var bench = Bench(BreakerPolicy(probeCalls: 100, probeFailureRate: 1.0))
     bench.becomeDue()

@@ -129,7 +129,7 @@ struct RandomWalk {
     return "\(outcome)"
   }
 
-  private mutating func drawOutcome() -> Outcome {
+  private mutating func drawOutcome() -> CallOutcome {
     if random.oneIn(12) { return .ignored }
     guard Int.random(in: 0..<100, using: &random) < failing else { return .success }
     if random.oneIn(15) { return .permanentFailure() }

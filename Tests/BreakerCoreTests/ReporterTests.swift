@@ -3,7 +3,7 @@ import Testing
 @testable import BreakerCore
 
 @Suite struct ReporterTests {
-  static let outcomes: [Outcome] = [
+  static let outcomes: [CallOutcome] = [
     .failure(), .permanentFailure(), .failure(opensFor: .seconds(60)),
   ]
 
@@ -22,7 +22,7 @@ import Testing
 
   @Test(arguments: policies, outcomes)
   func `one process alone cannot open a breaker that needs two reporters, and a second can`(
-    policy: BreakerPolicy, outcome: Outcome
+    policy: BreakerPolicy, outcome: CallOutcome
   ) {
     var bench = Bench(policy)
     for _ in 0..<9 { bench.call(outcome, by: .process(1)) }

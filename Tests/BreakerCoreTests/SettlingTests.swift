@@ -139,7 +139,7 @@ import Testing
         == BreakerEvent(
           .probe(.lost), reason: "process 2 has ended",
           atMilliseconds: bench.now.wallMilliseconds))
-    #expect(bench.record.totals == Totals())
+    #expect(bench.record.totals == BreakerTotals())
     #expect(bench.record.lastError == nil)
   }
 

@@ -82,7 +82,7 @@ import Testing
   }
 
   @Test func `an outcome of an earlier round frees its slot and counts only in the totals`() {
-    for outcome in [Outcome.success, .failure(error: "late"), .ignored, .permanentFailure()] {
+    for outcome in [CallOutcome.success, .failure(error: "late"), .ignored, .permanentFailure()] {
       var bench = Bench(BreakerPolicy(openFor: .seconds(1), probes: 2))
       bench.becomeDue()
       let old = bench.permit()
@@ -146,6 +146,6 @@ import Testing
     probe?.generation = PermitGrant.unjudged
     #expect(bench.report(.success, for: probe) == .refused)
     #expect(bench.record.leases.count == 1)
-    #expect(bench.record.totals == Totals())
+    #expect(bench.record.totals == BreakerTotals())
   }
 }

@@ -47,8 +47,10 @@ import Testing
     #expect(bench.record.totals.ignored == 9)
   }
 
-  @Test(arguments: [(Rate?.some(0.5), BreakerState.open), (nil, .closed)])
-  func `a slow probe fails only if slow-rate is set`(rate: Rate?, expected: BreakerState) {
+  @Test(arguments: [(BreakerPolicy.Rate?.some(0.5), BreakerState.open), (nil, .closed)])
+  func `a slow probe fails only if slow-rate is set`(
+    rate: BreakerPolicy.Rate?, expected: BreakerState
+  ) {
     var bench = Bench(
       BreakerPolicy(slowRate: rate, slowAfter: .seconds(2), last: rate.map { _ in 4 }))
     bench.becomeDue()

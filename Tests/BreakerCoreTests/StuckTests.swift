@@ -8,7 +8,7 @@ import Testing
   func `a breaker can still close or open after probe-calls is lowered midway`(
     made: Int, calls: Int
   ) {
-    for outcome in [Outcome.success, .failure()] {
+    for outcome in [CallOutcome.success, .failure()] {
       var bench = Bench(BreakerPolicy(probeCalls: 20, probeFailureRate: 0.5))
       bench.becomeDue()
       for number in 0..<made { bench.call(number.isMultiple(of: 2) ? .success : .failure()) }

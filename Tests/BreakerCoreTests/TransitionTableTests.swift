@@ -20,7 +20,7 @@ struct Cell: Sendable, CustomTestStringConvertible {
   enum Happening: String, CaseIterable {
     case request, success, failure, permanent, named, ignored, stale, trip, reset, mode
 
-    var outcome: Outcome? {
+    var outcome: CallOutcome? {
       switch self {
       case .success: .success
       case .failure, .stale: .failure()
@@ -193,7 +193,7 @@ struct Cell: Sendable, CustomTestStringConvertible {
     return arrows
   }
 
-  static func totals(after cell: Cell, from before: Totals) -> Totals {
+  static func totals(after cell: Cell, from before: BreakerTotals) -> BreakerTotals {
     var totals = before
     if cell.answer == "reject" { totals.rejections += 1 }
     if cell.answer == "would" { totals.wouldReject += 1 }

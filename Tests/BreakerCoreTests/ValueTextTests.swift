@@ -68,7 +68,7 @@ import Testing
     for parts in [0, 1, 10, 99, 100, 9_999, 10_000, 10_001, 70_000, 333_333, 999_999, 1_000_000]
       + stride(from: 1, to: 1_000_000, by: 1_237)
     {
-      let rate = Rate(partsPerMillion: Int64(parts))
+      let rate = BreakerPolicy.Rate(partsPerMillion: Int64(parts))
       #expect(RateText.parse(RateText.format(rate)) == rate)
     }
   }
@@ -78,18 +78,18 @@ import Testing
     (-20_000, "-2%"), (-25_000, "-2.5%"),
   ])
   func `a rate is written without needless decimals`(parts: Int, text: String) {
-    #expect(RateText.format(Rate(partsPerMillion: Int64(parts))) == text)
+    #expect(RateText.format(BreakerPolicy.Rate(partsPerMillion: Int64(parts))) == text)
   }
 
   @Test(arguments: [0.07, 0.14, 0.28, 0.29, 0.55, 0.57, 0.58, 1.0])
   func `a fraction is rounded to the millionth`(fraction: Double) {
-    #expect(Rate(fraction).partsPerMillion == Int64((fraction * 1_000_000).rounded()))
-    #expect(Rate.percent(fraction * 100) == Rate(fraction))
+    #expect(BreakerPolicy.Rate(fraction).partsPerMillion == Int64((fraction * 1_000_000).rounded()))
+    #expect(BreakerPolicy.Rate.percent(fraction * 100) == BreakerPolicy.Rate(fraction))
   }
 
   @Test(arguments: [-0.000_001, -5.0, Double.nan, Double.infinity, -Double.infinity, 1e30])
   func `an impossible fraction becomes a rate that no policy accepts`(fraction: Double) {
-    #expect(Rate(fraction).partsPerMillion == -1)
+    #expect(BreakerPolicy.Rate(fraction).partsPerMillion == -1)
   }
 
   @Test(arguments: ["99999999999.9999%", "99999999999.99994%", "99999999999.99996%"])
@@ -99,7 +99,7 @@ import Testing
   }
 
   @Test func `rates are ordered by size and written as fractions`() {
-    let half: Rate = 0.5
+    let half: BreakerPolicy.Rate = 0.5
     #expect(half < 0.500_001)
     #expect(!(half < half))
   }

@@ -4,7 +4,7 @@ import Testing
 /// The value of a `Retry-After` header.
 @Suite struct RetryAfterTests {
   /// 2026-11-22T10:00:00Z, a Sunday.
-  private static let now = Timestamp(millisecondsSince1970: 1_795_341_600_000)
+  private static let now = BreakerTimestamp(millisecondsSince1970: 1_795_341_600_000)
 
   @Test(arguments: [
     ("120", Duration.seconds(120)), ("0", .zero), (" 7 ", .seconds(7)),
@@ -39,7 +39,8 @@ import Testing
 
   @Test(
     arguments: [
-      (200, nil, Outcome.success), (204, "5", .success), (304, nil, .success), (404, nil, .success),
+      (200, nil, CallOutcome.success), (204, "5", .success), (304, nil, .success),
+      (404, nil, .success),
       (401, nil, .success), (501, nil, .success), (505, nil, .success),
       (408, nil, .failure(error: "HTTP 408")), (429, nil, .failure(error: "HTTP 429")),
       (429, "5", .failure(opensFor: .seconds(5), error: "HTTP 429")),
@@ -48,12 +49,12 @@ import Testing
       (503, "Sun, 22 Nov 2026 09:59:30 GMT", .failure(error: "HTTP 503")),
       (503, "Sun, 22 Nov 2026 10:00:30 GMT", .failure(opensFor: .seconds(30), error: "HTTP 503")),
       (599, nil, .failure(error: "HTTP 599")), (403, "5", .permanentFailure(error: "HTTP 403")),
-    ] as [(Int, String?, Outcome)])
+    ] as [(Int, String?, CallOutcome)])
   func `an answer is judged by its status and its header`(
-    status: Int, retryAfter: String?, outcome: Outcome
+    status: Int, retryAfter: String?, outcome: CallOutcome
   ) {
     #expect(
-      Outcome.http(status: status, retryAfter: retryAfter, permanent: [403], now: Self.now)
+      CallOutcome.http(status: status, retryAfter: retryAfter, permanent: [403], now: Self.now)
         == outcome)
   }
 }

@@ -3,7 +3,8 @@ import Testing
 
 @Suite struct RetryDelayTests {
   private func waits(
-    _ backoff: Backoff, longest: Duration = .seconds(60), jitter: Rate = 0.0, random: Double = 0.5
+    _ backoff: RetryPolicy.Backoff, longest: Duration = .seconds(60),
+    jitter: BreakerPolicy.Rate = 0.0, random: Double = 0.5
   ) -> [Duration] {
     let retry = RetryPolicy(attempts: 5, backoff: backoff, longest: longest, jitter: jitter)
     return (1...4).map { retry.delay(after: $0, random: random) }
@@ -26,7 +27,7 @@ import Testing
     let varied = waits(.powers(of: 2), longest: longest, jitter: 1.0, random: 0.999_999)
     #expect(varied.allSatisfy { $0 <= longest })
     for backoff in [
-      Backoff.powers(of: 1e300), .exponential(.seconds(1), factor: .infinity),
+      RetryPolicy.Backoff.powers(of: 1e300), .exponential(.seconds(1), factor: .infinity),
       .exponential(.seconds(Int64.max), factor: 1e308),
     ] {
       let retry = RetryPolicy(attempts: .max, backoff: backoff, longest: longest)
@@ -36,7 +37,7 @@ import Testing
 
   @Test func `a retry delay is zero if it would be negative or its growth is invalid`() {
     for backoff in [
-      Backoff.fixed(.seconds(-1)), .powers(of: -3), .powers(of: .nan),
+      RetryPolicy.Backoff.fixed(.seconds(-1)), .powers(of: -3), .powers(of: .nan),
       .exponential(.zero, factor: .infinity),
     ] {
       let retry = RetryPolicy(attempts: .max, backoff: backoff)

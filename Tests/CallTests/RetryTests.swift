@@ -152,11 +152,11 @@ import Testing
   }
 
   @Test(arguments: [
-    (Outcome.ignored, 1), (.permanentFailure(), 1), (.failure(opensFor: .seconds(9)), 1),
+    (CallOutcome.ignored, 1), (.permanentFailure(), 1), (.failure(opensFor: .seconds(9)), 1),
     (.failure(), 3),
   ])
   func `a call retries only what the classifier calls an ordinary failure`(
-    outcome: Outcome, attempts: Int
+    outcome: CallOutcome, attempts: Int
   ) async throws {
     let breaker = try breaker()
     let runs = Journal<Int>()

@@ -33,7 +33,7 @@ import Testing
     try breaker.force(.automatic)
     try all(.closed, permits: true)
     #expect(try cbctl("policy api --set max-failures=1").code == 0)
-    try breaker.acquire().fail(Failure(error: "down"))
+    try breaker.acquire().fail(error: "down")
     try all(.open, permits: false)
     #expect(try cbctl("trip api --for 1us").code == 0)
     let token = try #require(

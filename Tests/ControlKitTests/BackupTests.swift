@@ -188,11 +188,11 @@ struct BackupTests {
 
   @Test func `a timestamp is read as it is printed`() {
     for milliseconds: Int64 in [0, 951_782_399_999, 951_868_800_000, 4_107_542_400_001, -1] {
-      let time = Timestamp(millisecondsSince1970: milliseconds)
-      #expect(Timestamp(time.description) == time)
+      let time = BreakerTimestamp(millisecondsSince1970: milliseconds)
+      #expect(BreakerTimestamp(time.description) == time)
     }
     for text in ["", "2026-02-30T00:00:00.000Z", "2026-01-01T24:00:00.000Z", "2026-01-01"] {
-      #expect(Timestamp(text) == nil)
+      #expect(BreakerTimestamp(text) == nil)
     }
   }
 }

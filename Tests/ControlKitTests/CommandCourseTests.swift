@@ -158,9 +158,9 @@ struct CommandCourseTests {
       (.killed(signal: 15), true, .ignored, .signal(15)),
       (.exited(1), true, .ignored, .code(1)),
       (.exited(0), true, .success, .code(0)),
-    ] as [(CommandCourse.End, Bool, Outcome, Ending)])
+    ] as [(CommandCourse.End, Bool, CallOutcome, Ending)])
   func `the end of a command is judged by its exit code`(
-    end: CommandCourse.End, wasStopped: Bool, outcome: Outcome, ending: Ending
+    end: CommandCourse.End, wasStopped: Bool, outcome: CallOutcome, ending: Ending
   ) {
     let course = CommandCourse(program: "x", end: end, elapsed: .zero, wasStopped: wasStopped)
     let judgement = course.judged(ignoring: [2], permanent: [3])

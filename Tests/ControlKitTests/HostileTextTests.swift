@@ -69,7 +69,7 @@ import Testing
     let store = SharedStore(
       path: directory.store, options: StoreOptions(program: "worker" + Self.hostile))
     let breaker = try store.breaker(name, policy: BreakerPolicy(maxFailures: 1))
-    try breaker.acquire().fail(Failure(error: Self.hostile))
+    try breaker.acquire().fail(error: Self.hostile)
     try breaker.force(.forcedOpen, reason: Self.hostile)
     store.close()
     for words in [

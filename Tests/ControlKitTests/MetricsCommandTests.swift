@@ -81,7 +81,7 @@ import Testing
     let stores = StoreMetrics.families.flatMap {
       $0.samples(
         StoreFigures(
-          now: Timestamp(millisecondsSince1970: 0), breakers: 1,
+          now: BreakerTimestamp(millisecondsSince1970: 0), breakers: 1,
           files: [.init(name: "", bytes: 0)]))
     }.flatMap { $0.labels }
     #expect(Set((own + stores).map(\.name)) == LabelText.taken)

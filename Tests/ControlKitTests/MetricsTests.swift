@@ -9,7 +9,7 @@ import Testing
 /// What the metrics of a store and its breakers say.
 @Suite struct MetricsTests {
   private static let store = StoreFigures(
-    now: Timestamp(millisecondsSince1970: 1_790_000_600_125), breakers: 9, leftOut: 2,
+    now: BreakerTimestamp(millisecondsSince1970: 1_790_000_600_125), breakers: 9, leftOut: 2,
     files: [.init(name: "database", bytes: 40_960), .init(name: "log", bytes: 0)])
 
   private static func text(_ report: MetricsReport, asJSON isJSON: Bool = false) -> String {

@@ -6,7 +6,7 @@ import Testing
 
 /// The HTML page of a host's breakers.
 @Suite struct PageTests {
-  private static let now = Timestamp(millisecondsSince1970: Samples.now.wallMilliseconds)
+  private static let now = BreakerTimestamp(millisecondsSince1970: Samples.now.wallMilliseconds)
 
   private static func page(
     _ snapshots: [BreakerSnapshot] = Samples.all, history: [HistoryEntry] = Samples.history,

@@ -5,7 +5,7 @@ import Testing
 @testable import ControlKit
 
 struct RenderingTests {
-  private static let now = Timestamp(
+  private static let now = BreakerTimestamp(
     millisecondsSince1970: Samples.now.wallMilliseconds)
 
   @Test func `the status table of a pipe matches its snapshot`() {
@@ -204,7 +204,7 @@ struct RenderingTests {
   }
 
   @Test func `a time in the future is shown as just now`() {
-    let later = Timestamp(millisecondsSince1970: Self.now.millisecondsSince1970 + 86_400_000)
+    let later = BreakerTimestamp(millisecondsSince1970: Self.now.millisecondsSince1970 + 86_400_000)
     #expect(Age.text(of: later, at: Self.now) == "just now")
     #expect(Age.text(of: Self.now, at: later) == "1d ago")
   }

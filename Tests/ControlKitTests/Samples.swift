@@ -107,7 +107,7 @@ enum Samples {
     history: history.filter { $0.name == "payments" }, now: time)
 
   /// The same moment on the wall clock.
-  static let time = Timestamp(millisecondsSince1970: now.wallMilliseconds)
+  static let time = BreakerTimestamp(millisecondsSince1970: now.wallMilliseconds)
 
   private static let storedPayments = {
     let code = "failure-rate=50% window=1m open-multiplier=1.5"

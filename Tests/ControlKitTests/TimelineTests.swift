@@ -8,7 +8,7 @@ import Testing
 @Suite struct TimelineTests {
   typealias Kind = BreakerChange.Kind
 
-  private static let now = Timestamp(millisecondsSince1970: Samples.now.wallMilliseconds)
+  private static let now = BreakerTimestamp(millisecondsSince1970: Samples.now.wallMilliseconds)
   private static let dayAgo = now.earlier(by: .seconds(86_400))
 
   /// An entry of the history from so many seconds ago.
@@ -17,7 +17,7 @@ import Testing
   { Samples.entry(kind, from: from, to: to, secondsAgo: ago) }
 
   private static func timeline(
-    _ history: [HistoryEntry], from start: Timestamp = dayAgo,
+    _ history: [HistoryEntry], from start: BreakerTimestamp = dayAgo,
     _ change: (inout BreakerRecord) -> Void = { _ in }
   ) -> Timeline {
     let snapshot = Samples.breaker("x", madeSecondsAgo: 40_000, change)

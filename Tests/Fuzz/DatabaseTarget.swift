@@ -99,7 +99,7 @@ enum DatabaseTarget {
       for round in 0..<12 {
         do throws(BreakerError) {
           let permit = try breaker.acquire()
-          if round % 3 == 0 { permit.succeed() } else { permit.fail(Failure(error: "refused")) }
+          if round % 3 == 0 { permit.succeed() } else { permit.fail(error: "refused") }
         } catch {
           guard case .rejected = error else { throw error }
         }

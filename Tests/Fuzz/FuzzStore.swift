@@ -65,7 +65,7 @@ enum FuzzStore {
   private static func use(_ breaker: Breaker) throws {
     for round in 0..<8 {
       let permit = try breaker.acquire()
-      if round == 6 { permit.fail(Failure(error: "refused")) } else { permit.succeed() }
+      if round == 6 { permit.fail(error: "refused") } else { permit.succeed() }
     }
     try breaker.force(.observe, for: .seconds(60), reason: "a look")
     try breaker.force(.automatic)

@@ -96,7 +96,7 @@ private struct PageRun {
 
   private mutating func fail(_ breaker: Breaker, _ which: Int) throws {
     do throws(BreakerError) {
-      try breaker.acquire().fail(Failure(error: "refused"))
+      try breaker.acquire().fail(error: "refused")
       failures[which] += 1
       reported[which] += 1
     } catch {

@@ -31,7 +31,7 @@ enum TokenTarget {
       let isHeld =
         token.lineage == held.lineage && token.breaker == held.breaker
         && token.generation == held.generation && token.lease == held.lease
-      for outcome in [Outcome.ignored, .success, .failure(Failure(error: token.name))] {
+      for outcome in [CallOutcome.ignored, .success, .failure(error: token.name)] {
         let verdict = try store.report(token, outcome, elapsed: .seconds(1))
         if isHeld { return expect(verdict == .counted, "\(held) is refused") }
         expect(token.kind == .normal || verdict != .counted, "\(token) passes for \(held)")

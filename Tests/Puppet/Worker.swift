@@ -52,7 +52,7 @@ final class Worker {
     },
     "acquire": { worker, _ in try worker.acquire() },
     "succeed": { worker, _ in worker.end { $0.succeed() } },
-    "fail": { worker, words in worker.end { $0.fail(Failure(error: words.first)) } },
+    "fail": { worker, words in worker.end { $0.fail(error: words.first) } },
     "ignore": { worker, _ in worker.end { $0.ignore() } },
     "run": { worker, words in worker.run(words) },
     "failures": { worker, words in try worker.failures(words) },
@@ -168,7 +168,7 @@ final class Worker {
 
   private func report(_ words: [String]) throws -> String {
     guard words.count == 2, let token = PermitToken(words[0]) else { return "error no token" }
-    let outcomes = ["success": Outcome.success, "failure": .failure(), "ignored": .ignored]
+    let outcomes = ["success": CallOutcome.success, "failure": .failure(), "ignored": .ignored]
     guard let outcome = outcomes[words[1]] else { return "error no outcome" }
     return "\(try store.report(token, outcome))"
   }

@@ -43,7 +43,7 @@ import Testing
       #expect(snapshot.trips == 2)
       #expect(snapshot.totals.failures == 1)
       #expect(snapshot.lastError == "the probe took longer than probe-timeout")
-      #expect(snapshot.lastFailureAt == Timestamp(millisecondsSince1970: 1_800_000_003_000))
+      #expect(snapshot.lastFailureAt == BreakerTimestamp(millisecondsSince1970: 1_800_000_003_000))
       #expect(snapshot.openedAt == snapshot.lastFailureAt)
       #expect(snapshot.changedAt == snapshot.lastFailureAt)
       #expect(snapshot.timeInState == .seconds(3_600))
@@ -74,7 +74,8 @@ import Testing
     let breaker = try store.breaker("api")
     try breaker.force(.observe, for: .seconds(60), reason: "drill")
     stage.clock.advance(by: .seconds(100))
-    #expect(breaker.snapshot().modeEndedAt == Timestamp(millisecondsSince1970: 1_800_000_062_000))
+    #expect(
+      breaker.snapshot().modeEndedAt == BreakerTimestamp(millisecondsSince1970: 1_800_000_062_000))
     try breaker.overridePolicy(set: [.openFor: "1h"])
     let entries = try store.history(of: "api").suffix(4)
     #expect(entries.map(\.change.wireKind) == ["probe", "transition", "mode", "policy"])

@@ -167,7 +167,7 @@ extension Worker {
         switch outcome {
         case .success: try store.report(token, .success, elapsed: .milliseconds(1))
         case .slow: try store.report(token, .success, elapsed: .milliseconds(60))
-        case .failure: try store.report(token, .failure(Failure(error: "sick")))
+        case .failure: try store.report(token, .failure(error: "sick"))
         case .ignored: try store.report(token, .ignored)
         }
       note(report, since: before, "\(verdict)")

@@ -51,7 +51,7 @@ extension CommandSpec {
   }
 
   private static func backups(
-    in text: String, of source: String, at now: Timestamp
+    in text: String, of source: String, at now: BreakerTimestamp
   ) throws(ControlError) -> [BreakerBackup] {
     var backups: [BreakerBackup] = []
     var names: Set<NameBytes> = []

@@ -53,7 +53,7 @@ extension CommandSpec {
     }
   }
 
-  private static func outcome(_ parsed: ParsedCommand) throws(ControlError) -> Outcome {
+  private static func outcome(_ parsed: ParsedCommand) throws(ControlError) -> CallOutcome {
     let isFailure = parsed.text("OUTCOME") == "failure"
     for option in ["error", "permanent", "open-for"] where parsed.has(option) && !isFailure {
       throw .usage("--\(option) without a failure", "nothing went wrong", help: "report")
@@ -62,10 +62,10 @@ extension CommandSpec {
       throw .usage("--permanent and --open-for", "only one can be", help: "report")
     }
     guard isFailure else { return parsed.text("OUTCOME") == "success" ? .success : .ignored }
-    var kind = Failure.Kind.ordinary
+    var kind = CallOutcome.Failure.Kind.ordinary
     if parsed.has("permanent") { kind = .permanent }
     if let time = parsed.duration("open-for") { kind = .opens(for: time) }
-    return .failure(Failure(kind, error: parsed.text("error")))
+    return .failure(CallOutcome.Failure(kind, error: parsed.text("error")))
   }
 }
 

@@ -4,7 +4,7 @@ import SharedBreaker
 enum BackupLine {
   static let version: Int64 = 1
 
-  static func text(of backup: BreakerBackup, at now: Timestamp) -> String {
+  static func text(of backup: BreakerBackup, at now: BreakerTimestamp) -> String {
     JSONValue.object([
       .init("version", .integer(version)),
       .init("exported_at", BreakerDocument.time(now)),
@@ -21,7 +21,7 @@ enum BackupLine {
   }
 
   /// Reads a line, and subtracts the time since it was written from the times that were left.
-  static func backup(of line: String, at now: Timestamp) throws(JSONError) -> BreakerBackup {
+  static func backup(of line: String, at now: BreakerTimestamp) throws(JSONError) -> BreakerBackup {
     var fields: [String: JSONMember.Value] = [:]
     for member in try JSONObjectReader.members(of: line, standingFor: "a breaker") {
       fields[member.key] = member.value
@@ -41,7 +41,7 @@ enum BackupLine {
     guard let mode = try reader.text("mode").flatMap({ BreakerMode(wireName: $0) }) else {
       throw reader.wrong("mode")
     }
-    guard let exported = try reader.text("exported_at").flatMap({ Timestamp($0) }) else {
+    guard let exported = try reader.text("exported_at").flatMap({ BreakerTimestamp($0) }) else {
       throw reader.wrong("exported_at")
     }
     let passed = now.millisecondsSince1970 - exported.millisecondsSince1970

@@ -60,7 +60,7 @@ enum BreakerDocument {
     ]
   }
 
-  static func time(_ time: Timestamp?) -> JSONValue { JSONValue(time?.description) }
+  static func time(_ time: BreakerTimestamp?) -> JSONValue { JSONValue(time?.description) }
 
   private static func window(of snapshot: BreakerSnapshot) -> JSONValue {
     .object([
@@ -70,7 +70,7 @@ enum BreakerDocument {
     ])
   }
 
-  private static func totals(_ totals: Totals) -> JSONValue {
+  private static func totals(_ totals: BreakerTotals) -> JSONValue {
     .object([
       .init("successes", .integer(totals.successes)),
       .init("failures", .integer(totals.failures)),

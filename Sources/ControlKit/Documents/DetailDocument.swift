@@ -9,7 +9,7 @@ struct BreakerDetails {
   var history: [HistoryEntry]
 
   /// When the snapshot was taken.
-  var now: Timestamp
+  var now: BreakerTimestamp
 
   /// The newest entries, which are shown one by one.
   var recent: [HistoryEntry] { history.suffix(10) }

@@ -12,8 +12,8 @@ struct Timeline: Sendable, Hashable {
     /// The history does not record when an open time was over; the snapshot has the latest end.
     var isDue: Bool?
     var mode: BreakerMode
-    var start: Timestamp
-    var end: Timestamp
+    var start: BreakerTimestamp
+    var end: BreakerTimestamp
 
     var course: Course { Course(state, isDue: isDue, mode) }
 
@@ -55,7 +55,8 @@ struct Timeline: Sendable, Hashable {
 
   /// Reads a breaker's history, which is oldest first and may begin before the span.
   init(
-    of snapshot: BreakerSnapshot, history: [HistoryEntry], from start: Timestamp, to end: Timestamp
+    of snapshot: BreakerSnapshot, history: [HistoryEntry], from start: BreakerTimestamp,
+    to end: BreakerTimestamp
   ) {
     var reading = Reading(of: snapshot, history: history)
     for entry in history { reading.take(entry) }
@@ -109,7 +110,7 @@ extension Timeline {
     private var state: BreakerState?
     private var isDue: Bool?
     private var mode: BreakerMode
-    private var start = Timestamp(millisecondsSince1970: .min)
+    private var start = BreakerTimestamp(millisecondsSince1970: .min)
 
     init(of snapshot: BreakerSnapshot, history: [HistoryEntry]) {
       self.snapshot = snapshot
@@ -142,7 +143,7 @@ extension Timeline {
       }
     }
 
-    mutating func finish(at end: Timestamp) -> [Stretch] {
+    mutating func finish(at end: BreakerTimestamp) -> [Stretch] {
       beginIfMade(before: end)
       // What time alone changed is not in the history before the next call, but in the snapshot.
       let changed = state == snapshot.state ? nil : snapshot.changedAt
@@ -167,7 +168,7 @@ extension Timeline {
     }
 
     /// A breaker is closed when it is created, also when it is created again after a deletion.
-    private mutating func beginIfMade(before time: Timestamp) {
+    private mutating func beginIfMade(before time: BreakerTimestamp) {
       guard state == nil, isComplete, let created = snapshot.createdAt, created <= time else {
         return
       }
@@ -176,7 +177,7 @@ extension Timeline {
     }
 
     /// Ends a stretch; a wall clock that was set back never ends it before it began.
-    private mutating func move(to time: Timestamp) {
+    private mutating func move(to time: BreakerTimestamp) {
       let end = max(start, time)
       let next = Stretch(state: state, isDue: isDue, mode: mode, start: start, end: end)
       if let last = stretches.last, last.isLike(next) {

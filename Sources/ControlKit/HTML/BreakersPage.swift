@@ -9,7 +9,7 @@ struct BreakersPage {
   var store: String
 
   /// When the page was made; it shows times and not ages, because it does not update itself.
-  var now: Timestamp
+  var now: BreakerTimestamp
 
   /// How far back the timelines of the overview go.
   var span: Duration

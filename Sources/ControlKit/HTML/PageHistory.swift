@@ -2,7 +2,7 @@ import SharedBreaker
 
 /// What happened: when, what, why, and who did it.
 struct PageHistory {
-  var now: Timestamp
+  var now: BreakerTimestamp
 
   /// The positions of the breakers on the page; nil if all entries are about one breaker.
   var places: [NameBytes: Int]?

@@ -59,7 +59,7 @@ struct PageOverview {
       """
   }
 
-  private var start: Timestamp { page.now.earlier(by: page.span) }
+  private var start: BreakerTimestamp { page.now.earlier(by: page.span) }
 
   private var spanWords: String { "Last \(SpokenDuration.format(page.span))" }
 }

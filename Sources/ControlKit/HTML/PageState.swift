@@ -3,7 +3,7 @@ import SharedBreaker
 /// The state of a breaker as one coloured word, with details after it.
 struct PageState {
   var snapshot: BreakerSnapshot
-  var now: Timestamp
+  var now: BreakerTimestamp
 
   var html: HTML {
     let addition = addition.map { " <span class=\"note\">\($0)</span>" as HTML } ?? .nothing

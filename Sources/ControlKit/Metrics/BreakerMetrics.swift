@@ -76,7 +76,7 @@ enum BreakerMetrics {
   }
 }
 
-extension Timestamp {
+extension BreakerTimestamp {
   /// The seconds since 1970, as Prometheus counts time.
   var sinceEpoch: Duration { .milliseconds(max(0, millisecondsSince1970)) }
 }

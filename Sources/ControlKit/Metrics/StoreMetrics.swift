@@ -4,7 +4,7 @@ import SharedBreaker
 /// The figures of a store as a whole.
 struct StoreFigures: Sendable {
   /// When the figures were taken.
-  var now: Timestamp
+  var now: BreakerTimestamp
 
   /// How many breakers there are; nil if the store is unavailable.
   var breakers: Int?

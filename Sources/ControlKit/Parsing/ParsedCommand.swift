@@ -35,7 +35,7 @@ struct ParsedCommand: Sendable {
     if case .number(let number)? = values[name]?.last { number } else { nil }
   }
 
-  func rate(_ name: String) -> Rate? {
+  func rate(_ name: String) -> BreakerPolicy.Rate? {
     if case .rate(let rate)? = values[name]?.last { rate } else { nil }
   }
 

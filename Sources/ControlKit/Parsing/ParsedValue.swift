@@ -6,7 +6,7 @@ enum ParsedValue: Sendable, Hashable {
   case text(String)
   case duration(Duration)
   case number(Int64)
-  case rate(Rate)
+  case rate(BreakerPolicy.Rate)
   case factor(Double)
   case codes(Set<Int32>)
   case setting(PolicyKey, String)
@@ -126,7 +126,7 @@ private enum RateGuess {
   /// Below 1 it is a fraction, above 1 a percentage; 1 could be either.
   static func meant(by text: String) -> String? {
     guard let number = Double(text), number > 0, number <= 100, number != 1 else { return nil }
-    return RateText.format(number < 1 ? Rate(number) : .percent(number))
+    return RateText.format(number < 1 ? BreakerPolicy.Rate(number) : .percent(number))
   }
 }
 

@@ -51,7 +51,7 @@ struct CommandCourse: Sendable, Hashable {
 
 /// What the end of a command means to its breaker and to the caller.
 struct CommandJudgement: Sendable, Hashable {
-  var outcome: Outcome
+  var outcome: CallOutcome
 
   /// How this process should end.
   var ending: Ending
@@ -94,7 +94,7 @@ extension CommandCourse {
 
   private var quotedProgram: String { VisibleText.quoted(program) }
 
-  private func outcome(_ ignored: Set<Int32>, _ permanent: Set<Int32>) -> Outcome {
+  private func outcome(_ ignored: Set<Int32>, _ permanent: Set<Int32>) -> CallOutcome {
     if let overrun {
       return .failure(error: "timed out after \(DurationText.format(overrun))")
     }

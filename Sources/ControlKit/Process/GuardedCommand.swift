@@ -54,7 +54,7 @@ struct GuardedCommand {
     let verdict =
       switch judgement.outcome {
       case .success: permit.succeed(elapsed: course.elapsed)
-      case .failure(let failure): permit.fail(failure, elapsed: course.elapsed)
+      case .failure(let failure): permit.report(.failure(failure), elapsed: course.elapsed)
       case .ignored: permit.ignore()
       }
     if !isUnguarded,
@@ -71,7 +71,7 @@ struct GuardedCommand {
     max(breaker.snapshot().policy.probeTimeout / 3, .milliseconds(10))
   }
 
-  private func isWorthwhile(_ outcome: Outcome, after failures: Int) -> Bool {
+  private func isWorthwhile(_ outcome: CallOutcome, after failures: Int) -> Bool {
     guard failures < retry.attempts, case .failure(let failure) = outcome,
       failure.kind == .ordinary
     else { return false }
@@ -122,7 +122,7 @@ extension GuardedCommand {
   }
 }
 
-extension Outcome {
+extension CallOutcome {
   fileprivate var isFailure: Bool {
     if case .failure = self { true } else { false }
   }

@@ -12,7 +12,7 @@ struct RateBook {
   /// The seconds that rates cover: with fewer they would jump, with more they would lag behind.
   private static let length = Duration.seconds(5)
 
-  private var pages: [(at: Duration, totals: [NameBytes: Totals])] = []
+  private var pages: [(at: Duration, totals: [NameBytes: BreakerTotals])] = []
 
   /// Records the totals at an instant, which must be later than all before it.
   mutating func note(_ snapshots: [BreakerSnapshot], at instant: Duration) {
@@ -31,7 +31,7 @@ struct RateBook {
     let seconds = (newest.at - first.at) / .seconds(1)
     guard seconds > 0 else { return nil }
     // A breaker that was deleted and created again counts from zero.
-    func rate(_ count: KeyPath<Totals, Int64>) -> Double {
+    func rate(_ count: KeyPath<BreakerTotals, Int64>) -> Double {
       Double(max(0, now[keyPath: count].subtractingReportingOverflow(then[keyPath: count]).0))
         / seconds
     }

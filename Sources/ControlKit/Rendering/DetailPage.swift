@@ -26,7 +26,7 @@ extension BreakerDetails {
 
   private func facts(width: Int) -> [String] {
     var facts: [(label: String, text: String)] = []
-    func add(_ label: String, _ time: Timestamp?) {
+    func add(_ label: String, _ time: BreakerTimestamp?) {
       if let time { facts.append((label, "\(time) (\(Age.text(of: time, at: now)))")) }
     }
     if snapshot.mode != .automatic, let author = snapshot.modeSetBy {

@@ -3,7 +3,7 @@ import SharedBreaker
 /// History entries, one aligned line each.
 struct HistoryLines {
   /// The present, for ages beside the times on a terminal; nil in a pipe.
-  var now: Timestamp?
+  var now: BreakerTimestamp?
 
   /// The width at which lines are wrapped; nil for no wrapping.
   var width: Int?
@@ -17,7 +17,7 @@ struct HistoryLines {
   /// The widest change that sets a column's width; a longer one moves the end of its line right.
   private static let widestChange = 30
 
-  init(now: Timestamp? = nil, width: Int? = nil, hasNames: Bool = false) {
+  init(now: BreakerTimestamp? = nil, width: Int? = nil, hasNames: Bool = false) {
     self.now = now
     self.width = width
     self.hasNames = hasNames
@@ -59,7 +59,7 @@ struct HistoryLines {
   }
 
   /// One entry as a line of its own.
-  static func sentence(_ entry: HistoryEntry, at now: Timestamp) -> String {
+  static func sentence(_ entry: HistoryEntry, at now: BreakerTimestamp) -> String {
     "\(Age.clock(of: entry.at, at: now))  \(VisibleText.name(entry.name)): \(words(entry))"
       + ", \(entry.program) (pid \(entry.pid))"
   }

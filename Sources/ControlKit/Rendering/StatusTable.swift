@@ -8,7 +8,7 @@ struct StatusTable {
   ///
   /// A terminal shows ages, and no column that says the same about every breaker. Programs always
   /// get the same columns, with one word in each.
-  var now: Timestamp?
+  var now: BreakerTimestamp?
 
   /// The rates of calls by name, if the table is shown repeatedly.
   var rates: RateBook?
@@ -50,7 +50,7 @@ struct StatusTable {
     ]
   }
 
-  private func columns(at now: Timestamp) -> [Column] {
+  private func columns(at now: BreakerTimestamp) -> [Column] {
     let shown = snapshots
     let rates = rates
     var columns = [
@@ -151,5 +151,5 @@ struct StatusTable {
 
 extension BreakerSnapshot {
   /// When the breaker entered its state, or when it was created.
-  var since: Timestamp? { changedAt ?? createdAt }
+  var since: BreakerTimestamp? { changedAt ?? createdAt }
 }

@@ -39,7 +39,7 @@ enum TimelineLines {
   }
 
   /// The time of day in UTC, at each quarter of the line and at its end.
-  private static func axis(_ count: Int, _ length: Int, at end: Timestamp) -> String {
+  private static func axis(_ count: Int, _ length: Int, at end: BreakerTimestamp) -> String {
     var line = ""
     for quarter in 0..<4 {
       let part = count * quarter / 4

@@ -3,7 +3,7 @@ import SharedBreaker
 /// The page of a live view: the table between a title and a line of keys.
 struct WatchPage {
   var title: String
-  var now: Timestamp
+  var now: BreakerTimestamp
 
   /// Why the page may be out of date; nil if it is current.
   var trouble: String?
@@ -21,7 +21,7 @@ struct WatchPage {
   private(set) var offset = 0
 
   init(
-    title: String, now: Timestamp, trouble: String? = nil, summary: String, table: [String],
+    title: String, now: BreakerTimestamp, trouble: String? = nil, summary: String, table: [String],
     latest: String? = nil, offset: Int = 0
   ) {
     (self.title, self.now, self.trouble, self.summary) = (title, now, trouble, summary)

@@ -35,7 +35,7 @@ struct ChangeLines {
   }
 
   private func line(
-    _ at: Timestamp, _ snapshot: BreakerSnapshot?, _ entry: HistoryEntry?
+    _ at: BreakerTimestamp, _ snapshot: BreakerSnapshot?, _ entry: HistoryEntry?
   ) -> String {
     if context.global.isJSON {
       return BreakerDocument.change(at, snapshot, entry).text + "\n"
@@ -45,7 +45,7 @@ struct ChangeLines {
 
   /// The time, the breaker's present state, and what has happened.
   static func text(
-    _ at: Timestamp, _ snapshot: BreakerSnapshot?, _ entry: HistoryEntry?
+    _ at: BreakerTimestamp, _ snapshot: BreakerSnapshot?, _ entry: HistoryEntry?
   ) -> String {
     let standing =
       snapshot.map { StateLine.text(of: $0) }
@@ -57,7 +57,7 @@ struct ChangeLines {
 extension BreakerDocument {
   /// A line of `watch --json`: the change, null at the beginning, and the breaker's present state.
   static func change(
-    _ at: Timestamp, _ snapshot: BreakerSnapshot?, _ entry: HistoryEntry?
+    _ at: BreakerTimestamp, _ snapshot: BreakerSnapshot?, _ entry: HistoryEntry?
   ) -> JSONValue {
     .object([
       .init("at", time(at)),

@@ -83,7 +83,7 @@ struct Consumer {
   }
 
   private mutating func put(_ job: Job, back wait: Duration, because reason: String) {
-    print("\(job.name): back to the queue for \(wait.wholeMilliseconds) ms: \(reason)")
+    print("\(job.name): back to the queue for \(wait): \(reason)")
     var job = job
     job.due = .now + wait
     queue.append(job)

@@ -27,8 +27,8 @@ func fetch(_ url: String, behind breaker: Breaker) throws {
     print("the server answers \(answer.status); the breaker is \(breaker.state.wireName)")
   } catch BreakerError.rejected(_, let rejection) {
     let wait = rejection.retryAfter ?? .seconds(1)
-    print("rejected at once; waiting for \(wait.wholeMilliseconds) ms")
-    usleep(UInt32(wait.wholeMilliseconds) * 1_000)
+    print("rejected at once; waiting for \(wait)")
+    usleep(UInt32(wait / .microseconds(1)))
   }
 }
 

@@ -19,7 +19,7 @@ struct CallCourse {
     try breaker.begin(probeTimeout: probeTimeout)
   }
 
-  func outcome(of error: any Error, _ judge: (any Error) -> Outcome) -> Outcome {
+  func outcome(of error: any Error, _ judge: (any Error) -> CallOutcome) -> CallOutcome {
     if let error = error as? CallTimedOut, error.name == breaker.name {
       return .failure(error: error.description)
     }
@@ -28,7 +28,7 @@ struct CallCourse {
   }
 
   /// Blocks the thread until the next attempt and returns its permit; nil if there is none.
-  mutating func next(after error: (any Error)?, _ outcome: Outcome) -> Ticket? {
+  mutating func next(after error: (any Error)?, _ outcome: CallOutcome) -> Ticket? {
     guard let wait = wait(after: error, outcome) else { return nil }
     breaker.engine.options.timer.block(for: wait)
     return permitted()
@@ -36,14 +36,14 @@ struct CallCourse {
 
   /// Suspends the task until the next attempt and returns its permit; nil if there is none.
   mutating nonisolated(nonsending) func nextInTime(
-    after error: (any Error)?, _ outcome: Outcome
+    after error: (any Error)?, _ outcome: CallOutcome
   ) async throws -> Ticket? {
     guard let wait = wait(after: error, outcome) else { return nil }
     try await breaker.engine.options.timer.sleep(for: wait)
     return permitted()
   }
 
-  private mutating func wait(after error: (any Error)?, _ outcome: Outcome) -> Duration? {
+  private mutating func wait(after error: (any Error)?, _ outcome: CallOutcome) -> Duration? {
     attempts += 1
     guard !Task.isCancelled,
       let wait = retry.wait(after: attempts, error: error, outcome: outcome)

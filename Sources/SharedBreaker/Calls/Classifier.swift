@@ -10,8 +10,8 @@ internal import BreakerCore
 ///   values: { $0.status >= 500 ? .failure(error: "HTTP \($0.status)") : .success })
 /// ```
 public struct Classifier<Value>: Sendable {
-  let errors: @Sendable (any Error) -> Outcome
-  let values: @Sendable (Value) -> Outcome
+  let errors: @Sendable (any Error) -> CallOutcome
+  let values: @Sendable (Value) -> CallOutcome
 
   /// Creates a classifier for errors and values.
   ///
@@ -19,8 +19,8 @@ public struct Classifier<Value>: Sendable {
   ///   - errors: Judges an error; by default every error but a cancellation is a failure.
   ///   - values: Judges a value; by default every value is a success.
   public init(
-    errors: @escaping @Sendable (any Error) -> Outcome = Breaker.usualOutcome,
-    values: @escaping @Sendable (Value) -> Outcome = { _ in .success }
+    errors: @escaping @Sendable (any Error) -> CallOutcome = Breaker.usualOutcome,
+    values: @escaping @Sendable (Value) -> CallOutcome = { _ in .success }
   ) {
     self.errors = errors
     self.values = values
@@ -31,11 +31,11 @@ public struct Classifier<Value>: Sendable {
 
   /// Creates a classifier for errors; every value is a success.
   public static func errors(
-    _ judge: @escaping @Sendable (any Error) -> Outcome
+    _ judge: @escaping @Sendable (any Error) -> CallOutcome
   ) -> Classifier { Classifier(errors: judge) }
 
   /// Creates a classifier for values; every error but a cancellation is a failure.
-  public static func values(_ judge: @escaping @Sendable (Value) -> Outcome) -> Classifier {
+  public static func values(_ judge: @escaping @Sendable (Value) -> CallOutcome) -> Classifier {
     Classifier(values: judge)
   }
 }

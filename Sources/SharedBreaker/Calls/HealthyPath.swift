@@ -37,7 +37,7 @@ extension Breaker {
   }
 
   /// Reports the outcome of a call that does not end as healthy calls do.
-  @inline(never) @usableFromInline func end(_ call: HealthyCall, _ outcome: Outcome) {
+  @inline(never) @usableFromInline func end(_ call: HealthyCall, _ outcome: CallOutcome) {
     end(Ticket(call), outcome)
   }
 }

@@ -7,7 +7,7 @@ internal import BreakerCore
 ///
 /// ```swift
 /// let permit = try payments.acquire()
-/// if send(request) { permit.succeed() } else { permit.fail(Failure(error: "refused")) }
+/// if send(request) { permit.succeed() } else { permit.fail(error: "refused") }
 /// ```
 ///
 /// Reporting consumes the permit, so it cannot be used twice. A permit that is dropped without a
@@ -47,20 +47,21 @@ public struct Permit: ~Copyable, Sendable {
     use(.success, elapsed)
   }
 
-  /// Reports that the call failed.
+  /// Reports that the call failed in the ordinary way.
+  ///
+  /// A failure that opens the breaker at once has more to say:
+  /// `permit.report(.failure(opensFor: .seconds(30)))`.
   ///
   /// If the store cannot be used, the report goes to the breaker that stands in for it in this
   /// process. Reporting never throws.
   ///
   /// - Parameters:
-  ///   - failure: What went wrong, and whether the failure opens the breaker at once.
+  ///   - error: What went wrong, for people to read.
   ///   - elapsed: How long the call took; if nil, the time since the permit was given.
   /// - Returns: What became of the report.
   @discardableResult
-  public consuming func fail(
-    _ failure: Failure = Failure(), elapsed: Duration? = nil
-  ) -> ReportVerdict {
-    use(.failure(failure), elapsed)
+  public consuming func fail(error: String? = nil, elapsed: Duration? = nil) -> ReportVerdict {
+    use(.failure(error: error), elapsed)
   }
 
   /// Reports that the call says nothing about the resource.
@@ -76,7 +77,7 @@ public struct Permit: ~Copyable, Sendable {
   ///   - elapsed: How long the call took; if nil, the time since the permit was given.
   /// - Returns: What became of the report.
   @discardableResult
-  public consuming func report(_ outcome: Outcome, elapsed: Duration? = nil) -> ReportVerdict {
+  public consuming func report(_ outcome: CallOutcome, elapsed: Duration? = nil) -> ReportVerdict {
     use(outcome, elapsed)
   }
 
@@ -86,7 +87,7 @@ public struct Permit: ~Copyable, Sendable {
     return SharedPermit(breaker, ticket)
   }
 
-  private mutating func use(_ outcome: Outcome, _ elapsed: Duration?) -> ReportVerdict {
+  private mutating func use(_ outcome: CallOutcome, _ elapsed: Duration?) -> ReportVerdict {
     isUsed = true
     return breaker.end(ticket, outcome, elapsed: elapsed)
   }

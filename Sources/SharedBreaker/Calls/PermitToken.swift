@@ -147,7 +147,7 @@ extension SharedStore {
   /// - Throws: `BreakerError.store` if the store cannot be used. Report again when it can be.
   @discardableResult
   public func report(
-    _ token: PermitToken, _ outcome: Outcome, elapsed: Duration? = nil
+    _ token: PermitToken, _ outcome: CallOutcome, elapsed: Duration? = nil
   ) throws(BreakerError) -> ReportVerdict {
     do throws(StoreError) {
       return try engine.takeToStore(

@@ -24,13 +24,13 @@ public struct RetryPolicy: Sendable {
   public let attempts: Int
 
   /// How the wait between two attempts grows.
-  public let backoff: Backoff
+  public let backoff: RetryPolicy.Backoff
 
   /// The longest wait between two attempts.
   public let longest: Duration
 
   /// The share by which each wait varies either way, so that callers do not come back together.
-  public let jitter: Rate
+  public let jitter: BreakerPolicy.Rate
 
   /// Whether an error is worth another attempt; if nil, the errors that count as failures are.
   public let retryIf: (@Sendable (any Error) -> Bool)?
@@ -48,7 +48,8 @@ public struct RetryPolicy: Sendable {
   ///   - retryIf: Whether an error is worth another attempt.
   ///   - retryAfter: The wait that an error names, or nil if it names none.
   public init(
-    attempts: Int, backoff: Backoff, longest: Duration = .seconds(60), jitter: Rate = 0.0,
+    attempts: Int, backoff: RetryPolicy.Backoff, longest: Duration = .seconds(60),
+    jitter: BreakerPolicy.Rate = 0.0,
     retryIf: (@Sendable (any Error) -> Bool)? = nil,
     retryAfter: (@Sendable (any Error) -> Duration?)? = nil
   ) {
@@ -73,7 +74,7 @@ extension RetryPolicy {
 
   /// Waits equally long before every further attempt.
   public static func fixed(
-    attempts: Int, delay: Duration, jitter: Rate = 0.0,
+    attempts: Int, delay: Duration, jitter: BreakerPolicy.Rate = 0.0,
     retryIf: (@Sendable (any Error) -> Bool)? = nil,
     retryAfter: (@Sendable (any Error) -> Duration?)? = nil
   ) -> RetryPolicy {
@@ -85,7 +86,7 @@ extension RetryPolicy {
   /// Waits `delay` before the second attempt, and `factor` times as long before each further one.
   public static func exponential(
     attempts: Int, delay: Duration, factor: Double = 2, longest: Duration = .seconds(60),
-    jitter: Rate = 0.0, retryIf: (@Sendable (any Error) -> Bool)? = nil,
+    jitter: BreakerPolicy.Rate = 0.0, retryIf: (@Sendable (any Error) -> Bool)? = nil,
     retryAfter: (@Sendable (any Error) -> Duration?)? = nil
   ) -> RetryPolicy {
     RetryPolicy(
@@ -95,7 +96,8 @@ extension RetryPolicy {
 
   /// Waits `base` seconds, then `base` squared, then cubed: for a base of 2, 2, 4 and 8 seconds.
   public static func powers(
-    of base: Double, attempts: Int, longest: Duration = .seconds(60), jitter: Rate = 0.0,
+    of base: Double, attempts: Int, longest: Duration = .seconds(60),
+    jitter: BreakerPolicy.Rate = 0.0,
     retryIf: (@Sendable (any Error) -> Bool)? = nil,
     retryAfter: (@Sendable (any Error) -> Duration?)? = nil
   ) -> RetryPolicy {
@@ -105,38 +107,40 @@ extension RetryPolicy {
   }
 }
 
-/// How the wait between two attempts grows.
-public enum Backoff: Sendable, Hashable {
-  /// The wait stays the same.
-  case fixed(Duration)
+extension RetryPolicy {
+  /// How the wait between two attempts grows.
+  public enum Backoff: Sendable, Hashable {
+    /// The wait stays the same.
+    case fixed(Duration)
 
-  /// The wait begins with a duration and is multiplied by `factor` before each further attempt.
-  case exponential(Duration, factor: Double)
+    /// The wait begins with a duration and is multiplied by `factor` before each further attempt.
+    case exponential(Duration, factor: Double)
 
-  /// The wait in seconds is the base to the power of the number of failed attempts.
-  case powers(of: Double)
+    /// The wait in seconds is the base to the power of the number of failed attempts.
+    case powers(of: Double)
 
-  /// The wait in seconds after a number of failed attempts; it may be infinite.
-  func seconds(after failures: Int) -> Double {
-    switch self {
-    case .fixed(let delay): delay / .seconds(1)
-    case .exponential(let delay, let factor):
-      delay / .seconds(1) * Self.power(factor, failures - 1)
-    case .powers(let base): Self.power(base, failures)
+    /// The wait in seconds after a number of failed attempts; it may be infinite.
+    func seconds(after failures: Int) -> Double {
+      switch self {
+      case .fixed(let delay): delay / .seconds(1)
+      case .exponential(let delay, let factor):
+        delay / .seconds(1) * Self.power(factor, failures - 1)
+      case .powers(let base): Self.power(base, failures)
+      }
     }
-  }
 
-  /// Computes a power by squaring, because the number of attempts has no limit.
-  private static func power(_ base: Double, _ exponent: Int) -> Double {
-    var result = 1.0
-    var square = base
-    var left = max(0, exponent)
-    while left > 0 {
-      if left & 1 == 1 { result *= square }
-      square *= square
-      left >>= 1
+    /// Computes a power by squaring, because the number of attempts has no limit.
+    private static func power(_ base: Double, _ exponent: Int) -> Double {
+      var result = 1.0
+      var square = base
+      var left = max(0, exponent)
+      while left > 0 {
+        if left & 1 == 1 { result *= square }
+        square *= square
+        left >>= 1
+      }
+      return result
     }
-    return result
   }
 }
 
@@ -153,7 +157,7 @@ extension RetryPolicy {
   }
 
   /// How long to wait before the next attempt; nil if there is none.
-  func wait(after failures: Int, error: (any Error)?, outcome: Outcome) -> Duration? {
+  func wait(after failures: Int, error: (any Error)?, outcome: CallOutcome) -> Duration? {
     guard failures < attempts, isWorthwhile(error, outcome) else { return nil }
     guard let named = error.flatMap({ retryAfter?($0) }) else {
       return delay(after: failures, random: .random(in: 0..<1))
@@ -162,7 +166,7 @@ extension RetryPolicy {
     return named <= longest ? max(.zero, named) : nil
   }
 
-  private func isWorthwhile(_ error: (any Error)?, _ outcome: Outcome) -> Bool {
+  private func isWorthwhile(_ error: (any Error)?, _ outcome: CallOutcome) -> Bool {
     if case .failure(let failure) = outcome, failure.kind != .ordinary { return false }
     if let retryIf, let error { return retryIf(error) }
     return outcome.isFailure

@@ -6,7 +6,7 @@ extension Breaker {
   /// Judges an error by default: a cancellation is ignored, and every other error is a failure.
   ///
   /// Any error of a task that has been cancelled is a cancellation too.
-  public static func usualOutcome(of error: any Error) -> Outcome {
+  public static func usualOutcome(of error: any Error) -> CallOutcome {
     error is CancellationError || Task.isCancelled
       ? .ignored : .failure(error: String(describing: error))
   }
@@ -32,7 +32,7 @@ extension Breaker {
   /// - Throws: What the work threw, or `BreakerError.rejected` if the breaker rejected the call. If
   ///   the store cannot be used and ``StoreFailureAction/throw`` is set, `BreakerError.store`.
   @inlinable public func run<Result>(
-    outcome: (any Error) -> Outcome = Breaker.usualOutcome, _ work: () throws -> Result
+    outcome: (any Error) -> CallOutcome = Breaker.usualOutcome, _ work: () throws -> Result
   ) throws -> Result {
     let call = enterHealthy()
     guard call.isPermitted else { return try runWithCare(outcome: outcome, work) }
@@ -48,7 +48,7 @@ extension Breaker {
   }
 
   @usableFromInline func runWithCare<Result>(
-    outcome: (any Error) -> Outcome, _ work: () throws -> Result
+    outcome: (any Error) -> CallOutcome, _ work: () throws -> Result
   ) throws -> Result {
     let ticket = try begin()
     let result: Result
@@ -85,7 +85,7 @@ extension Breaker {
   /// - Throws: What the work threw, or `BreakerError.rejected` if the breaker rejected the call. If
   ///   the store cannot be used and ``StoreFailureAction/throw`` is set, `BreakerError.store`.
   @inlinable public nonisolated(nonsending) func run<Result>(
-    outcome: (any Error) -> Outcome = Breaker.usualOutcome,
+    outcome: (any Error) -> CallOutcome = Breaker.usualOutcome,
     _ work: nonisolated(nonsending) () async throws -> Result
   ) async throws -> Result {
     let call = enterHealthy()
@@ -102,7 +102,7 @@ extension Breaker {
   }
 
   @usableFromInline nonisolated(nonsending) func runWithCare<Result>(
-    outcome: (any Error) -> Outcome, _ work: nonisolated(nonsending) () async throws -> Result
+    outcome: (any Error) -> CallOutcome, _ work: nonisolated(nonsending) () async throws -> Result
   ) async throws -> Result {
     let ticket = try begin()
     let result: Result
@@ -146,7 +146,7 @@ extension Breaker {
   }
 
   @discardableResult
-  func end(_ ticket: Ticket, _ outcome: Outcome, elapsed: Duration? = nil) -> ReportVerdict {
+  func end(_ ticket: Ticket, _ outcome: CallOutcome, elapsed: Duration? = nil) -> ReportVerdict {
     if outcome == .success, elapsed == nil, engine.isCurrent,
       engine.countSuccess(
         of: cell, since: ticket.start?.nanoseconds ?? 0, under: ticket.word)

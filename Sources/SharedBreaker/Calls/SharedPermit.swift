@@ -38,7 +38,7 @@ public final class SharedPermit: Sendable {
   ///   - elapsed: How long the call took; if nil, the time since the permit was given.
   /// - Returns: What became of the report; it is refused if there was one before.
   @discardableResult
-  public func report(_ outcome: Outcome, elapsed: Duration? = nil) -> ReportVerdict {
+  public func report(_ outcome: CallOutcome, elapsed: Duration? = nil) -> ReportVerdict {
     guard !isUsed.exchange(true, ordering: .relaxed) else { return .refused }
     return breaker.end(ticket, outcome, elapsed: elapsed)
   }

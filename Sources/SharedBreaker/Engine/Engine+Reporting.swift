@@ -5,7 +5,7 @@ internal import BreakerStore
 extension Engine {
   /// How a call went.
   struct Report {
-    var outcome: Outcome
+    var outcome: CallOutcome
     var ticket: Ticket
     var elapsed: Duration?
 
@@ -102,7 +102,7 @@ extension Engine {
 }
 
 extension Counted {
-  fileprivate init(of outcome: Outcome, isJudged: Bool, isSlow: Bool) {
+  fileprivate init(of outcome: CallOutcome, isJudged: Bool, isSlow: Bool) {
     self.init()
     switch outcome {
     case .success where isJudged: successes = 1
@@ -114,7 +114,7 @@ extension Counted {
   }
 }
 
-extension Outcome {
+extension CallOutcome {
   var isFailure: Bool {
     if case .failure = self { return true }
     return false

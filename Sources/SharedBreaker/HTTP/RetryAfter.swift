@@ -19,7 +19,7 @@ public enum RetryAfter {
   ///   - now: The time by which a date is judged.
   /// - Returns: How long to wait, at most ``longest``; nil if there is no value or it is neither.
   public static func wait(
-    _ value: String?, now: Timestamp = StoreClock.system.wallTime
+    _ value: String?, now: BreakerTimestamp = StoreClock.system.wallTime
   ) -> Duration? {
     guard let value else { return nil }
     let words = value.split(whereSeparator: { $0 == " " || $0 == "\t" })
@@ -36,9 +36,9 @@ public enum RetryAfter {
 
 /// A date as HTTP writes it, in one of the three forms of RFC 9110, section 5.6.7.
 private struct HTTPDate {
-  let time: Timestamp
+  let time: BreakerTimestamp
 
-  init?(_ words: [Substring], now: Timestamp) {
+  init?(_ words: [Substring], now: BreakerTimestamp) {
     let parts: (day: Substring, month: Substring, year: Substring, time: Substring)
     switch words.count {
     case 6 where words[0].hasSuffix(",") && words[5] == "GMT":
@@ -70,8 +70,8 @@ private struct HTTPDate {
     let text =
       "\(padded(year, 4))-\(padded(month + 1, 2))-\(padded(day, 2))T\(padded(hour, 2))"
       + ":\(padded(minute, 2)):\(padded(min(second, 59), 2)).000Z"
-    guard let time = Timestamp(text), second <= 60 else { return nil }
-    self.time = Timestamp(
+    guard let time = BreakerTimestamp(text), second <= 60 else { return nil }
+    self.time = BreakerTimestamp(
       millisecondsSince1970: time.millisecondsSince1970 + (second == 60 ? 1_000 : 0))
   }
 
@@ -80,7 +80,7 @@ private struct HTTPDate {
   ]
 
   /// The year; two digits that would be more than 50 years ahead are of the century before.
-  private static func year(_ text: Substring, now: Timestamp) -> Int? {
+  private static func year(_ text: Substring, now: BreakerTimestamp) -> Int? {
     if text.utf8.count == 4 { return number(text, digits: 4...4) }
     guard let short = number(text, digits: 2...2), let current = Int(now.description.prefix(4))
     else { return nil }

@@ -11,7 +11,7 @@ public struct HistoryEntry: Sendable, Hashable {
   /// It can be earlier than the time of the entry before. What happens by time alone, such as the
   /// end of a mode or the deadline of a probe, is recorded by the next call, with the time at which
   /// it happened.
-  public let at: Timestamp
+  public let at: BreakerTimestamp
 
   /// The name of the breaker that it happened to.
   public let name: String
@@ -37,7 +37,7 @@ public struct HistoryEntry: Sendable, Hashable {
   init(_ event: StoredEvent, isAfterGap: Bool = false) {
     self.isAfterGap = isAfterGap
     id = event.id
-    at = Timestamp(millisecondsSince1970: event.atMilliseconds)
+    at = BreakerTimestamp(millisecondsSince1970: event.atMilliseconds)
     name = event.name
     change = event.change
     reason = event.reason
@@ -65,7 +65,7 @@ public struct PolicyDeclaration: Sendable, Hashable {
   public let isInForce: Bool
 
   /// When the policy was last declared in place of another one.
-  public let at: Timestamp
+  public let at: BreakerTimestamp
 
   /// The number of the process that declared it then.
   public let pid: Int32
@@ -76,7 +76,7 @@ public struct PolicyDeclaration: Sendable, Hashable {
   init(_ declaration: StoredDeclaration, isInForce: Bool) {
     text = declaration.words
     self.isInForce = isInForce
-    at = Timestamp(millisecondsSince1970: declaration.atMilliseconds)
+    at = BreakerTimestamp(millisecondsSince1970: declaration.atMilliseconds)
     pid = declaration.pid
     program = declaration.program
   }

@@ -172,7 +172,7 @@ extension BreakerJob {
     successful?(self)
   }
 
-  private func fail(_ attempt: JobAttempt, _ error: (any Error)?, _ outcome: Outcome) {
+  private func fail(_ attempt: JobAttempt, _ error: (any Error)?, _ outcome: CallOutcome) {
     breaker.end(attempt.ticket, outcome)
     let failures = lock.withLock { () -> Int? in
       guard unsafe course.run == attempt.run else { return nil }

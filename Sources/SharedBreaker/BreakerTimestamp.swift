@@ -1,7 +1,7 @@
 internal import BreakerStore
 
 /// A point in time on the wall clock, for display and for JSON.
-public struct Timestamp: Sendable, Hashable, Comparable {
+public struct BreakerTimestamp: Sendable, Hashable, Comparable {
   /// Milliseconds since the beginning of 1970, UTC.
   public var millisecondsSince1970: Int64
 
@@ -11,17 +11,19 @@ public struct Timestamp: Sendable, Hashable, Comparable {
   }
 
   /// Whether the left point in time is earlier.
-  public static func < (left: Timestamp, right: Timestamp) -> Bool {
+  public static func < (left: BreakerTimestamp, right: BreakerTimestamp) -> Bool {
     left.millisecondsSince1970 < right.millisecondsSince1970
   }
 }
 
 extension StoreClock {
   /// The time on the wall clock.
-  public var wallTime: Timestamp { Timestamp(millisecondsSince1970: wallMilliseconds) }
+  public var wallTime: BreakerTimestamp {
+    BreakerTimestamp(millisecondsSince1970: wallMilliseconds)
+  }
 }
 
-extension Timestamp: CustomStringConvertible {
+extension BreakerTimestamp: CustomStringConvertible {
   /// The time in UTC, in the format of RFC 3339: `2026-11-21T04:44:45.123Z`.
   ///
   /// Times outside the years 1 to 9999 are shown as the nearest time within them.

@@ -1,5 +1,5 @@
 /// How a call ended, as far as the breaker is concerned.
-public enum Outcome: Sendable, Hashable {
+public enum CallOutcome: Sendable, Hashable {
   /// The resource did what was asked.
   case success
 
@@ -10,41 +10,41 @@ public enum Outcome: Sendable, Hashable {
   case ignored
 }
 
-/// What is known about a call that failed.
-public struct Failure: Sendable, Hashable {
-  /// What effect a failure has on the breaker.
-  public enum Kind: Sendable, Hashable {
-    /// Counts towards the policy's trip conditions.
-    case ordinary
+extension CallOutcome {
+  /// What is known about a call that failed.
+  public struct Failure: Sendable, Hashable {
+    /// What effect a failure has on the breaker.
+    public enum Kind: Sendable, Hashable {
+      /// Counts towards the policy's trip conditions.
+      case ordinary
 
-    /// Opens the breaker at once, because trying again cannot help.
-    case permanent
+      /// Opens the breaker at once, because trying again cannot help.
+      case permanent
 
-    /// Opens the breaker at once, for the time that the resource itself named.
-    case opens(for: Duration)
+      /// Opens the breaker at once, for the time that the resource itself named.
+      case opens(for: Duration)
+    }
+
+    /// What effect the failure has on the breaker.
+    public var kind: Kind
+
+    /// What went wrong, for people to read; at most 1 KiB of it is kept.
+    public var error: String?
+
+    /// Creates a failure.
+    public init(_ kind: Kind = .ordinary, error: String? = nil) {
+      self.kind = kind
+      self.error = error
+    }
   }
 
-  /// What effect the failure has on the breaker.
-  public var kind: Kind
-
-  /// What went wrong, for people to read; at most 1 KiB of it is kept.
-  public var error: String?
-
-  /// Creates a failure.
-  public init(_ kind: Kind = .ordinary, error: String? = nil) {
-    self.kind = kind
-    self.error = error
-  }
-}
-
-extension Outcome {
   /// A failure that counts towards the policy's trip conditions.
-  public static func failure(error: String? = nil) -> Outcome {
+  public static func failure(error: String? = nil) -> CallOutcome {
     .failure(Failure(.ordinary, error: error))
   }
 
   /// A failure that opens the breaker at once.
-  public static func permanentFailure(error: String? = nil) -> Outcome {
+  public static func permanentFailure(error: String? = nil) -> CallOutcome {
     .failure(Failure(.permanent, error: error))
   }
 
@@ -54,7 +54,7 @@ extension Outcome {
   ///   - duration: The time; nil if the resource named none, which makes it an ordinary failure.
   ///   - error: What went wrong, for people to read.
   /// - Returns: The outcome to report.
-  public static func failure(opensFor duration: Duration?, error: String? = nil) -> Outcome {
+  public static func failure(opensFor duration: Duration?, error: String? = nil) -> CallOutcome {
     .failure(Failure(duration.map { .opens(for: $0) } ?? .ordinary, error: error))
   }
 }

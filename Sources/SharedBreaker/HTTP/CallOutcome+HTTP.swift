@@ -2,7 +2,7 @@ public import BreakerCore
 public import BreakerStore
 
 /// What the answer of an HTTP server says about the server.
-extension Outcome {
+extension CallOutcome {
   /// Judges an answer by its status, and takes the open time from its `Retry-After` header.
   ///
   /// ```swift
@@ -25,8 +25,8 @@ extension Outcome {
   /// - Returns: The outcome to report.
   public static func http(
     status: Int, retryAfter: String? = nil, permanent: Set<Int> = [],
-    now: Timestamp = StoreClock.system.wallTime
-  ) -> Outcome {
+    now: BreakerTimestamp = StoreClock.system.wallTime
+  ) -> CallOutcome {
     let error = "HTTP \(status)"
     if permanent.contains(status) { return .permanentFailure(error: error) }
     let isFailure =

@@ -1,7 +1,7 @@
 import SharedBreaker
 import Testing
 
-@Suite struct TimestampTests {
+@Suite struct BreakerTimestampTests {
   @Test(
     arguments: [
       (0, "1970-01-01T00:00:00.000Z"), (-1, "1969-12-31T23:59:59.999Z"),
@@ -11,6 +11,6 @@ import Testing
       (.max, "9999-12-31T23:59:59.999Z"),
     ] as [(Int64, String)])
   func `a time in text follows RFC 3339`(milliseconds: Int64, text: String) {
-    #expect(Timestamp(millisecondsSince1970: milliseconds).description == text)
+    #expect(BreakerTimestamp(millisecondsSince1970: milliseconds).description == text)
   }
 }

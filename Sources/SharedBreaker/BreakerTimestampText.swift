@@ -1,4 +1,4 @@
-extension Timestamp: LosslessStringConvertible {
+extension BreakerTimestamp: LosslessStringConvertible {
   /// Reads a time as it is printed, `2026-11-21T04:44:45.123Z`; nil for any other text.
   public init?(_ description: String) {
     let bytes = Array(description.utf8)
