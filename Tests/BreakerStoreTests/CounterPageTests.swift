@@ -12,11 +12,11 @@ import Testing
       .init(storePath: directory.file(name), store: store, boot: 1)
     }
     try Files.write(directory.file("first"), [])
-    page.use(place("first", store: 1))
+    page.use(place("first", store: 1), atMost: .seconds(60))
     let first = try #require(page.counters(ofBreaker: 7))
-    page.use(place("not there", store: 2))
+    page.use(place("not there", store: 2), atMost: .seconds(60))
     #expect(page.counters(ofBreaker: 7) == nil)
-    page.use(place("first", store: 1))
+    page.use(place("first", store: 1), atMost: .seconds(60))
     let again = try #require(page.counters(ofBreaker: 7))
     again.key = 5
     // An address that was given out stays valid.
@@ -37,7 +37,7 @@ import Testing
     for _ in 0..<50 {
       for (number, page) in pages.enumerated() {
         // As each session that a process opens does.
-        page.use(place(store, boot: Int64(number)))
+        page.use(place(store, boot: Int64(number)), atMost: .seconds(60))
         page.lookAfterFile()
         _ = page.counters(ofBreaker: 7)
         files.insert(StoreFile.identity(of: store + "-counters"))
@@ -59,7 +59,7 @@ import Testing
     var last = StoreFile.identity(of: store + "-counters")
     for _ in 0..<200 {
       for (number, page) in pages.enumerated() {
-        page.use(place(store, store: Int64(number)))
+        page.use(place(store, store: Int64(number)), atMost: .seconds(60))
         _ = page.counters(ofBreaker: 7)
         let now = StoreFile.identity(of: store + "-counters")
         replacements += now == last ? 0 : 1
@@ -81,7 +81,7 @@ import Testing
     let store = directory.file("store")
     try Files.write(store, [])
     let page = CounterPage()
-    page.use(place(store))
+    page.use(place(store), atMost: .seconds(60))
     var given: [Counters] = []
     for round in 0..<50 {
       let counters = try #require(page.counters(ofBreaker: 7))

@@ -49,7 +49,12 @@ internal import Glibc
   func didFork() { lock.unlock() }
 
   /// Uses the file of a store from now on, which may be the one that is already in use.
-  func use(_ place: CounterFile.Place) {
+  ///
+  /// - Parameters:
+  ///   - place: Where the file lies, and which store and boot it has to belong to.
+  ///   - timeout: How long to wait for processes that are creating the file. Without the file, the
+  ///     breakers of this process are counted apart until their next write.
+  func use(_ place: CounterFile.Place, atMost timeout: Duration) {
     lock.withLock {
       if place != self.place {
         retire()
@@ -57,7 +62,7 @@ internal import Glibc
       }
       self.place = place
       nextTry = 0
-      withFile(atMost: .milliseconds(500)) { _ in }
+      withFile(atMost: timeout) { _ in }
     }
   }
 

@@ -115,8 +115,8 @@ package struct Counted: Sendable, Hashable {
   /// More than any host ever counts; a counter that reaches this is damaged.
   private static let limit: Int64 = 1 << 53
 
-  package var totals: Totals {
-    var totals = Totals()
+  package var totals: BreakerTotals {
+    var totals = BreakerTotals()
     totals.successes = successes + unjudged
     totals.ignored = ignored
     totals.rejections = rejections

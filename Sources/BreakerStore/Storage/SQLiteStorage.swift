@@ -127,7 +127,8 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
     let header = session.header
     guard header.isAgreed else { return }
     page.use(
-      .init(storePath: session.path, store: header.identity, boot: header.boot.number))
+      .init(storePath: session.path, store: header.identity, boot: header.boot.number),
+      atMost: lockTimeout)
   }
 
   /// Under both locks.
