@@ -32,8 +32,8 @@
  * Codes are for programs; sb_error_text() has the words for people.
  *
  * TEXT is UTF-8 with a length in bytes, and may hold any character that its description does not
- * forbid. The length SB_NUL says that the text ends at its first zero byte. NULL with the length 0 is
- * no text. Texts that a function hands out end with a zero byte that their length does not count;
+ * forbid. The length SB_NUL says that the text ends at its first zero byte. NULL with the length 0 or
+ * SB_NUL is no text. Texts that a function hands out end with a zero byte that their length does not count;
  * free them with sb_free().
  *
  * STRUCTS begin with their size. Initialize each with its macro (SB_PERMIT_INIT and so on), or set
@@ -55,7 +55,8 @@
  * THE STORE FAILS. If the file cannot be used, sb_enter() and sb_leave() go on without it, as the
  * enum sb_store_failure says, and return to it by themselves. All other functions return the error.
  *
- * FORK. A process may fork at any time, with any number of threads. Stores, breakers and hooks that
+ * FORK. A process may fork at any time, with any number of threads; fork() waits for calls that are
+ * reading or writing the file. Stores, breakers and hooks that
  * were opened before work in both processes. A permit belongs to the process that got it: what a child
  * reports on a permit of its parent is SB_REFUSED. The descriptor of sb_news_open() belongs to its
  * process too: a child opens its own, and closes the inherited one with sb_news_free().
@@ -104,6 +105,8 @@ enum sb_code {
   SB_NOTHING = 6,
   /* The store has not been used yet. */
   SB_UNTRIED = 7,
+  /* The entry has failed too often and is skipped. */
+  SB_SKIPPED = 8,
 
   /* Errors of the caller. */
 
@@ -133,6 +136,8 @@ enum sb_code {
   SB_ERR_FORKED = -12,
   /* The hook has no entry to report on, or still has one. */
   SB_ERR_HOOK = -13,
+  /* There is no memory for the answer, or no descriptor. */
+  SB_ERR_RESOURCES = -14,
 
   /* Errors of the store. All of them, and all that are added, are -100 or less. */
 
@@ -287,7 +292,7 @@ typedef struct sb_details {
   int64_t elapsed_ns;
 } sb_details;
 
-#define SB_DETAILS_INIT {sizeof(sb_details), 0, 0, 0, 0, 0}
+#define SB_DETAILS_INIT {sizeof(sb_details), 0, 0, SB_NUL, 0, 0}
 
 /* How this process uses a store. */
 typedef struct sb_options {
@@ -310,7 +315,7 @@ typedef struct sb_options {
   int64_t maximum_breakers;
 } sb_options;
 
-#define SB_OPTIONS_INIT {sizeof(sb_options), 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#define SB_OPTIONS_INIT {sizeof(sb_options), 0, 0, 0, 0, 0, SB_NUL, 0, SB_NUL, 0}
 
 /*
  * THE LIBRARY. None of these functions reads or writes a file.
@@ -522,8 +527,8 @@ int sb_list(sb_store *store, const char *prefix, int64_t prefix_length, char **j
  *         `cbctl history --json` prints, or "[]".
  * last    Receives what to pass as `after` the next time.
  *
- * If another file has taken the place of the store's since, reading begins with its oldest entry,
- * whose "id" is not greater than `after`. */
+ * If the history now ends before `after`, another file has taken the place of the store's. Reading
+ * begins with its oldest entry then, and `*last` receives less than `after`. */
 int sb_history(sb_store *store, const char *name, int64_t name_length, int64_t after, int64_t limit,
                char **json, int64_t *length, int64_t *last);
 
@@ -607,14 +612,16 @@ int sb_hook_open(sb_store *store, const char *hook_name, int64_t hook_name_lengt
  * wait_ns  Receives, if the answer is SB_NOTHING, when to ask again even without news; SB_UNKNOWN if
  *          only news can change the answer. May be NULL.
  *
- * Answers: SB_OK, SB_NOTHING. Errors: SB_ERR_HOOK if you have yet to say what became of the last
- * entry, and the store's. */
+ * Answers: SB_OK; SB_NOTHING; SB_SKIPPED if an entry has failed too often: ask again at once. Errors:
+ * SB_ERR_HOOK if you have yet to say what became of the last entry, and the store's. */
 int sb_hook_take(sb_hook *hook, char **entry, int64_t *length, int64_t *wait_ns);
 
 /* Says what became of the entry (enum sb_hook_result), in one transaction.
  *
- * Answers: SB_OK, or SB_REFUSED if another process has taken the entry over. Errors: SB_ERR_HOOK
- * without an entry, SB_ERR_FORKED in a child, and the store's: say it again when it can be used. */
+ * Answers: SB_OK; SB_SKIPPED if the entry has now failed too often. If another process has taken the
+ * entry over meanwhile, what you say changes nothing. Errors: SB_ERR_HOOK without an entry,
+ * SB_ERR_FORKED in a child of the process that took it, and the store's: say it again when the store
+ * can be used. */
 int sb_hook_done(sb_hook *hook, int result);
 
 /* Ends taking part; an entry that was taken is left to the others. NULL does nothing. */
