@@ -17,7 +17,7 @@ struct Ticket: Sendable {
   var start: Instant?
 
   /// The fork generation of the process that got the ticket: a child does not own it.
-  private let process = ForkGuard.generation
+  var process = ForkGuard.generation
 
   enum Source: Sendable {
     case store
