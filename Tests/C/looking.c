@@ -58,7 +58,7 @@ static void history_and_news(sb_store *store) {
   CHECK_CODE(SB_OK, sb_history(store, NULL, 0, next, 100, &json, &length, &last));
   CHECK(strcmp(json, "[]") == 0 && last == next);
   sb_free(json);
-  CHECK_CODE(SB_OK, sb_history(store, NULL, 0, next + 1000, 2, &json, &length, &last));
+  CHECK_CODE(SB_OK, sb_history(store, NULL, 0, next + 1000, 1, &json, &length, &last));
   CHECK(strcmp(json, "[]") != 0 && last < next);
   sb_free(json);
   sb_news_free(news);
