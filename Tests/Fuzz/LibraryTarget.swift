@@ -16,7 +16,7 @@ enum LibraryTarget {
       let place = bytes.number(below: 2)
       unsafe step(&bytes, breaker, &permits[place], store)
     }
-    for breaker in unsafe breakers { unsafe sb_breaker_free(breaker) }
+    for unsafe breaker in unsafe breakers { unsafe sb_breaker_free(breaker) }
     expect(unsafe sb_close(store) == 0, "the store does not close")
   }
 
@@ -59,12 +59,12 @@ enum LibraryTarget {
     case 4:
       let error = text(&bytes)
       unsafe error.withUnsafeBufferPointer { error in
-        var details = sb_details()
-        details.size = UInt32(MemoryLayout<sb_details>.size)
+        var details = unsafe sb_details()
+        unsafe details.size = UInt32(MemoryLayout<sb_details>.size)
         unsafe details.error = error.baseAddress
-        details.error_length = bytes.number(below: 4) == 0 ? -7 : Int64(error.count)
-        details.open_for_ns = Int64(bitPattern: bytes.word())
-        details.elapsed_ns = Int64(bitPattern: bytes.word())
+        unsafe details.error_length = bytes.number(below: 4) == 0 ? -7 : Int64(error.count)
+        unsafe details.open_for_ns = Int64(bitPattern: bytes.word())
+        unsafe details.elapsed_ns = Int64(bitPattern: bytes.word())
         _ = unsafe sb_leave(breaker, &permit, CInt(bytes.number(below: 4)), &details, 0)
       }
     case 5:
