@@ -48,7 +48,7 @@ package protocol BreakerStorage: AnyObject, Sendable {
 
   /// The newest `limit` events after an instant, oldest first.
   func history(of name: String?, sinceMilliseconds: Int64?, limit: Int?) throws(StoreError)
-    -> [StoredEvent]
+    -> [RecordedEvent]
 
   /// The oldest `limit` events after one, in the order in which they happened.
   func events(after id: Int64, of name: String?, limit: Int) throws(StoreError) -> EventPage

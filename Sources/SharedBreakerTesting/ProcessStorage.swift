@@ -57,7 +57,7 @@ extension ProcessStorage {
 
   func history(
     of name: String?, sinceMilliseconds: Int64?, limit: Int?
-  ) throws(StoreError) -> [StoredEvent] {
+  ) throws(StoreError) -> [RecordedEvent] {
     try memory(for: .reading).history(
       of: name, sinceMilliseconds: sinceMilliseconds, limit: limit)
   }

@@ -7,7 +7,7 @@ import Testing
 @Suite struct HookRecordTests {
   private static let me = ProcessTable.current()
 
-  private static let event = StoredEvent(
+  private static let event = RecordedEvent(
     id: 8, atMilliseconds: 0, name: "api", change: .transition(from: .closed, to: .open),
     reason: nil, pid: 1, program: "test", previous: 7)
 

@@ -43,15 +43,15 @@ enum Samples {
   ]
 
   static let history = [
-    StoredEvent(
+    RecordedEvent(
       id: 1, atMilliseconds: wall(-20), name: "payments",
       change: .transition(from: .closed, to: .open),
       reason: "5 consecutive failures", pid: 42, program: "worker"),
-    StoredEvent(
+    RecordedEvent(
       id: 2, atMilliseconds: wall(-10), name: "search",
       change: .mode(from: .automatic, to: .observe),
       reason: nil, pid: 1_234, program: "cbctl"),
-    StoredEvent(
+    RecordedEvent(
       id: 3, atMilliseconds: wall(-1), name: "payments",
       change: .policy(from: "", to: "open-for=1m"),
       reason: "two\nlines", pid: 1_234, program: "cbctl"),
@@ -61,7 +61,7 @@ enum Samples {
     _ kind: BreakerChange.Kind, from: String, to: String, secondsAgo: Int64 = 0
   ) -> HistoryEntry {
     HistoryEntry(
-      StoredEvent(
+      RecordedEvent(
         id: 9, atMilliseconds: wall(-secondsAgo), name: "payments",
         change: BreakerChange(kind: kind.rawValue, from: from, to: to), reason: nil, pid: 1,
         program: "cbctl"))
@@ -70,7 +70,7 @@ enum Samples {
   /// An entry of the history that has one text in all of its fields.
   static func hostileEntry(_ text: String) -> HistoryEntry {
     HistoryEntry(
-      StoredEvent(
+      RecordedEvent(
         id: 1, atMilliseconds: wall(-5), name: text,
         change: .policy(from: text, to: text + " "), reason: text, pid: 1, program: text))
   }

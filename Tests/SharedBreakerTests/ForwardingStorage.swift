@@ -25,7 +25,7 @@ extension ForwardingStorage {
   func delete(_ name: String, ifStill version: StoredVersion?) -> Deletion {
     memory.delete(name, ifStill: version)
   }
-  func history(of name: String?, sinceMilliseconds: Int64?, limit: Int?) -> [StoredEvent] {
+  func history(of name: String?, sinceMilliseconds: Int64?, limit: Int?) -> [RecordedEvent] {
     memory.history(of: name, sinceMilliseconds: sinceMilliseconds, limit: limit)
   }
   func events(after id: Int64, of name: String?, limit: Int) -> EventPage {

@@ -11,7 +11,7 @@ internal import CHost
   // By the bytes of the name, as a file has them: to Swift other bytes can be an equal text.
   var breakers: [[UInt8]: StoredBreaker] = [:]
   private var declared: [[UInt8]: [StoredDeclaration]] = [:]
-  private var events: [StoredEvent] = []
+  private var events: [RecordedEvent] = []
   private var lastID: Int64 = 0
   private var lastEvent: Int64 = 0
   private var hooks: [String: HookRecord] = [:]
@@ -192,7 +192,7 @@ internal import CHost
 
   package func history(
     of name: String?, sinceMilliseconds: Int64?, limit: Int?
-  ) -> [StoredEvent] {
+  ) -> [RecordedEvent] {
     lock.withLock {
       let found = events.filter {
         (name == nil || key($0.name) == name.map(key))
@@ -242,7 +242,7 @@ internal import CHost
     lastEvent += 1
     let previous = lastEventOf.updateValue(lastEvent, forKey: key(name))
     events.append(
-      StoredEvent(
+      RecordedEvent(
         id: lastEvent, atMilliseconds: event.atMilliseconds, name: name, change: event.change,
         reason: event.reason, pid: author.pid,
         program: author.program, previous: previous))

@@ -113,13 +113,13 @@ extension SQLiteStorage {
 extension SQLiteStorage {
   package func history(
     of name: String?, sinceMilliseconds: Int64?, limit: Int?
-  ) throws(StoreError) -> [StoredEvent] {
+  ) throws(StoreError) -> [RecordedEvent] {
     try read { connection throws(StoreError) in
       let query = try connection.statement(.history)
       query.bind(1, name)
       query.bind(2, sinceMilliseconds)
       query.bind(3, limit.map { Int64($0) } ?? -1)
-      return try query.rows { StoredEvent($0) }.reversed()
+      return try query.rows { RecordedEvent($0) }.reversed()
     }
   }
 

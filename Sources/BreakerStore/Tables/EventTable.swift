@@ -13,12 +13,12 @@ enum EventTable {
     query.bind(1, id)
     query.bind(2, Int64(limit))
     if let name { query.bind(3, name) }
-    found.events = try query.rows { StoredEvent($0) }
+    found.events = try query.rows { RecordedEvent($0) }
     return found
   }
 }
 
-extension StoredEvent {
+extension RecordedEvent {
   /// Reads the event of a row.
   init(_ row: Statement) {
     self.init(

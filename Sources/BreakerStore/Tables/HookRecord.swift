@@ -90,7 +90,7 @@ package struct HookStep: Sendable {
 
 /// What a process has to do now.
 package enum HookTurn: Sendable, Hashable {
-  case run(StoredEvent, isAfterGap: Bool, claim: HookClaim)
+  case run(RecordedEvent, isAfterGap: Bool, claim: HookClaim)
 
   /// The hook has failed too often for an event, which is skipped.
   case gaveUp(event: Int64, name: String)
@@ -117,7 +117,7 @@ extension HookRecord {
   /// `next` finds the first event of interest after another one.
   mutating func take<Failure: Error>(
     _ step: HookStep, at now: Instant, boot: Int64, lineage: Int64,
-    next: (Int64) throws(Failure) -> StoredEvent?
+    next: (Int64) throws(Failure) -> RecordedEvent?
   ) throws(Failure) -> HookTurn {
     if self.boot != boot {
       // No process that ran the hook before the reboot is running it now.

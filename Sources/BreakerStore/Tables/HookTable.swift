@@ -19,7 +19,7 @@ enum HookTable {
     let turn = try record.take(
       step, at: clock.instant, boot: header.boot.number, lineage: header.lineage
     ) {
-      (last: Int64) throws(StoreError) -> StoredEvent? in
+      (last: Int64) throws(StoreError) -> RecordedEvent? in
       try EventTable.page(after: last, of: step.name, limit: 1, on: connection).events.first
     }
     return Change(record: record, turn: turn, hasChanged: record != found)

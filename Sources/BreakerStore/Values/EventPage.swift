@@ -7,10 +7,10 @@ package struct EventPage: Sendable, Hashable {
   package var newest: Int64
 
   /// The oldest events that match the request.
-  package var events: [StoredEvent]
+  package var events: [RecordedEvent]
 }
 
-extension StoredEvent {
+extension RecordedEvent {
   /// Whether an event between an earlier event and this one is no longer kept.
   ///
   /// If there is a name, only events of that breaker count.

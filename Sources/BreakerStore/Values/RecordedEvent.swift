@@ -1,7 +1,9 @@
 package import BreakerCore
 
-/// One event of the history.
-package struct StoredEvent: Sendable, Hashable {
+/// One event of the history, with the number that orders it among those of all breakers.
+///
+/// It is what a store keeps of a `BreakerEvent`, and what a `HistoryEntry` is made of.
+package struct RecordedEvent: Sendable, Hashable {
   package var id: Int64
 
   /// When it happened, which may be before it was written.
@@ -14,12 +16,4 @@ package struct StoredEvent: Sendable, Hashable {
 
   /// The event before it of the same breaker, kept or not; nil if there is none.
   package var previous: Int64?
-}
-
-/// A policy that code declared, and who was the last to declare it.
-package struct StoredDeclaration: Sendable, Hashable {
-  package var words: String
-  package var atMilliseconds: Int64
-  package var pid: Int32
-  package var program: String
 }
