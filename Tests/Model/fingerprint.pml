@@ -28,7 +28,7 @@ byte firstCopy = FIRST;
 byte secondCopy = FIRST;
 byte writer = NOBODY;
 
-/* The watched process: Engine.seen, Engine.baseline, and the cell's word and revision. */
+/* The watched process: Knowledge.vouched and .baseline, and the cell's word and revision. */
 byte seen;
 byte baseline;
 bool isKnown;

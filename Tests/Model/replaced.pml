@@ -28,8 +28,8 @@ bool writing, reading;
 /* OwnCommits */
 byte ownPrint, ownFile, ownRevision;
 
-/* Engine.seen, .baseline, .era, and Cell.known */
-byte seen, baseline, baselineLineage, era;
+/* Knowledge.vouched, .baseline, .forgettings, and CellMemory.known */
+byte seen, baseline, baselineLineage, forgettings;
 bool isKnown;
 byte knownFile, knownRevision;
 
@@ -78,12 +78,12 @@ inline look() {
 
 /* Engine.step, SQLiteStorage.run, Engine.settle and .goOn */
 proctype Stepper() {
-  byte opened, before, after, file, next, eraBefore;
+  byte opened, before, after, file, next, forgettingsBefore;
 end:
   do
   :: look()
   :: revision[0] < LAST || revision[1] < LAST ->
-    eraBefore = era;
+    forgettingsBefore = forgettings;
     lock(writing);
     lock(reading); open(); reading = false;
     assert(writerFile == readerFile);
@@ -107,11 +107,11 @@ end:
       atomic { ownPrint = after; ownFile = file; ownRevision = next }
       writing = false;
       atomic { /* Engine.learn */
-#ifdef ERA_NOT_COMPARED
+#ifdef FORGETTING_NOT_COMPARED
         isKnown = true; knownFile = file; knownRevision = next
 #else
         if
-        :: era == eraBefore && (!isKnown || next >= knownRevision) ->
+        :: forgettings == forgettingsBefore && (!isKnown || next >= knownRevision) ->
           isKnown = true; knownFile = file; knownRevision = next
         :: else
         fi
@@ -119,9 +119,9 @@ end:
       }
       atomic { /* Engine.goOn */
         if
-#ifndef GOES_ON_IN_ANOTHER_ERA
-        :: era != eraBefore -> skip
-        :: era == eraBefore && baseline + 1 == next && seen == before && before != 0 ->
+#ifndef GOES_ON_AFTER_FORGETTING
+        :: forgettings != forgettingsBefore -> skip
+        :: forgettings == forgettingsBefore && baseline + 1 == next && seen == before && before != 0 ->
           baseline = next; seen = after
 #else
         :: baseline + 1 == next && seen == before && before != 0 -> baseline = next; seen = after
@@ -131,13 +131,13 @@ end:
       }
     :: else -> isLocked[file] = false; writing = false
     fi;
-    atomic { before = 0; after = 0; file = 0; next = 0; eraBefore = 0 }
+    atomic { before = 0; after = 0; file = 0; next = 0; forgettingsBefore = 0 }
   od
 }
 
 /* Engine.readChanges, SQLiteStorage.changes, and Engine.known for a forgotten row. */
 proctype Refresher() {
-  byte opened, fingerprint, since, sinceLineage, commits, file, read, lineage, eraBefore;
+  byte opened, fingerprint, since, sinceLineage, commits, file, read, lineage, forgettingsBefore;
 end:
   do
   :: look()
@@ -155,7 +155,7 @@ end:
     atomic {
       if
 #ifndef LINEAGE_NOT_COMPARED
-      :: sinceLineage != lineage || read < since -> era++; isKnown = false; knownRevision = 0
+      :: sinceLineage != lineage || read < since -> forgettings++; isKnown = false; knownRevision = 0
 #endif
       :: else ->
         if
@@ -169,7 +169,7 @@ end:
     seen = fingerprint;
     atomic { fingerprint = 0; since = 0; sinceLineage = 0; commits = 0; lineage = 0 }
   :: watched == seen && seen != 0 && !isKnown ->
-    eraBefore = era;
+    forgettingsBefore = forgettings;
     lock(reading);
     atomic {
       if :: readerFile != NO_FILE -> file = readerFile; read = revision[file] :: else -> read = 0 fi;
@@ -177,11 +177,11 @@ end:
     }
     atomic {
       if
-      :: read != 0 && era == eraBefore && !isKnown ->
+      :: read != 0 && forgettings == forgettingsBefore && !isKnown ->
         isKnown = true; knownFile = file; knownRevision = read
       :: else
       fi;
-      file = 0; read = 0; eraBefore = 0
+      file = 0; read = 0; forgettingsBefore = 0
     }
   od
 }

@@ -20,12 +20,12 @@ extension Engine {
   func step<Answer>(
     _ cell: Cell, orCreate: Bool, wait: Wait = .usual, _ body: (inout BreakerDraft) -> Answer
   ) throws(StoreError) -> (answer: Answer, breaker: StoredBreaker)? {
-    let (own, era) = update { state in
+    let (own, forgettings) = update { state in
       let memory = state.knowledge[cell]
       let own = OwnShare(
         declared: memory.declaration?.words, isUndeclared: memory.isUndeclared,
         pending: cell.takePending())
-      return (own, state.knowledge.era)
+      return (own, state.knowledge.forgettings)
     }
     do throws(StoreError) {
       let done = try storage.transact(cell.name, orCreate: orCreate, wait: wait) { draft in
@@ -36,7 +36,7 @@ extension Engine {
         update { $0.keep(own.pending, of: cell) }
         return nil
       }
-      settle(done, of: cell, own, in: era)
+      settle(done, of: cell, own, after: forgettings)
       return (done.answer, done.breaker)
     } catch {
       update { $0.keep(own.pending, of: cell) }
@@ -46,22 +46,22 @@ extension Engine {
 
   /// Takes over what a transaction has written, and tells of it.
   func settle<Answer>(
-    _ done: Transacted<Answer>, of cell: Cell, _ own: OwnShare, in era: Int64
+    _ done: Transacted<Answer>, of cell: Cell, _ own: OwnShare, after forgettings: Int64
   ) {
     let known = read(done.breaker)
     let others = done.others.map { read($0) }
     update { state in
       if own.isUndeclared, let words = own.declared {
-        state.hasDeclared(words, for: cell, at: done.breaker.revision, in: era)
+        state.hasDeclared(words, for: cell, at: done.breaker.revision, after: forgettings)
       }
-      _ = state.learn(known, of: cell, in: era, keeping: true)
+      _ = state.learn(known, of: cell, after: forgettings, keeping: true)
       // Every cell, before the fingerprint that vouches for all of them.
       for other in others {
         guard let its = state.knowledge.cells[other.breaker.name] else { continue }
-        _ = state.learn(other, of: its, in: era, keeping: true)
+        _ = state.learn(other, of: its, after: forgettings, keeping: true)
       }
       if let commit = done.fingerprints {
-        state.knowledge.goOn(over: commit, at: done.breaker.revision, in: era)
+        state.knowledge.goOn(over: commit, at: done.breaker.revision, after: forgettings)
       }
       state.availability.hasConnected()
       state.tell(done.syncError.map { .notDurable($0) })

@@ -36,8 +36,10 @@ extension EngineState {
   /// Takes over what was read of a breaker; what is newer stays.
   ///
   /// - Returns: What is known then; nil if everything was forgotten since the reading began.
-  mutating func learn(_ read: Known, of cell: Cell, in era: Int64, keeping: Bool) -> Known? {
-    guard era == knowledge.era else { return nil }
+  mutating func learn(_ read: Known, of cell: Cell, after forgettings: Int64, keeping: Bool)
+    -> Known?
+  {
+    guard forgettings == knowledge.forgettings else { return nil }
     tell(knowledge.take(read, in: cell, keeping: keeping))
     outbox.note(cell, by: knowledge)
     return knowledge[cell].known ?? read
@@ -46,8 +48,10 @@ extension EngineState {
   /// Takes over that the store has no such breaker.
   ///
   /// - Returns: What is known then; nil if it has to be read again.
-  mutating func learnThatNobodyWrote(_ cell: Cell, in era: Int64, at now: Moment) -> Known? {
-    guard era == knowledge.era else { return nil }
+  mutating func learnThatNobodyWrote(_ cell: Cell, after forgettings: Int64, at now: Moment)
+    -> Known?
+  {
+    guard forgettings == knowledge.forgettings else { return nil }
     // A healthy one may have been created and read meanwhile.
     let memory = knowledge[cell]
     if memory.known == nil, memory.revision != .min { return nil }
@@ -79,12 +83,13 @@ extension EngineState {
     return words
   }
 
-  /// Notes that the store has had a declaration since a revision, as it was read in an era.
+  /// Notes that the store has had a declaration since a revision, which was read after so many
+  /// forgettings.
   mutating func hasDeclared(
-    _ words: String, for cell: Cell, at revision: Int64, in era: Int64
+    _ words: String, for cell: Cell, at revision: Int64, after forgettings: Int64
   ) {
     // The revisions of a file that has been replaced meanwhile mean nothing in the new one.
-    let revision = era == knowledge.era ? revision : .min
+    let revision = forgettings == knowledge.forgettings ? revision : .min
     tell(knowledge.hasDeclared(words, for: cell, at: revision))
   }
 

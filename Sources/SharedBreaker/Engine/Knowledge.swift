@@ -9,8 +9,8 @@ internal import BreakerStore
 struct Knowledge {
   private(set) var cells = CellTable()
 
-  /// Raised whenever everything is forgotten, so that what was read before is not learned after.
-  private(set) var era: Int64 = 0
+  /// How often everything was forgotten, so that nothing read before is learned after.
+  private(set) var forgettings: Int64 = 0
 
   /// The fingerprint of the store up to which every cell is current; 0 if none is.
   private(set) var vouched: UInt64 = 0
@@ -105,7 +105,7 @@ extension Knowledge {
 
   /// Forgets what is known of every breaker.
   mutating func forgetAll() {
-    era += 1
+    forgettings += 1
     for cell in cells.cells { forget(cell) }
   }
 
@@ -148,9 +148,10 @@ extension Knowledge {
   /// Stays current over a commit of this process, if nothing else has happened in between.
   ///
   /// To read back what it has just written would cost a call that fails a third of its time.
-  mutating func goOn(over commit: Fingerprints, at revision: Int64, in era: Int64) {
+  mutating func goOn(over commit: Fingerprints, at revision: Int64, after forgettings: Int64) {
     // If all was forgotten meanwhile, what was written has not been learned.
-    guard era == self.era, let known = baseline, known.revision.addingSaturating(1) == revision,
+    guard forgettings == self.forgettings, let known = baseline,
+      known.revision.addingSaturating(1) == revision,
       vouched == commit.before, vouched != 0
     else { return }
     baseline?.revision = revision
