@@ -41,7 +41,7 @@ final class StepQueue: @unchecked Sendable {
   private let lock = Lock()
   private var waiting: [QueuedStep] = []
   private var isLed = false
-  private var generation: UInt64 = 0
+  private var forkDepth: UInt64 = 0
 
   /// Whether the latest transaction took others along.
   private var hadCompany = false
@@ -121,11 +121,11 @@ final class StepQueue: @unchecked Sendable {
 
   func willFork() {
     lock.lock()
-    generation = ForkGuard.generation
+    forkDepth = ForkGuard.depth
   }
 
   func didFork() {
-    if ForkGuard.generation != generation {
+    if ForkGuard.depth != forkDepth {
       // Of the threads that were here only one is left, and it was forking.
       waiting = []
       isLed = false

@@ -10,7 +10,7 @@ package final class Listeners: @unchecked Sendable {
   /// The file to watch; nil if the storage itself calls ``wake()``.
   private let path: String?
   private var watch: FileWatch?
-  private var generation: UInt64 = 0
+  private var forkDepth: UInt64 = 0
   private var count = 0
   private var calls: UInt64 = 0
   private var lastWait: UInt64 = 0
@@ -31,7 +31,7 @@ package final class Listeners: @unchecked Sendable {
       count -= 1
       guard count == 0 else { return nil }
       defer { watch = nil }
-      return generation == ForkGuard.generation ? watch : nil
+      return forkDepth == ForkGuard.depth ? watch : nil
     }
     ended?.end()
   }
@@ -83,7 +83,7 @@ package final class Listeners: @unchecked Sendable {
   func didFork() {
     // The watching thread exists only in the parent. A child that shared its descriptors would
     // consume its notifications.
-    if let watch, generation != ForkGuard.generation {
+    if let watch, forkDepth != ForkGuard.depth {
       watch.abandon()
       self.watch = nil
     }
@@ -93,7 +93,7 @@ package final class Listeners: @unchecked Sendable {
   /// Starts to watch if there is a listener; the caller holds the lock.
   private func beginToWatch() {
     guard let path, count > 0, watch == nil else { return }
-    generation = ForkGuard.generation
+    forkDepth = ForkGuard.depth
     watch = FileWatch(path: path) { [weak self] in self?.wake() }
   }
 }

@@ -151,4 +151,4 @@ void sb_fork_remove(sb_fork_hook *hook);
 
 // How many forks lie between the first process that used this library and this one.
 extern uint64_t sb_forks;
-static inline uint64_t sb_fork_generation(void) { return sb_load(&sb_forks); }
+static inline uint64_t sb_fork_depth(void) { return sb_load(&sb_forks); }

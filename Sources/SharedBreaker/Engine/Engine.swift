@@ -36,7 +36,7 @@ internal import Synchronization
 
   let refreshes = Refreshes()
   private let state = Guarded(EngineState())
-  private let owner = Guarded<(generation: UInt64, process: ProcessIdentity)?>(nil)
+  private let owner = Guarded<(forkDepth: UInt64, process: ProcessIdentity)?>(nil)
 
   /// Set once, by the initializer, which has to give it this engine.
   private nonisolated(unsafe) var forkGuard: ForkGuard?
@@ -149,11 +149,11 @@ extension Engine {
 
   /// This process, as the owner of what it is given.
   func ownProcess() -> ProcessIdentity {
-    let generation = ForkGuard.generation
-    let known = owner.withLock { $0.flatMap { $0.generation == generation ? $0.process : nil } }
+    let forkDepth = ForkGuard.depth
+    let known = owner.withLock { $0.flatMap { $0.forkDepth == forkDepth ? $0.process : nil } }
     if let known { return known }
     let process = options.processes.current()
-    owner.withLock { $0 = (generation, process) }
+    owner.withLock { $0 = (forkDepth, process) }
     return process
   }
 }

@@ -20,13 +20,13 @@ extension BreakerJob {
       get { isOwn ? storedPhase : .idle }
       set {
         storedPhase = newValue
-        process = ForkGuard.generation
+        forkDepth = ForkGuard.depth
       }
     }
 
     private var storedPhase = Phase.idle
-    private var process = ForkGuard.generation
-    private var isOwn: Bool { process == ForkGuard.generation }
+    private var forkDepth = ForkGuard.depth
+    private var isOwn: Bool { forkDepth == ForkGuard.depth }
 
     /// The number of the run, raised by each start and cancellation, so that late events show.
     var run: UInt64 = 0
