@@ -106,7 +106,7 @@ start:
   od
 }
 
-/* SQLiteStorage.run, Engine.settle and Engine.goOn. */
+/* SQLiteStorage.run, Engine.hasCommitted and Knowledge.goOn. */
 proctype Stepper(byte me) {
   byte next, before, after, copy;
   bool wroteOpen, isOwnRow;

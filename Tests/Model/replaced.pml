@@ -76,7 +76,7 @@ inline look() {
   writing = false
 }
 
-/* Engine.step, SQLiteStorage.run, Engine.settle and .goOn */
+/* Engine.step, SQLiteStorage.run, Engine.hasCommitted and .goOn */
 proctype Stepper() {
   byte opened, before, after, file, next, forgettingsBefore;
 end:

@@ -66,7 +66,7 @@ struct StoreFiles {
     let stamp = DirectoryStamp(of: directoryPath)
     if let stamp, let directory, stamp.isSame(as: directory) { return true }
     guard areNamed else { return false }
-    directory = stamp.flatMap { $0.isSettled ? $0 : nil }
+    directory = stamp.flatMap { $0.isConclusive ? $0 : nil }
     rights = FileStatus(of: path)?.rights ?? rights
     return true
   }

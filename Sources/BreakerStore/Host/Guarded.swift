@@ -22,8 +22,8 @@ package final class Guarded<Value>: @unchecked Sendable {
   }
 
   /// Releases the lock after a fork, in the parent and in the child.
-  package func didFork(_ settle: (inout Value) -> Void = { _ in }) {
-    settle(&value)
+  package func didFork(_ restore: (inout Value) -> Void = { _ in }) {
+    restore(&value)
     lock.unlock()
   }
 }

@@ -73,7 +73,7 @@ extension SQLiteStorage {
       if done.hasWritten, let commits, let after = watch?.fingerprint(ofCommit: commits &+ 1) {
         fingerprints = Fingerprints(before: before, after: after)
       }
-      done.settle(taken, fingerprints)
+      done.deliver(to: taken, fingerprints)
       done.remember(in: &ownCommits, fingerprints)
     }
   }

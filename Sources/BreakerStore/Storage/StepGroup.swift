@@ -114,7 +114,7 @@ struct StepGroup {
   }
 
   /// After the commit: gives every step the breakers as they stand now.
-  func settle(_ steps: [QueuedStep], _ fingerprints: Fingerprints?) {
+  func deliver(to steps: [QueuedStep], _ fingerprints: Fingerprints?) {
     for (position, step) in steps.enumerated() {
       guard let own = rowOfStep[position] else { continue }
       step.outcome?.breaker = rows[own].breaker

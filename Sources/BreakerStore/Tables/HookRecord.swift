@@ -127,7 +127,7 @@ extension HookRecord {
     if let report = step.report, owner != nil,
       report.claim == HookClaim(lineage: lineage, number: claim)
     {
-      if let gaveUp = settle(report, attempts: step.attempts, at: now) { return gaveUp }
+      if let gaveUp = runEnded(with: report, attempts: step.attempts, at: now) { return gaveUp }
     }
     guard step.mayRun, let event = try next(handled) else { return .idle }
     let isAbandoned = owner.map(step.isGone) ?? false
@@ -146,8 +146,8 @@ extension HookRecord {
       claim: HookClaim(lineage: lineage, number: claim))
   }
 
-  private mutating func settle(
-    _ report: HookReport, attempts: Int, at now: Instant
+  private mutating func runEnded(
+    with report: HookReport, attempts: Int, at now: Instant
   ) -> HookTurn? {
     owner = nil
     until = now

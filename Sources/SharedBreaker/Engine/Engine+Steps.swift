@@ -36,7 +36,7 @@ extension Engine {
         update { $0.keep(own.pending, of: cell) }
         return nil
       }
-      settle(done, of: cell, own, after: forgettings)
+      hasCommitted(done, of: cell, own, after: forgettings)
       return (done.answer, done.breaker)
     } catch {
       update { $0.keep(own.pending, of: cell) }
@@ -45,7 +45,7 @@ extension Engine {
   }
 
   /// Takes over what a transaction has written, and tells of it.
-  func settle<Answer>(
+  func hasCommitted<Answer>(
     _ done: Transacted<Answer>, of cell: Cell, _ own: OwnShare, after forgettings: Int64
   ) {
     let known = read(done.breaker)
