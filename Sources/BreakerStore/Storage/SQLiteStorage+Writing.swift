@@ -37,12 +37,12 @@ extension SQLiteStorage {
       steps.leave(finishing: group)
       return
     }
-    let mustLast = group.filter { $0.outcome?.events.isEmpty == false }
+    let durable = group.filter { $0.outcome?.events.isEmpty == false }
     group.forEach { $0.end() }
-    steps.leave(finishing: group.filter { one in !mustLast.contains { $0 === one } })
+    steps.leave(finishing: group.filter { one in !durable.contains { $0 === one } })
     finish(commit) { syncError in
-      if let syncError { mustLast.forEach { $0.outcome?.syncError = syncError } }
-      steps.finish(mustLast)
+      if let syncError { durable.forEach { $0.outcome?.syncError = syncError } }
+      steps.finish(durable)
     }
   }
 
@@ -66,7 +66,7 @@ extension SQLiteStorage {
       try done.run(taken)
       let haveEvents = taken.contains { $0.outcome?.events.isEmpty == false }
       transaction.wakesListeners = haveEvents
-      transaction.mustLast = haveEvents
+      transaction.mustBeDurable = haveEvents
       return done
     } committed: { done in
       var fingerprints: Fingerprints?
@@ -98,7 +98,7 @@ extension SQLiteStorage {
         done.events.append((step.name, queued.outcome?.events ?? []))
       }
       transaction.wakesListeners = true
-      transaction.mustLast = true
+      transaction.mustBeDurable = true
       return done
     }
     var told = done
@@ -130,7 +130,7 @@ extension SQLiteStorage {
       if let version, StoredVersion(of: upToDate(found)) != version { return false }
       try BreakerTable.delete(found, on: connection, at: transaction.now, by: program)
       transaction.wakesListeners = true
-      transaction.mustLast = true
+      transaction.mustBeDurable = true
       return true
     }
     return Deletion(isDeleted: isDeleted, syncError: syncError)

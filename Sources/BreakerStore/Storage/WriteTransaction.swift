@@ -20,7 +20,7 @@ struct WriteTransaction {
   var wakesListeners = false
 
   /// Whether what it writes must survive a power cut before anybody is told of it.
-  var mustLast = false
+  var mustBeDurable = false
 
   private let session: OpenStore
 
@@ -50,7 +50,7 @@ struct WriteTransaction {
 struct Commit {
   let log: LogFile
   let wakesListeners: Bool
-  let mustLast: Bool
+  let mustBeDurable: Bool
   let isCheckpointDue: Bool
 }
 
@@ -101,7 +101,7 @@ extension SQLiteStorage {
       committed(done)
       return Commit(
         log: store.logFile, wakesListeners: transaction.wakesListeners,
-        mustLast: transaction.mustLast, isCheckpointDue: store.isCheckpointDue)
+        mustBeDurable: transaction.mustBeDurable, isCheckpointDue: store.isCheckpointDue)
     }
   }
 
@@ -125,14 +125,14 @@ extension SQLiteStorage {
 
   /// Does what follows a commit: wakes those who listen, syncs the log, moves it into the file.
   ///
-  /// It holds no lock, so that only those wait for the disk whose writing must last.
+  /// It holds no lock, so that only those wait for the disk whose writing must be durable.
   ///
   /// - Parameters:
   ///   - commit: The commit.
   ///   - synced: Is called when the commit will survive a power cut, or with why it may not.
   func finish(_ commit: Commit, synced: (StoreError?) -> Void) {
     if commit.wakesListeners { commit.log.touch() }
-    synced(commit.mustLast ? commit.log.sync() : nil)
+    synced(commit.mustBeDurable ? commit.log.sync() : nil)
     if commit.isCheckpointDue { checkpoint(commit.log) }
   }
 

@@ -34,7 +34,7 @@ struct GuardedCommand {
       say(
         "attempt \(failures) of \(retry.attempts) failed: trying again in "
           + DurationText.format(.milliseconds(wait.wholeMilliseconds)))
-      Pause.last(wait)
+      Pause.sleep(for: wait)
       // If this attempt turns out to be the last, its message has already been printed.
       last = judgement
       last?.complaint = nil
