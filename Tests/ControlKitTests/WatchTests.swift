@@ -19,7 +19,7 @@ struct WatchTests {
     for size in 1...4 {
       var keys = Keys()
       let got = stride(from: 0, to: bytes.count, by: size).flatMap {
-        keys.take(Array(bytes[$0..<min($0 + size, bytes.count)]))
+        keys.read(Array(bytes[$0..<min($0 + size, bytes.count)]))
       }
       #expect(got == expected)
     }

@@ -84,7 +84,7 @@ inline commitRow() {
   atomic { note(); writer = NOBODY; hasTripped = isOpen[at(next)] }
 }
 
-/* Cell.learn, called by Engine.take: a newer revision stays. */
+/* Knowledge.learn, called by Engine.hasCommitted and .takeOver: a newer revision stays. */
 inline learn(rowIsOpen, revision) {
   if
   :: revision >= cellRevision -> permits = !rowIsOpen; cellRevision = revision; isKnown = true

@@ -56,8 +56,8 @@ package struct OwnShare: Sendable {
 }
 
 extension BreakerDraft {
-  /// Takes in what a process has to add.
-  package mutating func take(_ own: OwnShare) {
+  /// Adds what a process has yet to write.
+  package mutating func add(_ own: OwnShare) {
     breaker.record.totals += own.pending.totals
     let before = breaker.codeWords
     guard let declared = own.declared, before != declared, before == nil || own.isUndeclared else {

@@ -32,7 +32,7 @@ extension Engine {
   /// Reads what changed since the last time, for all breakers of this process at once.
   func refresh() throws(StoreError) {
     var events: [StoreEvent] = []
-    try refreshes.take(unless: { isCurrent }) { () throws(StoreError) in
+    try refreshes.run(unless: { isCurrent }) { () throws(StoreError) in
       let fingerprint = storage.currentFingerprint()
       let since = look { $0.knowledge.baseline }
       let changes = try storage.changes(since: since?.revision)

@@ -29,7 +29,7 @@ extension Engine {
     }
     do throws(StoreError) {
       let done = try storage.transact(cell.name, orCreate: orCreate, wait: wait) { draft in
-        draft.take(own)
+        draft.add(own)
         return body(&draft)
       }
       guard let done else {

@@ -40,7 +40,7 @@ extension EngineState {
     -> Known?
   {
     guard forgettings == knowledge.forgettings else { return nil }
-    tell(knowledge.take(read, in: cell, keeping: keeping))
+    tell(knowledge.learn(read, of: cell, keeping: keeping))
     outbox.note(cell, by: knowledge)
     return knowledge[cell].known ?? read
   }
@@ -58,7 +58,7 @@ extension EngineState {
     let known = memory.known ?? knowledge.unwritten(cell, at: now)
     // A breaker that goes on alone is never permitted from memory.
     guard availability.reasonAlone(cell) == nil else { return known }
-    knowledge.learn(known, of: cell, keeping: true)
+    knowledge.memorize(known, of: cell, keeping: true)
     outbox.note(cell, by: knowledge)
     return known
   }

@@ -45,18 +45,18 @@ extension Knowledge {
   ///   - cell: The cell of the breaker.
   ///   - keeping: Whether the record of a healthy breaker is to be kept, because it will be needed.
   /// - Returns: What has become of the policy that is declared here, if that is news.
-  mutating func take(_ read: Known, in cell: Cell, keeping: Bool) -> StoreEvent? {
+  mutating func learn(_ read: Known, of cell: Cell, keeping: Bool) -> StoreEvent? {
     let memory = self[cell]
     // What is known not to exist was deleted if it was written before the latest deletion.
     let latest =
       memory.known?.exists == false ? baseline?.deletedRevision ?? 0 : memory.revision
     guard read.breaker.revision >= latest else { return nil }
-    learn(read, of: cell, keeping: keeping)
+    memorize(read, of: cell, keeping: keeping)
     return overruling(of: cell)
   }
 
   /// Takes over what is known of a breaker, and shows it to healthy calls.
-  mutating func learn(_ known: Known, of cell: Cell, keeping: Bool) {
+  mutating func memorize(_ known: Known, of cell: Cell, keeping: Bool) {
     let isPlain = known.word.has(CellWord.countsOnly)
     var memory = self[cell]
     memory.known = keeping || !isPlain ? known : nil
@@ -138,7 +138,7 @@ extension Knowledge {
       deletedRevision: changes.deletedRevision)
     guard isContinued else { return [] }
     return read.compactMap { read in
-      cells[read.breaker.name].flatMap { take(read, in: $0, keeping: self[$0].known != nil) }
+      cells[read.breaker.name].flatMap { learn(read, of: $0, keeping: self[$0].known != nil) }
     }
   }
 

@@ -55,7 +55,7 @@ package struct JSONObjectReader {
     while let byte = next, [0x20, 0x09, 0x0A, 0x0D].contains(byte) { index += 1 }
   }
 
-  private mutating func take(_ character: Unicode.Scalar) -> Bool {
+  private mutating func consume(_ character: Unicode.Scalar) -> Bool {
     guard next == UInt8(ascii: character) else { return false }
     index += 1
     return true
@@ -63,17 +63,17 @@ package struct JSONObjectReader {
 
   private mutating func object() throws(JSONError) -> [JSONMember] {
     skipSpace()
-    guard take("{") else { throw error("it has to begin with {") }
+    guard consume("{") else { throw error("it has to begin with {") }
     skipSpace()
-    if take("}") { return [] }
+    if consume("}") { return [] }
     var members: [JSONMember] = []
     while true {
       let key = try key()
       skipSpace()
       members.append(JSONMember(key: key, value: try value()))
       skipSpace()
-      if take("}") { return members }
-      guard take(",") else { throw error("a , or } is missing") }
+      if consume("}") { return members }
+      guard consume(",") else { throw error("a , or } is missing") }
     }
   }
 
@@ -83,7 +83,7 @@ package struct JSONObjectReader {
     guard next == UInt8(ascii: "\"") else { throw error("a word in quotes is missing") }
     let key = try string()
     skipSpace()
-    guard take(":") else { throw error("a : is missing") }
+    guard consume(":") else { throw error("a : is missing") }
     return key
   }
 
@@ -115,7 +115,7 @@ package struct JSONObjectReader {
         let closing: Unicode.Scalar = next == UInt8(ascii: "[") ? "]" : "}"
         index += 1
         skipSpace()
-        if !take(closing) {
+        if !consume(closing) {
           unclosed.append(closing)
           if closing == "}" { _ = try key() }
           continue
@@ -124,23 +124,23 @@ package struct JSONObjectReader {
         _ = try value()
       }
       skipSpace()
-      while let closing = unclosed.last, take(closing) {
+      while let closing = unclosed.last, consume(closing) {
         unclosed.removeLast()
         skipSpace()
       }
       guard let closing = unclosed.last else { return }
-      guard take(",") else { throw error("a , or \(closing) is missing") }
+      guard consume(",") else { throw error("a , or \(closing) is missing") }
       if closing == "}" { _ = try key() }
     } while true
   }
 
   private mutating func number() throws(JSONError) -> String {
     let start = index
-    _ = take("-")
-    if !take("0") { try digits() } else if isDigit { throw error("a number begins with 0") }
-    if take(".") { try digits() }
-    if take("e") || take("E") {
-      if !take("+") { _ = take("-") }
+    _ = consume("-")
+    if !consume("0") { try digits() } else if isDigit { throw error("a number begins with 0") }
+    if consume(".") { try digits() }
+    if consume("e") || consume("E") {
+      if !consume("+") { _ = consume("-") }
       try digits()
     }
     return String(decoding: bytes[start..<index], as: UTF8.self)
@@ -188,11 +188,11 @@ extension JSONObjectReader {
       index += 1
       return scalar
     }
-    guard take("u") else { throw error("there is no such escape") }
+    guard consume("u") else { throw error("there is no such escape") }
     let first = try hexadecimal()
     if let scalar = Unicode.Scalar(first) { return scalar }
     // A character beyond the first 65,536 is escaped as two halves.
-    guard (0xD800..<0xDC00).contains(first), take("\\"), take("u") else {
+    guard (0xD800..<0xDC00).contains(first), consume("\\"), consume("u") else {
       throw error("half a character is missing")
     }
     let second = try hexadecimal()
