@@ -38,7 +38,7 @@ extension CommandSpec {
       throw .alreadyThere(name, count: present.count)
     }
     guard !parsed.has("dry-run") else {
-      context.tell(backups, replaced: present, isDryRun: true)
+      context.printSummary(of: backups, replaced: present, isDryRun: true)
       return .done
     }
     try context.ask { store throws(StoreError) in try store.connect() }
@@ -46,7 +46,7 @@ extension CommandSpec {
       try context.store.restore(backups, replacing: parsed.has("replace"))
     }
     if let name = refused.first { throw .alreadyThere(name, count: refused.count) }
-    context.tell(backups, replaced: present, isDryRun: false)
+    context.printSummary(of: backups, replaced: present, isDryRun: false)
     return .done
   }
 
@@ -99,7 +99,7 @@ extension CommandContext {
     }
   }
 
-  fileprivate func tell(_ backups: [BreakerBackup], replaced: [String], isDryRun: Bool) {
+  fileprivate func printSummary(of backups: [BreakerBackup], replaced: [String], isDryRun: Bool) {
     // An export before it in a pipe may have failed.
     if backups.isEmpty { note("nothing was imported: no breaker was given") }
     let names = backups.map(\.name)

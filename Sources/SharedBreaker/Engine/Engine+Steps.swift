@@ -64,8 +64,8 @@ extension Engine {
         state.knowledge.goOn(over: commit, at: done.breaker.revision, after: forgettings)
       }
       state.availability.hasConnected()
-      state.tell(done.syncError.map { .notDurable($0) })
-      state.tell(done.events, of: cell.name)
+      state.collect(done.syncError.map { .notDurable($0) })
+      state.collect(done.events, of: cell.name, isAlone: false)
     }
   }
 
@@ -76,7 +76,7 @@ extension Engine {
     if orCreate { local.seed(lastKnown(cell).breaker) }
     let done = local.transact(cell.name, orCreate: orCreate, wait: .usual, body)
     guard let done else { return nil }
-    if !done.events.isEmpty { update { $0.tell(done.events, of: cell.name, isAlone: true) } }
+    if !done.events.isEmpty { update { $0.collect(done.events, of: cell.name, isAlone: true) } }
     return (done.answer, done.breaker)
   }
 
@@ -88,8 +88,8 @@ extension Engine {
   ) throws(StoreError) -> [String] {
     let done = try storage.transact(together: steps, mustBeNew: mustBeNew)
     update { state in
-      state.tell(done.syncError.map { .notDurable($0) })
-      for (name, events) in done.events { state.tell(events, of: name) }
+      state.collect(done.syncError.map { .notDurable($0) })
+      for (name, events) in done.events { state.collect(events, of: name, isAlone: false) }
     }
     return done.present
   }
@@ -97,7 +97,7 @@ extension Engine {
   /// Deletes a breaker; false if there was none, or if it is no longer the version asked for.
   func delete(_ name: String, ifStill version: StoredVersion?) throws(StoreError) -> Bool {
     let done = try storage.delete(name, ifStill: version)
-    update { $0.tell(done.syncError.map { .notDurable($0) }) }
+    update { $0.collect(done.syncError.map { .notDurable($0) }) }
     return done.isDeleted
   }
 }

@@ -10,14 +10,14 @@ struct EngineState {
   var outbox = Outbox()
   private var events: [StoreEvent] = []
 
-  mutating func tell(_ event: StoreEvent?) { if let event { events.append(event) } }
+  mutating func collect(_ event: StoreEvent?) { if let event { events.append(event) } }
 
-  /// Tells the transitions among the events of a breaker of the store, or of this process alone.
-  mutating func tell(_ happened: [BreakerEvent], of name: String, isAlone: Bool = false) {
+  /// Collects the transitions among the events of a breaker of the store, or of this process alone.
+  mutating func collect(_ happened: [BreakerEvent], of name: String, isAlone: Bool) {
     for event in happened {
       guard case .transition(let from, let to) = event.change else { continue }
       let reason = event.reason ?? ""
-      tell(
+      collect(
         isAlone
           ? .transitionAlone(name: name, from: from, to: to, reason: reason)
           : .transition(name: name, from: from, to: to, reason: reason))
@@ -40,7 +40,7 @@ extension EngineState {
     -> Known?
   {
     guard forgettings == knowledge.forgettings else { return nil }
-    tell(knowledge.learn(read, of: cell, keeping: keeping))
+    collect(knowledge.learn(read, of: cell, keeping: keeping))
     outbox.note(cell, by: knowledge)
     return knowledge[cell].known ?? read
   }
@@ -68,7 +68,7 @@ extension EngineState {
     _ changes: StoreChanges, _ read: [Known], since baseline: Knowledge.Baseline?,
     fingerprint: UInt64
   ) {
-    for event in knowledge.takeOver(changes, read, since: baseline) { tell(event) }
+    for event in knowledge.takeOver(changes, read, since: baseline) { collect(event) }
     for known in read {
       if let cell = knowledge.cells[known.breaker.name] { outbox.note(cell, by: knowledge) }
     }
@@ -90,7 +90,7 @@ extension EngineState {
   ) {
     // The revisions of a file that has been replaced meanwhile mean nothing in the new one.
     let revision = forgettings == knowledge.forgettings ? revision : .min
-    tell(knowledge.hasDeclared(words, for: cell, at: revision))
+    collect(knowledge.hasDeclared(words, for: cell, at: revision))
   }
 
   /// Keeps counts that could not be written.
@@ -102,17 +102,17 @@ extension EngineState {
   /// Goes on without the store: with one breaker if the store has no room for it, else with all.
   mutating func failed(_ error: StoreError, of cell: Cell?, at now: Int64) {
     if let cell, error.kind == .tooManyBreakers {
-      tell(availability.hasNoRoom(for: cell, error, at: now))
+      collect(availability.hasNoRoom(for: cell, error, at: now))
       // What was known of it let calls through from memory.
       knowledge.forget(cell)
     } else {
-      tell(availability.failed(error, at: now))
+      collect(availability.failed(error, at: now))
       knowledge.forgetBaseline()
     }
   }
 
   mutating func recovered() {
-    tell(availability.recovered())
+    collect(availability.recovered())
     knowledge.forgetBaseline()
   }
 }
