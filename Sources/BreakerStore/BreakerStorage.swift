@@ -54,7 +54,7 @@ package protocol BreakerStorage: AnyObject, Sendable {
   func events(after id: Int64, of name: String?, limit: Int) throws(StoreError) -> EventPage
 
   /// Takes what a process says of a hook, and answers what it has to do now, in one transaction.
-  func stepHook(_ step: HookStep) throws(StoreError) -> HookTurn
+  func answer(_ request: HookRequest) throws(StoreError) -> HookTurn
 
   /// Those who wait for events of all processes.
   var listeners: Listeners { get }

@@ -96,8 +96,8 @@ extension ProcessStorage {
     try memory(for: .writing).delete(name, ifStill: version, by: author)
   }
 
-  func stepHook(_ step: HookStep) throws(StoreError) -> HookTurn {
-    try memory(for: .writing).stepHook(step)
+  func answer(_ request: HookRequest) throws(StoreError) -> HookTurn {
+    try memory(for: .writing).answer(request)
   }
 
   private func memory(

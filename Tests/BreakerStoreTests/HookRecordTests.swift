@@ -11,23 +11,23 @@ import Testing
     id: 8, atMilliseconds: 0, name: "api", change: .transition(from: .closed, to: .open),
     reason: nil, pid: 1, program: "test", previous: 7)
 
-  private func step(
+  private func request(
     _ report: HookReport.Outcome? = nil, claim: Int64 = 1, lineage: Int64 = 1
-  ) -> HookStep {
-    var step = HookStep(
+  ) -> HookRequest {
+    var request = HookRequest(
       hook: "pager", name: nil, process: Self.me, timeout: .seconds(60), attempts: 3)
-    step.report = report.map {
+    request.report = report.map {
       .init(event: 8, name: "api", claim: .init(lineage: lineage, number: claim), outcome: $0)
     }
-    return step
+    return request
   }
 
   /// What the process has to do at a second of a boot, in a few words.
-  private func take(
-    _ record: inout HookRecord, _ step: HookStep, at second: Int64, boot: Int64 = 1
+  private func answer(
+    _ record: inout HookRecord, _ request: HookRequest, at second: Int64, boot: Int64 = 1
   ) -> String {
     let now = Instant(nanoseconds: second * 1_000_000_000)
-    let turn = record.take(step, at: now, boot: boot, lineage: 1) { $0 < 8 ? Self.event : nil }
+    let turn = record.answer(request, at: now, boot: boot, lineage: 1) { $0 < 8 ? Self.event : nil }
     return switch turn {
     case .run(_, let isAfterGap, let claim):
       "run \(claim.number)\(isAfterGap ? " after a gap" : "")"
@@ -39,38 +39,38 @@ import Testing
 
   @Test func `a hook runs once for an event and moves on when its process reports success`() {
     var record = HookRecord(handled: 7)
-    #expect(take(&record, step(), at: 0) == "run 1")
-    #expect(take(&record, step(), at: 10) == "wait 50")
-    #expect(take(&record, step(.handled), at: 20) == "idle")
+    #expect(answer(&record, request(), at: 0) == "run 1")
+    #expect(answer(&record, request(), at: 10) == "wait 50")
+    #expect(answer(&record, request(.handled), at: 20) == "idle")
     #expect(record.handled == 8)
     #expect(record.owner == nil)
   }
 
   @Test func `a hook ignores the report of a process whose time was over`() {
     var record = HookRecord(handled: 7)
-    #expect(take(&record, step(), at: 0) == "run 1")
-    #expect(take(&record, step(), at: 60) == "run 2")
+    #expect(answer(&record, request(), at: 0) == "run 1")
+    #expect(answer(&record, request(), at: 60) == "run 2")
     #expect(record.failures == 1)
-    #expect(take(&record, step(.handled, claim: 1), at: 61) == "wait 59")
+    #expect(answer(&record, request(.handled, claim: 1), at: 61) == "wait 59")
     #expect(record.handled == 7)
   }
 
   @Test func `a hook ignores the report of a process that ran it for another store`() {
     var record = HookRecord(handled: 7)
-    #expect(take(&record, step(), at: 0) == "run 1")
-    #expect(take(&record, step(.handled, lineage: 2), at: 1) == "wait 59")
+    #expect(answer(&record, request(), at: 0) == "run 1")
+    #expect(answer(&record, request(.handled, lineage: 2), at: 1) == "wait 59")
     #expect(record.handled == 7)
   }
 
   @Test func `a hook waits longer after each failure and then gives up`() {
     var record = HookRecord(handled: 7)
-    #expect(take(&record, step(), at: 0) == "run 1")
-    #expect(take(&record, step(.failed), at: 0) == "wait 1")
-    #expect(take(&record, step(), at: 1) == "run 2")
-    #expect(take(&record, step(.failed, claim: 2), at: 1) == "wait 2")
-    #expect(take(&record, step(), at: 3) == "run 3")
-    #expect(take(&record, step(.failed, claim: 3), at: 3) == "gave up 8")
-    #expect(take(&record, step(), at: 3) == "idle")
+    #expect(answer(&record, request(), at: 0) == "run 1")
+    #expect(answer(&record, request(.failed), at: 0) == "wait 1")
+    #expect(answer(&record, request(), at: 1) == "run 2")
+    #expect(answer(&record, request(.failed, claim: 2), at: 1) == "wait 2")
+    #expect(answer(&record, request(), at: 3) == "run 3")
+    #expect(answer(&record, request(.failed, claim: 3), at: 3) == "gave up 8")
+    #expect(answer(&record, request(), at: 3) == "idle")
     #expect(record.failures == 0)
   }
 
@@ -79,23 +79,23 @@ import Testing
     let gone = ProcessIdentity(
       pid: Self.me.pid, startTicks: Self.me.startTicks + 9, pidNamespace: Self.me.pidNamespace)
     for claim in 1...3 as ClosedRange<Int64> {
-      #expect(take(&record, step(), at: 0) == "run \(claim)")
+      #expect(answer(&record, request(), at: 0) == "run \(claim)")
       record.owner = gone
     }
-    #expect(take(&record, step(), at: 0) == "gave up 8")
+    #expect(answer(&record, request(), at: 0) == "gave up 8")
   }
 
   @Test func `a hook is free after a reboot, and a cancelled task does not count as a failure`() {
     var record = HookRecord(handled: 7)
-    #expect(take(&record, step(), at: 1_000) == "run 1")
-    #expect(take(&record, step(.released), at: 1_000) == "run 2")
+    #expect(answer(&record, request(), at: 1_000) == "run 1")
+    #expect(answer(&record, request(.released), at: 1_000) == "run 2")
     #expect(record.failures == 0)
-    #expect(take(&record, step(), at: 5, boot: 2) == "run 3")
+    #expect(answer(&record, request(), at: 5, boot: 2) == "run 3")
   }
 
   @Test func `a hook knows whether entries were lost before an event`() {
     var record = HookRecord(handled: 5)
-    #expect(take(&record, step(), at: 0) == "run 1 after a gap")
+    #expect(answer(&record, request(), at: 0) == "run 1 after a gap")
     var event = Self.event
     #expect(!event.isAfterGap(since: 7, of: "api"))
     #expect(event.isAfterGap(since: 6, of: "api"))

@@ -31,7 +31,7 @@ extension ForwardingStorage {
   func events(after id: Int64, of name: String?, limit: Int) -> EventPage {
     memory.events(after: id, of: name, limit: limit)
   }
-  func stepHook(_ step: HookStep) -> HookTurn { memory.stepHook(step) }
+  func answer(_ request: HookRequest) -> HookTurn { memory.answer(request) }
   func declarations(of name: String) -> [StoredDeclaration] { memory.declarations(of: name) }
   func counters(of breaker: StoredBreaker) -> Counters? { nil }
   func upToDate(_ breaker: StoredBreaker) -> StoredBreaker { breaker }

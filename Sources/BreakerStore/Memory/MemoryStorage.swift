@@ -209,14 +209,16 @@ internal import CHost
     }
   }
 
-  package func stepHook(_ step: HookStep) -> HookTurn {
+  package func answer(_ request: HookRequest) -> HookTurn {
     lock.withLock {
-      var record = hooks[step.hook] ?? HookRecord(handled: lastEvent)
-      defer { hooks[step.hook] = record }
-      return record.take(
-        step, at: clock.instant, boot: clock.bootID ?? 0, lineage: identity
+      var record = hooks[request.hook] ?? HookRecord(handled: lastEvent)
+      defer { hooks[request.hook] = record }
+      return record.answer(
+        request, at: clock.instant, boot: clock.bootID ?? 0, lineage: identity
       ) { last in
-        events.first { $0.id > last && (step.name == nil || key($0.name) == step.name.map(key)) }
+        events.first {
+          $0.id > last && (request.name == nil || key($0.name) == request.name.map(key))
+        }
       }
     }
   }

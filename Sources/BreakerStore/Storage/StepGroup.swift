@@ -1,8 +1,8 @@
 internal import BreakerCore
 
 /// What a step has come to, when its transaction is over.
-struct StepOutcome {
-  /// The breaker as it stands at the end, be it by a later step of the same transaction.
+struct StepResult {
+  /// The breaker as the transaction leaves it, which a later step may have changed again.
   var breaker: StoredBreaker
   var events: [BreakerEvent]
   var syncError: StoreError?
@@ -72,7 +72,7 @@ struct StepGroup {
     try BreakerTable.keep(draft, by: transaction.program, on: connection)
     rows[index].breaker = draft.breaker
     rows[index].hasNews = rows[index].hasNews || !draft.events.isEmpty || draft.declaration != nil
-    step.outcome = StepOutcome(breaker: draft.breaker, events: draft.events)
+    step.result = StepResult(breaker: draft.breaker, events: draft.events)
     return index
   }
 
@@ -117,10 +117,10 @@ struct StepGroup {
   func deliver(to steps: [QueuedStep], _ fingerprints: Fingerprints?) {
     for (position, step) in steps.enumerated() {
       guard let own = rowOfStep[position] else { continue }
-      step.outcome?.breaker = rows[own].breaker
-      step.outcome?.fingerprints = fingerprints
+      step.result?.breaker = rows[own].breaker
+      step.result?.fingerprints = fingerprints
       guard rows.count > 1 else { continue }
-      step.outcome?.others = rows.indices.filter { $0 != own }.map { rows[$0].breaker }
+      step.result?.others = rows.indices.filter { $0 != own }.map { rows[$0].breaker }
     }
   }
 

@@ -9,7 +9,7 @@ final class QueuedStep {
   private(set) var body: ((inout BreakerDraft) -> Void)?
 
   /// What has become of it; nil if there was no such breaker, or the transaction has failed.
-  var outcome: StepOutcome?
+  var result: StepResult?
   var error: StoreError?
 
   fileprivate var state = State.new
@@ -25,7 +25,7 @@ final class QueuedStep {
 
   func end(_ error: StoreError? = nil) {
     if let error {
-      outcome = nil
+      result = nil
       self.error = error
     }
     body = nil
@@ -63,7 +63,7 @@ final class StepQueue: @unchecked Sendable {
       while true {
         if step.state == .done { return .isDone }
         if step.state == .waiting, !isLed { return lead(step) }
-        // A transaction is bounded itself, and its outcome must not be missed.
+        // A transaction is bounded itself, and its result must not be missed.
         let isInTime = step.signal.wait(lock, until: step.state == .taken ? nil : deadline)
         if !isInTime, step.state == .waiting {
           if !isLed { return lead(step) }

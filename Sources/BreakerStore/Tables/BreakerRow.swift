@@ -183,12 +183,12 @@ private struct RowBinder {
   let statement: Statement
   var next: Int32
 
-  private mutating func step() -> Int32 {
+  private mutating func advance() -> Int32 {
     defer { next += 1 }
     return next
   }
 
-  mutating func bind(_ value: Int64?) { statement.bind(step(), value) }
-  mutating func bind(_ value: String?) { statement.bind(step(), value) }
-  mutating func bind(_ value: [UInt8]?) { statement.bind(step(), value) }
+  mutating func bind(_ value: Int64?) { statement.bind(advance(), value) }
+  mutating func bind(_ value: String?) { statement.bind(advance(), value) }
+  mutating func bind(_ value: [UInt8]?) { statement.bind(advance(), value) }
 }

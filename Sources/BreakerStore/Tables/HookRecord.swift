@@ -54,7 +54,7 @@ package struct HookClaim: Sendable, Hashable {
 }
 
 /// What a process reports about a hook, and what it asks for.
-package struct HookStep: Sendable {
+package struct HookRequest: Sendable {
   package var hook: String
 
   /// The breaker whose events are of interest; nil for all.
@@ -115,8 +115,8 @@ extension HookRecord {
   /// Applies what a process reports, and answers what the process has to do.
   ///
   /// `next` finds the first event of interest after another one.
-  mutating func take<Failure: Error>(
-    _ step: HookStep, at now: Instant, boot: Int64, lineage: Int64,
+  mutating func answer<Failure: Error>(
+    _ request: HookRequest, at now: Instant, boot: Int64, lineage: Int64,
     next: (Int64) throws(Failure) -> RecordedEvent?
   ) throws(Failure) -> HookTurn {
     if self.boot != boot {
@@ -124,25 +124,25 @@ extension HookRecord {
       until = now
       self.boot = boot
     }
-    if let report = step.report, owner != nil,
+    if let report = request.report, owner != nil,
       report.claim == HookClaim(lineage: lineage, number: claim)
     {
-      if let gaveUp = runEnded(with: report, attempts: step.attempts, at: now) { return gaveUp }
+      if let gaveUp = runEnded(with: report, attempts: request.attempts, at: now) { return gaveUp }
     }
-    guard step.mayRun, let event = try next(handled) else { return .idle }
-    let isAbandoned = owner.map(step.isGone) ?? false
+    guard request.mayRun, let event = try next(handled) else { return .idle }
+    let isAbandoned = owner.map(request.isGone) ?? false
     if !isAbandoned, now < until { return .wait(nanoseconds: until.since(now)) }
     if owner != nil {
       // A hook that kills its process must not kill one process after another.
       owner = nil
       failures += 1
-      if failures >= step.attempts { return giveUp(event.id, event.name) }
+      if failures >= request.attempts { return giveUp(event.id, event.name) }
     }
     claim += 1
-    owner = step.process
-    until = now.advanced(by: step.timeout.inNanoseconds)
+    owner = request.process
+    until = now.advanced(by: request.timeout.inNanoseconds)
     return .run(
-      event, isAfterGap: event.isAfterGap(since: handled, of: step.name),
+      event, isAfterGap: event.isAfterGap(since: handled, of: request.name),
       claim: HookClaim(lineage: lineage, number: claim))
   }
 

@@ -2,35 +2,35 @@ internal import BreakerCore
 
 /// Hooks and how far they have got, inside the caller's transaction.
 enum HookTable {
-  /// The result of a step, and whether the record has to be written.
+  /// The result of a request, and whether the record has to be written.
   struct Change {
     var record: HookRecord
     var turn: HookTurn
     var hasChanged: Bool
   }
 
-  /// Applies a step to the record of a hook; nothing is written yet.
+  /// Applies a request to the record of a hook; nothing is written yet.
   static func change(
-    _ step: HookStep, on connection: Connection, clock: StoreClock
+    _ request: HookRequest, on connection: Connection, clock: StoreClock
   ) throws(StoreError) -> Change {
-    let found = try find(step.hook, on: connection)
-    var record = if let found { found } else { try made(step, on: connection) }
+    let found = try find(request.hook, on: connection)
+    var record = if let found { found } else { try made(request, on: connection) }
     let header = connection.header(clock)
-    let turn = try record.take(
-      step, at: clock.instant, boot: header.boot.number, lineage: header.lineage
+    let turn = try record.answer(
+      request, at: clock.instant, boot: header.boot.number, lineage: header.lineage
     ) {
       (last: Int64) throws(StoreError) -> RecordedEvent? in
-      try EventTable.page(after: last, of: step.name, limit: 1, on: connection).events.first
+      try EventTable.page(after: last, of: request.name, limit: 1, on: connection).events.first
     }
     return Change(record: record, turn: turn, hasChanged: record != found)
   }
 
   /// Creates the record of a hook; a new hook begins with the next event.
   private static func made(
-    _ step: HookStep, on connection: Connection
+    _ request: HookRequest, on connection: Connection
   ) throws(StoreError) -> HookRecord {
     let page = try EventTable.page(after: .max, of: nil, limit: 0, on: connection)
-    return HookRecord(handled: step.hasBegun ? HookRecord.nothing : page.newest)
+    return HookRecord(handled: request.hasBegun ? HookRecord.nothing : page.newest)
   }
 
   private static func find(

@@ -44,21 +44,21 @@ extension SharedStore {
   ) async {
     let storage = engine.storage
     let listening = Listening(to: storage, of: engine)
-    var step = HookStep(
+    var request = HookRequest(
       hook: hook, name: name, process: engine.ownProcess(), timeout: timeout, attempts: attempts)
-    step.isGone = engine.options.processes.isGone
+    request.isGone = engine.options.processes.isGone
     while true {
       let call = listening.currentCall
-      step.mayRun = !Task.isCancelled
-      if !step.mayRun, step.report == nil { return }
+      request.mayRun = !Task.isCancelled
+      if !request.mayRun, request.report == nil { return }
       do throws(StoreError) {
-        let turn = try storage.stepHook(step)
-        step.report = nil
-        step.hasBegun = true
+        let turn = try storage.answer(request)
+        request.report = nil
+        request.hasBegun = true
         switch turn {
         case .run(let event, let isAfterGap, let claim):
           let outcome = await run(body, for: HistoryEntry(event, isAfterGap: isAfterGap))
-          step.report = HookReport(
+          request.report = HookReport(
             event: event.id, name: event.name, claim: claim, outcome: outcome)
         case .gaveUp(let event, let name):
           engine.tell(.hookGaveUp(hook: hook, entry: event, name: name))
@@ -71,7 +71,7 @@ extension SharedStore {
         }
       } catch {
         listening.letGo(after: error)
-        if !step.mayRun { return }
+        if !request.mayRun { return }
         await listening.wait(after: call, atMost: Listening.pause)
       }
     }
