@@ -89,7 +89,7 @@ package protocol BreakerStorage: AnyObject, Sendable {
 
 extension BreakerStorage {
   /// What tells whether anything changed since it was last loaded.
-  package func currentFingerprint() -> UInt64 { unsafe WatchPage.load(fingerprint) }
+  package func currentFingerprint() -> UInt64 { unsafe WALIndexPage.load(fingerprint) }
 
   /// Deletes a breaker, whatever it has come to; false if there was none.
   package func delete(_ name: String) throws(StoreError) -> Bool {

@@ -146,12 +146,12 @@ static void *zero_page_at(void *address) {
   return mmap(address, page_size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | fixed, -1, 0);
 }
 
-void *sb_watch_page(void) {
+void *sb_index_page(void) {
   void *page = zero_page_at(0);
   return page == MAP_FAILED ? 0 : page;
 }
 
-int sb_watch_attach(void *page, const void *mapping) {
+int sb_index_attach(void *page, const void *mapping) {
   // An old size of zero makes mremap create a second mapping of the same pages. It needs no
   // descriptor of the -shm file, whose closing would drop SQLite's locks, and it outlives SQLite's
   // own mapping.
@@ -166,9 +166,9 @@ int sb_watch_attach(void *page, const void *mapping) {
   return code;
 }
 
-int sb_watch_detach(void *page) { return zero_page_at(page) == MAP_FAILED ? errno : 0; }
+int sb_index_detach(void *page) { return zero_page_at(page) == MAP_FAILED ? errno : 0; }
 
-void sb_watch_free(void *page) { munmap(page, page_size); }
+void sb_index_free(void *page) { munmap(page, page_size); }
 
 static pthread_once_t install_once = PTHREAD_ONCE_INIT;
 static int install_error;

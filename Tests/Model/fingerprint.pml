@@ -119,7 +119,7 @@ start:
     fi;
     before = firstCopy;
     commitRow();
-    /* WatchPage.fingerprint(ofCommit:) */
+    /* WALIndexPage.fingerprint(ofCommit:) */
     after = firstCopy;
     copy = secondCopy;
     if :: after == copy && copy == next :: else -> after = 0 fi;

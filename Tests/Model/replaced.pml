@@ -33,7 +33,7 @@ byte seen, baseline, baselineLineage, forgettings;
 bool isKnown;
 byte knownFile, knownRevision;
 
-/* WatchPage: the index of the reader's connection. */
+/* WALIndexPage: the index of the reader's connection. */
 #define watched (readerFile == NO_FILE -> 0 : print(readerFile, revision[readerFile]))
 #define watchedCommits (readerFile == NO_FILE -> 0 : revision[readerFile])
 

@@ -46,7 +46,7 @@ internal import CSQLite
     reader = try Connection(path: self.path, lockTimeout: lockTimeout)
     try OpenStore.setUp(reader)
     try writer.refuseMoved()
-    // The first read makes SQLite map the WAL-index, which the watch page is to show.
+    // The first read makes SQLite map the WAL-index, which the page of the WAL-index is to show.
     header = try StoreHeader.noted(on: reader).header
     files.noteLog()
     // Now that they are open: before, somebody may have been quicker than SQLite.

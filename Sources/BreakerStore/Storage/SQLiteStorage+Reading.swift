@@ -38,7 +38,7 @@ extension SQLiteStorage {
     var changes = StoreChanges(continuity: 0, breakers: [], revision: 0, deletedRevision: 0)
     // A commit between the count and the reading would pass for one that raised no revision.
     for _ in 0..<8 {
-      let before = watch?.commits() ?? 0
+      let before = walIndex?.commits() ?? 0
       changes = try read { connection throws(StoreError) in
         try BreakerTable.changes(since: revision, on: connection, clock: clock)
       }
@@ -52,7 +52,7 @@ extension SQLiteStorage {
       changes.continuity &+= openings.load(ordering: .relaxed) << 32
       // Each transaction of ours raises the revision by one, so this sum is moved by others only.
       changes.continuity &+= Int64(before &- UInt32(truncatingIfNeeded: changes.revision))
-      if before == watch?.commits() ?? 0 { break }
+      if before == walIndex?.commits() ?? 0 { break }
     }
     return changes
   }

@@ -57,7 +57,7 @@ extension SQLiteStorage {
     return try commit(until: deadline) { transaction throws(StoreError) -> StepGroup in
       // The write lock is held, so nobody moves them now.
       before = currentFingerprint()
-      commits = watch?.commits()
+      commits = walIndex?.commits()
       ownCommits.check(before)
       if ownCommits.revision == nil { try transaction.verify() }
       taken += steps.take()
@@ -70,7 +70,7 @@ extension SQLiteStorage {
       return done
     } committed: { done in
       var fingerprints: Fingerprints?
-      if done.hasWritten, let commits, let after = watch?.fingerprint(ofCommit: commits &+ 1) {
+      if done.hasWritten, let commits, let after = walIndex?.fingerprint(ofCommit: commits &+ 1) {
         fingerprints = Fingerprints(before: before, after: after)
       }
       done.deliver(to: taken, fingerprints)

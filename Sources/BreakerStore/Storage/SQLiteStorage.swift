@@ -36,7 +36,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   let openings = Atomic<Int64>(0)
   private let nextLook = Atomic<Int64>(0)
   private var mayCreate = true
-  let watch = WatchPage()
+  let walIndex = WALIndexPage()
   let page = CounterPage()
   package let listeners: Listeners
 
@@ -75,7 +75,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   }
 
   package var fingerprint: UnsafePointer<UInt64> {
-    unsafe watch?.fingerprint ?? SQLiteStorage.nothingKnown
+    unsafe walIndex?.fingerprint ?? SQLiteStorage.nothingKnown
   }
 
   private nonisolated(unsafe) static let nothingKnown: UnsafePointer<UInt64> = {
@@ -103,7 +103,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
       session = opened
       openings.add(1, ordering: .relaxed)
       usePage(of: opened)
-      _ = watch?.attach(to: opened.reader)
+      _ = walIndex?.attach(to: opened.reader)
       return opened
     }
   }
@@ -134,7 +134,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   /// Under both locks.
   func letGo(ofReplaced wasReplaced: Bool = false) {
     access.earlier = session?.files.rights ?? access.earlier
-    watch?.detach()
+    walIndex?.detach()
     ownCommits = OwnCommits()
     if let session, wasReplaced { lost.insert(session.header.lineage) }
     session = nil

@@ -5,14 +5,14 @@ internal import CHost
 /// Every commit by any program rewrites that header, whose first copy ends in a checksum, so one
 /// load tells whether anything has changed. The address stays valid for the life of the object.
 /// While no file is open the page reads as zero, the fingerprint that stands for nothing.
-@safe final class WatchPage: @unchecked Sendable {
+@safe final class WALIndexPage: @unchecked Sendable {
   private let page: UnsafeMutableRawPointer
 
   /// The address of the fingerprint; loads from it need no lock.
   let fingerprint: UnsafePointer<UInt64>
 
   init?() {
-    guard let page = unsafe sb_watch_page() else { return nil }
+    guard let page = unsafe sb_index_page() else { return nil }
     unsafe self.page = page
     // The header's checksum, at byte 40 (sqlite.org/walformat.html, 2.1).
     unsafe fingerprint = UnsafePointer(
@@ -41,13 +41,13 @@ internal import CHost
   /// Loads a fingerprint.
   static func load(_ fingerprint: UnsafePointer<UInt64>) -> UInt64 { unsafe sb_load(fingerprint) }
 
-  deinit { unsafe sb_watch_free(page) }
+  deinit { unsafe sb_index_free(page) }
 
   /// Shows the WAL-index of a connection; false if it has none to show.
   func attach(to connection: Connection) -> Bool {
     guard let index = unsafe sb_wal_index(connection.handle) else { return false }
-    return unsafe sb_watch_attach(page, index) == 0
+    return unsafe sb_index_attach(page, index) == 0
   }
 
-  func detach() { unsafe sb_watch_detach(page) }
+  func detach() { unsafe sb_index_detach(page) }
 }
