@@ -1,11 +1,11 @@
 import SharedBreaker
 
-/// The page of a live view: the table between a title and a line of keys.
-struct WatchPage {
+/// The layout of a live view: the table between a title and a line of keys.
+struct WatchLayout {
   var title: String
   var now: BreakerTimestamp
 
-  /// Why the page may be out of date; nil if it is current.
+  /// Why the view may be out of date; nil if it is current.
   var trouble: String?
 
   /// The line that counts the breakers.
@@ -67,7 +67,7 @@ struct WatchPage {
   }
 }
 
-extension WatchPage {
+extension WatchLayout {
   /// The offset after a key, for a number of breakers and the room for them.
   static func offset(_ offset: Int, after key: Key?, count: Int, room: Int) -> Int {
     let target =
