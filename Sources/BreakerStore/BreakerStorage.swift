@@ -51,7 +51,7 @@ package protocol BreakerStorage: AnyObject, Sendable {
     -> [RecordedEvent]
 
   /// The oldest `limit` events after one, in the order in which they happened.
-  func events(after id: Int64, of name: String?, limit: Int) throws(StoreError) -> EventPage
+  func events(after id: Int64, of name: String?, limit: Int) throws(StoreError) -> EventBatch
 
   /// Takes what a process says of a hook, and answers what it has to do now, in one transaction.
   func answer(_ request: HookRequest) throws(StoreError) -> HookTurn

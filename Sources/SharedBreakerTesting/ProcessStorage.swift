@@ -62,7 +62,7 @@ extension ProcessStorage {
       of: name, sinceMilliseconds: sinceMilliseconds, limit: limit)
   }
 
-  func events(after id: Int64, of name: String?, limit: Int) throws(StoreError) -> EventPage {
+  func events(after id: Int64, of name: String?, limit: Int) throws(StoreError) -> EventBatch {
     try memory(for: .reading).events(after: id, of: name, limit: limit)
   }
 

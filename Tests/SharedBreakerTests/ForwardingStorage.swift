@@ -28,7 +28,7 @@ extension ForwardingStorage {
   func history(of name: String?, sinceMilliseconds: Int64?, limit: Int?) -> [RecordedEvent] {
     memory.history(of: name, sinceMilliseconds: sinceMilliseconds, limit: limit)
   }
-  func events(after id: Int64, of name: String?, limit: Int) -> EventPage {
+  func events(after id: Int64, of name: String?, limit: Int) -> EventBatch {
     memory.events(after: id, of: name, limit: limit)
   }
   func answer(_ request: HookRequest) -> HookTurn { memory.answer(request) }

@@ -1,7 +1,7 @@
 internal import CHost
 internal import Glibc
 
-/// The file behind the shared page: a header, and a place for the counters of each breaker, by id.
+/// The file behind the counter page: a header, and a place for the counters of each breaker, by id.
 ///
 /// The file holds statistics and never state, so it may be lost at any time. A file that does not
 /// fit is replaced by a new one.

@@ -1,6 +1,6 @@
 internal import BreakerCore
 
-/// How rows and the shared page stay consistent.
+/// How rows and the counter page stay consistent.
 ///
 /// A row names its counters by a random key, and records how much of them it has taken in. Counters
 /// with another key were lost, or belong to another row. The successes since the row was last

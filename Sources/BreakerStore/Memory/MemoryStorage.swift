@@ -202,10 +202,10 @@ internal import CHost
     }
   }
 
-  package func events(after id: Int64, of name: String?, limit: Int) -> EventPage {
+  package func events(after id: Int64, of name: String?, limit: Int) -> EventBatch {
     lock.withLock {
       let found = events.filter { $0.id > id && (name == nil || key($0.name) == name.map(key)) }
-      return EventPage(store: identity, newest: lastEvent, events: Array(found.prefix(limit)))
+      return EventBatch(store: identity, newest: lastEvent, events: Array(found.prefix(limit)))
     }
   }
 

@@ -64,12 +64,12 @@ extension SQLiteStorage {
   }
 
   package func counters(of breaker: StoredBreaker) -> Counters? {
-    page.counters(of: breaker)
+    counterPage.counters(of: breaker)
   }
 
   package func upToDate(_ breaker: StoredBreaker) -> StoredBreaker {
     var breaker = breaker
-    page.takeIn(to: &breaker, at: clock.instant)
+    counterPage.takeIn(to: &breaker, at: clock.instant)
     return breaker
   }
 }
@@ -125,11 +125,11 @@ extension SQLiteStorage {
 
   package func events(
     after id: Int64, of name: String?, limit: Int
-  ) throws(StoreError) -> EventPage {
+  ) throws(StoreError) -> EventBatch {
     // Those who only listen make no calls that would look after the file.
     checkIdentity()
     return try read { connection throws(StoreError) in
-      try EventTable.page(after: id, of: name, limit: limit, on: connection)
+      try EventTable.batch(after: id, of: name, limit: limit, on: connection)
     }
   }
 

@@ -37,7 +37,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   private let nextLook = Atomic<Int64>(0)
   private var mayCreate = true
   let walIndex = WALIndexPage()
-  let page = CounterPage()
+  let counterPage = CounterPage()
   package let listeners: Listeners
 
   package init(
@@ -61,7 +61,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
     // No connection is ever carried over a fork (sqlite.org/howtocorrupt.html, 2.6): each side
     // opens its own at its next use.
     letGo()
-    page.willFork()
+    counterPage.willFork()
     steps.willFork()
     listeners.willFork()
   }
@@ -69,7 +69,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   package func didFork() {
     listeners.didFork()
     steps.didFork()
-    page.didFork()
+    counterPage.didFork()
     reading.unlock()
     writing.unlock()
   }
@@ -102,7 +102,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
         clock: clock, lost: lost)
       session = opened
       openings.add(1, ordering: .relaxed)
-      usePage(of: opened)
+      useCounterPage(of: opened)
       _ = walIndex?.attach(to: opened.reader)
       return opened
     }
@@ -117,16 +117,16 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
     if session.header.isAgreed { return session }
     return try reading.withLock { () throws(StoreError) in
       try session.agree(mayDoWithout: false)
-      usePage(of: session)
+      useCounterPage(of: session)
       return session
     }
   }
 
   /// Uses the counters of a store; those of another boot may only be replaced if all agree that it is.
-  private func usePage(of session: OpenStore) {
+  private func useCounterPage(of session: OpenStore) {
     let header = session.header
     guard header.isAgreed else { return }
-    page.use(
+    counterPage.use(
       .init(storePath: session.path, store: header.identity, boot: header.boot.number),
       atMost: lockTimeout)
   }

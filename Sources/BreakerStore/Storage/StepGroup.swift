@@ -82,7 +82,7 @@ struct StepGroup {
       return index
     }
     if var found = try find(step.name) {
-      transaction.page.takeIn(to: &found, at: now.boot)
+      transaction.counterPage.takeIn(to: &found, at: now.boot)
       rows.append(Row(before: found, isNew: false, breaker: found))
     } else if step.orCreate {
       // The other steps of the transaction have nothing to do with it.
@@ -97,7 +97,7 @@ struct StepGroup {
     } else {
       return nil
     }
-    transaction.page.tie(to: &rows[rows.count - 1].breaker, at: now.boot)
+    transaction.counterPage.tie(to: &rows[rows.count - 1].breaker, at: now.boot)
     return rows.count - 1
   }
 

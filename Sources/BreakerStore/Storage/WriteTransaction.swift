@@ -5,7 +5,7 @@ struct WriteTransaction {
   let connection: Connection
   let clock: StoreClock
   let program: String
-  let page: CounterPage
+  let counterPage: CounterPage
 
   /// How many breakers the store may have before no other is created.
   let room: Int64
@@ -29,7 +29,7 @@ struct WriteTransaction {
     connection = session.writer
     clock = storage.clock
     program = storage.program
-    page = storage.page
+    counterPage = storage.counterPage
     room = storage.room
     now = storage.clock.moment
   }

@@ -2,19 +2,19 @@ internal import BreakerCore
 
 /// The events of all breakers, in the order in which they were recorded.
 enum EventTable {
-  static func page(
+  static func batch(
     after id: Int64, of name: String?, limit: Int, on connection: Connection
-  ) throws(StoreError) -> EventPage {
-    let page = try connection.statement(.storeOfEvents).first { row in
-      EventPage(store: row.integer(0), newest: row.integer(1), events: [])
+  ) throws(StoreError) -> EventBatch {
+    let empty = try connection.statement(.storeOfEvents).first { row in
+      EventBatch(store: row.integer(0), newest: row.integer(1), events: [])
     }
-    var found = page ?? EventPage(store: 0, newest: 0, events: [])
+    var batch = empty ?? EventBatch(store: 0, newest: 0, events: [])
     let query = try connection.statement(name == nil ? .eventsAfter : .eventsOfNameAfter)
     query.bind(1, id)
     query.bind(2, Int64(limit))
     if let name { query.bind(3, name) }
-    found.events = try query.rows { RecordedEvent($0) }
-    return found
+    batch.events = try query.rows { RecordedEvent($0) }
+    return batch
   }
 }
 

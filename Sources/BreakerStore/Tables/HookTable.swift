@@ -20,7 +20,7 @@ enum HookTable {
       request, at: clock.instant, boot: header.boot.number, lineage: header.lineage
     ) {
       (last: Int64) throws(StoreError) -> RecordedEvent? in
-      try EventTable.page(after: last, of: request.name, limit: 1, on: connection).events.first
+      try EventTable.batch(after: last, of: request.name, limit: 1, on: connection).events.first
     }
     return Change(record: record, turn: turn, hasChanged: record != found)
   }
@@ -29,8 +29,8 @@ enum HookTable {
   private static func made(
     _ request: HookRequest, on connection: Connection
   ) throws(StoreError) -> HookRecord {
-    let page = try EventTable.page(after: .max, of: nil, limit: 0, on: connection)
-    return HookRecord(handled: request.hasBegun ? HookRecord.nothing : page.newest)
+    let batch = try EventTable.batch(after: .max, of: nil, limit: 0, on: connection)
+    return HookRecord(handled: request.hasBegun ? HookRecord.nothing : batch.newest)
   }
 
   private static func find(

@@ -20,7 +20,7 @@ package struct StoredBreaker: Sendable, Hashable {
   /// The text of the values that an operator has set over it.
   package var operatorWords: String?
 
-  /// The key that ties the row to its counters in the shared page; 0 if it has none.
+  /// The key that ties the row to its counters in the counter page; 0 if it has none.
   ///
   /// It is negative while the counters are not used.
   package var countersKey: Int64 = 0

@@ -10,7 +10,7 @@ internal import Synchronization
 
   private let bits = Atomic<UInt64>(0)
 
-  /// Where this process counts: in the shared page, or else for itself.
+  /// Where this process counts: in the counter page, or else for itself.
   ///
   /// An atomic, which Swift does not call `Sendable` only because it holds a pointer.
   private nonisolated(unsafe) let counters = unsafe Atomic<UnsafeMutablePointer<UInt64>?>(nil)
@@ -151,7 +151,7 @@ extension Cell {
     }
   }
 
-  /// Counts in the shared page, or else in what this process has yet to write.
+  /// Counts in the counter page, or else in what this process has yet to write.
   func count(_ counted: Counted) {
     if let address = unsafe counters.load(ordering: .acquiring) {
       unsafe Counters(at: address).add(counted)

@@ -1,9 +1,9 @@
 /// Consecutive events of a store.
-package struct EventPage: Sendable, Hashable {
+package struct EventBatch: Sendable, Hashable {
   /// Identifies this store among all others.
   package var store: Int64
 
-  /// The latest event of the store, whether or not it is on this page; 0 if there is none.
+  /// The latest event of the store, whether or not it is in this batch; 0 if there is none.
   package var newest: Int64
 
   /// The oldest events that match the request.
