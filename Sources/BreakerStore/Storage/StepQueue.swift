@@ -13,7 +13,7 @@ final class QueuedStep {
   var error: StoreError?
 
   fileprivate var state = State.new
-  fileprivate let signal = Signal()
+  fileprivate let waker = ThreadWaker()
 
   fileprivate enum State { case new, waiting, taken, done }
 
@@ -64,7 +64,7 @@ final class StepQueue: @unchecked Sendable {
         if step.state == .done { return .isDone }
         if step.state == .waiting, !isLed { return lead(step) }
         // A transaction is bounded itself, and its result must not be missed.
-        let isInTime = step.signal.wait(lock, until: step.state == .taken ? nil : deadline)
+        let isInTime = step.waker.wait(lock, until: step.state == .taken ? nil : deadline)
         if !isInTime, step.state == .waiting {
           if !isLed { return lead(step) }
           waiting.removeAll { $0 === step }
@@ -104,7 +104,7 @@ final class StepQueue: @unchecked Sendable {
     if steps.isEmpty { return }
     lock.withLock { for step in steps { step.state = .done } }
     // Without the lock, which each of them needs as it wakes up.
-    for step in steps { step.signal.raise() }
+    for step in steps { step.waker.wake() }
   }
 
   /// Ends the lead, and tells the threads of steps that are over.
@@ -114,9 +114,9 @@ final class StepQueue: @unchecked Sendable {
       isLed = false
       return waiting.first
     }
-    for step in steps { step.signal.raise() }
+    for step in steps { step.waker.wake() }
     // It will find either that it leads, or that somebody has come to lead who takes it along.
-    next?.signal.raise()
+    next?.waker.wake()
   }
 
   func willFork() {

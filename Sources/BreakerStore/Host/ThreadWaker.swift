@@ -1,7 +1,7 @@
 internal import Glibc
 
-/// Lets one thread sleep until another one raises the signal; both must hold the same lock.
-@safe package final class Signal {
+/// Lets one thread sleep until another one wakes it; both must hold the same lock.
+@safe package final class ThreadWaker {
   private let condition: UnsafeMutablePointer<pthread_cond_t>
 
   package init() {
@@ -19,7 +19,7 @@ internal import Glibc
     unsafe condition.deallocate()
   }
 
-  package func raise() { unsafe pthread_cond_signal(condition) }
+  package func wake() { unsafe pthread_cond_signal(condition) }
 
   /// Releases the lock while asleep; false if an instant of the monotonic clock has come.
   package func wait(_ lock: Lock, until nanoseconds: Int64?) -> Bool {
