@@ -12,13 +12,13 @@ package final class Listeners: @unchecked Sendable {
   private var watch: FileWatch?
   private var forkDepth: UInt64 = 0
   private var count = 0
-  private var calls: UInt64 = 0
+  private var wakeUps: UInt64 = 0
   private var lastWait: UInt64 = 0
   private var waiting: [UInt64: CheckedContinuation<Void, Never>] = [:]
 
   package init(path: String?) { self.path = path }
 
-  /// Adds a listener; whatever happens from now on raises the number of calls.
+  /// Adds a listener; whatever happens from now on raises the number of wake-ups.
   package func join() {
     lock.withLock {
       count += 1
@@ -36,19 +36,19 @@ package final class Listeners: @unchecked Sendable {
     ended?.end()
   }
 
-  /// How often it has been time to look; read this before looking.
-  package var currentCall: UInt64 {
+  /// How many wake-ups there have been: get it before you look, and pass it to `wait`.
+  package var latestWakeUp: UInt64 {
     lock.withLock {
       beginToWatch()
-      return calls
+      return wakeUps
     }
   }
 
   /// Whether no wake-up would arrive, so that a listener must look from time to time.
   package var isBlind: Bool { lock.withLock { path != nil && watch?.isWatching != true } }
 
-  /// Waits until there is another call, or the task is cancelled.
-  package func wait(after call: UInt64) async {
+  /// Waits until there is another wake-up, or the task is cancelled.
+  package func wait(after wakeUp: UInt64) async {
     let wait = lock.withLock {
       lastWait += 1
       return lastWait
@@ -57,7 +57,7 @@ package final class Listeners: @unchecked Sendable {
       await withCheckedContinuation { continuation in
         let isOver = lock.withLock {
           // If the task is cancelled from here on, the handler will find its continuation.
-          if calls != call || Task.isCancelled { return true }
+          if wakeUps != wakeUp || Task.isCancelled { return true }
           waiting[wait] = continuation
           return false
         }
@@ -71,7 +71,7 @@ package final class Listeners: @unchecked Sendable {
   /// Wakes all listeners, because it is time to look.
   package func wake() {
     let woken = lock.withLock {
-      calls += 1
+      wakeUps += 1
       defer { waiting = [:] }
       return waiting.values
     }

@@ -43,12 +43,12 @@ extension SharedStore {
     _ body: (HistoryEntry) async throws -> Void
   ) async {
     let storage = engine.storage
-    let listening = Listening(to: storage, of: engine)
+    let listener = Listener(to: storage, of: engine)
     var request = HookRequest(
       hook: hook, name: name, process: engine.ownProcess(), timeout: timeout, attempts: attempts)
     request.isGone = engine.options.processes.isGone
     while true {
-      let call = listening.currentCall
+      let wakeUp = listener.latestWakeUp
       request.mayRun = !Task.isCancelled
       if !request.mayRun, request.report == nil { return }
       do throws(StoreError) {
@@ -65,14 +65,14 @@ extension SharedStore {
         case .wait(let nanoseconds):
           // A process that dies closes its files, which wakes this one, before it can be seen gone.
           let wait = min(Duration.nanoseconds(nanoseconds), .seconds(1))
-          await listening.wait(after: call, atMost: wait)
+          await listener.wait(after: wakeUp, atMost: wait)
         case .idle:
-          await listening.wait(after: call)
+          await listener.wait(after: wakeUp)
         }
       } catch {
-        listening.letGo(after: error)
+        listener.letGo(after: error)
         if !request.mayRun { return }
-        await listening.wait(after: call, atMost: Listening.pause)
+        await listener.wait(after: wakeUp, atMost: Listener.pause)
       }
     }
   }

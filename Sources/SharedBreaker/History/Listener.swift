@@ -1,7 +1,7 @@
 internal import BreakerStore
 
-/// A membership in the listeners of a store, for as long as it exists.
-final class Listening: Sendable {
+/// One of the listeners of a store, for as long as it exists.
+final class Listener: Sendable {
   let storage: any BreakerStorage
   private let owner: Engine
 
@@ -17,20 +17,20 @@ final class Listening: Sendable {
   deinit { storage.listeners.leave() }
 
   /// The number of the latest wake-up: get it before you read, and pass it to `wait`.
-  var currentCall: UInt64 { storage.listeners.currentCall }
+  var latestWakeUp: UInt64 { storage.listeners.latestWakeUp }
 
   /// Waits until there may be something to read, or the task is cancelled.
   ///
   /// If the system cannot watch the file, it waits for ``pause`` at most.
-  func wait(after call: UInt64, atMost limit: Duration? = nil) async {
+  func wait(after wakeUp: UInt64, atMost limit: Duration? = nil) async {
     let listeners = storage.listeners
     guard let limit = limit ?? (listeners.isBlind ? Self.pause : nil) else {
-      await listeners.wait(after: call)
+      await listeners.wait(after: wakeUp)
       return
     }
     let timer = owner.options.timer
     await withTaskGroup { group in
-      group.addTask { await listeners.wait(after: call) }
+      group.addTask { await listeners.wait(after: wakeUp) }
       group.addTask {
         // Only cancellation ends the sleep early, and then the group is done anyway.
         do { try await timer.sleep(for: limit) } catch {}
