@@ -18,7 +18,7 @@ byte path;
 byte revision[FILES] = 1;
 bool isLocked[FILES];
 
-/* SQLiteStorage.session: the file of each connection, and the identity that was noted. */
+/* SQLiteStorage.store: the file of each connection, and the identity that was noted. */
 byte readerFile = NO_FILE;
 byte writerFile = NO_FILE;
 byte noted;
@@ -39,14 +39,14 @@ byte knownFile, knownRevision;
 
 inline lock(mutex) { atomic { !mutex -> mutex = true } }
 
-/* SQLiteStorage.openSession, under both locks: Session.init */
+/* SQLiteStorage.openedStore, under both locks: OpenStore.init */
 inline open() {
   do
   :: readerFile != NO_FILE -> break
   :: readerFile == NO_FILE ->
     noted = path;
     writerFile = path;
-    opened = path; /* the reader's file; visible once the session is complete */
+    opened = path; /* the reader's file; visible once the store is open */
 #ifndef MOVED_NOT_REFUSED
     if
     :: writerFile != path -> writerFile = NO_FILE /* Connection.refuseMoved: try again */

@@ -2,7 +2,7 @@ internal import CHost
 internal import Glibc
 internal import Synchronization
 
-/// The write-ahead log, opened again to mark it, and to sync it while its session is in use.
+/// The write-ahead log, opened again to mark it, and to sync it while the store is in use.
 ///
 /// None of SQLite's locks is on this file, so closing it drops none of them
 /// (sqlite.org/howtocorrupt.html, 2.2).

@@ -7,7 +7,7 @@ internal import CSQLite
   let path: String
 
   /// What is open, to be told from what the paths name later.
-  var files: StoreFiles
+  var files: OpenFiles
   let writer: Connection
   let reader: Connection
 
@@ -17,7 +17,7 @@ internal import CSQLite
   /// The lineages of stores that this process has seen the end of.
   private let lost: Set<Int64>
 
-  /// The pages of the write-ahead log after the latest commit of this session.
+  /// The pages of the write-ahead log after the latest commit of this process.
   private let log: LogLength
   let logFile: LogFile
 
@@ -35,7 +35,7 @@ internal import CSQLite
     self.lost = lost
     self.path = try StoreFile.prepare(
       path: path, mayCreate: mayCreate, access: access, lockTimeout: lockTimeout)
-    files = StoreFiles(path: self.path, named: path)
+    files = OpenFiles(path: self.path, named: path)
     let directory = StorePath.split(self.path).directory
     try LogOwner.setAsideAnothers(
       beside: self.path, in: directory, lockTimeout: lockTimeout)
@@ -91,15 +91,15 @@ internal import CSQLite
     reader.header = agreed
   }
 
-  /// Whether the session is still of the boot that the host is in, as far as a clock of tests tells.
+  /// Whether it is still of the boot that the host is in, as far as a clock of tests tells.
   func isOfThisBoot(_ clock: StoreClock) -> Bool {
     clock.isSystem || header.boot.id == clock.bootID
   }
 
-  /// Makes sure, in a transaction, that the store is what the session takes it for.
+  /// Makes sure, in a transaction, that the store is what this process takes it for.
   ///
   /// - Returns: The revision of the transaction.
-  /// - Throws: If it is not; then the session is stale and has to be opened again.
+  /// - Throws: If it is not; then the open store is stale and has to be opened again.
   @discardableResult
   func verify() throws(StoreError) -> Int64 {
     let (found, revision) = try StoreHeader.noted(on: writer)

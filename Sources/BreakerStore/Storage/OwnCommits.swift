@@ -1,4 +1,4 @@
-/// What the latest commits of this session have written, as long as nobody else commits.
+/// What the latest commits of this process have written, as long as nobody else commits.
 ///
 /// A transaction that finds the file as the latest of them has left it need not read it again.
 struct OwnCommits {

@@ -13,7 +13,7 @@ extension SQLiteStorage {
     lookAfterFile()
     if writing.tryLock() {
       defer { writing.unlock() }
-      let writer = try openSession().writer
+      let writer = try openedStore().writer
       return try writer.read { () throws(StoreError) in try body(writer) }
     }
     return try readAside(body)
@@ -25,12 +25,12 @@ extension SQLiteStorage {
   ) throws(StoreError) -> Result {
     while true {
       let result: Result? = try reading.withLock { () throws(StoreError) in
-        guard let session, session.isOfThisBoot(clock), !session.isStale else { return nil }
-        let reader = session.reader
+        guard let store, store.isOfThisBoot(clock), !store.isStale else { return nil }
+        let reader = store.reader
         return try reader.read { () throws(StoreError) in try body(reader) }
       }
       if let result { return result }
-      try writing.withLock { () throws(StoreError) in _ = try openSession() }
+      try writing.withLock { () throws(StoreError) in _ = try openedStore() }
     }
   }
 

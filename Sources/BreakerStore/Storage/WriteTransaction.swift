@@ -22,11 +22,11 @@ struct WriteTransaction {
   /// Whether what it writes must survive a power cut before anybody is told of it.
   var mustBeDurable = false
 
-  private let session: OpenStore
+  private let store: OpenStore
 
-  init(on session: OpenStore, of storage: SQLiteStorage) {
-    self.session = session
-    connection = session.writer
+  init(on store: OpenStore, of storage: SQLiteStorage) {
+    self.store = store
+    connection = store.writer
     clock = storage.clock
     program = storage.program
     counterPage = storage.counterPage
@@ -37,7 +37,7 @@ struct WriteTransaction {
   /// Makes sure that the store is still what it was when it was opened.
   ///
   /// - Throws: If it is not; nothing may have been written before.
-  mutating func verify() throws(StoreError) { revision = try session.verify() }
+  mutating func verify() throws(StoreError) { revision = try store.verify() }
 
   /// Takes the present as its time.
   ///
@@ -113,12 +113,12 @@ extension SQLiteStorage {
   ) throws(StoreError) -> Result {
     guard writing.lock(until: deadline) else { throw busy() }
     defer { writing.unlock() }
-    let store = try openSessionToWrite()
+    let store = try openedStoreToWrite()
     do throws(StoreError) {
       return try store.writer.waiting(until: deadline) { () throws(StoreError) in try body(store) }
     } catch {
       guard store.isStale else { throw error }
-      let store = try openSessionToWrite()
+      let store = try openedStoreToWrite()
       return try store.writer.waiting(until: deadline) { () throws(StoreError) in try body(store) }
     }
   }
@@ -144,7 +144,7 @@ extension SQLiteStorage {
     guard writing.lock(until: Patience.deadline(after: .milliseconds(10))) else { return }
     defer { writing.unlock() }
     reading.withLock {
-      if let session, session.isCheckpointDue { session.checkpoint() }
+      if let store, store.isCheckpointDue { store.checkpoint() }
     }
   }
 

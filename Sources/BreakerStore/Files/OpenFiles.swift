@@ -1,5 +1,5 @@
-/// The files that a session has open: the store's own, its log, and the log's index.
-struct StoreFiles {
+/// The files of a store that a process has open: the store's own, its log, and the log's index.
+struct OpenFiles {
   /// The path of the store, with its directories resolved.
   let path: String
 
