@@ -89,6 +89,12 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     self.init(kind, code: code, "cannot \(what) \(path): \(why)\(Self.advice(kind))")
   }
 
+  /// Creates the error for a store that is not the one that this process has opened.
+  static func replaced(_ path: String) -> StoreError {
+    StoreError(
+      .busy, "the store \(visible(path)) was replaced or restored meanwhile: try again")
+  }
+
   private static func why(_ kind: Kind, _ message: String) -> String {
     switch kind {
     case .corrupt: "the file is damaged (\(message))"

@@ -37,12 +37,11 @@ struct OpenFiles {
   /// - Throws: `StoreError` if the file or its log was replaced meanwhile, so the log may be
   ///   another file's.
   func mark(_ log: LogFile) throws(StoreError) {
-    guard let main else { throw LogOwner.replaced(path) }
+    guard let main else { throw StoreError.replaced(path) }
     log.leave(.file(main))
     // In this order, a process that replaces the file either finds the mark or is noticed here.
-    guard areNamed, log.isAt(logPath), !log.isInUse(withAnotherThan: main) else {
-      throw LogOwner.replaced(path)
-    }
+    guard areNamed, log.isAt(logPath) else { throw StoreError.replaced(path) }
+    guard !log.isInUse(withAnotherThan: main) else { throw LogOwner.leftLog(beside: path) }
   }
 
   /// The inode number of the store's file, which no copy of it has while this one exists.

@@ -107,7 +107,7 @@ internal import CSQLite
       found.boot.number == header.notedBoot
     else {
       isStale = true
-      throw LogOwner.replaced(path)
+      throw StoreError.replaced(path)
     }
     return revision
   }
