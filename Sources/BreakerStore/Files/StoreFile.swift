@@ -138,9 +138,3 @@ enum StoreFile {
     return text
   }
 }
-
-/// One file, whatever its name.
-struct FileIdentity: Hashable {
-  var device: UInt64
-  var inode: UInt64
-}

@@ -71,3 +71,37 @@ package struct Remembered<Value: Sendable>: Sendable, Hashable {
 
   package func hash(into hasher: inout Hasher) {}
 }
+
+/// Identifies a version of a breaker, which changes when the breaker is used or changed.
+package struct StoredVersion: Sendable, Hashable {
+  private let lineage: Int64
+  private let id: Int64
+  private let revision: Int64
+  private let counted: Counted
+
+  package init(of breaker: StoredBreaker) {
+    lineage = breaker.lineage
+    id = breaker.id
+    revision = breaker.revision
+    counted = breaker.takenIn
+  }
+}
+
+/// A breaker, and where it is found.
+package struct ListedBreaker: Sendable, Hashable {
+  package var id: Int64
+  package var name: String
+
+  package init(id: Int64, name: String) {
+    self.id = id
+    self.name = name
+  }
+}
+
+/// A policy that code declared, and who was the last to declare it.
+package struct StoredDeclaration: Sendable, Hashable {
+  package var words: String
+  package var atMilliseconds: Int64
+  package var pid: Int32
+  package var program: String
+}
