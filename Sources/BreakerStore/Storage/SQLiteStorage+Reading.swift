@@ -101,7 +101,7 @@ extension SQLiteStorage {
       for one in listed {
         let found = try BreakerTable.find(one.id, on: connection, clock: clock)
         // In a file that has been put in the place of another an id is another breaker's.
-        let isSame = found.map { StoreName($0.name) == StoreName(one.name) } ?? false
+        let isSame = found.map { NameBytes($0.name) == NameBytes(one.name) } ?? false
         breakers.append(isSame ? found.map(upToDate) : nil)
       }
       return breakers

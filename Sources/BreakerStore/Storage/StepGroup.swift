@@ -78,7 +78,7 @@ struct StepGroup {
 
   /// Where the breaker of a step is among the rows; nil if there is none and none may be made.
   private mutating func row(of step: QueuedStep) throws(StoreError) -> Int? {
-    if let index = rows.firstIndex(where: { StoreName($0.before.name) == StoreName(step.name) }) {
+    if let index = rows.firstIndex(where: { NameBytes($0.before.name) == NameBytes(step.name) }) {
       return index
     }
     if var found = try find(step.name) {
