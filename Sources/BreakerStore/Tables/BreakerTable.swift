@@ -178,13 +178,8 @@ enum BreakerTable {
     let query = try connection.statement(.leases)
     query.bind(1, breaker)
     return try query.rows { row in
-      let owner = row.integerOrNil(1).map {
-        ProcessIdentity(
-          pid: Int32(truncatingIfNeeded: $0), startTicks: UInt64(bitPattern: row.integer(2)),
-          pidNamespace: UInt64(bitPattern: row.integer(3)))
-      }
-      return ProbeLease(
-        id: row.integer(0), generation: row.integer(5), owner: owner,
+      ProbeLease(
+        id: row.integer(0), generation: row.integer(5), owner: row.process(1),
         deadline: Instant(nanoseconds: row.integer(4)))
     }
   }
@@ -199,9 +194,7 @@ enum BreakerTable {
       let insert = try connection.statement(.insertLease)
       insert.bind(1, breaker.id)
       insert.bind(2, lease.id)
-      insert.bind(3, lease.owner.map { Int64($0.pid) })
-      insert.bind(4, lease.owner.map { Int64(bitPattern: $0.startTicks) })
-      insert.bind(5, lease.owner.map { Int64(bitPattern: $0.pidNamespace) })
+      insert.bind(3, lease.owner)
       insert.bind(6, lease.deadline.nanoseconds)
       insert.bind(7, lease.generation)
       try insert.run()

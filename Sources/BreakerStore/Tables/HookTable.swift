@@ -42,11 +42,7 @@ enum HookTable {
       var record = HookRecord(handled: row.integer(0))
       record.failures = row.integer(1)
       record.claim = row.integer(2)
-      record.owner = row.integerOrNil(3).map {
-        ProcessIdentity(
-          pid: Int32(truncatingIfNeeded: $0), startTicks: UInt64(bitPattern: row.integer(4)),
-          pidNamespace: UInt64(bitPattern: row.integer(5)))
-      }
+      record.owner = row.process(3)
       record.boot = row.integer(6)
       record.until = Instant(nanoseconds: row.integer(7))
       return record
@@ -61,9 +57,7 @@ enum HookTable {
     save.bind(2, record.handled)
     save.bind(3, record.failures)
     save.bind(4, record.claim)
-    save.bind(5, record.owner.map { Int64($0.pid) })
-    save.bind(6, record.owner.map { Int64(bitPattern: $0.startTicks) })
-    save.bind(7, record.owner.map { Int64(bitPattern: $0.pidNamespace) })
+    save.bind(5, record.owner)
     save.bind(8, record.boot)
     save.bind(9, record.until.nanoseconds)
     try save.run()
