@@ -149,6 +149,18 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     }
   }
 
+  /// Whether it may help to close the store and open it again.
+  ///
+  /// A store that is busy or full was opened well enough.
+  package var mayEndByReopening: Bool {
+    switch kind {
+    case .busy, .diskFull, .tooManyBreakers: false
+    case .missing, .notADirectory, .isDirectory, .isSymbolicLink, .permissionDenied, .readOnly,
+      .corrupt, .notAStore, .newerVersion, .networkFileSystem, .inputOutput, .other:
+      true
+    }
+  }
+
   /// The text with characters that would control a terminal made visible.
   static func visible(_ text: String) -> String { OutsideText.visible(text) }
 }

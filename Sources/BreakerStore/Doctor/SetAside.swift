@@ -56,10 +56,8 @@ enum SetAside {
       try connection.execute("BEGIN IMMEDIATE")
       return connection
     } catch {
-      switch error.kind {
-      case .corrupt, .notAStore: return nil
-      default: throw error
-      }
+      guard error.kind == .corrupt || error.kind == .notAStore else { throw error }
+      return nil
     }
   }
 }

@@ -42,9 +42,6 @@ final class Listener: Sendable {
 
   /// Closes the storage where opening it again may help.
   func letGo(after error: StoreError) {
-    switch error.kind {
-    case .busy, .diskFull: break
-    default: storage.close()
-    }
+    if error.mayEndByReopening { storage.close() }
   }
 }
