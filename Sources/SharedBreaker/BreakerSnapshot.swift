@@ -173,10 +173,7 @@ public struct LeaseSnapshot: Sendable, Hashable {
 }
 
 extension BreakerSnapshot {
-  init(
-    of stored: StoredBreaker, at now: Moment,
-    isGone: (ProcessIdentity) -> Bool = HostProcesses.system.isGone
-  ) {
+  init(of stored: StoredBreaker, at now: Moment, isGone: (ProcessIdentity) -> Bool) {
     agreed = stored.agreedPolicy
     version = Remembered(StoredVersion(of: stored))
     let policy = agreed.policy

@@ -245,7 +245,7 @@ extension SharedStore {
     engine.doRounds()
     return try engine.storage.history(
       of: name, sinceMilliseconds: since?.millisecondsSince1970, limit: limit
-    ).map { HistoryEntry($0) }
+    ).map { HistoryEntry($0, isAfterGap: false) }
   }
 
   /// Returns the policies that code has declared for a breaker, the latest last.

@@ -55,7 +55,7 @@ enum Samples {
       id: 3, atMilliseconds: wall(-1), name: "payments",
       change: .policy(from: "", to: "open-for=1m"),
       reason: "two\nlines", pid: 1_234, program: "cbctl"),
-  ].map { HistoryEntry($0) }
+  ].map { HistoryEntry($0, isAfterGap: false) }
 
   static func entry(
     _ kind: BreakerChange.Kind, from: String, to: String, secondsAgo: Int64 = 0
@@ -64,7 +64,7 @@ enum Samples {
       RecordedEvent(
         id: 9, atMilliseconds: wall(-secondsAgo), name: "payments",
         change: BreakerChange(kind: kind.rawValue, from: from, to: to), reason: nil, pid: 1,
-        program: "cbctl"))
+        program: "cbctl"), isAfterGap: false)
   }
 
   /// An entry of the history that has one text in all of its fields.
@@ -72,7 +72,8 @@ enum Samples {
     HistoryEntry(
       RecordedEvent(
         id: 1, atMilliseconds: wall(-5), name: text,
-        change: .policy(from: text, to: text + " "), reason: text, pid: 1, program: text))
+        change: .policy(from: text, to: text + " "), reason: text, pid: 1, program: text),
+      isAfterGap: false)
   }
 
   static func breaker(
@@ -157,7 +158,7 @@ enum Samples {
   }
 
   private static func snapshot(_ breaker: StoredBreaker) -> BreakerSnapshot {
-    BreakerSnapshot(of: breaker, at: now)
+    BreakerSnapshot(of: breaker, at: now, isGone: HostProcesses.system.isGone)
   }
 
   private static func declaration(

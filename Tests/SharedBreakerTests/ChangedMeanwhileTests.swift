@@ -13,7 +13,7 @@ import Testing
 
   init() throws {
     let clock = try Stage().clock.clock
-    memory = MemoryStorage(clock: clock, program: "test")
+    memory = MemoryStorage(clock: clock)
     storage = InterruptedStorage(memory)
     engine = Engine(storage: storage, options: StoreOptions(clock: clock), program: "test")
   }

@@ -11,7 +11,7 @@ import Testing
 
   init() throws {
     let clock = try Stage().clock.clock
-    storage = MemoryStorage(clock: clock, program: "test")
+    storage = MemoryStorage(clock: clock)
     engine = Engine(storage: storage, options: StoreOptions(clock: clock), program: "test")
   }
 

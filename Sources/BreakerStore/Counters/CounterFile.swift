@@ -123,7 +123,8 @@ extension CounterFile {
     _ name: String, _ rights: FileRights, _ isReplacement: Bool
   ) -> CounterFile? {
     do throws(StoreError) {
-      return CounterFile(try NewFile.create(name, rights), isReplacement: isReplacement)
+      let descriptor = try NewFile.create(name, rights, mustHave: true)
+      return CounterFile(descriptor, isReplacement: isReplacement)
     } catch {
       return nil
     }

@@ -37,7 +37,7 @@ extension StoreDoctor {
   private func make(
     _ path: String, like rights: FileRights, with salvage: Salvage
   ) throws(StoreError) {
-    close(try NewFile.create(path, rights))
+    close(try NewFile.create(path, rights, mustHave: true))
     var access = StoreAccess()
     access.isTemporary = true
     let storage = SQLiteStorage(

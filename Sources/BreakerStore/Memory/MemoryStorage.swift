@@ -21,7 +21,7 @@ internal import CHost
 
   package init(
     clock: StoreClock, program: String,
-    isGone: @escaping @Sendable (ProcessIdentity) -> Bool = HostProcesses.system.isGone
+    isGone: @escaping @Sendable (ProcessIdentity) -> Bool
   ) {
     self.clock = clock
     self.program = program

@@ -142,7 +142,7 @@ internal import CSQLite
   ///
   /// - Returns: Whether pages could be moved.
   @discardableResult
-  func checkpoint(isUrgent: Bool = false) -> Bool {
+  func checkpoint(isUrgent: Bool) -> Bool {
     do throws(StoreError) {
       // Readers of this process wait meanwhile, so it is not for long unless it has to be.
       let briefly = isUrgent || log.isOverdue ? lockTimeout : .milliseconds(10)

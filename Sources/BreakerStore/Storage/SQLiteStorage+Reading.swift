@@ -44,7 +44,7 @@ extension SQLiteStorage {
       }
       if changes.isOfOtherHeader {
         // Somebody has restored the store, or edited what it says of itself.
-        writing.withLock { reading.withLock { letGo() } }
+        writing.withLock { reading.withLock { letGo(ofReplaced: false) } }
         continue
       }
       changes.breakers = changes.breakers.map(upToDate)

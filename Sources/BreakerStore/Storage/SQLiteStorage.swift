@@ -60,7 +60,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
     reading.lock()
     // No connection is ever carried over a fork (sqlite.org/howtocorrupt.html, 2.6): each side
     // opens its own at its next use.
-    letGo()
+    letGo(ofReplaced: false)
     counterPage.willFork()
     steps.willFork()
     listeners.willFork()
@@ -96,7 +96,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
     if let store, store.isOfThisBoot(clock), !store.isStale { return store }
     if let refusal { throw refusal }
     return try reading.withLock { () throws(StoreError) in
-      letGo()
+      letGo(ofReplaced: false)
       let opened = try OpenStore(
         path: path, mayCreate: mayCreate, access: access, lockTimeout: lockTimeout,
         clock: clock, lost: lost)
@@ -132,7 +132,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   }
 
   /// Under both locks.
-  func letGo(ofReplaced wasReplaced: Bool = false) {
+  func letGo(ofReplaced wasReplaced: Bool) {
     access.earlier = store?.files.rights ?? access.earlier
     walIndex?.detach()
     ownCommits = OwnCommits()

@@ -144,7 +144,7 @@ extension SQLiteStorage {
     guard writing.lock(until: Patience.deadline(after: .milliseconds(10))) else { return }
     defer { writing.unlock() }
     reading.withLock {
-      if let store, store.isCheckpointDue { store.checkpoint() }
+      if let store, store.isCheckpointDue { store.checkpoint(isUrgent: false) }
     }
   }
 

@@ -94,7 +94,7 @@ extension Engine {
     // Its callers ask no breaker while the store is gone, so there is none to tell.
     guard report.isKeptAlone else { return .outdated }
     let reporter = ownProcess()
-    let done = stepAlone(cell) { draft in
+    let done = stepAlone(cell, orCreate: true) { draft in
       report.make(on: &draft, for: report.ticket.grant, by: reporter)
     }
     return done?.answer ?? .refused

@@ -71,7 +71,7 @@ extension Engine {
 
   /// Takes a step on the breaker that this process has for itself alone.
   func stepAlone<Answer>(
-    _ cell: Cell, orCreate: Bool = true, _ body: (inout BreakerDraft) -> Answer
+    _ cell: Cell, orCreate: Bool, _ body: (inout BreakerDraft) -> Answer
   ) -> (answer: Answer, breaker: StoredBreaker)? {
     if orCreate { local.seed(lastKnown(cell).breaker) }
     let done = local.transact(cell.name, orCreate: orCreate, wait: .usual, body)

@@ -34,7 +34,7 @@ public struct HistoryEntry: Sendable, Hashable {
   /// was replaced. Entries from ``SharedStore/history(of:since:limit:)`` never have it set.
   public let isAfterGap: Bool
 
-  init(_ event: RecordedEvent, isAfterGap: Bool = false) {
+  init(_ event: RecordedEvent, isAfterGap: Bool) {
     self.isAfterGap = isAfterGap
     id = event.id
     at = BreakerTimestamp(millisecondsSince1970: event.atMilliseconds)
