@@ -8,7 +8,7 @@ extension BreakerRecord {
   ///
   /// If the owner of a lease is gone, its slot is free from now on; that says nothing about the
   /// resource. Once the deadline has passed, the probe has failed even if its owner is gone,
-  /// because nothing tells when the owner ended.
+  /// because nothing tells when the owner ended (rule of order 11).
   ///
   /// `isGone` reports whether the process that owns a lease has ended.
   package mutating func settle(

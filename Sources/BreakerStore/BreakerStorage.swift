@@ -7,7 +7,7 @@ package protocol BreakerStorage: AnyObject, Sendable {
   /// Where one load tells whether anything changed; the address is good as long as the storage.
   ///
   /// Zero there means that nothing is known, so that every call has to ask for what changed. It is
-  /// to be loaded *before* what it vouches for is read.
+  /// to be loaded before what it vouches for is read (rule of order 4).
   var fingerprint: UnsafePointer<UInt64> { get }
 
   /// Makes sure that the storage can be used, and makes it if it is not there.

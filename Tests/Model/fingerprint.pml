@@ -139,7 +139,7 @@ start:
   od
 }
 
-/* Engine.readChanges, whenever the process is not current. */
+/* Engine.refresh, whenever the process is not current. */
 proctype Refresher() {
   byte fingerprint, since, snapshot, revision;
   bool rowIsOpen;

@@ -76,7 +76,7 @@ inline look() {
   writing = false
 }
 
-/* Engine.step, SQLiteStorage.run, Engine.hasCommitted and .goOn */
+/* Engine.step, SQLiteStorage.run, Engine.hasCommitted and Knowledge.goOn */
 proctype Stepper() {
   byte opened, before, after, file, next, forgettingsBefore;
 end:
@@ -106,7 +106,7 @@ end:
       after = print(file, next);
       atomic { ownPrint = after; ownFile = file; ownRevision = next }
       writing = false;
-      atomic { /* Engine.learn */
+      atomic { /* Knowledge.learn */
 #ifdef FORGETTING_NOT_COMPARED
         isKnown = true; knownFile = file; knownRevision = next
 #else
@@ -117,7 +117,7 @@ end:
         fi
 #endif
       }
-      atomic { /* Engine.goOn */
+      atomic { /* Knowledge.goOn */
         if
 #ifndef GOES_ON_AFTER_FORGETTING
         :: forgettings != forgettingsBefore -> skip
@@ -135,7 +135,7 @@ end:
   od
 }
 
-/* Engine.readChanges, SQLiteStorage.changes, and Engine.known for a forgotten row. */
+/* Engine.refresh, SQLiteStorage.changes, and Engine.known for a forgotten row. */
 proctype Refresher() {
   byte opened, fingerprint, since, sinceLineage, commits, file, read, lineage, forgettingsBefore;
 end:

@@ -39,7 +39,7 @@ struct OpenFiles {
   func mark(_ log: LogFile) throws(StoreError) {
     guard let main else { throw StoreError.replaced(path) }
     log.leave(.file(main))
-    // In this order, a process that replaces the file either finds the mark or is noticed here.
+    // Rule of order 16: a process that replaces the file either finds the mark or is noticed here.
     guard areNamed, log.isAt(logPath) else { throw StoreError.replaced(path) }
     guard !log.isInUse(withAnotherThan: main) else { throw LogOwner.leftLog(beside: path) }
   }

@@ -35,6 +35,7 @@ internal import CSQLite
     self.lost = lost
     self.path = try StoreFile.prepare(
       path: path, mayCreate: mayCreate, access: access, lockTimeout: lockTimeout)
+    // Rule of order 15: before anything is opened.
     files = OpenFiles(path: self.path, named: path)
     let directory = StorePath.split(self.path).directory
     try LogOwner.setAsideAnothers(
@@ -133,7 +134,7 @@ internal import CSQLite
   /// Whether the write-ahead log has grown so long that it should be moved into the file.
   var isCheckpointDue: Bool { log.isDue }
 
-  /// Moves the write-ahead log into the file; under both locks.
+  /// Moves the write-ahead log into the file; under both locks (rule of order 17).
   ///
   /// A checkpoint that overlaps a commit can damage a file with SQLite 3.7.0 to 3.51.2
   /// (sqlite.org/wal.html#walresetbug). So the writer holds the write lock while the reader's

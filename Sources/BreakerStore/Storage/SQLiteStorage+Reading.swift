@@ -36,7 +36,8 @@ extension SQLiteStorage {
 
   package func changes(since revision: Int64?) throws(StoreError) -> StoreChanges {
     var changes = StoreChanges(continuity: 0, breakers: [], revision: 0, deletedRevision: 0)
-    // A commit between the count and the reading would pass for one that raised no revision.
+    // Rule of order 9: a commit between the count and the reading would pass for one that raised no
+    // revision.
     for _ in 0..<8 {
       let before = walIndex?.commits() ?? 0
       changes = try read { connection throws(StoreError) in

@@ -59,8 +59,10 @@ extension SQLiteStorage {
       before = currentFingerprint()
       commits = walIndex?.commits()
       ownCommits.check(before)
+      // Rule of order 12: before anything is written.
       if ownCommits.revision == nil { try transaction.verify() }
       taken += steps.take()
+      // Rule of order 10: after the last step that is taken along was asked for.
       transaction.happensNow()
       var done = StepGroup(in: transaction, remembered: ownCommits)
       try done.run(taken)

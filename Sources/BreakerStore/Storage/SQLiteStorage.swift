@@ -21,7 +21,8 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   /// How long a call waits for others, in nanoseconds.
   let patience: Int64
 
-  // Taken in this order. The open store is replaced under both, and used under either.
+  // Taken in this order (rule of order 1). The open store is replaced under both, and used under
+  // either.
   let writing = Lock()
   let reading = Lock()
   private(set) var store: OpenStore?
@@ -103,6 +104,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
       store = opened
       openings.add(1, ordering: .relaxed)
       useCounterPage(of: opened)
+      // Rule of order 15: last, when everything else has been checked.
       _ = walIndex?.attach(to: opened.reader)
       return opened
     }

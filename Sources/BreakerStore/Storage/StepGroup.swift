@@ -82,6 +82,7 @@ struct StepGroup {
       return index
     }
     if var found = try find(step.name) {
+      // Rule of order 13: before the step decides.
       transaction.counterPage.takeIn(to: &found, at: now.boot)
       rows.append(Row(before: found, isNew: false, breaker: found))
     } else if step.orCreate {

@@ -34,12 +34,12 @@ struct WriteTransaction {
     now = storage.clock.moment
   }
 
-  /// Makes sure that the store is still what it was when it was opened.
+  /// Makes sure that the store is still what it was when it was opened (rule of order 12).
   ///
   /// - Throws: If it is not; nothing may have been written before.
   mutating func verify() throws(StoreError) { revision = try store.verify() }
 
-  /// Takes the present as its time.
+  /// Takes the present as its time (rule of order 10).
   ///
   /// Steps that were taken along must not happen before they were asked for: a probe that was due
   /// then would be rejected.
@@ -125,7 +125,8 @@ extension SQLiteStorage {
 
   /// Does what follows a commit: wakes those who listen, syncs the log, moves it into the file.
   ///
-  /// It holds no lock, so that only those wait for the disk whose writing must be durable.
+  /// It does so in this order (rule of order 14), and holds no lock, so that only those wait for
+  /// the disk whose writing must be durable.
   ///
   /// - Parameters:
   ///   - commit: The commit.

@@ -6,7 +6,7 @@ internal import Synchronization
 /// This process's side of one breaker.
 @safe final class Cell: Sendable {
   // A healthy call reads these, so they come first and lie close together. They are written before the
-  // fingerprint that vouches for them, and read after it.
+  // fingerprint that vouches for them, and read after it (rule of order 5).
 
   private let bits = Atomic<UInt64>(0)
 
@@ -98,7 +98,7 @@ extension Cell {
   /// Whether the bucket of now is marked, as far as the coarse clock tells.
   func isMarked(at coarse: Int64) -> Bool { coarse < markedUntil.load(ordering: .relaxed) }
 
-  /// Gives healthy calls what was read.
+  /// Gives healthy calls what was read; the word last (rule of order 6).
   func show(_ known: Known) {
     openUntil.store(known.breaker.record.openUntil?.nanoseconds ?? 0, ordering: .relaxed)
     slowAfter.store(known.policy.slowAfter?.inNanoseconds ?? .max, ordering: .relaxed)

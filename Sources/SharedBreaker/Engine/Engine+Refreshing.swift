@@ -33,6 +33,7 @@ extension Engine {
   func refresh() throws(StoreError) {
     var events: [StoreEvent] = []
     try refreshes.run(unless: { isCurrent }) { () throws(StoreError) in
+      // Rule of order 4: before the rows.
       let fingerprint = storage.currentFingerprint()
       let since = look { $0.knowledge.baseline }
       let changes = try storage.changes(since: since?.revision)
@@ -42,6 +43,7 @@ extension Engine {
           $0.takeOver(changes, changed, since: since, fingerprint: fingerprint)
         }.1
     }
+    // Rule of order 3: without the lock that refreshes share.
     events.forEach(tell)
   }
 

@@ -55,7 +55,7 @@ extension Engine {
         state.hasDeclared(words, for: cell, at: done.breaker.revision, after: forgettings)
       }
       _ = state.learn(known, of: cell, after: forgettings, keeping: true)
-      // Every cell, before the fingerprint that vouches for all of them.
+      // Rule of order 5: every cell, before the fingerprint that vouches for all of them.
       for other in others {
         guard let its = state.knowledge.cells[other.breaker.name] else { continue }
         _ = state.learn(other, of: its, after: forgettings, keeping: true)

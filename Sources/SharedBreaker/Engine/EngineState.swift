@@ -72,7 +72,8 @@ extension EngineState {
     for known in read {
       if let cell = knowledge.cells[known.breaker.name] { outbox.note(cell, by: knowledge) }
     }
-    // A call that fails meanwhile makes every other call go on without the store.
+    // Rule of order 5: last. A call that fails meanwhile makes every other call go on without the
+    // store.
     knowledge.vouch(for: availability.isAvailable ? fingerprint : 0)
     availability.hasConnected()
   }

@@ -9,7 +9,7 @@ internal import BreakerStore
 struct Knowledge {
   private(set) var cells = CellTable()
 
-  /// How often everything was forgotten, so that nothing read before is learned after.
+  /// How often everything was forgotten: nothing read before is learned after (rule of order 8).
   private(set) var forgettings: Int64 = 0
 
   /// The fingerprint of the store up to which every cell is current; 0 if none is.
@@ -147,9 +147,10 @@ extension Knowledge {
 
   /// Stays current over a commit of this process, if nothing else has happened in between.
   ///
-  /// To read back what it has just written would cost a call that fails a third of its time.
+  /// To read back what it has just written would cost a call that fails a third of its time. What has
+  /// to be compared is rule of order 7.
   mutating func goOn(over commit: Fingerprints, at revision: Int64, after forgettings: Int64) {
-    // If all was forgotten meanwhile, what was written has not been learned.
+    // Rule of order 8: if all was forgotten meanwhile, what was written has not been learned.
     guard forgettings == self.forgettings, let known = baseline,
       known.revision.addingSaturating(1) == revision,
       vouched == commit.before, vouched != 0
