@@ -1,3 +1,4 @@
+import BreakerCore
 import SharedBreaker
 import TestSupport
 import Testing

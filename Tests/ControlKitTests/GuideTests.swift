@@ -69,7 +69,7 @@ import Testing
       "1 to \(OutsideText.longestName) bytes", "\(OutsideText.longestError / 1_024) KiB is kept",
       "latest \(BreakerTable.eventsOfOneBreaker) entries",
       "and \(BreakerTable.policyEventsOfOneBreaker) changes of its policy",
-      "latest \(BreakerTable.eventsOfAll / 1_000),000 entries",
+      "latest \(StoredEvent.mostOfAll / 1_000),000 entries",
       "the \(BreakerTable.declarations) that were declared last", "\(bytesOfBreaker) bytes each",
       "from \(LogLength.limitInBytes / 1_024_000),000 KiB on",
       "| \(StoreRoom.usualBreakers / 1_000),000, unless a program sets",

@@ -211,10 +211,10 @@ internal import CHost
 
   package func stepHook(_ step: HookStep) -> HookTurn {
     lock.withLock {
-      var record = hooks[step.hook] ?? HookRecord(handled: lastEvent)
+      var record = hooks[step.hook] ?? HookRecord(for: step, newest: lastEvent)
       defer { hooks[step.hook] = record }
       return record.take(
-        step, at: clock.instant, boot: clock.bootID ?? 0, lineage: identity
+        step, at: clock.instant, boot: clock.bootID ?? 0, lineage: identity, isGone: isGone
       ) { last in
         events.first { $0.id > last && (step.name == nil || key($0.name) == step.name.map(key)) }
       }

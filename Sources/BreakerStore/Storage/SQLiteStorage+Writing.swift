@@ -1,4 +1,4 @@
-internal import BreakerCore
+package import BreakerCore
 internal import CSQLite
 
 /// Everything that writes.

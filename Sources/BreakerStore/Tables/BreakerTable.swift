@@ -2,12 +2,11 @@ internal import BreakerCore
 
 /// Breakers, their leases, events and declarations, inside the caller's transaction.
 enum BreakerTable {
-  /// How many events are kept of one breaker; `eventsOfAll` limits all breakers together.
+  /// How many events are kept of one breaker; `StoredEvent.mostOfAll` limits all breakers together.
   static let eventsOfOneBreaker: Int64 = 500
 
   /// Policy changes have a limit of their own, because callers that disagree create many of them.
   static let policyEventsOfOneBreaker: Int64 = 100
-  static let eventsOfAll: Int64 = 50_000
 
   /// How many declarations are kept of one breaker.
   static let declarations: Int64 = 8
@@ -153,7 +152,7 @@ enum BreakerTable {
     let delete = try connection.statement(.deleteBreaker)
     delete.bind(1, breaker.id)
     try delete.run()
-    var draft = BreakerDraft(now: now, breaker: breaker)
+    var draft = BreakerDraft(now: now, breaker: breaker, isGone: ProcessTable.isGone)
     draft.note(.deletion(from: draft.breaker.record.state), reason: nil)
     try keep(draft, by: program, on: connection)
   }
@@ -230,7 +229,7 @@ enum BreakerTable {
     ofOne.bind(3, isPolicy ? policyEventsOfOneBreaker : eventsOfOneBreaker)
     try ofOne.run()
     let ofAll = try connection.statement(.trimEvents)
-    ofAll.bind(1, id - eventsOfAll)
+    ofAll.bind(1, id - StoredEvent.mostOfAll)
     try ofAll.run()
   }
 

@@ -14,23 +14,23 @@ enum HookTable {
     _ step: HookStep, on connection: Connection, clock: StoreClock
   ) throws(StoreError) -> Change {
     let found = try find(step.hook, on: connection)
-    var record = if let found { found } else { try made(step, on: connection) }
+    var record = if let found { found } else { try begun(step, on: connection) }
     let header = connection.header(clock)
     let turn = try record.take(
-      step, at: clock.instant, boot: header.boot.number, lineage: header.lineage
-    ) {
-      (last: Int64) throws(StoreError) -> StoredEvent? in
+      step, at: clock.instant, boot: header.boot.number, lineage: header.lineage,
+      isGone: ProcessTable.isGone
+    ) { (last: Int64) throws(StoreError) -> StoredEvent? in
       try EventTable.page(after: last, of: step.name, limit: 1, on: connection).events.first
     }
     return Change(record: record, turn: turn, hasChanged: record != found)
   }
 
-  /// Creates the record of a hook; a new hook begins with the next event.
-  private static func made(
+  /// The record of a hook that has none in the file.
+  private static func begun(
     _ step: HookStep, on connection: Connection
   ) throws(StoreError) -> HookRecord {
     let page = try EventTable.page(after: .max, of: nil, limit: 0, on: connection)
-    return HookRecord(handled: step.hasBegun ? HookRecord.nothing : page.newest)
+    return HookRecord(for: step, newest: page.newest)
   }
 
   private static func find(

@@ -46,7 +46,6 @@ extension SharedStore {
     let listening = Listening(to: storage, of: engine)
     var step = HookStep(
       hook: hook, name: name, process: engine.ownProcess(), timeout: timeout, attempts: attempts)
-    step.isGone = engine.options.processes.isGone
     while true {
       let call = listening.currentCall
       step.mayRun = !Task.isCancelled

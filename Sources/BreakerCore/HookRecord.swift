@@ -1,5 +1,3 @@
-package import BreakerCore
-
 /// How far the hook of a name has got, and which process runs it.
 package struct HookRecord: Sendable, Hashable {
   /// The latest event that needs no more handling; negative if earlier events may have been lost.
@@ -22,6 +20,15 @@ package struct HookRecord: Sendable, Hashable {
 
   /// The value of `handled` if events may have been lost before the first one.
   package static let nothing: Int64 = -1
+
+  package init(handled: Int64) { self.handled = handled }
+
+  /// The record of a hook that has none, which begins with the event after the newest one.
+  ///
+  /// If a process has seen the record before, it was lost together with events.
+  package init(for step: HookStep, newest: Int64) {
+    self.init(handled: step.hasBegun ? Self.nothing : newest)
+  }
 }
 
 /// What a process reports about the event that it ran the hook for.
@@ -54,15 +61,12 @@ package struct HookClaim: Sendable, Hashable {
 }
 
 /// What a process reports about a hook, and what it asks for.
-package struct HookStep: Sendable {
+package struct HookStep: Sendable, Hashable {
   package var hook: String
 
   /// The breaker whose events are of interest; nil for all.
   package var name: String?
   package var process: ProcessIdentity
-
-  /// Whether a process has ended, and so no longer runs the hook.
-  package var isGone: @Sendable (ProcessIdentity) -> Bool = HostProcesses.system.isGone
 
   /// How long the hook may take for one event.
   package var timeout: Duration
@@ -102,7 +106,7 @@ package enum HookTurn: Sendable, Hashable {
   case idle
 
   /// The breaker whose event the turn is about.
-  var breaker: String? {
+  package var breaker: String? {
     switch self {
     case .run(let event, _, _): event.name
     case .gaveUp(_, let name): name
@@ -114,10 +118,18 @@ package enum HookTurn: Sendable, Hashable {
 extension HookRecord {
   /// Applies what a process reports, and answers what the process has to do.
   ///
-  /// `next` finds the first event of interest after another one.
-  mutating func take<Failure: Error>(
+  /// - Parameters:
+  ///   - step: What the process reports and asks for.
+  ///   - now: The time on the boot clock.
+  ///   - boot: The boot that `now` belongs to.
+  ///   - lineage: The lineage of the store that holds the record.
+  ///   - isGone: Whether a process has ended for certain, and so no longer runs the hook.
+  ///   - next: Finds the first event of interest after another one.
+  /// - Returns: What the process has to do now.
+  /// - Throws: What `next` throws.
+  package mutating func take<Failure: Error>(
     _ step: HookStep, at now: Instant, boot: Int64, lineage: Int64,
-    next: (Int64) throws(Failure) -> StoredEvent?
+    isGone: (ProcessIdentity) -> Bool, next: (Int64) throws(Failure) -> StoredEvent?
   ) throws(Failure) -> HookTurn {
     if self.boot != boot {
       // No process that ran the hook before the reboot is running it now.
@@ -130,7 +142,7 @@ extension HookRecord {
       if let gaveUp = settle(report, attempts: step.attempts, at: now) { return gaveUp }
     }
     guard step.mayRun, let event = try next(handled) else { return .idle }
-    let isAbandoned = owner.map(step.isGone) ?? false
+    let isAbandoned = owner.map(isGone) ?? false
     if !isAbandoned, now < until { return .wait(nanoseconds: until.since(now)) }
     if owner != nil {
       // A hook that kills its process must not kill one process after another.
