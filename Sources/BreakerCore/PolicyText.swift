@@ -177,6 +177,9 @@ package struct PolicyWords: Sendable, Hashable, CustomStringConvertible {
       .joined(separator: " ")
   }
 
+  /// The text; nil if there are no values.
+  var textOrNil: String? { values.isEmpty ? nil : description }
+
   /// The policy with these values applied over it.
   package func applied(to policy: BreakerPolicy) throws(PolicyError) -> BreakerPolicy {
     var result = policy

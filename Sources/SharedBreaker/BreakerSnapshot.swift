@@ -120,8 +120,8 @@ public struct BreakerSnapshot: Sendable, Hashable {
 
   let agreed: AgreedPolicy
 
-  /// The version that the snapshot was taken of; snapshots are compared without it.
-  let version: Remembered<StoredVersion>
+  /// The version that the snapshot was taken of.
+  let version: StoredVersion
 
   /// The policy in force.
   public var policy: BreakerPolicy { agreed.policy }
@@ -177,8 +177,8 @@ extension BreakerSnapshot {
     of stored: StoredBreaker, at now: Moment,
     isGone: (ProcessIdentity) -> Bool = HostProcesses.system.isGone
   ) {
-    agreed = stored.agreedPolicy
-    version = Remembered(StoredVersion(of: stored))
+    agreed = stored.agreed
+    version = StoredVersion(of: stored)
     let policy = agreed.policy
     let owners = stored.record.leases.compactMap(\.owner)
     let gone = Set(owners.filter(isGone))

@@ -196,8 +196,7 @@ extension SharedStore {
   /// - Throws: `StoreError` if the store cannot be used, or another process locks it for longer
   ///   than ``StoreOptions/lockTimeout``.
   public func delete(ifStillAs snapshot: BreakerSnapshot) throws(StoreError) -> Bool {
-    guard let version = snapshot.version.value else { return false }
-    return try engine.delete(snapshot.name, ifStill: version)
+    try engine.delete(snapshot.name, ifStill: snapshot.version)
   }
 
   /// Records that a breaker has been used by now.
@@ -255,7 +254,7 @@ extension SharedStore {
   /// - Throws: `StoreError` if the store cannot be read.
   public func declarations(of name: String) throws(StoreError) -> [PolicyDeclaration] {
     engine.doRounds()
-    let inForce = try engine.storage.find(name)?.codeWords
+    let inForce = try engine.storage.find(name)?.words.code
     return try engine.storage.declarations(of: name).map {
       PolicyDeclaration($0, isInForce: $0.words == inForce)
     }

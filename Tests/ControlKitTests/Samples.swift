@@ -80,7 +80,7 @@ enum Samples {
     _ change: (inout BreakerRecord) -> Void = { _ in }
   ) -> BreakerSnapshot {
     var breaker = StoredBreaker(id: 1, name: name, createdAtMilliseconds: wall(-age))
-    breaker.codeWords = code
+    breaker.words.code = code
     change(&breaker.record)
     return snapshot(breaker)
   }
@@ -150,8 +150,8 @@ enum Samples {
     _ change: (inout BreakerRecord) -> Void
   ) -> StoredBreaker {
     var breaker = StoredBreaker(id: 1, name: name, createdAtMilliseconds: wall(-600))
-    breaker.codeWords = code
-    breaker.operatorWords = `operator`
+    breaker.words.code = code
+    breaker.words.operator = `operator`
     change(&breaker.record)
     return breaker
   }

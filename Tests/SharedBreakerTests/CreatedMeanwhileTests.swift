@@ -18,7 +18,7 @@ import Testing
     _ = try engine.known(engine.cell("other"))
     storage.afterNextFind {
       _ = memory.transact("api", orCreate: true, wait: .usual) { draft in
-        draft.breaker.codeWords = "slow-after=1s"
+        draft.breaker.words.code = "slow-after=1s"
       }
       _ = try? engine.known(cell)
     }
@@ -36,7 +36,7 @@ import Testing
     let engine = Engine(
       storage: storage, options: StoreOptions(clock: clock), program: "test")
     let cell = engine.cell("api")
-    _ = try engine.step(cell) { draft in draft.breaker.codeWords = "max-failures=1" }
+    _ = try engine.step(cell) { draft in draft.breaker.words.code = "max-failures=1" }
     try engine.refresh()
     // Everything is forgotten and found again between the start of a transaction and its commit.
     storage.beforeNextTransaction {

@@ -120,7 +120,7 @@ import Testing
     let words = state.declare(BreakerPolicy(maxFailures: 3), for: cell)
     state.hasDeclared(words, for: cell, at: 1, in: state.knowledge.era)
     var breaker = StoredBreaker(id: 1, name: "api", createdAtMilliseconds: 0)
-    breaker.codeWords = "max-failures=9"
+    breaker.words.code = "max-failures=9"
     for revision in 2...3 as ClosedRange<Int64> {
       breaker.revision = revision
       _ = state.learn(

@@ -33,7 +33,6 @@ extension CounterPage {
 
   /// Takes in what was counted since the row was written.
   func takeIn(to breaker: inout StoredBreaker, at now: Instant) {
-    breaker.agreed.value = breaker.agreedPolicy
     guard let counters = ownCounters(of: breaker) else {
       if breaker.countersKey > 0 { breaker.usedAtMilliseconds = nil }
       return

@@ -60,7 +60,7 @@ struct UseExamination {
     let overruled = try reader.prepare(
       "SELECT name, code_policy, operator_policy FROM breaker WHERE operator_policy IS NOT NULL")
     let unfit = try overruled.rows {
-      Self.fits($0.text(1), $0.text(2)) ? nil : $0.text(0) ?? ""
+      Self.fit(AgreedWords(code: $0.text(1), operator: $0.text(2))) ? nil : $0.text(0) ?? ""
     }.compactMap { $0 }
     complaints += unfit.map { "\($0): the operator's values no longer fit the code's" }
     guard !complaints.isEmpty else {
@@ -73,10 +73,9 @@ struct UseExamination {
       repair: "none, for which is right is not for it to say: 'cbctl policy' settles it")
   }
 
-  private static func fits(_ code: String?, _ byOperator: String?) -> Bool {
+  private static func fit(_ words: AgreedWords) -> Bool {
     do throws(PolicyError) {
-      let codes = try PolicyWords(text: code ?? "").applied(to: BreakerPolicy())
-      _ = try PolicyWords(text: byOperator ?? "").applied(to: codes)
+      _ = try words.checked()
       return true
     } catch {
       return false

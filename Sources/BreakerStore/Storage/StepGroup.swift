@@ -67,7 +67,8 @@ struct StepGroup {
 
   private mutating func run(_ step: QueuedStep) throws(StoreError) -> Int? {
     guard let body = step.body, let index = try row(of: step) else { return nil }
-    var draft = BreakerDraft(now: now, breaker: rows[index].breaker)
+    var draft = BreakerDraft(
+      now: now, breaker: rows[index].breaker, isGone: ProcessTable.isGone)
     body(&draft)
     try BreakerTable.keep(draft, by: transaction.program, on: connection)
     rows[index].breaker = draft.breaker

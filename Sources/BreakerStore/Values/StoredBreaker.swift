@@ -14,11 +14,8 @@ package struct StoredBreaker: Sendable, Hashable {
   package var createdAtMilliseconds: Int64
   package var record = BreakerRecord()
 
-  /// The text of the policy that code declared last; nil if no code ever declared one.
-  package var codeWords: String?
-
-  /// The text of the values that an operator has set over it.
-  package var operatorWords: String?
+  /// The policy in force, with the words that it comes from.
+  package var agreed = AgreedPolicy.unsaid
 
   /// The key that ties the row to its counters in the shared page; 0 if it has none.
   ///
@@ -44,30 +41,12 @@ package struct StoredBreaker: Sendable, Hashable {
   /// Whether the file contains leases that the record no longer has.
   var hasVoidLeases: Bool { leasesInFile != record.leases.count }
 
-  /// The policy as parsed when the breaker was read.
-  package var agreed = Remembered<AgreedPolicy>()
+  /// The words that the policy in force comes from.
+  package var words: AgreedWords {
+    get { agreed.words }
+    set { if newValue != agreed.words { agreed = PolicyCache.shared.policy(of: newValue) } }
+  }
 
   /// The policy in force.
-  package var policy: BreakerPolicy { agreedPolicy.policy }
-
-  /// The policy in force, with the texts that it comes from.
-  package var agreedPolicy: AgreedPolicy {
-    if let known = agreed.value, known.codeWords == codeWords,
-      known.operatorWords == operatorWords
-    {
-      return known
-    }
-    return PolicyCache.shared.policy(of: .init(code: codeWords, operator: operatorWords))
-  }
-}
-
-/// A value that can be derived from the rest of its owner, so it does not take part in comparisons.
-package struct Remembered<Value: Sendable>: Sendable, Hashable {
-  package var value: Value?
-
-  package init(_ value: Value? = nil) { self.value = value }
-
-  package static func == (left: Remembered, right: Remembered) -> Bool { true }
-
-  package func hash(into hasher: inout Hasher) {}
+  package var policy: BreakerPolicy { agreed.policy }
 }

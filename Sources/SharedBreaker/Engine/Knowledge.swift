@@ -61,7 +61,7 @@ extension Knowledge {
     var memory = self[cell]
     memory.known = keeping || !isPlain ? known : nil
     memory.revision = known.breaker.revision
-    memory.agreed = known.agreed
+    memory.agreed = known.breaker.agreed
     memory.marks = known.counters?.marks
     self[cell] = memory
     cell.show(known)
@@ -77,7 +77,7 @@ extension Knowledge {
   func unwritten(_ cell: Cell, at now: Moment) -> Known {
     var breaker = StoredBreaker(
       id: 0, name: cell.name, createdAtMilliseconds: now.wallMilliseconds)
-    breaker.codeWords = self[cell].declaration?.words
+    breaker.words.code = self[cell].declaration?.words
     return Known(breaker, exists: false)
   }
 
@@ -86,9 +86,7 @@ extension Knowledge {
     guard let agreed = self[cell].agreed else { return nil }
     var breaker = StoredBreaker(id: 0, name: cell.name, createdAtMilliseconds: 0)
     breaker.record.generation = max(1, cell.word.generation)
-    breaker.codeWords = agreed.codeWords
-    breaker.operatorWords = agreed.operatorWords
-    breaker.agreed.value = agreed
+    breaker.agreed = agreed
     return breaker
   }
 
@@ -195,7 +193,7 @@ extension Knowledge {
   private mutating func overruling(of cell: Cell) -> StoreEvent? {
     let memory = self[cell]
     guard let declaration = memory.declaration, let since = declaration.since,
-      memory.revision >= since, let inForce = memory.agreed?.codeWords
+      memory.revision >= since, let inForce = memory.agreed?.words.code
     else { return nil }
     self[cell].declaration?.isOverruled = declaration.words != inForce
     guard declaration.words != inForce, !declaration.isOverruled else { return nil }

@@ -10,7 +10,7 @@ extension Engine {
     guard trouble(of: cell) == nil else { return }
     do throws(StoreError) {
       let known = try known(cell)
-      guard !known.exists || known.breaker.codeWords != words else {
+      guard !known.exists || known.breaker.words.code != words else {
         update { $0.hasDeclared(words, for: cell, at: known.breaker.revision, in: era) }
         return
       }
@@ -25,35 +25,21 @@ extension Engine {
     _ cell: Cell, set values: [PolicyKey: String], unset keys: Set<PolicyKey>
   ) throws(StoreError) -> PolicyError? {
     // Checked before the transaction too, so that a mistake does not create a breaker.
-    if case .failure(let error) = Self.overridden(try known(cell).breaker, values, keys) {
+    var words = try known(cell).breaker.words
+    do throws(PolicyError) {
+      _ = try words.overridden(set: values, unset: keys, at: clock.moment)
+    } catch {
       return error
     }
-    return try step(cell) { draft in
-      switch Self.overridden(draft.breaker, values, keys) {
-      case .failure(let error):
-        return error
-      case .success(let words):
-        let before = draft.breaker.operatorWords
-        guard before != words else { return nil }
-        draft.breaker.operatorWords = words
-        draft.note(.policy(from: before ?? "", to: words ?? ""), reason: "set by an operator")
+    return try step(cell) { draft -> PolicyError? in
+      do throws(PolicyError) {
+        try draft.agree { words, now throws(PolicyError) in
+          try words.overridden(set: values, unset: keys, at: now)
+        }
         return nil
+      } catch {
+        return error
       }
     }.answer
-  }
-
-  private static func overridden(
-    _ breaker: StoredBreaker, _ values: [PolicyKey: String], _ keys: Set<PolicyKey>
-  ) -> Result<String?, PolicyError> {
-    do throws(PolicyError) {
-      let codes = try PolicyWords(text: breaker.codeWords ?? "").applied(to: BreakerPolicy())
-      var words = try PolicyWords(text: breaker.operatorWords ?? "")
-      for key in keys { words.values[key] = nil }
-      words.values.merge(values) { _, new in new }
-      _ = try words.applied(to: codes)
-      return .success(words.values.isEmpty ? nil : words.description)
-    } catch {
-      return .failure(error)
-    }
   }
 }
