@@ -57,19 +57,8 @@ extension Rejection: CustomStringConvertible {
 
   /// A wait in words, rounded up so that a caller does not come back too early.
   private static func rounded(_ wait: Duration) -> String {
-    let milliseconds = wait.wholeMilliseconds
+    let milliseconds = DurationText.milliseconds(wait)
     guard milliseconds >= 10_000 else { return DurationText.format(.milliseconds(milliseconds)) }
     return DurationText.format(.seconds((milliseconds + 999) / 1_000))
-  }
-}
-
-extension Duration {
-  /// The duration in milliseconds, rounded up.
-  package var wholeMilliseconds: Int64 {
-    let (seconds, attoseconds) = components
-    let perMillisecond: Int64 = 1_000_000_000_000_000
-    let rest = attoseconds / perMillisecond + (attoseconds % perMillisecond > 0 ? 1 : 0)
-    let (whole, overflow) = seconds.multipliedReportingOverflow(by: 1_000)
-    return overflow ? (seconds < 0 ? .min : .max) : whole + rest
   }
 }

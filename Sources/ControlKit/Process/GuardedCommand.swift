@@ -33,7 +33,7 @@ struct GuardedCommand {
       let wait = retry.delay(after: failures, random: .random(in: 0..<1))
       say(
         "attempt \(failures) of \(retry.attempts) failed: trying again in "
-          + DurationText.format(.milliseconds(wait.wholeMilliseconds)))
+          + DurationText.format(.milliseconds(DurationText.milliseconds(wait))))
       Pause.last(wait)
       // If this attempt turns out to be the last, its message has already been printed.
       last = judgement
