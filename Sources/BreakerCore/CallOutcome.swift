@@ -11,6 +11,11 @@ public enum CallOutcome: Sendable, Hashable {
 }
 
 extension CallOutcome {
+  /// Whether the outcome is a failure, of whatever kind.
+  public var isFailure: Bool {
+    if case .failure = self { true } else { false }
+  }
+
   /// What is known about a call that failed.
   public struct Failure: Sendable, Hashable {
     /// What effect a failure has on the breaker.

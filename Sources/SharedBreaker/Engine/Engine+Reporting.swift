@@ -113,10 +113,3 @@ extension Counted {
     if isSlow, outcome != .ignored { slow = 1 }
   }
 }
-
-extension CallOutcome {
-  var isFailure: Bool {
-    if case .failure = self { return true }
-    return false
-  }
-}

@@ -152,7 +152,7 @@ extension BreakerJob {
       note("the work is already under way")
       return false
     }
-    return attempt(in: run)
+    return attempt(in: run, after: RetryPolicy.Attempts(retry))
   }
 
   /// Ends the job without calling any callback; its outcome is ignored.

@@ -11,15 +11,21 @@ public final class JobAttempt: Sendable {
   let ticket: Ticket
   let run: UInt64
 
+  /// The attempts before it.
+  let attempts: RetryPolicy.Attempts
+
   /// Cancels what the timer will do for the attempt: end it, or begin the next one.
   ///
   /// It is guarded by the job's lock.
   nonisolated(unsafe) var takeBack: (@Sendable () -> Void)?
 
-  init(_ job: BreakerJob, _ ticket: Ticket, in run: UInt64) {
+  init(
+    _ job: BreakerJob, _ ticket: Ticket, in run: UInt64, after attempts: RetryPolicy.Attempts
+  ) {
     self.job = job
     self.ticket = ticket
     self.run = run
+    self.attempts = attempts
   }
 
   /// Whether the attempt is an ordinary call or a probe.

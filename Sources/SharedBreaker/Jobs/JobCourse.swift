@@ -30,7 +30,6 @@ extension BreakerJob {
 
     /// The number of the run, raised by each start and cancellation, so that late events show.
     var run: UInt64 = 0
-    var failures = 0
     var lastError: (any Error)?
 
     /// How many threads are inside the `tripped` callback.
@@ -41,7 +40,6 @@ extension BreakerJob {
       guard case .idle = phase else { return nil }
       phase = .deciding
       run += 1
-      failures = 0
       return run
     }
 
@@ -88,7 +86,7 @@ extension BreakerJob {
   private var timer: StoreTimer { breaker.engine.options.timer }
 
   /// Asks the breaker, and runs the work if the breaker permits it.
-  func attempt(in run: UInt64) -> Bool {
+  func attempt(in run: UInt64, after attempts: RetryPolicy.Attempts) -> Bool {
     let ticket: Ticket
     do {
       ticket = try breaker.begin(probeTimeout: probeTimeout)
@@ -97,7 +95,7 @@ extension BreakerJob {
       if case .rejected = error { trip(rejection: error) } else { giveUp(error) }
       return false
     }
-    let attempt = JobAttempt(self, ticket, in: run)
+    let attempt = JobAttempt(self, ticket, in: run, after: attempts)
     guard lock.withLock({ unsafe course.move(run, to: .running(attempt)) }) else {
       breaker.end(ticket, .ignored)
       return false
@@ -174,24 +172,26 @@ extension BreakerJob {
 
   private func fail(_ attempt: JobAttempt, _ error: (any Error)?, _ outcome: CallOutcome) {
     breaker.end(attempt.ticket, outcome)
-    let failures = lock.withLock { () -> Int? in
-      guard unsafe course.run == attempt.run else { return nil }
-      unsafe course.failures += 1
+    let isOn = lock.withLock {
+      guard unsafe course.run == attempt.run else { return false }
       if let error { unsafe course.lastError = error }
-      return unsafe course.failures
+      return true
     }
     // The job was cancelled meanwhile, perhaps by the `timedOut` callback.
-    guard let failures else { return }
+    guard isOn else { return }
     let hasTripped = outcome.isFailure && !breaker.snapshot().permits
-    if !hasTripped, let wait = retry.wait(after: failures, error: error, outcome: outcome) {
-      waitAndTryAgain(wait, after: attempt)
+    var attempts = attempt.attempts
+    if let wait = attempts.wait(after: outcome, error: error, ifPermitted: !hasTripped) {
+      waitAndTryAgain(wait, after: attempt, attempts)
       return
     }
     guard lock.withLock({ unsafe course.move(attempt.run, to: .idle) }) else { return }
     if hasTripped { trip(rejection: nil) } else { giveUp(error) }
   }
 
-  private func waitAndTryAgain(_ wait: Duration, after attempt: JobAttempt) {
+  private func waitAndTryAgain(
+    _ wait: Duration, after attempt: JobAttempt, _ attempts: RetryPolicy.Attempts
+  ) {
     note("the work will be tried again in \(wait)")
     guard lock.withLock({ unsafe course.move(attempt.run, to: .waiting(attempt)) }) else { return }
     _ = schedule(after: wait, for: attempt, while: { $0.isWaiting(after: attempt) }) { [self] in
@@ -199,7 +199,7 @@ extension BreakerJob {
         guard unsafe course.isWaiting(after: attempt) else { return false }
         return unsafe course.move(attempt.run, to: .deciding)
       }
-      if isOn { _ = self.attempt(in: attempt.run) }
+      if isOn { _ = self.attempt(in: attempt.run, after: attempts) }
     }
   }
 
