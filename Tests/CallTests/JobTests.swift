@@ -56,6 +56,33 @@ import Testing
     #expect(tripped.entries == [.seconds(90)])
   }
 
+  @Test func `a job retries a value that is a failure and ends in its failed callback`()
+    async throws
+  {
+    let job = try bench.job(
+      BreakerPolicy(maxFailures: 9), retry: .fixed(attempts: 2, delay: .seconds(1))
+    ) { $0.report(.http(status: 503)) }
+    job.start()
+    await bench.pass(.seconds(1))
+    await bench.until(3)
+    #expect(bench.events.entries == ["work at 0", "work at 1", "failed, closed 2, no error"])
+    #expect(job.breaker.snapshot().lastError == "HTTP 503")
+  }
+
+  @Test func `a job obeys what a reported value says of the resource`() throws {
+    let answers = [CallOutcome.http(status: 200), .ignored, .http(status: 429, retryAfter: "90")]
+    let job = try bench.job(retry: .fixed(attempts: 9, delay: .zero)) {
+      $0.report(answers[bench.events.entries.count { $0.hasPrefix("work") } - 1])
+    }
+    for _ in answers { job.start() }
+    #expect(
+      bench.events.entries == [
+        "work at 0", "successful, closed 0", "work at 0", "failed, closed 0, no error",
+        "work at 0", "tripped, open 1, no error",
+      ])
+    #expect(job.breaker.snapshot().retryAfter == .seconds(90))
+  }
+
   @Test func `a job that waits to retry reports a trip by another`() async throws {
     let job = try bench.job(retry: .fixed(attempts: 9, delay: .seconds(1))) {
       $0.failure(Refused(code: 5))

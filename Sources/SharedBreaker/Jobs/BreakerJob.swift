@@ -103,7 +103,8 @@ extension BreakerJob {
   /// Called when the job ends without success although the breaker has not rejected it.
   ///
   /// Either its attempts are used up, or its error is not worth another attempt, or it reported
-  /// that the attempt is to be ignored. If the store cannot be used and
+  /// that the attempt is to be ignored. The error is nil if the last attempt reported none, as an
+  /// attempt that calls ``JobAttempt/report(_:)`` does. If the store cannot be used and
   /// ``StoreFailureAction/throw`` is set, the error is that of the store.
   public var failed: (@Sendable (BreakerJob, (any Error)?) -> Void)? {
     get { lock.withLock { unsafe callbacks.failed } }

@@ -74,9 +74,8 @@ extension BreakerJob {
 
   /// How an attempt has ended.
   enum Report {
-    case success
+    case outcome(CallOutcome)
     case failure((any Error)?)
-    case ignored
     case timeout
   }
 }
@@ -142,13 +141,14 @@ extension BreakerJob {
     }
     takeBack?()
     switch report {
-    case .success:
+    case .outcome(.success):
       succeed(attempt)
+    case .outcome(let outcome):
+      if outcome.isFailure { note("a failure was reported") }
+      fail(attempt, nil, outcome)
     case .failure(let error):
       note("a failure was reported" + (error.map { ": \($0)" } ?? ""))
       fail(attempt, error, error.map(outcome) ?? .failure())
-    case .ignored:
-      fail(attempt, nil, .ignored)
     case .timeout:
       let error = CallTimedOut(name: breaker.name, timeout: timeout)
       note("the work has timed out")
