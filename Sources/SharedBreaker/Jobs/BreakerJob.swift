@@ -40,7 +40,7 @@ public final class BreakerJob: Sendable {
   /// How long an attempt may take as a probe, where that is longer than `probe-timeout`.
   public let probeTimeout: Duration?
 
-  let outcome: @Sendable (any Error) -> CallOutcome
+  let outcome: ErrorJudge
   let work: @Sendable (JobAttempt) -> Void
   let lock = Lock()
   nonisolated(unsafe) var course = Course()
@@ -61,7 +61,7 @@ public final class BreakerJob: Sendable {
   public init(
     _ breaker: Breaker, timeout: Duration = .seconds(10), retry: RetryPolicy = .never,
     probeTimeout: Duration? = nil,
-    outcome: @escaping @Sendable (any Error) -> CallOutcome = Breaker.usualOutcome,
+    outcome: @escaping ErrorJudge = Breaker.usualOutcome,
     work: @escaping @Sendable (JobAttempt) -> Void
   ) {
     self.breaker = breaker
