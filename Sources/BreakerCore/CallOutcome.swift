@@ -24,9 +24,15 @@ extension CallOutcome {
       case ordinary
 
       /// Opens the breaker at once, because trying again cannot help.
+      ///
+      /// If the policy's `reporters` is above 1, it opens a closed breaker only if that many
+      /// processes, its own included, have reported failures since the last success. Until then it
+      /// counts as an ordinary failure.
       case permanent
 
       /// Opens the breaker at once, for the time that the resource itself named.
+      ///
+      /// `reporters` holds it back as it does a permanent failure.
       case opens(for: Duration)
     }
 
@@ -48,12 +54,14 @@ extension CallOutcome {
     .failure(Failure(.ordinary, error: error))
   }
 
-  /// A failure that opens the breaker at once.
+  /// A failure that opens the breaker at once, or as soon as the policy's `reporters` allows it.
   public static func permanentFailure(error: String? = nil) -> CallOutcome {
     .failure(Failure(.permanent, error: error))
   }
 
-  /// A failure that opens the breaker at once, for the time that the resource named.
+  /// A failure that opens the breaker for the time that the resource named.
+  ///
+  /// It opens the breaker at once, or as soon as the policy's `reporters` allows it.
   ///
   /// - Parameters:
   ///   - duration: The time; nil if the resource named none, which makes it an ordinary failure.

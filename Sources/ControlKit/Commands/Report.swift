@@ -19,6 +19,8 @@ extension CommandSpec {
     details: [
       "The token of a probe works once, and is refused when its lease has ended. That of a call "
         + "through a closed breaker is not remembered, so reporting it twice counts twice.",
+      "If the policy's reporters is above 1, --permanent and --open-for open the breaker only once "
+        + "that many processes have reported failures since the last success.",
       "An outcome that comes after the state has moved on is counted and changes nothing else.",
     ],
     examples: [

@@ -36,7 +36,8 @@ extension CommandSpec {
       "Only a failure is tried again, and only while the breaker lets calls through: each attempt "
         + "is a call of its own, with a --timeout of its own, and reads what is left of standard "
         + "input. A permanent or ignored exit code ends the attempts, and so does being told to "
-        + "stop.",
+        + "stop. If the policy's reporters is above 1, a permanent exit code opens the breaker only "
+        + "once that many runs have failed since the last success.",
       "--fallback takes the place of a rejected call, or of one that has failed for good, and its "
         + "exit code is the one that counts. The breaker hears nothing of it. None is run once cbctl "
         + "was told to stop.",

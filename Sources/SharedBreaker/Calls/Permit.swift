@@ -49,7 +49,7 @@ public struct Permit: ~Copyable, Sendable {
 
   /// Reports that the call failed in the ordinary way.
   ///
-  /// A failure that opens the breaker at once has more to say:
+  /// A failure that is permanent or names its open time has more to say:
   /// `permit.report(.failure(opensFor: .seconds(30)))`.
   ///
   /// If the store cannot be used, the report goes to the breaker that stands in for it in this
