@@ -15,29 +15,26 @@ extension SharedStore {
   /// }
   /// ```
   ///
+  /// - Parameter isAlone: Whether nothing else in this process uses the store meanwhile, as in a
+  ///   command that only diagnoses. Then the examination leaves no trace, not even a reader's mark.
+  ///   Do not say so otherwise: whatever else opens the store could not write to it.
   /// - Returns: What each check has found, in a fixed order.
   /// - Throws: `StoreError` if there is no store, or this user may not read it.
-  public func examine() throws(StoreError) -> [StoreFinding] { try examine(isAlone: false) }
+  public func examine(isAlone: Bool = false) throws(StoreError) -> [StoreFinding] {
+    try doctor(isAlone).examine()
+  }
 
-  /// Repairs what ``examine()`` finds, as far as possible, and examines the store again.
+  /// Repairs what ``examine(isAlone:)`` finds, as far as possible, and examines the store again.
   ///
   /// No file is deleted: a damaged file is moved aside, under a name that holds the time. Processes
   /// that are using the store notice within a second. If this process forks meanwhile, the fork
   /// waits for the repair.
   ///
+  /// - Parameter isAlone: Whether nothing else in this process uses the store meanwhile, as for
+  ///   ``examine(isAlone:)``. Then a repair that finds nothing to do leaves no trace.
   /// - Returns: What each check finds now, and what was done about it.
   /// - Throws: `StoreError` if there is no store, or this user may not read it.
-  public func repair() throws(StoreError) -> [StoreFinding] { try repair(isAlone: false) }
-
-  /// Examines the store; if nothing else in this process uses it, without even a reader's mark.
-  package func examine(isAlone: Bool) throws(StoreError) -> [StoreFinding] {
-    try doctor(isAlone).examine()
-  }
-
-  /// Repairs the store; `isAlone` says that nothing else in this process uses it.
-  ///
-  /// Then a repair that finds nothing to do leaves no mark.
-  package func repair(isAlone: Bool) throws(StoreError) -> [StoreFinding] {
+  public func repair(isAlone: Bool = false) throws(StoreError) -> [StoreFinding] {
     try doctor(isAlone).repair()
   }
 

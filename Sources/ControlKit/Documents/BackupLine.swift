@@ -1,3 +1,4 @@
+import JSONText
 import SharedBreaker
 
 /// One breaker as a line of `cbctl export`; members are only ever added.

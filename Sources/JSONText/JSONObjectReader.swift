@@ -1,30 +1,41 @@
 /// One member of a JSON object.
-package struct JSONMember: Sendable, Hashable {
-  package enum Value: Sendable, Hashable {
+public struct JSONMember: Sendable, Hashable {
+  /// The value of a member.
+  public enum Value: Sendable, Hashable {
+    /// The word `null`.
     case null
+
+    /// The word `true` or `false`.
     case bool
 
     /// The number as it is written.
     case number(String)
+
+    /// The text, without quotes and escapes.
     case string(String)
 
     /// A list or an object. Its contents are not kept, because no known member has such a value.
     case nested
   }
 
-  package var key: String
-  package var value: Value
+  /// The key, without quotes and escapes.
+  public var key: String
+
+  /// The value.
+  public var value: Value
 }
 
 /// Why a text is not a JSON object.
-package struct JSONError: Error, CustomStringConvertible {
-  package var description: String
+public struct JSONError: Error, CustomStringConvertible {
+  /// What is wrong with the text, and where.
+  public var description: String
 
-  package init(description: String) { self.description = description }
+  /// Creates an error.
+  public init(description: String) { self.description = description }
 }
 
 /// Reads the members of a JSON object, as strictly as RFC 8259 defines it.
-package struct JSONObjectReader {
+public struct JSONObjectReader {
   private let bytes: [UInt8]
   private let thing: String
   private var index = 0
@@ -35,7 +46,7 @@ package struct JSONObjectReader {
   }
 
   /// Returns the members of an object; error messages call what it stands for `thing`.
-  package static func members(
+  public static func members(
     of text: String, standingFor thing: String
   ) throws(JSONError) -> [JSONMember] {
     var reader = JSONObjectReader(text, of: thing)
