@@ -15,6 +15,11 @@ import Testing
     try text("Sources/SharedBreaker/SharedBreaker.docc/\(name).md")
   }
 
+  @Test func `the newest version in the changelog is the one that cbctl prints`() throws {
+    let versions = try Self.text("CHANGELOG.md").matches(of: /\n## ([0-9.]+)/).map { $0.1 }
+    #expect(versions.first.map { String($0) } == ControlKit.version)
+  }
+
   @Test(arguments: ["status.json", "show.json", "history.json", "watch.json", "export.ndjson"])
   func `the guide names every field of a JSON document`(document: String) throws {
     let guide = try Self.guide("JSONAndExitCodes")
