@@ -22,6 +22,14 @@ int sb_persist_wal(sqlite3 *db) {
   return sqlite3_file_control(db, "main", SQLITE_FCNTL_PERSIST_WAL, &on);
 }
 
+int sb_delete_wal_on_close(sqlite3 *db) {
+  int off = 0;
+  // SQLite deletes a file only after a checkpoint.
+  int code = sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, (int *)0);
+  if (code != SQLITE_OK) return code;
+  return sqlite3_file_control(db, "main", SQLITE_FCNTL_PERSIST_WAL, &off);
+}
+
 const void *sb_wal_index(sqlite3 *db) {
   sqlite3_file *file = 0;
   if (sqlite3_file_control(db, "main", SQLITE_FCNTL_FILE_POINTER, &file) != SQLITE_OK) return 0;

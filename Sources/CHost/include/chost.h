@@ -14,6 +14,9 @@ int sb_no_checkpoint_on_close(sqlite3 *db);
 // Keeps the WAL file when the last connection closes.
 int sb_persist_wal(sqlite3 *db);
 
+// Undoes both, as far as the WAL file is concerned: the last connection deletes it when it closes.
+int sb_delete_wal_on_close(sqlite3 *db);
+
 // The start of SQLite's own mapping of the WAL-index, or NULL if it has none.
 const void *sb_wal_index(sqlite3 *db);
 
