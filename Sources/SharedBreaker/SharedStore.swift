@@ -231,7 +231,8 @@ extension SharedStore {
   /// Returns what happened to one breaker or to all of them, oldest first.
   ///
   /// The history is bounded: the store keeps the latest 500 entries of a breaker, the latest 100
-  /// changes of its policy, and 50,000 entries of all breakers together.
+  /// changes of its policy, and 50,000 entries of all breakers together. The oldest are deleted after
+  /// every 32nd entry, so there may be up to 31 more.
   ///
   /// - Parameters:
   ///   - name: The breaker, or nil for all of them.

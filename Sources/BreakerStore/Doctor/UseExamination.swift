@@ -85,7 +85,7 @@ struct UseExamination {
 
   private func history() throws(StoreError) -> StoreFinding {
     let count = try reader.integer("SELECT count(*) FROM event")
-    let limit = BreakerTable.eventsOfAll
+    let limit = EventTable.eventsOfAll
     let isFull = count >= limit
     return StoreFinding(
       .history, isFull ? .note : .ok, "\(count) entries of \(limit) at most",

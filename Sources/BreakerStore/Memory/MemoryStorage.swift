@@ -246,7 +246,7 @@ internal import CHost
         id: lastEvent, atMilliseconds: event.atMilliseconds, name: name, change: event.change,
         reason: event.reason, pid: author.pid,
         program: author.program, previous: previous))
-    let excess = events.count - Int(BreakerTable.eventsOfOneBreaker)
+    let excess = events.count - Int(EventTable.eventsOfOneBreaker)
     if excess > 0 { events.removeFirst(excess) }
   }
 

@@ -17,6 +17,6 @@ extension StoredEvent {
   package func isAfterGap(since earlier: Int64, of name: String?) -> Bool {
     guard name != nil, earlier >= 0 else { return id != earlier + 1 }
     // No earlier event of its breaker was kept when this one was written, so there may be a gap.
-    return previous.map { $0 > earlier } ?? (earlier < id - BreakerTable.eventsOfAll)
+    return previous.map { $0 > earlier } ?? (earlier < id - EventTable.eventsOfAll)
   }
 }
