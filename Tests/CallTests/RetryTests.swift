@@ -54,6 +54,33 @@ import Testing
     #expect(runs.entries == [.zero, .seconds(2), .seconds(6)])
   }
 
+  @Test func `the second call of three attempts opens a breaker after five failures`() throws {
+    let breaker = try breaker(maxFailures: 5)
+    let runs = Journal<Int>()
+    for _ in 0..<2 {
+      #expect(breaker.state == .closed)
+      #expect(throws: Refused.self) {
+        try breaker.run(retry: .fixed(attempts: 3, delay: .zero)) {
+          runs.note(1)
+          throw Refused()
+        }
+      }
+    }
+    #expect(runs.count == 5)
+    #expect(breaker.state == .open)
+  }
+
+  @Test func `a call that succeeds at its third attempt is two failures of three calls`() throws {
+    let policy = BreakerPolicy(failureRate: 0.9, window: .seconds(60), minCalls: 3)
+    let breaker = try host.store().breaker("api", policy: policy)
+    let runs = Journal<Int>()
+    try breaker.run(retry: .fixed(attempts: 3, delay: .zero)) {
+      runs.note(1)
+      if runs.count < 3 { throw Refused() }
+    }
+    #expect(breaker.snapshot().failureRate == 2.0 / 3)
+  }
+
   @Test func `a call throws the last error when its attempts are used up`() async throws {
     let breaker = try breaker()
     let runs = Journal<Int>()
