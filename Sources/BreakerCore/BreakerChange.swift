@@ -1,6 +1,9 @@
 /// What happened to a breaker, as its history records it.
 ///
-/// A later version may add cases, so give a `switch` over a change a `default`.
+/// A later version may add cases, so end a `switch` over a change with `default`.
+#if hasAttribute(nonexhaustive)
+  @nonexhaustive
+#endif
 public enum BreakerChange: Sendable, Hashable {
   /// The state changed.
   case transition(from: BreakerState, to: BreakerState)
@@ -27,6 +30,11 @@ public enum BreakerChange: Sendable, Hashable {
   case unknown(kind: String, from: String, to: String)
 
   /// How a probe ended that did not report.
+  ///
+  /// A later version may add cases, so end a `switch` over it with `default`.
+  #if hasAttribute(nonexhaustive)
+    @nonexhaustive
+  #endif
   public enum ProbeEnding: Sendable, Hashable {
     /// It took longer than `probe-timeout`, so it counts as a failure.
     case timedOut

@@ -1,4 +1,6 @@
 /// How a call ended, as far as the breaker is concerned.
+///
+/// No version adds cases, so a `switch` over an outcome needs no `default`.
 public enum CallOutcome: Sendable, Hashable {
   /// The resource did what was asked.
   case success
@@ -14,6 +16,11 @@ extension CallOutcome {
   /// What is known about a call that failed.
   public struct Failure: Sendable, Hashable {
     /// What effect a failure has on the breaker.
+    ///
+    /// A later version may add cases, so end a `switch` over a kind with `default`.
+    #if hasAttribute(nonexhaustive)
+      @nonexhaustive
+    #endif
     public enum Kind: Sendable, Hashable {
       /// Counts towards the policy's trip conditions.
       case ordinary
@@ -60,6 +67,11 @@ extension CallOutcome {
 }
 
 /// What became of a reported outcome.
+///
+/// A later version may add cases, so end a `switch` over a verdict with `default`.
+#if hasAttribute(nonexhaustive)
+  @nonexhaustive
+#endif
 public enum ReportVerdict: Sendable, Hashable {
   /// The outcome was judged by the breaker's policy.
   case counted

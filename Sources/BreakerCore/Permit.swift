@@ -1,4 +1,6 @@
 /// What a permit is for.
+///
+/// No version adds cases, so a `switch` over a kind needs no `default`.
 public enum PermitKind: Sendable, Hashable {
   /// An ordinary call, permitted because the breaker is not rejecting calls.
   case normal

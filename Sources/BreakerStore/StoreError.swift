@@ -6,6 +6,11 @@ internal import CSQLite
 /// The description is one line: what failed, why, and what to do. It never contains bound values.
 public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
   /// The kinds of failure that a caller may want to distinguish.
+  ///
+  /// A later version may add cases, so end a `switch` over a kind with `default`.
+  #if hasAttribute(nonexhaustive)
+    @nonexhaustive
+  #endif
   public enum Kind: Sendable, Hashable {
     /// There is no store at the path.
     case missing

@@ -2,6 +2,8 @@ internal import BreakerCore
 
 /// Why a breaker did not do what you asked.
 ///
+/// A later version may add cases, so end a `switch` over an error with `default`.
+///
 /// ```swift
 /// do {
 ///   return try await payments.run { try await client.charge(order) }
@@ -9,6 +11,9 @@ internal import BreakerCore
 ///   return .tryAgain(after: error.retryAfter ?? .seconds(10))
 /// }
 /// ```
+#if hasAttribute(nonexhaustive)
+  @nonexhaustive
+#endif
 public enum BreakerError: Error, Sendable, Hashable {
   /// The breaker rejected the call, and the work was not run.
   case rejected(name: String, Rejection)

@@ -94,6 +94,8 @@ public struct Permit: ~Copyable, Sendable {
 }
 
 /// The answer to a call: a permit, or the reason for the rejection.
+///
+/// No version adds cases, so a `switch` over an answer needs no `default`.
 public enum PermitDecision: ~Copyable, Sendable {
   /// The breaker permits the call.
   case permitted(Permit)

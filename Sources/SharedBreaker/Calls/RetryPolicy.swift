@@ -109,6 +109,11 @@ extension RetryPolicy {
 
 extension RetryPolicy {
   /// How the wait between two attempts grows.
+  ///
+  /// A later version may add cases, so end a `switch` over it with `default`.
+  #if hasAttribute(nonexhaustive)
+    @nonexhaustive
+  #endif
   public enum Backoff: Sendable, Hashable {
     /// The wait stays the same.
     case fixed(Duration)
