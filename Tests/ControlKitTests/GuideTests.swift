@@ -38,7 +38,7 @@ import Testing
     for line in text.split(separator: "\n") { #expect(guide.contains(line + "\n"), "\(line)") }
   }
 
-  @Test(arguments: ["Operations", "Monitoring"])
+  @Test(arguments: ["SettingUp", "Monitoring"])
   func `every crontab in the guides sets a path for cron`(name: String) throws {
     let tables = try Self.guide(name).split(separator: "```").filter { $0.contains(" * * * ") }
     #expect(!tables.isEmpty)
@@ -57,10 +57,10 @@ import Testing
 
   @Test func `the guides name every check of the doctor and every result`() throws {
     let json = try Self.guide("JSONAndExitCodes")
-    let operations = try Self.guide("Operations")
+    let files = try Self.guide("StoreFiles")
     for check in StoreCheck.allCases {
       #expect(json.contains("`\(check.rawValue)`"), "\(check)")
-      #expect(operations.contains("`\(check.rawValue)`"), "\(check)")
+      #expect(files.contains("`\(check.rawValue)`"), "\(check)")
     }
     for result in StoreFinding.Result.allCases {
       #expect(json.contains("`\(result.rawValue)`"), "\(result)")
@@ -72,9 +72,10 @@ import Testing
     let bytesOfBreaker = CounterFile.bytesOfCounters + CounterFile.bytesOfMarks
     for words in [
       "1 to \(OutsideText.longestName) bytes", "\(OutsideText.longestError / 1_024) KiB is kept",
-      "latest \(BreakerTable.eventsOfOneBreaker) entries",
-      "and \(BreakerTable.policyEventsOfOneBreaker) changes of its policy",
-      "latest \(BreakerTable.eventsOfAll / 1_000),000 entries",
+      "latest \(EventTable.eventsOfOneBreaker) entries",
+      "and \(EventTable.policyEventsOfOneBreaker) changes of its policy",
+      "up to \(EventTable.eventsBetweenTrims - 1) more of each",
+      "latest \(EventTable.eventsOfAll / 1_000),000 entries",
       "the \(BreakerTable.declarations) that were declared last", "\(bytesOfBreaker) bytes each",
       "from \(LogLength.limitInBytes / 1_024_000),000 KiB on",
       "| \(StoreRoom.usualBreakers / 1_000),000, unless a program sets",
