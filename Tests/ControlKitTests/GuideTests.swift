@@ -1,4 +1,5 @@
 import BreakerCore
+import SharedBreaker
 import Testing
 
 @testable import BreakerStore
@@ -36,6 +37,24 @@ import Testing
     let guide = try Self.guide("Operations")
     let text = try Self.text("Tests/ControlKitTests/Snapshots/\(output)")
     for line in text.split(separator: "\n") { #expect(guide.contains(line + "\n"), "\(line)") }
+  }
+
+  @Test func `the README shows what status prints`() throws {
+    let bench = Bench()
+    let store = SharedStore(path: bench.path, options: bench.options)
+    let policy = BreakerPolicy(maxFailures: 3)
+    for name in ["rates", "search"] { try store.breaker(name, policy: policy).run {} }
+    try store.breaker("mirror").force(.forcedOpen, for: .seconds(7_200), reason: "new disks")
+    bench.advance(by: 540_000)
+    let payments = try store.breaker("payments", policy: policy)
+    for _ in 0..<3 { try payments.acquire().fail(error: "HTTP 503") }
+    bench.advance(by: 18_000)
+    store.close()
+    let recorder = Recorder()
+    let answer = bench.run(["status", "--no-color"], on: recorder.console(width: 80), recorder)
+    #expect(answer.code == 0)
+    let readme = try Self.text("README.md")
+    #expect(readme.contains("```\n$ cbctl status\n\(answer.output)```\n"), "\(answer.output)")
   }
 
   @Test(arguments: ["SettingUp", "Monitoring"])
