@@ -13,16 +13,18 @@ enum TripReason {
 
   var text: String {
     switch self {
-    case .consecutive(let count): "\(count) consecutive failures"
+    case .consecutive(let count): CountedNoun.text(count, "consecutive failure")
     case .failuresWithin(let count, let time):
-      "\(count) failures within \(DurationText.format(time))"
-    case .failureRate(let counts): "\(counts.failures) of \(counts.calls) calls failed"
-    case .slowRate(let counts): "\(counts.slow) of \(counts.calls) calls were slow"
+      CountedNoun.text(count, "failure") + " within \(DurationText.format(time))"
+    case .failureRate(let counts):
+      "\(counts.failures) of \(CountedNoun.text(counts.calls, "call")) failed"
+    case .slowRate(let counts):
+      "\(counts.slow) of \(CountedNoun.text(counts.calls, "call")) took at least slow-after"
     case .permanent: "a permanent failure"
     case .named(let time): "a failure that named its open time, \(DurationText.format(time))"
     case .probeFailed: "the probe failed"
     case .probeTimedOut: "the probe took longer than probe-timeout"
-    case .tooManyProbesFailed(let count): "\(count) probes failed"
+    case .tooManyProbesFailed(let count): CountedNoun.text(count, "probe") + " failed"
     case .operatorSaid(let reason, _): reason ?? "tripped by hand"
     }
   }
