@@ -33,10 +33,10 @@ extension BreakerError: CustomStringConvertible {
     case .rejected(let name, let rejection):
       "\(OutsideText.visible(name)) is rejecting calls: \(rejection)"
     case .invalidName(let complaint):
-      "not a name for a breaker: \(complaint): use 1 to 255 bytes of text"
+      "not a name of a breaker: \(complaint): use 1 to 255 bytes of text"
     case .invalidPolicy(let name, let error):
       "the policy of \(OutsideText.visible(name)) cannot be used: \(error)"
-    case .noSuchProcess(let pid): "there is no process \(pid): name one that is running"
+    case .noSuchProcess(let pid): "there is no process \(pid): use one that is running"
     case .store(let error): error.description
     }
   }
@@ -45,14 +45,14 @@ extension BreakerError: CustomStringConvertible {
 extension Rejection: CustomStringConvertible {
   /// The state of the breaker, and when to try again, in words.
   public var description: String {
+    let wait = retryAfter.map { "try again in \(Self.rounded($0))" }
     guard mode == .forcedOpen else {
-      let wait = retryAfter.map { "try again in \(Self.rounded($0))" } ?? "try again later"
-      return state == .halfOpen
-        ? "a probe is under way: \(wait) at the latest" : "it is \(state.wireName): \(wait)"
+      let later = wait ?? "try again later"
+      guard state == .halfOpen else { return "it is \(state.wireName): \(later)" }
+      return "a probe is under way: \(wait.map { "\($0) at the latest" } ?? later)"
     }
-    let time = retryAfter.map { "for \(Self.rounded($0))" } ?? "until further notice"
-    let why = reason.map { ": \(OutsideText.visible($0))" } ?? ""
-    return "an operator holds it open \(time)\(why)"
+    let why = reason.map { " (\(OutsideText.visible($0)))" } ?? ""
+    return "its mode is \(mode.wireName)\(why): \(wait ?? "wait until somebody removes the mode")"
   }
 
   /// A wait in words, rounded up so that a caller does not come back too early.

@@ -55,8 +55,8 @@ struct WakingTests {
   @Test(.timeLimit(.minutes(60)))
   func `a wait ends when time alone brings about its state`() throws {
     _ = try cbctl("trip api --for 300ms")
-    #expect(try cbctl("wait api --state due").output == "api: open, the next call is its probe\n")
-    _ = try cbctl("force api open --for 300ms")
+    #expect(try cbctl("wait api --state due").output == "api: open, the next call is a probe\n")
+    _ = try cbctl("force api forced_open --for 300ms")
     #expect(try cbctl("wait api --state permitted").code == 0)
   }
 
