@@ -8,9 +8,9 @@ package enum OutsideText {
   package static func complaint(aboutName name: String) -> String? {
     if name.isEmpty { return "it is empty" }
     let length = name.utf8.count
-    if length > longestName { return "it has \(length) bytes, and at most \(longestName) fit" }
+    if length > longestName { return "it has \(length) bytes, and \(longestName) is the limit" }
     if name.unicodeScalars.contains(where: isControl) {
-      return "it has a control character in it"
+      return "it contains a control character"
     }
     return nil
   }

@@ -40,7 +40,7 @@ extension BreakerRecord {
   private mutating func endMode(by now: Moment) -> [BreakerEvent] {
     guard let until = mode.until, now.boot >= until else { return [] }
     let event = BreakerEvent(
-      .mode(from: mode.mode, to: .automatic), reason: "its time is over",
+      .mode(from: mode.mode, to: .automatic), reason: "the mode has expired",
       atMilliseconds: now.at(until).wallMilliseconds)
     mode = ModeSetting()
     return [event]

@@ -105,13 +105,15 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
 
   private static func advice(_ kind: Kind) -> String {
     switch kind {
-    case .corrupt: ": move it and its -wal and -shm files away, and a new one is made"
-    case .notAStore: ": name another path"
+    case .corrupt:
+      ": run 'cbctl doctor --repair', or move it and its -wal and -shm files away so that a new one"
+        + " is created"
+    case .notAStore: ": use another path"
     case .diskFull: ": free some space"
     case .readOnly: ": make it and its directory writable"
     case .busy: ": if this lasts, look for a stopped process that has it open"
-    case .permissionDenied: ": ask its owner, or name another path"
-    case .missing, .notADirectory, .isDirectory: ": name another path"
+    case .permissionDenied: ": ask its owner, or use another path"
+    case .missing, .notADirectory, .isDirectory: ": use another path"
     case .isSymbolicLink, .newerVersion, .networkFileSystem, .inputOutput, .tooManyBreakers,
       .other:
       ""

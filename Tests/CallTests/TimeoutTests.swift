@@ -39,7 +39,7 @@ import Testing
     await #expect(throws: CallTimedOut.self) { try await call.value }
     #expect(breaker.snapshot().consecutiveFailures == 1)
     #expect(
-      breaker.snapshot().lastError == "a call through api was not over after 2s")
+      breaker.snapshot().lastError == "a call through api took longer than 2s")
     // How the work ends later changes nothing.
     work.release()
     await work.untilItEnded()

@@ -9,12 +9,12 @@ extension StoreDoctor {
     // If the file is sound enough to be locked, no other process is in a transaction now.
     let holder = try SetAside.lock(place, lockTimeout: lockTimeout)
     defer { withExtendedLifetime(holder) {} }
-    let somebodyElse = "somebody else has done it"
+    let somebodyElse = "somebody else has already done it"
     // Another repair may have created a new store meanwhile.
     guard StoreFile.identity(of: place.path) == place.file.identity else { return somebodyElse }
     // An examination that misses a log just being started may have seen half a change.
     if let holder, (try? holder.text("PRAGMA integrity_check(1)")) == "ok" {
-      return "with nobody writing there is no damage, so it was left as it is"
+      return "there is no damage while nobody writes, so it was left as it is"
     }
     let salvage = Salvage(of: place, clock: clock, lockTimeout: lockTimeout)
     let fresh = place.beside(".new-\(UInt32.random(in: .min ... .max))")
@@ -30,7 +30,8 @@ extension StoreDoctor {
     guard let aside else { return somebodyElse }
     // Creates the files beside the store.
     try withStorage { _ in }
-    return "it is \(aside) now, and \(salvage.breakers.count) breakers were taken over"
+    let taken = CountedNoun.text(salvage.breakers.count, "breaker")
+    return "it is now \(aside), and the new one took over \(taken)"
   }
 
   /// Creates a complete store in a single file, under a name that nobody looks for.

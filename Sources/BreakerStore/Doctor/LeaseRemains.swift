@@ -22,12 +22,14 @@ struct LeaseRemains {
           pidNamespace: UInt64(bitPattern: row.integer(4)))
       }
       let name = row.text(0) ?? ""
-      if row.integer(1) != boot { return LeaseRemains(name: name, why: "of an earlier boot") }
+      if row.integer(1) != boot {
+        return LeaseRemains(name: name, why: "it is from an earlier boot")
+      }
       if now.nanoseconds >= row.integer(5) {
         return LeaseRemains(name: name, why: "its time is over")
       }
       if let owner, ProcessTable.isGone(owner) {
-        return LeaseRemains(name: name, why: "process \(owner.pid) is gone")
+        return LeaseRemains(name: name, why: "process \(owner.pid) has ended")
       }
       return nil
     }.compactMap { $0 }

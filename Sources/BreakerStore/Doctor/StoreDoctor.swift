@@ -68,8 +68,8 @@ package struct StoreDoctor {
       else {
         return [
           StoreFinding(
-            .integrity, .note, "not looked at",
-            means: "reading a log without its index would make one")
+            .integrity, .note, "not checked",
+            means: "reading a log without its index would create the index")
         ]
       }
       let tables = TableExamination(reader: reader)

@@ -71,7 +71,9 @@ extension StoreDoctor {
 
   private func setAside(_ path: String, _ identity: FileIdentity) throws(StoreError) -> String {
     // Another repair, or a program, may have put a new file in its place.
-    guard FileStatus(of: path)?.identity == identity else { return "somebody else has done it" }
+    guard FileStatus(of: path)?.identity == identity else {
+      return "somebody else has already done it"
+    }
     let name = SetAside.name(for: path, at: clock.wallMilliseconds)
     try SetAside.move(path, to: name)
     return StorePath.split(name).file
@@ -95,7 +97,7 @@ extension StoreDoctor {
       throw StoreError(
         .other,
         "the file \(StoreError.visible(path)) has \(now.names) names: its rights would change"
-          + " under each of them: remove the others")
+          + " under each of them: delete the other names")
     }
     let user = rights.user == now.rights.user ? uid_t.max : rights.user
     let group = rights.group == now.rights.group ? gid_t.max : rights.group

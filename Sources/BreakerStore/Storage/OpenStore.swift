@@ -126,7 +126,7 @@ internal import CSQLite
       throw StoreError(
         .other,
         "the store \(StoreError.visible(connection.path)) cannot be set up: its journal mode is"
-          + " \(mode): set it to WAL, or move the file away and a new one is made")
+          + " \(mode): set it to WAL, or move the file away so that a new one is created")
     }
   }
 

@@ -39,8 +39,8 @@ enum Migrator {
       guard mode == Connection.demandedJournalMode else {
         throw StoreError(
           .other,
-          "the store \(StoreError.visible(connection.path)) cannot keep a write-ahead log:"
-            + " the journal mode stays \(mode): name a path on a local disk")
+          "the store \(StoreError.visible(connection.path)) cannot use a write-ahead log:"
+            + " its journal mode stays \(mode): use a path on a local disk")
       }
       try connection.write { () throws(StoreError) in
         try refuseForeign(connection)
@@ -77,7 +77,7 @@ enum Migrator {
       throw StoreError(
         .newerVersion,
         "the store \(StoreError.visible(connection.path)) has version \(found), but this program"
-          + " knows versions up to \(version): use the newer program; the file was left untouched")
+          + " knows versions up to \(version): upgrade it; the file was left untouched")
     }
     let mode = try connection.journalMode()
     return found == version && mode == Connection.demandedJournalMode
@@ -99,7 +99,7 @@ enum Migrator {
       throw StoreError(
         .notAStore,
         "the file \(StoreError.visible(connection.path)) is a database of another program:"
-          + " name another path")
+          + " use another path")
     }
   }
 

@@ -32,5 +32,6 @@ extension CommandContext {
 }
 
 extension OptionSpec {
-  static let reason = OptionSpec(name: "reason", kind: .remark, summary: "why, for the history")
+  static let reason = OptionSpec(
+    name: "reason", kind: .remark, summary: "why, as the history will show it")
 }

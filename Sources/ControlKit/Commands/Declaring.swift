@@ -14,8 +14,8 @@ extension CommandContext {
     if let before, let now = declarationInForce(of: name), now.text != before.text {
       note(
         "\(VisibleText.name(name)): these options replace \(before.words), which "
-          + "\(VisibleText.bare(before.program)) declared before: 'cbctl policy' settles it for all"
-      )
+          + "\(VisibleText.bare(before.program)) declared before: use 'cbctl policy' to "
+          + "settle it for every caller")
     }
     return breaker
   }

@@ -3,25 +3,26 @@ import SharedBreaker
 extension CommandSpec {
   static let history = CommandSpec(
     name: "history",
-    summary: "list changes and operators' words, oldest first",
+    summary: "list changes and operators' commands, oldest first",
     arguments: [
       ArgumentSpec(
         label: "NAME", kind: .name, count: .optional,
-        summary: "the breaker; every breaker if none is given")
+        summary: "the breaker (default: every breaker)")
     ],
     options: [
-      OptionSpec(name: "since", kind: .duration, summary: "only what happened in the last D"),
-      OptionSpec(name: "limit", kind: .count, summary: "only the newest N"),
-      OptionSpec(name: "follow", letter: "f", summary: "go on with what happens from now on"),
+      OptionSpec(name: "since", kind: .duration, summary: "list only what happened in the last D"),
+      OptionSpec(name: "limit", kind: .count, summary: "list only the newest N entries"),
+      OptionSpec(name: "follow", letter: "f", summary: "then print each new entry as it happens"),
     ],
     details: [
-      "With --json, every line is one object.",
-      "--follow sleeps until something happens, in whichever process, and ends when it is stopped or "
-        + "nobody reads it any more. It goes on in a file that takes the place of the store's.",
+      "With --json, each line is one object.",
+      "--follow sleeps until any process changes something, and ends when you stop it or when "
+        + "nobody reads its output any more. If the store's file is replaced, it continues with "
+        + "the new file.",
     ],
     examples: [
-      Example("cbctl history payments --since 1h", "what happened in the last hour"),
-      Example("cbctl history --follow --limit 10", "the last 10 changes, and all that come"),
+      Example("cbctl history payments --since 1h", "list what happened in the last hour"),
+      Example("cbctl history --follow --limit 10", "print the last 10 entries, then each new one"),
     ]
   ) { context, parsed throws(ControlError) in
     try context.connectToExisting()

@@ -81,7 +81,7 @@ enum BackupLine {
     }
 
     func wrong(_ key: String) -> JSONError {
-      let what = fields[key] == nil ? "is missing" : "has no such value"
+      let what = fields[key] == nil ? "is missing" : "is not valid"
       return JSONError(description: "its \(key) \(what)")
     }
   }

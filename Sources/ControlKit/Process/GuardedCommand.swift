@@ -22,7 +22,7 @@ struct GuardedCommand {
         guard let last, case .rejected(_, let rejection) = error else {
           return try reject(error)
         }
-        say("not tried again: \(rejection.spoken)")
+        say("not retried: \(rejection.spoken)")
         return end(last)
       }
       let judgement = attempt(permit)
@@ -32,7 +32,7 @@ struct GuardedCommand {
       if let complaint = judgement.complaint { context.complain(complaint) }
       let wait = retry.delay(after: failures, random: .random(in: 0..<1))
       say(
-        "attempt \(failures) of \(retry.attempts) failed: trying again in "
+        "attempt \(failures) of \(retry.attempts) failed: retrying in "
           + DurationText.format(.milliseconds(wait.wholeMilliseconds)))
       Pause.last(wait)
       // If this attempt turns out to be the last, its message has already been printed.
@@ -77,7 +77,7 @@ struct GuardedCommand {
     else { return false }
     let snapshot = breaker.snapshot()
     guard !snapshot.permits else { return true }
-    say("not tried again: \(StateLine.words(of: snapshot))")
+    say("not retried: \(StateLine.words(of: snapshot))")
     return false
   }
 
@@ -109,7 +109,7 @@ extension GuardedCommand {
     guard let fallback, case .rejected(_, let rejection) = error else {
       return try context.reject(error)
     }
-    say("rejected: \(rejection.spoken): the fallback runs instead")
+    say("rejected: \(rejection.spoken): running the fallback instead")
     return run(fallback)
   }
 

@@ -91,7 +91,7 @@ final class LiveView {
     self.table = text.split(separator: "\n").map { String($0) }
     summary =
       snapshots.isEmpty
-      ? "no such breaker yet"
+      ? "no breaker matches yet"
       : SummaryLine.text(of: snapshots, width: width, painter: context.painter)
     scroll(nil)
   }

@@ -63,7 +63,7 @@ package struct JSONObjectReader {
 
   private mutating func object() throws(JSONError) -> [JSONMember] {
     skipSpace()
-    guard take("{") else { throw error("it has to begin with {") }
+    guard take("{") else { throw error("it must begin with {") }
     skipSpace()
     if take("}") { return [] }
     var members: [JSONMember] = []
