@@ -157,10 +157,17 @@ extension BreakerChange {
 
 extension BreakerChange: CustomStringConvertible {
   /// The change in the words that `cbctl` uses, such as `closed -> open` or `mode: observe`.
+  ///
+  /// Of a policy it has the words that differ, as in `policy: open-for 30s -> 1m, +probes=2`.
   public var description: String {
+    if case .transition = self { return words() }
+    return "\(wireKind): \(words())"
+  }
+
+  /// The change without its kind.
+  package func words(arrow: String = "->") -> String {
     let (from, to) = (wireFrom, wireTo)
-    let change = from == to || from.isEmpty ? to : "\(from) -> \(to)"
-    if case .transition = self { return change }
-    return "\(wireKind): \(change)"
+    if case .policy = self { return PolicyDifference(from: from, to: to).text(arrow: arrow) }
+    return from == to || from.isEmpty ? to : "\(from) \(arrow) \(to)"
   }
 }

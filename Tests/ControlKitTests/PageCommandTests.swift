@@ -33,7 +33,7 @@ import Testing
       let some = bench.run(words).output
       #expect(some.contains("<title>1 breaker "))
       #expect(!some.contains("pay</bdi>"))
-      #expect(some.contains("policy: open-for=1m"))
+      #expect(some.contains("policy: +open-for=1m"))
     }
   }
 

@@ -72,7 +72,7 @@ enum Samples {
     HistoryEntry(
       StoredEvent(
         id: 1, atMilliseconds: wall(-5), name: text,
-        change: .policy(from: text, to: text + " "), reason: text, pid: 1, program: text))
+        change: .policy(from: text, to: text + "2"), reason: text, pid: 1, program: text))
   }
 
   static func breaker(

@@ -17,7 +17,7 @@ extension BreakerDetails {
     section("Last day", TimelineLines.render(timeline, width: inner, painter: painter))
     section("Policy", PolicyTable.render(snapshot, painter: painter) + drift(width: inner))
     section("Probes under way", snapshot.leases.map(Self.words))
-    let entries = HistoryLines(now: now, width: inner).render(recent, painter: painter)
+    let entries = HistoryLines(now: now, width: inner).render(recent)
     section("History", entries.isEmpty ? ["nothing yet"] : entries)
     return lines.map { $0 + "\n" }.joined()
   }
@@ -69,15 +69,20 @@ extension BreakerDetails {
     return words.isEmpty ? "no calls yet" : words.joined(separator: ", ")
   }
 
-  /// The policies that callers declare and that differ from the last declared one.
+  /// The words in which policies that callers declare differ from the last declared one.
   private func drift(width: Int) -> [String] {
-    func words(_ declaration: PolicyDeclaration) -> String {
-      "\(declaration.words) by \(VisibleText.bare(declaration.program)) (pid \(declaration.pid))"
+    func author(_ declaration: PolicyDeclaration) -> String {
+      "\(VisibleText.bare(declaration.program)) (pid \(declaration.pid))"
     }
     let ruling = declarations.first { $0.isInForce }
     return declarations.filter { !$0.isInForce && $0.text != ruling?.text }.flatMap { other in
-      let last = ruling.map { "; declared last: \(words($0))" } ?? ""
-      return TextWrap.hanging(words(other) + last, after: "declared differently: ", width: width)
+      let words = ruling.map { ruling in
+        let difference = PolicyDifference(from: ruling.text, to: other.text).text()
+        return ", compared with \(author(ruling)): \(VisibleText.bare(difference))"
+      }
+      return TextWrap.hanging(
+        "by \(author(other))" + (words ?? ": \(other.words)"), after: "declared differently: ",
+        width: width)
     }
   }
 
