@@ -167,6 +167,9 @@ struct ArgumentParserTests {
     (["init", "--group", "4294967294"], "this host has no such group"),
     (["acquire", "x", "--owner-pid", "0"], "such as $$"),
     (["history", "--limit", "99999999999999999999"], "whole number"),
+    (["history", "--limit", "-1"], "whole number"),
+    (["history", "--limit", "0"], "--limit 0 without --follow"),
+    (["page", "--limit", "0"], "whole number"),
   ])
   func `a wrong command line gets one line that says what, why and what to do`(
     words: [String], part: String

@@ -1,3 +1,4 @@
+import BreakerStore
 import ControlKit
 import SharedBreaker
 import Testing
@@ -194,6 +195,28 @@ struct StoreCommandTests {
     #expect(count(bench("history", "--since", "30s")) == 2)
     #expect(count(bench("history", "--limit", "1", "--json")) == 1)
     #expect(bench("history", "--limit", "1").output.contains("reset"))
+  }
+
+  @Test(arguments: [
+    ([], 10), (["--limit", "3"], 3), (["--since", "1h"], 12),
+    (["--since", "1h", "--limit", "4"], 4), (["--json"], 10), (["pay", "--limit", "100"], 12),
+  ])
+  func `a followed history begins with its last entries`(words: [String], count: Int) {
+    let bench = Bench()
+    for number in 1...12 { _ = bench("policy", "pay", "--set", "probes=\(number)") }
+    let recorder = Recorder()
+    let printed = Guarded("")
+    var console = recorder.console()
+    // The reader goes as soon as it has the beginning.
+    console.output = { text in
+      printed.withLock { $0 += text }
+      return .closed
+    }
+    let answer = bench.run(["history", "--follow"] + words, on: console, recorder)
+    #expect(answer == Answer(code: 0, output: "", errors: ""))
+    let lines = printed.withLock { $0 }.split(separator: "\n")
+    #expect(lines.count == count)
+    #expect(lines.last?.contains("12") == true)
   }
 
   @Test func `a reader that has gone is no failure and a full disk is one`() {

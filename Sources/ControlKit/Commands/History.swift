@@ -11,31 +11,41 @@ extension CommandSpec {
     ],
     options: [
       OptionSpec(name: "since", kind: .duration, summary: "only what happened in the last D"),
-      OptionSpec(name: "limit", kind: .count, summary: "only the newest N"),
+      OptionSpec(
+        name: "limit", kind: .countFromZero,
+        summary: "only the newest N (every one; 10 with --follow, unless --since is given)"),
       OptionSpec(name: "follow", letter: "f", summary: "go on with what happens from now on"),
     ],
     details: [
       "With --json, every line is one object.",
+      "--follow begins with the last 10 entries, with those of --since or --limit if one of them is "
+        + "given, and with none at --limit 0.",
       "--follow sleeps until something happens, in whichever process, and ends when it is stopped or "
         + "nobody reads it any more. It goes on in a file that takes the place of the store's.",
     ],
     examples: [
       Example("cbctl history payments --since 1h", "what happened in the last hour"),
-      Example("cbctl history --follow --limit 10", "the last 10 changes, and all that come"),
+      Example("cbctl history --follow", "the last 10 changes, and all that come"),
     ]
   ) { context, parsed throws(ControlError) in
-    try context.connectToExisting()
     let name = parsed.text("NAME")
+    let isFollowing = parsed.has("follow")
     let since = parsed.duration("since").map { context.now().earlier(by: $0) }
-    let limit = parsed.number("limit").map { Int($0) }
+    let usualLimit = isFollowing && since == nil ? usualTail : nil
+    let limit = parsed.number("limit").map { Int($0) } ?? usualLimit
+    if limit == 0, !isFollowing {
+      throw .usage("--limit 0 without --follow", "it would print nothing", help: "history")
+    }
+    try context.connectToExisting()
     // Listening begins before the first read, so that no entry is missed between the two.
-    let news = parsed.has("follow") ? try context.news(of: name) : nil
+    let news = isFollowing ? try context.news(of: name) : nil
     defer { news?.end() }
-    let entries = try context.ask { store throws(StoreError) in
-      try store.history(of: name, since: since, limit: limit)
+    var entries = try context.ask { store throws(StoreError) in
+      try store.history(of: name, since: since, limit: limit.map { max(1, $0) })
     }
     // The history of a deleted breaker can still be read, so only an empty one checks the name.
     if entries.isEmpty, let name { _ = try context.snapshot(of: name) }
+    if limit == 0 { entries = [] }
     let isTerminal = context.console.isOutputTerminal
     var lines = HistoryLines(
       now: isTerminal ? context.now() : nil, width: context.console.width, hasNames: name == nil)
@@ -47,6 +57,9 @@ extension CommandSpec {
     }
     return .done
   }
+
+  /// How many entries a followed history begins with, as many as `tail -f` has lines.
+  private static let usualTail = 10
 }
 
 extension CommandContext {
@@ -61,18 +74,11 @@ extension CommandContext {
   fileprivate func follow(
     _ news: News, after entries: [HistoryEntry], _ lines: inout HistoryLines
   ) {
-    // Listening began first, so the first read may already have printed some of these entries.
-    var last = entries.last?.id ?? 0
+    var tail = HistoryTail(after: entries)
     let waiting = Waiting(descriptors: [news.descriptor], output: console.outputDescriptor)
     while isOutputOpen {
       let end = waiting.wait()
-      var fresh: [HistoryEntry] = []
-      // If the store's file was replaced, the numbers may start from the beginning.
-      for entry in news.take() where entry.isAfterGap || entry.id > last {
-        fresh.append(entry)
-        last = entry.id
-      }
-      print(fresh, &lines)
+      print(tail.unseen(of: news.take()), &lines)
       if end.isOutputClosed { return }
     }
   }

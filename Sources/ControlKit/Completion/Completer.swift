@@ -122,8 +122,8 @@ struct Completer {
     case .policySetting:
       return .beginnings(Self.keys(endingIn: "=").filter { $0.text.hasPrefix(current) })
     case .path: return .files
-    case .commandLine, .shellLine, .text, .remark, .token, .duration, .count, .rate, .factor, .pid,
-      .exitCodes, .fileMode, .permissions, .group, .policy:
+    case .commandLine, .shellLine, .text, .remark, .token, .duration, .count, .countFromZero, .rate,
+      .factor, .pid, .exitCodes, .fileMode, .permissions, .group, .policy:
       return .words([])
     }
   }

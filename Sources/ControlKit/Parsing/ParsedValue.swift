@@ -35,6 +35,7 @@ extension ValueKind {
       guard let duration = DurationText.parse(text) else { throw ValueComplaint("no time", form) }
       return .duration(duration)
     case .count: return .number(try number(text, 1...Int64.max, "no whole number above 0"))
+    case .countFromZero: return .number(try number(text, 0...Int64.max, "no whole number"))
     case .rate:
       guard let rate = RateText.parse(text) else { throw ValueComplaint("no rate", form) }
       return .rate(rate)
