@@ -15,6 +15,13 @@ package final class Guarded<Value>: @unchecked Sendable {
     return try body(&value)
   }
 
+  /// Runs the body if the lock is free; returns nil without waiting if it is held.
+  package func withLockIfFree<Result>(_ body: (inout Value) -> Result) -> Result? {
+    guard lock.tryLock() else { return nil }
+    defer { lock.unlock() }
+    return body(&value)
+  }
+
   /// Takes the lock before a fork, so that the value is at rest in both processes, and prepares it.
   package func willFork(_ prepare: (inout Value) -> Void = { _ in }) {
     lock.lock()

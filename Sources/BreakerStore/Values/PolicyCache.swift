@@ -1,5 +1,5 @@
 /// Parsed policies, because many breakers share a few and parsing one takes microseconds.
-@safe final class PolicyCache: Sendable {
+final class PolicyCache: Sendable {
   struct Words: Sendable, Hashable {
     var code: String?
     var `operator`: String?
@@ -10,20 +10,20 @@
   /// Far more than code declares; callers that invent new texts must not exhaust the memory.
   static let most = 256
 
-  private let lock = Lock()
-  private nonisolated(unsafe) var policies: [Words: AgreedPolicy] = [:]
+  private let policies = Guarded<[Words: AgreedPolicy]>([:])
 
-  var count: Int { lock.withLock { unsafe policies.count } }
+  var count: Int { policies.withLock { $0.count } }
 
   func policy(of words: Words) -> AgreedPolicy {
+    let known = policies.withLockIfFree { policies in
+      if let known = policies[words] { return known }
+      let policy = Self.read(words)
+      if policies.count >= Self.most { policies = [:] }
+      policies[words] = policy
+      return policy
+    }
     // A child of a fork may find the lock held forever, and then parses the texts each time.
-    guard lock.tryLock() else { return Self.read(words) }
-    defer { lock.unlock() }
-    if let known = unsafe policies[words] { return known }
-    let policy = Self.read(words)
-    if unsafe policies.count >= Self.most { unsafe policies = [:] }
-    unsafe policies[words] = policy
-    return policy
+    return known ?? Self.read(words)
   }
 
   private static func read(_ words: Words) -> AgreedPolicy {

@@ -168,6 +168,7 @@ extension Engine {
     _ = clock.bootID
     _ = Jitter.drawn()
     StoreTimer.makeWhatIsMadeOnce()
+    BreakerJob.makeWhatIsMadeOnce()
     _ = StoredBreaker(id: 0, name: "", createdAtMilliseconds: 0).policy
   }
 

@@ -11,11 +11,6 @@ public final class JobAttempt: Sendable {
   let ticket: Ticket
   let run: UInt64
 
-  /// Cancels what the timer will do for the attempt: end it, or begin the next one.
-  ///
-  /// It is guarded by the job's lock.
-  nonisolated(unsafe) var takeBack: (@Sendable () -> Void)?
-
   init(_ job: BreakerJob, _ ticket: Ticket, in run: UInt64) {
     self.job = job
     self.ticket = ticket
