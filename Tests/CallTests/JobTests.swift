@@ -11,7 +11,7 @@ import Testing
       BreakerPolicy(maxFailures: 9), retry: .fixed(attempts: 2, delay: .seconds(1))
     ) { $0.failure(Refused(code: 1)) }
     job.start()
-    await bench.pass(.seconds(1))
+    try await bench.pass(.seconds(1))
     await bench.until(3)
     #expect(bench.events.entries == ["work at 0", "work at 1", "failed, closed 2, 1"])
     #expect(!job.isUnderWay)
@@ -61,9 +61,9 @@ import Testing
       $0.failure(Refused(code: 5))
     }
     job.start()
-    await bench.host.clock.untilSomebodySleeps(for: .seconds(1))
+    try await bench.host.clock.untilSomebodySleeps(for: .seconds(1))
     try job.breaker.trip()
-    await bench.pass(.seconds(1))
+    try await bench.pass(.seconds(1))
     await bench.until(2)
     #expect(bench.events.entries == ["work at 0", "tripped, open 1, 5"])
   }
@@ -91,7 +91,7 @@ import Testing
     ) { _ in }
     job.timedOut = { $0.cancel() }
     job.start()
-    await bench.pass(.seconds(3))
+    try await bench.pass(.seconds(3))
     await until { job.state == .open }
     #expect(!job.isUnderWay)
     #expect(job.start() == false)
@@ -136,11 +136,11 @@ import Testing
       #expect(job.start())
     }
     job.start()
-    await bench.pass(.seconds(3))
+    try await bench.pass(.seconds(3))
     await until { attempts.count == 2 && job.failureCount == 1 }
     #expect(try attempts.entry(1).failure(Refused()))
     // This is the first failure of the second run, so another attempt follows.
-    await bench.pass(.seconds(1))
+    try await bench.pass(.seconds(1))
     await until { attempts.count == 3 }
     #expect(try attempts.entry(2).success())
     #expect(
@@ -156,9 +156,9 @@ import Testing
       freed = job
       job.start()
     }
-    await bench.host.clock.untilSomebodySleeps(for: .seconds(1))
+    try await bench.host.clock.untilSomebodySleeps(for: .seconds(1))
     #expect(freed != nil)
-    await bench.pass(.seconds(1))
+    try await bench.pass(.seconds(1))
     await bench.until(3)
     await until { freed == nil }
     #expect(bench.events.entries.last == "failed, closed 2, 500")

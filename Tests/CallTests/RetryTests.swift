@@ -11,10 +11,10 @@ import Testing
   }
 
   /// Waits for a sleeper of each of these times in turn and advances the clock by it.
-  private func waking(_ waits: Duration...) -> Task<Void, Never> {
+  private func waking(_ waits: Duration...) -> Task<Void, any Error> {
     Task { [clock = host.clock] in
       for wait in waits {
-        await clock.untilSomebodySleeps(for: wait)
+        try await clock.untilSomebodySleeps(for: wait)
         clock.advance(by: wait)
       }
     }
@@ -30,7 +30,7 @@ import Testing
       if runs.count < 3 { throw Refused() }
       return 42
     }
-    await waking.value
+    try await waking.value
     #expect(answer == 42)
     #expect(runs.entries == [.zero, .seconds(1), .seconds(3)])
     #expect(breaker.snapshot().totals.failures == 2)
@@ -49,7 +49,7 @@ import Testing
       }
       #expect(answer == 42)
     }
-    await waking(.seconds(2), .seconds(4)).value
+    try await waking(.seconds(2), .seconds(4)).value
     threads.join()
     #expect(runs.entries == [.zero, .seconds(2), .seconds(6)])
   }
@@ -107,7 +107,7 @@ import Testing
         throw Refused(code: 7)
       }
     }
-    await host.clock.untilSomebodySleeps(for: .seconds(1))
+    try await host.clock.untilSomebodySleeps(for: .seconds(1))
     try other.trip()
     host.clock.advance(by: .seconds(1))
     await #expect(throws: Refused(code: 7)) { try await call.value }
@@ -202,7 +202,7 @@ import Testing
         throw Refused(code: [20, 0, 31][runs.count - 1])
       }
     }
-    await waking.value
+    try await waking.value
     #expect(runs.entries == [.zero, .seconds(20), .seconds(22)])
   }
 
@@ -214,7 +214,7 @@ import Testing
         throw Refused()
       }
     }
-    await host.clock.untilSomebodySleeps(for: .seconds(1))
+    try await host.clock.untilSomebodySleeps(for: .seconds(1))
     call.cancel()
     await #expect(throws: CancellationError.self) { try await call.value }
     #expect(breaker.snapshot().totals.failures == 1)
