@@ -27,15 +27,17 @@ let package = Package(
     .target(
       name: "BreakerStore", dependencies: ["BreakerCore", "CHost", "CSQLite"],
       resources: [.embedInCode("migrations")], swiftSettings: settings),
+    .target(name: "JSONText", swiftSettings: settings),
     .target(
-      name: "SharedBreaker", dependencies: ["BreakerCore", "BreakerStore", "CHost"],
+      name: "SharedBreaker", dependencies: ["BreakerCore", "BreakerStore", "CHost", "JSONText"],
       swiftSettings: settings),
     .target(
       name: "SharedBreakerTesting", dependencies: ["SharedBreaker", "BreakerCore", "BreakerStore"],
       swiftSettings: settings),
     .target(name: "CArguments"),
     .target(
-      name: "ControlKit", dependencies: ["SharedBreaker", "CArguments"], swiftSettings: settings),
+      name: "ControlKit", dependencies: ["SharedBreaker", "CArguments", "JSONText"],
+      swiftSettings: settings),
     .executableTarget(name: "cbctl", dependencies: ["ControlKit"], swiftSettings: settings),
     .executableTarget(
       name: "demo-worker", dependencies: ["SharedBreaker"], path: "Sources/DemoWorker",

@@ -1,6 +1,9 @@
 /// What happened to a breaker, as its history records it.
 ///
-/// A later version may add cases, so give a `switch` over a change a `default`.
+/// A later version may add cases, so end a `switch` over a change with `default`.
+#if hasAttribute(nonexhaustive)
+  @nonexhaustive
+#endif
 public enum BreakerChange: Sendable, Hashable {
   /// The state changed.
   case transition(from: BreakerState, to: BreakerState)
@@ -27,6 +30,11 @@ public enum BreakerChange: Sendable, Hashable {
   case unknown(kind: String, from: String, to: String)
 
   /// How a probe ended that did not report.
+  ///
+  /// A later version may add cases, so end a `switch` over it with `default`.
+  #if hasAttribute(nonexhaustive)
+    @nonexhaustive
+  #endif
   public enum ProbeEnding: Sendable, Hashable {
     /// It took longer than `probe-timeout`, so it counts as a failure.
     case timedOut
@@ -157,10 +165,17 @@ extension BreakerChange {
 
 extension BreakerChange: CustomStringConvertible {
   /// The change in the words that `cbctl` uses, such as `closed -> open` or `mode: observe`.
+  ///
+  /// Of a policy it has the words that differ, as in `policy: open-for 30s -> 1m, +probes=2`.
   public var description: String {
+    if case .transition = self { return words() }
+    return "\(wireKind): \(words())"
+  }
+
+  /// The change without its kind.
+  package func words(arrow: String = "->") -> String {
     let (from, to) = (wireFrom, wireTo)
-    let change = from == to || from.isEmpty ? to : "\(from) -> \(to)"
-    if case .transition = self { return change }
-    return "\(wireKind): \(change)"
+    if case .policy = self { return PolicyDifference(from: from, to: to).text(arrow: arrow) }
+    return from == to || from.isEmpty ? to : "\(from) \(arrow) \(to)"
   }
 }

@@ -1,6 +1,7 @@
 /// Whether a breaker permits or rejects calls.
 ///
-/// The integers are stored in files and the wire names appear in JSON, so neither ever changes.
+/// No version adds cases, so a `switch` over a state needs no `default`. The
+/// integers are stored in files and the wire names appear in JSON, so neither ever changes.
 public enum BreakerState: Int, Sendable, Hashable, CaseIterable {
   /// Calls go through, and their outcomes are watched.
   case closed = 0
@@ -38,7 +39,11 @@ extension BreakerState {
 
 /// An override that an operator, or code, applies on top of the state.
 ///
-/// The integers are stored in files and the wire names appear in JSON, so neither ever changes.
+/// A later version may add cases, so end a `switch` over a mode with `default`. The integers are
+/// stored in files and the wire names appear in JSON, so neither ever changes.
+#if hasAttribute(nonexhaustive)
+  @nonexhaustive
+#endif
 public enum BreakerMode: Int, Sendable, Hashable, CaseIterable {
   /// The state alone decides.
   case automatic = 0

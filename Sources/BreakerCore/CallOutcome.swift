@@ -1,4 +1,6 @@
 /// How a call ended, as far as the breaker is concerned.
+///
+/// No version adds cases, so a `switch` over an outcome needs no `default`.
 public enum CallOutcome: Sendable, Hashable {
   /// The resource did what was asked.
   case success
@@ -11,17 +13,33 @@ public enum CallOutcome: Sendable, Hashable {
 }
 
 extension CallOutcome {
+  /// Whether the outcome is a failure, of whatever kind.
+  public var isFailure: Bool {
+    if case .failure = self { true } else { false }
+  }
+
   /// What is known about a call that failed.
   public struct Failure: Sendable, Hashable {
     /// What effect a failure has on the breaker.
+    ///
+    /// A later version may add cases, so end a `switch` over a kind with `default`.
+    #if hasAttribute(nonexhaustive)
+      @nonexhaustive
+    #endif
     public enum Kind: Sendable, Hashable {
       /// Counts towards the policy's trip conditions.
       case ordinary
 
       /// Opens the breaker at once, because trying again cannot help.
+      ///
+      /// If the policy's `reporters` is above 1, it opens a closed breaker only if that many
+      /// processes, its own included, have reported failures since the last success. Until then it
+      /// counts as an ordinary failure.
       case permanent
 
       /// Opens the breaker at once, for the time that the resource itself named.
+      ///
+      /// `reporters` holds it back as it does a permanent failure.
       case opens(for: Duration)
     }
 
@@ -43,12 +61,14 @@ extension CallOutcome {
     .failure(Failure(.ordinary, error: error))
   }
 
-  /// A failure that opens the breaker at once.
+  /// A failure that opens the breaker at once, or as soon as the policy's `reporters` allows it.
   public static func permanentFailure(error: String? = nil) -> CallOutcome {
     .failure(Failure(.permanent, error: error))
   }
 
-  /// A failure that opens the breaker at once, for the time that the resource named.
+  /// A failure that opens the breaker for the time that the resource named.
+  ///
+  /// It opens the breaker at once, or as soon as the policy's `reporters` allows it.
   ///
   /// - Parameters:
   ///   - duration: The time; nil if the resource named none, which makes it an ordinary failure.
@@ -60,6 +80,11 @@ extension CallOutcome {
 }
 
 /// What became of a reported outcome.
+///
+/// A later version may add cases, so end a `switch` over a verdict with `default`.
+#if hasAttribute(nonexhaustive)
+  @nonexhaustive
+#endif
 public enum ReportVerdict: Sendable, Hashable {
   /// The outcome was judged by the breaker's policy.
   case counted

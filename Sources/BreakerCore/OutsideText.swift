@@ -1,5 +1,8 @@
-/// Rules for text that comes from outside: names and error texts.
-package enum OutsideText {
+/// Text that comes from outside, such as names, reasons and error texts.
+///
+/// Such a text can contain control characters and invisible ones. Before you print it, make them
+/// visible: `print(OutsideText.visible(entry.reason))`.
+public enum OutsideText {
   package static let longestName = 255
   package static let longestError = 1_024
   private static let longestQuote = 80
@@ -8,9 +11,9 @@ package enum OutsideText {
   package static func complaint(aboutName name: String) -> String? {
     if name.isEmpty { return "it is empty" }
     let length = name.utf8.count
-    if length > longestName { return "it has \(length) bytes, and at most \(longestName) fit" }
+    if length > longestName { return "it has \(length) bytes, and \(longestName) is the limit" }
     if name.unicodeScalars.contains(where: isControl) {
-      return "it has a control character in it"
+      return "it contains a control character"
     }
     return nil
   }
@@ -26,7 +29,7 @@ package enum OutsideText {
   /// Whether a scalar can make one text look like another.
   ///
   /// It controls a terminal, ends a line, changes the writing direction, or is invisible.
-  package static func misleads(_ scalar: Unicode.Scalar) -> Bool {
+  public static func misleads(_ scalar: Unicode.Scalar) -> Bool {
     // These mark an annotation and are as invisible, but Unicode does not list them with the
     // others.
     let isAnnotation = (0xFFF9...0xFFFB).contains(scalar.value)
@@ -38,7 +41,7 @@ package enum OutsideText {
   /// This is the one rule for everything that is printed: on a terminal, in a pipe, in a page, in
   /// metrics and in messages. Joiners and variation selectors are kept after a visible non-ASCII
   /// character, because scripts and emoji need them.
-  package static func visible(_ text: String) -> String {
+  public static func visible(_ text: String) -> String {
     if text.utf8.allSatisfy({ $0 >= 0x20 && $0 < 0x7F }) { return text }
     var result = ""
     var canBeJoined = false
@@ -62,7 +65,7 @@ package enum OutsideText {
   }
 
   /// The text as a message quotes it: made visible, and short enough not to drown the message.
-  package static func quoted(_ text: String) -> String {
+  public static func quoted(_ text: String) -> String {
     let cut = cut(text, to: longestQuote)
     return visible(cut) + (cut.utf8.count == text.utf8.count ? "" : "…")
   }

@@ -1,4 +1,9 @@
 /// The keys of a policy, the same on the command line, in JSON and in the file.
+///
+/// A later version may add cases, so end a `switch` over a key with `default`.
+#if hasAttribute(nonexhaustive)
+  @nonexhaustive
+#endif
 public enum PolicyKey: String, Sendable, Hashable, CaseIterable {
   case maxFailures = "max-failures"
   case failures
@@ -24,6 +29,11 @@ public enum PolicyKey: String, Sendable, Hashable, CaseIterable {
 
 extension PolicyKey {
   /// What kind of value the key takes.
+  ///
+  /// A later version may add cases, so end a `switch` over it with `default`.
+  #if hasAttribute(nonexhaustive)
+    @nonexhaustive
+  #endif
   public enum Value: Sendable, Hashable {
     /// A whole number.
     case count
@@ -176,6 +186,9 @@ package struct PolicyWords: Sendable, Hashable, CustomStringConvertible {
     PolicyKey.allCases.compactMap { key in values[key].map { "\(key.rawValue)=\($0)" } }
       .joined(separator: " ")
   }
+
+  /// The text; nil if there are no values.
+  var textOrNil: String? { values.isEmpty ? nil : description }
 
   /// The policy with these values applied over it.
   package func applied(to policy: BreakerPolicy) throws(PolicyError) -> BreakerPolicy {

@@ -69,9 +69,9 @@ extension BreakerPolicy {
   private func validateFailuresWithin() throws(PolicyError) {
     switch (failures, within) {
     case (.some, nil):
-      throw PolicyError(.within, "failures is set without within: say within which time")
+      throw PolicyError(.within, "failures is set without within: set both")
     case (nil, .some):
-      throw PolicyError(.failures, "within is set without failures: say how many failures")
+      throw PolicyError(.failures, "within is set without failures: set both")
     case (.some, .some), (nil, nil):
       break
     }
@@ -87,26 +87,27 @@ extension BreakerPolicy {
     }
     let hasRate = failureRate != nil || slowRate != nil
     if window != nil, last != nil {
-      throw PolicyError(.last, "window and last are both set: take rates over one of them")
+      throw PolicyError(.last, "window and last are both set: set only one")
     }
     if hasRate, window == nil, last == nil {
-      throw PolicyError(.window, "a rate is set without window or last: say over which calls")
+      throw PolicyError(.window, "a rate is set without window or last: set one of them")
     }
     if !hasRate, window != nil || last != nil || minCalls != nil {
       let key: PolicyKey = window != nil ? .window : last != nil ? .last : .minCalls
       throw PolicyError(
-        key, "\(key.rawValue) is set without failure-rate or slow-rate, which alone use it")
+        key, "\(key.rawValue) is set without failure-rate or slow-rate: set one of them")
     }
     if slowRate != nil, slowAfter == nil {
-      throw PolicyError(.slowAfter, "slow-rate is set without slow-after: say when a call is slow")
+      throw PolicyError(.slowAfter, "slow-rate is set without slow-after: set both")
     }
     if let last, let minCalls, minCalls > last {
       throw PolicyError(
-        .minCalls, "min-calls \(minCalls) is more than last \(last): it could never open")
+        .minCalls, "min-calls \(minCalls) is more than last \(last): the breaker could never open")
     }
     if let last, reporters > last {
       throw PolicyError(
-        .reporters, "reporters \(reporters) is more than last \(last): it could never open")
+        .reporters, "reporters \(reporters) is more than last \(last): the breaker could never open"
+      )
     }
   }
 
@@ -118,7 +119,7 @@ extension BreakerPolicy {
       throw PolicyError(
         .lumping,
         "\(failures) failures at least \(DurationText.format(self.lumping)) apart do not fit"
-          + " within \(DurationText.format(self.within)): it could never open")
+          + " within \(DurationText.format(self.within)): the breaker could never open")
     }
     if let failureRate, let window = window?.inNanoseconds {
       let needed = failureRate.smallestPart(of: Int64(callsToJudge))
@@ -126,7 +127,7 @@ extension BreakerPolicy {
       throw PolicyError(
         .lumping,
         "the \(needed) failures that the rate needs do not fit into the window at least"
-          + " \(DurationText.format(self.lumping)) apart: it could never open")
+          + " \(DurationText.format(self.lumping)) apart: the breaker could never open")
     }
   }
 
@@ -150,14 +151,14 @@ extension BreakerPolicy {
     switch (probeCalls, probeFailureRate) {
     case (.some, nil):
       throw PolicyError(
-        .probeFailureRate, "probe-calls is set without probe-failure-rate: say which rate opens")
+        .probeFailureRate, "probe-calls is set without probe-failure-rate: set both")
     case (nil, .some):
       throw PolicyError(
-        .probeCalls, "probe-failure-rate is set without probe-calls: say over how many probes")
+        .probeCalls, "probe-failure-rate is set without probe-calls: set both")
     case (.some, .some) where successesToClose != 1:
       throw PolicyError(
         .successesToClose,
-        "successes-to-close and probe-calls are both set: close by one of them")
+        "successes-to-close and probe-calls are both set: set only one")
     case (.some, .some), (nil, nil):
       break
     }

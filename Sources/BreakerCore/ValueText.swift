@@ -26,6 +26,14 @@ public enum DurationText {
     return "\(nanoseconds)ns"
   }
 
+  /// Returns a duration in whole milliseconds, rounded up, as JSON documents state it.
+  public static func milliseconds(_ duration: Duration) -> Int64 {
+    let (seconds, attoseconds) = duration.components
+    let perMillisecond: Int64 = 1_000_000_000_000_000
+    let rest = attoseconds / perMillisecond + (attoseconds % perMillisecond > 0 ? 1 : 0)
+    return seconds.multipliedSaturating(by: 1_000).addingSaturating(rest)
+  }
+
   static func format(_ duration: Duration?) -> String { duration.map { format($0) } ?? "none" }
 }
 

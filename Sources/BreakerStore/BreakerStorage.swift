@@ -7,7 +7,7 @@ package protocol BreakerStorage: AnyObject, Sendable {
   /// Where one load tells whether anything changed; the address is good as long as the storage.
   ///
   /// Zero there means that nothing is known, so that every call has to ask for what changed. It is
-  /// to be loaded *before* what it vouches for is read.
+  /// to be loaded before what it vouches for is read (rule of order 4).
   var fingerprint: UnsafePointer<UInt64> { get }
 
   /// Makes sure that the storage can be used, and makes it if it is not there.
@@ -48,13 +48,13 @@ package protocol BreakerStorage: AnyObject, Sendable {
 
   /// The newest `limit` events after an instant, oldest first.
   func history(of name: String?, sinceMilliseconds: Int64?, limit: Int?) throws(StoreError)
-    -> [StoredEvent]
+    -> [RecordedEvent]
 
   /// The oldest `limit` events after one, in the order in which they happened.
-  func events(after id: Int64, of name: String?, limit: Int) throws(StoreError) -> EventPage
+  func events(after id: Int64, of name: String?, limit: Int) throws(StoreError) -> EventBatch
 
   /// Takes what a process says of a hook, and answers what it has to do now, in one transaction.
-  func stepHook(_ step: HookStep) throws(StoreError) -> HookTurn
+  func answer(_ request: HookRequest) throws(StoreError) -> HookTurn
 
   /// Those who wait for events of all processes.
   var listeners: Listeners { get }
@@ -89,7 +89,7 @@ package protocol BreakerStorage: AnyObject, Sendable {
 
 extension BreakerStorage {
   /// What tells whether anything changed since it was last loaded.
-  package func currentFingerprint() -> UInt64 { unsafe WatchPage.load(fingerprint) }
+  package func currentFingerprint() -> UInt64 { unsafe WALIndexPage.load(fingerprint) }
 
   /// Deletes a breaker, whatever it has come to; false if there was none.
   package func delete(_ name: String) throws(StoreError) -> Bool {

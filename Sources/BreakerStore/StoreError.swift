@@ -6,6 +6,11 @@ internal import CSQLite
 /// The description is one line: what failed, why, and what to do. It never contains bound values.
 public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
   /// The kinds of failure that a caller may want to distinguish.
+  ///
+  /// A later version may add cases, so end a `switch` over a kind with `default`.
+  #if hasAttribute(nonexhaustive)
+    @nonexhaustive
+  #endif
   public enum Kind: Sendable, Hashable {
     /// There is no store at the path.
     case missing
@@ -89,6 +94,12 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     self.init(kind, code: code, "cannot \(what) \(path): \(why)\(Self.advice(kind))")
   }
 
+  /// Creates the error for a store that is not the one that this process has opened.
+  static func replaced(_ path: String) -> StoreError {
+    StoreError(
+      .busy, "the store \(visible(path)) was replaced or restored meanwhile: try again")
+  }
+
   private static func why(_ kind: Kind, _ message: String) -> String {
     switch kind {
     case .corrupt: "the file is damaged (\(message))"
@@ -105,13 +116,15 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
 
   private static func advice(_ kind: Kind) -> String {
     switch kind {
-    case .corrupt: ": move it and its -wal and -shm files away, and a new one is made"
-    case .notAStore: ": name another path"
+    case .corrupt:
+      ": run 'cbctl doctor --repair', or move it and its -wal and -shm files away so that a new one"
+        + " is created"
+    case .notAStore: ": use another path"
     case .diskFull: ": free some space"
     case .readOnly: ": make it and its directory writable"
     case .busy: ": if this lasts, look for a stopped process that has it open"
-    case .permissionDenied: ": ask its owner, or name another path"
-    case .missing, .notADirectory, .isDirectory: ": name another path"
+    case .permissionDenied: ": ask its owner, or use another path"
+    case .missing, .notADirectory, .isDirectory: ": use another path"
     case .isSymbolicLink, .newerVersion, .networkFileSystem, .inputOutput, .tooManyBreakers,
       .other:
       ""
@@ -140,6 +153,18 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     case SQLITE_CANTOPEN: .inputOutput
     case SQLITE_IOERR: .inputOutput
     default: .other
+    }
+  }
+
+  /// Whether it may help to close the store and open it again.
+  ///
+  /// A store that is busy or full was opened well enough.
+  package var mayEndByReopening: Bool {
+    switch kind {
+    case .busy, .diskFull, .tooManyBreakers: false
+    case .missing, .notADirectory, .isDirectory, .isSymbolicLink, .permissionDenied, .readOnly,
+      .corrupt, .notAStore, .newerVersion, .networkFileSystem, .inputOutput, .other:
+      true
     }
   }
 

@@ -22,6 +22,14 @@ int sb_persist_wal(sqlite3 *db) {
   return sqlite3_file_control(db, "main", SQLITE_FCNTL_PERSIST_WAL, &on);
 }
 
+int sb_delete_wal_on_close(sqlite3 *db) {
+  int off = 0;
+  // SQLite deletes a file only after a checkpoint.
+  int code = sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, (int *)0);
+  if (code != SQLITE_OK) return code;
+  return sqlite3_file_control(db, "main", SQLITE_FCNTL_PERSIST_WAL, &off);
+}
+
 const void *sb_wal_index(sqlite3 *db) {
   sqlite3_file *file = 0;
   if (sqlite3_file_control(db, "main", SQLITE_FCNTL_FILE_POINTER, &file) != SQLITE_OK) return 0;
@@ -146,12 +154,12 @@ static void *zero_page_at(void *address) {
   return mmap(address, page_size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | fixed, -1, 0);
 }
 
-void *sb_watch_page(void) {
+void *sb_index_page(void) {
   void *page = zero_page_at(0);
   return page == MAP_FAILED ? 0 : page;
 }
 
-int sb_watch_attach(void *page, const void *mapping) {
+int sb_index_attach(void *page, const void *mapping) {
   // An old size of zero makes mremap create a second mapping of the same pages. It needs no
   // descriptor of the -shm file, whose closing would drop SQLite's locks, and it outlives SQLite's
   // own mapping.
@@ -166,9 +174,9 @@ int sb_watch_attach(void *page, const void *mapping) {
   return code;
 }
 
-int sb_watch_detach(void *page) { return zero_page_at(page) == MAP_FAILED ? errno : 0; }
+int sb_index_detach(void *page) { return zero_page_at(page) == MAP_FAILED ? errno : 0; }
 
-void sb_watch_free(void *page) { munmap(page, page_size); }
+void sb_index_free(void *page) { munmap(page, page_size); }
 
 static pthread_once_t install_once = PTHREAD_ONCE_INIT;
 static int install_error;

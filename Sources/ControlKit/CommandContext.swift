@@ -70,8 +70,8 @@ extension CommandContext {
   func finish(_ ending: Ending) -> Ending {
     guard let outputError else { return ending }
     complain(
-      "standard output cannot be written: \(SystemError.text(outputError)): "
-        + "free space or print elsewhere")
+      "cannot write to standard output: \(SystemError.text(outputError)): "
+        + "free some space, or print elsewhere")
     return ending == .done ? .exit(.failed) : ending
   }
 }
@@ -102,7 +102,7 @@ extension CommandContext {
   func noStoreYet() -> ControlError {
     ControlError(
       .storeUnavailable, "no store yet at \(VisibleText.bare(store.path))",
-      "its first use makes it")
+      "its first use creates it")
   }
 
   func names() throws(ControlError) -> [String] {

@@ -44,8 +44,7 @@ struct ControlError: Error, Hashable {
   static func noBreaker(_ name: String, among names: [String]) -> ControlError {
     let remedy =
       Suggestion.nearest(to: name, among: names).map { "did you mean \(VisibleText.quoted($0))?" }
-      ?? "run 'cbctl status' for the names there are"
-    return ControlError(
-      .noBreaker, "no breaker \(VisibleText.quoted(name))", "nothing uses that name", remedy)
+      ?? "run 'cbctl status' to list all names"
+    return ControlError(.noBreaker, "no breaker \(VisibleText.quoted(name))", remedy)
   }
 }

@@ -14,7 +14,8 @@ enum ExitCode: Int32, Sendable, CaseIterable {
   var summary: String {
     switch self {
     case .done: "done; a call is permitted"
-    case .failed: "failed: a refused report, a wait out of time, a finding of doctor, lost output"
+    case .failed:
+      "failed: a report was refused, a wait timed out, doctor has a warning, output was lost"
     case .usage: "wrong usage; nothing was done"
     case .noBreaker: "no such breaker; none was created"
     case .storeUnavailable: "the store is unavailable"

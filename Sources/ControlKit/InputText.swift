@@ -21,7 +21,7 @@ enum InputText {
     guard let text = String(validating: text, as: UTF8.self) else {
       throw ControlError(
         .failed, "\(VisibleText.quoted(path)) cannot be read", "it is not UTF-8",
-        "give what 'cbctl export' has written")
+        "use the output of 'cbctl export'")
     }
     return text
   }

@@ -31,6 +31,6 @@ struct StoreDirectory {
     let rights = (hasGroup ? [] : ["g+rwxs"]) + (hasOthers ? [] : ["o+rwx"])
     let chmod = "chmod \(rights.joined(separator: ",")) \(folder)"
     return "\(hasGroup ? "others" : "the group") cannot write to \(VisibleText.bare(path)), "
-      + "which was there already: run \(chgrp)\(chmod)"
+      + "which already existed: run \(chgrp)\(chmod)"
   }
 }

@@ -48,9 +48,13 @@ public struct BreakerBackup: Sendable, Hashable {
   /// - Throws: `BreakerError` if the name or a policy is not valid.
   public func validate() throws(BreakerError) {
     try Breaker.validate(name: name)
+    _ = try words()
+  }
+
+  /// The words of its policies, as the library writes them.
+  fileprivate func words() throws(BreakerError) -> AgreedWords {
     do throws(PolicyError) {
-      let code = try PolicyWords(text: codePolicy ?? "").applied(to: BreakerPolicy())
-      _ = try PolicyWords(text: operatorPolicy ?? "").applied(to: code)
+      return try AgreedWords(code: codePolicy, operator: operatorPolicy).checked()
     } catch {
       throw .invalidPolicy(name: name, error)
     }
@@ -67,8 +71,8 @@ extension BreakerSnapshot {
     backup.modeFor = modeEndsIn
     backup.modeReason = modeReason
     backup.modeSetBy = modeSetBy
-    backup.codePolicy = agreed.codeWords
-    backup.operatorPolicy = agreed.operatorWords
+    backup.codePolicy = agreed.words.code
+    backup.operatorPolicy = agreed.words.operator
     return backup
   }
 }
@@ -92,11 +96,14 @@ extension SharedStore {
   public func restore(
     _ backups: [BreakerBackup], replacing: Bool
   ) throws(BreakerError) -> [String] {
-    for backup in backups { try backup.validate() }
+    var steps: [NamedStep] = []
+    for backup in backups {
+      try Breaker.validate(name: backup.name)
+      let words = try backup.words()
+      steps.append(NamedStep(backup.name) { backup.apply(to: &$0, words) })
+    }
     do throws(StoreError) {
-      return try engine.step(
-        together: backups.map { backup in NamedStep(backup.name) { backup.apply(to: &$0) } },
-        mustBeNew: !replacing)
+      return try engine.step(together: steps, mustBeNew: !replacing)
     } catch {
       throw .store(error)
     }
@@ -106,8 +113,9 @@ extension SharedStore {
 extension BreakerBackup {
   private static let reason = "restored"
 
-  fileprivate func apply(to draft: inout BreakerDraft) {
-    applyPolicies(to: &draft)
+  fileprivate func apply(to draft: inout BreakerDraft, _ words: AgreedWords) {
+    let isDeclared = draft.agree { $0.restored(to: words, because: Self.reason, at: $1) }
+    if isDeclared { draft.declaration = words.code }
     let policy = draft.breaker.policy
     switch state {
     case .closed:
@@ -128,39 +136,6 @@ extension BreakerBackup {
     draft.apply { record, now in
       record.modeSet(
         to: mode, for: modeFor, reason: isOver ? nil : modeReason, by: author, at: now)
-    }
-  }
-
-  private func applyPolicies(to draft: inout BreakerDraft) {
-    let codePolicy = codePolicy.map { Self.declared($0) }
-    let operatorPolicy = operatorPolicy.flatMap { Self.overriding($0) }
-    if let codePolicy, draft.breaker.codeWords != codePolicy {
-      draft.breaker.codeWords = codePolicy
-      draft.declaration = codePolicy
-    }
-    let before = draft.breaker.operatorWords
-    guard before != operatorPolicy else { return }
-    draft.breaker.operatorWords = operatorPolicy
-    draft.note(.policy(from: before ?? "", to: operatorPolicy ?? ""), reason: Self.reason)
-  }
-
-  // These write the words as the library does. `validate()` has checked them before.
-
-  private static func declared(_ words: String) -> String {
-    do throws(PolicyError) {
-      let policy = try PolicyWords(text: words).applied(to: BreakerPolicy())
-      return PolicyWords(of: policy).description
-    } catch {
-      return ""
-    }
-  }
-
-  private static func overriding(_ text: String) -> String? {
-    do throws(PolicyError) {
-      let words = try PolicyWords(text: text)
-      return words.values.isEmpty ? nil : words.description
-    } catch {
-      return nil
     }
   }
 }

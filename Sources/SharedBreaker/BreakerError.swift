@@ -2,6 +2,8 @@ internal import BreakerCore
 
 /// Why a breaker did not do what you asked.
 ///
+/// A later version may add cases, so end a `switch` over an error with `default`.
+///
 /// ```swift
 /// do {
 ///   return try await payments.run { try await client.charge(order) }
@@ -9,6 +11,9 @@ internal import BreakerCore
 ///   return .tryAgain(after: error.retryAfter ?? .seconds(10))
 /// }
 /// ```
+#if hasAttribute(nonexhaustive)
+  @nonexhaustive
+#endif
 public enum BreakerError: Error, Sendable, Hashable {
   /// The breaker rejected the call, and the work was not run.
   case rejected(name: String, Rejection)
@@ -33,10 +38,10 @@ extension BreakerError: CustomStringConvertible {
     case .rejected(let name, let rejection):
       "\(OutsideText.visible(name)) is rejecting calls: \(rejection)"
     case .invalidName(let complaint):
-      "not a name for a breaker: \(complaint): use 1 to 255 bytes of text"
+      "not a name of a breaker: \(complaint): use 1 to 255 bytes of text"
     case .invalidPolicy(let name, let error):
       "the policy of \(OutsideText.visible(name)) cannot be used: \(error)"
-    case .noSuchProcess(let pid): "there is no process \(pid): name one that is running"
+    case .noSuchProcess(let pid): "there is no process \(pid): use one that is running"
     case .store(let error): error.description
     }
   }
@@ -45,31 +50,20 @@ extension BreakerError: CustomStringConvertible {
 extension Rejection: CustomStringConvertible {
   /// The state of the breaker, and when to try again, in words.
   public var description: String {
+    let wait = retryAfter.map { "try again in \(Self.rounded($0))" }
     guard mode == .forcedOpen else {
-      let wait = retryAfter.map { "try again in \(Self.rounded($0))" } ?? "try again later"
-      return state == .halfOpen
-        ? "a probe is under way: \(wait) at the latest" : "it is \(state.wireName): \(wait)"
+      let later = wait ?? "try again later"
+      guard state == .halfOpen else { return "it is \(state.wireName): \(later)" }
+      return "a probe is under way: \(wait.map { "\($0) at the latest" } ?? later)"
     }
-    let time = retryAfter.map { "for \(Self.rounded($0))" } ?? "until further notice"
-    let why = reason.map { ": \(OutsideText.visible($0))" } ?? ""
-    return "an operator holds it open \(time)\(why)"
+    let why = reason.map { " (\(OutsideText.visible($0)))" } ?? ""
+    return "its mode is \(mode.wireName)\(why): \(wait ?? "wait until somebody removes the mode")"
   }
 
   /// A wait in words, rounded up so that a caller does not come back too early.
   private static func rounded(_ wait: Duration) -> String {
-    let milliseconds = wait.wholeMilliseconds
+    let milliseconds = DurationText.milliseconds(wait)
     guard milliseconds >= 10_000 else { return DurationText.format(.milliseconds(milliseconds)) }
     return DurationText.format(.seconds((milliseconds + 999) / 1_000))
-  }
-}
-
-extension Duration {
-  /// The duration in milliseconds, rounded up.
-  package var wholeMilliseconds: Int64 {
-    let (seconds, attoseconds) = components
-    let perMillisecond: Int64 = 1_000_000_000_000_000
-    let rest = attoseconds / perMillisecond + (attoseconds % perMillisecond > 0 ? 1 : 0)
-    let (whole, overflow) = seconds.multipliedReportingOverflow(by: 1_000)
-    return overflow ? (seconds < 0 ? .min : .max) : whole + rest
   }
 }

@@ -120,8 +120,8 @@ public struct BreakerSnapshot: Sendable, Hashable {
 
   let agreed: AgreedPolicy
 
-  /// The version that the snapshot was taken of; snapshots are compared without it.
-  let version: Remembered<StoredVersion>
+  /// The version that the snapshot was taken of.
+  let version: StoredVersion
 
   /// The policy in force.
   public var policy: BreakerPolicy { agreed.policy }
@@ -146,6 +146,11 @@ public struct BreakerSnapshot: Sendable, Hashable {
 }
 
 /// Who set a value of a policy.
+///
+/// A later version may add cases, so end a `switch` over a source with `default`.
+#if hasAttribute(nonexhaustive)
+  @nonexhaustive
+#endif
 public enum PolicySource: String, Sendable, Hashable, CaseIterable {
   /// Nobody has set the value, so it is the default.
   case `default`
@@ -173,12 +178,9 @@ public struct LeaseSnapshot: Sendable, Hashable {
 }
 
 extension BreakerSnapshot {
-  init(
-    of stored: StoredBreaker, at now: Moment,
-    isGone: (ProcessIdentity) -> Bool = HostProcesses.system.isGone
-  ) {
-    agreed = stored.agreedPolicy
-    version = Remembered(StoredVersion(of: stored))
+  init(of stored: StoredBreaker, at now: Moment, isGone: (ProcessIdentity) -> Bool) {
+    agreed = stored.agreed
+    version = StoredVersion(of: stored)
     let policy = agreed.policy
     let owners = stored.record.leases.compactMap(\.owner)
     let gone = Set(owners.filter(isGone))

@@ -61,14 +61,14 @@ extension BreakerTimestamp: CustomStringConvertible {
   /// The Gregorian date of a day; years are counted from 1 March so that leap days come last.
   private static func date(daysSince1970: Int64) -> (Int64, Int64, Int64) {
     let daysSinceMarch0 = daysSince1970 + 719_468
-    let era = floor(daysSinceMarch0, by: 146_097)
-    let dayOfEra = daysSinceMarch0 - era * 146_097
-    let yearOfEra =
-      (dayOfEra - dayOfEra / 1_460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
-    let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
+    let cycle = floor(daysSinceMarch0, by: 146_097)
+    let dayOfCycle = daysSinceMarch0 - cycle * 146_097
+    let yearOfCycle =
+      (dayOfCycle - dayOfCycle / 1_460 + dayOfCycle / 36_524 - dayOfCycle / 146_096) / 365
+    let dayOfYear = dayOfCycle - (365 * yearOfCycle + yearOfCycle / 4 - yearOfCycle / 100)
     let monthFromMarch = (5 * dayOfYear + 2) / 153
     let day = dayOfYear - (153 * monthFromMarch + 2) / 5 + 1
     let month = monthFromMarch < 10 ? monthFromMarch + 3 : monthFromMarch - 9
-    return (yearOfEra + era * 400 + (month <= 2 ? 1 : 0), month, day)
+    return (yearOfCycle + cycle * 400 + (month <= 2 ? 1 : 0), month, day)
   }
 }

@@ -196,8 +196,7 @@ extension SharedStore {
   /// - Throws: `StoreError` if the store cannot be used, or another process locks it for longer
   ///   than ``StoreOptions/lockTimeout``.
   public func delete(ifStillAs snapshot: BreakerSnapshot) throws(StoreError) -> Bool {
-    guard let version = snapshot.version.value else { return false }
-    return try engine.delete(snapshot.name, ifStill: version)
+    try engine.delete(snapshot.name, ifStill: snapshot.version)
   }
 
   /// Records that a breaker has been used by now.
@@ -231,7 +230,8 @@ extension SharedStore {
   /// Returns what happened to one breaker or to all of them, oldest first.
   ///
   /// The history is bounded: the store keeps the latest 500 entries of a breaker, the latest 100
-  /// changes of its policy, and 50,000 entries of all breakers together.
+  /// changes of its policy, and 50,000 entries of all breakers together. The oldest are deleted after
+  /// every 32nd entry, so there may be up to 31 more.
   ///
   /// - Parameters:
   ///   - name: The breaker, or nil for all of them.
@@ -245,7 +245,7 @@ extension SharedStore {
     engine.doRounds()
     return try engine.storage.history(
       of: name, sinceMilliseconds: since?.millisecondsSince1970, limit: limit
-    ).map { HistoryEntry($0) }
+    ).map { HistoryEntry($0, isAfterGap: false) }
   }
 
   /// Returns the policies that code has declared for a breaker, the latest last.
@@ -255,7 +255,7 @@ extension SharedStore {
   /// - Throws: `StoreError` if the store cannot be read.
   public func declarations(of name: String) throws(StoreError) -> [PolicyDeclaration] {
     engine.doRounds()
-    let inForce = try engine.storage.find(name)?.codeWords
+    let inForce = try engine.storage.find(name)?.words.code
     return try engine.storage.declarations(of: name).map {
       PolicyDeclaration($0, isInForce: $0.words == inForce)
     }

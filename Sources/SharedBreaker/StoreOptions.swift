@@ -77,6 +77,11 @@ public struct StoreOptions: Sendable {
 }
 
 /// What a call does while the store cannot be used.
+///
+/// A later version may add cases, so end a `switch` over an action with `default`.
+#if hasAttribute(nonexhaustive)
+  @nonexhaustive
+#endif
 public enum StoreFailureAction: Sendable, Hashable {
   /// Uses a breaker of this process alone, which starts from the last known shared state.
   ///
@@ -94,6 +99,11 @@ public enum StoreFailureAction: Sendable, Hashable {
 }
 
 /// Something that the observer of a store is notified of.
+///
+/// A later version may add cases, so end a `switch` over an event with `default`.
+#if hasAttribute(nonexhaustive)
+  @nonexhaustive
+#endif
 public enum StoreEvent: Sendable, Hashable {
   /// The store cannot be used; reported once, until it can be used again.
   case unavailable(StoreError)
@@ -130,6 +140,11 @@ public enum StoreEvent: Sendable, Hashable {
 }
 
 /// Whether a process can use its store.
+///
+/// A later version may add cases, so end a `switch` over the health of a store with `default`.
+#if hasAttribute(nonexhaustive)
+  @nonexhaustive
+#endif
 public enum StoreHealth: Sendable, Hashable {
   /// The process has not tried to use the store yet.
   case untried

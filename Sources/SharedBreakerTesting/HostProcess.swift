@@ -5,14 +5,16 @@ internal import SharedBreaker
 final class HostProcess: Sendable {
   let identity: ProcessIdentity
 
-  private let lock = Lock()
-  private nonisolated(unsafe) var stores:
-    [(before: @Sendable () -> Void, after: @Sendable () -> Void)] = []
-  private nonisolated(unsafe) var isOver = false
+  private struct Course {
+    var stores: [(before: @Sendable () -> Void, after: @Sendable () -> Void)] = []
+    var isOver = false
+  }
+
+  private let course = Guarded(Course())
 
   init(_ identity: ProcessIdentity) { self.identity = identity }
 
-  var isRunning: Bool { lock.withLock { unsafe !isOver } }
+  var isRunning: Bool { course.withLock { !$0.isOver } }
 
   /// The error of everything that the process does after its end; nil while it runs.
   var ending: StoreError? {
@@ -25,16 +27,16 @@ final class HostProcess: Sendable {
   /// Notes a store that the process uses, so that the store ends with the process.
   func opens(_ store: SharedStore) {
     let ending = store.ending
-    lock.withLock { unsafe stores.append(ending) }
+    course.withLock { $0.stores.append(ending) }
   }
 
   func end() {
-    let ending = lock.withLock {
-      defer { unsafe stores = [] }
-      return unsafe stores
+    let ending = course.withLock { course in
+      defer { course.stores = [] }
+      return course.stores
     }
     for store in ending { store.before() }
-    lock.withLock { unsafe isOver = true }
+    course.withLock { $0.isOver = true }
     for store in ending { store.after() }
   }
 }

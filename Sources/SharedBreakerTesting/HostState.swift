@@ -8,18 +8,19 @@ final class HostState: Sendable {
   let failure = StoreFailure()
 
   private let processes = ProcessList()
-  private nonisolated(unsafe) var forkGuard: ForkGuard?
+  private let forkGuard = Guarded<ForkGuard?>(nil)
 
   init() {
     memory = MemoryStorage(
       clock: clock.storeClock, program: "test", isGone: { [processes] in processes.isGone($0) })
     // Done here once: each store's engine would take the same lock.
-    unsafe forkGuard = ForkGuard(
+    let made = ForkGuard(
       of: self, before: { [memory] in memory.willFork() },
       after: { [memory] _ in memory.didFork() })
+    forkGuard.withLock { $0 = made }
   }
 
-  deinit { unsafe forkGuard?.end() }
+  deinit { forkGuard.withLock { $0 }?.end() }
 
   var main: HostProcess { processes.main }
   func startProcess() -> HostProcess { processes.start() }
@@ -43,39 +44,38 @@ final class HostState: Sendable {
 
 /// The processes of a test host, including those that have ended.
 private final class ProcessList: Sendable {
-  private let lock = Lock()
-  private nonisolated(unsafe) var processes: [HostProcess] = []
+  private let processes = Guarded<[HostProcess]>([])
 
   /// A namespace of its own, so that the numbers are not mistaken for those of real processes.
   private let namespace = UInt64.random(in: 1 ... .max)
 
   /// The main process of the host, which has the number of the real process.
   var main: HostProcess {
-    lock.withLock {
+    processes.withLock { processes in
       let pid = ProcessTable.ownPid
-      return unsafe processes.first { $0.identity.pid == pid && $0.isRunning } ?? started(as: pid)
+      return processes.first { $0.identity.pid == pid && $0.isRunning }
+        ?? start(as: pid, among: &processes)
     }
   }
 
   func start() -> HostProcess {
-    lock.withLock {
+    processes.withLock { processes in
       // Never the number of the main process, which may be started later.
-      unsafe started(as: ProcessTable.ownPid &+ Int32(processes.count) &+ 1)
+      start(as: ProcessTable.ownPid &+ Int32(processes.count) &+ 1, among: &processes)
     }
   }
 
-  var running: [HostProcess] { lock.withLock { unsafe processes }.filter { $0.isRunning } }
+  var running: [HostProcess] { processes.withLock { $0 }.filter { $0.isRunning } }
 
   func isGone(_ identity: ProcessIdentity) -> Bool {
-    lock.withLock { unsafe processes }.contains { $0.identity == identity && !$0.isRunning }
+    processes.withLock { $0 }.contains { $0.identity == identity && !$0.isRunning }
   }
 
-  /// Creates a process; the caller holds the lock.
-  private func started(as pid: Int32) -> HostProcess {
-    let start = unsafe UInt64(processes.count) + 1
+  private func start(as pid: Int32, among processes: inout [HostProcess]) -> HostProcess {
     let process = HostProcess(
-      ProcessIdentity(pid: pid, startTicks: start, pidNamespace: namespace))
-    unsafe processes.append(process)
+      ProcessIdentity(
+        pid: pid, startTicks: UInt64(processes.count) + 1, pidNamespace: namespace))
+    processes.append(process)
     return process
   }
 }

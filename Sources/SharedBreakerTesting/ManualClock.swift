@@ -25,12 +25,19 @@ public final class ManualClock: Clock, Sendable {
     public static func < (left: Instant, right: Instant) -> Bool { left.offset < right.offset }
   }
 
-  private let lock = Lock()
-  private nonisolated(unsafe) var time = Instant(offset: .zero)
-  private nonisolated(unsafe) var sleepers: [UInt64: Sleeper] = [:]
-  private nonisolated(unsafe) var watchers: [UInt64: Watcher] = [:]
-  private nonisolated(unsafe) var lastID: UInt64 = 0
-  private nonisolated(unsafe) var boot = Boot()
+  private let state = Guarded(State())
+
+  /// What the clock knows; each sleeper and each watcher has a number of its own.
+  private struct State {
+    var time = Instant(offset: .zero)
+    var sleepers: [UInt64: Sleeper] = [:]
+    var watchers: [UInt64: Watcher] = [:]
+    var lastID: UInt64 = 0
+    var boot = Boot()
+
+    /// How much longer each sleeper will sleep, the shortest time first.
+    var sleeps: [Duration] { sleepers.values.map { time.duration(to: $0.deadline) }.sorted() }
+  }
 
   /// A boot of the host; the first one began 1,000 seconds before the clock did.
   private struct Boot {
@@ -44,15 +51,15 @@ public final class ManualClock: Clock, Sendable {
   }
 
   private struct Watcher {
-    var deadline: Instant
-    var continuation: CheckedContinuation<Void, Never>
+    var deadlines: ClosedRange<Instant>
+    var continuation: CheckedContinuation<Duration, any Error>
   }
 
   /// Creates a clock that stands still.
   public init() {}
 
   /// The current time.
-  public var now: Instant { lock.withLock { unsafe time } }
+  public var now: Instant { state.withLock { $0.time } }
 
   /// The smallest step of the clock, a nanosecond.
   public var minimumResolution: Duration { .nanoseconds(1) }
@@ -63,19 +70,18 @@ public final class ManualClock: Clock, Sendable {
   /// timers run in this call, before it returns. It traps if the duration is negative.
   public func advance(by duration: Duration) {
     precondition(duration >= .zero, "a clock does not go backwards")
-    let due = lock.withLock {
-      unsafe time = unsafe time.advanced(by: duration)
-      let due = unsafe sleepers.filter { unsafe $0.value.deadline <= time }
-      for id in due.keys { unsafe sleepers[id] = nil }
+    let due = state.withLock { state in
+      let time = state.time.advanced(by: duration)
+      state.time = time
+      let due = state.sleepers.filter { $0.value.deadline <= time }
+      for id in due.keys { state.sleepers[id] = nil }
       return due.sorted { ($0.value.deadline, $0.key) < ($1.value.deadline, $1.key) }
     }
     for (_, sleeper) in due { sleeper.wake(false) }
   }
 
   /// How much longer each sleeper will sleep, the shortest time first.
-  public var sleeps: [Duration] {
-    lock.withLock { unsafe sleepers.values.map { unsafe time.duration(to: $0.deadline) } }.sorted()
-  }
+  public var sleeps: [Duration] { state.withLock { $0.sleeps } }
 
   /// Suspends the task until there is a sleeper that will wake after exactly this time.
   ///
@@ -83,33 +89,79 @@ public final class ManualClock: Clock, Sendable {
   ///
   /// ```swift
   /// let call = Task { try await breaker.run(timeout: .seconds(2)) { await neverEnding() } }
-  /// await host.clock.untilSomebodySleeps(for: .seconds(2))
+  /// try await host.clock.untilSomebodySleeps(for: .seconds(2))
   /// host.clock.advance(by: .seconds(2))
   /// await #expect(throws: CallTimedOut.self) { try await call.value }
   /// ```
   ///
-  /// If the task is cancelled, for example because a test has reached its time limit, the method
-  /// returns at once.
-  public func untilSomebodySleeps(for duration: Duration) async {
+  /// - Parameters:
+  ///   - duration: How long the sleeper sleeps, from the present time of the clock.
+  ///   - limit: How long to wait for the sleeper, in real time. A time in which all of Swift's
+  ///     threads are blocked hardly counts.
+  /// - Throws: ``NobodySleeps`` if there is no such sleeper by then, with those that there are
+  ///   instead, or `CancellationError` if the task is cancelled, for example because a test has
+  ///   reached its time limit.
+  public func untilSomebodySleeps(
+    for duration: Duration, failingAfter limit: Duration = .seconds(30)
+  ) async throws {
+    try await untilSomebodySleeps(for: duration...duration, failingAfter: limit)
+  }
+
+  /// Suspends the task until there is a sleeper that will wake after a time within a range.
+  ///
+  /// Use it where the time is not known exactly, as with a jitter, and then move the clock by the
+  /// time that it returns:
+  ///
+  /// ```swift
+  /// let wait = try await host.clock.untilSomebodySleeps(for: .seconds(1)...(.seconds(2)))
+  /// host.clock.advance(by: wait)
+  /// ```
+  ///
+  /// - Parameters:
+  ///   - durations: How long the sleeper may sleep, from the present time of the clock.
+  ///   - limit: How long to wait for the sleeper, in real time. A time in which all of Swift's
+  ///     threads are blocked hardly counts.
+  /// - Returns: How much longer the sleeper sleeps; if several do, the shortest of these times.
+  /// - Throws: ``NobodySleeps`` if there is no such sleeper by then, with those that there are
+  ///   instead, or `CancellationError` if the task is cancelled.
+  @discardableResult
+  public func untilSomebodySleeps(
+    for durations: ClosedRange<Duration>, failingAfter limit: Duration = .seconds(30)
+  ) async throws -> Duration {
     let id = nextID()
-    await withTaskCancellationHandler {
-      await withCheckedContinuation { continuation in
-        let isAsleep = lock.withLock {
-          let deadline = unsafe time.advanced(by: duration)
-          if unsafe sleepers.values.contains(where: { $0.deadline == deadline }) { return true }
-          unsafe watchers[id] = Watcher(deadline: deadline, continuation: continuation)
-          return false
+    var ending: Task<Void, any Error>?
+    defer { ending?.cancel() }
+    return try await withTaskCancellationHandler {
+      try await withCheckedThrowingContinuation { continuation in
+        let asleep = state.withLock { state -> Duration? in
+          let first = state.time.advanced(by: durations.lowerBound)
+          let last = state.time.advanced(by: durations.upperBound)
+          if let asleep = state.sleeps.first(where: durations.contains) { return asleep }
+          state.watchers[id] = Watcher(deadlines: first...last, continuation: continuation)
+          return nil
         }
-        if isAsleep { continuation.resume() }
-        if Task.isCancelled { stopWatching(id) }
+        if let asleep { return continuation.resume(returning: asleep) }
+        ending = Task {
+          try await Self.pass(limit)
+          stopWatching(id, throwing: NobodySleeps(for: durations, after: limit, sleeps: sleeps))
+        }
+        // The cancellation may have come before the watcher was added.
+        if Task.isCancelled { stopWatching(id, throwing: CancellationError()) }
       }
     } onCancel: {
-      stopWatching(id)
+      stopWatching(id, throwing: CancellationError())
     }
   }
 
-  private func stopWatching(_ id: UInt64) {
-    lock.withLock { unsafe watchers.removeValue(forKey: id) }?.continuation.resume()
+  /// Lets real time pass, in steps that each need one of Swift's threads.
+  ///
+  /// If other tests block all of these, the sleeper cannot come, and such a time is a single step.
+  private static func pass(_ limit: Duration) async throws {
+    for _ in 0..<30 { try await Task.sleep(for: limit / 30) }
+  }
+
+  private func stopWatching(_ id: UInt64, throwing error: any Error) {
+    state.withLock { $0.watchers.removeValue(forKey: id) }?.continuation.resume(throwing: error)
   }
 
   /// Suspends the task until the clock has been moved to a time.
@@ -130,24 +182,28 @@ public final class ManualClock: Clock, Sendable {
   }
 
   private func nextID() -> UInt64 {
-    lock.withLock {
-      unsafe lastID += 1
-      return unsafe lastID
+    state.withLock { state in
+      state.lastID += 1
+      return state.lastID
     }
   }
 
   private func add(_ sleeper: Sleeper, as id: UInt64) {
-    let (isDue, watching) = lock.withLock {
-      guard unsafe sleeper.deadline > time else { return (true, [] as [UInt64]) }
-      unsafe sleepers[id] = sleeper
-      return (false, unsafe watchers.filter { $0.value.deadline == sleeper.deadline }.map(\.key))
+    let (isDue, watchers, time) = state.withLock { state in
+      guard sleeper.deadline > state.time else { return (true, [] as [Watcher], state.time) }
+      state.sleepers[id] = sleeper
+      let watching = state.watchers.filter { $0.value.deadlines.contains(sleeper.deadline) }
+      for id in watching.keys { state.watchers[id] = nil }
+      return (false, Array(watching.values), state.time)
     }
     if isDue { sleeper.wake(false) }
-    for id in watching { stopWatching(id) }
+    for watcher in watchers {
+      watcher.continuation.resume(returning: time.duration(to: sleeper.deadline))
+    }
   }
 
   private func cancel(_ id: UInt64) {
-    lock.withLock { unsafe sleepers.removeValue(forKey: id) }?.wake(true)
+    state.withLock { $0.sleepers.removeValue(forKey: id) }?.wake(true)
   }
 }
 
@@ -157,18 +213,18 @@ extension ManualClock {
   public var storeClock: StoreClock {
     StoreClock(
       bootNanoseconds: {
-        self.lock.withLock { unsafe self.boot.began.duration(to: self.time) }.inNanoseconds
+        self.state.withLock { $0.boot.began.duration(to: $0.time) }.inNanoseconds
       },
       wallMilliseconds: { 1_800_000_000_000 + self.now.offset.inNanoseconds / 1_000_000 },
-      bootID: { "boot \(self.lock.withLock { unsafe self.boot.number }) in memory" })
+      bootID: { "boot \(self.state.withLock { $0.boot.number }) in memory" })
   }
 
   /// Begins another boot after the host was down for a time; wakes no sleepers yet.
   func beginBoot(after downtime: Duration) {
     precondition(downtime >= .zero, "a clock does not go backwards")
-    lock.withLock {
-      unsafe time = unsafe time.advanced(by: downtime)
-      unsafe boot = unsafe Boot(number: boot.number + 1, began: time)
+    state.withLock { state in
+      state.time = state.time.advanced(by: downtime)
+      state.boot = Boot(number: state.boot.number + 1, began: state.time)
     }
   }
 

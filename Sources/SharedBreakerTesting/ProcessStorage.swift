@@ -57,12 +57,12 @@ extension ProcessStorage {
 
   func history(
     of name: String?, sinceMilliseconds: Int64?, limit: Int?
-  ) throws(StoreError) -> [StoredEvent] {
+  ) throws(StoreError) -> [RecordedEvent] {
     try memory(for: .reading).history(
       of: name, sinceMilliseconds: sinceMilliseconds, limit: limit)
   }
 
-  func events(after id: Int64, of name: String?, limit: Int) throws(StoreError) -> EventPage {
+  func events(after id: Int64, of name: String?, limit: Int) throws(StoreError) -> EventBatch {
     try memory(for: .reading).events(after: id, of: name, limit: limit)
   }
 
@@ -96,8 +96,8 @@ extension ProcessStorage {
     try memory(for: .writing).delete(name, ifStill: version, by: author)
   }
 
-  func stepHook(_ step: HookStep) throws(StoreError) -> HookTurn {
-    try memory(for: .writing).stepHook(step)
+  func answer(_ request: HookRequest) throws(StoreError) -> HookTurn {
+    try memory(for: .writing).answer(request)
   }
 
   private func memory(

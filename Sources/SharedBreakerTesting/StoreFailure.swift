@@ -6,14 +6,13 @@ final class StoreFailure: Sendable {
   /// What the store is needed for.
   enum Purpose { case reading, writing, making }
 
-  private let lock = Lock()
-  private nonisolated(unsafe) var kind: StoreError.Kind?
+  private let kind = Guarded<StoreError.Kind?>(nil)
 
-  func set(_ kind: StoreError.Kind?) { lock.withLock { unsafe self.kind = kind } }
+  func set(_ kind: StoreError.Kind?) { self.kind.withLock { $0 = kind } }
 
   /// Throws if the store fails for a purpose.
   func check(_ purpose: Purpose) throws(StoreError) {
-    guard let kind = lock.withLock({ unsafe kind }), Self.prevents(kind, purpose) else { return }
+    guard let kind = kind.withLock({ $0 }), Self.prevents(kind, purpose) else { return }
     throw StoreError(
       kind, "the store of the test host fails (\(kind)), as it was told to: call mendStore()")
   }

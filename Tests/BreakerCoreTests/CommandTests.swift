@@ -101,7 +101,7 @@ import Testing
     #expect(bench.record.mode(at: bench.now.boot) == .automatic)
     _ = bench.request()
     #expect(bench.record.mode == ModeSetting())
-    #expect(bench.events.last?.reason == "its time is over")
+    #expect(bench.events.last?.reason == "the mode has expired")
     let count = bench.events.count
     _ = bench.request()
     #expect(bench.events.count == count)

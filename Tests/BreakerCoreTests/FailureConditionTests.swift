@@ -11,7 +11,7 @@ import Testing
     #expect(bench.record.consecutiveFailures == Int64(limit - 1))
     bench.call(.failure())
     #expect(bench.state == .open)
-    #expect(bench.events.last?.reason == "\(limit) consecutive failures")
+    #expect(bench.events.last?.reason == CountedNoun.text(limit, "consecutive failure"))
   }
 
   @Test func `a success resets the count of consecutive failures, and an ignored call does not`() {

@@ -98,7 +98,7 @@ extension NaiveBreaker {
   }
 
   /// What has happened since all counters were last cleared.
-  var era: ArraySlice<Fact> {
+  var sinceCleared: ArraySlice<Fact> {
     let start = facts.lastIndex { fact in
       switch fact {
       case .closed, .reset: true
@@ -140,12 +140,12 @@ extension NaiveBreaker {
     Int64(facts.count { if case .probeGranted = $0 { true } else { false } })
   }
 
-  /// The calls of the era, each with whether it counts.
+  /// The calls since then, each with whether it counts.
   ///
   /// A failure too close to one that counted does not count.
   var calls: [(call: Call, counts: Bool)] {
     var calls: [(call: Call, counts: Bool)] = []
-    for case .called(let call) in era {
+    for case .called(let call) in sinceCleared {
       let isLumped = calls.contains { earlier in
         guard call.hasFailed, earlier.call.hasFailed, earlier.counts else { return false }
         guard let gap = policy.lumping else { return false }
@@ -165,7 +165,7 @@ extension NaiveBreaker {
 
   var consecutiveFailures: Int64 {
     var failedProbes = 0
-    for fact in era.reversed() {
+    for fact in sinceCleared.reversed() {
       switch fact {
       case .probeFailed: failedProbes += 1
       case .probeSucceeded: return Int64(failedProbes)

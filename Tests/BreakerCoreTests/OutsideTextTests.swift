@@ -14,16 +14,16 @@ import Testing
 
   @Test(arguments: [
     ("", "it is empty"),
-    (String(repeating: "x", count: 256), "it has 256 bytes, and at most 255 fit"),
-    (String(repeating: "é", count: 128), "it has 256 bytes, and at most 255 fit"),
-    ("a\nb", "it has a control character in it"),
-    ("a\u{0}", "it has a control character in it"),
-    ("\u{1B}[31m", "it has a control character in it"),
-    ("a\u{7F}", "it has a control character in it"),
-    ("a\u{85}", "it has a control character in it"),
-    ("a\u{2028}", "it has a control character in it"),
-    ("a\u{2029}", "it has a control character in it"),
-    ("a\r\n", "it has a control character in it"),
+    (String(repeating: "x", count: 256), "it has 256 bytes, and 255 is the limit"),
+    (String(repeating: "é", count: 128), "it has 256 bytes, and 255 is the limit"),
+    ("a\nb", "it contains a control character"),
+    ("a\u{0}", "it contains a control character"),
+    ("\u{1B}[31m", "it contains a control character"),
+    ("a\u{7F}", "it contains a control character"),
+    ("a\u{85}", "it contains a control character"),
+    ("a\u{2028}", "it contains a control character"),
+    ("a\u{2029}", "it contains a control character"),
+    ("a\r\n", "it contains a control character"),
   ])
   func `a name that is empty, too long or not printable is refused`(name: String, words: String) {
     #expect(OutsideText.complaint(aboutName: name) == words)

@@ -18,59 +18,59 @@ import Testing
 
   static let contradictions = [
     Refused(
-      .within, "failures is set without within: say within which time", BreakerPolicy(failures: 3)),
+      .within, "failures is set without within: set both", BreakerPolicy(failures: 3)),
     Refused(
-      .failures, "within is set without failures: say how many failures",
+      .failures, "within is set without failures: set both",
       BreakerPolicy(within: .seconds(1))),
     Refused(
-      .last, "window and last are both set: take rates over one of them",
+      .last, "window and last are both set: set only one",
       BreakerPolicy(failureRate: 0.5, window: .seconds(1), last: 5)),
     Refused(
-      .window, "a rate is set without window or last: say over which calls",
+      .window, "a rate is set without window or last: set one of them",
       BreakerPolicy(failureRate: 0.5)),
     Refused(
-      .window, "a rate is set without window or last: say over which calls",
+      .window, "a rate is set without window or last: set one of them",
       BreakerPolicy(slowRate: 0.5, slowAfter: .seconds(1))),
     Refused(
-      .window, "window is set without failure-rate or slow-rate, which alone use it",
+      .window, "window is set without failure-rate or slow-rate: set one of them",
       BreakerPolicy(window: .seconds(1))),
     Refused(
-      .last, "last is set without failure-rate or slow-rate, which alone use it",
+      .last, "last is set without failure-rate or slow-rate: set one of them",
       BreakerPolicy(last: 5)),
     Refused(
-      .minCalls, "min-calls is set without failure-rate or slow-rate, which alone use it",
+      .minCalls, "min-calls is set without failure-rate or slow-rate: set one of them",
       BreakerPolicy(minCalls: 5)),
     Refused(
-      .slowAfter, "slow-rate is set without slow-after: say when a call is slow",
+      .slowAfter, "slow-rate is set without slow-after: set both",
       BreakerPolicy(slowRate: 0.5, last: 5)),
     Refused(
       .openMax, "open-max 10s is less than open-for 30s: use at least that",
       BreakerPolicy(openMax: .seconds(10))),
     Refused(
-      .probeFailureRate, "probe-calls is set without probe-failure-rate: say which rate opens",
+      .probeFailureRate, "probe-calls is set without probe-failure-rate: set both",
       BreakerPolicy(probeCalls: 5)),
     Refused(
-      .probeCalls, "probe-failure-rate is set without probe-calls: say over how many probes",
+      .probeCalls, "probe-failure-rate is set without probe-calls: set both",
       BreakerPolicy(probeFailureRate: 0.5)),
     Refused(
-      .successesToClose, "successes-to-close and probe-calls are both set: close by one of them",
+      .successesToClose, "successes-to-close and probe-calls are both set: set only one",
       BreakerPolicy(successesToClose: 2, probeCalls: 5, probeFailureRate: 0.5)),
   ]
 
   static let neverOpening = [
     Refused(
-      .minCalls, "min-calls 11 is more than last 10: it could never open",
+      .minCalls, "min-calls 11 is more than last 10: the breaker could never open",
       BreakerPolicy(failureRate: 0.5, last: 10, minCalls: 11)),
     Refused(
-      .reporters, "reporters 11 is more than last 10: it could never open",
+      .reporters, "reporters 11 is more than last 10: the breaker could never open",
       BreakerPolicy(failureRate: 0.5, last: 10, reporters: 11)),
     Refused(
-      .lumping, "3 failures at least 5s apart do not fit within 10s: it could never open",
+      .lumping, "3 failures at least 5s apart do not fit within 10s: the breaker could never open",
       BreakerPolicy(failures: 3, within: .seconds(10), lumping: .seconds(5))),
     Refused(
       .lumping,
       "the 5 failures that the rate needs do not fit into the window at least 15s apart: "
-        + "it could never open",
+        + "the breaker could never open",
       BreakerPolicy(failureRate: 0.5, window: .seconds(60), lumping: .seconds(15))),
   ]
 

@@ -121,7 +121,7 @@ import Testing
     bench.call(.failure(opensFor: .seconds(90)))
     #expect(
       bench.events.map(\.reason) == [
-        "1 consecutive failures", "the open time is over", "1 probes failed",
+        "1 consecutive failure", "the open time is over", "1 probe failed",
         "the open time is over", "a failure that named its open time, 90s",
       ])
   }

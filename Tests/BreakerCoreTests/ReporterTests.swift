@@ -111,7 +111,7 @@ import Testing
     for _ in 0..<9 { bench.call(.success, elapsed: .seconds(1), by: .process(2)) }
     #expect(bench.state == .closed)
     bench.call(.success, elapsed: .seconds(1))
-    #expect(bench.events.last?.reason == "10 of 10 calls were slow")
+    #expect(bench.events.last?.reason == "10 of 10 calls took at least slow-after")
   }
 
   @Test func `a slow failure reports both a failure and a slow call`() {

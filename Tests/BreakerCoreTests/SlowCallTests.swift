@@ -26,7 +26,7 @@ import Testing
     #expect(bench.state == .closed)
     bench.call(.success, elapsed: .seconds(2))
     #expect(bench.state == .open)
-    #expect(bench.events.last?.reason == "2 of 4 calls were slow")
+    #expect(bench.events.last?.reason == "2 of 4 calls took at least slow-after")
   }
 
   @Test func `a fast failure does not cause the slow calls to be judged`() {

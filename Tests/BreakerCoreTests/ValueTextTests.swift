@@ -64,6 +64,18 @@ import Testing
     #expect(RateText.parse(text) == nil)
   }
 
+  @Test(
+    arguments: [
+      (Duration.zero, 0), (.nanoseconds(1), 1), (.milliseconds(1), 1), (.microseconds(1_001), 2),
+      (.milliseconds(-1), -1), (.microseconds(-1_001), -1), (.seconds(Int64.max), Int64.max),
+      (.seconds(Int64.min), Int64.min),
+    ] as [(Duration, Int64)])
+  func `a duration in milliseconds is rounded up and never overflows`(
+    duration: Duration, milliseconds: Int64
+  ) {
+    #expect(DurationText.milliseconds(duration) == milliseconds)
+  }
+
   @Test func `every rate reads back as it was written`() {
     for parts in [0, 1, 10, 99, 100, 9_999, 10_000, 10_001, 70_000, 333_333, 999_999, 1_000_000]
       + stride(from: 1, to: 1_000_000, by: 1_237)

@@ -36,7 +36,7 @@ import Testing
     var files: Set<FileIdentity?> = []
     for _ in 0..<50 {
       for (number, page) in pages.enumerated() {
-        // As each session that a process opens does.
+        // As each process that opens a store does.
         page.use(place(store, boot: Int64(number)), atMost: .seconds(60))
         page.lookAfterFile()
         _ = page.counters(ofBreaker: 7)

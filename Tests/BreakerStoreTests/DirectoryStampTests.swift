@@ -22,17 +22,17 @@ import Testing
     (10, 1, true), (10, 0, true), (1, 1, true), (1, 0, false), (2, 0, false), (0, 1, false),
     (-5, 1, false), (-5, 0, false),
   ])
-  func `a directory stamp is settled once no other change can have the same time`(
-    age: Int, nanoseconds: Int, isSettled: Bool
+  func `a directory stamp is conclusive once no other change can have the same time`(
+    age: Int, nanoseconds: Int, isConclusive: Bool
   ) {
-    #expect(stamp(changed: 1_000, nanoseconds, taken: 1_000 + age).isSettled == isSettled)
+    #expect(stamp(changed: 1_000, nanoseconds, taken: 1_000 + age).isConclusive == isConclusive)
   }
 
   @Test(arguments: [-(1 << 40), 1 << 40, -(1 << 62), 1 << 62, Int.min, .max])
   func `a directory stamp works whatever time the directory has`(seconds: Int) {
     let first = stamp(changed: seconds, taken: 1_000)
     let later = stamp(changed: seconds, taken: 1_007, monotonic: 507)
-    #expect(first.isSettled == (seconds < 1_000 && seconds != .min))
+    #expect(first.isConclusive == (seconds < 1_000 && seconds != .min))
     #expect(later.isSame(as: first))
   }
 
@@ -51,7 +51,7 @@ import Testing
     var times = stat()
     #expect(unsafe lstat(directory.path, &times) == 0)
     var before = try #require(DirectoryStamp(of: directory.path))
-    while !before.isSettled { before = try #require(DirectoryStamp(of: directory.path)) }
+    while !before.isConclusive { before = try #require(DirectoryStamp(of: directory.path)) }
     try Files.write(directory.file("a"), [1])
     #expect(unsafe utimensat(AT_FDCWD, directory.path, [times.st_atim, times.st_mtim], 0) == 0)
     #expect(try #require(DirectoryStamp(of: directory.path)).isSame(as: before) == false)

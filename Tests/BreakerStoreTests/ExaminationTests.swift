@@ -36,7 +36,7 @@ import Testing
       try Connection.reading(try StorePlace(stage.store), isAlone: false, lockTimeout: .seconds(1)))
     let tables = TableExamination(reader: reader)
     let cut = tables.integrity(unless: { true })
-    #expect(cut.found == "no damage in what was looked at before this process forked")
+    #expect(cut.found == "no damage in what was checked before this process forked")
     #expect(cut.result == .note)
     #expect(tables.integrity(unless: { false }).result == .ok)
   }
@@ -74,7 +74,7 @@ import Testing
     let doctor = StoreDoctor(
       path: stage.store, clock: stage.clock.clock, program: "test", lockTimeout: .seconds(5))
     let words = try doctor.beginAnew()
-    #expect(words == "with nobody writing there is no damage, so it was left as it is")
+    #expect(words == "there is no damage while nobody writes, so it was left as it is")
     #expect(StoreFile.identity(of: stage.store) == identity)
     let names = Files.names(in: try StorePlace(stage.store).directory)
     #expect(!names.contains { $0.contains(".new-") || $0.contains(".corrupt-") }, "\(names)")

@@ -1,3 +1,4 @@
+import BreakerCore
 import SharedBreaker
 import TestSupport
 import Testing
@@ -73,15 +74,15 @@ import Testing
   }
 
   @Test func `a hook that handles a backlog leaves no long log behind`() throws {
-    var step = HookStep(
+    var request = HookRequest(
       hook: "pager", name: nil, process: ProcessTable.current(), timeout: .seconds(60),
       attempts: 2)
-    try brieflyOpen { storage in _ = try storage.stepHook(step) }
+    try brieflyOpen { storage in _ = try storage.answer(request) }
     try make(0..<2_000)
     var handled = 0
     try brieflyOpen { storage in
-      while case .run(let event, _, let claim) = try storage.stepHook(step) {
-        step.report = HookReport(
+      while case .run(let event, _, let claim) = try storage.answer(request) {
+        request.report = HookReport(
           event: event.id, name: event.name, claim: claim, outcome: .handled)
         handled += 1
       }

@@ -35,7 +35,7 @@ import Testing
           do { try await clock.sleep(for: .seconds(1)) } catch { throw Refused() }
         }
       }
-      await clock.untilSomebodySleeps(for: .seconds(1))
+      try await clock.untilSomebodySleeps(for: .seconds(1))
       call.cancel()
       await #expect(throws: Refused.self) { try await call.value }
     }

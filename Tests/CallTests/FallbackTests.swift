@@ -112,6 +112,81 @@ import Testing
       }, throws: isStoreError)
   }
 
+  private static let negative = Classifier<Int>.values { value in
+    value < 0 ? .failure(error: "negative") : value == 0 ? .ignored : .success
+  }
+
+  @Test func `a value that is a failure reaches its fallback after the last attempt`() async throws
+  {
+    let breaker = try host.store().breaker("api", policy: BreakerPolicy(maxFailures: 99))
+    let retry = RetryPolicy.fixed(attempts: 2, delay: .zero)
+    let works = Journal<Int>()
+    let sync = try breaker.run(retry: retry, classify: Self.negative) {
+      works.note(1)
+      return -works.count
+    } onFailedValue: { value in
+      value * 100
+    }
+    #expect(sync == -200)
+    let async = try await breaker.run(retry: retry, classify: Self.negative) {
+      await Task.yield()
+      works.note(1)
+      return -works.count
+    } onFailedValue: { value in
+      await Task.yield()
+      return value * 100
+    }
+    #expect(async == -400)
+    let timed = try await breaker.run(timeout: .seconds(9), retry: retry, classify: Self.negative) {
+      works.note(1)
+      return -works.count
+    } onFailedValue: { value in
+      value * 100
+    }
+    #expect(timed == -600)
+    #expect(breaker.snapshot().totals.failures == 6)
+    #expect(breaker.snapshot().lastError == "negative")
+  }
+
+  @Test func `a fallback for failed values runs for no other value and for no error`() throws {
+    let breaker = try breaker()
+    for value in [0, 1] {
+      let answer = try breaker.run(classify: Self.negative) {
+        value
+      } onFailedValue: { _ in
+        -9
+      }
+      #expect(answer == value)
+    }
+    #expect(throws: Refused.self) {
+      try breaker.run(classify: Self.negative) {
+        throw Refused()
+      } onFailedValue: { _ in
+        -9
+      }
+    }
+    try breaker.trip()
+    #expect(throws: BreakerError.self) {
+      try breaker.run(classify: Self.negative) {
+        -1
+      } onFailedValue: { _ in
+        -9
+      }
+    }
+  }
+
+  @Test func `a call throws what its fallback for a failed value throws`() throws {
+    let breaker = try breaker()
+    #expect(throws: Refused(code: 7)) {
+      try breaker.run(classify: Self.negative) {
+        -1
+      } onFailedValue: { _ in
+        throw Refused(code: 7)
+      }
+    }
+    #expect(breaker.snapshot().totals.failures == 1)
+  }
+
   @Test func `a call throws what its fallback throws`() throws {
     let breaker = try breaker()
     #expect(throws: Refused(code: 2)) {

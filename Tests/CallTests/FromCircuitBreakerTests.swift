@@ -25,7 +25,7 @@ func policy(maxRetries: Int = 2, resetTimeout: Duration = .seconds(10)) -> Break
     let attempts = Journal<JobAttempt>()
     let job = try bench.job(policy(), timeout: .seconds(3)) { attempts.note($0) }
     job.start()
-    await bench.pass(.seconds(3))
+    try await bench.pass(.seconds(3))
     await bench.until(3)
     #expect(
       bench.events.entries == ["work at 0", "timed out, closed 0", "failed, closed 1, timeout"])
@@ -40,7 +40,7 @@ func policy(maxRetries: Int = 2, resetTimeout: Duration = .seconds(10)) -> Break
       if tries.count == 1 { $0.failure(Refused()) } else { $0.success() }
     }
     job.start()
-    await bench.pass(.seconds(1))
+    try await bench.pass(.seconds(1))
     await bench.until(3)
     #expect(bench.events.entries == ["work at 0", "work at 1", "successful, closed 0"])
   }
@@ -50,8 +50,8 @@ func policy(maxRetries: Int = 2, resetTimeout: Duration = .seconds(10)) -> Break
       $0.failure(Refused(code: 404))
     }
     job.start()
-    await bench.pass(.seconds(1))
-    await bench.pass(.seconds(1))
+    try await bench.pass(.seconds(1))
+    try await bench.pass(.seconds(1))
     await bench.until(4)
     #expect(bench.events.entries.last == "tripped, open 3, 404")
     #expect(job.state == .open)
@@ -66,8 +66,8 @@ func policy(maxRetries: Int = 2, resetTimeout: Duration = .seconds(10)) -> Break
       $0.failure(Refused(code: 404))
     }
     job.start()
-    await bench.pass(.seconds(2))
-    await bench.pass(.seconds(4))
+    try await bench.pass(.seconds(2))
+    try await bench.pass(.seconds(4))
     await bench.until(4)
     #expect(
       bench.events.entries == ["work at 0", "work at 2", "work at 6", "tripped, open 3, 404"])

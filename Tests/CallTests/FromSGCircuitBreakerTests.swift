@@ -16,7 +16,7 @@ func retrying(every delay: Duration = .seconds(2)) -> RetryPolicy {
       if attempt.job.failureCount == 0 { attempt.failure(Refused()) } else { attempt.success() }
     }
     #expect(job.start())
-    await bench.pass(.seconds(2))
+    try await bench.pass(.seconds(2))
     await bench.until(3)
     #expect(bench.events.entries == ["work at 0", "work at 2", "successful, closed 0"])
     #expect(job.failureCount == 0)
@@ -39,8 +39,8 @@ func retrying(every delay: Duration = .seconds(2)) -> RetryPolicy {
     let work = Journal<JobAttempt>()
     let job = try bench.job(timeout: .seconds(3), retry: retrying()) { work.note($0) }
     job.start()
-    await bench.pass(.seconds(3))
-    await bench.pass(.seconds(2))
+    try await bench.pass(.seconds(3))
+    try await bench.pass(.seconds(2))
     await bench.until(3)
     #expect(work.entries.last?.success() == true)
     #expect(
@@ -52,8 +52,8 @@ func retrying(every delay: Duration = .seconds(2)) -> RetryPolicy {
   @Test func `a job that reports a trip is open and gives its count and last error`() async throws {
     let job = try bench.job(retry: retrying()) { $0.failure(Refused(code: 400)) }
     job.start()
-    await bench.pass(.seconds(2))
-    await bench.pass(.seconds(2))
+    try await bench.pass(.seconds(2))
+    try await bench.pass(.seconds(2))
     await bench.until(4)
     #expect(
       bench.events.entries == ["work at 0", "work at 2", "work at 4", "tripped, open 3, 400"])
@@ -66,7 +66,7 @@ func retrying(every delay: Duration = .seconds(2)) -> RetryPolicy {
       $0.failure(tries.count == 1 ? Refused(code: 400) : nil)
     }
     job.start()
-    await bench.pass(.seconds(2))
+    try await bench.pass(.seconds(2))
     await bench.until(3)
     #expect(bench.events.entries.last == "tripped, open 2, 400")
     let silent = try bench.job(BreakerPolicy(maxFailures: 1), name: "silent") { $0.failure() }
@@ -92,7 +92,7 @@ func retrying(every delay: Duration = .seconds(2)) -> RetryPolicy {
     try job.reset()
     #expect(job.state == .closed)
     job.start()
-    await bench.host.clock.untilSomebodySleeps(for: .seconds(10))
+    try await bench.host.clock.untilSomebodySleeps(for: .seconds(10))
     try job.reset()
     #expect(!job.isUnderWay)
     #expect(attempts.entries.first?.failure(Refused()) == false)
@@ -108,8 +108,8 @@ func retrying(every delay: Duration = .seconds(2)) -> RetryPolicy {
     ) { if lines.count == 1 { $0.failure(Refused()) } }
     job.log = { lines.note($0) }
     job.start()
-    await bench.pass(.seconds(2))
-    await bench.pass(.seconds(5))
+    try await bench.pass(.seconds(2))
+    try await bench.pass(.seconds(5))
     await bench.until(4)
     try job.reset()
     #expect(

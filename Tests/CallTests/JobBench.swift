@@ -25,8 +25,8 @@ struct JobBench {
   }
 
   /// Waits until a task or thread sleeps for a time, and advances the clock by it.
-  func pass(_ time: Duration) async {
-    await host.clock.untilSomebodySleeps(for: time)
+  func pass(_ time: Duration) async throws {
+    try await host.clock.untilSomebodySleeps(for: time)
     host.clock.advance(by: time)
   }
 

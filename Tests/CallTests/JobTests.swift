@@ -11,7 +11,7 @@ import Testing
       BreakerPolicy(maxFailures: 9), retry: .fixed(attempts: 2, delay: .seconds(1))
     ) { $0.failure(Refused(code: 1)) }
     job.start()
-    await bench.pass(.seconds(1))
+    try await bench.pass(.seconds(1))
     await bench.until(3)
     #expect(bench.events.entries == ["work at 0", "work at 1", "failed, closed 2, 1"])
     #expect(!job.isUnderWay)
@@ -56,14 +56,41 @@ import Testing
     #expect(tripped.entries == [.seconds(90)])
   }
 
+  @Test func `a job retries a value that is a failure and ends in its failed callback`()
+    async throws
+  {
+    let job = try bench.job(
+      BreakerPolicy(maxFailures: 9), retry: .fixed(attempts: 2, delay: .seconds(1))
+    ) { $0.report(.http(status: 503)) }
+    job.start()
+    try await bench.pass(.seconds(1))
+    await bench.until(3)
+    #expect(bench.events.entries == ["work at 0", "work at 1", "failed, closed 2, no error"])
+    #expect(job.breaker.snapshot().lastError == "HTTP 503")
+  }
+
+  @Test func `a job obeys what a reported value says of the resource`() throws {
+    let answers = [CallOutcome.http(status: 200), .ignored, .http(status: 429, retryAfter: "90")]
+    let job = try bench.job(retry: .fixed(attempts: 9, delay: .zero)) {
+      $0.report(answers[bench.events.entries.count { $0.hasPrefix("work") } - 1])
+    }
+    for _ in answers { job.start() }
+    #expect(
+      bench.events.entries == [
+        "work at 0", "successful, closed 0", "work at 0", "failed, closed 0, no error",
+        "work at 0", "tripped, open 1, no error",
+      ])
+    #expect(job.breaker.snapshot().retryAfter == .seconds(90))
+  }
+
   @Test func `a job that waits to retry reports a trip by another`() async throws {
     let job = try bench.job(retry: .fixed(attempts: 9, delay: .seconds(1))) {
       $0.failure(Refused(code: 5))
     }
     job.start()
-    await bench.host.clock.untilSomebodySleeps(for: .seconds(1))
+    try await bench.host.clock.untilSomebodySleeps(for: .seconds(1))
     try job.breaker.trip()
-    await bench.pass(.seconds(1))
+    try await bench.pass(.seconds(1))
     await bench.until(2)
     #expect(bench.events.entries == ["work at 0", "tripped, open 1, 5"])
   }
@@ -91,7 +118,7 @@ import Testing
     ) { _ in }
     job.timedOut = { $0.cancel() }
     job.start()
-    await bench.pass(.seconds(3))
+    try await bench.pass(.seconds(3))
     await until { job.state == .open }
     #expect(!job.isUnderWay)
     #expect(job.start() == false)
@@ -136,11 +163,11 @@ import Testing
       #expect(job.start())
     }
     job.start()
-    await bench.pass(.seconds(3))
+    try await bench.pass(.seconds(3))
     await until { attempts.count == 2 && job.failureCount == 1 }
     #expect(try attempts.entry(1).failure(Refused()))
     // This is the first failure of the second run, so another attempt follows.
-    await bench.pass(.seconds(1))
+    try await bench.pass(.seconds(1))
     await until { attempts.count == 3 }
     #expect(try attempts.entry(2).success())
     #expect(
@@ -156,9 +183,9 @@ import Testing
       freed = job
       job.start()
     }
-    await bench.host.clock.untilSomebodySleeps(for: .seconds(1))
+    try await bench.host.clock.untilSomebodySleeps(for: .seconds(1))
     #expect(freed != nil)
-    await bench.pass(.seconds(1))
+    try await bench.pass(.seconds(1))
     await bench.until(3)
     await until { freed == nil }
     #expect(bench.events.entries.last == "failed, closed 2, 500")

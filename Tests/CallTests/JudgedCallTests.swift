@@ -82,6 +82,29 @@ import Testing
     #expect(breaker.state == .open)
   }
 
+  @Test func `calls of every result type and jobs share one judge of errors`() async throws {
+    let breaker = try breaker(maxFailures: 9)
+    let judge: ErrorJudge = { ($0 as? Refused)?.code == 400 ? .ignored : .failure() }
+    @Sendable func refuse<Value>(as: Value.Type = Value.self) throws -> Value {
+      throw Refused(code: 400)
+    }
+    #expect(throws: Refused.self) { try breaker.run(outcome: judge) { try refuse(as: Int.self) } }
+    #expect(throws: Refused.self) {
+      try breaker.run(classify: .errors(judge)) { try refuse(as: String.self) }
+    }
+    await #expect(throws: Refused.self) {
+      try await breaker.run(timeout: .seconds(9), classify: .errors(judge)) {
+        try refuse(as: Response.self)
+      }
+    }
+    let both = Classifier<Response>(errors: judge, values: { _ in .success })
+    #expect(throws: Refused.self) { try breaker.run(classify: both) { try refuse() } }
+    BreakerJob(breaker, outcome: judge) { $0.failure(Refused(code: 400)) }.start()
+    #expect(breaker.snapshot().totals.ignored == 5)
+    BreakerJob(breaker, outcome: judge) { $0.failure(Refused(code: 500)) }.start()
+    #expect(breaker.snapshot().totals.failures == 1)
+  }
+
   @Test func `a call that takes too long counts as slow`() async throws {
     let policy = BreakerPolicy(slowRate: 1.0, slowAfter: .seconds(2), last: 10, minCalls: 2)
     let breaker = try host.store().breaker("api", policy: policy)

@@ -60,7 +60,7 @@ import Testing
     (#"{"open-for":"30 s"}"#, "open-for cannot be '30 s': use a time"),
     (#"{"jitter":0.5}"#, #"jitter takes a rate in quotes, such as "50%""#),
     (#"{"jitter":true}"#, #"jitter takes a rate in quotes, such as "50%""#),
-    (#"{"probes":1,"probes":1}"#, "probes is said twice: say it once"),
+    (#"{"probes":1,"probes":1}"#, "probes is set twice: set it once"),
     (#"{"probes":1,"open-max":"1s"}"#, "open-max 1s is less than open-for 30s"),
   ])
   func `every mistake in the keys and values of a JSON policy is named`(
@@ -71,7 +71,7 @@ import Testing
   }
 
   @Test(arguments: [
-    ("", 1, "it has to begin with {"), ("[]", 1, "it has to begin with {"),
+    ("", 1, "it must begin with {"), ("[]", 1, "it must begin with {"),
     ("{", 2, "a word in quotes is missing"), (#"{"probes""#, 10, "a : is missing"),
     (#"{"probes":"#, 11, "a value is missing"), (#"{"probes":1"#, 12, "a , or } is missing"),
     (#"{"probes":1,}"#, 13, "a word in quotes is missing"),

@@ -17,10 +17,10 @@ import Testing
     ("max-failures", "unknown policy key max-failures: use one of"),
     ("max-failures=three", "max-failures cannot be 'three': use a whole number such as 5, or none"),
     ("open-for=none", "open-for cannot be 'none': use a time such as 250ms"),
-    ("open-for=1m open-for=2m", "open-for is said twice: say it once"),
-    ("a\nb=1 a\nb=2", #"a\u{a}b is said twice: say it once"#),
+    ("open-for=1m open-for=2m", "open-for is set twice: set it once"),
+    ("a\nb=1 a\nb=2", #"a\u{a}b is set twice: set it once"#),
     ("open-for=1h open-max=1m", "open-max 1m is less than open-for 1h: use at least that"),
-    ("failures=3", "failures is set without within: say within which time"),
+    ("failures=3", "failures is set without within: set both"),
   ])
   func `every mistake in the words of a policy is named`(words: String, complaint: String) {
     let error = #expect(throws: PolicyError.self) { try BreakerPolicy(words: words) }

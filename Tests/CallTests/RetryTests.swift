@@ -11,10 +11,10 @@ import Testing
   }
 
   /// Waits for a sleeper of each of these times in turn and advances the clock by it.
-  private func waking(_ waits: Duration...) -> Task<Void, Never> {
+  private func waking(_ waits: Duration...) -> Task<Void, any Error> {
     Task { [clock = host.clock] in
       for wait in waits {
-        await clock.untilSomebodySleeps(for: wait)
+        try await clock.untilSomebodySleeps(for: wait)
         clock.advance(by: wait)
       }
     }
@@ -30,7 +30,7 @@ import Testing
       if runs.count < 3 { throw Refused() }
       return 42
     }
-    await waking.value
+    try await waking.value
     #expect(answer == 42)
     #expect(runs.entries == [.zero, .seconds(1), .seconds(3)])
     #expect(breaker.snapshot().totals.failures == 2)
@@ -49,9 +49,36 @@ import Testing
       }
       #expect(answer == 42)
     }
-    await waking(.seconds(2), .seconds(4)).value
+    try await waking(.seconds(2), .seconds(4)).value
     threads.join()
     #expect(runs.entries == [.zero, .seconds(2), .seconds(6)])
+  }
+
+  @Test func `the second call of three attempts opens a breaker after five failures`() throws {
+    let breaker = try breaker(maxFailures: 5)
+    let runs = Journal<Int>()
+    for _ in 0..<2 {
+      #expect(breaker.state == .closed)
+      #expect(throws: Refused.self) {
+        try breaker.run(retry: .fixed(attempts: 3, delay: .zero)) {
+          runs.note(1)
+          throw Refused()
+        }
+      }
+    }
+    #expect(runs.count == 5)
+    #expect(breaker.state == .open)
+  }
+
+  @Test func `a call that succeeds at its third attempt is two failures of three calls`() throws {
+    let policy = BreakerPolicy(failureRate: 0.9, window: .seconds(60), minCalls: 3)
+    let breaker = try host.store().breaker("api", policy: policy)
+    let runs = Journal<Int>()
+    try breaker.run(retry: .fixed(attempts: 3, delay: .zero)) {
+      runs.note(1)
+      if runs.count < 3 { throw Refused() }
+    }
+    #expect(breaker.snapshot().failureRate == 2.0 / 3)
   }
 
   @Test func `a call throws the last error when its attempts are used up`() async throws {
@@ -107,7 +134,7 @@ import Testing
         throw Refused(code: 7)
       }
     }
-    await host.clock.untilSomebodySleeps(for: .seconds(1))
+    try await host.clock.untilSomebodySleeps(for: .seconds(1))
     try other.trip()
     host.clock.advance(by: .seconds(1))
     await #expect(throws: Refused(code: 7)) { try await call.value }
@@ -202,7 +229,7 @@ import Testing
         throw Refused(code: [20, 0, 31][runs.count - 1])
       }
     }
-    await waking.value
+    try await waking.value
     #expect(runs.entries == [.zero, .seconds(20), .seconds(22)])
   }
 
@@ -214,7 +241,7 @@ import Testing
         throw Refused()
       }
     }
-    await host.clock.untilSomebodySleeps(for: .seconds(1))
+    try await host.clock.untilSomebodySleeps(for: .seconds(1))
     call.cancel()
     await #expect(throws: CancellationError.self) { try await call.value }
     #expect(breaker.snapshot().totals.failures == 1)

@@ -106,7 +106,7 @@ import Testing
       var feed = feed
       return await feed.next()?.change.wireTo
     }
-    await host.clock.untilSomebodySleeps(for: .seconds(2))
+    try await host.clock.untilSomebodySleeps(for: .seconds(2))
     host.mendStore()
     host.clock.advance(by: .seconds(2))
     try host.store().breaker("api").reset()

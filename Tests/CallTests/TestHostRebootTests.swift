@@ -81,7 +81,7 @@ import Testing
   @Test func `a reboot wakes the sleepers whose time came while the host was down`() async throws {
     let clock = host.clock
     let sleeper = Task { try await clock.sleep(for: .seconds(10)) }
-    await clock.untilSomebodySleeps(for: .seconds(10))
+    try await clock.untilSomebodySleeps(for: .seconds(10))
     host.reboot(after: .seconds(10))
     try await sleeper.value
     #expect(clock.now.offset == .seconds(10))

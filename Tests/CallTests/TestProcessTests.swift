@@ -149,7 +149,7 @@ import Testing
     let inheriting = Task {
       await heirs.handleHistory(as: "pager") { handled.note($0.id) }
     }
-    await host.clock.untilSomebodySleeps(for: .seconds(1))
+    try await host.clock.untilSomebodySleeps(for: .seconds(1))
     #expect(handled.count == 0)
     victim.kill()
     await until { handled.count > 0 }

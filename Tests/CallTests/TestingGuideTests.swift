@@ -13,7 +13,7 @@ import Testing
     let examples = guide.split(separator: "```swift\n").dropFirst().compactMap {
       $0.split(separator: "```").first.map { Self.lines(of: String($0)) }
     }.filter { $0.first?.hasPrefix(".testTarget") == false }
-    #expect(examples.count == 7)
+    #expect(examples.count == 8)
     for example in examples {
       #expect(tests.contains(example.joined(separator: "\n")), "\(example[0])")
     }
@@ -43,8 +43,17 @@ import Testing
     let host = TestHost()
     let client = Client(breaker: try host.store().breaker("api"))
     let answer = Task { try await client.fetch() }
-    await host.clock.untilSomebodySleeps(for: .seconds(1))
+    try await host.clock.untilSomebodySleeps(for: .seconds(1))
     host.clock.advance(by: .seconds(1))
+    #expect(try await answer.value == "fresh")
+  }
+
+  @Test func `a call is tried again after a second, give or take a fifth`() async throws {
+    let host = TestHost()
+    let client = Client(breaker: try host.store().breaker("api"), jitter: 0.2)
+    let answer = Task { try await client.fetch() }
+    let wait = try await host.clock.untilSomebodySleeps(for: .seconds(0.8)...(.seconds(1.2)))
+    host.clock.advance(by: wait)
     #expect(try await answer.value == "fresh")
   }
 
@@ -54,7 +63,7 @@ import Testing
     let work = HungWork()
     let neverEnding = { @Sendable in await work.hang() }
     let call = Task { try await breaker.run(timeout: .seconds(2)) { await neverEnding() } }
-    await host.clock.untilSomebodySleeps(for: .seconds(2))
+    try await host.clock.untilSomebodySleeps(for: .seconds(2))
     host.clock.advance(by: .seconds(2))
     await #expect(throws: CallTimedOut.self) { try await call.value }
     work.release()
@@ -116,12 +125,16 @@ private struct ServiceDown: Error {}
 /// A client of a service whose first answer is an error.
 private struct Client {
   let breaker: Breaker
+  let jitter: BreakerPolicy.Rate
   private let tries = Journal<Int>()
 
-  init(breaker: Breaker) { self.breaker = breaker }
+  init(breaker: Breaker, jitter: BreakerPolicy.Rate = 0.0) {
+    self.breaker = breaker
+    self.jitter = jitter
+  }
 
   func fetch() async throws -> String {
-    try await breaker.run(retry: .fixed(attempts: 2, delay: .seconds(1))) {
+    try await breaker.run(retry: .fixed(attempts: 2, delay: .seconds(1), jitter: jitter)) {
       tries.note(1)
       await Task.yield()
       if tries.count == 1 { throw ServiceDown() }

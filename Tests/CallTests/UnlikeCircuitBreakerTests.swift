@@ -55,10 +55,10 @@ import Testing
       if tries.count == 1 { $0.failure(Refused()) } else { $0.success() }
     }
     job.start()
-    await bench.host.clock.untilSomebodySleeps(for: .seconds(2))
+    try await bench.host.clock.untilSomebodySleeps(for: .seconds(2))
     #expect(!job.start())
     #expect(tries.count == 1)
-    await bench.pass(.seconds(2))
+    try await bench.pass(.seconds(2))
     await bench.until(3)
     #expect(bench.events.entries == ["work at 0", "work at 2", "successful, closed 0"])
   }
@@ -71,7 +71,7 @@ import Testing
   func `a job that trips because of a timeout reports the timeout as its error`() async throws {
     let job = try bench.job(policy(maxRetries: 0), timeout: .seconds(1)) { _ in }
     job.start()
-    await bench.pass(.seconds(1))
+    try await bench.pass(.seconds(1))
     await bench.until(3)
     #expect(bench.events.entries.last == "tripped, open 1, timeout")
   }
@@ -90,8 +90,8 @@ import Testing
       job?.start()
     }
     threads.join()
-    await bench.pass(.seconds(1))
-    await bench.pass(.seconds(2))
+    try await bench.pass(.seconds(1))
+    try await bench.pass(.seconds(2))
     await bench.until(4)
     #expect(
       bench.events.entries == [

@@ -52,13 +52,13 @@ import Testing
       BreakerPolicy(maxFailures: 9), timeout: .seconds(3), retry: retrying()
     ) { attempts.note($0) }
     job.start()
-    await bench.pass(.seconds(3))
-    await bench.host.clock.untilSomebodySleeps(for: .seconds(2))
+    try await bench.pass(.seconds(3))
+    try await bench.host.clock.untilSomebodySleeps(for: .seconds(2))
     // A late failure is not a second one, and a late success leaves the pending retry alone.
     #expect(try attempts.entry(0).failure(Refused()) == false)
     #expect(try attempts.entry(0).success() == false)
     #expect(job.failureCount == 1)
-    await bench.pass(.seconds(2))
+    try await bench.pass(.seconds(2))
     await until { attempts.count == 2 }
     #expect(try attempts.entry(0).failure(Refused()) == false)
     #expect(try attempts.entry(1).success())
@@ -85,7 +85,7 @@ import Testing
     let job = try bench.job { attempts.note($0) }
     #expect(job.start())
     #expect(!job.start())
-    await bench.host.clock.untilSomebodySleeps(for: .seconds(10))
+    try await bench.host.clock.untilSomebodySleeps(for: .seconds(10))
     #expect(attempts.count == 1)
     #expect(bench.host.clock.sleeps.count == 1)
     try attempts.entry(0).success()

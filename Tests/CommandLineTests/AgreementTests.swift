@@ -28,7 +28,7 @@ import Testing
     #expect(try cbctl("run api -- true").code == 75)
     #expect(try cbctl("reset api").code == 0)
     try all(.closed, permits: true)
-    #expect(try cbctl("force api open --reason maintenance").code == 0)
+    #expect(try cbctl("force api forced_open --reason maintenance").code == 0)
     try all(.closed, permits: false)
     try breaker.force(.automatic)
     try all(.closed, permits: true)

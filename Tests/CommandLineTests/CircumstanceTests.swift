@@ -8,7 +8,7 @@ import Testing
     "status", "status 'x*'", "show x", "history", "check x", "policy x", "metrics",
   ]
   private static let changing = [
-    "reset x", "trip x", "force x open", "policy x --set probes=2", "delete x --force",
+    "reset x", "trip x", "force x forced_open", "policy x --set probes=2", "delete x --force",
   ]
 
   private static let asNobody = "setpriv --reuid 65534 --regid 65534 --clear-groups"

@@ -41,4 +41,46 @@ import Testing
     #expect(result.errors.hasPrefix("cbctl: "))
     #expect(result.errors.split(separator: "\n").count == 1, "\(result.errors)")
   }
+
+  /// The databases of other programs that a store could be mistaken for.
+  enum Foreign: String, CaseIterable {
+    case rollback = "CREATE TABLE theirs (id)"
+    case log = "PRAGMA journal_mode = WAL; CREATE TABLE theirs (id)"
+    case named = "PRAGMA application_id = 1; CREATE TABLE theirs (id)"
+    case empty = "PRAGMA application_id = 1"
+    case garbage
+  }
+
+  @Test(
+    .timeLimit(.minutes(60)),
+    arguments: Foreign.allCases,
+    ["status", "init", "run x -- true", "metrics", "doctor", "doctor --repair"])
+  func `nothing is left beside a file of another program, and it is not changed`(
+    database: Foreign, command: String
+  ) throws {
+    var cbctl = try CommandLineTool()
+    let folder = cbctl.directory.file("theirs")
+    try Files.makeDirectory(folder, mode: 0o755)
+    cbctl.store = folder + "/theirs.db"
+    try Files.write(cbctl.store, database == .garbage ? Array(repeating: 0x5A, count: 8_192) : [])
+    if database != .garbage {
+      _ = try Database.rows(cbctl.store, database.rawValue)
+    }
+    let bytes = try Files.read(cbctl.store)
+    let result = try cbctl(command)
+    #expect(result.code == (command.hasPrefix("run") ? 0 : command.hasPrefix("doctor") ? 1 : 69))
+    #expect(try Files.read(cbctl.store) == bytes)
+    #expect(Files.names(in: folder).filter { !$0.hasPrefix(".") } == ["theirs.db"])
+  }
+
+  @Test func `a database of another program that has it open keeps its log`() throws {
+    var cbctl = try CommandLineTool()
+    cbctl.store = cbctl.directory.file("theirs.db")
+    try Files.write(cbctl.store, [])
+    let rows = "PRAGMA journal_mode = WAL; CREATE TABLE theirs (id)"
+    let others = try Holder(cbctl.store, rows)
+    #expect(try cbctl("status").code == 69)
+    #expect(Files.exists(cbctl.store + "-wal"))
+    _ = others
+  }
 }

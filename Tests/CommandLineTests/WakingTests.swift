@@ -55,8 +55,8 @@ struct WakingTests {
   @Test(.timeLimit(.minutes(60)))
   func `a wait ends when time alone brings about its state`() throws {
     _ = try cbctl("trip api --for 300ms")
-    #expect(try cbctl("wait api --state due").output == "api: open, the next call is its probe\n")
-    _ = try cbctl("force api open --for 300ms")
+    #expect(try cbctl("wait api --state due").output == "api: open, the next call is a probe\n")
+    _ = try cbctl("force api forced_open --for 300ms")
     #expect(try cbctl("wait api --state permitted").code == 0)
   }
 
@@ -86,6 +86,40 @@ struct WakingTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
+  func `a followed history of no earlier entries begins with what happens from now on`() throws {
+    let follow = try start("history", "api", "--follow", "--limit", "0")
+    // Again and again, because nothing tells when the command has begun to listen.
+    let end = cbctl.directory.file("end")
+    let trip = "'\(BuiltProducts.path(of: "cbctl"))' --store '\(cbctl.store)' trip api --quiet"
+    let tripping = try Child("/bin/sh", ["-c", "while [ ! -e '\(end)' ]; do \(trip); done"])
+    let first = try #require(try follow.line())
+    #expect(!first.contains("  policy  "), "\(first)")
+    try Files.write(end, [])
+    _ = tripping.waitForEnd()
+    follow.kill()
+  }
+
+  @Test(.timeLimit(.minutes(60)), arguments: [1, 3, 10])
+  func `a followed history that begins during changes has each of them once`(limit: Int) throws {
+    _ = try cbctl("policy api --set probes=1")
+    let set = "'\(BuiltProducts.path(of: "cbctl"))' --store '\(cbctl.store)' policy api --quiet"
+    let changing = try Child(
+      "/bin/sh", ["-c", "for n in $(seq 2 40); do \(set) --set probes=$n; done"])
+    let follow = try start("history", "api", "--follow", "--limit", "\(limit)", "--json")
+    var numbers: [Int] = []
+    while numbers.last != 40 {
+      let line = try #require(try follow.line())
+      // The first entry of all is older than the word.
+      let match = line.firstMatch(of: /"to":"[^"]*probes=(\d+)"/)
+      numbers.append(match.flatMap { Int($0.1) } ?? 0)
+    }
+    let first = try #require(numbers.first)
+    #expect(numbers == Array(first...40))
+    _ = changing.waitForEnd()
+    follow.kill()
+  }
+
+  @Test(.timeLimit(.minutes(60)))
   func `a followed history goes on in a file that replaces the store`() throws {
     let follow = try start("history", "--follow", "--limit", "1")
     #expect(try follow.line()?.contains("open-for=1h") == true)
@@ -93,7 +127,7 @@ struct WakingTests {
     _ = try cbctl("policy new --set probes=2")
     #expect(try follow.line()?.contains("probes=2") == true)
     _ = try cbctl("policy new --set probes=3")
-    #expect(try follow.line()?.contains("probes=3") == true)
+    #expect(try follow.line()?.contains("probes 2 -> 3") == true)
     follow.kill()
   }
 

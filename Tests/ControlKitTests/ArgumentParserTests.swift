@@ -59,7 +59,7 @@ struct ArgumentParserTests {
     let recorder = Recorder()
     let line = ["report", "t", "failure", "--error"] + words
     #expect(ControlKit.run(arguments: line, console: recorder.console()).code == 64)
-    #expect(recorder.errors.contains("no value for --error"))
+    #expect(recorder.errors.contains("missing value for --error"))
     #expect(recorder.errors.contains("or write --error=VALUE"))
   }
 
@@ -112,7 +112,7 @@ struct ArgumentParserTests {
   }
 
   @Test(arguments: [
-    ([], "no command"),
+    ([], "missing command: cbctl needs one"),
     (["statsu"], "did you mean 'status'?"),
     (["frobnicate"], "run 'cbctl --help'"),
     (["--jsn", "status"], "did you mean '--json'?"),
@@ -120,25 +120,25 @@ struct ArgumentParserTests {
     (["status", "--frobnicate"], "run 'cbctl status --help'"),
     (["status", "-x"], "unknown option '-x'"),
     (["status", "--json=yes"], "it takes none"),
-    (["status", "--store"], "no value for --store"),
-    (["trip", "x", "--for", "--json"], "no value for --for"),
+    (["status", "--store"], "missing value for --store"),
+    (["trip", "x", "--for", "--json"], "missing value for --for"),
     (["trip", "x", "--for", "soon"], "use a time such as 250ms, 30s, 5m, 2h or 1d"),
-    (["trip", "x", "--for", "-5s"], "no time"),
-    (["status", "--state", "opne"], "cbctl: 'opne' is no --state: did you mean 'open'?"),
-    (["report", "x", "succes"], "cbctl: 'succes' is no OUTCOME: did you mean 'success'?"),
+    (["trip", "x", "--for", "-5s"], "it is not a time"),
+    (["status", "--state", "opne"], "cbctl: wrong --state 'opne': did you mean 'open'?"),
+    (["report", "x", "succes"], "cbctl: wrong OUTCOME 'succes': did you mean 'success'?"),
     (["status", "--state", "half-open"], "did you mean 'half_open'?"),
-    (["force", "x", "ajar"], "use open, closed, observe, auto"),
-    (["force", "x"], "no MODE"),
-    (["force", "x", "auto", "--for", "1s"], "auto has no end"),
-    (["show"], "no NAME"),
+    (["force", "x", "ajar"], "use forced_open, forced_closed, observe, automatic"),
+    (["force", "x"], "missing MODE"),
+    (["force", "x", "automatic", "--for", "1s"], "automatic has no end"),
+    (["show"], "missing NAME"),
     (["show", "a", "b"], "unexpected argument 'b'"),
     (["show", ""], "it is empty"),
     (["show", "a\u{1b}[31m"], "'a\\u{1b}[31m'"),
     (["reset"], "neither names nor --all"),
-    (["reset", "x", "--all"], "both names and --all"),
+    (["reset", "x", "--all"], "names and --all: they contradict each other"),
     (["run", "x", "ls"], "the command comes after --"),
-    (["run", "x"], "no command to run"),
-    (["run", "x", "--"], "no command to run"),
+    (["run", "x"], "missing COMMAND: it comes after --"),
+    (["run", "x", "--"], "missing COMMAND: it comes after --"),
     (["run", "x", "--probes", "0", "--", "true"], "probes is 0: use 1 to 1000"),
     (["run", "x", "--probes", "many", "--", "true"], "use a whole number such as 5"),
     (["run", "x", "--ignore-exit", "256", "--", "true"], "use codes from 0 to 255"),
@@ -149,9 +149,12 @@ struct ArgumentParserTests {
     (["policy", "x", "--set", "open-for=1"], "use a time such as"),
     (["policy", "x", "--set", "max-failures=some"], "or none"),
     (["policy", "x", "--unset", "x"], "cbctl help policy-words"),
-    (["policy", "x", "--set", "jitter=1%", "--unset", "jitter"], "only one can be"),
-    (["report", "x", "success", "--error", "y"], "nothing went wrong"),
-    (["report", "x", "failure", "--permanent", "--open-for", "1s"], "only one can be"),
+    (["policy", "x", "--set", "jitter=1%", "--unset", "jitter"], "they contradict each other"),
+    (["report", "x", "success", "--error", "y"], "it describes a failure"),
+    (
+      ["report", "x", "failure", "--permanent", "--open-for", "1s"],
+      "a failure has only one of them"
+    ),
     (["policy", "x", "--set", "probes=1", "jitter=5%"], "write --set before each"),
     (["policy", "--set", "probes=1", "jitter=5%", "x"], "write --set before each"),
     (["policy", "x", "--unset", "probes", "jitter"], "write --unset before each"),
@@ -162,11 +165,14 @@ struct ArgumentParserTests {
     (["init", "--mode", "060"], "the owner must be able to read and write"),
     (["init", "--mode", "640"], "the group must be able to write too: use 660"),
     (["init", "--mode", "664"], "others must be able to write too: use 666"),
-    (["init", "--mode", "770"], "no file of a store is a program: use an octal mode"),
+    (["init", "--mode", "770"], "the files of a store cannot be executable: use an octal mode"),
     (["init", "--group", "no-such-group"], "this host has no such group"),
     (["init", "--group", "4294967294"], "this host has no such group"),
     (["acquire", "x", "--owner-pid", "0"], "such as $$"),
     (["history", "--limit", "99999999999999999999"], "whole number"),
+    (["history", "--limit", "-1"], "whole number"),
+    (["history", "--limit", "0"], "--limit 0 without --follow"),
+    (["page", "--limit", "0"], "whole number"),
   ])
   func `a wrong command line gets one line that says what, why and what to do`(
     words: [String], part: String

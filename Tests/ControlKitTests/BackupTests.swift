@@ -11,7 +11,7 @@ struct BackupTests {
     _ = bench("run", "open", "--max-failures", "1", "--open-for", "1m", "--", "sh", "-c", "exit 3")
     _ = bench("policy", "set", "--set", "probes=2", "--set", "open-for=2m")
     _ = bench("policy", "forced", "--set", "jitter=5%")
-    _ = bench("force", "forced", "open", "--for", "1h", "--reason", "a \"b\"\\c é")
+    _ = bench("force", "forced", "forced_open", "--for", "1h", "--reason", "a \"b\"\\c é")
     _ = bench("run", "it's $HOME; x", "--", "true")
   }
 
@@ -64,7 +64,7 @@ struct BackupTests {
     let muchLater = Bench()
     muchLater.advance(by: 86_400_000)
     _ = muchLater("import", path)
-    #expect(muchLater("check", "open").output.hasPrefix("permitted: open, the next call is its"))
+    #expect(muchLater("check", "open").output.hasPrefix("permitted: open, the next call is a"))
     #expect(muchLater("check", "forced").output == "permitted: closed\n")
     // A clock that is behind leaves the times as they were.
     let earlier = Bench()
@@ -81,8 +81,8 @@ struct BackupTests {
     let refused = other("import", path)
     #expect(refused.code == 1)
     #expect(
-      refused.errors == "cbctl: nothing was imported: 'set' is there already: use --replace to "
-        + "replace what is there\n")
+      refused.errors == "cbctl: nothing was imported: 'set' already exists: use --replace to "
+        + "replace what exists\n")
     #expect(other("status", "--json").output.contains("\"name\":\"set\""))
     #expect(!other("status", "--json").output.contains("\"name\":\"open\""))
     #expect(
@@ -92,7 +92,7 @@ struct BackupTests {
     #expect(other("export").output == bench("export").output)
     // A replaced breaker is as the export has it, whatever happened to it since.
     _ = other("trip", "set")
-    _ = other("force", "open", "closed")
+    _ = other("force", "open", "forced_closed")
     _ = other("import", path, "--replace", "--quiet")
     #expect(other("export").output == bench("export").output)
   }
@@ -101,16 +101,16 @@ struct BackupTests {
     ("{", "a word in quotes is missing"),
     (#"{"version":2}"#, "it has version 2, and this cbctl reads version 1"),
     (#"{"name":"x"}"#, "its version is missing"),
-    (#"{"version":1,"name":7}"#, "its name has no such value"),
-    (#"{"version":1,"name":"x","state":"ajar"}"#, "its state has no such value"),
+    (#"{"version":1,"name":7}"#, "its name is not valid"),
+    (#"{"version":1,"name":"x","state":"ajar"}"#, "its state is not valid"),
     (line(name: "a\\nb"), "control character"),
-    (line(name: "first"), "its name is there twice"),
+    (line(name: "first"), "its name occurs twice"),
     (line(operatorPolicy: "probes=none"), "probes"),
     (line(operatorPolicy: "open-max=1s"), "open-max"),
-    (line(openFor: "-1"), "its open_for_ms has no such value"),
-    (line(openFor: "\"1\""), "its open_for_ms has no such value"),
-    (line(openFor: "[1]"), "its open_for_ms has no such value"),
-    (line(openFor: "{\"ms\":1}"), "its open_for_ms has no such value"),
+    (line(openFor: "-1"), "its open_for_ms is not valid"),
+    (line(openFor: "\"1\""), "its open_for_ms is not valid"),
+    (line(openFor: "[1]"), "its open_for_ms is not valid"),
+    (line(openFor: "{\"ms\":1}"), "its open_for_ms is not valid"),
     (line(openFor: "[1"), "a , or ] is missing"), (line(openFor: "{1:2}"), "a word in quotes"),
     (line(openFor: "[01]"), "a number begins with 0"), (line(openFor: "[}"), "a value is missing"),
     (line(openFor: "[1,]"), "a value is missing"), (line(openFor: "{\"a\":1]"), "a , or } is"),
@@ -131,7 +131,7 @@ struct BackupTests {
     let path = "\(bench.folder)/export"
     for text in ["", "\n\n"] {
       Golden.write(text, to: path)
-      let note = "cbctl: nothing was imported: no breaker was given\n"
+      let note = "cbctl: nothing was imported: the input has no breakers\n"
       for words in [["import", path], ["import", path, "--dry-run"]] {
         #expect(bench.run(words) == Answer(code: 0, output: "", errors: note))
         #expect(bench.run(words + ["--quiet"]) == Answer(code: 0, output: "", errors: ""))

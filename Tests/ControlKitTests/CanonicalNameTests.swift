@@ -25,7 +25,7 @@ import Testing
     let answer = other("import", path)
     #expect(answer.code == 0, "\(answer.errors)")
     #expect(other("export").output.utf8.elementsEqual(exported.utf8))
-    #expect(other("import", path).errors.contains("is there already, and 1 more"))
+    #expect(other("import", path).errors.contains("and 1 other already exist: use --replace"))
   }
 
   @Test func `an import tells a name from one that is there and looks the same`() {

@@ -16,7 +16,7 @@ struct Clinic {
     for words in [
       ["policy", "pay", "--set", "open-for=1h", "--set", "max-failures=2"], ["trip", "pay"],
       ["run", "mail", "--max-failures", "3", "--", "false"], ["run", "mail", "--", "true"],
-      ["force", "mail", "open", "--reason", "new disks"],
+      ["force", "mail", "forced_open", "--reason", "new disks"],
     ] {
       _ = cbctl(words)
     }

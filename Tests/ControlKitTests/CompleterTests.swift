@@ -43,7 +43,8 @@ struct CompleterTests {
   @Test func `the values that are offered are those of their option`() {
     #expect(texts(answer("status", "--state", "")) == ["closed", "open", "half_open"])
     #expect(texts(answer("status", "--state=o")) == ["--state=open"])
-    #expect(texts(answer("force", "pay", "")) == ["open", "closed", "observe", "auto"])
+    #expect(
+      texts(answer("force", "pay", "")) == ["forced_open", "forced_closed", "observe", "automatic"])
     #expect(texts(answer("trip", "pay", "--for", "")).isEmpty)
     #expect(texts(answer("show", "--store", "")) == ["FILES"])
     guard case .beginnings(let keys) = answer("policy", "pay", "--set", "open-m") else {
@@ -114,6 +115,6 @@ struct CompleterTests {
     #expect(bench("__complete", "fish", "--", "show", "'a").output == "words\na:b c\n")
     #expect(
       bench("__complete", "fish", "--", "ini").output
-        == "words\ninit\tmake the store ahead of its first use\n")
+        == "words\ninit\tcreate the store before its first use\n")
   }
 }

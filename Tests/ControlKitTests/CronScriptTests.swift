@@ -10,7 +10,7 @@ struct CronScriptTests {
 
   init() throws {
     let root = #filePath.split(separator: "/").dropLast(3).joined(separator: "/")
-    let guide = "/\(root)/Sources/SharedBreaker/SharedBreaker.docc/Operations.md"
+    let guide = "/\(root)/Sources/SharedBreaker/SharedBreaker.docc/SettingUp.md"
     scripts = try #require(Golden.read(guide)).split(separator: "```").map { String($0) }
       .filter { $0.hasPrefix("sh\n#!/bin/sh\n") }.map { String($0.dropFirst(3)) }
     try #require(scripts.count == 3)

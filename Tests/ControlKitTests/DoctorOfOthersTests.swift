@@ -16,7 +16,9 @@ import Testing
       let answer = clinic.cbctl(["doctor"] + options)
       let line = clinic.line("directory", of: answer)
       #expect(line.word == "warn", "\(line.text)")
-      #expect(line.text.contains("; repair: none: others may use the directory: "), "\(line.text)")
+      #expect(
+        line.text.contains("; repair: none, because others may use the directory: "), "\(line.text)"
+      )
       #expect(try Files.permissions(of: clinic.folder) == before)
     }
   }

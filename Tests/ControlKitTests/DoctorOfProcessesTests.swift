@@ -127,7 +127,7 @@ import Testing
     let found = doctor(stage)
     #expect(found.code == 0)
     #expect(line("leases", found).hasPrefix("note"))
-    #expect(line("leases", found).contains("api (process \(puppets[0].pid) is gone)"))
+    #expect(line("leases", found).contains("api (process \(puppets[0].pid) has ended)"))
     #expect(doctor(stage, "--repair").code == 0)
     #expect(line("leases", doctor(stage)).contains("0 probes under way"))
     let reason = "process \(puppets[0].pid) has ended"
@@ -158,7 +158,7 @@ import Testing
     }
     let repaired = doctor(stage, "--repair")
     #expect(repaired.code == 0, "\(repaired)")
-    #expect(line("log", repaired).contains("done: fold it into the file"))
+    #expect(line("log", repaired).contains("done: copy it into the file"))
     #expect(try puppet.ask("health") == "connected")
     #expect(try Database.integrity(stage.store) == "ok")
   }

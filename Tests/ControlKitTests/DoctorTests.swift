@@ -20,7 +20,7 @@ import Testing
     let answer = Answer.of("--store", directory.store, "doctor", "--repair")
     #expect(answer.code == 69)
     #expect(
-      answer.errors == "cbctl: no store yet at \(directory.store): its first use makes it\n")
+      answer.errors == "cbctl: no store yet at \(directory.store): its first use creates it\n")
     #expect(!Files.exists(directory.file("state")))
   }
 

@@ -35,7 +35,7 @@ import Testing
   /// The recipes for jobs that a timer starts, with the minutes between two runs.
   private static let recipes = [
     ("scripts/examples/mirror-archive.service", 30), ("scripts/examples/shared-breaker.cron", 30),
-    ("Sources/SharedBreaker/SharedBreaker.docc/Operations.md", 10),
+    ("Sources/SharedBreaker/SharedBreaker.docc/SettingUp.md", 10),
   ]
 
   @Test(arguments: recipes)

@@ -31,12 +31,12 @@ struct Exposition {
         else { throw Complaint(description: "a wrong or second type: \(line)") }
         families.append(helped)
       } else {
-        try take(line)
+        try read(line)
       }
     }
   }
 
-  private mutating func take(_ line: Substring) throws {
+  private mutating func read(_ line: Substring) throws {
     var rest = line
     let name = String(rest.prefix { $0.isASCII && ($0.isLetter || $0.isNumber || $0 == "_") })
     rest = rest.dropFirst(name.count)

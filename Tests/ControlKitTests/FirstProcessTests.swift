@@ -53,7 +53,7 @@ struct FirstProcessTests {
       """#
     let lines = #"""
       (first run x --retries 1 --retry-delay 1h -- sh "$script" 2> "$sign") &
-      wait_for grep "trying again" "$sign"
+      wait_for grep "retrying in" "$sign"
       : > "$sign.pause"
       wait_for [ -e "$sign.reaped" ]
       kill -KILL $!
@@ -89,7 +89,7 @@ struct FirstProcessTests {
   func `as the first process, run can be told to stop between two attempts`() {
     let lines = #"""
       (first run x --retries 1 --retry-delay 1h -- false 2> "$sign") &
-      wait_for grep "trying again" "$sign"
+      wait_for grep "retrying in" "$sign"
       kill -TERM "$(pgrep -P $!)"
       wait $!
       """#

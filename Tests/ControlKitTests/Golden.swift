@@ -1,15 +1,18 @@
+import ControlKit
 import Glibc
 import Testing
 
 /// Files beside the tests that hold the expected output.
 ///
 /// With `RECORD_SNAPSHOTS=1` in the environment the tests write these files instead of comparing.
+/// In the files, `VERSION` stands for the version, so that a release changes none of them.
 enum Golden {
   static func expect(
     _ text: String, _ name: String, location: SourceLocation = #_sourceLocation
   ) {
     let folder = #filePath.split(separator: "/").dropLast().joined(separator: "/")
     let path = "/\(folder)/Snapshots/\(name)"
+    let text = text.replacing(ControlKit.version, with: "VERSION")
     if unsafe getenv("RECORD_SNAPSHOTS").map({ unsafe String(cString: $0) }) == "1" {
       write(text, to: path)
     } else {

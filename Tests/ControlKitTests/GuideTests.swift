@@ -1,4 +1,5 @@
 import BreakerCore
+import SharedBreaker
 import Testing
 
 @testable import BreakerStore
@@ -13,6 +14,11 @@ import Testing
 
   private static func guide(_ name: String) throws -> String {
     try text("Sources/SharedBreaker/SharedBreaker.docc/\(name).md")
+  }
+
+  @Test func `the newest version in the changelog is the one that cbctl prints`() throws {
+    let versions = try Self.text("CHANGELOG.md").matches(of: /\n## ([0-9.]+)/).map { $0.1 }
+    #expect(versions.first.map { String($0) } == ControlKit.version)
   }
 
   @Test(arguments: ["status.json", "show.json", "history.json", "watch.json", "export.ndjson"])
@@ -33,7 +39,25 @@ import Testing
     for line in text.split(separator: "\n") { #expect(guide.contains(line + "\n"), "\(line)") }
   }
 
-  @Test(arguments: ["Operations", "Monitoring"])
+  @Test func `the README shows what status prints`() throws {
+    let bench = Bench()
+    let store = SharedStore(path: bench.path, options: bench.options)
+    let policy = BreakerPolicy(maxFailures: 3)
+    for name in ["rates", "search"] { try store.breaker(name, policy: policy).run {} }
+    try store.breaker("mirror").force(.forcedOpen, for: .seconds(7_200), reason: "new disks")
+    bench.advance(by: 540_000)
+    let payments = try store.breaker("payments", policy: policy)
+    for _ in 0..<3 { try payments.acquire().fail(error: "HTTP 503") }
+    bench.advance(by: 18_000)
+    store.close()
+    let recorder = Recorder()
+    let answer = bench.run(["status", "--no-color"], on: recorder.console(width: 80), recorder)
+    #expect(answer.code == 0)
+    let readme = try Self.text("README.md")
+    #expect(readme.contains("```\n$ cbctl status\n\(answer.output)```\n"), "\(answer.output)")
+  }
+
+  @Test(arguments: ["SettingUp", "Monitoring"])
   func `every crontab in the guides sets a path for cron`(name: String) throws {
     let tables = try Self.guide(name).split(separator: "```").filter { $0.contains(" * * * ") }
     #expect(!tables.isEmpty)
@@ -52,10 +76,10 @@ import Testing
 
   @Test func `the guides name every check of the doctor and every result`() throws {
     let json = try Self.guide("JSONAndExitCodes")
-    let operations = try Self.guide("Operations")
+    let files = try Self.guide("StoreFiles")
     for check in StoreCheck.allCases {
       #expect(json.contains("`\(check.rawValue)`"), "\(check)")
-      #expect(operations.contains("`\(check.rawValue)`"), "\(check)")
+      #expect(files.contains("`\(check.rawValue)`"), "\(check)")
     }
     for result in StoreFinding.Result.allCases {
       #expect(json.contains("`\(result.rawValue)`"), "\(result)")
@@ -67,9 +91,10 @@ import Testing
     let bytesOfBreaker = CounterFile.bytesOfCounters + CounterFile.bytesOfMarks
     for words in [
       "1 to \(OutsideText.longestName) bytes", "\(OutsideText.longestError / 1_024) KiB is kept",
-      "latest \(BreakerTable.eventsOfOneBreaker) entries",
-      "and \(BreakerTable.policyEventsOfOneBreaker) changes of its policy",
-      "latest \(BreakerTable.eventsOfAll / 1_000),000 entries",
+      "latest \(EventTable.eventsOfOneBreaker) entries",
+      "and \(EventTable.policyEventsOfOneBreaker) changes of its policy",
+      "up to \(EventTable.eventsBetweenTrims - 1) more of each",
+      "latest \(RecordedEvent.mostOfAll / 1_000),000 entries",
       "the \(BreakerTable.declarations) that were declared last", "\(bytesOfBreaker) bytes each",
       "from \(LogLength.limitInBytes / 1_024_000),000 KiB on",
       "| \(StoreRoom.usualBreakers / 1_000),000, unless a program sets",

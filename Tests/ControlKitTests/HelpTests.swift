@@ -17,11 +17,26 @@ struct HelpTests {
     Golden.expect(Answer.of("help", name).output, "topic-\(name).txt")
   }
 
-  @Test func `no help page is wider than 80 columns`() {
-    let pages = CommandSpec.all.map { HelpPage.of($0) } + HelpTopic.all.map { HelpPage.of($0) }
-    for page in pages + [HelpPage.overview()] {
-      for line in page.split(separator: "\n") { #expect(line.count <= 80, "\(line)") }
+  private static let pages =
+    [["--help"]] + CommandSpec.all.map { [$0.name, "--help"] }
+    + HelpTopic.all.map { ["help", $0.name] }
+
+  @Test(arguments: pages)
+  func `no help page has a line that a terminal of 80 columns would break`(words: [String]) {
+    let page = Answer.of(words).output
+    #expect(!page.isEmpty)
+    for line in page.split(separator: "\n") { #expect(line.count <= 80, "\(line)") }
+  }
+
+  @Test(arguments: CommandSpec.all.map(\.name))
+  func `the help page of a command breaks its text only between words`(name: String) throws {
+    let spec = try #require(CommandSpec.named(name))
+    let words = HelpPage.of(spec).split { $0 == " " || $0 == "\n" }.joined(separator: " ")
+    let summaries = spec.arguments.map(\.summary) + spec.allOptions.map(\.summary)
+    for text in spec.details + summaries + spec.examples.map(\.purpose) {
+      #expect(words.contains(text), "\(text)")
     }
+    for example in spec.examples { #expect(HelpPage.of(spec).contains("\n  \(example.line)\n")) }
   }
 
   @Test func `help can stand before or after the command and beside mistakes`() {

@@ -10,7 +10,7 @@ struct InitializeCommandTests {
     #expect(answer.code == 0)
     #expect(
       answer.errors == "cbctl: the group cannot write to \(bench.folder)/, "
-        + "which was there already: run chmod g+rwxs \(bench.folder)/\n")
+        + "which already existed: run chmod g+rwxs \(bench.folder)/\n")
   }
 
   @Test(.enabled(if: geteuid() == 0, "needs root, to give a directory to a group"))
@@ -63,11 +63,11 @@ struct InitializeCommandTests {
     #expect(try Files.read(bench.path).isEmpty)
     #expect(bench.files == ["breakers.db"])
     let made = bench("init", "--mode", "600")
-    #expect(made.output.hasSuffix(": the store is made\n"))
+    #expect(made.output.hasSuffix(": the store was created\n"))
     #expect(
       made.errors
-        == "cbctl: --mode and --group were not applied: the file has its own: use chmod and chgrp\n"
+        == "cbctl: --mode and --group were not applied: the file already exists: use chmod and chgrp\n"
     )
-    #expect(bench("init").output.hasSuffix(": the store was there already\n"))
+    #expect(bench("init").output.hasSuffix(": the store already exists\n"))
   }
 }

@@ -70,7 +70,7 @@ struct LongCommandTests {
       while bench("check", "pay").code != 0 { usleep(1_000) }
     }
     #expect(answer.code == 0)
-    #expect(answer.errors.contains("report refused: its lease has ended"))
+    #expect(answer.errors.contains("report refused: the probe's lease has ended"))
     #expect(bench("status", "pay", "--json").output.contains(#""state":"open""#))
   }
 
@@ -119,7 +119,7 @@ struct LongCommandTests {
       kill -CONT $!
       rm "$sign"
       wait $! || exit 5
-      grep -q 'its lease has ended' "$sign.errors" || exit 6
+      grep -q 'lease has ended' "$sign.errors" || exit 6
       """#
     let words = ["sh", "-c", script, "sh", Terminal.program, bench.path, "\(bench.folder)/sign"]
     let end = CommandCourse.of(

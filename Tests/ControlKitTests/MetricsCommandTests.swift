@@ -34,7 +34,7 @@ import Testing
     #expect(try told(cut) == ["*", "mail", "pay-eu"])
     #expect(
       cut.errors
-        == "cbctl: left out 1 of 4 breakers: the limit is 3: use --limit or a pattern\n")
+        == "cbctl: left out 1 of 4 breakers: the limit is 3: raise --limit or use a pattern\n")
     #expect(try value(cut, "store_breakers_left_out") == 1)
     #expect(try value(cut, "store_breakers") == 4)
     #expect(bench("metrics", "--limit", "3", "--quiet").errors.isEmpty)
@@ -55,7 +55,7 @@ import Testing
     let bench = Bench()
     let answer = bench("metrics")
     #expect(answer.code == 69)
-    #expect(answer.errors == "cbctl: no store yet at \(bench.path): its first use makes it\n")
+    #expect(answer.errors == "cbctl: no store yet at \(bench.path): its first use creates it\n")
     #expect(try value(answer, "store_up") == 0)
     #expect(try value(answer, "collected_timestamp_seconds") == 1_790_000_000)
     #expect(bench.files.isEmpty)

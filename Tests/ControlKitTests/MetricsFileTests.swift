@@ -82,8 +82,8 @@ import Testing
   }
 
   @Test(arguments: [
-    ("directory", "it is not a file"), ("directory/", "it is not a file"),
-    ("fifo", "it is not a file"), ("/dev/null", "it is not a file"),
+    ("directory", "it is not a regular file"), ("directory/", "it is not a regular file"),
+    ("fifo", "it is not a regular file"), ("/dev/null", "it is not a regular file"),
     ("/dev/stdout", "it is a symbolic link"), ("missing/file", "No such file or directory"),
     ("file/file", "Not a directory"), ("missing/", "No such file or directory"),
   ])

@@ -62,7 +62,8 @@ import Testing
   private static func names(_ breakers: [String]) throws -> [String] {
     let snapshots = breakers.map {
       BreakerSnapshot(
-        of: StoredBreaker(id: 1, name: $0, createdAtMilliseconds: 0), at: Samples.now)
+        of: StoredBreaker(id: 1, name: $0, createdAtMilliseconds: 0), at: Samples.now,
+        isGone: { _ in false })
     }
     let text = Self.text(MetricsReport(store: Self.store, breakers: snapshots))
     let series = try Exposition(text).values.keys.compactMap { $0.labels["name"] }
@@ -98,7 +99,8 @@ import Testing
     let directory = try TemporaryDirectory()
     let names = ["a\"b", "a\\b\nc", "結果"].map {
       BreakerSnapshot(
-        of: StoredBreaker(id: 1, name: $0, createdAtMilliseconds: 0), at: Samples.now)
+        of: StoredBreaker(id: 1, name: $0, createdAtMilliseconds: 0), at: Samples.now,
+        isGone: { _ in false })
     }
     let reports = [
       Self.sample, MetricsReport(store: StoreFigures(now: Self.store.now)),

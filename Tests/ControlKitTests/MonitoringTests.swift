@@ -42,6 +42,12 @@ import Testing
         Set((StoreMetrics.families.map(\.name)) + BreakerMetrics.families.map(\.name))) == [])
   }
 
+  @Test func `no alert has the label of a closed breaker`() throws {
+    let rules = try Self.text(Self.resources + "/prometheus-alerts.yml")
+    #expect(!rules.contains(#"state="closed""#))
+    #expect(rules.contains("max without (state) (shared_breaker_state{"))
+  }
+
   @Test func `the alert rules pass the checks of promtool`() throws {
     guard let tool = PromTool.path else { return PromTool.noteMissing() }
     let output = try Child.run(tool, ["check", "rules", Self.resources + "/prometheus-alerts.yml"])

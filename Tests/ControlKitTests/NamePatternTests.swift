@@ -36,7 +36,7 @@ struct NamePatternTests {
     #expect(bench("status", "pay-us", "--state", "open").output.contains("\npay-us  open"))
     let none = bench("status", "pay-eu", "--state", "open")
     #expect(none.output.isEmpty)
-    #expect(none.errors == "cbctl: no such breaker is open: the store has 2 breakers\n")
+    #expect(none.errors == "cbctl: no matching breaker is open: the store has 2 breakers\n")
     #expect(bench("status", "*-us", "--state", "open").output.contains("\npay-us  open"))
     #expect(bench("status", "*-eu", "--state", "open").errors == none.errors)
     #expect(bench("status", "pya-us", "--state", "open").code == 66)

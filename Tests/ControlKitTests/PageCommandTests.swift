@@ -33,7 +33,7 @@ import Testing
       let some = bench.run(words).output
       #expect(some.contains("<title>1 breaker "))
       #expect(!some.contains("pay</bdi>"))
-      #expect(some.contains("policy: open-for=1m"))
+      #expect(some.contains("policy: +open-for=1m"))
     }
   }
 
@@ -87,8 +87,8 @@ import Testing
     #expect(bench("page", "pya").code == 66)
     let none = bench("page", "x*")
     #expect(none.code == 0)
-    #expect(none.errors == "cbctl: no breaker fits: the page shows none\n")
-    #expect(none.output.contains("There is no breaker to show."))
+    #expect(none.errors == "cbctl: no breaker matches: the page shows none\n")
+    #expect(none.output.contains("There are no breakers to show."))
   }
 
   @Test func `page replaces only regular files and leaves nothing behind`() {
@@ -97,7 +97,7 @@ import Testing
     for path in ["/dev/null", bench.folder] {
       let answer = bench("page", "--output", path)
       #expect(answer.code == 1)
-      #expect(answer.errors.contains("\(path) cannot be replaced: it is not a file"))
+      #expect(answer.errors.contains("\(path) cannot be replaced: it is not a regular file"))
     }
     let missing = bench("page", "--output", "\(bench.folder)/none/page.html")
     #expect(missing.code == 1)

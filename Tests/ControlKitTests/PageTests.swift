@@ -31,7 +31,7 @@ import Testing
   @Test func `the HTML page says so if there are no breakers`() {
     let html = Self.page([], history: []).html
     #expect(html.contains("<title>0 breakers · host-1</title>"))
-    #expect(html.contains("<p>There is no breaker to show.</p>"))
+    #expect(html.contains("<p>There are no breakers to show.</p>"))
   }
 
   @Test func `the HTML page escapes all text that comes from outside`() {
@@ -82,7 +82,7 @@ import Testing
     }
     var page = Self.page([Samples.payments], history: history, limit: 7)
     page.latest = []
-    #expect(page.html.contains("History, the newest 7 of 50 that are kept"))
+    #expect(page.html.contains("History, the newest 7 of 50 entries"))
     #expect(page.html.matches(of: /<td role="cell" class="what">/).count == 7)
   }
 
@@ -98,8 +98,8 @@ import Testing
     let strip = PageTimeline(timeline: timeline, subject: "Last 4h")
     #expect(
       strip.words
-        == "open for 30m in 1 spell, probed for 10s in 1 spell, let calls through for 1h 30m, "
-        + "not known for 2h")
+        == "open for 30m in 1 period, probed for 10s in 1 period, let calls through for 1h 30m, "
+        + "unknown for 2h")
     let widths = strip.html.text.matches(of: /h(\d+)v/).compactMap { Int($0.1) }
     #expect(widths.reduce(0, +) == 240)
     #expect(strip.html.text.contains("role=\"img\"><title>Last 4h: open for 30m"))

@@ -31,7 +31,7 @@ struct PermitCommandTests {
 
     let late = bench("report", word, "success")
     #expect(late.code == 0)
-    #expect(late.errors.contains("counted only"))
+    #expect(late.errors.contains("counted in the totals only"))
   }
 
   @Test func `the report of a probe that lost its lease is refused`() {
@@ -47,7 +47,7 @@ struct PermitCommandTests {
     let refused = bench("report", String(word), "success")
     #expect(refused.code == 1)
     #expect(
-      refused.errors == "cbctl: pay: report refused: its lease has ended: "
+      refused.errors == "cbctl: pay: report refused: the probe's lease has ended: "
         + "its owner is gone, or it took longer than probe-timeout\n")
   }
 
@@ -86,7 +86,9 @@ struct PermitCommandTests {
     for outcome in ["success", "failure", "ignored"] {
       let answer = bench("report", String(token), outcome)
       #expect(answer.code == 66)
-      #expect(answer.errors.hasPrefix("cbctl: no breaker 'ghost': nothing was counted"))
+      #expect(
+        answer.errors.hasPrefix("cbctl: no breaker 'ghost': it was deleted, so nothing was counted")
+      )
       #expect(answer.errors.split(separator: "\n").count == 1)
     }
     #expect(bench("status", "--json").output == "{\"breakers\":[]}\n")
@@ -102,8 +104,8 @@ struct PermitCommandTests {
   @Test func `a rejection is one line with why, until when and the operator's reason`() {
     let bench = Bench()
     _ = bench("policy", "pay", "--set", "max-failures=1")
-    _ = bench("force", "pay", "open", "--for", "10m", "--reason", "moving db")
-    let line = "cbctl: pay: rejected: an operator holds it open for 10m: moving db\n"
+    _ = bench("force", "pay", "forced_open", "--for", "10m", "--reason", "moving db")
+    let line = "cbctl: pay: rejected: its mode is forced_open (moving db): try again in 10m\n"
     for words in [["acquire", "pay"], ["run", "pay", "--", "true"]] {
       #expect(bench.run(words) == Answer(code: 75, output: "", errors: line))
       #expect(bench.run(["--quiet"] + words) == Answer(code: 75, output: "", errors: ""))
@@ -111,7 +113,7 @@ struct PermitCommandTests {
     #expect(
       bench("check", "pay", "--json").output.contains(
         #""mode":"forced_open","mode_reason":"moving db","mode_set_by":"cbctl (pid "#))
-    _ = bench("force", "pay", "auto")
+    _ = bench("force", "pay", "automatic")
     _ = bench("trip", "pay", "--for", "5s")
     bench.advance(by: 24)
     #expect(bench("acquire", "pay").errors == "cbctl: pay: rejected: it is open: try again in 5s\n")
@@ -130,7 +132,7 @@ struct PermitCommandTests {
     #expect(
       run("--max-failures", "7").errors
         == "cbctl: pay: these options replace max-failures=3 open-for=5s, which cbctl declared "
-        + "before: 'cbctl policy' settles it for all\n")
+        + "before: use 'cbctl policy' to settle it for every caller\n")
     #expect(run("--max-failures", "8", "--quiet").errors.isEmpty)
     #expect(bench("acquire", "pay", "--probes", "2").errors.contains("replace max-failures=8, "))
   }

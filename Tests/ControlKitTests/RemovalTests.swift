@@ -13,7 +13,7 @@ struct RemovalTests {
   private func fill(_ bench: Bench) {
     for name in ["free", "open", "forced", "set"] { _ = bench("run", name, "--", "true") }
     _ = bench("trip", "open", "--for", "300d")
-    _ = bench("force", "forced", "closed")
+    _ = bench("force", "forced", "forced_closed")
     _ = bench("policy", "set", "--set", "probes=2")
   }
 
@@ -25,7 +25,7 @@ struct RemovalTests {
   @Test(
     arguments: [
       ("open", "it is open"), ("forced", "its mode is forced_closed, set by cbctl (pid "),
-      ("set", "an operator has set its policy"),
+      ("set", "an operator has set policy values"),
     ])
   func `a breaker that has a reason to stay is deleted only by force`(name: String, reason: String)
   {
@@ -69,7 +69,7 @@ struct RemovalTests {
     let before = bench("status", "--json").output
     let script = bench.run(words)
     #expect(script.code == 64)
-    #expect(script.errors.contains("there is nobody to confirm it: add --yes"))
+    #expect(script.errors.contains("there is no terminal to confirm it at: add --yes"))
     let asked = Guarded("")
     let refused = bench.run(words) { question in
       asked.withLock { $0 = question }
@@ -126,7 +126,7 @@ struct RemovalTests {
       try breaker.run {}
       let answer = bench("prune", "--idle", "1d")
       #expect(answer.output.isEmpty)
-      #expect(answer.errors == "cbctl: busy: kept: calls have succeeded since anybody looked\n")
+      #expect(answer.errors == "cbctl: busy: kept: calls have succeeded since the last look\n")
       bench.advance(by: 40 * day)
     }
     // The last prune saw the last success, so the breaker has been idle since.

@@ -33,7 +33,7 @@ import Testing
     #expect(!names.contains { $0.contains(".new-") || $0.contains(".corrupt-") }, "\(names)")
     disk.makeRoom()
     let done = try repair(stage)
-    #expect(done.repair?.contains("1 breakers were taken over") == true, "\(done)")
+    #expect(done.repair?.contains("the new one took over 1 breaker") == true, "\(done)")
     #expect(try stage.sharedStore().snapshot(of: "api")?.state == .open)
   }
 
@@ -167,7 +167,7 @@ import Testing
     let store = SharedStore(path: stage.store, options: options)
     for name in ["a", "b"] { try store.breaker(name).trip() }
     let finding = try store.examine().first { $0.check == "breakers" }
-    #expect(finding?.found == "2 of 2 at most")
+    #expect(finding?.found == "2 of at most 2")
     #expect(finding?.result == .warning)
   }
 }

@@ -64,7 +64,7 @@ import Testing
     let findings = try store.repair()
     #expect(!Files.exists(other))
     let files = try #require(findings.first { $0.check == "files" })
-    #expect(files.repair?.contains("somebody else has done it") == true, "\(files)")
+    #expect(files.repair?.contains("somebody else has already done it") == true, "\(files)")
     #expect(try Files.permissions(of: log).isRegular)
     #expect(!names(stage).contains { $0.contains(".corrupt-") }, "\(names(stage))")
   }
@@ -81,7 +81,7 @@ import Testing
     let findings = try store.repair()
     #expect(others.withLock { $0 }?.allSatisfy(\.isWell) == true)
     let integrity = try #require(findings.first { $0.check == "integrity" })
-    #expect(integrity.repair?.contains("somebody else has done it") == true, "\(integrity)")
+    #expect(integrity.repair?.contains("somebody else has already done it") == true, "\(integrity)")
     #expect(integrity.isWell)
     let aside = names(stage).filter { $0.contains(".corrupt-") && !$0.hasSuffix("-counters") }
     #expect(aside.count == 1, "\(aside)")

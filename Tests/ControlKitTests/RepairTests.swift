@@ -145,7 +145,7 @@ import Testing
     let bytes = try Files.read(clinic.store)
     let answer = clinic.doctor("--repair")
     #expect(answer.code == 0, "\(answer)")
-    #expect(clinic.line("integrity", of: answer).text.contains("and 202 breakers were taken over"))
+    #expect(clinic.line("integrity", of: answer).text.contains("took over 202 breakers"))
     let aside = try clinic.everything().filter {
       $0.contains(".corrupt-20") && $0.contains("regular")
     }

@@ -24,8 +24,8 @@ struct RetryCommandTests {
     #expect(attempts(bench) == 3)
     #expect(
       answer.errors == """
-        cbctl: pay: attempt 1 of 5 failed: trying again in 1ms
-        cbctl: pay: attempt 2 of 5 failed: trying again in 1ms
+        cbctl: pay: attempt 1 of 5 failed: retrying in 1ms
+        cbctl: pay: attempt 2 of 5 failed: retrying in 1ms
 
         """)
     #expect(bench("status", "pay", "--json").output.contains("\"failures\":2"))
@@ -40,13 +40,13 @@ struct RetryCommandTests {
     #expect(answer.errors.isEmpty)
   }
 
-  @Test func `a command is not tried again once the breaker is open`() {
+  @Test func `a command is not retried once the breaker is open`() {
     let bench = Bench()
     let words = ["run", "pay", "--max-failures", "2"] + retries + succeeding(at: 9, in: bench)
     let answer = bench.run(words)
     #expect(answer.code == 3)
     #expect(attempts(bench) == 2)
-    #expect(answer.errors.hasSuffix("cbctl: pay: not tried again: open, retry in 30s\n"))
+    #expect(answer.errors.hasSuffix("cbctl: pay: not retried: open, retry in 30s\n"))
   }
 
   @Test(arguments: [["--ignore-exit", "3"], ["--permanent-exit", "3"]])
@@ -73,13 +73,13 @@ struct RetryCommandTests {
     let write = console.errorOutput
     console.errorOutput = { text in
       // Another process opens the breaker between the attempts.
-      if text.contains("trying again") { _ = bench("trip", "pay") }
+      if text.contains("retrying in") { _ = bench("trip", "pay") }
       return write(text)
     }
     let words = ["run", "pay", "--retries", "1", "--retry-delay", "0s", "--timeout", "20ms"]
     let answer = bench.run(words + ["--", "sleep", "60"], on: console, recorder)
     #expect(answer.code == 124)
-    #expect(answer.errors.contains("not tried again"))
+    #expect(answer.errors.contains("not retried"))
     #expect(answer.errors.ranges(of: "stopped after 20ms").count == 1)
   }
 
@@ -127,7 +127,7 @@ struct RetryCommandTests {
     let answer = bench.run(words + ["false"])
     #expect(answer.code == 4)
     #expect(Golden.read("\(bench.folder)/attempts") == "old\n")
-    #expect(answer.errors.hasPrefix("cbctl: pay: rejected: it is open: try again in 30s: the fall"))
+    #expect(answer.errors.hasPrefix("cbctl: pay: rejected: it is open: try again in 30s: running"))
     #expect(bench.run(["--quiet"] + words + ["false"]).errors.isEmpty)
     // Standard output belongs to the fallback.
     #expect(bench.run(["--json"] + words + ["false"]).output.isEmpty)

@@ -43,36 +43,37 @@ enum Samples {
   ]
 
   static let history = [
-    StoredEvent(
+    RecordedEvent(
       id: 1, atMilliseconds: wall(-20), name: "payments",
       change: .transition(from: .closed, to: .open),
       reason: "5 consecutive failures", pid: 42, program: "worker"),
-    StoredEvent(
+    RecordedEvent(
       id: 2, atMilliseconds: wall(-10), name: "search",
       change: .mode(from: .automatic, to: .observe),
       reason: nil, pid: 1_234, program: "cbctl"),
-    StoredEvent(
+    RecordedEvent(
       id: 3, atMilliseconds: wall(-1), name: "payments",
       change: .policy(from: "", to: "open-for=1m"),
       reason: "two\nlines", pid: 1_234, program: "cbctl"),
-  ].map { HistoryEntry($0) }
+  ].map { HistoryEntry($0, isAfterGap: false) }
 
   static func entry(
     _ kind: BreakerChange.Kind, from: String, to: String, secondsAgo: Int64 = 0
   ) -> HistoryEntry {
     HistoryEntry(
-      StoredEvent(
+      RecordedEvent(
         id: 9, atMilliseconds: wall(-secondsAgo), name: "payments",
         change: BreakerChange(kind: kind.rawValue, from: from, to: to), reason: nil, pid: 1,
-        program: "cbctl"))
+        program: "cbctl"), isAfterGap: false)
   }
 
   /// An entry of the history that has one text in all of its fields.
   static func hostileEntry(_ text: String) -> HistoryEntry {
     HistoryEntry(
-      StoredEvent(
+      RecordedEvent(
         id: 1, atMilliseconds: wall(-5), name: text,
-        change: .policy(from: text, to: text + " "), reason: text, pid: 1, program: text))
+        change: .policy(from: text, to: text + "2"), reason: text, pid: 1, program: text),
+      isAfterGap: false)
   }
 
   static func breaker(
@@ -80,7 +81,7 @@ enum Samples {
     _ change: (inout BreakerRecord) -> Void = { _ in }
   ) -> BreakerSnapshot {
     var breaker = StoredBreaker(id: 1, name: name, createdAtMilliseconds: wall(-age))
-    breaker.codeWords = code
+    breaker.words.code = code
     change(&breaker.record)
     return snapshot(breaker)
   }
@@ -150,14 +151,14 @@ enum Samples {
     _ change: (inout BreakerRecord) -> Void
   ) -> StoredBreaker {
     var breaker = StoredBreaker(id: 1, name: name, createdAtMilliseconds: wall(-600))
-    breaker.codeWords = code
-    breaker.operatorWords = `operator`
+    breaker.words.code = code
+    breaker.words.operator = `operator`
     change(&breaker.record)
     return breaker
   }
 
   private static func snapshot(_ breaker: StoredBreaker) -> BreakerSnapshot {
-    BreakerSnapshot(of: breaker, at: now)
+    BreakerSnapshot(of: breaker, at: now, isGone: HostProcesses.system.isGone)
   }
 
   private static func declaration(

@@ -29,7 +29,7 @@ struct SecurityTests {
       require(answer.code == 69 && answer.output.isEmpty, answer)
       require(answer.errors.contains("permission denied"), answer)
       require(answer.errors.split(separator: "\n").count == 1, answer)
-      require(answer.errors.contains(": ask its owner, or name another path"), answer)
+      require(answer.errors.contains(": ask its owner, or use another path"), answer)
       // A breaker without its store stops nothing.
       let run = cbctl(path, "run", "x", "--", "true")
       require(run.code == 0 && run.errors.contains("permission denied"), run)

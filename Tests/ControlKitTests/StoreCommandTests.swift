@@ -1,3 +1,4 @@
+import BreakerStore
 import ControlKit
 import SharedBreaker
 import Testing
@@ -6,7 +7,8 @@ import Testing
 struct StoreCommandTests {
   @Test(arguments: [
     ["status"], ["status", "x"], ["show", "x"], ["history"], ["check", "x"], ["reset", "x"],
-    ["reset", "--all"], ["trip", "x"], ["force", "x", "auto"], ["policy", "x"], ["delete", "x"],
+    ["reset", "--all"], ["trip", "x"], ["force", "x", "automatic"], ["policy", "x"],
+    ["delete", "x"],
     ["policy", "x", "--unset", "jitter"], ["report", "cb2.1.1.1.0.0.x", "success"],
   ])
   func `a command that needs a store ends with 69 without one and creates none`(words: [String]) {
@@ -14,13 +16,13 @@ struct StoreCommandTests {
     let answer = bench.run(words)
     #expect(answer.code == 69)
     #expect(answer.output.isEmpty)
-    #expect(answer.errors == "cbctl: no store yet at \(bench.path): its first use makes it\n")
+    #expect(answer.errors == "cbctl: no store yet at \(bench.path): its first use creates it\n")
     #expect(bench.files.isEmpty)
   }
 
   @Test(arguments: [
     ["status", "pya"], ["show", "pya"], ["history", "pya"], ["check", "pya"], ["reset", "pya"],
-    ["trip", "pya"], ["force", "pya", "auto"], ["policy", "pya"], ["delete", "pay", "pya"],
+    ["trip", "pya"], ["force", "pya", "automatic"], ["policy", "pya"], ["delete", "pay", "pya"],
     ["policy", "pya", "--unset", "jitter"], ["reset", "pay", "pya"],
   ])
   func `a name that no breaker has gives 66, a suggestion and no change`(words: [String]) {
@@ -34,26 +36,27 @@ struct StoreCommandTests {
     #expect(bench("status", "--json") == before)
   }
 
-  @Test(arguments: [("open", 75), ("closed", 0), ("observe", 0)] as [(String, Int32)])
+  @Test(
+    arguments: [("forced_open", 75), ("forced_closed", 0), ("observe", 0)]
+      as [(String, Int32)])
   func `force creates a breaker that nobody has used yet`(mode: String, check: Int32) {
     let bench = Bench()
     let made = bench("force", "pay", mode, "--for", "2h", "--reason", "maintenance")
     #expect(made.code == 0)
-    #expect(made.output.hasPrefix("pay: "))
-    #expect(made.output.hasSuffix(" for 2h (maintenance); underneath: closed\n"))
+    #expect(made.output == "pay: \(mode) for 2h (maintenance); state: closed\n")
     #expect(made.errors == "cbctl: pay: created, because no breaker had that name\n")
     #expect(bench("check", "pay").code == check)
     #expect(bench("history", "pay", "--json").output.contains(#""kind":"mode""#))
     #expect(bench("force", "pay", mode).errors.isEmpty)
     #expect(bench("force", "mail", mode, "--quiet") == Answer(code: 0, output: "", errors: ""))
-    #expect(bench("force", "mail", "auto").output == "mail: closed\n")
+    #expect(bench("force", "mail", "automatic").output == "mail: closed\n")
   }
 
   @Test func `force says which name may have been meant`() {
     let bench = Bench()
     _ = bench("policy", "pay", "--set", "open-for=1m")
-    #expect(bench("force", "pya", "open", "--json").code == 0)
-    let answer = bench("force", "pyaa", "open")
+    #expect(bench("force", "pya", "forced_open", "--json").code == 0)
+    let answer = bench("force", "pyaa", "forced_open")
     #expect(answer.code == 0)
     #expect(
       answer.errors == "cbctl: pyaa: created, because no breaker had that name: "
@@ -62,9 +65,9 @@ struct StoreCommandTests {
 
   @Test func `force with a wrong name or mode creates nothing`() {
     let bench = Bench()
-    #expect(bench("force", "a\nb", "open").code == 64)
+    #expect(bench("force", "a\nb", "forced_open").code == 64)
     #expect(bench("force", "pay", "ajar").code == 64)
-    #expect(bench("force", "pay", "auto", "--for", "1h").code == 64)
+    #expect(bench("force", "pay", "automatic", "--for", "1h").code == 64)
     #expect(bench.files.isEmpty)
   }
 
@@ -78,25 +81,25 @@ struct StoreCommandTests {
     #expect(bench("show", "pay").output.contains("\n  rejected for 30s, due for 54m\n"))
     #expect(
       bench("page").output.contains(
-        "rejected for 30s in 1 spell, due for 54m in 1 spell, "))
+        "rejected for 30s in 1 period, due for 54m in 1 period, "))
     // Once the breaker has changed, nothing records when its open time ended.
     _ = bench("run", "pay", "--", "true")
     #expect(bench("show", "pay").output.contains("\n  open for 54m 30s\n"))
     let page = bench("page").output
-    #expect(page.contains("open for 54m 30s in 1 spell") && !page.contains(": rejected for"))
+    #expect(page.contains("open for 54m 30s in 1 period") && !page.contains(": rejected for"))
   }
 
   @Test func `a forced mode that has run out is shown for as long as it held`() {
     let bench = Bench()
-    _ = bench("force", "pay", "open", "--for", "10m")
+    _ = bench("force", "pay", "forced_open", "--for", "10m")
     bench.advance(by: 40 * 60_000)
     #expect(bench("show", "pay").output.contains("\n  rejected for 10m\n"))
   }
 
   @Test func `an empty store is reported on standard error`() {
     let bench = Bench()
-    #expect(bench("init").output == "\(bench.path): the store is made\n")
-    #expect(bench("init").output == "\(bench.path): the store was there already\n")
+    #expect(bench("init").output == "\(bench.path): the store was created\n")
+    #expect(bench("init").output == "\(bench.path): the store already exists\n")
     let answer = bench("status")
     #expect(answer.code == 0)
     #expect(answer.output.isEmpty)
@@ -107,16 +110,18 @@ struct StoreCommandTests {
   @Test func `every change prints the new state in one line unless quiet`() {
     let bench = Bench()
     #expect(
-      bench("policy", "pay", "--set", "open-for=1m").output == "pay: closed, set: open-for=1m\n")
+      bench("policy", "pay", "--set", "open-for=1m").output
+        == "pay: closed; set by an operator: open-for=1m\n")
     #expect(bench("trip", "pay").output == "pay: open, retry in 1m\n")
     #expect(bench("reset", "pay").output == "pay: closed\n")
     #expect(
-      bench("force", "pay", "open", "--for", "2h", "--reason", "a\nb").output
-        == "pay: held open for 2h (a\\u{a}b); underneath: closed\n")
-    #expect(bench("force", "pay", "observe").output == "pay: only observed; underneath: closed\n")
-    #expect(bench("force", "pay", "auto").output == "pay: closed\n")
+      bench("force", "pay", "forced_open", "--for", "2h", "--reason", "a\nb").output
+        == "pay: forced_open for 2h (a\\u{a}b); state: closed\n")
+    #expect(bench("force", "pay", "observe").output == "pay: observe; state: closed\n")
+    #expect(bench("force", "pay", "automatic").output == "pay: closed\n")
     #expect(
-      bench("policy", "pay", "--unset", "open-for").output == "pay: closed, nothing is set\n")
+      bench("policy", "pay", "--unset", "open-for").output
+        == "pay: closed; nothing set by an operator\n")
     #expect(bench("reset", "--all", "--quiet", "--yes") == Answer(code: 0, output: "", errors: ""))
     #expect(bench("trip", "pay", "--json").output.hasPrefix(#"{"breakers":[{"name":"pay""#))
     #expect(bench("delete", "pay", "--force").output == "pay: deleted\n")
@@ -149,14 +154,17 @@ struct StoreCommandTests {
     _ = bench("policy", "pay", "--set", "open-for=1m", "--set", "jitter=5%")
     #expect(
       bench("policy", "pay", "--unset-all", "--set", "probes=2").output
-        == "pay: closed, set: probes=2\n")
-    #expect(bench("policy", "pay", "--unset-all").output == "pay: closed, nothing is set\n")
+        == "pay: closed; set by an operator: probes=2\n")
+    #expect(
+      bench("policy", "pay", "--unset-all").output == "pay: closed; nothing set by an operator\n")
     #expect(bench("policy", "pya", "--unset-all").code == 66)
   }
 
   @Test func `a name of spaces is shown in quotes`() {
     let bench = Bench()
-    #expect(bench("policy", "  ", "--set", "probes=2").output == "'  ': closed, set: probes=2\n")
+    #expect(
+      bench("policy", "  ", "--set", "probes=2").output
+        == "'  ': closed; set by an operator: probes=2\n")
     #expect(bench("status").output.contains("'  '  closed"))
     #expect(bench("delete", "  ", "--force").output == "'  ': deleted\n")
   }
@@ -180,7 +188,7 @@ struct StoreCommandTests {
     #expect(bench("status", "mail", "x*").errors == none.errors)
     #expect(
       bench("status", "--state", "half_open").errors
-        == "cbctl: no such breaker is half_open: the store has 3 breakers\n")
+        == "cbctl: no matching breaker is half_open: the store has 3 breakers\n")
   }
 
   @Test func `history is limited by time and by number`() {
@@ -194,6 +202,28 @@ struct StoreCommandTests {
     #expect(count(bench("history", "--since", "30s")) == 2)
     #expect(count(bench("history", "--limit", "1", "--json")) == 1)
     #expect(bench("history", "--limit", "1").output.contains("reset"))
+  }
+
+  @Test(arguments: [
+    ([], 10), (["--limit", "3"], 3), (["--since", "1h"], 12),
+    (["--since", "1h", "--limit", "4"], 4), (["--json"], 10), (["pay", "--limit", "100"], 12),
+  ])
+  func `a followed history begins with its last entries`(words: [String], count: Int) {
+    let bench = Bench()
+    for number in 1...12 { _ = bench("policy", "pay", "--set", "probes=\(number)") }
+    let recorder = Recorder()
+    let printed = Guarded("")
+    var console = recorder.console()
+    // The reader goes as soon as it has the beginning.
+    console.output = { text in
+      printed.withLock { $0 += text }
+      return .closed
+    }
+    let answer = bench.run(["history", "--follow"] + words, on: console, recorder)
+    #expect(answer == Answer(code: 0, output: "", errors: ""))
+    let lines = printed.withLock { $0 }.split(separator: "\n")
+    #expect(lines.count == count)
+    #expect(lines.last?.contains("12") == true)
   }
 
   @Test func `a reader that has gone is no failure and a full disk is one`() {

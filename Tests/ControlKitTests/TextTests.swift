@@ -84,4 +84,18 @@ struct TextTests {
   func `the width of a text is what a terminal needs for it`(text: String, width: Int) {
     #expect(TextWidth.of(text) == width)
   }
+
+  @Test func `text after a beginning is indented, or has lines of its own if that is too narrow`() {
+    let text = "what a repair would do"
+    #expect(TextWrap.hanging(text, after: "note  ", width: 28) == ["note  what a repair would do"])
+    #expect(
+      TextWrap.hanging(text, after: "note  ", width: 27)
+        == ["note  what a repair would", "      do"])
+    #expect(
+      TextWrap.hanging(text, after: "a long beginning  ", width: 20)
+        == ["a long beginning", "    what a repair", "    would do"])
+    #expect(
+      TextWrap.hanging(text, after: "a longer beginning than that  ", width: 20)
+        == ["a longer beginning", "than that", "    what a repair", "    would do"])
+  }
 }

@@ -19,7 +19,7 @@ struct WatchTests {
     for size in 1...4 {
       var keys = Keys()
       let got = stride(from: 0, to: bytes.count, by: size).flatMap {
-        keys.take(Array(bytes[$0..<min($0 + size, bytes.count)]))
+        keys.read(Array(bytes[$0..<min($0 + size, bytes.count)]))
       }
       #expect(got == expected)
     }
@@ -41,11 +41,11 @@ struct WatchTests {
 
   @Test func `scrolling stays within the list of breakers`() {
     func offset(_ start: Int, _ key: Key?) -> Int {
-      WatchPage.offset(start, after: key, count: 50, room: 20)
+      WatchLayout.offset(start, after: key, count: 50, room: 20)
     }
     #expect([Key.up, .down, .pageUp, .pageDown].map { offset(0, $0) } == [0, 1, 0, 20])
     #expect([Key.down, .pageDown, .bottom, .top].map { offset(29, $0) } == [30, 30, 30, 0])
-    #expect(WatchPage.offset(7, after: nil, count: 3, room: 20) == 0)
+    #expect(WatchLayout.offset(7, after: nil, count: 3, room: 20) == 0)
   }
 
   @Test func `the rates of a breaker are those of the last seconds`() throws {
@@ -79,7 +79,7 @@ struct WatchTests {
     #expect(RateWords.perSecond(rate) == text)
   }
 
-  private static func page(width: Int, height: Int, offset: Int = 0, trouble: String? = nil)
+  private static func lines(width: Int, height: Int, offset: Int = 0, trouble: String? = nil)
     -> [String]
   {
     var book = RateBook()
@@ -87,26 +87,26 @@ struct WatchTests {
     book.note(Samples.all, at: .seconds(2))
     book.note(Samples.all, at: .seconds(3))
     let table = StatusTable(snapshots: Samples.all, now: Samples.time, rates: book)
-    let page = WatchPage(
+    let layout = WatchLayout(
       title: "cbctl watch /var/lib/shared-breaker/breakers.db", now: Samples.time, trouble: trouble,
       summary: SummaryLine.text(of: Samples.all, width: width, painter: plain),
       table: table.render(width: width, painter: plain).split(separator: "\n").map { String($0) },
       latest: HistoryLines.sentence(Samples.history[0], at: Samples.time), offset: offset)
-    return page.lines(width: width, height: height, painter: plain)
+    return layout.lines(width: width, height: height, painter: plain)
   }
 
-  @Test func `the live page matches its snapshots`() {
+  @Test func `the live view matches its snapshots`() {
     for (width, height) in [(80, 24), (160, 16), (80, 12)] {
-      let lines = Self.page(width: width, height: height)
+      let lines = Self.lines(width: width, height: height)
       Golden.expect(lines.map { $0 + "\n" }.joined(), "watch-\(width)x\(height).txt")
     }
-    #expect(Self.page(width: 80, height: 24, trouble: "it is gone")[1] == "it is gone")
+    #expect(Self.lines(width: 80, height: 24, trouble: "it is gone")[1] == "it is gone")
   }
 
   @Test(arguments: 1...30)
-  func `the live page fits every screen`(height: Int) {
+  func `the live view fits every screen`(height: Int) {
     for width in [60, 80, 200] {
-      let lines = Self.page(width: width, height: height, offset: 3)
+      let lines = Self.lines(width: width, height: height, offset: 3)
       #expect(lines.count <= height)
       for line in lines { #expect(TextWidth.of(line) <= width, "\(line)") }
     }

@@ -30,7 +30,7 @@ extension Scenario {
         scene.expect(
           shown.text.member("totals"), is: wanted, "'show' \(side) after all were killed")
       }
-      scene.expect(try scene.cbctl(.outside, "force quiet open"), hasCode: 0, "'force'")
+      scene.expect(try scene.cbctl(.outside, "force quiet forced_open"), hasCode: 0, "'force'")
       scene.expect(try scene.cbctl(.inside, "check quiet"), hasCode: 75, "'check' after 'force'")
     },
     Scenario(

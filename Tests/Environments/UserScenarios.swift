@@ -52,7 +52,9 @@ extension Scenario {
       try scene.tell([owner], "open max-failures=3")
       scene.expect(try owner.ask("run fail"), is: "failed", "a failure")
       let before = try scene.contents()
-      let commands = ["status", "show api", "check api", "trip api", "force api open", "reset api"]
+      let commands = [
+        "status", "show api", "check api", "trip api", "force api forced_open", "reset api",
+      ]
       for command in commands {
         let told = try scene.cbctl(.inside, command, as: nobody)
         scene.expect(told, hasCode: 69, "'\(command)'")

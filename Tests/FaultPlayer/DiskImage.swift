@@ -68,7 +68,7 @@ struct DiskImage {
   }
 
   /// Applies the next event to the disk.
-  mutating func take(_ event: DiskEvent) {
+  mutating func apply(_ event: DiskEvent) {
     switch event {
     case .write(let file, _, _), .truncate(let file, _):
       // After a deletion this is a new file with the same name.

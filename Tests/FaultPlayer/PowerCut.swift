@@ -42,7 +42,7 @@ final class PowerCut {
           marks = step
           if story.steps[step - 1].isLasting { acknowledged = step }
         }
-        disk.take(events[index - 1])
+        disk.apply(events[index - 1])
       }
       if index % stride != 0, index != events.count { continue }
       cuts += 1

@@ -97,7 +97,7 @@ inline open() {
   atomic { number[me] = mine; holds[me] = true }
 }
 
-/* Session.verify, in the transaction of a write. */
+/* OpenStore.verify, in the transaction of a write. */
 inline write() {
   atomic { writer == NOBODY -> writer = me }
   atomic {

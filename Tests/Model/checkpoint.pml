@@ -25,7 +25,7 @@ byte checkpointing = NOBODY;
 
 inline lock(mutex) { atomic { !mutex -> mutex = true } }
 
-/* A thread must not give up the session while it holds the write lock. */
+/* A thread must not give up the open store while it holds the write lock. */
 inline unlockWriting() { atomic { assert(writer != me); writing[me] = false } }
 
 /* SQLiteStorage.commit and .run */
@@ -43,7 +43,7 @@ inline commit() {
   unlockWriting()
 }
 
-/* SQLiteStorage.checkpoint and Session.checkpoint */
+/* SQLiteStorage.checkpoint and OpenStore.checkpoint */
 inline checkpoint() {
   lock(writing[me]);
   lock(reading[me]);

@@ -28,7 +28,7 @@ byte firstCopy = FIRST;
 byte secondCopy = FIRST;
 byte writer = NOBODY;
 
-/* The watched process: Engine.seen, Engine.baseline, and the cell's word and revision. */
+/* The watched process: Knowledge.vouched and .baseline, and the cell's word and revision. */
 byte seen;
 byte baseline;
 bool isKnown;
@@ -84,7 +84,7 @@ inline commitRow() {
   atomic { note(); writer = NOBODY; hasTripped = isOpen[at(next)] }
 }
 
-/* Cell.learn, called by Engine.take: a newer revision stays. */
+/* Knowledge.learn, called by Engine.hasCommitted and .takeOver: a newer revision stays. */
 inline learn(rowIsOpen, revision) {
   if
   :: revision >= cellRevision -> permits = !rowIsOpen; cellRevision = revision; isKnown = true
@@ -106,7 +106,7 @@ start:
   od
 }
 
-/* SQLiteStorage.run, Engine.settle and Engine.goOn. */
+/* SQLiteStorage.run, Engine.hasCommitted and Knowledge.goOn. */
 proctype Stepper(byte me) {
   byte next, before, after, copy;
   bool wroteOpen, isOwnRow;
@@ -119,7 +119,7 @@ start:
     fi;
     before = firstCopy;
     commitRow();
-    /* WatchPage.fingerprint(ofCommit:) */
+    /* WALIndexPage.fingerprint(ofCommit:) */
     after = firstCopy;
     copy = secondCopy;
     if :: after == copy && copy == next :: else -> after = 0 fi;
@@ -139,7 +139,7 @@ start:
   od
 }
 
-/* Engine.readChanges, whenever the process is not current. */
+/* Engine.refresh, whenever the process is not current. */
 proctype Refresher() {
   byte fingerprint, since, snapshot, revision;
   bool rowIsOpen;

@@ -18,7 +18,7 @@ byte path;
 byte revision[FILES] = 1;
 bool isLocked[FILES];
 
-/* SQLiteStorage.session: the file of each connection, and the identity that was noted. */
+/* SQLiteStorage.store: the file of each connection, and the identity that was noted. */
 byte readerFile = NO_FILE;
 byte writerFile = NO_FILE;
 byte noted;
@@ -28,25 +28,25 @@ bool writing, reading;
 /* OwnCommits */
 byte ownPrint, ownFile, ownRevision;
 
-/* Engine.seen, .baseline, .era, and Cell.known */
-byte seen, baseline, baselineLineage, era;
+/* Knowledge.vouched, .baseline, .forgettings, and CellMemory.known */
+byte seen, baseline, baselineLineage, forgettings;
 bool isKnown;
 byte knownFile, knownRevision;
 
-/* WatchPage: the index of the reader's connection. */
+/* WALIndexPage: the index of the reader's connection. */
 #define watched (readerFile == NO_FILE -> 0 : print(readerFile, revision[readerFile]))
 #define watchedCommits (readerFile == NO_FILE -> 0 : revision[readerFile])
 
 inline lock(mutex) { atomic { !mutex -> mutex = true } }
 
-/* SQLiteStorage.openSession, under both locks: Session.init */
+/* SQLiteStorage.openedStore, under both locks: OpenStore.init */
 inline open() {
   do
   :: readerFile != NO_FILE -> break
   :: readerFile == NO_FILE ->
     noted = path;
     writerFile = path;
-    opened = path; /* the reader's file; visible once the session is complete */
+    opened = path; /* the reader's file; visible once the store is open */
 #ifndef MOVED_NOT_REFUSED
     if
     :: writerFile != path -> writerFile = NO_FILE /* Connection.refuseMoved: try again */
@@ -76,14 +76,14 @@ inline look() {
   writing = false
 }
 
-/* Engine.step, SQLiteStorage.run, Engine.settle and .goOn */
+/* Engine.step, SQLiteStorage.run, Engine.hasCommitted and Knowledge.goOn */
 proctype Stepper() {
-  byte opened, before, after, file, next, eraBefore;
+  byte opened, before, after, file, next, forgettingsBefore;
 end:
   do
   :: look()
   :: revision[0] < LAST || revision[1] < LAST ->
-    eraBefore = era;
+    forgettingsBefore = forgettings;
     lock(writing);
     lock(reading); open(); reading = false;
     assert(writerFile == readerFile);
@@ -106,22 +106,22 @@ end:
       after = print(file, next);
       atomic { ownPrint = after; ownFile = file; ownRevision = next }
       writing = false;
-      atomic { /* Engine.learn */
-#ifdef ERA_NOT_COMPARED
+      atomic { /* Knowledge.learn */
+#ifdef FORGETTING_NOT_COMPARED
         isKnown = true; knownFile = file; knownRevision = next
 #else
         if
-        :: era == eraBefore && (!isKnown || next >= knownRevision) ->
+        :: forgettings == forgettingsBefore && (!isKnown || next >= knownRevision) ->
           isKnown = true; knownFile = file; knownRevision = next
         :: else
         fi
 #endif
       }
-      atomic { /* Engine.goOn */
+      atomic { /* Knowledge.goOn */
         if
-#ifndef GOES_ON_IN_ANOTHER_ERA
-        :: era != eraBefore -> skip
-        :: era == eraBefore && baseline + 1 == next && seen == before && before != 0 ->
+#ifndef GOES_ON_AFTER_FORGETTING
+        :: forgettings != forgettingsBefore -> skip
+        :: forgettings == forgettingsBefore && baseline + 1 == next && seen == before && before != 0 ->
           baseline = next; seen = after
 #else
         :: baseline + 1 == next && seen == before && before != 0 -> baseline = next; seen = after
@@ -131,13 +131,13 @@ end:
       }
     :: else -> isLocked[file] = false; writing = false
     fi;
-    atomic { before = 0; after = 0; file = 0; next = 0; eraBefore = 0 }
+    atomic { before = 0; after = 0; file = 0; next = 0; forgettingsBefore = 0 }
   od
 }
 
-/* Engine.readChanges, SQLiteStorage.changes, and Engine.known for a forgotten row. */
+/* Engine.refresh, SQLiteStorage.changes, and Engine.known for a forgotten row. */
 proctype Refresher() {
-  byte opened, fingerprint, since, sinceLineage, commits, file, read, lineage, eraBefore;
+  byte opened, fingerprint, since, sinceLineage, commits, file, read, lineage, forgettingsBefore;
 end:
   do
   :: look()
@@ -155,7 +155,7 @@ end:
     atomic {
       if
 #ifndef LINEAGE_NOT_COMPARED
-      :: sinceLineage != lineage || read < since -> era++; isKnown = false; knownRevision = 0
+      :: sinceLineage != lineage || read < since -> forgettings++; isKnown = false; knownRevision = 0
 #endif
       :: else ->
         if
@@ -169,7 +169,7 @@ end:
     seen = fingerprint;
     atomic { fingerprint = 0; since = 0; sinceLineage = 0; commits = 0; lineage = 0 }
   :: watched == seen && seen != 0 && !isKnown ->
-    eraBefore = era;
+    forgettingsBefore = forgettings;
     lock(reading);
     atomic {
       if :: readerFile != NO_FILE -> file = readerFile; read = revision[file] :: else -> read = 0 fi;
@@ -177,11 +177,11 @@ end:
     }
     atomic {
       if
-      :: read != 0 && era == eraBefore && !isKnown ->
+      :: read != 0 && forgettings == forgettingsBefore && !isKnown ->
         isKnown = true; knownFile = file; knownRevision = read
       :: else
       fi;
-      file = 0; read = 0; eraBefore = 0
+      file = 0; read = 0; forgettingsBefore = 0
     }
   od
 }

@@ -68,7 +68,7 @@ inline openStore() {
   fi
 }
 
-/* A transaction of an open session. */
+/* A transaction on an open store. */
 inline ask() {
   begin();
   atomic {

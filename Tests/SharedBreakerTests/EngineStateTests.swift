@@ -24,12 +24,13 @@ import Testing
   @Test func `what was read before everything was forgotten is not learned`() {
     var state = EngineState()
     let cell = state.knowledge.cell("api")
-    let era = state.knowledge.era
+    let forgettings = state.knowledge.forgettings
     state.knowledge.forgetAll()
-    #expect(state.learn(known("api", revision: 1), of: cell, in: era, keeping: true) == nil)
+    #expect(
+      state.learn(known("api", revision: 1), of: cell, after: forgettings, keeping: true) == nil)
     #expect(state.knowledge[cell].known == nil)
     let learned = state.learn(
-      known("api", revision: 1), of: cell, in: state.knowledge.era, keeping: true)
+      known("api", revision: 1), of: cell, after: state.knowledge.forgettings, keeping: true)
     #expect(learned != nil)
     #expect(cell.word.has(CellWord.permits))
   }
@@ -39,7 +40,8 @@ import Testing
     let cell = state.knowledge.cell("api")
     for revision in [5, 3] as [Int64] {
       _ = state.learn(
-        known("api", revision: revision), of: cell, in: state.knowledge.era, keeping: true)
+        known("api", revision: revision), of: cell, after: state.knowledge.forgettings,
+        keeping: true)
     }
     #expect(state.knowledge[cell].revision == 5)
   }
@@ -67,7 +69,7 @@ import Testing
     let cell = state.knowledge.cell("api")
     state.takeOver(changes(to: 4), [], since: nil, fingerprint: 1)
     _ = state.learn(
-      known("api", revision: 4), of: cell, in: state.knowledge.era, keeping: true)
+      known("api", revision: 4), of: cell, after: state.knowledge.forgettings, keeping: true)
     state.takeOver(
       changes(to: revision, deleted: deleted, continuity: continuity), [],
       since: state.knowledge.baseline, fingerprint: 2)
@@ -77,23 +79,25 @@ import Testing
 
   @Test(
     arguments: [
-      // A commit of this process right after what is known, after another one, and in another era.
+      // A commit of this process right after what is known, after another one, and after everything
+      // was forgotten once more.
       (5, 42, 0, 43), (6, 42, 0, 42), (5, 41, 0, 42), (5, 42, 1, 42),
     ] as [(Int64, UInt64, Int64, UInt64)])
   func `a process stays current over its own commit only if nothing came between`(
-    revision: Int64, before: UInt64, erasLater: Int64, vouched: UInt64
+    revision: Int64, before: UInt64, laterForgettings: Int64, vouched: UInt64
   ) {
     var state = EngineState()
     state.takeOver(changes(to: 4), [], since: nil, fingerprint: 42)
-    let era = state.knowledge.era + erasLater
-    state.knowledge.goOn(over: Fingerprints(before: before, after: 43), at: revision, in: era)
+    let forgettings = state.knowledge.forgettings + laterForgettings
+    state.knowledge.goOn(
+      over: Fingerprints(before: before, after: 43), at: revision, after: forgettings)
     #expect(state.knowledge.vouched == vouched)
   }
 
   @Test func `a breaker that is not in the store is known not to be there`() {
     var state = EngineState()
     let cell = state.knowledge.cell("api")
-    let known = state.learnThatNobodyWrote(cell, in: state.knowledge.era, at: now)
+    let known = state.learnThatNobodyWrote(cell, after: state.knowledge.forgettings, at: now)
     #expect(known?.exists == false)
     // Its first call has to create it.
     #expect(!cell.word.has(CellWord.permits))
@@ -107,7 +111,7 @@ import Testing
     _ = state.declare(BreakerPolicy(maxFailures: 3), for: cell)
     _ = state.declare(BreakerPolicy(maxFailures: 3), for: cell)
     #expect(state.outbox.cells.count == 1)
-    state.hasDeclared("max-failures=3", for: cell, at: 1, in: state.knowledge.era)
+    state.hasDeclared("max-failures=3", for: cell, at: 1, after: state.knowledge.forgettings)
     state.outbox.forgetWritten(by: state.knowledge)
     #expect(state.outbox.cells.count == 1)
     state.outbox.forgetWritten(by: state.knowledge)
@@ -118,13 +122,13 @@ import Testing
     var state = EngineState()
     let cell = state.knowledge.cell("api")
     let words = state.declare(BreakerPolicy(maxFailures: 3), for: cell)
-    state.hasDeclared(words, for: cell, at: 1, in: state.knowledge.era)
+    state.hasDeclared(words, for: cell, at: 1, after: state.knowledge.forgettings)
     var breaker = StoredBreaker(id: 1, name: "api", createdAtMilliseconds: 0)
-    breaker.codeWords = "max-failures=9"
+    breaker.words.code = "max-failures=9"
     for revision in 2...3 as ClosedRange<Int64> {
       breaker.revision = revision
       _ = state.learn(
-        Known(breaker, exists: true), of: cell, in: state.knowledge.era, keeping: true)
+        Known(breaker, exists: true), of: cell, after: state.knowledge.forgettings, keeping: true)
     }
     #expect(
       state.takeEvents() == [

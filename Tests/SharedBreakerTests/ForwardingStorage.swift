@@ -25,13 +25,13 @@ extension ForwardingStorage {
   func delete(_ name: String, ifStill version: StoredVersion?) -> Deletion {
     memory.delete(name, ifStill: version)
   }
-  func history(of name: String?, sinceMilliseconds: Int64?, limit: Int?) -> [StoredEvent] {
+  func history(of name: String?, sinceMilliseconds: Int64?, limit: Int?) -> [RecordedEvent] {
     memory.history(of: name, sinceMilliseconds: sinceMilliseconds, limit: limit)
   }
-  func events(after id: Int64, of name: String?, limit: Int) -> EventPage {
+  func events(after id: Int64, of name: String?, limit: Int) -> EventBatch {
     memory.events(after: id, of: name, limit: limit)
   }
-  func stepHook(_ step: HookStep) -> HookTurn { memory.stepHook(step) }
+  func answer(_ request: HookRequest) -> HookTurn { memory.answer(request) }
   func declarations(of name: String) -> [StoredDeclaration] { memory.declarations(of: name) }
   func counters(of breaker: StoredBreaker) -> Counters? { nil }
   func upToDate(_ breaker: StoredBreaker) -> StoredBreaker { breaker }

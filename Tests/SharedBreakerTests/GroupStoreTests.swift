@@ -124,7 +124,7 @@ struct GroupStoreTests {
     #expect(found.result == .warning)
     #expect(found.found.contains("the store has mode 600, group 65534"), "\(found)")
     let means = try #require(found.means)
-    #expect(means.contains("is for group 54320, whose users are cut off"), "\(means)")
+    #expect(means.contains("is for group 54320, whose users cannot use the store"), "\(means)")
     let repaired = try store.repair()
     #expect(repaired.first { $0.check == "files" }?.isWell == true, "\(repaired)")
     for part in Self.parts {

@@ -68,7 +68,7 @@ import Testing
       let files = try #require(findings.first { $0.check == "files" })
       #expect(files.result == .bad)
       #expect(files.found.contains("the store has 2 names, and its log fewer"), "\(files)")
-      #expect(files.repair?.contains("remove the others") == true, "\(files)")
+      #expect(files.repair?.contains("delete the others") == true, "\(files)")
     }
     Files.removeAll(other)
     #expect(try store.examine().allSatisfy(\.isWell))

@@ -5,7 +5,7 @@ import Testing
 /// A replaced store whose replacement is hard to see.
 @Suite struct HiddenReplacementTests {
   /// Waits until the latest change of a directory is so old that no other can have its time.
-  private func settle(_ directory: String) throws {
+  private func waitUntilChangesShow(in directory: String) throws {
     var status = stat()
     var now = timespec()
     repeat {
@@ -24,7 +24,7 @@ import Testing
     try Files.write(copy, try Files.read(stage.store))
     #expect(try puppet.ask("trip") == "ok")
     let folder = stage.directory.file("state")
-    try settle(folder)
+    try waitUntilChangesShow(in: folder)
     stage.clock.advance(by: .seconds(1))
     #expect(try puppet.ask("acquire").hasPrefix("rejected"))
 

@@ -71,7 +71,7 @@ import Testing
       let store = stage.sharedStore()
       let found = try #require(try store.examine().first { $0.check == "log" })
       #expect(found.result == .bad)
-      #expect(found.found.hasSuffix(", of another file that was here before"))
+      #expect(found.found.hasSuffix(", left by another file that was here before"))
       let repaired = try #require(try store.repair().first { $0.check == "log" })
       #expect(repaired.isWell)
       #expect(repaired.repair?.hasPrefix("done: ") == true)

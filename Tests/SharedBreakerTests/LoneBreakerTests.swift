@@ -13,7 +13,7 @@ import Testing
   func `breakers without room ask the store for room once a second, all of them together`() throws {
     let stage = try Stage()
     let options = StoreOptions(clock: stage.clock.clock)
-    let storage = FullStorage(MemoryStorage(clock: options.clock, program: "test"))
+    let storage = FullStorage(MemoryStorage(clock: options.clock))
     let engine = Engine(storage: storage, options: options, program: "test")
     let cells = (0..<1_000).map { engine.cell("lone \($0)") }
     for cell in cells { engine.declare(BreakerPolicy(maxFailures: 3), for: cell) }
@@ -36,7 +36,7 @@ import Testing
   @Test func `a breaker that found no room leaves the store alone for a second`() throws {
     let stage = try Stage()
     let options = StoreOptions(clock: stage.clock.clock)
-    let storage = FullStorage(MemoryStorage(clock: options.clock, program: "test"))
+    let storage = FullStorage(MemoryStorage(clock: options.clock))
     let engine = Engine(storage: storage, options: options, program: "test")
     let cell = engine.cell("lone")
     engine.declare(BreakerPolicy(maxFailures: 3), for: cell)
@@ -78,7 +78,7 @@ import Testing
   @Test func `a call of a breaker without room is never permitted from memory`() throws {
     let stage = try Stage()
     let options = StoreOptions(clock: stage.clock.clock)
-    let storage = FullStorage(MemoryStorage(clock: options.clock, program: "test"))
+    let storage = FullStorage(MemoryStorage(clock: options.clock))
     let engine = Engine(storage: storage, options: options, program: "test")
     let cell = engine.cell("lone")
     engine.declare(BreakerPolicy(maxFailures: 3), for: cell)

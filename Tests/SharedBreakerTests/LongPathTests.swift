@@ -37,7 +37,7 @@ import Testing
     let directory = try TemporaryDirectory()
     let path = path(length, in: directory)
     let store = SharedStore(path: path)
-    let words = ": its path has \(length) bytes, and 480 is the limit: name a shorter path"
+    let words = ": its path has \(length) bytes, and 480 is the limit: use a shorter path"
     for use in ["connect", "connect to existing", "examine", "repair"] {
       let error = #expect(throws: StoreError.self) {
         switch use {

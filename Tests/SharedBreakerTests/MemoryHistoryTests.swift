@@ -11,7 +11,7 @@ import Testing
 
   init() throws {
     let clock = try Stage().clock.clock
-    storage = MemoryStorage(clock: clock, program: "test")
+    storage = MemoryStorage(clock: clock)
     engine = Engine(storage: storage, options: StoreOptions(clock: clock), program: "test")
   }
 
@@ -67,19 +67,19 @@ import Testing
   }
 
   @Test func `the history in memory is handled by one hook at a time`() throws {
-    var first = HookStep(
+    var first = HookRequest(
       hook: "pager", name: nil, process: ProcessTable.current(), timeout: .seconds(60), attempts: 2)
     let second = first
-    #expect(storage.stepHook(first) == .idle)
+    #expect(storage.answer(first) == .idle)
     try trip("a")
     let event = try #require(storage.history(of: "a", sinceMilliseconds: nil, limit: nil).first)
-    guard case .run(event, isAfterGap: false, let claim) = storage.stepHook(first) else {
+    guard case .run(event, isAfterGap: false, let claim) = storage.answer(first) else {
       Issue.record("the hook is not to be run")
       return
     }
-    #expect(storage.stepHook(second) == .wait(nanoseconds: 60_000_000_000))
+    #expect(storage.answer(second) == .wait(nanoseconds: 60_000_000_000))
     first.report = HookReport(event: event.id, name: "a", claim: claim, outcome: .handled)
-    #expect(storage.stepHook(first) == .idle)
-    #expect(storage.stepHook(second) == .idle)
+    #expect(storage.answer(first) == .idle)
+    #expect(storage.answer(second) == .idle)
   }
 }

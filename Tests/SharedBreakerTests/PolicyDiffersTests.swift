@@ -88,7 +88,7 @@ import Testing
   @Test
   func `a differing policy is reported even if it was read before the own declaration`() throws {
     let stage = try Stage()
-    let memory = MemoryStorage(clock: stage.clock.clock, program: "test")
+    let memory = MemoryStorage(clock: stage.clock.clock)
     let storage = InterruptedStorage(memory)
     let told = Told(on: storage, clock: stage.clock.clock)
     let other = SharedStore(

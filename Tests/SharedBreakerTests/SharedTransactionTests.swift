@@ -56,7 +56,7 @@ import Testing
     let other = try fail("other's")
     var own = try fail("mine")
     own.others = [other.breaker]
-    engine.settle(own, of: mine, .nothing, in: engine.look { $0.knowledge.era })
+    engine.hasCommitted(own, of: mine, .nothing, after: engine.look { $0.knowledge.forgettings })
     #expect(engine.lastKnown(others).breaker == other.breaker)
     #expect(engine.lastKnown(mine).breaker == own.breaker)
     withExtendedLifetime(engine) {}
@@ -69,7 +69,7 @@ import Testing
     let cell = engine.cell("api")
     _ = try engine.step(cell) { _ in }
     _ = try engine.known(cell)
-    let era = engine.look { $0.knowledge.era }
+    let forgettings = engine.look { $0.knowledge.forgettings }
     let tripped = try #require(
       try engine.storage.transact("api", orCreate: false, wait: .usual) { draft in
         draft.apply { record, now in
@@ -77,7 +77,7 @@ import Testing
         }
       })
     engine.update { $0.knowledge.forgetAll() }
-    engine.settle(tripped, of: cell, .nothing, in: era)
+    engine.hasCommitted(tripped, of: cell, .nothing, after: forgettings)
     #expect(!engine.isCurrent)
     #expect(try engine.known(cell).breaker.record.state == .open)
     withExtendedLifetime(engine) {}

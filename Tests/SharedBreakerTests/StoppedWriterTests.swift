@@ -45,7 +45,7 @@ import Testing
     #expect(try other.ask("events") == "unavailable alone-closed>open")
 
     try goOn(writer)
-    // The store was tried a moment ago and is not tried again before a second has passed.
+    // The store was tried a moment ago and is not retried before a second has passed.
     stage.clock.advance(by: .milliseconds(999))
     #expect(try other.ask("run ok").hasPrefix("rejected open"))
     #expect(try other.ask("health").hasPrefix("unavailable busy the store"))

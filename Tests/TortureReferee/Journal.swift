@@ -35,7 +35,7 @@ package struct Journal: Sendable {
     var open: Set<Int> = []
     for line in lines.split(separator: 0x0A) {
       let words = line.split(separator: 0x20).map { String(decoding: $0, as: UTF8.self) }
-      try take(words, &open)
+      try read(words, &open)
     }
   }
 
@@ -47,7 +47,7 @@ package struct Journal: Sendable {
   /// The calls whose end is not known.
   package var openCalls: [Call] { calls.values.filter { $0.ended == nil } }
 
-  private mutating func take(_ words: [String], _ open: inout Set<Int>) throws {
+  private mutating func read(_ words: [String], _ open: inout Set<Int>) throws {
     switch words.first {
     case "b" where words.count == 7:
       guard let action = Call.Action(rawValue: words[4]) else { throw Illegible(words) }

@@ -29,7 +29,7 @@ internal import CHost
 
   /// Marks the beginning of the current bucket, unless another thread or process has done so.
   ///
-  /// Call this before counting the first success of the bucket.
+  /// Call this before counting the first success of the bucket (rule of order 18).
   ///
   /// - Returns: How much longer the bucket lasts.
   func begin(

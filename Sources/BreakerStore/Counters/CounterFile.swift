@@ -1,7 +1,7 @@
 internal import CHost
 internal import Glibc
 
-/// The file behind the shared page: a header, and a place for the counters of each breaker, by id.
+/// The file behind the counter page: a header, and a place for the counters of each breaker, by id.
 ///
 /// The file holds statistics and never state, so it may be lost at any time. A file that does not
 /// fit is replaced by a new one.
@@ -123,7 +123,8 @@ extension CounterFile {
     _ name: String, _ rights: FileRights, _ isReplacement: Bool
   ) -> CounterFile? {
     do throws(StoreError) {
-      return CounterFile(try NewFile.create(name, rights), isReplacement: isReplacement)
+      let descriptor = try NewFile.create(name, rights, mustHave: true)
+      return CounterFile(descriptor, isReplacement: isReplacement)
     } catch {
       return nil
     }

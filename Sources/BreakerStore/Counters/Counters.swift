@@ -69,7 +69,7 @@ internal import CHost
   }
 }
 
-/// Counters in memory private to this process, for breakers that have none in the shared page.
+/// Counters in memory private to this process, for breakers that have none in the counter page.
 extension Counters {
   package static func allocate() -> Counters {
     let words = UnsafeMutablePointer<UInt64>.allocate(capacity: SB_COUNTER_WORDS)

@@ -1,3 +1,4 @@
+internal import BreakerCore
 internal import CSQLite
 internal import Glibc
 
@@ -15,28 +16,29 @@ enum DiskExamination {
     if let name = FileSystem.networkName(of: place.directory) {
       return StoreFinding(
         .disk, .bad, "\(name), a network file system",
-        means: "processes cannot share the store safely there, and refuse it",
+        means: "processes cannot share the store there safely, so they refuse it",
         repair: "none: move the store to a local disk")
     }
     var status = statvfs()
     guard unsafe statvfs(place.directory, &status) == 0 else {
-      return StoreFinding(.disk, .warning, "it cannot be asked for its room")
+      return StoreFinding(.disk, .warning, "its free space cannot be read")
     }
     let room = UInt64(status.f_bavail) * UInt64(status.f_frsize)
     let files = status.f_files == 0 ? nil : UInt64(status.f_favail)
     let kind = FileSystem.localName(of: place.directory) ?? "a local disk"
     let found =
-      "\(kind), \(room >> 20) MiB free" + (files.map { ", \($0) files free" } ?? "")
+      "\(kind), \(room >> 20) MiB"
+      + (files.map { " and " + CountedNoun.text($0, "file") } ?? "") + " free"
     if status.f_flag & UInt(ST_RDONLY) != 0 {
       return StoreFinding(
         .disk, .bad, "\(found), read-only",
-        means: "nothing can be written, so each process goes on by itself",
-        repair: "none: mount it to be written")
+        means: "nothing can be written, so each process goes on with breakers of its own",
+        repair: "none: mount it writable")
     }
     guard room >= littleRoom, files ?? fewFiles >= fewFiles else {
       return StoreFinding(
         .disk, .warning, found,
-        means: "nearly full: with no room left, each process goes on by itself",
+        means: "it is nearly full: once it is, each process goes on with breakers of its own",
         repair: "none: free some space")
     }
     return StoreFinding(.disk, .ok, found)
@@ -47,13 +49,13 @@ enum DiskExamination {
     let version = "\(number / 1_000_000).\(number / 1_000 % 1_000).\(number % 1_000)"
     if number < 3_038_000 {
       return StoreFinding(
-        .sqlite, .bad, "SQLite \(version)", means: "too old: 3.38 is the least that is needed",
-        repair: "none: update SQLite")
+        .sqlite, .bad, "SQLite \(version)", means: "it is too old: 3.38 or later is required",
+        repair: "none: upgrade SQLite")
     }
     guard number < 3_051_003 else { return StoreFinding(.sqlite, .ok, "SQLite \(version)") }
     return StoreFinding(
       .sqlite, .note, "SQLite \(version)",
-      means: "before 3.51.3 a checkpoint that overlaps a commit can damage a file: none of ours"
+      means: "before 3.51.3, a checkpoint that overlaps a commit can damage a file: none of ours"
         + " does, but let no other program checkpoint the store while it is in use")
   }
 }

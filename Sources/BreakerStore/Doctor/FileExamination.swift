@@ -24,9 +24,9 @@ enum FileExamination {
       return StoreFinding(
         .directory, isSticky ? .warning : .bad, found + ": everybody may write to it",
         means: isSticky
-          ? "others can put files where the store's are missing, which are then refused"
+          ? "others can put files in the place of the store's, which are then refused"
           : "everybody can replace the store",
-        repair: "none, for others may use the directory: move the store, or run chmod o-w")
+        repair: "none, because others may use the directory: move the store, or run chmod o-w")
     }
     guard store.isGroupWritable, place.directory != "/" else {
       return StoreFinding(.directory, .ok, found)
@@ -38,11 +38,11 @@ enum FileExamination {
     let isOwn = isStoresOwn(place)
     return StoreFinding(
       .directory, .warning, found + ", group \(its.group)",
-      means: "users of group \(store.group), who share the store, cannot make or share the files"
+      means: "users of group \(store.group), who share the store, cannot create or share the files"
         + " beside it",
       repair: isOwn
         ? "give it to group \(store.group) with mode \(wanted.octal)"
-        : "none: others may use the directory: move the store to one of its own",
+        : "none, because others may use the directory: move the store to one of its own",
       isOwn ? [.adjust(path: place.directory, wanted)] : [])
   }
 
@@ -63,8 +63,9 @@ enum FileExamination {
         .adjust(path: place.path, wanted))
       report.means.append(
         wanted.isGroupWritable && !store.isGroupWritable
-          ? "its directory is for group \(wanted.group), whose users are cut off from it"
-          : "a user who may read it can hold up all who write, so they have to be the same users")
+          ? "its directory is for group \(wanted.group), whose users cannot use the store"
+          : "a user who may read it can hold up all writers, so all its users must be able to write"
+      )
     }
     for suffix in StorePlace.all {
       let path = place.beside(suffix)
@@ -74,7 +75,7 @@ enum FileExamination {
         report.add(
           "\(suffix) \(complaint)", repair: "set \(suffix) aside",
           .setAside(suffix: suffix, status.identity))
-        report.means.append("it is refused, and never followed")
+        report.means.append("programs refuse it, and never follow it")
         continue
       }
       guard differs(status.rights, from: wanted) else { continue }
@@ -82,7 +83,7 @@ enum FileExamination {
       if status.names > 1 {
         report.add(
           "\(suffix) has \(status.names) names, and other rights than the store",
-          repair: "none for \(suffix): remove its other names")
+          repair: "none for \(suffix): delete its other names")
         continue
       }
       // A difference that the store itself has too is not reported again.
@@ -164,16 +165,16 @@ private struct Report {
     isBad = true
     add(
       "the store has \(links.names) names, and its log fewer",
-      repair: "none for the names: remove the others, which 'find -samefile' finds")
+      repair: "none for the names: delete the others, which 'find -samefile' lists")
     means.append(
-      "every program refuses it, because it would get another log under another name, which"
-        + " damages it")
+      "every program refuses it, because it would get another log under another name, and two logs"
+        + " damage it")
   }
 
   /// The finding, which describes the store if there is nothing else to report.
   func finding(about store: String) -> StoreFinding {
     if !found.isEmpty {
-      let means = means.isEmpty ? ["\(store): not all who may use it can use it whole"] : means
+      let means = means.isEmpty ? ["\(store): some users may use only a part of it"] : means
       return StoreFinding(
         .files, isBad ? .bad : .warning, found.joined(separator: "; "),
         means: Set(means).count == 1 ? means[0] : means.joined(separator: "; "),
@@ -181,9 +182,10 @@ private struct Report {
     }
     guard notes.isEmpty else {
       return StoreFinding(
-        .files, .note, "\(store), and so has all beside it; \(notes.joined(separator: "; "))",
+        .files, .note,
+        "\(store), and so have the files beside it; \(notes.joined(separator: "; "))",
         means: "hard links are no backup: they change with the store")
     }
-    return StoreFinding(.files, .ok, "\(store), and so has all beside it")
+    return StoreFinding(.files, .ok, "\(store), and so have the files beside it")
   }
 }

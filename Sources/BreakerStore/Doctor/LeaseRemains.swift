@@ -16,18 +16,15 @@ struct LeaseRemains {
     let now = clock.instant
     let boot = connection.header(clock).boot.number
     return try query.rows { row -> LeaseRemains? in
-      let owner = row.integerOrNil(2).map {
-        ProcessIdentity(
-          pid: Int32(truncatingIfNeeded: $0), startTicks: UInt64(bitPattern: row.integer(3)),
-          pidNamespace: UInt64(bitPattern: row.integer(4)))
-      }
       let name = row.text(0) ?? ""
-      if row.integer(1) != boot { return LeaseRemains(name: name, why: "of an earlier boot") }
+      if row.integer(1) != boot {
+        return LeaseRemains(name: name, why: "it is from an earlier boot")
+      }
       if now.nanoseconds >= row.integer(5) {
         return LeaseRemains(name: name, why: "its time is over")
       }
-      if let owner, ProcessTable.isGone(owner) {
-        return LeaseRemains(name: name, why: "process \(owner.pid) is gone")
+      if let owner = row.process(2), ProcessTable.isGone(owner) {
+        return LeaseRemains(name: name, why: "process \(owner.pid) has ended")
       }
       return nil
     }.compactMap { $0 }

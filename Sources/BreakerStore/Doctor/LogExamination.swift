@@ -16,38 +16,38 @@ struct LogExamination {
     let found = "\(log.size >> 10) KiB"
     if LogOwner.isOfAnother(beside: place.path) {
       return StoreFinding(
-        .log, .bad, "\(found), of another file that was here before",
-        means: "it must not be taken for this one's: every program of this version sets it aside",
+        .log, .bad, "\(found), left by another file that was here before",
+        means: "it does not belong to this file: every program of this version sets it aside",
         repair: "set it aside, with its index", [.open])
     }
     if log.size > 0, index == nil {
       return StoreFinding(
         .log, .warning, "\(found), without its index",
-        means: "the next use makes it anew, and reads the whole log for it",
+        means: "the next use creates it again, and reads the whole log for that",
         repair: "open the store once", [.open])
     }
     guard log.size > Self.longest else { return StoreFinding(.log, .ok, found) }
     return StoreFinding(
-      .log, .warning, "\(found), of \(Self.longest >> 10) KiB at most",
-      means: "somebody keeps an old state of the file open, or nobody has written since"
+      .log, .warning, "\(found); more than \(Self.longest >> 10) KiB is unusual",
+      means: "a process keeps an old state of the file open, or nobody has written since"
         + users.readers.words(before: ": look at "),
-      repair: "fold it into the file", [.foldLog])
+      repair: "copy it into the file", [.foldLog])
   }
 
   func processes() -> StoreFinding {
     if let stopped = users.stoppedWriter {
       return StoreFinding(
         .processes, .bad, "\(stopped.words) is stopped while it writes",
-        means: "nobody else can write: each process goes on by itself",
+        means: "nobody else can write, so each process goes on with breakers of its own",
         repair: "none: continue it with 'kill -CONT', or end it")
     }
     if !users.ofOthers.isEmpty {
       return StoreFinding(
         .processes, .note,
-        users.ofOthers.words(before: "") + " still with files that were replaced",
-        means: "each changes over at its next use of the store, within a second")
+        users.ofOthers.words(before: "") + ", with files open that were replaced",
+        means: "each switches to the new files at its next use of the store, within a second")
     }
-    let hidden = users.isComplete ? "" : ", of those that this user may see"
+    let hidden = users.isComplete ? "" : ", as far as this user may see"
     let found = users.readers.isEmpty ? "nobody has it open" : users.readers.words(before: "")
     return StoreFinding(.processes, .ok, found + hidden)
   }
@@ -62,20 +62,21 @@ struct LogExamination {
           rest.contains($0)
         }
     }
-    guard !kept.isEmpty else { return StoreFinding(.leftovers, .ok, "nothing") }
+    guard !kept.isEmpty else { return StoreFinding(.leftovers, .ok, "there are none") }
     return StoreFinding(
       .leftovers, .note, kept.sorted().joined(separator: ", "),
-      means: "no program uses them: delete them once nobody wants to know why they are there")
+      means: "no program uses them: delete them when you no longer need to know why they are there")
   }
 
   /// Checks the counters that processes share.
   func counters(_ header: StoreHeader) -> StoreFinding {
     let path = place.beside(CounterFile.suffix)
     guard let file = FileStatus(of: path), file.isRegular else {
-      return StoreFinding(.counters, .ok, "there are none: whoever counts first makes them")
+      return StoreFinding(
+        .counters, .ok, "there are none: the first process that counts creates them")
     }
     let aside =
-      "set them aside, and restart the programs that run: until then they count in the old ones"
+      "set them aside; running programs count in the old ones until they are restarted"
     switch CounterFile.look(path, header) {
     case .fits:
       return StoreFinding(.counters, .ok, "of this store and this boot")
@@ -86,13 +87,13 @@ struct LogExamination {
       return StoreFinding(.counters, .warning, "this user cannot read them")
     case .truncated:
       return StoreFinding(
-        .counters, .bad, "cut off",
-        means: "the system kills a program that counts where its file has no room (SIGBUS)",
+        .counters, .bad, "the file was cut off",
+        means: "the system kills a program that counts beyond the end of the file (SIGBUS)",
         repair: aside, [.setAside(suffix: CounterFile.suffix, file.identity)])
     case .foreign:
       return StoreFinding(
         .counters, .warning, "damaged, or of another store",
-        means: "programs that start make new ones, and what was counted since is lost",
+        means: "programs that start create new ones, and the latest counts are lost",
         repair: aside, [.setAside(suffix: CounterFile.suffix, file.identity)])
     }
   }

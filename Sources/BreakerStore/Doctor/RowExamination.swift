@@ -38,13 +38,16 @@ struct RowExamination {
     var words: [String] {
       let unreadable = policies.values.reduce(0) { $0 + $1.count }
       return [
-        names.isEmpty ? nil : "\(names.count) names that cannot be used",
-        unreadable == 0 ? nil : "\(unreadable) policies that cannot be read",
-        numbers == 0 ? nil : "\(numbers) breakers with numbers out of range",
-        orphans == 0 ? nil : "\(orphans) rows of breakers that are gone",
+        names.isEmpty ? nil : CountedNoun.text(names.count, "name") + " that cannot be used",
+        unreadable == 0
+          ? nil
+          : CountedNoun.text(unreadable, "policy", plural: "policies") + " that cannot be read",
+        numbers == 0
+          ? nil : CountedNoun.text(numbers, "breaker") + " with numbers out of range",
+        orphans == 0 ? nil : CountedNoun.text(orphans, "row") + " of deleted breakers",
         miscounted == 0
-          ? nil : "\(miscounted) breakers with another number of probes than they say",
-        hasStoreRow ? nil : "no row of the store itself",
+          ? nil : CountedNoun.text(miscounted, "breaker") + " with a wrong count of probes",
+        hasStoreRow ? nil : "no row that identifies the store",
       ].compactMap { $0 }
     }
   }
@@ -79,12 +82,12 @@ struct RowExamination {
   func finding() throws(StoreError) -> StoreFinding {
     let words = try damage().words
     guard !words.isEmpty else {
-      return StoreFinding(.rows, .ok, "all as the library writes them")
+      return StoreFinding(.rows, .ok, "every row is as the library writes it")
     }
     return StoreFinding(
       .rows, .warning, words.joined(separator: "; "),
-      means: "the library takes each of them for the harmless case",
-      repair: "put them right, and call what has no usable name 'damaged-ID'", [.mendRows])
+      means: "the library treats each of them as harmless",
+      repair: "correct them, and rename what has no usable name to 'damaged-ID'", [.mendRows])
   }
 
   private static func isName(_ bytes: [UInt8]) -> Bool {

@@ -79,8 +79,8 @@ struct Salvage {
       }
       guard let found = read,
         OutsideText.complaint(aboutName: found.name) == nil,
-        RowExamination.isReadable(found.codeWords ?? ""),
-        RowExamination.isReadable(found.operatorWords ?? "")
+        RowExamination.isReadable(found.words.code ?? ""),
+        RowExamination.isReadable(found.words.operator ?? "")
       else { return nil }
       return found
     } catch {
@@ -99,8 +99,7 @@ struct Salvage {
 extension BreakerDraft {
   /// Continues a breaker of a damaged store; whatever processes have set since takes precedence.
   fileprivate mutating func takeOver(_ other: StoredBreaker) {
-    breaker.codeWords = breaker.codeWords ?? other.codeWords
-    breaker.operatorWords = breaker.operatorWords ?? other.operatorWords
+    breaker.words.fill(from: other.words)
     breaker.record.totals += other.record.totals
     defer {
       // Opening the breaker here is not a trip of its own.

@@ -14,7 +14,7 @@ package struct StoreDoctor {
   /// Whether nothing else in this process uses the store.
   ///
   /// If so, the log's index can be opened read-only. A whole process shares what SQLite has open of
-  /// the index, so a session that opened it later could not write.
+  /// the index, so a process that opened it later could not write.
   let isAlone: Bool
 
   package init(
@@ -68,8 +68,8 @@ package struct StoreDoctor {
       else {
         return [
           StoreFinding(
-            .integrity, .note, "not looked at",
-            means: "reading a log without its index would make one")
+            .integrity, .note, "not checked",
+            means: "reading a log without its index would create the index")
         ]
       }
       let tables = TableExamination(reader: reader)

@@ -1,6 +1,11 @@
 /// The result of one check of a store.
 public struct StoreFinding: Sendable, Hashable {
   /// How serious it is.
+  ///
+  /// A later version may add cases, so end a `switch` over a result with `default`.
+  #if hasAttribute(nonexhaustive)
+    @nonexhaustive
+  #endif
   public enum Result: String, Sendable, Hashable, CaseIterable {
     /// As it should be.
     case ok

@@ -1,3 +1,4 @@
+internal import BreakerCore
 internal import CSQLite
 
 /// The file as SQLite sees it: whose it is, its version, and whether it is intact.
@@ -22,29 +23,29 @@ struct TableExamination {
         return (
           StoreFinding(
             .version, .bad, "a database of another program", means: "the path is wrong",
-            repair: "none: name another path"), .unknown
+            repair: "none: use another path"), .unknown
         )
       }
       return (
         StoreFinding(
-          .version, .note, "no tables yet", means: "the next program that uses it makes them",
-          repair: "make them", [.open]), .none
+          .version, .note, "no tables yet", means: "the next program that uses it creates them",
+          repair: "create them", [.open]), .none
       )
     }
     let known = Migrator.version
     if version > known {
       return (
         StoreFinding(
-          .version, .bad, "version \(version), and this program knows \(known) at most",
-          means: "a newer program has written it", repair: "none: use the newer program"), .unknown
+          .version, .bad, "version \(version), and this program knows versions up to \(known)",
+          means: "a newer program has written it", repair: "none: upgrade this program"), .unknown
       )
     }
     if version < known {
       return (
         StoreFinding(
           .version, .note, "version \(version) of \(known)",
-          means: "the next program of this version brings it up to date; older ones then refuse it",
-          repair: "none: open it when all programs are upgraded"), .older
+          means: "the next program of this version migrates it; older programs then refuse it",
+          repair: "none: open it once all programs are upgraded"), .older
       )
     }
     return (StoreFinding(.version, .ok, "version \(version)"), .current)
@@ -69,15 +70,17 @@ struct TableExamination {
     let known = Migration.all.enumerated().map { (Int64($0) + 1, $1.name, $1.checksum) }
     guard recorded.count == known.count else {
       return StoreFinding(
-        .migrations, .bad, "\(recorded.count) steps are recorded, and \(known.count) were made",
+        .migrations, .bad,
+        "\(CountedNoun.text(recorded.count, "step")) recorded, and \(known.count) expected",
         means: "something else has changed the tables",
         repair: "none: keep a copy, and move the store away if programs fail")
     }
     for (its, ours) in zip(recorded, known) where its != ours {
       return StoreFinding(
-        .migrations, .warning, "step \(its.0) is \(its.1), and not as this program knows it",
-        means: "the tables were made by a changed program, and may not be what this one expects",
-        repair: "none: use the program that made it, or move the store away")
+        .migrations, .warning,
+        "step \(its.0) is \(its.1), and differs from the one this program knows",
+        means: "a changed program created the tables, which may differ from what this one expects",
+        repair: "none: use the program that created them, or move the store away")
     }
     return StoreFinding(.migrations, .ok, "\(known.count) steps, as this program knows them")
   }
@@ -100,13 +103,13 @@ struct TableExamination {
     } catch {
       if error.code & 0xFF == SQLITE_INTERRUPT, isToEnd() {
         return StoreFinding(
-          .integrity, .note, "no damage in what was looked at before this process forked",
-          means: "it has yet to be looked at to its end: try again")
+          .integrity, .note, "no damage in what was checked before this process forked",
+          means: "the rest was not checked: try again")
       }
       if error.code & 0xFF == SQLITE_INTERRUPT {
         return StoreFinding(
-          .integrity, .note, "no damage in what \(Self.patience) were enough to look at",
-          means: "the file is large: sqlite3 can look at all of a copy")
+          .integrity, .note, "no damage in what \(Self.patience) were enough to check",
+          means: "the file is large: use sqlite3 to check all of a copy")
       }
       return Self.unreadable(error, isOurs: true)
     }
@@ -115,8 +118,10 @@ struct TableExamination {
   static func damaged(_ what: String) -> StoreFinding {
     StoreFinding(
       .integrity, .bad, what,
-      means: "programs cannot rely on it; each goes on by itself where it cannot be read",
-      repair: "set it aside with all beside it, begin a new one, and take over what can be read",
+      means:
+        "programs cannot rely on it, and go on with breakers of their own if they cannot read it",
+      repair: "set it aside with the files beside it, create a new one, and take over what can be"
+        + " read",
       [.beginAnew])
   }
 
@@ -124,7 +129,7 @@ struct TableExamination {
   private static func strange() -> StoreFinding {
     StoreFinding(
       .integrity, .bad, "it is not a breaker store", means: "the path is wrong",
-      repair: "none: name another path")
+      repair: "none: use another path")
   }
 
   /// The finding for a store that could not be examined.

@@ -16,14 +16,14 @@ struct UseExamination {
   private func breakers() throws(StoreError) -> StoreFinding {
     let count = try reader.integer("SELECT count(*) FROM breaker")
     let limit = room
-    let found = "\(count) of \(limit) at most"
+    let found = "\(count) of at most \(limit)"
     guard count * 10 >= limit * 9 else { return StoreFinding(.breakers, .ok, found) }
     return StoreFinding(
       .breakers, count >= limit ? .warning : .note, found,
       means: count >= limit
-        ? "no other can be made: calls of new names go on in each process by itself"
-        : "soon no other can be made",
-      repair: "none: 'cbctl delete' takes away what nobody uses; look who makes so many")
+        ? "no other can be created: each process goes on with its own breakers of new names"
+        : "soon no other can be created",
+      repair: "none: delete what nobody uses with 'cbctl delete', and find out who creates so many")
   }
 
   /// Finds probes that are over, which block nobody but are not in the history yet.
@@ -31,14 +31,14 @@ struct UseExamination {
     let left = try LeaseRemains.find(on: reader, clock: clock)
     let all = try reader.integer("SELECT count(*) FROM lease")
     guard !left.isEmpty else {
-      return StoreFinding(.leases, .ok, "\(all) probes under way")
+      return StoreFinding(.leases, .ok, CountedNoun.text(all, "probe") + " under way")
     }
     let first = left.prefix(3).map { "\($0.name) (\($0.why))" }.joined(separator: ", ")
     return StoreFinding(
       .leases, .note,
-      "\(all - Int64(left.count)) probes under way, \(left.count) that are over: "
+      "\(CountedNoun.text(all - Int64(left.count), "probe")) under way, and \(left.count) over: "
         + "\(first)\(left.count > 3 ? ", ..." : "")",
-      means: "their slots are free; the next call records how they ended",
+      means: "the slots are free; the next call records how each probe ended",
       repair: "record it now", [.freeLeases])
   }
 
@@ -60,23 +60,23 @@ struct UseExamination {
     let overruled = try reader.prepare(
       "SELECT name, code_policy, operator_policy FROM breaker WHERE operator_policy IS NOT NULL")
     let unfit = try overruled.rows {
-      Self.fits($0.text(1), $0.text(2)) ? nil : $0.text(0) ?? ""
+      Self.fit(AgreedWords(code: $0.text(1), operator: $0.text(2))) ? nil : $0.text(0) ?? ""
     }.compactMap { $0 }
     complaints += unfit.map { "\($0): the operator's values no longer fit the code's" }
     guard !complaints.isEmpty else {
-      return StoreFinding(.policies, .ok, "no program that runs disagrees")
+      return StoreFinding(.policies, .ok, "no running program disagrees")
     }
     let shown = complaints.prefix(3).joined(separator: "; ")
     return StoreFinding(
       .policies, .warning, shown + (complaints.count > 3 ? "; ..." : ""),
-      means: "what was declared last is in force, and values that do not fit are passed over",
-      repair: "none, for which is right is not for it to say: 'cbctl policy' settles it")
+      means: "the policy that was declared last is in force, without the operator's values that do"
+        + " not fit",
+      repair: "none, because only you know which is right: settle it with 'cbctl policy'")
   }
 
-  private static func fits(_ code: String?, _ byOperator: String?) -> Bool {
+  private static func fit(_ words: AgreedWords) -> Bool {
     do throws(PolicyError) {
-      let codes = try PolicyWords(text: code ?? "").applied(to: BreakerPolicy())
-      _ = try PolicyWords(text: byOperator ?? "").applied(to: codes)
+      _ = try words.checked()
       return true
     } catch {
       return false
@@ -85,11 +85,11 @@ struct UseExamination {
 
   private func history() throws(StoreError) -> StoreFinding {
     let count = try reader.integer("SELECT count(*) FROM event")
-    let limit = BreakerTable.eventsOfAll
+    let limit = RecordedEvent.mostOfAll
     let isFull = count >= limit
     return StoreFinding(
-      .history, isFull ? .note : .ok, "\(count) entries of \(limit) at most",
-      means: isFull ? "the oldest make room for the newest" : nil)
+      .history, isFull ? .note : .ok, "\(count) of at most \(limit) entries",
+      means: isFull ? "each new entry replaces the oldest one" : nil)
   }
 
   private func times() throws(StoreError) -> StoreFinding {
@@ -101,20 +101,21 @@ struct UseExamination {
     let ahead = (latest - clock.wallMilliseconds) / 1_000
     if ahead > 60 {
       return StoreFinding(
-        .clock, .note, "the latest entry lies \(ahead) s ahead of the clock",
-        means: "the wall clock was set back; no decision looks at it before the next boot")
+        .clock, .note, "the latest entry is \(ahead) s ahead of the clock",
+        means: "the wall clock was set back; nothing depends on it before the next boot")
     }
     guard let id = clock.bootID else {
       return StoreFinding(
         .clock, .note, "this process cannot read the kernel's boot id",
-        means: "it goes by the clocks, and by the processes that have the store open")
+        means: "it relies on the clocks, and on the processes that have the store open")
     }
     let noted = reader.header(clock)
     guard !noted.isAgreed || noted.boot.id == nil || noted.boot.id == id else {
       return StoreFinding(
-        .clock, .note, "this process reads another boot id than the store has noted for this boot",
-        means: "containers may have one of their own; the store goes by what all of them can tell")
+        .clock, .note,
+        "this process reads another boot id than the one that the store recorded for this boot",
+        means: "a container may have its own; the store relies on what all of them can read")
     }
-    return StoreFinding(.clock, .ok, "this boot is known, and no entry lies ahead of the clock")
+    return StoreFinding(.clock, .ok, "this boot is known, and no entry is ahead of the clock")
   }
 }

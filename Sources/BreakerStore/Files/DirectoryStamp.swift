@@ -49,7 +49,7 @@ struct DirectoryStamp {
     self.taken = taken
   }
 
-  /// Whether no name has changed since an earlier stamp, which must have been settled.
+  /// Whether no name has changed since an earlier stamp, which must have been conclusive.
   func isSame(as earlier: DirectoryStamp) -> Bool {
     identity == earlier.identity && seconds == earlier.seconds
       && nanoseconds == earlier.nanoseconds
@@ -61,7 +61,7 @@ struct DirectoryStamp {
   ///
   /// File systems take their times from a clock that moves in steps, some of a whole second, so two
   /// changes in quick succession may have the same time.
-  var isSettled: Bool {
+  var isConclusive: Bool {
     let passed = taken.wall.tv_sec.subtractingReportingOverflow(seconds)
     guard !passed.overflow, passed.partialValue < 3 else { return passed.partialValue > 0 }
     guard passed.partialValue >= 0, nanoseconds != 0 else { return false }

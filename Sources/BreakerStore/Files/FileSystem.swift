@@ -8,8 +8,8 @@ package enum FileSystem {
     guard let name = networkName(of: directory) else { return }
     throw StoreError(
       .networkFileSystem,
-      "the store cannot lie in \(StoreError.visible(directory)): it is on \(name), a network file"
-        + " system, which processes cannot share safely: name a path on a local disk")
+      "the store cannot be in \(StoreError.visible(directory)): it is on \(name), a network file"
+        + " system, which processes cannot share safely: use a path on a local disk")
   }
 
   /// The name of the network file system that a directory is on, or nil if it is a local one.

@@ -31,7 +31,7 @@ struct HardLinks {
     throw StoreError(
       .other, code: EMLINK,
       "cannot use the store \(StoreError.visible(store)): its file has \(links.names) names, and"
-        + " would get a log under each of them: remove the others (find them with 'find -samefile'),"
-        + " or put a copy in its place")
+        + " would get a log under each of them: delete the other names, which 'find -samefile'"
+        + " lists, or replace the file with a copy")
   }
 }

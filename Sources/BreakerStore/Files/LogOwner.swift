@@ -35,12 +35,12 @@ enum LogOwner {
       for suffix in [StoreFile.logSuffix, StoreFile.indexSuffix] {
         StoreFile.setAside(store + suffix)
       }
-      guard !isOfAnother(beside: store) else { throw replaced(store) }
+      guard !isOfAnother(beside: store) else { throw leftLog(beside: store) }
     }
   }
 
-  /// The error for a replaced store whose old log is still in the way.
-  static func replaced(_ store: String) -> StoreError {
+  /// The error for a store beside which processes still use the log of an earlier file.
+  static func leftLog(beside store: String) -> StoreError {
     StoreError(
       .busy,
       "the store \(StoreError.visible(store)) was replaced, and the old file's log is still in"

@@ -14,7 +14,7 @@ enum NewFile {
   /// - Throws: `StoreError` if the file cannot be created, or not with the rights that it must
   ///   have.
   static func create(
-    _ path: String, _ rights: FileRights, mustHave: Bool = true, doing what: String = "create"
+    _ path: String, _ rights: FileRights, mustHave: Bool, doing what: String = "create"
   ) throws(StoreError) -> Int32 {
     let flags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW
     let descriptor = unsafe open(path, flags, 0o600)

@@ -26,13 +26,13 @@ enum PlantedFile {
       throw StoreError(
         .notAStore,
         "cannot use \(StoreError.visible(path)): it is not a regular file:"
-          + " move it away, or name another path")
+          + " move it away, or use another path")
     }
     guard isAnothers(file.rights.user, in: directory) else { return }
     throw StoreError(
       .permissionDenied, code: EPERM,
       "cannot use \(StoreError.visible(path)): it belongs to user \(file.rights.user), who may have"
-        + " put it there for others to find: name a path where not everybody may make files")
+        + " put it there for others to find: use a directory that not everybody may write to")
   }
 
   /// Whether a file in a sticky directory that everybody may write to is another user's.

@@ -31,7 +31,7 @@ package struct StoreAccess: Sendable, Hashable {
     guard let group else { return nil }
     guard let entry = unsafe getgrnam(group) else {
       throw StoreError(
-        .other, "there is no group \(StoreError.visible(group)): name one of this host's groups")
+        .other, "there is no group \(StoreError.visible(group)): use one of this host's groups")
     }
     return unsafe entry.pointee.gr_gid
   }

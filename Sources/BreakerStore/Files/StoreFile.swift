@@ -52,8 +52,8 @@ enum StoreFile {
   static func missing(_ path: String) -> StoreError {
     StoreError(
       .missing, code: ENOENT,
-      "there is no store at \(StoreError.visible(path)): 'cbctl init' makes one,"
-        + " or name another path")
+      "there is no store at \(StoreError.visible(path)): create one with 'cbctl init',"
+        + " or use another path")
   }
 
   /// The suffixes that SQLite adds to the path for the write-ahead log and for its index.
@@ -79,7 +79,7 @@ enum StoreFile {
       throw StoreError(
         .notAStore,
         "cannot use the store \(StoreError.visible(path)): it is not a regular file:"
-          + " name another path")
+          + " use another path")
     }
     guard unsafe Glibc.access(path, R_OK) == 0 else {
       throw StoreError(errno: errno, doing: "use the store", path: path)
@@ -91,7 +91,7 @@ enum StoreFile {
     _ path: String, _ rights: FileRights, mustHave: Bool
   ) throws(StoreError) {
     do throws(StoreError) {
-      close(try NewFile.create(path, rights, mustHave: mustHave, doing: "make the store"))
+      close(try NewFile.create(path, rights, mustHave: mustHave, doing: "create the store"))
     } catch {
       // A program of an earlier version, which does not use the lock, has just created it.
       guard error.code == EEXIST else { throw error }
@@ -109,7 +109,7 @@ enum StoreFile {
     }
     guard unsafe mkdir(path, 0o700) == 0 else {
       if errno == EEXIST { return }
-      throw StoreError(errno: errno, doing: "make the directory", path: path)
+      throw StoreError(errno: errno, doing: "create the directory", path: path)
     }
     if let group, unsafe chown(path, uid_t.max, group) != 0 {
       let error = StoreError(errno: errno, doing: "change the group of", path: path)
@@ -137,10 +137,4 @@ enum StoreFile {
     if text == nil { errno = EILSEQ }
     return text
   }
-}
-
-/// One file, whatever its name.
-struct FileIdentity: Hashable {
-  var device: UInt64
-  var inode: UInt64
 }

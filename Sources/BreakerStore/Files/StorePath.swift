@@ -46,7 +46,7 @@ package enum StorePath {
     _ bytes: UnsafeMutablePointer<CChar>, of source: String
   ) throws(StoreError) -> String {
     if let text = unsafe String(validatingCString: bytes) { return text }
-    throw StoreError(.other, "cannot find the store: \(source) is not UTF-8: name another path")
+    throw StoreError(.other, "cannot find the store: \(source) is not UTF-8: use another path")
   }
 
   private static func absolute(_ path: String?) -> String? {
@@ -84,7 +84,7 @@ package enum StorePath {
       throw StoreError(
         .other, code: ENAMETOOLONG,
         "cannot use the store \(StoreError.visible(path)): its \(what) has \(text.utf8.count)"
-          + " bytes, and \(limit) is the limit: name a shorter path")
+          + " bytes, and \(limit) is the limit: use a shorter path")
     }
   }
 

@@ -38,7 +38,7 @@ internal import CHost
   package func end() { unsafe sb_fork_remove(hook) }
 
   /// How many forks lie between the first process that used this library and this one.
-  package static var generation: UInt64 { sb_fork_generation() }
+  package static var depth: UInt64 { sb_fork_depth() }
 
   private func beforeFork() -> UnsafeMutableRawPointer? {
     let held = unsafe owner.map { unsafe Unmanaged.passRetained($0).toOpaque() }

@@ -15,6 +15,13 @@ package final class Guarded<Value>: @unchecked Sendable {
     return try body(&value)
   }
 
+  /// Runs the body if the lock is free; returns nil without waiting if it is held.
+  package func withLockIfFree<Result>(_ body: (inout Value) -> Result) -> Result? {
+    guard lock.tryLock() else { return nil }
+    defer { lock.unlock() }
+    return body(&value)
+  }
+
   /// Takes the lock before a fork, so that the value is at rest in both processes, and prepares it.
   package func willFork(_ prepare: (inout Value) -> Void = { _ in }) {
     lock.lock()
@@ -22,8 +29,8 @@ package final class Guarded<Value>: @unchecked Sendable {
   }
 
   /// Releases the lock after a fork, in the parent and in the child.
-  package func didFork(_ settle: (inout Value) -> Void = { _ in }) {
-    settle(&value)
+  package func didFork(_ restore: (inout Value) -> Void = { _ in }) {
+    restore(&value)
     lock.unlock()
   }
 }

@@ -18,7 +18,7 @@ extension StoreError {
   static func systemMessage(_ code: Int32) -> String {
     switch code {
     case ENOENT: "there is no such file or directory"
-    case ENOTDIR: "something on the way is not a directory"
+    case ENOTDIR: "a part of the path is not a directory"
     case EISDIR: "it is a directory"
     case ELOOP: "it is a symbolic link, which is never followed"
     case EILSEQ: "the path is not UTF-8"

@@ -8,14 +8,11 @@ internal import CHost
   private let isGone: @Sendable (ProcessIdentity) -> Bool
   let lock = Lock()
 
-  // By the bytes of the name, as a file has them: to Swift other bytes can be an equal text.
-  var breakers: [[UInt8]: StoredBreaker] = [:]
-  private var declared: [[UInt8]: [StoredDeclaration]] = [:]
-  private var events: [StoredEvent] = []
+  var breakers: [NameBytes: StoredBreaker] = [:]
+  private var declared: [NameBytes: [StoredDeclaration]] = [:]
+  private var past = MemoryHistory()
   private var lastID: Int64 = 0
-  private var lastEvent: Int64 = 0
   private var hooks: [String: HookRecord] = [:]
-  private var lastEventOf: [[UInt8]: Int64] = [:]
   var revision: Int64 = 0
   private var deletedRevision: Int64 = 0
   private let identity = Int64.random(in: .min ... .max)
@@ -24,7 +21,7 @@ internal import CHost
 
   package init(
     clock: StoreClock, program: String,
-    isGone: @escaping @Sendable (ProcessIdentity) -> Bool = HostProcesses.system.isGone
+    isGone: @escaping @Sendable (ProcessIdentity) -> Bool
   ) {
     self.clock = clock
     self.program = program
@@ -57,7 +54,7 @@ internal import CHost
 
   /// Forgets every breaker but those of some names.
   package func clear(keeping names: [String]) {
-    let kept = Set(names.map(key))
+    let kept = Set(names.map { NameBytes($0) })
     lock.withLock {
       breakers = breakers.filter { kept.contains($0.key) }
       declared = declared.filter { kept.contains($0.key) }
@@ -74,31 +71,33 @@ internal import CHost
     }
   }
 
-  package func find(_ name: String) -> StoredBreaker? { lock.withLock { breakers[key(name)] } }
+  package func find(_ name: String) -> StoredBreaker? {
+    lock.withLock { breakers[NameBytes(name)] }
+  }
 
   package func list(beginningWith prefix: String, in state: BreakerState?) -> [ListedBreaker] {
     lock.withLock {
       breakers
-        .filter { $0.key.starts(with: prefix.utf8) }
+        .filter { $0.key.bytes.starts(with: prefix.utf8) }
         .filter { state.map($0.value.record.state.mayBecome) ?? true }
-        .sorted { $0.key.lexicographicallyPrecedes($1.key) }
+        .sorted { $0.key.bytes.lexicographicallyPrecedes($1.key.bytes) }
         .map { ListedBreaker(id: $0.value.id, name: $0.value.name) }
     }
   }
 
   package func read(_ listed: some Collection<ListedBreaker>) -> [StoredBreaker?] {
-    lock.withLock { listed.map { breakers[key($0.name)] } }
+    lock.withLock { listed.map { breakers[NameBytes($0.name)] } }
   }
 
   /// Puts a breaker as another storage knew it in the place of one that is not here yet.
   package func seed(_ breaker: StoredBreaker) {
     lock.withLock {
-      guard breakers[key(breaker.name)] == nil else { return }
+      guard breakers[NameBytes(breaker.name)] == nil else { return }
       var breaker = breaker
       revision += 1
       breaker.revision = revision
       lastID = max(lastID, min(breaker.id, .max / 16))
-      breakers[key(breaker.name)] = breaker
+      breakers[NameBytes(breaker.name)] = breaker
       changed()
     }
   }
@@ -125,19 +124,19 @@ internal import CHost
   private func step<Answer>(
     _ name: String, orCreate: Bool, by author: HistoryAuthor, _ body: (inout BreakerDraft) -> Answer
   ) -> Transacted<Answer>? {
-    let found = breakers[key(name)]
+    let found = breakers[NameBytes(name)]
     guard found != nil || orCreate else { return nil }
     let now = clock.moment
     let before = found ?? made(name, at: now)
     var draft = BreakerDraft(now: now, breaker: before, isGone: isGone)
     let answer = body(&draft)
-    for event in draft.events { keep(event, of: name, by: author) }
-    if let words = draft.declaration { keep(words, of: name, at: now, by: author) }
+    for event in draft.events { past.add(event, of: name, by: author) }
+    if let words = draft.declaration { declare(words, of: name, at: now, by: author) }
     if draft.breaker != found {
       revision += 1
       draft.breaker.revision = revision
       draft.breaker.usedAtMilliseconds = now.wallMilliseconds
-      breakers[key(name)] = draft.breaker
+      breakers[NameBytes(name)] = draft.breaker
       changed()
     }
     return Transacted(answer: answer, breaker: draft.breaker, events: draft.events)
@@ -153,7 +152,7 @@ internal import CHost
   ) -> TransactedTogether {
     let done = lock.withLock {
       var done = TransactedTogether()
-      if mustBeNew { done.present = steps.map(\.name).filter { breakers[key($0)] != nil } }
+      if mustBeNew { done.present = steps.map(\.name).filter { breakers[NameBytes($0)] != nil } }
       guard done.present.isEmpty else { return done }
       done.events = steps.map { one in
         (one.name, step(one.name, orCreate: true, by: author, one.body)?.events ?? [])
@@ -173,14 +172,14 @@ internal import CHost
     -> Deletion
   {
     let isDeleted = lock.withLock {
-      if let version, breakers[key(name)].map({ StoredVersion(of: $0) }) != version {
+      if let version, breakers[NameBytes(name)].map({ StoredVersion(of: $0) }) != version {
         return false
       }
-      guard let deleted = breakers.removeValue(forKey: key(name)) else { return false }
-      declared[key(name)] = nil
+      guard let deleted = breakers.removeValue(forKey: NameBytes(name)) else { return false }
+      declared[NameBytes(name)] = nil
       var draft = BreakerDraft(now: clock.moment, breaker: deleted, isGone: isGone)
       draft.note(.deletion(from: draft.breaker.record.state), reason: nil)
-      for event in draft.events { keep(event, of: name, by: author) }
+      for event in draft.events { past.add(event, of: name, by: author) }
       revision += 1
       deletedRevision = revision
       changed()
@@ -192,40 +191,33 @@ internal import CHost
 
   package func history(
     of name: String?, sinceMilliseconds: Int64?, limit: Int?
-  ) -> [StoredEvent] {
+  ) -> [RecordedEvent] {
+    lock.withLock { past.events(of: name, sinceMilliseconds: sinceMilliseconds, limit: limit) }
+  }
+
+  package func events(after id: Int64, of name: String?, limit: Int) -> EventBatch {
     lock.withLock {
-      let found = events.filter {
-        (name == nil || key($0.name) == name.map(key))
-          && $0.atMilliseconds >= sinceMilliseconds ?? .min
-      }
-      return limit.map { Array(found.suffix(max(0, $0))) } ?? found
+      EventBatch(
+        store: identity, newest: past.newest,
+        events: past.events(after: id, of: name, limit: limit))
     }
   }
 
-  package func events(after id: Int64, of name: String?, limit: Int) -> EventPage {
+  package func answer(_ request: HookRequest) -> HookTurn {
     lock.withLock {
-      let found = events.filter { $0.id > id && (name == nil || key($0.name) == name.map(key)) }
-      return EventPage(store: identity, newest: lastEvent, events: Array(found.prefix(limit)))
-    }
-  }
-
-  package func stepHook(_ step: HookStep) -> HookTurn {
-    lock.withLock {
-      var record = hooks[step.hook] ?? HookRecord(handled: lastEvent)
-      defer { hooks[step.hook] = record }
-      return record.take(
-        step, at: clock.instant, boot: clock.bootID ?? 0, lineage: identity
+      var record = hooks[request.hook] ?? HookRecord(for: request, newest: past.newest)
+      defer { hooks[request.hook] = record }
+      return record.answer(
+        request, at: clock.instant, boot: clock.bootID ?? 0, lineage: identity, isGone: isGone
       ) { last in
-        events.first { $0.id > last && (step.name == nil || key($0.name) == step.name.map(key)) }
+        past.events(after: last, of: request.name, limit: 1).first
       }
     }
   }
 
   package func declarations(of name: String) -> [StoredDeclaration] {
-    lock.withLock { declared[key(name)] ?? [] }
+    lock.withLock { declared[NameBytes(name)] ?? [] }
   }
-
-  private func key(_ name: String) -> [UInt8] { Array(name.utf8) }
 
   private func made(_ name: String, at now: Moment) -> StoredBreaker {
     lastID += 1
@@ -238,25 +230,13 @@ internal import CHost
 
   func changed() { unsafe sb_add(counter, 1) }
 
-  private func keep(_ event: BreakerEvent, of name: String, by author: HistoryAuthor) {
-    lastEvent += 1
-    let previous = lastEventOf.updateValue(lastEvent, forKey: key(name))
-    events.append(
-      StoredEvent(
-        id: lastEvent, atMilliseconds: event.atMilliseconds, name: name, change: event.change,
-        reason: event.reason, pid: author.pid,
-        program: author.program, previous: previous))
-    let excess = events.count - Int(BreakerTable.eventsOfOneBreaker)
-    if excess > 0 { events.removeFirst(excess) }
-  }
-
-  private func keep(_ words: String, of name: String, at now: Moment, by author: HistoryAuthor) {
-    var kept = declared[key(name)] ?? []
+  private func declare(_ words: String, of name: String, at now: Moment, by author: HistoryAuthor) {
+    var kept = declared[NameBytes(name)] ?? []
     kept.removeAll { $0.words == words }
     kept.append(
       StoredDeclaration(
         words: words, atMilliseconds: now.wallMilliseconds, pid: author.pid,
         program: author.program))
-    declared[key(name)] = Array(kept.suffix(Int(BreakerTable.declarations)))
+    declared[NameBytes(name)] = Array(kept.suffix(Int(BreakerTable.declarations)))
   }
 }

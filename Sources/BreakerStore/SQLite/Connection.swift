@@ -94,6 +94,15 @@ extension SQLiteStorage {
     }
   }
 
+  /// Lets SQLite delete an empty log, and its index, when the file is closed.
+  ///
+  /// Looking into a database of another program creates both if it keeps a log. SQLite deletes them
+  /// only if nobody else has the file open.
+  func leaveNoEmptyLog() {
+    guard FileStatus(of: path + StoreFile.logSuffix)?.size == 0 else { return }
+    unsafe sb_delete_wal_on_close(handle)
+  }
+
   func execute(_ sql: String, to step: String = "be changed") throws(StoreError) {
     let code = unsafe sqlite3_exec(handle, sql, nil, nil, nil)
     guard code == SQLITE_OK else { throw error(code, during: step) }

@@ -5,7 +5,7 @@ enum Query: Int, CaseIterable {
   case breakersAtLimit, insertBreaker, updateBreaker, updateTally, moveBreaker, deleteBreaker
   case header, nextRevision, proveWritable
   case leases, insertLease, deleteLeases
-  case insertEvent, trimEvents, trimEventsOfBreaker, history
+  case insertEvent, breakersOfEventsAfter, trimEvents, trimEventsOfBreaker, history
   case storeOfEvents, eventsAfter, eventsOfNameAfter
   case hook, saveHook, raiseRevision
   case declare, declarations, trimDeclarations
@@ -79,6 +79,7 @@ enum Query: Int, CaseIterable {
       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, (SELECT max(id) FROM event WHERE name = ?2))
       RETURNING id
       """
+    case .breakersOfEventsAfter: "SELECT DISTINCT name, kind = 3 FROM event WHERE id > ?1"
     case .trimEvents: "DELETE FROM event WHERE id <= ?1"
     case .trimEventsOfBreaker:
       """

@@ -7,7 +7,7 @@ internal import CSQLite
   let path: String
 
   /// What is open, to be told from what the paths name later.
-  var files: StoreFiles
+  var files: OpenFiles
   let writer: Connection
   let reader: Connection
 
@@ -17,7 +17,7 @@ internal import CSQLite
   /// The lineages of stores that this process has seen the end of.
   private let lost: Set<Int64>
 
-  /// The pages of the write-ahead log after the latest commit of this session.
+  /// The pages of the write-ahead log after the latest commit of this process.
   private let log: LogLength
   let logFile: LogFile
 
@@ -35,7 +35,8 @@ internal import CSQLite
     self.lost = lost
     self.path = try StoreFile.prepare(
       path: path, mayCreate: mayCreate, access: access, lockTimeout: lockTimeout)
-    files = StoreFiles(path: self.path, named: path)
+    // Rule of order 15: before anything is opened.
+    files = OpenFiles(path: self.path, named: path)
     let directory = StorePath.split(self.path).directory
     try LogOwner.setAsideAnothers(
       beside: self.path, in: directory, lockTimeout: lockTimeout)
@@ -46,7 +47,7 @@ internal import CSQLite
     reader = try Connection(path: self.path, lockTimeout: lockTimeout)
     try OpenStore.setUp(reader)
     try writer.refuseMoved()
-    // The first read makes SQLite map the WAL-index, which the watch page is to show.
+    // The first read makes SQLite map the WAL-index, which the page of the WAL-index is to show.
     header = try StoreHeader.noted(on: reader).header
     files.noteLog()
     // Now that they are open: before, somebody may have been quicker than SQLite.
@@ -91,15 +92,15 @@ internal import CSQLite
     reader.header = agreed
   }
 
-  /// Whether the session is still of the boot that the host is in, as far as a clock of tests tells.
+  /// Whether it is still of the boot that the host is in, as far as a clock of tests tells.
   func isOfThisBoot(_ clock: StoreClock) -> Bool {
     clock.isSystem || header.boot.id == clock.bootID
   }
 
-  /// Makes sure, in a transaction, that the store is what the session takes it for.
+  /// Makes sure, in a transaction, that the store is what this process takes it for.
   ///
   /// - Returns: The revision of the transaction.
-  /// - Throws: If it is not; then the session is stale and has to be opened again.
+  /// - Throws: If it is not; then the open store is stale and has to be opened again.
   @discardableResult
   func verify() throws(StoreError) -> Int64 {
     let (found, revision) = try StoreHeader.noted(on: writer)
@@ -107,7 +108,7 @@ internal import CSQLite
       found.boot.number == header.notedBoot
     else {
       isStale = true
-      throw LogOwner.replaced(path)
+      throw StoreError.replaced(path)
     }
     return revision
   }
@@ -126,14 +127,14 @@ internal import CSQLite
       throw StoreError(
         .other,
         "the store \(StoreError.visible(connection.path)) cannot be set up: its journal mode is"
-          + " \(mode): set it to WAL, or move the file away and a new one is made")
+          + " \(mode): set it to WAL, or move the file away so that a new one is created")
     }
   }
 
   /// Whether the write-ahead log has grown so long that it should be moved into the file.
   var isCheckpointDue: Bool { log.isDue }
 
-  /// Moves the write-ahead log into the file; under both locks.
+  /// Moves the write-ahead log into the file; under both locks (rule of order 17).
   ///
   /// A checkpoint that overlaps a commit can damage a file with SQLite 3.7.0 to 3.51.2
   /// (sqlite.org/wal.html#walresetbug). So the writer holds the write lock while the reader's
@@ -142,7 +143,7 @@ internal import CSQLite
   ///
   /// - Returns: Whether pages could be moved.
   @discardableResult
-  func checkpoint(isUrgent: Bool = false) -> Bool {
+  func checkpoint(isUrgent: Bool) -> Bool {
     do throws(StoreError) {
       // Readers of this process wait meanwhile, so it is not for long unless it has to be.
       let briefly = isUrgent || log.isOverdue ? lockTimeout : .milliseconds(10)

@@ -13,7 +13,7 @@ extension SQLiteStorage {
     lookAfterFile()
     if writing.tryLock() {
       defer { writing.unlock() }
-      let writer = try openSession().writer
+      let writer = try openedStore().writer
       return try writer.read { () throws(StoreError) in try body(writer) }
     }
     return try readAside(body)
@@ -25,26 +25,27 @@ extension SQLiteStorage {
   ) throws(StoreError) -> Result {
     while true {
       let result: Result? = try reading.withLock { () throws(StoreError) in
-        guard let session, session.isOfThisBoot(clock), !session.isStale else { return nil }
-        let reader = session.reader
+        guard let store, store.isOfThisBoot(clock), !store.isStale else { return nil }
+        let reader = store.reader
         return try reader.read { () throws(StoreError) in try body(reader) }
       }
       if let result { return result }
-      try writing.withLock { () throws(StoreError) in _ = try openSession() }
+      try writing.withLock { () throws(StoreError) in _ = try openedStore() }
     }
   }
 
   package func changes(since revision: Int64?) throws(StoreError) -> StoreChanges {
     var changes = StoreChanges(continuity: 0, breakers: [], revision: 0, deletedRevision: 0)
-    // A commit between the count and the reading would pass for one that raised no revision.
+    // Rule of order 9: a commit between the count and the reading would pass for one that raised no
+    // revision.
     for _ in 0..<8 {
-      let before = watch?.commits() ?? 0
+      let before = walIndex?.commits() ?? 0
       changes = try read { connection throws(StoreError) in
         try BreakerTable.changes(since: revision, on: connection, clock: clock)
       }
       if changes.isOfOtherHeader {
         // Somebody has restored the store, or edited what it says of itself.
-        writing.withLock { reading.withLock { letGo() } }
+        writing.withLock { reading.withLock { letGo(ofReplaced: false) } }
         continue
       }
       changes.breakers = changes.breakers.map(upToDate)
@@ -52,7 +53,7 @@ extension SQLiteStorage {
       changes.continuity &+= openings.load(ordering: .relaxed) << 32
       // Each transaction of ours raises the revision by one, so this sum is moved by others only.
       changes.continuity &+= Int64(before &- UInt32(truncatingIfNeeded: changes.revision))
-      if before == watch?.commits() ?? 0 { break }
+      if before == walIndex?.commits() ?? 0 { break }
     }
     return changes
   }
@@ -64,12 +65,12 @@ extension SQLiteStorage {
   }
 
   package func counters(of breaker: StoredBreaker) -> Counters? {
-    page.counters(of: breaker)
+    counterPage.counters(of: breaker)
   }
 
   package func upToDate(_ breaker: StoredBreaker) -> StoredBreaker {
     var breaker = breaker
-    page.takeIn(to: &breaker, at: clock.instant)
+    counterPage.takeIn(to: &breaker, at: clock.instant)
     return breaker
   }
 }
@@ -101,7 +102,7 @@ extension SQLiteStorage {
       for one in listed {
         let found = try BreakerTable.find(one.id, on: connection, clock: clock)
         // In a file that has been put in the place of another an id is another breaker's.
-        let isSame = found.map { StoreName($0.name) == StoreName(one.name) } ?? false
+        let isSame = found.map { NameBytes($0.name) == NameBytes(one.name) } ?? false
         breakers.append(isSame ? found.map(upToDate) : nil)
       }
       return breakers
@@ -113,23 +114,23 @@ extension SQLiteStorage {
 extension SQLiteStorage {
   package func history(
     of name: String?, sinceMilliseconds: Int64?, limit: Int?
-  ) throws(StoreError) -> [StoredEvent] {
+  ) throws(StoreError) -> [RecordedEvent] {
     try read { connection throws(StoreError) in
       let query = try connection.statement(.history)
       query.bind(1, name)
       query.bind(2, sinceMilliseconds)
       query.bind(3, limit.map { Int64($0) } ?? -1)
-      return try query.rows { StoredEvent($0) }.reversed()
+      return try query.rows { RecordedEvent($0) }.reversed()
     }
   }
 
   package func events(
     after id: Int64, of name: String?, limit: Int
-  ) throws(StoreError) -> EventPage {
+  ) throws(StoreError) -> EventBatch {
     // Those who only listen make no calls that would look after the file.
     checkIdentity()
     return try read { connection throws(StoreError) in
-      try EventTable.page(after: id, of: name, limit: limit, on: connection)
+      try EventTable.batch(after: id, of: name, limit: limit, on: connection)
     }
   }
 

@@ -1,4 +1,4 @@
-internal import BreakerCore
+package import BreakerCore
 internal import CSQLite
 
 /// Everything that writes.
@@ -10,19 +10,19 @@ extension SQLiteStorage {
     let deadline = deadline(of: wait)
     var answer: Answer?
     // Another thread may run the body, but only while this one waits for it here.
-    let result = withoutActuallyEscaping(body) { body -> Result<StepOutcome?, StoreError> in
+    let result = withoutActuallyEscaping(body) { body -> Result<StepResult?, StoreError> in
       let step = QueuedStep(name, orCreate: orCreate) { draft in answer = body(&draft) }
       switch steps.enter(step, until: deadline) {
       case .leads: lead(step, until: deadline)
       case .isDone: break
       case .isLate: step.end(busy())
       }
-      return step.error.map { .failure($0) } ?? .success(step.outcome)
+      return step.error.map { .failure($0) } ?? .success(step.result)
     }
-    guard let outcome = try result.get(), let answer else { return nil }
+    guard let done = try result.get(), let answer else { return nil }
     return Transacted(
-      answer: answer, breaker: outcome.breaker, events: outcome.events,
-      syncError: outcome.syncError, fingerprints: outcome.fingerprints, others: outcome.others)
+      answer: answer, breaker: done.breaker, events: done.events, syncError: done.syncError,
+      fingerprints: done.fingerprints, others: done.others)
   }
 
   /// Commits a step and those of all threads that have come meanwhile.
@@ -37,12 +37,12 @@ extension SQLiteStorage {
       steps.leave(finishing: group)
       return
     }
-    let mustLast = group.filter { $0.outcome?.events.isEmpty == false }
+    let durable = group.filter { $0.result?.events.isEmpty == false }
     group.forEach { $0.end() }
-    steps.leave(finishing: group.filter { one in !mustLast.contains { $0 === one } })
+    steps.leave(finishing: group.filter { one in !durable.contains { $0 === one } })
     finish(commit) { syncError in
-      if let syncError { mustLast.forEach { $0.outcome?.syncError = syncError } }
-      steps.finish(mustLast)
+      if let syncError { durable.forEach { $0.result?.syncError = syncError } }
+      steps.finish(durable)
     }
   }
 
@@ -57,23 +57,25 @@ extension SQLiteStorage {
     return try commit(until: deadline) { transaction throws(StoreError) -> StepGroup in
       // The write lock is held, so nobody moves them now.
       before = currentFingerprint()
-      commits = watch?.commits()
+      commits = walIndex?.commits()
       ownCommits.check(before)
+      // Rule of order 12: before anything is written.
       if ownCommits.revision == nil { try transaction.verify() }
       taken += steps.take()
+      // Rule of order 10: after the last step that is taken along was asked for.
       transaction.happensNow()
       var done = StepGroup(in: transaction, remembered: ownCommits)
       try done.run(taken)
-      let haveEvents = taken.contains { $0.outcome?.events.isEmpty == false }
+      let haveEvents = taken.contains { $0.result?.events.isEmpty == false }
       transaction.wakesListeners = haveEvents
-      transaction.mustLast = haveEvents
+      transaction.mustBeDurable = haveEvents
       return done
     } committed: { done in
       var fingerprints: Fingerprints?
-      if done.hasWritten, let commits, let after = watch?.fingerprint(ofCommit: commits &+ 1) {
+      if done.hasWritten, let commits, let after = walIndex?.fingerprint(ofCommit: commits &+ 1) {
         fingerprints = Fingerprints(before: before, after: after)
       }
-      done.settle(taken, fingerprints)
+      done.deliver(to: taken, fingerprints)
       done.remember(in: &ownCommits, fingerprints)
     }
   }
@@ -95,10 +97,10 @@ extension SQLiteStorage {
         let queued = QueuedStep(step.name, orCreate: true, step.body)
         try group.run([queued])
         if let error = queued.error { throw error }
-        done.events.append((step.name, queued.outcome?.events ?? []))
+        done.events.append((step.name, queued.result?.events ?? []))
       }
       transaction.wakesListeners = true
-      transaction.mustLast = true
+      transaction.mustBeDurable = true
       return done
     }
     var told = done
@@ -130,29 +132,29 @@ extension SQLiteStorage {
       if let version, StoredVersion(of: upToDate(found)) != version { return false }
       try BreakerTable.delete(found, on: connection, at: transaction.now, by: program)
       transaction.wakesListeners = true
-      transaction.mustLast = true
+      transaction.mustBeDurable = true
       return true
     }
     return Deletion(isDeleted: isDeleted, syncError: syncError)
   }
 
-  package func stepHook(_ step: HookStep) throws(StoreError) -> HookTurn {
+  package func answer(_ request: HookRequest) throws(StoreError) -> HookTurn {
     checkIdentity()
     // Most who are woken for an event find that another process has it, and need no write for that.
     let seen = try read { connection throws(StoreError) in
-      try HookTable.change(step, on: connection, clock: clock)
+      try HookTable.change(request, on: connection, clock: clock)
     }
     guard seen.hasChanged else { return seen.turn }
     return try write { transaction throws(StoreError) in
-      let change = try HookTable.change(step, on: transaction.connection, clock: clock)
+      let change = try HookTable.change(request, on: transaction.connection, clock: clock)
       guard change.hasChanged else { return change.turn }
-      try HookTable.save(change.record, of: step.hook, on: transaction.connection)
+      try HookTable.save(change.record, of: request.hook, on: transaction.connection)
       // One breaker is read again by everyone, instead of all of them as after a stranger's write.
-      if let name = change.turn.breaker ?? step.report?.name {
+      if let name = change.turn.breaker ?? request.report?.name {
         try BreakerTable.raiseRevision(of: name, on: transaction.connection)
       }
       // A process that stops leaves the rest to others, who have to be told.
-      transaction.wakesListeners = !step.mayRun
+      transaction.wakesListeners = !request.mayRun
       return change.turn
     }.answer
   }

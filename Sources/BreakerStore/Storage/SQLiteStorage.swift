@@ -21,10 +21,11 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   /// How long a call waits for others, in nanoseconds.
   let patience: Int64
 
-  // Taken in this order. The session is replaced under both, and used under either.
+  // Taken in this order (rule of order 1). The open store is replaced under both, and used under
+  // either.
   let writing = Lock()
   let reading = Lock()
-  private(set) var session: OpenStore?
+  private(set) var store: OpenStore?
 
   /// The lineages of stores that were replaced, or have lost their logs, while they were open here.
   private var lost: Set<Int64> = []
@@ -36,8 +37,8 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   let openings = Atomic<Int64>(0)
   private let nextLook = Atomic<Int64>(0)
   private var mayCreate = true
-  let watch = WatchPage()
-  let page = CounterPage()
+  let walIndex = WALIndexPage()
+  let counterPage = CounterPage()
   package let listeners: Listeners
 
   package init(
@@ -60,8 +61,8 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
     reading.lock()
     // No connection is ever carried over a fork (sqlite.org/howtocorrupt.html, 2.6): each side
     // opens its own at its next use.
-    letGo()
-    page.willFork()
+    letGo(ofReplaced: false)
+    counterPage.willFork()
     steps.willFork()
     listeners.willFork()
   }
@@ -69,13 +70,13 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   package func didFork() {
     listeners.didFork()
     steps.didFork()
-    page.didFork()
+    counterPage.didFork()
     reading.unlock()
     writing.unlock()
   }
 
   package var fingerprint: UnsafePointer<UInt64> {
-    unsafe watch?.fingerprint ?? SQLiteStorage.nothingKnown
+    unsafe walIndex?.fingerprint ?? SQLiteStorage.nothingKnown
   }
 
   private nonisolated(unsafe) static let nothingKnown: UnsafePointer<UInt64> = {
@@ -87,23 +88,24 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   package func open(mayCreate: Bool) throws(StoreError) {
     try writing.withLock { () throws(StoreError) in
       self.mayCreate = mayCreate
-      _ = try openSession()
+      _ = try openedStore()
     }
   }
 
   /// Under the lock for writing.
-  func openSession() throws(StoreError) -> OpenStore {
-    if let session, session.isOfThisBoot(clock), !session.isStale { return session }
+  func openedStore() throws(StoreError) -> OpenStore {
+    if let store, store.isOfThisBoot(clock), !store.isStale { return store }
     if let refusal { throw refusal }
     return try reading.withLock { () throws(StoreError) in
-      letGo()
+      letGo(ofReplaced: false)
       let opened = try OpenStore(
         path: path, mayCreate: mayCreate, access: access, lockTimeout: lockTimeout,
         clock: clock, lost: lost)
-      session = opened
+      store = opened
       openings.add(1, ordering: .relaxed)
-      usePage(of: opened)
-      _ = watch?.attach(to: opened.reader)
+      useCounterPage(of: opened)
+      // Rule of order 15: last, when everything else has been checked.
+      _ = walIndex?.attach(to: opened.reader)
       return opened
     }
   }
@@ -112,40 +114,40 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   /// done before.
   ///
   /// Under the lock for writing.
-  func openSessionToWrite() throws(StoreError) -> OpenStore {
-    let session = try openSession()
-    if session.header.isAgreed { return session }
+  func openedStoreToWrite() throws(StoreError) -> OpenStore {
+    let store = try openedStore()
+    if store.header.isAgreed { return store }
     return try reading.withLock { () throws(StoreError) in
-      try session.agree(mayDoWithout: false)
-      usePage(of: session)
-      return session
+      try store.agree(mayDoWithout: false)
+      useCounterPage(of: store)
+      return store
     }
   }
 
   /// Uses the counters of a store; those of another boot may only be replaced if all agree that it is.
-  private func usePage(of session: OpenStore) {
-    let header = session.header
+  private func useCounterPage(of store: OpenStore) {
+    let header = store.header
     guard header.isAgreed else { return }
-    page.use(
-      .init(storePath: session.path, store: header.identity, boot: header.boot.number),
+    counterPage.use(
+      .init(storePath: store.path, store: header.identity, boot: header.boot.number),
       atMost: lockTimeout)
   }
 
   /// Under both locks.
-  func letGo(ofReplaced wasReplaced: Bool = false) {
-    access.earlier = session?.files.rights ?? access.earlier
-    watch?.detach()
+  func letGo(ofReplaced wasReplaced: Bool) {
+    access.earlier = store?.files.rights ?? access.earlier
+    walIndex?.detach()
     ownCommits = OwnCommits()
-    if let session, wasReplaced { lost.insert(session.header.lineage) }
-    session = nil
+    if let store, wasReplaced { lost.insert(store.header.lineage) }
+    store = nil
   }
 
   package func close() {
     writing.withLock {
       reading.withLock {
         // Those who come later find nobody who could tell that the log is not the new file's.
-        let wasReplaced = session.map { !$0.files.areCurrent() } ?? false
-        if wasReplaced { session?.files.setAsideLeftLog() }
+        let wasReplaced = store.map { !$0.files.areCurrent() } ?? false
+        if wasReplaced { store?.files.setAsideLeftLog() }
         letGo(ofReplaced: wasReplaced)
       }
     }
@@ -154,17 +156,17 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   package func finish() {
     writing.withLock {
       reading.withLock {
-        guard let session, session.files.areCurrent() else { return }
-        session.beginLogAnew(at: clock.wallMilliseconds)
+        guard let store, store.files.areCurrent() else { return }
+        store.beginLogAnew(at: clock.wallMilliseconds)
       }
     }
   }
 
   package func checkIdentity() {
-    guard reading.withLock({ session?.files.areCurrent() }) == false else { return }
+    guard reading.withLock({ store?.files.areCurrent() }) == false else { return }
     writing.withLock {
-      guard let session, !reading.withLock({ session.files.areCurrent() }) else { return }
-      session.files.setAsideLeftLog()
+      guard let store, !reading.withLock({ store.files.areCurrent() }) else { return }
+      store.files.setAsideLeftLog()
       reading.withLock { letGo(ofReplaced: true) }
     }
   }

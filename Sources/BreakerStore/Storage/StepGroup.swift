@@ -1,8 +1,8 @@
 internal import BreakerCore
 
 /// What a step has come to, when its transaction is over.
-struct StepOutcome {
-  /// The breaker as it stands at the end, be it by a later step of the same transaction.
+struct StepResult {
+  /// The breaker as the transaction leaves it, which a later step may have changed again.
   var breaker: StoredBreaker
   var events: [BreakerEvent]
   var syncError: StoreError?
@@ -67,22 +67,24 @@ struct StepGroup {
 
   private mutating func run(_ step: QueuedStep) throws(StoreError) -> Int? {
     guard let body = step.body, let index = try row(of: step) else { return nil }
-    var draft = BreakerDraft(now: now, breaker: rows[index].breaker)
+    var draft = BreakerDraft(
+      now: now, breaker: rows[index].breaker, isGone: ProcessTable.isGone)
     body(&draft)
     try BreakerTable.keep(draft, by: transaction.program, on: connection)
     rows[index].breaker = draft.breaker
     rows[index].hasNews = rows[index].hasNews || !draft.events.isEmpty || draft.declaration != nil
-    step.outcome = StepOutcome(breaker: draft.breaker, events: draft.events)
+    step.result = StepResult(breaker: draft.breaker, events: draft.events)
     return index
   }
 
   /// Where the breaker of a step is among the rows; nil if there is none and none may be made.
   private mutating func row(of step: QueuedStep) throws(StoreError) -> Int? {
-    if let index = rows.firstIndex(where: { StoreName($0.before.name) == StoreName(step.name) }) {
+    if let index = rows.firstIndex(where: { NameBytes($0.before.name) == NameBytes(step.name) }) {
       return index
     }
     if var found = try find(step.name) {
-      transaction.page.takeIn(to: &found, at: now.boot)
+      // Rule of order 13: before the step decides.
+      transaction.counterPage.takeIn(to: &found, at: now.boot)
       rows.append(Row(before: found, isNew: false, breaker: found))
     } else if step.orCreate {
       // The other steps of the transaction have nothing to do with it.
@@ -97,7 +99,7 @@ struct StepGroup {
     } else {
       return nil
     }
-    transaction.page.tie(to: &rows[rows.count - 1].breaker, at: now.boot)
+    transaction.counterPage.tie(to: &rows[rows.count - 1].breaker, at: now.boot)
     return rows.count - 1
   }
 
@@ -114,13 +116,13 @@ struct StepGroup {
   }
 
   /// After the commit: gives every step the breakers as they stand now.
-  func settle(_ steps: [QueuedStep], _ fingerprints: Fingerprints?) {
+  func deliver(to steps: [QueuedStep], _ fingerprints: Fingerprints?) {
     for (position, step) in steps.enumerated() {
       guard let own = rowOfStep[position] else { continue }
-      step.outcome?.breaker = rows[own].breaker
-      step.outcome?.fingerprints = fingerprints
+      step.result?.breaker = rows[own].breaker
+      step.result?.fingerprints = fingerprints
       guard rows.count > 1 else { continue }
-      step.outcome?.others = rows.indices.filter { $0 != own }.map { rows[$0].breaker }
+      step.result?.others = rows.indices.filter { $0 != own }.map { rows[$0].breaker }
     }
   }
 

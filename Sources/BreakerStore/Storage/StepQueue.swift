@@ -9,11 +9,11 @@ final class QueuedStep {
   private(set) var body: ((inout BreakerDraft) -> Void)?
 
   /// What has become of it; nil if there was no such breaker, or the transaction has failed.
-  var outcome: StepOutcome?
+  var result: StepResult?
   var error: StoreError?
 
   fileprivate var state = State.new
-  fileprivate let signal = Signal()
+  fileprivate let waker = ThreadWaker()
 
   fileprivate enum State { case new, waiting, taken, done }
 
@@ -25,7 +25,7 @@ final class QueuedStep {
 
   func end(_ error: StoreError? = nil) {
     if let error {
-      outcome = nil
+      result = nil
       self.error = error
     }
     body = nil
@@ -41,7 +41,7 @@ final class StepQueue: @unchecked Sendable {
   private let lock = Lock()
   private var waiting: [QueuedStep] = []
   private var isLed = false
-  private var generation: UInt64 = 0
+  private var forkDepth: UInt64 = 0
 
   /// Whether the latest transaction took others along.
   private var hadCompany = false
@@ -63,8 +63,8 @@ final class StepQueue: @unchecked Sendable {
       while true {
         if step.state == .done { return .isDone }
         if step.state == .waiting, !isLed { return lead(step) }
-        // A transaction is bounded itself, and its outcome must not be missed.
-        let isInTime = step.signal.wait(lock, until: step.state == .taken ? nil : deadline)
+        // A transaction is bounded itself, and its result must not be missed.
+        let isInTime = step.waker.wait(lock, until: step.state == .taken ? nil : deadline)
         if !isInTime, step.state == .waiting {
           if !isLed { return lead(step) }
           waiting.removeAll { $0 === step }
@@ -104,7 +104,7 @@ final class StepQueue: @unchecked Sendable {
     if steps.isEmpty { return }
     lock.withLock { for step in steps { step.state = .done } }
     // Without the lock, which each of them needs as it wakes up.
-    for step in steps { step.signal.raise() }
+    for step in steps { step.waker.wake() }
   }
 
   /// Ends the lead, and tells the threads of steps that are over.
@@ -114,18 +114,18 @@ final class StepQueue: @unchecked Sendable {
       isLed = false
       return waiting.first
     }
-    for step in steps { step.signal.raise() }
+    for step in steps { step.waker.wake() }
     // It will find either that it leads, or that somebody has come to lead who takes it along.
-    next?.signal.raise()
+    next?.waker.wake()
   }
 
   func willFork() {
     lock.lock()
-    generation = ForkGuard.generation
+    forkDepth = ForkGuard.depth
   }
 
   func didFork() {
-    if ForkGuard.generation != generation {
+    if ForkGuard.depth != forkDepth {
       // Of the threads that were here only one is left, and it was forking.
       waiting = []
       isLed = false

@@ -5,7 +5,7 @@ struct WriteTransaction {
   let connection: Connection
   let clock: StoreClock
   let program: String
-  let page: CounterPage
+  let counterPage: CounterPage
 
   /// How many breakers the store may have before no other is created.
   let room: Int64
@@ -20,26 +20,26 @@ struct WriteTransaction {
   var wakesListeners = false
 
   /// Whether what it writes must survive a power cut before anybody is told of it.
-  var mustLast = false
+  var mustBeDurable = false
 
-  private let session: OpenStore
+  private let store: OpenStore
 
-  init(on session: OpenStore, of storage: SQLiteStorage) {
-    self.session = session
-    connection = session.writer
+  init(on store: OpenStore, of storage: SQLiteStorage) {
+    self.store = store
+    connection = store.writer
     clock = storage.clock
     program = storage.program
-    page = storage.page
+    counterPage = storage.counterPage
     room = storage.room
     now = storage.clock.moment
   }
 
-  /// Makes sure that the store is still what it was when it was opened.
+  /// Makes sure that the store is still what it was when it was opened (rule of order 12).
   ///
   /// - Throws: If it is not; nothing may have been written before.
-  mutating func verify() throws(StoreError) { revision = try session.verify() }
+  mutating func verify() throws(StoreError) { revision = try store.verify() }
 
-  /// Takes the present as its time.
+  /// Takes the present as its time (rule of order 10).
   ///
   /// Steps that were taken along must not happen before they were asked for: a probe that was due
   /// then would be rejected.
@@ -50,7 +50,7 @@ struct WriteTransaction {
 struct Commit {
   let log: LogFile
   let wakesListeners: Bool
-  let mustLast: Bool
+  let mustBeDurable: Bool
   let isCheckpointDue: Bool
 }
 
@@ -101,7 +101,7 @@ extension SQLiteStorage {
       committed(done)
       return Commit(
         log: store.logFile, wakesListeners: transaction.wakesListeners,
-        mustLast: transaction.mustLast, isCheckpointDue: store.isCheckpointDue)
+        mustBeDurable: transaction.mustBeDurable, isCheckpointDue: store.isCheckpointDue)
     }
   }
 
@@ -113,26 +113,27 @@ extension SQLiteStorage {
   ) throws(StoreError) -> Result {
     guard writing.lock(until: deadline) else { throw busy() }
     defer { writing.unlock() }
-    let store = try openSessionToWrite()
+    let store = try openedStoreToWrite()
     do throws(StoreError) {
       return try store.writer.waiting(until: deadline) { () throws(StoreError) in try body(store) }
     } catch {
       guard store.isStale else { throw error }
-      let store = try openSessionToWrite()
+      let store = try openedStoreToWrite()
       return try store.writer.waiting(until: deadline) { () throws(StoreError) in try body(store) }
     }
   }
 
   /// Does what follows a commit: wakes those who listen, syncs the log, moves it into the file.
   ///
-  /// It holds no lock, so that only those wait for the disk whose writing must last.
+  /// It does so in this order (rule of order 14), and holds no lock, so that only those wait for
+  /// the disk whose writing must be durable.
   ///
   /// - Parameters:
   ///   - commit: The commit.
   ///   - synced: Is called when the commit will survive a power cut, or with why it may not.
   func finish(_ commit: Commit, synced: (StoreError?) -> Void) {
     if commit.wakesListeners { commit.log.touch() }
-    synced(commit.mustLast ? commit.log.sync() : nil)
+    synced(commit.mustBeDurable ? commit.log.sync() : nil)
     if commit.isCheckpointDue { checkpoint(commit.log) }
   }
 
@@ -144,7 +145,7 @@ extension SQLiteStorage {
     guard writing.lock(until: Patience.deadline(after: .milliseconds(10))) else { return }
     defer { writing.unlock() }
     reading.withLock {
-      if let session, session.isCheckpointDue { session.checkpoint() }
+      if let store, store.isCheckpointDue { store.checkpoint(isUrgent: false) }
     }
   }
 

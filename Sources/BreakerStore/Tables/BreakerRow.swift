@@ -50,8 +50,7 @@ enum BreakerRow {
     let boot = reader.integer()
     breaker.record = record(&reader)
     breaker.record.tally = tally
-    breaker.codeWords = reader.text()
-    breaker.operatorWords = reader.text()
+    breaker.words = AgreedWords(code: reader.text(), operator: reader.text())
     breaker.countersKey = reader.integer()
     breaker.takenIn.successes = reader.integer()
     breaker.takenIn.unjudged = reader.integer()
@@ -143,8 +142,8 @@ enum BreakerRow {
     row.bind(record.totals.rejections)
     row.bind(record.totals.slow)
     row.bind(record.totals.wouldReject)
-    row.bind(breaker.codeWords)
-    row.bind(breaker.operatorWords)
+    row.bind(breaker.words.code)
+    row.bind(breaker.words.operator)
     row.bind(breaker.countersKey)
     row.bind(breaker.takenIn.successes)
     row.bind(breaker.takenIn.unjudged)
@@ -183,12 +182,12 @@ private struct RowBinder {
   let statement: Statement
   var next: Int32
 
-  private mutating func step() -> Int32 {
+  private mutating func advance() -> Int32 {
     defer { next += 1 }
     return next
   }
 
-  mutating func bind(_ value: Int64?) { statement.bind(step(), value) }
-  mutating func bind(_ value: String?) { statement.bind(step(), value) }
-  mutating func bind(_ value: [UInt8]?) { statement.bind(step(), value) }
+  mutating func bind(_ value: Int64?) { statement.bind(advance(), value) }
+  mutating func bind(_ value: String?) { statement.bind(advance(), value) }
+  mutating func bind(_ value: [UInt8]?) { statement.bind(advance(), value) }
 }

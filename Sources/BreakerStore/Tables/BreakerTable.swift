@@ -2,13 +2,6 @@ internal import BreakerCore
 
 /// Breakers, their leases, events and declarations, inside the caller's transaction.
 enum BreakerTable {
-  /// How many events are kept of one breaker; `eventsOfAll` limits all breakers together.
-  static let eventsOfOneBreaker: Int64 = 500
-
-  /// Policy changes have a limit of their own, because callers that disagree create many of them.
-  static let policyEventsOfOneBreaker: Int64 = 100
-  static let eventsOfAll: Int64 = 50_000
-
   /// How many declarations are kept of one breaker.
   static let declarations: Int64 = 8
 
@@ -113,7 +106,7 @@ enum BreakerTable {
     _ draft: BreakerDraft, by program: String, on connection: Connection
   ) throws(StoreError) {
     for event in draft.events {
-      try insert(event, of: draft.breaker.name, by: program, on: connection)
+      try EventTable.insert(event, of: draft.breaker.name, by: program, on: connection)
     }
     if let words = draft.declaration {
       try declare(words, of: draft.breaker.id, at: draft.now, by: program, on: connection)
@@ -153,7 +146,7 @@ enum BreakerTable {
     let delete = try connection.statement(.deleteBreaker)
     delete.bind(1, breaker.id)
     try delete.run()
-    var draft = BreakerDraft(now: now, breaker: breaker)
+    var draft = BreakerDraft(now: now, breaker: breaker, isGone: ProcessTable.isGone)
     draft.note(.deletion(from: draft.breaker.record.state), reason: nil)
     try keep(draft, by: program, on: connection)
   }
@@ -178,13 +171,8 @@ enum BreakerTable {
     let query = try connection.statement(.leases)
     query.bind(1, breaker)
     return try query.rows { row in
-      let owner = row.integerOrNil(1).map {
-        ProcessIdentity(
-          pid: Int32(truncatingIfNeeded: $0), startTicks: UInt64(bitPattern: row.integer(2)),
-          pidNamespace: UInt64(bitPattern: row.integer(3)))
-      }
-      return ProbeLease(
-        id: row.integer(0), generation: row.integer(5), owner: owner,
+      ProbeLease(
+        id: row.integer(0), generation: row.integer(5), owner: row.process(1),
         deadline: Instant(nanoseconds: row.integer(4)))
     }
   }
@@ -199,39 +187,11 @@ enum BreakerTable {
       let insert = try connection.statement(.insertLease)
       insert.bind(1, breaker.id)
       insert.bind(2, lease.id)
-      insert.bind(3, lease.owner.map { Int64($0.pid) })
-      insert.bind(4, lease.owner.map { Int64(bitPattern: $0.startTicks) })
-      insert.bind(5, lease.owner.map { Int64(bitPattern: $0.pidNamespace) })
+      insert.bind(3, lease.owner)
       insert.bind(6, lease.deadline.nanoseconds)
       insert.bind(7, lease.generation)
       try insert.run()
     }
-  }
-
-  private static func insert(
-    _ event: BreakerEvent, of name: String, by program: String, on connection: Connection
-  ) throws(StoreError) {
-    let insert = try connection.statement(.insertEvent)
-    insert.bind(1, event.atMilliseconds)
-    insert.bind(2, name)
-    insert.bind(3, Int64(event.change.kind.rawValue))
-    insert.bind(4, event.change.wireFrom)
-    insert.bind(5, event.change.wireTo)
-    insert.bind(6, event.reason)
-    insert.bind(7, Int64(ProcessTable.ownPid))
-    insert.bind(8, program)
-    let id = try insert.rows { $0.integer(0) }.first ?? 0
-    // Trim only now and then: searching for the 500th event at every transition would be wasteful.
-    guard id % 32 == 0 else { return }
-    let isPolicy = event.change.kind == .policy
-    let ofOne = try connection.statement(.trimEventsOfBreaker)
-    ofOne.bind(1, name)
-    ofOne.bind(2, isPolicy ? 1 : 0)
-    ofOne.bind(3, isPolicy ? policyEventsOfOneBreaker : eventsOfOneBreaker)
-    try ofOne.run()
-    let ofAll = try connection.statement(.trimEvents)
-    ofAll.bind(1, id - eventsOfAll)
-    try ofAll.run()
   }
 
   private static func declare(

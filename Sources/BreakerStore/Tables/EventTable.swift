@@ -2,23 +2,67 @@ internal import BreakerCore
 
 /// The events of all breakers, in the order in which they were recorded.
 enum EventTable {
-  static func page(
+  /// How many events are kept of one breaker; `RecordedEvent.mostOfAll` limits all breakers together.
+  static let eventsOfOneBreaker: Int64 = 500
+
+  /// After how many events the oldest are deleted; until then a breaker may have that many more.
+  static let eventsBetweenTrims: Int64 = 32
+
+  /// Policy changes have a limit of their own, because callers that disagree create many of them.
+  static let policyEventsOfOneBreaker: Int64 = 100
+
+  static func batch(
     after id: Int64, of name: String?, limit: Int, on connection: Connection
-  ) throws(StoreError) -> EventPage {
-    let page = try connection.statement(.storeOfEvents).first { row in
-      EventPage(store: row.integer(0), newest: row.integer(1), events: [])
+  ) throws(StoreError) -> EventBatch {
+    let empty = try connection.statement(.storeOfEvents).first { row in
+      EventBatch(store: row.integer(0), newest: row.integer(1), events: [])
     }
-    var found = page ?? EventPage(store: 0, newest: 0, events: [])
+    var batch = empty ?? EventBatch(store: 0, newest: 0, events: [])
     let query = try connection.statement(name == nil ? .eventsAfter : .eventsOfNameAfter)
     query.bind(1, id)
     query.bind(2, Int64(limit))
     if let name { query.bind(3, name) }
-    found.events = try query.rows { StoredEvent($0) }
-    return found
+    batch.events = try query.rows { RecordedEvent($0) }
+    return batch
+  }
+
+  /// Records an event, inside the caller's transaction.
+  static func insert(
+    _ event: BreakerEvent, of name: String, by program: String, on connection: Connection
+  ) throws(StoreError) {
+    let insert = try connection.statement(.insertEvent)
+    insert.bind(1, event.atMilliseconds)
+    insert.bind(2, name)
+    insert.bind(3, Int64(event.change.kind.rawValue))
+    insert.bind(4, event.change.wireFrom)
+    insert.bind(5, event.change.wireTo)
+    insert.bind(6, event.reason)
+    insert.bind(7, Int64(ProcessTable.ownPid))
+    insert.bind(8, program)
+    let id = try insert.rows { $0.integer(0) }.first ?? 0
+    if id % eventsBetweenTrims == 0 { try trim(to: id, on: connection) }
+  }
+
+  /// Deletes the oldest events of each breaker that had one since the last time.
+  ///
+  /// Searching for the 500th event of a breaker at each of its events would be wasteful.
+  private static func trim(to id: Int64, on connection: Connection) throws(StoreError) {
+    let latest = try connection.statement(.breakersOfEventsAfter)
+    latest.bind(1, id - eventsBetweenTrims)
+    for (name, isPolicy) in try latest.rows({ ($0.text(0) ?? "", $0.integer(1)) }) {
+      let ofOne = try connection.statement(.trimEventsOfBreaker)
+      ofOne.bind(1, name)
+      ofOne.bind(2, isPolicy)
+      ofOne.bind(3, isPolicy == 1 ? policyEventsOfOneBreaker : eventsOfOneBreaker)
+      try ofOne.run()
+    }
+    let ofAll = try connection.statement(.trimEvents)
+    ofAll.bind(1, id - RecordedEvent.mostOfAll)
+    try ofAll.run()
   }
 }
 
-extension StoredEvent {
+extension RecordedEvent {
   /// Reads the event of a row.
   init(_ row: Statement) {
     self.init(

@@ -2,35 +2,35 @@ internal import BreakerCore
 
 /// Hooks and how far they have got, inside the caller's transaction.
 enum HookTable {
-  /// The result of a step, and whether the record has to be written.
+  /// The result of a request, and whether the record has to be written.
   struct Change {
     var record: HookRecord
     var turn: HookTurn
     var hasChanged: Bool
   }
 
-  /// Applies a step to the record of a hook; nothing is written yet.
+  /// Applies a request to the record of a hook; nothing is written yet.
   static func change(
-    _ step: HookStep, on connection: Connection, clock: StoreClock
+    _ request: HookRequest, on connection: Connection, clock: StoreClock
   ) throws(StoreError) -> Change {
-    let found = try find(step.hook, on: connection)
-    var record = if let found { found } else { try made(step, on: connection) }
+    let found = try find(request.hook, on: connection)
+    var record = if let found { found } else { try begun(request, on: connection) }
     let header = connection.header(clock)
-    let turn = try record.take(
-      step, at: clock.instant, boot: header.boot.number, lineage: header.lineage
-    ) {
-      (last: Int64) throws(StoreError) -> StoredEvent? in
-      try EventTable.page(after: last, of: step.name, limit: 1, on: connection).events.first
+    let turn = try record.answer(
+      request, at: clock.instant, boot: header.boot.number, lineage: header.lineage,
+      isGone: ProcessTable.isGone
+    ) { (last: Int64) throws(StoreError) -> RecordedEvent? in
+      try EventTable.batch(after: last, of: request.name, limit: 1, on: connection).events.first
     }
     return Change(record: record, turn: turn, hasChanged: record != found)
   }
 
-  /// Creates the record of a hook; a new hook begins with the next event.
-  private static func made(
-    _ step: HookStep, on connection: Connection
+  /// The record of a hook that has none in the file.
+  private static func begun(
+    _ request: HookRequest, on connection: Connection
   ) throws(StoreError) -> HookRecord {
-    let page = try EventTable.page(after: .max, of: nil, limit: 0, on: connection)
-    return HookRecord(handled: step.hasBegun ? HookRecord.nothing : page.newest)
+    let batch = try EventTable.batch(after: .max, of: nil, limit: 0, on: connection)
+    return HookRecord(for: request, newest: batch.newest)
   }
 
   private static func find(
@@ -42,11 +42,7 @@ enum HookTable {
       var record = HookRecord(handled: row.integer(0))
       record.failures = row.integer(1)
       record.claim = row.integer(2)
-      record.owner = row.integerOrNil(3).map {
-        ProcessIdentity(
-          pid: Int32(truncatingIfNeeded: $0), startTicks: UInt64(bitPattern: row.integer(4)),
-          pidNamespace: UInt64(bitPattern: row.integer(5)))
-      }
+      record.owner = row.process(3)
       record.boot = row.integer(6)
       record.until = Instant(nanoseconds: row.integer(7))
       return record
@@ -61,9 +57,7 @@ enum HookTable {
     save.bind(2, record.handled)
     save.bind(3, record.failures)
     save.bind(4, record.claim)
-    save.bind(5, record.owner.map { Int64($0.pid) })
-    save.bind(6, record.owner.map { Int64(bitPattern: $0.startTicks) })
-    save.bind(7, record.owner.map { Int64(bitPattern: $0.pidNamespace) })
+    save.bind(5, record.owner)
     save.bind(8, record.boot)
     save.bind(9, record.until.nanoseconds)
     try save.run()

@@ -28,7 +28,6 @@ enum Migrator {
     return try StoreLock.held(connection.path, atMost: lockTimeout) { _ throws(StoreError) in
       try connection.refuseMoved()
       if try isUpToDate(connection) { return false }
-      try refuseForeign(connection)
       // A process that rolls back what a killed creator left holds the file meanwhile.
       let mode = try Patience.retrying(atMost: lockTimeout) { () throws(StoreError) in
         // A commit writes whole pages and a breaker is a small row, so pages are small. A file that
@@ -39,8 +38,8 @@ enum Migrator {
       guard mode == Connection.demandedJournalMode else {
         throw StoreError(
           .other,
-          "the store \(StoreError.visible(connection.path)) cannot keep a write-ahead log:"
-            + " the journal mode stays \(mode): name a path on a local disk")
+          "the store \(StoreError.visible(connection.path)) cannot use a write-ahead log:"
+            + " its journal mode stays \(mode): use a path on a local disk")
       }
       try connection.write { () throws(StoreError) in
         try refuseForeign(connection)
@@ -67,17 +66,21 @@ enum Migrator {
 
   /// Whether the file has the tables of this version and its write-ahead log.
   ///
-  /// A store in another journal mode gets its log back, like a file that never had one. That loses
-  /// nothing, and lets a copy made by `VACUUM INTO` be used at once.
+  /// A database of another program is refused here, before any lock is taken, so that no lock file
+  /// is left beside it. A store in another journal mode gets its log back, like a file that never
+  /// had one. That loses nothing, and lets a copy made by `VACUUM INTO` be used at once.
   private static func isUpToDate(_ connection: Connection) throws(StoreError) -> Bool {
     let application = try connection.integer("PRAGMA application_id")
     let found = try connection.integer("PRAGMA user_version")
-    guard application == applicationID else { return false }
+    guard application == applicationID else {
+      try refuseForeign(connection)
+      return false
+    }
     guard found <= version else {
       throw StoreError(
         .newerVersion,
         "the store \(StoreError.visible(connection.path)) has version \(found), but this program"
-          + " knows versions up to \(version): use the newer program; the file was left untouched")
+          + " knows versions up to \(version): upgrade it; the file was left untouched")
     }
     let mode = try connection.journalMode()
     return found == version && mode == Connection.demandedJournalMode
@@ -91,15 +94,19 @@ enum Migrator {
   }
 
   /// Refuses a file that holds the tables of another program.
+  ///
+  /// The tables are counted first. A process that creates a store adds them in the transaction that
+  /// also sets the id, so tables that are seen before an id of 0 are another program's.
   private static func refuseForeign(_ connection: Connection) throws(StoreError) {
+    let tables = try connection.integer("SELECT count(*) FROM sqlite_schema")
     let application = try connection.integer("PRAGMA application_id")
     if application == applicationID { return }
-    let tables = try connection.integer("SELECT count(*) FROM sqlite_schema")
     guard application == 0, tables == 0 else {
+      connection.leaveNoEmptyLog()
       throw StoreError(
         .notAStore,
         "the file \(StoreError.visible(connection.path)) is a database of another program:"
-          + " name another path")
+          + " use another path")
     }
   }
 

@@ -166,7 +166,7 @@ struct StoreHeader: Hashable {
   private static func damaged(_ path: String) -> StoreError {
     StoreError(
       .corrupt,
-      "the store \(StoreError.visible(path)) has lost the row that says what it is:"
+      "the store \(StoreError.visible(path)) has lost the row that identifies it:"
         + " run 'cbctl doctor --repair'")
   }
 
@@ -174,6 +174,6 @@ struct StoreHeader: Hashable {
     StoreError(
       .other,
       "the store \(StoreError.visible(path)) cannot be used: this process is in a time namespace and"
-        + " cannot read by how much its clock differs from the host's: mount /proc")
+        + " cannot read how far its clock is from the host's: mount /proc")
   }
 }

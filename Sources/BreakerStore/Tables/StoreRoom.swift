@@ -1,3 +1,5 @@
+internal import BreakerCore
+
 /// How many breakers a store has room for.
 enum StoreRoom {
   /// The limit if nobody sets another: on the order of a hundred megabytes, which take a few
@@ -16,7 +18,8 @@ enum StoreRoom {
   static func error(path: String, limit: Int64) -> StoreError {
     StoreError(
       .tooManyBreakers,
-      "the store \(StoreError.visible(path)) has \(limit) breakers, and makes no other:"
-        + " delete those that nobody uses, and look who makes so many")
+      "the store \(StoreError.visible(path)) is full: it has"
+        + " \(CountedNoun.text(limit, "breaker")), which is the limit: delete those that nobody uses,"
+        + " and find out who creates so many")
   }
 }

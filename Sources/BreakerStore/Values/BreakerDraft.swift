@@ -1,6 +1,6 @@
 package import BreakerCore
 
-/// A breaker in the middle of a transaction.
+/// A breaker in the middle of a transaction: the rules of the core applied to it, and their events.
 package struct BreakerDraft {
   package let now: Moment
   package var breaker: StoredBreaker
@@ -13,10 +13,7 @@ package struct BreakerDraft {
   /// Creates a draft and applies what time alone has changed since the breaker was last written.
   ///
   /// So it is recorded before anything else is, and by the policy that held until then.
-  init(
-    now: Moment, breaker: StoredBreaker,
-    isGone: (ProcessIdentity) -> Bool = HostProcesses.system.isGone
-  ) {
+  init(now: Moment, breaker: StoredBreaker, isGone: (ProcessIdentity) -> Bool) {
     self.now = now
     self.breaker = breaker
     events = self.breaker.record.settle(at: now, policy: breaker.policy, isGone: isGone)
@@ -27,6 +24,15 @@ package struct BreakerDraft {
     _ step: (inout BreakerRecord, Moment) -> Step<Answer>
   ) -> Answer {
     let done = step(&breaker.record, now)
+    events += done.events
+    return done.answer
+  }
+
+  /// Applies a rule of the core to the words of the policy, and keeps its events.
+  package mutating func agree<Answer, Failure: Error>(
+    _ rule: (inout AgreedWords, Moment) throws(Failure) -> Step<Answer>
+  ) throws(Failure) -> Answer {
+    let done = try rule(&breaker.words, now)
     events += done.events
     return done.answer
   }
@@ -56,15 +62,11 @@ package struct OwnShare: Sendable {
 }
 
 extension BreakerDraft {
-  /// Takes in what a process has to add.
-  package mutating func take(_ own: OwnShare) {
+  /// Adds what a process has yet to write.
+  package mutating func add(_ own: OwnShare) {
     breaker.record.totals += own.pending.totals
-    let before = breaker.codeWords
-    guard let declared = own.declared, before != declared, before == nil || own.isUndeclared else {
-      return
-    }
-    breaker.codeWords = declared
-    declaration = declared
-    if let before { note(.policy(from: before, to: declared), reason: "declared by code") }
+    guard let words = own.declared else { return }
+    let isInForce = agree { $0.declared(words, isNew: own.isUndeclared, at: $1) }
+    if isInForce { declaration = words }
   }
 }

@@ -1,32 +1,25 @@
-/// Parsed policies, because many breakers share a few and parsing one takes microseconds.
-@safe final class PolicyCache: Sendable {
-  struct Words: Sendable, Hashable {
-    var code: String?
-    var `operator`: String?
-  }
+internal import BreakerCore
 
+/// Parsed policies, because many breakers share a few and parsing one takes microseconds.
+final class PolicyCache: Sendable {
   static let shared = PolicyCache()
 
   /// Far more than code declares; callers that invent new texts must not exhaust the memory.
   static let most = 256
 
-  private let lock = Lock()
-  private nonisolated(unsafe) var policies: [Words: AgreedPolicy] = [:]
+  private let policies = Guarded<[AgreedWords: AgreedPolicy]>([:])
 
-  var count: Int { lock.withLock { unsafe policies.count } }
+  var count: Int { policies.withLock { $0.count } }
 
-  func policy(of words: Words) -> AgreedPolicy {
+  func policy(of words: AgreedWords) -> AgreedPolicy {
+    let known = policies.withLockIfFree { policies in
+      if let known = policies[words] { return known }
+      let policy = AgreedPolicy(words)
+      if policies.count >= Self.most { policies = [:] }
+      policies[words] = policy
+      return policy
+    }
     // A child of a fork may find the lock held forever, and then parses the texts each time.
-    guard lock.tryLock() else { return Self.read(words) }
-    defer { lock.unlock() }
-    if let known = unsafe policies[words] { return known }
-    let policy = Self.read(words)
-    if unsafe policies.count >= Self.most { unsafe policies = [:] }
-    unsafe policies[words] = policy
-    return policy
-  }
-
-  private static func read(_ words: Words) -> AgreedPolicy {
-    AgreedPolicy(codeWords: words.code, operatorWords: words.operator)
+    return known ?? AgreedPolicy(words)
   }
 }

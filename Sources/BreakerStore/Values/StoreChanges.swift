@@ -13,7 +13,7 @@ package struct StoreChanges: Sendable {
   /// The revision of the latest deletion, which no row is left to tell of.
   package var deletedRevision: Int64
 
-  /// Whether the file is of another lineage or boot than the session has taken it for.
+  /// Whether the file is of another lineage or boot than this process has taken it for.
   var isOfOtherHeader = false
 
   package init(

@@ -14,13 +14,10 @@ package struct StoredBreaker: Sendable, Hashable {
   package var createdAtMilliseconds: Int64
   package var record = BreakerRecord()
 
-  /// The text of the policy that code declared last; nil if no code ever declared one.
-  package var codeWords: String?
+  /// The policy in force, with the words that it comes from.
+  package var agreed = AgreedPolicy.unsaid
 
-  /// The text of the values that an operator has set over it.
-  package var operatorWords: String?
-
-  /// The key that ties the row to its counters in the shared page; 0 if it has none.
+  /// The key that ties the row to its counters in the counter page; 0 if it has none.
   ///
   /// It is negative while the counters are not used.
   package var countersKey: Int64 = 0
@@ -44,30 +41,46 @@ package struct StoredBreaker: Sendable, Hashable {
   /// Whether the file contains leases that the record no longer has.
   var hasVoidLeases: Bool { leasesInFile != record.leases.count }
 
-  /// The policy as parsed when the breaker was read.
-  package var agreed = Remembered<AgreedPolicy>()
+  /// The words that the policy in force comes from.
+  package var words: AgreedWords {
+    get { agreed.words }
+    set { if newValue != agreed.words { agreed = PolicyCache.shared.policy(of: newValue) } }
+  }
 
   /// The policy in force.
-  package var policy: BreakerPolicy { agreedPolicy.policy }
+  package var policy: BreakerPolicy { agreed.policy }
+}
 
-  /// The policy in force, with the texts that it comes from.
-  package var agreedPolicy: AgreedPolicy {
-    if let known = agreed.value, known.codeWords == codeWords,
-      known.operatorWords == operatorWords
-    {
-      return known
-    }
-    return PolicyCache.shared.policy(of: .init(code: codeWords, operator: operatorWords))
+/// Identifies a version of a breaker, which changes when the breaker is used or changed.
+package struct StoredVersion: Sendable, Hashable {
+  private let lineage: Int64
+  private let id: Int64
+  private let revision: Int64
+  private let counted: Counted
+
+  package init(of breaker: StoredBreaker) {
+    lineage = breaker.lineage
+    id = breaker.id
+    revision = breaker.revision
+    counted = breaker.takenIn
   }
 }
 
-/// A value that can be derived from the rest of its owner, so it does not take part in comparisons.
-package struct Remembered<Value: Sendable>: Sendable, Hashable {
-  package var value: Value?
+/// A breaker, and where it is found.
+package struct ListedBreaker: Sendable, Hashable {
+  package var id: Int64
+  package var name: String
 
-  package init(_ value: Value? = nil) { self.value = value }
+  package init(id: Int64, name: String) {
+    self.id = id
+    self.name = name
+  }
+}
 
-  package static func == (left: Remembered, right: Remembered) -> Bool { true }
-
-  package func hash(into hasher: inout Hasher) {}
+/// A policy that code declared, and who was the last to declare it.
+package struct StoredDeclaration: Sendable, Hashable {
+  package var words: String
+  package var atMilliseconds: Int64
+  package var pid: Int32
+  package var program: String
 }

@@ -17,7 +17,7 @@ final class FileWatch: Sendable {
   /// Raised to end the thread.
   private let ending: Int32
   private let watch: Atomic<Int32>
-  private let call: @Sendable () -> Void
+  private let notify: @Sendable () -> Void
   private nonisolated(unsafe) var thread = pthread_t()
 
   /// How long to wait before looking again after a file was replaced or the directory disappeared.
@@ -26,9 +26,9 @@ final class FileWatch: Sendable {
   private static let pause: Int64 = 1_000_000_000
 
   /// Starts to watch; nil if the system has no descriptor or thread left for it.
-  init?(path: String, call: @escaping @Sendable () -> Void) {
+  init?(path: String, notify: @escaping @Sendable () -> Void) {
     (directory, file) = StorePath.split(path)
-    self.call = call
+    self.notify = notify
     inotify = inotify_init1(Int32(IN_NONBLOCK | IN_CLOEXEC))
     ending = sb_flag()
     watch = Atomic(-1)
@@ -86,14 +86,14 @@ extension FileWatch {
         let wasWatching = isWatching
         if !wasWatching { addWatch() }
         deadline = isWatching ? nil : later
-        call()
+        notify()
       case .news(let news):
         if news.isGone {
           if isWatching { inotify_rm_watch(inotify, watch.load(ordering: .relaxed)) }
           watch.store(-1, ordering: .relaxed)
         }
         if news.isGone || news.isMoved { deadline = deadline ?? later }
-        if news.isTouched { call() }
+        if news.isTouched { notify() }
       }
     }
   }

@@ -10,15 +10,15 @@ package final class Listeners: @unchecked Sendable {
   /// The file to watch; nil if the storage itself calls ``wake()``.
   private let path: String?
   private var watch: FileWatch?
-  private var generation: UInt64 = 0
+  private var forkDepth: UInt64 = 0
   private var count = 0
-  private var calls: UInt64 = 0
+  private var wakeUps: UInt64 = 0
   private var lastWait: UInt64 = 0
   private var waiting: [UInt64: CheckedContinuation<Void, Never>] = [:]
 
   package init(path: String?) { self.path = path }
 
-  /// Adds a listener; whatever happens from now on raises the number of calls.
+  /// Adds a listener; whatever happens from now on raises the number of wake-ups.
   package func join() {
     lock.withLock {
       count += 1
@@ -31,24 +31,24 @@ package final class Listeners: @unchecked Sendable {
       count -= 1
       guard count == 0 else { return nil }
       defer { watch = nil }
-      return generation == ForkGuard.generation ? watch : nil
+      return forkDepth == ForkGuard.depth ? watch : nil
     }
     ended?.end()
   }
 
-  /// How often it has been time to look; read this before looking.
-  package var currentCall: UInt64 {
+  /// How many wake-ups there have been: get it before you look, and pass it to `wait`.
+  package var latestWakeUp: UInt64 {
     lock.withLock {
       beginToWatch()
-      return calls
+      return wakeUps
     }
   }
 
   /// Whether no wake-up would arrive, so that a listener must look from time to time.
   package var isBlind: Bool { lock.withLock { path != nil && watch?.isWatching != true } }
 
-  /// Waits until there is another call, or the task is cancelled.
-  package func wait(after call: UInt64) async {
+  /// Waits until there is another wake-up, or the task is cancelled.
+  package func wait(after wakeUp: UInt64) async {
     let wait = lock.withLock {
       lastWait += 1
       return lastWait
@@ -57,7 +57,7 @@ package final class Listeners: @unchecked Sendable {
       await withCheckedContinuation { continuation in
         let isOver = lock.withLock {
           // If the task is cancelled from here on, the handler will find its continuation.
-          if calls != call || Task.isCancelled { return true }
+          if wakeUps != wakeUp || Task.isCancelled { return true }
           waiting[wait] = continuation
           return false
         }
@@ -71,7 +71,7 @@ package final class Listeners: @unchecked Sendable {
   /// Wakes all listeners, because it is time to look.
   package func wake() {
     let woken = lock.withLock {
-      calls += 1
+      wakeUps += 1
       defer { waiting = [:] }
       return waiting.values
     }
@@ -83,7 +83,7 @@ package final class Listeners: @unchecked Sendable {
   func didFork() {
     // The watching thread exists only in the parent. A child that shared its descriptors would
     // consume its notifications.
-    if let watch, generation != ForkGuard.generation {
+    if let watch, forkDepth != ForkGuard.depth {
       watch.abandon()
       self.watch = nil
     }
@@ -93,7 +93,7 @@ package final class Listeners: @unchecked Sendable {
   /// Starts to watch if there is a listener; the caller holds the lock.
   private func beginToWatch() {
     guard let path, count > 0, watch == nil else { return }
-    generation = ForkGuard.generation
+    forkDepth = ForkGuard.depth
     watch = FileWatch(path: path) { [weak self] in self?.wake() }
   }
 }

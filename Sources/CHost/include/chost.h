@@ -14,6 +14,9 @@ int sb_no_checkpoint_on_close(sqlite3 *db);
 // Keeps the WAL file when the last connection closes.
 int sb_persist_wal(sqlite3 *db);
 
+// Undoes both, as far as the WAL file is concerned: the last connection deletes it when it closes.
+int sb_delete_wal_on_close(sqlite3 *db);
+
 // The start of SQLite's own mapping of the WAL-index, or NULL if it has none.
 const void *sb_wal_index(sqlite3 *db);
 
@@ -41,14 +44,15 @@ int sb_mutex_lock_until(pthread_mutex_t *mutex, int64_t nanoseconds);
 // Names the calling thread, in at most 15 bytes. (Swift does not import pthread_setname_np.)
 void sb_name_thread(const char *name);
 
-// A page that reads as zero until it is attached. Its address never changes and is always readable.
-void *sb_watch_page(void);
+// A page for SQLite's WAL-index, which reads as zero until it is attached. Its address never changes
+// and is always readable.
+void *sb_index_page(void);
 
-// Maps the page of another shared mapping at the watch page, in one step. Returns 0 or errno.
-int sb_watch_attach(void *page, const void *mapping);
+// Maps the page of another shared mapping there, in one step. Returns 0 or errno.
+int sb_index_attach(void *page, const void *mapping);
 
-// Makes the watch page zero again, in one step. Returns 0 or errno.
-int sb_watch_detach(void *page);
+// Makes the page zero again, in one step. Returns 0 or errno.
+int sb_index_detach(void *page);
 
 // Atomics on memory shared with other processes. Swift's own work only on storage that Swift
 // allocates.
@@ -130,8 +134,8 @@ int sb_empty_mapping(void *address, size_t length);
 static inline int sb_flag(void) { return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); }
 static inline int sb_flag_raise(int flag) { return eventfd_write(flag, 1); }
 
-// Frees the watch page.
-void sb_watch_free(void *page);
+// Frees a page that sb_index_page has made.
+void sb_index_free(void *page);
 
 // Called around every fork() of this process, in the thread that forks: `before` it, and `after` it
 // on each side. What `before` returns, if anything, is released once the hooks' lock is free again.
@@ -151,4 +155,4 @@ void sb_fork_remove(sb_fork_hook *hook);
 
 // How many forks lie between the first process that used this library and this one.
 extern uint64_t sb_forks;
-static inline uint64_t sb_fork_generation(void) { return sb_load(&sb_forks); }
+static inline uint64_t sb_fork_depth(void) { return sb_load(&sb_forks); }

@@ -3,13 +3,16 @@ import SharedBreaker
 extension CommandSpec {
   static let check = CommandSpec(
     name: "check",
-    summary: "tell whether a call would be permitted now",
+    summary: "check whether a call would be permitted now",
     arguments: [ArgumentSpec(label: "NAME", kind: .name, summary: "the breaker")],
-    details: ["Takes no permit and changes nothing. The answer is the exit code: 0 or 75."],
+    details: [
+      "The exit code is the answer: 0 if a call would be permitted, 75 if it would be rejected. "
+        + "The command takes no permit and changes nothing."
+    ],
     examples: [
       Example(
         "cbctl check payments --quiet; [ $? -eq 75 ] && exit 0",
-        "skip a job while it is open: only 75 says so")
+        "skip a job while calls are rejected: only 75 means that")
     ],
     exitCodes: [.done, .usage, .noBreaker, .storeUnavailable, .rejected]
   ) { context, parsed throws(ControlError) in

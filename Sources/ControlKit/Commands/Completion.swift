@@ -3,20 +3,22 @@ import SharedBreaker
 extension CommandSpec {
   static let completion = CommandSpec(
     name: "completion",
-    summary: "print what teaches a shell to complete cbctl",
+    summary: "print a completion script for a shell",
     arguments: [
       ArgumentSpec(
         label: "SHELL", kind: .choice(CompletionScript.allCases.map(\.rawValue)),
         summary: "bash, zsh or fish")
     ],
     details: [
-      "Completes commands, options, words of a policy, and the names of the store's breakers; where "
-        + "there is no store, it completes no names and says nothing."
+      "Completes commands, options, words of a policy, and the names of the store's breakers. If "
+        + "there is no store, it completes no names and prints no error."
     ],
     examples: [
-      Example("source <(cbctl completion bash)", "for this shell, or in ~/.bashrc"),
-      Example("cbctl completion zsh > \"${fpath[1]}/_cbctl\"", "for zsh"),
-      Example("cbctl completion fish > ~/.config/fish/completions/cbctl.fish", "for fish"),
+      Example(
+        "source <(cbctl completion bash)", "use it in this shell, or put this line into ~/.bashrc"),
+      Example("cbctl completion zsh > \"${fpath[1]}/_cbctl\"", "install it for zsh"),
+      Example(
+        "cbctl completion fish > ~/.config/fish/completions/cbctl.fish", "install it for fish"),
     ],
     exitCodes: [.done, .usage]
   ) { context, parsed throws(ControlError) in
@@ -29,11 +31,11 @@ extension CommandSpec {
   /// The command that the completion scripts call; people do not.
   static let complete = CommandSpec(
     name: "__complete",
-    summary: "answer what can be typed next",
+    summary: "print what can be typed next",
     arguments: [
       ArgumentSpec(
         label: "SHELL", kind: .choice(CompletionScript.allCases.map(\.rawValue)),
-        summary: "who asks"),
+        summary: "the shell that asks"),
       ArgumentSpec(label: "WORD", kind: .commandLine, summary: "what was typed"),
     ],
     exitCodes: [.done, .usage]

@@ -3,24 +3,25 @@ import SharedBreaker
 extension CommandSpec {
   static let delete = CommandSpec(
     name: "delete",
-    summary: "remove breakers that nobody uses any more",
+    summary: "delete breakers that nobody uses any more",
     arguments: [ArgumentSpec(label: "NAME", kind: .name, count: .any, summary: "the breakers")],
     options: [
-      OptionSpec(name: "all", summary: "every breaker of the store, but for those with a reason"),
-      OptionSpec(name: "force", summary: "whatever speaks against it"),
+      OptionSpec(name: "all", summary: "delete every breaker that can be deleted without --force"),
+      OptionSpec(name: "force", summary: "delete breakers whatever their state, mode or policy"),
       .dryRun, .yes,
     ],
     details: [
-      "A breaker that is not closed, or that has a probe, a mode or a value of an operator, has a "
-        + "reason to be there: only --force removes it. If one of the names is wrong, or has such "
-        + "a reason, none is removed. --all passes over those that have one, and asks first; in a "
-        + "script it needs --yes.",
-      "A breaker that is still in use comes back with its next call: closed, with its code's "
-        + "policy and without the operator's values. The history is kept.",
+      "delete requires --force for a breaker that is not closed, that has a probe under way, or "
+        + "for which an operator has set a mode or a policy value. If no breaker has one of the "
+        + "names, or if one requires --force, none is deleted.",
+      "--all keeps the breakers that require --force. It asks for confirmation; in a script, add "
+        + "--yes.",
+      "A breaker that is still in use returns with its next call: closed, with its code's policy, "
+        + "and without the operator's values. The history is kept.",
     ],
     examples: [
-      Example("cbctl delete old-payments", "the resource is gone for good"),
-      Example("cbctl delete --all --dry-run", "which ones would go?"),
+      Example("cbctl delete old-payments", "delete the breaker of a resource that is gone"),
+      Example("cbctl delete --all --dry-run", "list what would be deleted"),
     ],
     exitCodes: [.done, .failed, .usage, .noBreaker, .storeUnavailable]
   ) { context, parsed throws(ControlError) in
@@ -35,12 +36,13 @@ extension CommandSpec {
     }
     if !parsed.has("all"), let (name, reason) = removal.kept.first {
       throw ControlError(
-        .failed, "\(VisibleText.name(name)): not deleted", reason, "use --force if it is to go")
+        .failed, "\(VisibleText.name(name)): not deleted", reason, "use --force to delete it anyway"
+      )
     }
     let kept = Set(removal.kept.map { NameBytes($0.name) })
     chosen.removeAll { kept.contains(NameBytes($0.name)) }
     if parsed.has("all"), !removal.isDryRun, !chosen.isEmpty {
-      try context.confirm("delete \(StateLine.counted(Int64(chosen.count), "breaker"))?", parsed)
+      try context.confirm("delete \(CountedNoun.text(chosen.count, "breaker"))?", parsed)
     }
     for snapshot in chosen {
       if try removal.mayRemove(snapshot, despiteChanges: parsed.has("force"), context) {
@@ -103,7 +105,7 @@ extension BreakerSnapshot {
     if mode != .automatic {
       return "its mode is \(mode.wireName), set by \(VisibleText.bare(modeSetBy ?? "an operator"))"
     }
-    if !operatorValues.isEmpty { return "an operator has set its policy" }
+    if !operatorValues.isEmpty { return "an operator has set policy values" }
     if probesUnderWay > 0 { return "a probe is under way" }
     return state == .closed ? nil : "it is \(state.wireName)"
   }
@@ -114,8 +116,10 @@ extension CommandContext {
   func chosenNames(_ parsed: ParsedCommand) throws(ControlError) -> [String] {
     let names = parsed.distinctTexts("NAME")
     if parsed.has("all") != names.isEmpty {
-      let given = names.isEmpty ? "neither names nor --all" : "both names and --all"
-      throw .usage("which breakers?", "\(given) are given", help: parsed.spec.name)
+      if names.isEmpty {
+        throw .usage("missing NAME", "neither names nor --all were given", help: parsed.spec.name)
+      }
+      throw .usage("names and --all", "they contradict each other", help: parsed.spec.name)
     }
     guard parsed.has("all") else { return names }
     let all = try self.names()

@@ -3,20 +3,20 @@ import SharedBreaker
 extension CommandSpec {
   static let doctor = CommandSpec(
     name: "doctor",
-    summary: "find out what is wrong with the store, and mend it",
-    options: [OptionSpec(name: "repair", summary: "mend what can be mended, then look again")],
+    summary: "check the store, and repair it",
+    options: [OptionSpec(name: "repair", summary: "repair what can be repaired, then check again")],
     details: [
-      "Prints one line for each check: ok, note (harmless as it is), warn or BAD; what was found, "
-        + "what it means, and what --repair would do or has done. Without --repair nothing is "
-        + "changed. The code is 0 only if nothing is warned of and nothing is bad.",
-      "--repair deletes no file. A damaged store is set aside with all that lies beside it, as "
-        + "NAME.corrupt-TIME; a new one begins with the same mode and group, and takes over the "
-        + "policies, modes, totals and open times that can still be read. Programs that run "
-        + "change over within a second.",
+      "Prints each check with its result: ok, note (harmless as it is), warn or BAD. After that it "
+        + "says what was found, what that means, and what --repair would do or has done. Without "
+        + "--repair, nothing is changed. The exit code is 0 only if no check ends in warn or BAD.",
+      "--repair deletes no file. It sets a damaged store aside as NAME.corrupt-TIME, with "
+        + "everything beside it, and creates a new one with the same mode and group. The new store "
+        + "takes over the policies, modes, totals and open times that can still be read. Running "
+        + "programs switch to it within a second.",
     ],
     examples: [
-      Example("cbctl doctor", "what is wrong, if anything"),
-      Example("cbctl doctor --repair", "mend it"),
+      Example("cbctl doctor", "find out what is wrong"),
+      Example("cbctl doctor --repair", "repair it"),
     ],
     exitCodes: [.done, .failed, .usage, .storeUnavailable]
   ) { context, parsed throws(ControlError) in
@@ -25,7 +25,9 @@ extension CommandSpec {
     if context.global.isJSON {
       context.print(findings.document(of: context.store.path))
     } else if !context.global.isQuiet {
-      context.print(findings.map { $0.line(context.painter) + "\n" }.joined())
+      let width = context.console.width
+      context.print(
+        findings.map { $0.line(width: width, painter: context.painter) + "\n" }.joined())
     }
     return isWell ? .done : .exit(.failed)
   }

@@ -1,39 +1,40 @@
 import SharedBreaker
 
 extension CommandSpec {
-  private static let modes: [(word: String, mode: BreakerMode)] = [
-    ("open", .forcedOpen), ("closed", .forcedClosed), ("observe", .observe), ("auto", .automatic),
-  ]
+  private static let modes: [BreakerMode] = [.forcedOpen, .forcedClosed, .observe, .automatic]
 
   static let force = CommandSpec(
     name: "force",
-    summary: "lay a mode over a breaker's state, or take it away",
+    summary: "set or remove a mode that overrules the state",
     arguments: [
       ArgumentSpec(
-        label: "NAME", kind: .name, summary: "the breaker; created if need be, but not by auto"),
+        label: "NAME", kind: .name,
+        summary: "the breaker; created if it does not exist, but not by automatic"),
       ArgumentSpec(
-        label: "MODE", kind: .choice(modes.map(\.word)),
-        summary: "open, closed, observe or auto"),
+        label: "MODE", kind: .choice(modes.map(\.wireName)),
+        summary: "forced_open, forced_closed, observe or automatic"),
     ],
     options: [
-      OptionSpec(name: "for", kind: .duration, summary: "end the mode by itself after D"),
+      OptionSpec(name: "for", kind: .duration, summary: "remove the mode after D"),
       .reason,
     ],
     details: [
-      "open rejects every call. closed lets every call through. observe lets every call through "
-        + "too, but records what it would have done. auto gives the word back to the state.",
-      "open, closed and observe create the breaker if there is none, and the store too, so that you "
-        + "can hold a service off before its first call. auto creates nothing.",
+      "forced_open rejects every call. forced_closed lets every call through. observe lets every "
+        + "call through too, and records what the breaker would have done. automatic removes the "
+        + "mode, so that the state decides again.",
+      "The first three create the breaker and the store if they do not exist, so that you can hold "
+        + "a service off before its first call. automatic creates nothing.",
     ],
     examples: [
-      Example("cbctl force payments open --for 2h --reason maintenance", "no calls for two hours"),
-      Example("cbctl force payments auto", "back to normal"),
+      Example(
+        "cbctl force payments forced_open --for 2h --reason maintenance",
+        "reject every call for two hours"),
+      Example("cbctl force payments automatic", "remove the mode"),
     ]
   ) { context, parsed throws(ControlError) in
-    let word = parsed.text("MODE")
-    let mode = modes.first { $0.word == word }?.mode ?? .automatic
+    let mode = parsed.text("MODE").flatMap { BreakerMode(wireName: $0) } ?? .automatic
     if mode == .automatic, parsed.has("for") {
-      throw .usage("--for with auto", "auto has no end", help: "force")
+      throw .usage("--for with automatic", "automatic has no end", help: "force")
     }
     let name = parsed.text("NAME") ?? ""
     let breaker: Breaker

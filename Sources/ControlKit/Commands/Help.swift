@@ -7,10 +7,10 @@ extension CommandSpec {
         label: "TOPIC", kind: .topic, count: .optional,
         summary: "a command, or one of exit-codes, policy-words, environment")
     ],
-    options: [OptionSpec(name: "man", summary: "print it as a page for man")],
+    options: [OptionSpec(name: "man", summary: "print a page for man")],
     examples: [
-      Example("cbctl help exit-codes", "what the exit codes mean"),
-      Example("cbctl help --man run | man -l -", "all about run, as a manual page"),
+      Example("cbctl help exit-codes", "explain the exit codes"),
+      Example("cbctl help --man run | man -l -", "read the manual page of run"),
     ],
     exitCodes: [.done, .usage]
   ) { context, parsed throws(ControlError) in

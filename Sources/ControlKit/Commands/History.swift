@@ -3,39 +3,50 @@ import SharedBreaker
 extension CommandSpec {
   static let history = CommandSpec(
     name: "history",
-    summary: "list changes and operators' words, oldest first",
+    summary: "list changes and operators' commands, oldest first",
     arguments: [
       ArgumentSpec(
         label: "NAME", kind: .name, count: .optional,
-        summary: "the breaker; every breaker if none is given")
+        summary: "the breaker (default: every breaker)")
     ],
     options: [
-      OptionSpec(name: "since", kind: .duration, summary: "only what happened in the last D"),
-      OptionSpec(name: "limit", kind: .count, summary: "only the newest N"),
-      OptionSpec(name: "follow", letter: "f", summary: "go on with what happens from now on"),
+      OptionSpec(name: "since", kind: .duration, summary: "list only what happened in the last D"),
+      OptionSpec(
+        name: "limit", kind: .countFromZero,
+        summary: "list only the newest N entries (default: all; 10 with --follow alone)"),
+      OptionSpec(name: "follow", letter: "f", summary: "then print each new entry as it happens"),
     ],
     details: [
-      "With --json, every line is one object.",
-      "--follow sleeps until something happens, in whichever process, and ends when it is stopped or "
-        + "nobody reads it any more. It goes on in a file that takes the place of the store's.",
+      "With --json, each line is one object.",
+      "--follow begins with the last 10 entries, or with those that --since or --limit asks for; "
+        + "with --limit 0 it begins with none.",
+      "--follow sleeps until any process changes something, and ends when you stop it or when "
+        + "nobody reads its output any more. If the store's file is replaced, it continues with "
+        + "the new file.",
     ],
     examples: [
-      Example("cbctl history payments --since 1h", "what happened in the last hour"),
-      Example("cbctl history --follow --limit 10", "the last 10 changes, and all that come"),
+      Example("cbctl history payments --since 1h", "list what happened in the last hour"),
+      Example("cbctl history --follow", "print the last 10 entries, then each new one"),
     ]
   ) { context, parsed throws(ControlError) in
-    try context.connectToExisting()
     let name = parsed.text("NAME")
+    let isFollowing = parsed.has("follow")
     let since = parsed.duration("since").map { context.now().earlier(by: $0) }
-    let limit = parsed.number("limit").map { Int($0) }
+    let usualLimit = isFollowing && since == nil ? usualTail : nil
+    let limit = parsed.number("limit").map { Int($0) } ?? usualLimit
+    if limit == 0, !isFollowing {
+      throw .usage("--limit 0 without --follow", "it would print nothing", help: "history")
+    }
+    try context.connectToExisting()
     // Listening begins before the first read, so that no entry is missed between the two.
-    let news = parsed.has("follow") ? try context.news(of: name) : nil
+    let news = isFollowing ? try context.news(of: name) : nil
     defer { news?.end() }
-    let entries = try context.ask { store throws(StoreError) in
-      try store.history(of: name, since: since, limit: limit)
+    var entries = try context.ask { store throws(StoreError) in
+      try store.history(of: name, since: since, limit: limit.map { max(1, $0) })
     }
     // The history of a deleted breaker can still be read, so only an empty one checks the name.
     if entries.isEmpty, let name { _ = try context.snapshot(of: name) }
+    if limit == 0 { entries = [] }
     let isTerminal = context.console.isOutputTerminal
     var lines = HistoryLines(
       now: isTerminal ? context.now() : nil, width: context.console.width, hasNames: name == nil)
@@ -47,6 +58,9 @@ extension CommandSpec {
     }
     return .done
   }
+
+  /// How many entries a followed history begins with, as many as `tail -f` has lines.
+  private static let usualTail = 10
 }
 
 extension CommandContext {
@@ -61,18 +75,11 @@ extension CommandContext {
   fileprivate func follow(
     _ news: News, after entries: [HistoryEntry], _ lines: inout HistoryLines
   ) {
-    // Listening began first, so the first read may already have printed some of these entries.
-    var last = entries.last?.id ?? 0
+    var tail = HistoryTail(after: entries)
     let waiting = Waiting(descriptors: [news.descriptor], output: console.outputDescriptor)
     while isOutputOpen {
       let end = waiting.wait()
-      var fresh: [HistoryEntry] = []
-      // If the store's file was replaced, the numbers may start from the beginning.
-      for entry in news.take() where entry.isAfterGap || entry.id > last {
-        fresh.append(entry)
-        last = entry.id
-      }
-      print(fresh, &lines)
+      print(tail.unseen(of: news.take()), &lines)
       if end.isOutputClosed { return }
     }
   }

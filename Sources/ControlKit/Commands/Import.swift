@@ -1,33 +1,35 @@
+import JSONText
 import SharedBreaker
 
 extension CommandSpec {
   static let importing = CommandSpec(
     name: "import",
-    summary: "bring breakers back that 'cbctl export' has printed",
+    summary: "restore breakers that 'cbctl export' has printed",
     arguments: [
       ArgumentSpec(
         label: "FILE", kind: .path, count: .optional,
-        summary: "what was exported; standard input if it is - or not given")
+        summary: "the file to read (default, and with -: standard input)")
     ],
     options: [
-      OptionSpec(name: "replace", summary: "also breakers that are there already"),
+      OptionSpec(name: "replace", summary: "also restore breakers that already exist"),
       .dryRun,
     ],
     details: [
-      "All of them are brought back in one transaction, or none: not if a line cannot be read, and "
-        + "not if a breaker is there already, unless --replace says that it may be. One that is "
-        + "replaced keeps its history and totals.",
-      "Others who write wait until it is done, for about 0.1 ms a breaker. Import a large export in "
-        + "parts, of 2,000 lines for example, so that none of them waits for too long and goes on "
-        + "without the store; then each part is brought back whole, or not at all.",
-      "Of the times that were left, what has passed since the export is taken off. A breaker that "
-        + "was half open comes back open, and its next call is a probe.",
+      "One transaction restores all breakers or none. Nothing is restored if a line cannot be "
+        + "read, or if a breaker already exists and --replace is not given. A replaced breaker "
+        + "keeps its history and totals.",
+      "Other writers wait until the import is done, for about 0.1 ms a breaker. Import a large "
+        + "export in parts, for example of 2,000 lines, so that no process waits too long and goes "
+        + "on without the store. Each part is then restored completely or not at all.",
+      "The time that has passed since the export is subtracted from the times that were left. A "
+        + "half-open breaker is restored as open, and its next call is a probe.",
     ],
     examples: [
-      Example("cbctl import breakers.ndjson --dry-run", "would it work?"),
-      Example("cbctl import breakers.ndjson", "bring them back"),
+      Example("cbctl import breakers.ndjson --dry-run", "check whether the import would work"),
+      Example("cbctl import breakers.ndjson", "restore every breaker of the file"),
       Example(
-        "split -l 2000 --filter='cbctl import' breakers.ndjson", "a large export, in parts"),
+        "split -l 2000 --filter='cbctl import' breakers.ndjson",
+        "restore a large export in parts"),
     ],
     exitCodes: [.done, .failed, .usage, .storeUnavailable]
   ) { context, parsed throws(ControlError) in
@@ -38,7 +40,7 @@ extension CommandSpec {
       throw .alreadyThere(name, count: present.count)
     }
     guard !parsed.has("dry-run") else {
-      context.tell(backups, replaced: present, isDryRun: true)
+      context.printSummary(of: backups, replaced: present, isDryRun: true)
       return .done
     }
     try context.ask { store throws(StoreError) in try store.connect() }
@@ -46,7 +48,7 @@ extension CommandSpec {
       try context.store.restore(backups, replacing: parsed.has("replace"))
     }
     if let name = refused.first { throw .alreadyThere(name, count: refused.count) }
-    context.tell(backups, replaced: present, isDryRun: false)
+    context.printSummary(of: backups, replaced: present, isDryRun: false)
     return .done
   }
 
@@ -60,7 +62,7 @@ extension CommandSpec {
       do {
         let backup = try BackupLine.backup(of: line, at: now)
         try backup.validate()
-        if !names.insert(NameBytes(backup.name)).inserted { complaint = "its name is there twice" }
+        if !names.insert(NameBytes(backup.name)).inserted { complaint = "its name occurs twice" }
         backups.append(backup)
       } catch let error as JSONError {
         complaint = error.description
@@ -79,10 +81,14 @@ extension CommandSpec {
 
 extension ControlError {
   fileprivate static func alreadyThere(_ name: String, count: Int) -> ControlError {
-    let others = count > 1 ? ", and \(count - 1) more" : ""
+    let quoted = VisibleText.quoted(name)
+    let what =
+      count == 1
+      ? "\(quoted) already exists"
+      : "\(quoted) and \(CountedNoun.text(count - 1, "other")) already exist"
     return ControlError(
-      .failed, "nothing was imported", "\(VisibleText.quoted(name)) is there already\(others)",
-      "use --replace to replace what is there")
+      .failed, "nothing was imported", what,
+      "use --replace to replace what exists")
   }
 }
 
@@ -99,9 +105,9 @@ extension CommandContext {
     }
   }
 
-  fileprivate func tell(_ backups: [BreakerBackup], replaced: [String], isDryRun: Bool) {
+  fileprivate func printSummary(of backups: [BreakerBackup], replaced: [String], isDryRun: Bool) {
     // An export before it in a pipe may have failed.
-    if backups.isEmpty { note("nothing was imported: no breaker was given") }
+    if backups.isEmpty { note("nothing was imported: the input has no breakers") }
     let names = backups.map(\.name)
     let present = Set(replaced.map { NameBytes($0) })
     let created = names.filter { !present.contains(NameBytes($0)) }

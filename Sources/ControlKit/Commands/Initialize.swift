@@ -4,19 +4,21 @@ import SharedBreaker
 extension CommandSpec {
   static let initialize = CommandSpec(
     name: "init",
-    summary: "make the store ahead of its first use",
+    summary: "create the store before its first use",
     options: [
-      OptionSpec(name: "mode", kind: .fileMode, summary: "permissions of its files, as 660 or 666"),
+      OptionSpec(
+        name: "mode", kind: .fileMode, summary: "permissions of its files, such as 660 or 666"),
       OptionSpec(name: "group", kind: .group, summary: "group of its files, by name or number"),
     ],
     details: [
-      "Nobody has to: the first use makes the store, for one user. Make it here to share it "
-        + "between users. A store that is there already is left as it is.",
-      "Whoever uses a store has to write its file and make files beside it, so who may read it "
-        + "must be able to write it, and its directory too. A directory that is made here is right.",
+      "You need this only to share a store between users, because its first use creates a store "
+        + "for one user. A store that already exists stays as it is.",
+      "Every user of a store must be able to write to its file and to create files beside it. So "
+        + "users who may read the store must also be able to write to it and to its directory. A "
+        + "directory that this command creates has these rights.",
     ],
     examples: [
-      Example("cbctl init --mode 660 --group workers", "a store for every user of a group")
+      Example("cbctl init --mode 660 --group workers", "create a store for all users of a group")
     ],
     exitCodes: [.done, .usage, .storeUnavailable]
   ) { context, parsed throws(ControlError) in
@@ -33,12 +35,12 @@ extension CommandSpec {
     if context.global.isJSON {
       context.print(.object([.init("store", .string(path)), .init("created", .bool(!wasThere))]))
     } else if !context.global.isQuiet {
-      let words = wasThere ? "the store was there already" : "the store is made"
+      let words = wasThere ? "the store already exists" : "the store was created"
       context.print("\(VisibleText.bare(path)): \(words)\n")
     }
     if wasFile, parsed.has("mode") || parsed.has("group") {
       context.note(
-        "--mode and --group were not applied: the file has its own: use chmod and chgrp")
+        "--mode and --group were not applied: the file already exists: use chmod and chgrp")
     } else if let complaint = directory?.complaint(
       mode: parsed.number("mode") ?? 0o600, group: parsed.text("group"))
     {

@@ -3,41 +3,39 @@ import SharedBreaker
 extension CommandSpec {
   static let metrics = CommandSpec(
     name: "metrics",
-    summary: "print figures of breakers for Prometheus",
-    arguments: [
-      ArgumentSpec(
-        label: "NAME", kind: .pattern, count: .any,
-        summary: "a name, or a pattern with *, ? or [a-z]; every breaker if none is given")
-    ],
+    summary: "print metrics of breakers for Prometheus",
+    arguments: [.patterns],
     options: [
       OptionSpec(
-        name: "output", kind: .path, summary: "replace this file as a whole instead of printing"),
+        name: "output", kind: .path, summary: "write to this file instead of standard output"),
       OptionSpec(
-        name: "mode", kind: .permissions, summary: "permissions of that file (644)"),
+        name: "mode", kind: .permissions, summary: "permissions of the file (644)"),
       OptionSpec(
         name: "label", kind: .text, isRepeatable: true,
-        summary: "add a label to every sample, as store=payments"),
+        summary: "add a label to every sample, such as store=payments"),
       OptionSpec(
-        name: "limit", kind: .count, summary: "tell of the first N breakers by name (1000)"),
+        name: "limit", kind: .count, summary: "include only the first N breakers by name (1000)"),
     ],
     details: [
-      "The text is what node_exporter's textfile collector and Prometheus read. Asking changes "
-        + "nothing: no call is made and no store is created.",
-      "If the store is unavailable there is a text all the same, with shared_breaker_store_up 0, "
-        + "and the code 69. A name that no breaker has ends with 66, and the others are told of.",
+      "Prints the text format of Prometheus, which the textfile collector of node_exporter reads. "
+        + "This command changes nothing: it makes no call and creates no store.",
+      "If the store is unavailable, the text says so with shared_breaker_store_up 0, and the exit "
+        + "code is 69. If no breaker has one of the names, the text contains the others, and the "
+        + "exit code is 66.",
       FileReplacement.rule,
-      "Breakers beyond the limit are counted in shared_breaker_store_breakers_left_out.",
+      "shared_breaker_store_breakers_left_out counts the breakers beyond the limit.",
     ],
     examples: [
-      Example("cbctl metrics", "every breaker of this host"),
+      Example("cbctl metrics", "print the metrics of every breaker"),
       Example(
         "cbctl metrics --output /var/lib/prometheus/node-exporter/breakers.prom",
-        "every minute, by cron or a timer"),
+        "write them to a file, from cron or a timer"),
     ],
     exitCodes: [.done, .failed, .usage, .noBreaker, .storeUnavailable]
   ) { context, parsed throws(ControlError) in
     if parsed.has("mode"), !parsed.has("output") {
-      throw .usage("wrong use of --mode", "it goes with --output", help: "metrics")
+      throw .usage(
+        "--mode without --output", "it sets the permissions of that file", help: "metrics")
     }
     var report = MetricsReport(
       store: StoreFigures(now: context.now()), labels: try LabelText.parse(parsed.texts("label")))
@@ -79,8 +77,8 @@ extension CommandSpec {
     report.store.leftOut = max(0, chosen.count - limit)
     if report.store.leftOut > 0 {
       context.note(
-        "left out \(report.store.leftOut) of \(StateLine.counted(Int64(chosen.count), "breaker")): "
-          + "the limit is \(limit): use --limit or a pattern")
+        "left out \(report.store.leftOut) of \(CountedNoun.text(chosen.count, "breaker")): "
+          + "the limit is \(limit): raise --limit or use a pattern")
     }
     let missing = patterns.first { pattern in
       pattern.isName && !chosen.contains { pattern.matches($0) }

@@ -4,52 +4,51 @@ import SharedBreaker
 extension CommandSpec {
   static let page = CommandSpec(
     name: "page",
-    summary: "write an HTML page that shows breakers and their history",
-    arguments: [
-      ArgumentSpec(
-        label: "NAME", kind: .pattern, count: .any,
-        summary: "a name, or a pattern with *, ? or [a-z]; every breaker if none is given")
-    ],
+    summary: "write an HTML page about breakers and their history",
+    arguments: [.patterns],
     options: [
       OptionSpec(
         name: "output", kind: .path,
-        summary: "replace this file as a whole instead of printing"),
+        summary: "write to this file instead of standard output"),
       OptionSpec(
-        name: "mode", kind: .permissions, summary: "permissions of that file (600)"),
+        name: "mode", kind: .permissions, summary: "permissions of the file (600)"),
       OptionSpec(
         name: "since", kind: .duration,
         summary: "how far back the overview reaches (1d)"),
       OptionSpec(
         name: "limit", kind: .count,
-        summary: "list the newest N of each history (5 to 100, by the number of breakers)"),
+        summary: "list the newest N entries of each history (5 to 100, fewer if there are many "
+          + "breakers)"),
     ],
     details: [
-      "The page is one file without scripts, and loads nothing. It shows how each breaker stands and "
-        + "stood, what happened, why, and who did it, as of the time when it was made.",
+      "The page is one file that runs no script and loads nothing. It shows the present and past "
+        + "states of each breaker, what happened, why, and who did it, as of the time at which it "
+        + "was written.",
       FileReplacement.rule,
-      "Errors and reasons are on it, so only its owner may read the file unless --mode says "
-        + "otherwise.",
+      "The page contains errors and reasons, so only the file's owner may read it unless you pass "
+        + "a --mode.",
     ],
     examples: [
-      Example("cbctl page --output breakers.html", "to look at, or to attach to a report"),
+      Example(
+        "cbctl page --output breakers.html", "write a page to look at, or to attach to a report"),
       Example(
         "cbctl page 'payments-*' --output /srv/www/breakers.html --mode 644",
-        "for a web server, from cron"),
+        "write a page for a web server"),
     ],
     exitCodes: [.done, .failed, .usage, .noBreaker, .storeUnavailable]
   ) { context, parsed throws(ControlError) in
     let output = parsed.text("output")
     if parsed.has("mode"), output == nil {
-      throw .usage("wrong use of --mode", "it goes with --output", help: "page")
+      throw .usage("--mode without --output", "it sets the permissions of that file", help: "page")
     }
     if context.global.isJSON, output == nil {
       throw .usage(
-        "--json without --output", "the page itself is no JSON; status and history are",
+        "--json without --output", "a page is HTML; status and history print JSON",
         help: "page")
     }
     let page = try BreakersPage(context, parsed)
     let text = page.html
-    if page.breakers.isEmpty { context.note("no breaker fits: the page shows none") }
+    if page.breakers.isEmpty { context.note("no breaker matches: the page shows none") }
     guard let output else {
       context.print(text)
       return .done

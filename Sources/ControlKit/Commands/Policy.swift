@@ -3,27 +3,28 @@ import SharedBreaker
 extension CommandSpec {
   static let policy = CommandSpec(
     name: "policy",
-    summary: "see or set a breaker's policy",
+    summary: "show or change a breaker's policy",
     arguments: [ArgumentSpec(label: "NAME", kind: .name, summary: "the breaker")],
     options: [
       OptionSpec(
         name: "set", kind: .policySetting, isRepeatable: true,
-        summary: "set a word of the policy; creates the breaker if need be"),
+        summary: "set a word of the policy; creates the breaker if it does not exist"),
       OptionSpec(
         name: "unset", kind: .policyKey, isRepeatable: true,
-        summary: "leave the word to the code again"),
+        summary: "go back to the code's value of a word"),
       OptionSpec(
-        name: "unset-all", summary: "leave every word to the code again, but for those set here"),
+        name: "unset-all",
+        summary: "go back to the code's values of all words that this command does not set"),
     ],
     details: [
-      "What is set here wins over what the code declares, in every process, until it is unset.",
-      "'cbctl help policy-words' lists the words.",
+      "A value that you set wins over what code declares, in every process, until you unset it.",
+      "'cbctl help policy-words' explains the words.",
     ],
     examples: [
-      Example("cbctl policy payments", "what is in force, and from where"),
-      Example("cbctl policy payments --set max-failures=3 --set open-for=1m", "be stricter"),
-      Example("cbctl policy payments --unset open-for", "back to the code's value"),
-      Example("cbctl policy payments --unset-all", "back to the code's policy"),
+      Example("cbctl policy payments", "show the policy in force, and where each value comes from"),
+      Example("cbctl policy payments --set max-failures=3 --set open-for=1m", "make it stricter"),
+      Example("cbctl policy payments --unset open-for", "go back to the code's value"),
+      Example("cbctl policy payments --unset-all", "go back to the code's policy"),
     ]
   ) { context, parsed throws(ControlError) in
     let name = parsed.text("NAME") ?? ""
@@ -34,7 +35,8 @@ extension CommandSpec {
       return .done
     }
     if let key = unset.first(where: { settings[$0] != nil }) {
-      throw .usage("--set and --unset of \(key.rawValue)", "only one can be", help: "policy")
+      throw .usage(
+        "--set and --unset of \(key.rawValue)", "they contradict each other", help: "policy")
     }
     // With --set, only the values that are set now remain.
     if parsed.has("unset-all") { unset = Set(PolicyKey.allCases) }
@@ -47,7 +49,7 @@ extension CommandSpec {
     if context.global.isJSON {
       printPolicy(of: snapshot, context)
     } else if !context.global.isQuiet {
-      context.print("\(StateLine.text(of: snapshot)), \(operatorWords(of: snapshot))\n")
+      context.print("\(StateLine.text(of: snapshot)); \(operatorWords(of: snapshot))\n")
     }
     return .done
   }
@@ -66,6 +68,7 @@ extension CommandSpec {
     let words = PolicyKey.allCases.compactMap { key in
       snapshot.operatorValues[key].map { "\(key.rawValue)=\(VisibleText.bare($0))" }
     }
-    return words.isEmpty ? "nothing is set" : "set: " + words.joined(separator: " ")
+    return words.isEmpty
+      ? "nothing set by an operator" : "set by an operator: " + words.joined(separator: " ")
   }
 }

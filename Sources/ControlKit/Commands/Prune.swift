@@ -3,28 +3,28 @@ import SharedBreaker
 extension CommandSpec {
   static let prune = CommandSpec(
     name: "prune",
-    summary: "remove breakers that nobody has used for a time",
+    summary: "delete breakers that nobody has used for a while",
     options: [
-      OptionSpec(name: "idle", kind: .duration, summary: "how long nobody must have used them"),
+      OptionSpec(name: "idle", kind: .duration, summary: "how long they must have been unused"),
       .dryRun,
     ],
     details: [
-      "A breaker goes if it is closed, has no probe under way and neither a mode nor a value of an "
-        + "operator, and if no call went through it for as long as --idle says. It is back, as "
-        + "'cbctl delete' has it, should it be used again.",
-      "Calls that succeed leave no time behind, only a count. A breaker whose count has moved since "
-        + "it was last written counts as used now, and that is noted: so run this regularly, and "
-        + "the first run may remove nothing. A process that holds a breaker and calls nothing "
-        + "does not use it.",
+      "Deletes each breaker that is closed, has no probe under way, has no mode or policy value "
+        + "set by an operator, and through which no call went for as long as --idle says. If it is "
+        + "used again, it returns, as 'cbctl delete --help' explains.",
+      "Successful calls leave a count but no time. If the count has grown since it was last "
+        + "written, the breaker counts as used just now, and prune records that. So run prune "
+        + "regularly; the first run may delete nothing. A process that holds a breaker without "
+        + "making calls does not use it.",
     ],
     examples: [
-      Example("cbctl prune --idle 30d --dry-run", "what would go?"),
-      Example("cbctl prune --idle 30d --quiet", "every night, from cron"),
+      Example("cbctl prune --idle 30d --dry-run", "list what would be deleted"),
+      Example("cbctl prune --idle 30d --quiet", "clean up every night, from cron"),
     ],
     exitCodes: [.done, .usage, .storeUnavailable]
   ) { context, parsed throws(ControlError) in
     guard let idle = parsed.duration("idle") else {
-      throw .usage("no --idle", "how long is not said", help: "prune")
+      throw .usage("no --idle", "it says how long a breaker must be unused", help: "prune")
     }
     let latest = context.now().earlier(by: idle)
     var removal = Removal(isDryRun: parsed.has("dry-run"))
@@ -40,7 +40,7 @@ extension CommandSpec {
           removal.kept.append((snapshot.name, "it was used meanwhile"))
         }
       } else {
-        removal.kept.append((snapshot.name, "calls have succeeded since anybody looked"))
+        removal.kept.append((snapshot.name, "calls have succeeded since the last look"))
         if removal.isDryRun { continue }
         _ = try context.ask { store throws(StoreError) in try store.noteUse(of: snapshot.name) }
       }

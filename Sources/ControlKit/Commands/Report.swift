@@ -3,27 +3,34 @@ import SharedBreaker
 extension CommandSpec {
   static let report = CommandSpec(
     name: "report",
-    summary: "report how the call of a token went",
+    summary: "report the outcome of a call",
     arguments: [
-      ArgumentSpec(label: "TOKEN", kind: .token, summary: "what 'cbctl acquire' printed"),
+      ArgumentSpec(label: "TOKEN", kind: .token, summary: "the text that 'cbctl acquire' printed"),
       ArgumentSpec(
         label: "OUTCOME", kind: .choice(["success", "failure", "ignored"]),
         summary: "success, failure or ignored"),
     ],
     options: [
-      OptionSpec(name: "error", kind: .remark, summary: "what went wrong, for people"),
+      OptionSpec(name: "error", kind: .remark, summary: "what went wrong, in words"),
       OptionSpec(name: "elapsed", kind: .duration, summary: "how long the call took"),
-      OptionSpec(name: "permanent", summary: "open at once: trying again cannot help"),
+      OptionSpec(name: "permanent", summary: "open at once, because retrying cannot help"),
       OptionSpec(name: "open-for", kind: .duration, summary: "open at once, for D"),
     ],
     details: [
-      "The token of a probe works once, and is refused when its lease has ended. That of a call "
-        + "through a closed breaker is not remembered, so reporting it twice counts twice.",
-      "An outcome that comes after the state has moved on is counted and changes nothing else.",
+      "The token of a probe works once, and is refused once the probe's lease has ended. The token "
+        + "of a call through a closed breaker is not remembered, so reporting it twice counts "
+        + "twice.",
+      "If the policy's reporters is above 1, --permanent and --open-for open the breaker only once "
+        + "that many processes have reported failures since the last success.",
+      "If the breaker has changed its state since the permit, the outcome counts in the totals and "
+        + "changes nothing else.",
     ],
     examples: [
-      Example("cbctl report \"$token\" failure --error=\"$message\"", "count a failure"),
-      Example("cbctl report \"$token\" failure --open-for 90s", "a Retry-After of 90 seconds"),
+      Example(
+        "cbctl report \"$token\" failure --error=\"$message\"", "report a failure and its error"),
+      Example(
+        "cbctl report \"$token\" failure --open-for 90s",
+        "report that the server asked for 90 seconds"),
     ],
     exitCodes: [.done, .failed, .usage, .noBreaker, .storeUnavailable]
   ) { context, parsed throws(ControlError) in
@@ -31,7 +38,8 @@ extension CommandSpec {
     let text = parsed.text("TOKEN") ?? ""
     guard let token = PermitToken(text) else {
       throw ControlError(
-        .usage, "wrong TOKEN \(VisibleText.quoted(text))", "it is none", ValueKind.token.form)
+        .usage, "wrong TOKEN \(VisibleText.quoted(text))", "it is not a token",
+        ValueKind.token.form)
     }
     try context.connectToExisting()
     let verdict = try context.act { () throws(BreakerError) in
@@ -46,7 +54,8 @@ extension CommandSpec {
     case .counted: return .done
     case .outdated:
       context.note(
-        "\(VisibleText.name(token.name)): counted only: the breaker has moved on since the permit")
+        "\(VisibleText.name(token.name)): counted in the totals only: the breaker has changed its "
+          + "state since the permit")
       return .done
     case .refused:
       throw .refused(token.name)
@@ -56,10 +65,10 @@ extension CommandSpec {
   private static func outcome(_ parsed: ParsedCommand) throws(ControlError) -> CallOutcome {
     let isFailure = parsed.text("OUTCOME") == "failure"
     for option in ["error", "permanent", "open-for"] where parsed.has(option) && !isFailure {
-      throw .usage("--\(option) without a failure", "nothing went wrong", help: "report")
+      throw .usage("--\(option) without failure", "it describes a failure", help: "report")
     }
     if parsed.has("permanent"), parsed.has("open-for") {
-      throw .usage("--permanent and --open-for", "only one can be", help: "report")
+      throw .usage("--permanent and --open-for", "a failure has only one of them", help: "report")
     }
     guard isFailure else { return parsed.text("OUTCOME") == "success" ? .success : .ignored }
     var kind = CallOutcome.Failure.Kind.ordinary
@@ -73,7 +82,8 @@ extension ControlError {
   /// The error of a probe whose lease ended before its outcome came.
   static func refused(_ name: String) -> ControlError {
     ControlError(
-      .failed, "\(VisibleText.name(name)): report refused", "its lease has ended",
+      .failed, "\(VisibleText.name(name)): report refused",
+      "the probe's lease has ended",
       "its owner is gone, or it took longer than probe-timeout")
   }
 }
@@ -85,7 +95,7 @@ extension CommandContext {
     guard found == nil else { return }
     throw ControlError(
       .noBreaker, "no breaker \(VisibleText.quoted(token.name))",
-      "nothing was counted, for it has been deleted", "acquire a new token")
+      "it was deleted, so nothing was counted", "acquire a new token")
   }
 }
 

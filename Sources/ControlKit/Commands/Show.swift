@@ -3,14 +3,14 @@ import SharedBreaker
 extension CommandSpec {
   static let show = CommandSpec(
     name: "show",
-    summary: "tell everything about one breaker",
+    summary: "show everything about one breaker",
     arguments: [ArgumentSpec(label: "NAME", kind: .name, summary: "the breaker")],
     details: [
-      "Its state, its window and its last error, its last day drawn in characters, its policy with "
-        + "the source of every value and what callers declare that differs, who holds its probes, "
-        + "and its last 10 changes. Times are in UTC."
+      "Shows the breaker's state, its window and last error, a chart of its last day, its policy "
+        + "and where each value comes from, policies that code has declared and that are not in "
+        + "force, the owners of its probes, and its last 10 history entries. Times are in UTC."
     ],
-    examples: [Example("cbctl show payments", "why is it open?")]
+    examples: [Example("cbctl show payments", "find out why it is open")]
   ) { context, parsed throws(ControlError) in
     let name = parsed.text("NAME") ?? ""
     let snapshot = try context.snapshot(of: name)

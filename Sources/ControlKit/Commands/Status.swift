@@ -3,30 +3,28 @@ import SharedBreaker
 extension CommandSpec {
   static let status = CommandSpec(
     name: "status",
-    summary: "list breakers, the worst first",
-    arguments: [
-      ArgumentSpec(
-        label: "NAME", kind: .pattern, count: .any,
-        summary: "a name, or a pattern with *, ? or [a-z]; every breaker if none is given")
-    ],
+    summary: "list breakers, worst first",
+    arguments: [.patterns],
     options: [
       OptionSpec(
         name: "state", kind: .choice(BreakerState.allCases.map(\.wireName)),
-        summary: "only those in this state")
+        summary: "list only breakers in this state")
     ],
     details: [
-      "Asking changes nothing: no call is made and no store is created.",
-      "FAILURES are failures in a row, of how many open it where that is a condition. RETRY-IN is "
-        + "how long callers are still rejected; 'due' means that the next call is a probe. SINCE is "
-        + "when the state last changed, in UTC, and FOR how long ago that is.",
-      "On a terminal, what is worth least is left out where there is no room, and a last line counts "
-        + "them. Otherwise the columns are always the same, with full times and one word in each.",
-      "A name that no breaker has is an error; a pattern that fits none is not, and is told on "
-        + "standard error.",
+      "This command changes nothing: it makes no call and creates no store.",
+      "FAILURES counts consecutive failures, or those within the policy's time; the number after "
+        + "the slash opens the breaker. RETRY-IN is how long callers are still rejected; 'due' "
+        + "means that the next call is a probe. SINCE is when the state last changed, in UTC, and "
+        + "FOR is how long ago that was.",
+      "A terminal shows the most important columns that fit, and a last line with the number of "
+        + "breakers in each state. Elsewhere the columns are always the same, with full times and "
+        + "one word in each.",
+      "A name that no breaker has is an error. A pattern that matches no name only prints a "
+        + "message on standard error.",
     ],
     examples: [
-      Example("cbctl status", "every breaker of this host"),
-      Example("cbctl status 'payments-*' --state open --json", "for a script"),
+      Example("cbctl status", "list every breaker"),
+      Example("cbctl status 'payments-*' --state open --json", "list some open ones as JSON"),
     ]
   ) { context, parsed throws(ControlError) in
     let patterns = parsed.distinctTexts("NAME").map { NamePattern($0) }
@@ -64,8 +62,8 @@ extension CommandSpec {
     // Reading all names is worth it only if something was not found.
     guard chosen.isEmpty || !unmatched.isEmpty else { return [] }
     let names = try context.names()
-    if names.isEmpty { return ["no breakers yet: the first call through one makes it"] }
-    let count = StateLine.counted(Int64(names.count), "breaker")
+    if names.isEmpty { return ["no breakers yet: the first call through one creates it"] }
+    let count = CountedNoun.text(names.count, "breaker")
     unmatched = unmatched.filter { pattern in !names.contains { pattern.matches($0) } }
     if !unmatched.isEmpty {
       return unmatched.map {
@@ -73,6 +71,6 @@ extension CommandSpec {
       }
     }
     guard let state, chosen.isEmpty else { return [] }
-    return ["no such breaker is \(state.wireName): the store has \(count)"]
+    return ["no matching breaker is \(state.wireName): the store has \(count)"]
   }
 }

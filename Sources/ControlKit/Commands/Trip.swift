@@ -3,17 +3,21 @@ import SharedBreaker
 extension CommandSpec {
   static let trip = CommandSpec(
     name: "trip",
-    summary: "open a breaker now, as a failure would",
+    summary: "open a breaker now",
     arguments: [ArgumentSpec(label: "NAME", kind: .name, summary: "the breaker")],
     options: [
-      OptionSpec(name: "for", kind: .duration, summary: "stay open for D, not the policy's time"),
+      OptionSpec(
+        name: "for", kind: .duration, summary: "stay open for D instead of the policy's open-for"),
       .reason,
     ],
     details: [
-      "It comes back by itself, through probes, as after any trip. To keep it open until told "
-        + "otherwise, use 'cbctl force NAME open'."
+      "The breaker closes again by itself, through probes, as after any trip. To reject calls "
+        + "until you say otherwise, use 'cbctl force NAME forced_open'."
     ],
-    examples: [Example("cbctl trip payments --for 10m --reason 'vendor is down'", "stop calls")]
+    examples: [
+      Example(
+        "cbctl trip payments --for 10m --reason 'vendor is down'", "stop calls for ten minutes")
+    ]
   ) { context, parsed throws(ControlError) in
     let breaker = try context.breaker(parsed)
     try context.act { () throws(BreakerError) in

@@ -3,31 +3,36 @@ import SharedBreaker
 extension CommandSpec {
   static let wait = CommandSpec(
     name: "wait",
-    summary: "wait until a breaker is in a state",
+    summary: "wait until a breaker reaches a state",
     arguments: [ArgumentSpec(label: "NAME", kind: .name, summary: "the breaker")],
     options: [
       OptionSpec(
         name: "state", kind: .choice(AwaitedState.allCases.map(\.rawValue)),
-        summary: "what to wait for"),
+        summary: "the state to wait for"),
       OptionSpec(name: "timeout", kind: .duration, summary: "give up after D, with exit code 1"),
     ],
     details: [
-      "Returns at once if it is so already, and else as soon as it is, whichever process did it: "
-        + "within a second while the breaker is half open, for that a probe is taken or handed back "
-        + "wakes nobody. It sleeps until then, makes no call and changes nothing.",
-      "closed, open and half_open are the state. permitted and rejected are what a call would meet "
-        + "now, whatever the mode. due is that the next call is a probe: an open breaker comes to "
-        + "it by time alone, and to half_open only with that call.",
+      "Returns at once if the breaker is already in that state, and otherwise as soon as it is, "
+        + "whichever process changed it. Until then the command sleeps; it makes no call and "
+        + "changes nothing. The start or end of a probe wakes nobody, so while a probe may be "
+        + "under way, the command may notice a change up to a second late.",
+      "closed, open and half_open are the breaker's state. permitted and rejected are what would "
+        + "happen to a call now, whatever the mode. due means that the next call is a probe: time "
+        + "alone makes an open breaker due, but only that call makes it half_open.",
     ],
     examples: [
-      Example("cbctl wait payments --state closed --timeout 10m && ./settle", "when it is back"),
-      Example("cbctl wait payments --state rejected; ./page-somebody", "when it goes down"),
+      Example(
+        "cbctl wait payments --state closed --timeout 10m && ./settle",
+        "continue when the resource is back"),
+      Example(
+        "cbctl wait payments --state rejected; ./page-somebody",
+        "alert somebody when calls are rejected"),
     ],
     exitCodes: [.done, .failed, .usage, .noBreaker, .storeUnavailable]
   ) { context, parsed throws(ControlError) in
     let name = parsed.text("NAME") ?? ""
     guard let state = parsed.text("state").flatMap({ AwaitedState(rawValue: $0) }) else {
-      throw .usage("wait for what?", "--state is not given", help: "wait")
+      throw .usage("no --state", "it says what to wait for", help: "wait")
     }
     let snapshot = try context.wait(
       for: state, of: name, atMost: parsed.duration("timeout"))
@@ -71,6 +76,6 @@ extension CommandContext {
   func news(of name: String?) throws(ControlError) -> News {
     if let news = News(of: store, name: name) { return news }
     throw ControlError(
-      .failed, "cannot wait", "this process has no descriptor left", "raise 'ulimit -n'")
+      .failed, "cannot wait", "this process has no file descriptor left", "raise 'ulimit -n'")
   }
 }

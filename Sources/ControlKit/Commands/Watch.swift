@@ -4,24 +4,20 @@ extension CommandSpec {
   static let watch = CommandSpec(
     name: "watch",
     summary: "show breakers live, or print their changes",
-    arguments: [
-      ArgumentSpec(
-        label: "NAME", kind: .pattern, count: .any,
-        summary: "a name, or a pattern with *, ? or [a-z]; every breaker if none is given")
-    ],
+    arguments: [.patterns],
     details: [
-      "On a terminal it is the table of 'status', the worst first, with calls a second that "
-        + "succeeded, failed and were rejected in the last seconds. A change shows at once, "
-        + "whichever process made it. q or ^C quits; arrows, j, k, space, b, g and G scroll; ^Z stops "
-        + "it for a while.",
-      "Otherwise, and with --json or TERM=dumb, it prints a line for each breaker as it stands, and "
-        + "then one for each change, until nobody reads it any more. Each tells how the breaker "
-        + "stands when the line is printed.",
-      "It sleeps until the store wakes it. Asking changes nothing.",
+      "On a terminal, this is the table of 'status' kept up to date, with the calls a second that "
+        + "succeeded, failed and were rejected in the last five seconds. A change appears at "
+        + "once, whichever process made it. q or ^C quits; the arrow keys, j, k, space, b, g and "
+        + "G scroll; ^Z suspends it.",
+      "In a pipe, or with --json or TERM=dumb, it prints one line for each breaker and then one "
+        + "for each change, until nobody reads its output any more. Each line says how the "
+        + "breaker stands when the line is printed.",
+      "The command sleeps until the store wakes it, and changes nothing.",
     ],
     examples: [
-      Example("cbctl watch 'payments-*'", "during an outage"),
-      Example("cbctl watch --json | ./to-chat", "a program that tells people"),
+      Example("cbctl watch 'payments-*'", "watch some breakers during an outage"),
+      Example("cbctl watch --json | ./to-chat", "pass every change to a program"),
     ]
   ) { context, parsed throws(ControlError) in
     let patterns = parsed.distinctTexts("NAME").map { NamePattern($0) }

@@ -67,7 +67,7 @@ struct Completer {
       let value = parts.count > 1 ? String(parts[1]) : earlier.removeFirst()
       if option.name == "store" { store = value }
     }
-    return last(current)
+    return lastWord(current)
   }
 
   private var options: [OptionSpec] { (spec?.allOptions ?? []) + GlobalOptions.specs }
@@ -77,7 +77,7 @@ struct Completer {
   }
 
   /// Completes the last word, which is not the value of an option before it.
-  private func last(_ current: String) -> Answer {
+  private func lastWord(_ current: String) -> Answer {
     if current.hasPrefix("-") {
       if let equals = current.utf8.firstIndex(of: UInt8(ascii: "=")) {
         guard let kind = option(current[..<equals])?.kind else { return .words([]) }
@@ -122,8 +122,8 @@ struct Completer {
     case .policySetting:
       return .beginnings(Self.keys(endingIn: "=").filter { $0.text.hasPrefix(current) })
     case .path: return .files
-    case .commandLine, .shellLine, .text, .remark, .token, .duration, .count, .rate, .factor, .pid,
-      .exitCodes, .fileMode, .permissions, .group, .policy:
+    case .commandLine, .shellLine, .text, .remark, .token, .duration, .count, .countFromZero, .rate,
+      .factor, .pid, .exitCodes, .fileMode, .permissions, .group, .policy:
       return .words([])
     }
   }

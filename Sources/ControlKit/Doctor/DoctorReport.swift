@@ -1,13 +1,18 @@
 import SharedBreaker
 
 extension StoreFinding {
-  /// The finding as one line, with line breaks in its text made visible.
-  func line(_ painter: Painter) -> String {
+  /// The finding as one line, which is wrapped between words if a width is given.
+  func line(width: Int?, painter: Painter) -> String {
     var text = found
     if let means { text += ": \(means)" }
     if let repair { text += "; repair: \(repair)" }
-    let word = painter.paint(result.word.padded(to: 4), result.color)
-    return "\(word)  \(check.padded(to: 10))  \(VisibleText.bare(text))"
+    let word = result.word.padded(to: 4)
+    let line = VisibleText.bare(text)
+    let beginning = "\(word)  \(check.padded(to: 10))  "
+    let lines =
+      width.map { TextWrap.hanging(line, after: beginning, width: $0) } ?? [beginning + line]
+    return lines.joined(separator: "\n")
+      .replacing(word, with: painter.paint(word, result.color), maxReplacements: 1)
   }
 
   fileprivate var json: JSONValue {

@@ -1,3 +1,4 @@
+import JSONText
 import SharedBreaker
 
 /// One breaker as a line of `cbctl export`; members are only ever added.
@@ -81,7 +82,7 @@ enum BackupLine {
     }
 
     func wrong(_ key: String) -> JSONError {
-      let what = fields[key] == nil ? "is missing" : "has no such value"
+      let what = fields[key] == nil ? "is missing" : "is not valid"
       return JSONError(description: "its \(key) \(what)")
     }
   }

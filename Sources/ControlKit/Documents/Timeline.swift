@@ -59,7 +59,7 @@ struct Timeline: Sendable, Hashable {
     to end: BreakerTimestamp
   ) {
     var reading = Reading(of: snapshot, history: history)
-    for entry in history { reading.take(entry) }
+    for entry in history { reading.add(entry) }
     stretches = reading.finish(at: end).compactMap { stretch in
       var stretch = stretch
       stretch.start = max(stretch.start, start)
@@ -124,7 +124,7 @@ extension Timeline {
       isComplete = snapshot.generation == Int64(changes.count + unrecorded) + 1
     }
 
-    mutating func take(_ entry: HistoryEntry) {
+    mutating func add(_ entry: HistoryEntry) {
       beginIfMade(before: entry.at)
       switch entry.change {
       case .transition, .reset:

@@ -61,20 +61,20 @@ extension BreakersPage {
   /// The title, which shows among many tabs how many breakers reject calls.
   private var title: String {
     let count = breakers.count { !$0.snapshot.permits }
-    let all = StateLine.counted(Int64(breakers.count), "breaker")
+    let all = CountedNoun.text(breakers.count, "breaker")
     return count == 0 ? all : "\(count) of \(all) rejecting"
   }
 
   private var body: HTML {
-    if breakers.isEmpty { return "<p>There is no breaker to show.</p>" }
+    if breakers.isEmpty { return "<p>There are no breakers to show.</p>" }
     return """
       \(PageOverview(page: self).html)
       <section aria-labelledby="latest">
-      <h2 id="latest">What happened last</h2>
+      <h2 id="latest">Latest changes</h2>
       \(PageHistory(now: now, places: places).table(of: latest, caption: "Newest first"))
       </section>
       <section aria-labelledby="each">
-      <h2 id="each">Each breaker</h2>
+      <h2 id="each">Every breaker in detail</h2>
       \(breakers.enumerated().map { PageDetails(breaker: $1, place: $0, page: self).html })
       </section>
       """

@@ -36,7 +36,7 @@ struct PageDetails {
       of: snapshot, history: breaker.history, from: known.start, to: page.now)
     return """
       <figure>
-      \(PageTimeline(timeline: timeline, subject: "All that is kept").html)
+      \(PageTimeline(timeline: timeline, subject: "Whole history").html)
       <figcaption><span>\(PageTime.full(known.start))</span> \
       <span>\(PageTime.full(page.now))</span></figcaption>
       </figure>
@@ -51,13 +51,13 @@ struct PageDetails {
       if let value { facts.append((label, value)) }
     }
     if snapshot.mode != .automatic {
-      add("underneath", "\(snapshot.state.wireName)")
+      add("state", "\(snapshot.state.wireName)")
       add("mode set by", snapshot.modeSetBy.map { "<bdi>\($0)</bdi>" })
-      add("because", snapshot.modeReason.map { "<q>\($0)</q>" })
+      add("reason", snapshot.modeReason.map { "<q>\($0)</q>" })
     }
     add("last error", snapshot.lastError.map { "<q>\($0)</q>" })
     add("last failure", snapshot.lastFailureAt.map { PageTime.full($0) })
-    add("failures", "\(snapshot.consecutiveFailures) in a row")
+    add("failures", "\(snapshot.consecutiveFailures) consecutive")
     if snapshot.policy.failureRate != nil || snapshot.policy.slowRate != nil {
       add("window", "\(words.window)")
     }
@@ -86,6 +86,6 @@ struct PageDetails {
   private var caption: String {
     let all = breaker.history.count
     if shown.count == all { return "History, newest first" }
-    return "History, the newest \(shown.count) of \(all) that are kept"
+    return "History, the newest \(shown.count) of \(all) entries"
   }
 }

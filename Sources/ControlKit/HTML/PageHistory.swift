@@ -39,10 +39,9 @@ struct PageHistory {
   }
 
   private func what(_ entry: HistoryEntry) -> HTML {
-    let (from, to) = (entry.change.wireFrom, entry.change.wireTo)
-    let change: HTML = from == to || from.isEmpty ? "\(to)" : "\(from) → \(to)"
-    if case .transition = entry.change { return change }
-    return "\(entry.change.wireKind): \(change)"
+    let words = entry.change.words(arrow: "→")
+    if case .transition = entry.change { return "\(words)" }
+    return "\(entry.change.wireKind): \(words)"
   }
 }
 

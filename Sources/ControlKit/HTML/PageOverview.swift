@@ -10,8 +10,8 @@ struct PageOverview {
     let usual = breakers.filter { !Self.isWorrying($1.snapshot) }
     return """
       \(PageTimeline.legend)
-      \(section("worrying", "Not as usual", worrying, nobody: "Every breaker is closed and automatic."))
-      \(section("usual", "As usual", usual, nobody: "None."))
+      \(section("worrying", "Needs attention", worrying, nobody: "Nothing: every breaker is closed and automatic."))
+      \(section("usual", "Healthy", usual, nobody: "None."))
       """
   }
 
@@ -35,7 +35,7 @@ struct PageOverview {
     let titles = ["Breaker", "State", spanWords, "Trips", "Last failure"]
     return """
       <table class="overview" role="table">
-      <caption>How each stood from \(PageTime.full(start)) to \(PageTime.full(page.now))</caption>
+      <caption>States from \(PageTime.full(start)) to \(PageTime.full(page.now))</caption>
       <thead role="rowgroup"><tr role="row">\(titles.map(PageTable.title))</tr></thead>
       <tbody role="rowgroup">
       \(breakers.map { row($1, at: $0) })</tbody>

@@ -25,9 +25,9 @@ struct PageState {
       let end = snapshot.modeEndsIn.map {
         "until \(PageTime.brief(now.later(by: $0), at: now))" as HTML
       }
-      return end ?? "until somebody ends it"
+      return end ?? "until somebody removes it"
     }
-    if snapshot.isNextCallProbe { return "the next call is its probe" }
-    return snapshot.retryAfter.map { "next try from \(PageTime.brief(now.later(by: $0), at: now))" }
+    if snapshot.isNextCallProbe { return "the next call is a probe" }
+    return snapshot.retryAfter.map { "retry from \(PageTime.brief(now.later(by: $0), at: now))" }
   }
 }

@@ -27,10 +27,10 @@ struct PageTimeline {
       guard extent.spells > 0 else { return nil }
       let time = SpokenDuration.format(.milliseconds(extent.milliseconds))
       let isUsual = course == .passing || course == .unknown
-      let spells = StateLine.counted(Int64(extent.spells), "spell")
-      return "\(Self.words(for: course)) for \(time)" + (isUsual ? "" : " in \(spells)")
+      let periods = CountedNoun.text(extent.spells, "period")
+      return "\(Self.words(for: course)) for \(time)" + (isUsual ? "" : " in \(periods)")
     }
-    return words.isEmpty ? "nothing known" : words.joined(separator: ", ")
+    return words.isEmpty ? "unknown" : words.joined(separator: ", ")
   }
 
   /// What the colours and heights of a strip mean.
@@ -42,7 +42,7 @@ struct PageTimeline {
         \(words(for: course))</li>
         """
     }
-    return "<ul class=\"legend\" aria-label=\"What the strips mean\">\(items)</ul>"
+    return "<ul class=\"legend\" aria-label=\"Legend of the timelines\">\(items)</ul>"
   }
 
   /// All parts of one course as one shape, which keeps a page of a thousand strips small.
@@ -82,7 +82,7 @@ struct PageTimeline {
 
   private static func words(for course: Timeline.Course) -> String {
     switch course {
-    case .unknown: "not known"
+    case .unknown: "unknown"
     case .passing: "let calls through"
     case .due: "due"
     case .probing: "probed"

@@ -9,12 +9,12 @@ enum HelpPage {
     page.line(purpose)
     page.section("Usage: \(usage)")
     page.add(HelpSection.overview())
-    page.section("Run 'cbctl COMMAND --help' for everything about one command.")
+    page.section("Run 'cbctl COMMAND --help' for the help of one command.")
     return page.text
   }
 
   static let purpose =
-    "Inspect and steer the circuit breakers that the processes of this host share."
+    "Inspect and control the circuit breakers that the processes of this host share."
   static let usage = "cbctl [options] COMMAND ..."
 
   /// The page of one command.

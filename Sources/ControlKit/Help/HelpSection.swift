@@ -35,7 +35,7 @@ extension HelpSection {
         rows: spec.arguments.map { Row($0.label, $0.summary) }),
       HelpSection("Options", heading: "OPTIONS", rows: rows(of: spec.options)),
       HelpSection(
-        "Policy, which this caller declares for every process", heading: "POLICY OPTIONS",
+        "Policy, which this command declares for every process", heading: "POLICY OPTIONS",
         rows: spec.takesPolicy ? rows(of: OptionSpec.policy) : []),
       HelpSection(
         "Options of every command", heading: "GENERAL OPTIONS", rows: rows(of: GlobalOptions.specs)),

@@ -16,7 +16,7 @@ struct HelpTopic: Sendable {
 
   static let exitCodes = HelpTopic(
     name: "exit-codes", summary: "what the exit codes mean",
-    introduction: "What cbctl ends with.",
+    introduction: "The codes that cbctl exits with.",
     sections: {
       let signal = HelpSection.Row(
         "128+N", "run: the command was killed by signal N, and cbctl ends the same way")
@@ -30,19 +30,19 @@ struct HelpTopic: Sendable {
       ]
     },
     closing:
-      "run passes on the code of the command that it ran, which may be any number: also 64, 66, 69, "
-      + "75, 124, 126 or 127. Standard error tells them apart. Where a code is cbctl's own, a line "
-      + "there begins with 'cbctl:' and says why: with 75 that the call was rejected (a "
-      + "document on standard output instead with --json, and nothing with --quiet). Where it is "
-      + "the command's, cbctl says nothing, but for a warning that the store or a probe's lease "
-      + "was lost, or word of another attempt.")
+      "run exits with the code of its command, which may be any number, even 64, 66, 69, 75, 124, "
+      + "126 or 127. Standard error tells them apart. If the code is cbctl's own, a line there "
+      + "begins with 'cbctl:' and says why. For a rejected call, with code 75, --json prints a "
+      + "document on standard output instead, and --quiet prints nothing. If the code is the "
+      + "command's, cbctl prints nothing except a warning that the store or a probe's lease was "
+      + "lost, or a message about a retry.")
 
   static let policyWords = HelpTopic(
     name: "policy-words", summary: "the words of a policy",
     introduction:
-      "When a breaker opens, how long it stays open, and what lets it close again. The same words "
-      + "are options of run and acquire, the keys of policy --set and --unset, and the keys of "
-      + "JSON. An operator's values win over the code's until they are unset.",
+      "A policy says when a breaker opens, how long it stays open, and when it closes again. Its "
+      + "words are options of run and acquire, and keys of policy --set, policy --unset and JSON. "
+      + "An operator's values win over the code's until they are unset.",
     sections: {
       [
         HelpSection(
@@ -55,29 +55,29 @@ struct HelpTopic: Sendable {
             .init("D", "a time such as 250ms, 30s, 5m, 2h or 1d"),
             .init("P", "a rate such as 50%"),
             .init("X", "a factor such as 1.5"),
-            .init("none", "takes a condition or limit away"),
+            .init("none", "removes a condition or a limit"),
           ]),
       ]
     })
 
   static let environment = HelpTopic(
-    name: "environment", summary: "the variables that are read",
+    name: "environment", summary: "the environment variables that cbctl reads",
     introduction: "The environment variables that cbctl reads.",
     sections: {
       [
         HelpSection(
           "Variables", heading: "ENVIRONMENT",
           rows: [
-            .init("SHARED_BREAKER_STORE", "the store's file, where --store is not given"),
+            .init("SHARED_BREAKER_STORE", "the store's file, unless --store is given"),
             .init(
               "XDG_STATE_HOME",
-              "the store of a user lies in its shared-breaker, if it is a full path"),
+              "if it is a full path, a user's store is in its directory shared-breaker"),
             .init(
               "HOME",
-              "else the store lies in its .local/state/shared-breaker; without HOME, in the home "
-                + "directory that the system knows of the user"),
-            .init("NO_COLOR", "print without colours if it is set and not empty"),
-            .init("TERM", "print without colours if it is 'dumb'"),
+              "otherwise, a user's store is in its directory .local/state/shared-breaker; without "
+                + "HOME, cbctl asks the system for the user's home directory"),
+            .init("NO_COLOR", "if it is set and not empty, print without colours"),
+            .init("TERM", "if it is dumb, print without colours, and watch prints lines"),
             .init("PATH", "where run looks for its command"),
           ]),
         HelpSection(

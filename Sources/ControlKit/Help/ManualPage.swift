@@ -2,11 +2,12 @@
 enum ManualPage {
   /// The page cbctl(1).
   static func overview() -> String {
-    var page = Page(name: "cbctl", number: 1, summary: "steer shared circuit breakers")
+    var page = Page(
+      name: "cbctl", number: 1, summary: "inspect and control shared circuit breakers")
     page.synopsis(HelpPage.usage)
     page.heading("DESCRIPTION")
     page.paragraph(HelpPage.purpose)
-    page.paragraph("'cbctl COMMAND --help' and cbctl-COMMAND(1) tell everything about a command.")
+    page.paragraph("'cbctl COMMAND --help' and cbctl-COMMAND(1) explain each command.")
     page.add(HelpSection.overview().filter { $0.title != "Help topics" })
     let codes = HelpTopic.exitCodes
     page.heading("EXIT STATUS")
@@ -50,7 +51,8 @@ enum ManualPage {
 
     init(name: String, number: Int, summary: String) {
       text =
-        ".TH \(name.uppercased()) \(number) \"\" \"cbctl \(ControlKit.version)\" \"SharedBreaker\"\n"
+        ".TH \(name.uppercased()) \(number) \"\" \"cbctl \(ControlKit.version)\" "
+        + "\"SharedBreaker\"\n"
         // Hyphenated options and names could be neither found nor copied.
         + ".nh\n.ad l\n"
       heading("NAME")

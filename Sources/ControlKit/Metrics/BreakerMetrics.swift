@@ -8,12 +8,12 @@ enum BreakerMetrics {
         Sample(breaker.state == $0, ["name": breaker.name, "state": $0.wireName])
       }
     },
-    .init(.gauge, "mode", "Whether the breaker is under this mode.") { breaker in
+    .init(.gauge, "mode", "Whether the breaker has this mode.") { breaker in
       BreakerMode.allCases.map {
         Sample(breaker.mode == $0, ["name": breaker.name, "mode": $0.wireName])
       }
     },
-    .init(.gauge, "permitted", "Whether a call would be let through now.") {
+    .init(.gauge, "permitted", "Whether the breaker would permit a call now.") {
       [Sample($0.permits, ["name": $0.name])]
     },
     .init(.gauge, "probes_in_flight", "Probes that are under way.") {
@@ -24,13 +24,13 @@ enum BreakerMetrics {
     },
     .init(
       .gauge, "last_transition_timestamp_seconds",
-      "When the state last changed, or when the breaker was made if it never did."
+      "When the state last changed, or when the breaker was created if it never did."
     ) { breaker in
       guard let time = breaker.changedAt ?? breaker.createdAt else { return [] }
       return [Sample(time.sinceEpoch, ["name": breaker.name])]
     },
     .init(
-      .counter, "transitions_total", "How often the breaker came into this state from another."
+      .counter, "transitions_total", "How often the breaker entered this state from another one."
     ) { breaker in
       BreakerState.allCases.map {
         Sample(breaker.transitions[$0], ["name": breaker.name, "to": $0.wireName])
@@ -42,7 +42,7 @@ enum BreakerMetrics {
         Sample(settledTime(in: $0, of: breaker), ["name": breaker.name, "state": $0.wireName])
       }
     },
-    .init(.counter, "calls_total", "Calls that were let through, by how they ended.") { breaker in
+    .init(.counter, "calls_total", "Calls that were permitted, by outcome.") { breaker in
       let totals = breaker.totals
       return [
         Sample(totals.successes, ["name": breaker.name, "outcome": "success"]),
@@ -53,7 +53,7 @@ enum BreakerMetrics {
     .init(.counter, "slow_calls_total", "Calls that took at least slow-after.") {
       [Sample($0.totals.slow, ["name": $0.name])]
     },
-    .init(.counter, "rejections_total", "Calls that were not let through.") {
+    .init(.counter, "rejections_total", "Calls that were rejected.") {
       [Sample($0.totals.rejections, ["name": $0.name])]
     },
     .init(

@@ -11,8 +11,8 @@ import Glibc
 struct FileReplacement {
   /// The sentence about `--output` in the help of each command that has it.
   static let rule =
-    "--output creates a file or replaces one, whole or not at all. It refuses a path at which there "
-    + "is anything but a regular file, such as a symbolic link."
+    "--output replaces a regular file or creates one, completely or not at all. It refuses "
+    + "anything else at that path, such as a symbolic link."
 
   private let path: String
   private let descriptor: Int32
@@ -125,17 +125,17 @@ struct FileReplacement {
       if errno == ENOENT, !split(path).file.isEmpty { return }
       throw error(errno, path)
     }
-    let remedy = "or leave --output out to print"
+    let remedy = "or leave out --output to print"
     switch status.st_mode & S_IFMT {
     case S_IFREG: return
     case S_IFLNK:
       throw ControlError(
         .failed, "\(VisibleText.bare(path)) cannot be replaced", "it is a symbolic link",
-        "name the file that it leads to, \(remedy)")
+        "use the path of the file that it points to, \(remedy)")
     default:
       throw ControlError(
-        .failed, "\(VisibleText.bare(path)) cannot be replaced", "it is not a file",
-        "name a file, \(remedy)")
+        .failed, "\(VisibleText.bare(path)) cannot be replaced", "it is not a regular file",
+        "use another path, \(remedy)")
     }
   }
 
@@ -150,6 +150,6 @@ struct FileReplacement {
   private static func error(_ number: Int32, _ path: String) -> ControlError {
     ControlError(
       .failed, "\(VisibleText.bare(path)) cannot be written", SystemError.text(number),
-      "look at its directory, or name another file")
+      "check its directory, or use another path")
   }
 }

@@ -23,9 +23,9 @@ enum LabelText {
     }
     // Names that begin with two underscores are reserved for Prometheus.
     guard isName, !name.isEmpty, !name.hasPrefix("__") else {
-      throw wrong("a name has letters, digits and _")
+      throw wrong("its name may have letters, digits and _ only")
     }
-    guard !taken.contains(name) else { throw wrong("samples have that label already") }
+    guard !taken.contains(name) else { throw wrong("samples already have that label") }
     return Sample.Label(name: name, value: String(text[text.utf8.index(after: separator)...]))
   }
 
@@ -36,7 +36,7 @@ enum LabelText {
       let label = try parse(text)
       guard !labels.contains(where: { $0.name == label.name }) else {
         throw .usage(
-          "wrong label \(VisibleText.quoted(text))", "it was given already", help: "metrics")
+          "wrong label \(VisibleText.quoted(text))", "it was given twice", help: "metrics")
       }
       labels.append(label)
     }

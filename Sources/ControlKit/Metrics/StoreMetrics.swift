@@ -34,23 +34,23 @@ struct StoreFigures: Sendable {
 /// The metrics of the store.
 enum StoreMetrics {
   static let families: [MetricFamily<StoreFigures>] = [
-    .init(.gauge, "build_info", "The version of cbctl that wrote this.") { _ in
+    .init(.gauge, "build_info", "Always 1; the versions of cbctl and of SQLite.") { _ in
       [Sample(1, ["version": ControlKit.version, "sqlite": SharedStore.sqliteVersion])]
     },
-    .init(.gauge, "collected_timestamp_seconds", "When this was written.") {
+    .init(.gauge, "collected_timestamp_seconds", "When these metrics were written.") {
       [Sample($0.now.sinceEpoch)]
     },
     .init(.gauge, "store_up", "Whether the store could be read.") {
       [Sample($0.breakers != nil)]
     },
-    .init(.gauge, "store_size_bytes", "How long the files of the store are.") { store in
+    .init(.gauge, "store_size_bytes", "The size of each file of the store.") { store in
       store.files.map { Sample($0.bytes, ["file": $0.name]) }
     },
-    .init(.gauge, "store_breakers", "Breakers in the store.") { store in
+    .init(.gauge, "store_breakers", "How many breakers the store has.") { store in
       store.breakers.map { [Sample(Int64($0))] } ?? []
     },
     .init(
-      .gauge, "store_breakers_left_out", "Breakers that --limit left out of this."
+      .gauge, "store_breakers_left_out", "How many of the requested breakers --limit has left out."
     ) { store in
       store.breakers == nil ? [] : [Sample(Int64(store.leftOut))]
     },

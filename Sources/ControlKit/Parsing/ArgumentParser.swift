@@ -31,7 +31,7 @@ struct ArgumentParser {
       }
     }
     guard let spec else {
-      throw .usage("no command", "nothing was asked for", help: nil)
+      throw .usage("missing command", "cbctl needs one", help: nil)
     }
     var parsed = ParsedCommand(spec: spec, global: GlobalOptions(globals))
     try readRest(into: &parsed)
@@ -74,8 +74,7 @@ struct ArgumentParser {
     let names = CommandSpec.all.map(\.name)
     let remedy = Suggestion.nearest(to: word, among: names).map { "did you mean '\($0)'?" }
     throw ControlError(
-      .usage, "unknown command \(VisibleText.quoted(word))", "cbctl has none of that name",
-      remedy ?? "run 'cbctl --help'")
+      .usage, "unknown command \(VisibleText.quoted(word))", remedy ?? "run 'cbctl --help'")
   }
 
   private mutating func readOption(_ bytes: [UInt8]) throws(ControlError) {
@@ -112,7 +111,7 @@ struct ArgumentParser {
     if let attached { return try read(text(attached, of: kind), kind, "--\(option.name)") }
     guard let next = words.first, mayBeValue(next, of: kind) else {
       throw ControlError(
-        .usage, "no value for --\(option.name)", "it stands last or before another option",
+        .usage, "missing value for --\(option.name)", "it is the last word or before an option",
         "\(kind.form), or write --\(option.name)=VALUE")
     }
     words = words.dropFirst()
@@ -135,7 +134,7 @@ struct ArgumentParser {
     do { return try kind.parse(text) } catch {
       let quoted = VisibleText.quoted(text)
       guard let why = error.why else {
-        throw ControlError(.usage, "\(quoted) is no \(label)", error.remedy)
+        throw ControlError(.usage, "wrong \(label) \(quoted)", error.remedy)
       }
       throw ControlError(.usage, "wrong \(label) \(quoted)", VisibleText.bare(why), error.remedy)
     }
@@ -144,13 +143,13 @@ struct ArgumentParser {
   private func unknown(_ word: String) -> ControlError {
     let own = (GlobalOptions.specs + (spec?.allOptions ?? [])).map { "--\($0.name)" }
     let what = "unknown option \(VisibleText.quoted(word))"
-    let why = spec.map { "\($0.name) has none of that name" } ?? "cbctl has none of that name"
+    let why = "\(spec?.name ?? "cbctl") has no such option"
     if let meant = Suggestion.nearest(to: word, among: own) {
       return ControlError(.usage, what, why, "did you mean '\(meant)'?")
     }
     let ofCommands = CommandSpec.all.flatMap(\.allOptions).map { "--\($0.name)" }
     if spec == nil, ofCommands.contains(word) {
-      return ControlError(.usage, what, "it belongs to a command", "put it after the command")
+      return ControlError(.usage, what, "it is an option of a command", "put it after the command")
     }
     return .usage(what, why, help: spec?.name)
   }
@@ -171,7 +170,7 @@ struct ArgumentParser {
       let taken = isLong ? places : places.prefix(1)
       places = places.dropFirst(taken.count)
       if taken.isEmpty, argument.count == .one || argument.count == .several {
-        throw .usage("no \(argument.label)", argument.summary, help: parsed.spec.name)
+        throw .usage("missing \(argument.label)", argument.summary, help: parsed.spec.name)
       }
       if taken.isEmpty { continue }
       var read: [ParsedValue] = []
@@ -187,12 +186,12 @@ struct ArgumentParser {
           .usage, "unexpected argument \(VisibleText.quoted(text))",
           "--\(option.name) takes one value", "write --\(option.name) before each")
       }
-      let why = parsed.spec.takesCommandLine ? "the command comes after --" : "one too many"
+      let why = parsed.spec.takesCommandLine ? "the command comes after --" : "it is one too many"
       throw .usage(
         "unexpected argument \(VisibleText.quoted(extra))", why, help: parsed.spec.name)
     }
     if parsed.spec.takesCommandLine, parsed.commandLine.isEmpty {
-      throw .usage("no command to run", "it comes after --", help: parsed.spec.name)
+      throw .usage("missing COMMAND", "it comes after --", help: parsed.spec.name)
     }
   }
 

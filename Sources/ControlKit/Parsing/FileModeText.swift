@@ -4,7 +4,7 @@ enum FileModeText {
     let form = ValueKind.fileMode.form
     let mode = try parsePlain(text, form: form)
     guard mode & 0o111 == 0 else {
-      throw ValueComplaint("no file of a store is a program", form)
+      throw ValueComplaint("the files of a store cannot be executable", form)
     }
     guard mode & 0o600 == 0o600 else {
       throw ValueComplaint("the owner must be able to read and write", form)
@@ -21,7 +21,7 @@ enum FileModeText {
   static func parsePlain(_ text: String, form: String) throws(ValueComplaint) -> Int64 {
     guard text.utf8.allSatisfy({ (0x30...0x37).contains($0) }), let mode = Int64(text, radix: 8),
       mode <= 0o777
-    else { throw ValueComplaint("no such mode", form) }
+    else { throw ValueComplaint("it is not a mode", form) }
     return mode
   }
 }

@@ -32,14 +32,17 @@ extension ValueKind {
       if let complaint = NameRule.complaint(about: text) { throw ValueComplaint(complaint, form) }
       return .text(text)
     case .duration:
-      guard let duration = DurationText.parse(text) else { throw ValueComplaint("no time", form) }
+      guard let duration = DurationText.parse(text) else {
+        throw ValueComplaint("it is not a time", form)
+      }
       return .duration(duration)
-    case .count: return .number(try number(text, 1...Int64.max, "no whole number above 0"))
+    case .count: return .number(try number(text, 1...Int64.max, "it is not a whole number above 0"))
+    case .countFromZero: return .number(try number(text, 0...Int64.max, "it is not a whole number"))
     case .rate:
-      guard let rate = RateText.parse(text) else { throw ValueComplaint("no rate", form) }
+      guard let rate = RateText.parse(text) else { throw ValueComplaint("it is not a rate", form) }
       return .rate(rate)
     case .factor: return .factor(try factor(text))
-    case .pid: return .number(try number(text, 1...Int64(Int32.max), "no process number"))
+    case .pid: return .number(try number(text, 1...Int64(Int32.max), "it is not a process number"))
     case .exitCodes: return .codes(try codes(text))
     case .fileMode: return .number(try FileModeText.parse(text))
     case .permissions: return .number(try FileModeText.parsePlain(text, form: form))
@@ -70,7 +73,7 @@ extension ValueKind {
   private func factor(_ text: String) throws(ValueComplaint) -> Double {
     let isPlain = text.utf8.allSatisfy { (0x30...0x39).contains($0) || $0 == 0x2E }
     guard isPlain, text.utf8.count <= 20, let factor = Double(text) else {
-      throw ValueComplaint("no factor", form)
+      throw ValueComplaint("it is not a factor", form)
     }
     return factor
   }
@@ -81,11 +84,13 @@ extension ValueKind {
       let ends = part.split(separator: "-", omittingEmptySubsequences: false)
       let numbers = try ends.map { end throws(ValueComplaint) in
         Int32(
-          try number(String(end), 0...255, "\(VisibleText.quoted(String(part))) is no exit code"))
+          try number(
+            String(end), 0...255, "\(VisibleText.quoted(String(part))) is not an exit code"))
       }
       guard let first = numbers.first, let last = numbers.last, numbers.count <= 2, first <= last
       else {
-        throw ValueComplaint("\(VisibleText.quoted(String(part))) is no range of exit codes", form)
+        throw ValueComplaint(
+          "\(VisibleText.quoted(String(part))) is not a range of exit codes", form)
       }
       codes.formUnion(first...last)
     }
@@ -96,7 +101,7 @@ extension ValueKind {
     if let key = PolicyKey(rawValue: text) { return key }
     let keys = PolicyKey.allCases.map(\.rawValue)
     let meant = Suggestion.nearest(to: text, among: keys).map { "did you mean '\($0)'?" }
-    throw ValueComplaint("no word of a policy", meant ?? ValueKind.policyKey.form)
+    throw ValueComplaint("it is not a word of a policy", meant ?? ValueKind.policyKey.form)
   }
 
   private func setting(_ text: String) throws(ValueComplaint) -> ParsedValue {
@@ -115,7 +120,7 @@ extension ValueKind {
       let none = key.isOptional ? ", or none" : ""
       let meant = key.value == .rate ? RateGuess.meant(by: text) : nil
       throw ValueComplaint(
-        "no value of \(key.rawValue)",
+        "it is not a value of \(key.rawValue)",
         meant.map { "did you mean '\($0)'?" } ?? key.value.form + none)
     }
   }

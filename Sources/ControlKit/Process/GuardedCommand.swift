@@ -14,7 +14,7 @@ struct GuardedCommand {
   var fallback: String?
 
   func run() throws(ControlError) -> Ending {
-    var failures = 0
+    var attempts = RetryPolicy.Attempts(retry)
     var last: CommandJudgement?
     while true {
       let permit: Permit
@@ -22,19 +22,18 @@ struct GuardedCommand {
         guard let last, case .rejected(_, let rejection) = error else {
           return try reject(error)
         }
-        say("not tried again: \(rejection.spoken)")
+        say("not retried: \(rejection.spoken)")
         return end(last)
       }
       let judgement = attempt(permit)
-      guard judgement.outcome.isFailure, !judgement.isLast else { return end(judgement) }
-      failures += 1
-      guard isWorthwhile(judgement.outcome, after: failures) else { return end(judgement) }
+      guard !judgement.isLast,
+        let wait = attempts.wait(after: judgement.outcome, ifPermitted: permitsAnother())
+      else { return end(judgement) }
       if let complaint = judgement.complaint { context.complain(complaint) }
-      let wait = retry.delay(after: failures, random: .random(in: 0..<1))
       say(
-        "attempt \(failures) of \(retry.attempts) failed: trying again in "
-          + DurationText.format(.milliseconds(wait.wholeMilliseconds)))
-      Pause.last(wait)
+        "attempt \(attempts.ended) of \(retry.attempts) failed: retrying in "
+          + DurationText.format(.milliseconds(DurationText.milliseconds(wait))))
+      Pause.sleep(for: wait)
       // If this attempt turns out to be the last, its message has already been printed.
       last = judgement
       last?.complaint = nil
@@ -71,13 +70,11 @@ struct GuardedCommand {
     max(breaker.snapshot().policy.probeTimeout / 3, .milliseconds(10))
   }
 
-  private func isWorthwhile(_ outcome: CallOutcome, after failures: Int) -> Bool {
-    guard failures < retry.attempts, case .failure(let failure) = outcome,
-      failure.kind == .ordinary
-    else { return false }
+  /// Whether the breaker permits another attempt; if not, it says so.
+  private func permitsAnother() -> Bool {
     let snapshot = breaker.snapshot()
     guard !snapshot.permits else { return true }
-    say("not tried again: \(StateLine.words(of: snapshot))")
+    say("not retried: \(StateLine.words(of: snapshot))")
     return false
   }
 
@@ -109,7 +106,7 @@ extension GuardedCommand {
     guard let fallback, case .rejected(_, let rejection) = error else {
       return try context.reject(error)
     }
-    say("rejected: \(rejection.spoken): the fallback runs instead")
+    say("rejected: \(rejection.spoken): running the fallback instead")
     return run(fallback)
   }
 
@@ -119,12 +116,6 @@ extension GuardedCommand {
     let judgement = course(of: words, timeout: nil).judged(ignoring: [], permanent: [])
     if let complaint = judgement.complaint { context.complain(complaint) }
     return judgement.ending
-  }
-}
-
-extension CallOutcome {
-  fileprivate var isFailure: Bool {
-    if case .failure = self { true } else { false }
   }
 }
 

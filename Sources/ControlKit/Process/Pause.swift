@@ -2,7 +2,7 @@ import Glibc
 
 /// Sleeping; a signal that ends this process also ends it here.
 enum Pause {
-  static func last(_ duration: Duration) {
+  static func sleep(for duration: Duration) {
     var asked = timespec(max(.zero, duration))
     var left = timespec()
     while unsafe nanosleep(&asked, &left) != 0, errno == EINTR { asked = left }

@@ -79,11 +79,11 @@ final class SignalRelay {
         // A terminal's ^C has already reached a child in the same group. A hangup has not, because
         // it goes only to the first process of the session.
         let isFromKeys = unsafe info.si_code > 0 && (number == SIGINT || number == SIGQUIT)
-        if hasOwnGroup || !isFromKeys { Self.tell(target, number, resuming: isStopping) }
+        if hasOwnGroup || !isFromKeys { Self.send(number, to: target, resuming: isStopping) }
         // The SIGCONT that ends this stop is passed on like any other signal.
         if number == SIGTSTP { raise(SIGSTOP) }
       } else if let passed = deadline, ContinuousClock.now >= passed {
-        Self.tell(target, isOverdue ? SIGKILL : SIGTERM, resuming: true)
+        Self.send(isOverdue ? SIGKILL : SIGTERM, to: target, resuming: true)
         deadline = isOverdue ? nil : ContinuousClock.now + Self.grace
         isOverdue = true
         // How long a command takes to end after a signal says nothing about the resource.
@@ -95,7 +95,7 @@ final class SignalRelay {
   }
 
   /// Sends a signal; a suspended process must be resumed to handle a request to end.
-  private static func tell(_ target: pid_t, _ number: Int32, resuming: Bool) {
+  private static func send(_ number: Int32, to target: pid_t, resuming: Bool) {
     kill(target, number)
     if resuming { kill(target, SIGCONT) }
   }

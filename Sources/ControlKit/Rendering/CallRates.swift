@@ -12,21 +12,21 @@ struct RateBook {
   /// The seconds that rates cover: with fewer they would jump, with more they would lag behind.
   private static let length = Duration.seconds(5)
 
-  private var pages: [(at: Duration, totals: [NameBytes: BreakerTotals])] = []
+  private var samples: [(at: Duration, totals: [NameBytes: BreakerTotals])] = []
 
   /// Records the totals at an instant, which must be later than all before it.
   mutating func note(_ snapshots: [BreakerSnapshot], at instant: Duration) {
     let totals = Dictionary(snapshots.map { (NameBytes($0.name), $0.totals) }) { first, _ in first }
     // The newest of the old ones is kept, because otherwise there may be nothing to compare with.
-    while pages.count > 1, instant - pages[1].at >= Self.length { pages.removeFirst() }
-    pages.append((instant, totals))
+    while samples.count > 1, instant - samples[1].at >= Self.length { samples.removeFirst() }
+    samples.append((instant, totals))
   }
 
   /// The rates of a breaker; nil until it was recorded twice.
   func rates(of name: String) -> CallRates? {
     let name = NameBytes(name)
-    guard let newest = pages.last, let now = newest.totals[name],
-      let first = pages.first(where: { $0.totals[name] != nil }), let then = first.totals[name]
+    guard let newest = samples.last, let now = newest.totals[name],
+      let first = samples.first(where: { $0.totals[name] != nil }), let then = first.totals[name]
     else { return nil }
     let seconds = (newest.at - first.at) / .seconds(1)
     guard seconds > 0 else { return nil }

@@ -4,10 +4,7 @@ extension BreakerDetails {
   /// The page of `show`.
   func page(width: Int = HelpPage.width, painter: Painter) -> String {
     let inner = max(20, width - 2)
-    var lines = [
-      painter.paint(VisibleText.name(snapshot.name), .bold) + ": "
-        + painter.paint(StateLine.words(of: snapshot), StatusTable.color(of: snapshot))
-    ]
+    var lines = headline(width: width, painter: painter)
     func section(_ title: String, _ section: [String]) {
       guard !section.isEmpty else { return }
       if !title.isEmpty { lines += ["", painter.paint(title, .bold)] }
@@ -17,9 +14,21 @@ extension BreakerDetails {
     section("Last day", TimelineLines.render(timeline, width: inner, painter: painter))
     section("Policy", PolicyTable.render(snapshot, painter: painter) + drift(width: inner))
     section("Probes under way", snapshot.leases.map(Self.words))
-    let entries = HistoryLines(now: now, width: inner).render(recent, painter: painter)
+    let entries = HistoryLines(now: now, width: inner).render(recent)
     section("History", entries.isEmpty ? ["nothing yet"] : entries)
     return lines.map { $0 + "\n" }.joined()
+  }
+
+  /// The name and the state; a state with a long reason has lines of its own.
+  private func headline(width: Int, painter: Painter) -> [String] {
+    let name = VisibleText.name(snapshot.name) + ":"
+    let state = StateLine.words(of: snapshot)
+    let color = StatusTable.color(of: snapshot)
+    if TextWidth.of("\(name) \(state)") <= width {
+      return [painter.paint(name, .bold) + " " + painter.paint(state, color)]
+    }
+    return TextWrap.lines(name, width: width).map { painter.paint($0, .bold) }
+      + TextWrap.lines(state, width: width - 2).map { "  " + painter.paint($0, color) }
   }
 
   private static let labelWidth = 14
@@ -36,10 +45,10 @@ extension BreakerDetails {
     add("changed", snapshot.changedAt)
     if snapshot.state != .closed { add("opened", snapshot.openedAt) }
     if !snapshot.isNextCallProbe, let wait = snapshot.retryAfter {
-      facts.append(("next try", "\(now.later(by: wait)) (in \(SpokenDuration.format(wait)))"))
+      facts.append(("retry", "\(now.later(by: wait)) (in \(SpokenDuration.format(wait)))"))
     }
     facts.append(("trips", "\(snapshot.trips) (generation \(snapshot.generation))"))
-    facts.append(("failures", "\(snapshot.consecutiveFailures) in a row"))
+    facts.append(("failures", "\(snapshot.consecutiveFailures) consecutive"))
     if snapshot.policy.failureRate != nil || snapshot.policy.slowRate != nil {
       facts.append(("window", window))
     }
@@ -54,7 +63,7 @@ extension BreakerDetails {
 
   var window: String {
     let rate = snapshot.failureRate.map { " (\(RateWords.format($0)))" } ?? ""
-    return "\(StateLine.counted(snapshot.windowCalls, "call")), \(snapshot.windowFailures) failed"
+    return "\(CountedNoun.text(snapshot.windowCalls, "call")), \(snapshot.windowFailures) failed"
       + "\(rate), \(snapshot.windowSlow) slow"
   }
 
@@ -63,27 +72,32 @@ extension BreakerDetails {
     let counts = [
       (totals.successes, "succeeded"), (totals.failures, "failed"), (totals.ignored, "ignored"),
       (totals.rejections, "rejected"), (totals.slow, "slow"),
-      (totals.wouldReject, "would be rejected"),
+      (totals.wouldReject, "would have been rejected"),
     ]
     let words = counts.filter { $0.0 > 0 }.map { "\($0) \($1)" }
     return words.isEmpty ? "no calls yet" : words.joined(separator: ", ")
   }
 
-  /// The policies that callers declare and that differ from the last declared one.
+  /// The policies that code has declared and that differ from the one in force.
   private func drift(width: Int) -> [String] {
-    func words(_ declaration: PolicyDeclaration) -> String {
-      "\(declaration.words) by \(VisibleText.bare(declaration.program)) (pid \(declaration.pid))"
+    func author(_ declaration: PolicyDeclaration) -> String {
+      "\(VisibleText.bare(declaration.program)) (pid \(declaration.pid))"
     }
     let ruling = declarations.first { $0.isInForce }
     return declarations.filter { !$0.isInForce && $0.text != ruling?.text }.flatMap { other in
-      let last = ruling.map { "; declared last: \(words($0))" } ?? ""
-      return TextWrap.hanging(words(other) + last, after: "declared differently: ", width: width)
+      let words = ruling.map { ruling in
+        let difference = PolicyDifference(from: ruling.text, to: other.text).text()
+        return ", compared with \(author(ruling)): \(VisibleText.bare(difference))"
+      }
+      return TextWrap.hanging(
+        "by \(author(other))" + (words ?? ": \(other.words)"), after: "not in force: ",
+        width: width)
     }
   }
 
   private static func words(of lease: LeaseSnapshot) -> String {
     let owner = lease.ownerPid.map { "pid \($0)" } ?? "no owner"
-    if lease.isOwnerGone { return "\(owner), gone" }
+    if lease.isOwnerGone { return "\(owner), which has ended" }
     return "\(owner), ends in \(SpokenDuration.format(lease.endsIn))"
   }
 }

@@ -1,21 +1,21 @@
 import SharedBreaker
 
-/// History entries, one aligned line each.
+/// History entries, one aligned row each.
 struct HistoryLines {
   /// The present, for ages beside the times on a terminal; nil in a pipe.
   var now: BreakerTimestamp?
 
-  /// The width at which lines are wrapped; nil for no wrapping.
+  /// The width at which rows are wrapped; nil for no wrapping.
   var width: Int?
 
-  /// Whether each line names its breaker, because the entries are about several.
+  /// Whether each row names its breaker, because the entries are about several.
   var hasNames = false
 
   /// The widths of the columns, so that later entries are aligned with earlier ones.
   private var widths: [Int] = []
 
-  /// The widest change that sets a column's width; a longer one moves the end of its line right.
-  private static let widestChange = 30
+  /// The widest text that sets a column's width; a longer one moves the rest of its row right.
+  private var widest: Int { max(30, (width ?? 120) / 3) }
 
   init(now: BreakerTimestamp? = nil, width: Int? = nil, hasNames: Bool = false) {
     self.now = now
@@ -23,39 +23,41 @@ struct HistoryLines {
     self.hasNames = hasNames
   }
 
-  func render(_ entries: [HistoryEntry], painter: Painter = Painter(isOn: false)) -> [String] {
+  func render(_ entries: [HistoryEntry]) -> [String] {
     var copy = self
-    return copy.add(entries, painter: painter)
+    return copy.add(entries)
   }
 
   /// The lines of further entries, aligned with those of earlier ones.
-  mutating func add(
-    _ entries: [HistoryEntry], painter: Painter = Painter(isOn: false)
-  ) -> [String] {
-    let rows = entries.map { cells(of: $0).map(VisibleText.bare) }
+  mutating func add(_ entries: [HistoryEntry]) -> [String] {
+    let rows = entries.map { times(of: $0) + cells(of: $0).map(VisibleText.bare) }
     for row in rows {
       if widths.isEmpty { widths = row.map { _ in 0 } }
       for (index, text) in row.enumerated() {
         let width = TextWidth.of(text)
-        let isAside = index == row.count - 1 && width > Self.widestChange
-        if !isAside { widths[index] = max(widths[index], width) }
+        if width <= widest { widths[index] = max(widths[index], width) }
       }
     }
-    return zip(rows, entries).flatMap { row, entry in
-      var line = ""
-      for (index, text) in row.enumerated() {
-        let padding = String(repeating: " ", count: max(0, widths[index] - TextWidth.of(text)))
-        line += (isAge(index) ? padding + text : text + padding) + "  "
-      }
-      let ending = Self.ending(entry)
-      guard let width else { return [line + ending] }
-      return TextWrap.hanging(ending, after: line, width: width)
+    return zip(rows, entries).flatMap { texts, entry in
+      let row = row(of: texts, ending: Self.ending(entry))
+      return width.map { row.lines(width: $0) } ?? [row.line]
     }
+  }
+
+  /// A row with its times aligned at their ends, where their seconds are.
+  private func row(of texts: [String], ending: String) -> FlowingRow {
+    let count = now == nil ? 1 : 2
+    let times = zip(texts, widths).prefix(count).map { text, width in
+      String(repeating: " ", count: max(0, width - text.count)) + text + "  "
+    }
+    return FlowingRow(
+      lead: times.joined(), cells: texts.dropFirst(count) + [ending],
+      widths: Array(widths.dropFirst(count)))
   }
 
   /// One entry in a few words, without its name and its time: `closed -> open: 5 failures`.
   static func words(_ entry: HistoryEntry) -> String {
-    VisibleText.bare(change(entry) + (entry.reason.map { ": \($0)" } ?? ""))
+    VisibleText.bare(entry.change.words() + (entry.reason.map { ": \($0)" } ?? ""))
   }
 
   /// One entry as a line of its own.
@@ -64,19 +66,14 @@ struct HistoryLines {
       + ", \(entry.program) (pid \(entry.pid))"
   }
 
-  private func isAge(_ index: Int) -> Bool { now != nil && index == 1 }
-
-  private func cells(of entry: HistoryEntry) -> [String] {
-    let times =
-      now.map { [Age.clock(of: entry.at, at: $0), Age.short(of: entry.at, at: $0)] }
-      ?? [entry.at.description]
-    return times + (hasNames ? [VisibleText.name(entry.name)] : [])
-      + [entry.change.wireKind, Self.change(entry)]
+  private func times(of entry: HistoryEntry) -> [String] {
+    guard let now else { return [entry.at.description] }
+    return [Age.clock(of: entry.at, at: now), Age.short(of: entry.at, at: now)]
   }
 
-  private static func change(_ entry: HistoryEntry) -> String {
-    let (from, to) = (entry.change.wireFrom, entry.change.wireTo)
-    return from == to || from.isEmpty ? to : "\(from) -> \(to)"
+  private func cells(of entry: HistoryEntry) -> [String] {
+    (hasNames ? [VisibleText.name(entry.name)] : [])
+      + [entry.change.wireKind, entry.change.words()]
   }
 
   /// Who did it and why, at the end of the line because a reason can be a kilobyte long.

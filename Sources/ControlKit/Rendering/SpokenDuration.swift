@@ -36,7 +36,9 @@ enum SpokenDuration {
   }
 
   /// Whole milliseconds, rounded up and never negative.
-  static func milliseconds(_ duration: Duration) -> Int64 { max(0, duration.wholeMilliseconds) }
+  static func milliseconds(_ duration: Duration) -> Int64 {
+    max(0, DurationText.milliseconds(duration))
+  }
 
   private static func pair(
     _ seconds: Int64, _ large: Int64, _ largeName: String, _ small: Int64, _ smallName: String

@@ -8,40 +8,30 @@ enum StateLine {
 
   static func words(of snapshot: BreakerSnapshot) -> String {
     guard let mode = mode(of: snapshot) else { return state(of: snapshot) }
-    return "\(mode); underneath: \(state(of: snapshot))"
+    return "\(mode); state: \(state(of: snapshot))"
   }
 
   private static func state(of snapshot: BreakerSnapshot) -> String {
     var parts = [snapshot.state.wireName]
     if snapshot.isNextCallProbe {
-      parts.append("the next call is its probe")
+      parts.append("the next call is a probe")
     } else if let wait = snapshot.mode == .automatic ? snapshot.retryAfter : snapshot.openEndsIn,
       wait > .zero
     {
       parts.append("retry in \(SpokenDuration.format(wait))")
     }
     if snapshot.state == .closed, snapshot.consecutiveFailures > 0 {
-      parts.append(counted(snapshot.consecutiveFailures, "failure") + " in a row")
+      parts.append(CountedNoun.text(snapshot.consecutiveFailures, "consecutive failure"))
     }
     return parts.joined(separator: ", ")
   }
 
   /// The mode that an operator has set, until when, and why.
   private static func mode(of snapshot: BreakerSnapshot) -> String? {
-    let words: String
-    switch snapshot.mode {
-    case .automatic: return nil
-    case .forcedOpen: words = "held open"
-    case .forcedClosed: words = "held closed"
-    case .observe: words = "only observed"
-    }
+    guard snapshot.mode != .automatic else { return nil }
     let end = snapshot.modeEndsIn.map { " for \(SpokenDuration.format($0))" } ?? ""
     let reason = snapshot.modeReason.map { " (\(VisibleText.bare($0)))" } ?? ""
-    return words + end + reason
-  }
-
-  static func counted(_ count: Int64, _ noun: String) -> String {
-    "\(count) \(noun)\(count == 1 ? "" : "s")"
+    return snapshot.mode.wireName + end + reason
   }
 }
 

@@ -20,13 +20,13 @@ enum SummaryLine {
 
     var words: String {
       switch self {
-      case .forcedOpen: "forced_open"
-      case .open: "open"
-      case .halfOpen: "half_open"
+      case .forcedOpen: BreakerMode.forcedOpen.wireName
+      case .open: BreakerState.open.wireName
+      case .halfOpen: BreakerState.halfOpen.wireName
       case .due: "due"
-      case .forcedClosed: "forced_closed"
-      case .observe: "observe"
-      case .closed: "closed"
+      case .forcedClosed: BreakerMode.forcedClosed.wireName
+      case .observe: BreakerMode.observe.wireName
+      case .closed: BreakerState.closed.wireName
       }
     }
 
@@ -48,7 +48,7 @@ enum SummaryLine {
     let words = Standing.allCases.compactMap { standing in
       counts[standing].map { (text: "\($0) \(standing.words)", color: standing.color) }
     }
-    let count = StateLine.counted(Int64(snapshots.count), "breaker")
+    let count = CountedNoun.text(snapshots.count, "breaker")
     let next = snapshots.filter { $0.mode == .automatic }.compactMap(\.retryAfter).min()
     let retry = next.map { "; next retry in \(SpokenDuration.format($0))" } ?? ""
     var line = count
@@ -67,6 +67,6 @@ enum SummaryLine {
     let worst = WorryOrder.sorted(snapshots.filter { !$0.permits || $0.state != .closed })
     guard !worst.isEmpty else { return nil }
     let names = worst.map { VisibleText.name($0.name) }.joined(separator: ", ")
-    return TextWidth.cut("the worst: \(names)", to: width)
+    return TextWidth.cut("worst: \(names)", to: width)
   }
 }

@@ -14,10 +14,17 @@ enum TextWrap {
   }
 
   /// The text after a beginning; its further lines are indented as far as its first.
+  ///
+  /// In a column that is too narrow the text would fall apart, so there it has lines of its own.
   static func hanging(_ text: String, after beginning: String, width: Int) -> [String] {
     let indent = TextWidth.of(beginning)
-    // In a column that is too narrow the text would fall apart, so the terminal wraps the line.
-    guard indent + 20 <= width else { return [beginning + text] }
+    if indent + TextWidth.of(text) <= width { return [beginning + text] }
+    guard indent + 20 <= width else {
+      var head = beginning
+      while head.last == " " { head.removeLast() }
+      return (TextWidth.of(head) <= width ? [head] : lines(head, width: width))
+        + lines(text, width: width - 4).map { "    \($0)" }
+    }
     let lines = lines(text, width: width - indent)
     let margin = String(repeating: " ", count: indent)
     return lines.enumerated().map { ($0 == 0 ? beginning : margin) + $1 }

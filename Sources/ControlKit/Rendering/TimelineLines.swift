@@ -14,15 +14,31 @@ enum TimelineLines {
     let whole = Int((end.millisecondsSince1970 - start.millisecondsSince1970) / 60_000)
     let length = minutes.first { whole / $0 <= width } ?? max(1, whole / max(1, width))
     let parts = timeline.worst(inEachOf: whole / length)
-    let legend = Timeline.Course.allCases.reversed().filter { parts.contains($0) }.map {
-      painter.paint(character(of: $0), color(of: $0)) + " " + words(of: $0)
-    }
-    return [
-      "each \(length) minutes: " + legend.joined(separator: ", "),
+    return legend(of: parts, "each \(length) minutes:", width: width, painter) + [
       drawn(parts, painter),
       painter.paint(axis(parts.count, length, at: end), .faint),
-      sum(of: timeline),
-    ]
+    ] + TextWrap.lines(sum(of: timeline), width: width)
+  }
+
+  /// What the characters mean that are drawn.
+  private static func legend(
+    of parts: [Timeline.Course], _ beginning: String, width: Int, _ painter: Painter
+  ) -> [String] {
+    let drawn = Timeline.Course.allCases.reversed().filter { parts.contains($0) }
+    var lines = [beginning]
+    var length = beginning.count
+    for course in drawn {
+      let words = words(of: course) + (course == drawn.last ? "" : ",")
+      // The character and two spaces come before the words.
+      length += words.count + 3
+      if length > width {
+        lines.append("")
+        length = words.count + 3
+      }
+      lines[lines.count - 1] +=
+        " \(painter.paint(character(of: course), color(of: course))) \(words)"
+    }
+    return lines
   }
 
   /// The drawn parts; adjacent parts that look alike are painted together.
@@ -59,8 +75,8 @@ enum TimelineLines {
       let extent = timeline.extent(of: course)
       guard extent.spells > 0 else { return nil }
       let time = SpokenDuration.format(.milliseconds(extent.milliseconds))
-      let spells = extent.spells > 1 ? " in \(extent.spells) spells" : ""
-      return "\(words(of: course)) for \(time)\(spells)"
+      let periods = extent.spells > 1 ? " in \(extent.spells) periods" : ""
+      return "\(words(of: course)) for \(time)\(periods)"
     }
     let isCalm = timeline.stretches.allSatisfy { $0.course != .rejecting && $0.course != .open }
     return ((isCalm ? ["never rejected"] : []) + told).joined(separator: ", ")
@@ -88,7 +104,7 @@ enum TimelineLines {
 
   private static func words(of course: Timeline.Course) -> String {
     switch course {
-    case .unknown: "not known"
+    case .unknown: "unknown"
     case .passing: "let through"
     case .due: "due"
     case .probing: "probed"

@@ -38,6 +38,11 @@ struct ArgumentSpec: Sendable, Hashable {
   var count: Count = .one
   var summary: String
 
+  /// The breakers that a command prints.
+  static let patterns = ArgumentSpec(
+    label: "NAME", kind: .pattern, count: .any,
+    summary: "a name, or a pattern with *, ? or [a-z] (default: every breaker)")
+
   /// The argument as a usage line shows it.
   var usage: String {
     if kind == .commandLine { return "-- \(label)..." }

@@ -8,9 +8,9 @@ struct GlobalOptions: Sendable, Hashable {
   static let specs = [
     OptionSpec(name: "store", kind: .path, summary: "the store's file"),
     OptionSpec(name: "json", summary: "print JSON"),
-    OptionSpec(name: "no-color", summary: "print without colours, as NO_COLOR does"),
-    OptionSpec(name: "quiet", letter: "q", summary: "print nothing but what was asked for"),
-    OptionSpec(name: "help", letter: "h", summary: "explain the command"),
+    OptionSpec(name: "no-color", summary: "print without colours, as with NO_COLOR"),
+    OptionSpec(name: "quiet", letter: "q", summary: "print only errors and the data you asked for"),
+    OptionSpec(name: "help", letter: "h", summary: "show the help of the command"),
     OptionSpec(name: "version", summary: "print the version"),
   ]
 

@@ -11,7 +11,7 @@ extension OptionSpec {
     [
       OptionSpec(
         name: "preset", kind: .choice(BreakerPolicy.presets.map(\.name)),
-        summary: "begin with the library's policy for a kind of resource")
+        summary: "start with the library's policy for a kind of resource")
     ] + policyWords
 }
 
@@ -27,26 +27,26 @@ extension PolicyKey {
   /// The meaning of the word, for help and the manual.
   var summary: String {
     switch self {
-    case .maxFailures: "open after N failures in a row (5 if no condition is given)"
-    case .failures: "open after N failures within --within"
-    case .within: "the time within which --failures are counted"
-    case .failureRate: "open when this share of the calls failed, as 50%"
+    case .maxFailures: "open after N consecutive failures (5 if no condition is set)"
+    case .failures: "open after N failures in the time that within says"
+    case .within: "the time in which failures are counted"
+    case .failureRate: "open when this share of the calls has failed, such as 50%"
     case .window: "take rates over the calls of the last D"
     case .last: "take rates over the last N calls"
-    case .minCalls: "judge no rate over fewer than N calls (10)"
+    case .minCalls: "judge rates only over at least N calls (10)"
     case .slowRate: "open when this share of the calls was slow"
-    case .slowAfter: "a call that took at least D is slow"
-    case .reporters: "open only if N processes reported failures (1)"
-    case .lumping: "count failures closer together than D as one"
+    case .slowAfter: "a call is slow if it took at least D"
+    case .reporters: "open only if N processes have reported failures (1)"
+    case .lumping: "count failures less than D apart as one"
     case .openFor: "stay open for D (30s)"
     case .openMultiplier: "stay open X times longer with each trip in a row (1)"
     case .openMax: "never stay open for longer than D"
-    case .jitter: "vary the open time by this share either way (0%)"
-    case .probes: "let N probes at a time through on the whole host (1)"
+    case .jitter: "vary the open time by up to this share either way (0%)"
+    case .probes: "permit N probes at a time on the whole host (1)"
     case .successesToClose: "close after N successful probes (1)"
-    case .probeTimeout: "a probe that takes longer than D has failed (30s)"
-    case .probeCalls: "judge the probes together after N of them"
-    case .probeFailureRate: "open again when this share of --probe-calls failed"
+    case .probeTimeout: "a probe fails if it takes longer than D (30s)"
+    case .probeCalls: "judge probes together, after N of them"
+    case .probeFailureRate: "open again when this share of the probes has failed"
     }
   }
 }

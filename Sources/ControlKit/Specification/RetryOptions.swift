@@ -4,15 +4,16 @@ extension OptionSpec {
   /// How often `run` tries, and how long it waits in between.
   static let retry = [
     OptionSpec(
-      name: "retries", kind: .count, summary: "after a failure, try up to N times more (0)"),
+      name: "retries", kind: .count, summary: "after a failure, retry up to N times (0)"),
     OptionSpec(
-      name: "retry-delay", kind: .duration, summary: "wait D before the next attempt (1s)"),
+      name: "retry-delay", kind: .duration, summary: "wait D before the first retry (1s)"),
     OptionSpec(
       name: "retry-backoff", kind: .factor,
-      summary: "wait X times longer before each further attempt (1)"),
+      summary: "make each further wait X times as long (1)"),
     OptionSpec(name: "retry-max-delay", kind: .duration, summary: "never wait longer than D (1m)"),
     OptionSpec(
-      name: "retry-jitter", kind: .rate, summary: "vary each wait by this share either way (0%)"),
+      name: "retry-jitter", kind: .rate,
+      summary: "vary each wait by up to this share either way (0%)"),
   ]
 }
 

@@ -15,6 +15,9 @@ enum ValueKind: Sendable, Hashable {
   case token
   case duration
   case count
+
+  /// A count that may be 0.
+  case countFromZero
   case rate
   case factor
   case pid
@@ -42,7 +45,7 @@ enum ValueKind: Sendable, Hashable {
     case .path: "PATH"
     case .token: "TOKEN"
     case .duration: "D"
-    case .count: "N"
+    case .count, .countFromZero: "N"
     case .rate: "P"
     case .factor: "X"
     case .pid: "PID"
@@ -67,7 +70,7 @@ enum ValueKind: Sendable, Hashable {
     case .name: NameRule.remedy
     case .token: "use the text that 'cbctl acquire' printed"
     case .duration: "use a time such as 250ms, 30s, 5m, 2h or 1d"
-    case .count: "use a whole number such as 10"
+    case .count, .countFromZero: "use a whole number such as 10"
     case .rate: PolicyKey.Value.rate.form
     case .factor: PolicyKey.Value.factor.form
     case .pid: "use the number of a process, such as $$"

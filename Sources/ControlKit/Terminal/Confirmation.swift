@@ -6,18 +6,19 @@ extension CommandContext {
     if parsed.has("yes") { return }
     guard let ask = console.ask else {
       throw ControlError(
-        .usage, "\(parsed.spec.name) --all", "there is nobody to confirm it", "add --yes")
+        .usage, "\(parsed.spec.name) --all", "there is no terminal to confirm it at", "add --yes")
     }
     guard ask("\(question) [y/N] ") else {
-      throw ControlError(.failed, "nothing was done", "it was not confirmed", "answer y to do it")
+      throw ControlError(.failed, "nothing was done", "you did not confirm it", "answer y to do it")
     }
   }
 }
 
 extension OptionSpec {
-  static let yes = OptionSpec(name: "yes", letter: "y", summary: "do not ask, in a script")
+  static let yes = OptionSpec(name: "yes", letter: "y", summary: "do not ask for confirmation")
 
-  static let dryRun = OptionSpec(name: "dry-run", summary: "say what would be done, and do nothing")
+  static let dryRun = OptionSpec(
+    name: "dry-run", summary: "print what would be done, and do nothing")
 }
 
 extension Console {

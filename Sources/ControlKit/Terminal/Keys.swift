@@ -20,7 +20,7 @@ struct Keys: Sendable {
   ]
 
   /// The keys that the bytes complete; it skips sequences without a meaning.
-  mutating func take(_ bytes: [UInt8]) -> [Key] {
+  mutating func read(_ bytes: [UInt8]) -> [Key] {
     rest += bytes
     var keys: [Key] = []
     while let first = rest.first {

@@ -91,24 +91,25 @@ final class LiveView {
     self.table = text.split(separator: "\n").map { String($0) }
     summary =
       snapshots.isEmpty
-      ? "no such breaker yet"
+      ? "no breaker matches yet"
       : SummaryLine.text(of: snapshots, width: width, painter: context.painter)
     scroll(nil)
   }
 
   private func scroll(_ key: Key?) {
-    offset = WatchPage.offset(
+    offset = WatchLayout.offset(
       offset, after: key, count: snapshots.count,
-      room: WatchPage.room(height: screen.size.height))
+      room: WatchLayout.room(height: screen.size.height))
   }
 
   private func draw() {
     let now = context.now()
     let (width, height) = screen.size
-    let page = WatchPage(
+    let layout = WatchLayout(
       title: "cbctl watch \(context.store.path)", now: now, trouble: trouble, summary: summary,
       table: table, latest: latest.map { HistoryLines.sentence($0, at: now) }, offset: offset)
-    screen.show(Frame(lines: page.lines(width: width, height: height, painter: context.painter))) {
+    let lines = layout.lines(width: width, height: height, painter: context.painter)
+    screen.show(Frame(lines: lines)) {
       context.print($0)
     }
   }

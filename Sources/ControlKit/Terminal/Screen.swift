@@ -72,7 +72,7 @@ final class Screen {
     if ready.contains(signals.reading) { wishes += read(signals.reading).compactMap(heed) }
     if ready.contains(input) {
       let bytes = read(input)
-      wishes += bytes.isEmpty ? [.hungUp] : keys.take(bytes).map { .key($0) }
+      wishes += bytes.isEmpty ? [.hungUp] : keys.read(bytes).map { .key($0) }
     }
     if wishes.contains(where: { $0 == .drawAnew || $0 == .key(.redraw) }) { shown = nil }
     return wishes

@@ -14,7 +14,7 @@ struct ChangeLines {
   func run() throws(ControlError) {
     let now = context.now()
     let snapshots = WorryOrder.sorted(try context.watched(patterns))
-    if snapshots.isEmpty { context.note("no such breaker yet: waiting for its first change") }
+    if snapshots.isEmpty { context.note("no breaker matches yet: waiting for the first change") }
     context.print(snapshots.map { line(now, $0, nil) }.joined())
     let waiting = Waiting(
       descriptors: [news.descriptor], output: context.console.outputDescriptor)

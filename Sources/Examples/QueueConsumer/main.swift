@@ -47,7 +47,7 @@ struct Consumer {
   ///
   /// Use `.permanentFailure` for failures that no later call can avoid, such as a revoked key: it
   /// opens the breaker at once, for all jobs.
-  let classifier = Classifier<Void>.errors { error in
+  let judge: ErrorJudge = { error in
     error is MalformedJob ? .ignored : Breaker.usualOutcome(of: error)
   }
 
@@ -62,7 +62,7 @@ struct Consumer {
   private mutating func handle(_ job: Job) async {
     let service = service
     do {
-      try await breaker.run(retry: retry, classify: classifier) {
+      try await breaker.run(retry: retry, classify: .errors(judge)) {
         try await service.deliver(job)
       }
       delivered.append(job.name)

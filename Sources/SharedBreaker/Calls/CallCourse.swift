@@ -4,14 +4,13 @@ internal import BreakerStore
 /// The course of one call: judges each attempt, and decides whether another one follows.
 struct CallCourse {
   let breaker: Breaker
-  let retry: RetryPolicy
   let probeTimeout: Duration?
-  private var attempts = 0
+  private var attempts: RetryPolicy.Attempts
 
   init(_ breaker: Breaker, _ retry: RetryPolicy, probeTimeout: Duration?) {
     self.breaker = breaker
-    self.retry = retry
     self.probeTimeout = probeTimeout
+    attempts = RetryPolicy.Attempts(retry)
   }
 
   /// Asks for the permit of the first attempt.
@@ -44,11 +43,9 @@ struct CallCourse {
   }
 
   private mutating func wait(after error: (any Error)?, _ outcome: CallOutcome) -> Duration? {
-    attempts += 1
-    guard !Task.isCancelled,
-      let wait = retry.wait(after: attempts, error: error, outcome: outcome)
-    else { return nil }
-    return breaker.snapshot().permits ? wait : nil
+    guard !Task.isCancelled else { return nil }
+    return attempts.wait(
+      after: outcome, error: error, ifPermitted: breaker.snapshot().permits)
   }
 
   /// Returns a permit; nil if the breaker has opened meanwhile, so that no attempt follows.

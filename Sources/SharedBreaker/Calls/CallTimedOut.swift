@@ -16,6 +16,6 @@ public struct CallTimedOut: Error, Sendable, Hashable, CustomStringConvertible {
 
   /// What happened, in one line.
   public var description: String {
-    "a call through \(OutsideText.visible(name)) was not over after \(DurationText.format(timeout))"
+    "a call through \(OutsideText.visible(name)) took longer than \(DurationText.format(timeout))"
   }
 }

@@ -14,10 +14,13 @@ final class DeadlineRace<Value: Sendable>: Sendable {
     var runner: Task<Void, Never>?
   }
 
-  private let lock = Lock()
-  private nonisolated(unsafe) var finish: Finish?
-  private nonisolated(unsafe) var caller: CheckedContinuation<Finish, Never>?
-  private nonisolated(unsafe) var remains = Remains()
+  private struct Course {
+    var finish: Finish?
+    var caller: CheckedContinuation<Finish, Never>?
+    var remains = Remains()
+  }
+
+  private let course = Guarded(Course())
 
   /// Runs work, if there is any, in a task of its own, and waits for it no longer than the timeout.
   ///
@@ -41,9 +44,9 @@ final class DeadlineRace<Value: Sendable>: Sendable {
 
   /// Registers the caller; false if the race is decided already, as for a cancelled caller.
   private func isOn(with caller: CheckedContinuation<Finish, Never>) -> Bool {
-    let earlier = lock.withLock {
-      if unsafe finish == nil { unsafe self.caller = caller }
-      return unsafe finish
+    let earlier = course.withLock { course in
+      if course.finish == nil { course.caller = caller }
+      return course.finish
     }
     if let earlier { caller.resume(returning: earlier) }
     return earlier == nil
@@ -58,7 +61,7 @@ final class DeadlineRace<Value: Sendable>: Sendable {
   }
 
   private func begin(_ work: @escaping @Sendable () async throws -> Value) {
-    guard lock.withLock({ unsafe finish == nil }) else { return }
+    guard course.withLock({ $0.finish == nil }) else { return }
     let runner = Task {
       let ending: Result<Value, any Error>
       do { ending = .success(try await work()) } catch { ending = .failure(error) }
@@ -69,23 +72,20 @@ final class DeadlineRace<Value: Sendable>: Sendable {
 
   /// Notes something that is running; false if the race is decided, so that it has to be stopped.
   private func keep(_ note: (inout Remains) -> Void) -> Bool {
-    lock.withLock {
-      guard unsafe finish == nil else { return false }
-      unsafe note(&remains)
+    course.withLock { course in
+      guard course.finish == nil else { return false }
+      note(&course.remains)
       return true
     }
   }
 
   /// Resumes the caller and returns what has to be stopped; nothing if the race was decided before.
   private func end(with finish: Finish) -> Remains {
-    let (caller, remains) = lock.withLock { () -> (CheckedContinuation<Finish, Never>?, Remains) in
-      guard unsafe self.finish == nil else { return (nil, Remains()) }
-      unsafe self.finish = finish
-      defer {
-        unsafe self.caller = nil
-        unsafe self.remains = Remains()
-      }
-      return unsafe (self.caller, self.remains)
+    let (caller, remains) = course.withLock {
+      course -> (CheckedContinuation<Finish, Never>?, Remains) in
+      guard course.finish == nil else { return (nil, Remains()) }
+      defer { course = Course(finish: finish) }
+      return (course.caller, course.remains)
     }
     caller?.resume(returning: finish)
     return remains

@@ -49,7 +49,7 @@ public struct Permit: ~Copyable, Sendable {
 
   /// Reports that the call failed in the ordinary way.
   ///
-  /// A failure that opens the breaker at once has more to say:
+  /// A failure that is permanent or names its open time has more to say:
   /// `permit.report(.failure(opensFor: .seconds(30)))`.
   ///
   /// If the store cannot be used, the report goes to the breaker that stands in for it in this
@@ -94,6 +94,8 @@ public struct Permit: ~Copyable, Sendable {
 }
 
 /// The answer to a call: a permit, or the reason for the rejection.
+///
+/// No version adds cases, so a `switch` over an answer needs no `default`.
 public enum PermitDecision: ~Copyable, Sendable {
   /// The breaker permits the call.
   case permitted(Permit)

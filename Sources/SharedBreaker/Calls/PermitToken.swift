@@ -150,7 +150,7 @@ extension SharedStore {
     _ token: PermitToken, _ outcome: CallOutcome, elapsed: Duration? = nil
   ) throws(BreakerError) -> ReportVerdict {
     do throws(StoreError) {
-      return try engine.takeToStore(
+      return try engine.acceptInStore(
         .init(outcome: outcome, ticket: token.ticket, elapsed: elapsed),
         of: engine.cell(token.name))
     } catch {

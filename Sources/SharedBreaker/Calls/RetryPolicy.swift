@@ -17,6 +17,8 @@ internal import BreakerCore
 /// - after a failure that is permanent or names its own open time,
 /// - after an error that ``retryIf`` does not accept,
 /// - after an error that names a longer wait than ``longest``.
+///
+/// ``RetryPolicy/Attempts-swift.struct`` decides that, also for a loop of your own.
 public struct RetryPolicy: Sendable {
   /// How many times the work runs at most, including the first.
   ///
@@ -109,6 +111,11 @@ extension RetryPolicy {
 
 extension RetryPolicy {
   /// How the wait between two attempts grows.
+  ///
+  /// A later version may add cases, so end a `switch` over it with `default`.
+  #if hasAttribute(nonexhaustive)
+    @nonexhaustive
+  #endif
   public enum Backoff: Sendable, Hashable {
     /// The wait stays the same.
     case fixed(Duration)
@@ -154,21 +161,5 @@ extension RetryPolicy {
     let varied = seconds * (1 + share * (2 * random - 1))
     let nanoseconds = (max(0, varied) * 1_000_000_000).rounded()
     return min(.nanoseconds(Int64(min(nanoseconds, 9e18))), longest)
-  }
-
-  /// How long to wait before the next attempt; nil if there is none.
-  func wait(after failures: Int, error: (any Error)?, outcome: CallOutcome) -> Duration? {
-    guard failures < attempts, isWorthwhile(error, outcome) else { return nil }
-    guard let named = error.flatMap({ retryAfter?($0) }) else {
-      return delay(after: failures, random: .random(in: 0..<1))
-    }
-    // A resource that is asked earlier than it said would only refuse again.
-    return named <= longest ? max(.zero, named) : nil
-  }
-
-  private func isWorthwhile(_ error: (any Error)?, _ outcome: CallOutcome) -> Bool {
-    if case .failure(let failure) = outcome, failure.kind != .ordinary { return false }
-    if let retryIf, let error { return retryIf(error) }
-    return outcome.isFailure
   }
 }

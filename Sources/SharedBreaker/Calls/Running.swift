@@ -154,7 +154,7 @@ extension Breaker {
       return .counted
     }
     let measured = ticket.start.map { Duration.nanoseconds(engine.clock.instant.since($0)) }
-    return engine.take(
+    return engine.accept(
       .init(
         outcome: outcome, ticket: ticket, elapsed: elapsed ?? measured,
         isKeptAlone: onStoreFailure == .continueLocally), of: cell)

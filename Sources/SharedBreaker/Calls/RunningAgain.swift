@@ -29,6 +29,8 @@ extension Breaker {
   ///     call; by default the rejection is thrown.
   ///   - onFailure: What to do instead if the last attempt threw an error that counts as a failure;
   ///     by default that error is thrown.
+  ///   - onFailedValue: What to do instead if the last attempt returned a value that counts as a
+  ///     failure; by default that value is returned.
   /// - Returns: What the work or a fallback returned.
   /// - Throws: What the last attempt or a fallback threw, or `BreakerError.rejected` if the work
   ///   never ran. If the store cannot be used and ``StoreFailureAction/throw`` is set,
@@ -39,7 +41,8 @@ extension Breaker {
     probeTimeout: Duration? = nil,
     _ work: () throws -> Value,
     onRejection: (BreakerError) throws -> Value = { throw $0 },
-    onFailure: (any Error) throws -> Value = { throw $0 }
+    onFailure: (any Error) throws -> Value = { throw $0 },
+    onFailedValue: (Value) throws -> Value = { $0 }
   ) throws -> Value {
     var course = CallCourse(self, retry, probeTimeout: probeTimeout)
     var ticket: Ticket
@@ -60,7 +63,9 @@ extension Breaker {
       }
       let outcome = classify.values(value)
       end(ticket, outcome)
-      guard outcome != .success, let next = course.next(after: nil, outcome) else { return value }
+      guard outcome != .success, let next = course.next(after: nil, outcome) else {
+        return outcome.isFailure ? try onFailedValue(value) : value
+      }
       ticket = next
     }
   }
@@ -90,6 +95,8 @@ extension Breaker {
   ///     call; by default the rejection is thrown.
   ///   - onFailure: What to do instead if the last attempt threw an error that counts as a failure;
   ///     by default that error is thrown.
+  ///   - onFailedValue: What to do instead if the last attempt returned a value that counts as a
+  ///     failure; by default that value is returned.
   /// - Returns: What the work or a fallback returned.
   /// - Throws: What the last attempt or a fallback threw, `BreakerError.rejected` if the work never
   ///   ran, or `CancellationError` if the caller is cancelled between two attempts. If the store
@@ -101,7 +108,8 @@ extension Breaker {
     probeTimeout: Duration? = nil,
     _ work: nonisolated(nonsending) () async throws -> Value,
     onRejection: nonisolated(nonsending) (BreakerError) async throws -> Value = { throw $0 },
-    onFailure: nonisolated(nonsending) (any Error) async throws -> Value = { throw $0 }
+    onFailure: nonisolated(nonsending) (any Error) async throws -> Value = { throw $0 },
+    onFailedValue: nonisolated(nonsending) (Value) async throws -> Value = { $0 }
   ) async throws -> Value {
     var course = CallCourse(self, retry, probeTimeout: probeTimeout)
     var ticket: Ticket
@@ -123,7 +131,7 @@ extension Breaker {
       let outcome = classify.values(value)
       end(ticket, outcome)
       guard outcome != .success, let next = try await course.nextInTime(after: nil, outcome) else {
-        return value
+        return outcome.isFailure ? try await onFailedValue(value) : value
       }
       ticket = next
     }

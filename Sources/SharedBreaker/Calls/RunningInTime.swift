@@ -32,6 +32,8 @@ extension Breaker {
   ///     call; by default the rejection is thrown.
   ///   - onFailure: What to do instead if the last attempt timed out or threw an error that counts
   ///     as a failure; by default that error is thrown.
+  ///   - onFailedValue: What to do instead if the last attempt returned a value that counts as a
+  ///     failure; by default that value is returned.
   /// - Returns: What the work or a fallback returned.
   /// - Throws: What the last attempt or a fallback threw, ``CallTimedOut`` if the last attempt took
   ///   too long, `BreakerError.rejected` if the work never ran, or `CancellationError` if the
@@ -45,7 +47,8 @@ extension Breaker {
     onTimeout: () -> Void = {},
     _ work: @escaping @Sendable () async throws -> Value,
     onRejection: nonisolated(nonsending) (BreakerError) async throws -> Value = { throw $0 },
-    onFailure: nonisolated(nonsending) (any Error) async throws -> Value = { throw $0 }
+    onFailure: nonisolated(nonsending) (any Error) async throws -> Value = { throw $0 },
+    onFailedValue: nonisolated(nonsending) (Value) async throws -> Value = { $0 }
   ) async throws -> Value {
     let timer = engine.options.timer
     let timedOut = CallTimedOut(name: name, timeout: timeout)
@@ -59,6 +62,6 @@ extension Breaker {
           onTimeout()
           throw timedOut
         }
-      }, onRejection: onRejection, onFailure: onFailure)
+      }, onRejection: onRejection, onFailure: onFailure, onFailedValue: onFailedValue)
   }
 }

@@ -6,11 +6,11 @@ internal import Synchronization
 /// This process's side of one breaker.
 @safe final class Cell: Sendable {
   // A healthy call reads these, so they come first and lie close together. They are written before the
-  // fingerprint that vouches for them, and read after it.
+  // fingerprint that vouches for them, and read after it (rule of order 5).
 
   private let bits = Atomic<UInt64>(0)
 
-  /// Where this process counts: in the shared page, or else for itself.
+  /// Where this process counts: in the counter page, or else for itself.
   ///
   /// An atomic, which Swift does not call `Sendable` only because it holds a pointer.
   private nonisolated(unsafe) let counters = unsafe Atomic<UnsafeMutablePointer<UInt64>?>(nil)
@@ -98,7 +98,7 @@ extension Cell {
   /// Whether the bucket of now is marked, as far as the coarse clock tells.
   func isMarked(at coarse: Int64) -> Bool { coarse < markedUntil.load(ordering: .relaxed) }
 
-  /// Gives healthy calls what was read.
+  /// Gives healthy calls what was read; the word last (rule of order 6).
   func show(_ known: Known) {
     openUntil.store(known.breaker.record.openUntil?.nanoseconds ?? 0, ordering: .relaxed)
     slowAfter.store(known.policy.slowAfter?.inNanoseconds ?? .max, ordering: .relaxed)
@@ -151,7 +151,7 @@ extension Cell {
     }
   }
 
-  /// Counts in the shared page, or else in what this process has yet to write.
+  /// Counts in the counter page, or else in what this process has yet to write.
   func count(_ counted: Counted) {
     if let address = unsafe counters.load(ordering: .acquiring) {
       unsafe Counters(at: address).add(counted)

@@ -1,5 +1,6 @@
-/// Cells by the bytes of their names, as the file compares them: to Swift other bytes can be an
-/// equal text.
+internal import BreakerStore
+
+/// Cells by the bytes of their names.
 ///
 /// A dictionary would keep a second copy of each name, which is most of what a cell needs.
 struct CellTable {
@@ -23,18 +24,12 @@ struct CellTable {
   /// Where the cell of a name is, or would be.
   private func slot(of name: String) -> Int {
     let mask = slots.count - 1
-    var index = Self.hash(name) & mask
-    while let cell = slots[index], !cell.name.utf8.elementsEqual(name.utf8) {
+    let name = NameBytes(name)
+    var index = name.hashValue & mask
+    while let cell = slots[index], NameBytes(cell.name) != name {
       index = (index + 1) & mask
     }
     return index
-  }
-
-  private static func hash(_ name: String) -> Int {
-    var hasher = Hasher()
-    var name = name
-    name.withUTF8 { unsafe hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
-    return hasher.finalize()
   }
 
   private mutating func grow() {

@@ -39,7 +39,7 @@ struct CellWord: Sendable, Hashable {
 
   init(flags: UInt64, of breaker: StoredBreaker) {
     bits =
-      flags | (ForkGuard.generation & Self.forkMask) << Self.forkShift
+      flags | (ForkGuard.depth & Self.forkMask) << Self.forkShift
       | Self.mark(of: breaker) << Self.rowShift
       | UInt64(bitPattern: breaker.record.generation) << Self.generationShift
   }
@@ -58,7 +58,7 @@ struct CellWord: Sendable, Hashable {
   var generation: Int64 { Int64(bits >> Self.generationShift) }
 
   /// Whether it was made in this process, and not in one that it was forked from.
-  var isOwn: Bool { bits >> Self.forkShift & Self.forkMask == ForkGuard.generation & Self.forkMask }
+  var isOwn: Bool { bits >> Self.forkShift & Self.forkMask == ForkGuard.depth & Self.forkMask }
 
   /// Whether it is of this row of this store, or of no row, as far as its few bits tell.
   func mayBe(of breaker: StoredBreaker) -> Bool {

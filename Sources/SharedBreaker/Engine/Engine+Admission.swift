@@ -78,9 +78,8 @@ extension Engine {
     case .throw:
       throw .store(trouble)
     case .continueLocally:
-      guard let (decision, breaker) = stepAlone(cell, { request.make(on: &$0) }) else {
-        throw .store(trouble)
-      }
+      let done = stepAlone(cell, orCreate: true) { request.make(on: &$0) }
+      guard let (decision, breaker) = done else { throw .store(trouble) }
       return decision.map { Ticket($0, of: breaker, from: .local) }
     }
   }

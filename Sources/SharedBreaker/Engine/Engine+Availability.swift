@@ -51,10 +51,7 @@ extension Engine {
 
   /// Goes on without the store: with one breaker if the store has no room for it, else with all.
   func failed(_ error: StoreError, of cell: Cell? = nil) {
-    switch error.kind {
-    case .busy, .diskFull, .tooManyBreakers: break
-    default: storage.close()
-    }
+    if error.mayEndByReopening { storage.close() }
     let now = clock.coarseNanoseconds
     update { $0.failed(error, of: cell, at: now) }
   }

@@ -7,10 +7,10 @@ extension Engine {
   func known(_ cell: Cell) throws(StoreError) -> Known {
     while true {
       if !isCurrent { try refresh() }
-      let (known, era) = look { ($0.knowledge[cell].known, $0.knowledge.era) }
+      let (known, forgettings) = look { ($0.knowledge[cell].known, $0.knowledge.forgettings) }
       if let known { return known }
       let found = try storage.find(cell.name)
-      if let known = learn(found, of: cell, in: era, keeping: false) { return known }
+      if let known = learn(found, of: cell, after: forgettings, keeping: false) { return known }
     }
   }
 
@@ -19,20 +19,21 @@ extension Engine {
   /// - Returns: What is known then; nil if everything was forgotten since the reading began.
   @discardableResult
   func learn(
-    _ breaker: StoredBreaker?, of cell: Cell, in era: Int64, keeping: Bool
+    _ breaker: StoredBreaker?, of cell: Cell, after forgettings: Int64, keeping: Bool
   ) -> Known? {
     guard let breaker else {
       let now = clock.moment
-      return update { $0.learnThatNobodyWrote(cell, in: era, at: now) }
+      return update { $0.learnThatNobodyWrote(cell, after: forgettings, at: now) }
     }
     let read = read(breaker)
-    return update { $0.learn(read, of: cell, in: era, keeping: keeping) }
+    return update { $0.learn(read, of: cell, after: forgettings, keeping: keeping) }
   }
 
   /// Reads what changed since the last time, for all breakers of this process at once.
   func refresh() throws(StoreError) {
     var events: [StoreEvent] = []
-    try refreshes.take(unless: { isCurrent }) { () throws(StoreError) in
+    try refreshes.run(unless: { isCurrent }) { () throws(StoreError) in
+      // Rule of order 4: before the rows.
       let fingerprint = storage.currentFingerprint()
       let since = look { $0.knowledge.baseline }
       let changes = try storage.changes(since: since?.revision)
@@ -42,6 +43,7 @@ extension Engine {
           $0.takeOver(changes, changed, since: since, fingerprint: fingerprint)
         }.1
     }
+    // Rule of order 3: without the lock that refreshes share.
     events.forEach(tell)
   }
 

@@ -24,8 +24,8 @@ extension Engine {
     }
   }
 
-  /// Takes the outcome of a call that was permitted; the store's trouble is not the caller's.
-  func take(_ report: Report, of cell: Cell) -> ReportVerdict {
+  /// Accepts the outcome of a call that was permitted; the store's trouble is not the caller's.
+  func accept(_ report: Report, of cell: Cell) -> ReportVerdict {
     // The parent reports what the child of a fork has inherited; a process that has ended reports
     // nothing.
     guard report.ticket.isOwn, options.processes.ending() == nil else { return .refused }
@@ -33,20 +33,20 @@ extension Engine {
     case .none:
       return .outdated
     case .local:
-      return !isAvailable || isAlone(cell) ? takeAlone(report, of: cell) : .outdated
+      return !isAvailable || isAlone(cell) ? acceptAlone(report, of: cell) : .outdated
     case .store:
-      if trouble(of: cell) != nil { return takeAlone(report, of: cell) }
+      if trouble(of: cell) != nil { return acceptAlone(report, of: cell) }
       do throws(StoreError) {
-        return try takeToStore(report, of: cell)
+        return try acceptInStore(report, of: cell)
       } catch {
         failed(error, of: cell)
-        return takeAlone(report, of: cell)
+        return acceptAlone(report, of: cell)
       }
     }
   }
 
-  /// Takes the outcome of a call, and throws if the store cannot take it.
-  func takeToStore(_ report: Report, of cell: Cell) throws(StoreError) -> ReportVerdict {
+  /// Accepts the outcome of a call, and throws if the store cannot take it.
+  func acceptInStore(_ report: Report, of cell: Cell) throws(StoreError) -> ReportVerdict {
     let (outcome, ticket) = (report.outcome, report.ticket)
     if !outcome.isFailure {
       if !isCurrent { try refresh() }
@@ -90,11 +90,11 @@ extension Engine {
     ticket.grant.kind == .probe ? .refused : .outdated
   }
 
-  private func takeAlone(_ report: Report, of cell: Cell) -> ReportVerdict {
+  private func acceptAlone(_ report: Report, of cell: Cell) -> ReportVerdict {
     // Its callers ask no breaker while the store is gone, so there is none to tell.
     guard report.isKeptAlone else { return .outdated }
     let reporter = ownProcess()
-    let done = stepAlone(cell) { draft in
+    let done = stepAlone(cell, orCreate: true) { draft in
       report.make(on: &draft, for: report.ticket.grant, by: reporter)
     }
     return done?.answer ?? .refused
@@ -111,12 +111,5 @@ extension Counted {
     case .failure: preconditionFailure("a failure is written")
     }
     if isSlow, outcome != .ignored { slow = 1 }
-  }
-}
-
-extension CallOutcome {
-  var isFailure: Bool {
-    if case .failure = self { return true }
-    return false
   }
 }

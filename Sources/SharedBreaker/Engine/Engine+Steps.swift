@@ -20,23 +20,23 @@ extension Engine {
   func step<Answer>(
     _ cell: Cell, orCreate: Bool, wait: Wait = .usual, _ body: (inout BreakerDraft) -> Answer
   ) throws(StoreError) -> (answer: Answer, breaker: StoredBreaker)? {
-    let (own, era) = update { state in
+    let (own, forgettings) = update { state in
       let memory = state.knowledge[cell]
       let own = OwnShare(
         declared: memory.declaration?.words, isUndeclared: memory.isUndeclared,
         pending: cell.takePending())
-      return (own, state.knowledge.era)
+      return (own, state.knowledge.forgettings)
     }
     do throws(StoreError) {
       let done = try storage.transact(cell.name, orCreate: orCreate, wait: wait) { draft in
-        draft.take(own)
+        draft.add(own)
         return body(&draft)
       }
       guard let done else {
         update { $0.keep(own.pending, of: cell) }
         return nil
       }
-      settle(done, of: cell, own, in: era)
+      hasCommitted(done, of: cell, own, after: forgettings)
       return (done.answer, done.breaker)
     } catch {
       update { $0.keep(own.pending, of: cell) }
@@ -45,38 +45,38 @@ extension Engine {
   }
 
   /// Takes over what a transaction has written, and tells of it.
-  func settle<Answer>(
-    _ done: Transacted<Answer>, of cell: Cell, _ own: OwnShare, in era: Int64
+  func hasCommitted<Answer>(
+    _ done: Transacted<Answer>, of cell: Cell, _ own: OwnShare, after forgettings: Int64
   ) {
     let known = read(done.breaker)
     let others = done.others.map { read($0) }
     update { state in
       if own.isUndeclared, let words = own.declared {
-        state.hasDeclared(words, for: cell, at: done.breaker.revision, in: era)
+        state.hasDeclared(words, for: cell, at: done.breaker.revision, after: forgettings)
       }
-      _ = state.learn(known, of: cell, in: era, keeping: true)
-      // Every cell, before the fingerprint that vouches for all of them.
+      _ = state.learn(known, of: cell, after: forgettings, keeping: true)
+      // Rule of order 5: every cell, before the fingerprint that vouches for all of them.
       for other in others {
         guard let its = state.knowledge.cells[other.breaker.name] else { continue }
-        _ = state.learn(other, of: its, in: era, keeping: true)
+        _ = state.learn(other, of: its, after: forgettings, keeping: true)
       }
       if let commit = done.fingerprints {
-        state.knowledge.goOn(over: commit, at: done.breaker.revision, in: era)
+        state.knowledge.goOn(over: commit, at: done.breaker.revision, after: forgettings)
       }
       state.availability.hasConnected()
-      state.tell(done.syncError.map { .notDurable($0) })
-      state.tell(done.events, of: cell.name)
+      state.collect(done.syncError.map { .notDurable($0) })
+      state.collect(done.events, of: cell.name, isAlone: false)
     }
   }
 
   /// Takes a step on the breaker that this process has for itself alone.
   func stepAlone<Answer>(
-    _ cell: Cell, orCreate: Bool = true, _ body: (inout BreakerDraft) -> Answer
+    _ cell: Cell, orCreate: Bool, _ body: (inout BreakerDraft) -> Answer
   ) -> (answer: Answer, breaker: StoredBreaker)? {
     if orCreate { local.seed(lastKnown(cell).breaker) }
     let done = local.transact(cell.name, orCreate: orCreate, wait: .usual, body)
     guard let done else { return nil }
-    if !done.events.isEmpty { update { $0.tell(done.events, of: cell.name, isAlone: true) } }
+    if !done.events.isEmpty { update { $0.collect(done.events, of: cell.name, isAlone: true) } }
     return (done.answer, done.breaker)
   }
 
@@ -88,8 +88,8 @@ extension Engine {
   ) throws(StoreError) -> [String] {
     let done = try storage.transact(together: steps, mustBeNew: mustBeNew)
     update { state in
-      state.tell(done.syncError.map { .notDurable($0) })
-      for (name, events) in done.events { state.tell(events, of: name) }
+      state.collect(done.syncError.map { .notDurable($0) })
+      for (name, events) in done.events { state.collect(events, of: name, isAlone: false) }
     }
     return done.present
   }
@@ -97,7 +97,7 @@ extension Engine {
   /// Deletes a breaker; false if there was none, or if it is no longer the version asked for.
   func delete(_ name: String, ifStill version: StoredVersion?) throws(StoreError) -> Bool {
     let done = try storage.delete(name, ifStill: version)
-    update { $0.tell(done.syncError.map { .notDurable($0) }) }
+    update { $0.collect(done.syncError.map { .notDurable($0) }) }
     return done.isDeleted
   }
 }

@@ -8,7 +8,8 @@ internal import Synchronization
 /// A fingerprint of the store vouches for what is known: while it is unchanged, nothing has to be read.
 /// Everything that can change is in one `EngineState`, and `update` is the only way to change it: it
 /// takes the lock, lets the state take its step, publishes what healthy calls read, releases the lock,
-/// and then tells the observer. Locks are taken in the order: refreshing, the storage's own, the state's.
+/// and then tells the observer. CONTRIBUTING.md lists what has to come before what, under "Rules of
+/// order"; comments name these rules by their numbers.
 @safe final class Engine: Sendable {
   let storage: any BreakerStorage
 
@@ -36,7 +37,7 @@ internal import Synchronization
 
   let refreshes = Refreshes()
   private let state = Guarded(EngineState())
-  private let owner = Guarded<(generation: UInt64, process: ProcessIdentity)?>(nil)
+  private let owner = Guarded<(forkDepth: UInt64, process: ProcessIdentity)?>(nil)
 
   /// Set once, by the initializer, which has to give it this engine.
   private nonisolated(unsafe) var forkGuard: ForkGuard?
@@ -81,6 +82,7 @@ extension Engine {
   @discardableResult
   func update<Answer>(_ step: (inout EngineState) -> Answer) -> Answer {
     let (answer, events) = change(step)
+    // Rule of order 3: without the lock.
     events.forEach(tell)
     return answer
   }
@@ -89,7 +91,8 @@ extension Engine {
   func change<Answer>(_ step: (inout EngineState) -> Answer) -> (Answer, [StoreEvent]) {
     state.withLock { state in
       let answer = step(&state)
-      // Under the lock, so that what healthy calls read never contradicts what is known.
+      // Rules of order 5 and 8: under the lock, so that what healthy calls read never contradicts
+      // what is known.
       publish(state)
       return (answer, state.takeEvents())
     }
@@ -117,6 +120,8 @@ extension Engine {
   }
 
   /// Whether what the cells know is what the store holds at this moment.
+  ///
+  /// To be asked before a cell is read (rule of order 5).
   var isCurrent: Bool {
     let now = unsafe sb_load(fingerprint)
     return now == vouched.load(ordering: .acquiring) && now != 0
@@ -149,11 +154,11 @@ extension Engine {
 
   /// This process, as the owner of what it is given.
   func ownProcess() -> ProcessIdentity {
-    let generation = ForkGuard.generation
-    let known = owner.withLock { $0.flatMap { $0.generation == generation ? $0.process : nil } }
+    let forkDepth = ForkGuard.depth
+    let known = owner.withLock { $0.flatMap { $0.forkDepth == forkDepth ? $0.process : nil } }
     if let known { return known }
     let process = options.processes.current()
-    owner.withLock { $0 = (generation, process) }
+    owner.withLock { $0 = (forkDepth, process) }
     return process
   }
 }
@@ -168,11 +173,12 @@ extension Engine {
     _ = clock.bootID
     _ = Jitter.drawn()
     StoreTimer.makeWhatIsMadeOnce()
+    BreakerJob.makeWhatIsMadeOnce()
     _ = StoredBreaker(id: 0, name: "", createdAtMilliseconds: 0).policy
   }
 
   private func willFork() {
-    // First, because it may take a while, in which calls go on.
+    // Rule of order 1. The first may take a while, in which calls go on.
     examinations.willFork()
     refreshes.willFork()
     storage.willFork()

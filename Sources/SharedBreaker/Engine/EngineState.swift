@@ -10,14 +10,14 @@ struct EngineState {
   var outbox = Outbox()
   private var events: [StoreEvent] = []
 
-  mutating func tell(_ event: StoreEvent?) { if let event { events.append(event) } }
+  mutating func collect(_ event: StoreEvent?) { if let event { events.append(event) } }
 
-  /// Tells the transitions among the events of a breaker of the store, or of this process alone.
-  mutating func tell(_ happened: [BreakerEvent], of name: String, isAlone: Bool = false) {
+  /// Collects the transitions among the events of a breaker of the store, or of this process alone.
+  mutating func collect(_ happened: [BreakerEvent], of name: String, isAlone: Bool) {
     for event in happened {
       guard case .transition(let from, let to) = event.change else { continue }
       let reason = event.reason ?? ""
-      tell(
+      collect(
         isAlone
           ? .transitionAlone(name: name, from: from, to: to, reason: reason)
           : .transition(name: name, from: from, to: to, reason: reason))
@@ -36,9 +36,11 @@ extension EngineState {
   /// Takes over what was read of a breaker; what is newer stays.
   ///
   /// - Returns: What is known then; nil if everything was forgotten since the reading began.
-  mutating func learn(_ read: Known, of cell: Cell, in era: Int64, keeping: Bool) -> Known? {
-    guard era == knowledge.era else { return nil }
-    tell(knowledge.take(read, in: cell, keeping: keeping))
+  mutating func learn(_ read: Known, of cell: Cell, after forgettings: Int64, keeping: Bool)
+    -> Known?
+  {
+    guard forgettings == knowledge.forgettings else { return nil }
+    collect(knowledge.learn(read, of: cell, keeping: keeping))
     outbox.note(cell, by: knowledge)
     return knowledge[cell].known ?? read
   }
@@ -46,15 +48,17 @@ extension EngineState {
   /// Takes over that the store has no such breaker.
   ///
   /// - Returns: What is known then; nil if it has to be read again.
-  mutating func learnThatNobodyWrote(_ cell: Cell, in era: Int64, at now: Moment) -> Known? {
-    guard era == knowledge.era else { return nil }
+  mutating func learnThatNobodyWrote(_ cell: Cell, after forgettings: Int64, at now: Moment)
+    -> Known?
+  {
+    guard forgettings == knowledge.forgettings else { return nil }
     // A healthy one may have been created and read meanwhile.
     let memory = knowledge[cell]
     if memory.known == nil, memory.revision != .min { return nil }
     let known = memory.known ?? knowledge.unwritten(cell, at: now)
     // A breaker that goes on alone is never permitted from memory.
     guard availability.reasonAlone(cell) == nil else { return known }
-    knowledge.learn(known, of: cell, keeping: true)
+    knowledge.memorize(known, of: cell, keeping: true)
     outbox.note(cell, by: knowledge)
     return known
   }
@@ -64,11 +68,12 @@ extension EngineState {
     _ changes: StoreChanges, _ read: [Known], since baseline: Knowledge.Baseline?,
     fingerprint: UInt64
   ) {
-    for event in knowledge.takeOver(changes, read, since: baseline) { tell(event) }
+    for event in knowledge.takeOver(changes, read, since: baseline) { collect(event) }
     for known in read {
       if let cell = knowledge.cells[known.breaker.name] { outbox.note(cell, by: knowledge) }
     }
-    // A call that fails meanwhile makes every other call go on without the store.
+    // Rule of order 5: last. A call that fails meanwhile makes every other call go on without the
+    // store.
     knowledge.vouch(for: availability.isAvailable ? fingerprint : 0)
     availability.hasConnected()
   }
@@ -79,13 +84,14 @@ extension EngineState {
     return words
   }
 
-  /// Notes that the store has had a declaration since a revision, as it was read in an era.
+  /// Notes that the store has had a declaration since a revision, which was read after so many
+  /// forgettings.
   mutating func hasDeclared(
-    _ words: String, for cell: Cell, at revision: Int64, in era: Int64
+    _ words: String, for cell: Cell, at revision: Int64, after forgettings: Int64
   ) {
     // The revisions of a file that has been replaced meanwhile mean nothing in the new one.
-    let revision = era == knowledge.era ? revision : .min
-    tell(knowledge.hasDeclared(words, for: cell, at: revision))
+    let revision = forgettings == knowledge.forgettings ? revision : .min
+    collect(knowledge.hasDeclared(words, for: cell, at: revision))
   }
 
   /// Keeps counts that could not be written.
@@ -97,17 +103,17 @@ extension EngineState {
   /// Goes on without the store: with one breaker if the store has no room for it, else with all.
   mutating func failed(_ error: StoreError, of cell: Cell?, at now: Int64) {
     if let cell, error.kind == .tooManyBreakers {
-      tell(availability.hasNoRoom(for: cell, error, at: now))
+      collect(availability.hasNoRoom(for: cell, error, at: now))
       // What was known of it let calls through from memory.
       knowledge.forget(cell)
     } else {
-      tell(availability.failed(error, at: now))
+      collect(availability.failed(error, at: now))
       knowledge.forgetBaseline()
     }
   }
 
   mutating func recovered() {
-    tell(availability.recovered())
+    collect(availability.recovered())
     knowledge.forgetBaseline()
   }
 }

@@ -4,15 +4,15 @@ internal import Synchronization
 /// Random numbers that cost no system call each, for what has to differ and need not be secret.
 enum Jitter {
   private static let state = Atomic<UInt64>(.random(in: .min ... .max))
-  private static let generation = Atomic<UInt64>(ForkGuard.generation)
+  private static let forkDepth = Atomic<UInt64>(ForkGuard.depth)
 
   /// A number from 0 up to 1.
   static func drawn() -> Double {
-    let current = ForkGuard.generation
-    if generation.load(ordering: .relaxed) != current {
+    let current = ForkGuard.depth
+    if forkDepth.load(ordering: .relaxed) != current {
       // A child of a fork must not draw what its parent and its siblings draw.
       state.store(.random(in: .min ... .max), ordering: .relaxed)
-      generation.store(current, ordering: .relaxed)
+      forkDepth.store(current, ordering: .relaxed)
     }
     var mixed = state.wrappingAdd(0x9E37_79B9_7F4A_7C15, ordering: .relaxed).newValue
     mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9

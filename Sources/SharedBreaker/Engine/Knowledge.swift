@@ -9,8 +9,8 @@ internal import BreakerStore
 struct Knowledge {
   private(set) var cells = CellTable()
 
-  /// Raised whenever everything is forgotten, so that what was read before is not learned after.
-  private(set) var era: Int64 = 0
+  /// How often everything was forgotten: nothing read before is learned after (rule of order 8).
+  private(set) var forgettings: Int64 = 0
 
   /// The fingerprint of the store up to which every cell is current; 0 if none is.
   private(set) var vouched: UInt64 = 0
@@ -45,23 +45,23 @@ extension Knowledge {
   ///   - cell: The cell of the breaker.
   ///   - keeping: Whether the record of a healthy breaker is to be kept, because it will be needed.
   /// - Returns: What has become of the policy that is declared here, if that is news.
-  mutating func take(_ read: Known, in cell: Cell, keeping: Bool) -> StoreEvent? {
+  mutating func learn(_ read: Known, of cell: Cell, keeping: Bool) -> StoreEvent? {
     let memory = self[cell]
     // What is known not to exist was deleted if it was written before the latest deletion.
     let latest =
       memory.known?.exists == false ? baseline?.deletedRevision ?? 0 : memory.revision
     guard read.breaker.revision >= latest else { return nil }
-    learn(read, of: cell, keeping: keeping)
+    memorize(read, of: cell, keeping: keeping)
     return overruling(of: cell)
   }
 
   /// Takes over what is known of a breaker, and shows it to healthy calls.
-  mutating func learn(_ known: Known, of cell: Cell, keeping: Bool) {
+  mutating func memorize(_ known: Known, of cell: Cell, keeping: Bool) {
     let isPlain = known.word.has(CellWord.countsOnly)
     var memory = self[cell]
     memory.known = keeping || !isPlain ? known : nil
     memory.revision = known.breaker.revision
-    memory.agreed = known.agreed
+    memory.agreed = known.breaker.agreed
     memory.marks = known.counters?.marks
     self[cell] = memory
     cell.show(known)
@@ -77,7 +77,7 @@ extension Knowledge {
   func unwritten(_ cell: Cell, at now: Moment) -> Known {
     var breaker = StoredBreaker(
       id: 0, name: cell.name, createdAtMilliseconds: now.wallMilliseconds)
-    breaker.codeWords = self[cell].declaration?.words
+    breaker.words.code = self[cell].declaration?.words
     return Known(breaker, exists: false)
   }
 
@@ -86,9 +86,7 @@ extension Knowledge {
     guard let agreed = self[cell].agreed else { return nil }
     var breaker = StoredBreaker(id: 0, name: cell.name, createdAtMilliseconds: 0)
     breaker.record.generation = max(1, cell.word.generation)
-    breaker.codeWords = agreed.codeWords
-    breaker.operatorWords = agreed.operatorWords
-    breaker.agreed.value = agreed
+    breaker.agreed = agreed
     return breaker
   }
 
@@ -105,7 +103,7 @@ extension Knowledge {
 
   /// Forgets what is known of every breaker.
   mutating func forgetAll() {
-    era += 1
+    forgettings += 1
     for cell in cells.cells { forget(cell) }
   }
 
@@ -138,7 +136,7 @@ extension Knowledge {
       deletedRevision: changes.deletedRevision)
     guard isContinued else { return [] }
     return read.compactMap { read in
-      cells[read.breaker.name].flatMap { take(read, in: $0, keeping: self[$0].known != nil) }
+      cells[read.breaker.name].flatMap { learn(read, of: $0, keeping: self[$0].known != nil) }
     }
   }
 
@@ -147,10 +145,12 @@ extension Knowledge {
 
   /// Stays current over a commit of this process, if nothing else has happened in between.
   ///
-  /// To read back what it has just written would cost a call that fails a third of its time.
-  mutating func goOn(over commit: Fingerprints, at revision: Int64, in era: Int64) {
-    // If all was forgotten meanwhile, what was written has not been learned.
-    guard era == self.era, let known = baseline, known.revision.addingSaturating(1) == revision,
+  /// To read back what it has just written would cost a call that fails a third of its time. What has
+  /// to be compared is rule of order 7.
+  mutating func goOn(over commit: Fingerprints, at revision: Int64, after forgettings: Int64) {
+    // Rule of order 8: if all was forgotten meanwhile, what was written has not been learned.
+    guard forgettings == self.forgettings, let known = baseline,
+      known.revision.addingSaturating(1) == revision,
       vouched == commit.before, vouched != 0
     else { return }
     baseline?.revision = revision
@@ -195,7 +195,7 @@ extension Knowledge {
   private mutating func overruling(of cell: Cell) -> StoreEvent? {
     let memory = self[cell]
     guard let declaration = memory.declaration, let since = declaration.since,
-      memory.revision >= since, let inForce = memory.agreed?.codeWords
+      memory.revision >= since, let inForce = memory.agreed?.words.code
     else { return nil }
     self[cell].declaration?.isOverruled = declaration.words != inForce
     guard declaration.words != inForce, !declaration.isOverruled else { return nil }

@@ -4,7 +4,6 @@ internal import BreakerStore
 /// What a process knows of one breaker, as it was last read.
 final class Known: Sendable {
   let breaker: StoredBreaker
-  let agreed: AgreedPolicy
 
   /// Whether the breaker is in the store; false before its first call.
   let exists: Bool
@@ -16,10 +15,9 @@ final class Known: Sendable {
     self.breaker = breaker
     self.exists = exists
     self.counters = counters
-    agreed = breaker.agreedPolicy
   }
 
-  var policy: BreakerPolicy { agreed.policy }
+  var policy: BreakerPolicy { breaker.policy }
 
   /// The record as it stands at an instant.
   func record(at now: Moment, isGone: (ProcessIdentity) -> Bool) -> BreakerRecord {

@@ -11,7 +11,7 @@ final class Refreshes: Sendable {
   ///
   /// - Throws: What the reading throws. A thread that waited behind one that waited without success has
   ///   waited long enough, and gets the same error.
-  func take(
+  func run(
     unless isDone: () -> Bool, _ read: () throws(StoreError) -> Void
   ) throws(StoreError) {
     let arrival = failures.load(ordering: .relaxed)

@@ -16,8 +16,8 @@ struct Ticket: Sendable {
   /// When the call began, if the policy looks at how long calls take.
   var start: Instant?
 
-  /// The fork generation of the process that got the ticket: a child does not own it.
-  private let process = ForkGuard.generation
+  /// The fork depth of the process that got the ticket: a child does not own it.
+  private let forkDepth = ForkGuard.depth
 
   enum Source: Sendable {
     case store
@@ -58,7 +58,7 @@ struct Ticket: Sendable {
 extension Ticket {
   /// Whether it belongs to this process, and not to one that this process was forked from.
   var isOwn: Bool {
-    process == ForkGuard.generation && (word == .unknown || word.isOwn)
+    forkDepth == ForkGuard.depth && (word == .unknown || word.isOwn)
   }
 
   /// The grant, as far as it is good for a breaker.

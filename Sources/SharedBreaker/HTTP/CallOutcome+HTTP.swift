@@ -19,8 +19,8 @@ extension CallOutcome {
   /// - Parameters:
   ///   - status: The status of the answer.
   ///   - retryAfter: The value of the header; nil if the answer has none.
-  ///   - permanent: Statuses that open the breaker at once, such as 401 where all callers use the same
-  ///     credentials.
+  ///   - permanent: Statuses that are permanent failures, such as 401 where all callers use the
+  ///     same credentials.
   ///   - now: The time by which a date in the header is judged.
   /// - Returns: The outcome to report.
   public static func http(

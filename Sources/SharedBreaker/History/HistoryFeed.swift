@@ -44,18 +44,18 @@ public struct HistoryFeed: AsyncSequence, Sendable {
 
   /// Creates a listener, which begins to listen now.
   public func makeAsyncIterator() -> Iterator {
-    Iterator(reader: reader, listening: Listening(to: storage, of: owner))
+    Iterator(reader: reader, listener: Listener(to: storage, of: owner))
   }
 
   /// One listener, which listens for as long as it exists.
   public struct Iterator: AsyncIteratorProtocol {
     private var reader: HistoryReader
-    private let listening: Listening
+    private let listener: Listener
     private var entries: ArraySlice<HistoryEntry> = []
 
-    init(reader: HistoryReader, listening: Listening) {
+    init(reader: HistoryReader, listener: Listener) {
       self.reader = reader
-      self.listening = listening
+      self.listener = listener
     }
 
     /// Waits for the next entry and returns it; nil once the task has been cancelled.
@@ -69,13 +69,13 @@ public struct HistoryFeed: AsyncSequence, Sendable {
     ) async -> HistoryEntry? {
       while !Task.isCancelled {
         if let entry = entries.popFirst() { return entry }
-        let call = listening.currentCall
+        let wakeUp = listener.latestWakeUp
         do throws(StoreError) {
-          entries = try reader.read(from: listening.storage)[...]
-          if entries.isEmpty { await listening.wait(after: call) }
+          entries = try reader.read(from: listener.storage)[...]
+          if entries.isEmpty { await listener.wait(after: wakeUp) }
         } catch {
-          listening.letGo(after: error)
-          await listening.wait(after: call, atMost: Listening.pause)
+          listener.letGo(after: error)
+          await listener.wait(after: wakeUp, atMost: Listener.pause)
         }
       }
       return nil

@@ -11,7 +11,7 @@ struct HistoryReader: Sendable {
   private var store: Int64?
   private var isAfterGap = false
 
-  private static let pageSize = 256
+  private static let batchSize = 256
 
   init(name: String?, after last: Int64?) {
     self.name = name
@@ -29,13 +29,13 @@ struct HistoryReader: Sendable {
 
   /// Returns the next entries; none if there is nothing new.
   mutating func read(from storage: any BreakerStorage) throws(StoreError) -> [HistoryEntry] {
-    var page = try storage.events(after: last ?? .max, of: name, limit: Self.pageSize)
-    if goOn(in: page) {
-      page = try storage.events(after: last ?? .max, of: name, limit: Self.pageSize)
+    var batch = try storage.events(after: last ?? .max, of: name, limit: Self.batchSize)
+    if goOn(in: batch) {
+      batch = try storage.events(after: last ?? .max, of: name, limit: Self.batchSize)
       // The file was replaced once more, so the next read starts over.
-      guard page.store == store else { return [] }
+      guard batch.store == store else { return [] }
     }
-    let entries = page.events.map { event in
+    let entries = batch.events.map { event in
       let isGap = event.isAfterGap(since: last ?? 0, of: name)
       defer {
         last = event.id
@@ -43,21 +43,21 @@ struct HistoryReader: Sendable {
       }
       return HistoryEntry(event, isAfterGap: isAfterGap || isGap)
     }
-    if entries.count < Self.pageSize { last = page.newest }
+    if entries.count < Self.batchSize { last = batch.newest }
     return entries
   }
 
-  /// Notes the file of a page; returns whether reading has to continue from somewhere else.
-  private mutating func goOn(in page: EventPage) -> Bool {
+  /// Notes the file of a batch; returns whether reading has to continue from somewhere else.
+  private mutating func goOn(in batch: EventBatch) -> Bool {
     let known = store
-    store = page.store
+    store = batch.store
     guard let last else {
-      self.last = page.newest
+      self.last = batch.newest
       return false
     }
-    if known == page.store || known == nil, last <= page.newest { return false }
+    if known == batch.store || known == nil, last <= batch.newest { return false }
     // An older copy of the same file has nothing new to read. Another file has.
-    self.last = known == page.store ? page.newest : 0
+    self.last = known == batch.store ? batch.newest : 0
     isAfterGap = true
     return true
   }

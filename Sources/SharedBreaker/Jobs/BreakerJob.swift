@@ -40,11 +40,10 @@ public final class BreakerJob: Sendable {
   /// How long an attempt may take as a probe, where that is longer than `probe-timeout`.
   public let probeTimeout: Duration?
 
-  let outcome: @Sendable (any Error) -> CallOutcome
+  let outcome: ErrorJudge
   let work: @Sendable (JobAttempt) -> Void
-  let lock = Lock()
-  nonisolated(unsafe) var course = Course()
-  private nonisolated(unsafe) var callbacks = Callbacks()
+  let course = Guarded(Course())
+  private let callbacks = Guarded(Callbacks())
 
   /// Describes work without starting it.
   ///
@@ -61,7 +60,7 @@ public final class BreakerJob: Sendable {
   public init(
     _ breaker: Breaker, timeout: Duration = .seconds(10), retry: RetryPolicy = .never,
     probeTimeout: Duration? = nil,
-    outcome: @escaping @Sendable (any Error) -> CallOutcome = Breaker.usualOutcome,
+    outcome: @escaping ErrorJudge = Breaker.usualOutcome,
     work: @escaping @Sendable (JobAttempt) -> Void
   ) {
     self.breaker = breaker
@@ -71,6 +70,9 @@ public final class BreakerJob: Sendable {
     self.outcome = outcome
     self.work = work
   }
+
+  /// Creates the types that Swift would otherwise create for the first job of the process.
+  static func makeWhatIsMadeOnce() { _ = (Guarded(Course()), Guarded(Callbacks())) }
 }
 
 /// The callbacks of a job.
@@ -85,8 +87,8 @@ extension BreakerJob {
 
   /// Called when an attempt has succeeded; the breaker has counted the success already.
   public var successful: (@Sendable (BreakerJob) -> Void)? {
-    get { lock.withLock { unsafe callbacks.successful } }
-    set { lock.withLock { unsafe callbacks.successful = newValue } }
+    get { callbacks.withLock { $0.successful } }
+    set { callbacks.withLock { $0.successful = newValue } }
   }
 
   /// Called when the job ends because the breaker rejects it or has opened at its failure.
@@ -96,32 +98,33 @@ extension BreakerJob {
   /// you call `start` in this callback and it is rejected again, the callback is not called once
   /// more.
   public var tripped: (@Sendable (BreakerJob, (any Error)?) -> Void)? {
-    get { lock.withLock { unsafe callbacks.tripped } }
-    set { lock.withLock { unsafe callbacks.tripped = newValue } }
+    get { callbacks.withLock { $0.tripped } }
+    set { callbacks.withLock { $0.tripped = newValue } }
   }
 
   /// Called when the job ends without success although the breaker has not rejected it.
   ///
   /// Either its attempts are used up, or its error is not worth another attempt, or it reported
-  /// that the attempt is to be ignored. If the store cannot be used and
+  /// that the attempt is to be ignored. The error is nil if the last attempt reported none, as an
+  /// attempt that calls ``JobAttempt/report(_:)`` does. If the store cannot be used and
   /// ``StoreFailureAction/throw`` is set, the error is that of the store.
   public var failed: (@Sendable (BreakerJob, (any Error)?) -> Void)? {
-    get { lock.withLock { unsafe callbacks.failed } }
-    set { lock.withLock { unsafe callbacks.failed = newValue } }
+    get { callbacks.withLock { $0.failed } }
+    set { callbacks.withLock { $0.failed = newValue } }
   }
 
   /// Called when an attempt has timed out; cancel its work here.
   ///
   /// What the attempt reports later is ignored.
   public var timedOut: (@Sendable (BreakerJob) -> Void)? {
-    get { lock.withLock { unsafe callbacks.timedOut } }
-    set { lock.withLock { unsafe callbacks.timedOut = newValue } }
+    get { callbacks.withLock { $0.timedOut } }
+    set { callbacks.withLock { $0.timedOut = newValue } }
   }
 
   /// Called with a line of text for people about everything that happens.
   public var log: (@Sendable (String) -> Void)? {
-    get { lock.withLock { unsafe callbacks.log } }
-    set { lock.withLock { unsafe callbacks.log = newValue } }
+    get { callbacks.withLock { $0.log } }
+    set { callbacks.withLock { $0.log = newValue } }
   }
 
   func note(_ line: @autoclosure () -> String) { log?("\(breaker.name): \(line())") }
@@ -137,7 +140,7 @@ extension BreakerJob {
 
   /// Whether the job has been started and has not ended yet.
   public var isUnderWay: Bool {
-    lock.withLock { if case .idle = unsafe course.phase { false } else { true } }
+    course.withLock { if case .idle = $0.phase { false } else { true } }
   }
 
   /// Starts the job if the breaker permits it; a job that is under way is left as it is.
@@ -147,19 +150,19 @@ extension BreakerJob {
   /// - Returns: Whether the work was started.
   @discardableResult
   public func start() -> Bool {
-    let run = lock.withLock { unsafe course.begin() }
+    let run = course.withLock { $0.begin() }
     guard let run else {
       note("the work is already under way")
       return false
     }
-    return attempt(in: run)
+    return attempt(in: run, after: RetryPolicy.Attempts(retry))
   }
 
   /// Ends the job without calling any callback; its outcome is ignored.
   ///
   /// The work itself is not stopped. What it reports later is ignored.
   public func cancel() {
-    let (ticket, takeBack) = lock.withLock { unsafe course.abandon() }
+    let (ticket, takeBack) = course.withLock { $0.abandon() }
     takeBack?()
     if let ticket { breaker.end(ticket, .ignored) }
   }
@@ -171,7 +174,7 @@ extension BreakerJob {
   /// - Throws: `BreakerError.store` if the store cannot be used; the job has ended all the same.
   public func reset() throws(BreakerError) {
     cancel()
-    lock.withLock { unsafe course.lastError = nil }
+    course.withLock { $0.lastError = nil }
     try breaker.reset()
     note("the breaker has been reset")
   }

@@ -11,15 +11,16 @@ public final class JobAttempt: Sendable {
   let ticket: Ticket
   let run: UInt64
 
-  /// Cancels what the timer will do for the attempt: end it, or begin the next one.
-  ///
-  /// It is guarded by the job's lock.
-  nonisolated(unsafe) var takeBack: (@Sendable () -> Void)?
+  /// The attempts before it.
+  let attempts: RetryPolicy.Attempts
 
-  init(_ job: BreakerJob, _ ticket: Ticket, in run: UInt64) {
+  init(
+    _ job: BreakerJob, _ ticket: Ticket, in run: UInt64, after attempts: RetryPolicy.Attempts
+  ) {
     self.job = job
     self.ticket = ticket
     self.run = run
+    self.attempts = attempts
   }
 
   /// Whether the attempt is an ordinary call or a probe.
@@ -29,7 +30,7 @@ public final class JobAttempt: Sendable {
   ///
   /// - Returns: Whether the report counts.
   @discardableResult
-  public func success() -> Bool { job.end(self, .success) }
+  public func success() -> Bool { job.end(self, .outcome(.success)) }
 
   /// Reports that the work has failed, with its error if there is one.
   ///
@@ -43,5 +44,21 @@ public final class JobAttempt: Sendable {
   ///
   /// - Returns: Whether the report counts.
   @discardableResult
-  public func ignore() -> Bool { job.end(self, .ignored) }
+  public func ignore() -> Bool { job.end(self, .outcome(.ignored)) }
+
+  /// Reports what the attempt says about the resource.
+  ///
+  /// Use it if the work ends with a value that has to be judged:
+  ///
+  /// ```swift
+  /// attempt.report(.http(status: response.status, retryAfter: response.retryAfter))
+  /// ```
+  ///
+  /// A failure is retried and ends in the job's callbacks as one with an error does. The callbacks
+  /// get nil for the error, or the last error that the job has reported.
+  ///
+  /// - Parameter outcome: What the attempt says about the resource.
+  /// - Returns: Whether the report counts.
+  @discardableResult
+  public func report(_ outcome: CallOutcome) -> Bool { job.end(self, .outcome(outcome)) }
 }

@@ -2,7 +2,7 @@ internal import BreakerCore
 internal import BreakerStore
 
 extension BreakerJob {
-  /// How far a job has come; guarded by the job's lock.
+  /// How far a job has come.
   struct Course {
     enum Phase {
       case idle
@@ -20,17 +20,20 @@ extension BreakerJob {
       get { isOwn ? storedPhase : .idle }
       set {
         storedPhase = newValue
-        process = ForkGuard.generation
+        forkDepth = ForkGuard.depth
+        takeBack = nil
       }
     }
 
+    /// Cancels what the timer will do in this phase: end the attempt, or begin the next one.
+    var takeBack: (@Sendable () -> Void)?
+
     private var storedPhase = Phase.idle
-    private var process = ForkGuard.generation
-    private var isOwn: Bool { process == ForkGuard.generation }
+    private var forkDepth = ForkGuard.depth
+    private var isOwn: Bool { forkDepth == ForkGuard.depth }
 
     /// The number of the run, raised by each start and cancellation, so that late events show.
     var run: UInt64 = 0
-    var failures = 0
     var lastError: (any Error)?
 
     /// How many threads are inside the `tripped` callback.
@@ -41,7 +44,6 @@ extension BreakerJob {
       guard case .idle = phase else { return nil }
       phase = .deciding
       run += 1
-      failures = 0
       return run
     }
 
@@ -53,8 +55,8 @@ extension BreakerJob {
       }
       switch phase {
       case .idle, .deciding: return (nil, nil)
-      case .running(let attempt): return unsafe (attempt.ticket, attempt.takeBack)
-      case .waiting(let attempt): return unsafe (nil, attempt.takeBack)
+      case .running(let attempt): return (attempt.ticket, takeBack)
+      case .waiting: return (nil, takeBack)
       }
     }
 
@@ -76,9 +78,8 @@ extension BreakerJob {
 
   /// How an attempt has ended.
   enum Report {
-    case success
+    case outcome(CallOutcome)
     case failure((any Error)?)
-    case ignored
     case timeout
   }
 }
@@ -88,22 +89,22 @@ extension BreakerJob {
   private var timer: StoreTimer { breaker.engine.options.timer }
 
   /// Asks the breaker, and runs the work if the breaker permits it.
-  func attempt(in run: UInt64) -> Bool {
+  func attempt(in run: UInt64, after attempts: RetryPolicy.Attempts) -> Bool {
     let ticket: Ticket
     do {
       ticket = try breaker.begin(probeTimeout: probeTimeout)
     } catch {
-      guard lock.withLock({ unsafe course.move(run, to: .idle) }) else { return false }
+      guard course.withLock({ $0.move(run, to: .idle) }) else { return false }
       if case .rejected = error { trip(rejection: error) } else { giveUp(error) }
       return false
     }
-    let attempt = JobAttempt(self, ticket, in: run)
-    guard lock.withLock({ unsafe course.move(run, to: .running(attempt)) }) else {
+    let attempt = JobAttempt(self, ticket, in: run, after: attempts)
+    guard course.withLock({ $0.move(run, to: .running(attempt)) }) else {
       breaker.end(ticket, .ignored)
       return false
     }
     // The deadline is set before the work can report, so that a report always finds one to cancel.
-    let isOn = schedule(after: timeout, for: attempt, while: { $0.isRunning(attempt) }) {
+    let isOn = schedule(after: timeout, while: { $0.isRunning(attempt) }) {
       self.end(attempt, .timeout)
     }
     guard isOn else { return false }
@@ -114,16 +115,15 @@ extension BreakerJob {
 
   /// Schedules something that can be cancelled; false if the job has moved on meanwhile.
   private func schedule(
-    after time: Duration, for attempt: JobAttempt, while isStill: (Course) -> Bool,
-    _ body: @escaping @Sendable () -> Void
+    after time: Duration, while isStill: (Course) -> Bool, _ body: @escaping @Sendable () -> Void
   ) -> Bool {
     let timer = timer
     // It runs code of the program, which may block. The lock is not held, because a timer may call
     // the body at once.
     let takeBack = timer.call(after: time) { timer.callAside(body) }
-    let isOn = lock.withLock {
-      guard unsafe isStill(course) else { return false }
-      unsafe attempt.takeBack = takeBack
+    let isOn = course.withLock { course in
+      guard isStill(course) else { return false }
+      course.takeBack = takeBack
       return true
     }
     if !isOn { takeBack() }
@@ -133,10 +133,10 @@ extension BreakerJob {
   /// Handles the report of an attempt; false if the attempt had ended before.
   @discardableResult
   func end(_ attempt: JobAttempt, _ report: Report) -> Bool {
-    let (isFirst, takeBack) = lock.withLock { () -> (Bool, (@Sendable () -> Void)?) in
-      guard unsafe course.isRunning(attempt) else { return (false, nil) }
-      defer { unsafe attempt.takeBack = nil }
-      return unsafe (course.move(attempt.run, to: .deciding), attempt.takeBack)
+    let (isFirst, takeBack) = course.withLock { course -> (Bool, (@Sendable () -> Void)?) in
+      guard course.isRunning(attempt) else { return (false, nil) }
+      let takeBack = course.takeBack
+      return (course.move(attempt.run, to: .deciding), takeBack)
     }
     guard isFirst else {
       note("a report that comes too late is ignored")
@@ -144,13 +144,14 @@ extension BreakerJob {
     }
     takeBack?()
     switch report {
-    case .success:
+    case .outcome(.success):
       succeed(attempt)
+    case .outcome(let outcome):
+      if outcome.isFailure { note("a failure was reported") }
+      fail(attempt, nil, outcome)
     case .failure(let error):
       note("a failure was reported" + (error.map { ": \($0)" } ?? ""))
       fail(attempt, error, error.map(outcome) ?? .failure())
-    case .ignored:
-      fail(attempt, nil, .ignored)
     case .timeout:
       let error = CallTimedOut(name: breaker.name, timeout: timeout)
       note("the work has timed out")
@@ -162,9 +163,9 @@ extension BreakerJob {
 
   private func succeed(_ attempt: JobAttempt) {
     breaker.end(attempt.ticket, .success)
-    let isOn = lock.withLock {
-      guard unsafe course.move(attempt.run, to: .idle) else { return false }
-      unsafe course.lastError = nil
+    let isOn = course.withLock { course in
+      guard course.move(attempt.run, to: .idle) else { return false }
+      course.lastError = nil
       return true
     }
     guard isOn else { return }
@@ -174,32 +175,34 @@ extension BreakerJob {
 
   private func fail(_ attempt: JobAttempt, _ error: (any Error)?, _ outcome: CallOutcome) {
     breaker.end(attempt.ticket, outcome)
-    let failures = lock.withLock { () -> Int? in
-      guard unsafe course.run == attempt.run else { return nil }
-      unsafe course.failures += 1
-      if let error { unsafe course.lastError = error }
-      return unsafe course.failures
+    let isOn = course.withLock { course in
+      guard course.run == attempt.run else { return false }
+      if let error { course.lastError = error }
+      return true
     }
     // The job was cancelled meanwhile, perhaps by the `timedOut` callback.
-    guard let failures else { return }
+    guard isOn else { return }
     let hasTripped = outcome.isFailure && !breaker.snapshot().permits
-    if !hasTripped, let wait = retry.wait(after: failures, error: error, outcome: outcome) {
-      waitAndTryAgain(wait, after: attempt)
+    var attempts = attempt.attempts
+    if let wait = attempts.wait(after: outcome, error: error, ifPermitted: !hasTripped) {
+      waitAndTryAgain(wait, after: attempt, attempts)
       return
     }
-    guard lock.withLock({ unsafe course.move(attempt.run, to: .idle) }) else { return }
+    guard course.withLock({ $0.move(attempt.run, to: .idle) }) else { return }
     if hasTripped { trip(rejection: nil) } else { giveUp(error) }
   }
 
-  private func waitAndTryAgain(_ wait: Duration, after attempt: JobAttempt) {
+  private func waitAndTryAgain(
+    _ wait: Duration, after attempt: JobAttempt, _ attempts: RetryPolicy.Attempts
+  ) {
     note("the work will be tried again in \(wait)")
-    guard lock.withLock({ unsafe course.move(attempt.run, to: .waiting(attempt)) }) else { return }
-    _ = schedule(after: wait, for: attempt, while: { $0.isWaiting(after: attempt) }) { [self] in
-      let isOn = lock.withLock {
-        guard unsafe course.isWaiting(after: attempt) else { return false }
-        return unsafe course.move(attempt.run, to: .deciding)
+    guard course.withLock({ $0.move(attempt.run, to: .waiting(attempt)) }) else { return }
+    _ = schedule(after: wait, while: { $0.isWaiting(after: attempt) }) { [self] in
+      let isOn = course.withLock { course in
+        guard course.isWaiting(after: attempt) else { return false }
+        return course.move(attempt.run, to: .deciding)
       }
-      if isOn { _ = self.attempt(in: attempt.run) }
+      if isOn { _ = self.attempt(in: attempt.run, after: attempts) }
     }
   }
 
@@ -210,15 +213,15 @@ extension BreakerJob {
 
   /// Calls `tripped`; without a rejection, the breaker has opened at this job's own failure.
   private func trip(rejection: BreakerError?) {
-    let (isTold, error) = lock.withLock { () -> (Bool, (any Error)?) in
+    let (isTold, error) = course.withLock { course -> (Bool, (any Error)?) in
       // A `start` in the callback must not call the callback again, without end.
-      if rejection != nil, unsafe course.tellings > 0 { return (true, nil) }
-      unsafe course.tellings += 1
-      return unsafe (false, course.lastError ?? rejection)
+      if rejection != nil, course.tellings > 0 { return (true, nil) }
+      course.tellings += 1
+      return (false, course.lastError ?? rejection)
     }
     if isTold { return }
     note("the breaker has been tripped")
     tripped?(self, error)
-    lock.withLock { unsafe course.tellings -= 1 }
+    course.withLock { $0.tellings -= 1 }
   }
 }

@@ -66,7 +66,7 @@ extension BreakerPolicy {
 
 extension PolicyError {
   init(saidTwice key: String) {
-    self.init(about: key, "\(OutsideText.quoted(key)) is said twice: say it once")
+    self.init(about: key, "\(OutsideText.quoted(key)) is set twice: set it once")
   }
 
   /// Creates an error about a word, whether or not the word is one of a policy.

@@ -1,4 +1,5 @@
 internal import BreakerCore
+internal import JSONText
 
 /// Policies as JSON, in the format of the `policy` object of `cbctl show --json`.
 extension BreakerPolicy {

@@ -4,7 +4,7 @@ internal import BreakerStore
 ///
 /// The child leaves its parent's state as it is and never frees it, because freeing it could run
 /// code of the program in the middle of a fork. Another thread may also have been asleep on a
-/// signal in the state, and such a signal cannot be used again.
+/// `ThreadWaker` of the state, which cannot be used again then.
 @safe final class PerProcess<State: AnyObject & SendableMetatype>: @unchecked Sendable {
   let lock = Lock()
   private let make: @Sendable () -> State

@@ -15,7 +15,7 @@ final class TimerThread: Sendable {
 
   private final class Course {
     let alarms = AlarmHeap()
-    let signal = Signal()
+    let waker = ThreadWaker()
     var isRunning = false
 
     /// The instant of the alarm that the thread sleeps until.
@@ -35,7 +35,7 @@ final class TimerThread: Sendable {
     course.withLock { course in
       course.alarms.add(alarm)
       if !course.isRunning { course.isRunning = start(with: course) }
-      if instant < course.sleepsUntil { course.signal.raise() }
+      if instant < course.sleepsUntil { course.waker.wake() }
     }
     return alarm
   }
@@ -77,7 +77,7 @@ extension TimerThread {
         let next = own.alarms.first?.instant
         own.sleepsUntil = next ?? .max
         let sleep = next.map { min($0 - now, Self.longestSleep) }
-        _ = own.signal.wait(
+        _ = own.waker.wait(
           course.lock, until: sleep.map { Patience.monotonicNanoseconds() + $0 })
       }
       return nil

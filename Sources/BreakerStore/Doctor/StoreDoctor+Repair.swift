@@ -1,0 +1,178 @@
+internal import BreakerCore
+internal import Glibc
+
+/// Repairing what an examination has found.
+extension StoreDoctor {
+  /// Repairs what can be repaired, and examines the store again; no file is ever deleted.
+  ///
+  /// - Throws: `StoreError` if there is no store, or nothing that could be examined.
+  package func repair() throws(StoreError) -> [StoreFinding] {
+    try forks.shut { () throws(StoreError) in try mend() }
+  }
+
+  /// Repairs the store; the caller holds the gate.
+  private func mend() throws(StoreError) -> [StoreFinding] {
+    var done: [String: String] = [:]
+    var tried: Set<StoreRemedy> = []
+    // The next round handles what one remedy leaves or uncovers.
+    while true {
+      var findings = try look().filter { !tried.isSuperset(of: $0.remedies) }
+      if findings.isEmpty { break }
+      // A new store replaces everything else, so no other remedy is needed then.
+      let anew = findings.filter { $0.remedies.contains(.beginAnew) }
+      if !anew.isEmpty { findings = anew }
+      for finding in findings {
+        tried.formUnion(finding.remedies)
+        let words = carryOut(finding)
+        done[finding.check] = done[finding.check].map { "\($0); \(words)" } ?? words
+      }
+    }
+    return try look().map { finding in
+      var finding = finding
+      if let words = done[finding.check] { finding.repair = words }
+      return finding
+    }
+  }
+
+  /// Carries out the remedies of a finding, and describes the result.
+  private func carryOut(_ finding: StoreFinding) -> String {
+    var details: [String] = []
+    for remedy in finding.remedies {
+      do throws(StoreError) {
+        if let detail = try carryOut(remedy) { details.append(detail) }
+      } catch {
+        return "not done: \(error)"
+      }
+    }
+    let what = finding.repair ?? finding.check
+    return "done: " + what + (details.isEmpty ? "" : " (\(details.joined(separator: "; ")))")
+  }
+
+  private func carryOut(_ remedy: StoreRemedy) throws(StoreError) -> String? {
+    switch remedy {
+    case .beginAnew: return try beginAnew()
+    case .setAside(let suffix, let identity):
+      let place = try StorePlace(path)
+      // A file that is wrong in the place of the lock file locks nothing.
+      guard suffix != StoreLock.suffix else {
+        return try setAside(place.beside(suffix), identity)
+      }
+      return try StoreLock.held(place.path, atMost: lockTimeout) { _ throws(StoreError) in
+        try setAside(place.beside(suffix), identity)
+      }
+    case .adjust(let path, let rights): try adjust(path, to: rights)
+    case .mendRows: try mendRows()
+    case .freeLeases: try withStorage { storage throws(StoreError) in try storage.freeLeases() }
+    case .foldLog: try withStorage { storage throws(StoreError) in try storage.foldLog() }
+    case .open: try withStorage(mayCreate: true) { _ in }
+    }
+    return nil
+  }
+
+  private func setAside(_ path: String, _ identity: FileIdentity) throws(StoreError) -> String {
+    // Another repair, or a program, may have put a new file in its place.
+    guard FileStatus(of: path)?.identity == identity else {
+      return "somebody else has already done it"
+    }
+    let name = SetAside.name(for: path, at: clock.wallMilliseconds)
+    try SetAside.move(path, to: name)
+    return StorePath.split(name).file
+  }
+
+  /// Opens the store as usual for as long as a body takes.
+  func withStorage<Result>(
+    mayCreate: Bool = false, _ body: (SQLiteStorage) throws(StoreError) -> Result
+  ) throws(StoreError) -> Result {
+    let storage = SQLiteStorage(
+      path: path, lockTimeout: lockTimeout, clock: clock, program: program)
+    try storage.open(mayCreate: mayCreate)
+    defer { storage.close() }
+    return try body(storage)
+  }
+
+  /// Does not open the file, because closing it again would drop locks of this process.
+  private func adjust(_ path: String, to rights: FileRights) throws(StoreError) {
+    guard let now = FileStatus(of: path), !now.isLink else { return }
+    guard !now.isRegular || now.names == 1 else {
+      throw StoreError(
+        .other,
+        "the file \(StoreError.visible(path)) has \(now.names) names: its rights would change"
+          + " under each of them: delete the other names")
+    }
+    let user = rights.user == now.rights.user ? uid_t.max : rights.user
+    let group = rights.group == now.rights.group ? gid_t.max : rights.group
+    if user != uid_t.max || group != gid_t.max {
+      guard unsafe lchown(path, user, group) == 0 else {
+        throw StoreError(errno: errno, doing: "change the owner of", path: path)
+      }
+    }
+    guard unsafe fchmodat(AT_FDCWD, path, mode_t(rights.mode), AT_SYMLINK_NOFOLLOW) == 0 else {
+      throw StoreError(errno: errno, doing: "change the mode of", path: path)
+    }
+  }
+
+  /// Repairs rows in one transaction, which running processes notice like any other program's.
+  private func mendRows() throws(StoreError) {
+    let place = try StorePlace(path)
+    let connection = try Connection(path: place.path, lockTimeout: lockTimeout)
+    try OpenStore.setUp(connection)
+    try connection.write { () throws(StoreError) in
+      let damage = try RowExamination(reader: connection).damage()
+      try connection.execute(
+        "UPDATE breaker SET \(RowExamination.intoRange) WHERE \(RowExamination.areOutOfRange)")
+      // The table itself does not allow a generation of 0.
+      for id in damage.names {
+        // There may already be a breaker of that name.
+        try connection.execute(
+          """
+          UPDATE breaker SET name = CASE
+            WHEN EXISTS (SELECT 1 FROM breaker WHERE name = 'damaged-\(id)')
+            THEN 'damaged-\(id)-' || lower(hex(randomblob(8))) ELSE 'damaged-\(id)' END
+          WHERE id = \(id)
+          """)
+      }
+      for (column, ids) in damage.policies {
+        for id in ids {
+          try connection.execute("UPDATE breaker SET \(column) = NULL WHERE id = \(id)")
+        }
+      }
+      for (table, condition) in RowExamination.orphans {
+        try connection.execute("DELETE FROM \(table) WHERE \(condition)")
+      }
+      try connection.execute(
+        "UPDATE breaker SET leases = \(RowExamination.leaseCount)"
+          + " WHERE leases <> \(RowExamination.leaseCount)")
+      if !damage.hasStoreRow {
+        let identity = Int64.random(in: .min ... .max)
+        try connection.execute(
+          "INSERT INTO store (id, identity, created_at_ms) VALUES (1, \(identity),"
+            + " \(clock.wallMilliseconds))")
+      }
+    }
+  }
+}
+
+/// What a repair does through the ordinary storage.
+extension SQLiteStorage {
+  /// Records how probes that are over have ended, as the next call of their breakers would.
+  func freeLeases() throws(StoreError) {
+    let names = try read { connection throws(StoreError) in
+      try LeaseRemains.find(on: connection, clock: clock).map(\.name)
+    }
+    // Every transaction settles its breaker first.
+    for name in Set(names) { _ = try transact(name, orCreate: false, wait: .usual) { _ in } }
+  }
+
+  /// Moves the log into the file, and restarts it unless another process is still reading it.
+  func foldLog() throws(StoreError) {
+    let isDone = try openToWrite(until: deadline(of: .usual)) { store throws(StoreError) in
+      reading.withLock { store.checkpoint(isUrgent: true) }
+    }
+    guard isDone else {
+      throw StoreError(
+        .busy, "the log of \(StoreError.visible(path)) is in use: try again when it is not")
+    }
+    // The next commit truncates the log.
+    try proveWritable()
+  }
+}

@@ -1,0 +1,36 @@
+import SharedBreaker
+
+extension CommandContext {
+  /// The breaker that a command names, with the policy that its options declare, if any.
+  func declaredBreaker(
+    _ parsed: ParsedCommand, onStoreFailure: StoreFailureAction
+  ) throws(ControlError) -> Breaker {
+    let name = parsed.text("NAME") ?? ""
+    let policy = try BreakerPolicy.given(by: parsed)
+    let before = policy == nil ? nil : declarationInForce(of: name)
+    let breaker = try act { () throws(BreakerError) in
+      try store.breaker(name, policy: policy, onStoreFailure: onStoreFailure)
+    }
+    if let before, let now = declarationInForce(of: name), now.text != before.text {
+      note(
+        "\(VisibleText.name(name)): these options replace \(before.words), which "
+          + "\(VisibleText.bare(before.program)) declared before: use 'cbctl policy' to "
+          + "settle it for every caller")
+    }
+    return breaker
+  }
+
+  /// The declaration in force; nil also if the store fails, which the command itself then reports.
+  private func declarationInForce(of name: String) -> PolicyDeclaration? {
+    do throws(StoreError) {
+      return try store.declarations(of: name).first { $0.isInForce }
+    } catch {
+      return nil
+    }
+  }
+}
+
+extension PolicyDeclaration {
+  /// The policy, for people.
+  var words: String { text.isEmpty ? "the defaults" : VisibleText.bare(text) }
+}

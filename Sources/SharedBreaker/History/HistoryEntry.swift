@@ -1,0 +1,57 @@
+internal import BreakerCore
+internal import BreakerStore
+
+/// Something that happened to a breaker.
+public struct HistoryEntry: Sendable, Hashable {
+  /// The number of the entry; later entries of the same file have higher numbers.
+  public let id: Int64
+
+  /// When it happened.
+  ///
+  /// It can be earlier than the time of the entry before. What happens by time alone, such as the
+  /// end of a mode or the deadline of a probe, is recorded by the next call, with the time at which
+  /// it happened.
+  public let at: BreakerTimestamp
+
+  /// The name of the breaker that it happened to.
+  public let name: String
+
+  /// What happened.
+  public let change: BreakerChange
+
+  /// Why it happened; nil if no reason was given.
+  public let reason: String?
+
+  /// The number of the process that did it or recorded it.
+  public let pid: Int32
+
+  /// The name of the program that did it or recorded it.
+  public let program: String
+
+  /// Whether entries before this one are missing for a listener or a hook.
+  ///
+  /// Entries are missing if they are no longer kept when the reader gets to them, or if the file
+  /// was replaced. Entries from ``SharedStore/history(of:since:limit:)`` never have it set.
+  public let isAfterGap: Bool
+
+  init(_ event: RecordedEvent, isAfterGap: Bool) {
+    self.isAfterGap = isAfterGap
+    id = event.id
+    at = BreakerTimestamp(millisecondsSince1970: event.atMilliseconds)
+    name = event.name
+    change = event.change
+    reason = event.reason
+    pid = event.pid
+    program = event.program
+  }
+}
+
+extension HistoryEntry {
+  /// Whether a closed breaker has opened, so that calls begin to be rejected.
+  ///
+  /// A failed probe opens a breaker again, but does not begin an outage: page people for this one.
+  public var beginsOutage: Bool { change.beginsOutage }
+
+  /// Whether a breaker that was open or half-open has closed, or is gone.
+  public var endsOutage: Bool { change.endsOutage }
+}

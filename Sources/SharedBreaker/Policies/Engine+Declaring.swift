@@ -1,0 +1,45 @@
+internal import BreakerCore
+internal import BreakerStore
+
+extension Engine {
+  /// Declares the policy that code gives a breaker.
+  ///
+  /// If the store cannot be written now, the next write to the breaker includes the declaration.
+  func declare(_ policy: BreakerPolicy, for cell: Cell) {
+    let (words, forgettings) = update { ($0.declare(policy, for: cell), $0.knowledge.forgettings) }
+    guard trouble(of: cell) == nil else { return }
+    do throws(StoreError) {
+      let known = try known(cell)
+      guard !known.exists || known.breaker.words.code != words else {
+        update { $0.hasDeclared(words, for: cell, at: known.breaker.revision, after: forgettings) }
+        return
+      }
+      try step(cell) { _ in }
+    } catch {
+      failed(error, of: cell)
+    }
+  }
+
+  /// Sets and removes an operator's values; returns an error if the resulting policy is not valid.
+  func override(
+    _ cell: Cell, set values: [PolicyKey: String], unset keys: Set<PolicyKey>
+  ) throws(StoreError) -> PolicyError? {
+    // Checked before the transaction too, so that a mistake does not create a breaker.
+    var words = try known(cell).breaker.words
+    do throws(PolicyError) {
+      _ = try words.overridden(set: values, unset: keys, at: clock.moment)
+    } catch {
+      return error
+    }
+    return try step(cell) { draft -> PolicyError? in
+      do throws(PolicyError) {
+        try draft.agree { words, now throws(PolicyError) in
+          try words.overridden(set: values, unset: keys, at: now)
+        }
+        return nil
+      } catch {
+        return error
+      }
+    }.answer
+  }
+}
