@@ -31,6 +31,7 @@ static PyObject *breaker_new(PyTypeObject *type, PyObject *args, PyObject *keywo
     return NULL;
   }
   self->state = state;
+  self->module = Py_NewRef(sb_module_of(type));
   self->handle = handle;
   self->name = Py_NewRef(name);
   self->store = Py_NewRef(store);
@@ -43,6 +44,7 @@ static PyObject *breaker_new(PyTypeObject *type, PyObject *args, PyObject *keywo
 static int breaker_traverse(PyObject *object, visitproc visit, void *arg) {
   Breaker *self = (Breaker *)object;
   Py_VISIT(Py_TYPE(object));
+  Py_VISIT(self->module);
   Py_VISIT(self->store);
   Py_VISIT(self->judge);
   Py_VISIT(self->judge_result);
@@ -72,6 +74,7 @@ static void breaker_dealloc(PyObject *object) {
   Py_CLEAR(self->judge_result);
   Py_CLEAR(self->store);
   Py_CLEAR(self->name);
+  Py_CLEAR(self->module);
   freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
   release(object);
   Py_DECREF(type);

@@ -23,11 +23,18 @@ typedef struct {
   sb_permit permit;
 } Driver;
 
+// Memory of drivers that have ended, for the next ones. Each call takes one.
 static Driver *make(Breaker *breaker) {
-  PyTypeObject *type = breaker->state->driver;
-  allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
-  Driver *self = (Driver *)allocate(type, 0);
-  if (!self) return NULL;
+  State *state = breaker->state;
+  Driver *self;
+  if (state->spare_count) {
+    self = state->spare[--state->spare_count];
+    PyObject_Init((PyObject *)self, state->driver);
+  } else {
+    self = PyObject_GC_New(Driver, state->driver);
+    if (!self) return NULL;
+  }
+  memset((char *)self + sizeof(PyObject), 0, sizeof *self - sizeof(PyObject));
   self->breaker = (Breaker *)Py_NewRef((PyObject *)breaker);
   return self;
 }
@@ -40,7 +47,8 @@ PyObject *sb_drive_call(Breaker *breaker, PyObject *function, PyObject *argument
   self->function = Py_NewRef(function);
   self->arguments = Py_NewRef(arguments);
   self->keywords = Py_NewRef(keywords);
-  self->permit = sb_no_permit();
+  self->permit.size = sizeof self->permit;
+  PyObject_GC_Track((PyObject *)self);
   return (PyObject *)self;
 }
 
@@ -55,6 +63,7 @@ PyObject *sb_drive(Breaker *breaker, const sb_permit *permit, PyObject *coroutin
   self->inner = coroutine;
   self->permit = *permit;
   self->phase = WORKING;
+  PyObject_GC_Track((PyObject *)self);
   return (PyObject *)self;
 }
 
@@ -283,10 +292,15 @@ static void driver_dealloc(PyObject *object) {
   PyTypeObject *type = Py_TYPE(object);
   PyObject_GC_UnTrack(object);
   if (self->permit.kind) sb_abandon(self->breaker, &self->permit);
+  Breaker *breaker = self->breaker;
+  State *state = breaker->state;
   driver_clear(object);
-  Py_CLEAR(self->breaker);
-  freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
-  release(object);
+  if (state->spare_count < SPARE_DRIVERS) {
+    state->spare[state->spare_count++] = object;
+  } else {
+    PyObject_GC_Del(object);
+  }
+  Py_DECREF((PyObject *)breaker);
   Py_DECREF(type);
 }
 

@@ -18,6 +18,8 @@
 #define Py_READONLY READONLY
 #endif
 
+#define SPARE_DRIVERS 16
+
 // What belongs to one interpreter.
 typedef struct {
   PyTypeObject *store, *news, *hook, *breaker, *permit, *guarded, *driver, *finished;
@@ -26,11 +28,14 @@ typedef struct {
   PyObject *states[3], *modes[4], *kinds[2], *verdicts[3];
   PyTypeObject *coroutine, *generator, *async_generator, *method;
   PyObject *context;  // identifies the thread and task that is running
+  void *spare[SPARE_DRIVERS];  // memory of drivers that have ended
+  int spare_count;
 } State;
 
 typedef struct {
   PyObject_HEAD
   State *state;
+  PyObject *module;  // keeps the state
   sb_store *handle;  // NULL once it is closed
   Py_ssize_t users;  // calls of the library that use the handle without the GIL
   bool is_closing;
@@ -48,6 +53,7 @@ typedef struct Block {
 typedef struct {
   PyObject_HEAD
   State *state;
+  PyObject *module;  // keeps the state
   sb_breaker *handle;
   PyObject *name;
   PyObject *store;
@@ -75,6 +81,7 @@ extern PyType_Spec sb_store_spec, sb_news_spec, sb_hook_spec, sb_breaker_spec, s
     sb_guarded_spec, sb_driver_spec, sb_finished_spec;
 
 // module.c
+PyObject *sb_module_of(PyTypeObject *type);
 State *sb_state_of(PyTypeObject *type);
 
 // errors.c

@@ -107,19 +107,28 @@ static int traverse(PyObject *module, visitproc visit, void *arg) {
 }
 
 static int clear(PyObject *module) {
-  each(PyModule_GetState(module), clear_one, NULL);
+  State *state = PyModule_GetState(module);
+  while (state->spare_count) PyObject_GC_Del(state->spare[--state->spare_count]);
+  each(state, clear_one, NULL);
   return 0;
 }
 
-// Returns the state of the module that defines a type, or one that the type is derived from.
-State *sb_state_of(PyTypeObject *type) {
+static void release(void *module) { clear(module); }
+
+// Returns the module that defines a type, or one that the type is derived from; a borrowed reference.
+PyObject *sb_module_of(PyTypeObject *type) {
   for (; type; type = PyType_GetSlot(type, Py_tp_base)) {
     PyObject *module = PyType_GetModule(type);
-    if (module) return PyModule_GetState(module);
+    if (module) return module;
     PyErr_Clear();
   }
   PyErr_SetString(PyExc_TypeError, "this type is not derived from one of shared_breaker");
   return NULL;
+}
+
+State *sb_state_of(PyTypeObject *type) {
+  PyObject *module = sb_module_of(type);
+  return module ? PyModule_GetState(module) : NULL;
 }
 
 static PyObject *version(PyObject *module, PyObject *unused) {
@@ -146,7 +155,7 @@ static PyModuleDef_Slot slots[] = {
 
 static PyModuleDef definition = {
     PyModuleDef_HEAD_INIT, "_extension", "Breakers that all processes of a host share.",
-    sizeof(State), functions, slots, traverse, clear, NULL,
+    sizeof(State), functions, slots, traverse, clear, release,
 };
 
 PyMODINIT_FUNC PyInit__extension(void) { return PyModuleDef_Init(&definition); }

@@ -36,6 +36,7 @@ static PyObject *store_new(PyTypeObject *type, PyObject *args, PyObject *keyword
     return NULL;
   }
   self->state = state;
+  self->module = Py_NewRef(sb_module_of(type));
   self->handle = handle;
   return (PyObject *)self;
 }
@@ -71,6 +72,7 @@ static void store_dealloc(PyObject *object) {
   PyObject *pending = sb_raised();
   close_handle(self);
   sb_raise_again(pending);
+  Py_CLEAR(self->module);
   freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
   release(object);
   Py_DECREF(type);
