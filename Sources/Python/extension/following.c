@@ -134,6 +134,7 @@ static PyObject *hook_take(PyObject *object, PyObject *unused) {
   Py_BEGIN_ALLOW_THREADS
   code = sb_hook_take(self->handle, &json, &length, &wait);
   Py_END_ALLOW_THREADS
+  if (code == SB_SKIPPED) return Py_BuildValue("OL", Py_None, 0LL);
   if (code == SB_NOTHING) return Py_BuildValue("OL", Py_None, (long long)wait);
   if (code != SB_OK) return sb_raise(self->store->state, code);
   PyObject *entry = PyUnicode_DecodeUTF8(json, length, "replace");
@@ -141,7 +142,7 @@ static PyObject *hook_take(PyObject *object, PyObject *unused) {
   return entry ? Py_BuildValue("NL", entry, 0LL) : NULL;
 }
 
-// done(result) -> whether it was still this process's entry
+// done(result) -> whether the entry will be handed out no more
 static PyObject *hook_done(PyObject *object, PyObject *result) {
   Hook *self = (Hook *)object;
   long number = PyLong_AsLong(result);
@@ -151,7 +152,7 @@ static PyObject *hook_done(PyObject *object, PyObject *result) {
   code = sb_hook_done(self->handle, (int)number);
   Py_END_ALLOW_THREADS
   if (code < 0) return sb_raise(self->store->state, code);
-  return PyBool_FromLong(code == SB_OK);
+  return PyBool_FromLong(code == SB_SKIPPED || number == SB_HANDLED);
 }
 
 static void hook_dealloc(PyObject *object) {

@@ -229,12 +229,12 @@ class CircuitBreaker:
     @property
     def fail_counter(self) -> int:
         """The number of failures in a row, in all processes."""
-        return int(self._inner.snapshot().get("consecutiveFailures") or 0)
+        return int(self._inner.snapshot().get("consecutive_failures") or 0)
 
     @property
     def success_counter(self) -> int:
         """The number of successes since the circuit was half-opened."""
-        return int(self._inner.snapshot().get("probeSuccesses") or 0)
+        return int(self._inner.snapshot().get("probe_successes") or 0)
 
     def open(self) -> bool:
         """Open the circuit, in all processes."""
