@@ -37,7 +37,7 @@ class Leaks(StoreTestCase):
 
     def setUp(self):
         super().setUp()
-        self.payments = self.store.breaker("payments", max_failures=10**9)
+        self.payments = self.store.breaker("payments", max_failures=1_000_000)
         self.payments.call(int)
 
     def test_healthy_calls_keep_nothing(self):

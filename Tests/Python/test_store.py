@@ -313,7 +313,7 @@ class Failing(StoreTestCase):
         self.assertEqual(caught.exception.code, "missing")
         self.store.connect()
         self.assertEqual(self.store.health, "available")
-        self.assertEqual(self.store.breaker("payments").health, "untried")
+        self.assertEqual(self.store.breaker("payments").health, "shared")
 
     def test_a_store_is_closed_by_its_block_and_then_says_so(self):
         with SharedStore(self.path) as store:

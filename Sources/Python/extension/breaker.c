@@ -122,7 +122,10 @@ static PyObject *enter_async(PyObject *object, PyObject *unused) {
     Py_DECREF(frame);
     return coroutine;
   }
-  if (code != SB_OK) return NULL;
+  if (code != SB_OK) {
+    sb_watch(self);
+    return NULL;
+  }
   if (sb_place_block(self, &permit, NULL)) {
     sb_abandon(self, &permit);
     return NULL;
@@ -203,6 +206,8 @@ PyObject *sb_call_through(Breaker *self, PyObject *function, PyObject *const *ar
     if (is_coroutine_function(self, function))
       return call_slowly(self, function, arguments, count, names);
     code = sb_begin_and_watch(self, &permit);
+  } else if (code != SB_OK) {
+    sb_watch(self);
   }
   if (code != SB_OK) return NULL;
   PyObject *result = PyObject_Vectorcall(function, arguments, count, names);

@@ -156,6 +156,7 @@ static PySendResult start(Driver *self) {
                                       self->arguments, self->keywords);
     self->phase = HANDED_OVER;
   } else {
+    sb_watch(breaker);
     self->phase = ENDED;
     return PYGEN_ERROR;
   }
