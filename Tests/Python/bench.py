@@ -20,16 +20,16 @@ from floor import Empty
 
 from shared_breaker import Rejected, SharedStore, pybreaker
 
-ROUNDS = 5 if "--quick" in sys.argv else 15
+ROUNDS = 20 if "--quick" in sys.argv else 60
 
 
-def least(statement, number=100_000, **names):
+def least(statement, number=20_000, **names):
     """Return the nanoseconds of a statement."""
     rounds = timeit.repeat(statement, number=number, repeat=ROUNDS, globals=names)
     return min(rounds) / number * 1e9
 
 
-def least_awaited(work, number=50_000):
+def least_awaited(work, number=20_000):
     """Return the nanoseconds of a loop of awaits that `work` makes."""
     rounds = []
     for _ in range(ROUNDS):
@@ -143,7 +143,9 @@ def measure_failures(payments):
 
 def measure_starting(path):
     program = "from shared_breaker import breaker\nwith breaker('starting', max_failures=3): pass"
-    environment = {**os.environ, "SHARED_BREAKER_STORE": path}
+    environment = {
+        **os.environ, "SHARED_BREAKER_STORE": path, "PYTHONPYCACHEPREFIX": f"{path}-bytecode"}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
 
     def start(words):
         rounds = []

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-import json
+import sys
 
 from . import _extension
 from ._judge import OUTCOMES, SUCCESS, Judge
@@ -96,6 +95,8 @@ class Breaker(_extension.Breaker):
 
         A call of a generator function lasts from its first value to its end.
         """
+        from functools import update_wrapper
+
         flags = _flags(function)
         guarded: Any
         if flags & _COROUTINE:
@@ -105,20 +106,19 @@ class Breaker(_extension.Breaker):
         elif flags & _GENERATOR:
             guarded = self._guarded_generator(function)
         else:
-            guarded = functools.update_wrapper(self._guard(function), function)
-        return guarded  # type: ignore[no-any-return]
+            guarded = self._guard(function)
+        named: Any = update_wrapper(guarded, function)
+        return named  # type: ignore[no-any-return]
 
     def _guarded_coroutine(self, function: Any) -> Any:
         drive = self._drive
 
-        @functools.wraps(function)
         async def guarded(*args: Any, **kwargs: Any) -> Any:
             return await drive(function, args, kwargs)
 
         return guarded
 
     def _guarded_generator(self, function: Any) -> Any:
-        @functools.wraps(function)
         def guarded(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
             with self:
                 return (yield from function(*args, **kwargs))
@@ -126,7 +126,6 @@ class Breaker(_extension.Breaker):
         return guarded
 
     def _guarded_async_generator(self, function: Any) -> Any:
-        @functools.wraps(function)
         async def guarded(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
             async with self:
                 generator = function(*args, **kwargs)
@@ -176,6 +175,8 @@ class Breaker(_extension.Breaker):
 
     def snapshot(self) -> dict[str, Any]:
         """Return all that is known of the breaker, as in ``cbctl status --json``."""
+        import json
+
         snapshot: dict[str, Any] = json.loads(self._snapshot())
         return snapshot
 
@@ -216,7 +217,7 @@ class Breaker(_extension.Breaker):
         """
         self._listeners.append(listener)
         self._begin_to_watch()
-        return functools.partial(_remove, self._listeners, listener)
+        return lambda: remove_listener(self._listeners, listener)
 
     def _begin_to_watch(self) -> None:
         if self._seen is None:
@@ -379,7 +380,10 @@ def outcome_number(outcome: str) -> int:
     return OUTCOMES[outcome]
 
 
-def _remove(listeners: list[Callable[[Event], object]], listener: Callable[[Event], object]) -> None:
+def remove_listener(
+    listeners: list[Callable[[Event], object]], listener: Callable[[Event], object]
+) -> None:
+    """Remove a listener if it is there."""
     if listener in listeners:
         listeners.remove(listener)
 
@@ -393,8 +397,9 @@ def _aio() -> Any:
 
 def _flags(function: Any) -> int:
     """Return the flags of a function's code, as ``inspect`` finds them; it takes long to import."""
+    functools = sys.modules.get("functools")
     while True:
-        if isinstance(function, functools.partial):
+        if functools is not None and isinstance(function, functools.partial):
             function = function.func
         elif hasattr(function, "__func__"):
             function = function.__func__

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import atexit
-import functools
-import json
 import os
 import sys
 import weakref
 
 from . import _extension
-from ._breaker import Breaker, Event, call_listener, outcome_number
+from ._breaker import Breaker, Event, call_listener, outcome_number, remove_listener
 from ._judge import Judge
 from ._policy import nanoseconds, policy_words
 
@@ -181,11 +179,15 @@ class SharedStore(_extension.Store):
     def snapshot(self, name: str) -> dict[str, Any] | None:
         """Return all that is known of a breaker; None if there is none with that name."""
         text = self._snapshot(name)
+        import json
+
         snapshot: dict[str, Any] | None = None if text is None else json.loads(text)
         return snapshot
 
     def snapshots(self, prefix: str | None = None) -> list[dict[str, Any]]:
         """Return all breakers whose names begin with a text, in the order of their names."""
+        import json
+
         snapshots: list[dict[str, Any]] = json.loads(self._list(prefix))["breakers"]
         return snapshots
 
@@ -195,6 +197,8 @@ class SharedStore(_extension.Store):
         ``after`` is the ``id`` of the entry to read on after. Entries are the objects of
         ``cbctl history --json``.
         """
+        import json
+
         entries: list[Entry] = json.loads(self._history(name, after, limit)[0])
         return entries
 
@@ -251,7 +255,7 @@ class SharedStore(_extension.Store):
         self._listeners.append(listener)
         for breaker in list(self._breakers):
             breaker._begin_to_watch()
-        return functools.partial(_remove, self._listeners, listener)
+        return lambda: remove_listener(self._listeners, listener)
 
     def _tell_health(self) -> None:
         code, text = self._health()
@@ -265,11 +269,6 @@ class SharedStore(_extension.Store):
             None if is_available else text)
         for listener in list(self._listeners):
             call_listener(listener, event)
-
-
-def _remove(listeners: list[Callable[[Event], object]], listener: Callable[[Event], object]) -> None:
-    if listener in listeners:
-        listeners.remove(listener)
 
 
 def _failure_number(words: str) -> int:
