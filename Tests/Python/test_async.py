@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gc
 import inspect
+import resource
 import sys
 import threading
 import time
@@ -268,13 +269,17 @@ class WithoutBlocking(StoreTestCase):
         payments.call(int)
         seconds = 10
 
+        def waits():
+            return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
+
         async def watch(gaps, end):
-            last = time.perf_counter()
+            last, before = time.perf_counter(), waits()
             while last < end:
                 await asyncio.sleep(0)
-                now = time.perf_counter()
-                gaps.append(now - last)
-                last = now
+                now, after = time.perf_counter(), waits()
+                # Of other processes the loop knows nothing: it has waited only if it gave way itself.
+                gaps[after != before] = max(now - last, gaps[after != before])
+                last, before = now, after
 
         async def work(end):
             calls = 0
@@ -288,7 +293,7 @@ class WithoutBlocking(StoreTestCase):
             return calls
 
         async def main(has_work):
-            gaps = []
+            gaps = [0.0, 0.0]
             end = time.perf_counter() + seconds
             workers = [asyncio.create_task(work(end)) for _ in range(10 if has_work else 0)]
             await watch(gaps, end)
@@ -301,13 +306,12 @@ class WithoutBlocking(StoreTestCase):
         holder.stdin.write("\n")
         holder.stdin.flush()
         holder.wait()
-        longest = [max(gaps) * 1e3 for gaps in (idle, busy)]
-        print(f"longest silence: idle {longest[0]:.2f} ms, store held {longest[1]:.2f} ms, "
-              f"{calls} calls", file=sys.stderr)
+        print(f"longest silence of an idle loop {max(idle) * 1e3:.1f} ms; with the store held "
+              f"{max(busy) * 1e3:.1f} ms, and {busy[1] * 1e3:.1f} ms in which it waited; {calls} calls",
+              file=sys.stderr)
         self.assertGreater(calls, 100)
-        # A loop that waits for the store is silent for the two seconds of the lock timeout. Where the
-        # machine is busy, any loop is silent for a while.
-        self.assertLess(longest[1], 1_000)
+        # A loop that waits for the store waits for the two seconds of the lock timeout.
+        self.assertLess(busy[1], 1)
 
     def test_outcomes_are_written_though_their_loop_ends(self):
         payments = self.store.breaker("payments", max_failures=100_000)

@@ -280,6 +280,7 @@ static int driver_traverse(PyObject *object, visitproc visit, void *arg) {
 
 static int driver_clear(PyObject *object) {
   Driver *self = (Driver *)object;
+  self->phase = ENDED;
   Py_CLEAR(self->function);
   Py_CLEAR(self->arguments);
   Py_CLEAR(self->keywords);

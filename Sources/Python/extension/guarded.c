@@ -37,11 +37,9 @@ static int guarded_traverse(PyObject *object, visitproc visit, void *arg) {
   return 0;
 }
 
+// Leaves what a call needs: a finalizer may call it yet, and its function can break a cycle itself.
 static int guarded_clear(PyObject *object) {
-  Guarded *self = (Guarded *)object;
-  Py_CLEAR(self->function);
-  Py_CLEAR(self->breaker);
-  Py_CLEAR(self->dict);
+  Py_CLEAR(((Guarded *)object)->dict);
   return 0;
 }
 
@@ -50,6 +48,8 @@ static void guarded_dealloc(PyObject *object) {
   PyObject_GC_UnTrack(object);
   if (((Guarded *)object)->weak) PyObject_ClearWeakRefs(object);
   guarded_clear(object);
+  Py_CLEAR(((Guarded *)object)->function);
+  Py_CLEAR(((Guarded *)object)->breaker);
   freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
   release(object);
   Py_DECREF(type);
