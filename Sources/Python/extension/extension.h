@@ -102,10 +102,13 @@ int sb_finish_now(Breaker *self, sb_permit *permit, const Ending *ending);
 void sb_end_exception(Breaker *self, sb_permit *permit);
 void sb_abandon(Breaker *self, sb_permit *permit);
 PyObject *sb_end_result(Breaker *self, sb_permit *permit, PyObject *result);
-PyObject *sb_call_through(Breaker *self, PyObject *function, PyObject *const *arguments,
-                          size_t count, PyObject *names);
 PyObject *sb_raised(void);
 void sb_raise_again(PyObject *exception);
+
+// through.c
+PyObject *sb_call_through(Breaker *self, PyObject *function, PyObject *const *arguments,
+                          size_t count, PyObject *names);
+PyObject *sb_call(PyObject *self, PyObject *const *arguments, Py_ssize_t count, PyObject *names);
 
 // blocks.c
 int sb_blocks_prepare(void);

@@ -16,16 +16,17 @@ There is no daemon and no server. ``cbctl`` shows and steers the same breakers.
 from __future__ import annotations
 
 from . import _extension
-from ._breaker import Breaker, Event, Permit
+from ._breaker import Breaker
 from ._errors import BreakerError, InvalidName, InvalidPolicy, Rejected, StoreError
+from ._events import Event
 from ._judge import retry_after
+from ._permit import Permit
 from ._store import SharedStore
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from ._history import Entry, Follower
     from ._judge import OpenFor, ResultRules, Rules
     from ._policy import PolicyWords, Seconds
     from ._store import StoreFailure

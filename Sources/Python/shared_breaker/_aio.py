@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeVar
 
-    from ._breaker import Breaker, Permit
+    from ._breaker import Breaker
+    from ._permit import Permit
 
     T = TypeVar("T")
 

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-import sys
-
 from . import _extension
-from ._judge import OUTCOMES, SUCCESS, Judge
+from ._events import Event, call_listener, remove_listener
+from ._functions import (
+    ASYNC_GENERATOR,
+    COROUTINE,
+    GENERATOR,
+    flags_of,
+    watch_async_generator,
+    watch_generator,
+)
+from ._judge import SUCCESS, Judge
+from ._permit import Permit
 from ._policy import nanoseconds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
     from types import FrameType
     from typing import Any, Literal, ParamSpec, Self, TypeVar
 
-    from ._judge import Ending, OpenFor, ResultRules, Rules
+    from ._judge import Ending
     from ._policy import Seconds
     from ._store import SharedStore
 
@@ -24,12 +32,8 @@ if TYPE_CHECKING:
 
     State = Literal["closed", "open", "half_open"]
     Mode = Literal["automatic", "forced_open", "forced_closed", "observe"]
-    Outcome = Literal["success", "failure", "permanent_failure", "ignored"]
-    Verdict = Literal["counted", "outdated", "refused"]
 
 MODES = {"automatic": 0, "forced_open": 1, "forced_closed": 2, "observe": 3}
-
-_GENERATOR, _COROUTINE, _ASYNC_GENERATOR = 0x20, 0x80, 0x200  # flags of code objects
 
 
 class Breaker(_extension.Breaker):
@@ -97,13 +101,13 @@ class Breaker(_extension.Breaker):
         """
         from functools import update_wrapper
 
-        flags = _flags(function)
+        flags = flags_of(function)
         guarded: Any
-        if flags & _COROUTINE:
+        if flags & COROUTINE:
             guarded = self._guarded_coroutine(function)
-        elif flags & _ASYNC_GENERATOR:
+        elif flags & ASYNC_GENERATOR:
             guarded = self._guarded_async_generator(function)
-        elif flags & _GENERATOR:
+        elif flags & GENERATOR:
             guarded = self._guarded_generator(function)
         else:
             guarded = self._guard(function)
@@ -243,7 +247,7 @@ class Breaker(_extension.Breaker):
         return Permit(self)
 
     def _is_coroutine_function(self, function: object) -> bool:
-        return bool(_flags(function) & _COROUTINE)
+        return bool(flags_of(function) & COROUTINE)
 
     async def _enter_slowly(self, frame: FrameType) -> None:
         permit = await _aio().enter(self)
@@ -264,128 +268,8 @@ class Breaker(_extension.Breaker):
 
     def _watch_generator(self, permit: Permit, generator: Any) -> Any:
         if hasattr(generator, "__anext__"):
-            return _watch_async_generator(permit, generator)
-        return _watch_generator(permit, generator)
-
-
-class Permit(_extension.Permit):
-    """The right to make one call. Report how it went, once."""
-
-    __slots__ = ()
-
-    if TYPE_CHECKING:
-
-        @property
-        def breaker(self) -> Breaker: ...
-
-    def __repr__(self) -> str:
-        return f"<Permit of {self.breaker.name!r}: {self.kind or 'reported'}>"
-
-    def report(
-        self,
-        outcome: Outcome | BaseException = "success",
-        error: str | None = None,
-        *,
-        open_for: Seconds | None = None,
-        elapsed: Seconds | None = None,
-    ) -> Verdict:
-        """Report how the call went, and return what became of the report.
-
-        ``outcome`` may be an exception, which the breaker then judges. Where the policy looks at slow
-        calls, ``elapsed`` replaces the time since the permit was granted.
-        """
-        ending = self._ending(outcome, error, open_for, elapsed)
-        verdict = self._leave(*ending, True)
-        self.breaker._tell()
-        return verdict  # type: ignore[return-value]
-
-    async def report_async(
-        self,
-        outcome: Outcome | BaseException = "success",
-        error: str | None = None,
-        *,
-        open_for: Seconds | None = None,
-        elapsed: Seconds | None = None,
-    ) -> Verdict:
-        """Do what ``report`` does, without blocking the event loop."""
-        ending = self._ending(outcome, error, open_for, elapsed)
-        verdict = self._leave(*ending, False)
-        if verdict is None:
-            verdict = await _aio().in_thread(lambda: self._leave(*ending, True))
-            self.breaker._tell()
-        return verdict  # type: ignore[return-value]
-
-    def renew(self, duration: Seconds | None = None) -> bool:
-        """Renew the lease of a probe that makes progress; False if it has lost its lease.
-
-        Without a duration it lasts for ``probe_timeout`` from now on.
-        """
-        return self._renew(0 if duration is None else nanoseconds(duration))
-
-    def _ending(
-        self,
-        outcome: Outcome | BaseException,
-        error: str | None,
-        open_for: Seconds | None,
-        elapsed: Seconds | None,
-    ) -> tuple[int, bytes | None, int, int]:
-        if isinstance(outcome, BaseException):
-            number, text, time = self.breaker._judge(outcome)
-        else:
-            number, text, time = outcome_number(outcome), None, 0
-        if error is not None:
-            text = error.encode(errors="replace")
-        if open_for is not None:
-            time = nanoseconds(open_for)
-        return number, text, time, 0 if elapsed is None else max(1, nanoseconds(elapsed))
-
-
-class Event:
-    """Something that a listener is told."""
-
-    __slots__ = ("after", "before", "kind", "message", "name")
-
-    def __init__(
-        self, kind: str, name: str | None, before: str | None, after: str, message: str | None
-    ) -> None:
-        self.kind = kind
-        """``state`` for a breaker, or ``store`` for whether the store can be used."""
-        self.name = name
-        """The name of the breaker; None for an event of the store."""
-        self.before = before
-        """The state before; None if it is not known."""
-        self.after = after
-        """The state now: of a breaker, or ``available`` or ``unavailable``."""
-        self.message = message
-        """Why the store cannot be used."""
-
-    def __repr__(self) -> str:
-        return f"<Event {self.kind} {self.name}: {self.before} -> {self.after}>"
-
-
-def call_listener(listener: Callable[[Event], object], event: Event) -> None:
-    """Call a listener, whose errors are nobody else's."""
-    try:
-        listener(event)
-    except Exception:
-        import logging
-
-        logging.getLogger("shared_breaker").exception("a listener failed for %r", event)
-
-
-def outcome_number(outcome: str) -> int:
-    """Return the number of an outcome."""
-    if outcome not in OUTCOMES:
-        raise ValueError(f"there is no outcome {outcome!r}: use one of {', '.join(OUTCOMES)}")
-    return OUTCOMES[outcome]
-
-
-def remove_listener(
-    listeners: list[Callable[[Event], object]], listener: Callable[[Event], object]
-) -> None:
-    """Remove a listener if it is there."""
-    if listener in listeners:
-        listeners.remove(listener)
+            return watch_async_generator(permit, generator)
+        return watch_generator(permit, generator)
 
 
 def _aio() -> Any:
@@ -395,62 +279,7 @@ def _aio() -> Any:
     return _aio
 
 
-def _flags(function: Any) -> int:
-    """Return the flags of a function's code, as ``inspect`` finds them; it takes long to import."""
-    functools = sys.modules.get("functools")
-    while True:
-        if functools is not None and isinstance(function, functools.partial):
-            function = function.func
-        elif hasattr(function, "__func__"):
-            function = function.__func__
-        else:
-            break
-    code = getattr(function, "__code__", None)
-    if code is None and not isinstance(function, type):
-        code = getattr(getattr(type(function), "__call__", None), "__code__", None)
-    flags: int = getattr(code, "co_flags", 0)
-    return flags
-
-
 async def _run(
     function: Callable[..., Awaitable[T]], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> T:
     return await function(*args, **kwargs)
-
-
-def _watch_generator(
-    permit: Permit, generator: Generator[Any, Any, T]
-) -> Generator[Any, Any, T]:
-    try:
-        result = yield from generator
-    except BaseException as error:
-        permit.report(error)
-        raise
-    permit.report()
-    return result
-
-
-async def _watch_async_generator(
-    permit: Permit, generator: AsyncGenerator[Any, Any]
-) -> AsyncGenerator[Any, Any]:
-    step: Any = generator.__anext__()
-    try:
-        while True:
-            try:
-                value = await step
-            except StopAsyncIteration:
-                break
-            try:
-                step = generator.asend((yield value))
-            except GeneratorExit:
-                await generator.aclose()
-                raise
-            except BaseException as error:
-                step = generator.athrow(error)
-    except GeneratorExit:
-        permit.report("ignored")
-        raise
-    except BaseException as error:
-        await permit.report_async(error)
-        raise
-    await permit.report_async()

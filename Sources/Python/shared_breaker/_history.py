@@ -13,7 +13,6 @@ from ._extension import Hook, News
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable
     from threading import Event
     from typing import Any, Self

@@ -8,8 +8,10 @@ import sys
 import weakref
 
 from . import _extension
-from ._breaker import Breaker, Event, call_listener, outcome_number, remove_listener
+from ._breaker import Breaker
+from ._events import Event, call_listener, remove_listener
 from ._judge import Judge
+from ._permit import outcome_number
 from ._policy import nanoseconds, policy_words
 
 TYPE_CHECKING = False
@@ -18,9 +20,9 @@ if TYPE_CHECKING:
     from threading import Event as ThreadEvent
     from typing import Any, Literal, Self, Unpack
 
-    from ._breaker import Outcome, Verdict
     from ._history import Entry, Follower
     from ._judge import OpenFor, ResultRules, Rules
+    from ._permit import Outcome, Verdict
     from ._policy import PolicyWords, Seconds
 
     StoreFailure = Literal["continue_locally", "permit", "reject", "raise"]
@@ -144,7 +146,8 @@ class SharedStore(_extension.Store):
         reads_time = callable(open_for)
         if open_for is not None and not reads_time:
             keywords["open_for"] = open_for
-        judge = Judge(ignore, permanent, failure, open_for if reads_time else None)  # type: ignore[arg-type]
+        time_of = open_for if reads_time else None
+        judge = Judge(ignore, permanent, failure, time_of)  # type: ignore[arg-type]
         failure_number = 0 if on_store_failure is None else _failure_number(on_store_failure)
         breaker = Breaker(self, name, policy_words(policy, keywords), failure_number, judge)
         self._breakers.add(breaker)

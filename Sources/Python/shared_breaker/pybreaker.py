@@ -17,21 +17,22 @@ import contextlib
 import functools
 import itertools
 import os
+import types
 import warnings
 
 from . import default_store
-from ._breaker import _COROUTINE, _flags
 from ._errors import BreakerError, Rejected
-from ._judge import _is_cancellation
+from ._functions import COROUTINE, flags_of
+from ._judge import SUCCESS, _is_cancellation
 from ._store import SharedStore
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import types
-    from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterable, Iterator
+    from collections.abc import Callable, Generator, Iterable, Iterator
     from typing import Any, TypeVar
 
-    from ._breaker import Breaker, Event, Permit
+    from ._breaker import Breaker
+    from ._permit import Permit
 
     T = TypeVar("T")
     Exclusion = type[BaseException] | Callable[[Any], Any]
@@ -325,9 +326,10 @@ class CircuitBreaker:
         except BaseException as error:
             self._fail(permit, error)
             raise
-        if hasattr(result, "gi_code"):
+        kind = type(result)
+        if kind is types.GeneratorType:
             return self._generate(permit, result)
-        if hasattr(result, "cr_code"):
+        if kind is types.CoroutineType:
             return self._await(permit, result)
         self._succeed(permit)
         return result
@@ -360,7 +362,7 @@ class CircuitBreaker:
         is_async = call_kwargs.pop("__pybreaker_call_async", False)
 
         def decorate(func: Callable[..., Any]) -> Callable[..., Any]:
-            if is_async or _flags(func) & _COROUTINE:
+            if is_async or flags_of(func) & COROUTINE:
 
                 @functools.wraps(func)
                 async def guarded_coroutine(*args: Any, **kwargs: Any) -> Any:
@@ -380,10 +382,12 @@ class CircuitBreaker:
         self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Permit:
         try:
-            permit = self._inner.acquire()
+            permit = self._inner._permit()
+            permit._enter(True)
         except Rejected as rejected:
             raise self._rejection(rejected) from None
-        self._tell_call(func, args, kwargs)
+        if self._listeners:
+            self._tell_call(func, args, kwargs)
         return permit
 
     def _rejection(self, rejected: Rejected) -> CircuitBreakerError:
@@ -398,10 +402,9 @@ class CircuitBreaker:
     def _tell_call(
         self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
-        if self._listeners:
-            self._notice()
-            for listener in self.listeners:
-                listener.before_call(self, func, *args, **kwargs)
+        self._notice()
+        for listener in self.listeners:
+            listener.before_call(self, func, *args, **kwargs)
 
     def _outcome(self, error: BaseException) -> Any:
         """Judge an exception: as pybreaker does, an excluded one is a success."""
@@ -410,8 +413,9 @@ class CircuitBreaker:
         return "failure" if self.is_system_error(error) else "success"
 
     def _succeed(self, permit: Permit) -> None:
-        permit.report()
-        self._tell_success()
+        permit._leave(SUCCESS, None, 0, 0, True)
+        if self._listeners:
+            self._tell_success()
 
     def _fail(self, permit: Permit, error: BaseException) -> None:
         was_probe = permit.kind == "probe"
