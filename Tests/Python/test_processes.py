@@ -7,7 +7,7 @@ import subprocess
 import unittest
 
 from shared_breaker import Rejected
-from support import StoreTestCase, eventually
+from support import StoreTestCase, eventually, stop
 
 COUNT = """
 import sys
@@ -72,12 +72,27 @@ class Processes(StoreTestCase):
     def test_sixteen_processes_count_exactly(self):
         self.store.breaker("shared", max_failures=1_000_000)
         others = self.start(COUNT, 16, "500")
+        swift = self.start_cbctl()
         for other in others:
             self.assertEqual(other.stdout.readline(), "done\n")
             other.stdin.close()
             self.assertEqual(other.wait(60), 0)
+        for other in swift:
+            self.assertEqual(other.wait(60), 0)
         totals = self.totals("shared")
-        self.assertEqual((totals["successes"], totals["failures"]), (16 * 450, 16 * 50))
+        self.assertEqual(
+            (totals["successes"], totals["failures"]), (16 * 450 + 10 * len(swift), 16 * 50))
+
+    def start_cbctl(self):
+        """Start processes with Swift inside, of which each makes ten calls, if there is a cbctl."""
+        if not os.environ.get("CBCTL"):
+            return []
+        environment = {**os.environ, "SHARED_BREAKER_STORE": self.path}
+        loop = 'set -e; for n in 1 2 3 4 5 6 7 8 9 10; do "$CBCTL" run shared -- true; done'
+        swift = [subprocess.Popen(["sh", "-c", loop], env=environment) for _ in range(4)]
+        for process in swift:
+            self.addCleanup(stop, process)
+        return swift
 
     def test_sixteen_processes_share_one_threshold_and_trip_once(self):
         self.store.breaker("shared", max_failures=5, open_for=3600)
