@@ -30,13 +30,14 @@ PyObject *sb_raise_rejection(Breaker *self, const sb_rejection *rejection) {
   PyObject *reason = rejection->reason_length
       ? PyUnicode_DecodeUTF8(rejection->reason, rejection->reason_length, "replace")
       : Py_NewRef(Py_None);
-  PyObject *error = NULL;
+  PyObject *arguments = NULL, *error = NULL;
   if (wait && reason)
-    error = PyObject_CallFunctionObjArgs(
-        state->rejected, self->name, state->states[rejection->state], state->modes[rejection->mode], wait,
-        reason, NULL);
+    arguments = PyTuple_Pack(5, self->name, state->states[rejection->state],
+                             state->modes[rejection->mode], wait, reason);
+  if (arguments) error = PyObject_Call(state->rejected, arguments, NULL);
   if (error) PyErr_SetObject(state->rejected, error);
   Py_XDECREF(error);
+  Py_XDECREF(arguments);
   Py_XDECREF(reason);
   Py_XDECREF(wait);
   return NULL;
