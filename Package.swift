@@ -18,6 +18,8 @@ let package = Package(
     .library(name: "SharedBreaker", targets: ["SharedBreaker"]),
     .library(name: "SharedBreakerTesting", targets: ["SharedBreakerTesting"]),
     .executable(name: "cbctl", targets: ["cbctl"]),
+    // The C library; scripts/build-library builds it as it is shipped.
+    .library(name: "sharedbreaker", type: .dynamic, targets: ["LibSharedBreaker"]),
   ],
   targets: [
     .systemLibrary(
@@ -34,9 +36,19 @@ let package = Package(
     .target(
       name: "SharedBreakerTesting", dependencies: ["SharedBreaker", "BreakerCore", "BreakerStore"],
       swiftSettings: settings),
+    .target(
+      name: "BreakerDocuments", dependencies: ["SharedBreaker"], swiftSettings: settings),
+    .systemLibrary(name: "CSharedBreaker"),
+    .target(
+      name: "LibSharedBreaker",
+      dependencies: [
+        "BreakerCore", "BreakerDocuments", "BreakerStore", "CSharedBreaker", "SharedBreaker",
+      ],
+      swiftSettings: settings),
     .target(name: "CArguments"),
     .target(
-      name: "ControlKit", dependencies: ["SharedBreaker", "CArguments", "JSONText"],
+      name: "ControlKit",
+      dependencies: ["BreakerDocuments", "SharedBreaker", "CArguments", "JSONText"],
       swiftSettings: settings),
     .executableTarget(name: "cbctl", dependencies: ["ControlKit"], swiftSettings: settings),
     .executableTarget(
@@ -105,6 +117,10 @@ let package = Package(
       ],
       swiftSettings: settings),
     .testTarget(
+      name: "LibSharedBreakerTests",
+      dependencies: ["CSharedBreaker", "LibSharedBreaker", "SharedBreaker", "TestSupport"],
+      swiftSettings: settings),
+    .testTarget(
       name: "FaultTests", dependencies: ["TestSupport", "fault-player"], swiftSettings: settings),
     .testTarget(
       name: "CallTests",
@@ -113,7 +129,8 @@ let package = Package(
     .testTarget(
       name: "ControlKitTests",
       dependencies: [
-        "ControlKit", "SharedBreaker", "BreakerStore", "BreakerCore", "TestSupport", "cbctl",
+        "BreakerDocuments", "ControlKit", "SharedBreaker", "BreakerStore", "BreakerCore",
+        "TestSupport", "cbctl",
       ],
       exclude: ["Snapshots"], swiftSettings: settings),
     .testTarget(
@@ -131,7 +148,7 @@ let package = Package(
 // libFuzzer. Otherwise they are tests, which run the kept corpus.
 let fuzzDependencies: [Target.Dependency] = [
   "ControlKit", "SharedBreaker", "SharedBreakerTesting", "BreakerStore", "BreakerCore",
-  "TestSupport",
+  "CSharedBreaker", "LibSharedBreaker", "TestSupport",
 ]
 package.targets.append(
   Context.environment["SHARED_BREAKER_FUZZ"] == nil

@@ -1,3 +1,4 @@
+import BreakerDocuments
 import SharedBreaker
 
 /// What a command works with: the store, the streams, and the form of the answer.

@@ -3,7 +3,7 @@ public import SharedBreaker
 /// The `cbctl` command line, as a function that any program can call.
 public enum ControlKit {
   /// The version of the command and of the library in it.
-  public static let version = "0.9.0"
+  public static let version = SharedStore.version
 
   /// Runs one command line and returns how it ended; it never ends the process.
   ///

@@ -71,6 +71,9 @@ public final class SharedStore: Sendable {
   /// - Throws: `StoreError` if the text that names the path is not UTF-8.
   public static func defaultPath() throws(StoreError) -> String { try StorePath.usual() }
 
+  /// The version of this library.
+  public static let version = "0.9.0"
+
   /// The version of the SQLite library that this process runs with.
   public static var sqliteVersion: String { SQLiteStorage.libraryVersion }
 
@@ -246,6 +249,22 @@ extension SharedStore {
     return try engine.storage.history(
       of: name, sinceMilliseconds: since?.millisecondsSince1970, limit: limit
     ).map { HistoryEntry($0, isAfterGap: false) }
+  }
+
+  /// Returns the oldest entries after one, and the entry to read on after.
+  ///
+  /// If the history now ends before that one, another file has taken the place of the store's, and
+  /// is read from its beginning.
+  package func entries(
+    after id: Int64, of name: String?, limit: Int
+  ) throws(StoreError) -> (entries: [HistoryEntry], last: Int64) {
+    engine.doRounds()
+    var batch = try engine.storage.events(after: id, of: name, limit: limit)
+    if id != .max, id > batch.newest {
+      batch = try engine.storage.events(after: 0, of: name, limit: limit)
+    }
+    let last = batch.events.count < limit ? batch.newest : batch.events.last?.id ?? batch.newest
+    return (batch.events.map { HistoryEntry($0, isAfterGap: false) }, last)
   }
 
   /// Returns the policies that code has declared for a breaker, the latest last.

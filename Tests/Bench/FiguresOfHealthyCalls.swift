@@ -23,6 +23,7 @@ extension Bench {
         topic, "run, async, on an actor", .actor, against: .over("bare await, on an actor"),
         goal: .atMost(50).compared),
     ]
+    let library = try libraryFigures(topic)
     let bare = "bare closure call, 2 processes"
     let kinds: [(String, Load, Goal?)] = [
       (bare, .bare, nil), ("run, consecutive failures, 2 processes", .consecutive, nil),
@@ -37,7 +38,22 @@ extension Bench {
         try Caller.nanoseconds(load, processes: 2, in: room, for: scale.seconds)
       }
     }
-    return alone + together + peerFigures(topic, .closed)
+    return alone + library + together + peerFigures(topic, .closed)
+  }
+
+  /// What a call from C costs, which has no closure to call.
+  private func libraryFigures(_ topic: String) throws -> [Figure] {
+    do {
+      return [
+        try figure(topic, "C, enter and leave", .library, goal: .atMost(12)),
+        try figure(
+          topic, "C, against Swift's run", .library, against: .times("run, consecutive failures"),
+          goal: .atMost(1.3).compared),
+      ]
+    } catch let error as BenchError {
+      complain("\(error)")
+      return []
+    }
   }
 
   /// What a rejected call costs.

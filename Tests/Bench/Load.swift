@@ -11,6 +11,7 @@ enum Load: String {
   case decided, thrown
   case rawTimeout = "raw-timeout"
   case raw, failure
+  case library = "c-library"
 
   /// The loop of the load, with a store and a connection of its own.
   func loop(in room: Room) throws -> Loop { try loop(in: room, on: room.openStore()) }
@@ -28,6 +29,7 @@ enum Load: String {
     case .actor:
       return AsynchronousLoops.callsOnActor(
         try store.breaker("actor", policy: consecutivePolicy))
+    case .library: return try HealthyLoops.libraryCalls(in: room)
     case .decided: return RejectionLoops.decided(try openBreaker(of: store))
     case .thrown: return RejectionLoops.thrown(try openBreaker(of: store))
     case .rawTimeout:

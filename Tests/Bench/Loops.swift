@@ -1,3 +1,4 @@
+import BenchShim
 import Glibc
 import SharedBreaker
 import Synchronization
@@ -37,6 +38,19 @@ enum HealthyLoops {
     { count in
       var counter = 0
       for _ in 0..<count { try breaker.run { work(&counter) } }
+    }
+  }
+
+  /// Calls from C, through the C library that the script has built.
+  static func libraryCalls(in room: Room) throws -> Loop {
+    guard let path = unsafe getenv("SHARED_BREAKER_LIBRARY").map({ unsafe String(cString: $0) }),
+      let opened = unsafe bs_library_open(path, room.file("c.db"))
+    else { throw BenchError("left out: there is no C library: start it with scripts/bench") }
+    // Calls are made by one thread.
+    nonisolated(unsafe) let library = unsafe opened
+    return { count in
+      let wrong = unsafe bs_library_calls(library, Int64(count))
+      if wrong > 0 { throw BenchError("\(wrong) calls from C went wrong") }
     }
   }
 }

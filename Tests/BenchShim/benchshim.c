@@ -1,11 +1,15 @@
 #define _GNU_SOURCE
 #include "benchshim.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <sys/prctl.h>
+
+#include "../../Sources/CSharedBreaker/sharedbreaker.h"
 
 static int is_counting;
 static _Atomic int64_t allocations;
@@ -64,3 +68,37 @@ int posix_memalign(void **memory, size_t alignment, size_t size) {
 void free(void *memory) { __libc_free(memory); }
 
 #endif
+
+// Loaded like a plugin, so that it is what programs in C get, and not what this program is linked to.
+typedef struct library {
+  sb_breaker *breaker;
+  int (*enter)(sb_breaker *, sb_permit *, sb_rejection *, uint32_t);
+  int (*leave)(sb_breaker *, sb_permit *, int, const sb_details *, uint32_t);
+} library;
+
+void *bs_library_open(const char *path, const char *store_path) {
+  void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  library *opened = calloc(1, sizeof *opened);
+  if (!object || !opened) return 0;
+  int (*open_store)(const char *, int64_t, const sb_options *, sb_store **) = dlsym(object, "sb_open");
+  int (*open_breaker)(sb_store *, const char *, int64_t, const char *, int64_t, int, sb_breaker **) =
+      dlsym(object, "sb_breaker_open");
+  opened->enter = dlsym(object, "sb_enter");
+  opened->leave = dlsym(object, "sb_leave");
+  sb_store *store = 0;
+  if (!open_store || !open_breaker || !opened->enter || !opened->leave) return 0;
+  if (open_store(store_path, SB_NUL, 0, &store) != SB_OK) return 0;
+  int code = open_breaker(store, "c", SB_NUL, "max-failures=5", SB_NUL, SB_FAIL, &opened->breaker);
+  return code == SB_OK ? opened : 0;
+}
+
+int64_t bs_library_calls(void *pointer, int64_t count) {
+  library *opened = pointer;
+  sb_permit permit = SB_PERMIT_INIT;
+  int64_t wrong = 0;
+  for (int64_t index = 0; index < count; index++) {
+    wrong += opened->enter(opened->breaker, &permit, 0, 0) != SB_OK;
+    wrong += opened->leave(opened->breaker, &permit, SB_SUCCESS, 0, 0) != SB_OK;
+  }
+  return wrong;
+}

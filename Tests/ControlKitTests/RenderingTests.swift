@@ -1,4 +1,5 @@
 import BreakerCore
+import BreakerDocuments
 import SharedBreaker
 import Testing
 
@@ -108,7 +109,7 @@ struct RenderingTests {
     let show = BreakerDocument.list(of: [Samples.details.json]).text
     Golden.expect(status + "\n", "status.json")
     Golden.expect(show + "\n", "show.json")
-    Golden.expect(Samples.history.map { $0.json.text + "\n" }.joined(), "history.json")
+    Golden.expect(Samples.history.map { EntryDocument.of($0).text + "\n" }.joined(), "history.json")
   }
 
   @Test func `a document written in pieces is the whole document`() {

@@ -1,3 +1,4 @@
+import BreakerDocuments
 import SharedBreaker
 import Testing
 

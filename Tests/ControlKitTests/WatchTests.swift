@@ -1,4 +1,5 @@
 import BreakerCore
+import BreakerDocuments
 import SharedBreaker
 import Testing
 

@@ -8,6 +8,7 @@ enum FuzzTarget: String, CaseIterable, Sendable {
   case token
   case page
   case database
+  case library
 
   /// Does what the bytes say, and ends the process if something does not hold.
   func run(_ bytes: [UInt8]) {
@@ -18,6 +19,7 @@ enum FuzzTarget: String, CaseIterable, Sendable {
     case .token: TokenTarget.run(bytes)
     case .page: PageTarget.run(bytes)
     case .database: DatabaseTarget.run(bytes)
+    case .library: LibraryTarget.run(bytes)
     }
   }
 

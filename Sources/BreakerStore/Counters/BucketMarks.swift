@@ -98,6 +98,6 @@ internal import CHost
   }
 
   func clear() {
-    for index in 0..<Int(Self.slots) { unsafe sb_store(marks.advanced(by: index), 0) }
+    for index in 0..<Int(Self.slots) { unsafe sb_set(marks.advanced(by: index), 0) }
   }
 }

@@ -6,7 +6,7 @@ internal import CHost
 /// They only ever grow; a record remembers their values to know what it has taken in. They are
 /// valid for the life of the storage that handed them out.
 @safe package struct Counters: @unchecked Sendable {
-  /// The address of the counters, in the order of `SB_SUCCESSES` and the constants after it.
+  /// The address of the counters, in the order of `SB_COUNTER_SUCCESSES` and the constants after it.
   package let address: UnsafeMutablePointer<UInt64>
 
   /// When the buckets of a time window began; nil in memory private to this process.
@@ -22,13 +22,14 @@ internal import CHost
   /// - Returns: How much longer the bucket lasts; 0 if there are no buckets here.
   package func beginBucket(ofWindow length: Int64, at now: () -> Instant) -> Int64 {
     unsafe marks?.begin(
-      width: TimeWindow.width(ofLength: length), at: now, counting: pointer(SB_SUCCESSES)) ?? 0
+      width: TimeWindow.width(ofLength: length), at: now, counting: pointer(SB_COUNTER_SUCCESSES))
+      ?? 0
   }
 
   /// Ties the counters to one row, and shows whether they have been lost since; 0 for none.
   var key: Int64 {
-    get { unsafe Int64(bitPattern: sb_load(pointer(SB_KEY))) }
-    nonmutating set { unsafe sb_store(pointer(SB_KEY), UInt64(bitPattern: newValue)) }
+    get { unsafe Int64(bitPattern: sb_load(pointer(SB_COUNTER_KEY))) }
+    nonmutating set { unsafe sb_set(pointer(SB_COUNTER_KEY), UInt64(bitPattern: newValue)) }
   }
 
   private func pointer(_ word: Int) -> UnsafeMutablePointer<UInt64> {
@@ -36,12 +37,12 @@ internal import CHost
   }
 
   package func add(_ counts: Counted) {
-    add(counts.successes, to: SB_SUCCESSES)
-    add(counts.unjudged, to: SB_UNJUDGED)
-    add(counts.ignored, to: SB_IGNORED)
-    add(counts.rejections, to: SB_REJECTIONS)
-    add(counts.slow, to: SB_SLOW)
-    add(counts.wouldReject, to: SB_WOULD_REJECT)
+    add(counts.successes, to: SB_COUNTER_SUCCESSES)
+    add(counts.unjudged, to: SB_COUNTER_UNJUDGED)
+    add(counts.ignored, to: SB_COUNTER_IGNORED)
+    add(counts.rejections, to: SB_COUNTER_REJECTIONS)
+    add(counts.slow, to: SB_COUNTER_SLOW)
+    add(counts.wouldReject, to: SB_COUNTER_WOULD_REJECT)
   }
 
   private func add(_ count: Int64, to word: Int) {
@@ -49,7 +50,7 @@ internal import CHost
   }
 
   /// The successes that have been counted so far.
-  var successes: Int64 { unsafe Int64(bitPattern: sb_load(pointer(SB_SUCCESSES))) }
+  var successes: Int64 { unsafe Int64(bitPattern: sb_load(pointer(SB_COUNTER_SUCCESSES))) }
 
   /// What has been counted so far.
   package func read() -> Counted { counted { unsafe sb_load(pointer($0)) } }
@@ -59,12 +60,12 @@ internal import CHost
 
   private func counted(_ value: (Int) -> UInt64) -> Counted {
     var counted = Counted()
-    counted.successes = Int64(bitPattern: value(SB_SUCCESSES))
-    counted.unjudged = Int64(bitPattern: value(SB_UNJUDGED))
-    counted.ignored = Int64(bitPattern: value(SB_IGNORED))
-    counted.rejections = Int64(bitPattern: value(SB_REJECTIONS))
-    counted.slow = Int64(bitPattern: value(SB_SLOW))
-    counted.wouldReject = Int64(bitPattern: value(SB_WOULD_REJECT))
+    counted.successes = Int64(bitPattern: value(SB_COUNTER_SUCCESSES))
+    counted.unjudged = Int64(bitPattern: value(SB_COUNTER_UNJUDGED))
+    counted.ignored = Int64(bitPattern: value(SB_COUNTER_IGNORED))
+    counted.rejections = Int64(bitPattern: value(SB_COUNTER_REJECTIONS))
+    counted.slow = Int64(bitPattern: value(SB_COUNTER_SLOW))
+    counted.wouldReject = Int64(bitPattern: value(SB_COUNTER_WOULD_REJECT))
     return counted
   }
 }

@@ -58,8 +58,10 @@ struct LogExamination {
       guard $0.hasPrefix(name), $0 != name else { return false }
       let rest = $0.dropFirst(name.count)
       return !StorePlace.suffixes.contains(String(rest))
-        && [".orphan", ".corrupt-", ".new-", "-counters.new", "-journal"].contains {
-          rest.contains($0)
+        && rest.indices.contains { index in
+          [".orphan", ".corrupt-", ".new-", "-counters.new", "-journal"].contains {
+            rest[index...].hasPrefix($0)
+          }
         }
     }
     guard !kept.isEmpty else { return StoreFinding(.leftovers, .ok, "there are none") }

@@ -1,22 +1,12 @@
 internal import CHost
 internal import Glibc
-internal import Synchronization
 
 /// A thread that the kernel wakes when a process has added to the history of a store.
-///
-/// A process that commits an event touches the log afterwards. Watching for writes would wake the
-/// thread too early, because others see a commit only once all of it is written. If the process is
-/// killed before it can touch the log, the kernel closes its files, which is watched as well. The
-/// files themselves are never opened here, because closing one would drop SQLite's locks
-/// (sqlite.org/howtocorrupt.html, 2.2).
 final class FileWatch: Sendable {
-  private let directory: String
-  private let file: String
-  private let inotify: Int32
+  private let news: FileNews
 
   /// Raised to end the thread.
   private let ending: Int32
-  private let watch: Atomic<Int32>
   private let notify: @Sendable () -> Void
   private nonisolated(unsafe) var thread = pthread_t()
 
@@ -27,17 +17,11 @@ final class FileWatch: Sendable {
 
   /// Starts to watch; nil if the system has no descriptor or thread left for it.
   init?(path: String, notify: @escaping @Sendable () -> Void) {
-    (directory, file) = StorePath.split(path)
+    guard let news = FileNews(path: path) else { return nil }
+    self.news = news
     self.notify = notify
-    inotify = inotify_init1(Int32(IN_NONBLOCK | IN_CLOEXEC))
     ending = sb_flag()
-    watch = Atomic(-1)
-    guard inotify >= 0, ending >= 0 else {
-      abandon()
-      return nil
-    }
-    addWatch()
-    guard let started = SystemThread.start("breaker-watch", { [self] in run() }) else {
+    guard ending >= 0, let started = SystemThread.start("breaker-watch", { [self] in run() }) else {
       abandon()
       return nil
     }
@@ -45,7 +29,7 @@ final class FileWatch: Sendable {
   }
 
   /// Whether the directory exists and is being watched.
-  var isWatching: Bool { watch.load(ordering: .relaxed) >= 0 }
+  var isWatching: Bool { news.isWatching }
 
   /// Ends the thread, and waits until it has ended.
   func end() {
@@ -56,21 +40,9 @@ final class FileWatch: Sendable {
 
   /// Closes the descriptors; also called in the child of a fork, where no such thread exists.
   func abandon() {
-    if inotify >= 0 { close(inotify) }
+    news.end()
     if ending >= 0 { close(ending) }
   }
-
-  private func addWatch() {
-    let code = unsafe inotify_add_watch(inotify, directory, Self.events)
-    watch.store(code, ordering: .relaxed)
-  }
-
-  private static let touched = UInt32(IN_ATTRIB | IN_CLOSE_WRITE)
-  private static let moved = UInt32(IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO)
-  private static var gone: UInt32 {
-    UInt32(IN_DELETE_SELF | IN_MOVE_SELF | IN_IGNORED | IN_UNMOUNT)
-  }
-  private static let events = touched | moved | UInt32(IN_DELETE_SELF | IN_MOVE_SELF)
 }
 
 /// The work of the thread.
@@ -84,14 +56,10 @@ extension FileWatch {
         return
       case .time:
         let wasWatching = isWatching
-        if !wasWatching { addWatch() }
+        if !wasWatching { news.addWatch() }
         deadline = isWatching ? nil : later
         notify()
       case .news(let news):
-        if news.isGone {
-          if isWatching { inotify_rm_watch(inotify, watch.load(ordering: .relaxed)) }
-          watch.store(-1, ordering: .relaxed)
-        }
         if news.isGone || news.isMoved { deadline = deadline ?? later }
         if news.isTouched { notify() }
       }
@@ -103,17 +71,13 @@ extension FileWatch {
   private enum Turn {
     case end
     case time
-    case news(News)
-  }
-
-  private struct News {
-    var isTouched = false
-    var isMoved = false
-    var isGone = false
+    case news(FileNews.News)
   }
 
   private func wait(until deadline: Int64?) -> Turn {
-    var descriptors = [inotify, ending].map { pollfd(fd: $0, events: Int16(POLLIN), revents: 0) }
+    var descriptors = [news.descriptor, ending].map {
+      pollfd(fd: $0, events: Int16(POLLIN), revents: 0)
+    }
     var milliseconds: Int32 = -1
     if let deadline {
       let rest = deadline - Patience.monotonicNanoseconds()
@@ -121,36 +85,6 @@ extension FileWatch {
     }
     let ready = unsafe poll(&descriptors, 2, milliseconds)
     if descriptors[1].revents != 0 { return .end }
-    return ready == 0 ? .time : .news(read())
-  }
-
-  private func read() -> News {
-    var news = News()
-    let bytes = unsafe [UInt8](unsafeUninitializedCapacity: 65_536) { buffer, count in
-      count = max(0, unsafe Glibc.read(inotify, buffer.baseAddress, buffer.count))
-    }
-    var rest = bytes[...]
-    let head = MemoryLayout<inotify_event>.size
-    while rest.count >= head {
-      let event = unsafe rest.withUnsafeBytes { unsafe $0.loadUnaligned(as: inotify_event.self) }
-      let name = rest.dropFirst(head).prefix(Int(event.len)).prefix { $0 != 0 }
-      rest = rest.dropFirst(head + Int(event.len))
-      // The queue overflowed, and an event that was dropped may have been relevant.
-      if event.mask & UInt32(IN_Q_OVERFLOW) != 0 { news.isTouched = true }
-      if event.wd == watch.load(ordering: .relaxed), event.mask & Self.gone != 0 {
-        news.isGone = true
-      }
-      guard isOfStore(name) else { continue }
-      if event.mask & Self.touched != 0 { news.isTouched = true }
-      if event.mask & Self.moved != 0 { news.isMoved = true }
-    }
-    return news
-  }
-
-  /// The directory may contain many files that do not belong to the store.
-  private func isOfStore(_ name: ArraySlice<UInt8>) -> Bool {
-    guard name.starts(with: file.utf8) else { return false }
-    let suffix = name.dropFirst(file.utf8.count)
-    return suffix.isEmpty || suffix.elementsEqual(StoreFile.logSuffix.utf8)
+    return ready == 0 ? .time : .news(news.read() ?? FileNews.News())
   }
 }

@@ -64,7 +64,7 @@ static inline uint32_t sb_load32(const uint32_t *address) {
   return __atomic_load_n(address, __ATOMIC_ACQUIRE);
 }
 
-static inline void sb_store(uint64_t *address, uint64_t value) {
+static inline void sb_set(uint64_t *address, uint64_t value) {
   __atomic_store_n(address, value, __ATOMIC_RELEASE);
 }
 
@@ -84,13 +84,13 @@ static inline int sb_replace(uint64_t *address, uint64_t expected, uint64_t valu
 
 // The words of a breaker's counters, in memory that processes share.
 enum {
-  SB_SUCCESSES,
-  SB_KEY,
-  SB_UNJUDGED,
-  SB_IGNORED,
-  SB_REJECTIONS,
-  SB_SLOW,
-  SB_WOULD_REJECT,
+  SB_COUNTER_SUCCESSES,
+  SB_COUNTER_KEY,
+  SB_COUNTER_UNJUDGED,
+  SB_COUNTER_IGNORED,
+  SB_COUNTER_REJECTIONS,
+  SB_COUNTER_SLOW,
+  SB_COUNTER_WOULD_REJECT,
   SB_COUNTER_WORDS = 8
 };
 

@@ -1,3 +1,4 @@
+import BreakerDocuments
 import SharedBreaker
 
 extension CommandSpec {
@@ -67,7 +68,7 @@ extension CommandContext {
   fileprivate func print(_ entries: [HistoryEntry], _ lines: inout HistoryLines) {
     guard !entries.isEmpty else { return }
     if lines.now != nil { lines.now = now() }
-    let texts = global.isJSON ? entries.map(\.json.text) : lines.add(entries)
+    let texts = global.isJSON ? entries.map { EntryDocument.of($0).text } : lines.add(entries)
     print(texts.map { $0 + "\n" }.joined())
   }
 

@@ -1,3 +1,4 @@
+import BreakerDocuments
 import SharedBreaker
 
 /// Everything that is known of one breaker, for `show`.
@@ -28,7 +29,7 @@ extension BreakerDetails {
         .init("policy_sources", Self.sources(of: snapshot)),
         .init("declarations", .array(declarations.map(Self.json))),
         .init("leases", .array(snapshot.leases.map(Self.json))),
-        .init("history", .array(recent.map(\.json))),
+        .init("history", .array(recent.map(EntryDocument.of))),
         .init("timeline", .array(timeline.stretches.map(Self.json))),
         .init("transitions", Self.perState(snapshot.transitions) { .integer($0) }),
         .init("time_in_state_ms", Self.perState(snapshot.timeInStates) { .init(milliseconds: $0) }),
@@ -71,7 +72,7 @@ extension BreakerDetails {
       .init("policy", .string(declaration.text)),
       .init("in_force", .bool(declaration.isInForce)),
       .init("at", BreakerDocument.time(declaration.at)),
-      .init("by", by(declaration.pid, declaration.program)),
+      .init("by", EntryDocument.by(declaration.pid, declaration.program)),
     ])
   }
 
@@ -80,25 +81,6 @@ extension BreakerDetails {
       .init("owner_pid", JSONValue(lease.ownerPid.map { Int64($0) })),
       .init("owner_gone", .bool(lease.isOwnerGone)),
       .init("ends_in_ms", JSONValue(milliseconds: lease.endsIn)),
-    ])
-  }
-
-  static func by(_ pid: Int32, _ program: String) -> JSONValue {
-    .object([.init("pid", .integer(Int64(pid))), .init("program", .string(program))])
-  }
-}
-
-extension HistoryEntry {
-  /// One line of `history --json`.
-  var json: JSONValue {
-    .object([
-      .init("at", BreakerDocument.time(at)),
-      .init("name", .string(name)),
-      .init("kind", .string(change.wireKind)),
-      .init("from", .string(change.wireFrom)),
-      .init("to", .string(change.wireTo)),
-      .init("reason", JSONValue(reason)),
-      .init("by", BreakerDetails.by(pid, program)),
     ])
   }
 }

@@ -1,3 +1,4 @@
+import BreakerDocuments
 import SharedBreaker
 
 /// Everything that `metrics` prints, in either format.

@@ -1,3 +1,4 @@
+import BreakerDocuments
 import SharedBreaker
 
 /// The states of breakers and their changes, one line each, for a pipe.
@@ -61,7 +62,7 @@ extension BreakerDocument {
   ) -> JSONValue {
     .object([
       .init("at", time(at)),
-      .init("change", entry?.json ?? .null),
+      .init("change", entry.map(EntryDocument.of) ?? .null),
       .init("breaker", snapshot.map { .object(members(of: $0)) } ?? .null),
     ])
   }

@@ -4,24 +4,24 @@ internal import CHost
 internal import Synchronization
 
 /// A call that was permitted on the healthy path.
-@usableFromInline struct HealthyCall: Sendable {
+@usableFromInline package struct HealthyCall: Sendable {
   /// The word that permitted the call; 0 if it was not permitted.
-  @usableFromInline let word: UInt64
+  @usableFromInline package let word: UInt64
 
   /// When the call began, on the boot clock; 0 if the policy does not measure calls.
-  @usableFromInline let start: Int64
+  @usableFromInline package let start: Int64
 
-  @usableFromInline init(word: UInt64, start: Int64) {
+  @usableFromInline package init(word: UInt64, start: Int64) {
     self.word = word
     self.start = start
   }
 
-  @inlinable var isPermitted: Bool { word != 0 }
+  @inlinable package var isPermitted: Bool { word != 0 }
 }
 
 /// The path of a healthy call: a few loads and one addition, no lock and no system call.
 extension Breaker {
-  @usableFromInline func enterHealthy() -> HealthyCall {
+  @usableFromInline package func enterHealthy() -> HealthyCall {
     guard engine.isCurrent, !engine.isRoundDue else { return HealthyCall(word: 0, start: 0) }
     let word = cell.word
     guard word.has(CellWord.permits) else { return HealthyCall(word: 0, start: 0) }
@@ -30,10 +30,14 @@ extension Breaker {
   }
 
   @usableFromInline func endHealthy(_ call: HealthyCall) {
-    let word = CellWord(bits: call.word)
-    guard engine.isCurrent, engine.countSuccess(of: cell, since: call.start, under: word) else {
-      return end(call, .success)
-    }
+    if !countHealthy(call) { end(call, .success) }
+  }
+
+  /// Counts a success that changes nothing else; false if it has to be reported.
+  @inline(__always)
+  package func countHealthy(_ call: HealthyCall) -> Bool {
+    engine.isCurrent
+      && engine.countSuccess(of: cell, since: call.start, under: CellWord(bits: call.word))
   }
 
   /// Reports the outcome of a call that does not end as healthy calls do.

@@ -136,27 +136,43 @@ extension Breaker {
   func decideCall(probeTimeout: Duration? = nil) throws(BreakerError) -> Decision<Ticket> {
     let call = enterHealthy()
     if call.isPermitted { return .permitted(Ticket(call)) }
-    let request = Engine.Request(
-      owner: engine.ownProcess(), probeTimeout: probeTimeout, onFailure: onStoreFailure)
-    return try engine.admit(request, to: cell).map { ticket in
-      var ticket = ticket
-      if cell.word.has(CellWord.measures) { ticket.start = engine.clock.instant }
-      return ticket
-    }
+    return try engine.admit(request(probeTimeout: probeTimeout), to: cell).map(timed)
+  }
+
+  /// Decides from memory; nil if that takes reading or writing the store.
+  func decideCallAtOnce() throws(BreakerError) -> Decision<Ticket>? {
+    let call = enterHealthy()
+    if call.isPermitted { return .permitted(Ticket(call)) }
+    return try engine.admitAtOnce(request(probeTimeout: nil), to: cell)?.map(timed)
+  }
+
+  private func request(probeTimeout: Duration?) -> Engine.Request {
+    .init(owner: engine.ownProcess(), probeTimeout: probeTimeout, onFailure: onStoreFailure)
+  }
+
+  private func timed(_ ticket: Ticket) -> Ticket {
+    var ticket = ticket
+    if cell.word.has(CellWord.measures) { ticket.start = engine.clock.instant }
+    return ticket
   }
 
   @discardableResult
   func end(_ ticket: Ticket, _ outcome: CallOutcome, elapsed: Duration? = nil) -> ReportVerdict {
-    if outcome == .success, elapsed == nil, engine.isCurrent,
-      engine.countSuccess(
+    if outcome == .success, elapsed == nil, counts(ticket) { return .counted }
+    return engine.accept(report(outcome, of: ticket, elapsed: elapsed), of: cell)
+  }
+
+  /// Counts the success of a call that changes nothing else; false if it has to be reported.
+  func counts(_ ticket: Ticket) -> Bool {
+    engine.isCurrent
+      && engine.countSuccess(
         of: cell, since: ticket.start?.nanoseconds ?? 0, under: ticket.word)
-    {
-      return .counted
-    }
+  }
+
+  func report(_ outcome: CallOutcome, of ticket: Ticket, elapsed: Duration?) -> Engine.Report {
     let measured = ticket.start.map { Duration.nanoseconds(engine.clock.instant.since($0)) }
-    return engine.accept(
-      .init(
-        outcome: outcome, ticket: ticket, elapsed: elapsed ?? measured,
-        isKeptAlone: onStoreFailure == .continueLocally), of: cell)
+    return .init(
+      outcome: outcome, ticket: ticket, elapsed: elapsed ?? measured,
+      isKeptAlone: onStoreFailure == .continueLocally)
   }
 }

@@ -32,11 +32,16 @@ struct Availability {
 extension Availability {
   var isAvailable: Bool { if case .unavailable = health { false } else { true } }
 
-  mutating func turn(at now: Int64) -> Turn {
+  /// What the next call does, which has not taken its turn yet.
+  func nextTurn(at now: Int64) -> Turn {
     guard case .unavailable(let error) = health else { return .use }
-    guard now >= nextAttempt else { return .goWithout(error) }
-    nextAttempt = now + Self.pause
-    return .tryAgain
+    return now >= nextAttempt ? .tryAgain : .goWithout(error)
+  }
+
+  mutating func turn(at now: Int64) -> Turn {
+    let turn = nextTurn(at: now)
+    if case .tryAgain = turn { nextAttempt = now + Self.pause }
+    return turn
   }
 
   mutating func failed(_ error: StoreError, at now: Int64) -> StoreEvent? {
@@ -68,11 +73,16 @@ extension Availability {
     isAvailable && reasonAlone(cell) != nil ? nextRoom : nextAttempt
   }
 
-  mutating func turn(of cell: Cell, at now: Int64) -> Turn {
+  /// What the next call of a breaker does, which has not taken its turn yet.
+  func nextTurn(of cell: Cell, at now: Int64) -> Turn {
     guard let error = reasonAlone(cell) else { return .use }
-    guard now >= nextRoom else { return .goWithout(error) }
-    nextRoom = now + Self.pause
-    return .tryAgain
+    return now >= nextRoom ? .tryAgain : .goWithout(error)
+  }
+
+  mutating func turn(of cell: Cell, at now: Int64) -> Turn {
+    let turn = nextTurn(of: cell, at: now)
+    if case .tryAgain = turn { nextRoom = now + Self.pause }
+    return turn
   }
 
   mutating func hasNoRoom(for cell: Cell, _ error: StoreError, at now: Int64) -> StoreEvent? {

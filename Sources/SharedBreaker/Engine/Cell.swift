@@ -141,13 +141,13 @@ extension Cell {
 extension Cell {
   func countSuccess() {
     if let address = unsafe counters.load(ordering: .acquiring) {
-      unsafe sb_add(address.advanced(by: SB_SUCCESSES), 1)
+      unsafe sb_add(address.advanced(by: SB_COUNTER_SUCCESSES), 1)
     }
   }
 
   func countRejection() {
     if let address = unsafe counters.load(ordering: .acquiring) {
-      unsafe sb_add(address.advanced(by: SB_REJECTIONS), 1)
+      unsafe sb_add(address.advanced(by: SB_COUNTER_REJECTIONS), 1)
     }
   }
 

@@ -45,12 +45,17 @@ extension Engine {
     // What another process has written leaves a healthy breaker as it was.
     let word = cell.word
     if word.has(CellWord.permits), !request.isNamed { return .permitted(Ticket(word)) }
-    let known = try known(cell)
+    if let decision = assess(try known(cell), of: cell) { return decision }
+    let (decision, breaker) = try step(cell) { request.make(on: &$0) }
+    return decision.map { Ticket($0, of: breaker, from: .store) }
+  }
+
+  /// The answer that changes nothing in the store; nil if the call would change it.
+  func assess(_ known: Known, of cell: Cell) -> Decision<Ticket>? {
     // Its first call creates the breaker, so that other processes can find it.
-    let assessment: Assessment =
-      known.exists
-      ? known.breaker.record.assessed(
-        at: clock.instant, policy: known.policy, isGone: options.processes.isGone) : .undecided
+    guard known.exists else { return nil }
+    let assessment = known.breaker.record.assessed(
+      at: clock.instant, policy: known.policy, isGone: options.processes.isGone)
     switch assessment {
     case .permitted(let grant):
       if grant.wouldReject { cell.count(.oneWouldReject) }
@@ -59,12 +64,11 @@ extension Engine {
       cell.countRejection()
       return .rejected(rejection)
     case .undecided:
-      let (decision, breaker) = try step(cell) { request.make(on: &$0) }
-      return decision.map { Ticket($0, of: breaker, from: .store) }
+      return nil
     }
   }
 
-  private func admitWithoutStore(
+  func admitWithoutStore(
     _ request: Request, to cell: Cell, _ trouble: StoreError
   ) throws(BreakerError) -> Decision<Ticket> {
     // A process that has ended makes no calls, whatever it was to do without its store.

@@ -56,10 +56,7 @@ extension Engine {
       {
         return .counted
       }
-      let known = try known(cell)
-      // The breaker that gave the permit was deleted, so nobody is left to take the outcome.
-      guard known.exists else { return Self.missed(ticket) }
-      if let verdict = count(report, of: cell, known) { return verdict }
+      if let verdict = count(report, of: cell, try known(cell)) { return verdict }
     }
     // A failure leaves its text and time behind, so it is written even if it no longer counts.
     let reporter = ownProcess()
@@ -70,7 +67,9 @@ extension Engine {
   }
 
   /// Counts an outcome that changes nothing else; nil if it has to be written.
-  private func count(_ report: Report, of cell: Cell, _ known: Known) -> ReportVerdict? {
+  func count(_ report: Report, of cell: Cell, _ known: Known) -> ReportVerdict? {
+    // The breaker that gave the permit was deleted, so nobody is left to take the outcome.
+    guard known.exists else { return Self.missed(report.ticket) }
     let record = known.breaker.record
     let grant = report.ticket.grant(on: known.breaker)
     let now = clock.instant
@@ -90,7 +89,7 @@ extension Engine {
     ticket.grant.kind == .probe ? .refused : .outdated
   }
 
-  private func acceptAlone(_ report: Report, of cell: Cell) -> ReportVerdict {
+  func acceptAlone(_ report: Report, of cell: Cell) -> ReportVerdict {
     // Its callers ask no breaker while the store is gone, so there is none to tell.
     guard report.isKeptAlone else { return .outdated }
     let reporter = ownProcess()

@@ -17,7 +17,7 @@ struct Ticket: Sendable {
   var start: Instant?
 
   /// The fork depth of the process that got the ticket: a child does not own it.
-  private let forkDepth = ForkGuard.depth
+  var forkDepth = ForkGuard.depth
 
   enum Source: Sendable {
     case store

@@ -9,5 +9,12 @@ void bs_count_allocations(int is_on);
 // How often memory has been asked for while that was counted.
 int64_t bs_allocations(void);
 
+// Opens a breaker of a store of its own through the C library of a path. Returns what bs_library_calls()
+// takes, or NULL.
+void *bs_library_open(const char *library, const char *store);
+
+// Makes healthy calls through the C library. Returns how many of them went wrong.
+int64_t bs_library_calls(void *opened, int64_t count);
+
 // Has this process killed when the one that started it ends.
 void bs_end_with_parent(void);

@@ -1,7 +1,7 @@
-import SharedBreaker
+internal import SharedBreaker
 
 /// A JSON document as a value; unknown values are `null`.
-enum JSONValue: Sendable, Hashable {
+public enum JSONValue: Sendable, Hashable {
   case null
   case bool(Bool)
   case integer(Int64)
@@ -15,11 +15,15 @@ enum JSONValue: Sendable, Hashable {
   /// An object, with its members in the order in which they are written.
   case object([Member])
 
-  struct Member: Sendable, Hashable {
-    var key: String
-    var value: JSONValue
+  /// A member of an object.
+  public struct Member: Sendable, Hashable {
+    /// The key.
+    public var key: String
+    /// The value.
+    public var value: JSONValue
 
-    init(_ key: String, _ value: JSONValue) {
+    /// Creates a member.
+    public init(_ key: String, _ value: JSONValue) {
       self.key = key
       self.value = value
     }
@@ -27,23 +31,26 @@ enum JSONValue: Sendable, Hashable {
 }
 
 extension JSONValue {
-  init(_ text: String?) { self = text.map { .string($0) } ?? .null }
+  /// A text; `null` if there is none.
+  public init(_ text: String?) { self = text.map { .string($0) } ?? .null }
 
-  init(_ count: Int64?) { self = count.map { .integer($0) } ?? .null }
+  /// A whole number; `null` if there is none.
+  public init(_ count: Int64?) { self = count.map { .integer($0) } ?? .null }
 
   /// Whole milliseconds, rounded up, so that waiting that long is always enough.
-  init(milliseconds duration: Duration?) {
-    self = duration.map { .integer(SpokenDuration.milliseconds($0)) } ?? .null
+  public init(milliseconds duration: Duration?) {
+    self = duration.map { .integer(max(0, DurationText.milliseconds($0))) } ?? .null
   }
 
   /// The document in one line.
-  var text: String {
+  public var text: String {
     var result: [UInt8] = []
     write(to: &result)
     return String(decoding: result, as: UTF8.self)
   }
 
-  func write(to result: inout [UInt8]) {
+  /// Appends the document to a text.
+  public func write(to result: inout [UInt8]) {
     switch self {
     case .null: result += "null".utf8
     case .bool(let value): result += (value ? "true" : "false").utf8

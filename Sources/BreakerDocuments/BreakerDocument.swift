@@ -1,18 +1,19 @@
-import SharedBreaker
+public import SharedBreaker
 
 /// The JSON documents about breakers; members are only ever added.
-enum BreakerDocument {
+public enum BreakerDocument {
   /// The document of `status`, and of every command that changes breakers.
-  static func list(_ snapshots: [BreakerSnapshot]) -> JSONValue {
+  public static func list(_ snapshots: [BreakerSnapshot]) -> JSONValue {
     list(of: snapshots.map { .object(members(of: $0)) })
   }
 
-  static func list(of breakers: [JSONValue]) -> JSONValue {
+  /// The document of breakers that are documents already.
+  public static func list(of breakers: [JSONValue]) -> JSONValue {
     .object([.init("breakers", .array(breakers))])
   }
 
   /// Prints the document of many breakers in pieces, because the whole would fill the memory.
-  static func write(_ snapshots: [BreakerSnapshot], _ print: (String) -> Void) {
+  public static func write(_ snapshots: [BreakerSnapshot], _ print: (String) -> Void) {
     var policies: [BreakerPolicy: JSONValue] = [:]
     var text = Array(#"{"breakers":["#.utf8)
     for (index, snapshot) in snapshots.enumerated() {
@@ -28,7 +29,8 @@ enum BreakerDocument {
     print(String(decoding: text, as: UTF8.self) + "]}\n")
   }
 
-  static func members(of snapshot: BreakerSnapshot) -> [JSONValue.Member] {
+  /// The members of the document about one breaker.
+  public static func members(of snapshot: BreakerSnapshot) -> [JSONValue.Member] {
     members(of: snapshot, policy: policy(snapshot.policy))
   }
 
@@ -60,7 +62,8 @@ enum BreakerDocument {
     ]
   }
 
-  static func time(_ time: BreakerTimestamp?) -> JSONValue { JSONValue(time?.description) }
+  /// An instant as the documents state it.
+  public static func time(_ time: BreakerTimestamp?) -> JSONValue { JSONValue(time?.description) }
 
   private static func window(of snapshot: BreakerSnapshot) -> JSONValue {
     .object([
@@ -82,7 +85,7 @@ enum BreakerDocument {
   }
 
   /// The policy in force: numbers as numbers, times and rates as `--set` takes them.
-  static func policy(_ policy: BreakerPolicy) -> JSONValue {
+  public static func policy(_ policy: BreakerPolicy) -> JSONValue {
     .object(
       PolicyKey.allCases.map { key in
         .init(key.rawValue, value(policy.text(for: key), of: key))

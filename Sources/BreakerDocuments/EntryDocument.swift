@@ -1,0 +1,23 @@
+public import SharedBreaker
+
+/// The JSON document about an entry of the history: one line of `history --json`.
+public enum EntryDocument {
+  /// The document about one entry.
+  public static func of(_ entry: HistoryEntry) -> JSONValue {
+    .object([
+      .init("id", .integer(entry.id)),
+      .init("at", BreakerDocument.time(entry.at)),
+      .init("name", .string(entry.name)),
+      .init("kind", .string(entry.change.wireKind)),
+      .init("from", .string(entry.change.wireFrom)),
+      .init("to", .string(entry.change.wireTo)),
+      .init("reason", JSONValue(entry.reason)),
+      .init("by", by(entry.pid, entry.program)),
+    ])
+  }
+
+  /// A process as the one that did something.
+  public static func by(_ pid: Int32, _ program: String) -> JSONValue {
+    .object([.init("pid", .integer(Int64(pid))), .init("program", .string(program))])
+  }
+}

@@ -1,0 +1,634 @@
+/*
+ * sharedbreaker.h - circuit breakers that all processes of a host share, for C.
+ *
+ * A breaker sits in front of something that may fail, such as a server. Ask it before each call, and
+ * tell it afterwards how the call went:
+ *
+ *     sb_store *store;
+ *     sb_breaker *payments;
+ *     sb_permit permit = SB_PERMIT_INIT;
+ *
+ *     if (sb_open(NULL, 0, NULL, &store) != SB_OK ||
+ *         sb_breaker_open(store, "payments", SB_NUL, "max-failures=3 open-for=30s", SB_NUL,
+ *                         SB_STORE_DEFAULT, &payments) != SB_OK)
+ *       errx(1, "%s", sb_error_text());
+ *
+ *     switch (sb_enter(payments, &permit, NULL, 0)) {
+ *     case SB_OK:
+ *       sb_leave(payments, &permit, charge(order) ? SB_SUCCESS : SB_FAILURE, NULL, 0);
+ *       break;
+ *     case SB_REJECTED:
+ *       try_again_later(order);
+ *       break;
+ *     default:
+ *       warnx("%s", sb_error_text());
+ *     }
+ *
+ * Link with `pkg-config --cflags --libs sharedbreaker`. The state of all breakers is in one file,
+ * which the command `cbctl` shows and changes.
+ *
+ * CODES. Every function that can fail returns an int: SB_OK, another answer (greater than 0), or an
+ * error (less than 0). An answer or error changes nothing unless its description says otherwise.
+ * Codes are for programs; sb_error_text() has the words for people.
+ *
+ * TEXT is UTF-8 with a length in bytes, and may hold any character that its description does not
+ * forbid. The length SB_NUL says that the text ends at its first zero byte. NULL with the length 0 or
+ * SB_NUL is no text. Texts that a function hands out end with a zero byte that their length does not count;
+ * free them with sb_free().
+ *
+ * STRUCTS begin with their size. Initialize each with its macro (SB_PERMIT_INIT and so on), or set
+ * all of it to zero and then `size` to its sizeof. A member that is 0 has its default.
+ *
+ * DURATIONS are in nanoseconds, at most 365 days.
+ *
+ * THREADS. Every function may be called from any thread at any time. A permit and a hook are used by
+ * one thread at a time. The library starts no thread and handles no signal.
+ *
+ * WAITING. sb_enter() and sb_leave() need nanoseconds while all is well: they take no lock, allocate
+ * nothing and make no system call, except once a second. To learn what another process changed, they
+ * read the file; to tell others, as every failure must, they write it. Writing waits for other
+ * processes, for `lock_timeout_ns` at most. With SB_NOWAIT they return SB_WOULD_BLOCK instead of
+ * reading or writing the file, and you call them again where waiting is allowed, such as in a worker
+ * thread of an event loop. All other functions that take a store, a breaker or a hook may read or
+ * write the file, unless their description says that they do not.
+ *
+ * THE STORE FAILS. If the file cannot be used, sb_enter() and sb_leave() go on without it, as the
+ * enum sb_store_failure says, and return to it by themselves. All other functions return the error.
+ *
+ * FORK. A process may fork at any time, with any number of threads; fork() waits for calls that are
+ * reading or writing the file. Stores, breakers and hooks that
+ * were opened before work in both processes. A permit belongs to the process that got it: what a child
+ * reports on a permit of its parent is SB_REFUSED. The descriptor of sb_news_open() belongs to its
+ * process too: a child opens its own, and closes the inherited one with sb_news_free().
+ *
+ * PROCESS. Load the library as often as you like; it is never unloaded. Have a store open through this
+ * library and through no other copy of SQLite in the same process (sqlite.org/howtocorrupt.html,
+ * 2.2.1). If memory runs out, the process ends.
+ */
+#ifndef SHAREDBREAKER_H
+#define SHAREDBREAKER_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The version of this interface. It is raised when something is added, and nothing is ever taken away
+ * or changed within libsharedbreaker.so.1. */
+#define SB_ABI_VERSION 1
+
+/* The length of a text that ends at its first zero byte. */
+#define SB_NUL (-1)
+
+/* A duration that nobody can know. */
+#define SB_UNKNOWN (-1)
+
+/* What functions return. */
+enum sb_code {
+  /* It is done; the call is permitted; the outcome counts. */
+  SB_OK = 0,
+
+  /* Answers that are no errors. */
+
+  /* The breaker rejects the call. */
+  SB_REJECTED = 1,
+  /* It would have to read or write the file, and SB_NOWAIT forbids that. Nothing has changed. */
+  SB_WOULD_BLOCK = 2,
+  /* The breaker has changed since the call began: the outcome counts in the totals only. */
+  SB_OUTDATED = 3,
+  /* The probe has lost its lease, or the permit belongs to another process: nothing was recorded. */
+  SB_REFUSED = 4,
+  /* There is no such breaker. */
+  SB_NOT_FOUND = 5,
+  /* There is nothing to do now. */
+  SB_NOTHING = 6,
+  /* The store has not been used yet. */
+  SB_UNTRIED = 7,
+  /* The entry has failed too often and is skipped. */
+  SB_SKIPPED = 8,
+
+  /* Errors of the caller. */
+
+  /* An argument is NULL, negative, too large or not in its enum. */
+  SB_ERR_ARGUMENT = -1,
+  /* The store was closed. */
+  SB_ERR_CLOSED = -2,
+  /* A text is not UTF-8, or holds a zero byte where none may be. */
+  SB_ERR_TEXT = -3,
+  /* A text cannot be the name of a breaker: 1 to 255 bytes without control characters. */
+  SB_ERR_NAME = -4,
+  /* A policy has an unknown word or an invalid value, or could never open or never close. */
+  SB_ERR_POLICY = -5,
+  /* A text is no token. */
+  SB_ERR_TOKEN = -6,
+  /* There is no process with that number. */
+  SB_ERR_PROCESS = -7,
+  /* A struct has a size that this version of the library does not know. */
+  SB_ERR_SIZE = -8,
+  /* The permit was used already, or never given by sb_enter(). */
+  SB_ERR_PERMIT_USED = -9,
+  /* The permit was given by another breaker. */
+  SB_ERR_PERMIT_OTHER = -10,
+  /* The permit that is to be filled still waits for its sb_leave(). */
+  SB_ERR_PERMIT_LIVE = -11,
+  /* A descriptor or a hook's entry belongs to the process that this one was forked from. */
+  SB_ERR_FORKED = -12,
+  /* The hook has no entry to report on, or still has one. */
+  SB_ERR_HOOK = -13,
+  /* There is no memory for the answer, or no descriptor. */
+  SB_ERR_RESOURCES = -14,
+
+  /* Errors of the store. All of them, and all that are added, are -100 or less. */
+
+  /* There is no store at the path. */
+  SB_ERR_MISSING = -100,
+  /* The path leads through something that is not a directory. */
+  SB_ERR_NOT_A_DIRECTORY = -101,
+  /* The path names a directory. */
+  SB_ERR_IS_DIRECTORY = -102,
+  /* The path names a symbolic link, which is never followed. */
+  SB_ERR_SYMBOLIC_LINK = -103,
+  /* This user may not use the file. */
+  SB_ERR_PERMISSION = -104,
+  /* The file can be read but not written. */
+  SB_ERR_READ_ONLY = -105,
+  /* The disk, or a quota, is full. */
+  SB_ERR_DISK_FULL = -106,
+  /* The file is damaged. */
+  SB_ERR_CORRUPT = -107,
+  /* The file is not a store. */
+  SB_ERR_NOT_A_STORE = -108,
+  /* The file was written by a newer version. */
+  SB_ERR_NEWER_VERSION = -109,
+  /* The file lies on a network file system, where processes cannot share it safely. */
+  SB_ERR_NETWORK_FILE_SYSTEM = -110,
+  /* Another process held the store for longer than the lock timeout. */
+  SB_ERR_BUSY = -111,
+  /* The system could not read or write the file. */
+  SB_ERR_IO = -112,
+  /* The store has as many breakers as it may hold; those that exist can still be used. */
+  SB_ERR_TOO_MANY_BREAKERS = -113,
+  /* Anything else about the store. */
+  SB_ERR_STORE = -199
+};
+
+/* Whether a code says that the store could not be used. */
+#define SB_IS_STORE_ERROR(code) ((code) <= SB_ERR_MISSING)
+
+/* Flags; combine them with |. Any other bit is SB_ERR_ARGUMENT. */
+enum sb_flags {
+  /* Never read or write the file; see WAITING. */
+  SB_NOWAIT = 1,
+  /* For sb_connect(): never create the file. */
+  SB_EXISTING = 2
+};
+
+/* How a call ended, as far as the breaker is concerned. */
+enum sb_outcome {
+  /* The resource did what was asked. */
+  SB_SUCCESS = 0,
+  /* The resource failed. With `open_for_ns` the breaker opens at once, for that time. */
+  SB_FAILURE = 1,
+  /* The resource failed so that trying again cannot help: the breaker opens at once. */
+  SB_PERMANENT_FAILURE = 2,
+  /* The call says nothing about the resource, as when it was cancelled; it frees a probe's slot. */
+  SB_IGNORED = 3
+};
+
+/* The state of a breaker. */
+enum sb_state {
+  /* Calls go through, and their outcomes are watched. */
+  SB_CLOSED = 0,
+  /* Calls are rejected until the open time is over. */
+  SB_OPEN = 1,
+  /* A few calls, the probes, find out whether the resource has recovered. */
+  SB_HALF_OPEN = 2
+};
+
+/* An override that an operator, or code, applies on top of the state. */
+enum sb_mode {
+  /* The state alone decides. */
+  SB_AUTOMATIC = 0,
+  /* Every call is rejected. */
+  SB_FORCED_OPEN = 1,
+  /* Every call goes through. */
+  SB_FORCED_CLOSED = 2,
+  /* The state changes and is recorded as usual, but no call is rejected. */
+  SB_OBSERVE = 3
+};
+
+/* What sb_enter() does while the store cannot be used. */
+enum sb_store_failure {
+  /* For a breaker: what its store's options say. For a store: SB_ALONE. */
+  SB_STORE_DEFAULT = 0,
+  /* Use a breaker of this process alone, which starts from the last known shared state. */
+  SB_ALONE = 1,
+  /* Permit the call; its outcome is not recorded. */
+  SB_PERMIT = 2,
+  /* Reject the call. */
+  SB_REJECT = 3,
+  /* Return the error of the store. */
+  SB_FAIL = 4
+};
+
+/* What a permit is for. */
+enum sb_permit_kind {
+  /* An ordinary call. */
+  SB_NORMAL = 1,
+  /* One of the few calls that find out whether the resource has recovered. */
+  SB_PROBE = 2
+};
+
+/* A store, a breaker, the news of a store, a hook: only the library knows what is inside. Using one
+ * after it was freed is undefined, as it is with memory. */
+typedef struct sb_store sb_store;
+typedef struct sb_breaker sb_breaker;
+typedef struct sb_news sb_news;
+typedef struct sb_hook sb_hook;
+
+/*
+ * The right to make one call. It is a plain value: it needs no freeing, and may lie anywhere. Leave
+ * what is inside to the library. Copies are the same permit, of which one may be used. One variable can
+ * serve any number of calls, one after another.
+ */
+typedef struct sb_permit {
+  uint32_t size;
+  /* SB_NORMAL or SB_PROBE after sb_enter(); 0 after sb_leave(). */
+  uint32_t kind;
+  uint64_t opaque[11];
+} sb_permit;
+
+#define SB_PERMIT_INIT {sizeof(sb_permit), 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}}
+
+/* Why a call was rejected, and when to try again. */
+typedef struct sb_rejection {
+  uint32_t size;
+  /* Enum sb_state. */
+  int32_t state;
+  /* Enum sb_mode. */
+  int32_t mode;
+  /* The bytes of `reason`; 0 if none was given. */
+  int32_t reason_length;
+  /* How long to wait before the answer can change; SB_UNKNOWN if that is up to an operator. */
+  int64_t retry_after_ns;
+  /* Why the mode was set, if the mode is what rejects; cut at a character, and ended by a zero. */
+  char reason[256];
+} sb_rejection;
+
+#define SB_REJECTION_INIT {sizeof(sb_rejection), 0, 0, 0, 0, {0}}
+
+/* What else is known about how a call went. */
+typedef struct sb_details {
+  uint32_t size;
+  uint32_t reserved;
+  /* What went wrong, for people to read; at most 1 KiB of it is kept. NULL if there is nothing. A text
+   * that is not UTF-8 is repaired, because a report is never lost over its words. */
+  const char *error;
+  int64_t error_length;
+  /* The time that the resource itself named, such as a Retry-After; 0 if it named none. */
+  int64_t open_for_ns;
+  /* How long the call took; 0 to measure from sb_enter(), where the policy looks at slow calls. */
+  int64_t elapsed_ns;
+} sb_details;
+
+#define SB_DETAILS_INIT {sizeof(sb_details), 0, 0, SB_NUL, 0, 0}
+
+/* How this process uses a store. */
+typedef struct sb_options {
+  uint32_t size;
+  /* Enum sb_store_failure, for breakers that do not say. */
+  int32_t on_store_failure;
+  /* The longest time that a call waits for another process that is writing; 500 ms if 0. */
+  int64_t lock_timeout_ns;
+  /* The permission bits of the files, if this process creates them; 0 for those of the store that they
+   * replace, or else 0600. */
+  uint32_t mode;
+  uint32_t reserved;
+  /* The group of the files, if this process creates them; NULL for that of the process. */
+  const char *group;
+  int64_t group_length;
+  /* The name of this program in the history; NULL for that of its executable. */
+  const char *program;
+  int64_t program_length;
+  /* How many breakers the store may have before this process creates no more; 0 for 200,000. */
+  int64_t maximum_breakers;
+} sb_options;
+
+#define SB_OPTIONS_INIT {sizeof(sb_options), 0, 0, 0, 0, 0, SB_NUL, 0, SB_NUL, 0}
+
+/*
+ * THE LIBRARY. None of these functions reads or writes a file.
+ */
+
+/* Returns the version of the library, such as "1.2.0". */
+const char *sb_version(void);
+
+/* Returns the SB_ABI_VERSION that the library was built with. A program that uses what was added in
+ * version N needs N or more. */
+int sb_abi_version(void);
+
+/* Returns the version of the SQLite that the library runs with. */
+const char *sb_sqlite_version(void);
+
+/* Returns what a code means, in a few words. It never returns NULL. */
+const char *sb_code_text(int code);
+
+/* Returns what went wrong, why, and what to do, in one line, for the latest call in this thread that
+ * returned an error; empty if there was none. The text is valid until the next such call in this
+ * thread. Calls that succeed leave it alone. */
+const char *sb_error_text(void);
+
+/* Frees a text that a function handed out; NULL is nothing to free. */
+void sb_free(void *text);
+
+/*
+ * STORES
+ */
+
+/* Names a store. Nothing is read or created yet: the first use does that, so a store that cannot be
+ * used does not keep a program from starting. Call sb_connect() to learn at once.
+ *
+ * path     The file; NULL for $SHARED_BREAKER_STORE, else /var/lib/shared-breaker/breakers.db for
+ *          root, else $XDG_STATE_HOME/shared-breaker/breakers.db (~/.local/state). A relative path is
+ *          resolved now.
+ * options  NULL for the defaults.
+ * store    Receives the store, which you close with sb_close(); NULL after an error.
+ *
+ * Errors: SB_ERR_ARGUMENT, SB_ERR_TEXT, SB_ERR_SIZE. */
+int sb_open(const char *path, int64_t path_length, const sb_options *options, sb_store **store);
+
+/* Opens the store now, and creates the file if there is none. With SB_EXISTING it never creates it,
+ * nor does any later use of this sb_store: the error is SB_ERR_MISSING. */
+int sb_connect(sb_store *store, uint32_t flags);
+
+/* Writes what this process has not written yet, closes the file, and frees the store. Its breakers,
+ * news and hooks still have to be freed; each use of them returns SB_ERR_CLOSED. Leave calls first:
+ * the outcome of a permit that is still out is lost, and a probe's slot is taken until its
+ * `probe-timeout` or the end of the process. NULL does nothing.
+ *
+ * A program that keeps its stores until it exits should close them, so that the totals of its last
+ * second are not lost. A process that is killed loses them only where it could not use the shared
+ * counters. */
+int sb_close(sb_store *store);
+
+/* Returns whether this process could use the store when it last tried: SB_OK, SB_UNTRIED, or the error,
+ * with its text. It tries nothing, and never reads or writes the file. */
+int sb_health(sb_store *store);
+
+/* Returns the path of the store, to be freed with sb_free(). */
+int sb_path(sb_store *store, char **path, int64_t *length);
+
+/*
+ * BREAKERS
+ */
+
+/* Gets the breaker with a name, which all processes share, and declares its policy if you give one.
+ *
+ * name              1 to 255 bytes without control characters; case counts.
+ * policy            Words as `cbctl policy --set` takes them, separated by spaces, such as
+ *                   "failure-rate=50% window=1m min-calls=20"; "" for the default policy. The policy
+ *                   that was declared last holds, in every process, and an operator's values win over
+ *                   it. NULL declares none: what others declared holds.
+ * on_store_failure  Enum sb_store_failure.
+ * breaker           Receives the breaker, which you free with sb_breaker_free(); NULL after an error.
+ *
+ * A store that cannot be used is no error here: the policy is declared when it can be.
+ *
+ * Errors: SB_ERR_ARGUMENT, SB_ERR_TEXT, SB_ERR_NAME, SB_ERR_POLICY, SB_ERR_CLOSED. */
+int sb_breaker_open(sb_store *store, const char *name, int64_t name_length, const char *policy,
+                    int64_t policy_length, int on_store_failure, sb_breaker **breaker);
+
+/* Frees a breaker of this process; the breaker in the store stays. NULL does nothing. */
+void sb_breaker_free(sb_breaker *breaker);
+
+/* Returns whether this process shares the breaker with the others: SB_OK, SB_UNTRIED, or the error that
+ * keeps it alone, with its text. It never reads or writes the file. */
+int sb_breaker_health(sb_breaker *breaker);
+
+/* Puts the current state (enum sb_state) into `state`. An open breaker whose open time is over stays
+ * open until its next call. While the store cannot be used, this is the state of the breaker of this
+ * process alone, or what was last known. */
+int sb_breaker_state(sb_breaker *breaker, int *state);
+
+/*
+ * CALLS
+ */
+
+/* Asks for the right to make one call.
+ *
+ * permit     Receives the permit if the answer is SB_OK. Give it back with sb_leave(), exactly once.
+ * rejection  Receives the reason if the answer is SB_REJECTED; may be NULL.
+ * flags      0 or SB_NOWAIT.
+ *
+ * Answers: SB_OK, SB_REJECTED, SB_WOULD_BLOCK. Errors: SB_ERR_ARGUMENT, SB_ERR_SIZE,
+ * SB_ERR_PERMIT_LIVE, SB_ERR_CLOSED, and the store's with SB_FAIL.
+ *
+ * The permit of a probe is a lease. If the process dies, the next caller gets its slot at once; if the
+ * probe has not reported by `probe-timeout`, it has failed, unless sb_renew() gave it more time. */
+int sb_enter(sb_breaker *breaker, sb_permit *permit, sb_rejection *rejection, uint32_t flags);
+
+/* Reports how the call of a permit went, and uses the permit up.
+ *
+ * outcome  Enum sb_outcome.
+ * details  What else is known; NULL if nothing.
+ * flags    0 or SB_NOWAIT. An outcome that has to be written, as every failure has to be while the
+ *          store can be used, is SB_WOULD_BLOCK then; the permit can still be used.
+ *
+ * If the store cannot be used, the report goes to the breaker of this process alone; that is no error.
+ *
+ * Answers: SB_OK, SB_OUTDATED, SB_REFUSED, SB_WOULD_BLOCK. Errors, none of which uses the permit up:
+ * SB_ERR_ARGUMENT, SB_ERR_SIZE, SB_ERR_PERMIT_USED, SB_ERR_PERMIT_OTHER, SB_ERR_CLOSED. */
+int sb_leave(sb_breaker *breaker, sb_permit *permit, int outcome, const sb_details *details,
+             uint32_t flags);
+
+/* Renews the lease of a probe that is still making progress: it lasts `for_ns` from now on, or
+ * `probe-timeout` if 0. It never shortens a lease, and does nothing for an ordinary permit.
+ *
+ * Answers: SB_OK; SB_REFUSED if the probe has lost its lease. */
+int sb_renew(sb_breaker *breaker, const sb_permit *permit, int64_t for_ns);
+
+/* Puts a rejection in words, as one line with the name of the breaker. It never reads or writes the
+ * file. */
+int sb_rejection_text(sb_breaker *breaker, const sb_rejection *rejection, char **text,
+                      int64_t *length);
+
+/*
+ * PERMITS FOR OTHER PROCESSES
+ *
+ * A token is a permit as text, without spaces and at most 1,024 bytes long, with which any process of
+ * the host can report how the call went. The token of a probe can be used once. That of an ordinary
+ * call is recorded nowhere, and counts each time it is used. Tokens need the store: while it cannot be
+ * used, these functions return its error.
+ */
+
+/* Asks for the right to make one call whose outcome another process reports.
+ *
+ * pid        The process whose end frees a probe's slot; 0 if none does, so that it is free when the
+ *            probe has reported, or at `probe-timeout`.
+ * token      Receives the token, to be freed with sb_free(), if the answer is SB_OK.
+ * rejection  Receives the reason if the answer is SB_REJECTED; may be NULL.
+ *
+ * Answers: SB_OK, SB_REJECTED. Errors: SB_ERR_PROCESS, the store's, and those of sb_enter(). */
+int sb_token_acquire(sb_breaker *breaker, int32_t pid, char **token, int64_t *length,
+                     sb_rejection *rejection);
+
+/* Reports how the call of a token went. Without `elapsed_ns` the call is not judged as slow.
+ *
+ * Answers: SB_OK, SB_OUTDATED, SB_REFUSED. Errors: SB_ERR_TOKEN, the store's (report again when it can
+ * be used), and those of sb_leave(). */
+int sb_token_report(sb_store *store, const char *token, int64_t length, int outcome,
+                    const sb_details *details);
+
+/* Renews the lease of a probe that was given a token, as sb_renew() does. */
+int sb_token_renew(sb_store *store, const char *token, int64_t length, int64_t for_ns);
+
+/*
+ * CHANGING BREAKERS. Each change is one transaction, which every process sees at its next call. Reasons
+ * are for the history; NULL if there is none.
+ */
+
+/* Closes the breaker and clears its counters. A mode stays as it is. */
+int sb_reset(sb_breaker *breaker, const char *reason, int64_t reason_length);
+
+/* Opens the breaker now, for a time, or for as long as its policy says if 0. */
+int sb_trip(sb_breaker *breaker, int64_t for_ns, const char *reason, int64_t reason_length);
+
+/* Sets a mode (enum sb_mode) for a time, or until it is set again if 0. SB_AUTOMATIC ends the mode. */
+int sb_force(sb_breaker *breaker, int mode, int64_t for_ns, const char *reason,
+             int64_t reason_length);
+
+/*
+ * LOOKING. Nothing here changes a breaker or takes a permit. The documents are the JSON of cbctl's
+ * --json, which is described in the guide "JSON and exit codes"; members are only ever added. Free each
+ * with sb_free().
+ */
+
+/* Describes one breaker of the store: an element of "breakers" in `cbctl status --json`. The answer is
+ * SB_NOT_FOUND if there is no such breaker. */
+int sb_snapshot(sb_store *store, const char *name, int64_t name_length, char **json,
+                int64_t *length);
+
+/* Describes a breaker as this process sees it. While the store cannot be used, that is the breaker of
+ * this process alone, or what was last known. */
+int sb_breaker_snapshot(sb_breaker *breaker, char **json, int64_t *length);
+
+/* Lists the breakers whose names begin with a text, in the byte order of their names: the document of
+ * `cbctl status --json`, in one line. NULL lists all of them. */
+int sb_list(sb_store *store, const char *prefix, int64_t prefix_length, char **json,
+            int64_t *length);
+
+/* Reads on in what happened to a breaker, or to all of them if the name is NULL.
+ *
+ * after   The number of the entry to read on after: what `*last` received before, or 0 to begin with
+ *         the oldest that is kept, or SB_NEWEST to learn in `*last` where the history now ends.
+ * limit   At most this many entries, 1 to 10,000.
+ * json    Receives the entries, oldest first: a JSON array of the objects that
+ *         `cbctl history --json` prints, or "[]".
+ * last    Receives what to pass as `after` the next time.
+ *
+ * If the history now ends before `after`, another file has taken the place of the store's. Reading
+ * begins with its oldest entry then, and `*last` receives less than `after`. */
+int sb_history(sb_store *store, const char *name, int64_t name_length, int64_t after, int64_t limit,
+               char **json, int64_t *length, int64_t *last);
+
+#define SB_NEWEST INT64_MAX
+
+/*
+ * NEWS. A descriptor that becomes readable when some process has changed a breaker's state, mode or
+ * policy, for poll(2), epoll(7) or an event loop. It costs no thread. News say only that it is time to
+ * look, with sb_history() or sb_snapshot(): one wake-up may stand for many changes, or for none.
+ *
+ *     sb_news *news;
+ *     int64_t last;
+ *     sb_news_open(store, &news);
+ *     sb_history(store, NULL, 0, SB_NEWEST, 1, &json, &length, &last);
+ *     for (;;) {
+ *       struct pollfd ready = {sb_news_descriptor(news), POLLIN, 0};
+ *       poll(&ready, 1, 2000);
+ *       if (sb_news_take(news) == SB_OK)
+ *         sb_history(store, NULL, 0, last, 1000, &json, &length, &last);
+ *     }
+ *
+ * Poll with a timeout of a few seconds, as here: the directory of the store may be removed and made
+ * again, which only sb_news_take() notices.
+ */
+
+/* Begins to listen. What happens from now on is news. */
+int sb_news_open(sb_store *store, sb_news **news);
+
+/* Returns the descriptor to poll for reading; -1 if there is none, such as in the child of a fork.
+ * Only the library reads from it and closes it. */
+int sb_news_descriptor(sb_news *news);
+
+/* Makes the descriptor unreadable again. It never waits.
+ *
+ * Answers: SB_OK if it is time to look; SB_NOTHING if only other files have changed. Errors:
+ * SB_ERR_FORKED in a child of the process that opened it. */
+int sb_news_take(sb_news *news);
+
+/* Ends listening and closes the descriptor. NULL does nothing. */
+void sb_news_free(sb_news *news);
+
+/*
+ * HOOKS. A hook handles each entry of the history once, in one of the processes that ask for it, and in
+ * order: something that has to happen once per host, such as to page someone.
+ *
+ *     switch (sb_hook_take(hook, &entry, &length, &wait_ns)) {
+ *     case SB_OK:
+ *       sb_hook_done(hook, page_someone(entry) ? SB_HANDLED : SB_FAILED);
+ *       sb_free(entry);
+ *       break;
+ *     case SB_NOTHING:
+ *       ...  wait for news, or for wait_ns if it is not SB_UNKNOWN
+ *     }
+ *
+ * An entry is handled when you say so. If the process dies before, takes longer than the timeout, or
+ * says that it failed, the entry is handed out again, in any of the processes. After `attempts` it is
+ * skipped. Handling begins with what happens after the hook's name is first used.
+ */
+
+enum sb_hook_result {
+  /* The entry is handled. */
+  SB_HANDLED = 0,
+  /* It failed, and is tried again after a second, then after twice as long each time. */
+  SB_FAILED = 1,
+  /* It was not tried, because this process ends: it is left to the others. */
+  SB_RELEASED = 2
+};
+
+/* Begins to take part in a hook.
+ *
+ * hook        The name of the hook, which all processes share. Use it with one breaker name only.
+ * name        The breaker, or NULL for all of them.
+ * timeout_ns  How long one entry may take before another process gets it; 60 seconds if 0.
+ * attempts    How often an entry is tried; 5 if 0. */
+int sb_hook_open(sb_store *store, const char *hook_name, int64_t hook_name_length,
+                 const char *name, int64_t name_length, int64_t timeout_ns, int attempts,
+                 sb_hook **hook);
+
+/* Takes the next entry that this process is to handle: an object of `cbctl history --json`.
+ *
+ * wait_ns  Receives, if the answer is SB_NOTHING, when to ask again even without news; SB_UNKNOWN if
+ *          only news can change the answer. May be NULL.
+ *
+ * Answers: SB_OK; SB_NOTHING; SB_SKIPPED if an entry has failed too often: ask again at once. Errors:
+ * SB_ERR_HOOK if you have yet to say what became of the last entry, and the store's. */
+int sb_hook_take(sb_hook *hook, char **entry, int64_t *length, int64_t *wait_ns);
+
+/* Says what became of the entry (enum sb_hook_result), in one transaction.
+ *
+ * Answers: SB_OK; SB_SKIPPED if the entry has now failed too often. If another process has taken the
+ * entry over meanwhile, what you say changes nothing. Errors: SB_ERR_HOOK without an entry,
+ * SB_ERR_FORKED in a child of the process that took it, and the store's: say it again when the store
+ * can be used. */
+int sb_hook_done(sb_hook *hook, int result);
+
+/* Ends taking part; an entry that was taken is left to the others. NULL does nothing. */
+void sb_hook_free(sb_hook *hook);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,65 @@
+internal import BreakerCore
+internal import CSharedBreaker
+internal import SharedBreaker
+
+@c @implementation
+package func sb_breaker_open(
+  _ store: OpaquePointer?, _ name: UnsafePointer<CChar>?, _ name_length: Int64,
+  _ policy: UnsafePointer<CChar>?, _ policy_length: Int64, _ on_store_failure: CInt,
+  _ breaker: UnsafeMutablePointer<OpaquePointer?>?
+) -> CInt {
+  answer { () throws(Failure) in
+    guard let breaker = unsafe breaker else {
+      throw .argument("there is no place for the breaker")
+    }
+    unsafe breaker.pointee = nil
+    let opened = try unsafe OpenStore.at(store)
+    let store = try opened.usable
+    let name = try unsafe CText.required(name, name_length, "name")
+    let words = try unsafe CText.read(policy, policy_length, "policy")
+    let action = try Given.storeFailure(on_store_failure)
+    let made = try throwingFailures(ofBreaker: { () throws(BreakerError) in
+      try Breaker.validate(name: name)
+      let policy = try words.map { words throws(BreakerError) in
+        try BreakerPolicy(words: words, of: name)
+      }
+      return try store.breaker(name, policy: policy, onStoreFailure: action)
+    })
+    unsafe breaker.pointee = BreakerHandle.make(made, of: opened)
+    return SB_OK
+  }
+}
+
+extension BreakerPolicy {
+  fileprivate init(words: String, of name: String) throws(BreakerError) {
+    do throws(PolicyError) {
+      try self.init(words: words)
+    } catch {
+      throw .invalidPolicy(name: name, error)
+    }
+  }
+}
+
+@c @implementation
+package func sb_breaker_free(_ breaker: OpaquePointer?) {
+  _ = answer { () throws(Failure) in
+    unsafe BreakerHandle.free(breaker)
+    return SB_OK
+  }
+}
+
+@c @implementation
+package func sb_breaker_health(_ breaker: OpaquePointer?) -> CInt {
+  answer { () throws(Failure) in try unsafe BreakerHandle.usable(breaker).0.health.code }
+}
+
+@c @implementation
+package func sb_breaker_state(
+  _ breaker: OpaquePointer?, _ state: UnsafeMutablePointer<CInt>?
+) -> CInt {
+  answer { () throws(Failure) in
+    guard let state = unsafe state else { throw .argument("there is no place for the state") }
+    unsafe state.pointee = CInt(try unsafe BreakerHandle.usable(breaker).0.state.rawValue)
+    return SB_OK
+  }
+}

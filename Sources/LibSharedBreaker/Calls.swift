@@ -1,0 +1,222 @@
+internal import BreakerCore
+package import CSharedBreaker
+internal import SharedBreaker
+
+// The permit's words: who gave it, what is in the others, and the numbers of a `PlainPermit`. A
+// healthy call writes and reads only the first four.
+
+extension sb_permit {
+  /// In the second word of a permit that has a `PlainPermit` in the others.
+  private static let isPlain: UInt64 = 1 << 63
+
+  /// The serial of the breaker that gave it; 0 if it is not in use.
+  @inline(__always) fileprivate var serial: UInt64 { opaque.0 }
+
+  @inline(__always) fileprivate var isHealthy: Bool { opaque.1 == 0 }
+
+  @inline(__always) fileprivate var call: HealthyCall {
+    HealthyCall(word: opaque.2, start: Int64(bitPattern: opaque.3))
+  }
+
+  @inline(__always) fileprivate mutating func give(_ call: HealthyCall, by serial: UInt64) {
+    kind = UInt32(SB_NORMAL.rawValue)
+    opaque.0 = serial
+    opaque.1 = 0
+    opaque.2 = call.word
+    opaque.3 = UInt64(bitPattern: call.start)
+  }
+
+  @inline(__always) fileprivate mutating func use() {
+    kind = 0
+    opaque.0 = 0
+  }
+
+  fileprivate mutating func give(_ permit: PlainPermit, by serial: UInt64) {
+    let isProbe = permit.flags & PlainPermit.probe != 0
+    kind = UInt32((isProbe ? SB_PROBE : SB_NORMAL).rawValue)
+    opaque.0 = serial
+    opaque.1 = permit.flags | Self.isPlain
+    opaque.2 = permit.word
+    opaque.3 = UInt64(bitPattern: permit.start)
+    opaque.4 = UInt64(bitPattern: permit.generation)
+    opaque.5 = UInt64(bitPattern: permit.lease)
+    opaque.6 = UInt64(bitPattern: permit.deadline)
+    opaque.7 = UInt64(bitPattern: permit.breaker)
+    opaque.8 = UInt64(bitPattern: permit.lineage)
+    opaque.9 = permit.process
+  }
+
+  fileprivate var plain: PlainPermit {
+    var permit = PlainPermit()
+    permit.flags = opaque.1 & ~Self.isPlain
+    permit.word = opaque.2
+    permit.start = Int64(bitPattern: opaque.3)
+    permit.generation = Int64(bitPattern: opaque.4)
+    permit.lease = Int64(bitPattern: opaque.5)
+    permit.deadline = Int64(bitPattern: opaque.6)
+    permit.breaker = Int64(bitPattern: opaque.7)
+    permit.lineage = Int64(bitPattern: opaque.8)
+    permit.process = opaque.9
+    return permit
+  }
+
+  /// Checks that the permit is in use and was given by a breaker.
+  fileprivate func check(givenBy serial: UInt64) throws(Failure) {
+    try Given.size(size, MemoryLayout<sb_permit>.size, "permit")
+    if self.serial == 0 {
+      throw Failure(SB_ERR_PERMIT_USED, "the permit was used already, or never given")
+    }
+    if self.serial != serial {
+      throw Failure(SB_ERR_PERMIT_OTHER, "the permit was given by another breaker")
+    }
+  }
+}
+
+@c @implementation
+package func sb_enter(
+  _ breaker: OpaquePointer?, _ permit: UnsafeMutablePointer<sb_permit>?,
+  _ rejection: UnsafeMutablePointer<sb_rejection>?, _ flags: UInt32
+) -> CInt {
+  if let handle = unsafe BreakerHandle.at(breaker), let permit = unsafe permit,
+    unsafe permit.pointee.size == UInt32(MemoryLayout<sb_permit>.size),
+    unsafe permit.pointee.serial == 0, flags & ~UInt32(SB_NOWAIT.rawValue) == 0,
+    unsafe handle.pointee.store._withUnsafeGuaranteedRef({ !$0.isClosed })
+  {
+    let call = unsafe handle.pointee.breaker._withUnsafeGuaranteedRef { $0.enterHealthy() }
+    if call.isPermitted {
+      unsafe permit.pointee.give(call, by: handle.pointee.serial)
+      return SB_OK.rawValue
+    }
+  }
+  return unsafe enterWithCare(breaker, permit, rejection, flags)
+}
+
+@inline(never)
+private func enterWithCare(
+  _ breaker: OpaquePointer?, _ permit: UnsafeMutablePointer<sb_permit>?,
+  _ rejection: UnsafeMutablePointer<sb_rejection>?, _ flags: UInt32
+) -> CInt {
+  do throws(Failure) {
+    let (breaker, serial) = try unsafe BreakerHandle.usable(breaker)
+    guard let permit = unsafe permit else { throw .argument("the permit is NULL") }
+    try unsafe Given.size(permit.pointee.size, MemoryLayout<sb_permit>.size, "permit")
+    if unsafe permit.pointee.serial != 0 {
+      throw Failure(SB_ERR_PERMIT_LIVE, "the permit still waits for its sb_leave()")
+    }
+    if let size = unsafe rejection?.pointee.size {
+      try Given.size(size, MemoryLayout<sb_rejection>.size, "rejection")
+    }
+    try Given.flags(flags, allowed: SB_NOWAIT)
+    if let reason = breaker.rejectFromMemory() {
+      unsafe reason.fill(rejection)
+      return SB_REJECTED.rawValue
+    }
+    let mayWait = flags & UInt32(SB_NOWAIT.rawValue) == 0
+    let decision = try passing(mayWait: mayWait) { () throws(Failure) in
+      try throwingFailures(ofBreaker: { () throws(BreakerError) in
+        try breaker.enter(mayWait: mayWait)
+      })
+    }
+    switch decision {
+    case .permitted(let plain):
+      unsafe permit.pointee.give(plain, by: serial)
+      return SB_OK.rawValue
+    case .rejected(let reason):
+      unsafe reason.fill(rejection)
+      return SB_REJECTED.rawValue
+    case nil:
+      return SB_WOULD_BLOCK.rawValue
+    }
+  } catch {
+    return told(error)
+  }
+}
+
+/// Passes the gate that keeps forks away; nil if that takes waiting, and the caller must not wait.
+private func passing<Answer>(
+  mayWait: Bool, _ body: () throws(Failure) -> Answer?
+) throws(Failure) -> Answer? {
+  if mayWait { return try CallGate.shared.pass(body) }
+  return try CallGate.shared.passAtOnce(body) ?? nil
+}
+
+@c @implementation
+package func sb_leave(
+  _ breaker: OpaquePointer?, _ permit: UnsafeMutablePointer<sb_permit>?, _ outcome: CInt,
+  _ details: UnsafePointer<sb_details>?, _ flags: UInt32
+) -> CInt {
+  if outcome == CInt(SB_SUCCESS.rawValue), unsafe details == nil,
+    flags & ~UInt32(SB_NOWAIT.rawValue) == 0, let handle = unsafe BreakerHandle.at(breaker),
+    let permit = unsafe permit, unsafe permit.pointee.size == UInt32(MemoryLayout<sb_permit>.size),
+    unsafe permit.pointee.serial == handle.pointee.serial, unsafe permit.pointee.isHealthy,
+    unsafe handle.pointee.store._withUnsafeGuaranteedRef({ !$0.isClosed })
+  {
+    let call = unsafe permit.pointee.call
+    if unsafe handle.pointee.breaker._withUnsafeGuaranteedRef({ $0.countHealthy(call) }) {
+      unsafe permit.pointee.use()
+      return SB_OK.rawValue
+    }
+  }
+  return unsafe leaveWithCare(breaker, permit, outcome, details, flags)
+}
+
+@inline(never)
+private func leaveWithCare(
+  _ breaker: OpaquePointer?, _ permit: UnsafeMutablePointer<sb_permit>?, _ outcome: CInt,
+  _ details: UnsafePointer<sb_details>?, _ flags: UInt32
+) -> CInt {
+  do throws(Failure) {
+    let (breaker, serial) = try unsafe BreakerHandle.usable(breaker)
+    guard let permit = unsafe permit else { throw .argument("the permit is NULL") }
+    try unsafe permit.pointee.check(givenBy: serial)
+    try Given.flags(flags, allowed: SB_NOWAIT)
+    let (outcome, elapsed) = try unsafe Given.outcome(outcome, details)
+    let given = unsafe permit.pointee
+    let mayWait = flags & UInt32(SB_NOWAIT.rawValue) == 0
+    let verdict = try passing(mayWait: mayWait) { () throws(Failure) in
+      given.isHealthy
+        ? breaker.leave(given.call, outcome, elapsed: elapsed, mayWait: mayWait)
+        : breaker.leave(given.plain, outcome, elapsed: elapsed, mayWait: mayWait)
+    }
+    guard let verdict else { return SB_WOULD_BLOCK.rawValue }
+    unsafe permit.pointee.use()
+    return verdict.code.rawValue
+  } catch {
+    return told(error)
+  }
+}
+
+@c @implementation
+package func sb_renew(
+  _ breaker: OpaquePointer?, _ permit: UnsafePointer<sb_permit>?, _ for_ns: Int64
+) -> CInt {
+  answer { () throws(Failure) in
+    let (breaker, serial) = try unsafe BreakerHandle.usable(breaker)
+    guard let permit = unsafe permit?.pointee else { throw .argument("the permit is NULL") }
+    try permit.check(givenBy: serial)
+    let time = try Given.duration(for_ns, "for_ns")
+    if permit.isHealthy { return SB_OK }
+    let holds = try throwingFailures(ofBreaker: { () throws(BreakerError) in
+      try breaker.renew(permit.plain, for: time)
+    })
+    return holds ? SB_OK : SB_REFUSED
+  }
+}
+
+@c @implementation
+package func sb_rejection_text(
+  _ breaker: OpaquePointer?, _ rejection: UnsafePointer<sb_rejection>?,
+  _ text: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>?,
+  _ length: UnsafeMutablePointer<Int64>?
+) -> CInt {
+  answer { () throws(Failure) in
+    let receiver = try unsafe TextReceiver(text, length)
+    let (breaker, _) = try unsafe BreakerHandle.usable(breaker)
+    guard let rejection = unsafe rejection?.pointee else {
+      throw .argument("the rejection is NULL")
+    }
+    try receiver.take(
+      BreakerError.rejected(name: breaker.name, try Rejection(rejection)).description)
+    return SB_OK
+  }
+}

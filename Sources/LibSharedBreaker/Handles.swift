@@ -1,0 +1,121 @@
+internal import CSharedBreaker
+internal import SharedBreaker
+internal import Synchronization
+
+/// A store that a C program has open; its breakers, news and hooks keep it until they are freed.
+final class OpenStore: Sendable {
+  private let shared: SharedStore
+  private let closed = Atomic(false)
+
+  init(_ shared: SharedStore) { self.shared = shared }
+
+  /// Read by healthy calls.
+  var isClosed: Bool { closed.load(ordering: .relaxed) }
+
+  /// The store, if it was not closed.
+  var usable: SharedStore {
+    get throws(Failure) {
+      if isClosed { throw Failure(SB_ERR_CLOSED, "the store was closed") }
+      return shared
+    }
+  }
+
+  func close() {
+    closed.store(true, ordering: .relaxed)
+    shared.close()
+  }
+}
+
+/// What the pointer to a breaker points to; healthy calls read all of it.
+@safe struct BreakerHandle {
+  private var mark = Self.mark
+
+  /// Tells the permits of this breaker from those of others; never 0.
+  let serial: UInt64
+  let breaker: Unmanaged<Breaker>
+  let store: Unmanaged<OpenStore>
+
+  private static let mark: UInt64 = 0x7362_2d62_7265_616b
+  private static let serials = Atomic<UInt64>(0)
+
+  static func make(_ breaker: Breaker, of store: OpenStore) -> OpaquePointer {
+    let serial = serials.wrappingAdd(1, ordering: .relaxed).newValue
+    let handle = UnsafeMutablePointer<BreakerHandle>.allocate(capacity: 1)
+    unsafe handle.initialize(
+      to: BreakerHandle(
+        serial: serial, breaker: .passRetained(breaker), store: .passRetained(store)))
+    return OpaquePointer(handle)
+  }
+
+  /// The handle at a pointer of the caller; nil if that is no breaker.
+  @inline(__always)
+  static func at(_ pointer: OpaquePointer?) -> UnsafeMutablePointer<BreakerHandle>? {
+    guard let handle = unsafe UnsafeMutablePointer<BreakerHandle>(pointer),
+      unsafe handle.pointee.mark == mark
+    else { return nil }
+    return unsafe handle
+  }
+
+  /// The breaker at a pointer of the caller, if its store was not closed.
+  static func usable(_ pointer: OpaquePointer?) throws(Failure) -> (Breaker, serial: UInt64) {
+    guard let handle = unsafe at(pointer) else { throw .argument("that is no breaker") }
+    _ = try unsafe handle.pointee.store.takeUnretainedValue().usable
+    return unsafe (handle.pointee.breaker.takeUnretainedValue(), handle.pointee.serial)
+  }
+
+  static func free(_ pointer: OpaquePointer?) {
+    guard let handle = unsafe at(pointer) else { return }
+    let (breaker, store) = unsafe (handle.pointee.breaker, handle.pointee.store)
+    unsafe handle.pointee.mark = 0
+    unsafe handle.deallocate()
+    unsafe breaker.release()
+    unsafe store.release()
+  }
+}
+
+/// What the pointer to any other thing points to.
+@safe struct Handle {
+  private var mark: UInt64
+  private let object: Unmanaged<AnyObject>
+
+  /// The kinds of things, by the marks that tell them apart.
+  enum Kind: UInt64 {
+    case store = 0x7362_2d73_746f_7265
+    case news = 0x7362_2d6e_6577_7300
+    case hook = 0x7362_2d68_6f6f_6b00
+  }
+
+  static func make(_ object: some AnyObject, _ kind: Kind) -> OpaquePointer {
+    let handle = UnsafeMutablePointer<Handle>.allocate(capacity: 1)
+    unsafe handle.initialize(
+      to: Handle(mark: kind.rawValue, object: .passRetained(object as AnyObject)))
+    return OpaquePointer(handle)
+  }
+
+  /// The object of a type at a pointer of the caller, whose kind has only such objects.
+  static func object<Object: AnyObject>(
+    _ type: Object.Type, at pointer: OpaquePointer?, _ kind: Kind
+  ) throws(Failure) -> Object {
+    guard let handle = unsafe UnsafeMutablePointer<Handle>(pointer),
+      unsafe handle.pointee.mark == kind.rawValue
+    else { throw .argument("that is no \(kind)") }
+    return unsafe unsafeDowncast(handle.pointee.object.takeUnretainedValue(), to: type)
+  }
+
+  static func free(_ pointer: OpaquePointer?, _ kind: Kind) {
+    guard let handle = unsafe UnsafeMutablePointer<Handle>(pointer),
+      unsafe handle.pointee.mark == kind.rawValue
+    else { return }
+    let object = unsafe handle.pointee.object
+    unsafe handle.pointee.mark = 0
+    unsafe handle.deallocate()
+    unsafe object.release()
+  }
+}
+
+extension OpenStore {
+  /// The store at a pointer of the caller.
+  static func at(_ pointer: OpaquePointer?) throws(Failure) -> OpenStore {
+    try unsafe Handle.object(OpenStore.self, at: pointer, .store)
+  }
+}

@@ -1,0 +1,115 @@
+internal import BreakerDocuments
+internal import BreakerStore
+internal import CSharedBreaker
+internal import SharedBreaker
+
+/// A hook that a C program takes part in.
+final class OpenHook: Sendable {
+  let store: OpenStore
+  let part: Guarded<HookPart>
+
+  init(_ part: sending HookPart, of store: OpenStore) {
+    self.part = Guarded(part)
+    self.store = store
+  }
+}
+
+@c @implementation
+package func sb_hook_open(
+  _ store: OpaquePointer?, _ hook_name: UnsafePointer<CChar>?, _ hook_name_length: Int64,
+  _ name: UnsafePointer<CChar>?, _ name_length: Int64, _ timeout_ns: Int64, _ attempts: CInt,
+  _ hook: UnsafeMutablePointer<OpaquePointer?>?
+) -> CInt {
+  answer { () throws(Failure) in
+    guard let hook = unsafe hook else { throw .argument("there is no place for the hook") }
+    unsafe hook.pointee = nil
+    let opened = try unsafe OpenStore.at(store)
+    let hookName = try unsafe CText.required(hook_name, hook_name_length, "hook's name")
+    if hookName.isEmpty { throw .argument("the hook's name is empty") }
+    let name = try unsafe CText.read(name, name_length, "name")
+    guard attempts >= 0 else { throw .argument("attempts is \(attempts)") }
+    let part = HookPart(
+      of: try opened.usable, hook: hookName, name: name,
+      timeout: try Given.duration(timeout_ns, "timeout_ns") ?? .seconds(60),
+      attempts: attempts == 0 ? 5 : Int(attempts))
+    unsafe hook.pointee = Handle.make(OpenHook(part, of: opened), .hook)
+    return SB_OK
+  }
+}
+
+@c @implementation
+package func sb_hook_take(
+  _ hook: OpaquePointer?, _ entry: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>?,
+  _ length: UnsafeMutablePointer<Int64>?, _ wait_ns: UnsafeMutablePointer<Int64>?
+) -> CInt {
+  answer { () throws(Failure) in
+    unsafe wait_ns?.pointee = Int64(SB_UNKNOWN)
+    let receiver = try unsafe TextReceiver(entry, length)
+    let turn = try unsafe OpenHook.at(hook).part.withLock { part throws(Failure) in
+      if part.hasEntry, !part.isParents {
+        throw Failure(SB_ERR_HOOK, "say what became of the last entry first")
+      }
+      do throws(StoreError) { return try part.take() } catch { throw Failure(error) }
+    }
+    switch turn {
+    case .run(let entry):
+      try receiver.take(EntryDocument.of(entry).text)
+      return SB_OK
+    case .skipped:
+      return SB_SKIPPED
+    case .nothing(let wait):
+      if let wait { unsafe wait_ns?.pointee = wait.inNanoseconds }
+      return SB_NOTHING
+    }
+  }
+}
+
+@c @implementation
+package func sb_hook_done(_ hook: OpaquePointer?, _ result: CInt) -> CInt {
+  answer { () throws(Failure) in
+    let result = try HookPart.Result(result)
+    return try unsafe OpenHook.at(hook).part.withLock { part throws(Failure) in
+      guard part.hasEntry else { throw Failure(SB_ERR_HOOK, "the hook has no entry") }
+      if part.isParents { throw Failure(SB_ERR_FORKED, "the entry is the parent's") }
+      do throws(StoreError) {
+        return try part.report(result) ? SB_SKIPPED : SB_OK
+      } catch {
+        throw Failure(error)
+      }
+    }
+  }
+}
+
+@c @implementation
+package func sb_hook_free(_ hook: OpaquePointer?) {
+  _ = answer { () throws(Failure) in
+    if unsafe hook == nil { return SB_OK }
+    defer { unsafe Handle.free(hook, .hook) }
+    try unsafe OpenHook.at(hook).part.withLock { part throws(Failure) in
+      guard part.hasEntry, !part.isParents else { return }
+      // Where that cannot be written, the others wait for the timeout.
+      do throws(StoreError) { _ = try part.report(.released) } catch { throw Failure(error) }
+    }
+    return SB_OK
+  }
+}
+
+extension OpenHook {
+  /// The hook at a pointer of the caller, if its store was not closed.
+  fileprivate static func at(_ pointer: OpaquePointer?) throws(Failure) -> OpenHook {
+    let hook = try unsafe Handle.object(OpenHook.self, at: pointer, .hook)
+    _ = try hook.store.usable
+    return hook
+  }
+}
+
+extension HookPart.Result {
+  fileprivate init(_ number: CInt) throws(Failure) {
+    switch number {
+    case CInt(SB_HANDLED.rawValue): self = .handled
+    case CInt(SB_FAILED.rawValue): self = .failed
+    case CInt(SB_RELEASED.rawValue): self = .released
+    default: throw .argument("\(number) is not in the enum sb_hook_result")
+    }
+  }
+}

@@ -1,0 +1,37 @@
+internal import CSharedBreaker
+internal import Glibc
+internal import SharedBreaker
+
+/// The library's version, as text that stays where it is.
+@safe private struct LastingText: @unchecked Sendable {
+  let start: UnsafePointer<CChar>
+
+  init(_ text: String) {
+    unsafe start = text.withCString { unsafe UnsafePointer(strdup($0)) } ?? CText.constant("")
+  }
+
+  static let version = LastingText(SharedStore.version)
+  static let sqliteVersion = LastingText(SharedStore.sqliteVersion)
+}
+
+@c @implementation
+package func sb_version() -> UnsafePointer<CChar>? { unsafe LastingText.version.start }
+
+@c @implementation
+package func sb_abi_version() -> CInt { SB_ABI_VERSION }
+
+@c @implementation
+package func sb_sqlite_version() -> UnsafePointer<CChar>? {
+  unsafe LastingText.sqliteVersion.start
+}
+
+@c @implementation
+package func sb_code_text(_ code: CInt) -> UnsafePointer<CChar>? {
+  unsafe CText.constant(CodeText.of(sb_code(rawValue: code)))
+}
+
+@c @implementation
+package func sb_error_text() -> UnsafePointer<CChar>? { unsafe ErrorText.current }
+
+@c @implementation
+package func sb_free(_ text: UnsafeMutableRawPointer?) { unsafe free(text) }

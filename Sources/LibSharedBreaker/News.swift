@@ -1,0 +1,94 @@
+internal import BreakerStore
+internal import CSharedBreaker
+internal import SharedBreaker
+
+/// The news of a store that a C program listens to.
+final class OpenNews: @unchecked Sendable {
+  private let store: OpenStore
+  private let news: FileNews
+  private let process = ForkGuard.depth
+
+  /// Guards the deadline, and keeps two threads from reading at once.
+  private let lock = Lock()
+
+  /// When to look even without a notification, on the coarse clock.
+  private var deadline: Int64?
+
+  /// How long to wait before looking again after a file was replaced or the directory disappeared.
+  private static let pause: Int64 = 1_000_000_000
+
+  init?(of store: OpenStore, at path: String) {
+    guard let news = FileNews(path: path) else { return nil }
+    self.news = news
+    self.store = store
+    if !news.isWatching { deadline = Self.now }
+  }
+
+  deinit { news.end() }
+
+  /// The descriptor to poll; nil in a child of the process that opened it.
+  var descriptor: Int32? { process == ForkGuard.depth ? news.descriptor : nil }
+
+  func take() throws(Failure) -> sb_code {
+    _ = try store.usable
+    guard descriptor != nil else {
+      throw Failure(SB_ERR_FORKED, "the descriptor is the parent's: open the news in the child too")
+    }
+    return lock.withLock {
+      var isTimeToLook = false
+      while let what = news.read() {
+        isTimeToLook = isTimeToLook || what.isTouched
+        if what.isMoved || what.isGone { deadline = deadline ?? Self.now + Self.pause }
+      }
+      if let due = deadline, Self.now >= due {
+        if !news.isWatching { news.addWatch() }
+        deadline = news.isWatching ? nil : Self.now + Self.pause
+        isTimeToLook = true
+      }
+      return isTimeToLook ? SB_OK : SB_NOTHING
+    }
+  }
+
+  private static var now: Int64 { StoreClock.system.coarseNanoseconds }
+}
+
+@c @implementation
+package func sb_news_open(
+  _ store: OpaquePointer?, _ news: UnsafeMutablePointer<OpaquePointer?>?
+) -> CInt {
+  answer { () throws(Failure) in
+    guard let news = unsafe news else { throw .argument("there is no place for the news") }
+    unsafe news.pointee = nil
+    let opened = try unsafe OpenStore.at(store)
+    guard let made = OpenNews(of: opened, at: try opened.usable.path) else {
+      throw Failure(SB_ERR_RESOURCES, "the system has no inotify descriptor left")
+    }
+    unsafe news.pointee = Handle.make(made, .news)
+    return SB_OK
+  }
+}
+
+@c @implementation
+package func sb_news_descriptor(_ news: OpaquePointer?) -> CInt {
+  do throws(Failure) {
+    return try unsafe Handle.object(OpenNews.self, at: news, .news).descriptor ?? -1
+  } catch {
+    _ = told(error)
+    return -1
+  }
+}
+
+@c @implementation
+package func sb_news_take(_ news: OpaquePointer?) -> CInt {
+  answer { () throws(Failure) in
+    try unsafe Handle.object(OpenNews.self, at: news, .news).take()
+  }
+}
+
+@c @implementation
+package func sb_news_free(_ news: OpaquePointer?) {
+  _ = answer { () throws(Failure) in
+    unsafe Handle.free(news, .news)
+    return SB_OK
+  }
+}

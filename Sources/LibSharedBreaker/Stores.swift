@@ -1,0 +1,96 @@
+internal import BreakerCore
+package import CSharedBreaker
+internal import SharedBreaker
+
+@c @implementation
+package func sb_open(
+  _ path: UnsafePointer<CChar>?, _ path_length: Int64, _ options: UnsafePointer<sb_options>?,
+  _ store: UnsafeMutablePointer<OpaquePointer?>?
+) -> CInt {
+  answer { () throws(Failure) in
+    guard let store = unsafe store else { throw .argument("there is no place for the store") }
+    unsafe store.pointee = nil
+    let path = try unsafe CText.path(path, path_length, "path")
+    if path?.isEmpty == true { throw .argument("the path is empty: give NULL for the default") }
+    let options = try unsafe options.map { options throws(Failure) in
+      try unsafe StoreOptions(options.pointee)
+    }
+    let opened = OpenStore(SharedStore(path: path, options: options ?? StoreOptions()))
+    unsafe store.pointee = Handle.make(opened, .store)
+    return SB_OK
+  }
+}
+
+extension StoreOptions {
+  fileprivate init(_ options: sb_options) throws(Failure) {
+    try unsafe Given.size(options.size, MemoryLayout<sb_options>.size, "options")
+    let group = try unsafe CText.path(options.group, options.group_length, "group")
+    let program = try unsafe CText.read(options.program, options.program_length, "program")
+    guard unsafe options.mode & ~0o777 == 0 else {
+      throw .argument("the mode has other bits than those of 0777")
+    }
+    guard let room = unsafe Int(exactly: options.maximum_breakers), room >= 0 else {
+      throw unsafe .argument("maximum_breakers is \(options.maximum_breakers)")
+    }
+    self.init(
+      onStoreFailure: try unsafe Given.storeFailure(options.on_store_failure) ?? .continueLocally,
+      mode: unsafe options.mode == 0 ? nil : options.mode, group: group,
+      maximumBreakers: room == 0 ? nil : room, program: program)
+    if let timeout = try unsafe Given.duration(options.lock_timeout_ns, "lock_timeout_ns") {
+      lockTimeout = timeout
+    }
+  }
+}
+
+@c @implementation
+package func sb_connect(_ store: OpaquePointer?, _ flags: UInt32) -> CInt {
+  answer { () throws(Failure) in
+    let store = try unsafe OpenStore.at(store).usable
+    try Given.flags(flags, allowed: SB_EXISTING)
+    try throwingFailures { () throws(StoreError) in
+      if flags == 0 { try store.connect() } else { try store.connectToExisting() }
+    }
+    return SB_OK
+  }
+}
+
+@c @implementation
+package func sb_close(_ store: OpaquePointer?) -> CInt {
+  answer { () throws(Failure) in
+    if unsafe store == nil { return SB_OK }
+    let opened = try unsafe OpenStore.at(store)
+    opened.close()
+    unsafe Handle.free(store, .store)
+    return SB_OK
+  }
+}
+
+@c @implementation
+package func sb_health(_ store: OpaquePointer?) -> CInt {
+  answer { () throws(Failure) in try unsafe OpenStore.at(store).usable.health.code }
+}
+
+extension StoreHealth {
+  /// The code; throws the error that keeps the store from being used.
+  var code: sb_code {
+    get throws(Failure) {
+      switch self {
+      case .untried: SB_UNTRIED
+      case .connected: SB_OK
+      case .unavailable(let error): throw Failure(error)
+      }
+    }
+  }
+}
+
+@c @implementation
+package func sb_path(
+  _ store: OpaquePointer?, _ path: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>?,
+  _ length: UnsafeMutablePointer<Int64>?
+) -> CInt {
+  answer { () throws(Failure) in
+    let receiver = try unsafe TextReceiver(path, length)
+    try receiver.take(try unsafe OpenStore.at(store).usable.path)
+    return SB_OK
+  }
+}

@@ -1,0 +1,113 @@
+internal import BreakerCore
+internal import CSharedBreaker
+internal import SharedBreaker
+
+/// Numbers of the C interface as values of the library.
+enum Given {
+  /// A time; nil for 0, which stands for the default.
+  static func duration(
+    _ nanoseconds: Int64, _ what: StaticString
+  ) throws(Failure) -> Duration? {
+    guard (0...longest).contains(nanoseconds) else {
+      throw .argument("\(what) is \(nanoseconds) ns: give 0 to 365 days")
+    }
+    return nanoseconds == 0 ? nil : .nanoseconds(nanoseconds)
+  }
+
+  private static let longest: Int64 = 365 * 86_400 * 1_000_000_000
+
+  static func flags(_ flags: UInt32, allowed: sb_flags) throws(Failure) {
+    guard flags & ~UInt32(allowed.rawValue) == 0 else {
+      throw .argument("the flags are \(flags): combine those that the function knows")
+    }
+  }
+
+  static func size(
+    _ size: UInt32, _ known: Int, _ what: StaticString
+  ) throws(Failure) {
+    guard Int(size) == known else {
+      throw Failure(
+        SB_ERR_SIZE, "the size of the \(what) is \(size), not \(known): use its macro")
+    }
+  }
+
+  static func storeFailure(_ number: CInt) throws(Failure) -> StoreFailureAction? {
+    switch number {
+    case CInt(SB_STORE_DEFAULT.rawValue): nil
+    case CInt(SB_ALONE.rawValue): .continueLocally
+    case CInt(SB_PERMIT.rawValue): .permit
+    case CInt(SB_REJECT.rawValue): .reject
+    case CInt(SB_FAIL.rawValue): .throw
+    default: throw .argument("\(number) is not in the enum sb_store_failure")
+    }
+  }
+
+  static func mode(_ number: CInt) throws(Failure) -> BreakerMode {
+    guard let mode = BreakerMode(rawValue: Int(number)) else {
+      throw .argument("\(number) is not in the enum sb_mode")
+    }
+    return mode
+  }
+
+  /// How a call ended, and how long it took.
+  static func outcome(
+    _ number: CInt, _ details: UnsafePointer<sb_details>?
+  ) throws(Failure) -> (CallOutcome, elapsed: Duration?) {
+    var error: String?
+    var openTime: Duration?
+    var elapsed: Duration?
+    if let details = unsafe details?.pointee {
+      try unsafe size(details.size, MemoryLayout<sb_details>.size, "details")
+      error = try unsafe CText.repaired(details.error, details.error_length, "error text")
+      openTime = try unsafe duration(details.open_for_ns, "open_for_ns")
+      elapsed = try unsafe duration(details.elapsed_ns, "elapsed_ns")
+    }
+    switch number {
+    case CInt(SB_SUCCESS.rawValue): return (.success, elapsed)
+    case CInt(SB_FAILURE.rawValue): return (.failure(opensFor: openTime, error: error), elapsed)
+    case CInt(SB_PERMANENT_FAILURE.rawValue): return (.permanentFailure(error: error), elapsed)
+    case CInt(SB_IGNORED.rawValue): return (.ignored, elapsed)
+    default: throw .argument("\(number) is not in the enum sb_outcome")
+    }
+  }
+}
+
+extension ReportVerdict {
+  var code: sb_code {
+    switch self {
+    case .counted: SB_OK
+    case .outdated: SB_OUTDATED
+    case .refused: SB_REFUSED
+    }
+  }
+}
+
+extension Rejection {
+  /// Puts the rejection where the caller wants it.
+  func fill(_ rejection: UnsafeMutablePointer<sb_rejection>?) {
+    guard let rejection = unsafe rejection else { return }
+    unsafe rejection.pointee.state = Int32(state.rawValue)
+    unsafe rejection.pointee.mode = Int32(mode.rawValue)
+    unsafe rejection.pointee.retry_after_ns = retryAfter?.inNanoseconds ?? Int64(SB_UNKNOWN)
+    unsafe withUnsafeMutableBytes(of: &rejection.pointee.reason) { room in
+      let text = reason.map { OutsideText.cut($0, to: room.count - 1) } ?? ""
+      unsafe room.copyBytes(from: text.utf8)
+      unsafe room[text.utf8.count] = 0
+      unsafe rejection.pointee.reason_length = Int32(text.utf8.count)
+    }
+  }
+
+  init(_ rejection: sb_rejection) throws(Failure) {
+    try Given.size(rejection.size, MemoryLayout<sb_rejection>.size, "rejection")
+    guard let state = BreakerState(rawValue: Int(rejection.state)),
+      let mode = BreakerMode(rawValue: Int(rejection.mode))
+    else { throw .argument("that is no rejection of sb_enter()") }
+    let reason = unsafe withUnsafeBytes(of: rejection.reason) { room in
+      unsafe String(decoding: room.prefix { $0 != 0 }, as: UTF8.self)
+    }
+    self.init(
+      state: state, mode: mode,
+      retryAfter: rejection.retry_after_ns < 0 ? nil : .nanoseconds(rejection.retry_after_ns),
+      reason: reason.isEmpty ? nil : reason)
+  }
+}

@@ -1,0 +1,340 @@
+// The breaker: `with`, `async with`, and calls. Its Python subclass adds what is not hot.
+#include "extension.h"
+
+static PyObject *breaker_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
+  State *state = sb_state_of(type);
+  if (!state) return NULL;
+  PyObject *store, *name, *policy, *judge, *judge_result;
+  int on_store_failure;
+  if (!PyArg_ParseTuple(args, "O!UOiOO", state->store, &store, &name, &policy, &on_store_failure,
+                        &judge, &judge_result))
+    return NULL;
+  const char *name_text, *policy_text;
+  int64_t name_length, policy_length;
+  if (sb_text(name, &name_text, &name_length) || sb_text(policy, &policy_text, &policy_length))
+    return NULL;
+  Store *owner = (Store *)store;
+  if (!owner->handle) return sb_raise(state, SB_ERR_CLOSED);
+  sb_breaker *handle = NULL;
+  int code;
+  owner->users++;
+  Py_BEGIN_ALLOW_THREADS
+  code = sb_breaker_open(owner->handle, name_text, name_length, policy_text, policy_length,
+                         on_store_failure, &handle);
+  Py_END_ALLOW_THREADS
+  owner->users--;
+  if (code != SB_OK) return sb_raise(state, code);
+  allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+  Breaker *self = (Breaker *)allocate(type, 0);
+  if (!self) {
+    sb_breaker_free(handle);
+    return NULL;
+  }
+  self->state = state;
+  self->module = Py_NewRef(sb_module_of(type));
+  self->handle = handle;
+  self->name = Py_NewRef(name);
+  self->store = Py_NewRef(store);
+  self->judge = Py_NewRef(judge);
+  self->judge_result = judge_result == Py_None ? NULL : Py_NewRef(judge_result);
+  sb_forget_blocks(self);
+  return (PyObject *)self;
+}
+
+static int breaker_traverse(PyObject *object, visitproc visit, void *arg) {
+  Breaker *self = (Breaker *)object;
+  Py_VISIT(Py_TYPE(object));
+  Py_VISIT(self->module);
+  Py_VISIT(self->store);
+  Py_VISIT(self->judge);
+  Py_VISIT(self->judge_result);
+  Py_VISIT(self->watch);
+  for (Block *block = self->blocks; block; block = block->next) {
+    Py_VISIT(block->frame);
+    Py_VISIT(block->context);
+  }
+  return 0;
+}
+
+static int breaker_clear(PyObject *object) {
+  Breaker *self = (Breaker *)object;
+  Py_CLEAR(self->watch);
+  return 0;
+}
+
+static void breaker_dealloc(PyObject *object) {
+  Breaker *self = (Breaker *)object;
+  PyTypeObject *type = Py_TYPE(object);
+  PyObject_GC_UnTrack(object);
+  if (self->weak) PyObject_ClearWeakRefs(object);
+  sb_forget_blocks(self);
+  sb_breaker_free(self->handle);
+  Py_CLEAR(self->watch);
+  Py_CLEAR(self->judge);
+  Py_CLEAR(self->judge_result);
+  Py_CLEAR(self->store);
+  Py_CLEAR(self->name);
+  Py_CLEAR(self->module);
+  freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+  release(object);
+  Py_DECREF(type);
+}
+
+static PyObject *enter(PyObject *object, PyObject *unused) {
+  Breaker *self = (Breaker *)object;
+  sb_permit permit = sb_no_permit();
+  if (sb_begin_and_watch(self, &permit) != SB_OK) return NULL;
+  if (sb_place_block(self, &permit, NULL)) {
+    sb_abandon(self, &permit);
+    return NULL;
+  }
+  Py_RETURN_NONE;
+}
+
+// Whether the arguments of __exit__ say that the block has raised.
+static bool has_raised(PyObject *const *arguments, Py_ssize_t count) {
+  return count >= 2 && arguments[1] != Py_None;
+}
+
+static PyObject *leave(PyObject *object, PyObject *const *arguments, Py_ssize_t count) {
+  Breaker *self = (Breaker *)object;
+  sb_permit permit;
+  if (sb_take_block(self, &permit)) {
+    if (has_raised(arguments, count)) {
+      Ending ending;
+      sb_judge_exception(self, arguments[1], &ending);
+      sb_finish_and_watch(self, &permit, &ending);
+      Py_XDECREF(ending.owner);
+    } else {
+      sb_finish_and_watch(self, &permit, NULL);
+    }
+  }
+  Py_RETURN_FALSE;
+}
+
+static PyObject *enter_async(PyObject *object, PyObject *unused) {
+  Breaker *self = (Breaker *)object;
+  sb_permit permit = sb_no_permit();
+  int code = sb_begin_now(self, &permit);
+  if (code == SB_WOULD_BLOCK) {
+    PyObject *frame = sb_current_frame();
+    PyObject *coroutine = PyObject_CallMethod(object, "_enter_slowly", "O", frame);
+    Py_DECREF(frame);
+    return coroutine;
+  }
+  if (code != SB_OK) {
+    sb_watch(self);
+    return NULL;
+  }
+  if (sb_place_block(self, &permit, NULL)) {
+    sb_abandon(self, &permit);
+    return NULL;
+  }
+  return Py_NewRef(self->state->done);
+}
+
+static PyObject *leave_async(PyObject *object, PyObject *const *arguments, Py_ssize_t count) {
+  Breaker *self = (Breaker *)object;
+  sb_permit permit;
+  if (!sb_take_block(self, &permit)) return Py_NewRef(self->state->done);
+  Ending judged, *ending = NULL;
+  if (has_raised(arguments, count)) {
+    ending = &judged;
+    sb_judge_exception(self, arguments[1], ending);
+    // Nothing can be awaited any more while a generator is closed.
+    if (PyErr_GivenExceptionMatches(arguments[1], PyExc_GeneratorExit))
+      sb_finish(self, &permit, ending);
+  }
+  PyObject *answer = NULL;
+  if (permit.kind && sb_finish_now(self, &permit, ending) == SB_WOULD_BLOCK) {
+    answer = sb_leave_slowly(self, &permit, ending);
+  } else {
+    answer = Py_NewRef(self->state->done);
+  }
+  if (ending) Py_XDECREF(ending->owner);
+  return answer;
+}
+
+// _place(frame, permit): keeps the permit of a block that was entered where waiting is allowed.
+static PyObject *place(PyObject *object, PyObject *args) {
+  Breaker *self = (Breaker *)object;
+  PyObject *frame, *holder;
+  if (!PyArg_ParseTuple(args, "OO!", &frame, self->state->permit, &holder)) return NULL;
+  sb_permit permit;
+  sb_take_permit(holder, &permit);
+  if (sb_place_block(self, &permit, frame)) {
+    sb_abandon(self, &permit);
+    return NULL;
+  }
+  Py_RETURN_NONE;
+}
+
+// _guard(function) -> the function behind the breaker.
+static PyObject *guard(PyObject *object, PyObject *function) {
+  return sb_guard((Breaker *)object, function);
+}
+
+// _drive(function, arguments, keywords) -> an awaitable of the call.
+static PyObject *drive(PyObject *object, PyObject *const *arguments, Py_ssize_t count) {
+  if (count != 3) {
+    PyErr_SetString(PyExc_TypeError, "_drive() takes a function, a tuple and a dict");
+    return NULL;
+  }
+  return sb_drive_call((Breaker *)object, arguments[0], arguments[1], arguments[2]);
+}
+
+// _continue(permit, coroutine) -> an awaitable that runs a coroutine with a permit.
+static PyObject *go_on(PyObject *object, PyObject *args) {
+  Breaker *self = (Breaker *)object;
+  PyObject *holder, *coroutine;
+  if (!PyArg_ParseTuple(args, "O!O!", self->state->permit, &holder, self->state->coroutine,
+                        &coroutine))
+    return NULL;
+  sb_permit permit;
+  sb_take_permit(holder, &permit);
+  return sb_drive(self, &permit, Py_NewRef(coroutine));
+}
+
+static PyObject *answer(Breaker *self, int code) {
+  if (code != SB_OK) return sb_raise(self->state, code);
+  Py_RETURN_NONE;
+}
+
+static PyObject *reset(PyObject *object, PyObject *reason) {
+  Breaker *self = (Breaker *)object;
+  const char *text;
+  int64_t length;
+  if (sb_text(reason, &text, &length)) return NULL;
+  int code;
+  Py_BEGIN_ALLOW_THREADS
+  code = sb_reset(self->handle, text, length);
+  Py_END_ALLOW_THREADS
+  return answer(self, code);
+}
+
+// _trip(for_ns, reason)
+static PyObject *trip(PyObject *object, PyObject *args) {
+  Breaker *self = (Breaker *)object;
+  long long time;
+  PyObject *reason;
+  const char *text;
+  int64_t length;
+  if (!PyArg_ParseTuple(args, "LO", &time, &reason) || sb_text(reason, &text, &length)) return NULL;
+  int code;
+  Py_BEGIN_ALLOW_THREADS
+  code = sb_trip(self->handle, time, text, length);
+  Py_END_ALLOW_THREADS
+  return answer(self, code);
+}
+
+// _force(mode, for_ns, reason)
+static PyObject *force(PyObject *object, PyObject *args) {
+  Breaker *self = (Breaker *)object;
+  int mode;
+  long long time;
+  PyObject *reason;
+  const char *text;
+  int64_t length;
+  if (!PyArg_ParseTuple(args, "iLO", &mode, &time, &reason) || sb_text(reason, &text, &length))
+    return NULL;
+  int code;
+  Py_BEGIN_ALLOW_THREADS
+  code = sb_force(self->handle, mode, time, text, length);
+  Py_END_ALLOW_THREADS
+  return answer(self, code);
+}
+
+// _acquire_token(pid) -> a token
+static PyObject *acquire_token(PyObject *object, PyObject *pid) {
+  Breaker *self = (Breaker *)object;
+  long number = PyLong_AsLong(pid);
+  if (number == -1 && PyErr_Occurred()) return NULL;
+  char *token = NULL;
+  int64_t length = 0;
+  sb_rejection rejection = SB_REJECTION_INIT;
+  int code;
+  Py_BEGIN_ALLOW_THREADS
+  code = sb_token_acquire(self->handle, (int32_t)number, &token, &length, &rejection);
+  Py_END_ALLOW_THREADS
+  if (code == SB_REJECTED) return sb_raise_rejection(self, &rejection);
+  if (code != SB_OK) return sb_raise(self->state, code);
+  PyObject *text = PyUnicode_FromStringAndSize(token, length);
+  sb_free(token);
+  return text;
+}
+
+static PyObject *snapshot(PyObject *object, PyObject *unused) {
+  Breaker *self = (Breaker *)object;
+  char *json = NULL;
+  int64_t length = 0;
+  int code;
+  Py_BEGIN_ALLOW_THREADS
+  code = sb_breaker_snapshot(self->handle, &json, &length);
+  Py_END_ALLOW_THREADS
+  if (code != SB_OK) return sb_raise(self->state, code);
+  PyObject *text = PyUnicode_DecodeUTF8(json, length, "replace");
+  sb_free(json);
+  return text;
+}
+
+// _health() -> (code, text)
+static PyObject *health(PyObject *object, PyObject *unused) {
+  int code = sb_breaker_health(((Breaker *)object)->handle);
+  return Py_BuildValue("is", code, code < 0 ? sb_error_text() : sb_code_text(code));
+}
+
+static PyObject *get_state(PyObject *object, void *unused) {
+  Breaker *self = (Breaker *)object;
+  int state = SB_CLOSED, code;
+  Py_BEGIN_ALLOW_THREADS
+  code = sb_breaker_state(self->handle, &state);
+  Py_END_ALLOW_THREADS
+  if (code != SB_OK) return sb_raise(self->state, code);
+  return Py_NewRef(self->state->states[state]);
+}
+
+static PyMethodDef methods[] = {
+    {"__enter__", enter, METH_NOARGS, NULL},
+    {"__exit__", (PyCFunction)(void *)leave, METH_FASTCALL, NULL},
+    {"__aenter__", enter_async, METH_NOARGS, NULL},
+    {"__aexit__", (PyCFunction)(void *)leave_async, METH_FASTCALL, NULL},
+    {"call", (PyCFunction)(void *)sb_call, METH_FASTCALL | METH_KEYWORDS,
+     "call(function, /, *args, **kwargs)\n--\n\n"
+     "Call a function behind the breaker, and return what it returns."},
+    {"_guard", guard, METH_O, NULL},
+    {"_drive", (PyCFunction)(void *)drive, METH_FASTCALL, NULL},
+    {"_continue", go_on, METH_VARARGS, NULL},
+    {"_place", place, METH_VARARGS, NULL},
+    {"_reset", reset, METH_O, NULL},
+    {"_trip", trip, METH_VARARGS, NULL},
+    {"_force", force, METH_VARARGS, NULL},
+    {"_acquire_token", acquire_token, METH_O, NULL},
+    {"_snapshot", snapshot, METH_NOARGS, NULL},
+    {"_health", health, METH_NOARGS, NULL},
+    {NULL},
+};
+
+static PyMemberDef members[] = {
+    {"__weaklistoffset__", Py_T_PYSSIZET, offsetof(Breaker, weak), Py_READONLY, NULL},
+    {"name", Py_T_OBJECT_EX, offsetof(Breaker, name), Py_READONLY, "Its name."},
+    {"store", Py_T_OBJECT_EX, offsetof(Breaker, store), Py_READONLY, "Its store."},
+    {"_judge", Py_T_OBJECT_EX, offsetof(Breaker, judge), Py_READONLY, NULL},
+    {"_watch", Py_T_OBJECT_EX, offsetof(Breaker, watch), 0, NULL},
+    {NULL},
+};
+
+static PyGetSetDef properties[] = {
+    {"state", get_state, NULL, "'closed', 'open' or 'half_open'; asking changes nothing.", NULL},
+    {NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_new, breaker_new},           {Py_tp_dealloc, breaker_dealloc},
+    {Py_tp_traverse, breaker_traverse}, {Py_tp_clear, breaker_clear},
+    {Py_tp_methods, methods},           {Py_tp_members, members},
+    {Py_tp_getset, properties},         {0, NULL},
+};
+
+PyType_Spec sb_breaker_spec = {
+    "shared_breaker._extension.Breaker", sizeof(Breaker), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE, slots};

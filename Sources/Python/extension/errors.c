@@ -1,0 +1,60 @@
+#include "extension.h"
+
+// Raises what a code of the library stands for, with the library's own words. Returns NULL.
+PyObject *sb_raise(State *state, int code) {
+  const char *text = sb_error_text();
+  if (!text[0]) text = sb_code_text(code);
+  if (SB_IS_STORE_ERROR(code) || code == SB_ERR_CLOSED) {
+    PyObject *error = PyObject_CallFunction(state->store_error, "si", text, code);
+    if (error) PyErr_SetObject(state->store_error, error);
+    Py_XDECREF(error);
+    return NULL;
+  }
+  PyObject *type = PyExc_ValueError;
+  if (code == SB_ERR_NAME) type = state->invalid_name;
+  if (code == SB_ERR_POLICY) type = state->invalid_policy;
+  if (code == SB_ERR_PROCESS) type = PyExc_ProcessLookupError;
+  if (code <= SB_ERR_PERMIT_USED && !SB_IS_STORE_ERROR(code)) type = PyExc_RuntimeError;
+  PyErr_SetString(type, text);
+  return NULL;
+}
+
+static PyObject *seconds(int64_t nanoseconds) {
+  return nanoseconds < 0 ? Py_NewRef(Py_None) : PyFloat_FromDouble((double)nanoseconds / 1e9);
+}
+
+// Raises Rejected. Returns NULL.
+PyObject *sb_raise_rejection(Breaker *self, const sb_rejection *rejection) {
+  State *state = self->state;
+  PyObject *wait = seconds(rejection->retry_after_ns);
+  PyObject *reason = rejection->reason_length
+      ? PyUnicode_DecodeUTF8(rejection->reason, rejection->reason_length, "replace")
+      : Py_NewRef(Py_None);
+  PyObject *arguments = NULL, *error = NULL;
+  if (wait && reason)
+    arguments = PyTuple_Pack(5, self->name, state->states[rejection->state],
+                             state->modes[rejection->mode], wait, reason);
+  if (arguments) error = PyObject_Call(state->rejected, arguments, NULL);
+  if (error) PyErr_SetObject(state->rejected, error);
+  Py_XDECREF(error);
+  Py_XDECREF(arguments);
+  Py_XDECREF(reason);
+  Py_XDECREF(wait);
+  return NULL;
+}
+
+// Gets the text of a str, of bytes, or none for None; -1 with an exception if it is anything else.
+int sb_text(PyObject *object, const char **text, int64_t *length) {
+  Py_ssize_t size = 0;
+  *text = NULL;
+  if (PyBytes_Check(object)) {
+    char *bytes;
+    if (PyBytes_AsStringAndSize(object, &bytes, &size)) return -1;
+    *text = bytes;
+  } else if (object != Py_None) {
+    *text = PyUnicode_AsUTF8AndSize(object, &size);
+    if (!*text) return -1;
+  }
+  *length = size;
+  return 0;
+}

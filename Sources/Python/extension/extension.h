@@ -1,0 +1,137 @@
+// What the files of the extension share. Everything here is used with the GIL held.
+#ifndef SHARED_BREAKER_EXTENSION_H
+#define SHARED_BREAKER_EXTENSION_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "sharedbreaker.h"
+
+#if PY_VERSION_HEX < 0x030C0000
+// The limited API has these under their new names since 3.12.
+#include <structmember.h>
+#define Py_T_OBJECT_EX T_OBJECT_EX
+#define Py_T_PYSSIZET T_PYSSIZET
+#define Py_READONLY READONLY
+#endif
+
+#define SPARE_DRIVERS 16
+
+// What belongs to one interpreter.
+typedef struct {
+  PyTypeObject *store, *news, *hook, *breaker, *permit, *guarded, *driver, *finished;
+  PyObject *done;  // an awaitable that is already done
+  PyObject *rejected, *store_error, *invalid_policy, *invalid_name;
+  PyObject *states[3], *modes[4], *kinds[2], *verdicts[3];
+  PyTypeObject *coroutine, *generator, *async_generator, *method;
+  PyObject *context;  // identifies the thread and task that is running
+  void *spare[SPARE_DRIVERS];  // memory of drivers that have ended
+  int spare_count;
+} State;
+
+typedef struct {
+  PyObject_HEAD
+  State *state;
+  PyObject *module;  // keeps the state
+  sb_store *handle;  // NULL once it is closed
+  Py_ssize_t users;  // calls of the library that use the handle without the GIL
+  bool is_closing;
+  PyObject *weak;
+} Store;
+
+// A `with` block under way whose permit differs from that of the others.
+typedef struct Block {
+  struct Block *next;
+  PyObject *frame;  // the frame that the block is in
+  PyObject *context;
+  sb_permit permit;
+} Block;
+
+typedef struct {
+  PyObject_HEAD
+  State *state;
+  PyObject *module;  // keeps the state
+  sb_breaker *handle;
+  PyObject *name;
+  PyObject *store;
+  PyObject *judge;  // judges what was raised
+  PyObject *judge_result;  // judges what was returned; NULL if every result is a success
+  PyObject *watch;  // called when a call was not a healthy one; NULL if nobody listens
+  PyObject *weak;
+  // The `with` blocks under way. Their permits are equal while the breaker is healthy: one of them
+  // is kept, with their number. The others are in a list.
+  sb_permit shared;
+  Py_ssize_t shared_count;
+  Block *blocks;
+  unsigned forks;  // the process that the blocks belong to
+} Breaker;
+
+// How a call ended, as the library takes it. `owner` keeps the text alive.
+typedef struct {
+  int outcome;
+  bool has_details;
+  sb_details details;
+  PyObject *owner;
+} Ending;
+
+extern PyType_Spec sb_store_spec, sb_news_spec, sb_hook_spec, sb_breaker_spec, sb_permit_spec,
+    sb_guarded_spec, sb_driver_spec, sb_finished_spec;
+
+// module.c
+PyObject *sb_module_of(PyTypeObject *type);
+State *sb_state_of(PyTypeObject *type);
+
+// errors.c
+PyObject *sb_raise(State *state, int code);
+PyObject *sb_raise_rejection(Breaker *self, const sb_rejection *rejection);
+int sb_text(PyObject *object, const char **text, int64_t *length);
+
+// calls.c
+int sb_begin(Breaker *self, sb_permit *permit);
+int sb_begin_and_watch(Breaker *self, sb_permit *permit);
+void sb_watch(Breaker *self);
+int sb_begin_now(Breaker *self, sb_permit *permit);
+void sb_judge_exception(Breaker *self, PyObject *exception, Ending *ending);
+int sb_judge_result(Breaker *self, PyObject *result, Ending *ending);
+void sb_finish_and_watch(Breaker *self, sb_permit *permit, const Ending *ending);
+int sb_finish(Breaker *self, sb_permit *permit, const Ending *ending);
+int sb_finish_now(Breaker *self, sb_permit *permit, const Ending *ending);
+void sb_end_exception(Breaker *self, sb_permit *permit);
+void sb_abandon(Breaker *self, sb_permit *permit);
+PyObject *sb_end_result(Breaker *self, sb_permit *permit, PyObject *result);
+PyObject *sb_raised(void);
+void sb_raise_again(PyObject *exception);
+
+// through.c
+PyObject *sb_call_through(Breaker *self, PyObject *function, PyObject *const *arguments,
+                          size_t count, PyObject *names);
+PyObject *sb_call(PyObject *self, PyObject *const *arguments, Py_ssize_t count, PyObject *names);
+
+// blocks.c
+int sb_blocks_prepare(void);
+int sb_place_block(Breaker *self, const sb_permit *permit, PyObject *frame);
+bool sb_take_block(Breaker *self, sb_permit *permit);
+void sb_forget_blocks(Breaker *self);
+PyObject *sb_current_frame(void);
+
+// driver.c
+PyObject *sb_drive_call(Breaker *self, PyObject *function, PyObject *arguments, PyObject *keywords);
+PyObject *sb_drive(Breaker *self, const sb_permit *permit, PyObject *coroutine);
+PyObject *sb_leave_slowly(Breaker *self, const sb_permit *permit, const Ending *ending);
+
+// permit.c
+PyObject *sb_new_permit(Breaker *self, sb_permit *permit);
+bool sb_take_permit(PyObject *object, sb_permit *permit);
+
+// guarded.c
+PyObject *sb_guard(Breaker *self, PyObject *function);
+
+static inline sb_permit sb_no_permit(void) {
+  sb_permit permit = SB_PERMIT_INIT;
+  return permit;
+}
+
+#endif

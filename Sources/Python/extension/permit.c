@@ -1,0 +1,140 @@
+// Permits as objects, for calls in two steps and for what is done in another thread.
+#include "extension.h"
+
+typedef struct {
+  PyObject_HEAD
+  Breaker *breaker;
+  sb_permit permit;
+} Permit;
+
+static PyObject *permit_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
+  State *state = sb_state_of(type);
+  if (!state) return NULL;
+  PyObject *breaker;
+  if (!PyArg_ParseTuple(args, "O!", state->breaker, &breaker)) return NULL;
+  allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+  Permit *self = (Permit *)allocate(type, 0);
+  if (!self) return NULL;
+  self->breaker = (Breaker *)Py_NewRef(breaker);
+  self->permit = sb_no_permit();
+  return (PyObject *)self;
+}
+
+// Wraps a permit, which must not be used otherwise from then on.
+PyObject *sb_new_permit(Breaker *breaker, sb_permit *permit) {
+  PyObject *self = PyObject_CallMethod((PyObject *)breaker, "_permit", NULL);
+  if (self) ((Permit *)self)->permit = *permit;
+  return self;
+}
+
+// Takes the permit out of its object; false if it was used already.
+bool sb_take_permit(PyObject *object, sb_permit *permit) {
+  Permit *self = (Permit *)object;
+  *permit = self->permit;
+  self->permit = sb_no_permit();
+  return permit->kind != 0;
+}
+
+static void permit_dealloc(PyObject *object) {
+  Permit *self = (Permit *)object;
+  PyTypeObject *type = Py_TYPE(object);
+  if (self->permit.kind) {
+    PyObject *pending = sb_raised();
+    sb_abandon(self->breaker, &self->permit);
+    sb_raise_again(pending);
+  }
+  Py_XDECREF((PyObject *)self->breaker);
+  freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+  release(object);
+  Py_DECREF(type);
+}
+
+// _enter(wait) -> whether the permit was granted; false only without waiting.
+static PyObject *permit_enter(PyObject *object, PyObject *wait) {
+  Permit *self = (Permit *)object;
+  if (self->permit.kind) {
+    PyErr_SetString(PyExc_RuntimeError, "this permit has yet to be reported");
+    return NULL;
+  }
+  int waits = PyObject_IsTrue(wait);
+  if (waits < 0) return NULL;
+  sb_permit permit = sb_no_permit();
+  int code = waits ? sb_begin(self->breaker, &permit) : sb_begin_now(self->breaker, &permit);
+  if (code != SB_OK && code != SB_WOULD_BLOCK) return NULL;
+  self->permit = permit;
+  return PyBool_FromLong(code == SB_OK);
+}
+
+// _leave(outcome, error, open_for_ns, elapsed_ns, wait) -> the verdict; None if it would have to wait.
+static PyObject *permit_leave(PyObject *object, PyObject *args) {
+  Permit *self = (Permit *)object;
+  Ending ending = {SB_SUCCESS, true, SB_DETAILS_INIT, NULL};
+  PyObject *error;
+  long long open_for, elapsed;
+  int waits;
+  if (!PyArg_ParseTuple(args, "iOLLp", &ending.outcome, &error, &open_for, &elapsed, &waits) ||
+      sb_text(error, &ending.details.error, &ending.details.error_length))
+    return NULL;
+  ending.details.open_for_ns = open_for;
+  ending.details.elapsed_ns = elapsed;
+  sb_permit permit;
+  State *state = self->breaker->state;
+  if (!sb_take_permit(object, &permit)) return Py_NewRef(state->verdicts[2]);
+  int code = waits ? sb_finish(self->breaker, &permit, &ending)
+                   : sb_finish_now(self->breaker, &permit, &ending);
+  if (code == SB_WOULD_BLOCK || code == SB_ERR_ARGUMENT) self->permit = permit;
+  switch (code) {
+  case SB_WOULD_BLOCK: Py_RETURN_NONE;
+  case SB_OK: return Py_NewRef(state->verdicts[0]);
+  case SB_OUTDATED: return Py_NewRef(state->verdicts[1]);
+  case SB_REFUSED: case SB_ERR_CLOSED: return Py_NewRef(state->verdicts[2]);
+  default: return sb_raise(state, code);
+  }
+}
+
+// _renew(for_ns) -> whether the probe still has its lease.
+static PyObject *permit_renew(PyObject *object, PyObject *time) {
+  Permit *self = (Permit *)object;
+  long long nanoseconds = PyLong_AsLongLong(time);
+  if (nanoseconds == -1 && PyErr_Occurred()) return NULL;
+  int code;
+  sb_permit permit = self->permit;
+  Py_BEGIN_ALLOW_THREADS
+  code = sb_renew(self->breaker->handle, &permit, nanoseconds);
+  Py_END_ALLOW_THREADS
+  if (code < 0) return sb_raise(self->breaker->state, code);
+  return PyBool_FromLong(code == SB_OK);
+}
+
+static PyObject *permit_kind(PyObject *object, void *unused) {
+  Permit *self = (Permit *)object;
+  uint32_t kind = self->permit.kind;
+  return Py_NewRef(kind ? self->breaker->state->kinds[kind - 1] : Py_None);
+}
+
+static PyObject *permit_breaker(PyObject *object, void *unused) {
+  return Py_NewRef((PyObject *)((Permit *)object)->breaker);
+}
+
+static PyMethodDef methods[] = {
+    {"_enter", permit_enter, METH_O, NULL},
+    {"_leave", permit_leave, METH_VARARGS, NULL},
+    {"_renew", permit_renew, METH_O, NULL},
+    {NULL},
+};
+
+static PyGetSetDef properties[] = {
+    {"kind", permit_kind, NULL, "'normal' or 'probe'; None once it was reported.", NULL},
+    {"breaker", permit_breaker, NULL, "The breaker that granted it.", NULL},
+    {NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_new, permit_new},   {Py_tp_dealloc, permit_dealloc},
+    {Py_tp_methods, methods},  {Py_tp_getset, properties},
+    {Py_tp_doc, "The right to make one call."}, {0, NULL},
+};
+
+PyType_Spec sb_permit_spec = {
+    "shared_breaker._extension.Permit", sizeof(Permit), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};

@@ -1,0 +1,222 @@
+// The store, the news of it, and hooks: what is read and written rarely.
+#include "extension.h"
+
+static PyObject *text_of(char *text, int64_t length) {
+  PyObject *object = PyUnicode_DecodeUTF8(text, length, "replace");
+  sb_free(text);
+  return object;
+}
+
+static PyObject *store_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
+  State *state = sb_state_of(type);
+  if (!state) return NULL;
+  PyObject *path, *group, *program;
+  sb_options options = SB_OPTIONS_INIT;
+  int64_t path_length;
+  const char *path_text;
+  long long timeout, maximum;
+  unsigned int mode;
+  if (!PyArg_ParseTuple(args, "OiLIOOL", &path, &options.on_store_failure, &timeout, &mode, &group,
+                        &program, &maximum))
+    return NULL;
+  options.lock_timeout_ns = timeout;
+  options.mode = mode;
+  options.maximum_breakers = maximum;
+  if (sb_text(path, &path_text, &path_length) ||
+      sb_text(group, &options.group, &options.group_length) ||
+      sb_text(program, &options.program, &options.program_length))
+    return NULL;
+  sb_store *handle = NULL;
+  int code = sb_open(path_text, path_length, &options, &handle);
+  if (code != SB_OK) return sb_raise(state, code);
+  allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+  Store *self = (Store *)allocate(type, 0);
+  if (!self) {
+    sb_close(handle);
+    return NULL;
+  }
+  self->state = state;
+  self->module = Py_NewRef(sb_module_of(type));
+  self->handle = handle;
+  return (PyObject *)self;
+}
+
+static void close_handle(Store *self) {
+  sb_store *handle = self->handle;
+  self->handle = NULL;
+  if (!handle) return;
+  Py_BEGIN_ALLOW_THREADS
+  sb_close(handle);
+  Py_END_ALLOW_THREADS
+}
+
+// Uses the handle without the GIL; nobody closes it meanwhile.
+#define USE(self, code, call)                                   \
+  do {                                                          \
+    if (!(self)->handle || (self)->is_closing) {                \
+      code = SB_ERR_CLOSED;                                     \
+      break;                                                    \
+    }                                                           \
+    sb_store *store = (self)->handle;                           \
+    (self)->users++;                                            \
+    Py_BEGIN_ALLOW_THREADS                                      \
+    code = (call);                                              \
+    Py_END_ALLOW_THREADS                                        \
+    if (!--(self)->users && (self)->is_closing) close_handle(self); \
+  } while (0)
+
+static void store_dealloc(PyObject *object) {
+  Store *self = (Store *)object;
+  PyTypeObject *type = Py_TYPE(object);
+  if (self->weak) PyObject_ClearWeakRefs(object);
+  PyObject *pending = sb_raised();
+  close_handle(self);
+  sb_raise_again(pending);
+  Py_CLEAR(self->module);
+  freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+  release(object);
+  Py_DECREF(type);
+}
+
+// _close(): whoever uses it last closes it.
+static PyObject *store_close(PyObject *object, PyObject *unused) {
+  Store *self = (Store *)object;
+  self->is_closing = true;
+  if (!self->users) close_handle(self);
+  Py_RETURN_NONE;
+}
+
+// _connect(existing)
+static PyObject *store_connect(PyObject *object, PyObject *existing) {
+  Store *self = (Store *)object;
+  int only = PyObject_IsTrue(existing), code;
+  if (only < 0) return NULL;
+  USE(self, code, sb_connect(store, only ? SB_EXISTING : 0));
+  if (code != SB_OK) return sb_raise(self->state, code);
+  Py_RETURN_NONE;
+}
+
+// _health() -> (code, text)
+static PyObject *store_health(PyObject *object, PyObject *unused) {
+  Store *self = (Store *)object;
+  int code = self->handle ? sb_health(self->handle) : SB_ERR_CLOSED;
+  return Py_BuildValue("is", code, code < 0 ? sb_error_text() : sb_code_text(code));
+}
+
+static PyObject *store_path(PyObject *object, PyObject *unused) {
+  Store *self = (Store *)object;
+  char *text = NULL;
+  int64_t length = 0;
+  int code;
+  USE(self, code, sb_path(store, &text, &length));
+  if (code != SB_OK) return sb_raise(self->state, code);
+  PyObject *path = PyUnicode_DecodeFSDefaultAndSize(text, length);
+  sb_free(text);
+  return path;
+}
+
+// _snapshot(name) -> JSON, or None if there is no such breaker
+static PyObject *store_snapshot(PyObject *object, PyObject *name) {
+  Store *self = (Store *)object;
+  const char *text;
+  char *json = NULL;
+  int64_t length, size = 0;
+  if (sb_text(name, &text, &length)) return NULL;
+  int code;
+  USE(self, code, sb_snapshot(store, text, length, &json, &size));
+  if (code == SB_NOT_FOUND) Py_RETURN_NONE;
+  return code == SB_OK ? text_of(json, size) : sb_raise(self->state, code);
+}
+
+// _list(prefix) -> JSON
+static PyObject *store_list(PyObject *object, PyObject *prefix) {
+  Store *self = (Store *)object;
+  const char *text;
+  char *json = NULL;
+  int64_t length, size = 0;
+  if (sb_text(prefix, &text, &length)) return NULL;
+  int code;
+  USE(self, code, sb_list(store, text, length, &json, &size));
+  return code == SB_OK ? text_of(json, size) : sb_raise(self->state, code);
+}
+
+// _history(name, after, limit) -> (JSON, last); `after` is None for the end of the history.
+static PyObject *store_history(PyObject *object, PyObject *args) {
+  Store *self = (Store *)object;
+  PyObject *name, *after;
+  long long limit;
+  const char *text;
+  char *json = NULL;
+  int64_t length, size = 0, last = 0;
+  if (!PyArg_ParseTuple(args, "OOL", &name, &after, &limit) || sb_text(name, &text, &length))
+    return NULL;
+  long long from = after == Py_None ? SB_NEWEST : PyLong_AsLongLong(after);
+  if (from == -1 && PyErr_Occurred()) return NULL;
+  int code;
+  USE(self, code, sb_history(store, text, length, from, limit, &json, &size, &last));
+  if (code != SB_OK) return sb_raise(self->state, code);
+  PyObject *document = text_of(json, size);
+  return document ? Py_BuildValue("NL", document, (long long)last) : NULL;
+}
+
+// _report(token, outcome, error, open_for_ns, elapsed_ns) -> the verdict
+static PyObject *store_report(PyObject *object, PyObject *args) {
+  Store *self = (Store *)object;
+  PyObject *token, *error;
+  int outcome;
+  long long open_for, elapsed;
+  const char *text;
+  int64_t length;
+  sb_details details = SB_DETAILS_INIT;
+  if (!PyArg_ParseTuple(args, "UiOLL", &token, &outcome, &error, &open_for, &elapsed) ||
+      sb_text(token, &text, &length) || sb_text(error, &details.error, &details.error_length))
+    return NULL;
+  details.open_for_ns = open_for;
+  details.elapsed_ns = elapsed;
+  int code;
+  USE(self, code, sb_token_report(store, text, length, outcome, &details));
+  if (code == SB_OK) return Py_NewRef(self->state->verdicts[0]);
+  if (code == SB_OUTDATED) return Py_NewRef(self->state->verdicts[1]);
+  if (code == SB_REFUSED) return Py_NewRef(self->state->verdicts[2]);
+  return sb_raise(self->state, code);
+}
+
+// _renew(token, for_ns) -> whether the probe still has its lease
+static PyObject *store_renew(PyObject *object, PyObject *args) {
+  Store *self = (Store *)object;
+  PyObject *token;
+  long long time;
+  const char *text;
+  int64_t length;
+  if (!PyArg_ParseTuple(args, "UL", &token, &time) || sb_text(token, &text, &length)) return NULL;
+  int code;
+  USE(self, code, sb_token_renew(store, text, length, time));
+  if (code < 0) return sb_raise(self->state, code);
+  return PyBool_FromLong(code == SB_OK);
+}
+
+static PyMethodDef store_methods[] = {
+    {"_close", store_close, METH_NOARGS, NULL},
+    {"_connect", store_connect, METH_O, NULL},
+    {"_health", store_health, METH_NOARGS, NULL},
+    {"_path", store_path, METH_NOARGS, NULL},
+    {"_snapshot", store_snapshot, METH_O, NULL},
+    {"_list", store_list, METH_O, NULL},
+    {"_history", store_history, METH_VARARGS, NULL},
+    {"_report", store_report, METH_VARARGS, NULL},
+    {"_renew", store_renew, METH_VARARGS, NULL},
+    {NULL},
+};
+
+static PyMemberDef store_members[] = {
+    {"__weaklistoffset__", Py_T_PYSSIZET, offsetof(Store, weak), Py_READONLY, NULL}, {NULL}};
+
+static PyType_Slot store_slots[] = {
+    {Py_tp_new, store_new},         {Py_tp_dealloc, store_dealloc},
+    {Py_tp_methods, store_methods}, {Py_tp_members, store_members},
+    {0, NULL},
+};
+
+PyType_Spec sb_store_spec = {
+    "shared_breaker._extension.Store", sizeof(Store), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, store_slots};

@@ -1,0 +1,87 @@
+"""Circuit breakers that all processes of a host share by name, through one SQLite file.
+
+    from shared_breaker import Rejected, breaker
+
+    payments = breaker("payments", max_failures=3, open_for=30)
+
+    try:
+        with payments:
+            charge(order)
+    except Rejected as rejected:
+        retry_later(order, after=rejected.retry_after)
+
+There is no daemon and no server. ``cbctl`` shows and steers the same breakers.
+"""
+
+from __future__ import annotations
+
+from . import _extension
+from ._breaker import Breaker
+from ._errors import BreakerError, InvalidName, InvalidPolicy, Rejected, StoreError
+from ._events import Event
+from ._judge import retry_after
+from ._permit import Permit
+from ._store import SharedStore
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from ._judge import OpenFor, ResultRules, Rules
+    from ._policy import PolicyWords, Seconds
+    from ._store import StoreFailure
+
+__all__ = [
+    "Breaker",
+    "BreakerError",
+    "Event",
+    "InvalidName",
+    "InvalidPolicy",
+    "Permit",
+    "Rejected",
+    "SharedStore",
+    "StoreError",
+    "breaker",
+    "default_store",
+    "retry_after",
+]
+
+__version__ = _extension.version()
+
+_default: SharedStore | None = None
+
+
+def default_store() -> SharedStore:
+    """Return the store of the default path, which ``breaker`` uses if you name none."""
+    global _default
+    if _default is None:
+        _default = SharedStore()
+    return _default
+
+
+def breaker(
+    name: str,
+    policy: str | None = None,
+    *,
+    store: SharedStore | None = None,
+    open_for: Seconds | OpenFor | None = None,
+    ignore: Rules | None = None,
+    permanent: Rules | None = None,
+    failure: ResultRules | None = None,
+    on_store_failure: StoreFailure | None = None,
+    **words: Unpack[PolicyWords],
+) -> Breaker:
+    """Get the breaker with a name from a store, or from the default one.
+
+    ``SharedStore.breaker`` describes the arguments.
+    """
+    return (store or default_store()).breaker(
+        name,
+        policy,
+        open_for=open_for,
+        ignore=ignore,
+        permanent=permanent,
+        failure=failure,
+        on_store_failure=on_store_failure,
+        **words,
+    )

@@ -1,0 +1,78 @@
+"""What an event loop must not wait for, done by a few threads.
+
+A healthy call never comes here. The threads are started when they are first needed, and only in
+programs that use asyncio.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+from ._judge import IGNORED
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
+    from ._breaker import Breaker
+    from ._permit import Permit
+
+    T = TypeVar("T")
+
+# Not the loop's own executor, whose threads may all be waiting for the resource that has failed.
+_threads: ThreadPoolExecutor | None = None
+
+
+def _forget_threads() -> None:
+    global _threads
+    _threads = None
+
+
+os.register_at_fork(after_in_child=_forget_threads)
+
+
+def hand_over(work: Callable[[], T]) -> asyncio.Future[T] | None:
+    """Let a thread do some work; None if it is too late for threads, and it has to be done here."""
+    global _threads
+    try:
+        loop = asyncio.get_running_loop()
+        if _threads is None:
+            _threads = ThreadPoolExecutor(4, thread_name_prefix="shared_breaker")
+        return loop.run_in_executor(_threads, work)
+    except RuntimeError:  # no loop of asyncio, or the interpreter is ending
+        return None
+
+
+async def in_thread(work: Callable[[], T]) -> T:
+    """Wait for work that a thread does. It is done to the end even if the waiting is cancelled."""
+    future = hand_over(work)
+    if future is None:
+        return work()
+    future.add_done_callback(_retrieve)
+    return await asyncio.shield(future)
+
+
+def _retrieve(future: asyncio.Future[T]) -> None:
+    """Look at the error of a future that nobody may be waiting for any more."""
+    if not future.cancelled():
+        future.exception()
+
+
+async def enter(breaker: Breaker) -> Permit:
+    """Take a permit, or raise Rejected."""
+    permit = breaker._permit()
+    try:
+        await in_thread(lambda: permit._enter(True))
+    except asyncio.CancelledError:
+        # The thread may have been given a permit, or may be given one yet.
+        hand_over(lambda: permit._leave(IGNORED, None, 0, 0, True))
+        raise
+    return permit
+
+
+async def leave(permit: Permit, outcome: int, text: bytes | None, open_for: int) -> None:
+    """Report how a call went."""
+    await in_thread(lambda: permit._leave(outcome, text, open_for, 0, True))

@@ -1,0 +1,285 @@
+"""The breaker: what its extension type does not have to do quickly."""
+
+from __future__ import annotations
+
+from . import _extension
+from ._events import Event, call_listener, remove_listener
+from ._functions import (
+    ASYNC_GENERATOR,
+    COROUTINE,
+    GENERATOR,
+    flags_of,
+    watch_async_generator,
+    watch_generator,
+)
+from ._judge import SUCCESS, Judge
+from ._permit import Permit
+from ._policy import nanoseconds
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+    from types import FrameType
+    from typing import Any, Literal, ParamSpec, Self, TypeVar
+
+    from ._judge import Ending
+    from ._policy import Seconds
+    from ._store import SharedStore
+
+    P = ParamSpec("P")
+    T = TypeVar("T")
+    F = TypeVar("F", bound=Callable[..., Any])
+
+    State = Literal["closed", "open", "half_open"]
+    Mode = Literal["automatic", "forced_open", "forced_closed", "observe"]
+
+MODES = {"automatic": 0, "forced_open": 1, "forced_closed": 2, "observe": 3}
+
+
+class Breaker(_extension.Breaker):
+    """A circuit breaker that all processes of the host share. Get one with ``breaker(name)``.
+
+    Use it in any of these ways; all of them raise ``Rejected``, and do not run the work, while the
+    breaker rejects calls::
+
+        with payments:
+            charge(order)
+
+        async with payments:
+            await charge(order)
+
+        @payments
+        def charge(order): ...
+
+        payments.call(charge, order)
+
+    A healthy call takes no lock, makes no system call and keeps the GIL. A failure is written to the
+    file, without the GIL, and in ``async with`` and coroutine functions by another thread.
+    """
+
+    __slots__ = ("_listeners", "_seen")
+
+    if TYPE_CHECKING:
+        store: SharedStore
+        _listeners: list[Callable[[Event], object]]
+        _seen: State | None
+
+    def __new__(
+        cls,
+        store: SharedStore,
+        name: str,
+        policy: str | None,
+        on_store_failure: int,
+        judge: Judge,
+        /,
+    ) -> Self:
+        """Use ``breaker()`` or ``SharedStore.breaker()`` instead."""
+        judge_result = judge.result if judge.judges_results else None
+        self = super().__new__(cls, store, name, policy, on_store_failure, judge.error, judge_result)
+        self._listeners = []
+        self._seen = None
+        return self
+
+    def __repr__(self) -> str:
+        return f"<Breaker {self.name!r}>"
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        raise TypeError("a breaker cannot be pickled: get it by its name in each process")
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+    # Calls
+
+    def __call__(self, function: F, /) -> F:
+        """Put a function behind the breaker: also a coroutine function, or any generator function.
+
+        A call of a generator function lasts from its first value to its end.
+        """
+        from functools import update_wrapper
+
+        flags = flags_of(function)
+        guarded: Any
+        if flags & COROUTINE:
+            guarded = self._guarded_coroutine(function)
+        elif flags & ASYNC_GENERATOR:
+            guarded = self._guarded_async_generator(function)
+        elif flags & GENERATOR:
+            guarded = self._guarded_generator(function)
+        else:
+            guarded = self._guard(function)
+        named: Any = update_wrapper(guarded, function)
+        return named  # type: ignore[no-any-return]
+
+    def _guarded_coroutine(self, function: Any) -> Any:
+        drive = self._drive
+
+        async def guarded(*args: Any, **kwargs: Any) -> Any:
+            return await drive(function, args, kwargs)
+
+        return guarded
+
+    def _guarded_generator(self, function: Any) -> Any:
+        def guarded(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+            with self:
+                return (yield from function(*args, **kwargs))
+
+        return guarded
+
+    def _guarded_async_generator(self, function: Any) -> Any:
+        async def guarded(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
+            async with self:
+                generator = function(*args, **kwargs)
+                step = generator.__anext__()
+                while True:
+                    try:
+                        value = await step
+                    except StopAsyncIteration:
+                        return
+                    try:
+                        step = generator.asend((yield value))
+                    except GeneratorExit:
+                        await generator.aclose()
+                        raise
+                    except BaseException as error:
+                        step = generator.athrow(error)
+
+        return guarded
+
+    def acquire(self) -> Permit:
+        """Ask for the right to make one call, which you report on with ``Permit.report``.
+
+        A permit that is dropped without a report says nothing about the resource.
+        """
+        permit = self._permit()
+        permit._enter(True)
+        self._tell()
+        return permit
+
+    async def acquire_async(self) -> Permit:
+        """Do what ``acquire`` does, without blocking the event loop."""
+        permit = self._permit()
+        if not permit._enter(False):
+            permit = await _aio().enter(self)
+            self._tell()
+        return permit
+
+    def acquire_token(self, owner_pid: int | None = None) -> str:
+        """Ask for the right to make one call that another process reports on.
+
+        Give it the token, for ``SharedStore.report``. If ``owner_pid`` ends, the slot of a probe is
+        free at once; without it, it is free when the probe has reported, or at ``probe_timeout``.
+        """
+        return self._acquire_token(owner_pid or 0)
+
+    # Looking and steering
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return all that is known of the breaker, as in ``cbctl status --json``."""
+        import json
+
+        snapshot: dict[str, Any] = json.loads(self._snapshot())
+        return snapshot
+
+    @property
+    def health(self) -> str:
+        """``shared`` or ``untried``, or the words for why this process is on its own."""
+        code, text = self._health()
+        return {0: "shared", 7: "untried"}.get(code, text)
+
+    def reset(self, reason: str | None = None) -> None:
+        """Close the breaker and clear its counters, in every process."""
+        self._reset(reason)
+        self._tell()
+
+    def trip(self, open_for: Seconds | None = None, reason: str | None = None) -> None:
+        """Open the breaker now, for a time, or for as long as its policy says."""
+        self._trip(0 if open_for is None else nanoseconds(open_for), reason)
+        self._tell()
+
+    def force(
+        self, mode: Mode, duration: Seconds | None = None, reason: str | None = None
+    ) -> None:
+        """Set a mode for a time, or until it is set again; ``automatic`` ends it."""
+        if mode not in MODES:
+            raise ValueError(f"there is no mode {mode!r}: use one of {', '.join(MODES)}")
+        self._force(MODES[mode], 0 if duration is None else nanoseconds(duration), reason)
+        self._tell()
+
+    # Listening
+
+    def listen(self, listener: Callable[[Event], object]) -> Callable[[], None]:
+        """Call a function when this process finds that the state of the breaker has changed.
+
+        It is called by the call that found it, after everything is written, and holds no lock. Other
+        processes' changes are found by the next call; ``SharedStore.follow`` does not wait for one.
+
+        Returns a function that ends it.
+        """
+        self._listeners.append(listener)
+        self._begin_to_watch()
+        return lambda: remove_listener(self._listeners, listener)
+
+    def _begin_to_watch(self) -> None:
+        if self._seen is None:
+            self._seen = self.state
+            # The extension's own, which has no reference to what it calls except this one.
+            self._watch = self._tell
+
+    def _tell(self) -> None:
+        before = self._seen
+        if before is None:
+            return
+        store = self.store
+        store._tell_health()
+        self._seen = state = self.state
+        if state != before:
+            event = Event("state", self.name, before, state, None)
+            for listener in [*self._listeners, *store._listeners]:
+                call_listener(listener, event)
+
+    # What the extension calls
+
+    def _permit(self) -> Permit:
+        return Permit(self)
+
+    def _is_coroutine_function(self, function: object) -> bool:
+        return bool(flags_of(function) & COROUTINE)
+
+    async def _enter_slowly(self, frame: FrameType) -> None:
+        permit = await _aio().enter(self)
+        self._tell()
+        self._place(frame, permit)
+
+    async def _leave_slowly(self, permit: Permit, ending: Ending | None) -> None:
+        await _aio().leave(permit, *(ending or (SUCCESS, None, 0)))
+        self._tell()
+
+    async def _call_slowly(
+        self, function: Callable[..., Awaitable[T]], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> T:
+        permit = await _aio().enter(self)
+        self._tell()
+        result: T = await self._continue(permit, _run(function, args, kwargs))
+        return result
+
+    def _watch_generator(self, permit: Permit, generator: Any) -> Any:
+        if hasattr(generator, "__anext__"):
+            return watch_async_generator(permit, generator)
+        return watch_generator(permit, generator)
+
+
+def _aio() -> Any:
+    """Return the module for asyncio, which takes long to import."""
+    from . import _aio
+
+    return _aio
+
+
+async def _run(
+    function: Callable[..., Awaitable[T]], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> T:
+    return await function(*args, **kwargs)

@@ -1,0 +1,129 @@
+"""The errors of the package."""
+
+from __future__ import annotations
+
+import math
+
+TYPE_CHECKING = False
+
+# The codes of the C library.
+_CODES = {
+    -2: "closed",
+    -100: "missing",
+    -101: "not_a_directory",
+    -102: "is_directory",
+    -103: "symbolic_link",
+    -104: "permission",
+    -105: "read_only",
+    -106: "disk_full",
+    -107: "corrupt",
+    -108: "not_a_store",
+    -109: "newer_version",
+    -110: "network_file_system",
+    -111: "busy",
+    -112: "io",
+    -113: "too_many_breakers",
+}
+
+
+class BreakerError(Exception):
+    """What every error of this package is."""
+
+
+class Rejected(BreakerError):
+    """A breaker rejected the call, and the work was not run.
+
+    It says when to come back, so a web service can answer 503 with a ``Retry-After`` header::
+
+        except Rejected as rejected:
+            return Response(status=503, headers={"Retry-After": rejected.retry_after_header})
+    """
+
+    # The arguments are all there is, so that raising it costs little and pickling it needs nothing.
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, name: str, state: str, mode: str, retry_after: float | None, reason: str | None, /
+        ) -> None: ...
+
+    @property
+    def name(self) -> str:
+        """The name of the breaker."""
+        return str(self.args[0])
+
+    @property
+    def state(self) -> str:
+        """The state in which the breaker rejected the call: ``open`` or ``half_open``, or, if an
+        operator holds it open, the state below."""
+        return str(self.args[1])
+
+    @property
+    def mode(self) -> str:
+        """``automatic``, or ``forced_open`` if an operator holds the breaker open."""
+        return str(self.args[2])
+
+    @property
+    def retry_after(self) -> float | None:
+        """The seconds after which another call may be permitted; None if nobody knows."""
+        return self.args[3]  # type: ignore[no-any-return]
+
+    @property
+    def retry_after_header(self) -> str:
+        """The value for a ``Retry-After`` header: whole seconds, and at least 1."""
+        return str(max(1, math.ceil(self.retry_after or 1)))
+
+    @property
+    def reason(self) -> str | None:
+        """The reason that the operator gave; None if there is none."""
+        return self.args[4]  # type: ignore[no-any-return]
+
+    def __str__(self) -> str:
+        """Say what happened and when to come back, in one line."""
+        wait = self.retry_after
+        if self.mode == "forced_open":
+            time = "until further notice" if wait is None else f"for {_time(wait)}"
+            why = f": {_visible(self.reason)}" if self.reason else ""
+            what = f"an operator holds it open {time}{why}"
+        else:
+            again = "try again later" if wait is None else f"try again in {_time(wait)}"
+            what = (
+                f"a probe is under way: {again} at the latest" if self.state == "half_open"
+                else f"it is {self.state}: {again}")
+        return f"{_visible(self.name)} is rejecting calls: {what}"
+
+
+class StoreError(BreakerError):
+    """The store could not be used; the text says why and what to do."""
+
+    if TYPE_CHECKING:
+
+        def __init__(self, message: str, number: int, /) -> None: ...
+
+    @property
+    def code(self) -> str:
+        """What is wrong, for programs: ``busy``, ``disk_full``, ``permission`` and so on."""
+        return _CODES.get(self.args[1], "store")
+
+    def __str__(self) -> str:
+        """Say what is wrong and what to do, in one line."""
+        return str(self.args[0])
+
+
+class InvalidPolicy(BreakerError, ValueError):
+    """The policy contradicts itself, or could never open or never close the breaker."""
+
+
+class InvalidName(BreakerError, ValueError):
+    """The text cannot be the name of a breaker."""
+
+
+def _time(seconds: float) -> str:
+    """Return a time in words, rounded up so that nobody comes back too early."""
+    if seconds >= 10:
+        return f"{math.ceil(seconds)}s"
+    return f"{math.ceil(round(seconds * 1_000, 6))}ms"
+
+
+def _visible(text: str | None) -> str:
+    """Return text from outside with its unprintable characters escaped."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text or "")

@@ -1,0 +1,48 @@
+"""What listeners are told."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Event:
+    """Something that a listener is told."""
+
+    __slots__ = ("after", "before", "kind", "message", "name")
+
+    def __init__(
+        self, kind: str, name: str | None, before: str | None, after: str, message: str | None
+    ) -> None:
+        self.kind = kind
+        """``state`` for a breaker, or ``store`` for whether the store can be used."""
+        self.name = name
+        """The name of the breaker; None for an event of the store."""
+        self.before = before
+        """The state before; None if it is not known."""
+        self.after = after
+        """The state now: of a breaker, or ``available`` or ``unavailable``."""
+        self.message = message
+        """Why the store cannot be used."""
+
+    def __repr__(self) -> str:
+        return f"<Event {self.kind} {self.name}: {self.before} -> {self.after}>"
+
+
+def call_listener(listener: Callable[[Event], object], event: Event) -> None:
+    """Call a listener, whose errors are nobody else's."""
+    try:
+        listener(event)
+    except Exception:
+        import logging
+
+        logging.getLogger("shared_breaker").exception("a listener failed for %r", event)
+
+
+def remove_listener(
+    listeners: list[Callable[[Event], object]], listener: Callable[[Event], object]
+) -> None:
+    """Remove a listener if it is there."""
+    if listener in listeners:
+        listeners.remove(listener)

@@ -1,0 +1,231 @@
+"""Following the history, and hooks that run once per host."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import select
+import time
+
+from ._errors import StoreError
+from ._extension import Hook, News
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from threading import Event
+    from typing import Any, Self
+
+    from ._store import SharedStore
+
+    Entry = dict[str, Any]
+
+# The longest wait for news: the directory of the store may be removed and made again.
+_PATIENCE = 2.0
+_HANDLED, _FAILED, _RELEASED = range(3)
+
+_log = logging.getLogger("shared_breaker")
+
+
+class _Bell:
+    """Wakes whoever waits for news of a store. A child of a fork gets its own."""
+
+    def __init__(self, store: SharedStore) -> None:
+        self._store = store
+        self._news = News(store)
+        self._pid = os.getpid()
+
+    def _own(self) -> News:
+        if self._pid != os.getpid():
+            self._news.close()
+            self._news = News(self._store)
+            self._pid = os.getpid()
+        return self._news
+
+    def wait(self, at_most: float = _PATIENCE) -> None:
+        news = self._own()
+        poll = select.poll()
+        poll.register(news.fileno(), select.POLLIN)
+        poll.poll(max(0.0, at_most) * 1_000)
+        news.take()
+
+    async def wait_async(self, at_most: float = _PATIENCE) -> None:
+        import asyncio
+
+        news = self._own()
+        loop = asyncio.get_running_loop()
+        rung = asyncio.Event()
+        descriptor = news.fileno()
+        loop.add_reader(descriptor, rung.set)
+        try:
+            await asyncio.wait_for(rung.wait(), max(0.0, at_most))
+        except TimeoutError:
+            pass
+        finally:
+            loop.remove_reader(descriptor)
+        news.take()
+
+    def close(self) -> None:
+        self._news.close()
+
+
+class Follower:
+    """What happens to breakers, as it happens: an iterator and an asynchronous one.
+
+    It does not end. While the store cannot be read, it waits until it can be.
+    """
+
+    def __init__(self, store: SharedStore, name: str | None, after: int | None) -> None:
+        """Use ``SharedStore.follow`` instead."""
+        self._store = store
+        self._name = name
+        self._last: int | None = after
+        self._entries: list[Entry] = []
+        # What happens from here on rings, so nothing is missed.
+        self._bell = _Bell(store)
+        self._is_closed = False
+        if after is None:
+            self._read()
+
+    def _read(self) -> None:
+        try:
+            text, last = self._store._history(self._name, self._last, 1_000)
+        except StoreError as error:
+            if error.code == "closed":
+                self._is_closed = True
+            return
+        if self._last is not None:
+            self._entries = json.loads(text)
+            self._entries.reverse()
+        self._last = last
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Entry:
+        while not self._is_closed:
+            if not self._entries:
+                self._read()
+            if self._entries:
+                return self._entries.pop()
+            if not self._is_closed:
+                self._bell.wait()
+        raise StopIteration
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Entry:
+        from ._aio import in_thread
+
+        while not self._is_closed:
+            if not self._entries:
+                await in_thread(self._read)
+            if self._entries:
+                return self._entries.pop()
+            if not self._is_closed:
+                await self._bell.wait_async()
+        raise StopAsyncIteration
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End following."""
+        self._is_closed = True
+        self._bell.close()
+
+
+def _pause(wait: int) -> float:
+    # A process that dies while it has an entry wakes nobody.
+    return _PATIENCE if wait < 0 else min(wait / 1e9, 1.0)
+
+
+def handle(
+    store: SharedStore,
+    name_of_hook: str,
+    function: Callable[[Entry], object],
+    name: str | None,
+    timeout: int,
+    attempts: int,
+    stop: Event | None,
+) -> None:
+    """Run a hook; see ``SharedStore.handle``."""
+    bell = _Bell(store)
+    hook = Hook(store, name_of_hook, name, timeout, attempts)
+    try:
+        while stop is None or not stop.is_set():
+            entry, wait = _take(hook)
+            if entry is None:
+                bell.wait(_pause(wait))
+                continue
+            try:
+                function(json.loads(entry))
+            except Exception:
+                _log.exception("the hook %s failed", name_of_hook)
+                _say(hook, _FAILED)
+            except BaseException:
+                _say(hook, _RELEASED)
+                raise
+            else:
+                _say(hook, _HANDLED)
+    finally:
+        bell.close()
+
+
+async def handle_async(
+    store: SharedStore,
+    name_of_hook: str,
+    function: Callable[[Entry], Any],
+    name: str | None,
+    timeout: int,
+    attempts: int,
+) -> None:
+    """Run a hook that is a coroutine function; see ``SharedStore.handle_async``."""
+    from ._aio import in_thread
+
+    bell = _Bell(store)
+    hook = Hook(store, name_of_hook, name, timeout, attempts)
+    try:
+        while True:
+            # An entry that is taken after a cancellation goes back when the hook is freed.
+            entry, wait = await in_thread(lambda: _take(hook))
+            if entry is None:
+                await bell.wait_async(_pause(wait))
+                continue
+            try:
+                await function(json.loads(entry))
+            except Exception:
+                _log.exception("the hook %s failed", name_of_hook)
+                await in_thread(lambda: _say(hook, _FAILED))
+            except BaseException:
+                await in_thread(lambda: _say(hook, _RELEASED))
+                raise
+            else:
+                await in_thread(lambda: _say(hook, _HANDLED))
+    finally:
+        bell.close()
+
+
+def _take(hook: Hook) -> tuple[str | None, int]:
+    try:
+        return hook.take()
+    except StoreError as error:
+        if error.code == "closed":
+            raise
+        return None, int(_PATIENCE * 1e9)
+
+
+def _say(hook: Hook, result: int) -> None:
+    while True:
+        try:
+            hook.done(result)
+            return
+        except StoreError as error:
+            if error.code == "closed":
+                raise
+            time.sleep(_PATIENCE)

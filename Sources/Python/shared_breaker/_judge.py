@@ -1,0 +1,163 @@
+"""Judging how a call went, by what it raised or returned."""
+
+from __future__ import annotations
+
+import sys
+
+from ._policy import nanoseconds
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from ._policy import Seconds
+
+    Rule = type[BaseException] | Callable[[BaseException], object]
+    Rules = Rule | Iterable[Rule]
+    ResultRule = type[BaseException] | Callable[[object], object]
+    ResultRules = ResultRule | Iterable[ResultRule]
+    OpenFor = Callable[[object], Seconds | None]
+    Ending = tuple[int, bytes | None, int]
+
+SUCCESS, FAILURE, PERMANENT_FAILURE, IGNORED = range(4)
+OUTCOMES = {
+    "success": SUCCESS,
+    "failure": FAILURE,
+    "permanent_failure": PERMANENT_FAILURE,
+    "ignored": IGNORED,
+}
+
+_IGNORED: Ending = (IGNORED, None, 0)
+
+
+class Judge:
+    """Says for each exception and each result what it means for the resource."""
+
+    __slots__ = ("_failure", "_ignore", "_open_for", "_permanent")
+
+    def __init__(
+        self,
+        ignore: Rules | None = None,
+        permanent: Rules | None = None,
+        failure: ResultRules | None = None,
+        open_for: OpenFor | None = None,
+    ) -> None:
+        """Take the rules; each is an exception type, a predicate, or an iterable of them."""
+        self._ignore = _Matcher(ignore)
+        self._permanent = _Matcher(permanent)
+        self._failure = _Matcher(failure)
+        self._open_for = open_for
+
+    @property
+    def judges_results(self) -> bool:
+        """Whether what calls return has to be looked at."""
+        return bool(self._failure.predicates)
+
+    def error(self, error: BaseException) -> Ending:
+        """Judge what a call has raised."""
+        if _is_cancellation(error) or self._ignore(error):
+            return _IGNORED
+        if self._permanent(error):
+            return PERMANENT_FAILURE, describe(error), 0
+        is_failure = self._failure(error)
+        if is_failure is None:
+            is_failure = isinstance(error, Exception)
+        return (FAILURE, describe(error), self._time(error)) if is_failure else _IGNORED
+
+    def result(self, result: object) -> Ending | None:
+        """Judge what a call has returned; None for a success."""
+        if self._failure(result):
+            return FAILURE, f"a result of type {type(result).__name__}".encode(), self._time(result)
+        return None
+
+    def _time(self, value: object) -> int:
+        if self._open_for is None:
+            return 0
+        try:
+            time = self._open_for(value)
+            return 0 if time is None else max(0, nanoseconds(time))
+        except Exception:  # a judge that fails has no opinion
+            return 0
+
+
+class _Matcher:
+    """Exception types and predicates, of which one has to fit."""
+
+    __slots__ = ("predicates", "types")
+
+    def __init__(self, rules: ResultRules | Rules | None) -> None:
+        if rules is None:
+            rules = ()
+        if isinstance(rules, type) or callable(rules):
+            rules = (rules,)
+        types: list[type[BaseException]] = []
+        predicates: list[Callable[[object], object]] = []
+        for rule in rules:
+            if isinstance(rule, type) and issubclass(rule, BaseException):
+                types.append(rule)
+            elif callable(rule) and not isinstance(rule, type):
+                predicates.append(rule)  # type: ignore[arg-type]
+            else:
+                raise TypeError(f"{rule!r} is neither an exception type nor a predicate")
+        self.types = tuple(types)
+        self.predicates = tuple(predicates)
+
+    def __call__(self, value: object) -> bool | None:
+        """Return whether one fits; None if there is none that could tell."""
+        if isinstance(value, self.types):
+            return True
+        answer = False if self.types and isinstance(value, BaseException) else None
+        for predicate in self.predicates:
+            try:
+                if predicate(value):
+                    return True
+                answer = False
+            except Exception:  # a predicate that fails has no opinion
+                continue
+        return answer
+
+
+def _is_cancellation(error: BaseException) -> bool:
+    """Whether an exception says that a call was given up, which is nobody's failure."""
+    if isinstance(error, (GeneratorExit, KeyboardInterrupt, SystemExit)):
+        return True
+    # Without importing modules that the program does not use.
+    for name in ("asyncio", "concurrent.futures"):
+        cancelled = getattr(sys.modules.get(name), "CancelledError", None)
+        if cancelled is not None and isinstance(error, cancelled):
+            return True
+    return False
+
+
+def describe(error: BaseException) -> bytes:
+    """Return the words for an exception in the history; the library cuts them."""
+    try:
+        text = str(error)
+    except Exception:
+        text = ""
+    name = type(error).__name__
+    return (f"{name}: {text}" if text else name)[:2_000].encode(errors="replace")
+
+
+def retry_after(value: object) -> float | None:
+    """Return the seconds that an HTTP answer asks to wait for in its ``Retry-After`` header.
+
+    Pass it as ``open_for=``. It understands answers, and exceptions with a ``response``, of
+    requests, httpx, aiohttp, urllib and others that have ``headers``.
+    """
+    for source in (value, getattr(value, "response", None)):
+        get = getattr(getattr(source, "headers", None), "get", None)
+        text = get("Retry-After") if callable(get) else None
+        if isinstance(text, str):
+            return _seconds(text.strip())
+    return None
+
+
+def _seconds(text: str) -> float | None:
+    if text.isdecimal() and text.isascii():
+        return float(text[:12])
+    import time
+    from email.utils import mktime_tz, parsedate_tz
+
+    date = parsedate_tz(text)
+    return None if date is None else max(0.0, mktime_tz(date) - time.time())

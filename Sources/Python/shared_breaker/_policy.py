@@ -1,0 +1,88 @@
+"""Policies as keywords, in the words of ``cbctl policy --set``."""
+
+from __future__ import annotations
+
+import math
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from datetime import timedelta
+    from typing import TypedDict
+
+    # A number of seconds, or a timedelta.
+    Seconds = float | timedelta
+
+    class PolicyWords(TypedDict, total=False):
+        """Every word of a policy as a keyword; ``None`` unsets an optional one."""
+
+        max_failures: int | None
+        failures: int | None
+        within: Seconds | None
+        failure_rate: float | None
+        window: Seconds | None
+        last: int | None
+        min_calls: int | None
+        slow_rate: float | None
+        slow_after: Seconds | None
+        reporters: int
+        lumping: Seconds | None
+        open_multiplier: float
+        open_max: Seconds | None
+        jitter: float
+        probes: int
+        successes_to_close: int
+        probe_timeout: Seconds
+        probe_calls: int | None
+        probe_failure_rate: float | None
+
+
+_COUNTS = {
+    "max_failures", "failures", "last", "min_calls", "reporters", "probes", "successes_to_close",
+    "probe_calls",
+}
+_TIMES = {"within", "window", "slow_after", "lumping", "open_for", "open_max", "probe_timeout"}
+_RATES = {"failure_rate", "slow_rate", "jitter", "probe_failure_rate"}
+_FACTORS = {"open_multiplier"}
+_NUMBERS = (int, float)
+_KEYWORDS = _COUNTS | _TIMES | _RATES | _FACTORS
+
+
+def nanoseconds(time: Seconds) -> int:
+    """Return a time in whole nanoseconds, as the library takes it: at most 365 days."""
+    seconds = float(time) if isinstance(time, _NUMBERS) else time.total_seconds()
+    if not math.isfinite(seconds):
+        raise ValueError(f"{time!r} is not a time: give seconds or a timedelta")
+    return min(round(seconds * 1e9), 365 * 86_400 * 10**9)
+
+
+def policy_words(policy: str | None, keywords: dict[str, object]) -> str | None:
+    """Return the words of a policy, of which keywords win; None if there are none."""
+    if policy is None and not keywords:
+        return None
+    named = {key.replace("_", "-"): _text(key, value) for key, value in keywords.items()}
+    words = [word for word in (policy or "").split() if word.partition("=")[0] not in named]
+    return " ".join(words + [f"{key}={text}" for key, text in named.items()])
+
+
+def _text(key: str, value: object) -> str:
+    if key not in _KEYWORDS:
+        raise TypeError(
+            f"there is no policy word {key!r}: use one of {', '.join(sorted(_KEYWORDS))}")
+    if value is None:
+        return "none"
+    if isinstance(value, str):
+        return value
+    if key in _TIMES and (isinstance(value, _NUMBERS) or hasattr(value, "total_seconds")):
+        return f"{nanoseconds(value)}ns"  # type: ignore[arg-type]
+    if not isinstance(value, _NUMBERS) or isinstance(value, bool):
+        raise TypeError(f"{key} cannot be {value!r}")
+    if key in _COUNTS and not isinstance(value, int):
+        raise TypeError(f"{key} has to be a whole number, and not {value!r}")
+    if key in _RATES:
+        return f"{_plain(value * 100)}%"
+    return str(value) if key in _COUNTS else _plain(value)
+
+
+def _plain(number: float) -> str:
+    """Return a number without an exponent, as the words of a policy take it."""
+    return f"{number:.6f}".rstrip("0").rstrip(".")

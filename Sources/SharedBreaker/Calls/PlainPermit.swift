@@ -1,0 +1,113 @@
+internal import BreakerCore
+internal import BreakerStore
+
+/// A permit as numbers, which a caller keeps who cannot keep Swift's values: the C library.
+///
+/// The caller sees to it that each is used once. The permit of a healthy call is only its
+/// `HealthyCall`.
+package struct PlainPermit: Sendable, Hashable {
+  package var flags: UInt64 = 0
+  package var word: UInt64 = 0
+  package var start: Int64 = 0
+  package var generation: Int64 = 0
+  package var lease: Int64 = 0
+  package var deadline: Int64 = 0
+  package var breaker: Int64 = 0
+  package var lineage: Int64 = 0
+  package var process: UInt64 = 0
+
+  package init() {}
+
+  package static let probe: UInt64 = 1
+  package static let hasStart: UInt64 = 2
+  package static let hasDeadline: UInt64 = 4
+  package static let wouldReject: UInt64 = 8
+  package static let local: UInt64 = 16
+  package static let unrecorded: UInt64 = 32
+}
+
+/// Calls whose permits are numbers.
+extension Breaker {
+  /// Rejects a call from memory, and tells the observer; nil if only the store can decide.
+  package func rejectFromMemory() -> Rejection? {
+    engine.rejectFromMemory(cell).map { told($0) }
+  }
+
+  /// Asks for the right to make one call, and tells the observer of a rejection.
+  ///
+  /// - Parameter mayWait: Whether the answer may take reading or writing the store.
+  /// - Returns: The answer; nil if there is none without waiting.
+  /// - Throws: `BreakerError.store` as ``acquire()`` does.
+  package func enter(mayWait: Bool) throws(BreakerError) -> Decision<PlainPermit>? {
+    let decision = try mayWait ? decideCall() : decideCallAtOnce()
+    if case .rejected(let rejection)? = decision { _ = told(rejection) }
+    return decision?.map { PlainPermit($0) }
+  }
+
+  /// Reports how a call went; nil if that takes waiting, and the caller must not wait.
+  package func leave(
+    _ permit: PlainPermit, _ outcome: CallOutcome, elapsed: Duration?, mayWait: Bool
+  ) -> ReportVerdict? {
+    leave(Ticket(permit), outcome, elapsed: elapsed, mayWait: mayWait)
+  }
+
+  /// Reports how a healthy call went; nil if that takes waiting, and the caller must not wait.
+  package func leave(
+    _ call: HealthyCall, _ outcome: CallOutcome, elapsed: Duration?, mayWait: Bool
+  ) -> ReportVerdict? {
+    leave(Ticket(call), outcome, elapsed: elapsed, mayWait: mayWait)
+  }
+
+  private func leave(
+    _ ticket: Ticket, _ outcome: CallOutcome, elapsed: Duration?, mayWait: Bool
+  ) -> ReportVerdict? {
+    if mayWait { return end(ticket, outcome, elapsed: elapsed) }
+    if outcome == .success, elapsed == nil, counts(ticket) { return .counted }
+    return engine.takeAtOnce(report(outcome, of: ticket, elapsed: elapsed), of: cell)
+  }
+
+  /// Renews the lease of a probe, as ``Permit/renew(for:)`` does.
+  package func renew(_ permit: PlainPermit, for time: Duration?) throws(BreakerError) -> Bool {
+    try renew(Ticket(permit), for: time)
+  }
+}
+
+extension PlainPermit {
+  init(_ ticket: Ticket) {
+    let grant = ticket.grant
+    if grant.kind == .probe { flags |= Self.probe }
+    if ticket.start != nil { flags |= Self.hasStart }
+    if grant.deadline != nil { flags |= Self.hasDeadline }
+    if grant.wouldReject { flags |= Self.wouldReject }
+    switch ticket.source {
+    case .store: break
+    case .local: flags |= Self.local
+    case .none: flags |= Self.unrecorded
+    }
+    word = ticket.word.bits
+    start = ticket.start?.nanoseconds ?? 0
+    generation = grant.generation
+    lease = grant.lease
+    deadline = grant.deadline?.nanoseconds ?? 0
+    breaker = ticket.breaker
+    lineage = ticket.lineage
+    process = ticket.forkDepth
+  }
+}
+
+extension Ticket {
+  init(_ permit: PlainPermit) {
+    func has(_ flag: UInt64) -> Bool { permit.flags & flag != 0 }
+    let grant = PermitGrant(
+      kind: has(PlainPermit.probe) ? .probe : .normal, generation: permit.generation,
+      lease: permit.lease,
+      deadline: has(PlainPermit.hasDeadline) ? Instant(nanoseconds: permit.deadline) : nil,
+      wouldReject: has(PlainPermit.wouldReject))
+    self.init(
+      grant, breaker: permit.breaker, lineage: permit.lineage,
+      from: has(PlainPermit.unrecorded) ? .none : has(PlainPermit.local) ? .local : .store)
+    word = CellWord(bits: permit.word)
+    start = has(PlainPermit.hasStart) ? Instant(nanoseconds: permit.start) : nil
+    forkDepth = permit.process
+  }
+}

@@ -1,0 +1,48 @@
+/* What the tests of the C library share: a store of their own, and checks that say what was wrong. */
+#ifndef CHECK_H
+#define CHECK_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sharedbreaker.h"
+
+/* Ends the test unless a condition holds. */
+#define CHECK(condition)                                                                     \
+  do {                                                                                       \
+    if (!(condition)) fail(__FILE__, __LINE__, #condition);                                  \
+  } while (0)
+
+/* Ends the test unless a call returns a code. */
+#define CHECK_CODE(expected, call) check_code(__FILE__, __LINE__, #call, expected, call)
+
+static void fail(const char *file, int line, const char *what) {
+  fprintf(stderr, "%s:%d: %s: %s\n", file, line, what, sb_error_text());
+  exit(1);
+}
+
+static void check_code(const char *file, int line, const char *call, int expected, int code) {
+  if (code == expected) return;
+  fprintf(stderr, "%s:%d: %s returned %d (%s: %s), not %d\n", file, line, call, code,
+          sb_code_text(code), sb_error_text(), expected);
+  exit(1);
+}
+
+/* Opens the store that the first argument names. */
+static sb_store *open_store(char **arguments) {
+  sb_store *store = NULL;
+  CHECK(arguments[1] != NULL);
+  CHECK_CODE(SB_OK, sb_open(arguments[1], SB_NUL, NULL, &store));
+  CHECK(store != NULL);
+  return store;
+}
+
+static sb_breaker *open_breaker(sb_store *store, const char *name, const char *policy) {
+  sb_breaker *breaker = NULL;
+  CHECK_CODE(SB_OK, sb_breaker_open(store, name, SB_NUL, policy, SB_NUL, SB_STORE_DEFAULT, &breaker));
+  CHECK(breaker != NULL);
+  return breaker;
+}
+
+#endif

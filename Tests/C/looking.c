@@ -1,0 +1,109 @@
+/* Looking: documents, the history, news, and hooks. */
+#include <poll.h>
+#include <unistd.h>
+
+#include "check.h"
+
+static int is_readable(sb_news *news, int milliseconds) {
+  struct pollfd ready;
+  ready.fd = sb_news_descriptor(news);
+  ready.events = POLLIN;
+  ready.revents = 0;
+  return poll(&ready, 1, milliseconds);
+}
+
+static void documents(sb_store *store) {
+  char *json;
+  int64_t length;
+  CHECK_CODE(SB_OK, sb_list(store, NULL, 0, &json, &length));
+  CHECK(strcmp(json, "{\"breakers\":[]}") == 0 && length == 15);
+  sb_free(json);
+  sb_breaker_free(open_breaker(store, "eu.a", ""));
+  sb_breaker_free(open_breaker(store, "eu.b", ""));
+  sb_breaker_free(open_breaker(store, "us.a", ""));
+  CHECK_CODE(SB_OK, sb_list(store, "eu.", SB_NUL, &json, &length));
+  CHECK(length == (int64_t)strlen(json) && json[length - 1] == '}');
+  CHECK(strstr(json, "{\"breakers\":[{\"name\":\"eu.a\"") == json);
+  CHECK(strstr(json, "\"name\":\"eu.b\"") && !strstr(json, "us.a"));
+  sb_free(json);
+  CHECK_CODE(SB_OK, sb_snapshot(store, "us.a", SB_NUL, &json, NULL));
+  CHECK(strstr(json, "{\"name\":\"us.a\",\"state\":\"closed\",\"mode\":\"automatic\"") == json);
+  sb_free(json);
+  CHECK_CODE(SB_OK, sb_path(store, &json, &length));
+  CHECK(length > 0 && json[0] == '/');
+  sb_free(json);
+}
+
+static void history_and_news(sb_store *store) {
+  sb_breaker *breaker = open_breaker(store, "changing", "");
+  sb_news *news;
+  char *json;
+  int64_t length, last, next;
+  CHECK_CODE(SB_OK, sb_history(store, NULL, 0, SB_NEWEST, 1, &json, &length, &last));
+  CHECK(strcmp(json, "[]") == 0);
+  sb_free(json);
+  CHECK_CODE(SB_OK, sb_news_open(store, &news));
+  CHECK_CODE(SB_OK, sb_trip(breaker, 0, "first", SB_NUL));
+  CHECK_CODE(SB_OK, sb_reset(breaker, "second", SB_NUL));
+  CHECK(is_readable(news, 60000) == 1);
+  CHECK_CODE(SB_OK, sb_news_take(news));
+  CHECK(is_readable(news, 0) == 0);
+  CHECK_CODE(SB_OK, sb_history(store, "changing", SB_NUL, last, 1, &json, &length, &next));
+  CHECK(strstr(json, "[{\"id\":") == json && strstr(json, "first") && !strstr(json, "second"));
+  CHECK(next > last);
+  sb_free(json);
+  CHECK_CODE(SB_OK, sb_history(store, NULL, 0, next, 100, &json, &length, &next));
+  CHECK(strstr(json, "second") && strstr(json, "\"kind\":\"reset\""));
+  sb_free(json);
+  CHECK_CODE(SB_OK, sb_history(store, NULL, 0, next, 100, &json, &length, &last));
+  CHECK(strcmp(json, "[]") == 0 && last == next);
+  sb_free(json);
+  CHECK_CODE(SB_OK, sb_history(store, NULL, 0, next + 1000, 1, &json, &length, &last));
+  CHECK(strcmp(json, "[]") != 0 && last < next);
+  sb_free(json);
+  sb_news_free(news);
+  sb_breaker_free(breaker);
+}
+
+static void hooks(sb_store *store) {
+  sb_breaker *breaker = open_breaker(store, "hooked", "");
+  sb_hook *first, *second;
+  char *entry;
+  int64_t length, wait_ns;
+  CHECK_CODE(SB_OK, sb_hook_open(store, "pager", SB_NUL, "hooked", SB_NUL, 0, 2, &first));
+  CHECK_CODE(SB_OK, sb_hook_open(store, "pager", SB_NUL, "hooked", SB_NUL, 0, 2, &second));
+  CHECK_CODE(SB_NOTHING, sb_hook_take(first, &entry, &length, &wait_ns));
+  CHECK(entry == NULL && wait_ns == SB_UNKNOWN);
+  CHECK_CODE(SB_OK, sb_trip(breaker, 0, "page me", SB_NUL));
+  CHECK_CODE(SB_OK, sb_hook_take(first, &entry, &length, &wait_ns));
+  CHECK(strstr(entry, "page me") && length == (int64_t)strlen(entry));
+  sb_free(entry);
+  CHECK_CODE(SB_ERR_HOOK, sb_hook_take(first, &entry, &length, &wait_ns));
+  CHECK_CODE(SB_NOTHING, sb_hook_take(second, &entry, &length, &wait_ns));
+  CHECK(wait_ns > 0);
+  CHECK_CODE(SB_OK, sb_hook_done(first, SB_RELEASED));
+  CHECK_CODE(SB_OK, sb_hook_take(second, &entry, &length, &wait_ns));
+  sb_free(entry);
+  CHECK_CODE(SB_OK, sb_hook_done(second, SB_HANDLED));
+  CHECK_CODE(SB_NOTHING, sb_hook_take(first, &entry, &length, &wait_ns));
+  CHECK_CODE(SB_OK, sb_reset(breaker, NULL, 0));
+  CHECK_CODE(SB_OK, sb_hook_take(first, &entry, &length, &wait_ns));
+  sb_free(entry);
+  /* Given back, so that the other one can have it at once. */
+  sb_hook_free(first);
+  CHECK_CODE(SB_OK, sb_hook_take(second, &entry, &length, &wait_ns));
+  sb_free(entry);
+  CHECK_CODE(SB_OK, sb_hook_done(second, SB_HANDLED));
+  sb_hook_free(second);
+  sb_breaker_free(breaker);
+}
+
+int main(int count, char **arguments) {
+  sb_store *store = open_store(arguments);
+  (void)count;
+  documents(store);
+  history_and_news(store);
+  hooks(store);
+  CHECK_CODE(SB_OK, sb_close(store));
+  return 0;
+}

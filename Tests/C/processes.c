@@ -1,0 +1,171 @@
+/* Processes and threads: no thread of the library's own, other processes, and forks at any moment. */
+#define _DEFAULT_SOURCE
+#include <dirent.h>
+#include <pthread.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "check.h"
+
+static int threads(void) {
+  DIR *tasks = opendir("/proc/self/task");
+  int count = 0;
+  struct dirent *task;
+  CHECK(tasks != NULL);
+  while ((task = readdir(tasks)) != NULL) count += task->d_name[0] != '.';
+  closedir(tasks);
+  return count;
+}
+
+/* Waits for a child that must end well. */
+static void await(pid_t child) {
+  int status = 0;
+  CHECK(waitpid(child, &status, 0) == child);
+  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static void everything_once(sb_store *store) {
+  sb_breaker *breaker = open_breaker(store, "everything", "failure-rate=50% window=1m min-calls=50");
+  sb_permit permit = SB_PERMIT_INIT;
+  sb_news *news;
+  sb_hook *hook;
+  char *text;
+  int64_t last;
+  int index;
+  CHECK_CODE(SB_OK, sb_news_open(store, &news));
+  CHECK_CODE(SB_OK, sb_hook_open(store, "once", SB_NUL, NULL, 0, 0, 0, &hook));
+  for (index = 0; index < 20; index++) {
+    CHECK_CODE(SB_OK, sb_enter(breaker, &permit, NULL, 0));
+    CHECK_CODE(SB_OK, sb_leave(breaker, &permit, index % 4, NULL, 0));
+    if (index % 4 == SB_PERMANENT_FAILURE) CHECK_CODE(SB_OK, sb_reset(breaker, NULL, 0));
+  }
+  CHECK_CODE(SB_OK, sb_list(store, NULL, 0, &text, NULL));
+  sb_free(text);
+  CHECK_CODE(SB_OK, sb_history(store, NULL, 0, 0, 10, &text, NULL, &last));
+  sb_free(text);
+  CHECK(sb_news_take(news) >= 0);
+  if (sb_hook_take(hook, &text, NULL, NULL) == SB_OK) {
+    sb_free(text);
+    CHECK_CODE(SB_OK, sb_hook_done(hook, SB_HANDLED));
+  }
+  sb_hook_free(hook);
+  sb_news_free(news);
+  sb_breaker_free(breaker);
+}
+
+/* A child of a fork shares what was open, and owns none of its parent's permits. */
+static void fork_shares(sb_store *store) {
+  sb_breaker *breaker = open_breaker(store, "forked", "max-failures=2 open-for=1m");
+  sb_permit parents = SB_PERMIT_INIT, permit = SB_PERMIT_INIT;
+  sb_news *news;
+  pid_t child;
+  CHECK_CODE(SB_OK, sb_news_open(store, &news));
+  CHECK_CODE(SB_OK, sb_enter(breaker, &parents, NULL, 0));
+  CHECK_CODE(SB_OK, sb_leave(breaker, &parents, SB_FAILURE, NULL, 0));
+  CHECK_CODE(SB_OK, sb_enter(breaker, &parents, NULL, 0));
+  child = fork();
+  if (child == 0) {
+    CHECK_CODE(SB_REFUSED, sb_leave(breaker, &parents, SB_FAILURE, NULL, 0));
+    CHECK(sb_news_descriptor(news) == -1);
+    CHECK_CODE(SB_ERR_FORKED, sb_news_take(news));
+    sb_news_free(news);
+    CHECK_CODE(SB_OK, sb_enter(breaker, &permit, NULL, 0));
+    CHECK_CODE(SB_OK, sb_leave(breaker, &permit, SB_FAILURE, NULL, 0));
+    CHECK_CODE(SB_REJECTED, sb_enter(breaker, &permit, NULL, 0));
+    _exit(0);
+  }
+  await(child);
+  CHECK_CODE(SB_REJECTED, sb_enter(breaker, &permit, NULL, 0));
+  CHECK_CODE(SB_OUTDATED, sb_leave(breaker, &parents, SB_SUCCESS, NULL, 0));
+  sb_news_free(news);
+  sb_breaker_free(breaker);
+}
+
+/* A process that shares nothing with this one but the path. */
+static void another_process(sb_store *store, char **arguments) {
+  sb_breaker *breaker = open_breaker(store, "another", "max-failures=1 open-for=1m");
+  sb_permit permit = SB_PERMIT_INIT;
+  pid_t child;
+  CHECK_CODE(SB_OK, sb_enter(breaker, &permit, NULL, 0));
+  CHECK_CODE(SB_OK, sb_leave(breaker, &permit, SB_SUCCESS, NULL, 0));
+  child = fork();
+  if (child == 0) {
+    execl(arguments[0], arguments[0], arguments[1], "fail", (char *)NULL);
+    _exit(9);
+  }
+  await(child);
+  CHECK_CODE(SB_REJECTED, sb_enter(breaker, &permit, NULL, 0));
+  sb_breaker_free(breaker);
+}
+
+static void fail_once(sb_store *store) {
+  sb_breaker *breaker = open_breaker(store, "another", NULL);
+  sb_permit permit = SB_PERMIT_INIT;
+  CHECK_CODE(SB_OK, sb_enter(breaker, &permit, NULL, 0));
+  CHECK_CODE(SB_OK, sb_leave(breaker, &permit, SB_FAILURE, NULL, 0));
+  sb_breaker_free(breaker);
+}
+
+static int is_over;
+
+/* Does a bit of everything until the test is over. */
+static void *keep_busy(void *store) {
+  sb_breaker *breaker = open_breaker((sb_store *)store, "busy", "max-failures=1000000");
+  sb_breaker *refused;
+  sb_permit permit = SB_PERMIT_INIT;
+  char *json;
+  int round = 0;
+  while (!__atomic_load_n(&is_over, __ATOMIC_ACQUIRE)) {
+    int code = sb_enter(breaker, &permit, NULL, 0);
+    if (code == SB_OK) code = sb_leave(breaker, &permit, ++round % 8 ? SB_SUCCESS : SB_FAILURE, NULL, 0);
+    CHECK(code >= 0);
+    if (round % 16 == 0) {
+      CHECK_CODE(SB_OK, sb_breaker_snapshot(breaker, &json, NULL));
+      sb_free(json);
+    }
+    CHECK_CODE(SB_ERR_POLICY, sb_breaker_open((sb_store *)store, "x", 1, "y", 1, 0, &refused));
+    CHECK(strstr(sb_error_text(), "y") != NULL);
+  }
+  sb_breaker_free(breaker);
+  return NULL;
+}
+
+/* Whatever the other threads are at, both sides of a fork go on. */
+static void fork_beside_threads(sb_store *store, int rounds) {
+  pthread_t busy[3];
+  int index;
+  for (index = 0; index < 3; index++) CHECK(pthread_create(&busy[index], NULL, keep_busy, store) == 0);
+  for (index = 0; index < rounds; index++) {
+    pid_t child = fork();
+    if (child == 0) {
+      /* A child that hangs ends by this. */
+      alarm(60);
+      everything_once(store);
+      _exit(0);
+    }
+    CHECK(child > 0);
+    await(child);
+  }
+  __atomic_store_n(&is_over, 1, __ATOMIC_RELEASE);
+  for (index = 0; index < 3; index++) CHECK(pthread_join(busy[index], NULL) == 0);
+}
+
+int main(int count, char **arguments) {
+  int before = threads();
+  sb_store *store = open_store(arguments);
+  if (count > 2 && strcmp(arguments[2], "fail") == 0) {
+    fail_once(store);
+    CHECK_CODE(SB_OK, sb_close(store));
+    return 0;
+  }
+  everything_once(store);
+  CHECK(threads() == before);
+  fork_shares(store);
+  another_process(store, arguments);
+  CHECK(threads() == before);
+  fork_beside_threads(store, count > 2 ? atoi(arguments[2]) : 20);
+  CHECK(threads() == before);
+  CHECK_CODE(SB_OK, sb_close(store));
+  return 0;
+}

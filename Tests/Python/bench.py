@@ -1,0 +1,211 @@
+"""Measures what calls through a breaker cost, beside their floors and peers, in one run.
+
+    scripts/bench-python [--quick]
+
+Each figure is the least of several rounds, in nanoseconds: what is measured takes that long where nothing
+else uses the processor.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import timeit
+
+from floor import Empty
+
+from shared_breaker import Rejected, SharedStore, pybreaker
+
+ROUNDS = 20 if "--quick" in sys.argv else 60
+
+
+def least(statement, number=20_000, **names):
+    """Return the nanoseconds of a statement."""
+    rounds = timeit.repeat(statement, number=number, repeat=ROUNDS, globals=names)
+    return min(rounds) / number * 1e9
+
+
+def least_awaited(work, number=20_000):
+    """Return the nanoseconds of a loop of awaits that `work` makes."""
+    rounds = []
+    for _ in range(ROUNDS):
+        coroutine = work(number)
+        begin = time.perf_counter()
+        with contextlib.suppress(StopIteration):
+            coroutine.send(None)
+        rounds.append(time.perf_counter() - begin)
+    return min(rounds) / number * 1e9
+
+
+def row(name, cost, floor=0.0, target=None):
+    """Print what something costs above its floor."""
+    above = cost - floor
+    wanted = "" if target is None else f"{'' if above <= target else 'more than '}{target}"
+    print(f"{name:<52}{cost:>10,.0f}{above:>10,.0f}  {wanted}", flush=True)
+
+
+def nothing():
+    pass
+
+
+def three(first, second, third=3):
+    pass
+
+
+async def nothing_async():
+    pass
+
+
+def raise_and_catch():
+    try:
+        raise KeyError
+    except KeyError:
+        pass
+
+
+class Plain:
+    def __enter__(self):
+        pass
+
+    def __exit__(self, *exception):
+        pass
+
+
+def measure_blocks(payments):
+    floor = least("with e: pass", e=Empty())
+    row("with an empty object in C", floor)
+    row("with an object in Python", least("with e: pass", e=Plain()), floor)
+    row("with the breaker", least("with e: pass", e=payments), floor, 30)
+
+
+def measure_calls(payments):
+    floor = least("f()", f=nothing)
+    row("an empty function", floor)
+    row("  decorated", least("f()", f=payments(nothing)), floor, 40)
+    row("  through call()", least("c(f)", c=payments.call, f=nothing), floor, 40)
+    floor = least("f(1, 2, third=4)", f=three)
+    row("a function with three arguments", floor)
+    row("  decorated", least("f(1, 2, third=4)", f=payments(three)), floor, 40)
+    row("  acquire() and report()", least("b.acquire().report()", b=payments))
+
+
+def measure_coroutines(payments):
+    guarded = payments(nothing_async)
+
+    async def bare(number):
+        for _ in range(number):
+            await nothing_async()
+
+    async def decorated(number):
+        for _ in range(number):
+            await guarded()
+
+    async def loop(number):
+        for _ in range(number):
+            pass
+
+    async def block(number):
+        for _ in range(number):
+            async with payments:
+                pass
+
+    floor = least_awaited(bare)
+    row("an awaited coroutine", floor)
+    row("  decorated", least_awaited(decorated), floor, 120)
+    row("async with the breaker", least_awaited(block), least_awaited(loop), 120)
+
+
+def measure_failures(payments):
+    def fail():
+        try:
+            with payments:
+                raise KeyError
+        except KeyError:
+            pass
+
+    def rejected():
+        try:
+            with payments:
+                pass
+        except Rejected:
+            pass
+
+    floor = least("f()", f=raise_and_catch)
+    row("an exception, raised and caught", floor)
+    row("a failure, written to the file", least("f()", 500, f=fail), floor)
+    payments.trip(3600)
+    row("a rejection, raised and caught", least("f()", f=rejected), 0, 400)
+
+
+def measure_starting(path):
+    program = "from shared_breaker import breaker\nwith breaker('starting', max_failures=3): pass"
+    environment = {
+        **os.environ, "SHARED_BREAKER_STORE": path, "PYTHONPYCACHEPREFIX": f"{path}-bytecode"}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+
+    def start(words):
+        rounds = []
+        for _ in range(ROUNDS):
+            begin = time.perf_counter()
+            subprocess.run([sys.executable, "-c", words], env=environment, check=True)
+            rounds.append(time.perf_counter() - begin)
+        return min(rounds) * 1e9
+
+    floor = start("pass")
+    row("python -c pass", floor)
+    row("  with an import and a first call", start(program), floor, 15_000_000)
+
+
+def measure_pybreaker(title, module, **options):
+    breaker = module.CircuitBreaker(fail_max=100, **options)
+
+    def block():
+        with breaker.calling():
+            pass
+
+    floor = least("f()", f=nothing)
+    row(f"{title}: call()", least("c(f)", 20_000, c=breaker.call, f=nothing), floor)
+    row(f"{title}: decorated", least("f()", 20_000, f=breaker(nothing)), floor)
+    row(f"{title}: calling()", least("f()", 20_000, f=block), floor)
+
+
+def measure_peers(store):
+    measure_pybreaker("shared_breaker.pybreaker", pybreaker, name="peer", store=store)
+    try:
+        import pybreaker as original
+    except ImportError:
+        print("pybreaker is not installed: left out")
+    else:
+        measure_pybreaker("pybreaker, of one process", original)
+    try:
+        from circuitbreaker import circuit
+    except ImportError:
+        print("circuitbreaker is not installed: left out")
+    else:
+        floor = least("f()", f=nothing)
+        cost = least("f()", 20_000, f=circuit(failure_threshold=100)(nothing))
+        row("circuitbreaker, of one process: decorated", cost, floor)
+
+
+def main():
+    print(f"Python {sys.version.split()[0]}, least of {ROUNDS} rounds, in nanoseconds")
+    print(f"{'':<52}{'costs':>10}{'above':>10}  at most")
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as directory:
+        path = os.path.join(directory, "breakers.db")
+        with SharedStore(path) as store:
+            payments = store.breaker("payments", max_failures=1_000_000)
+            payments.call(nothing)
+            measure_blocks(payments)
+            measure_calls(payments)
+            measure_coroutines(payments)
+            measure_failures(payments)
+            measure_peers(store)
+            measure_starting(path)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,22 @@
+from celery import Celery
+
+from shared_breaker import Rejected, breaker
+
+app = Celery("shop")
+payments = breaker("payments", max_failures=3, open_for=30)
+
+
+@app.task(bind=True, max_retries=None)
+def charge(self, order):
+    try:
+        with payments:
+            return send_to_payments(order)
+    except Rejected as rejected:
+        # Back to the queue until the breaker may permit it, at no cost to the retries of its own.
+        raise self.retry(exc=rejected, countdown=rejected.retry_after or 10)
+
+
+def send_to_payments(order):
+    if order == "down":
+        raise ConnectionError("the payment service does not answer")
+    return "charged"

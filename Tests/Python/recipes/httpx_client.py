@@ -1,0 +1,26 @@
+import functools
+
+import httpx
+
+from shared_breaker import breaker, retry_after
+
+
+@functools.cache
+def breaker_of(host):
+    return breaker(
+        f"http/{host}", max_failures=5, open_for=retry_after,
+        failure=lambda answer: answer.status_code == 429 or answer.status_code >= 500)
+
+
+class BreakerTransport(httpx.HTTPTransport):
+    def handle_request(self, request):
+        return breaker_of(request.url.host).call(super().handle_request, request)
+
+
+class AsyncBreakerTransport(httpx.AsyncHTTPTransport):
+    async def handle_async_request(self, request):
+        return await breaker_of(request.url.host).call(super().handle_async_request, request)
+
+
+client = httpx.Client(transport=BreakerTransport())
+async_client = httpx.AsyncClient(transport=AsyncBreakerTransport())

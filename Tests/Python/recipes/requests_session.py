@@ -1,0 +1,26 @@
+import functools
+from urllib.parse import urlsplit
+
+import requests
+from requests.adapters import HTTPAdapter
+
+from shared_breaker import breaker, retry_after
+
+
+@functools.cache
+def breaker_of(host):
+    return breaker(
+        f"http/{host}", max_failures=5, open_for=retry_after,
+        failure=lambda answer: answer.status_code == 429 or answer.status_code >= 500)
+
+
+class BreakerAdapter(HTTPAdapter):
+    """Gives each host a breaker. An answer that is a failure is returned all the same."""
+
+    def send(self, request, **options):
+        return breaker_of(urlsplit(request.url).netloc).call(super().send, request, **options)
+
+
+session = requests.Session()
+session.mount("http://", BreakerAdapter())
+session.mount("https://", BreakerAdapter())

@@ -1,0 +1,359 @@
+"""Breakers in event loops, which they must not block."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import inspect
+import resource
+import sys
+import threading
+import time
+import unittest
+
+from shared_breaker import Rejected, SharedStore
+from support import Resource, StoreTestCase, eventually
+
+HOLD_THE_STORE = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("BEGIN IMMEDIATE")
+print("held", flush=True)
+sys.stdin.readline()
+"""
+
+
+class Coroutines(StoreTestCase):
+    def setUp(self):
+        super().setUp()
+        self.payments = self.store.breaker("payments", max_failures=2, open_for=30)
+
+    def run_loop(self, main):
+        return asyncio.run(main)
+
+    def test_a_block_reports_like_one_without_async(self):
+        async def main():
+            async with self.payments as nothing:
+                self.assertIsNone(nothing)
+                await asyncio.sleep(0)
+            for _ in range(2):
+                with self.assertRaises(Resource):
+                    async with self.payments:
+                        raise Resource("down")
+            with self.assertRaises(Rejected):
+                async with self.payments:
+                    self.fail("the work was run")
+
+        self.run_loop(main())
+        totals = self.totals("payments")
+        self.assertEqual((totals["successes"], totals["failures"]), (1, 2))
+
+    def test_a_decorated_coroutine_function_remains_one(self):
+        @self.payments
+        async def charge(order, *, twice=False):
+            """Charge an order."""
+            await asyncio.sleep(0)
+            return order * 2 if twice else order
+
+        self.assertTrue(inspect.iscoroutinefunction(charge))
+        self.assertEqual(charge.__doc__, "Charge an order.")
+
+        async def main():
+            self.assertEqual(await charge(3, twice=True), 6)
+            self.assertEqual(await asyncio.create_task(charge(4)), 4)
+            self.assertEqual(await asyncio.gather(*(charge(n) for n in range(50))), list(range(50)))
+            self.assertEqual(await asyncio.wait_for(self.payments.call(charge.__wrapped__, 5), 9), 5)
+            self.assertEqual(
+                await asyncio.create_task(self.payments.call(charge.__wrapped__, 6)), 6)
+
+        self.run_loop(main())
+        self.payments.acquire().report()
+        self.assertEqual(self.totals("payments")["successes"], 55)
+
+    def test_an_error_of_a_coroutine_is_a_failure_and_leads_to_the_work(self):
+        @self.payments
+        async def charge():
+            await asyncio.sleep(0)
+            raise Resource("down")
+
+        async def main():
+            for _ in range(2):
+                try:
+                    await charge()
+                except Resource as error:
+                    trace = error.__traceback__
+            return trace
+
+        frames = []
+        trace = self.run_loop(main())
+        while trace:
+            frames.append(trace.tb_frame.f_code.co_filename)
+            trace = trace.tb_next
+        self.assertEqual(frames[-1], __file__)
+        self.assertEqual(self.payments.state, "open")
+
+    def test_a_function_that_returns_something_else_to_await_can_be_decorated(self):
+        class Ready:
+            def __await__(self):
+                yield from asyncio.sleep(0).__await__()
+                return 7
+
+        async def main():
+            self.assertEqual(await self.payments._drive(Ready, (), {}), 7)
+            self.assertEqual(await self.payments.call(asyncio.sleep, 0, 8), 8)
+
+        self.run_loop(main())
+
+    def test_a_cancelled_call_is_ignored_and_the_cancellation_is_passed_on(self):
+        @self.payments
+        async def hang(inside):
+            inside.set()
+            await asyncio.sleep(3600)
+
+        async def block(inside):
+            async with self.payments:
+                inside.set()
+                await asyncio.sleep(3600)
+
+        async def main():
+            for work in (hang, block):
+                inside = asyncio.Event()
+                task = asyncio.create_task(work(inside))
+                await inside.wait()
+                task.cancel()
+                with self.assertRaises(asyncio.CancelledError):
+                    await task
+
+        self.run_loop(main())
+        self.payments.acquire().report()
+        totals = self.totals("payments")
+        self.assertEqual((totals["ignored"], totals["failures"]), (2, 0))
+
+    def test_a_probe_that_is_cancelled_frees_its_slot(self):
+        @self.payments
+        async def hang():
+            inside.set()
+            await asyncio.sleep(3600)
+
+        async def main():
+            nonlocal inside
+            inside = asyncio.Event()
+            while not inside.is_set():
+                task = asyncio.create_task(hang())
+                await asyncio.wait([task, waiting := asyncio.create_task(inside.wait())],
+                                   return_when=asyncio.FIRST_COMPLETED)
+                waiting.cancel()
+                if not inside.is_set():
+                    self.assertIsInstance(task.exception(), Rejected)
+            self.assertEqual(self.payments.state, "half_open")
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+            async with self.payments:
+                pass
+
+        inside = None
+        self.payments.trip(0.001)
+        self.run_loop(main())
+        self.assertEqual(self.payments.state, "closed")
+
+    def test_a_coroutine_that_is_dropped_midway_is_ignored(self):
+        @self.payments
+        async def hang():
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+
+        self.payments.acquire().report()
+        coroutine = hang()
+        coroutine.send(None)
+        coroutine.close()
+        coroutine = hang()
+        coroutine.send(None)
+        del coroutine
+        gc.collect()
+        self.payments.acquire().report()
+        self.assertEqual(self.totals("payments")["ignored"], 2)
+
+    def test_the_call_of_an_asynchronous_generator_lasts_to_its_end(self):
+        @self.payments
+        async def rows():
+            got = yield 1
+            try:
+                yield got
+            except KeyError:
+                yield "caught"
+
+        @self.payments
+        async def broken():
+            yield 1
+            raise Resource("down")
+
+        self.assertTrue(inspect.isasyncgenfunction(rows))
+
+        async def main():
+            values = rows()
+            self.assertEqual(await values.__anext__(), 1)
+            self.assertEqual(await values.asend("sent"), "sent")
+            self.assertEqual(await values.athrow(KeyError("x")), "caught")
+            self.assertEqual([value async for value in values], [])
+            async with contextlib.aclosing(rows()) as values:
+                async for value in values:
+                    break
+            for function in (broken, lambda: self.payments.call(broken.__wrapped__)):
+                with self.assertRaises(Resource):
+                    async for value in function():
+                        pass
+            with self.assertRaises(Rejected):
+                async for value in rows():
+                    self.fail("the work was run")
+
+        self.run_loop(main())
+        totals = self.totals("payments")
+        self.assertEqual((totals["successes"], totals["ignored"], totals["failures"]), (1, 1, 2))
+
+    def test_permits_can_be_acquired_and_reported_in_a_loop(self):
+        async def main():
+            permit = await self.payments.acquire_async()
+            self.assertEqual(await permit.report_async("failure"), "counted")
+            permit = await self.payments.acquire_async()
+            self.assertEqual(await permit.report_async(Resource("down")), "counted")
+            with self.assertRaises(Rejected):
+                await self.payments.acquire_async()
+
+        self.run_loop(main())
+
+    def test_it_works_under_a_tracer(self):
+        @self.payments
+        async def charge():
+            await asyncio.sleep(0)
+            return 1
+
+        sys.settrace(lambda *event: None)
+        try:
+            self.assertEqual(self.run_loop(charge()), 1)
+        finally:
+            sys.settrace(None)
+
+    def test_a_permit_that_comes_after_its_caller_was_cancelled_is_given_back(self):
+        holder = self.start_python(HOLD_THE_STORE, self.path)
+        self.payments.trip(0.001)
+
+        async def main():
+            # The holder has the store, so the permit of the probe takes its time.
+            self.assertEqual(holder.stdout.readline(), "held\n")
+            task = asyncio.create_task(self.payments.acquire_async())
+            await asyncio.sleep(0.05)
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError, Rejected):
+                await task
+            holder.stdin.write("\n")
+            holder.stdin.flush()
+            holder.wait()
+
+        self.run_loop(main())
+        eventually(self.probes)
+
+    def probes(self):
+        try:
+            return self.payments.acquire().kind == "probe"
+        except Rejected:
+            return False
+
+
+class WithoutBlocking(StoreTestCase):
+    def test_a_loop_goes_on_while_another_process_holds_the_store(self):
+        store = SharedStore(self.path, lock_timeout=2)
+        self.addCleanup(store.close)
+        payments = store.breaker("payments", max_failures=100_000)
+        payments.call(int)
+        seconds = 10
+
+        def waits():
+            return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
+
+        async def watch(gaps, end):
+            last, before = time.perf_counter(), waits()
+            while last < end:
+                await asyncio.sleep(0)
+                now, after = time.perf_counter(), waits()
+                # Of other processes the loop knows nothing: it has waited only if it gave way itself.
+                gaps[after != before] = max(now - last, gaps[after != before])
+                last, before = now, after
+
+        async def work(end):
+            calls = 0
+            while time.perf_counter() < end:
+                with contextlib.suppress(Resource, Rejected):
+                    async with payments:
+                        await asyncio.sleep(0.001)
+                        if calls % 3:
+                            raise Resource("down")
+                calls += 1
+            return calls
+
+        async def main(has_work):
+            gaps = [0.0, 0.0]
+            end = time.perf_counter() + seconds
+            workers = [asyncio.create_task(work(end)) for _ in range(10 if has_work else 0)]
+            await watch(gaps, end)
+            return gaps, sum([await worker for worker in workers])
+
+        idle, _ = asyncio.run(main(False))
+        holder = self.start_python(HOLD_THE_STORE, self.path)
+        self.assertEqual(holder.stdout.readline(), "held\n")
+        busy, calls = asyncio.run(main(True))
+        holder.stdin.write("\n")
+        holder.stdin.flush()
+        holder.wait()
+        print(f"longest silence of an idle loop {max(idle) * 1e3:.1f} ms; with the store held "
+              f"{max(busy) * 1e3:.1f} ms, and {busy[1] * 1e3:.1f} ms in which it waited; {calls} calls",
+              file=sys.stderr)
+        self.assertGreater(calls, 100)
+        # A loop that waits for the store waits for the two seconds of the lock timeout.
+        self.assertLess(busy[1], 1)
+
+    def test_outcomes_are_written_though_their_loop_ends(self):
+        payments = self.store.breaker("payments", max_failures=100_000)
+        payments.call(int)
+
+        async def fail():
+            async with payments:
+                raise Resource("down")
+
+        async def main():
+            for _ in range(50):
+                asyncio.create_task(fail())
+            await asyncio.sleep(0)
+
+        asyncio.run(main())  # which cancels what is still waiting for its report
+        eventually(lambda: self.totals("payments")["failures"] == 50)
+
+    def test_a_loop_that_is_not_of_asyncio_is_served_too(self):
+        payments = self.store.breaker("payments", max_failures=1)
+
+        async def main():
+            async with payments:
+                raise Resource("down")
+
+        with self.assertRaises(Resource):
+            main().send(None)
+        self.assertEqual(payments.state, "open")
+
+    def test_healthy_calls_start_no_thread(self):
+        payments = self.store.breaker("payments")
+        payments.call(int)
+
+        async def main():
+            for _ in range(100):
+                async with payments:
+                    pass
+
+        names = {thread.name for thread in threading.enumerate()}
+        asyncio.run(main())
+        new = {thread.name for thread in threading.enumerate()} - names
+        self.assertLessEqual(len(new), 1, new)  # once a second a look at the file may be due
+
+
+if __name__ == "__main__":
+    unittest.main()

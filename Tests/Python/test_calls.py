@@ -1,0 +1,433 @@
+"""Calls: blocks, decorators, generators, permits and tokens."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+import gc
+import inspect
+import pickle
+import threading
+import unittest
+import weakref
+
+from shared_breaker import BreakerError, InvalidName, InvalidPolicy, Rejected, breaker
+from support import Resource, StoreTestCase, eventually
+
+
+def module_function(number):
+    return number + 1
+
+
+class Blocks(StoreTestCase):
+    def test_a_block_that_ends_well_counts_as_a_success(self):
+        payments = self.store.breaker("payments")
+        with payments as nothing:
+            self.assertIsNone(nothing)
+        payments.acquire().report()
+        self.assertEqual(self.totals("payments")["successes"], 2)
+
+    def test_an_exception_is_a_failure_and_is_passed_on_as_it_is(self):
+        payments = self.store.breaker("payments")
+        error = Resource("down")
+        with self.assertRaises(Resource) as caught:
+            with payments:
+                raise error
+        self.assertIs(caught.exception, error)
+        self.assertEqual(self.totals("payments")["failures"], 1)
+
+    def test_failures_in_a_row_open_the_breaker_and_it_rejects_calls(self):
+        payments = self.store.breaker("payments", max_failures=3, open_for=30)
+        self.let_fail(payments, times=3)
+        self.assertEqual(payments.state, "open")
+        with self.assertRaises(Rejected) as caught:
+            with payments:
+                self.fail("the work was run")
+        rejected = caught.exception
+        self.assertIsInstance(rejected, BreakerError)
+        self.assertEqual((rejected.name, rejected.state, rejected.mode), ("payments", "open", "automatic"))
+        self.assertIsNone(rejected.reason)
+        self.assertTrue(29 < rejected.retry_after <= 30, rejected.retry_after)
+        self.assertEqual(rejected.retry_after_header, "30")
+        self.assertEqual(str(rejected), "payments is rejecting calls: it is open: try again in 30s")
+
+    def test_a_rejection_survives_pickling(self):
+        rejected = Rejected("payments", "half_open", "automatic", 0.25, None)
+        again = pickle.loads(pickle.dumps(rejected))
+        self.assertEqual(str(again), str(rejected))
+        self.assertIn("250ms at the latest", str(again))
+
+    def test_an_operators_reason_is_told_and_cannot_steer_a_terminal(self):
+        payments = self.store.breaker("payments")
+        payments.force("forced_open", reason="down\x1b[2J for repairs")
+        with self.assertRaises(Rejected) as caught:
+            payments.call(int)
+        self.assertEqual(caught.exception.mode, "forced_open")
+        self.assertIn("repairs", caught.exception.reason)
+        self.assertNotIn("\x1b", str(caught.exception))
+        payments.force("automatic")
+        self.assertEqual(payments.call(int), 0)
+
+    def test_nested_blocks_of_one_breaker_each_report_their_own_outcome(self):
+        payments = self.store.breaker("payments")
+        with payments:
+            with payments:
+                self.let_fail(payments)
+        totals = self.totals("payments")
+        self.assertEqual((totals["successes"], totals["failures"]), (2, 1))
+
+    def test_a_block_that_began_before_the_breaker_opened_decides_nothing(self):
+        payments = self.store.breaker("payments", max_failures=1, open_for=0.001)
+        outer = contextlib.ExitStack()
+        outer.enter_context(payments)
+        self.let_fail(payments)
+        probe = eventually(lambda: self.acquire(payments))
+        self.assertEqual(probe.kind, "probe")
+        outer.close()  # a success of the time before
+        self.assertEqual(payments.state, "half_open")
+        probe.report()
+        self.assertEqual(payments.state, "closed")
+
+    def acquire(self, payments):
+        try:
+            return payments.acquire()
+        except Rejected:
+            return None
+
+    def test_a_probe_in_a_block_is_told_from_the_blocks_around_it(self):
+        payments = self.store.breaker("payments", max_failures=1, open_for=0.001)
+
+        def probe():
+            with payments:
+                self.assertEqual(payments.state, "half_open")
+
+        with payments:
+            self.let_fail(payments)
+            eventually(lambda: self.succeeds(probe))
+            self.assertEqual(payments.state, "closed")
+
+    def succeeds(self, work):
+        try:
+            work()
+            return True
+        except Rejected:
+            return False
+
+    def test_an_exit_stack_reports_a_probe_beside_blocks_of_other_threads(self):
+        payments = self.store.breaker("payments", max_failures=1, open_for=0.001)
+        inside, leave = threading.Event(), threading.Event()
+
+        def other():
+            with payments:
+                inside.set()
+                leave.wait(30)
+
+        thread = threading.Thread(target=other)
+        thread.start()
+        inside.wait(30)
+        self.let_fail(payments)
+        stack = contextlib.ExitStack()
+        eventually(lambda: self.succeeds(lambda: stack.enter_context(payments)))
+        self.assertEqual(payments.state, "half_open")
+        leave.set()
+        thread.join()
+        self.assertEqual(payments.state, "half_open")
+        stack.close()
+        self.assertEqual(payments.state, "closed")
+
+    def test_threads_with_slow_rates_each_measure_their_own_block(self):
+        slow = self.store.breaker("slow", slow_rate=1, slow_after=3600, window=60, min_calls=1)
+        barrier = threading.Barrier(4)
+
+        def work():
+            for _ in range(50):
+                with slow:
+                    barrier.wait(30)
+
+        workers = [threading.Thread(target=work) for _ in range(4)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        self.assertEqual(slow.snapshot()["totals"]["successes"], 200)
+        self.assertEqual(slow.state, "closed")
+
+    def test_a_block_in_a_generator_that_is_dropped_is_ignored(self):
+        payments = self.store.breaker("payments")
+
+        def generator():
+            with payments:
+                yield 1
+
+        values = generator()
+        next(values)
+        del values
+        gc.collect()
+        self.assertEqual(self.totals("payments")["ignored"], 1)
+
+    def test_leaving_a_block_that_was_never_entered_does_nothing(self):
+        payments = self.store.breaker("payments")
+        self.assertFalse(payments.__exit__(None, None, None))
+
+    def test_work_goes_on_after_the_store_was_closed(self):
+        payments = self.store.breaker("payments")
+        with payments:
+            self.store.close()
+        with payments:
+            pass
+        self.assertEqual(payments.call(module_function, 1), 2)
+
+
+class Functions(StoreTestCase):
+    def setUp(self):
+        super().setUp()
+        self.payments = self.store.breaker("payments", max_failures=2)
+
+    def test_a_decorated_function_keeps_its_name_its_signature_and_its_attributes(self):
+        def charge(order: int, *, twice: bool = False) -> int:
+            """Charge an order."""
+            return order * 2 if twice else order
+
+        charge.tag = "kept"
+        guarded = self.payments(charge)
+        self.assertEqual(guarded(3, twice=True), 6)
+        self.assertEqual(guarded.__name__, "charge")
+        self.assertEqual(guarded.__doc__, "Charge an order.")
+        self.assertEqual(guarded.tag, "kept")
+        self.assertIs(guarded.__wrapped__, charge)
+        self.assertIs(guarded.breaker, self.payments)
+        self.assertEqual(inspect.signature(guarded), inspect.signature(charge))
+        self.assertIn("payments", repr(guarded))
+
+    def test_methods_class_methods_and_static_methods_can_be_decorated(self):
+        payments = self.payments
+
+        class Client:
+            @payments
+            def bound(self, number):
+                return self, number
+
+            @classmethod
+            @payments
+            def of_class(cls, number):
+                return cls, number
+
+            @staticmethod
+            @payments
+            def of_nobody(number):
+                return number
+
+        client = Client()
+        self.assertEqual(client.bound(1), (client, 1))
+        self.assertEqual(Client.bound(client, 2), (client, 2))
+        self.assertEqual(Client.of_class(3), (Client, 3))
+        self.assertEqual(client.of_nobody(4), 4)
+        self.assertEqual(functools.partial(client.bound, 5)(), (client, 5))
+
+    def test_call_passes_arguments_results_and_errors_on(self):
+        self.assertEqual(self.payments.call(divmod, 7, 2), (3, 1))
+        self.assertEqual(self.payments.call(dict, a=1, b=2), {"a": 1, "b": 2})
+        with self.assertRaises(ZeroDivisionError):
+            self.payments.call(divmod, 1, 0)
+        with self.assertRaises(TypeError):
+            self.payments.call()
+        self.assertEqual(self.totals("payments")["failures"], 1)
+
+    def test_the_traceback_of_an_error_leads_to_the_work(self):
+        @self.payments
+        def charge():
+            raise Resource("down")
+
+        try:
+            charge()
+        except Resource as error:
+            frames = []
+            trace = error.__traceback__
+            while trace:
+                frames.append(trace.tb_frame.f_code.co_name)
+                trace = trace.tb_next
+        self.assertEqual(frames[-1], "charge")
+
+    def test_a_function_is_pickled_by_its_name_and_a_breaker_is_not(self):
+        import test_calls
+
+        guarded = self.payments(module_function)
+        original = test_calls.module_function
+        test_calls.module_function = guarded
+        try:
+            self.assertIs(pickle.loads(pickle.dumps(guarded)), guarded)
+        finally:
+            test_calls.module_function = original
+        self.assertIs(copy.deepcopy(self.payments), self.payments)
+        with self.assertRaisesRegex(TypeError, "by its name"):
+            pickle.dumps(self.payments)
+        with self.assertRaisesRegex(TypeError, "by its path"):
+            pickle.dumps(self.store)
+
+    def test_breakers_and_what_they_guard_can_be_referred_to_weakly_and_are_freed(self):
+        guarded = self.payments(lambda: None)
+        references = [weakref.ref(guarded), weakref.ref(self.payments)]
+        self.payments = guarded = None
+        gc.collect()
+        self.assertEqual([reference() for reference in references], [None, None])
+
+    def test_the_call_of_a_generator_function_lasts_to_its_end(self):
+        @self.payments
+        def rows():
+            got = yield 1
+            yield got
+            return "end"
+
+        self.assertTrue(inspect.isgeneratorfunction(rows))
+        values = rows()
+        self.assertEqual(next(values), 1)
+        self.assertEqual(values.send("sent"), "sent")
+        with self.assertRaises(StopIteration) as stop:
+            next(values)
+        self.assertEqual(stop.exception.value, "end")
+
+        @self.payments
+        def broken():
+            yield 1
+            raise Resource("down")
+
+        for _ in range(2):
+            with self.assertRaises(Resource):
+                list(broken())
+        self.assertEqual(self.payments.state, "open")
+        values = rows()
+        with self.assertRaises(Rejected):
+            next(values)
+
+    def test_call_of_a_generator_function_lasts_to_its_end_too(self):
+        def broken():
+            yield 1
+            raise Resource("down")
+
+        for _ in range(2):
+            with self.assertRaises(Resource):
+                list(self.payments.call(broken))
+        self.assertEqual(self.payments.state, "open")
+
+    def test_the_same_breaker_is_shared_by_all_objects_with_its_name(self):
+        other = self.store.breaker("payments")
+        self.let_fail(other, times=2)
+        self.assertEqual(self.payments.state, "open")
+
+
+class Permits(StoreTestCase):
+    def setUp(self):
+        super().setUp()
+        self.payments = self.store.breaker("payments", max_failures=2)
+
+    def test_a_permit_is_reported_once(self):
+        permit = self.payments.acquire()
+        self.assertEqual(permit.kind, "normal")
+        self.assertIs(permit.breaker, self.payments)
+        self.assertEqual(permit.report("failure", "it was down"), "counted")
+        self.assertIsNone(permit.kind)
+        self.assertEqual(permit.report("failure"), "refused")
+        self.assertEqual(self.totals("payments")["failures"], 1)
+
+    def test_a_permit_that_is_dropped_says_nothing_and_frees_the_slot_of_a_probe(self):
+        self.payments.trip(0.001)
+        permit = eventually(lambda: self.probe())
+        with self.assertRaises(Rejected) as caught:
+            self.payments.acquire()
+        self.assertEqual(caught.exception.state, "half_open")
+        self.assertIsNotNone(caught.exception.retry_after)
+        del permit
+        self.assertEqual(self.payments.acquire().kind, "probe")
+
+    def probe(self):
+        try:
+            return self.payments.acquire()
+        except Rejected:
+            return None
+
+    def test_a_probe_that_makes_progress_can_be_renewed(self):
+        self.payments.trip(0.001)
+        permit = eventually(lambda: self.probe())
+        self.assertTrue(permit.renew(60))
+        self.assertEqual(permit.report(), "counted")
+        self.assertEqual(self.payments.state, "closed")
+
+    def test_a_permit_judges_an_exception_by_the_rules_of_its_breaker(self):
+        self.payments = self.store.breaker("payments", max_failures=2, ignore=KeyError)
+        self.payments.acquire().report(KeyError("not the resource"))
+        self.payments.acquire().report(Resource("down"))
+        totals = self.totals("payments")
+        self.assertEqual((totals["ignored"], totals["failures"]), (1, 1))
+
+    def test_an_outcome_that_there_is_not_is_refused_with_those_that_there_are(self):
+        with self.assertRaisesRegex(ValueError, "permanent_failure"):
+            self.payments.acquire().report("failed")
+
+    def test_a_late_report_is_outdated(self):
+        permit = self.payments.acquire()
+        self.payments.trip()
+        self.assertEqual(permit.report(), "outdated")
+
+    def test_a_token_is_reported_by_another_process(self):
+        token = self.payments.acquire_token()
+        program = """
+import sys
+from shared_breaker import default_store
+print(default_store().report(sys.argv[1], "failure", "the worker saw it", open_for=60))
+"""
+        self.assertEqual(self.run_python(program, token), "counted\n")
+        self.assertEqual(self.payments.state, "open")
+        with self.assertRaises(ValueError):
+            self.store.report("no token", "success")
+
+    def test_a_token_needs_an_owner_that_is_running(self):
+        with self.assertRaises(ProcessLookupError):
+            self.payments.acquire_token(owner_pid=2**22 + 1)
+
+
+class Policies(StoreTestCase):
+    def test_a_policy_is_given_as_keywords_words_or_both(self):
+        from datetime import timedelta
+
+        both = self.store.breaker(
+            "both", "max-failures=9 open-for=1m", max_failures=4, jitter=0.125,
+            probe_timeout=timedelta(seconds=2.5))
+        policy = both.snapshot()["policy"]
+        self.assertEqual(policy["max-failures"], 4)
+        self.assertEqual(policy["open-for"], "1m")
+        self.assertEqual(policy["jitter"], "12.5%")
+        self.assertEqual(policy["probe-timeout"], "2500ms")
+
+    def test_a_policy_that_cannot_work_is_refused_with_the_reason(self):
+        with self.assertRaises(InvalidPolicy) as caught:
+            self.store.breaker("payments", max_failures=None, failures=3)
+        self.assertIsInstance(caught.exception, ValueError)
+        with self.assertRaises(InvalidPolicy):
+            self.store.breaker("payments", "open-for=soon")
+        with self.assertRaises(InvalidName):
+            self.store.breaker("")
+        with self.assertRaisesRegex(TypeError, "max_failures"):
+            self.store.breaker("payments", max_failure=3)
+        with self.assertRaisesRegex(TypeError, "whole number"):
+            self.store.breaker("payments", max_failures=2.5)
+        with self.assertRaisesRegex(ValueError, "continue_locally"):
+            self.store.breaker("payments", on_store_failure="panic")
+
+    def test_without_a_policy_the_declared_one_holds(self):
+        self.store.breaker("payments", max_failures=7).call(int)
+        self.assertEqual(self.store.breaker("payments").snapshot()["policy"]["max-failures"], 7)
+
+    def test_breaker_uses_the_default_store(self):
+        program = """
+from shared_breaker import breaker, default_store
+breaker("payments", max_failures=1).trip()
+print(default_store().path, breaker("payments").state)
+"""
+        self.assertEqual(self.run_python(program).split(), [self.path, "open"])
+        self.assertEqual(self.store.snapshot("payments")["state"], "open")
+        self.assertEqual(breaker("payments", store=self.store).state, "open")
+
+
+if __name__ == "__main__":
+    unittest.main()

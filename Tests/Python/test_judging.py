@@ -1,0 +1,189 @@
+"""What exceptions and results mean for the resource."""
+
+from __future__ import annotations
+
+import asyncio
+import email.utils
+import time
+import types
+import unittest
+from datetime import timedelta
+
+from shared_breaker import Rejected, retry_after
+from support import Resource, StoreTestCase
+
+
+def answer(status, **headers):
+    """Return what HTTP clients return."""
+    return types.SimpleNamespace(status_code=status, headers=headers)
+
+
+class HTTPError(Exception):
+    def __init__(self, response):
+        super().__init__(f"status {response.status_code}")
+        self.response = response
+
+
+def raising(error):
+    raise error
+
+
+class Exceptions(StoreTestCase):
+    def outcome(self, breaker, error):
+        """Return how an exception was counted."""
+        before = breaker.snapshot()["totals"]
+        with self.assertRaises(type(error)):
+            breaker.call(raising, error)
+        after = breaker.snapshot()["totals"]
+        changed = [key for key in ("successes", "failures", "ignored") if after[key] != before[key]]
+        self.assertEqual(len(changed), 1, changed)
+        return changed[0]
+
+    def test_every_exception_is_a_failure_unless_it_is_a_cancellation(self):
+        payments = self.store.breaker("payments", max_failures=100)
+        self.assertEqual(self.outcome(payments, Resource("down")), "failures")
+        self.assertEqual(self.outcome(payments, TimeoutError()), "failures")
+        for error in (
+            asyncio.CancelledError(), GeneratorExit(), KeyboardInterrupt(), SystemExit(1)):
+            self.assertEqual(self.outcome(payments, error), "ignored", error)
+
+    def test_a_cancellation_is_ignored_even_if_it_is_named_a_failure(self):
+        payments = self.store.breaker("payments", failure=BaseException)
+        self.assertEqual(self.outcome(payments, asyncio.CancelledError()), "ignored")
+        self.assertEqual(self.outcome(payments, KeyboardInterrupt()), "ignored")
+
+    def test_ignored_exceptions_are_named_by_type_or_by_predicate(self):
+        payments = self.store.breaker(
+            "payments", max_failures=100,
+            ignore=[KeyError, lambda error: "not found" in str(error)])
+        self.assertEqual(self.outcome(payments, KeyError("x")), "ignored")
+        self.assertEqual(self.outcome(payments, Resource("not found")), "ignored")
+        self.assertEqual(self.outcome(payments, Resource("down")), "failures")
+
+    def test_if_failures_are_named_by_type_other_exceptions_are_ignored(self):
+        payments = self.store.breaker(
+            "payments", max_failures=100, failure=(ConnectionError, TimeoutError))
+        self.assertEqual(self.outcome(payments, ConnectionResetError()), "failures")
+        self.assertEqual(self.outcome(payments, ValueError()), "ignored")
+
+    def test_an_exception_that_is_no_exception_of_programs_can_be_named_a_failure(self):
+        class GreenletTimeout(BaseException):
+            pass
+
+        payments = self.store.breaker("payments", max_failures=100)
+        self.assertEqual(self.outcome(payments, GreenletTimeout()), "ignored")
+        payments = self.store.breaker("other", failure=(Exception, GreenletTimeout))
+        self.assertEqual(self.outcome(payments, GreenletTimeout()), "failures")
+        self.assertEqual(self.outcome(payments, Resource("down")), "failures")
+
+    def test_a_permanent_failure_opens_the_breaker_at_once(self):
+        payments = self.store.breaker("payments", permanent=PermissionError)
+        self.assertEqual(self.outcome(payments, PermissionError("no such key")), "failures")
+        self.assertEqual(payments.state, "open")
+
+    def test_a_predicate_that_fails_has_no_opinion(self):
+        payments = self.store.breaker(
+            "payments", max_failures=100, ignore=lambda error: error.missing,
+            failure=lambda value: value.status_code >= 500)
+        self.assertEqual(self.outcome(payments, Resource("down")), "failures")
+        self.assertEqual(payments.call(int), 0)
+        self.assertEqual(self.totals("payments")["successes"], 1)
+
+    def test_the_words_of_an_exception_are_in_the_snapshot_whatever_they_are(self):
+        payments = self.store.breaker("payments", max_failures=100)
+
+        class Wordless(Exception):
+            def __str__(self):
+                raise RuntimeError
+
+        self.outcome(payments, Resource("the disk is \ud800 gone"))
+        self.assertIn("Resource: the disk is", payments.snapshot()["last_error"])
+        self.outcome(payments, Wordless())
+        self.assertIn("Wordless", payments.snapshot()["last_error"])
+        self.outcome(payments, Resource("x" * 100_000))
+
+    def test_something_that_is_no_rule_is_refused(self):
+        for rule in (int, "KeyError", [KeyError, 3]):
+            with self.assertRaises(TypeError):
+                self.store.breaker("payments", ignore=rule)
+
+
+class Results(StoreTestCase):
+    def test_a_predicate_can_count_results_as_failures_which_are_returned_all_the_same(self):
+        payments = self.store.breaker(
+            "payments", max_failures=2, failure=lambda value: value.status_code >= 500)
+        self.assertEqual(payments.call(answer, 200).status_code, 200)
+        guarded = payments(answer)
+        for _ in range(2):
+            self.assertEqual(guarded(503).status_code, 503)
+        self.assertEqual(payments.state, "open")
+
+    def test_results_of_coroutines_are_judged_too(self):
+        payments = self.store.breaker(
+            "payments", max_failures=2, failure=lambda value: value.status_code >= 500)
+
+        @payments
+        async def fetch(status):
+            return answer(status)
+
+        async def main():
+            self.assertEqual((await fetch(200)).status_code, 200)
+            for _ in range(2):
+                self.assertEqual((await fetch(503)).status_code, 503)
+
+        asyncio.run(main())
+        self.assertEqual(payments.state, "open")
+
+
+class OpenTimes(StoreTestCase):
+    def wait_after(self, error=None, result=None, **rules):
+        """Return how long the breaker stays open after a call."""
+        payments = self.store.breaker("payments", open_for=retry_after, **rules)
+        payments.reset()
+        try:
+            payments.call(raising, error) if error else payments.call(lambda: result)
+        except Exception as raised:
+            self.assertIs(raised, error)
+        try:
+            payments.call(int)
+            return None
+        except Rejected as rejected:
+            return rejected.retry_after
+
+    def test_a_retry_after_of_an_exception_is_the_open_time(self):
+        error = HTTPError(answer(429, **{"Retry-After": "120"}))
+        self.assertAlmostEqual(self.wait_after(error), 120, delta=2)
+
+    def test_a_retry_after_can_be_a_date(self):
+        date = email.utils.formatdate(time.time() + 120, usegmt=True)
+        self.assertAlmostEqual(
+            self.wait_after(HTTPError(answer(503, **{"Retry-After": date}))), 120, delta=3)
+
+    def test_a_retry_after_of_a_result_is_the_open_time(self):
+        busy = answer(429, **{"Retry-After": "60"})
+        wait = self.wait_after(result=busy, failure=lambda value: value.status_code == 429)
+        self.assertAlmostEqual(wait, 60, delta=2)
+
+    def test_without_a_time_a_failure_is_an_ordinary_one(self):
+        for text in ("soon", "", "0", "-5"):
+            error = HTTPError(answer(429, **{"Retry-After": text}))
+            self.assertIsNone(self.wait_after(error), text)
+        self.assertIsNone(self.wait_after(Resource("down")))
+
+    def test_any_function_can_name_the_time_as_seconds_or_as_a_timedelta(self):
+        for time_of, seconds in ((lambda e: timedelta(minutes=1), 60), (lambda e: 1.5e1, 15)):
+            payments = self.store.breaker("payments", open_for=time_of)
+            payments.reset()
+            self.let_fail(payments)
+            with self.assertRaises(Rejected) as caught:
+                payments.call(int)
+            self.assertAlmostEqual(caught.exception.retry_after, seconds, delta=2)
+
+    def test_a_function_that_fails_names_no_time(self):
+        payments = self.store.breaker("payments", open_for=lambda error: error.missing)
+        self.let_fail(payments)
+        self.assertEqual(payments.state, "closed")
+
+
+if __name__ == "__main__":
+    unittest.main()

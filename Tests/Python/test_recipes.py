@@ -1,0 +1,304 @@
+"""The recipes of the guide, with the packages that they are for, where those are installed."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import http.server
+import importlib
+import importlib.util
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import unittest
+from pathlib import Path
+
+from shared_breaker import Rejected
+from support import StoreTestCase, eventually, stop
+
+RECIPES = Path(__file__).parent / "recipes"
+GUIDE = (
+    Path(__file__).parents[2] / "Sources/SharedBreaker/SharedBreaker.docc/UsingItFromPython.md")
+
+
+def needs(package):
+    """Leave a test out where a package is not installed."""
+    return unittest.skipUnless(importlib.util.find_spec(package), f"{package} is not installed")
+
+
+class Recipe(StoreTestCase):
+    """A test of a recipe, which finds its default store in the directory of the test."""
+
+    def setUp(self):
+        super().setUp()
+        sys.path.insert(0, str(RECIPES))
+        self.addCleanup(sys.path.remove, str(RECIPES))
+        previous = os.environ.get("SHARED_BREAKER_STORE")
+        os.environ["SHARED_BREAKER_STORE"] = self.path
+        self.addCleanup(self.restore, previous)
+
+    def restore(self, previous):
+        if previous is None:
+            del os.environ["SHARED_BREAKER_STORE"]
+        else:
+            os.environ["SHARED_BREAKER_STORE"] = previous
+
+    def load(self, name):
+        """Load a recipe with a default store of its own."""
+        import shared_breaker
+
+        shared_breaker._default = None
+        self.addCleanup(setattr, shared_breaker, "_default", None)
+        sys.modules.pop(name, None)
+        return importlib.import_module(name)
+
+    def start(self, *words, **options):
+        process = subprocess.Popen(
+            [sys.executable, *words], cwd=RECIPES, stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL, start_new_session=True, **options)
+        self.addCleanup(self.end, process)
+        return process
+
+    def end(self, process):
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        stop(process)
+
+
+class Guide(unittest.TestCase):
+    def test_the_guide_shows_the_recipes_as_they_are_tested(self):
+        guide = GUIDE.read_text()
+        for recipe in RECIPES.glob("*.py"):
+            self.assertIn(f"```python\n{recipe.read_text()}```", guide, recipe.name)
+
+
+class UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path):
+        super().__init__("localhost", timeout=30)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(30)
+        self.sock.connect(self.path)
+
+
+class Servers(Recipe):
+    def ask(self, path, query=""):
+        connection = UnixConnection(path)
+        try:
+            connection.request("GET", f"/{query}")
+            answer = connection.getresponse()
+            return answer.status, answer.headers.get("Retry-After")
+        finally:
+            connection.close()
+
+    def check_gunicorn(self, *options):
+        path = os.path.join(self.directory, "socket")
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        self.start(
+            "-m", "gunicorn", "--workers", "4", "--bind", f"unix:{path}", *options, "wsgi_app:app",
+            env=environment)
+        eventually(lambda: os.path.exists(path) and self.answers(path))
+        statuses = [self.ask(path, "?down")[0] for _ in range(20)]
+        self.assertEqual(statuses, [502] * 3 + [503] * 17)
+        status, wait = self.ask(path)
+        self.assertEqual(status, 503)
+        self.assertTrue(1 <= int(wait) <= 30, wait)
+        self.store.breaker("payments").reset()
+        self.assertEqual({self.ask(path)[0] for _ in range(20)}, {200})
+        self.assertEqual(self.totals("payments")["failures"], 3)
+
+    def answers(self, path):
+        try:
+            return self.ask(path)
+        except OSError:
+            return None
+
+    @needs("gunicorn")
+    def test_workers_of_gunicorn_share_a_breaker(self):
+        self.check_gunicorn()
+
+    @needs("gunicorn")
+    def test_workers_of_gunicorn_share_a_breaker_of_a_preloaded_application(self):
+        self.check_gunicorn("--preload")
+
+    def test_a_server_of_asyncio_answers_while_the_breaker_rejects(self):
+        recipe = self.load("asyncio_server")
+        path = os.path.join(self.directory, "socket")
+
+        async def ask(order):
+            reader, writer = await asyncio.open_unix_connection(path)
+            writer.write(f"{order}\n".encode())
+            answer = (await reader.readline()).decode().strip()
+            writer.close()
+            return answer
+
+        async def main():
+            server = asyncio.create_task(recipe.main(path))
+            while not os.path.exists(path):
+                await asyncio.sleep(0.01)
+            answers = [await ask("one")] + [await ask("down") for _ in range(3)] + [await ask("two")]
+            server.cancel()
+            return answers
+
+        answers = asyncio.run(main())
+        self.assertEqual(answers[:-1], ["charged", "no answer", "no answer", "no answer"])
+        self.assertRegex(answers[-1], r"^try again in (30|29) s$")
+
+
+class Queues(Recipe):
+    @needs("celery")
+    def test_tasks_of_celery_go_back_to_the_queue_while_the_breaker_rejects(self):
+        directory = os.path.join(self.directory, "queue")
+        os.mkdir(directory)
+        settings = os.path.join(self.directory, "celery_settings.py")
+        Path(settings).write_text(f"""
+broker_url = "filesystem://"
+broker_transport_options = {{
+    "data_folder_in": {directory!r}, "data_folder_out": {directory!r},
+    "control_folder": {directory + "-control"!r}}}
+worker_hijack_root_logger = False
+""")
+        sys.path.insert(0, self.directory)
+        self.addCleanup(sys.path.remove, self.directory)
+        recipe = self.load("celery_app")
+        recipe.app.config_from_object("celery_settings")
+        environment = {
+            **os.environ, "PYTHONPATH": os.pathsep.join(sys.path),
+            "CELERY_CONFIG_MODULE": "celery_settings", "C_FORCE_ROOT": "1"}
+        program = (
+            "import celery_app; celery_app.app.config_from_object('celery_settings'); "
+            "celery_app.app.worker_main("
+            "['worker', '-P', 'prefork', '-c', '3', '--without-mingle', '--without-gossip'])")
+        self.start("-c", program, env=environment)
+        for _ in range(8):
+            recipe.charge.delay("down")
+        eventually(lambda: self.store.snapshot("payments")
+                   and self.totals("payments")["rejections"] >= 5, seconds=60)
+        self.assertEqual(self.store.snapshot("payments")["trips"], 1)
+        self.assertLessEqual(self.totals("payments")["failures"], 5)
+
+
+class Clients(Recipe):
+    def setUp(self):
+        super().setUp()
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                status = int(self.path.strip("/"))
+                self.send_response(status)
+                if status == 429:
+                    self.send_header("Retry-After", "120")
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *words):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        thread = threading.Thread(target=self.server.serve_forever)
+        thread.start()
+        self.addCleanup(self.server.server_close)
+        self.addCleanup(thread.join)
+        self.addCleanup(self.server.shutdown)
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+
+    @needs("requests")
+    def test_a_session_of_requests_has_a_breaker_for_each_host(self):
+        recipe = self.load("requests_session")
+        with recipe.session as session:
+            self.assertEqual(session.get(f"{self.url}/200").status_code, 200)
+            self.assertEqual(session.get(f"{self.url}/404").status_code, 404)
+            self.assertEqual(session.get(f"{self.url}/429").status_code, 429)
+            with self.assertRaises(Rejected) as caught:
+                session.get(f"{self.url}/200")
+        self.assertAlmostEqual(caught.exception.retry_after, 120, delta=5)
+
+    @needs("httpx")
+    def test_clients_of_httpx_have_a_breaker_for_each_host(self):
+        recipe = self.load("httpx_client")
+        with recipe.client as client:
+            self.assertEqual(client.get(f"{self.url}/200").status_code, 200)
+            self.assertEqual(client.get(f"{self.url}/429").status_code, 429)
+            with self.assertRaises(Rejected):
+                client.get(f"{self.url}/200")
+        self.store.breaker("http/127.0.0.1").reset()
+
+        async def main():
+            async with recipe.async_client as client:
+                self.assertEqual((await client.get(f"{self.url}/200")).status_code, 200)
+                for _ in range(5):
+                    self.assertEqual((await client.get(f"{self.url}/500")).status_code, 500)
+                with self.assertRaises(Rejected):
+                    await client.get(f"{self.url}/200")
+
+        asyncio.run(main())
+
+    @needs("tenacity")
+    def test_retries_of_tenacity_end_when_the_breaker_opens(self):
+        recipe = self.load("tenacity_retries")
+        self.assertEqual(recipe.charge("one"), "charged")
+        with self.assertRaises(Rejected):
+            recipe.charge("down")
+        self.assertEqual(self.totals("payments")["failures"], 3)
+
+    @needs("django")
+    def test_a_view_of_django_answers_503_while_the_breaker_rejects(self):
+        import django
+        from django.conf import settings
+        from django.test import RequestFactory
+
+        if not settings.configured:
+            settings.configure(ALLOWED_HOSTS=["*"])
+            django.setup()
+        recipe = self.load("django_views")
+        request = RequestFactory().get("/")
+        self.assertEqual(recipe.charge(request, "one").status_code, 200)
+        for _ in range(5):
+            with self.assertRaises(recipe.Http404):
+                recipe.charge(request, order="unknown")
+        for _ in range(3):
+            with self.assertRaises(ConnectionError):
+                recipe.charge(request, "down")
+        with self.assertRaises(Rejected) as caught:
+            recipe.charge(request, "one")
+        answer = recipe.RejectedMiddleware(None).process_exception(request, caught.exception)
+        self.assertEqual((answer.status_code, answer.headers["Retry-After"]), (503, "30"))
+
+    @needs("sqlalchemy")
+    def test_transactions_of_sqlalchemy_fail_with_their_database_only(self):
+        import sqlalchemy
+
+        recipe = self.load("sqlalchemy_engine")
+        engine = sqlalchemy.create_engine("sqlite://", poolclass=sqlalchemy.pool.StaticPool)
+        self.addCleanup(engine.dispose)
+        with recipe.transaction(engine) as connection:
+            connection.execute(sqlalchemy.text("CREATE TABLE t (x UNIQUE)"))
+            connection.execute(sqlalchemy.text("INSERT INTO t VALUES (1)"))
+        for error, statement in (
+            (sqlalchemy.exc.IntegrityError, "INSERT INTO t VALUES (1)"), (ValueError, None)):
+            for _ in range(5):
+                with self.assertRaises(error):
+                    with recipe.transaction(engine) as connection:
+                        if statement is None:
+                            raise ValueError
+                        connection.execute(sqlalchemy.text(statement))
+        gone = sqlalchemy.create_engine("sqlite:////proc/no/such/database")
+        self.addCleanup(gone.dispose)
+        for _ in range(3):
+            with self.assertRaises(sqlalchemy.exc.OperationalError):
+                with recipe.transaction(gone):
+                    pass
+        with self.assertRaises(Rejected):
+            with recipe.transaction(engine):
+                pass
+
+
+if __name__ == "__main__":
+    unittest.main()

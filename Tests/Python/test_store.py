@@ -1,0 +1,357 @@
+"""The store: looking, steering, following, hooks, listeners, and failures of the store."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import threading
+import unittest
+
+import shared_breaker
+from shared_breaker import Rejected, SharedStore, StoreError
+from support import Resource, StoreTestCase, eventually, in_child, threads
+
+
+class Looking(StoreTestCase):
+    def test_a_snapshot_is_the_document_of_cbctl(self):
+        payments = self.store.breaker("payments", max_failures=3)
+        self.let_fail(payments)
+        snapshot = payments.snapshot()
+        self.assertEqual(snapshot["name"], "payments")
+        self.assertEqual(snapshot["consecutive_failures"], 1)
+        self.assertEqual(snapshot["last_error"], "Resource: down")
+        self.assertEqual(self.store.snapshot("payments"), snapshot)
+        self.assertIsNone(self.store.snapshot("orders"))
+
+    def test_breakers_are_listed_by_the_beginning_of_their_names(self):
+        for name in ("b/2", "a", "b/1"):
+            self.store.breaker(name, max_failures=3)
+        self.assertEqual([one["name"] for one in self.store.snapshots("b/")], ["b/1", "b/2"])
+        self.assertEqual(len(self.store.snapshots()), 3)
+
+    def test_the_history_has_what_happened_and_can_be_read_on(self):
+        payments = self.store.breaker("payments", max_failures=1)
+        self.let_fail(payments)
+        payments.reset("repaired")
+        history = self.store.history("payments")
+        changes = [(one["from"], one["to"]) for one in history if one["kind"] == "transition"]
+        self.assertEqual(changes[0], ("closed", "open"))
+        self.assertEqual(history[-1]["reason"], "repaired")
+        self.assertEqual(history[-1]["by"]["pid"], os.getpid())
+        self.assertEqual(self.store.history("payments", after=history[-1]["id"]), [])
+        self.assertEqual(len(self.store.history("payments", limit=1)), 1)
+
+    def test_trip_reset_and_force_hold_for_every_process(self):
+        program = """
+import sys
+from shared_breaker import Rejected, breaker
+payments = breaker("payments")
+for line in sys.stdin:
+    try:
+        print(payments.call(lambda: "permitted"), flush=True)
+    except Rejected as rejected:
+        print(rejected.mode, rejected.reason, flush=True)
+"""
+        payments = self.store.breaker("payments", max_failures=3)
+        other = self.start_python(program)
+
+        def ask():
+            other.stdin.write("\n")
+            other.stdin.flush()
+            return other.stdout.readline().strip()
+
+        self.assertEqual(ask(), "permitted")
+        payments.trip(60, "maintenance")
+        self.assertEqual(ask(), "automatic None")
+        payments.reset()
+        self.assertEqual(ask(), "permitted")
+        payments.force("forced_open", 60, "maintenance")
+        self.assertEqual(ask(), "forced_open maintenance")
+        payments.force("automatic")
+        self.assertEqual(ask(), "permitted")
+
+    def test_a_mode_that_there_is_not_is_refused(self):
+        with self.assertRaisesRegex(ValueError, "observe"):
+            self.store.breaker("payments").force("open")
+
+    def test_the_version_is_that_of_the_library(self):
+        self.assertRegex(shared_breaker.__version__, r"^\d+\.\d+\.\d+")
+
+
+class Following(StoreTestCase):
+    def test_a_follower_is_woken_by_another_process(self):
+        self.store.breaker("payments", max_failures=3)
+        with self.store.follow("payments") as follower:
+            self.run_python("from shared_breaker import breaker; breaker('payments').trip()")
+            entry = next(entry for entry in follower if entry["kind"] == "transition")
+        self.assertEqual((entry["name"], entry["to"]), ("payments", "open"))
+        self.assertNotEqual(entry["by"]["pid"], os.getpid())
+
+    def test_a_follower_in_a_loop_is_woken_by_another_process(self):
+        payments = self.store.breaker("payments", max_failures=3)
+
+        async def main():
+            follower = self.store.follow()
+            tripping = asyncio.create_task(asyncio.to_thread(
+                self.run_python, "from shared_breaker import breaker; breaker('payments').trip()"))
+            async for entry in follower:
+                if entry["kind"] == "transition":
+                    break
+            follower.close()
+            await tripping
+            return entry
+
+        self.assertEqual(asyncio.run(main())["to"], "open")
+        self.assertEqual(payments.state, "open")
+
+    def test_a_follower_can_begin_after_an_entry(self):
+        payments = self.store.breaker("payments", max_failures=3)
+        payments.trip()
+        first = self.store.history("payments")[0]["id"]
+        with self.store.follow("payments", after=first - 1) as follower:
+            self.assertEqual(next(follower)["id"], first)
+
+    def test_a_closed_follower_ends(self):
+        follower = self.store.follow()
+        follower.close()
+        self.assertEqual(list(follower), [])
+
+    def test_a_child_of_a_fork_goes_on_following(self):
+        payments = self.store.breaker("payments", max_failures=3)
+        follower = self.store.follow("payments")
+
+        def child():
+            payments.trip()
+            return 0 if next(e for e in follower if e["kind"] == "transition") else 1
+
+        self.assertEqual(in_child(child), 0)
+        self.assertEqual(next(e for e in follower if e["kind"] == "transition")["to"], "open")
+        follower.close()
+
+
+class Hooks(StoreTestCase):
+    PROGRAM = """
+import sys, threading
+from shared_breaker import default_store
+stop = threading.Event()
+def handle(entry):
+    print(entry["id"], entry["kind"], flush=True)
+threading.Thread(target=default_store().handle, args=("pager", handle), daemon=True).start()
+print("ready", flush=True)
+sys.stdin.readline()
+"""
+
+    def test_a_hook_handles_each_entry_in_one_process(self):
+        payments = self.store.breaker("payments", max_failures=3)
+        seen = []
+        stop = threading.Event()
+        workers = [
+            threading.Thread(
+                target=self.store.handle, args=("pager", seen.append), kwargs={"stop": stop})
+            for _ in range(2)]
+        for worker in workers:
+            worker.start()
+        others = [self.start_python(self.PROGRAM) for _ in range(2)]
+        for other in others:
+            self.assertEqual(other.stdout.readline(), "ready\n")
+        # Handling begins with what happens after a hook has begun.
+        eventually(lambda: payments.trip() or seen or self.printed(others))
+        for _ in range(20):
+            payments.reset()
+            payments.trip()
+        last = self.store.history("payments")[-1]["id"]
+        ids = set()
+
+        def all_are_handled():
+            for line in self.printed(others):
+                ids.add(int(line.split()[0]))
+            return last in ids | {entry["id"] for entry in seen}
+
+        lines = []
+        self.lines = lines
+        eventually(all_are_handled)
+        stop.set()
+        for worker in workers:
+            worker.join()
+        ours = [entry["id"] for entry in seen]
+        self.assertEqual(len(ours), len(set(ours)))
+        self.assertFalse(set(ours) & ids)
+
+    def printed(self, others):
+        lines = []
+        for other in others:
+            os.set_blocking(other.stdout.fileno(), False)
+            while line := other.stdout.readline():
+                lines.append(line)
+        return lines
+
+    def test_a_hook_that_fails_is_tried_again(self):
+        payments = self.store.breaker("payments", max_failures=3)
+        stop = threading.Event()
+        tries = []
+
+        def handle(entry):
+            tries.append(entry["id"])
+            if len(tries) > 1:
+                stop.set()
+                return
+            raise Resource("the pager is down")
+
+        with self.assertLogs("shared_breaker", "ERROR"):
+            worker = threading.Thread(
+                target=self.store.handle, args=("pager", handle), kwargs={"stop": stop})
+            worker.start()
+            eventually(lambda: payments.reset() or payments.trip() or tries)
+            worker.join(30)
+        self.assertEqual(tries[0], tries[1])
+
+    def test_a_hook_in_a_loop_ends_with_its_task(self):
+        payments = self.store.breaker("payments", max_failures=3)
+
+        async def main():
+            seen = asyncio.Event()
+
+            async def handle(entry):
+                seen.set()
+
+            task = asyncio.create_task(self.store.handle_async("pager", handle))
+            while not seen.is_set():
+                await asyncio.to_thread(payments.trip)
+                await asyncio.sleep(0.01)
+            task.cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await task
+
+        asyncio.run(main())
+
+
+class Listening(StoreTestCase):
+    def test_a_listener_is_told_what_its_own_calls_change(self):
+        payments = self.store.breaker("payments", max_failures=1, open_for=0.001)
+        events = []
+        payments.listen(events.append)
+        self.let_fail(payments)
+        eventually(lambda: self.succeeds(payments))
+        changes = [(event.before, event.after) for event in events]
+        self.assertEqual(
+            changes, [("closed", "open"), ("open", "half_open"), ("half_open", "closed")])
+        self.assertEqual({event.name for event in events}, {"payments"})
+
+    def succeeds(self, breaker):
+        try:
+            breaker.call(int)
+            return True
+        except Rejected:
+            return False
+
+    def test_a_listener_is_told_what_others_change_by_the_next_call(self):
+        payments = self.store.breaker("payments", max_failures=3)
+        events = []
+        end = self.store.listen(events.append)
+        self.run_python("from shared_breaker import breaker; breaker('payments').trip()")
+        with self.assertRaises(Rejected):
+            payments.call(int)
+        self.assertEqual([event.after for event in events], ["open"])
+        end()
+        payments.reset()
+        self.assertEqual(len(events), 1)
+
+    def test_an_error_of_a_listener_is_logged_and_changes_nothing(self):
+        payments = self.store.breaker("payments", max_failures=1)
+
+        def broken(event):
+            raise RuntimeError("no")
+
+        payments.listen(broken)
+        with self.assertLogs("shared_breaker", "ERROR"):
+            self.let_fail(payments)
+        self.assertEqual(payments.state, "open")
+
+    def test_listeners_in_a_loop_run_in_its_thread(self):
+        payments = self.store.breaker("payments", max_failures=1)
+        idents = []
+        payments.listen(lambda event: idents.append(threading.get_ident()))
+
+        async def main():
+            async with payments:
+                raise Resource("down")
+
+        with self.assertRaises(Resource):
+            asyncio.run(main())
+        self.assertEqual(idents, [threading.get_ident()])
+
+
+class Failing(StoreTestCase):
+    def test_without_the_store_the_process_goes_on_alone(self):
+        store = SharedStore("/proc/no/such/directory/breakers.db")
+        self.addCleanup(store.close)
+        payments = store.breaker("payments", max_failures=2)
+        events = []
+        store.listen(events.append)
+        self.assertEqual(payments.call(int), 0)
+        self.let_fail(payments, times=2)
+        with self.assertRaises(Rejected):
+            payments.call(int)
+        self.assertNotIn(store.health, ("available", "untried"))
+        self.assertIn("unavailable", [event.after for event in events])
+
+    def test_what_calls_do_without_the_store_can_be_chosen(self):
+        path = "/proc/no/such/directory/breakers.db"
+        store = SharedStore(path, on_store_failure="raise")
+        self.addCleanup(store.close)
+        with self.assertRaises(StoreError) as caught:
+            store.breaker("payments").call(int)
+        self.assertNotEqual(caught.exception.code, "")
+        self.assertEqual(store.breaker("other", on_store_failure="permit").call(int), 0)
+        with self.assertRaises(Rejected):
+            store.breaker("third", on_store_failure="reject").call(int)
+
+    def test_connect_says_what_is_wrong(self):
+        with self.assertRaises(StoreError) as caught:
+            self.store.connect(existing=True)
+        self.assertEqual(caught.exception.code, "missing")
+        self.store.connect()
+        self.assertEqual(self.store.health, "available")
+        self.assertEqual(self.store.breaker("payments").health, "shared")
+
+    def test_a_store_is_closed_by_its_block_and_then_says_so(self):
+        with SharedStore(self.path) as store:
+            store.breaker("payments", max_failures=3)
+        with self.assertRaises(StoreError) as caught:
+            store.snapshot("payments")
+        self.assertEqual(caught.exception.code, "closed")
+
+    def test_the_interpreters_own_sqlite_does_not_matter(self):
+        payments = self.store.breaker("payments", max_failures=3)
+        other = sqlite3.connect(os.path.join(self.directory, "other.db"))
+        other.execute("CREATE TABLE t (x)")
+        self.let_fail(payments)
+        other.close()
+        self.assertEqual(self.totals("payments")["failures"], 1)
+        self.assertRegex(shared_breaker._extension.sqlite_version(), r"^3\.")
+
+    def test_no_thread_is_made(self):
+        before = threads()
+        payments = self.store.breaker("payments", max_failures=2)
+        payments.call(int)
+        self.let_fail(payments, times=2)
+        self.store.history()
+        follower = self.store.follow()
+        self.assertEqual(threads(), before)
+        follower.close()
+
+    def test_counts_of_a_program_are_written_when_it_ends(self):
+        program = """
+from shared_breaker import breaker
+payments = breaker("payments", max_failures=3)
+for _ in range(1_000):
+    with payments:
+        pass
+"""
+        self.run_python(program)
+        self.assertEqual(self.totals("payments")["successes"], 1_000)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,83 @@
+"""What a type checker makes of the package, where mypy is installed."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+PROGRAM = """
+from datetime import timedelta
+from shared_breaker import Breaker, Rejected, SharedStore, breaker, retry_after
+
+payments: Breaker = breaker(
+    "payments", max_failures=3, open_for=timedelta(seconds=30), failure_rate=None, ignore=KeyError)
+other = SharedStore("/tmp/x", on_store_failure="permit").breaker("other", open_for=retry_after)
+
+@payments
+def charge(order: int, *, twice: bool = False) -> str:
+    return str(order)
+
+@payments
+async def charge_async(order: int) -> bytes:
+    return b""
+
+def work() -> float | None:
+    try:
+        with payments:
+            text: str = charge(1, twice=True)
+        number: int = payments.call(len, text)
+        return float(number)
+    except Rejected as rejected:
+        return rejected.retry_after
+
+async def work_async() -> bytes:
+    async with payments:
+        return await charge_async(2)
+"""
+
+WRONG = """
+from shared_breaker import breaker
+payments = breaker("payments", max_failures="3", max_failure=3)
+
+@payments
+def charge(order: int) -> str:
+    return str(order)
+
+charge("one")
+payments.force("ajar")
+"""
+
+
+@unittest.skipUnless(importlib.util.find_spec("mypy"), "mypy is not installed")
+class Types(unittest.TestCase):
+    def check(self, *words):
+        package = Path(importlib.util.find_spec("shared_breaker").origin).parents[1]
+        with tempfile.TemporaryDirectory() as cache:
+            done = subprocess.run(
+                [sys.executable, "-m", "mypy", "--strict", "--cache-dir", cache, *words],
+                cwd=package, env={**os.environ, "MYPYPATH": str(package)}, text=True,
+                stdout=subprocess.PIPE, timeout=300)
+        return done.returncode, done.stdout
+
+    def test_the_package_is_strictly_typed(self):
+        code, words = self.check("-p", "shared_breaker")
+        self.assertEqual(code, 0, words)
+
+    def test_a_program_that_uses_it_is_strictly_typed(self):
+        code, words = self.check("-c", PROGRAM)
+        self.assertEqual(code, 0, words)
+
+    def test_mistakes_are_found(self):
+        code, words = self.check("-c", WRONG)
+        self.assertEqual(code, 1)
+        for line in (3, 9, 10):
+            self.assertIn(f":{line}: error", words)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,180 @@
+import BreakerCore
+import TestSupport
+import Testing
+
+@testable import BreakerStore
+@testable import SharedBreaker
+
+/// Calls that must not wait for the store.
+@Suite struct AtOnceTests {
+  private let stage: Stage
+  private let storage: UntouchedStorage
+  private let other: SharedStore
+  private let store: SharedStore
+
+  init() throws {
+    stage = try Stage()
+    let memory = MemoryStorage(clock: stage.clock.clock, program: "test", isGone: { _ in false })
+    storage = UntouchedStorage(memory)
+    let options = StoreOptions(clock: stage.clock.clock)
+    store = SharedStore(storage: storage, options: options)
+    other = SharedStore(storage: memory, options: options)
+  }
+
+  private func breaker(_ words: String = "max-failures=1") throws -> Breaker {
+    let breaker = try store.breaker("api", policy: BreakerPolicy(words: words))
+    try breaker.run {}
+    return breaker
+  }
+
+  /// Asks without waiting, while the storage fails the test if it is touched.
+  private func askAtOnce(_ breaker: Breaker) throws -> Decision<PlainPermit>? {
+    try storage.untouched { try breaker.enter(mayWait: false) }
+  }
+
+  /// Reports without waiting, while the storage fails the test if it is touched.
+  private func reportAtOnce(
+    _ outcome: CallOutcome, of permit: PlainPermit, to breaker: Breaker
+  ) -> ReportVerdict? {
+    storage.untouched { breaker.leave(permit, outcome, elapsed: nil, mayWait: false) }
+  }
+
+  private func permit(of decision: Decision<PlainPermit>?) throws -> PlainPermit {
+    guard case .permitted(let permit) = decision else {
+      throw SupportError("there is no permit")
+    }
+    return permit
+  }
+
+  @Test func `a healthy call begins and ends without touching the store`() throws {
+    let breaker = try breaker()
+    let permit = try permit(of: askAtOnce(breaker))
+    #expect(reportAtOnce(.success, of: permit, to: breaker) == .counted)
+  }
+
+  @Test func `a failure is not recorded without waiting, and can be recorded later`() throws {
+    let breaker = try breaker()
+    let permit = try permit(of: askAtOnce(breaker))
+    #expect(reportAtOnce(.failure(error: "x"), of: permit, to: breaker) == nil)
+    #expect(breaker.state == .closed)
+    let verdict = breaker.leave(permit, .failure(error: "x"), elapsed: nil, mayWait: true)
+    #expect(verdict == .counted)
+    #expect(breaker.state == .open)
+  }
+
+  @Test func `an open breaker rejects without touching the store`() throws {
+    let breaker = try breaker("open-for=30s jitter=0%")
+    try breaker.trip()
+    guard case .rejected(let rejection) = try askAtOnce(breaker) else {
+      Issue.record("the call was not rejected")
+      return
+    }
+    #expect(rejection.retryAfter == .seconds(30))
+  }
+
+  @Test func `a call beside a probe is rejected without touching the store`() throws {
+    let breaker = try breaker("open-for=30s jitter=0% probe-timeout=1m")
+    try breaker.trip()
+    stage.clock.advance(by: .seconds(31))
+    #expect(try askAtOnce(breaker) == nil, "a probe has to be written")
+    let permit = try permit(of: breaker.enter(mayWait: true))
+    #expect(permit.flags & PlainPermit.probe != 0)
+    guard case .rejected(let rejection) = try askAtOnce(breaker) else {
+      Issue.record("the call was not rejected")
+      return
+    }
+    #expect(rejection.state == .halfOpen)
+    #expect(reportAtOnce(.success, of: permit, to: breaker) == nil)
+    #expect(breaker.leave(permit, .success, elapsed: nil, mayWait: true) == .counted)
+    #expect(breaker.state == .closed)
+  }
+
+  @Test func `nothing is answered without waiting once another process has written`() throws {
+    let breaker = try breaker()
+    let permit = try permit(of: askAtOnce(breaker))
+    try other.breaker("api").trip()
+    #expect(try askAtOnce(breaker) == nil)
+    #expect(reportAtOnce(.success, of: permit, to: breaker) == nil)
+    #expect(breaker.leave(permit, .success, elapsed: nil, mayWait: true) == .outdated)
+  }
+
+  @Test func `nothing is answered without waiting while the work of a second is due`() throws {
+    let breaker = try breaker()
+    stage.clock.advance(by: .seconds(2))
+    #expect(try askAtOnce(breaker) == nil)
+    try breaker.run {}
+    #expect(try askAtOnce(breaker) != nil)
+  }
+
+  @Test func `a process that goes on alone answers without waiting between its attempts`() throws {
+    let breaker = try breaker()
+    storage.fails.withLock { $0 = true }
+    // The failure finds out that the store cannot be used.
+    let permit = try permit(of: askAtOnce(breaker))
+    _ = breaker.leave(permit, .success, elapsed: .seconds(1), mayWait: true)
+    _ = breaker.leave(permit, .failure(error: nil), elapsed: nil, mayWait: true)
+    #expect(store.health != .connected)
+    guard case .rejected = try askAtOnce(breaker) else {
+      Issue.record("the breaker of this process did not count the failure")
+      return
+    }
+    stage.clock.advance(by: .seconds(2))
+    #expect(try askAtOnce(breaker) == nil, "the store has to be tried again")
+  }
+
+  @Test func `a plain permit keeps all that its ticket says`() throws {
+    var ticket = Ticket(
+      PermitGrant(
+        kind: .probe, generation: 7, lease: 8, deadline: Instant(nanoseconds: 9),
+        wouldReject: true), breaker: 10, lineage: -11, from: .local)
+    ticket.start = Instant(nanoseconds: 12)
+    let again = Ticket(PlainPermit(ticket))
+    #expect(again.grant == ticket.grant)
+    #expect(again.breaker == 10 && again.lineage == -11 && again.source == .local)
+    #expect(again.start == ticket.start && again.word == ticket.word && again.isOwn)
+    #expect(PlainPermit(again) == PlainPermit(ticket))
+  }
+}
+
+/// A storage in memory that can fail, and that notices when it is read or written.
+private final class UntouchedStorage: ForwardingStorage {
+  let memory: MemoryStorage
+  let fails = Guarded(false)
+  private let touches = Guarded(0)
+
+  init(_ memory: MemoryStorage) { self.memory = memory }
+
+  func untouched<Answer>(_ body: () throws -> Answer) rethrows -> Answer {
+    let before = touches.withLock { $0 }
+    defer { #expect(touches.withLock { $0 } == before, "the store was touched") }
+    return try body()
+  }
+
+  private func touch() throws(StoreError) {
+    touches.withLock { $0 += 1 }
+    if fails.withLock({ $0 }) { throw StoreError(.inputOutput, "the storage fails") }
+  }
+
+  func changes(since revision: Int64?) throws(StoreError) -> StoreChanges {
+    try touch()
+    return memory.changes(since: revision)
+  }
+
+  func find(_ name: String) throws(StoreError) -> StoredBreaker? {
+    try touch()
+    return memory.find(name)
+  }
+
+  func transact<Answer>(
+    _ name: String, orCreate: Bool, wait: Wait, _ body: (inout BreakerDraft) -> Answer
+  ) throws(StoreError) -> Transacted<Answer>? {
+    try touch()
+    // As a file does, so that what a process has written itself need not be read again.
+    let before = memory.currentFingerprint()
+    var transacted = memory.transact(name, orCreate: orCreate, wait: wait, body)
+    transacted?.fingerprints = Fingerprints(before: before, after: memory.currentFingerprint())
+    return transacted
+  }
+
+  func proveWritable() throws(StoreError) { try touch() }
+}
