@@ -1,17 +1,24 @@
 /// The words in which two policies differ, in the order of the vocabulary.
 ///
 /// Words that this version does not know come last, because another version may have written them.
-package struct PolicyDifference: Sendable, Hashable {
-  package enum Word: Sendable, Hashable {
+public struct PolicyDifference: Sendable, Hashable {
+  /// A word in which the policies differ.
+  public enum Word: Sendable, Hashable {
+    /// Both have the word, with different values.
     case changed(key: String, from: String, to: String)
+
+    /// Only the second has the word.
     case added(key: String, value: String)
+
+    /// Only the first has the word.
     case removed(key: String, value: String)
   }
 
-  package private(set) var words: [Word] = []
+  /// The words in which they differ.
+  public private(set) var words: [Word] = []
 
   /// Compares two policies in words, such as `max-failures=3 open-for=1m`.
-  package init(from old: String, to new: String) {
+  public init(from old: String, to new: String) {
     let (old, new) = (Self.values(in: old), Self.values(in: new))
     let known = PolicyKey.allCases.map(\.rawValue)
     let unknown = Set(old.keys).union(new.keys).subtracting(known).sorted()
@@ -27,7 +34,7 @@ package struct PolicyDifference: Sendable, Hashable {
   }
 
   /// The difference for people: `open-for 30s -> 1m, -jitter=10%, +probes=2`.
-  package func text(arrow: String = "->") -> String {
+  public func text(arrow: String = "->") -> String {
     if words.isEmpty { return "no difference" }
     return words.map { word in
       switch word {

@@ -28,8 +28,8 @@ struct ControlError: Error, Hashable {
     let code: ExitCode =
       switch error {
       case .rejected: .rejected
-      case .invalidName, .invalidPolicy, .noSuchProcess: .usage
       case .store: .storeUnavailable
+      default: .usage
       }
     self.init(code, describedAs: error.description)
   }

@@ -16,7 +16,7 @@ enum LibraryTarget {
       let place = bytes.number(below: 2)
       unsafe step(&bytes, breaker, &permits[place], store)
     }
-    for unsafebreaker in unsafe breakers { unsafe sb_breaker_free(breaker) }
+    unsafe breakers.forEach { unsafe sb_breaker_free($0) }
     expect(unsafe sb_close(store) == 0, "the store does not close")
   }
 

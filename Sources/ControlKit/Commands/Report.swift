@@ -58,7 +58,7 @@ extension CommandSpec {
         "\(VisibleText.name(token.name)): counted in the totals only: the breaker has changed its "
           + "state since the permit")
       return .done
-    case .refused:
+    default:
       throw .refused(token.name)
     }
   }
@@ -106,7 +106,7 @@ extension ReportVerdict {
     switch self {
     case .counted: "counted"
     case .outdated: "outdated"
-    case .refused: "refused"
+    default: "refused"
     }
   }
 }

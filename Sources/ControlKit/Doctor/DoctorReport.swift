@@ -43,8 +43,8 @@ extension StoreFinding.Result {
     switch self {
     case .ok: "ok"
     case .note: "note"
-    case .warning: "warn"
     case .bad: "BAD"
+    default: "warn"
     }
   }
 
@@ -52,8 +52,8 @@ extension StoreFinding.Result {
     switch self {
     case .ok: .green
     case .note: nil
-    case .warning: .yellow
     case .bad: .red
+    default: .yellow
     }
   }
 }

@@ -41,9 +41,9 @@ struct Timeline: Sendable, Hashable {
       switch (mode, state) {
       case (_, nil): self = .unknown
       case (.forcedOpen, _): self = .rejecting
-      case (.forcedClosed, _), (.observe, _), (.automatic, .closed): self = .passing
       case (.automatic, .open): self = isDue.map { $0 ? .due : .rejecting } ?? .open
       case (.automatic, .halfOpen): self = .probing
+      default: self = .passing
       }
     }
 
@@ -138,8 +138,8 @@ extension Timeline {
         state = nil
         mode = .automatic
       case .policy, .probe: break
-      // Something unknown may have restarted the open time too.
-      case .extended, .unknown: move(to: entry.at)
+      // Something unknown may have restarted the open time, as an extension does.
+      default: move(to: entry.at)
       }
     }
 
@@ -196,7 +196,7 @@ extension BreakerChange {
     switch self {
     case .transition(let from, let to): from != to
     case .reset: true
-    case .mode, .policy, .deletion, .probe, .extended, .unknown: false
+    default: false
     }
   }
 

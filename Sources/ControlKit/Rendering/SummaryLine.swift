@@ -14,7 +14,7 @@ enum SummaryLine {
         case (.observe, _): .observe
         case (.automatic, .open): snapshot.isProbeDue ? .due : .open
         case (.automatic, .halfOpen): .halfOpen
-        case (.automatic, .closed): .closed
+        default: .closed
         }
     }
 
