@@ -102,10 +102,10 @@ package final class AgreedPolicy: Sendable, Hashable {
   /// What an operator has set.
   package let operatorValues: [PolicyKey: String]
 
-  /// What code has set.
+  /// The keys that code has set.
   package let codeKeys: Set<PolicyKey>
 
-  /// The policy of a breaker of which nobody has said anything.
+  /// The policy of a breaker for which nobody has declared or set anything.
   package static let unsaid = AgreedPolicy(AgreedWords())
 
   /// Applies the operator's values over the code's, and those over the default.

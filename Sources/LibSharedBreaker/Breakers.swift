@@ -13,7 +13,7 @@ package func sb_breaker_open(
       throw .argument("there is no place for the breaker")
     }
     unsafe breaker.pointee = nil
-    let opened = try unsafe OpenStore.at(store)
+    let opened = try unsafe ClosableStore.at(store)
     let store = try opened.usable
     let name = try unsafe CText.required(name, name_length, "name")
     let words = try unsafe CText.read(policy, policy_length, "policy")

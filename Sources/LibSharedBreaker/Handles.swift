@@ -3,7 +3,7 @@ internal import SharedBreaker
 internal import Synchronization
 
 /// A store that a C program has open; its breakers, news and hooks keep it until they are freed.
-final class OpenStore: Sendable {
+final class ClosableStore: Sendable {
   private let shared: SharedStore
   private let closed = Atomic(false)
 
@@ -33,12 +33,12 @@ final class OpenStore: Sendable {
   /// Tells the permits of this breaker from those of others; never 0.
   let serial: UInt64
   let breaker: Unmanaged<Breaker>
-  let store: Unmanaged<OpenStore>
+  let store: Unmanaged<ClosableStore>
 
   private static let mark: UInt64 = 0x7362_2d62_7265_616b
   private static let serials = Atomic<UInt64>(0)
 
-  static func make(_ breaker: Breaker, of store: OpenStore) -> OpaquePointer {
+  static func make(_ breaker: Breaker, of store: ClosableStore) -> OpaquePointer {
     let serial = serials.wrappingAdd(1, ordering: .relaxed).newValue
     let handle = UnsafeMutablePointer<BreakerHandle>.allocate(capacity: 1)
     unsafe handle.initialize(
@@ -113,9 +113,9 @@ final class OpenStore: Sendable {
   }
 }
 
-extension OpenStore {
+extension ClosableStore {
   /// The store at a pointer of the caller.
-  static func at(_ pointer: OpaquePointer?) throws(Failure) -> OpenStore {
-    try unsafe Handle.object(OpenStore.self, at: pointer, .store)
+  static func at(_ pointer: OpaquePointer?) throws(Failure) -> ClosableStore {
+    try unsafe Handle.object(ClosableStore.self, at: pointer, .store)
   }
 }

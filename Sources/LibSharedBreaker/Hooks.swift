@@ -5,10 +5,10 @@ internal import SharedBreaker
 
 /// A hook that a C program takes part in.
 final class OpenHook: Sendable {
-  let store: OpenStore
+  let store: ClosableStore
   let part: Guarded<HookPart>
 
-  init(_ part: sending HookPart, of store: OpenStore) {
+  init(_ part: sending HookPart, of store: ClosableStore) {
     self.part = Guarded(part)
     self.store = store
   }
@@ -23,7 +23,7 @@ package func sb_hook_open(
   answer { () throws(Failure) in
     guard let hook = unsafe hook else { throw .argument("there is no place for the hook") }
     unsafe hook.pointee = nil
-    let opened = try unsafe OpenStore.at(store)
+    let opened = try unsafe ClosableStore.at(store)
     let hookName = try unsafe CText.required(hook_name, hook_name_length, "hook's name")
     if hookName.isEmpty { throw .argument("the hook's name is empty") }
     let name = try unsafe CText.read(name, name_length, "name")

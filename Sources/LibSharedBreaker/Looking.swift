@@ -11,7 +11,7 @@ package func sb_snapshot(
 ) -> CInt {
   answer { () throws(Failure) in
     let receiver = try unsafe TextReceiver(json, length)
-    let store = try unsafe OpenStore.at(store).usable
+    let store = try unsafe ClosableStore.at(store).usable
     let name = try unsafe CText.required(name, name_length, "name")
     let snapshot = try throwingFailures { () throws(StoreError) in try store.snapshot(of: name) }
     guard let snapshot else { return SB_NOT_FOUND }
@@ -41,7 +41,7 @@ package func sb_list(
 ) -> CInt {
   answer { () throws(Failure) in
     let receiver = try unsafe TextReceiver(json, length)
-    let store = try unsafe OpenStore.at(store).usable
+    let store = try unsafe ClosableStore.at(store).usable
     let prefix = try unsafe CText.read(prefix, prefix_length, "prefix") ?? ""
     let snapshots = try throwingFailures { () throws(StoreError) in
       try store.snapshots(beginningWith: prefix)
@@ -63,7 +63,7 @@ package func sb_history(
   answer { () throws(Failure) in
     let receiver = try unsafe TextReceiver(json, length)
     guard let last = unsafe last else { throw .argument("there is no place for the last entry") }
-    let store = try unsafe OpenStore.at(store).usable
+    let store = try unsafe ClosableStore.at(store).usable
     let name = try unsafe CText.read(name, name_length, "name")
     guard after >= 0 else { throw .argument("after is \(after): give 0 for the beginning") }
     guard (1...10_000).contains(limit) else {

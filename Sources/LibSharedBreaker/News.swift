@@ -4,7 +4,7 @@ internal import SharedBreaker
 
 /// The news of a store that a C program listens to.
 final class OpenNews: @unchecked Sendable {
-  private let store: OpenStore
+  private let store: ClosableStore
   private let news: FileNews
   private let process = ForkGuard.depth
 
@@ -17,7 +17,7 @@ final class OpenNews: @unchecked Sendable {
   /// How long to wait before looking again after a file was replaced or the directory disappeared.
   private static let pause: Int64 = 1_000_000_000
 
-  init?(of store: OpenStore, at path: String) {
+  init?(of store: ClosableStore, at path: String) {
     guard let news = FileNews(path: path) else { return nil }
     self.news = news
     self.store = store
@@ -59,7 +59,7 @@ package func sb_news_open(
   answer { () throws(Failure) in
     guard let news = unsafe news else { throw .argument("there is no place for the news") }
     unsafe news.pointee = nil
-    let opened = try unsafe OpenStore.at(store)
+    let opened = try unsafe ClosableStore.at(store)
     guard let made = OpenNews(of: opened, at: try opened.usable.path) else {
       throw Failure(SB_ERR_RESOURCES, "the system has no inotify descriptor left")
     }

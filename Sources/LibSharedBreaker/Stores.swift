@@ -15,7 +15,7 @@ package func sb_open(
     let options = try unsafe options.map { options throws(Failure) in
       try unsafe StoreOptions(options.pointee)
     }
-    let opened = OpenStore(SharedStore(path: path, options: options ?? StoreOptions()))
+    let opened = ClosableStore(SharedStore(path: path, options: options ?? StoreOptions()))
     unsafe store.pointee = Handle.make(opened, .store)
     return SB_OK
   }
@@ -45,7 +45,7 @@ extension StoreOptions {
 @c @implementation
 package func sb_connect(_ store: OpaquePointer?, _ flags: UInt32) -> CInt {
   answer { () throws(Failure) in
-    let store = try unsafe OpenStore.at(store).usable
+    let store = try unsafe ClosableStore.at(store).usable
     try Given.flags(flags, allowed: SB_EXISTING)
     try throwingFailures { () throws(StoreError) in
       if flags == 0 { try store.connect() } else { try store.connectToExisting() }
@@ -58,7 +58,7 @@ package func sb_connect(_ store: OpaquePointer?, _ flags: UInt32) -> CInt {
 package func sb_close(_ store: OpaquePointer?) -> CInt {
   answer { () throws(Failure) in
     if unsafe store == nil { return SB_OK }
-    let opened = try unsafe OpenStore.at(store)
+    let opened = try unsafe ClosableStore.at(store)
     opened.close()
     unsafe Handle.free(store, .store)
     return SB_OK
@@ -67,7 +67,7 @@ package func sb_close(_ store: OpaquePointer?) -> CInt {
 
 @c @implementation
 package func sb_health(_ store: OpaquePointer?) -> CInt {
-  answer { () throws(Failure) in try unsafe OpenStore.at(store).usable.health.code }
+  answer { () throws(Failure) in try unsafe ClosableStore.at(store).usable.health.code }
 }
 
 extension StoreHealth {
@@ -90,7 +90,7 @@ package func sb_path(
 ) -> CInt {
   answer { () throws(Failure) in
     let receiver = try unsafe TextReceiver(path, length)
-    try receiver.take(try unsafe OpenStore.at(store).usable.path)
+    try receiver.take(try unsafe ClosableStore.at(store).usable.path)
     return SB_OK
   }
 }

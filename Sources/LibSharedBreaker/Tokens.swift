@@ -33,7 +33,7 @@ package func sb_token_report(
   _ details: UnsafePointer<sb_details>?
 ) -> CInt {
   answer { () throws(Failure) in
-    let store = try unsafe OpenStore.at(store).usable
+    let store = try unsafe ClosableStore.at(store).usable
     let token = try unsafe PermitToken(read: token, length)
     let (outcome, elapsed) = try unsafe Given.outcome(outcome, details)
     return try throwingFailures(ofBreaker: { () throws(BreakerError) in
@@ -47,7 +47,7 @@ package func sb_token_renew(
   _ store: OpaquePointer?, _ token: UnsafePointer<CChar>?, _ length: Int64, _ for_ns: Int64
 ) -> CInt {
   answer { () throws(Failure) in
-    let store = try unsafe OpenStore.at(store).usable
+    let store = try unsafe ClosableStore.at(store).usable
     let token = try unsafe PermitToken(read: token, length)
     let time = try Given.duration(for_ns, "for_ns")
     let holds = try throwingFailures(ofBreaker: { () throws(BreakerError) in

@@ -1,3 +1,4 @@
+import Glibc
 import TestSupport
 import Testing
 
@@ -25,6 +26,24 @@ import Testing
 
   private func place(_ path: String, store: Int64 = 1, boot: Int64 = 1) -> CounterFile.Place {
     .init(storePath: path, store: store, boot: boot)
+  }
+
+  @Test func `a process waits for the counter file as long as it is told to`() throws {
+    let directory = try TemporaryDirectory()
+    let store = directory.file("store")
+    try Files.write(store, [])
+    let (patient, hasty) = (CounterPage(), CounterPage())
+    let threads = Threads()
+    try StoreLock.held(store, atMost: .seconds(60)) { _ in
+      hasty.use(place(store), atMost: .zero)
+      #expect(hasty.counters(ofBreaker: 7) == nil)
+      threads.start { patient.use(place(store), atMost: .seconds(600)) }
+      // Longer than a program waits by default.
+      let end = Patience.deadline(after: .milliseconds(700))
+      while Patience.monotonicNanoseconds() < end { sched_yield() }
+    }
+    threads.join()
+    #expect(patient.counters(ofBreaker: 7) != nil)
   }
 
   @Test func `processes that disagree about the boot settle on one counter file`() throws {

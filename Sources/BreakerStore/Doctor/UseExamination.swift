@@ -114,7 +114,7 @@ struct UseExamination {
       return StoreFinding(
         .clock, .note,
         "this process reads another boot id than the one that the store recorded for this boot",
-        means: "a container may have its own; the store relies on what all of them can read")
+        means: "a container may have its own; the store uses only what every process can read")
     }
     return StoreFinding(.clock, .ok, "this boot is known, and no entry is ahead of the clock")
   }

@@ -63,7 +63,7 @@ extension Breaker {
   ) -> ReportVerdict? {
     if mayWait { return end(ticket, outcome, elapsed: elapsed) }
     if outcome == .success, elapsed == nil, counts(ticket) { return .counted }
-    return engine.takeAtOnce(report(outcome, of: ticket, elapsed: elapsed), of: cell)
+    return engine.acceptAtOnce(report(outcome, of: ticket, elapsed: elapsed), of: cell)
   }
 
   /// Renews the lease of a probe, as ``Permit/renew(for:)`` does.

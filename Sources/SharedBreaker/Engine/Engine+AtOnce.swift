@@ -22,7 +22,7 @@ extension Engine {
   }
 
   /// Takes the outcome of a call; nil if that takes a look at the store, or a write.
-  func takeAtOnce(_ report: Report, of cell: Cell) -> ReportVerdict? {
+  func acceptAtOnce(_ report: Report, of cell: Cell) -> ReportVerdict? {
     let isStores = report.ticket.source == .store && report.ticket.isOwn
     // The others never wait.
     guard isStores, options.processes.ending() == nil else { return accept(report, of: cell) }
