@@ -58,6 +58,7 @@ extension Bench {
         lines: lines(
           [
             ("as many bare objects", { try look($0).renewed().nanosecondsOfObjects }),
+            ("line of memory, found by the one before", { try look($0).same().nanosecondsOfLine }),
             ("one of them", { try look($0).same().nanosecondsOfOne }),
             ("all of them", { try look($0).same().nanosecondsOfAll }),
           ], breakers)),

@@ -50,6 +50,9 @@ extension Bench {
       figure("as many atomic counters, in random order", "ns") {
         try latest.same().nanosecondsOfObjects
       },
+      figure("line of memory, found by the one before", "ns") {
+        try latest.same().nanosecondsOfLine
+      },
       figure(
         "healthy call, all in random order", "ns", against: .times(one),
         goal: .atMost(2).compared

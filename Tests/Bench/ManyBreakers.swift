@@ -21,6 +21,10 @@ enum ManyBreakers {
     Parent.report([Double(count)])
   }
 
+  /// The cache lines that only calls of one breaker touch: of its handle, of what the process knows
+  /// of it, and of its counters.
+  private static let linesOfBreaker = 3
+
   /// What a process with a handle on every breaker reports.
   struct Result {
     var nanosecondsOfOne = Double.nan
@@ -28,6 +32,10 @@ enum ManyBreakers {
 
     /// The nanoseconds for as many atomic counters, each in an object, in the same order.
     var nanosecondsOfObjects = Double.nan
+
+    /// The nanoseconds for a cache line, if each of as many as those calls touch tells where the
+    /// next one is.
+    var nanosecondsOfLine = Double.nan
     var bytesOfHandle = Double.nan
   }
 
@@ -65,7 +73,9 @@ enum ManyBreakers {
     let ofOne = try best { index in try all[index & 0].run { work(&counter) } }
     let ofAll = try best { index in try all[index].run { work(&counter) } }
     let ofObjects = best { index in objects[index].touch() }
-    Parent.report([ofOne, ofAll, ofObjects, grown - Double(nameBytes) / Double(count)])
+    let ofLine = try MemoryWalk.nanoseconds(lines: linesOfBreaker * count)
+    let bytesOfHandle = grown - Double(nameBytes) / Double(count)
+    Parent.report([ofOne, ofAll, ofObjects, ofLine, bytesOfHandle])
   }
 
   /// The least that a breaker of one process could be: one atomic counter.
@@ -83,9 +93,10 @@ enum ManyBreakers {
       _ = try Children.numbers(try Children.start(.makes, words))
     }
     let numbers = try Children.numbers(try Children.start(.many, words))
-    guard numbers.count == 4 else { throw BenchError("a child failed") }
+    guard numbers.count == 5 else { throw BenchError("a child failed") }
     return Result(
       nanosecondsOfOne: numbers[0], nanosecondsOfAll: numbers[1],
-      nanosecondsOfObjects: numbers[2], bytesOfHandle: numbers[3])
+      nanosecondsOfObjects: numbers[2], nanosecondsOfLine: numbers[3],
+      bytesOfHandle: numbers[4])
   }
 }

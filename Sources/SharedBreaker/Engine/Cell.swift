@@ -86,6 +86,11 @@ extension Knowledge {
 extension Cell {
   var word: CellWord { CellWord(bits: bits.load(ordering: .acquiring)) }
 
+  /// Whether a success of a call that a word let through changes nothing but a counter.
+  @inline(__always) func counts(under word: CellWord) -> Bool {
+    self.word == word && word.has(CellWord.countsOnly)
+  }
+
   /// How long a breaker that rejects calls does so from an instant on.
   func openRemaining(at nanoseconds: Int64) -> Int64 {
     openUntil.load(ordering: .relaxed).subtractingSaturating(nanoseconds)

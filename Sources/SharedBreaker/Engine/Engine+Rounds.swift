@@ -1,19 +1,30 @@
 internal import BreakerStore
+internal import CHost
 internal import Synchronization
 
 /// Work that is done once a second, without a thread of its own.
 extension Engine {
   /// Whether the next call has to do the rounds.
-  var isRoundDue: Bool { coarseNanoseconds >= nextRound.load(ordering: .relaxed) }
+  var isRoundDue: Bool { second != secondOfRound.load(ordering: .relaxed) }
+
+  /// The second of the wall clock: of all clocks, reading it adds least to a healthy call.
+  ///
+  /// It is only compared with that of the last round, so the clock may be set.
+  private var second: Int64 { isSystemClock ? sb_second() : Self.secondOfOtherClock(self) }
+
+  /// Not a method, because a call of it would cost the others a register.
+  @inline(never) private static func secondOfOtherClock(_ engine: Engine) -> Int64 {
+    engine.clock.coarseNanoseconds / roundNanoseconds
+  }
 
   /// Checks the file and writes what is pending, in the first call of each second.
   func doRounds() {
-    let now = coarseNanoseconds
-    let due = nextRound.load(ordering: .relaxed)
+    let now = second
+    let last = secondOfRound.load(ordering: .relaxed)
     let boot = bootNanoseconds
-    guard now >= due || boot >= nextRoundOnBootClock.load(ordering: .relaxed) else { return }
-    let isMine = nextRound.compareExchange(
-      expected: due, desired: now + Self.roundNanoseconds, ordering: .relaxed
+    guard now != last || boot >= nextRoundOnBootClock.load(ordering: .relaxed) else { return }
+    let isMine = secondOfRound.compareExchange(
+      expected: last, desired: now, ordering: .relaxed
     ).exchanged
     guard isMine else { return }
     nextRoundOnBootClock.store(boot + Self.roundNanoseconds, ordering: .relaxed)

@@ -29,10 +29,10 @@ internal import Synchronization
   private let isUnavailable = Atomic<Bool>(false)
   private let areSomeAlone = Atomic<Bool>(false)
 
-  /// When the next round is due, on the coarse clock.
-  let nextRound = Atomic<Int64>(0)
+  /// The second in which the last round was done; no second before the first.
+  let secondOfRound = Atomic<Int64>(.min)
 
-  /// The same on the boot clock, for calls that have read it anyway.
+  /// When the next round is due at the latest, for calls that have read the boot clock anyway.
   let nextRoundOnBootClock = Atomic<Int64>(0)
 
   let refreshes = Refreshes()
