@@ -91,7 +91,7 @@ static void fork_shares(sb_store *store) {
 
 /* Both sides of a fork write what they have counted themselves. */
 static void both_sides_flush(char **arguments) {
-  char path[4096], counters[4096];
+  char path[4096], counters[4200];
   sb_store *store, *other;
   sb_breaker *breaker;
   char *json;
