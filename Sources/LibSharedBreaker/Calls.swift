@@ -93,11 +93,11 @@ package func sb_enter(
 
 @inline(never)
 private func enterWithCare(
-  _ breaker: OpaquePointer?, _ permit: UnsafeMutablePointer<sb_permit>?,
+  _ handle: OpaquePointer?, _ permit: UnsafeMutablePointer<sb_permit>?,
   _ rejection: UnsafeMutablePointer<sb_rejection>?, _ flags: UInt32
 ) -> CInt {
   do throws(Failure) {
-    let (breaker, serial) = try unsafe BreakerHandle.usable(breaker)
+    let (breaker, serial) = try unsafe BreakerHandle.usable(handle)
     guard let permit = unsafe permit else { throw .argument("the permit is NULL") }
     try unsafe Given.size(permit.pointee.size, MemoryLayout<sb_permit>.size, "permit")
     if unsafe permit.pointee.serial != 0 {
@@ -112,7 +112,7 @@ private func enterWithCare(
       return SB_REJECTED.rawValue
     }
     let mayWait = flags & UInt32(SB_NOWAIT.rawValue) == 0
-    let decision = try passing(mayWait: mayWait) { () throws(Failure) in
+    let decision = try unsafe passing(to: handle, mayWait: mayWait) { breaker throws(Failure) in
       try throwingFailures(ofBreaker: { () throws(BreakerError) in
         try breaker.enter(mayWait: mayWait)
       })
@@ -132,12 +132,14 @@ private func enterWithCare(
   }
 }
 
-/// Passes the gate that keeps forks away; nil if that takes waiting, and the caller must not wait.
+/// Lets a call of a breaker pass the gate that keeps forks away, unless the store was closed meanwhile;
+/// nil if that takes waiting, and the caller must not wait.
 private func passing<Answer>(
-  mayWait: Bool, _ body: () throws(Failure) -> Answer?
+  to handle: OpaquePointer?, mayWait: Bool, _ body: (Breaker) throws(Failure) -> Answer?
 ) throws(Failure) -> Answer? {
-  if mayWait { return try CallGate.shared.pass(body) }
-  return try CallGate.shared.passAtOnce(body) ?? nil
+  func use() throws(Failure) -> Answer? { try body(try unsafe BreakerHandle.usable(handle).0) }
+  if mayWait { return try CallGate.shared.pass(use) }
+  return try CallGate.shared.passAtOnce(use) ?? nil
 }
 
 @c @implementation
@@ -162,18 +164,18 @@ package func sb_leave(
 
 @inline(never)
 private func leaveWithCare(
-  _ breaker: OpaquePointer?, _ permit: UnsafeMutablePointer<sb_permit>?, _ outcome: CInt,
+  _ handle: OpaquePointer?, _ permit: UnsafeMutablePointer<sb_permit>?, _ outcome: CInt,
   _ details: UnsafePointer<sb_details>?, _ flags: UInt32
 ) -> CInt {
   do throws(Failure) {
-    let (breaker, serial) = try unsafe BreakerHandle.usable(breaker)
+    let (_, serial) = try unsafe BreakerHandle.usable(handle)
     guard let permit = unsafe permit else { throw .argument("the permit is NULL") }
     try unsafe permit.pointee.check(givenBy: serial)
     try Given.flags(flags, allowed: SB_NOWAIT)
     let (outcome, elapsed) = try unsafe Given.outcome(outcome, details)
     let given = unsafe permit.pointee
     let mayWait = flags & UInt32(SB_NOWAIT.rawValue) == 0
-    let verdict = try passing(mayWait: mayWait) { () throws(Failure) in
+    let verdict = try unsafe passing(to: handle, mayWait: mayWait) { breaker throws(Failure) in
       given.isHealthy
         ? breaker.leave(given.call, outcome, elapsed: elapsed, mayWait: mayWait)
         : breaker.leave(given.plain, outcome, elapsed: elapsed, mayWait: mayWait)

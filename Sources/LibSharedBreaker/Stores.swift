@@ -65,12 +65,22 @@ package func sb_flush(_ store: OpaquePointer?) -> CInt {
 
 @c @implementation
 package func sb_close(_ store: OpaquePointer?) -> CInt {
-  answer { () throws(Failure) in
-    if unsafe store == nil { return SB_OK }
-    let opened = try unsafe ClosableStore.at(store)
-    opened.close()
-    unsafe Handle.free(store, .store)
-    return SB_OK
+  if unsafe store == nil { return SB_OK.rawValue }
+  do throws(Failure) {
+    let opened = try CallGate.shared.pass { () throws(Failure) in
+      let opened = try unsafe ClosableStore.at(store)
+      opened.refuseUses()
+      return opened
+    }
+    // A call that has begun earlier would open the file again.
+    CallGate.shared.waitForCalls()
+    return try CallGate.shared.pass { () throws(Failure) in
+      opened.close()
+      unsafe Handle.free(store, .store)
+      return SB_OK.rawValue
+    }
+  } catch {
+    return told(error)
   }
 }
 

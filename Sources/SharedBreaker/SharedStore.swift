@@ -126,6 +126,9 @@ public final class SharedStore: Sendable {
   /// second are not lost. A process that is killed loses them only where it could not use the
   /// shared counters.
   public func close() { engine.close() }
+
+  /// Closes the store so that nothing opens it again, provided that nobody uses it any more.
+  package func closeForGood() { engine.closeForGood() }
 }
 
 /// Ending a process in a test.

@@ -75,6 +75,12 @@ internal import Synchronization
     storage.close()
   }
 
+  /// Closes for good: what healthy calls that are ending still count is not written.
+  func closeForGood() {
+    close()
+    update { $0.outbox = Outbox() }
+  }
+
   var clock: StoreClock { options.clock }
 
   func tell(_ event: StoreEvent) { options.observer?(event) }
