@@ -49,8 +49,9 @@
  * read the file; to tell others, as every failure must, they write it. Writing waits for other
  * processes, for `lock_timeout_ns` at most. With SB_NOWAIT they return SB_WOULD_BLOCK instead of
  * reading or writing the file, or of waiting for a fork() or an sb_close() of another thread, and you
- * call them again where waiting is allowed, such as in a worker thread of an event loop. All other functions that take a store, a breaker or a hook may read or
- * write the file, unless their description says that they do not.
+ * call them again where waiting is allowed, such as in a worker thread of an event loop. All other
+ * functions that take a store, a breaker or a hook may read or write the file, unless their description
+ * says that they do not.
  *
  * THE STORE FAILS. If the file cannot be used, sb_enter() and sb_leave() go on without it, as the
  * enum sb_store_failure says, and return to it by themselves. All other functions return the error.
