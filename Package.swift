@@ -167,7 +167,9 @@ let parts = [
   // For ThreadSanitizer, tests with threads. For AddressSanitizer, tests that use C memory or run
   // out of memory.
   "thread": ["BreakerStoreTests", "SharedBreakerTests", "CallTests"],
-  "address": ["BreakerStoreTests", "SharedBreakerTests", "CallTests", "FaultTests"],
+  "address": [
+    "BreakerStoreTests", "SharedBreakerTests", "CallTests", "FaultTests", "LibSharedBreakerTests",
+  ],
 ]
 if let part = Context.environment["SHARED_BREAKER_PART"] {
   guard var needed = parts[part] else { fatalError("SHARED_BREAKER_PART: there is no \(part)") }

@@ -48,9 +48,10 @@
  * nothing and make no system call, except once a second. To learn what another process changed, they
  * read the file; to tell others, as every failure must, they write it. Writing waits for other
  * processes, for `lock_timeout_ns` at most. With SB_NOWAIT they return SB_WOULD_BLOCK instead of
- * reading or writing the file, and you call them again where waiting is allowed, such as in a worker
- * thread of an event loop. All other functions that take a store, a breaker or a hook may read or
- * write the file, unless their description says that they do not.
+ * reading or writing the file, or of waiting for a fork() or an sb_close() of another thread, and you
+ * call them again where waiting is allowed, such as in a worker thread of an event loop. All other
+ * functions that take a store, a breaker or a hook may read or write the file, unless their description
+ * says that they do not.
  *
  * THE STORE FAILS. If the file cannot be used, sb_enter() and sb_leave() go on without it, as the
  * enum sb_store_failure says, and return to it by themselves. All other functions return the error.
@@ -93,7 +94,7 @@ enum sb_code {
 
   /* The breaker rejects the call. */
   SB_REJECTED = 1,
-  /* It would have to read or write the file, and SB_NOWAIT forbids that. Nothing has changed. */
+  /* SB_NOWAIT forbids what it takes to answer; see WAITING. Nothing has changed. */
   SB_WOULD_BLOCK = 2,
   /* The breaker has changed since the call began: the outcome counts in the totals only. */
   SB_OUTDATED = 3,
@@ -362,10 +363,25 @@ int sb_open(const char *path, int64_t path_length, const sb_options *options, sb
  * nor does any later use of this sb_store: the error is SB_ERR_MISSING. */
 int sb_connect(sb_store *store, uint32_t flags);
 
-/* Writes what this process has not written yet, closes the file, and frees the store. Its breakers,
- * news and hooks still have to be freed; each use of them returns SB_ERR_CLOSED. Leave calls first:
- * the outcome of a permit that is still out is lost, and a probe's slot is taken until its
- * `probe-timeout` or the end of the process. NULL does nothing.
+/* Writes what this process has not written yet, and keeps the store open.
+ *
+ * There is seldom anything to write. Failures and changes are written when they happen, and successes
+ * are counted in memory that all processes share. A process that cannot use that memory keeps its counts
+ * and writes them once a second, with its next call. A policy that could not be declared waits in the
+ * same way. With nothing to write, sb_flush() does not touch the file.
+ *
+ * Call it before the process pauses its calls for long, or ends without sb_close(), as by _exit(2). The
+ * child of a fork flushes what it has counted itself, and leaves what it inherited to its parent.
+ *
+ * Errors: SB_ERR_ARGUMENT, SB_ERR_CLOSED, and the store's. What was not written is kept for the next
+ * attempt. */
+int sb_flush(sb_store *store);
+
+/* Writes what this process has not written yet, closes the file, and frees the store. Functions that
+ * other threads are in return first. Then each use of the store's breakers, news and hooks, which still
+ * have to be freed, returns SB_ERR_CLOSED, and none opens the file again. Leave calls first: the outcome
+ * of a permit that is still out is lost, and a probe's slot is taken until its `probe-timeout` or the end
+ * of the process. NULL does nothing.
  *
  * A program that keeps its stores until it exits should close them, so that the totals of its last
  * second are not lost. A process that is killed loses them only where it could not use the shared

@@ -3,13 +3,15 @@ internal import Glibc
 
 /// Keeps forks and calls apart: a fork waits until no thread is inside the library.
 ///
+/// So does the close of a store, because a call that is still inside could open it again.
+///
 /// The library itself can be forked at any moment. Swift's runtime cannot: it has locks of its own,
 /// such as for what is made at its first use, and a child that inherits one of them locked waits for
 /// ever. Healthy calls and rejections from memory need none of them, and do not pass here.
 final class CallGate: @unchecked Sendable {
   static let shared = CallGate()
 
-  /// A call passes through here, and a fork holds it while it waits for the calls inside.
+  /// A call passes through here, and who waits for the calls inside holds it meanwhile.
   private let entrance = Lock()
   private let lock = Lock()
   private let isEmpty = ThreadWaker()
@@ -21,7 +23,7 @@ final class CallGate: @unchecked Sendable {
     // The store's work around forks is installed first, so that it begins last and ends first.
     first = ForkGuard(of: self, before: {}, after: { _ in })
     pthread_atfork(
-      { CallGate.shared.willFork() }, { CallGate.shared.didFork() }, { CallGate.shared.didFork() })
+      { CallGate.shared.shut() }, { CallGate.shared.reopen() }, { CallGate.shared.reopen() })
   }
 
   func pass<Answer>(
@@ -54,13 +56,19 @@ final class CallGate: @unchecked Sendable {
     }
   }
 
-  private func willFork() {
+  /// Waits for the calls that are inside, of which the caller must not be one.
+  func waitForCalls() {
+    shut()
+    reopen()
+  }
+
+  private func shut() {
     entrance.lock()
     lock.lock()
     while inside > 0 { _ = isEmpty.wait(lock, until: nil) }
   }
 
-  private func didFork() {
+  private func reopen() {
     lock.unlock()
     entrance.unlock()
   }

@@ -82,7 +82,8 @@ package func sb_enter(
     unsafe permit.pointee.serial == 0, flags & ~UInt32(SB_NOWAIT.rawValue) == 0,
     unsafe handle.pointee.store._withUnsafeGuaranteedRef({ !$0.isClosed })
   {
-    let call = unsafe handle.pointee.breaker._withUnsafeGuaranteedRef { $0.enterHealthy() }
+    @inline(__always) func ask(_ breaker: Breaker) -> HealthyCall { breaker.permitHealthy() }
+    let call = unsafe handle.pointee.breaker._withUnsafeGuaranteedRef(ask)
     if call.isPermitted {
       unsafe permit.pointee.give(call, by: handle.pointee.serial)
       return SB_OK.rawValue
@@ -93,11 +94,11 @@ package func sb_enter(
 
 @inline(never)
 private func enterWithCare(
-  _ breaker: OpaquePointer?, _ permit: UnsafeMutablePointer<sb_permit>?,
+  _ handle: OpaquePointer?, _ permit: UnsafeMutablePointer<sb_permit>?,
   _ rejection: UnsafeMutablePointer<sb_rejection>?, _ flags: UInt32
 ) -> CInt {
   do throws(Failure) {
-    let (breaker, serial) = try unsafe BreakerHandle.usable(breaker)
+    let (breaker, serial) = try unsafe BreakerHandle.usable(handle)
     guard let permit = unsafe permit else { throw .argument("the permit is NULL") }
     try unsafe Given.size(permit.pointee.size, MemoryLayout<sb_permit>.size, "permit")
     if unsafe permit.pointee.serial != 0 {
@@ -112,7 +113,7 @@ private func enterWithCare(
       return SB_REJECTED.rawValue
     }
     let mayWait = flags & UInt32(SB_NOWAIT.rawValue) == 0
-    let decision = try passing(mayWait: mayWait) { () throws(Failure) in
+    let decision = try unsafe passing(to: handle, mayWait: mayWait) { breaker throws(Failure) in
       try throwingFailures(ofBreaker: { () throws(BreakerError) in
         try breaker.enter(mayWait: mayWait)
       })
@@ -132,12 +133,14 @@ private func enterWithCare(
   }
 }
 
-/// Passes the gate that keeps forks away; nil if that takes waiting, and the caller must not wait.
+/// Lets a call of a breaker pass the gate that keeps forks away, unless the store was closed meanwhile;
+/// nil if that takes waiting, and the caller must not wait.
 private func passing<Answer>(
-  mayWait: Bool, _ body: () throws(Failure) -> Answer?
+  to handle: OpaquePointer?, mayWait: Bool, _ body: (Breaker) throws(Failure) -> Answer?
 ) throws(Failure) -> Answer? {
-  if mayWait { return try CallGate.shared.pass(body) }
-  return try CallGate.shared.passAtOnce(body) ?? nil
+  func use() throws(Failure) -> Answer? { try body(try unsafe BreakerHandle.usable(handle).0) }
+  if mayWait { return try CallGate.shared.pass(use) }
+  return try CallGate.shared.passAtOnce(use) ?? nil
 }
 
 @c @implementation
@@ -152,7 +155,9 @@ package func sb_leave(
     unsafe handle.pointee.store._withUnsafeGuaranteedRef({ !$0.isClosed })
   {
     let call = unsafe permit.pointee.call
-    if unsafe handle.pointee.breaker._withUnsafeGuaranteedRef({ $0.countHealthy(call) }) {
+    // By itself, so that here no function is called at all.
+    if call.isTimed { return unsafe leaveTimed(handle, permit, flags) }
+    if unsafe count(call, of: handle) {
       unsafe permit.pointee.use()
       return SB_OK.rawValue
     }
@@ -160,20 +165,42 @@ package func sb_leave(
   return unsafe leaveWithCare(breaker, permit, outcome, details, flags)
 }
 
+/// Reports the success of a healthy call whose policy looks at times.
+@inline(never)
+private func leaveTimed(
+  _ handle: UnsafeMutablePointer<BreakerHandle>, _ permit: UnsafeMutablePointer<sb_permit>,
+  _ flags: UInt32
+) -> CInt {
+  if unsafe count(permit.pointee.call, of: handle) {
+    unsafe permit.pointee.use()
+    return SB_OK.rawValue
+  }
+  return unsafe leaveWithCare(
+    OpaquePointer(handle), permit, CInt(SB_SUCCESS.rawValue), nil, flags)
+}
+
+@inline(__always)
+private func count(
+  _ call: HealthyCall, of handle: UnsafeMutablePointer<BreakerHandle>
+) -> Bool {
+  @inline(__always) func count(_ breaker: Breaker) -> Bool { breaker.countHealthy(call) }
+  return unsafe handle.pointee.breaker._withUnsafeGuaranteedRef(count)
+}
+
 @inline(never)
 private func leaveWithCare(
-  _ breaker: OpaquePointer?, _ permit: UnsafeMutablePointer<sb_permit>?, _ outcome: CInt,
+  _ handle: OpaquePointer?, _ permit: UnsafeMutablePointer<sb_permit>?, _ outcome: CInt,
   _ details: UnsafePointer<sb_details>?, _ flags: UInt32
 ) -> CInt {
   do throws(Failure) {
-    let (breaker, serial) = try unsafe BreakerHandle.usable(breaker)
+    let (_, serial) = try unsafe BreakerHandle.usable(handle)
     guard let permit = unsafe permit else { throw .argument("the permit is NULL") }
     try unsafe permit.pointee.check(givenBy: serial)
     try Given.flags(flags, allowed: SB_NOWAIT)
     let (outcome, elapsed) = try unsafe Given.outcome(outcome, details)
     let given = unsafe permit.pointee
     let mayWait = flags & UInt32(SB_NOWAIT.rawValue) == 0
-    let verdict = try passing(mayWait: mayWait) { () throws(Failure) in
+    let verdict = try unsafe passing(to: handle, mayWait: mayWait) { breaker throws(Failure) in
       given.isHealthy
         ? breaker.leave(given.call, outcome, elapsed: elapsed, mayWait: mayWait)
         : breaker.leave(given.plain, outcome, elapsed: elapsed, mayWait: mayWait)

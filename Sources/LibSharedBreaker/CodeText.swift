@@ -6,7 +6,7 @@ enum CodeText {
     switch code {
     case SB_OK: "done"
     case SB_REJECTED: "the breaker rejects the call"
-    case SB_WOULD_BLOCK: "it would have to read or write the file"
+    case SB_WOULD_BLOCK: "the answer takes waiting"
     case SB_OUTDATED: "the breaker has changed since the call began"
     case SB_REFUSED: "the permit is no longer good"
     case SB_NOT_FOUND: "there is no such breaker"

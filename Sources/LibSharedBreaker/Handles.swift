@@ -20,10 +20,11 @@ final class ClosableStore: Sendable {
     }
   }
 
-  func close() {
-    closed.store(true, ordering: .relaxed)
-    shared.close()
-  }
+  /// Refuses every use that begins from now on.
+  func refuseUses() { closed.store(true, ordering: .relaxed) }
+
+  /// Closes the file, which no use that has begun earlier may still need.
+  func close() { shared.closeForGood() }
 }
 
 /// What the pointer to a breaker points to; healthy calls read all of it.

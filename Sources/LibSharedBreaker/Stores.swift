@@ -55,13 +55,32 @@ package func sb_connect(_ store: OpaquePointer?, _ flags: UInt32) -> CInt {
 }
 
 @c @implementation
-package func sb_close(_ store: OpaquePointer?) -> CInt {
+package func sb_flush(_ store: OpaquePointer?) -> CInt {
   answer { () throws(Failure) in
-    if unsafe store == nil { return SB_OK }
-    let opened = try unsafe ClosableStore.at(store)
-    opened.close()
-    unsafe Handle.free(store, .store)
+    let store = try unsafe ClosableStore.at(store).usable
+    try throwingFailures { () throws(StoreError) in try store.flush() }
     return SB_OK
+  }
+}
+
+@c @implementation
+package func sb_close(_ store: OpaquePointer?) -> CInt {
+  if unsafe store == nil { return SB_OK.rawValue }
+  do throws(Failure) {
+    let opened = try CallGate.shared.pass { () throws(Failure) in
+      let opened = try unsafe ClosableStore.at(store)
+      opened.refuseUses()
+      return opened
+    }
+    // A call that has begun earlier would open the file again.
+    CallGate.shared.waitForCalls()
+    return try CallGate.shared.pass { () throws(Failure) in
+      opened.close()
+      unsafe Handle.free(store, .store)
+      return SB_OK.rawValue
+    }
+  } catch {
+    return told(error)
   }
 }
 

@@ -2,6 +2,8 @@
 #define _DEFAULT_SOURCE
 #include <dirent.h>
 #include <pthread.h>
+#include <sched.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -54,6 +56,12 @@ static void everything_once(sb_store *store) {
   sb_breaker_free(breaker);
 }
 
+static void succeed(sb_breaker *breaker) {
+  sb_permit permit = SB_PERMIT_INIT;
+  CHECK_CODE(SB_OK, sb_enter(breaker, &permit, NULL, 0));
+  CHECK_CODE(SB_OK, sb_leave(breaker, &permit, SB_SUCCESS, NULL, 0));
+}
+
 /* A child of a fork shares what was open, and owns none of its parent's permits. */
 static void fork_shares(sb_store *store) {
   sb_breaker *breaker = open_breaker(store, "forked", "max-failures=2 open-for=1m");
@@ -80,6 +88,42 @@ static void fork_shares(sb_store *store) {
   CHECK_CODE(SB_OUTDATED, sb_leave(breaker, &parents, SB_SUCCESS, NULL, 0));
   sb_news_free(news);
   sb_breaker_free(breaker);
+}
+
+/* Both sides of a fork write what they have counted themselves. */
+static void both_sides_flush(char **arguments) {
+  char path[4096], counters[4200];
+  sb_store *store, *other;
+  sb_breaker *breaker;
+  char *json;
+  int index;
+  pid_t child;
+  snprintf(path, sizeof path, "%s.flushed", arguments[1]);
+  snprintf(counters, sizeof counters, "%s-counters", path);
+  /* In the place of the file of the counters, so that each process counts for itself. */
+  CHECK(mkdir(counters, 0700) == 0);
+  CHECK_CODE(SB_OK, sb_open(path, SB_NUL, NULL, &store));
+  CHECK_CODE(SB_OK, sb_flush(store));
+  breaker = open_breaker(store, "flushed", "");
+  for (index = 0; index < 3; index++) succeed(breaker);
+  child = fork();
+  if (child == 0) {
+    for (index = 0; index < 4; index++) succeed(breaker);
+    CHECK_CODE(SB_OK, sb_flush(store));
+    _exit(0);
+  }
+  await(child);
+  CHECK_CODE(SB_OK, sb_flush(store));
+  /* Another handle knows only what was written. */
+  CHECK_CODE(SB_OK, sb_open(path, SB_NUL, NULL, &other));
+  CHECK_CODE(SB_OK, sb_snapshot(other, "flushed", SB_NUL, &json, NULL));
+  CHECK(strstr(json, "\"totals\":{\"successes\":7,") != NULL);
+  sb_free(json);
+  succeed(breaker);
+  CHECK_CODE(SB_OK, sb_flush(store));
+  CHECK_CODE(SB_OK, sb_close(other));
+  sb_breaker_free(breaker);
+  CHECK_CODE(SB_OK, sb_close(store));
 }
 
 /* A process that shares nothing with this one but the path. */
@@ -151,6 +195,78 @@ static void fork_beside_threads(sb_store *store, int rounds) {
   for (index = 0; index < 3; index++) CHECK(pthread_join(busy[index], NULL) == 0);
 }
 
+/* How many calls the threads of a test have made. */
+static int calls_made;
+
+/* Calls in each way until the store is closed; then every call says so. */
+static void *call_until_closed(void *given) {
+  sb_breaker *breaker = (sb_breaker *)given;
+  sb_permit permit = SB_PERMIT_INIT;
+  char *json;
+  int round, code = SB_OK;
+  for (round = 0; code != SB_ERR_CLOSED; round++) {
+    CHECK(code >= 0);
+    __atomic_add_fetch(&calls_made, 1, __ATOMIC_RELAXED);
+    if (permit.kind == 0) {
+      code = sb_enter(breaker, &permit, NULL, round % 2 ? SB_NOWAIT : 0);
+    } else {
+      code = sb_leave(breaker, &permit, round % 3 ? SB_FAILURE : SB_SUCCESS, NULL, 0);
+    }
+    if (code != SB_ERR_CLOSED && round % 8 == 0) {
+      code = sb_breaker_snapshot(breaker, &json, NULL);
+      sb_free(json);
+    }
+  }
+  CHECK_CODE(SB_ERR_CLOSED, sb_enter(breaker, &permit, NULL, 0));
+  CHECK_CODE(SB_ERR_CLOSED, sb_enter(breaker, &permit, NULL, SB_NOWAIT));
+  CHECK_CODE(SB_ERR_CLOSED, sb_breaker_snapshot(breaker, &json, NULL));
+  return NULL;
+}
+
+/* Whether this process has a file open whose path begins with a text. */
+static int has_open(const char *path) {
+  DIR *descriptors = opendir("/proc/self/fd");
+  struct dirent *entry;
+  char link[64], target[4096];
+  int found = 0;
+  CHECK(descriptors != NULL);
+  while ((entry = readdir(descriptors)) != NULL) {
+    ssize_t length;
+    snprintf(link, sizeof link, "/proc/self/fd/%.20s", entry->d_name);
+    length = readlink(link, target, sizeof target);
+    found |= length >= (ssize_t)strlen(path) && strncmp(target, path, strlen(path)) == 0;
+  }
+  closedir(descriptors);
+  return found;
+}
+
+/* Whatever the other threads are at, a store that was closed stays closed. */
+static void close_beside_threads(char **arguments, int rounds) {
+  char path[4096], resolved[4096];
+  int round, index;
+  snprintf(path, sizeof path, "%s.closing", arguments[1]);
+  for (round = 0; round < rounds; round++) {
+    sb_store *store;
+    sb_breaker *breakers[3];
+    pthread_t threads[3];
+    int before = __atomic_load_n(&calls_made, __ATOMIC_RELAXED);
+    CHECK_CODE(SB_OK, sb_open(path, SB_NUL, NULL, &store));
+    CHECK_CODE(SB_OK, sb_connect(store, 0));
+    CHECK(realpath(path, resolved) != NULL && has_open(resolved));
+    for (index = 0; index < 3; index++) {
+      breakers[index] = open_breaker(store, "closing", "max-failures=1000000");
+      CHECK(pthread_create(&threads[index], NULL, call_until_closed, breakers[index]) == 0);
+    }
+    while (__atomic_load_n(&calls_made, __ATOMIC_RELAXED) < before + 20 + round) sched_yield();
+    CHECK_CODE(SB_OK, sb_close(store));
+    CHECK(!has_open(resolved));
+    for (index = 0; index < 3; index++) CHECK(pthread_join(threads[index], NULL) == 0);
+    CHECK(!has_open(resolved));
+    for (index = 0; index < 3; index++) sb_breaker_free(breakers[index]);
+    CHECK(!has_open(resolved));
+  }
+}
+
 int main(int count, char **arguments) {
   int before = threads();
   sb_store *store = open_store(arguments);
@@ -162,9 +278,11 @@ int main(int count, char **arguments) {
   everything_once(store);
   CHECK(threads() == before);
   fork_shares(store);
+  both_sides_flush(arguments);
   another_process(store, arguments);
   CHECK(threads() == before);
   fork_beside_threads(store, count > 2 ? atoi(arguments[2]) : 20);
+  close_beside_threads(arguments, count > 2 ? atoi(arguments[2]) : 20);
   CHECK(threads() == before);
   CHECK_CODE(SB_OK, sb_close(store));
   return 0;

@@ -52,6 +52,35 @@ import Testing
     #expect(reportAtOnce(.success, of: permit, to: breaker) == .counted)
   }
 
+  @Test(arguments: [CallOutcome.success, .ignored])
+  func `an outcome is counted without touching the store though others created the breaker`(
+    outcome: CallOutcome
+  ) throws {
+    try other.breaker("api").run {}
+    let breaker = try store.breaker("api")
+    try breaker.run {}
+    let permit = try permit(of: askAtOnce(breaker))
+    let verdict = storage.untouched {
+      breaker.leave(permit, outcome, elapsed: .seconds(9), mayWait: false)
+    }
+    #expect(verdict == .counted)
+    let totals = breaker.snapshot().totals
+    #expect([totals.successes, totals.ignored] == (outcome == .ignored ? [1, 1] : [2, 0]))
+  }
+
+  @Test(arguments: [9: ReportVerdict.counted, 10: nil])
+  func `a measured success is counted without waiting unless it was slow`(
+    seconds: Int, expected: ReportVerdict?
+  ) throws {
+    let policy = try BreakerPolicy(words: "slow-rate=50% slow-after=10s last=10 min-calls=2")
+    try stage.sharedStore().breaker("api", policy: policy).run {}
+    let breaker = try stage.sharedStore().breaker("api")
+    try breaker.run {}
+    let permit = try permit(of: breaker.enter(mayWait: false))
+    let elapsed = Duration.seconds(seconds)
+    #expect(breaker.leave(permit, .success, elapsed: elapsed, mayWait: false) == expected)
+  }
+
   @Test func `a failure is not recorded without waiting, and can be recorded later`() throws {
     let breaker = try breaker()
     let permit = try permit(of: askAtOnce(breaker))

@@ -32,6 +32,7 @@ extension Engine {
     case .use: break
     }
     guard isCurrent, !report.outcome.isFailure else { return nil }
+    if countUnchanged(report, of: cell) { return .counted }
     return look { $0.knowledge[cell].known }.flatMap { count(report, of: cell, $0) }
   }
 

@@ -51,11 +51,7 @@ extension Engine {
     if !outcome.isFailure {
       if !isCurrent { try refresh() }
       // What another process has written changes nothing for this breaker.
-      if outcome == .success, !cell.word.has(CellWord.measures),
-        countSuccess(of: cell, since: 0, under: ticket.word)
-      {
-        return .counted
-      }
+      if countUnchanged(report, of: cell) { return .counted }
       if let verdict = count(report, of: cell, try known(cell)) { return verdict }
     }
     // A failure leaves its text and time behind, so it is written even if it no longer counts.
@@ -64,6 +60,28 @@ extension Engine {
       report.make(on: &draft, for: ticket.grant(on: draft.breaker), by: reporter)
     }
     return done?.answer ?? Self.missed(ticket)
+  }
+
+  /// Counts an outcome for which the breaker is as it was when it let the call through; false if its
+  /// record has to be looked at.
+  ///
+  /// The caller has checked that the cells are current.
+  func countUnchanged(_ report: Report, of cell: Cell) -> Bool {
+    let word = report.ticket.word
+    switch report.outcome {
+    case .success where word.has(CellWord.measures):
+      guard let elapsed = report.elapsed else { return false }
+      return countSuccess(
+        of: cell, since: bootNanoseconds - elapsed.inNanoseconds, under: word)
+    case .success:
+      return countSuccess(of: cell, since: 0, under: word)
+    case .ignored:
+      guard word.has(CellWord.permits), cell.word == word else { return false }
+      cell.count(Counted(of: .ignored, isJudged: true, isSlow: false))
+      return true
+    case .failure:
+      return false
+    }
   }
 
   /// Counts an outcome that changes nothing else; nil if it has to be written.
