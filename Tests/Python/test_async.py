@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import gc
 import inspect
 import resource
@@ -11,6 +12,7 @@ import sys
 import threading
 import time
 import unittest
+import warnings
 
 from shared_breaker import Rejected, SharedStore
 from support import Resource, StoreTestCase, eventually
@@ -100,8 +102,103 @@ class Coroutines(StoreTestCase):
                 return 7
 
         async def main():
-            self.assertEqual(await self.payments._drive(Ready, (), {}), 7)
+            self.assertEqual(await self.payments._guard(Ready, True)(), 7)
             self.assertEqual(await self.payments.call(asyncio.sleep, 0, 8), 8)
+
+        self.run_loop(main())
+
+    def test_whatever_makes_coroutines_can_be_decorated(self):
+        async def charge(order, twice=False):
+            return order * 2 if twice else order
+
+        class Shop:
+            @self.payments
+            async def charge(self, order):
+                return self, order
+
+            async def __call__(self, order):
+                return order
+
+        shop = Shop()
+        again = self.payments(self.payments(charge))
+        partial = self.payments(functools.partial(charge, twice=True))
+        called = self.payments(shop)
+        for function in (again, partial, called, Shop.charge, shop.charge):
+            self.assertTrue(inspect.iscoroutinefunction(function), function)
+        self.assertEqual(str(inspect.signature(again)), "(order, twice=False)")
+
+        async def main():
+            self.assertEqual(await again(1), 1)
+            self.assertEqual(await partial(2), 4)
+            self.assertEqual(await called(3), 3)
+            self.assertEqual(await shop.charge(4), (shop, 4))
+
+        self.run_loop(main())
+        self.payments.acquire().report()
+        self.assertEqual(self.totals("payments")["successes"], 6)
+
+    def test_a_call_that_is_never_awaited_is_no_call_and_is_warned_of(self):
+        @self.payments
+        async def charge():
+            pass
+
+        self.payments.trip(0.001)  # so that a call would take the slot of the probe
+        with self.assertWarnsRegex(RuntimeWarning, "charge' was never awaited"):
+            charge()
+        charge().close()
+        with self.assertRaises(KeyError):
+            charge().throw(KeyError("x"))
+        permit = eventually(self.probe)
+        permit.report()
+        totals = self.totals("payments")
+        self.assertEqual((totals["successes"], totals["failures"], totals["ignored"]), (1, 0, 0))
+
+    def test_a_rejected_call_leaves_nothing_to_warn_of(self):
+        @self.payments
+        async def charge():
+            self.fail("the work was run")
+
+        async def main():
+            for _ in range(2):
+                with self.assertRaises(Rejected):
+                    await charge()
+
+        SharedStore(self.path).breaker("payments").trip()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            self.run_loop(main())  # the first call has to read the file, the second knows
+            gc.collect()
+
+    def test_a_call_is_awaited_once(self):
+        @self.payments
+        async def charge():
+            for act in (call.__await__().__next__, call.close, lambda: call.throw(KeyError)):
+                with self.assertRaisesRegex(ValueError, "already executing"):
+                    act()
+            return 1
+
+        async def main():
+            self.assertEqual(await call, 1)
+            with self.assertRaisesRegex(RuntimeError, "already awaited"):
+                await call
+            call.close()
+
+        call = charge()
+        self.run_loop(main())
+
+    def test_a_task_of_a_call_shows_what_it_does(self):
+        @self.payments
+        async def charge():
+            await asyncio.sleep(3600)
+
+        async def main():
+            task = asyncio.create_task(charge())
+            await asyncio.sleep(0)
+            self.assertRegex(repr(task), r"coro=<.*charge\(\) running at .*test_async.py")
+            self.assertEqual(task.get_stack()[0].f_code.co_name, "charge")
+            task.cancel()
+            await asyncio.wait([task])
+            self.assertRegex(repr(task), r"coro=<.*charge\(\) done")
 
         self.run_loop(main())
 
@@ -252,13 +349,16 @@ class Coroutines(StoreTestCase):
             holder.wait()
 
         self.run_loop(main())
-        eventually(self.probes)
+        eventually(self.probe)
 
-    def probes(self):
+    def probe(self):
+        """Return the permit of a probe; None if there is none now."""
         try:
-            return self.payments.acquire().kind == "probe"
+            permit = self.payments.acquire()
         except Rejected:
-            return False
+            return None
+        self.assertEqual(permit.kind, "probe")
+        return permit
 
 
 class WithoutBlocking(StoreTestCase):

@@ -169,30 +169,22 @@ static PyObject *place(PyObject *object, PyObject *args) {
   Py_RETURN_NONE;
 }
 
-// _guard(function) -> the function behind the breaker.
-static PyObject *guard(PyObject *object, PyObject *function) {
-  return sb_guard((Breaker *)object, function);
+// _guard(function, is_coroutine_function) -> the function behind the breaker.
+static PyObject *guard(PyObject *object, PyObject *args) {
+  PyObject *function;
+  int is_coroutine_function;
+  if (!PyArg_ParseTuple(args, "Op", &function, &is_coroutine_function)) return NULL;
+  return sb_guard((Breaker *)object, function, is_coroutine_function);
 }
 
-// _drive(function, arguments, keywords) -> an awaitable of the call.
-static PyObject *drive(PyObject *object, PyObject *const *arguments, Py_ssize_t count) {
-  if (count != 3) {
-    PyErr_SetString(PyExc_TypeError, "_drive() takes a function, a tuple and a dict");
-    return NULL;
-  }
-  return sb_drive_call((Breaker *)object, arguments[0], arguments[1], arguments[2]);
-}
-
-// _continue(permit, coroutine) -> an awaitable that runs a coroutine with a permit.
+// _continue(permit, work) -> an awaitable that runs the work with a permit.
 static PyObject *go_on(PyObject *object, PyObject *args) {
   Breaker *self = (Breaker *)object;
-  PyObject *holder, *coroutine;
-  if (!PyArg_ParseTuple(args, "O!O!", self->state->permit, &holder, self->state->coroutine,
-                        &coroutine))
-    return NULL;
+  PyObject *holder, *work;
+  if (!PyArg_ParseTuple(args, "O!O", self->state->permit, &holder, &work)) return NULL;
   sb_permit permit;
   sb_take_permit(holder, &permit);
-  return sb_drive(self, &permit, Py_NewRef(coroutine));
+  return sb_drive(self, &permit, Py_NewRef(work));
 }
 
 static PyObject *answer(Breaker *self, int code) {
@@ -301,8 +293,7 @@ static PyMethodDef methods[] = {
     {"call", (PyCFunction)(void *)sb_call, METH_FASTCALL | METH_KEYWORDS,
      "call(function, /, *args, **kwargs)\n--\n\n"
      "Call a function behind the breaker, and return what it returns."},
-    {"_guard", guard, METH_O, NULL},
-    {"_drive", (PyCFunction)(void *)drive, METH_FASTCALL, NULL},
+    {"_guard", guard, METH_VARARGS, NULL},
     {"_continue", go_on, METH_VARARGS, NULL},
     {"_place", place, METH_VARARGS, NULL},
     {"_reset", reset, METH_O, NULL},

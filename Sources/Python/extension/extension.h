@@ -118,8 +118,7 @@ void sb_forget_blocks(Breaker *self);
 PyObject *sb_current_frame(void);
 
 // driver.c
-PyObject *sb_drive_call(Breaker *self, PyObject *function, PyObject *arguments, PyObject *keywords);
-PyObject *sb_drive(Breaker *self, const sb_permit *permit, PyObject *coroutine);
+PyObject *sb_drive(Breaker *self, const sb_permit *permit, PyObject *work);
 PyObject *sb_leave_slowly(Breaker *self, const sb_permit *permit, const Ending *ending);
 
 // permit.c
@@ -127,7 +126,7 @@ PyObject *sb_new_permit(Breaker *self, sb_permit *permit);
 bool sb_take_permit(PyObject *object, sb_permit *permit);
 
 // guarded.c
-PyObject *sb_guard(Breaker *self, PyObject *function);
+PyObject *sb_guard(Breaker *self, PyObject *function, bool is_coroutine_function);
 
 static inline sb_permit sb_no_permit(void) {
   sb_permit permit = SB_PERMIT_INIT;

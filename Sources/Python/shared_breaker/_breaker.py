@@ -9,6 +9,7 @@ from ._functions import (
     COROUTINE,
     GENERATOR,
     flags_of,
+    resemble_function,
     watch_async_generator,
     watch_generator,
 )
@@ -104,23 +105,16 @@ class Breaker(_extension.Breaker):
         flags = flags_of(function)
         guarded: Any
         if flags & COROUTINE:
-            guarded = self._guarded_coroutine(function)
+            guarded = self._guard(function, True)
+            resemble_function(guarded, function)
         elif flags & ASYNC_GENERATOR:
             guarded = self._guarded_async_generator(function)
         elif flags & GENERATOR:
             guarded = self._guarded_generator(function)
         else:
-            guarded = self._guard(function)
+            guarded = self._guard(function, False)
         named: Any = update_wrapper(guarded, function)
         return named  # type: ignore[no-any-return]
-
-    def _guarded_coroutine(self, function: Any) -> Any:
-        drive = self._drive
-
-        async def guarded(*args: Any, **kwargs: Any) -> Any:
-            return await drive(function, args, kwargs)
-
-        return guarded
 
     def _guarded_generator(self, function: Any) -> Any:
         def guarded(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
@@ -258,13 +252,15 @@ class Breaker(_extension.Breaker):
         await _aio().leave(permit, *(ending or (SUCCESS, None, 0)))
         self._tell()
 
-    async def _call_slowly(
-        self, function: Callable[..., Awaitable[T]], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> T:
-        permit = await _aio().enter(self)
-        self._tell()
-        result: T = await self._continue(permit, _run(function, args, kwargs))
-        return result
+    async def _call_slowly(self, work: Awaitable[T]) -> T:
+        try:
+            permit = await _aio().enter(self)
+        except BaseException:
+            getattr(work, "close", int)()  # or it would be said that it was never awaited
+            raise
+        finally:
+            self._tell()
+        return await self._continue(permit, work)
 
     def _watch_generator(self, permit: Permit, generator: Any) -> Any:
         if hasattr(generator, "__anext__"):
@@ -277,9 +273,3 @@ def _aio() -> Any:
     from . import _aio
 
     return _aio
-
-
-async def _run(
-    function: Callable[..., Awaitable[T]], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> T:
-    return await function(*args, **kwargs)

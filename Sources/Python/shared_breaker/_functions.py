@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 GENERATOR, COROUTINE, ASYNC_GENERATOR = 0x20, 0x80, 0x200
 
 
-def flags_of(function: Any) -> int:
-    """Return the flags of a function's code, as ``inspect`` finds them; it takes long to import."""
+def code_of(function: Any) -> Any:
+    """Return the code that a call runs, as ``inspect`` finds it; it takes long to import."""
     functools = sys.modules.get("functools")
     while True:
         if functools is not None and isinstance(function, functools.partial):
@@ -30,8 +30,20 @@ def flags_of(function: Any) -> int:
     code = getattr(function, "__code__", None)
     if code is None and not isinstance(function, type):
         code = getattr(getattr(type(function), "__call__", None), "__code__", None)
-    flags: int = getattr(code, "co_flags", 0)
+    return code
+
+
+def flags_of(function: Any) -> int:
+    """Return the flags of a function's code."""
+    flags: int = getattr(code_of(function), "co_flags", 0)
     return flags
+
+
+def resemble_function(guarded: Any, function: Any) -> None:
+    """Give what stands for a function that by which ``inspect`` learns that it is a coroutine function."""
+    guarded.__name__ = "guarded"  # for a partial function, which has no name
+    guarded.__code__ = code_of(function)
+    guarded.__defaults__ = guarded.__kwdefaults__ = None
 
 
 def watch_generator(permit: Permit, generator: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
