@@ -46,6 +46,8 @@ public enum BreakerDocument {
       .init("mode_ends_in_ms", JSONValue(milliseconds: snapshot.modeEndsIn)),
       .init("permitted", .bool(snapshot.permits)),
       .init("probe_due", .bool(snapshot.isProbeDue)),
+      .init("probe_successes", .integer(snapshot.probeSuccesses)),
+      .init("probe_failures", .integer(snapshot.probeFailures)),
       .init("consecutive_failures", .integer(snapshot.consecutiveFailures)),
       .init("failure_rate", snapshot.failureRate.map { .number($0) } ?? .null),
       .init("window", window(of: snapshot)),

@@ -16,6 +16,16 @@ static void call(sb_breaker *breaker, int outcome) {
   CHECK(permit.kind == 0);
 }
 
+/* Whether the document of a breaker holds a text. */
+static int says(sb_breaker *breaker, const char *text) {
+  char *json;
+  int found;
+  CHECK_CODE(SB_OK, sb_breaker_snapshot(breaker, &json, NULL));
+  found = strstr(json, text) != NULL;
+  sb_free(json);
+  return found;
+}
+
 static void failures_open_it(sb_store *store) {
   sb_breaker *breaker = open_breaker(store, "failures", "max-failures=3 open-for=1m");
   sb_permit permit = SB_PERMIT_INIT;
@@ -50,16 +60,13 @@ static void a_failure_names_its_time(sb_store *store) {
   sb_permit permit = SB_PERMIT_INIT;
   sb_rejection rejection = SB_REJECTION_INIT;
   sb_details details = SB_DETAILS_INIT;
-  char *json;
   details.error = "429 Too Many Requests\xff and more";
   details.open_for_ns = 600 * INT64_C(1000000000);
   CHECK_CODE(SB_OK, sb_enter(breaker, &permit, NULL, 0));
   CHECK_CODE(SB_OK, sb_leave(breaker, &permit, SB_FAILURE, &details, 0));
   CHECK_CODE(SB_REJECTED, sb_enter(breaker, &permit, &rejection, 0));
   CHECK(rejection.retry_after_ns > 500 * INT64_C(1000000000));
-  CHECK_CODE(SB_OK, sb_breaker_snapshot(breaker, &json, NULL));
-  CHECK(strstr(json, "429 Too Many Requests") != NULL);
-  sb_free(json);
+  CHECK(says(breaker, "429 Too Many Requests"));
   sb_breaker_free(breaker);
 }
 
@@ -79,7 +86,8 @@ static void slow_calls_open_it(sb_store *store) {
 }
 
 static void a_probe_closes_it(sb_store *store) {
-  sb_breaker *breaker = open_breaker(store, "probe", "max-failures=1 open-for=1ms jitter=0%");
+  sb_breaker *breaker = open_breaker(
+      store, "probe", "max-failures=1 open-for=1ms jitter=0% successes-to-close=2");
   sb_permit probe = SB_PERMIT_INIT, other = SB_PERMIT_INIT;
   sb_rejection rejection = SB_REJECTION_INIT;
   int code;
@@ -89,10 +97,14 @@ static void a_probe_closes_it(sb_store *store) {
   CHECK(code == SB_OK && probe.kind == SB_PROBE);
   CHECK_CODE(SB_REJECTED, sb_enter(breaker, &other, &rejection, 0));
   CHECK(rejection.state == SB_HALF_OPEN);
+  CHECK(says(breaker, "\"probe_successes\":0,\"probe_failures\":0,"));
   CHECK_CODE(SB_OK, sb_renew(breaker, &probe, 60 * INT64_C(1000000000)));
   CHECK_CODE(SB_WOULD_BLOCK, sb_leave(breaker, &probe, SB_SUCCESS, NULL, SB_NOWAIT));
   CHECK(probe.kind == SB_PROBE);
   CHECK_CODE(SB_OK, sb_leave(breaker, &probe, SB_SUCCESS, NULL, 0));
+  CHECK(state_of(breaker) == SB_HALF_OPEN);
+  CHECK(says(breaker, "\"probe_successes\":1,\"probe_failures\":0,"));
+  call(breaker, SB_SUCCESS);
   CHECK(state_of(breaker) == SB_CLOSED);
   sb_breaker_free(breaker);
 }

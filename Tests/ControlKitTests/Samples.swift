@@ -25,6 +25,8 @@ enum Samples {
     snapshot(
       sample("a-name-that-is-so-long-that-no-terminal-of-eighty-columns-has-room-for-it") {
         $0.state = .halfOpen
+        $0.probeSuccesses = 3
+        $0.probeFailures = 1
         $0.leases = [ProbeLease(id: 1, generation: 1, owner: nil, deadline: instant(20))]
       }),
     snapshot(
