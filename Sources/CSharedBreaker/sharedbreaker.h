@@ -362,6 +362,20 @@ int sb_open(const char *path, int64_t path_length, const sb_options *options, sb
  * nor does any later use of this sb_store: the error is SB_ERR_MISSING. */
 int sb_connect(sb_store *store, uint32_t flags);
 
+/* Writes what this process has not written yet, and keeps the store open.
+ *
+ * There is seldom anything to write. Failures and changes are written when they happen, and successes
+ * are counted in memory that all processes share. A process that cannot use that memory keeps its counts
+ * and writes them once a second, with its next call. A policy that could not be declared waits in the
+ * same way. With nothing to write, sb_flush() does not touch the file.
+ *
+ * Call it before the process pauses its calls for long, or ends without sb_close(), as by _exit(2). The
+ * child of a fork flushes what it has counted itself, and leaves what it inherited to its parent.
+ *
+ * Errors: SB_ERR_ARGUMENT, SB_ERR_CLOSED, and the store's. What was not written is kept for the next
+ * attempt. */
+int sb_flush(sb_store *store);
+
 /* Writes what this process has not written yet, closes the file, and frees the store. Its breakers,
  * news and hooks still have to be freed; each use of them returns SB_ERR_CLOSED. Leave calls first:
  * the outcome of a permit that is still out is lost, and a probe's slot is taken until its

@@ -55,6 +55,15 @@ package func sb_connect(_ store: OpaquePointer?, _ flags: UInt32) -> CInt {
 }
 
 @c @implementation
+package func sb_flush(_ store: OpaquePointer?) -> CInt {
+  answer { () throws(Failure) in
+    let store = try unsafe ClosableStore.at(store).usable
+    try throwingFailures { () throws(StoreError) in try store.flush() }
+    return SB_OK
+  }
+}
+
+@c @implementation
 package func sb_close(_ store: OpaquePointer?) -> CInt {
   answer { () throws(Failure) in
     if unsafe store == nil { return SB_OK }

@@ -103,6 +103,22 @@ public final class SharedStore: Sendable {
   /// Whether this process could use the store when it last tried; reading it tries nothing.
   public var health: StoreHealth { engine.look { $0.availability.health } }
 
+  /// Writes what this process has not written yet, and keeps the file open.
+  ///
+  /// There is seldom anything to write. Failures and changes are written when they happen, and
+  /// successes are counted in memory that all processes share. A process that cannot use that
+  /// memory keeps its counts and writes them once a second, with its next call. A policy that could
+  /// not be declared waits in the same way.
+  ///
+  /// Call `flush()` before the process pauses its calls for long, or ends without ``close()``, as by
+  /// `_exit`. The child of a fork flushes what it has counted itself, and leaves what it inherited to
+  /// its parent.
+  ///
+  /// - Throws: `StoreError` if there is something to write and the store cannot be used, or another
+  ///   process locks it for longer than ``StoreOptions/lockTimeout``. What was not written is kept
+  ///   for the next attempt.
+  public func flush() throws(StoreError) { try engine.writePending(wait: .usual) }
+
   /// Writes what this process has not written yet and closes the file; the next use reopens it.
   ///
   /// The same happens when the last reference to the store and its breakers goes away. A program

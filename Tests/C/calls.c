@@ -182,6 +182,8 @@ static void it_goes_on_without_the_store(void) {
   CHECK(SB_IS_STORE_ERROR(sb_enter(strict, &permit, NULL, 0)) && permit.kind == 0);
   CHECK(SB_IS_STORE_ERROR(sb_list(store, NULL, 0, &json, NULL)) && json == NULL);
   CHECK(SB_IS_STORE_ERROR(sb_reset(alone, NULL, 0)));
+  /* The policy of a breaker could not be declared, so there is something to write. */
+  CHECK(SB_IS_STORE_ERROR(sb_flush(store)));
   /* What this process has for itself alone never waits, between two attempts to use the store. */
   for (;;) {
     int code = sb_enter(alone, &permit, NULL, SB_NOWAIT);
@@ -207,6 +209,7 @@ int main(int count, char **arguments) {
   CHECK_CODE(SB_ERR_MISSING, sb_connect(store, SB_EXISTING));
   CHECK_CODE(SB_OK, sb_connect(store, 0));
   CHECK_CODE(SB_OK, sb_health(store));
+  CHECK_CODE(SB_OK, sb_flush(store));
   failures_open_it(store);
   a_failure_names_its_time(store);
   slow_calls_open_it(store);

@@ -37,6 +37,7 @@ static void stores(char **arguments) {
   CHECK_CODE(SB_OK, sb_close(store));
   CHECK_CODE(SB_ERR_ARGUMENT, sb_connect(NULL, 0));
   CHECK_CODE(SB_ERR_ARGUMENT, sb_health(NULL));
+  CHECK_CODE(SB_ERR_ARGUMENT, sb_flush(NULL));
   CHECK_CODE(SB_OK, sb_close(NULL));
 }
 
@@ -64,6 +65,9 @@ static void breakers(sb_store *store) {
   sb_breaker_free(NULL);
   /* Neither is the other. */
   CHECK_CODE(SB_ERR_ARGUMENT, sb_breaker_health((sb_breaker *)(void *)store));
+  breaker = open_breaker(store, "kind", NULL);
+  CHECK_CODE(SB_ERR_ARGUMENT, sb_flush((sb_store *)(void *)breaker));
+  sb_breaker_free(breaker);
 }
 
 static void permits(sb_store *store) {
@@ -178,6 +182,7 @@ static void a_closed_store(char **arguments) {
   CHECK_CODE(SB_OK, sb_news_open(store, &news));
   CHECK_CODE(SB_OK, sb_hook_open(store, "h", 1, NULL, 0, 0, 0, &hook));
   CHECK_CODE(SB_OK, sb_enter(breaker, &permit, NULL, 0));
+  CHECK_CODE(SB_OK, sb_flush(store));
   CHECK_CODE(SB_OK, sb_close(store));
   CHECK_CODE(SB_ERR_CLOSED, sb_leave(breaker, &permit, SB_SUCCESS, NULL, 0));
   CHECK_CODE(SB_ERR_CLOSED, sb_leave(breaker, &permit, SB_FAILURE, NULL, 0));

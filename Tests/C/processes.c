@@ -2,6 +2,7 @@
 #define _DEFAULT_SOURCE
 #include <dirent.h>
 #include <pthread.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -54,6 +55,12 @@ static void everything_once(sb_store *store) {
   sb_breaker_free(breaker);
 }
 
+static void succeed(sb_breaker *breaker) {
+  sb_permit permit = SB_PERMIT_INIT;
+  CHECK_CODE(SB_OK, sb_enter(breaker, &permit, NULL, 0));
+  CHECK_CODE(SB_OK, sb_leave(breaker, &permit, SB_SUCCESS, NULL, 0));
+}
+
 /* A child of a fork shares what was open, and owns none of its parent's permits. */
 static void fork_shares(sb_store *store) {
   sb_breaker *breaker = open_breaker(store, "forked", "max-failures=2 open-for=1m");
@@ -80,6 +87,42 @@ static void fork_shares(sb_store *store) {
   CHECK_CODE(SB_OUTDATED, sb_leave(breaker, &parents, SB_SUCCESS, NULL, 0));
   sb_news_free(news);
   sb_breaker_free(breaker);
+}
+
+/* Both sides of a fork write what they have counted themselves. */
+static void both_sides_flush(char **arguments) {
+  char path[4096], counters[4096];
+  sb_store *store, *other;
+  sb_breaker *breaker;
+  char *json;
+  int index;
+  pid_t child;
+  snprintf(path, sizeof path, "%s.flushed", arguments[1]);
+  snprintf(counters, sizeof counters, "%s-counters", path);
+  /* In the place of the file of the counters, so that each process counts for itself. */
+  CHECK(mkdir(counters, 0700) == 0);
+  CHECK_CODE(SB_OK, sb_open(path, SB_NUL, NULL, &store));
+  CHECK_CODE(SB_OK, sb_flush(store));
+  breaker = open_breaker(store, "flushed", "");
+  for (index = 0; index < 3; index++) succeed(breaker);
+  child = fork();
+  if (child == 0) {
+    for (index = 0; index < 4; index++) succeed(breaker);
+    CHECK_CODE(SB_OK, sb_flush(store));
+    _exit(0);
+  }
+  await(child);
+  CHECK_CODE(SB_OK, sb_flush(store));
+  /* Another handle knows only what was written. */
+  CHECK_CODE(SB_OK, sb_open(path, SB_NUL, NULL, &other));
+  CHECK_CODE(SB_OK, sb_snapshot(other, "flushed", SB_NUL, &json, NULL));
+  CHECK(strstr(json, "\"totals\":{\"successes\":7,") != NULL);
+  sb_free(json);
+  succeed(breaker);
+  CHECK_CODE(SB_OK, sb_flush(store));
+  CHECK_CODE(SB_OK, sb_close(other));
+  sb_breaker_free(breaker);
+  CHECK_CODE(SB_OK, sb_close(store));
 }
 
 /* A process that shares nothing with this one but the path. */
@@ -162,6 +205,7 @@ int main(int count, char **arguments) {
   everything_once(store);
   CHECK(threads() == before);
   fork_shares(store);
+  both_sides_flush(arguments);
   another_process(store, arguments);
   CHECK(threads() == before);
   fork_beside_threads(store, count > 2 ? atoi(arguments[2]) : 20);

@@ -79,6 +79,8 @@ enum LibraryTarget {
         breaker, CInt(bytes.number(below: 6)), Int64(bitPattern: bytes.word()), reason,
         Int64(reason.count))
       expect(code < 0, "a store that cannot be used was changed")
+      let flushed = unsafe sb_flush(store)
+      expect(flushed == 0 || flushed <= SB_ERR_MISSING.rawValue, "sb_flush() answers \(flushed)")
     }
   }
 

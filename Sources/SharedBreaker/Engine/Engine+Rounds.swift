@@ -18,29 +18,38 @@ extension Engine {
     guard isMine else { return }
     nextRoundOnBootClock.store(boot + Self.roundNanoseconds, ordering: .relaxed)
     storage.checkIdentity()
-    if isAvailable { writePending(wait: .brief) }
+    guard isAvailable else { return }
+    do throws(StoreError) {
+      try writePending(wait: .brief)
+    } catch {
+      // It can wait; a call that needs the store will find out what is wrong with it.
+    }
+    update { $0.outbox.forgetWritten(by: $0.knowledge) }
   }
 
   private static let roundNanoseconds: Int64 = 1_000_000_000
 
   /// Writes what healthy calls have left in memory, and what could not be declared.
-  func writePending(wait: Wait) {
+  ///
+  /// - Throws: What kept some of it from being written; that remains to be written.
+  func writePending(wait: Wait) throws(StoreError) {
+    var withoutRoom: StoreError?
     for cell in look({ $0.outbox.cells }) {
       let isUndeclared = look { $0.knowledge[cell].isUndeclared }
       guard isUndeclared || !cell.pending.isZero else { continue }
       // One that the store has no room for asks for it at its own next call.
-      if isAlone(cell) { continue }
+      if let error = reasonAlone(cell) {
+        withoutRoom = error
+        continue
+      }
       do throws(StoreError) {
         _ = try step(cell, wait: wait) { _ in }
       } catch {
-        if error.kind == .tooManyBreakers {
-          failed(error, of: cell)
-          continue
-        }
-        // It can wait; a call that needs the store will find out what is wrong with it.
-        return
+        guard error.kind == .tooManyBreakers else { throw error }
+        failed(error, of: cell)
+        withoutRoom = error
       }
     }
-    update { $0.outbox.forgetWritten(by: $0.knowledge) }
+    if let withoutRoom { throw withoutRoom }
   }
 }

@@ -65,7 +65,11 @@ internal import Synchronization
 
   func close() {
     if look({ $0.availability.health }) == .connected {
-      writePending(wait: .usual)
+      do throws(StoreError) {
+        try writePending(wait: .usual)
+      } catch {
+        // Nobody is left to write it later.
+      }
       storage.finish()
     }
     storage.close()

@@ -1,0 +1,86 @@
+import SharedBreaker
+import TestSupport
+import Testing
+
+/// Writing, when the program says so, what a process has yet to write.
+@Suite struct FlushTests {
+  private let stage: Stage
+
+  init() throws {
+    stage = try Stage()
+    // Without a file for the counters, the process has counts of its own to write.
+    try Files.makeDirectory(stage.directory.file("state"))
+    try Files.makeDirectory(stage.store + "-counters")
+  }
+
+  /// The store of a process that waits for nobody.
+  private func hastyStore(maximumBreakers: Int? = nil) -> SharedStore {
+    SharedStore(
+      path: stage.store,
+      options: StoreOptions(
+        lockTimeout: .milliseconds(1), maximumBreakers: maximumBreakers, clock: stage.clock.clock))
+  }
+
+  private func writtenSuccesses() throws -> String {
+    try Database.value(stage.store, "SELECT total(successes) FROM breaker")
+  }
+
+  @Test func `a flush writes the counts of the process, which goes on counting`() throws {
+    let store = stage.sharedStore()
+    let breaker = try store.breaker("api")
+    for flushed in ["3.0", "6.0"] {
+      for _ in 0..<3 { try breaker.run {} }
+      #expect(try writtenSuccesses() != flushed)
+      try store.flush()
+      #expect(try writtenSuccesses() == flushed)
+    }
+  }
+
+  @Test func `a flush with nothing to write does not create the store`() throws {
+    let store = stage.sharedStore()
+    _ = try store.breaker("api")
+    try store.flush()
+    #expect(!Files.exists(stage.store))
+    #expect(store.health == .untried)
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `a flush that finds the store locked throws, and the next one writes everything`() throws {
+    let store = hastyStore()
+    let breaker = try store.breaker("api")
+    for _ in 0..<3 { try breaker.run {} }
+    var holder: Holder? = try Holder(stage.store, "BEGIN IMMEDIATE")
+    let error = #expect(throws: StoreError.self) { try store.flush() }
+    #expect(error?.kind == .busy)
+    #expect(holder != nil)
+    holder = nil
+    try store.flush()
+    #expect(try writtenSuccesses() == "3.0")
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `a flush declares a policy that could not be declared before`() throws {
+    let store = hastyStore()
+    try store.connect()
+    var holder: Holder? = try Holder(stage.store, "BEGIN IMMEDIATE")
+    _ = try store.breaker("api", policy: BreakerPolicy(maxFailures: 7))
+    #expect(throws: StoreError.self) { try store.flush() }
+    #expect(holder != nil)
+    holder = nil
+    try store.flush()
+    #expect(try stage.sharedStore().snapshot(of: "api")?.policy.maxFailures == 7)
+  }
+
+  @Test func `a flush writes the other breakers if the store has no room for one`() throws {
+    let store = hastyStore(maximumBreakers: 1)
+    let breaker = try store.breaker("api")
+    try breaker.run {}
+    _ = try store.breaker("late", policy: BreakerPolicy(maxFailures: 7))
+    for _ in 0..<2 {
+      try breaker.run {}
+      let error = #expect(throws: StoreError.self) { try store.flush() }
+      #expect(error?.kind == .tooManyBreakers)
+    }
+    #expect(try writtenSuccesses() == "3.0")
+  }
+}
