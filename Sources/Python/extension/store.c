@@ -96,6 +96,14 @@ static PyObject *store_connect(PyObject *object, PyObject *existing) {
   Py_RETURN_NONE;
 }
 
+static PyObject *store_flush(PyObject *object, PyObject *unused) {
+  Store *self = (Store *)object;
+  int code;
+  USE(self, code, sb_flush(store));
+  if (code != SB_OK) return sb_raise(self->state, code);
+  Py_RETURN_NONE;
+}
+
 // _health() -> (code, text)
 static PyObject *store_health(PyObject *object, PyObject *unused) {
   Store *self = (Store *)object;
@@ -198,6 +206,7 @@ static PyObject *store_renew(PyObject *object, PyObject *args) {
 static PyMethodDef store_methods[] = {
     {"_close", store_close, METH_NOARGS, NULL},
     {"_connect", store_connect, METH_O, NULL},
+    {"_flush", store_flush, METH_NOARGS, NULL},
     {"_health", store_health, METH_NOARGS, NULL},
     {"_path", store_path, METH_NOARGS, NULL},
     {"_snapshot", store_snapshot, METH_O, NULL},
