@@ -4,35 +4,27 @@
 static PyObject *breaker_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
   State *state = sb_state_of(type);
   if (!state) return NULL;
-  PyObject *store, *name, *policy, *judge, *judge_result;
-  int on_store_failure;
-  if (!PyArg_ParseTuple(args, "O!UOiOO", state->store, &store, &name, &policy, &on_store_failure,
-                        &judge, &judge_result))
+  PyObject *store, *name, *judge, *judge_result;
+  Text text, policy;
+  int on_store_failure, code;
+  if (!PyArg_ParseTuple(args, "O!UO&iOO", state->store, &store, &name, sb_text, &policy,
+                        &on_store_failure, &judge, &judge_result) ||
+      !sb_text(name, &text))
     return NULL;
-  const char *name_text, *policy_text;
-  int64_t name_length, policy_length;
-  if (sb_text(name, &name_text, &name_length) || sb_text(policy, &policy_text, &policy_length))
-    return NULL;
-  Store *owner = (Store *)store;
-  if (!owner->handle) return sb_raise(state, SB_ERR_CLOSED);
-  sb_breaker *handle = NULL;
-  int code;
-  owner->users++;
-  Py_BEGIN_ALLOW_THREADS
-  code = sb_breaker_open(owner->handle, name_text, name_length, policy_text, policy_length,
-                         on_store_failure, &handle);
-  Py_END_ALLOW_THREADS
-  owner->users--;
+  sb_breaker *breaker = NULL;
+  USE((Store *)store, code,
+      sb_breaker_open(handle, text.bytes, text.length, policy.bytes, policy.length,
+                      on_store_failure, &breaker));
   if (code != SB_OK) return sb_raise(state, code);
   allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
   Breaker *self = (Breaker *)allocate(type, 0);
   if (!self) {
-    sb_breaker_free(handle);
+    sb_breaker_free(breaker);
     return NULL;
   }
   self->state = state;
   self->module = Py_NewRef(sb_module_of(type));
-  self->handle = handle;
+  self->handle = breaker;
   self->name = Py_NewRef(name);
   self->store = Py_NewRef(store);
   self->judge = Py_NewRef(judge);
@@ -187,53 +179,35 @@ static PyObject *go_on(PyObject *object, PyObject *args) {
   return sb_drive(self, &permit, Py_NewRef(work));
 }
 
-static PyObject *answer(Breaker *self, int code) {
-  if (code != SB_OK) return sb_raise(self->state, code);
-  Py_RETURN_NONE;
-}
-
-static PyObject *reset(PyObject *object, PyObject *reason) {
+static PyObject *reset(PyObject *object, PyObject *words) {
   Breaker *self = (Breaker *)object;
-  const char *text;
-  int64_t length;
-  if (sb_text(reason, &text, &length)) return NULL;
+  Text reason;
   int code;
-  Py_BEGIN_ALLOW_THREADS
-  code = sb_reset(self->handle, text, length);
-  Py_END_ALLOW_THREADS
-  return answer(self, code);
+  if (!sb_text(words, &reason)) return NULL;
+  WITHOUT_GIL(code, sb_reset(self->handle, reason.bytes, reason.length));
+  return sb_nothing(self->state, code);
 }
 
 // _trip(for_ns, reason)
 static PyObject *trip(PyObject *object, PyObject *args) {
   Breaker *self = (Breaker *)object;
   long long time;
-  PyObject *reason;
-  const char *text;
-  int64_t length;
-  if (!PyArg_ParseTuple(args, "LO", &time, &reason) || sb_text(reason, &text, &length)) return NULL;
+  Text reason;
   int code;
-  Py_BEGIN_ALLOW_THREADS
-  code = sb_trip(self->handle, time, text, length);
-  Py_END_ALLOW_THREADS
-  return answer(self, code);
+  if (!PyArg_ParseTuple(args, "LO&", &time, sb_text, &reason)) return NULL;
+  WITHOUT_GIL(code, sb_trip(self->handle, time, reason.bytes, reason.length));
+  return sb_nothing(self->state, code);
 }
 
 // _force(mode, for_ns, reason)
 static PyObject *force(PyObject *object, PyObject *args) {
   Breaker *self = (Breaker *)object;
-  int mode;
+  int mode, code;
   long long time;
-  PyObject *reason;
-  const char *text;
-  int64_t length;
-  if (!PyArg_ParseTuple(args, "iLO", &mode, &time, &reason) || sb_text(reason, &text, &length))
-    return NULL;
-  int code;
-  Py_BEGIN_ALLOW_THREADS
-  code = sb_force(self->handle, mode, time, text, length);
-  Py_END_ALLOW_THREADS
-  return answer(self, code);
+  Text reason;
+  if (!PyArg_ParseTuple(args, "iLO&", &mode, &time, sb_text, &reason)) return NULL;
+  WITHOUT_GIL(code, sb_force(self->handle, mode, time, reason.bytes, reason.length));
+  return sb_nothing(self->state, code);
 }
 
 // _acquire_token(pid) -> a token
@@ -245,14 +219,9 @@ static PyObject *acquire_token(PyObject *object, PyObject *pid) {
   int64_t length = 0;
   sb_rejection rejection = SB_REJECTION_INIT;
   int code;
-  Py_BEGIN_ALLOW_THREADS
-  code = sb_token_acquire(self->handle, (int32_t)number, &token, &length, &rejection);
-  Py_END_ALLOW_THREADS
+  WITHOUT_GIL(code, sb_token_acquire(self->handle, (int32_t)number, &token, &length, &rejection));
   if (code == SB_REJECTED) return sb_raise_rejection(self, &rejection);
-  if (code != SB_OK) return sb_raise(self->state, code);
-  PyObject *text = PyUnicode_FromStringAndSize(token, length);
-  sb_free(token);
-  return text;
+  return code == SB_OK ? sb_take_text(token, length) : sb_raise(self->state, code);
 }
 
 static PyObject *snapshot(PyObject *object, PyObject *unused) {
@@ -260,13 +229,8 @@ static PyObject *snapshot(PyObject *object, PyObject *unused) {
   char *json = NULL;
   int64_t length = 0;
   int code;
-  Py_BEGIN_ALLOW_THREADS
-  code = sb_breaker_snapshot(self->handle, &json, &length);
-  Py_END_ALLOW_THREADS
-  if (code != SB_OK) return sb_raise(self->state, code);
-  PyObject *text = PyUnicode_DecodeUTF8(json, length, "replace");
-  sb_free(json);
-  return text;
+  WITHOUT_GIL(code, sb_breaker_snapshot(self->handle, &json, &length));
+  return code == SB_OK ? sb_take_text(json, length) : sb_raise(self->state, code);
 }
 
 // _health() -> (code, text)
@@ -278,9 +242,7 @@ static PyObject *health(PyObject *object, PyObject *unused) {
 static PyObject *get_state(PyObject *object, void *unused) {
   Breaker *self = (Breaker *)object;
   int state = SB_CLOSED, code;
-  Py_BEGIN_ALLOW_THREADS
-  code = sb_breaker_state(self->handle, &state);
-  Py_END_ALLOW_THREADS
+  WITHOUT_GIL(code, sb_breaker_state(self->handle, &state));
   if (code != SB_OK) return sb_raise(self->state, code);
   return Py_NewRef(self->state->states[state]);
 }

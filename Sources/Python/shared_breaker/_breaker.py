@@ -8,10 +8,11 @@ from ._functions import (
     ASYNC_GENERATOR,
     COROUTINE,
     GENERATOR,
+    Granted,
     flags_of,
+    guard_async_generator,
+    guard_generator,
     resemble_function,
-    watch_async_generator,
-    watch_generator,
 )
 from ._judge import SUCCESS, Judge
 from ._permit import Permit
@@ -19,7 +20,7 @@ from ._policy import nanoseconds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+    from collections.abc import Awaitable, Callable
     from types import FrameType
     from typing import Any, Literal, ParamSpec, Self, TypeVar
 
@@ -108,40 +109,13 @@ class Breaker(_extension.Breaker):
             guarded = self._guard(function, True)
             resemble_function(guarded, function)
         elif flags & ASYNC_GENERATOR:
-            guarded = self._guarded_async_generator(function)
+            guarded = guard_async_generator(self, function)
         elif flags & GENERATOR:
-            guarded = self._guarded_generator(function)
+            guarded = guard_generator(self, function)
         else:
             guarded = self._guard(function, False)
         named: Any = update_wrapper(guarded, function)
         return named  # type: ignore[no-any-return]
-
-    def _guarded_generator(self, function: Any) -> Any:
-        def guarded(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-            with self:
-                return (yield from function(*args, **kwargs))
-
-        return guarded
-
-    def _guarded_async_generator(self, function: Any) -> Any:
-        async def guarded(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
-            async with self:
-                generator = function(*args, **kwargs)
-                step = generator.__anext__()
-                while True:
-                    try:
-                        value = await step
-                    except StopAsyncIteration:
-                        return
-                    try:
-                        step = generator.asend((yield value))
-                    except GeneratorExit:
-                        await generator.aclose()
-                        raise
-                    except BaseException as error:
-                        step = generator.athrow(error)
-
-        return guarded
 
     def acquire(self) -> Permit:
         """Ask for the right to make one call, which you report on with ``Permit.report``.
@@ -263,9 +237,8 @@ class Breaker(_extension.Breaker):
         return await self._continue(permit, work)
 
     def _watch_generator(self, permit: Permit, generator: Any) -> Any:
-        if hasattr(generator, "__anext__"):
-            return watch_async_generator(permit, generator)
-        return watch_generator(permit, generator)
+        guard = guard_async_generator if hasattr(generator, "__anext__") else guard_generator
+        return guard(Granted(permit), lambda: generator)()
 
 
 def _aio() -> Any:

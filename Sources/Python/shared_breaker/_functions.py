@@ -7,11 +7,9 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator
-    from typing import Any, TypeVar
+    from typing import Any
 
     from ._permit import Permit
-
-    T = TypeVar("T")
 
 # Flags of code objects.
 GENERATOR, COROUTINE, ASYNC_GENERATOR = 0x20, 0x80, 0x200
@@ -46,39 +44,59 @@ def resemble_function(guarded: Any, function: Any) -> None:
     guarded.__defaults__ = guarded.__kwdefaults__ = None
 
 
-def watch_generator(permit: Permit, generator: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
-    """Report on a generator when it ends."""
-    try:
-        result = yield from generator
-    except BaseException as error:
-        permit.report(error)
-        raise
-    permit.report()
-    return result
+def guard_generator(call: Any, function: Any) -> Any:
+    """Make a generator function of which each generator is a call, from its first value to its end.
+
+    ``call`` is the breaker, or anything else to enter.
+    """
+
+    def guarded(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+        with call:
+            return (yield from function(*args, **kwargs))
+
+    return guarded
 
 
-async def watch_async_generator(
-    permit: Permit, generator: AsyncGenerator[Any, Any]
-) -> AsyncGenerator[Any, Any]:
-    """Report on an asynchronous generator when it ends."""
-    step: Any = generator.__anext__()
-    try:
-        while True:
-            try:
-                value = await step
-            except StopAsyncIteration:
-                break
-            try:
-                step = generator.asend((yield value))
-            except GeneratorExit:
-                await generator.aclose()
-                raise
-            except BaseException as error:
-                step = generator.athrow(error)
-    except GeneratorExit:
-        permit.report("ignored")
-        raise
-    except BaseException as error:
-        await permit.report_async(error)
-        raise
-    await permit.report_async()
+def guard_async_generator(call: Any, function: Any) -> Any:
+    """Make an asynchronous generator function of which each generator is a call."""
+
+    async def guarded(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
+        async with call:
+            generator = function(*args, **kwargs)
+            step = generator.__anext__()
+            while True:
+                try:
+                    value = await step
+                except StopAsyncIteration:
+                    return
+                try:
+                    step = generator.asend((yield value))
+                except GeneratorExit:
+                    await generator.aclose()
+                    raise
+                except BaseException as error:
+                    step = generator.athrow(error)
+
+    return guarded
+
+
+class Granted:
+    """A call whose permit was granted before: it reports when it is left."""
+
+    __slots__ = ("_permit",)
+
+    def __init__(self, permit: Permit) -> None:
+        self._permit = permit
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self._permit.report(error or "success")
+
+    async def __aenter__(self) -> None: ...
+
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, GeneratorExit):  # nothing can be awaited any more
+            self._permit.report("ignored")
+        else:
+            await self._permit.report_async(error or "success")
