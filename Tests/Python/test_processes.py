@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import signal
 import subprocess
 import unittest
 
 from shared_breaker import Rejected
-from support import StoreTestCase, eventually, stop
+from support import StoreTestCase, die_of_system_calls, eventually, fork, stop, wait_for
 
 COUNT = """
 import sys
@@ -82,6 +84,59 @@ class Processes(StoreTestCase):
         totals = self.totals("shared")
         self.assertEqual(
             (totals["successes"], totals["failures"]), (16 * 450 + 10 * len(swift), 16 * 50))
+
+    def test_healthy_calls_of_sixteen_processes_neither_write_nor_wait(self):
+        calls = 1_000
+
+        def work(fails=False):
+            begin.acquire()
+            for _ in range(10):
+                self.call_in_every_way(guarded, guarded_async)
+            if not die_of_system_calls():
+                return 77
+            for _ in range(calls):
+                self.call_in_every_way(guarded, guarded_async)
+            if fails:
+                self.let_fail(self.shared)
+            return 0
+
+        async def nothing():
+            pass
+
+        for policy in ("max-failures=3", "failure-rate=50% window=1m", "failure-rate=50% last=100"):
+            with self.subTest(policy):
+                self.shared = self.store.breaker(f"shared {policy}", policy)
+                guarded, guarded_async = self.shared(int), self.shared(nothing)
+                self.shared.call(int)
+                begin = multiprocessing.Semaphore(0)
+                children = [fork(work) for _ in range(16)]
+                for _ in children:
+                    begin.release()
+                codes = {wait_for(child) for child in children}
+                if codes == {77}:
+                    self.skipTest("the kernel has no seccomp filters")
+                self.assertEqual(codes, {0})
+                self.shared.acquire().report()
+                total = 2 + 16 * 5 * (calls + 10)
+                self.assertEqual(self.totals(self.shared.name)["successes"], total)
+        # And the kernel would have killed a child that writes.
+        begin.release()
+        self.assertEqual(wait_for(fork(lambda: work(fails=True))), -signal.SIGSYS)
+
+    def call_in_every_way(self, guarded, guarded_async):
+        with self.shared:
+            pass
+        guarded()
+        self.shared.call(int)
+        for coroutine in (self.block(), guarded_async()):
+            try:
+                coroutine.send(None)
+            except StopIteration:
+                pass
+
+    async def block(self):
+        async with self.shared:
+            pass
 
     def start_cbctl(self):
         """Start processes with Swift inside, of which each makes ten calls, if there is a cbctl."""

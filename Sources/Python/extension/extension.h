@@ -18,7 +18,9 @@
 #define Py_READONLY READONLY
 #endif
 
+#ifndef SPARE_DRIVERS
 #define SPARE_DRIVERS 16
+#endif
 
 // What belongs to one interpreter.
 typedef struct {
