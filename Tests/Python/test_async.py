@@ -185,6 +185,29 @@ class Coroutines(StoreTestCase):
         call = charge()
         self.run_loop(main())
 
+    def test_what_judges_a_call_cannot_go_on_with_it(self):
+        errors = []
+
+        def judge(result):
+            for act in (lambda: call.send(None), call.close):
+                try:
+                    act()
+                except ValueError as error:
+                    errors.append(str(error))
+
+        judged = self.store.breaker("judged", failure=judge)
+
+        @judged
+        async def charge():
+            return 1
+
+        async def main():
+            return await call
+
+        call = charge()
+        self.assertEqual(self.run_loop(main()), 1)
+        self.assertEqual(errors, ["coroutine already executing"] * 2)
+
     def test_a_task_of_a_call_shows_what_it_does(self):
         @self.payments
         async def charge():

@@ -71,7 +71,7 @@ class Leaks(StoreTestCase):
         # What is kept once, such as a larger table, is kept in one round. What is lost in each call is
         # a block of 16 bytes at least, in each round.
         traced, blocks, references, heap_bytes = map(min, zip(*(kept(work, times) for _ in range(3))))
-        self.assertLess(traced, 8 * times)
+        self.assertLess(traced, 8 * times + 4_096)  # the interpreter's caches of names grow, too
         self.assertLess(blocks, times // 2)
         self.assertLess(references, times // 2)
         self.assertLess(heap_bytes, 8 * times + 16_384)  # the library's caches grow for a while

@@ -88,6 +88,7 @@ static PySendResult work_ended(Driver *self, PyObject **result) {
   Breaker *breaker = self->breaker;
   Ending judged, *ending = &judged;
   judged.owner = NULL;
+  self->is_running = true;  // what judges is not to send anything
   self->has_failed = !*result;
   self->outcome = *result ? *result : sb_raised();
   *result = NULL;
@@ -106,6 +107,7 @@ static PySendResult work_ended(Driver *self, PyObject **result) {
   }
   self->permit = sb_no_permit();
   Py_XDECREF(judged.owner);
+  self->is_running = false;
   if (!self->inner) return end(self, result);
   self->phase = REPORTING;
   return drive(self, Py_None, result);
