@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import multiprocessing
 import os
 import signal
@@ -160,6 +161,7 @@ class Processes(StoreTestCase):
         shared = self.store.breaker("shared", max_failures=5, probe_timeout=3600)
         shared.trip(0.001)
         others = self.start(PROBE, 16)
+        self.printed = collections.defaultdict(str)
         eventually(lambda: self.store.snapshot("shared")["state"] == "half_open")
         for _ in range(100):
             with self.assertRaises(Rejected):
@@ -170,13 +172,16 @@ class Processes(StoreTestCase):
 
     def finished(self, others, count):
         """Return what those have printed that have no probe, once they have all printed."""
-        self.lines = getattr(self, "lines", {})
         for other in others:
-            os.set_blocking(other.stdout.fileno(), False)
-            line = other.stdout.readline()
-            if line:
-                self.lines[other.pid] = line.strip()
-        return list(self.lines.values()) if len(self.lines) == count else None
+            descriptor = other.stdout.fileno()
+            os.set_blocking(descriptor, False)
+            try:
+                # Without the file object, which may hand out parts of a line.
+                self.printed[other.pid] += os.read(descriptor, 100).decode()
+            except BlockingIOError:
+                pass
+        lines = [text.strip() for text in self.printed.values() if text.endswith("\n")]
+        return lines if len(lines) == count else None
 
     @unittest.skipUnless(os.environ.get("CBCTL"), "there is no cbctl: build it, or set CBCTL")
     def test_cbctl_and_python_use_the_same_breakers(self):
