@@ -2,20 +2,22 @@
 
     scripts/bench-python [--quick]
 
-Each figure is the least of several rounds, in nanoseconds: what is measured takes that long where nothing
-else uses the processor.
+Each figure is the least of several rounds, in nanoseconds unless its name says otherwise: what is measured
+takes that long where nothing else uses the processor.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
 import timeit
 
+from bench_costs import bytes_kept, silences, system_calls
 from floor import Empty
 
 from shared_breaker import Rejected, SharedStore, pybreaker
@@ -44,8 +46,8 @@ def least_awaited(work, number=20_000):
 def row(name, cost, floor=0.0, target=None):
     """Print what something costs above its floor."""
     above = cost - floor
-    wanted = "" if target is None else f"{'' if above <= target else 'more than '}{target}"
-    print(f"{name:<52}{cost:>10,.0f}{above:>10,.0f}  {wanted}", flush=True)
+    wanted = "" if target is None else f"{'' if above <= target else 'more than '}{target:,}"
+    print(f"{name:<53}{cost:>12,.0f}{above:>12,.0f}  {wanted}", flush=True)
 
 
 def nothing():
@@ -115,7 +117,7 @@ def measure_coroutines(payments):
 
     floor = least_awaited(bare)
     row("an awaited coroutine", floor)
-    row("  decorated", least_awaited(decorated), floor, 120)
+    row("  decorated", least_awaited(decorated), floor, 60)
     row("async with the breaker", least_awaited(block), least_awaited(loop), 120)
 
 
@@ -141,6 +143,20 @@ def measure_failures(payments):
     row("a rejection, raised and caught", least("f()", f=rejected), 0, 400)
 
 
+def measure_costs(payments, path):
+    row("bytes kept by 10,000 calls", *bytes_kept(payments), 0)
+    calls = system_calls(path)
+    if calls is None:
+        print("strace is not installed: system calls are left out")
+    else:
+        row("system calls but stat, 16 million calls, 16 processes", calls[0], 0, 0)
+        row("  stat, once a second in each process", calls[1])
+    rounds = [silences(path, 1 if "--quick" in sys.argv else 10) for _ in range(3)]
+    idle, held = map(min, zip(*rounds))
+    row("the longest silence of an idle event loop", idle)
+    row("  while another process holds the store", held, idle, 10_000_000)
+
+
 def measure_starting(path):
     program = "from shared_breaker import breaker\nwith breaker('starting', max_failures=3): pass"
     environment = {
@@ -160,7 +176,7 @@ def measure_starting(path):
     row("  with an import and a first call", start(program), floor, 15_000_000)
 
 
-def measure_pybreaker(title, module, **options):
+def measure_pybreaker(title, module, number=20_000, **options):
     breaker = module.CircuitBreaker(fail_max=100, **options)
 
     def block():
@@ -168,9 +184,50 @@ def measure_pybreaker(title, module, **options):
             pass
 
     floor = least("f()", f=nothing)
-    row(f"{title}: call()", least("c(f)", 20_000, c=breaker.call, f=nothing), floor)
-    row(f"{title}: decorated", least("f()", 20_000, f=breaker(nothing)), floor)
-    row(f"{title}: calling()", least("f()", 20_000, f=block), floor)
+    row(f"{title}: call()", least("c(f)", number, c=breaker.call, f=nothing), floor)
+    row(f"{title}: decorated", least("f()", number, f=breaker(nothing)), floor)
+    row(f"{title}: calling()", least("f()", number, f=block), floor)
+
+
+@contextlib.contextmanager
+def redis_storage(module):
+    """Start a Redis server for pybreaker, and give the storage in it; None if something is missing."""
+    try:
+        import redis
+    except ImportError:
+        redis = None
+    if redis is None or shutil.which("redis-server") is None:
+        yield None
+        return
+    with tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, "socket")
+        server = subprocess.Popen(
+            ["redis-server", "--port", "0", "--unixsocket", path, "--save", "", "--dir", directory],
+            stdout=subprocess.DEVNULL)
+        try:
+            while not os.path.exists(path):
+                time.sleep(0.01)
+            client = redis.Redis(unix_socket_path=path)
+            yield module.CircuitRedisStorage(module.STATE_CLOSED, client)
+        finally:
+            server.terminate()
+            server.wait()
+
+
+def measure_redis(module):
+    with redis_storage(module) as storage:
+        if storage is None:
+            print("redis-server, or redis of PyPI, is not installed: pybreaker over Redis is left out")
+            return
+        options = {"state_storage": storage, "throw_new_error_on_trip": False}
+        measure_pybreaker("pybreaker over Redis", module, number=200, **options)
+        breaker = module.CircuitBreaker(fail_max=1_000_000, **options)
+
+        def fail():
+            with contextlib.suppress(KeyError):
+                breaker.call({}.__getitem__, 0)
+
+        row("pybreaker over Redis: a failure", least("f()", 200, f=fail))
 
 
 def measure_peers(store):
@@ -181,6 +238,7 @@ def measure_peers(store):
         print("pybreaker is not installed: left out")
     else:
         measure_pybreaker("pybreaker, of one process", original)
+        measure_redis(original)
     try:
         from circuitbreaker import circuit
     except ImportError:
@@ -193,7 +251,7 @@ def measure_peers(store):
 
 def main():
     print(f"Python {sys.version.split()[0]}, least of {ROUNDS} rounds, in nanoseconds")
-    print(f"{'':<52}{'costs':>10}{'above':>10}  at most")
+    print(f"{'':<53}{'costs':>12}{'above':>12}  at most")
     with tempfile.TemporaryDirectory(dir="/var/tmp") as directory:
         path = os.path.join(directory, "breakers.db")
         with SharedStore(path) as store:
@@ -205,6 +263,7 @@ def main():
             measure_failures(payments)
             measure_peers(store)
             measure_starting(path)
+            measure_costs(store.breaker("kept"), path)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import subprocess
@@ -86,8 +87,65 @@ def threads():
     return len(os.listdir("/proc/self/task"))
 
 
+class Instruction(ctypes.Structure):
+    """An instruction of a filter: struct sock_filter."""
+
+    _fields_ = [
+        ("code", ctypes.c_uint16), ("if_true", ctypes.c_uint8), ("if_false", ctypes.c_uint8),
+        ("value", ctypes.c_uint32)]
+
+
+class Filter(ctypes.Structure):
+    """A filter of system calls: struct sock_fprog."""
+
+    _fields_ = [("length", ctypes.c_uint16), ("instructions", ctypes.POINTER(Instruction))]
+
+
+# What looks at a file's identity or at the time without a vDSO, and what ends a process.
+HARMLESS_CALLS = {
+    # stat, fstat, lstat, newfstatat, statx, clock_gettime, exit_group
+    "x86_64": (4, 5, 6, 262, 332, 228, 231),
+    "aarch64": (80, 79, 291, 113, 94),
+}.get(os.uname().machine)
+
+
+def die_of_system_calls():
+    """Let the kernel kill this process for any system call that might read, write or wait.
+
+    Return whether the kernel will; see seccomp(2).
+    """
+    if HARMLESS_CALLS is None:
+        return False
+    load_number, jump_if_equal, answer = 0x20, 0x15, 0x06
+    permit, kill = 0x7FFF0000, 0x80000000
+    count = len(HARMLESS_CALLS)
+    program = [Instruction(load_number, 0, 0, 0)]
+    program += [
+        Instruction(jump_if_equal, count - index, 0, number)
+        for index, number in enumerate(HARMLESS_CALLS)]
+    program += [Instruction(answer, 0, 0, kill), Instruction(answer, 0, 0, permit)]
+    instructions = (Instruction * len(program))(*program)
+    set_seccomp, set_no_new_privileges, filter_mode = 22, 38, 2
+    prctl = ctypes.CDLL(None).prctl
+    prctl.argtypes = [ctypes.c_int, *[ctypes.c_void_p] * 4]
+    if prctl(set_no_new_privileges, 1, 0, 0, 0) != 0:
+        return False
+    rules = Filter(len(program), instructions)
+    return prctl(set_seccomp, filter_mode, ctypes.addressof(rules), 0, 0) == 0
+
+
 def in_child(work):
     """Fork; return what the work returns in the child, which is a number below 100."""
+    return wait_for(fork(work))
+
+
+def wait_for(pid):
+    """Return how a child has ended."""
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def fork(work):
+    """Fork; the child ends with the number that the work returns."""
     pid = os.fork()
     if pid == 0:
         code = 99
@@ -99,4 +157,4 @@ def in_child(work):
             traceback.print_exc()
         finally:
             os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    return pid

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import collections
 import contextlib
+import functools
 import gc
 import inspect
-import resource
 import sys
 import threading
-import time
 import unittest
+import warnings
 
 from shared_breaker import Rejected, SharedStore
 from support import Resource, StoreTestCase, eventually
@@ -100,8 +101,126 @@ class Coroutines(StoreTestCase):
                 return 7
 
         async def main():
-            self.assertEqual(await self.payments._drive(Ready, (), {}), 7)
+            self.assertEqual(await self.payments._guard(Ready, True)(), 7)
             self.assertEqual(await self.payments.call(asyncio.sleep, 0, 8), 8)
+
+        self.run_loop(main())
+
+    def test_whatever_makes_coroutines_can_be_decorated(self):
+        async def charge(order, twice=False):
+            return order * 2 if twice else order
+
+        class Shop:
+            @self.payments
+            async def charge(self, order):
+                return self, order
+
+            async def __call__(self, order):
+                return order
+
+        shop = Shop()
+        again = self.payments(self.payments(charge))
+        partial = self.payments(functools.partial(charge, twice=True))
+        called = self.payments(shop)
+        for function in (again, partial, called, Shop.charge, shop.charge):
+            self.assertTrue(inspect.iscoroutinefunction(function), function)
+        self.assertEqual(str(inspect.signature(again)), "(order, twice=False)")
+
+        async def main():
+            self.assertEqual(await again(1), 1)
+            self.assertEqual(await partial(2), 4)
+            self.assertEqual(await called(3), 3)
+            self.assertEqual(await shop.charge(4), (shop, 4))
+
+        self.run_loop(main())
+        self.payments.acquire().report()
+        self.assertEqual(self.totals("payments")["successes"], 6)
+
+    def test_a_call_that_is_never_awaited_is_no_call_and_is_warned_of(self):
+        @self.payments
+        async def charge():
+            pass
+
+        self.payments.trip(0.001)  # so that a call would take the slot of the probe
+        with self.assertWarnsRegex(RuntimeWarning, "charge' was never awaited"):
+            charge()
+        charge().close()
+        with self.assertRaises(KeyError):
+            charge().throw(KeyError("x"))
+        permit = eventually(self.probe)
+        permit.report()
+        totals = self.totals("payments")
+        self.assertEqual((totals["successes"], totals["failures"], totals["ignored"]), (1, 0, 0))
+
+    def test_a_rejected_call_leaves_nothing_to_warn_of(self):
+        @self.payments
+        async def charge():
+            self.fail("the work was run")
+
+        async def main():
+            for _ in range(2):
+                with self.assertRaises(Rejected):
+                    await charge()
+
+        SharedStore(self.path).breaker("payments").trip()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            self.run_loop(main())  # the first call has to read the file, the second knows
+            gc.collect()
+
+    def test_a_call_is_awaited_once(self):
+        @self.payments
+        async def charge():
+            for act in (call.__await__().__next__, call.close, lambda: call.throw(KeyError)):
+                with self.assertRaisesRegex(ValueError, "already executing"):
+                    act()
+            return 1
+
+        async def main():
+            self.assertEqual(await call, 1)
+            with self.assertRaisesRegex(RuntimeError, "already awaited"):
+                await call
+            call.close()
+
+        call = charge()
+        self.run_loop(main())
+
+    def test_what_judges_a_call_cannot_go_on_with_it(self):
+        errors = []
+
+        def judge(result):
+            for act in (lambda: call.send(None), call.close):
+                try:
+                    act()
+                except ValueError as error:
+                    errors.append(str(error))
+
+        judged = self.store.breaker("judged", failure=judge)
+
+        @judged
+        async def charge():
+            return 1
+
+        async def main():
+            return await call
+
+        call = charge()
+        self.assertEqual(self.run_loop(main()), 1)
+        self.assertEqual(errors, ["coroutine already executing"] * 2)
+
+    def test_a_task_of_a_call_shows_what_it_does(self):
+        @self.payments
+        async def charge():
+            await asyncio.sleep(3600)
+
+        async def main():
+            task = asyncio.create_task(charge())
+            await asyncio.sleep(0)
+            self.assertRegex(repr(task), r"coro=<.*charge\(\) running at .*test_async.py")
+            self.assertEqual(task.get_stack()[0].f_code.co_name, "charge")
+            task.cancel()
+            await asyncio.wait([task])
+            self.assertRegex(repr(task), r"coro=<.*charge\(\) done")
 
         self.run_loop(main())
 
@@ -252,73 +371,77 @@ class Coroutines(StoreTestCase):
             holder.wait()
 
         self.run_loop(main())
-        eventually(self.probes)
+        eventually(self.probe)
 
-    def probes(self):
+    def probe(self):
+        """Return the permit of a probe; None if there is none now."""
         try:
-            return self.payments.acquire().kind == "probe"
+            permit = self.payments.acquire()
         except Rejected:
-            return False
+            return None
+        self.assertEqual(permit.kind, "probe")
+        return permit
 
 
 class WithoutBlocking(StoreTestCase):
     def test_a_loop_goes_on_while_another_process_holds_the_store(self):
-        store = SharedStore(self.path, lock_timeout=2)
+        # Longer than any test: a loop that waits for the store would wait until the report is given up.
+        store = SharedStore(self.path, lock_timeout=600)
         self.addCleanup(store.close)
         payments = store.breaker("payments", max_failures=100_000)
+        probed = store.breaker("probed", max_failures=1)
         payments.call(int)
-        seconds = 10
+        probed.trip(1e-9)
 
-        def waits():
-            return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
+        @payments
+        async def fail():
+            raise Resource("down")
 
-        async def watch(gaps, end):
-            last, before = time.perf_counter(), waits()
-            while last < end:
-                await asyncio.sleep(0)
-                now, after = time.perf_counter(), waits()
-                # Of other processes the loop knows nothing: it has waited only if it gave way itself.
-                gaps[after != before] = max(now - last, gaps[after != before])
-                last, before = now, after
+        async def block():
+            async with payments:
+                raise Resource("down")
 
-        async def work(end):
-            calls = 0
-            while time.perf_counter() < end:
-                with contextlib.suppress(Resource, Rejected):
-                    async with payments:
-                        await asyncio.sleep(0.001)
-                        if calls % 3:
-                            raise Resource("down")
-                calls += 1
-            return calls
+        async def call():
+            await payments.call(fail.__wrapped__)
 
-        async def main(has_work):
-            gaps = [0.0, 0.0]
-            end = time.perf_counter() + seconds
-            workers = [asyncio.create_task(work(end)) for _ in range(10 if has_work else 0)]
-            await watch(gaps, end)
-            return gaps, sum([await worker for worker in workers])
+        async def two_steps():
+            permit = await payments.acquire_async()
+            self.assertEqual(await permit.report_async("failure"), "counted")
 
-        idle, _ = asyncio.run(main(False))
+        async def probe():
+            async with probed:
+                pass
+
+        async def main(holder):
+            for work in (fail, block, call, two_steps, probe):
+                tasks = [asyncio.ensure_future(work()) for _ in range(8)]
+                for _ in range(1_000):
+                    await asyncio.sleep(0)
+                # The loop has made a thousand turns while all of them wait for the store.
+                self.assertEqual([task for task in tasks if task.done()], [], work)
+                waiting.extend(tasks)
+            holder.stdin.close()
+            return await asyncio.gather(*waiting, return_exceptions=True)
+
+        waiting = []
         holder = self.start_python(HOLD_THE_STORE, self.path)
         self.assertEqual(holder.stdout.readline(), "held\n")
-        busy, calls = asyncio.run(main(True))
-        holder.stdin.write("\n")
-        holder.stdin.flush()
-        holder.wait()
-        print(f"longest silence of an idle loop {max(idle) * 1e3:.1f} ms; with the store held "
-              f"{max(busy) * 1e3:.1f} ms, and {busy[1] * 1e3:.1f} ms in which it waited; {calls} calls",
-              file=sys.stderr)
-        self.assertGreater(calls, 100)
-        # A loop that waits for the store waits for the two seconds of the lock timeout.
-        self.assertLess(busy[1], 1)
+        kinds = collections.Counter(type(answer) for answer in asyncio.run(main(holder)))
+        # One of eight probes is permitted; which others are depends on when it ends.
+        self.assertEqual(kinds.pop(Resource), 24)
+        self.assertGreaterEqual(kinds.pop(type(None)), 8 + 1)
+        self.assertLessEqual(set(kinds), {Rejected})
+        self.assertEqual(self.totals("payments")["failures"], 32)
 
     def test_outcomes_are_written_though_their_loop_ends(self):
         payments = self.store.breaker("payments", max_failures=100_000)
         payments.call(int)
 
+        calls = []
+
         async def fail():
             async with payments:
+                calls.append(1)
                 raise Resource("down")
 
         async def main():
@@ -326,8 +449,11 @@ class WithoutBlocking(StoreTestCase):
                 asyncio.create_task(fail())
             await asyncio.sleep(0)
 
-        asyncio.run(main())  # which cancels what is still waiting for its report
-        eventually(lambda: self.totals("payments")["failures"] == 50)
+        # It cancels what is still waiting for its report, and what has to read the file first because
+        # another report was written in between.
+        asyncio.run(main())
+        self.assertTrue(calls)
+        eventually(lambda: self.totals("payments")["failures"] == len(calls))
 
     def test_a_loop_that_is_not_of_asyncio_is_served_too(self):
         payments = self.store.breaker("payments", max_failures=1)

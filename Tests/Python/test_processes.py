@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import collections
+import multiprocessing
 import os
+import signal
 import subprocess
 import unittest
 
 from shared_breaker import Rejected
-from support import StoreTestCase, eventually, stop
+from support import StoreTestCase, die_of_system_calls, eventually, fork, stop, wait_for
 
 COUNT = """
 import sys
@@ -83,6 +86,50 @@ class Processes(StoreTestCase):
         self.assertEqual(
             (totals["successes"], totals["failures"]), (16 * 450 + 10 * len(swift), 16 * 50))
 
+    @unittest.skipIf(os.environ.get("PYTHONMALLOC"), "AddressSanitizer asks the system for memory")
+    def test_healthy_calls_of_sixteen_processes_neither_write_nor_wait(self):
+        calls = 1_000
+
+        def work(fails=False):
+            begin.acquire()
+            for _ in range(10):
+                self.call_in_every_way(guarded)
+            if not die_of_system_calls():
+                return 77
+            for _ in range(calls):
+                self.call_in_every_way(guarded)
+            if fails:
+                self.let_fail(self.shared)
+            return 0
+
+        for policy in ("max-failures=3", "failure-rate=50% window=1m", "failure-rate=50% last=100"):
+            with self.subTest(policy):
+                self.shared = self.store.breaker(f"shared {policy}", policy)
+                guarded = self.shared(int)
+                self.shared.call(int)
+                begin = multiprocessing.Semaphore(0)
+                children = [fork(work) for _ in range(16)]
+                for _ in children:
+                    begin.release()
+                codes = {wait_for(child) for child in children}
+                if codes == {77}:
+                    self.skipTest("the kernel has no seccomp filters")
+                self.assertEqual(codes, {0})
+                self.shared.acquire().report()
+                total = 2 + 16 * 4 * (calls + 10)
+                self.assertEqual(self.totals(self.shared.name)["successes"], total)
+        # And the kernel would have killed a child that writes.
+        begin.release()
+        self.assertEqual(wait_for(fork(lambda: work(fails=True))), -signal.SIGSYS)
+
+    def call_in_every_way(self, guarded):
+        # Not in a loop, whose calls once a second let a thread look at the file.
+        with self.shared:
+            pass
+        guarded()
+        self.shared.call(int)
+        self.shared.acquire().report()
+
     def start_cbctl(self):
         """Start processes with Swift inside, of which each makes ten calls, if there is a cbctl."""
         if not os.environ.get("CBCTL"):
@@ -114,6 +161,7 @@ class Processes(StoreTestCase):
         shared = self.store.breaker("shared", max_failures=5, probe_timeout=3600)
         shared.trip(0.001)
         others = self.start(PROBE, 16)
+        self.printed = collections.defaultdict(str)
         eventually(lambda: self.store.snapshot("shared")["state"] == "half_open")
         for _ in range(100):
             with self.assertRaises(Rejected):
@@ -124,13 +172,16 @@ class Processes(StoreTestCase):
 
     def finished(self, others, count):
         """Return what those have printed that have no probe, once they have all printed."""
-        self.lines = getattr(self, "lines", {})
         for other in others:
-            os.set_blocking(other.stdout.fileno(), False)
-            line = other.stdout.readline()
-            if line:
-                self.lines[other.pid] = line.strip()
-        return list(self.lines.values()) if len(self.lines) == count else None
+            descriptor = other.stdout.fileno()
+            os.set_blocking(descriptor, False)
+            try:
+                # Without the file object, which may hand out parts of a line.
+                self.printed[other.pid] += os.read(descriptor, 100).decode()
+            except BlockingIOError:
+                pass
+        lines = [text.strip() for text in self.printed.values() if text.endswith("\n")]
+        return lines if len(lines) == count else None
 
     @unittest.skipUnless(os.environ.get("CBCTL"), "there is no cbctl: build it, or set CBCTL")
     def test_cbctl_and_python_use_the_same_breakers(self):

@@ -102,11 +102,13 @@ def scenario_a_failed_trial_opens_again(s):
 
 
 def scenario_success_threshold(s):
-    s.breaker(fail_max=1, reset_timeout=0.05, success_threshold=3)
-    s.call(down)
-    s.pass_time()
-    for _ in range(3):
-        s.call(up)
+    cb = s.breaker(fail_max=1, reset_timeout=0.05, success_threshold=3)
+    for trials in ((up, down), (up, up, up)):
+        s.call(down)
+        s.pass_time()
+        for trial in trials:
+            s.call(trial)
+            s.note("successes", cb.success_counter)
 
 
 def scenario_the_error_of_the_trip_can_be_the_works_own(s):
@@ -329,6 +331,16 @@ class Sharing(StoreTestCase):
 
         asyncio.run(main())
         self.assertEqual(cb.current_state, "open")
+
+    def test_the_success_counter_counts_the_trials_of_a_half_open_circuit(self):
+        breaker = self.breaker(fail_max=1, reset_timeout=0.05, success_threshold=2)
+        self.assertRaises(pybreaker.CircuitBreakerError, breaker.call, down)
+        time.sleep(0.06)
+        counts = []
+        for _ in range(2):
+            breaker.call(up)
+            counts.append(breaker.success_counter)
+        self.assertEqual(counts, [1, 0])
 
     def test_a_storage_is_refused_with_what_to_do_instead(self):
         with self.assertRaisesRegex(TypeError, "leave state_storage out"):

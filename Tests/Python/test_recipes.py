@@ -8,6 +8,7 @@ import http.server
 import importlib
 import importlib.util
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -22,6 +23,9 @@ from support import StoreTestCase, eventually, stop
 RECIPES = Path(__file__).parent / "recipes"
 GUIDE = (
     Path(__file__).parents[2] / "Sources/SharedBreaker/SharedBreaker.docc/UsingItFromPython.md")
+# It is a program, which pip puts beside the interpreter.
+UWSGI = shutil.which(
+    "uwsgi", path=os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", "")]))
 
 
 def needs(package):
@@ -57,7 +61,7 @@ class Recipe(StoreTestCase):
 
     def start(self, *words, **options):
         process = subprocess.Popen(
-            [sys.executable, *words], cwd=RECIPES, stdout=subprocess.DEVNULL,
+            words, cwd=RECIPES, stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL, start_new_session=True, **options)
         self.addCleanup(self.end, process)
         return process
@@ -100,10 +104,18 @@ class Servers(Recipe):
 
     def check_gunicorn(self, *options):
         path = os.path.join(self.directory, "socket")
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-        self.start(
-            "-m", "gunicorn", "--workers", "4", "--bind", f"unix:{path}", *options, "wsgi_app:app",
-            env=environment)
+        self.check_server(
+            path, sys.executable, "-m", "gunicorn", "--workers", "4", "--bind", f"unix:{path}",
+            *options, "wsgi_app:app")
+
+    def check_uwsgi(self, *options):
+        path = os.path.join(self.directory, "socket")
+        self.check_server(
+            path, UWSGI, "--master", "--processes", "4", "--http-socket", path, *options,
+            "--module", "wsgi_app:app")
+
+    def check_server(self, path, *command):
+        self.start(*command, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
         eventually(lambda: os.path.exists(path) and self.answers(path))
         statuses = [self.ask(path, "?down")[0] for _ in range(20)]
         self.assertEqual(statuses, [502] * 3 + [503] * 17)
@@ -127,6 +139,19 @@ class Servers(Recipe):
     @needs("gunicorn")
     def test_workers_of_gunicorn_share_a_breaker_of_a_preloaded_application(self):
         self.check_gunicorn("--preload")
+
+    @unittest.skipUnless(UWSGI, "uwsgi is not installed")
+    def test_workers_of_uwsgi_share_a_breaker_that_they_are_forked_with(self):
+        # Without --enable-threads: then the interpreter is never made ready for threads.
+        self.check_uwsgi()
+
+    @unittest.skipUnless(UWSGI, "uwsgi is not installed")
+    def test_workers_of_uwsgi_share_a_breaker_that_each_of_them_opens(self):
+        self.check_uwsgi("--lazy-apps")
+
+    @unittest.skipUnless(UWSGI, "uwsgi is not installed")
+    def test_threads_of_uwsgi_share_a_breaker(self):
+        self.check_uwsgi("--threads", "4")
 
     def test_a_server_of_asyncio_answers_while_the_breaker_rejects(self):
         recipe = self.load("asyncio_server")
@@ -176,7 +201,7 @@ worker_hijack_root_logger = False
             "import celery_app; celery_app.app.config_from_object('celery_settings'); "
             "celery_app.app.worker_main("
             "['worker', '-P', 'prefork', '-c', '3', '--without-mingle', '--without-gossip'])")
-        self.start("-c", program, env=environment)
+        self.start(sys.executable, "-c", program, env=environment)
         for _ in range(8):
             recipe.charge.delay("down")
         eventually(lambda: self.store.snapshot("payments")

@@ -322,6 +322,42 @@ class Failing(StoreTestCase):
             store.snapshot("payments")
         self.assertEqual(caught.exception.code, "closed")
 
+    def test_calls_after_the_store_was_closed_are_permitted_and_not_recorded(self):
+        store = SharedStore(self.path)
+        payments = store.breaker("payments", max_failures=1)
+        payments.call(int)
+        store.close()
+        store.close()
+        self.let_fail(payments, times=2)
+        self.assertEqual(payments.call(int), 0)
+        totals = self.totals("payments")
+        self.assertEqual((totals["successes"], totals["failures"]), (1, 0))
+        with self.assertRaises(StoreError) as caught:
+            store.flush()
+        self.assertEqual(caught.exception.code, "closed")
+
+    def test_a_flush_writes_what_a_process_has_counted_and_goes_on(self):
+        # In the place of the shared counters, so that each process counts for itself.
+        os.mkdir(f"{self.path}-counters")
+        payments = self.store.breaker("payments", max_failures=3)
+
+        def child():
+            for _ in range(4):
+                payments.call(int)
+            self.store.flush()
+
+        for _ in range(3):
+            payments.call(int)
+        self.assertEqual(in_child(child), 0)
+        self.store.flush()
+        payments.call(int)
+        # Another handle knows only what was written.
+        with SharedStore(self.path) as other:
+            self.assertEqual(other.snapshot("payments")["totals"]["successes"], 7)
+        self.store.flush()
+        with SharedStore(self.path) as other:
+            self.assertEqual(other.snapshot("payments")["totals"]["successes"], 8)
+
     def test_the_interpreters_own_sqlite_does_not_matter(self):
         payments = self.store.breaker("payments", max_failures=3)
         other = sqlite3.connect(os.path.join(self.directory, "other.db"))

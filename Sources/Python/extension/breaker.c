@@ -4,35 +4,27 @@
 static PyObject *breaker_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
   State *state = sb_state_of(type);
   if (!state) return NULL;
-  PyObject *store, *name, *policy, *judge, *judge_result;
-  int on_store_failure;
-  if (!PyArg_ParseTuple(args, "O!UOiOO", state->store, &store, &name, &policy, &on_store_failure,
-                        &judge, &judge_result))
+  PyObject *store, *name, *judge, *judge_result;
+  Text text, policy;
+  int on_store_failure, code;
+  if (!PyArg_ParseTuple(args, "O!UO&iOO", state->store, &store, &name, sb_text, &policy,
+                        &on_store_failure, &judge, &judge_result) ||
+      !sb_text(name, &text))
     return NULL;
-  const char *name_text, *policy_text;
-  int64_t name_length, policy_length;
-  if (sb_text(name, &name_text, &name_length) || sb_text(policy, &policy_text, &policy_length))
-    return NULL;
-  Store *owner = (Store *)store;
-  if (!owner->handle) return sb_raise(state, SB_ERR_CLOSED);
-  sb_breaker *handle = NULL;
-  int code;
-  owner->users++;
-  Py_BEGIN_ALLOW_THREADS
-  code = sb_breaker_open(owner->handle, name_text, name_length, policy_text, policy_length,
-                         on_store_failure, &handle);
-  Py_END_ALLOW_THREADS
-  owner->users--;
+  sb_breaker *breaker = NULL;
+  USE((Store *)store, code,
+      sb_breaker_open(handle, text.bytes, text.length, policy.bytes, policy.length,
+                      on_store_failure, &breaker));
   if (code != SB_OK) return sb_raise(state, code);
   allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
   Breaker *self = (Breaker *)allocate(type, 0);
   if (!self) {
-    sb_breaker_free(handle);
+    sb_breaker_free(breaker);
     return NULL;
   }
   self->state = state;
   self->module = Py_NewRef(sb_module_of(type));
-  self->handle = handle;
+  self->handle = breaker;
   self->name = Py_NewRef(name);
   self->store = Py_NewRef(store);
   self->judge = Py_NewRef(judge);
@@ -169,79 +161,53 @@ static PyObject *place(PyObject *object, PyObject *args) {
   Py_RETURN_NONE;
 }
 
-// _guard(function) -> the function behind the breaker.
-static PyObject *guard(PyObject *object, PyObject *function) {
-  return sb_guard((Breaker *)object, function);
+// _guard(function, is_coroutine_function) -> the function behind the breaker.
+static PyObject *guard(PyObject *object, PyObject *args) {
+  PyObject *function;
+  int is_coroutine_function;
+  if (!PyArg_ParseTuple(args, "Op", &function, &is_coroutine_function)) return NULL;
+  return sb_guard((Breaker *)object, function, is_coroutine_function);
 }
 
-// _drive(function, arguments, keywords) -> an awaitable of the call.
-static PyObject *drive(PyObject *object, PyObject *const *arguments, Py_ssize_t count) {
-  if (count != 3) {
-    PyErr_SetString(PyExc_TypeError, "_drive() takes a function, a tuple and a dict");
-    return NULL;
-  }
-  return sb_drive_call((Breaker *)object, arguments[0], arguments[1], arguments[2]);
-}
-
-// _continue(permit, coroutine) -> an awaitable that runs a coroutine with a permit.
+// _continue(permit, work) -> an awaitable that runs the work with a permit.
 static PyObject *go_on(PyObject *object, PyObject *args) {
   Breaker *self = (Breaker *)object;
-  PyObject *holder, *coroutine;
-  if (!PyArg_ParseTuple(args, "O!O!", self->state->permit, &holder, self->state->coroutine,
-                        &coroutine))
-    return NULL;
+  PyObject *holder, *work;
+  if (!PyArg_ParseTuple(args, "O!O", self->state->permit, &holder, &work)) return NULL;
   sb_permit permit;
   sb_take_permit(holder, &permit);
-  return sb_drive(self, &permit, Py_NewRef(coroutine));
+  return sb_drive(self, &permit, Py_NewRef(work));
 }
 
-static PyObject *answer(Breaker *self, int code) {
-  if (code != SB_OK) return sb_raise(self->state, code);
-  Py_RETURN_NONE;
-}
-
-static PyObject *reset(PyObject *object, PyObject *reason) {
+static PyObject *reset(PyObject *object, PyObject *words) {
   Breaker *self = (Breaker *)object;
-  const char *text;
-  int64_t length;
-  if (sb_text(reason, &text, &length)) return NULL;
+  Text reason;
   int code;
-  Py_BEGIN_ALLOW_THREADS
-  code = sb_reset(self->handle, text, length);
-  Py_END_ALLOW_THREADS
-  return answer(self, code);
+  if (!sb_text(words, &reason)) return NULL;
+  WITHOUT_GIL(code, sb_reset(self->handle, reason.bytes, reason.length));
+  return sb_nothing(self->state, code);
 }
 
 // _trip(for_ns, reason)
 static PyObject *trip(PyObject *object, PyObject *args) {
   Breaker *self = (Breaker *)object;
   long long time;
-  PyObject *reason;
-  const char *text;
-  int64_t length;
-  if (!PyArg_ParseTuple(args, "LO", &time, &reason) || sb_text(reason, &text, &length)) return NULL;
+  Text reason;
   int code;
-  Py_BEGIN_ALLOW_THREADS
-  code = sb_trip(self->handle, time, text, length);
-  Py_END_ALLOW_THREADS
-  return answer(self, code);
+  if (!PyArg_ParseTuple(args, "LO&", &time, sb_text, &reason)) return NULL;
+  WITHOUT_GIL(code, sb_trip(self->handle, time, reason.bytes, reason.length));
+  return sb_nothing(self->state, code);
 }
 
 // _force(mode, for_ns, reason)
 static PyObject *force(PyObject *object, PyObject *args) {
   Breaker *self = (Breaker *)object;
-  int mode;
+  int mode, code;
   long long time;
-  PyObject *reason;
-  const char *text;
-  int64_t length;
-  if (!PyArg_ParseTuple(args, "iLO", &mode, &time, &reason) || sb_text(reason, &text, &length))
-    return NULL;
-  int code;
-  Py_BEGIN_ALLOW_THREADS
-  code = sb_force(self->handle, mode, time, text, length);
-  Py_END_ALLOW_THREADS
-  return answer(self, code);
+  Text reason;
+  if (!PyArg_ParseTuple(args, "iLO&", &mode, &time, sb_text, &reason)) return NULL;
+  WITHOUT_GIL(code, sb_force(self->handle, mode, time, reason.bytes, reason.length));
+  return sb_nothing(self->state, code);
 }
 
 // _acquire_token(pid) -> a token
@@ -253,14 +219,9 @@ static PyObject *acquire_token(PyObject *object, PyObject *pid) {
   int64_t length = 0;
   sb_rejection rejection = SB_REJECTION_INIT;
   int code;
-  Py_BEGIN_ALLOW_THREADS
-  code = sb_token_acquire(self->handle, (int32_t)number, &token, &length, &rejection);
-  Py_END_ALLOW_THREADS
+  WITHOUT_GIL(code, sb_token_acquire(self->handle, (int32_t)number, &token, &length, &rejection));
   if (code == SB_REJECTED) return sb_raise_rejection(self, &rejection);
-  if (code != SB_OK) return sb_raise(self->state, code);
-  PyObject *text = PyUnicode_FromStringAndSize(token, length);
-  sb_free(token);
-  return text;
+  return code == SB_OK ? sb_take_text(token, length) : sb_raise(self->state, code);
 }
 
 static PyObject *snapshot(PyObject *object, PyObject *unused) {
@@ -268,13 +229,8 @@ static PyObject *snapshot(PyObject *object, PyObject *unused) {
   char *json = NULL;
   int64_t length = 0;
   int code;
-  Py_BEGIN_ALLOW_THREADS
-  code = sb_breaker_snapshot(self->handle, &json, &length);
-  Py_END_ALLOW_THREADS
-  if (code != SB_OK) return sb_raise(self->state, code);
-  PyObject *text = PyUnicode_DecodeUTF8(json, length, "replace");
-  sb_free(json);
-  return text;
+  WITHOUT_GIL(code, sb_breaker_snapshot(self->handle, &json, &length));
+  return code == SB_OK ? sb_take_text(json, length) : sb_raise(self->state, code);
 }
 
 // _health() -> (code, text)
@@ -286,9 +242,7 @@ static PyObject *health(PyObject *object, PyObject *unused) {
 static PyObject *get_state(PyObject *object, void *unused) {
   Breaker *self = (Breaker *)object;
   int state = SB_CLOSED, code;
-  Py_BEGIN_ALLOW_THREADS
-  code = sb_breaker_state(self->handle, &state);
-  Py_END_ALLOW_THREADS
+  WITHOUT_GIL(code, sb_breaker_state(self->handle, &state));
   if (code != SB_OK) return sb_raise(self->state, code);
   return Py_NewRef(self->state->states[state]);
 }
@@ -301,8 +255,7 @@ static PyMethodDef methods[] = {
     {"call", (PyCFunction)(void *)sb_call, METH_FASTCALL | METH_KEYWORDS,
      "call(function, /, *args, **kwargs)\n--\n\n"
      "Call a function behind the breaker, and return what it returns."},
-    {"_guard", guard, METH_O, NULL},
-    {"_drive", (PyCFunction)(void *)drive, METH_FASTCALL, NULL},
+    {"_guard", guard, METH_VARARGS, NULL},
     {"_continue", go_on, METH_VARARGS, NULL},
     {"_place", place, METH_VARARGS, NULL},
     {"_reset", reset, METH_O, NULL},

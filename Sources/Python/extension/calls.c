@@ -38,9 +38,7 @@ int sb_begin(Breaker *self, sb_permit *permit) {
   int code = sb_begin_now(self, permit);
   if (code != SB_WOULD_BLOCK) return code;
   sb_rejection rejection = SB_REJECTION_INIT;
-  Py_BEGIN_ALLOW_THREADS
-  code = sb_enter(self->handle, permit, &rejection, 0);
-  Py_END_ALLOW_THREADS
+  WITHOUT_GIL(code, sb_enter(self->handle, permit, &rejection, 0));
   return entered(self, code, &rejection);
 }
 
@@ -58,9 +56,10 @@ static int read_ending(PyObject *words, Ending *ending) {
   *ending = (Ending){SB_SUCCESS, false, SB_DETAILS_INIT, NULL};
   if (words == Py_None) return 0;
   long long open_for = 0;
-  PyObject *text;
-  if (!PyArg_ParseTuple(words, "iOL", &ending->outcome, &text, &open_for)) return -1;
-  if (sb_text(text, &ending->details.error, &ending->details.error_length)) return -1;
+  Text error;
+  if (!PyArg_ParseTuple(words, "iO&L", &ending->outcome, sb_text, &error, &open_for)) return -1;
+  ending->details.error = error.bytes;
+  ending->details.error_length = error.length;
   ending->details.open_for_ns = open_for;
   ending->has_details = ending->details.error || open_for;
   ending->owner = Py_NewRef(words);
@@ -102,9 +101,7 @@ int sb_finish(Breaker *self, sb_permit *permit, const Ending *ending) {
   if (code != SB_WOULD_BLOCK) return code;
   int outcome = ending ? ending->outcome : SB_SUCCESS;
   const sb_details *details = ending && ending->has_details ? &ending->details : NULL;
-  Py_BEGIN_ALLOW_THREADS
-  code = sb_leave(self->handle, permit, outcome, details, 0);
-  Py_END_ALLOW_THREADS
+  WITHOUT_GIL(code, sb_leave(self->handle, permit, outcome, details, 0));
   return code;
 }
 

@@ -1,13 +1,13 @@
-// Awaitables: a coroutine behind a breaker, and what is done already.
+// Awaitables: work behind a breaker, and what is done already.
 //
-// A driver hands on what its event loop sends and throws to the coroutine of the work. What cannot
-// be decided without the file is left to coroutines in Python, which do it in another thread.
+// A driver hands on what its event loop sends and throws to the work. What cannot be decided without the
+// file is left to coroutines in Python, which do it in another thread.
 #include "extension.h"
 
 typedef enum {
-  UNSTARTED,
-  WORKING,    // `inner` is the work
-  REPORTING,  // `inner` reports; the work has ended with `outcome`
+  UNSTARTED,    // nothing was awaited yet
+  WORKING,      // `inner` is the work
+  REPORTING,    // `inner` reports; the work has ended with `outcome`
   HANDED_OVER,  // `inner` does all of it
   ENDED,
 } Phase;
@@ -15,54 +15,37 @@ typedef enum {
 typedef struct {
   PyObject_HEAD
   Breaker *breaker;
-  PyObject *function, *arguments, *keywords;
-  PyObject *inner;
+  PyObject *work;     // what was called, usually a coroutine; it stays for those who ask for its name
+  PyObject *inner;    // what is sent to now; NULL before and afterwards
   PyObject *outcome;  // what the work returned, or raised
   bool has_failed;    // whether it raised
+  bool is_running;    // whether `inner` is at work this very moment
   Phase phase;
   sb_permit permit;
 } Driver;
 
-// Memory of drivers that have ended, for the next ones. Each call takes one.
-static Driver *make(Breaker *breaker) {
+// Returns an awaitable that runs the work with a permit, or if that is NULL, asks for one when it is
+// awaited. It takes over the reference to the work.
+PyObject *sb_drive(Breaker *breaker, const sb_permit *permit, PyObject *work) {
   State *state = breaker->state;
   Driver *self;
+  // Memory of drivers that have ended, because each call takes one.
   if (state->spare_count) {
     self = state->spare[--state->spare_count];
     PyObject_Init((PyObject *)self, state->driver);
   } else {
     self = PyObject_GC_New(Driver, state->driver);
-    if (!self) return NULL;
+    if (!self) {
+      Py_DECREF(work);
+      return NULL;
+    }
   }
-  memset((char *)self + sizeof(PyObject), 0, sizeof *self - sizeof(PyObject));
   self->breaker = (Breaker *)Py_NewRef((PyObject *)breaker);
-  return self;
-}
-
-// Returns an awaitable that calls a coroutine function behind a breaker.
-PyObject *sb_drive_call(Breaker *breaker, PyObject *function, PyObject *arguments,
-                        PyObject *keywords) {
-  Driver *self = make(breaker);
-  if (!self) return NULL;
-  self->function = Py_NewRef(function);
-  self->arguments = Py_NewRef(arguments);
-  self->keywords = Py_NewRef(keywords);
-  self->permit.size = sizeof self->permit;
-  PyObject_GC_Track((PyObject *)self);
-  return (PyObject *)self;
-}
-
-// Returns an awaitable that runs a coroutine with a permit that was granted before. It takes over the
-// reference to the coroutine.
-PyObject *sb_drive(Breaker *breaker, const sb_permit *permit, PyObject *coroutine) {
-  Driver *self = make(breaker);
-  if (!self) {
-    Py_DECREF(coroutine);
-    return NULL;
-  }
-  self->inner = coroutine;
-  self->permit = *permit;
-  self->phase = WORKING;
+  self->work = work;
+  self->inner = self->outcome = NULL;
+  self->has_failed = self->is_running = false;
+  self->phase = UNSTARTED;
+  self->permit = permit ? *permit : sb_no_permit();
   PyObject_GC_Track((PyObject *)self);
   return (PyObject *)self;
 }
@@ -77,6 +60,12 @@ PyObject *sb_leave_slowly(Breaker *breaker, const sb_permit *permit, const Endin
       PyObject_CallMethod((PyObject *)breaker, "_leave_slowly", "OO", object, words);
   Py_DECREF(object);
   return coroutine;
+}
+
+// Gives the permit back of a call that says nothing about the resource. It leaves exceptions alone.
+static void give_back(Driver *self) {
+  if (self->permit.kind) sb_abandon(self->breaker, &self->permit);
+  self->permit = sb_no_permit();
 }
 
 static PySendResult end(Driver *self, PyObject **result) {
@@ -99,6 +88,7 @@ static PySendResult work_ended(Driver *self, PyObject **result) {
   Breaker *breaker = self->breaker;
   Ending judged, *ending = &judged;
   judged.owner = NULL;
+  self->is_running = true;  // what judges is not to send anything
   self->has_failed = !*result;
   self->outcome = *result ? *result : sb_raised();
   *result = NULL;
@@ -117,6 +107,7 @@ static PySendResult work_ended(Driver *self, PyObject **result) {
   }
   self->permit = sb_no_permit();
   Py_XDECREF(judged.owner);
+  self->is_running = false;
   if (!self->inner) return end(self, result);
   self->phase = REPORTING;
   return drive(self, Py_None, result);
@@ -138,42 +129,55 @@ static PySendResult advance(Driver *self, PySendResult status, PyObject **result
   return status;
 }
 
-static PySendResult start(Driver *self) {
+// Closes work that is never begun, so that nobody is warned of it. It leaves exceptions alone.
+static void drop(Driver *self) {
+  PyObject *pending = sb_raised();
+  PyObject *answer = PyObject_CallMethod(self->work, "close", NULL);
+  if (!answer) PyErr_Clear();  // a future has no close()
+  Py_XDECREF(answer);
+  sb_raise_again(pending);
+}
+
+// Asks for a permit, unless there is one. Returns what to send to; NULL with an exception.
+static PyObject *begin(Driver *self) {
   Breaker *breaker = self->breaker;
-  int code = sb_begin_now(breaker, &self->permit);
+  int code = self->permit.kind ? SB_OK : sb_begin_now(breaker, &self->permit);
   if (code == SB_OK) {
-    PyObject *coroutine = PyObject_Call(self->function, self->arguments, self->keywords);
-    if (coroutine && Py_TYPE(coroutine) != breaker->state->coroutine) {
-      // Something else to await, such as a future or what another decorator returns.
-      PyObject *iterator = PyObject_CallMethod(coroutine, "__await__", NULL);
-      Py_DECREF(coroutine);
-      coroutine = iterator;
-    }
-    self->inner = coroutine;
     self->phase = WORKING;
-  } else if (code == SB_WOULD_BLOCK) {
-    self->inner = PyObject_CallMethod((PyObject *)breaker, "_call_slowly", "OOO", self->function,
-                                      self->arguments, self->keywords);
-    self->phase = HANDED_OVER;
-  } else {
-    sb_watch(breaker);
-    self->phase = ENDED;
-    return PYGEN_ERROR;
+    if (Py_TYPE(self->work) == breaker->state->coroutine) return Py_NewRef(self->work);
+    // Something else to await, such as a future or what another decorator returns.
+    return PyObject_CallMethod(self->work, "__await__", NULL);
   }
-  return self->inner ? PYGEN_NEXT : PYGEN_ERROR;
+  self->phase = HANDED_OVER;
+  if (code == SB_WOULD_BLOCK)
+    return PyObject_CallMethod((PyObject *)breaker, "_call_slowly", "O", self->work);
+  sb_watch(breaker);
+  drop(self);
+  return NULL;
+}
+
+// Whether something can be sent or thrown now; false with an exception if not.
+static bool is_ready(Driver *self) {
+  if (self->is_running) {
+    PyErr_SetString(PyExc_ValueError, "coroutine already executing");
+    return false;
+  }
+  if (self->phase == ENDED) {
+    PyErr_SetString(PyExc_RuntimeError, "cannot reuse already awaited coroutine");
+    return false;
+  }
+  return true;
 }
 
 static PySendResult drive(Driver *self, PyObject *value, PyObject **result) {
   *result = NULL;
-  if (self->phase == UNSTARTED) {
-    PySendResult started = start(self);
-    if (started != PYGEN_NEXT) return self->phase == ENDED ? started : advance(self, started, result);
-  }
-  if (self->phase == ENDED || !self->inner) {
-    PyErr_SetString(PyExc_RuntimeError, "cannot reuse already awaited coroutine");
-    return PYGEN_ERROR;
-  }
-  return advance(self, PyIter_Send(self->inner, value, result), result);
+  if (!is_ready(self)) return PYGEN_ERROR;
+  PySendResult status = PYGEN_ERROR;
+  self->is_running = true;
+  if (self->phase == UNSTARTED) self->inner = begin(self);
+  if (self->inner) status = PyIter_Send(self->inner, value, result);
+  self->is_running = false;
+  return advance(self, status, result);
 }
 
 static PySendResult driver_am_send(PyObject *self, PyObject *value, PyObject **result) {
@@ -207,33 +211,37 @@ static PyObject *stop_value(void) {
   return value;
 }
 
-static PyObject *driver_throw(PyObject *object, PyObject *args) {
-  Driver *self = (Driver *)object;
+// Calls throw() of `inner`. An iterator without it, such as that of an awaitable in C, just ends.
+static PyObject *throw_into(PyObject *inner, PyObject *args) {
   PyObject *type, *value = NULL, *trace = NULL;
   if (!PyArg_UnpackTuple(args, "throw", 1, 3, &type, &value, &trace)) return NULL;
-  if (self->phase == UNSTARTED || self->phase == ENDED || !self->inner) {
-    self->phase = ENDED;
-    if (PyExceptionInstance_Check(type)) {
-      PyErr_SetObject((PyObject *)Py_TYPE(type), type);
-    } else {
-      PyErr_SetObject(type, value);
-    }
-    return NULL;
-  }
-  PyObject *throw = PyObject_GetAttrString(self->inner, "throw");
-  PyObject *result = NULL;
+  PyObject *throw = PyObject_GetAttrString(inner, "throw");
   if (throw) {
-    result = PyObject_Call(throw, args, NULL);
+    PyObject *result = PyObject_Call(throw, args, NULL);
     Py_DECREF(throw);
-  } else if (PyErr_ExceptionMatches(PyExc_AttributeError)) {
-    // An iterator without throw(), such as that of an awaitable in C.
-    PyErr_Clear();
-    if (PyExceptionInstance_Check(type)) {
-      PyErr_SetObject((PyObject *)Py_TYPE(type), type);
-    } else {
-      PyErr_SetObject(type, value);
-    }
+    return result;
   }
+  if (!PyErr_ExceptionMatches(PyExc_AttributeError)) return NULL;
+  PyErr_Clear();
+  if (PyExceptionInstance_Check(type)) {
+    PyErr_SetObject((PyObject *)Py_TYPE(type), type);
+  } else {
+    PyErr_SetObject(type, value);
+  }
+  return NULL;
+}
+
+static PyObject *driver_throw(PyObject *object, PyObject *args) {
+  Driver *self = (Driver *)object;
+  if (!is_ready(self)) return NULL;
+  if (self->phase == UNSTARTED) {
+    // A call that was never begun is no call, and says nothing about the resource.
+    self->phase = HANDED_OVER;
+    self->inner = Py_NewRef(self->work);
+  }
+  self->is_running = true;
+  PyObject *result = throw_into(self->inner, args);
+  self->is_running = false;
   PySendResult status = PYGEN_NEXT;
   if (!result) {
     result = stop_value();
@@ -246,33 +254,34 @@ static PyObject *driver_throw(PyObject *object, PyObject *args) {
 // Ends the work where nothing can be awaited any more.
 static PyObject *driver_close(PyObject *object, PyObject *unused) {
   Driver *self = (Driver *)object;
-  PyObject *inner = self->inner;
+  if (self->phase == ENDED) Py_RETURN_NONE;
+  if (!is_ready(self)) return NULL;
+  PyObject *inner = self->inner ? self->inner : Py_NewRef(self->work);
   self->inner = NULL;
   self->phase = ENDED;
-  PyObject *answer = Py_NewRef(Py_None);
-  if (inner) {
-    PyObject *close = PyObject_GetAttrString(inner, "close");
-    if (close) {
-      Py_DECREF(answer);
-      answer = PyObject_CallNoArgs(close);
-      Py_DECREF(close);
-    } else {
-      PyErr_Clear();
-    }
-    Py_DECREF(inner);
+  PyObject *answer = NULL, *close = PyObject_GetAttrString(inner, "close");
+  if (close) {
+    answer = PyObject_CallNoArgs(close);
+    Py_DECREF(close);
+  } else if (PyErr_ExceptionMatches(PyExc_AttributeError)) {
+    PyErr_Clear();
+    answer = Py_NewRef(Py_None);
   }
-  if (self->permit.kind) sb_abandon(self->breaker, &self->permit);
-  self->permit = sb_no_permit();
+  Py_DECREF(inner);
+  give_back(self);
   return answer;
+}
+
+// Looks in the work for what tools ask of a coroutine, such as its name and frame.
+static PyObject *driver_attribute(PyObject *object, void *name) {
+  return PyObject_GetAttrString(((Driver *)object)->work, name);
 }
 
 static int driver_traverse(PyObject *object, visitproc visit, void *arg) {
   Driver *self = (Driver *)object;
   Py_VISIT(Py_TYPE(object));
   Py_VISIT((PyObject *)self->breaker);
-  Py_VISIT(self->function);
-  Py_VISIT(self->arguments);
-  Py_VISIT(self->keywords);
+  Py_VISIT(self->work);
   Py_VISIT(self->inner);
   Py_VISIT(self->outcome);
   return 0;
@@ -281,9 +290,6 @@ static int driver_traverse(PyObject *object, visitproc visit, void *arg) {
 static int driver_clear(PyObject *object) {
   Driver *self = (Driver *)object;
   self->phase = ENDED;
-  Py_CLEAR(self->function);
-  Py_CLEAR(self->arguments);
-  Py_CLEAR(self->keywords);
   Py_CLEAR(self->inner);
   Py_CLEAR(self->outcome);
   return 0;
@@ -293,10 +299,11 @@ static void driver_dealloc(PyObject *object) {
   Driver *self = (Driver *)object;
   PyTypeObject *type = Py_TYPE(object);
   PyObject_GC_UnTrack(object);
-  if (self->permit.kind) sb_abandon(self->breaker, &self->permit);
+  give_back(self);
   Breaker *breaker = self->breaker;
   State *state = breaker->state;
   driver_clear(object);
+  Py_DECREF(self->work);
   if (state->spare_count < SPARE_DRIVERS) {
     state->spare[state->spare_count++] = object;
   } else {
@@ -315,12 +322,23 @@ static PyMethodDef driver_methods[] = {
     {NULL},
 };
 
+static PyGetSetDef driver_attributes[] = {
+    {"__name__", driver_attribute, NULL, NULL, "__name__"},
+    {"__qualname__", driver_attribute, NULL, NULL, "__qualname__"},
+    {"cr_await", driver_attribute, NULL, NULL, "cr_await"},
+    {"cr_code", driver_attribute, NULL, NULL, "cr_code"},
+    {"cr_frame", driver_attribute, NULL, NULL, "cr_frame"},
+    {"cr_running", driver_attribute, NULL, NULL, "cr_running"},
+    {NULL},
+};
+
 static PyType_Slot driver_slots[] = {
     {Py_am_await, itself},
     {Py_am_send, driver_am_send},
     {Py_tp_iter, itself},
     {Py_tp_iternext, driver_next},
     {Py_tp_methods, driver_methods},
+    {Py_tp_getset, driver_attributes},
     {Py_tp_traverse, driver_traverse},
     {Py_tp_clear, driver_clear},
     {Py_tp_dealloc, driver_dealloc},

@@ -42,19 +42,3 @@ PyObject *sb_raise_rejection(Breaker *self, const sb_rejection *rejection) {
   Py_XDECREF(wait);
   return NULL;
 }
-
-// Gets the text of a str, of bytes, or none for None; -1 with an exception if it is anything else.
-int sb_text(PyObject *object, const char **text, int64_t *length) {
-  Py_ssize_t size = 0;
-  *text = NULL;
-  if (PyBytes_Check(object)) {
-    char *bytes;
-    if (PyBytes_AsStringAndSize(object, &bytes, &size)) return -1;
-    *text = bytes;
-  } else if (object != Py_None) {
-    *text = PyUnicode_AsUTF8AndSize(object, &size);
-    if (!*text) return -1;
-  }
-  *length = size;
-  return 0;
-}

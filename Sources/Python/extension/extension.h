@@ -18,7 +18,9 @@
 #define Py_READONLY READONLY
 #endif
 
+#ifndef SPARE_DRIVERS
 #define SPARE_DRIVERS 16
+#endif
 
 // What belongs to one interpreter.
 typedef struct {
@@ -77,6 +79,33 @@ typedef struct {
   PyObject *owner;
 } Ending;
 
+// A text as the library takes it, which belongs to the object that it was got from.
+typedef struct {
+  const char *bytes;
+  int64_t length;
+} Text;
+
+// Calls the library without the GIL.
+#define WITHOUT_GIL(code, call) \
+  do {                          \
+    Py_BEGIN_ALLOW_THREADS      \
+    code = (call);              \
+    Py_END_ALLOW_THREADS        \
+  } while (0)
+
+// Calls the library with the handle of a store; nobody closes it meanwhile.
+#define USE(store, code, call)                                            \
+  do {                                                                    \
+    if (!(store)->handle || (store)->is_closing) {                        \
+      code = SB_ERR_CLOSED;                                               \
+      break;                                                              \
+    }                                                                     \
+    sb_store *handle = (store)->handle;                                   \
+    (store)->users++;                                                     \
+    WITHOUT_GIL(code, call);                                              \
+    if (!--(store)->users && (store)->is_closing) sb_close_handle(store); \
+  } while (0)
+
 extern PyType_Spec sb_store_spec, sb_news_spec, sb_hook_spec, sb_breaker_spec, sb_permit_spec,
     sb_guarded_spec, sb_driver_spec, sb_finished_spec;
 
@@ -87,7 +116,15 @@ State *sb_state_of(PyTypeObject *type);
 // errors.c
 PyObject *sb_raise(State *state, int code);
 PyObject *sb_raise_rejection(Breaker *self, const sb_rejection *rejection);
-int sb_text(PyObject *object, const char **text, int64_t *length);
+
+// values.c
+int sb_text(PyObject *object, void *text);
+PyObject *sb_take_text(char *text, int64_t length);
+PyObject *sb_nothing(State *state, int code);
+PyObject *sb_verdict(State *state, int code);
+
+// store.c
+void sb_close_handle(Store *self);
 
 // calls.c
 int sb_begin(Breaker *self, sb_permit *permit);
@@ -118,8 +155,7 @@ void sb_forget_blocks(Breaker *self);
 PyObject *sb_current_frame(void);
 
 // driver.c
-PyObject *sb_drive_call(Breaker *self, PyObject *function, PyObject *arguments, PyObject *keywords);
-PyObject *sb_drive(Breaker *self, const sb_permit *permit, PyObject *coroutine);
+PyObject *sb_drive(Breaker *self, const sb_permit *permit, PyObject *work);
 PyObject *sb_leave_slowly(Breaker *self, const sb_permit *permit, const Ending *ending);
 
 // permit.c
@@ -127,7 +163,7 @@ PyObject *sb_new_permit(Breaker *self, sb_permit *permit);
 bool sb_take_permit(PyObject *object, sb_permit *permit);
 
 // guarded.c
-PyObject *sb_guard(Breaker *self, PyObject *function);
+PyObject *sb_guard(Breaker *self, PyObject *function, bool is_coroutine_function);
 
 static inline sb_permit sb_no_permit(void) {
   sb_permit permit = SB_PERMIT_INIT;

@@ -29,25 +29,19 @@ static void release(PyObject *object) {
 static PyObject *news_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
   State *state = sb_state_of(type);
   if (!state) return NULL;
-  PyObject *object;
-  if (!PyArg_ParseTuple(args, "O!", state->store, &object)) return NULL;
-  Store *store = (Store *)object;
-  if (!store->handle) return sb_raise(state, SB_ERR_CLOSED);
-  sb_news *handle = NULL;
+  PyObject *store;
+  sb_news *news = NULL;
   int code;
-  store->users++;
-  Py_BEGIN_ALLOW_THREADS
-  code = sb_news_open(store->handle, &handle);
-  Py_END_ALLOW_THREADS
-  store->users--;
+  if (!PyArg_ParseTuple(args, "O!", state->store, &store)) return NULL;
+  USE((Store *)store, code, sb_news_open(handle, &news));
   if (code != SB_OK) return sb_raise(state, code);
   News *self = allocate(type);
   if (!self) {
-    sb_news_free(handle);
+    sb_news_free(news);
     return NULL;
   }
-  self->store = (Store *)Py_NewRef(object);
-  self->handle = handle;
+  self->store = (Store *)Py_NewRef(store);
+  self->handle = news;
   return (PyObject *)self;
 }
 
@@ -95,33 +89,25 @@ PyType_Spec sb_news_spec = {
 static PyObject *hook_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
   State *state = sb_state_of(type);
   if (!state) return NULL;
-  PyObject *object, *hook_name, *name;
-  const char *hook_text, *text;
-  int64_t hook_length, length;
+  PyObject *store;
+  Text hook_name, name;
   long long timeout;
-  int attempts;
-  if (!PyArg_ParseTuple(args, "O!UOLi", state->store, &object, &hook_name, &name, &timeout,
-                        &attempts) ||
-      sb_text(hook_name, &hook_text, &hook_length) || sb_text(name, &text, &length))
+  int attempts, code;
+  if (!PyArg_ParseTuple(args, "O!O&O&Li", state->store, &store, sb_text, &hook_name, sb_text, &name,
+                        &timeout, &attempts))
     return NULL;
-  Store *store = (Store *)object;
-  if (!store->handle) return sb_raise(state, SB_ERR_CLOSED);
-  sb_hook *handle = NULL;
-  int code;
-  store->users++;
-  Py_BEGIN_ALLOW_THREADS
-  code = sb_hook_open(store->handle, hook_text, hook_length, text, length, timeout, attempts,
-                      &handle);
-  Py_END_ALLOW_THREADS
-  store->users--;
+  sb_hook *hook = NULL;
+  USE((Store *)store, code,
+      sb_hook_open(handle, hook_name.bytes, hook_name.length, name.bytes, name.length, timeout,
+                   attempts, &hook));
   if (code != SB_OK) return sb_raise(state, code);
   Hook *self = allocate(type);
   if (!self) {
-    sb_hook_free(handle);
+    sb_hook_free(hook);
     return NULL;
   }
-  self->store = (Store *)Py_NewRef(object);
-  self->handle = handle;
+  self->store = (Store *)Py_NewRef(store);
+  self->handle = hook;
   return (PyObject *)self;
 }
 
@@ -131,14 +117,11 @@ static PyObject *hook_take(PyObject *object, PyObject *unused) {
   char *json = NULL;
   int64_t length = 0, wait = SB_UNKNOWN;
   int code;
-  Py_BEGIN_ALLOW_THREADS
-  code = sb_hook_take(self->handle, &json, &length, &wait);
-  Py_END_ALLOW_THREADS
+  WITHOUT_GIL(code, sb_hook_take(self->handle, &json, &length, &wait));
   if (code == SB_SKIPPED) return Py_BuildValue("OL", Py_None, 0LL);
   if (code == SB_NOTHING) return Py_BuildValue("OL", Py_None, (long long)wait);
   if (code != SB_OK) return sb_raise(self->store->state, code);
-  PyObject *entry = PyUnicode_DecodeUTF8(json, length, "replace");
-  sb_free(json);
+  PyObject *entry = sb_take_text(json, length);
   return entry ? Py_BuildValue("NL", entry, 0LL) : NULL;
 }
 
@@ -148,9 +131,7 @@ static PyObject *hook_done(PyObject *object, PyObject *result) {
   long number = PyLong_AsLong(result);
   if (number == -1 && PyErr_Occurred()) return NULL;
   int code;
-  Py_BEGIN_ALLOW_THREADS
-  code = sb_hook_done(self->handle, (int)number);
-  Py_END_ALLOW_THREADS
+  WITHOUT_GIL(code, sb_hook_done(self->handle, (int)number));
   if (code < 0) return sb_raise(self->store->state, code);
   return PyBool_FromLong(code == SB_SKIPPED || number == SB_HANDLED);
 }

@@ -16,13 +16,21 @@ static PyObject *guarded_call(PyObject *object, PyObject *const *arguments, size
   return sb_call_through(self->breaker, self->function, arguments, count, names);
 }
 
+// Calls a coroutine function, which begins nothing: the awaitable asks the breaker when it is awaited.
+static PyObject *guarded_coroutine_call(PyObject *object, PyObject *const *arguments, size_t count,
+                                        PyObject *names) {
+  Guarded *self = (Guarded *)object;
+  PyObject *work = PyObject_Vectorcall(self->function, arguments, count, names);
+  return work ? sb_drive(self->breaker, NULL, work) : NULL;
+}
+
 // Puts a function behind a breaker.
-PyObject *sb_guard(Breaker *breaker, PyObject *function) {
+PyObject *sb_guard(Breaker *breaker, PyObject *function, bool is_coroutine_function) {
   PyTypeObject *type = breaker->state->guarded;
   allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
   Guarded *self = (Guarded *)allocate(type, 0);
   if (!self) return NULL;
-  self->vectorcall = guarded_call;
+  self->vectorcall = is_coroutine_function ? guarded_coroutine_call : guarded_call;
   self->function = Py_NewRef(function);
   self->breaker = (Breaker *)Py_NewRef((PyObject *)breaker);
   return (PyObject *)self;

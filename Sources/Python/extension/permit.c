@@ -69,12 +69,14 @@ static PyObject *permit_enter(PyObject *object, PyObject *wait) {
 static PyObject *permit_leave(PyObject *object, PyObject *args) {
   Permit *self = (Permit *)object;
   Ending ending = {SB_SUCCESS, true, SB_DETAILS_INIT, NULL};
-  PyObject *error;
+  Text error;
   long long open_for, elapsed;
   int waits;
-  if (!PyArg_ParseTuple(args, "iOLLp", &ending.outcome, &error, &open_for, &elapsed, &waits) ||
-      sb_text(error, &ending.details.error, &ending.details.error_length))
+  if (!PyArg_ParseTuple(args, "iO&LLp", &ending.outcome, sb_text, &error, &open_for, &elapsed,
+                        &waits))
     return NULL;
+  ending.details.error = error.bytes;
+  ending.details.error_length = error.length;
   ending.details.open_for_ns = open_for;
   ending.details.elapsed_ns = elapsed;
   sb_permit permit;
@@ -83,13 +85,8 @@ static PyObject *permit_leave(PyObject *object, PyObject *args) {
   int code = waits ? sb_finish(self->breaker, &permit, &ending)
                    : sb_finish_now(self->breaker, &permit, &ending);
   if (code == SB_WOULD_BLOCK || code == SB_ERR_ARGUMENT) self->permit = permit;
-  switch (code) {
-  case SB_WOULD_BLOCK: Py_RETURN_NONE;
-  case SB_OK: return Py_NewRef(state->verdicts[0]);
-  case SB_OUTDATED: return Py_NewRef(state->verdicts[1]);
-  case SB_REFUSED: case SB_ERR_CLOSED: return Py_NewRef(state->verdicts[2]);
-  default: return sb_raise(state, code);
-  }
+  if (code == SB_WOULD_BLOCK) Py_RETURN_NONE;
+  return sb_verdict(state, code == SB_ERR_CLOSED ? SB_REFUSED : code);
 }
 
 // _renew(for_ns) -> whether the probe still has its lease.
@@ -99,9 +96,7 @@ static PyObject *permit_renew(PyObject *object, PyObject *time) {
   if (nanoseconds == -1 && PyErr_Occurred()) return NULL;
   int code;
   sb_permit permit = self->permit;
-  Py_BEGIN_ALLOW_THREADS
-  code = sb_renew(self->breaker->handle, &permit, nanoseconds);
-  Py_END_ALLOW_THREADS
+  WITHOUT_GIL(code, sb_renew(self->breaker->handle, &permit, nanoseconds));
   if (code < 0) return sb_raise(self->breaker->state, code);
   return PyBool_FromLong(code == SB_OK);
 }

@@ -1,33 +1,25 @@
 // The store, the news of it, and hooks: what is read and written rarely.
 #include "extension.h"
 
-static PyObject *text_of(char *text, int64_t length) {
-  PyObject *object = PyUnicode_DecodeUTF8(text, length, "replace");
-  sb_free(text);
-  return object;
-}
-
 static PyObject *store_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
   State *state = sb_state_of(type);
   if (!state) return NULL;
-  PyObject *path, *group, *program;
+  Text path, group, program;
   sb_options options = SB_OPTIONS_INIT;
-  int64_t path_length;
-  const char *path_text;
   long long timeout, maximum;
   unsigned int mode;
-  if (!PyArg_ParseTuple(args, "OiLIOOL", &path, &options.on_store_failure, &timeout, &mode, &group,
-                        &program, &maximum))
+  if (!PyArg_ParseTuple(args, "O&iLIO&O&L", sb_text, &path, &options.on_store_failure, &timeout,
+                        &mode, sb_text, &group, sb_text, &program, &maximum))
     return NULL;
   options.lock_timeout_ns = timeout;
   options.mode = mode;
+  options.group = group.bytes;
+  options.group_length = group.length;
+  options.program = program.bytes;
+  options.program_length = program.length;
   options.maximum_breakers = maximum;
-  if (sb_text(path, &path_text, &path_length) ||
-      sb_text(group, &options.group, &options.group_length) ||
-      sb_text(program, &options.program, &options.program_length))
-    return NULL;
   sb_store *handle = NULL;
-  int code = sb_open(path_text, path_length, &options, &handle);
+  int code = sb_open(path.bytes, path.length, &options, &handle);
   if (code != SB_OK) return sb_raise(state, code);
   allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
   Store *self = (Store *)allocate(type, 0);
@@ -41,7 +33,7 @@ static PyObject *store_new(PyTypeObject *type, PyObject *args, PyObject *keyword
   return (PyObject *)self;
 }
 
-static void close_handle(Store *self) {
+void sb_close_handle(Store *self) {
   sb_store *handle = self->handle;
   self->handle = NULL;
   if (!handle) return;
@@ -50,27 +42,12 @@ static void close_handle(Store *self) {
   Py_END_ALLOW_THREADS
 }
 
-// Uses the handle without the GIL; nobody closes it meanwhile.
-#define USE(self, code, call)                                   \
-  do {                                                          \
-    if (!(self)->handle || (self)->is_closing) {                \
-      code = SB_ERR_CLOSED;                                     \
-      break;                                                    \
-    }                                                           \
-    sb_store *store = (self)->handle;                           \
-    (self)->users++;                                            \
-    Py_BEGIN_ALLOW_THREADS                                      \
-    code = (call);                                              \
-    Py_END_ALLOW_THREADS                                        \
-    if (!--(self)->users && (self)->is_closing) close_handle(self); \
-  } while (0)
-
 static void store_dealloc(PyObject *object) {
   Store *self = (Store *)object;
   PyTypeObject *type = Py_TYPE(object);
   if (self->weak) PyObject_ClearWeakRefs(object);
   PyObject *pending = sb_raised();
-  close_handle(self);
+  sb_close_handle(self);
   sb_raise_again(pending);
   Py_CLEAR(self->module);
   freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
@@ -82,7 +59,7 @@ static void store_dealloc(PyObject *object) {
 static PyObject *store_close(PyObject *object, PyObject *unused) {
   Store *self = (Store *)object;
   self->is_closing = true;
-  if (!self->users) close_handle(self);
+  if (!self->users) sb_close_handle(self);
   Py_RETURN_NONE;
 }
 
@@ -91,9 +68,15 @@ static PyObject *store_connect(PyObject *object, PyObject *existing) {
   Store *self = (Store *)object;
   int only = PyObject_IsTrue(existing), code;
   if (only < 0) return NULL;
-  USE(self, code, sb_connect(store, only ? SB_EXISTING : 0));
-  if (code != SB_OK) return sb_raise(self->state, code);
-  Py_RETURN_NONE;
+  USE(self, code, sb_connect(handle, only ? SB_EXISTING : 0));
+  return sb_nothing(self->state, code);
+}
+
+static PyObject *store_flush(PyObject *object, PyObject *unused) {
+  Store *self = (Store *)object;
+  int code;
+  USE(self, code, sb_flush(handle));
+  return sb_nothing(self->state, code);
 }
 
 // _health() -> (code, text)
@@ -108,7 +91,7 @@ static PyObject *store_path(PyObject *object, PyObject *unused) {
   char *text = NULL;
   int64_t length = 0;
   int code;
-  USE(self, code, sb_path(store, &text, &length));
+  USE(self, code, sb_path(handle, &text, &length));
   if (code != SB_OK) return sb_raise(self->state, code);
   PyObject *path = PyUnicode_DecodeFSDefaultAndSize(text, length);
   sb_free(text);
@@ -116,81 +99,75 @@ static PyObject *store_path(PyObject *object, PyObject *unused) {
 }
 
 // _snapshot(name) -> JSON, or None if there is no such breaker
-static PyObject *store_snapshot(PyObject *object, PyObject *name) {
+static PyObject *store_snapshot(PyObject *object, PyObject *words) {
   Store *self = (Store *)object;
-  const char *text;
+  Text name;
   char *json = NULL;
-  int64_t length, size = 0;
-  if (sb_text(name, &text, &length)) return NULL;
+  int64_t length = 0;
   int code;
-  USE(self, code, sb_snapshot(store, text, length, &json, &size));
+  if (!sb_text(words, &name)) return NULL;
+  USE(self, code, sb_snapshot(handle, name.bytes, name.length, &json, &length));
   if (code == SB_NOT_FOUND) Py_RETURN_NONE;
-  return code == SB_OK ? text_of(json, size) : sb_raise(self->state, code);
+  return code == SB_OK ? sb_take_text(json, length) : sb_raise(self->state, code);
 }
 
 // _list(prefix) -> JSON
-static PyObject *store_list(PyObject *object, PyObject *prefix) {
+static PyObject *store_list(PyObject *object, PyObject *words) {
   Store *self = (Store *)object;
-  const char *text;
+  Text prefix;
   char *json = NULL;
-  int64_t length, size = 0;
-  if (sb_text(prefix, &text, &length)) return NULL;
+  int64_t length = 0;
   int code;
-  USE(self, code, sb_list(store, text, length, &json, &size));
-  return code == SB_OK ? text_of(json, size) : sb_raise(self->state, code);
+  if (!sb_text(words, &prefix)) return NULL;
+  USE(self, code, sb_list(handle, prefix.bytes, prefix.length, &json, &length));
+  return code == SB_OK ? sb_take_text(json, length) : sb_raise(self->state, code);
 }
 
 // _history(name, after, limit) -> (JSON, last); `after` is None for the end of the history.
 static PyObject *store_history(PyObject *object, PyObject *args) {
   Store *self = (Store *)object;
-  PyObject *name, *after;
+  Text name;
+  PyObject *after;
   long long limit;
-  const char *text;
   char *json = NULL;
-  int64_t length, size = 0, last = 0;
-  if (!PyArg_ParseTuple(args, "OOL", &name, &after, &limit) || sb_text(name, &text, &length))
-    return NULL;
+  int64_t length = 0, last = 0;
+  int code;
+  if (!PyArg_ParseTuple(args, "O&OL", sb_text, &name, &after, &limit)) return NULL;
   long long from = after == Py_None ? SB_NEWEST : PyLong_AsLongLong(after);
   if (from == -1 && PyErr_Occurred()) return NULL;
-  int code;
-  USE(self, code, sb_history(store, text, length, from, limit, &json, &size, &last));
+  USE(self, code,
+      sb_history(handle, name.bytes, name.length, from, limit, &json, &length, &last));
   if (code != SB_OK) return sb_raise(self->state, code);
-  PyObject *document = text_of(json, size);
+  PyObject *document = sb_take_text(json, length);
   return document ? Py_BuildValue("NL", document, (long long)last) : NULL;
 }
 
 // _report(token, outcome, error, open_for_ns, elapsed_ns) -> the verdict
 static PyObject *store_report(PyObject *object, PyObject *args) {
   Store *self = (Store *)object;
-  PyObject *token, *error;
-  int outcome;
+  Text token, error;
+  int outcome, code;
   long long open_for, elapsed;
-  const char *text;
-  int64_t length;
   sb_details details = SB_DETAILS_INIT;
-  if (!PyArg_ParseTuple(args, "UiOLL", &token, &outcome, &error, &open_for, &elapsed) ||
-      sb_text(token, &text, &length) || sb_text(error, &details.error, &details.error_length))
+  if (!PyArg_ParseTuple(args, "O&iO&LL", sb_text, &token, &outcome, sb_text, &error, &open_for,
+                        &elapsed))
     return NULL;
+  details.error = error.bytes;
+  details.error_length = error.length;
   details.open_for_ns = open_for;
   details.elapsed_ns = elapsed;
-  int code;
-  USE(self, code, sb_token_report(store, text, length, outcome, &details));
-  if (code == SB_OK) return Py_NewRef(self->state->verdicts[0]);
-  if (code == SB_OUTDATED) return Py_NewRef(self->state->verdicts[1]);
-  if (code == SB_REFUSED) return Py_NewRef(self->state->verdicts[2]);
-  return sb_raise(self->state, code);
+  USE(self, code, sb_token_report(handle, token.bytes, token.length, outcome, &details));
+  return sb_verdict(self->state, code);
 }
 
 // _renew(token, for_ns) -> whether the probe still has its lease
 static PyObject *store_renew(PyObject *object, PyObject *args) {
   Store *self = (Store *)object;
-  PyObject *token;
+  Text token;
   long long time;
-  const char *text;
-  int64_t length;
-  if (!PyArg_ParseTuple(args, "UL", &token, &time) || sb_text(token, &text, &length)) return NULL;
   int code;
-  USE(self, code, sb_token_renew(store, text, length, time));
+  if (!PyArg_ParseTuple(args, "O&L", sb_text, &token, &time)) return NULL;
+  USE(self, code, sb_token_renew(handle, token.bytes, token.length, time));
   if (code < 0) return sb_raise(self->state, code);
   return PyBool_FromLong(code == SB_OK);
 }
@@ -198,6 +175,7 @@ static PyObject *store_renew(PyObject *object, PyObject *args) {
 static PyMethodDef store_methods[] = {
     {"_close", store_close, METH_NOARGS, NULL},
     {"_connect", store_connect, METH_O, NULL},
+    {"_flush", store_flush, METH_NOARGS, NULL},
     {"_health", store_health, METH_NOARGS, NULL},
     {"_path", store_path, METH_NOARGS, NULL},
     {"_snapshot", store_snapshot, METH_O, NULL},

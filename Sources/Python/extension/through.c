@@ -1,25 +1,6 @@
 // Calls of functions through the breaker.
 #include "extension.h"
 
-// Calls a coroutine function while the file has to be read, which the event loop must not wait for.
-static PyObject *call_slowly(Breaker *self, PyObject *function, PyObject *const *arguments,
-                             size_t count, PyObject *names) {
-  Py_ssize_t positional = PyVectorcall_NARGS(count);
-  Py_ssize_t named = names ? PyTuple_Size(names) : 0;
-  PyObject *tuple = PyTuple_New(positional);
-  PyObject *dict = PyDict_New();
-  PyObject *coroutine = NULL;
-  if (!tuple || !dict) goto end;
-  for (Py_ssize_t i = 0; i < positional; i++) PyTuple_SetItem(tuple, i, Py_NewRef(arguments[i]));
-  for (Py_ssize_t i = 0; i < named; i++)
-    if (PyDict_SetItem(dict, PyTuple_GetItem(names, i), arguments[positional + i])) goto end;
-  coroutine = PyObject_CallMethod((PyObject *)self, "_call_slowly", "OOO", function, tuple, dict);
-end:
-  Py_XDECREF(tuple);
-  Py_XDECREF(dict);
-  return coroutine;
-}
-
 static bool is_coroutine_function(Breaker *self, PyObject *function) {
   PyObject *answer = PyObject_CallMethod((PyObject *)self, "_is_coroutine_function", "O", function);
   bool is = answer == Py_True;
@@ -35,8 +16,11 @@ PyObject *sb_call_through(Breaker *self, PyObject *function, PyObject *const *ar
   sb_permit permit = sb_no_permit();
   int code = sb_begin_now(self, &permit);
   if (code == SB_WOULD_BLOCK) {
-    if (is_coroutine_function(self, function))
-      return call_slowly(self, function, arguments, count, names);
+    // The event loop must not wait. The coroutine asks again when it is awaited.
+    if (is_coroutine_function(self, function)) {
+      PyObject *work = PyObject_Vectorcall(function, arguments, count, names);
+      return work ? sb_drive(self, NULL, work) : NULL;
+    }
     code = sb_begin_and_watch(self, &permit);
   } else if (code != SB_OK) {
     sb_watch(self);

@@ -8,9 +8,11 @@ from ._functions import (
     ASYNC_GENERATOR,
     COROUTINE,
     GENERATOR,
+    Granted,
     flags_of,
-    watch_async_generator,
-    watch_generator,
+    guard_async_generator,
+    guard_generator,
+    resemble_function,
 )
 from ._judge import SUCCESS, Judge
 from ._permit import Permit
@@ -18,7 +20,7 @@ from ._policy import nanoseconds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+    from collections.abc import Awaitable, Callable
     from types import FrameType
     from typing import Any, Literal, ParamSpec, Self, TypeVar
 
@@ -104,50 +106,16 @@ class Breaker(_extension.Breaker):
         flags = flags_of(function)
         guarded: Any
         if flags & COROUTINE:
-            guarded = self._guarded_coroutine(function)
+            guarded = self._guard(function, True)
+            resemble_function(guarded, function)
         elif flags & ASYNC_GENERATOR:
-            guarded = self._guarded_async_generator(function)
+            guarded = guard_async_generator(self, function)
         elif flags & GENERATOR:
-            guarded = self._guarded_generator(function)
+            guarded = guard_generator(self, function)
         else:
-            guarded = self._guard(function)
+            guarded = self._guard(function, False)
         named: Any = update_wrapper(guarded, function)
         return named  # type: ignore[no-any-return]
-
-    def _guarded_coroutine(self, function: Any) -> Any:
-        drive = self._drive
-
-        async def guarded(*args: Any, **kwargs: Any) -> Any:
-            return await drive(function, args, kwargs)
-
-        return guarded
-
-    def _guarded_generator(self, function: Any) -> Any:
-        def guarded(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-            with self:
-                return (yield from function(*args, **kwargs))
-
-        return guarded
-
-    def _guarded_async_generator(self, function: Any) -> Any:
-        async def guarded(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
-            async with self:
-                generator = function(*args, **kwargs)
-                step = generator.__anext__()
-                while True:
-                    try:
-                        value = await step
-                    except StopAsyncIteration:
-                        return
-                    try:
-                        step = generator.asend((yield value))
-                    except GeneratorExit:
-                        await generator.aclose()
-                        raise
-                    except BaseException as error:
-                        step = generator.athrow(error)
-
-        return guarded
 
     def acquire(self) -> Permit:
         """Ask for the right to make one call, which you report on with ``Permit.report``.
@@ -258,18 +226,19 @@ class Breaker(_extension.Breaker):
         await _aio().leave(permit, *(ending or (SUCCESS, None, 0)))
         self._tell()
 
-    async def _call_slowly(
-        self, function: Callable[..., Awaitable[T]], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> T:
-        permit = await _aio().enter(self)
-        self._tell()
-        result: T = await self._continue(permit, _run(function, args, kwargs))
-        return result
+    async def _call_slowly(self, work: Awaitable[T]) -> T:
+        try:
+            permit = await _aio().enter(self)
+        except BaseException:
+            getattr(work, "close", int)()  # or it would be said that it was never awaited
+            raise
+        finally:
+            self._tell()
+        return await self._continue(permit, work)
 
     def _watch_generator(self, permit: Permit, generator: Any) -> Any:
-        if hasattr(generator, "__anext__"):
-            return watch_async_generator(permit, generator)
-        return watch_generator(permit, generator)
+        guard = guard_async_generator if hasattr(generator, "__anext__") else guard_generator
+        return guard(Granted(permit), lambda: generator)()
 
 
 def _aio() -> Any:
@@ -277,9 +246,3 @@ def _aio() -> Any:
     from . import _aio
 
     return _aio
-
-
-async def _run(
-    function: Callable[..., Awaitable[T]], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> T:
-    return await function(*args, **kwargs)

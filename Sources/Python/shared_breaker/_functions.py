@@ -7,18 +7,16 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator
-    from typing import Any, TypeVar
+    from typing import Any
 
     from ._permit import Permit
-
-    T = TypeVar("T")
 
 # Flags of code objects.
 GENERATOR, COROUTINE, ASYNC_GENERATOR = 0x20, 0x80, 0x200
 
 
-def flags_of(function: Any) -> int:
-    """Return the flags of a function's code, as ``inspect`` finds them; it takes long to import."""
+def code_of(function: Any) -> Any:
+    """Return the code that a call runs, as ``inspect`` finds it; it takes long to import."""
     functools = sys.modules.get("functools")
     while True:
         if functools is not None and isinstance(function, functools.partial):
@@ -30,43 +28,75 @@ def flags_of(function: Any) -> int:
     code = getattr(function, "__code__", None)
     if code is None and not isinstance(function, type):
         code = getattr(getattr(type(function), "__call__", None), "__code__", None)
-    flags: int = getattr(code, "co_flags", 0)
+    return code
+
+
+def flags_of(function: Any) -> int:
+    """Return the flags of a function's code."""
+    flags: int = getattr(code_of(function), "co_flags", 0)
     return flags
 
 
-def watch_generator(permit: Permit, generator: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
-    """Report on a generator when it ends."""
-    try:
-        result = yield from generator
-    except BaseException as error:
-        permit.report(error)
-        raise
-    permit.report()
-    return result
+def resemble_function(guarded: Any, function: Any) -> None:
+    """Give what stands for a function that by which ``inspect`` learns that it is a coroutine function."""
+    guarded.__name__ = "guarded"  # for a partial function, which has no name
+    guarded.__code__ = code_of(function)
+    guarded.__defaults__ = guarded.__kwdefaults__ = None
 
 
-async def watch_async_generator(
-    permit: Permit, generator: AsyncGenerator[Any, Any]
-) -> AsyncGenerator[Any, Any]:
-    """Report on an asynchronous generator when it ends."""
-    step: Any = generator.__anext__()
-    try:
-        while True:
-            try:
-                value = await step
-            except StopAsyncIteration:
-                break
-            try:
-                step = generator.asend((yield value))
-            except GeneratorExit:
-                await generator.aclose()
-                raise
-            except BaseException as error:
-                step = generator.athrow(error)
-    except GeneratorExit:
-        permit.report("ignored")
-        raise
-    except BaseException as error:
-        await permit.report_async(error)
-        raise
-    await permit.report_async()
+def guard_generator(call: Any, function: Any) -> Any:
+    """Make a generator function of which each generator is a call, from its first value to its end.
+
+    ``call`` is the breaker, or anything else to enter.
+    """
+
+    def guarded(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+        with call:
+            return (yield from function(*args, **kwargs))
+
+    return guarded
+
+
+def guard_async_generator(call: Any, function: Any) -> Any:
+    """Make an asynchronous generator function of which each generator is a call."""
+
+    async def guarded(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
+        async with call:
+            generator = function(*args, **kwargs)
+            step = generator.__anext__()
+            while True:
+                try:
+                    value = await step
+                except StopAsyncIteration:
+                    return
+                try:
+                    step = generator.asend((yield value))
+                except GeneratorExit:
+                    await generator.aclose()
+                    raise
+                except BaseException as error:
+                    step = generator.athrow(error)
+
+    return guarded
+
+
+class Granted:
+    """A call whose permit was granted before: it reports when it is left."""
+
+    __slots__ = ("_permit",)
+
+    def __init__(self, permit: Permit) -> None:
+        self._permit = permit
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self._permit.report(error or "success")
+
+    async def __aenter__(self) -> None: ...
+
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, GeneratorExit):  # nothing can be awaited any more
+            self._permit.report("ignored")
+        else:
+            await self._permit.report_async(error or "success")

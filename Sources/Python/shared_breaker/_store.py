@@ -100,10 +100,20 @@ class SharedStore(_extension.Store):
         """Open the file now, to learn whether it can be used; ``existing`` never creates it."""
         self._connect(existing)
 
+    def flush(self) -> None:
+        """Write what this process has yet to write, and keep the file open.
+
+        There is seldom anything to write: only where the shared counters cannot be used does a process
+        keep its successes, for a second at most while it makes calls. Flush before a process ends
+        without ``close``, as by ``os._exit`` or as a forked child of ``multiprocessing``.
+        """
+        self._flush()
+
     def close(self) -> None:
         """Write what this process has yet to write, and close the file for good.
 
-        It happens by itself when the program ends. Calls after it are permitted and not recorded.
+        It happens by itself when the program ends. Breakers of a closed store permit every call and
+        record none. To go on afterwards, use ``flush``.
         """
         self._close()
 
