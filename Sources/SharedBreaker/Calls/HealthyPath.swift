@@ -1,6 +1,6 @@
 internal import BreakerCore
 internal import BreakerStore
-public import CHost
+internal import CHost
 internal import Synchronization
 
 /// A call that was permitted on the healthy path.
