@@ -82,7 +82,8 @@ package func sb_enter(
     unsafe permit.pointee.serial == 0, flags & ~UInt32(SB_NOWAIT.rawValue) == 0,
     unsafe handle.pointee.store._withUnsafeGuaranteedRef({ !$0.isClosed })
   {
-    let call = unsafe handle.pointee.breaker._withUnsafeGuaranteedRef { $0.enterHealthy() }
+    @inline(__always) func ask(_ breaker: Breaker) -> HealthyCall { breaker.permitHealthy() }
+    let call = unsafe handle.pointee.breaker._withUnsafeGuaranteedRef(ask)
     if call.isPermitted {
       unsafe permit.pointee.give(call, by: handle.pointee.serial)
       return SB_OK.rawValue
@@ -154,12 +155,36 @@ package func sb_leave(
     unsafe handle.pointee.store._withUnsafeGuaranteedRef({ !$0.isClosed })
   {
     let call = unsafe permit.pointee.call
-    if unsafe handle.pointee.breaker._withUnsafeGuaranteedRef({ $0.countHealthy(call) }) {
+    // By itself, so that here no function is called at all.
+    if call.isTimed { return unsafe leaveTimed(handle, permit, flags) }
+    if unsafe count(call, of: handle) {
       unsafe permit.pointee.use()
       return SB_OK.rawValue
     }
   }
   return unsafe leaveWithCare(breaker, permit, outcome, details, flags)
+}
+
+/// Reports the success of a healthy call whose policy looks at times.
+@inline(never)
+private func leaveTimed(
+  _ handle: UnsafeMutablePointer<BreakerHandle>, _ permit: UnsafeMutablePointer<sb_permit>,
+  _ flags: UInt32
+) -> CInt {
+  if unsafe count(permit.pointee.call, of: handle) {
+    unsafe permit.pointee.use()
+    return SB_OK.rawValue
+  }
+  return unsafe leaveWithCare(
+    OpaquePointer(handle), permit, CInt(SB_SUCCESS.rawValue), nil, flags)
+}
+
+@inline(__always)
+private func count(
+  _ call: HealthyCall, of handle: UnsafeMutablePointer<BreakerHandle>
+) -> Bool {
+  @inline(__always) func count(_ breaker: Breaker) -> Bool { breaker.countHealthy(call) }
+  return unsafe handle.pointee.breaker._withUnsafeGuaranteedRef(count)
 }
 
 @inline(never)

@@ -12,8 +12,8 @@ internal import BreakerStore
 /// If the breaker rejects the call, `run` throws ``BreakerError/rejected(name:_:)`` without running
 /// it. A breaker is cheap to keep, and you may use it from any thread.
 public final class Breaker: Sendable {
-  let engine: Engine
-  let cell: Cell
+  @usableFromInline let engine: Engine
+  @usableFromInline let cell: Cell
   let onStoreFailure: StoreFailureAction
 
   init(_ engine: Engine, cell: Cell, onStoreFailure: StoreFailureAction) {

@@ -172,7 +172,7 @@ end:
   od
 }
 
-/* Breaker.enterHealthy: three loads, with any delay between them. */
+/* Breaker.permitHealthy: three loads, with any delay between them. */
 proctype Caller() {
   byte now;
 end:

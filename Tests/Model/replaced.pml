@@ -186,7 +186,7 @@ end:
   od
 }
 
-/* Breaker.enterHealthy: what permits a call belongs to the open file and is current. */
+/* Breaker.permitHealthy: what permits a call belongs to the open file and is current. */
 proctype Caller() {
 end:
   do

@@ -1,6 +1,6 @@
 internal import BreakerCore
 internal import BreakerStore
-internal import CHost
+public import CHost
 internal import Synchronization
 
 /// A call that was permitted on the healthy path.
@@ -11,17 +11,33 @@ internal import Synchronization
   /// When the call began, on the boot clock; 0 if the policy does not measure calls.
   @usableFromInline package let start: Int64
 
-  @usableFromInline package init(word: UInt64, start: Int64) {
+  @inlinable package init(word: UInt64, start: Int64) {
     self.word = word
     self.start = start
   }
 
   @inlinable package var isPermitted: Bool { word != 0 }
+
+  /// Whether the policy of its breaker looks at times.
+  @inlinable package var isTimed: Bool {
+    CellWord(bits: word).has(CellWord.measures | CellWord.marks)
+  }
 }
 
 /// The path of a healthy call: a few loads and one addition, no lock and no system call.
+///
+/// What can be inlined here is compiled into the C library, where a call of a function would cost a
+/// fifth of the time. Programs in Swift call `enterHealthy` and `endHealthy`.
 extension Breaker {
-  @usableFromInline package func enterHealthy() -> HealthyCall {
+  @usableFromInline func enterHealthy() -> HealthyCall { permitHealthy() }
+
+  @usableFromInline func endHealthy(_ call: HealthyCall) {
+    if !countHealthy(call) { end(call, .success) }
+  }
+
+  /// Permits a call if the breaker is known to be healthy.
+  @inlinable @inline(__always)
+  package func permitHealthy() -> HealthyCall {
     guard engine.isCurrent, !engine.isRoundDue else { return HealthyCall(word: 0, start: 0) }
     let word = cell.word
     guard word.has(CellWord.permits) else { return HealthyCall(word: 0, start: 0) }
@@ -29,12 +45,8 @@ extension Breaker {
     return HealthyCall(word: word.bits, start: start)
   }
 
-  @usableFromInline func endHealthy(_ call: HealthyCall) {
-    if !countHealthy(call) { end(call, .success) }
-  }
-
   /// Counts a success that changes nothing else; false if it has to be reported.
-  @inline(__always)
+  @inlinable @inline(__always)
   package func countHealthy(_ call: HealthyCall) -> Bool {
     engine.isCurrent
       && engine.countSuccess(of: cell, since: call.start, under: CellWord(bits: call.word))
@@ -50,20 +62,22 @@ extension Engine {
   /// Counts a success that changes nothing else; false if it has to be reported.
   ///
   /// The caller has checked that the cells are current.
-  @inline(__always)
+  @inlinable @inline(__always)
   func countSuccess(of cell: Cell, since start: Int64, under word: CellWord) -> Bool {
-    guard cell.word == word, word.has(CellWord.countsOnly) else { return false }
-    if word.has(CellWord.measures | CellWord.marks), !prepareToCount(cell, since: start, word) {
-      return false
+    guard cell.word.bits == word.bits, word.has(CellWord.countsOnly) else { return false }
+    if word.has(CellWord.measures | CellWord.marks) {
+      return countTimed(cell, since: start, word)
     }
     cell.countSuccess()
     return true
   }
 
-  @inline(never)
-  private func prepareToCount(_ cell: Cell, since start: Int64, _ word: CellWord) -> Bool {
+  /// Counts a success for a policy that looks at times.
+  @inline(never) @usableFromInline
+  func countTimed(_ cell: Cell, since start: Int64, _ word: CellWord) -> Bool {
     if word.has(CellWord.measures), cell.isSlow(bootNanoseconds - start) { return false }
     if word.has(CellWord.marks), !cell.isMarked(at: coarseNanoseconds) { beginBucket(of: cell) }
+    cell.countSuccess()
     return true
   }
 
@@ -86,15 +100,16 @@ extension Engine {
     }
   }
 
-  var coarseNanoseconds: Int64 {
+  @inlinable @inline(__always) var coarseNanoseconds: Int64 {
     isSystemClock ? sb_coarse_nanoseconds() : coarseNanosecondsOfOtherClock()
   }
 
-  var bootNanoseconds: Int64 {
+  @usableFromInline var bootNanoseconds: Int64 {
     isSystemClock ? sb_boot_nanoseconds() : nanosecondsOfOtherClock()
   }
 
-  @inline(never) private func coarseNanosecondsOfOtherClock() -> Int64 { clock.coarseNanoseconds }
+  @inline(never) @usableFromInline
+  func coarseNanosecondsOfOtherClock() -> Int64 { clock.coarseNanoseconds }
 
   @inline(never) private func nanosecondsOfOtherClock() -> Int64 { clock.instant.nanoseconds }
 }

@@ -1,19 +1,20 @@
 internal import BreakerCore
 internal import BreakerStore
-internal import CHost
-internal import Synchronization
+public import CHost
+public import Synchronization
 
 /// This process's side of one breaker.
-@safe final class Cell: Sendable {
+@usableFromInline @safe final class Cell: Sendable {
   // A healthy call reads these, so they come first and lie close together. They are written before the
   // fingerprint that vouches for them, and read after it (rule of order 5).
 
-  private let bits = Atomic<UInt64>(0)
+  @usableFromInline let bits = Atomic<UInt64>(0)
 
   /// Where this process counts: in the counter page, or else for itself.
   ///
   /// An atomic, which Swift does not call `Sendable` only because it holds a pointer.
-  private nonisolated(unsafe) let counters = unsafe Atomic<UnsafeMutablePointer<UInt64>?>(nil)
+  @usableFromInline
+  nonisolated(unsafe) let counters = unsafe Atomic<UnsafeMutablePointer<UInt64>?>(nil)
 
   /// When a breaker that rejects calls is due for a probe.
   private let openUntil = Atomic<Int64>(0)
@@ -84,7 +85,9 @@ extension Knowledge {
 
 /// What healthy calls read.
 extension Cell {
-  var word: CellWord { CellWord(bits: bits.load(ordering: .acquiring)) }
+  @inlinable @inline(__always) var word: CellWord {
+    CellWord(bits: bits.load(ordering: .acquiring))
+  }
 
   /// How long a breaker that rejects calls does so from an instant on.
   func openRemaining(at nanoseconds: Int64) -> Int64 {
@@ -139,7 +142,7 @@ extension Cell {
 
 /// Counting, from any thread.
 extension Cell {
-  func countSuccess() {
+  @inlinable @inline(__always) func countSuccess() {
     if let address = unsafe counters.load(ordering: .acquiring) {
       unsafe sb_add(address.advanced(by: SB_COUNTER_SUCCESSES), 1)
     }

@@ -5,23 +5,23 @@ internal import BreakerStore
 ///
 /// It also stands for the permit of such a call: an outcome is judged as long as the word is still
 /// the one that the call was let through by.
-struct CellWord: Sendable, Hashable {
-  var bits: UInt64
+@usableFromInline struct CellWord: Sendable, Hashable {
+  @usableFromInline var bits: UInt64
 
   /// Nothing is known.
   static var unknown: CellWord { CellWord(bits: 0) }
 
   /// Calls go through, and their outcomes count.
-  static let permits: UInt64 = 1
+  @inlinable static var permits: UInt64 { 1 }
 
   /// A success changes nothing but a counter.
-  static let countsOnly: UInt64 = 2
+  @inlinable static var countsOnly: UInt64 { 2 }
 
   /// Calls have to be timed.
-  static let measures: UInt64 = 4
+  @inlinable static var measures: UInt64 { 4 }
 
   /// A success is counted in a bucket of time, which has to be marked when it begins.
-  static let marks: UInt64 = 8
+  @inlinable static var marks: UInt64 { 8 }
 
   /// Calls are rejected until an instant that is known.
   static let rejects: UInt64 = 16
@@ -35,7 +35,7 @@ struct CellWord: Sendable, Hashable {
   /// Breakers of later generations are looked up at each call.
   static let latestGeneration: Int64 = 1 << 40
 
-  init(bits: UInt64) { self.bits = bits }
+  @inlinable @inline(__always) init(bits: UInt64) { self.bits = bits }
 
   init(flags: UInt64, of breaker: StoredBreaker) {
     bits =
@@ -53,7 +53,7 @@ struct CellWord: Sendable, Hashable {
     return mixed % rowMask + 1
   }
 
-  func has(_ flag: UInt64) -> Bool { bits & flag != 0 }
+  @inlinable @inline(__always) func has(_ flag: UInt64) -> Bool { bits & flag != 0 }
 
   var generation: Int64 { Int64(bits >> Self.generationShift) }
 

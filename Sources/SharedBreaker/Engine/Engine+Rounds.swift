@@ -1,10 +1,12 @@
 internal import BreakerStore
-internal import Synchronization
+public import Synchronization
 
 /// Work that is done once a second, without a thread of its own.
 extension Engine {
   /// Whether the next call has to do the rounds.
-  var isRoundDue: Bool { coarseNanoseconds >= nextRound.load(ordering: .relaxed) }
+  @inlinable @inline(__always) var isRoundDue: Bool {
+    coarseNanoseconds >= nextRound.load(ordering: .relaxed)
+  }
 
   /// Checks the file and writes what is pending, in the first call of each second.
   func doRounds() {

@@ -1,7 +1,7 @@
 internal import BreakerCore
 internal import BreakerStore
-internal import CHost
-internal import Synchronization
+public import CHost
+public import Synchronization
 
 /// Keeps what this process knows of its breakers as current as the store, and copes without it.
 ///
@@ -10,7 +10,7 @@ internal import Synchronization
 /// takes the lock, lets the state take its step, publishes what healthy calls read, releases the lock,
 /// and then tells the observer. CONTRIBUTING.md lists what has to come before what, under "Rules of
 /// order"; comments name these rules by their numbers.
-@safe final class Engine: Sendable {
+@usableFromInline @safe final class Engine: Sendable {
   let storage: any BreakerStorage
 
   /// What takes the store's place while this process goes on alone.
@@ -20,17 +20,17 @@ internal import Synchronization
   let examinations = ForkGate()
 
   /// Where one load tells whether the store has changed; a pointer that never changes.
-  private nonisolated(unsafe) let fingerprint: UnsafePointer<UInt64>
-  let isSystemClock: Bool
+  @usableFromInline nonisolated(unsafe) let fingerprint: UnsafePointer<UInt64>
+  @usableFromInline let isSystemClock: Bool
 
   // What healthy calls read. A step of the state publishes the first three.
 
-  private let vouched = Atomic<UInt64>(0)
+  @usableFromInline let vouched = Atomic<UInt64>(0)
   private let isUnavailable = Atomic<Bool>(false)
   private let areSomeAlone = Atomic<Bool>(false)
 
   /// When the next round is due, on the coarse clock.
-  let nextRound = Atomic<Int64>(0)
+  @usableFromInline let nextRound = Atomic<Int64>(0)
 
   /// The same on the boot clock, for calls that have read it anyway.
   let nextRoundOnBootClock = Atomic<Int64>(0)
@@ -132,7 +132,7 @@ extension Engine {
   /// Whether what the cells know is what the store holds at this moment.
   ///
   /// To be asked before a cell is read (rule of order 5).
-  var isCurrent: Bool {
+  @inlinable @inline(__always) var isCurrent: Bool {
     let now = unsafe sb_load(fingerprint)
     return now == vouched.load(ordering: .acquiring) && now != 0
   }
