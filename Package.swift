@@ -96,6 +96,9 @@ let package = Package(
         "TortureReferee",
       ],
       path: "Tests/Torture", exclude: ["README.md"], swiftSettings: settings),
+    .executableTarget(
+      name: "fleet-simulation", dependencies: ["BreakerCore", "TestSupport"],
+      path: "Tests/FleetSimulation", swiftSettings: settings),
     .testTarget(
       name: "TortureTests", dependencies: ["SharedBreaker", "TortureReferee"],
       swiftSettings: settings),
@@ -136,8 +139,8 @@ let package = Package(
     .testTarget(
       name: "CommandLineTests",
       dependencies: [
-        "SharedBreaker", "TestSupport", "bench", "cbctl", "worker-pool", "queue-consumer",
-        "url-fetch",
+        "SharedBreaker", "TestSupport", "bench", "cbctl", "fleet-simulation", "queue-consumer",
+        "url-fetch", "worker-pool",
       ],
       swiftSettings: settings),
   ],
