@@ -18,6 +18,7 @@ let package = Package(
     .library(name: "SharedBreaker", targets: ["SharedBreaker"]),
     .library(name: "SharedBreakerTesting", targets: ["SharedBreakerTesting"]),
     .executable(name: "cbctl", targets: ["cbctl"]),
+    .executable(name: "cbrelay", targets: ["cbrelay"]),
     // The C library; scripts/build-library builds it as it is shipped.
     .library(name: "sharedbreaker", type: .dynamic, targets: ["LibSharedBreaker"]),
   ],
@@ -51,6 +52,13 @@ let package = Package(
       dependencies: ["BreakerDocuments", "SharedBreaker", "CArguments", "JSONText"],
       swiftSettings: settings),
     .executableTarget(name: "cbctl", dependencies: ["ControlKit"], swiftSettings: settings),
+    // Without pkg-config: hiredis names a flag there that the package manager warns about.
+    .systemLibrary(name: "CHiredis", providers: [.apt(["libhiredis-dev"])]),
+    .target(
+      name: "BreakerRelay",
+      dependencies: ["BreakerDocuments", "CArguments", "CHiredis", "JSONText", "SharedBreaker"],
+      swiftSettings: settings),
+    .executableTarget(name: "cbrelay", dependencies: ["BreakerRelay"], swiftSettings: settings),
     .executableTarget(
       name: "demo-worker", dependencies: ["SharedBreaker"], path: "Sources/DemoWorker",
       swiftSettings: settings),
@@ -136,6 +144,10 @@ let package = Package(
         "TestSupport", "cbctl",
       ],
       exclude: ["Snapshots"], swiftSettings: settings),
+    .testTarget(
+      name: "BreakerRelayTests",
+      dependencies: ["BreakerRelay", "SharedBreaker", "TestSupport", "cbrelay"],
+      swiftSettings: settings),
     .testTarget(
       name: "CommandLineTests",
       dependencies: [

@@ -1,0 +1,248 @@
+internal import SharedBreaker
+
+/// One connection of a host to its fleet, from catching up until something fails.
+///
+/// It reads all that the server keeps first, so that it does not matter what the host has missed:
+/// a restart, a failover, a lost server and a trimmed stream are all one case.
+final class FleetSession {
+  let context: RelayContext
+  let claim: RelayClaim
+  let server: FleetServer
+  let stream: FleetStream
+  let lineage: String
+
+  /// What this host says about itself.
+  let description: String
+  var view: FleetView
+  var clock: ServerClock
+  var position: FleetPosition
+
+  /// The breakers that the host has yet to say something new about.
+  var undescribed: Set<String> = []
+  private(set) var nextBeat = ContinuousClock.now
+
+  /// How often a host shows that it is alive, in milliseconds.
+  private static let shortestInterval: Int64 = 1_000
+
+  /// Connects and catches up.
+  init(_ context: RelayContext, claim: RelayClaim, since: BreakerTimestamp) throws(RelayTrouble) {
+    self.context = context
+    self.claim = claim
+    let host = context.options.host
+    let lineage = try Self.stored { () throws(StoreError) in try context.store.lineage() }
+    self.lineage = lineage
+    description = HostText.text(lineage: lineage, run: context.run, since: since)
+    view = FleetView(host: host)
+    let server = try Self.served { () throws(RedisError) in try FleetServer(context) }
+    self.server = server
+    stream = try Self.served { () throws(RedisError) in try FleetStream(context) }
+    let beat = try server.beat(
+      lineage: lineage, description: description, silence: FleetServer.shortestSilence)
+    clock = ServerClock(milliseconds: beat.now)
+    view.hostsSeen = beat.hostsSeen
+    position = FleetPosition(epoch: beat.epoch, number: beat.number, entry: "0-0")
+    context.onStep(.connected)
+  }
+
+  /// Runs a step on the store.
+  static func stored<Result>(
+    _ body: () throws(StoreError) -> Result
+  ) throws(RelayTrouble) -> Result {
+    do { return try body() } catch { throw .store(error) }
+  }
+
+  /// Runs a step on the server.
+  static func served<Result>(
+    _ body: () throws(RedisError) -> Result
+  ) throws(RelayTrouble) -> Result {
+    do { return try body() } catch { throw .redis(error) }
+  }
+
+  /// The server's time in milliseconds.
+  var now: Int64 { clock.now() }
+}
+
+/// Showing that the host is alive.
+extension FleetSession {
+  /// How often to do so: in a large fleet less often, so that the server has no more to do.
+  private var interval: Int64 { max(Self.shortestInterval, Int64(view.hostsSeen)) }
+
+  /// Shows that the host is alive, and notices whether the server has lost its data.
+  func beat() throws(RelayTrouble) {
+    let lineage = try Self.stored { () throws(StoreError) in try context.store.lineage() }
+    guard lineage == self.lineage else { throw .replaced(context.store.path) }
+    let beat = try server.beat(
+      lineage: lineage, description: description,
+      silence: max(FleetServer.shortestSilence, 3 * interval))
+    clock = ServerClock(milliseconds: beat.now)
+    view.hostsSeen = beat.hostsSeen
+    view.forgetPast(at: beat.now)
+    guard beat.epoch == position.epoch else { throw .behind("the server has lost its data") }
+    try describe()
+    scheduleBeat()
+    context.onStep(.beaten)
+  }
+
+  func scheduleBeat() { nextBeat = .now + .milliseconds(interval) }
+}
+
+/// Telling.
+extension FleetSession {
+  /// Tells what has changed on this host.
+  func tell(_ changes: [String: LocalChange?]) throws(RelayTrouble) {
+    var messages: [FleetMessage] = []
+    let now = now
+    for (name, change) in changes {
+      undescribed.insert(name)
+      guard let change else { continue }
+      let snapshot = try Self.stored { () throws(StoreError) in
+        try context.store.snapshot(of: name)
+      }
+      guard let content = view.content(for: change, of: snapshot, named: name, at: now) else {
+        continue
+      }
+      messages.append(
+        FleetMessage(
+          content, name: name, host: context.options.host, lineage: lineage,
+          generation: snapshot?.generation ?? 0))
+    }
+    guard !messages.isEmpty else { return }
+    try Self.served { () throws(RedisError) in try server.tell(messages) }
+    for message in messages { view.hasTold(message, at: now) }
+    context.onStep(.toldEvidence)
+  }
+
+  /// Tells the commands that were given on this host.
+  func tellPendingCommands() throws(RelayTrouble) {
+    while true {
+      let pending = try Self.stored { () throws(StoreError) in try claim.pendingCommands() }
+      guard let last = pending.last else { return }
+      try Self.served { () throws(RedisError) in
+        try server.tell(pending.map(\.command), lineage: lineage)
+      }
+      context.onStep(.told)
+      try Self.stored { () throws(StoreError) in try claim.published(through: last.id) }
+      context.onStep(.forgotten)
+    }
+  }
+
+  /// Says what is new about the breakers of this host.
+  private func describe() throws(RelayTrouble) {
+    guard !undescribed.isEmpty else { return }
+    let now = now
+    var breakers: [String: FleetBreaker?] = [:]
+    for name in undescribed {
+      let snapshot = try Self.stored { () throws(StoreError) in
+        try context.store.snapshot(of: name)
+      }
+      breakers[name] = .some(snapshot.flatMap { FleetBreaker($0, at: now) })
+    }
+    undescribed = []
+    try Self.served { () throws(RedisError) in try server.describe(breakers) }
+  }
+}
+
+/// Hearing.
+extension FleetSession {
+  /// Begins to wait for messages.
+  func listen() throws(RelayTrouble) {
+    try Self.served { () throws(RedisError) in try stream.ask(after: position.entry) }
+  }
+
+  /// Takes in the messages that have arrived, and carries out what follows from them.
+  func hear() throws(RelayTrouble) {
+    let arrived = try Self.served { () throws(RedisError) in try stream.arrived() }
+    guard let arrived else {
+      if ContinuousClock.now > stream.deadline { throw .redis(.late(RelayContext.patience)) }
+      return
+    }
+    if !arrived.isEmpty {
+      context.onStep(.received)
+      try hear(arrived)
+    }
+    try listen()
+  }
+
+  private func hear(_ entries: [FleetStream.Entry]) throws(RelayTrouble) {
+    var news: [FleetNews] = []
+    var opened: Set<String> = []
+    for entry in entries {
+      guard try goOn(to: entry) else { continue }
+      let delay = Duration.milliseconds(max(0, now - entry.time))
+      do throws(Refusal) {
+        let message = try FleetMessage(entry.fields, delay: delay)
+        guard message.host != context.options.host else { continue }
+        view.take(message, at: now)
+        switch message.content {
+        case .command(let command): news.append(.command(command))
+        case .recovered: news.append(.recovery(name: message.name, host: message.host))
+        case .open: opened.insert(message.name)
+        case .closed: break
+        }
+      } catch {
+        context.refuse(error)
+      }
+    }
+    try apply(news, suspecting: opened.sorted())
+    if let last = entries.last {
+      let lag = max(0, now - last.time)
+      context.health.change { $0.lag = lag }
+    }
+  }
+
+  /// Notes an entry as read; returns whether it is a message.
+  private func goOn(to entry: FleetStream.Entry) throws(RelayTrouble) -> Bool {
+    guard let number = entry.number, number > 0 else {
+      // Nobody that speaks the protocol has written it, so it has no place in the count.
+      position.entry = entry.name
+      context.refuse(Refusal(.unreadable, "it has no number"))
+      return false
+    }
+    guard number == position.number + 1 else {
+      throw .behind("the message after \(position.number) is \(number)")
+    }
+    position.number = number
+    position.entry = entry.name
+    return true
+  }
+
+  /// Carries out what was learned, in one transaction, as far as it may change anything.
+  ///
+  /// Whatever changes nothing must not write: every write makes all processes of the host look at
+  /// the store again.
+  func apply(
+    _ news: [FleetNews], suspecting names: [String]
+  ) throws(RelayTrouble) {
+    var useful: [FleetNews] = []
+    for piece in news {
+      if case .recovery(let name, _) = piece, try !awaitsRecovery(name) { continue }
+      useful.append(piece)
+    }
+    for name in names {
+      if let hosts = try suspects(name) { useful.append(.suspicion(name: name, hosts: hosts)) }
+    }
+    guard !useful.isEmpty else { return }
+    let (known, place) = (useful, position)
+    let verdicts = try Self.stored { () throws(StoreError) in
+      try claim.apply(known, position: place)
+    }
+    context.onStep(.applied)
+    context.count(verdicts, on: useful)
+  }
+
+  private func awaitsRecovery(_ name: String) throws(RelayTrouble) -> Bool {
+    let snapshot = try Self.stored { () throws(StoreError) in
+      try context.store.snapshot(of: name)
+    }
+    return snapshot.map { $0.state == .open && $0.policy.fleetSpread != nil } ?? false
+  }
+
+  /// How many other hosts have a breaker open that is closed here, if they are a quorum.
+  private func suspects(_ name: String) throws(RelayTrouble) -> Int? {
+    let snapshot = try Self.stored { () throws(StoreError) in
+      try context.store.snapshot(of: name)
+    }
+    guard let snapshot, snapshot.state == .closed else { return nil }
+    return view.quorum(for: name, policy: snapshot.policy, at: now)
+  }
+}

@@ -1,0 +1,43 @@
+internal import SharedBreaker
+
+/// Why a Redis server did not do what it was asked.
+///
+/// The description is one line: what failed, why, and what to do if there is something to do.
+package struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
+  package var description: String
+
+  package init(_ description: String) { self.description = description }
+
+  /// Creates the error for an answer of the server such as `OOM command not allowed`.
+  package init(answer: String) {
+    let code = answer.prefix { $0 != " " }
+    let words = OutsideText.quoted(answer)
+    self.init(Self.meanings[code] ?? "it answers '\(words)'")
+  }
+
+  /// What the server's answers mean for a relay, by their first word.
+  private static let meanings: [Substring: String] = [
+    "OOM": "its memory is full: raise its maxmemory, or free some",
+    "READONLY": "it is a read-only replica: give --redis the address of the primary",
+    "NOAUTH": "it wants a password: use --password-file or $SHARED_BREAKER_REDIS_PASSWORD",
+    "WRONGPASS": "it refuses the user or the password: check them",
+    "NOPERM":
+      "its user may not do this: permit +@all on the keys and channels of sb:{FLEET}:* to the user",
+    "LOADING": "it is still loading its data",
+    "MASTERDOWN": "it is a replica whose primary is away",
+    "MISCONF": "it cannot save to its disk, so it refuses writes: look at its log",
+    "MOVED": "it is one of a cluster, and another node has the fleet's keys: use that node",
+    "CLUSTERDOWN": "its cluster is down",
+    "NOSCRIPT": "it has lost the relay's scripts",
+  ]
+
+  package static let closed = RedisError("it closed the connection")
+
+  package static func late(_ patience: Duration) -> RedisError {
+    RedisError("it has not answered for \(DurationText.format(patience))")
+  }
+
+  package static func unexpected(_ what: String) -> RedisError {
+    RedisError("its answer to \(what) makes no sense: is it a Redis server of version 5 or later?")
+  }
+}

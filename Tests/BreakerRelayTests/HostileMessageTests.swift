@@ -1,0 +1,71 @@
+import BreakerRelay
+import SharedBreaker
+import TestSupport
+import Testing
+
+/// Messages that somebody writes to the server who is no relay, or another version of one.
+@Suite(.enabled(if: RedisServer.isInstalled, "redis-server is not installed"))
+struct HostileMessageTests {
+  private let fleet: TestFleet
+  private let a: TestHost
+
+  init() throws {
+    fleet = try TestFleet()
+    a = try fleet.host("a")
+  }
+
+  /// Appends an entry as a relay would, with the next number.
+  private func forge(_ fields: [String: String]) throws {
+    let script = """
+      local n = redis.call('INCR', KEYS[2])
+      return redis.call('XADD', KEYS[1], '*', 'n', n, unpack(ARGV))
+      """
+    let words = fields.flatMap { [$0.key, $0.value] }
+    let connection = try RedisConnection(to: a.options.address, patience: .seconds(60))
+    _ = try connection.ask(
+      ["EVAL", script, "2", "sb:{test}:stream", "sb:{test}:count"] + words)
+  }
+
+  private func command(_ host: String, _ text: String, stamp: String = "1") -> [String: String] {
+    ["v": "1", "k": "command", "h": host, "l": "1", "b": "pay", "s": stamp, "c": text]
+  }
+
+  private let observe = #"{"action":"force","mode":"observe","by":"x"}"#
+
+  @Test(.timeLimit(.minutes(60)))
+  func `what cannot be used is refused once for each host, and the rest is used`() throws {
+    for _ in 0..<3 {
+      try forge(["v": "2", "h": "z", "b": "pay"])
+      try forge([
+        "v": "1", "h": "z", "k": "open", "b": "pay\u{1b}[2J", "l": "1", "g": "1", "r": "5",
+      ])
+      try forge(command("z", #"{"action":"policy","set":"open-for=never","by":"x"}"#))
+      try forge(["v": "1", "x": String(repeating: "x", count: 70_000)])
+      try forge(command("z", observe, stamp: "9007199254740993"))
+      try fleet.server.command("XADD", "sb:{test}:stream", "*", "no", "number")
+    }
+    try forge(command("z", observe))
+    try eventually("a observes") { try a.snapshot("pay")?.mode == .observe }
+    #expect(a.count(.refused) == 6, "\(a.log)")
+    #expect(a.count(.catchingUp) == 0)
+    #expect(!a.log.contains { $0.contains("\u{1b}") })
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `a message in the name of the host that reads it changes nothing`() throws {
+    try forge(command("a", #"{"action":"force","mode":"forced_open","by":"x"}"#, stamp: "50"))
+    try forge(command("z", observe))
+    try eventually("a observes") { try a.snapshot("pay")?.mode == .observe }
+    #expect(try a.store.history(of: "pay").count { $0.change.wireKind == "mode" } == 1)
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `a number that is used again makes a host read everything again`() throws {
+    try forge(command("z", observe))
+    try eventually("a observes") { try a.snapshot("pay")?.mode == .observe }
+    try fleet.server.command("XADD", "sb:{test}:stream", "*", "n", "1", "v", "1")
+    try a.awaits(.catchingUp)
+    try forge(command("z", #"{"action":"force","mode":"forced_open","by":"x"}"#, stamp: "2"))
+    try eventually("a is forced open") { try a.snapshot("pay")?.mode == .forcedOpen }
+  }
+}

@@ -1,0 +1,89 @@
+import BreakerRelay
+import SharedBreaker
+import Synchronization
+import TestSupport
+
+/// Some hosts and their server, all in one directory.
+final class TestFleet {
+  let directory: TemporaryDirectory
+  let server: RedisServer
+
+  init(options: [String] = []) throws {
+    directory = try TemporaryDirectory()
+    server = try RedisServer(in: directory, options: options)
+  }
+
+  /// A host whose relay works.
+  func host(_ name: String, as other: String? = nil, address: String? = nil) throws -> TestHost {
+    let host = try TestHost(
+      name, as: other ?? name, in: directory, address: address ?? server.address)
+    host.start()
+    try host.awaits(.connected)
+    return host
+  }
+}
+
+/// One host: its store, and a relay in a thread of this process.
+final class TestHost: Sendable {
+  let store: SharedStore
+  let options: RelayOptions
+  private let running = Mutex<(relay: Relay, threads: Threads)?>(nil)
+  private let lines = Mutex<[String]>([])
+
+  init(_ name: String, as host: String, in directory: TemporaryDirectory, address: String) throws {
+    var options = RelayOptions(
+      address: try RedisAddress(address), fleet: "test", host: host,
+      store: directory.file("\(name).db"))
+    options.isJSON = true
+    self.options = options
+    store = SharedStore(
+      path: options.store, options: StoreOptions(lockTimeout: .seconds(60), program: "test"))
+    try store.connect()
+  }
+
+  deinit { stop() }
+
+  /// Starts a relay.
+  func start() {
+    let log = RelayLog(isJSON: true) { line in self.lines.withLock { $0.append(line) } }
+    let options = StoreOptions(lockTimeout: .seconds(60))
+    guard let relay = try? Relay(self.options, storeOptions: options, log: log) else { return }
+    let threads = Threads()
+    threads.start { _ = try? relay.run() }
+    running.withLock { $0 = (relay, threads) }
+  }
+
+  /// Ends the relay, and waits until it has ended.
+  func stop() {
+    let (relay, threads) = running.withLock { running in
+      defer { running = nil }
+      return (running?.relay, running?.threads)
+    }
+    relay?.stop()
+    threads?.join()
+  }
+
+  /// What the relay has reported.
+  var log: [String] { lines.withLock { $0 } }
+
+  func count(_ kind: RelayLog.Kind) -> Int {
+    log.count { $0.contains(#""event":"\#(kind.rawValue)""#) }
+  }
+
+  /// Waits until the relay has reported something at least so many times.
+  func awaits(_ kind: RelayLog.Kind, times: Int = 1) throws {
+    try eventually("\(options.host) reports \(kind) \(times) times: \(log)") {
+      count(kind) >= times
+    }
+  }
+
+  func breaker(_ name: String, _ policy: BreakerPolicy? = nil) throws -> Breaker {
+    try store.breaker(name, policy: policy)
+  }
+
+  func snapshot(_ name: String) throws -> BreakerSnapshot? { try store.snapshot(of: name) }
+}
+
+/// A policy of which hosts tell each other.
+let sharedPolicy = BreakerPolicy(
+  maxFailures: 1, openFor: .seconds(3_600), fleetQuorum: .hosts(2), fleetSpread: .seconds(1))
