@@ -107,6 +107,9 @@ let package = Package(
     .executableTarget(
       name: "fleet-simulation", dependencies: ["BreakerCore", "TestSupport"],
       path: "Tests/FleetSimulation", swiftSettings: settings),
+    .executableTarget(
+      name: "fleet-torture", dependencies: ["SharedBreaker", "TestSupport", "TortureReferee"],
+      path: "Tests/FleetTorture", swiftSettings: settings),
     .testTarget(
       name: "TortureTests", dependencies: ["SharedBreaker", "TortureReferee"],
       swiftSettings: settings),

@@ -69,7 +69,9 @@ struct Simulation {
       let part = Double.random(in: 0..<1, using: &random)
       let step = hosts[host].record.recovered(
         on: "host-\(other)", at: moment(now), policy: policy, part: part)
-      if step.answer, let due = hosts[host].record.openUntil { planCall(of: host, after: time(due)) }
+      if step.answer, let due = hosts[host].record.openUntil {
+        planCall(of: host, after: time(due))
+      }
     case .expire(let host): server.expire(host, at: now)
     }
   }

@@ -83,7 +83,8 @@ struct Tables {
             .outage(
               hosts: hosts, quorum: quorum, spread: Self.second, isSuppressed: isSuppressed))
         }
-        rows.append([count(hosts), text] + all.flatMap { [count($0.messages), count($0.deliveries)] })
+        rows.append(
+          [count(hosts), text] + all.flatMap { [count($0.messages), count($0.deliveries)] })
       }
     }
     return table(
