@@ -74,6 +74,7 @@ extension BreakerRecord {
   ///   - now: The time.
   ///   - policy: The policy in force.
   ///   - jitter: A number from 0 up to 1, in case the command opens the breaker.
+  /// - Returns: What came of it.
   package mutating func obeyed(
     _ order: FleetOrder, isRemembered: Bool, at now: Moment, policy: BreakerPolicy, jitter: Double
   ) -> Step<FleetVerdict> {

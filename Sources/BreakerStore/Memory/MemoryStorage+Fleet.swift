@@ -47,7 +47,9 @@ struct MemoryFleet {
     registers = registers.mapValues { ledger in
       ledger.mapValues { FleetRegister($0.order.carriedOver(to: now), isInForce: $0.isInForce) }
     }
-    for index in pending.indices { pending[index].order = pending[index].order.carriedOver(to: now) }
+    for index in pending.indices {
+      pending[index].order = pending[index].order.carriedOver(to: now)
+    }
   }
 }
 
