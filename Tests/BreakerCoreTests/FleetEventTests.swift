@@ -107,11 +107,22 @@ import Testing
           .recovery, reason: "host-b recovered", atMilliseconds: bench.now.wallMilliseconds,
           origin: "host-b"))
     #expect(bench.record.generation == 2)
-    // A second one that would come later changes nothing.
-    bench.jitter = 0.5
+    // The first recovery decides, or several would bring the hosts back at nearly the same time.
+    bench.jitter = 0
     #expect(!bench.recover())
     bench.advance(by: .milliseconds(2_500))
     #expect(bench.permit()?.kind == .probe)
+  }
+
+  @Test func `an open time that ends within fleet-spread anyway stays as it is`() {
+    var bench = Bench(Self.policy)
+    bench.calls(3, .failure())
+    bench.jitter = 0
+    bench.advance(by: .seconds(20))
+    #expect(!bench.recover())
+    bench.advance(by: .zero - .nanosecond)
+    #expect(bench.recover())
+    #expect(bench.openRemaining == .zero)
   }
 
   @Test func `a reboot keeps an open time that has become shorter`() {

@@ -126,8 +126,8 @@ extension NaiveBreaker {
     guard let openUntil, isJudging, !isOpenTimeNamed, let spread = policy.fleetSpread else {
       return false
     }
+    guard spread > .zero, openUntil > given.now + nanoseconds(spread) else { return false }
     let due = given.now + Int(given.draw * Double(nanoseconds(spread)))
-    guard spread > .zero, due < openUntil else { return false }
     arrows.append("recovery:open>due")
     facts.append(.recovered(until: due))
     return true
