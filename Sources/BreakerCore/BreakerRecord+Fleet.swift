@@ -31,7 +31,9 @@ extension BreakerRecord {
 
   /// A probe has succeeded on another host: the open time ends within `fleet-spread`.
   ///
-  /// An open time that an operator set, or a failure that named it, stays as it is.
+  /// An open time that an operator set, or a failure that named it, stays as it is. So does one that
+  /// ends within `fleet-spread` anyway: if each of several recoveries could shorten it, the hosts of
+  /// a fleet would come back much closer together.
   ///
   /// - Parameters:
   ///   - host: The other host.
@@ -46,9 +48,9 @@ extension BreakerRecord {
     guard state == .open, isJudging(at: now.boot), !isOpenTimeNamed, let openUntil,
       let spread = policy.fleetSpread?.inNanoseconds, spread > 0
     else { return Step(answer: false, events: []) }
-    let due = now.boot.advanced(by: Int64(Double(spread) * part))
-    guard due < openUntil else { return Step(answer: false, events: []) }
-    shortenOpenTime(by: openUntil.since(due))
+    let left = openUntil.since(now.boot)
+    guard left > spread else { return Step(answer: false, events: []) }
+    shortenOpenTime(by: left - Int64(Double(spread) * part))
     let event = BreakerEvent(
       .recovery, reason: "\(host) recovered", atMilliseconds: now.wallMilliseconds, origin: host)
     return Step(answer: true, events: [event])
@@ -74,6 +76,7 @@ extension BreakerRecord {
   ///   - now: The time.
   ///   - policy: The policy in force.
   ///   - jitter: A number from 0 up to 1, in case the command opens the breaker.
+  /// - Returns: What came of it.
   package mutating func obeyed(
     _ order: FleetOrder, isRemembered: Bool, at now: Moment, policy: BreakerPolicy, jitter: Double
   ) -> Step<FleetVerdict> {

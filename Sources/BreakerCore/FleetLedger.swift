@@ -110,6 +110,9 @@ package struct FleetRegister: Sendable, Hashable {
     self.order = order
     self.isInForce = isInForce
   }
+
+  /// The aspect that it is about, which is one alone.
+  package var aspect: FleetAspect? { order.action.aspects.first }
 }
 
 /// What a host remembers of the commands to one breaker, and which of two is the later one.
@@ -132,17 +135,17 @@ package struct FleetLedger: Sendable, Hashable {
   }
 
   /// Notes a command of this host, which has been carried out.
-  package mutating func gave(_ order: FleetOrder) { _ = note(order, isInForce: true) }
+  package mutating func gave(_ order: FleetOrder) { _ = take(order, isInForce: true) }
 
   /// Notes a command that came from elsewhere.
   ///
   /// - Returns: The aspects that it is the latest command about, which the breaker has yet to
   ///   follow.
   package mutating func heard(_ order: FleetOrder) -> [FleetAspect] {
-    note(order, isInForce: false)
+    take(order, isInForce: false)
   }
 
-  private mutating func note(_ order: FleetOrder, isInForce: Bool) -> [FleetAspect] {
+  private mutating func take(_ order: FleetOrder, isInForce: Bool) -> [FleetAspect] {
     stamp = max(stamp, order.stamp)
     let news = order.action.aspects.filter { aspect in
       registers[aspect].map { order.isLater(than: $0.order) } ?? true
@@ -153,23 +156,16 @@ package struct FleetLedger: Sendable, Hashable {
     return news
   }
 
-  /// The values of the policy that the breaker has yet to follow.
-  package var valuesToCome: (set: [PolicyKey: String], unset: Set<PolicyKey>) {
-    var values: [PolicyKey: String] = [:]
-    var keys: Set<PolicyKey> = []
-    for register in registers.values where !register.isInForce {
-      guard case .policy(let set, let unset) = register.order.action else { continue }
-      values.merge(set) { $1 }
-      keys.formUnion(unset)
+  /// Whether the breaker follows less than all that a command says.
+  package func isWaiting(for order: FleetOrder) -> Bool {
+    order.action.aspects.contains { aspect in
+      registers[aspect].map { !$0.isInForce && $0.order == order.only(aspect) } ?? false
     }
-    return (values, keys)
   }
 
-  /// Notes that the breaker follows what was said about some aspects.
-  package mutating func follows(_ isFollowed: (FleetAspect) -> Bool) {
-    for aspect in registers.keys where isFollowed(aspect) {
-      registers[aspect]?.isInForce = true
-    }
+  /// Notes which of some aspects the breaker follows now.
+  package mutating func note(_ isInForce: Bool, _ aspects: some Sequence<FleetAspect>) {
+    for aspect in aspects { registers[aspect]?.isInForce = isInForce }
   }
 }
 

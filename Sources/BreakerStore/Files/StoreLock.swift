@@ -117,8 +117,11 @@ extension StoreLock {
   func release() {
     // A child that was forked meanwhile also has the descriptor, and would keep the lock.
     flock(descriptor, LOCK_UN)
-    close(descriptor)
+    letGo()
   }
+
+  /// Lets go of the lock, which a process that this one was forked from may still hold.
+  func letGo() { close(descriptor) }
 }
 
 /// The lock that a relay holds for as long as it works on a store, on a file of its own.

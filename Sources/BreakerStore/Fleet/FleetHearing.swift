@@ -79,9 +79,9 @@ struct FleetHearing<Place: FleetPlace> {
       draft.obey(order, with: &ledger, isRemembered: isRemembered)
     }
     // Nobody has to follow later what a breaker that is not here was told.
-    if verdict == nil { ledger.follows { _ in true } }
+    if verdict == nil { ledger.note(true, aspects) }
     for (aspect, register) in ledger.registers where register != before[aspect] {
-      try place.keep(register, for: aspect)
+      try place.keep(register)
     }
     return verdict ?? (isMode && order.isModeOver(at: place.now) ? .expired : .noBreaker)
   }
@@ -102,33 +102,25 @@ struct FleetHearing<Place: FleetPlace> {
 }
 
 extension BreakerDraft {
-  /// Does what a command of another host says about the aspects that it is the latest one about.
+  /// Does what a command of another host says.
   fileprivate mutating func obey(
     _ order: FleetOrder, with ledger: inout FleetLedger, isRemembered: Bool
   ) -> FleetVerdict {
     guard case .policy = order.action else {
       let policy = breaker.policy
-      ledger.follows { !$0.isPolicy }
+      ledger.note(true, [.state, .mode])
       return apply { record, now in
         record.obeyed(
           order, isRemembered: isRemembered, at: now, policy: policy, jitter: .random(in: 0..<1))
       }
     }
-    let (values, keys) = ledger.valuesToCome
-    do throws(PolicyError) {
-      let before = words
-      try agree { words, now throws(PolicyError) in
-        var done = try words.overridden(
-          set: values, unset: keys, because: order.reason ?? "set by an operator", at: now)
-        for index in done.events.indices { done.events[index].origin = order.host }
-        return done
-      }
-      ledger.follows(\.isPolicy)
-      return words == before ? .unneeded : .applied
-    } catch {
-      return .refused(error.description)
+    let hasChanged = agree { words, now in
+      var done = ledger.lead(&words, because: order.reason ?? "set by an operator", at: now)
+      for index in done.events.indices { done.events[index].origin = order.host }
+      return done
     }
+    if hasChanged { return .applied }
+    return ledger.isWaiting(for: order)
+      ? .refused("it does not fit the policy of this host") : .unneeded
   }
-
-  private var words: AgreedWords { breaker.words }
 }
