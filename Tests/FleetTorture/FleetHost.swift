@@ -101,11 +101,11 @@ extension FleetHost {
     }
   }
 
-  /// Gives the last command about each aspect, so that callers can go on.
-  func restore(_ breakers: [Breaker]) throws {
+  /// Gives the last commands, which tell when a host has heard everything.
+  func conclude(_ breakers: [Breaker]) throws {
     for breaker in breakers {
       let text = "\(name)-\(breaker.name)-last"
-      try breaker.force(.automatic, reason: text, scope: .fleet)
+      try breaker.force(.forcedClosed, reason: text, scope: .fleet)
       journal.withLock { $0.append(FleetEvidence.Command(text, on: name, .done)) }
     }
   }

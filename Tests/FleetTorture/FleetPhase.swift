@@ -30,6 +30,10 @@ final class FleetPhase {
   }
 
   func run() throws -> [Violation] {
+    defer {
+      for relay in relays { relay?.kill() }
+      server.kill()
+    }
     let breakers = try hosts.map { host in
       try FleetPlan.breakers.map { try host.breaker($0, quorum: plan.quorum) }
     }
@@ -47,8 +51,7 @@ final class FleetPhase {
     guard awaits("every relay is connected and has told everything", areQuiet) else {
       return deaths + [Violation(.stuck, "the relays do not catch up within a minute")]
     }
-    try hosts[0].restore(breakers[0])
-    // A command that the last of them hears is the sign that it has heard all before.
+    try hosts[0].conclude(breakers[0])
     let texts = FleetPlan.breakers.map { "\(hosts[0].name)-\($0)-last" }
     let isKnown = awaits("everyone has the last commands") { [hosts] in
       try hosts.allSatisfy { host in
