@@ -110,6 +110,9 @@ package struct FleetRegister: Sendable, Hashable {
     self.order = order
     self.isInForce = isInForce
   }
+
+  /// The aspect that it is about, which is one alone.
+  package var aspect: FleetAspect? { order.action.aspects.first }
 }
 
 /// What a host remembers of the commands to one breaker, and which of two is the later one.

@@ -10,7 +10,7 @@ import Testing
   @Test func `a suspected breaker makes its next call a probe, whose success closes it`() {
     var bench = Bench(Self.policy)
     let early = bench.permit()
-    #expect(bench.suspect(by: 4))
+    #expect(bench.suspect(by: 4) == true)
     #expect(bench.events.last?.reason == "suspected by 4 hosts")
     #expect(bench.record.suspectedAt == bench.now.boot)
     #expect(bench.report(.failure(), for: early) == .outdated)
@@ -27,7 +27,7 @@ import Testing
     bench.becomeDue()
     let running = bench.permit()
     bench.reset()
-    #expect(bench.suspect())
+    #expect(bench.suspect() == true)
     #expect(bench.permit() == nil)
     bench.report(.success, for: running)
     #expect(bench.permit()?.kind == .probe)
@@ -45,7 +45,7 @@ import Testing
       bench.call(.success)
       bench.advance(by: .seconds(60))
       if isSuspected {
-        #expect(bench.suspect())
+        #expect(bench.suspect() == true)
         bench.call(.failure())
       } else {
         bench.calls(3, .failure())
@@ -59,12 +59,12 @@ import Testing
 
   @Test func `a breaker is suspected at most once in open-for`() {
     var bench = Bench(Self.policy)
-    #expect(bench.suspect())
+    #expect(bench.suspect() == true)
     bench.call(.success)
     bench.advance(by: .seconds(30) - .nanosecond)
-    #expect(!bench.suspect())
+    #expect(bench.suspect() == false)
     bench.advance(by: .nanosecond)
-    #expect(bench.suspect())
+    #expect(bench.suspect() == true)
   }
 
   @Test func `a reboot forgets the latest suspicion`() {
@@ -73,7 +73,7 @@ import Testing
     bench.call(.success)
     RebootTests.reboot(&bench, uptime: .seconds(1), passed: .seconds(1))
     #expect(bench.record.suspectedAt == nil)
-    #expect(bench.suspect())
+    #expect(bench.suspect() == true)
   }
 
   @Test(
@@ -99,7 +99,7 @@ import Testing
     bench.calls(3, .failure())
     bench.advance(by: .seconds(5))
     bench.jitter = 0.25
-    #expect(bench.recover(on: "host-b"))
+    #expect(bench.recover(on: "host-b") == true)
     #expect(bench.openRemaining == .milliseconds(2_500))
     #expect(
       bench.events.last
@@ -109,7 +109,7 @@ import Testing
     #expect(bench.record.generation == 2)
     // The first recovery decides, or several would bring the hosts back at nearly the same time.
     bench.jitter = 0
-    #expect(!bench.recover())
+    #expect(bench.recover() == false)
     bench.advance(by: .milliseconds(2_500))
     #expect(bench.permit()?.kind == .probe)
   }
@@ -119,9 +119,9 @@ import Testing
     bench.calls(3, .failure())
     bench.jitter = 0
     bench.advance(by: .seconds(20))
-    #expect(!bench.recover())
+    #expect(bench.recover() == false)
     bench.advance(by: .zero - .nanosecond)
-    #expect(bench.recover())
+    #expect(bench.recover() == true)
     #expect(bench.openRemaining == .zero)
   }
 
@@ -179,7 +179,7 @@ import Testing
     for spread in [nil, Duration.zero] {
       var bench = Bench(BreakerPolicy(maxFailures: 1, fleetSpread: spread))
       bench.call(.failure())
-      #expect(!bench.recover())
+      #expect(bench.recover() == false)
     }
   }
 }

@@ -33,9 +33,11 @@ import Testing
       Self.order(.policy(set: [.probes: "9", .openFor: "1m"], unset: [.openMax]), stamp: 2))
     #expect(Set(heard) == [.policy(.openFor), .policy(.openMax)])
     var words = AgreedWords(operator: "probes=2 jitter=1% open-max=1h")
-    #expect(ledger.lead(&words, because: "", at: .start).answer)
+    let first = ledger.lead(&words, because: "", at: .start)
+    #expect(first.answer)
     #expect(words.operator == "open-for=1m jitter=1% probes=2")
-    #expect(!ledger.lead(&words, because: "", at: .start).answer)
+    let second = ledger.lead(&words, because: "", at: .start)
+    #expect(!second.answer)
     #expect(
       ledger.registers[.policy(.probes)]?.order.action == .policy(set: [.probes: "2"], unset: []))
   }
@@ -45,7 +47,8 @@ import Testing
     var words = AgreedWords()
     let within = Self.order(.policy(set: [.within: "1m"], unset: []), stamp: 2)
     _ = ledger.heard(within)
-    #expect(!ledger.lead(&words, because: "", at: .start).answer)
+    let early = ledger.lead(&words, because: "", at: .start)
+    #expect(!early.answer)
     #expect(ledger.isWaiting(for: within))
     let both = Self.order(.policy(set: [.failures: "3", .within: "1s"], unset: []), stamp: 1)
     _ = ledger.heard(both)
@@ -77,7 +80,8 @@ import Testing
     var words = AgreedWords(operator: "failures=3 within=1s")
     let unset = Self.order(.policy(set: [:], unset: [.failures]), stamp: 2)
     _ = ledger.heard(unset)
-    #expect(!ledger.lead(&words, because: "", at: .start).answer)
+    let step = ledger.lead(&words, because: "", at: .start)
+    #expect(!step.answer)
     #expect(words.operator == "failures=3 within=1s")
     #expect(ledger.isWaiting(for: unset))
   }

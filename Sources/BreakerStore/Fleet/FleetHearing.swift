@@ -81,7 +81,7 @@ struct FleetHearing<Place: FleetPlace> {
     // Nobody has to follow later what a breaker that is not here was told.
     if verdict == nil { ledger.note(true, aspects) }
     for (aspect, register) in ledger.registers where register != before[aspect] {
-      try place.keep(register, for: aspect)
+      try place.keep(register)
     }
     return verdict ?? (isMode && order.isModeOver(at: place.now) ? .expired : .noBreaker)
   }

@@ -132,7 +132,8 @@ private struct MemoryPlace: FleetPlace {
     storage.fleetMemory.registers[NameBytes(name)] ?? [:]
   }
 
-  mutating func keep(_ register: FleetRegister, for aspect: FleetAspect) {
+  mutating func keep(_ register: FleetRegister) {
+    guard let aspect = register.aspect else { return }
     hasChanged = true
     storage.fleetMemory.registers[NameBytes(register.order.name), default: [:]][aspect] = register
   }

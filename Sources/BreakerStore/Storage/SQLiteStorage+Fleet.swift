@@ -10,9 +10,9 @@ extension SQLiteStorage {
   package func fleetOrders() throws(StoreError) -> [FleetOrder] {
     checkIdentity()
     return try read { connection throws(StoreError) in
-      try FleetTable.orders(
+      try FleetTable.registers(
         on: connection, in: connection.header(clock), at: clock.moment)
-    }
+    }.map(\.order)
   }
 
   package func pendingOrders(limit: Int) throws(StoreError) -> [PendingOrder] {
@@ -101,9 +101,9 @@ private struct FleetTransaction: FleetPlace {
     try FleetTable.registers(of: name, on: transaction.connection, in: header, at: now)
   }
 
-  mutating func keep(_ register: FleetRegister, for aspect: FleetAspect) throws(StoreError) {
+  mutating func keep(_ register: FleetRegister) throws(StoreError) {
     hasChanged = true
-    try FleetTable.keep(register, for: aspect, on: transaction.connection, in: header)
+    try FleetTable.keep(register, on: transaction.connection, in: header)
   }
 
   mutating func step(
