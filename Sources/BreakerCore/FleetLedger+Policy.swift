@@ -75,9 +75,10 @@ extension FleetLedger {
     var keys: Set<PolicyKey> = []
     for case .policy(let key) in others { keys.insert(key) }
     for aspect in aspects {
-      guard case .policy(let set, let unset) = registers[aspect]?.order.action else { continue }
-      values.merge(set) { $1 }
-      keys.formUnion(unset)
+      if case .policy(let set, let unset) = registers[aspect]?.order.action {
+        for (key, value) in set { values[key] = value }
+        keys.formUnion(unset)
+      }
     }
     let before = words
     do throws(PolicyError) {

@@ -22,6 +22,7 @@ import Testing
     #expect(ledger.heard(Self.order(.reset, stamp: 5, host: "c")) == [.state])
     #expect(ledger.heard(Self.order(.force(.observe, for: nil), stamp: 1)) == [.mode])
     #expect(ledger.registers[.state]?.order.host == "c")
+    #expect(ledger.registers[.state]?.aspect == .state)
     #expect(ledger.stamp == 5)
     #expect(ledger.nextStamp == 6)
   }
@@ -50,6 +51,7 @@ import Testing
     let early = ledger.lead(&words, because: "", at: .start)
     #expect(!early.answer)
     #expect(ledger.isWaiting(for: within))
+    #expect(!ledger.isWaiting(for: Self.order(.reset, stamp: 2)))
     let both = Self.order(.policy(set: [.failures: "3", .within: "1s"], unset: []), stamp: 1)
     _ = ledger.heard(both)
     let step = ledger.lead(&words, because: "why", at: .start)

@@ -180,6 +180,11 @@ import Testing
     #expect(mode.byAspect == ["mode": mode])
   }
 
+  @Test func `a position says where in which stream a relay has read`() {
+    let position = FleetPosition(epoch: "e", number: 7, entry: "7-0")
+    #expect(position != FleetPosition(epoch: "f", number: 7, entry: "7-0"))
+  }
+
   @Test func `the name of an aspect is read back`() {
     let aspects = [FleetAspect.state, .mode] + PolicyKey.allCases.map { .policy($0) }
     for aspect in aspects { #expect(FleetAspect(text: aspect.text) == aspect) }

@@ -141,7 +141,7 @@ struct Cell: Sendable, CustomTestStringConvertible {
       bench.call(.failure())
       bench.becomeDue()
     }
-    if cell.standing == .open { bench.advance(by: .zero - 2 * .nanosecond) }
+    if cell.standing == .open { bench.advance(by: .nanoseconds(-2)) }
     var permit = PermitGrant(kind: .normal, generation: bench.record.generation)
     if cell.standing.state == .halfOpen { permit = bench.permit() ?? permit }
     if cell.standing == .full { _ = bench.permit() }

@@ -151,7 +151,8 @@ import Testing
     #expect(try Database.value(stage.store, indexes) == "1")
   }
 
-  @Test func `an upgraded store belongs to no fleet, and others do not end its open times`() throws {
+  @Test func `an upgraded store belongs to no fleet, and others do not end its open times`() throws
+  {
     let stage = try Stage()
     let boot = try #require(stage.clock.clock.bootID)
     try make(

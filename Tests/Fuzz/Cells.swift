@@ -2,7 +2,10 @@
 enum Cells {
   private static let columns: [(table: String, columns: [String])] = [
     ("breaker", numbersOfBreaker + textsOfBreaker + blobsOfBreaker), ("store", ["identity"]),
-    ("event", ["id", "at_ms", "name", "kind", "from_word", "to_word", "reason", "previous", "origin"]),
+    (
+      "event",
+      ["id", "at_ms", "name", "kind", "from_word", "to_word", "reason", "previous", "origin"]
+    ),
     ("declaration", ["policy", "declared_at_ms", "pid", "program"]),
     ("migration", ["number", "name", "checksum"]),
     ("fleet", ["fleet", "host", "stamp", "epoch", "number", "entry", "is_connected"]),

@@ -75,7 +75,8 @@ import Testing
     let relay = try #require(try stage.sharedStore().claimRelay(fleet: "prod", host: "a"))
     #expect(try relay.apply([.suspicion(name: "api", hosts: 2)], position: nil) == [.applied])
     let probe = try api.acquire()
-    #expect(probe.kind == .probe)
+    let kind = probe.kind
+    #expect(kind == .probe)
     _ = probe.fail()
     #expect(api.state == .open)
     #expect(api.snapshot().suspectedAt == stage.clock.clock.wallTime)

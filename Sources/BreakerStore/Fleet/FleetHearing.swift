@@ -27,9 +27,7 @@ struct FleetHearing<Place: FleetPlace> {
 
   mutating func run() throws(StoreError) {
     for news in request.news { try hear(news) }
-    if let note = request.note,
-      note != .init(isConnected: fleet.isConnected, problem: fleet.problem)
-    {
+    if let note = request.note, note != fleet.note {
       fleet.isConnected = note.isConnected
       fleet.problem = note.problem
       fleet.changedAtMilliseconds = place.now.wallMilliseconds

@@ -87,6 +87,23 @@ package struct FleetRequest: Sendable, Hashable {
   }
 }
 
+extension FleetRequest {
+  /// Whether a store that knows this of its fleet has nothing to write.
+  func isMet(by fleet: StoredFleet) -> Bool {
+    news.isEmpty && fleet.fleet == self.fleet && fleet.host == host
+      && (note.map { $0 == fleet.note } ?? true)
+      && (position.map { $0 == fleet.position } ?? true)
+      && (published == nil || fleet.waiting == 0)
+  }
+}
+
+extension StoredFleet {
+  /// What the relay noted last.
+  var note: FleetRequest.Note {
+    FleetRequest.Note(isConnected: isConnected, problem: problem)
+  }
+}
+
 /// What has come of a relay's request.
 package struct FleetChanges: Sendable {
   /// One for each piece of news.
