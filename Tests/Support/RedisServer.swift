@@ -1,4 +1,4 @@
-internal import Glibc
+package import Glibc
 
 /// A Redis server of one test, on a Unix socket in the test's directory.
 package final class RedisServer {
