@@ -58,9 +58,9 @@ final class FleetServer {
 extension FleetServer {
   /// Shows that this host is alive.
   ///
-  /// - Throws: `RelayTrouble.nameTaken` if another store works under its name.
+  /// - Throws: `RelayTrouble.nameTaken` if another relay works under its name.
   func beat(
-    lineage: String, description: String, silence: Int64
+    lineage: String, description: String, isKnown: Bool, silence: Int64
   ) throws(RelayTrouble) -> Beat {
     let answer: RedisReply
     do throws(RedisError) {
@@ -68,7 +68,7 @@ extension FleetServer {
         [
           "EVALSHA", beatScript, "4", keys.count, keys.epoch, keys.hosts,
           keys.host(options.host), options.host, description, lineage, context.run,
-          String(silence), Self.newEpoch(),
+          String(silence), Self.newEpoch(), isKnown ? "1" : "0",
         ]
       ])[0]
     } catch {

@@ -25,7 +25,7 @@ extension FleetSession {
     try tellEvidence()
     try describeAll()
     context.onStep(.described)
-    try tellPendingCommands()
+    while try tellPendingCommands() {}
     try listen()
     context.onStep(.listening)
     scheduleBeat()
@@ -43,7 +43,7 @@ extension FleetSession {
       try context.store.snapshots(in: .open).filter(\.policy.concernsFleet)
     }
     var changes: [String: LocalChange?] = [:]
-    for snapshot in open where view.told[snapshot.name]?.generation != snapshot.generation {
+    for snapshot in open where !isTold(snapshot) {
       changes[snapshot.name] = try latestChange(of: snapshot.name)
     }
     let names = Set(open.map(\.name))
@@ -53,6 +53,15 @@ extension FleetSession {
       changes[name] = change == .recovered ? .recovered : .closed
     }
     try tell(changes)
+  }
+
+  /// Whether the server knows for how long a breaker stays open, to the second.
+  private func isTold(_ snapshot: BreakerSnapshot) -> Bool {
+    guard let told = view.told[snapshot.name], told.generation == snapshot.generation else {
+      return false
+    }
+    let until = snapshot.openEndsIn.map { now + DurationText.milliseconds($0) } ?? now
+    return (until - told.until).magnitude < 1_000
   }
 
   /// The latest change of a breaker that concerns the fleet.

@@ -37,7 +37,8 @@ final class FleetSession {
     self.server = server
     stream = try Self.served { () throws(RedisError) in try FleetStream(context) }
     let beat = try server.beat(
-      lineage: lineage, description: description, silence: FleetServer.shortestSilence)
+      lineage: lineage, description: description, isKnown: false,
+      silence: FleetServer.shortestSilence)
     clock = ServerClock(milliseconds: beat.now)
     view.hostsSeen = beat.hostsSeen
     position = FleetPosition(epoch: beat.epoch, number: beat.number, entry: "0-0")
@@ -72,7 +73,7 @@ extension FleetSession {
     let lineage = try Self.stored { () throws(StoreError) in try context.store.lineage() }
     guard lineage == self.lineage else { throw .replaced(context.store.path) }
     let beat = try server.beat(
-      lineage: lineage, description: description,
+      lineage: lineage, description: description, isKnown: true,
       silence: max(FleetServer.shortestSilence, 3 * interval))
     clock = ServerClock(milliseconds: beat.now)
     view.hostsSeen = beat.hostsSeen
@@ -112,11 +113,13 @@ extension FleetSession {
     context.onStep(.toldEvidence)
   }
 
-  /// Tells the commands that were given on this host.
-  func tellPendingCommands() throws(RelayTrouble) {
-    while true {
+  /// Tells the commands that were given on this host; returns whether there may be more.
+  ///
+  /// It stops after many, so that the host hears others while somebody keeps giving commands.
+  func tellPendingCommands() throws(RelayTrouble) -> Bool {
+    for _ in 0..<10 {
       let pending = try Self.stored { () throws(StoreError) in try claim.pendingCommands() }
-      guard let last = pending.last else { return }
+      guard let last = pending.last else { return false }
       try Self.served { () throws(RedisError) in
         try server.tell(pending.map(\.command), lineage: lineage)
       }
@@ -124,6 +127,7 @@ extension FleetSession {
       try Self.stored { () throws(StoreError) in try claim.published(through: last.id) }
       context.onStep(.forgotten)
     }
+    return true
   }
 
   /// Says what is new about the breakers of this host.

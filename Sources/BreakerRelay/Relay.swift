@@ -72,7 +72,7 @@ extension Relay {
         }
         hasSaid = true
         pause = Pause()
-        sleep(.milliseconds(200))
+        sleep(.milliseconds(250))
       } catch {
         report(.store(error), claim: nil)
         sleep(pause.next())
@@ -121,11 +121,11 @@ extension Relay {
       if ready[0] {
         let news = feed.take()
         if news.isIncomplete { throw .behind("changes on this host were too many to follow") }
-        try session.tellPendingCommands()
+        if try session.tellPendingCommands() { feed.wakeup.wake() }
         try session.tell(news.changes)
       }
       if ContinuousClock.now >= session.nextBeat {
-        try session.tellPendingCommands()
+        if try session.tellPendingCommands() { feed.wakeup.wake() }
         try session.beat()
       }
     }
@@ -150,8 +150,7 @@ extension Relay {
   private func wait(
     for descriptors: [Int32], until deadline: ContinuousClock.Instant
   ) -> [Bool] {
-    // As often as this thread comes by, which is at least once in half the watchdog's time.
-    if context.manager.watchdogInterval != nil { context.manager.tell("WATCHDOG=1") }
+    context.manager.showLife()
     var entries = (descriptors + [context.stop.reading]).map {
       pollfd(fd: $0, events: Int16(POLLIN), revents: 0)
     }

@@ -46,7 +46,7 @@ extension RelayContext {
         switch piece {
         case .command(let command), .remembered(let command): command.host
         case .recovery(_, let host): host
-        case .suspicion: nil
+        default: nil
         }
       refuse(Refusal(.command, host: sender, why))
     }

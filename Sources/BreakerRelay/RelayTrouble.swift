@@ -14,7 +14,7 @@ package enum RelayTrouble: Error, Sendable, Hashable {
   /// The host has missed messages, so it has to read everything again.
   case behind(String)
 
-  /// Another store works under the name of this host.
+  /// Another relay works under the name of this host.
   case nameTaken(String)
 
   /// Something that the process itself needs.
@@ -30,7 +30,7 @@ extension RelayTrouble {
     case .redis(let error): "cannot use \(options.address): \(error): this host goes on alone"
     case .behind(let why): "catching up with fleet \(options.fleet): \(why)"
     case .nameTaken(let host):
-      "another store works as host \(host) of fleet \(options.fleet): give one of the two hosts"
+      "another cbrelay works as host \(host) of fleet \(options.fleet): give one of the two hosts"
         + " another name with --host"
     case .system(let words): words
     }

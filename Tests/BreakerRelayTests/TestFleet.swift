@@ -27,8 +27,14 @@ final class TestFleet {
 final class TestHost: Sendable {
   let store: SharedStore
   let options: RelayOptions
-  private let running = Mutex<(relay: Relay, threads: Threads)?>(nil)
+  private let running = Mutex<Running?>(nil)
   private let lines = Mutex<[String]>([])
+
+  /// A relay and its thread, which only one thread starts and joins.
+  private struct Running: @unchecked Sendable {
+    let relay: Relay
+    let threads: Threads
+  }
 
   init(_ name: String, as host: String, in directory: TemporaryDirectory, address: String) throws {
     var options = RelayOptions(
@@ -46,21 +52,29 @@ final class TestHost: Sendable {
   /// Starts a relay.
   func start() {
     let log = RelayLog(isJSON: true) { line in self.lines.withLock { $0.append(line) } }
-    let options = StoreOptions(lockTimeout: .seconds(60))
+    let options = StoreOptions()
     guard let relay = try? Relay(self.options, storeOptions: options, log: log) else { return }
     let threads = Threads()
     threads.start { _ = try? relay.run() }
-    running.withLock { $0 = (relay, threads) }
+    let started = Running(relay: relay, threads: threads)
+    running.withLock { $0 = started }
   }
 
   /// Ends the relay, and waits until it has ended.
   func stop() {
-    let (relay, threads) = running.withLock { running in
+    let stopped = running.withLock { running in
       defer { running = nil }
-      return (running?.relay, running?.threads)
+      return running
     }
-    relay?.stop()
-    threads?.join()
+    stopped?.relay.stop()
+    stopped?.threads.join()
+  }
+
+  /// Gives commands while no relay works that could tell them.
+  func give(_ body: (SharedStore) throws -> Void) throws {
+    let claim = try store.claimRelay(fleet: "test", host: options.host)
+    defer { claim?.release() }
+    try body(store)
   }
 
   /// What the relay has reported.

@@ -17,7 +17,8 @@ package enum CommandText {
         .init("action", .string("force")), .init("mode", .string(mode.wireName)),
         .init("for_ms", JSONValue(milliseconds: time)),
       ]
-    case .policy(let values, let keys):
+    default:
+      guard case .policy(let values, let keys) = command.action else { break }
       let set = PolicyKey.allCases.compactMap { key in values[key].map { "\(key.rawValue)=\($0)" } }
       let unset = PolicyKey.allCases.filter(keys.contains).map(\.rawValue)
       members = [

@@ -26,12 +26,13 @@ enum FleetScripts {
   /// Shows that a host is alive.
   ///
   /// It answers with the time, the epoch, the number of the latest message and how many hosts were
-  /// seen lately; or with `taken` and the other store's lineage if another store works under the
-  /// same name.
+  /// seen lately; or with `taken` and the other store's lineage if another relay works under the
+  /// same name. A relay that has just begun may replace an earlier one of the same store, but one
+  /// that has shown itself before is replaced only by a copy of its host.
   ///
   /// - Keys: count, epoch, hosts, the host's own.
   /// - Arguments: the host, what it says about itself, its lineage, its run, how many milliseconds
-  ///   a host may be silent, a new epoch.
+  ///   a host may be silent, a new epoch, whether this run has shown itself before.
   static let beat =
     now + """
       local own = redis.call('HGET', KEYS[4], '')
@@ -39,7 +40,8 @@ enum FleetScripts {
         local seen = tonumber(redis.call('ZSCORE', KEYS[3], ARGV[1]) or '0')
         local run = string.match(own, '"run":"(%x+)"')
         local lineage = string.match(own, '"lineage":"(%x+)"')
-        if run ~= ARGV[4] and lineage ~= ARGV[3] and now - seen < tonumber(ARGV[5]) then
+        local isOther = lineage ~= ARGV[3] or ARGV[7] == '1'
+        if run ~= ARGV[4] and isOther and now - seen < tonumber(ARGV[5]) then
           return {'taken', lineage or ''}
         end
       end

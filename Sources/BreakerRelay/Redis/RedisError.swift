@@ -21,8 +21,7 @@ package struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
     "READONLY": "it is a read-only replica: give --redis the address of the primary",
     "NOAUTH": "it wants a password: use --password-file or $SHARED_BREAKER_REDIS_PASSWORD",
     "WRONGPASS": "it refuses the user or the password: check them",
-    "NOPERM":
-      "its user may not do this: permit +@all on the keys and channels of sb:{FLEET}:* to the user",
+    "NOPERM": "its user may not do this: the guide 'A Fleet of Hosts' says what a relay needs",
     "LOADING": "it is still loading its data",
     "MASTERDOWN": "it is a replica whose primary is away",
     "MISCONF": "it cannot save to its disk, so it refuses writes: look at its log",
