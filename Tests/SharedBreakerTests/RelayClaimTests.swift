@@ -170,7 +170,7 @@ import Testing
 
   @Test func `a breaker that the store has no room for is refused, and the others apply`() throws {
     let stage = try Stage()
-    let options = StoreOptions(clock: stage.clock.clock, maximumBreakers: 1)
+    let options = StoreOptions(maximumBreakers: 1, clock: stage.clock.clock)
     let store = SharedStore(path: stage.store, options: options)
     let relay = try #require(try store.claimRelay(fleet: "prod", host: "a"))
     let news = ["one", "two"].map { name in
