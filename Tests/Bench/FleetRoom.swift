@@ -23,12 +23,12 @@ final class FleetRoom {
     }
     for store in stores { try store.connect() }
     relays = try ["a", "b"].map {
-      try Child(
-        BuiltProducts.path(of: "cbrelay"),
-        [
-          "--redis", server.address, "--fleet", "bench", "--host", $0, "--store",
-          directory.file("\($0).db"),
-        ])
+      let words = [
+        BuiltProducts.path(of: "cbrelay"), "--redis", server.address, "--fleet", "bench",
+        "--host", $0, "--store", directory.file("\($0).db"),
+      ]
+      let line = words.map { "'\($0)'" }.joined(separator: " ")
+      return try Child("/bin/sh", ["-c", "exec \(line) 2>/dev/null"])
     }
     try eventually("both relays are connected") { [stores] in
       try stores.allSatisfy { try $0.fleetStanding()?.isConnected == true }
@@ -47,13 +47,16 @@ final class FleetRoom {
 
   /// The processor time and the memory of the first relay.
   func relayUse() throws -> (seconds: Double, megabytes: Double) {
-    let text = String(decoding: try Files.read("/proc/\(relays[0].pid)/stat"), as: UTF8.self)
-    let words = text.split(separator: ")").last.map { $0.split(separator: " ") } ?? []
-    guard words.count > 21, let user = Double(words[11]), let system = Double(words[12]),
-      let pages = Double(words[21])
-    else { throw BenchError("no stat of the relay") }
+    var clock = clockid_t()
+    var time = timespec()
+    guard unsafe clock_getcpuclockid(relays[0].pid, &clock) == 0,
+      unsafe clock_gettime(clock, &time) == 0
+    else { throw BenchError("the relay has ended") }
+    let words = String(decoding: try Files.read("/proc/\(relays[0].pid)/statm"), as: UTF8.self)
+      .split(separator: " ")
+    guard words.count > 1, let pages = Double(words[1]) else { throw BenchError("no statm") }
     return (
-      (user + system) / Double(sysconf(Int32(_SC_CLK_TCK))),
+      Double(time.tv_sec) + Double(time.tv_nsec) / 1e9,
       pages * Double(sysconf(Int32(_SC_PAGESIZE))) / 1e6
     )
   }
