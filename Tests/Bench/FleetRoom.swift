@@ -30,8 +30,10 @@ final class FleetRoom {
       let line = words.map { "'\($0)'" }.joined(separator: " ")
       return try Child("/bin/sh", ["-c", "exec \(line) 2>/dev/null"])
     }
-    try eventually("both relays are connected") { [stores] in
-      try stores.allSatisfy { try $0.fleetStanding()?.isConnected == true }
+    let start = seconds()
+    while try !stores.allSatisfy({ try $0.fleetStanding()?.isConnected == true }) {
+      guard seconds() < start + 60 else { throw BenchError("the relays do not connect") }
+      usleep(10_000)
     }
   }
 

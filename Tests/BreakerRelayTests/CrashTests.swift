@@ -13,12 +13,12 @@ struct CrashTests {
     step: RelayStep
   ) async throws {
     let fleet = try TestFleet()
-    let a = try fleet.host("a")
+    let a = try await fleet.host("a")
     let b = try TestHost("b", as: "b", in: fleet.directory, address: fleet.server.address)
     try b.give { try $0.breaker("mail").force(.forcedOpen, reason: "from b", scope: .fleet) }
     try b.breaker("db", sharedPolicy).trip()
     try a.breaker("pay").force(.observe, reason: "from a", scope: .fleet)
-    try eventually("a has told its command") { try a.store.fleetStanding()?.waiting == 0 }
+    try await eventually("a has told its command") { try a.store.fleetStanding()?.waiting == 0 }
     // Until b's relay is dead, a goes on talking, so that b has something to hear.
     let talking = Talking(of: a)
     await #expect(processExitsWith: .signal(SIGKILL)) {
@@ -35,22 +35,25 @@ struct CrashTests {
     }
     let lastWord = try talking.end()
     b.start()
-    try eventually("b knows what a said last") { try b.snapshot("talk")?.modeReason == lastWord }
-    try eventually("a knows b's command") { try a.snapshot("mail")?.mode == .forcedOpen }
-    try eventually("nothing waits") { try b.store.fleetStanding()?.waiting == 0 }
+    try await eventually("b knows what a said last") {
+      try b.snapshot("talk")?.modeReason == lastWord
+    }
+    try await eventually("a knows b's command") { try a.snapshot("mail")?.mode == .forcedOpen }
+    try await eventually("nothing waits") { try b.store.fleetStanding()?.waiting == 0 }
     for (host, name) in [(a, "mail"), (b, "mail"), (a, "pay"), (b, "pay")] {
       let changes = try host.store.history(of: name).count { $0.change.wireKind == "mode" }
       #expect(changes == 1, "\(name) on \(host.options.host)")
     }
-    try eventually("b's evidence is known") {
+    try await eventually("b's evidence is known") {
       try fleet.server.command("HKEYS", "sb:{test}:evidence") == "db\nb"
     }
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `of two relays on one host one waits, and takes over when the other is killed`() throws {
+  func `of two relays on one host one waits, and takes over when the other is killed`() async throws
+  {
     let fleet = try TestFleet()
-    let a = try fleet.host("a")
+    let a = try await fleet.host("a")
     let words = [
       "--redis", fleet.server.address, "--fleet", "test", "--host", "b", "--store",
       fleet.directory.file("b.db"),
@@ -66,23 +69,23 @@ struct CrashTests {
     #expect(try second.line()?.hasPrefix("cbrelay: connected to ") == true)
     try a.breaker("pay").force(.observe, scope: .fleet)
     let store = SharedStore(path: fleet.directory.file("b.db"))
-    try eventually("b observes") { try store.snapshot(of: "pay")?.mode == .observe }
+    try await eventually("b observes") { try store.snapshot(of: "pay")?.mode == .observe }
     kill(second.pid, SIGTERM)
     #expect(try second.line() == "cbrelay: ended")
     #expect(second.waitForEnd() == 0)
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `two stores cannot work under the same name`() throws {
+  func `two stores cannot work under the same name`() async throws {
     let fleet = try TestFleet()
-    let first = try fleet.host("one", as: "a")
+    let first = try await fleet.host("one", as: "a")
     let second = try TestHost("two", as: "a", in: fleet.directory, address: fleet.server.address)
     second.start()
-    try second.awaits(.problem)
+    try await second.awaits(.problem)
     #expect(second.log.contains { $0.contains("another cbrelay works as host a of fleet test") })
     #expect(second.count(.connected) == 0)
     first.stop()
-    try second.awaits(.connected)
+    try await second.awaits(.connected)
   }
 }
 

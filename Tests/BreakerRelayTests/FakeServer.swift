@@ -3,7 +3,7 @@ import Synchronization
 import TestSupport
 
 /// A server that answers what a test wants, whatever it is asked.
-final class FakeServer: Sendable {
+final class FakeServer {
   /// What to do after the first bytes of a client.
   enum Manner: Sendable {
     /// Sends bytes, and then nothing more.
@@ -18,8 +18,13 @@ final class FakeServer: Sendable {
 
   let path: String
   private let listener: Int32
-  private let threads = Mutex<Threads?>(nil)
-  private let isOver = Mutex(false)
+  private let threads = Threads()
+  private let end = End()
+
+  /// Whether the test is over.
+  private final class End: Sendable {
+    let isReached = Mutex(false)
+  }
 
   init(in directory: TemporaryDirectory, _ manner: Manner) throws {
     path = directory.file("fake.sock")
@@ -34,20 +39,18 @@ final class FakeServer: Sendable {
       }
     }
     guard bound == 0, listen(listener, 8) == 0 else { throw SupportError("bind \(path)", errno) }
-    let threads = Threads()
-    threads.start { [self] in serve(manner) }
-    self.threads.withLock { $0 = threads }
+    threads.start { [listener, end] in Self.serve(listener, manner, until: end) }
   }
 
   /// Stops serving.
-  func end() {
-    isOver.withLock { $0 = true }
+  func stop() {
+    end.isReached.withLock { $0 = true }
     shutdown(listener, Int32(SHUT_RDWR))
-    threads.withLock { $0 }?.join()
+    threads.join()
     close(listener)
   }
 
-  private func serve(_ manner: Manner) {
+  private static func serve(_ listener: Int32, _ manner: Manner, until end: End) {
     while case let client = accept(listener, nil, nil), client >= 0 {
       defer { close(client) }
       var question = [UInt8](repeating: 0, count: 65_536)
@@ -59,7 +62,7 @@ final class FakeServer: Sendable {
         while unsafe read(client, &question, question.count) > 0 {}
       case .sendAndClose(let bytes): send(bytes, to: client)
       case .drip(let bytes):
-        for byte in bytes where !isOver.withLock({ $0 }) {
+        for byte in bytes where !end.isReached.withLock({ $0 }) {
           guard send([byte], to: client) else { break }
           usleep(20_000)
         }
@@ -68,7 +71,7 @@ final class FakeServer: Sendable {
   }
 
   @discardableResult
-  private func send(_ bytes: [UInt8], to client: Int32) -> Bool {
+  private static func send(_ bytes: [UInt8], to client: Int32) -> Bool {
     unsafe Glibc.send(client, bytes, bytes.count, Int32(MSG_NOSIGNAL)) == bytes.count
   }
 }

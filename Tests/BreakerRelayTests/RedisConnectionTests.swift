@@ -13,7 +13,7 @@ struct StrangeServerTests {
     _ manner: FakeServer.Manner, patience: Duration = .seconds(60)
   ) throws -> RedisError? {
     let server = try FakeServer(in: directory, manner)
-    defer { server.end() }
+    defer { server.stop() }
     let address = RedisAddress(.socket(path: server.path))
     return #expect(throws: RedisError.self) {
       let connection = try RedisConnection(to: address, patience: patience)

@@ -10,122 +10,124 @@ struct ServerFaultTests {
   private let a: TestHost
   private let b: TestHost
 
-  init() throws {
+  init() async throws {
     fleet = try TestFleet()
-    a = try fleet.host("a")
-    b = try fleet.host("b")
+    a = try await fleet.host("a")
+    b = try await fleet.host("b")
   }
 
   private var hosts: [TestHost] { [a, b] }
 
   /// Gives a command on one host, and waits until the other one follows it.
-  private func exchange(_ mode: BreakerMode, from: TestHost, to: TestHost) throws {
+  private func exchange(_ mode: BreakerMode, from: TestHost, to: TestHost) async throws {
     try from.breaker("pay").force(mode, scope: .fleet)
-    try eventually("\(to.options.host) is \(mode)") { try to.snapshot("pay")?.mode == mode }
-    try eventually("nothing waits") { try from.store.fleetStanding()?.waiting == 0 }
+    try await eventually("\(to.options.host) is \(mode)") { try to.snapshot("pay")?.mode == mode }
+    try await eventually("nothing waits") { try from.store.fleetStanding()?.waiting == 0 }
   }
 
   /// Waits until both hosts have connected again since they had connected so often.
-  private func awaitConnections(after counts: [Int]) throws {
-    for (host, count) in zip(hosts, counts) { try host.awaits(.connected, times: count + 1) }
+  private func awaitConnections(after counts: [Int]) async throws {
+    for (host, count) in zip(hosts, counts) { try await host.awaits(.connected, times: count + 1) }
   }
 
   private var connections: [Int] { hosts.map { $0.count(.connected) } }
 
   @Test(.timeLimit(.minutes(60)), arguments: [true, false])
-  func `a server that is started again is caught up with`(keepsData: Bool) throws {
-    try exchange(.observe, from: a, to: b)
+  func `a server that is started again is caught up with`(keepsData: Bool) async throws {
+    try await exchange(.observe, from: a, to: b)
     let counts = connections
     if keepsData { try fleet.server.command("SAVE") }
     fleet.server.kill()
-    for host in hosts { try host.awaits(.problem) }
+    for host in hosts { try await host.awaits(.problem) }
     try b.breaker("mail").force(.forcedOpen, scope: .fleet)
     try fleet.server.start()
-    try awaitConnections(after: counts)
-    try eventually("a is forced open") { try a.snapshot("mail")?.mode == .forcedOpen }
+    try await awaitConnections(after: counts)
+    try await eventually("a is forced open") { try a.snapshot("mail")?.mode == .forcedOpen }
     #expect(try fleet.server.command("HLEN", "sb:{test}:commands") == "2")
-    try exchange(.forcedClosed, from: a, to: b)
+    try await exchange(.forcedClosed, from: a, to: b)
     for host in hosts {
       #expect(try host.store.history(of: "pay").count { $0.change.wireKind == "mode" } == 2)
     }
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `a server that hangs is noticed, and used again when it goes on`() throws {
-    try exchange(.observe, from: a, to: b)
+  func `a server that hangs is noticed, and used again when it goes on`() async throws {
+    try await exchange(.observe, from: a, to: b)
     let counts = connections
     fleet.server.stop()
-    for host in hosts { try host.awaits(.problem) }
+    for host in hosts { try await host.awaits(.problem) }
     #expect(a.log.contains { $0.contains("it has not answered for 3s") })
     try a.breaker("pay").force(.forcedOpen, scope: .fleet)
     #expect(try a.store.fleetStanding()?.waiting == 1)
     fleet.server.resume()
-    try awaitConnections(after: counts)
-    try eventually("b is forced open") { try b.snapshot("pay")?.mode == .forcedOpen }
+    try await awaitConnections(after: counts)
+    try await eventually("b is forced open") { try b.snapshot("pay")?.mode == .forcedOpen }
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `a server that loses its data gets it back from the hosts`() throws {
-    try exchange(.observe, from: a, to: b)
+  func `a server that loses its data gets it back from the hosts`() async throws {
+    try await exchange(.observe, from: a, to: b)
     try fleet.server.command("FLUSHALL")
-    for host in hosts { try host.awaits(.catchingUp) }
-    try eventually("the command is back") {
+    for host in hosts { try await host.awaits(.catchingUp) }
+    try await eventually("the command is back") {
       try fleet.server.command("HLEN", "sb:{test}:commands") == "1"
     }
-    try exchange(.forcedOpen, from: b, to: a)
+    try await exchange(.forcedOpen, from: b, to: a)
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `a server whose memory is full is tried until it has room`() throws {
-    try exchange(.observe, from: a, to: b)
+  func `a server whose memory is full is tried until it has room`() async throws {
+    try await exchange(.observe, from: a, to: b)
     try fleet.server.command("CONFIG", "SET", "maxmemory", "1")
-    for host in hosts { try host.awaits(.problem) }
+    for host in hosts { try await host.awaits(.problem) }
     #expect(a.log.contains { $0.contains("its memory is full: raise its maxmemory") })
     try a.breaker("pay").force(.forcedOpen, scope: .fleet)
     let counts = connections
     #expect(try a.store.fleetStanding()?.waiting == 1)
     try fleet.server.command("CONFIG", "SET", "maxmemory", "0")
-    try awaitConnections(after: counts)
-    try eventually("b is forced open") { try b.snapshot("pay")?.mode == .forcedOpen }
-    try eventually("nothing waits") { try a.store.fleetStanding()?.waiting == 0 }
+    try await awaitConnections(after: counts)
+    try await eventually("b is forced open") { try b.snapshot("pay")?.mode == .forcedOpen }
+    try await eventually("nothing waits") { try a.store.fleetStanding()?.waiting == 0 }
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `a server that becomes a replica is left until it can be written`() throws {
-    try exchange(.observe, from: a, to: b)
+  func `a server that becomes a replica is left until it can be written`() async throws {
+    try await exchange(.observe, from: a, to: b)
     try fleet.server.command("REPLICAOF", "127.0.0.1", "1")
-    for host in hosts { try host.awaits(.problem) }
-    #expect(a.log.contains { $0.contains("it is a read-only replica") })
+    for host in hosts { try await host.awaits(.problem) }
+    try await eventually("a says so") {
+      a.log.contains { $0.contains("it is a read-only replica") }
+    }
     let counts = connections
     try a.breaker("pay").force(.forcedOpen, scope: .fleet)
     try fleet.server.command("REPLICAOF", "NO", "ONE")
-    try awaitConnections(after: counts)
-    try eventually("b is forced open") { try b.snapshot("pay")?.mode == .forcedOpen }
+    try await awaitConnections(after: counts)
+    try await eventually("b is forced open") { try b.snapshot("pay")?.mode == .forcedOpen }
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `a host that was away reads what is no longer in the stream`() throws {
+  func `a host that was away reads what is no longer in the stream`() async throws {
     b.stop()
     let payments = try a.breaker("pay")
     try payments.force(.forcedOpen, scope: .fleet)
     try payments.overridePolicy(set: [.openFor: "7m"], scope: .fleet)
     try payments.force(.observe, reason: "the last one", scope: .fleet)
-    try eventually("nothing waits") { try a.store.fleetStanding()?.waiting == 0 }
+    try await eventually("nothing waits") { try a.store.fleetStanding()?.waiting == 0 }
     try fleet.server.command("XTRIM", "sb:{test}:stream", "MAXLEN", "0")
     b.start()
-    try eventually("b observes") { try b.snapshot("pay")?.modeReason == "the last one" }
+    try await eventually("b observes") { try b.snapshot("pay")?.modeReason == "the last one" }
     #expect(try b.snapshot("pay")?.policy.openFor == .seconds(420))
     #expect(try b.store.history(of: "pay").count { $0.change.wireKind == "mode" } == 1)
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `a message that is missing makes a host read everything again`() throws {
-    try exchange(.observe, from: a, to: b)
+  func `a message that is missing makes a host read everything again`() async throws {
+    try await exchange(.observe, from: a, to: b)
     try fleet.server.command("INCR", "sb:{test}:count")
     try a.breaker("pay").force(.forcedOpen, scope: .fleet)
-    try b.awaits(.catchingUp)
+    try await b.awaits(.catchingUp)
     #expect(b.log.contains { $0.contains("the message after 1 is 3") })
-    try eventually("b is forced open") { try b.snapshot("pay")?.mode == .forcedOpen }
-    try exchange(.observe, from: b, to: a)
+    try await eventually("b is forced open") { try b.snapshot("pay")?.mode == .forcedOpen }
+    try await exchange(.observe, from: b, to: a)
   }
 }

@@ -14,13 +14,36 @@ final class TestFleet {
   }
 
   /// A host whose relay works.
-  func host(_ name: String, as other: String? = nil, address: String? = nil) throws -> TestHost {
+  func host(
+    _ name: String, as other: String? = nil, address: String? = nil
+  ) async throws -> TestHost {
     let host = try TestHost(
       name, as: other ?? name, in: directory, address: address ?? server.address)
     host.start()
-    try host.awaits(.connected)
+    try await host.awaits(.connected)
     return host
   }
+}
+
+extension TestFleet {
+  /// Hosts whose relays work.
+  func hosts(_ names: String...) async throws -> [TestHost] {
+    var hosts: [TestHost] = []
+    for name in names { hosts.append(try await host(name)) }
+    return hosts
+  }
+}
+
+/// Waits until a condition holds that other threads or processes bring about.
+///
+/// How long it takes never decides a test; after five minutes it fails. It blocks no thread, because
+/// relays need those that tests run in.
+func eventually(_ what: String, _ condition: () throws -> Bool) async throws {
+  for _ in 0..<60_000 {
+    if try condition() { return }
+    try await Task.sleep(for: .milliseconds(5))
+  }
+  throw SupportError("after five minutes it is not so that \(what)")
 }
 
 /// One host: its store, and a relay in a thread of this process.
@@ -28,7 +51,12 @@ final class TestHost: Sendable {
   let store: SharedStore
   let options: RelayOptions
   private let running = Mutex<Running?>(nil)
-  private let lines = Mutex<[String]>([])
+  private let lines = Lines()
+
+  /// What a relay has reported, which it may do after the test has let go of the host.
+  private final class Lines: Sendable {
+    let all = Mutex<[String]>([])
+  }
 
   /// A relay and its thread, which only one thread starts and joins.
   private struct Running: @unchecked Sendable {
@@ -51,7 +79,7 @@ final class TestHost: Sendable {
 
   /// Starts a relay.
   func start() {
-    let log = RelayLog(isJSON: true) { line in self.lines.withLock { $0.append(line) } }
+    let log = RelayLog(isJSON: true) { [lines] line in lines.all.withLock { $0.append(line) } }
     let options = StoreOptions()
     guard let relay = try? Relay(self.options, storeOptions: options, log: log) else { return }
     let threads = Threads()
@@ -78,15 +106,15 @@ final class TestHost: Sendable {
   }
 
   /// What the relay has reported.
-  var log: [String] { lines.withLock { $0 } }
+  var log: [String] { lines.all.withLock { $0 } }
 
   func count(_ kind: RelayLog.Kind) -> Int {
     log.count { $0.contains(#""event":"\#(kind.rawValue)""#) }
   }
 
   /// Waits until the relay has reported something at least so many times.
-  func awaits(_ kind: RelayLog.Kind, times: Int = 1) throws {
-    try eventually("\(options.host) reports \(kind) \(times) times: \(log)") {
+  func awaits(_ kind: RelayLog.Kind, times: Int = 1) async throws {
+    try await eventually("\(options.host) reports \(kind) \(times) times: \(log)") {
       count(kind) >= times
     }
   }

@@ -39,11 +39,13 @@ package final class RedisServer {
       "--loglevel", "warning", "--logfile", socket + ".log",
     ]
     child = try Child(Self.program, words + options)
-    try eventually("the server answers") {
-      // redis-cli would complain aloud.
-      guard Files.exists(socket) else { return false }
-      return (try? command("PING")).map { $0 == "PONG" || $0.contains("NOAUTH") } ?? false
+    for _ in 0..<60_000 {
+      usleep(1_000)
+      guard Files.exists(socket) else { continue }
+      let answer = try? command("PING")
+      if answer == "PONG" || answer?.contains("NOAUTH") == true { return }
     }
+    throw SupportError("the server \(socket) does not answer")
   }
 
   /// Ends the server at once; what it has not saved is lost.
@@ -64,15 +66,4 @@ package final class RedisServer {
     let output = try Child.run(Self.client, ["-s", socket] + words)
     return String(output.reversed().drop(while: \.isWhitespace).reversed())
   }
-}
-
-/// Waits until a condition holds that other threads or processes bring about.
-///
-/// How long it takes never decides a test; after five minutes it fails.
-package func eventually(_ what: String, _ condition: () throws -> Bool) throws {
-  for _ in 0..<60_000 {
-    if try condition() { return }
-    usleep(5_000)
-  }
-  throw SupportError("after five minutes it is not so that \(what)")
 }

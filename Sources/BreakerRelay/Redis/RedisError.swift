@@ -27,6 +27,7 @@ package struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
     "MISCONF": "it cannot save to its disk, so it refuses writes: look at its log",
     "MOVED": "it is one of a cluster, and another node has the fleet's keys: use that node",
     "CLUSTERDOWN": "its cluster is down",
+    "UNBLOCKED": "it has become a replica",
     "NOSCRIPT": "it has lost the relay's scripts",
   ]
 
