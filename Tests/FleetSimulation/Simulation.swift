@@ -20,6 +20,9 @@ struct Simulation {
 
     /// Of the calls that are planned, only those with the latest number take place.
     var plan = 0
+
+    /// Whether its breaker has been open since it was last closed.
+    var hasOpened = false
   }
 
   private enum Event {
@@ -110,13 +113,18 @@ extension Simulation {
 extension Simulation {
   private mutating func told(of events: [BreakerEvent], by host: Int, at now: Int64) {
     for event in events {
-      guard case .transition(let from, let to) = event.change else { continue }
+      guard let to = event.change.stateAfter else { continue }
       if quorum != nil || scenario.spread > 0 { server.takeNote(at: now) }
       figures.takeTransition(of: host, to: to, at: now)
-      switch (from, to) {
-      case (_, .open): tellOpening(of: host, at: now)
-      case (.halfOpen, .closed): tellRecovery(of: host, at: now)
-      case (_, .closed), (_, .halfOpen): break
+      switch to {
+      case .open:
+        hosts[host].hasOpened = true
+        tellOpening(of: host, at: now)
+      case .closed:
+        // A host that was only suspected knows of no recovery.
+        if hosts[host].hasOpened { tellRecovery(of: host, at: now) }
+        hosts[host].hasOpened = false
+      case .halfOpen: break
       }
     }
   }

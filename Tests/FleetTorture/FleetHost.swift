@@ -132,14 +132,20 @@ extension FleetHost {
     return host
   }
 
+  private static func isCommand(_ change: BreakerChange) -> Bool {
+    switch change {
+    case .mode, .reset: true
+    default: false
+    }
+  }
+
   private static func event(_ entry: HistoryEntry) -> FleetEvidence.Event {
     let kind: FleetEvidence.Event.Kind =
-      switch entry.change {
-      case .transition(from: .closed, to: .open): .opened
-      case .transition(from: .halfOpen, to: .open): .reopened
-      case .transition(from: .closed, to: .halfOpen): .suspected
-      case .mode, .reset: .command
-      default: .other
+      switch (entry.change.wireFrom, entry.change.wireTo) {
+      case ("closed", "open"): .opened
+      case ("half_open", "open"): .reopened
+      case ("closed", "half_open"): .suspected
+      default: isCommand(entry.change) ? .command : .other
       }
     return FleetEvidence.Event(
       kind, of: entry.name, entry.reason ?? "", by: entry.host,

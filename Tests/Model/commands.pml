@@ -98,7 +98,8 @@ end:
       given < COMMANDS ->
       if :: me = 0 :: me = 1 fi;
       given++;
-      /* Breaker.force with the scope of the fleet: one transaction. */
+      /* Breaker.force with the scope of the fleet: one transaction. The wall clock may make the stamp
+         greater still, which orders commands that do not know each other, and no others. */
       seen[me]++;
       stamp[given] = seen[me];
       author[given] = me;
