@@ -54,10 +54,10 @@ struct Scenario {
       troubles: [0..<100 * second])
   }
 
-  /// One host cannot reach the resource, for five minutes.
-  static func sickHost(in hosts: Int, quorum: FleetQuorum) -> Scenario {
+  /// Some hosts cannot reach the resource, for five minutes.
+  static func sickHosts(_ sick: Int, in hosts: Int, quorum: FleetQuorum) -> Scenario {
     Scenario(
-      hosts: hosts, quorum: quorum, spread: second, sick: 1, troubles: [0..<300 * second])
+      hosts: hosts, quorum: quorum, spread: second, sick: sick, troubles: [0..<300 * second])
   }
 
   /// One host cannot reach the resource for every other five seconds, for five minutes.

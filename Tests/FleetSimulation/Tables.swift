@@ -17,7 +17,7 @@ struct Tables {
   }
 
   var text: String {
-    [idle, outage, recovery, suppression, oneHost].joined(separator: "\n")
+    [idle, outage, recovery, suppression, oneHost, sickQuorum].joined(separator: "\n")
   }
 
   private func table(_ heads: [String], _ rows: [[String]]) -> String {
@@ -100,7 +100,7 @@ struct Tables {
       for (text, quorum) in Self.quorums {
         guard let quorum else { continue }
         let all = [
-          Simulation.run(.sickHost(in: hosts, quorum: quorum)),
+          Simulation.run(.sickHosts(1, in: hosts, quorum: quorum)),
           Simulation.run(.flappingHost(in: hosts, quorum: quorum)),
         ]
         rows.append(
@@ -112,6 +112,21 @@ struct Tables {
         "hosts", "`fleet-quorum`", "messages of a sick host", "suspicions", "of one that flaps",
         "suspicions",
       ], rows)
+  }
+}
+
+/// Hosts that are sick together.
+extension Tables {
+  private var sickQuorum: String {
+    table(
+      ["hosts", "sick", "messages", "suspicions, each other host", "other hosts that opened"],
+      sizes(10, 100, 1_000, 10_000).map { hosts in
+        let figures = Simulation.run(.sickHosts(3, in: hosts, quorum: .hosts(3)))
+        return [
+          count(hosts), "3", count(figures.messages), tenths(figures.suspicions, hosts - 3),
+          count(figures.opened - 3),
+        ]
+      })
   }
 }
 
