@@ -30,7 +30,7 @@ let package = Package(
     .target(
       name: "BreakerStore", dependencies: ["BreakerCore", "CHost", "CSQLite"],
       resources: [.embedInCode("migrations")], swiftSettings: settings),
-    .target(name: "JSONText", swiftSettings: settings),
+    .target(name: "JSONText", dependencies: ["BreakerCore"], swiftSettings: settings),
     .target(
       name: "SharedBreaker", dependencies: ["BreakerCore", "BreakerStore", "CHost", "JSONText"],
       swiftSettings: settings),
@@ -38,7 +38,8 @@ let package = Package(
       name: "SharedBreakerTesting", dependencies: ["SharedBreaker", "BreakerCore", "BreakerStore"],
       swiftSettings: settings),
     .target(
-      name: "BreakerDocuments", dependencies: ["SharedBreaker"], swiftSettings: settings),
+      name: "BreakerDocuments", dependencies: ["SharedBreaker", "JSONText"],
+      swiftSettings: settings),
     .systemLibrary(name: "CSharedBreaker"),
     .target(
       name: "LibSharedBreaker",
@@ -49,14 +50,14 @@ let package = Package(
     .target(name: "CArguments"),
     .target(
       name: "ControlKit",
-      dependencies: ["BreakerDocuments", "SharedBreaker", "CArguments", "JSONText"],
+      dependencies: ["BreakerDocuments", "SharedBreaker", "CArguments"],
       swiftSettings: settings),
     .executableTarget(name: "cbctl", dependencies: ["ControlKit"], swiftSettings: settings),
     // Without pkg-config: hiredis names a flag there that the package manager warns about.
     .systemLibrary(name: "CHiredis", providers: [.apt(["libhiredis-dev"])]),
     .target(
       name: "BreakerRelay",
-      dependencies: ["BreakerDocuments", "CArguments", "CHiredis", "JSONText", "SharedBreaker"],
+      dependencies: ["CArguments", "CHiredis", "JSONText", "SharedBreaker"],
       swiftSettings: settings),
     .executableTarget(name: "cbrelay", dependencies: ["BreakerRelay"], swiftSettings: settings),
     .executableTarget(

@@ -117,8 +117,11 @@ extension StoreLock {
   func release() {
     // A child that was forked meanwhile also has the descriptor, and would keep the lock.
     flock(descriptor, LOCK_UN)
-    close(descriptor)
+    letGo()
   }
+
+  /// Lets go of the lock, which a process that this one was forked from may still hold.
+  func letGo() { close(descriptor) }
 }
 
 /// The lock that a relay holds for as long as it works on a store, on a file of its own.
@@ -148,7 +151,11 @@ extension StoreLock {
       if errno == ENOENT { return false }
       throw StoreError(errno: errno, doing: "use", path: path)
     }
-    defer { close(descriptor) }
+    let lock = StoreLock(descriptor: descriptor, path: path)
+    defer { lock.letGo() }
+    if let status = lock.status {
+      try PlantedFile.refuse(status, at: path, in: StorePath.split(path).directory)
+    }
     // Shared, so that those who ask are not in each other's way.
     guard flock(descriptor, LOCK_SH | LOCK_NB) == 0 else { return errno == EWOULDBLOCK }
     flock(descriptor, LOCK_UN)

@@ -27,9 +27,7 @@ struct FleetHearing<Place: FleetPlace> {
 
   mutating func run() throws(StoreError) {
     for news in request.news { try hear(news) }
-    if let note = request.note,
-      note != .init(isConnected: fleet.isConnected, problem: fleet.problem)
-    {
+    if let note = request.note, note != fleet.note {
       fleet.isConnected = note.isConnected
       fleet.problem = note.problem
       fleet.changedAtMilliseconds = place.now.wallMilliseconds
@@ -75,13 +73,20 @@ struct FleetHearing<Place: FleetPlace> {
     guard !aspects.isEmpty else { return .overtaken }
     let orCreate = order.makesBreaker && !order.isModeOver(at: place.now)
     let isMode = aspects == [.mode]
-    let verdict = try step(order.name, orCreate: orCreate) { draft in
-      draft.obey(order, with: &ledger, isRemembered: isRemembered)
+    let verdict: FleetVerdict?
+    do throws(StoreError) {
+      verdict = try step(order.name, orCreate: orCreate) { draft in
+        draft.obey(order, with: &ledger, isRemembered: isRemembered)
+      }
+    } catch {
+      guard error.kind == .tooManyBreakers else { throw error }
+      // It is not noted, so that it applies if it is told again when there is room.
+      return .refused(error.description)
     }
     // Nobody has to follow later what a breaker that is not here was told.
-    if verdict == nil { ledger.follows { _ in true } }
+    if verdict == nil { ledger.note(true, aspects) }
     for (aspect, register) in ledger.registers where register != before[aspect] {
-      try place.keep(register, for: aspect)
+      try place.keep(register)
     }
     return verdict ?? (isMode && order.isModeOver(at: place.now) ? .expired : .noBreaker)
   }
@@ -90,45 +95,32 @@ struct FleetHearing<Place: FleetPlace> {
     _ name: String, orCreate: Bool, _ body: (inout BreakerDraft) -> FleetVerdict
   ) throws(StoreError) -> FleetVerdict? {
     var verdict: FleetVerdict?
-    do throws(StoreError) {
-      let events = try place.step(name, orCreate: orCreate) { verdict = body(&$0) }
-      if let events, !events.isEmpty { changes.events.append((name, events)) }
-    } catch {
-      guard error.kind == .tooManyBreakers else { throw error }
-      return .refused(error.description)
-    }
+    let events = try place.step(name, orCreate: orCreate) { verdict = body(&$0) }
+    if let events, !events.isEmpty { changes.events.append((name, events)) }
     return verdict
   }
 }
 
 extension BreakerDraft {
-  /// Does what a command of another host says about the aspects that it is the latest one about.
+  /// Does what a command of another host says.
   fileprivate mutating func obey(
     _ order: FleetOrder, with ledger: inout FleetLedger, isRemembered: Bool
   ) -> FleetVerdict {
     guard case .policy = order.action else {
       let policy = breaker.policy
-      ledger.follows { !$0.isPolicy }
+      ledger.note(true, [.state, .mode])
       return apply { record, now in
         record.obeyed(
           order, isRemembered: isRemembered, at: now, policy: policy, jitter: .random(in: 0..<1))
       }
     }
-    let (values, keys) = ledger.valuesToCome
-    do throws(PolicyError) {
-      let before = words
-      try agree { words, now throws(PolicyError) in
-        var done = try words.overridden(
-          set: values, unset: keys, because: order.reason ?? "set by an operator", at: now)
-        for index in done.events.indices { done.events[index].origin = order.host }
-        return done
-      }
-      ledger.follows(\.isPolicy)
-      return words == before ? .unneeded : .applied
-    } catch {
-      return .refused(error.description)
+    let hasChanged = agree { words, now in
+      var done = ledger.lead(&words, because: order.reason ?? "set by an operator", at: now)
+      for index in done.events.indices { done.events[index].origin = order.host }
+      return done
     }
+    if hasChanged { return .applied }
+    return ledger.isWaiting(for: order)
+      ? .refused("it does not fit the policy of this host") : .unneeded
   }
-
-  private var words: AgreedWords { breaker.words }
 }

@@ -10,8 +10,8 @@ protocol FleetPlace {
   /// The latest command about each aspect of a breaker.
   func registers(of name: String) throws(StoreError) -> [FleetAspect: FleetRegister]
 
-  /// Keeps a register in the place of an earlier one.
-  mutating func keep(_ register: FleetRegister, for aspect: FleetAspect) throws(StoreError)
+  /// Keeps a register in the place of an earlier one about the same aspect.
+  mutating func keep(_ register: FleetRegister) throws(StoreError)
 
   /// Takes a step on a breaker, which counts as a change if it changes the breaker.
   ///

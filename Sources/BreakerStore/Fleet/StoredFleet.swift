@@ -45,7 +45,7 @@ package struct GivenCommand: Sendable, Hashable {
   func order(
     to name: String, of fleet: StoredFleet, in ledger: FleetLedger, at now: Moment
   ) -> FleetOrder? {
-    guard let stamp = ledger.nextStamp else { return nil }
+    guard let stamp = ledger.nextStamp(at: now) else { return nil }
     let command = FleetCommand(
       name: name, action: action, reason: reason, author: author, host: fleet.host, stamp: stamp,
       age: .zero)
@@ -84,6 +84,23 @@ package struct FleetRequest: Sendable, Hashable {
   package init(fleet: String, host: String) {
     self.fleet = fleet
     self.host = host
+  }
+}
+
+extension FleetRequest {
+  /// Whether a store that knows this of its fleet has nothing to write.
+  func isMet(by fleet: StoredFleet) -> Bool {
+    news.isEmpty && fleet.fleet == self.fleet && fleet.host == host
+      && (note.map { $0 == fleet.note } ?? true)
+      && (position.map { $0 == fleet.position } ?? true)
+      && (published == nil || fleet.waiting == 0)
+  }
+}
+
+extension StoredFleet {
+  /// What the relay noted last.
+  var note: FleetRequest.Note {
+    FleetRequest.Note(isConnected: isConnected, problem: problem)
   }
 }
 

@@ -47,7 +47,9 @@ struct MemoryFleet {
     registers = registers.mapValues { ledger in
       ledger.mapValues { FleetRegister($0.order.carriedOver(to: now), isInForce: $0.isInForce) }
     }
-    for index in pending.indices { pending[index].order = pending[index].order.carriedOver(to: now) }
+    for index in pending.indices {
+      pending[index].order = pending[index].order.carriedOver(to: now)
+    }
   }
 }
 
@@ -130,7 +132,8 @@ private struct MemoryPlace: FleetPlace {
     storage.fleetMemory.registers[NameBytes(name)] ?? [:]
   }
 
-  mutating func keep(_ register: FleetRegister, for aspect: FleetAspect) {
+  mutating func keep(_ register: FleetRegister) {
+    guard let aspect = register.aspect else { return }
     hasChanged = true
     storage.fleetMemory.registers[NameBytes(register.order.name), default: [:]][aspect] = register
   }

@@ -10,9 +10,9 @@ extension SQLiteStorage {
   package func fleetOrders() throws(StoreError) -> [FleetOrder] {
     checkIdentity()
     return try read { connection throws(StoreError) in
-      try FleetTable.orders(
+      try FleetTable.registers(
         on: connection, in: connection.header(clock), at: clock.moment)
-    }
+    }.map(\.order)
   }
 
   package func pendingOrders(limit: Int) throws(StoreError) -> [PendingOrder] {
@@ -24,7 +24,8 @@ extension SQLiteStorage {
   }
 
   package func carryOut(_ request: FleetRequest) throws(StoreError) -> FleetChanges {
-    checkIdentity()
+    // A relay asks often, and need not hold up those who write.
+    if let known = try fleet(), request.isMet(by: known) { return FleetChanges() }
     var (changes, syncError) = try write { transaction throws(StoreError) in
       let connection = transaction.connection
       let before = try FleetTable.find(on: connection)
@@ -35,10 +36,9 @@ extension SQLiteStorage {
       if let last = request.published, isPublished {
         try FleetTable.deletePending(through: last, on: connection)
       }
+      let hasChanged = hearing.place.hasChanged || isPublished || hearing.fleet != before
       // Each commit raises a revision, so that others read one breaker again instead of all.
-      if !hearing.place.hasRaisedRevision, hearing.place.hasChanged || isPublished
-        || hearing.fleet != before
-      {
+      if hasChanged, !hearing.place.hasRaisedRevision {
         try BreakerTable.raiseRevisionOfAny(on: connection)
       }
       transaction.wakesListeners = !hearing.changes.events.isEmpty
@@ -62,7 +62,9 @@ extension SQLiteStorage {
   package func holdRelay() throws(StoreError) -> RelayHold? {
     let path = try storePath()
     guard let lock = try StoreLock.claimed(path) else { return nil }
-    return RelayHold { lock.release() }
+    let forkDepth = ForkGuard.depth
+    // A child that was forked meanwhile has the lock too, but is not the relay.
+    return RelayHold { if ForkGuard.depth == forkDepth { lock.release() } else { lock.letGo() } }
   }
 
   package func isRelayHeld() throws(StoreError) -> Bool {
@@ -100,9 +102,9 @@ private struct FleetTransaction: FleetPlace {
     try FleetTable.registers(of: name, on: transaction.connection, in: header, at: now)
   }
 
-  mutating func keep(_ register: FleetRegister, for aspect: FleetAspect) throws(StoreError) {
+  mutating func keep(_ register: FleetRegister) throws(StoreError) {
     hasChanged = true
-    try FleetTable.keep(register, for: aspect, on: transaction.connection, in: header)
+    try FleetTable.keep(register, on: transaction.connection, in: header)
   }
 
   mutating func step(

@@ -53,18 +53,21 @@ enum FleetTable {
   }
 
   /// The latest command about each aspect of each breaker.
-  static func orders(
+  static func registers(
     on connection: Connection, in header: StoreHeader, at now: Moment
-  ) throws(StoreError) -> [FleetOrder] {
+  ) throws(StoreError) -> [FleetRegister] {
     try connection.statement(.registers).rows { row in
-      FleetOrderColumns.read(row, from: 1, in: header, at: now)
+      FleetOrderColumns.read(row, from: 1, in: header, at: now).map {
+        FleetRegister($0, isInForce: row.integer(0) != 0)
+      }
     }.compactMap { $0 }
   }
 
+  /// Keeps a command in the place of an earlier one about the same aspect.
   static func keep(
-    _ register: FleetRegister, for aspect: FleetAspect, on connection: Connection,
-    in header: StoreHeader
+    _ register: FleetRegister, on connection: Connection, in header: StoreHeader
   ) throws(StoreError) {
+    guard let aspect = register.aspect else { return }
     let save = try connection.statement(.saveRegister)
     save.bind(1, aspect.text)
     save.bind(2, register.isInForce ? 1 : 0)
@@ -86,15 +89,22 @@ enum FleetTable {
     guard let order = command.order(to: name, of: fleet, in: ledger, at: now) else { return false }
     ledger.gave(order)
     for (aspect, register) in ledger.registers where register != before[aspect] {
-      try keep(register, for: aspect, on: connection, in: header)
+      try keep(register, on: connection, in: header)
     }
     let raise = try connection.statement(.raiseFleetStamp)
     raise.bind(1, ledger.stamp)
     try raise.run()
+    try insert(order, on: connection, in: header)
+    return true
+  }
+
+  /// Keeps a command for the relay.
+  static func insert(
+    _ order: FleetOrder, on connection: Connection, in header: StoreHeader
+  ) throws(StoreError) {
     let insert = try connection.statement(.insertOrder)
     FleetOrderColumns.bind(order, from: 1, to: insert, in: header)
     try insert.run()
-    return true
   }
 
   /// The oldest commands that the relay has yet to publish.

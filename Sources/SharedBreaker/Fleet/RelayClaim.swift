@@ -31,6 +31,7 @@ public final class RelayClaim: Sendable {
   /// Returns the oldest commands that the other hosts do not know yet.
   ///
   /// - Parameter limit: At most this many.
+  /// - Returns: The commands, oldest first.
   /// - Throws: `StoreError` if the store cannot be read.
   public func pendingCommands(limit: Int = 100) throws(StoreError) -> [Pending] {
     let now = engine.clock.moment

@@ -110,72 +110,7 @@ package struct FleetRegister: Sendable, Hashable {
     self.order = order
     self.isInForce = isInForce
   }
-}
 
-/// What a host remembers of the commands to one breaker, and which of two is the later one.
-///
-/// Hosts that have had the same commands have the same registers, in whatever order and however
-/// often the commands came.
-package struct FleetLedger: Sendable, Hashable {
-  /// The highest stamp that the host has seen, on a command to any breaker.
-  package var stamp: Int64
-  package var registers: [FleetAspect: FleetRegister]
-
-  package init(stamp: Int64 = 0, registers: [FleetAspect: FleetRegister] = [:]) {
-    self.stamp = stamp
-    self.registers = registers
-  }
-
-  /// The stamp of the next command of this host; nil if there is no higher one.
-  package var nextStamp: Int64? {
-    stamp < FleetCommand.highestStamp ? max(stamp, 0) + 1 : nil
-  }
-
-  /// Notes a command of this host, which has been carried out.
-  package mutating func gave(_ order: FleetOrder) { _ = note(order, isInForce: true) }
-
-  /// Notes a command that came from elsewhere.
-  ///
-  /// - Returns: The aspects that it is the latest command about, which the breaker has yet to
-  ///   follow.
-  package mutating func heard(_ order: FleetOrder) -> [FleetAspect] {
-    note(order, isInForce: false)
-  }
-
-  private mutating func note(_ order: FleetOrder, isInForce: Bool) -> [FleetAspect] {
-    stamp = max(stamp, order.stamp)
-    let news = order.action.aspects.filter { aspect in
-      registers[aspect].map { order.isLater(than: $0.order) } ?? true
-    }
-    for aspect in news {
-      registers[aspect] = FleetRegister(order.only(aspect), isInForce: isInForce)
-    }
-    return news
-  }
-
-  /// The values of the policy that the breaker has yet to follow.
-  package var valuesToCome: (set: [PolicyKey: String], unset: Set<PolicyKey>) {
-    var values: [PolicyKey: String] = [:]
-    var keys: Set<PolicyKey> = []
-    for register in registers.values where !register.isInForce {
-      guard case .policy(let set, let unset) = register.order.action else { continue }
-      values.merge(set) { $1 }
-      keys.formUnion(unset)
-    }
-    return (values, keys)
-  }
-
-  /// Notes that the breaker follows what was said about some aspects.
-  package mutating func follows(_ isFollowed: (FleetAspect) -> Bool) {
-    for aspect in registers.keys where isFollowed(aspect) {
-      registers[aspect]?.isInForce = true
-    }
-  }
-}
-
-extension FleetAspect {
-  package var isPolicy: Bool {
-    if case .policy = self { return true }
-    return false
-  }
+  /// The aspect that it is about, which is one alone.
+  package var aspect: FleetAspect? { order.action.aspects.first }
 }

@@ -4,8 +4,8 @@
 extension BreakerRecord {
   /// Other hosts have the breaker open: the next call becomes a probe, whose outcome decides.
   ///
-  /// It does so once in `open-for` at most, so that a fleet that is wrong about this host costs it
-  /// one call now and then.
+  /// Between two suspicions the breaker is closed for at least `open-for`, so that a fleet that is
+  /// wrong about this host costs it one call now and then.
   ///
   /// - Returns: Whether the breaker is half-open because of it.
   package mutating func suspected(
@@ -13,10 +13,8 @@ extension BreakerRecord {
   ) -> Step<Bool> {
     guard state == .closed, isJudging(at: now.boot), let quorum = policy.fleetQuorum,
       hosts >= quorum.least,
-      suspectedAt.map({ now.boot.since($0) >= policy.openFor.inNanoseconds }) ?? true
+      !wasJustSuspected(at: now.boot, policy: policy)
     else { return Step(answer: false, events: []) }
-    // So that a failed probe opens it for as long as a trip would have.
-    growth = decayedGrowth(at: now.boot, policy: policy)
     enter(.halfOpen, at: now)
     generation += 1
     probeSuccesses = 0
@@ -29,9 +27,35 @@ extension BreakerRecord {
     return Step(answer: true, events: [event])
   }
 
+  private func wasJustSuspected(at now: Instant, policy: BreakerPolicy) -> Bool {
+    guard let suspectedAt else { return false }
+    let closedSince = max(suspectedAt, tally.since ?? suspectedAt)
+    return now.since(closedSince) < policy.openFor.inNanoseconds
+  }
+
+  /// Whether the breaker is half-open because other hosts have it open.
+  var isSuspected: Bool {
+    state == .halfOpen && suspectedAt.map { $0 == tally.since } ?? false
+  }
+
+  /// Closes a breaker that was suspected wrongly: what it has counted until then still counts.
+  mutating func acquit(at now: Moment, because reason: String) -> BreakerEvent {
+    let from = state
+    enter(.closed, at: now)
+    generation += 1
+    consecutiveFailures = 0
+    streakStartedAt = nil
+    probeSuccesses = 0
+    probeFailures = 0
+    return BreakerEvent(
+      .transition(from: from, to: state), reason: reason, atMilliseconds: now.wallMilliseconds)
+  }
+
   /// A probe has succeeded on another host: the open time ends within `fleet-spread`.
   ///
-  /// An open time that an operator set, or a failure that named it, stays as it is.
+  /// An open time that an operator set, or a failure that named it, stays as it is. So does one that
+  /// ends within `fleet-spread` anyway: if each of several recoveries could shorten it, the hosts of
+  /// a fleet would come back much closer together.
   ///
   /// - Parameters:
   ///   - host: The other host.
@@ -46,9 +70,9 @@ extension BreakerRecord {
     guard state == .open, isJudging(at: now.boot), !isOpenTimeNamed, let openUntil,
       let spread = policy.fleetSpread?.inNanoseconds, spread > 0
     else { return Step(answer: false, events: []) }
-    let due = now.boot.advanced(by: Int64(Double(spread) * part))
-    guard due < openUntil else { return Step(answer: false, events: []) }
-    shortenOpenTime(by: openUntil.since(due))
+    let left = openUntil.since(now.boot)
+    guard left > spread else { return Step(answer: false, events: []) }
+    shortenOpenTime(by: left - Int64(Double(spread) * part))
     let event = BreakerEvent(
       .recovery, reason: "\(host) recovered", atMilliseconds: now.wallMilliseconds, origin: host)
     return Step(answer: true, events: [event])
@@ -74,6 +98,7 @@ extension BreakerRecord {
   ///   - now: The time.
   ///   - policy: The policy in force.
   ///   - jitter: A number from 0 up to 1, in case the command opens the breaker.
+  /// - Returns: What came of it.
   package mutating func obeyed(
     _ order: FleetOrder, isRemembered: Bool, at now: Moment, policy: BreakerPolicy, jitter: Double
   ) -> Step<FleetVerdict> {
