@@ -57,7 +57,7 @@ let package = Package(
     .systemLibrary(name: "CHiredis", providers: [.apt(["libhiredis-dev"])]),
     .target(
       name: "BreakerRelay",
-      dependencies: ["BreakerDocuments", "CArguments", "CHiredis", "JSONText", "SharedBreaker"],
+      dependencies: ["CArguments", "CHiredis", "JSONText", "SharedBreaker"],
       swiftSettings: settings),
     .executableTarget(name: "cbrelay", dependencies: ["BreakerRelay"], swiftSettings: settings),
     .executableTarget(

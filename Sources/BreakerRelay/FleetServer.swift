@@ -7,6 +7,7 @@ final class FleetServer {
   private let beatScript: String
   private let evidenceScript: String
   private let commandScript: String
+  private let forgetScript: String
 
   /// What the server answers to a beat.
   struct Beat {
@@ -29,7 +30,8 @@ final class FleetServer {
       guard let name = answer.text else { throw .unexpected("SCRIPT LOAD") }
       names.append(name)
     }
-    (beatScript, evidenceScript, commandScript) = (names[0], names[1], names[2])
+    (beatScript, evidenceScript) = (names[0], names[1])
+    (commandScript, forgetScript) = (names[2], names[3])
   }
 
   private var keys: FleetKeys { context.keys }
@@ -76,21 +78,48 @@ extension FleetServer {
     }
     guard let parts = answer.elements else { throw .redis(.unexpected("a beat")) }
     if parts.first?.text == "taken" { throw .nameTaken(options.host) }
-    guard parts.count == 4, let now = parts[0].number, let epoch = parts[1].text,
-      let number = parts[2].number, let hosts = parts[3].number
+    guard parts.count == 4, let now = parts[0].number(upTo: ServerClock.latest),
+      let epoch = parts[1].text, let hosts = parts[3].number(upTo: 1_000_000_000)
     else { throw .redis(.unexpected("a beat")) }
-    return Beat(now: now, epoch: epoch, number: number, hostsSeen: max(1, Int(clamping: hosts)))
+    let number = parts[2].number(upTo: FleetCommand.highestStamp - 1) ?? 0
+    return Beat(now: now, epoch: epoch, number: number, hostsSeen: max(1, Int(hosts)))
   }
 
   private static func newEpoch() -> String {
     String(UInt64.random(in: .min ... .max), radix: 16)
   }
 
-  /// Reads what the server keeps of the fleet, all of one moment.
+  /// Reads what the server keeps of the fleet.
   func state() throws(RedisError) -> FleetState {
     let questions = [["MULTI"]] + FleetState.questions(keys) + [["EXEC"]]
     guard let answers = try ask(questions).last?.elements else { throw .unexpected("EXEC") }
-    return try FleetState(answers)
+    var state = try FleetState(answers)
+    try scan(keys.commands) { state.take(commands: $0) }
+    try scan(keys.evidence) { state.take(evidence: $0) }
+    return state
+  }
+
+  /// Reads a hash in pieces that the server answers in good time.
+  private func scan(
+    _ key: String, _ take: ([(field: RedisReply, value: RedisReply)]) -> Void
+  ) throws(RedisError) {
+    var cursor = "0"
+    repeat {
+      let answer = try ask([["HSCAN", key, cursor, "COUNT", "1000"]])[0].elements
+      guard let answer, answer.count == 2, let next = answer[0].text, let pairs = answer[1].pairs
+      else { throw .unexpected("HSCAN") }
+      context.manager.showLife()
+      take(pairs)
+      cursor = next
+    } while cursor != "0"
+  }
+
+  /// Forgets evidence that is over.
+  func forget(_ evidence: [RedisReply]) throws(RedisError) {
+    for start in stride(from: 0, to: evidence.count, by: 1_000) {
+      let words = evidence[start..<min(start + 1_000, evidence.count)].compactMap(\.text)
+      _ = try ask([["EVALSHA", forgetScript, "1", keys.evidence] + words])
+    }
   }
 
   /// Tells what has become of breakers.
@@ -113,9 +142,11 @@ extension FleetServer {
       })
   }
 
-  /// Tells commands.
-  func tell(_ commands: [FleetCommand], lineage: String) throws(RedisError) {
-    _ = try askInPieces(
+  /// Tells commands; returns of each the host whose command is later, if that is why it is not told.
+  func tell(
+    _ commands: [FleetCommand], lineage: String
+  ) throws(RedisError) -> [String?] {
+    let answers = try askInPieces(
       commands.map { command in
         let words = [
           "EVALSHA", commandScript, "3", keys.stream, keys.count, keys.commands,
@@ -127,6 +158,7 @@ extension FleetServer {
           words += [part.key, CommandText.text(of: part.value)]
         }
       })
+    return answers.map { $0.text.flatMap { $0.isEmpty ? nil : $0 } }
   }
 
   /// Replaces everything that the host says about itself and its breakers.
@@ -134,7 +166,8 @@ extension FleetServer {
     let key = keys.host(options.host)
     let fields = breakers.map { ["HSET", key, $0.name, $0.text] }
     _ = try ask([
-      ["MULTI"], ["DEL", key], ["HSET", key, FleetKeys.ownField, description], ["EXEC"],
+      ["MULTI"], ["DEL", key], ["HSET", key, FleetKeys.ownField, description],
+      ["EXPIRE", key, "86400"], ["EXEC"],
     ])
     _ = try askInPieces(fields)
   }
@@ -148,8 +181,9 @@ extension FleetServer {
       })
   }
 
-  /// Takes back that the host works under its name, so that another store can at once.
+  /// Takes back all that the host says about itself, so that nobody counts it as silent.
   func leave() throws(RedisError) {
-    _ = try ask([["HDEL", keys.host(options.host), FleetKeys.ownField]])
+    let host = options.host
+    _ = try ask([["MULTI"], ["ZREM", keys.hosts, host], ["DEL", keys.host(host)], ["EXEC"]])
   }
 }

@@ -8,11 +8,14 @@ extension FleetSession {
     _ = feed.take()
     let state = try Self.served { () throws(RedisError) in try server.state() }
     guard state.epoch == position.epoch else { throw .behind("the server has lost its data") }
-    clock = ServerClock(milliseconds: state.now)
     position.number = state.number
     position.entry = state.entry
     for refusal in state.refusals { context.refuse(refusal) }
     for (name, host, evidence) in state.evidence { view.take(evidence, of: name, from: host) }
+    try Self.served { () throws(RedisError) in
+      try stream.check(after: position.entry)
+      try server.forget(state.pastEvidence)
+    }
     context.onStep(.read)
     let own = try Self.stored { () throws(StoreError) in try claim.commands() }
     try noteEpoch()
@@ -20,12 +23,15 @@ extension FleetSession {
       state.unheard(knowing: own).map { .remembered($0) }, suspecting: view.suspects)
     context.onStep(.remembered)
     let lost = state.lost(knowing: own)
-    try Self.served { () throws(RedisError) in try server.tell(lost, lineage: lineage) }
+    // What is overtaken here was so before; nobody has just given it.
+    _ = try Self.served { () throws(RedisError) in try server.tell(lost, lineage: lineage) }
     context.onStep(.toldLost)
     try tellEvidence()
     try describeAll()
     context.onStep(.described)
-    while try tellPendingCommands() {}
+    while !context.isStopped {
+      guard try tellPendingCommands() else { break }
+    }
     try listen()
     context.onStep(.listening)
     scheduleBeat()
@@ -78,6 +84,7 @@ extension FleetSession {
     let breakers = try Self.stored { () throws(StoreError) in
       try context.store.snapshots().compactMap { FleetBreaker($0, at: now) }
     }
+    context.manager.showLife()
     undescribed = []
     try Self.served { () throws(RedisError) in try server.describe(description, breakers) }
   }

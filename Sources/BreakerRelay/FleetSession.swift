@@ -20,6 +20,10 @@ final class FleetSession {
   /// The breakers that the host has yet to say something new about.
   var undescribed: Set<String> = []
   private(set) var nextBeat = ContinuousClock.now
+  private let beganAt = ContinuousClock.now
+
+  /// The number that was due at the last beat, and had not been heard by then.
+  private var awaitedNumber: Int64?
 
   /// How often a host shows that it is alive, in milliseconds.
   private static let shortestInterval: Int64 = 1_000
@@ -36,11 +40,13 @@ final class FleetSession {
     let server = try Self.served { () throws(RedisError) in try FleetServer(context) }
     self.server = server
     stream = try Self.served { () throws(RedisError) in try FleetStream(context) }
+    let notes = context.course.now
     let beat = try server.beat(
-      lineage: lineage, description: description, isKnown: false,
+      lineage: lineage, description: description, isKnown: notes.hasBeenSeen,
       silence: FleetServer.shortestSilence)
+    context.course.change { $0.hasBeenSeen = true }
     clock = ServerClock(milliseconds: beat.now)
-    view.hostsSeen = beat.hostsSeen
+    view.hostsSeen = max(beat.hostsSeen, notes.hostsSeen)
     position = FleetPosition(epoch: beat.epoch, number: beat.number, entry: "0-0")
     context.onStep(.connected)
   }
@@ -59,6 +65,9 @@ final class FleetSession {
     do { return try body() } catch { throw .redis(error) }
   }
 
+  /// Whether the session has lasted so long that what ends it is news.
+  var hasLasted: Bool { .now - beganAt > .seconds(10) }
+
   /// The server's time in milliseconds.
   var now: Int64 { clock.now() }
 }
@@ -76,12 +85,36 @@ extension FleetSession {
       lineage: lineage, description: description, isKnown: true,
       silence: max(FleetServer.shortestSilence, 3 * interval))
     clock = ServerClock(milliseconds: beat.now)
-    view.hostsSeen = beat.hostsSeen
+    noteHosts(beat.hostsSeen)
     view.forgetPast(at: beat.now)
     guard beat.epoch == position.epoch else { throw .behind("the server has lost its data") }
+    try compare(with: beat.number)
     try describe()
     scheduleBeat()
     context.onStep(.beaten)
+  }
+
+  /// Notes how many hosts the fleet has.
+  ///
+  /// A server that has just lost its data knows only those that have come back by now.
+  private func noteHosts(_ count: Int) {
+    let isEarly = .now - beganAt < .milliseconds(FleetServer.shortestSilence)
+    view.hostsSeen = isEarly ? max(view.hostsSeen, count) : count
+    let seen = view.hostsSeen
+    context.course.change { $0.hostsSeen = seen }
+  }
+
+  /// Notices if messages do not arrive that the server has.
+  ///
+  /// The connection that waits for them may lead to another server than this one, or to none.
+  private func compare(with number: Int64) throws(RelayTrouble) {
+    guard number >= position.number else {
+      throw .behind("the server has gone back to message \(number)")
+    }
+    if let awaitedNumber, position.number < awaitedNumber {
+      throw .behind("message \(awaitedNumber) has not arrived")
+    }
+    awaitedNumber = number > position.number ? number : nil
   }
 
   func scheduleBeat() { nextBeat = .now + .milliseconds(interval) }
@@ -120,14 +153,31 @@ extension FleetSession {
     for _ in 0..<10 {
       let pending = try Self.stored { () throws(StoreError) in try claim.pendingCommands() }
       guard let last = pending.last else { return false }
-      try Self.served { () throws(RedisError) in
-        try server.tell(pending.map(\.command), lineage: lineage)
+      context.manager.showLife()
+      let commands = pending.map(\.command)
+      let winners = try Self.served { () throws(RedisError) in
+        try server.tell(commands, lineage: lineage)
       }
+      for (command, winner) in zip(commands, winners) { report(command, overtakenBy: winner) }
       context.onStep(.told)
       try Self.stored { () throws(StoreError) in try claim.published(through: last.id) }
       context.onStep(.forgotten)
     }
     return true
+  }
+
+  /// Reports a command of this host that no other host will follow.
+  private func report(_ command: FleetCommand, overtakenBy winner: String?) {
+    if command.stamp > FleetMessage.latestStamp(at: now) {
+      context.log.report(
+        .problem,
+        "other hosts refuse the command to \(command.name): it seems to be from tomorrow or later:"
+          + " set the clock of this host")
+    } else if let winner {
+      context.log.report(
+        .overtaken,
+        "the command to \(command.name) is not told: a later one of host \(winner) holds")
+    }
   }
 
   /// Says what is new about the breakers of this host.
@@ -172,13 +222,14 @@ extension FleetSession {
     var opened: Set<String> = []
     for entry in entries {
       guard try goOn(to: entry) else { continue }
-      let delay = Duration.milliseconds(max(0, now - entry.time))
+      // A host that has slept may not know how late it is.
+      if entry.time < now + 86_400_000 { clock.hasReached(entry.time) }
       do throws(Refusal) {
-        let message = try FleetMessage(entry.fields, delay: delay)
+        let message = try FleetMessage(entry.fields, receivedAt: entry.time, at: now)
         guard message.host != context.options.host else { continue }
         view.take(message, at: now)
         switch message.content {
-        case .command(let command): news.append(.command(command))
+        case .command(let command): news.append(Self.news(of: command))
         case .recovered: news.append(.recovery(name: message.name, host: message.host))
         case .open: opened.insert(message.name)
         case .closed: break
@@ -192,6 +243,14 @@ extension FleetSession {
       let lag = max(0, now - last.time)
       context.health.change { $0.lag = lag }
     }
+  }
+
+  /// Commands that are older than this come from a host that could not tell them earlier.
+  private static let longestWay = Duration.seconds(15)
+
+  /// A command as news: one that comes late must not undo what has happened since it was given.
+  static func news(of command: FleetCommand) -> FleetNews {
+    command.age > longestWay ? .remembered(command) : .command(command)
   }
 
   /// Notes an entry as read; returns whether it is a message.
@@ -210,7 +269,10 @@ extension FleetSession {
     return true
   }
 
-  /// Carries out what was learned, in one transaction, as far as it may change anything.
+  /// How much news a transaction takes; processes of the host wait for as long as it takes.
+  private static let newsAtOnce = 100
+
+  /// Carries out what was learned, as far as it may change anything.
   ///
   /// Whatever changes nothing must not write: every write makes all processes of the host look at
   /// the store again.
@@ -225,13 +287,18 @@ extension FleetSession {
     for name in names {
       if let hosts = try suspects(name) { useful.append(.suspicion(name: name, hosts: hosts)) }
     }
-    guard !useful.isEmpty else { return }
-    let (known, place) = (useful, position)
-    let verdicts = try Self.stored { () throws(StoreError) in
-      try claim.apply(known, position: place)
+    for start in stride(from: 0, to: useful.count, by: Self.newsAtOnce) {
+      let end = min(start + Self.newsAtOnce, useful.count)
+      let piece = Array(useful[start..<end])
+      // The host has read so far only when all of it is done.
+      let place = end == useful.count ? position : nil
+      let verdicts = try Self.stored { () throws(StoreError) in
+        try claim.apply(piece, position: place)
+      }
+      context.manager.showLife()
+      context.onStep(.applied)
+      context.count(verdicts, on: piece)
     }
-    context.onStep(.applied)
-    context.count(verdicts, on: useful)
   }
 
   private func awaitsRecovery(_ name: String) throws(RelayTrouble) -> Bool {

@@ -1,3 +1,5 @@
+internal import SharedBreaker
+
 /// The stream of a fleet's messages, on a connection that waits for them.
 final class FleetStream {
   private let connection: RedisConnection
@@ -30,6 +32,11 @@ final class FleetStream {
   /// When the server is too late, unless it has answered by then.
   var deadline: ContinuousClock.Instant { askedAt + Self.wait + RelayContext.patience }
 
+  /// Tries whether the server lets this host read the stream.
+  func check(after entry: String) throws(RedisError) {
+    _ = try connection.ask(["XREAD", "COUNT", "1", "STREAMS", key, entry])
+  }
+
   /// Asks for what comes after an entry.
   func ask(after entry: String) throws(RedisError) {
     askedAt = .now
@@ -54,10 +61,12 @@ final class FleetStream {
   }
 
   private static func entry(_ reply: RedisReply) throws(RedisError) -> Entry {
-    guard let parts = reply.elements, parts.count == 2, let name = parts[0].text,
-      let time = Int64(name.prefix { $0 != "-" })
+    guard let parts = reply.elements, parts.count == 2, let name = parts[0].text
     else { throw .unexpected("XREAD") }
-    let number = parts[1].pairs?.first { $0.field.text == "n" }?.value.number
+    // A time that makes no sense is one in the future, so that nothing counts as old because of it.
+    let time = ServerClock.time(name.prefix { $0 != "-" }) ?? ServerClock.latest
+    let number = parts[1].pairs?.first { $0.field.text == "n" }?.value
+      .number(upTo: FleetCommand.highestStamp)
     return Entry(name: name, time: time, number: number, fields: parts[1])
   }
 }

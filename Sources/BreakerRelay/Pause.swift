@@ -4,6 +4,9 @@ struct Pause {
 
   private static let longest = 2_000.0
 
+  /// Whether there was no pause yet.
+  var isFirst: Bool { milliseconds == 50 }
+
   /// The length of the next pause.
   mutating func next() -> Duration {
     milliseconds = min(milliseconds * 2, Self.longest)

@@ -88,10 +88,12 @@ extension Relay {
     var pause = Pause()
     while !context.isStopped {
       do throws(RelayTrouble) {
+        // Pauses begin again only after a session that has lasted, because whatever fails at its
+        // beginning would otherwise be tried ten times a second.
         try connectAndStay(claim, feed) { pause = Pause() }
         return
       } catch {
-        report(error, claim: claim)
+        report(error, claim: claim, isNews: pause.isFirst)
         switch error {
         case .replaced: return
         case .store(let error) where error.kind != .busy && error.kind != .diskFull:
@@ -106,11 +108,10 @@ extension Relay {
 
   /// Takes part in the fleet until something fails or the relay is stopped.
   private func connectAndStay(
-    _ claim: RelayClaim, _ feed: LocalFeed, hasConnected: () -> Void
+    _ claim: RelayClaim, _ feed: LocalFeed, hasLasted: () -> Void
   ) throws(RelayTrouble) {
     let session = try FleetSession(context, claim: claim, since: StoreClock.system.wallTime)
     try session.catchUp(after: feed)
-    hasConnected()
     try noteConnection(claim, hostsSeen: session.view.hostsSeen)
     while !context.isStopped {
       let late = min(session.nextBeat, session.stream.deadline)
@@ -124,6 +125,7 @@ extension Relay {
         if try session.tellPendingCommands() { feed.wakeup.wake() }
         try session.tell(news.changes)
       }
+      if session.hasLasted { hasLasted() }
       if ContinuousClock.now >= session.nextBeat {
         if try session.tellPendingCommands() { feed.wakeup.wake() }
         try session.beat()
@@ -135,7 +137,9 @@ extension Relay {
   private func statusSocket() -> StatusSocket? {
     let context = context
     do throws(RelayTrouble) {
-      return try StatusSocket(store: context.store.path) { RelayStatus(context).text }
+      return try StatusSocket(store: context.store.path) { question in
+        RelayStatus(context, question).text
+      }
     } catch {
       context.log.report(
         .problem, "\(error.words(for: context.options)): 'cbctl fleet status' cannot ask")
@@ -179,16 +183,18 @@ extension Relay {
     context.manager.tell("STATUS=\(words)")
   }
 
-  private func report(_ trouble: RelayTrouble, claim: RelayClaim?) {
+  /// Reports trouble; `isNews` says whether it is the first for a while.
+  private func report(_ trouble: RelayTrouble, claim: RelayClaim?, isNews: Bool = true) {
     let words = trouble.words(for: context.options)
     if case .behind = trouble {
-      context.log.report(.catchingUp, words)
+      if isNews { context.log.report(.catchingUp, words) }
       return
     }
     guard
       context.health.note(isConnected: false, problem: words, at: StoreClock.system.wallTime)
     else { return }
-    context.log.report(.problem, words)
+    let effect = claim == nil ? "" : ": this host goes on alone"
+    context.log.report(.problem, words + effect)
     context.manager.tell("STATUS=\(words)")
     // If the store is what fails, the line above has to do.
     do { try claim?.note(isConnected: false, problem: words) } catch {}

@@ -46,9 +46,13 @@ package struct RelayCheck {
     let connection = try RedisConnection(to: options.address, patience: RelayContext.patience)
     let keys = FleetKeys(fleet: options.fleet)
     let facts = try connection.ask(["INFO", "server"]).text ?? ""
-    let version = facts.split(whereSeparator: \.isNewline).first { $0.hasPrefix("redis_version:") }
-      .map { $0.dropFirst("redis_version:".count) }
-    guard let version, let major = Int(version.prefix { $0 != "." }) else {
+    func version(_ name: String) -> Substring? {
+      facts.split(whereSeparator: \.isNewline).first { $0.hasPrefix("\(name)_version:") }
+        .map { $0.dropFirst(name.count + "_version:".count) }
+    }
+    // Valkey also names the version of Redis that it replaces.
+    let valkey = version("valkey").map { "Valkey \($0)" }
+    guard let version = version("redis"), let major = Int(version.prefix { $0 != "." }) else {
       throw .unexpected("INFO")
     }
     guard major >= 5 else {
@@ -58,7 +62,7 @@ package struct RelayCheck {
     guard role == "master" else { throw RedisError(answer: "READONLY") }
     let hosts = try connection.ask(["ZRANGE", keys.hosts, "0", "-1"]).elements ?? []
     let time = DurationText.milliseconds(.now - start)
-    pass("Redis \(version) at \(options.address), \(time) ms away")
+    pass("\(valkey ?? "Redis \(version)") at \(options.address), \(time) ms away")
     let others = hosts.compactMap(\.text).filter { $0 != options.host }
     pass(
       "the fleet \(options.fleet) has \(CountedNoun.text(others.count, "other host")) on record")

@@ -27,7 +27,7 @@ extension RelayTrouble {
     switch self {
     case .store(let error): error.description
     case .replaced(let path): "the store \(path) is another one now: beginning again with it"
-    case .redis(let error): "cannot use \(options.address): \(error): this host goes on alone"
+    case .redis(let error): "cannot use \(options.address): \(error)"
     case .behind(let why): "catching up with fleet \(options.fleet): \(why)"
     case .nameTaken(let host):
       "another cbrelay works as host \(host) of fleet \(options.fleet): give one of the two hosts"

@@ -87,6 +87,31 @@ struct CrashTests {
     first.stop()
     try await second.awaits(.connected)
   }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `a relay whose host has a copy lets go, and says so once`() async throws {
+    let fleet = try TestFleet()
+    let a = try await fleet.host("a")
+    let lineage = try a.store.lineage()
+    let copy = #"{"version":1,"run":"abc","lineage":"\#(lineage)"}"#
+    try fleet.server.command("HSET", "sb:{test}:host:a", "", copy)
+    try await a.awaits(.problem)
+    #expect(a.log.contains { $0.contains("another cbrelay works as host a") })
+    try fleet.server.command("HDEL", "sb:{test}:host:a", "")
+    try await a.awaits(.connected, times: 2)
+    #expect(a.count(.problem) == 1)
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `a host that ends in order is not a silent one`() async throws {
+    let fleet = try TestFleet()
+    let hosts = try await fleet.hosts("a", "b")
+    hosts[1].stop()
+    let figures = try StatusClient.ask("figures", of: hosts[0])
+    #expect(figures.contains(#""host":"a""#))
+    #expect(!figures.contains(#""host":"b""#))
+    #expect(try fleet.server.command("EXISTS", "sb:{test}:host:b") == "0")
+  }
 }
 
 /// A host that gives commands until it is told to end.

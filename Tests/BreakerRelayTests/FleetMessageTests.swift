@@ -17,7 +17,7 @@ struct FleetMessageTests {
   }
 
   @Test func `a message about a breaker is read`() throws {
-    let message = try FleetMessage(Self.reply(Self.opened), delay: .milliseconds(300))
+    let message = try FleetMessage(Self.reply(Self.opened), receivedAt: 1_000, at: 1_300)
     #expect(
       message
         == FleetMessage(
@@ -26,12 +26,12 @@ struct FleetMessageTests {
       var fields = Self.opened
       fields["k"] = kind
       fields["r"] = nil
-      #expect(try FleetMessage(Self.reply(fields), delay: .zero).content == content)
+      #expect(try FleetMessage(Self.reply(fields), receivedAt: 1_000, at: 1_000).content == content)
     }
   }
 
   @Test func `a command is read, and its age grows on the way`() throws {
-    let message = try FleetMessage(Self.reply(Self.commanded), delay: .milliseconds(300))
+    let message = try FleetMessage(Self.reply(Self.commanded), receivedAt: 1_000, at: 1_300)
     guard case .command(let command) = message.content else {
       Issue.record("it is no command")
       return
@@ -63,7 +63,7 @@ struct FleetMessageTests {
     var fields = Self.opened
     fields[field] = value
     let refusal = #expect(throws: Refusal.self) {
-      try FleetMessage(Self.reply(fields), delay: .zero)
+      try FleetMessage(Self.reply(fields), receivedAt: 1_000, at: 1_000)
     }
     #expect(refusal?.kind == kind)
     #expect(refusal?.host == (field == "h" || kind == .oversized ? nil : "b"))
@@ -76,7 +76,7 @@ struct FleetMessageTests {
     .array([.bytes([0xFF]), .bytes([0x31])]), .array([.integer(1), .nothing]),
   ])
   func `an answer that is no message is refused`(reply: RedisReply) {
-    #expect(throws: Refusal.self) { try FleetMessage(reply, delay: .zero) }
+    #expect(throws: Refusal.self) { try FleetMessage(reply, receivedAt: 1_000, at: 1_000) }
   }
 
   @Test(arguments: [
@@ -93,17 +93,19 @@ struct FleetMessageTests {
     var fields = Self.commanded
     fields["c"] = text
     let refusal = #expect(throws: Refusal.self) {
-      try FleetMessage(Self.reply(fields), delay: .zero)
+      try FleetMessage(Self.reply(fields), receivedAt: 1_000, at: 1_000)
     }
     #expect(refusal?.kind == .command)
     #expect(refusal?.host == "b")
   }
 
-  @Test(arguments: ["0", "-1", "9007199254740993", "1.0"])
-  func `a stamp that is out of range is refused`(stamp: String) {
+  @Test(arguments: ["0", "-1", "9007199254740993", "1.0", "86401001"])
+  func `a stamp that is out of range or from the day after tomorrow is refused`(stamp: String) {
     var fields = Self.commanded
     fields["s"] = stamp
-    #expect(throws: Refusal.self) { try FleetMessage(Self.reply(fields), delay: .zero) }
+    #expect(throws: Refusal.self) {
+      try FleetMessage(Self.reply(fields), receivedAt: 1_000, at: 1_000)
+    }
   }
 }
 

@@ -72,4 +72,49 @@ struct HostileMessageTests {
     try forge(command("z", #"{"action":"force","mode":"forced_open","by":"x"}"#, stamp: "2"))
     try await eventually("a is forced open") { try a.snapshot("pay")?.mode == .forcedOpen }
   }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `a reset that comes late leaves an open breaker open`() async throws {
+    let breaker = try a.breaker("pay")
+    try breaker.trip(for: .seconds(3_600))
+    try forge(command("z", #"{"action":"reset","by":"x","age_ms":3600000}"#))
+    try forge(command("z", observe, stamp: "2"))
+    try await eventually("a observes") { try a.snapshot("pay")?.mode == .observe }
+    #expect(try a.snapshot("pay")?.state == .open)
+    try forge(command("z", #"{"action":"reset","by":"x","age_ms":100}"#, stamp: "3"))
+    try await eventually("a is closed") { try a.snapshot("pay")?.state == .closed }
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `numbers that nobody could have written stop no relay`() async throws {
+    let least = "-9223372036854775808"
+    let most = "9223372036854775807"
+    let now = String(StoreClock.system.wallTime.millisecondsSince1970)
+    a.stop()
+    let lineage = try a.store.lineage()
+    try fleet.server.command(
+      "HSET", "sb:{test}:commands", "x\nmode", "5 h \(least) \(observe)", "y\nmode",
+      "\(most) h 5 \(observe)")
+    try fleet.server.command(
+      "HSET", "sb:{test}:evidence", "x\na", "\(lineage) 1 \(least)", "y\na",
+      "\(lineage) 1 \(most)")
+    try fleet.server.command(
+      "HSET", "sb:{test}:host:z", "x",
+      #"{"state":"open","mode":"automatic","open_until_ms":\#(least)}"#)
+    try fleet.server.command("ZADD", "sb:{test}:hosts", "-1e300", "w", most, "y", now, "z")
+    try fleet.server.command("SET", "sb:{test}:count", most)
+    a.start()
+    try await a.awaits(.connected, times: 2)
+    let document = try StatusClient.ask("status", of: a)
+    #expect(document.contains(#""connected":true"#))
+    #expect(document.contains(#"{"host":"z""#))
+    // A real host is heard in spite of all that.
+    let b = try await fleet.host("b")
+    try b.breaker("pay").force(.observe, scope: .fleet)
+    try await eventually("a observes") { try a.snapshot("pay")?.mode == .observe }
+    try b.breaker("x").force(.observe, scope: .fleet)
+    try await eventually("a observes what was spoiled") { try a.snapshot("x")?.mode == .observe }
+    try b.breaker("y").force(.observe, scope: .fleet)
+    try await eventually("a observes what was blocked") { try a.snapshot("y")?.mode == .observe }
+  }
 }

@@ -48,6 +48,30 @@ struct StrangeServerTests {
     #expect(error?.description == "it has not answered for 300ms")
   }
 
+  @Test(.timeLimit(.minutes(60)))
+  func `a server that repeats the password in its answer does not get it into a message`() throws {
+    let answer = "-ERR unknown command 'AUTH', with args beginning with: 'hunter2'\r\n"
+    let server = try FakeServer(in: directory, .send(Array(answer.utf8)))
+    defer { server.stop() }
+    let address = RedisAddress(.socket(path: server.path), password: "hunter2")
+    let error = #expect(throws: RedisError.self) {
+      try RedisConnection(to: address, patience: .seconds(60))
+    }
+    #expect(error?.description.contains("hunter2") == false)
+  }
+
+  @Test(arguments: [
+    ("OOM command not allowed when used memory > 'maxmemory'.", "its memory is full"),
+    (
+      "ERR Error running script (call to f_1): @user_script:1: -READONLY You can't write",
+      "it is a read-only replica"
+    ),
+    ("ERR something new", "it answers 'ERR something new'"),
+  ])
+  func `an answer that is an error is explained`(answer: String, words: String) {
+    #expect(RedisError(answer: answer).description.hasPrefix(words))
+  }
+
   @Test func `a server that is not there is an error`() throws {
     let address = RedisAddress(.socket(path: directory.file("none.sock")))
     let error = #expect(throws: RedisError.self) {

@@ -130,4 +130,30 @@ struct ServerFaultTests {
     try await eventually("b is forced open") { try b.snapshot("pay")?.mode == .forcedOpen }
     try await exchange(.observe, from: b, to: a)
   }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `a server that does not let a relay read its stream is reported once`() async throws {
+    let directory = try TemporaryDirectory()
+    let server = try RedisServer(in: directory)
+    try server.command("ACL", "SETUSER", "default", "-xread")
+    let host = try TestHost("a", as: "a", in: directory, address: server.address)
+    host.start()
+    try await host.awaits(.problem)
+    try server.command("ACL", "SETUSER", "default", "+xread")
+    try await host.awaits(.connected)
+    #expect(host.count(.problem) == 1)
+    #expect(host.count(.connected) == 1)
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `a command that a later one has overtaken is reported`() async throws {
+    try await exchange(.observe, from: a, to: b)
+    a.stop()
+    try a.give { try $0.breaker("pay").force(.forcedOpen, scope: .fleet) }
+    try await exchange(.forcedClosed, from: b, to: b)
+    a.start()
+    try await a.awaits(.overtaken)
+    #expect(a.log.contains { $0.contains("a later one of host b holds") })
+    #expect(try a.snapshot("pay")?.mode == .forcedClosed)
+  }
 }

@@ -1,11 +1,12 @@
-internal import BreakerDocuments
+internal import JSONText
 internal import SharedBreaker
 
 /// What a relay reports: a line for each change of its health.
 package struct RelayLog: Sendable {
   /// The kinds of lines, by which programs tell them apart.
   package enum Kind: String, Sendable {
-    case started, waiting, connected, catchingUp = "catching_up", problem, refused, ended
+    case started, waiting, connected, catchingUp = "catching_up", problem, refused, overtaken
+    case ended
   }
 
   private let isJSON: Bool

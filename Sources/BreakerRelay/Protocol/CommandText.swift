@@ -1,4 +1,3 @@
-internal import BreakerDocuments
 internal import JSONText
 package import SharedBreaker
 

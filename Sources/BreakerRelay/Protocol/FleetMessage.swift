@@ -74,13 +74,16 @@ extension FleetMessage {
   ///
   /// - Parameters:
   ///   - fields: The fields and values of the entry.
-  ///   - delay: How long ago the server received the entry.
+  ///   - time: When the server received the entry.
+  ///   - now: The server's time.
   /// - Throws: `Refusal` if this version cannot use the message.
-  package init(_ fields: RedisReply, delay: Duration) throws(Refusal) {
+  package init(
+    _ fields: RedisReply, receivedAt time: Int64, at now: Int64
+  ) throws(Refusal) {
     let values = try Self.values(of: fields)
     let sender = values["h"].flatMap { FleetName.complaint(about: $0) == nil ? $0 : nil }
     do throws(Refusal) {
-      try self.init(values, delay: delay)
+      try self.init(values, delay: .milliseconds(max(0, now - time)), at: now)
     } catch {
       throw Refusal(error.kind, host: sender, error.description)
     }
@@ -105,7 +108,9 @@ extension FleetMessage {
     return values
   }
 
-  private init(_ values: [String: String], delay: Duration) throws(Refusal) {
+  private init(
+    _ values: [String: String], delay: Duration, at now: Int64
+  ) throws(Refusal) {
     guard values["v"] == Self.version else {
       let version = values["v"].map { "version \(OutsideText.quoted($0))" } ?? "no version"
       throw Refusal(
@@ -152,7 +157,7 @@ extension FleetMessage {
       generation = try number("g", upTo: .max)
       content = .closed
     case "command":
-      let stamp = try number("s", upTo: FleetCommand.highestStamp)
+      let stamp = try number("s", upTo: Self.latestStamp(at: now))
       var command = try CommandText.command(
         try text("c"), name: name, host: host, stamp: stamp)
       command.age += delay
@@ -162,7 +167,15 @@ extension FleetMessage {
     }
   }
 
-  private static func isLineage(_ text: String) -> Bool {
+  /// The highest stamp that a host can have given by now, with a day for clocks that differ.
+  ///
+  /// A stamp is about the time on the clock of its host, in milliseconds. One from far in the future
+  /// would overtake all commands that are ever given.
+  package static func latestStamp(at now: Int64) -> Int64 {
+    min(FleetCommand.highestStamp, now + 86_400_000)
+  }
+
+  static func isLineage(_ text: String) -> Bool {
     (1...64).contains(text.utf8.count)
       && text.utf8.allSatisfy { byte in
         (0x30...0x39).contains(byte) || (0x61...0x66).contains(byte)

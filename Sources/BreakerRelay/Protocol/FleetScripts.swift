@@ -15,7 +15,9 @@ enum FleetScripts {
   /// The stream comes first: if the server has no memory left, nothing has changed.
   private static let append = """
     local function append(limit, ...)
-      local n = string.format('%.0f', (tonumber(redis.call('GET', KEYS[2])) or 0) + 1)
+      local last = tonumber(redis.call('GET', KEYS[2])) or 0
+      if last < 0 or last >= 9007199254740992 then last = 0 end
+      local n = string.format('%.0f', last + 1)
       redis.call('XADD', KEYS[1], 'MAXLEN', '~', limit, '*', 'v', '1', 'n', n, ...)
       redis.call('SET', KEYS[2], n)
       return n
@@ -77,7 +79,9 @@ enum FleetScripts {
 
   /// Tells a command, unless the server knows a later one about each of its aspects.
   ///
-  /// It answers with 1 if it has told the command, and with 0 if not.
+  /// It answers with the host whose command is later, and with nothing if it has told the command or
+  /// the server knows this very command. A stamp that lies a day ahead of the server's clock is no
+  /// host's, so that such a command is replaced.
   ///
   /// - Keys: stream, count, commands.
   /// - Arguments: about how long the stream may become, the host that gave it, lineage, breaker,
@@ -88,6 +92,7 @@ enum FleetScripts {
         local otherStamp, otherHost = string.match(than, '^(%d+) (%S+) ')
         if not otherStamp then return true end
         stamp, otherStamp = tonumber(stamp), tonumber(otherStamp)
+        if otherStamp > now + 86400000 then return true end
         if stamp ~= otherStamp then return stamp > otherStamp end
         for i = 1, math.min(#host, #otherHost) do
           local left, right = string.byte(host, i), string.byte(otherHost, i)
@@ -97,6 +102,7 @@ enum FleetScripts {
       end
       local given = string.format('%.0f', now - tonumber(ARGV[7]))
       local told = false
+      local winner = ''
       for i = 8, #ARGV, 2 do
         local place = ARGV[4] .. '\\n' .. ARGV[i]
         local known = redis.call('HGET', KEYS[3], place)
@@ -108,10 +114,26 @@ enum FleetScripts {
           end
           redis.call('HSET', KEYS[3], place,
             ARGV[5] .. ' ' .. ARGV[2] .. ' ' .. given .. ' ' .. ARGV[i + 1])
+        else
+          local stamp, host = string.match(known, '^(%d+) (%S+) ')
+          if tonumber(stamp) ~= tonumber(ARGV[5]) or host ~= ARGV[2] then winner = host end
         end
       end
-      return told and 1 or 0
+      return told and '' or winner
       """
 
-  static let all = [beat, evidence, command]
+  /// Forgets evidence that is over, unless it is new meanwhile.
+  ///
+  /// - Keys: evidence.
+  /// - Arguments: each field and its value.
+  static let forget = """
+    for i = 1, #ARGV, 2 do
+      if redis.call('HGET', KEYS[1], ARGV[i]) == ARGV[i + 1] then
+        redis.call('HDEL', KEYS[1], ARGV[i])
+      end
+    end
+    return 1
+    """
+
+  static let all = [beat, evidence, command, forget]
 }

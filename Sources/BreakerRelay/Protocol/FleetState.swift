@@ -25,12 +25,17 @@ package struct FleetState: Sendable {
     }
   }
 
-  /// The commands that read the state, to be sent between MULTI and EXEC.
+  /// Evidence that has been over for a while, as the server has it; its hosts may be gone for good.
+  package private(set) var pastEvidence: [RedisReply] = []
+
+  /// The commands that read where the stream is, to be sent between MULTI and EXEC.
+  ///
+  /// What the server keeps besides is read afterwards, in pieces: whatever changes meanwhile comes by
+  /// the stream as well.
   static func questions(_ keys: FleetKeys) -> [[String]] {
     [
       ["TIME"], ["GET", keys.epoch], ["GET", keys.count],
       ["XREVRANGE", keys.stream, "+", "-", "COUNT", "1"],
-      ["HGETALL", keys.commands], ["HGETALL", keys.evidence],
     ]
   }
 
@@ -39,20 +44,26 @@ package struct FleetState: Sendable {
     for answer in answers {
       if case .error(let text) = answer { throw RedisError(answer: text) }
     }
-    guard answers.count == 6, let time = answers[0].elements, time.count == 2,
-      let seconds = time[0].number, let microseconds = time[1].number,
-      let entries = answers[3].elements, let commands = answers[4].pairs,
-      let evidence = answers[5].pairs
+    guard answers.count == 4, let now = ServerClock.milliseconds(answers[0]),
+      let entries = answers[3].elements
     else { throw .unexpected("a question about the fleet") }
-    now = seconds * 1_000 + microseconds / 1_000
+    self.now = now
     // The server may have lost everything since it was asked for these.
     epoch = answers[1].text ?? ""
-    number = answers[2].number ?? 0
+    number = answers[2].number(upTo: FleetCommand.highestStamp - 1) ?? 0
     entry = entries.first?.elements?.first?.text ?? "0-0"
-    for (field, value) in commands {
+  }
+
+  /// Takes in some of the commands that the server keeps.
+  package mutating func take(commands pairs: [(field: RedisReply, value: RedisReply)]) {
+    for (field, value) in pairs {
       do throws(Refusal) { try take(command: field, value) } catch { refusals.append(error) }
     }
-    for (field, value) in evidence {
+  }
+
+  /// Takes in some of the evidence that the server keeps.
+  package mutating func take(evidence pairs: [(field: RedisReply, value: RedisReply)]) {
+    for (field, value) in pairs {
       do throws(Refusal) { try take(evidence: field, value) } catch { refusals.append(error) }
     }
   }
@@ -73,8 +84,8 @@ package struct FleetState: Sendable {
     let parts = value.text?.split(separator: " ", maxSplits: 3) ?? []
     guard let (name, aspect) = Self.place(field), parts.count == 4,
       value.text.map({ $0.utf8.count <= FleetMessage.longest }) ?? false,
-      let stamp = Int64(parts[0]), (1...FleetCommand.highestStamp).contains(stamp),
-      let given = Int64(parts[2])
+      let stamp = Int64(parts[0]), (1...FleetMessage.latestStamp(at: now)).contains(stamp),
+      let given = ServerClock.time(parts[2])
     else { throw Self.unreadable("a command") }
     let host = String(parts[1])
     if FleetName.complaint(about: host) != nil { throw Self.unreadable("a command") }
@@ -91,8 +102,13 @@ package struct FleetState: Sendable {
   private mutating func take(evidence field: RedisReply, _ value: RedisReply) throws(Refusal) {
     let parts = value.text?.split(separator: " ") ?? []
     guard let (name, host) = Self.place(field), FleetName.complaint(about: host) == nil,
-      parts.count == 3, let generation = Int64(parts[1]), let until = Int64(parts[2])
+      parts.count == 3, FleetMessage.isLineage(String(parts[0])),
+      let generation = Int64(parts[1]), generation >= 0, let until = ServerClock.time(parts[2])
     else { throw Self.unreadable("evidence") }
+    guard until > now - 60_000 else {
+      pastEvidence += [field, value]
+      return
+    }
     evidence.append(
       (
         name, host,

@@ -1,5 +1,4 @@
-package import BreakerDocuments
-internal import JSONText
+package import JSONText
 package import SharedBreaker
 
 /// A breaker of a host as the fleet sees it: the JSON text that the host keeps on the server.
@@ -47,7 +46,7 @@ package struct FleetBreaker: Sendable, Hashable {
     for member in members {
       switch member.value {
       case .string(let word): words[member.key] = word
-      case .number(let digits): numbers[member.key] = Int64(digits)
+      case .number(let digits): numbers[member.key] = ServerClock.time(digits)
       default: break
       }
     }

@@ -104,7 +104,7 @@ extension RedisAddress {
       host = server.prefix { $0 != ":" }
       server = server[host.endIndex...]
     }
-    guard !host.isEmpty, OutsideText.isPlain(host) else { throw Self.unreadable }
+    guard !host.isEmpty, Self.isPlain(host) else { throw Self.unreadable }
     var port: UInt16 = 6_379
     if !server.isEmpty {
       guard let number = UInt16(server.dropFirst()), number > 0 else {
@@ -151,6 +151,11 @@ extension RedisAddress {
     return Int(number)
   }
 
+  /// Whether a text has nothing that would mislead its reader, and no space.
+  private static func isPlain(_ text: Substring) -> Bool {
+    OutsideText.visible(String(text)) == text && !text.contains(" ")
+  }
+
   /// Decodes percent-encoded text.
   private static func decoded(_ text: Substring) throws(UsageError) -> String {
     var bytes: [UInt8] = []
@@ -172,12 +177,5 @@ extension RedisAddress {
     }
     guard let result = String(validating: bytes, as: UTF8.self) else { throw unreadable }
     return result
-  }
-}
-
-extension OutsideText {
-  /// Whether a text has nothing that would mislead its reader, and no space.
-  fileprivate static func isPlain(_ text: Substring) -> Bool {
-    !text.unicodeScalars.contains { misleads($0) || $0 == " " }
   }
 }

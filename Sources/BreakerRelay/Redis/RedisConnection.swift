@@ -9,6 +9,12 @@ internal import SharedBreaker
   private let context: UnsafeMutablePointer<redisContext>
   private let patience: Duration
 
+  /// How often something was read since the last complete answer.
+  private var reads = 0
+
+  /// So many reads, of at most 16 KiB each, that an answer has no end that anybody would wait for.
+  private static let mostReads = 16_384
+
   /// The descriptor of the connection, to wait for answers with `poll`.
   package var descriptor: Int32 { unsafe context.pointee.fd }
 
@@ -48,25 +54,36 @@ internal import SharedBreaker
   deinit { unsafe redisFree(context) }
 
   private func logIn(_ address: RedisAddress) throws(RedisError) {
-    var commands: [[String]] = []
     if let password = address.password {
-      commands.append(["AUTH"] + (address.user.map { [$0] } ?? []) + [password])
+      let words = ["AUTH"] + (address.user.map { [$0] } ?? []) + [password]
+      if case .error(let text) = try ask([words])[0] { throw Self.refused(text) }
     }
-    if address.database != 0 { commands.append(["SELECT", String(address.database)]) }
-    commands.append(["CLIENT", "SETNAME", "cbrelay"])
-    for answer in try ask(commands) {
-      guard case .error(let text) = answer else { continue }
-      if text.hasPrefix("ERR invalid password") || text.hasPrefix("WRONGPASS") {
-        throw RedisError(answer: "WRONGPASS")
-      }
-      if text.contains("without any password configured") {
-        throw RedisError("it has no password, but one was given: leave it out")
-      }
-      if text.contains("DB index is out of range") {
+    if address.database != 0 {
+      let answer = try ask([["SELECT", String(address.database)]])[0]
+      if case .error(let text) = answer {
+        guard text.contains("out of range") else { throw RedisError(answer: text) }
         throw RedisError("it has no database \(address.database): use a smaller number")
       }
+    }
+    // The name is for people who look at the server's clients, so it does not matter if it is refused.
+    if case .error(let text) = try ask([["CLIENT", "SETNAME", "cbrelay"]])[0],
+      text.hasPrefix("NOAUTH")
+    {
       throw RedisError(answer: text)
     }
+  }
+
+  /// The error for an answer to AUTH.
+  ///
+  /// The answer is never quoted: a server that does not know AUTH repeats the password in it.
+  private static func refused(_ answer: String) -> RedisError {
+    if answer.hasPrefix("WRONGPASS") || answer.hasPrefix("ERR invalid password") {
+      return RedisError(answer: "WRONGPASS")
+    }
+    if answer.contains("without any password configured") {
+      return RedisError("it has no password, but one was given: leave it out")
+    }
+    return RedisError("it refuses to log in: is it a Redis server that takes a password?")
   }
 
   private var problem: RedisError { unsafe Self.problem(of: context) }
@@ -168,6 +185,8 @@ extension RedisConnection {
   }
 
   private func fill() throws(RedisError) {
+    reads += 1
+    guard reads <= Self.mostReads else { throw RedisError("its answer is too long") }
     errno = 0
     guard unsafe redisBufferRead(context) == REDIS_OK else {
       throw problem
@@ -181,6 +200,7 @@ extension RedisConnection {
       throw problem
     }
     guard let raw = unsafe raw else { return nil }
+    reads = 0
     defer { unsafe freeReplyObject(raw) }
     return unsafe Self.value(raw.assumingMemoryBound(to: redisReply.self).pointee)
   }

@@ -10,9 +10,11 @@ package struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
 
   /// Creates the error for an answer of the server such as `OOM command not allowed`.
   package init(answer: String) {
-    let code = answer.prefix { $0 != " " }
-    let words = OutsideText.quoted(answer)
-    self.init(Self.meanings[code] ?? "it answers '\(words)'")
+    let words = answer.split(separator: " ")
+    // Before version 7, the server puts the error of a script into words of its own.
+    let inner = words.first { $0.first == "-" && Self.meanings[$0.dropFirst()] != nil }
+    let code = inner?.dropFirst() ?? words.first ?? ""
+    self.init(Self.meanings[code] ?? "it answers '\(OutsideText.quoted(answer))'")
   }
 
   /// What the server's answers mean for a relay, by their first word.

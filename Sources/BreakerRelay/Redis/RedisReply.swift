@@ -18,6 +18,13 @@ package enum RedisReply: Sendable, Hashable {
     return text.flatMap { Int64($0) }
   }
 
+  /// The answer as a number from 0 to a limit; nil if it is anything else.
+  ///
+  /// Whatever is computed with numbers from the server has to pass here, so that it cannot overflow.
+  package func number(upTo limit: Int64) -> Int64? {
+    number.flatMap { (0...limit).contains($0) ? $0 : nil }
+  }
+
   package var elements: [RedisReply]? {
     guard case .array(let elements) = self else { return nil }
     return elements

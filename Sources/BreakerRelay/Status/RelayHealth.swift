@@ -1,4 +1,4 @@
-internal import BreakerDocuments
+internal import JSONText
 internal import SharedBreaker
 internal import Synchronization
 

@@ -1,11 +1,24 @@
-internal import BreakerDocuments
+internal import JSONText
 internal import SharedBreaker
 
 /// The document that a relay gives to whoever asks how it fares.
 struct RelayStatus {
-  private let context: RelayContext
+  /// What a client can ask for.
+  enum Question: String {
+    /// Everything, with the breakers of all hosts.
+    case status
 
-  init(_ context: RelayContext) { self.context = context }
+    /// The same without breakers, which costs the server little.
+    case figures
+  }
+
+  private let context: RelayContext
+  private let question: Question
+
+  init(_ context: RelayContext, _ question: Question) {
+    self.context = context
+    self.question = question
+  }
 
   /// How long the server may take; who asks is waiting.
   private static let patience = Duration.seconds(1)
@@ -13,7 +26,8 @@ struct RelayStatus {
   /// The document as text.
   var text: String {
     let figures = context.health.now
-    let hosts = figures.isConnected ? try? hostsOfFleet() : nil
+    // Unknown is not the same as none.
+    let hosts = figures.isConnected ? try? hostsOfFleet() : [ownHost]
     return JSONValue.object([
       .init("version", .integer(1)),
       .init("fleet", .string(context.options.fleet)),
@@ -25,7 +39,7 @@ struct RelayStatus {
       .init("waiting", JSONValue(waiting)),
       .init("applied", .integer(figures.applied)),
       .init("refused", .integer(figures.refused)),
-      .init("hosts", .array(hosts ?? [ownHost])),
+      .init("hosts", hosts.map { .array($0) } ?? .null),
     ]).text
   }
 
@@ -37,18 +51,19 @@ struct RelayStatus {
 
   /// This host alone, for a time without the server.
   private var ownHost: JSONValue {
-    let snapshots = (try? context.store.snapshots()) ?? []
+    let snapshots = question == .status ? (try? context.store.snapshots()) ?? [] : []
     let breakers = snapshots.compactMap { FleetBreaker($0, at: 0)?.document(at: 0) }
     return Self.host(context.options.host, silence: 0, isSilent: false, breakers)
   }
 
   private static func host(
-    _ name: String, silence: Int64, isSilent: Bool, _ breakers: [JSONValue]
+    _ name: String, silence: Int64, isSilent: Bool, _ breakers: [JSONValue]?
   ) -> JSONValue {
-    .object([
+    let members: [JSONValue.Member] = [
       .init("host", .string(name)), .init("silent_ms", .integer(silence)),
-      .init("is_silent", .bool(isSilent)), .init("breakers", .array(breakers)),
-    ])
+      .init("is_silent", .bool(isSilent)),
+    ]
+    return .object(members + (breakers.map { [.init("breakers", .array($0))] } ?? []))
   }
 }
 
@@ -62,10 +77,9 @@ extension RelayStatus {
     let answers = try connection.ask([
       ["TIME"], ["ZRANGE", context.keys.hosts, "0", "-1", "WITHSCORES"],
     ])
-    guard let time = answers[0].elements, time.count == 2, let seconds = time[0].number,
-      let microseconds = time[1].number, let seen = answers[1].pairs
-    else { throw .unexpected("a question about the hosts") }
-    let now = seconds * 1_000 + microseconds / 1_000
+    guard let now = ServerClock.milliseconds(answers[0]), let seen = answers[1].pairs else {
+      throw .unexpected("a question about the hosts")
+    }
     let hosts = seen.compactMap { field, score -> (name: String, silence: Int64)? in
       guard let name = field.text, FleetName.complaint(about: name) == nil,
         let at = score.text.flatMap({ Double($0) }), at.magnitude < 1e15
@@ -73,16 +87,17 @@ extension RelayStatus {
       return (name, max(0, now - Int64(at)))
     }.sorted { $0.name < $1.name }
     let limit = max(FleetServer.shortestSilence, 3 * Int64(hosts.count))
+    func document(_ host: (name: String, silence: Int64), _ fields: RedisReply?) -> JSONValue {
+      Self.host(
+        host.name, silence: host.silence, isSilent: host.silence >= limit,
+        fields.map { breakers(in: $0, at: now) })
+    }
+    guard question == .status else { return hosts.map { document($0, nil) } }
     var documents: [JSONValue] = []
     for start in stride(from: 0, to: hosts.count, by: Self.hostsAtOnce) {
       let chunk = hosts[start..<min(start + Self.hostsAtOnce, hosts.count)]
       let fields = try connection.ask(chunk.map { ["HGETALL", context.keys.host($0.name)] })
-      for (host, fields) in zip(chunk, fields) {
-        documents.append(
-          Self.host(
-            host.name, silence: host.silence, isSilent: host.silence >= limit,
-            breakers(in: fields, at: now)))
-      }
+      documents += zip(chunk, fields).map { document($0, $1) }
     }
     return documents
   }

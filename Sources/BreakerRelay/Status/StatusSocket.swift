@@ -3,8 +3,8 @@ internal import SharedBreaker
 
 /// The socket beside a store at which a relay tells how it fares.
 ///
-/// A client connects, sends `status` and a line feed, and reads one JSON document to the end. Only
-/// users of the store can connect.
+/// A client connects, sends `status` or `figures` and a line feed, and reads one JSON document to the
+/// end. Only users of the store can connect.
 final class StatusSocket {
   private let descriptor: Int32
   private let path: String
@@ -22,7 +22,9 @@ final class StatusSocket {
   ///   - store: The path of the store, whose rights the socket gets.
   ///   - answer: Makes the document.
   /// - Throws: `RelayTrouble` if there can be no such socket.
-  init(store: String, answer: @escaping @Sendable () -> String) throws(RelayTrouble) {
+  init(
+    store: String, answer: @escaping @Sendable (RelayStatus.Question) -> String
+  ) throws(RelayTrouble) {
     path = store + Self.suffix
     guard let stop = Wakeup() else { throw Self.trouble(path, EMFILE) }
     self.stop = stop
@@ -58,7 +60,9 @@ extension StatusSocket {
       | Int32(SOCK_NONBLOCK.rawValue)
     let listener = socket(AF_UNIX, kind, 0)
     guard listener >= 0 else { throw trouble(path, errno) }
-    let fresh = "\(path).new-\(UInt32.random(in: .min ... .max))"
+    // Only the holder of the store's claim comes here, so that one name is enough.
+    let fresh = path + ".new"
+    unsafe unlink(fresh)
     var status = stat()
     // The mode of the socket before it has a name becomes the mode of the file, so that nobody can
     // connect before it has its rights.
@@ -69,9 +73,12 @@ extension StatusSocket {
       Glibc.close(listener)
       throw trouble(path, number)
     }
-    // A user who may not give the file away leaves it to itself and its own group.
-    _ = unsafe chown(fresh, status.st_uid, status.st_gid)
-    guard unsafe chmod(fresh, status.st_mode & 0o666) == 0, listen(listener, 16) == 0,
+    // Neither follows a link that somebody else has put there meanwhile. A user who may not give the
+    // file away leaves it to itself and its own group.
+    _ = unsafe lchown(fresh, status.st_uid, status.st_gid)
+    let mode = status.st_mode & 0o666
+    guard unsafe fchmodat(AT_FDCWD, fresh, mode, AT_SYMLINK_NOFOLLOW) == 0,
+      listen(listener, 16) == 0,
       unsafe rename(fresh, path) == 0
     else {
       let number = errno
@@ -105,7 +112,7 @@ extension StatusSocket {
 /// Answering.
 extension StatusSocket {
   private static func serve(
-    _ listener: Int32, until stop: Wakeup, _ answer: @Sendable () -> String
+    _ listener: Int32, until stop: Wakeup, _ answer: @Sendable (RelayStatus.Question) -> String
   ) {
     while true {
       var entries = [
@@ -127,13 +134,14 @@ extension StatusSocket {
     }
   }
 
-  private static func reply(to client: Int32, _ answer: () -> String) {
+  private static func reply(to client: Int32, _ answer: (RelayStatus.Question) -> String) {
     _ = fcntl(client, F_SETFD, FD_CLOEXEC)
     _ = fcntl(client, F_SETFL, O_NONBLOCK)
     let exchange = Exchange(client: client, deadline: .now + patience)
-    guard exchange.question() == Array("status\n".utf8) else { return }
+    guard let question = exchange.question() else { return }
     // Making the answer may take as long as the server needs.
-    Exchange(client: client, deadline: .now + RelayContext.patience + patience).send(answer())
+    Exchange(client: client, deadline: .now + RelayContext.patience + patience).send(
+      answer(question))
   }
 
   /// Reading from and writing to a client, up to a deadline.
@@ -148,8 +156,8 @@ extension StatusSocket {
       return unsafe left > 0 && poll(&entry, 1, Int32(clamping: left)) > 0
     }
 
-    /// What the client asks, up to the end of the line; less if it takes too long.
-    func question() -> [UInt8] {
+    /// What the client asks; nil if it takes too long, or asks something else.
+    func question() -> RelayStatus.Question? {
       var question: [UInt8] = []
       while question.count < 64, question.last != UInt8(ascii: "\n"), wait(for: POLLIN) {
         var bytes = [UInt8](repeating: 0, count: 64)
@@ -157,7 +165,8 @@ extension StatusSocket {
         guard count > 0 else { break }
         question += bytes[..<count]
       }
-      return question
+      guard question.last == UInt8(ascii: "\n") else { return nil }
+      return RelayStatus.Question(rawValue: String(decoding: question.dropLast(), as: UTF8.self))
     }
 
     func send(_ text: String) {
