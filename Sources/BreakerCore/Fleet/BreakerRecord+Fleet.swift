@@ -28,8 +28,7 @@ extension BreakerRecord {
   }
 
   private func wasJustSuspected(at now: Instant, policy: BreakerPolicy) -> Bool {
-    guard let suspectedAt else { return false }
-    let closedSince = max(suspectedAt, tally.since ?? suspectedAt)
+    guard suspectedAt != nil, let closedSince = tally.since else { return false }
     return now.since(closedSince) < policy.openFor.inNanoseconds
   }
 
