@@ -18,6 +18,7 @@ let package = Package(
     .library(name: "SharedBreaker", targets: ["SharedBreaker"]),
     .library(name: "SharedBreakerTesting", targets: ["SharedBreakerTesting"]),
     .executable(name: "cbctl", targets: ["cbctl"]),
+    .executable(name: "cbrelay", targets: ["cbrelay"]),
     // The C library; scripts/build-library builds it as it is shipped.
     .library(name: "sharedbreaker", type: .dynamic, targets: ["LibSharedBreaker"]),
   ],
@@ -52,6 +53,13 @@ let package = Package(
       dependencies: ["BreakerDocuments", "SharedBreaker", "CArguments"],
       swiftSettings: settings),
     .executableTarget(name: "cbctl", dependencies: ["ControlKit"], swiftSettings: settings),
+    // Without pkg-config: hiredis names a flag there that the package manager warns about.
+    .systemLibrary(name: "CHiredis", providers: [.apt(["libhiredis-dev"])]),
+    .target(
+      name: "BreakerRelay",
+      dependencies: ["CArguments", "CHiredis", "JSONText", "SharedBreaker"],
+      swiftSettings: settings),
+    .executableTarget(name: "cbrelay", dependencies: ["BreakerRelay"], swiftSettings: settings),
     .executableTarget(
       name: "demo-worker", dependencies: ["SharedBreaker"], path: "Sources/DemoWorker",
       swiftSettings: settings),
@@ -97,6 +105,12 @@ let package = Package(
         "TortureReferee",
       ],
       path: "Tests/Torture", exclude: ["README.md"], swiftSettings: settings),
+    .executableTarget(
+      name: "fleet-simulation", dependencies: ["BreakerCore", "TestSupport"],
+      path: "Tests/FleetSimulation", swiftSettings: settings),
+    .executableTarget(
+      name: "fleet-torture", dependencies: ["SharedBreaker", "TestSupport", "TortureReferee"],
+      path: "Tests/FleetTorture", swiftSettings: settings),
     .testTarget(
       name: "TortureTests", dependencies: ["SharedBreaker", "TortureReferee"],
       swiftSettings: settings),
@@ -135,10 +149,14 @@ let package = Package(
       ],
       exclude: ["Snapshots"], swiftSettings: settings),
     .testTarget(
+      name: "BreakerRelayTests",
+      dependencies: ["BreakerRelay", "SharedBreaker", "TestSupport", "cbrelay"],
+      swiftSettings: settings),
+    .testTarget(
       name: "CommandLineTests",
       dependencies: [
-        "SharedBreaker", "TestSupport", "bench", "cbctl", "worker-pool", "queue-consumer",
-        "url-fetch",
+        "SharedBreaker", "TestSupport", "bench", "cbctl", "fleet-simulation", "queue-consumer",
+        "url-fetch", "worker-pool",
       ],
       swiftSettings: settings),
   ],
@@ -164,6 +182,7 @@ package.targets.append(
 // most of its time.
 let parts = [
   "core": ["BreakerCoreTests"],
+  "relay": ["BreakerRelayTests"],
   // For ThreadSanitizer, tests with threads. For AddressSanitizer, tests that use C memory or run
   // out of memory.
   "thread": ["BreakerStoreTests", "SharedBreakerTests", "CallTests"],

@@ -20,6 +20,7 @@ struct Bench {
     try floorFigures() + healthyFigures() + rejectionFigures() + costFigures() + tripFigures()
       + failureFigures() + writerFigures() + neighbourFigures() + timeoutFigures()
       + blockedFigures() + manyFigures() + commandFigures() + runFigures() + memoryFigures()
+      + fleetFigures()
   }
 
   /// A figure from the best of several repetitions of a load in this process.

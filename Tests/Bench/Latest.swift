@@ -13,6 +13,12 @@ final class Latest<Value> {
     return taken
   }
 
+  /// Measures unless that was done already.
+  func once() throws -> Value {
+    if let value { return value }
+    return try renewed()
+  }
+
   /// Returns what the first of the rows has measured.
   func same() throws -> Value {
     guard let value else { throw BenchError("not measured: see above") }

@@ -27,9 +27,12 @@ struct NaiveBreaker {
     case leaseEnded(Int64)
     case probeSucceeded
     case probeFailed
-    case opened(at: Int, until: Int, from: BreakerState)
+    case opened(at: Int, until: Int, from: BreakerState, isNamed: Bool)
     case extended(until: Int)
+    case recovered(until: Int)
     case halfOpened
+    case suspected(at: Int)
+    case acquitted(at: Int)
     case closed(at: Int)
     case reset(at: Int)
     case modeSet(BreakerMode, until: Int?)
@@ -51,8 +54,8 @@ extension NaiveBreaker {
     for fact in facts.reversed() {
       switch fact {
       case .opened: return .open
-      case .halfOpened: return .halfOpen
-      case .closed, .reset: return .closed
+      case .halfOpened, .suspected: return .halfOpen
+      case .closed, .acquitted, .reset: return .closed
       default: continue
       }
     }
@@ -63,7 +66,7 @@ extension NaiveBreaker {
     var generation: Int64 = 1
     for fact in facts {
       switch fact {
-      case .opened, .halfOpened, .closed, .reset: generation += 1
+      case .opened, .halfOpened, .suspected, .acquitted, .closed, .reset: generation += 1
       default: continue
       }
     }
@@ -84,11 +87,35 @@ extension NaiveBreaker {
     guard state == .open else { return nil }
     for fact in facts.reversed() {
       switch fact {
-      case .opened(_, let until, _), .extended(let until): return until
+      case .opened(_, let until, _, _), .extended(let until), .recovered(let until): return until
       default: continue
       }
     }
     return nil
+  }
+
+  /// Whether the breaker is half-open because other hosts have it open.
+  var isSuspected: Bool {
+    for fact in facts.reversed() {
+      switch fact {
+      case .suspected: return true
+      case .opened, .halfOpened, .acquitted, .closed, .reset: return false
+      default: continue
+      }
+    }
+    return false
+  }
+
+  /// Whether an operator, or a failure that named its time, has set the open time.
+  var isOpenTimeNamed: Bool {
+    for fact in facts.reversed() {
+      switch fact {
+      case .opened(_, _, _, let isNamed): return isNamed
+      case .extended: return true
+      default: continue
+      }
+    }
+    return false
   }
 
   /// The mode that was set last, whether or not it is over.
@@ -110,7 +137,13 @@ extension NaiveBreaker {
 
   /// What has happened since the breaker became half-open.
   var trial: ArraySlice<Fact> {
-    facts[(facts.lastIndex { if case .halfOpened = $0 { true } else { false } } ?? 0)...]
+    let start = facts.lastIndex { fact in
+      switch fact {
+      case .halfOpened, .suspected: true
+      default: false
+      }
+    }
+    return facts[(start ?? 0)...]
   }
 
   var probeSuccesses: Int {
@@ -160,7 +193,13 @@ extension NaiveBreaker {
   var streak: ArraySlice<(call: Call, counts: Bool)> {
     let calls = calls
     let start = calls.lastIndex { !$0.call.hasFailed }
-    return calls[((start ?? -1) + 1)...]
+    var callsBefore = 0
+    var callsBeforeAcquittal = 0
+    for fact in sinceCleared {
+      if case .called = fact { callsBefore += 1 }
+      if case .acquitted = fact { callsBeforeAcquittal = callsBefore }
+    }
+    return calls[max((start ?? -1) + 1, callsBeforeAcquittal)...]
   }
 
   var consecutiveFailures: Int64 {
@@ -169,6 +208,7 @@ extension NaiveBreaker {
       switch fact {
       case .probeFailed: failedProbes += 1
       case .probeSucceeded: return Int64(failedProbes)
+      case .acquitted: return Int64(streak.count { $0.counts })
       default: continue
       }
     }
@@ -191,7 +231,7 @@ extension NaiveBreaker {
     }
     for fact in facts {
       switch fact {
-      case .opened(let at, _, let from):
+      case .opened(let at, _, let from, _):
         count = (from == .closed ? decayed(count, at: at) : count) + 1
       case .closed(let at):
         closedAt = at
@@ -201,7 +241,7 @@ extension NaiveBreaker {
       default: continue
       }
     }
-    return state == .closed ? decayed(count, at: now) : count
+    return state == .closed || isSuspected ? decayed(count, at: now) : count
   }
 
   /// The open time after so many trips in a row, in integers: every factor is a multiple of 1/2.

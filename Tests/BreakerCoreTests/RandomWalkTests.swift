@@ -22,7 +22,7 @@ import Testing
 
   @Test func `the random walks reach every reason for an event`() {
     var reasons: Set<String> = []
-    for seed in 1...UInt64(60) {
+    for seed in 1...UInt64(150) {
       var walk = RandomWalk(seed: seed)
       for _ in 0..<200 {
         _ = walk.step()
@@ -40,7 +40,8 @@ import Testing
       "a failure that named its open time,", "the probe failed",
       "the probe took longer than probe-timeout", "probe failed", "probes failed",
       "tripped by hand", "the open time is over", "the probe succeeded", "probes succeeded",
-      "the mode has expired", "process took longer than probe-timeout", "process has ended",
+      "the mode has expired", "suspected by host", "suspected by hosts", "b recovered",
+      "process took longer than probe-timeout", "process has ended",
       "reset", "mode",
     ]
     #expect(reasons == expected)

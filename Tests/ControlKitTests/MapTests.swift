@@ -40,7 +40,7 @@ import Testing
     for file in named { #expect(files.contains { $0.hasSuffix("/\(file.1)") }, "\(file.1)") }
   }
 
-  @Test(arguments: ["BreakerCore", "BreakerStore", "SharedBreaker", "ControlKit"])
+  @Test(arguments: ["BreakerCore", "BreakerStore", "SharedBreaker", "ControlKit", "BreakerRelay"])
   func `each room of a layer is in the map`(layer: String) throws {
     let map = try Self.section("Which room holds what")
     let folder = "\(Self.root)/Sources/\(layer)/"

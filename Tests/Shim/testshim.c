@@ -7,6 +7,7 @@
 #include <grp.h>
 #include <malloc.h>
 #include <signal.h>
+#include <spawn.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -60,6 +61,10 @@ void ts_limit(unsigned seconds) {
 }
 
 int ts_pipe(int ends[2]) { return pipe2(ends, O_CLOEXEC) == 0 ? 0 : errno; }
+
+int ts_inherit_nothing(void *actions) {
+  return posix_spawn_file_actions_addclosefrom_np(actions, 3);
+}
 
 static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *where) {
   (void)status;

@@ -15,6 +15,9 @@ package final class Child {
   private static let ignoringBrokenPipes: Void = { _ = signal(SIGPIPE, SIG_IGN) }()
 
   /// Starts a program; with `hasWords`, standard error is part of its output.
+  ///
+  /// It inherits nothing but its standard streams, or else it could keep a lock that somebody who
+  /// runs the tests holds.
   package init(
     _ program: String, _ arguments: [String], patienceMilliseconds: Int32 = 300_000,
     hasWords: Bool = false
@@ -35,6 +38,7 @@ package final class Child {
     unsafe posix_spawn_file_actions_adddup2(&actions, childInput, 0)
     unsafe posix_spawn_file_actions_adddup2(&actions, childOutput, 1)
     if hasWords { unsafe posix_spawn_file_actions_adddup2(&actions, childOutput, 2) }
+    unsafe ts_inherit_nothing(&actions)
     var words = unsafe ([program] + arguments).map { unsafe strdup($0) } + [nil]
     defer { unsafe words.forEach { unsafe free($0) } }
     var pid: pid_t = 0

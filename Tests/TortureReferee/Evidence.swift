@@ -98,6 +98,7 @@ package struct Violation: Sendable, CustomStringConvertible {
     case staleAnswer, tooManyProbes, lateReport
     case brokenChain, lostEvent, doubleEvent, wrongRow
     case exitCode, death, stuck, damage
+    case inventedEffect, openedByOthers, disagreement
   }
 
   package var kind: Kind

@@ -21,6 +21,10 @@ void ts_limit(unsigned seconds);
 // pipe2 with O_CLOEXEC, because Glibc in Swift has only pipe. Returns 0 or errno.
 int ts_pipe(int ends[2]);
 
+// Lets a program that posix_spawn starts inherit no descriptors but its standard streams. Returns 0
+// or an errno. `actions` is a posix_spawn_file_actions_t. (Swift does not import it.)
+int ts_inherit_nothing(void *actions);
+
 // Removes a directory and its contents, without following links.
 void ts_remove_all(const char *path);
 

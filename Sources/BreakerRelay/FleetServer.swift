@@ -1,0 +1,189 @@
+internal import SharedBreaker
+
+/// The fleet's server as one relay uses it: every question and every change of the protocol.
+final class FleetServer {
+  private let connection: RedisConnection
+  private let context: RelayContext
+  private let beatScript: String
+  private let evidenceScript: String
+  private let commandScript: String
+  private let forgetScript: String
+
+  /// What the server answers to a beat.
+  struct Beat {
+    var now: Int64
+    var epoch: String
+    var number: Int64
+    var hostsSeen: Int
+  }
+
+  /// The fewest milliseconds that a host may be silent without counting as gone.
+  static let shortestSilence: Int64 = 15_000
+
+  init(_ context: RelayContext) throws(RedisError) {
+    self.context = context
+    connection = try RedisConnection(
+      to: context.options.address, patience: RelayContext.patience)
+    var names: [String] = []
+    for answer in try connection.ask(FleetScripts.all.map { ["SCRIPT", "LOAD", $0] }) {
+      if case .error(let text) = answer { throw RedisError(answer: text) }
+      guard let name = answer.text else { throw .unexpected("SCRIPT LOAD") }
+      names.append(name)
+    }
+    (beatScript, evidenceScript) = (names[0], names[1])
+    (commandScript, forgetScript) = (names[2], names[3])
+  }
+
+  private var keys: FleetKeys { context.keys }
+  private var options: RelayOptions { context.options }
+
+  /// Sends commands in one piece; any answer that is an error is thrown.
+  private func ask(_ commands: [[String]]) throws(RedisError) -> [RedisReply] {
+    guard !commands.isEmpty else { return [] }
+    let answers = try connection.ask(commands)
+    for answer in answers {
+      if case .error(let text) = answer { throw RedisError(answer: text) }
+    }
+    return answers
+  }
+
+  /// Sends any number of commands, in pieces that the server answers in good time.
+  private func askInPieces(_ commands: [[String]]) throws(RedisError) -> [RedisReply] {
+    var answers: [RedisReply] = []
+    for start in stride(from: 0, to: commands.count, by: 500) {
+      answers += try ask(Array(commands[start..<min(start + 500, commands.count)]))
+    }
+    return answers
+  }
+}
+
+extension FleetServer {
+  /// Shows that this host is alive.
+  ///
+  /// - Throws: `RelayTrouble.nameTaken` if another relay works under its name.
+  func beat(
+    lineage: String, description: String, isKnown: Bool, silence: Int64
+  ) throws(RelayTrouble) -> Beat {
+    let answer: RedisReply
+    do throws(RedisError) {
+      answer = try ask([
+        [
+          "EVALSHA", beatScript, "4", keys.count, keys.epoch, keys.hosts,
+          keys.host(options.host), options.host, description, lineage, context.run,
+          String(silence), Self.newEpoch(), isKnown ? "1" : "0",
+        ]
+      ])[0]
+    } catch {
+      throw .redis(error)
+    }
+    guard let parts = answer.elements else { throw .redis(.unexpected("a beat")) }
+    if parts.first?.text == "taken" { throw .nameTaken(options.host) }
+    guard parts.count == 4, let now = parts[0].number(upTo: ServerClock.latest),
+      let epoch = parts[1].text, let hosts = parts[3].number(upTo: 1_000_000_000)
+    else { throw .redis(.unexpected("a beat")) }
+    let number = parts[2].number(upTo: FleetCommand.highestStamp - 1) ?? 0
+    return Beat(now: now, epoch: epoch, number: number, hostsSeen: max(1, Int(hosts)))
+  }
+
+  private static func newEpoch() -> String {
+    String(UInt64.random(in: .min ... .max), radix: 16)
+  }
+
+  /// Reads what the server keeps of the fleet.
+  func state() throws(RedisError) -> FleetState {
+    let questions = [["MULTI"]] + FleetState.questions(keys) + [["EXEC"]]
+    guard let answers = try ask(questions).last?.elements else { throw .unexpected("EXEC") }
+    var state = try FleetState(answers)
+    try scan(keys.commands) { state.take(commands: $0) }
+    try scan(keys.evidence) { state.take(evidence: $0) }
+    return state
+  }
+
+  /// Reads a hash in pieces that the server answers in good time.
+  private func scan(
+    _ key: String, _ take: ([(field: RedisReply, value: RedisReply)]) -> Void
+  ) throws(RedisError) {
+    var cursor = "0"
+    repeat {
+      let answer = try ask([["HSCAN", key, cursor, "COUNT", "1000"]])[0].elements
+      guard let answer, answer.count == 2, let next = answer[0].text, let pairs = answer[1].pairs
+      else { throw .unexpected("HSCAN") }
+      context.manager.showLife()
+      take(pairs)
+      cursor = next
+    } while cursor != "0"
+  }
+
+  /// Forgets evidence that is over.
+  func forget(_ evidence: [RedisReply]) throws(RedisError) {
+    for start in stride(from: 0, to: evidence.count, by: 1_000) {
+      let words = evidence[start..<min(start + 1_000, evidence.count)].compactMap(\.text)
+      _ = try ask([["EVALSHA", forgetScript, "1", keys.evidence] + words])
+    }
+  }
+
+  /// Tells what has become of breakers.
+  func tell(_ messages: [FleetMessage]) throws(RedisError) {
+    _ = try askInPieces(
+      messages.compactMap { message in
+        let (kind, time): (String, Duration) =
+          switch message.content {
+          case .open(let time): ("open", time)
+          case .recovered: ("recovered", .zero)
+          case .closed: ("closed", .zero)
+          case .command: ("", .zero)
+          }
+        if kind.isEmpty { return nil }
+        return [
+          "EVALSHA", evidenceScript, "3", keys.stream, keys.count, keys.evidence,
+          String(options.maximumStream), kind, message.host, message.lineage, message.name,
+          String(message.generation), String(DurationText.milliseconds(time)),
+        ]
+      })
+  }
+
+  /// Tells commands; returns of each the host whose command is later, if that is why it is not told.
+  func tell(
+    _ commands: [FleetCommand], lineage: String
+  ) throws(RedisError) -> [String?] {
+    let answers = try askInPieces(
+      commands.map { command in
+        let words = [
+          "EVALSHA", commandScript, "3", keys.stream, keys.count, keys.commands,
+          String(options.maximumStream), command.host, lineage, command.name,
+          String(command.stamp), CommandText.text(of: command),
+          String(DurationText.milliseconds(command.age)),
+        ]
+        return command.byAspect.sorted { $0.key < $1.key }.reduce(into: words) { words, part in
+          words += [part.key, CommandText.text(of: part.value)]
+        }
+      })
+    return answers.map { $0.text.flatMap { $0.isEmpty ? nil : $0 } }
+  }
+
+  /// Replaces everything that the host says about itself and its breakers.
+  func describe(_ description: String, _ breakers: [FleetBreaker]) throws(RedisError) {
+    let key = keys.host(options.host)
+    let fields = breakers.map { ["HSET", key, $0.name, $0.text] }
+    _ = try ask([
+      ["MULTI"], ["DEL", key], ["HSET", key, FleetKeys.ownField, description],
+      ["EXPIRE", key, "86400"], ["EXEC"],
+    ])
+    _ = try askInPieces(fields)
+  }
+
+  /// Changes what the host says about some of its breakers; nil takes one back.
+  func describe(_ breakers: [String: FleetBreaker?]) throws(RedisError) {
+    let key = keys.host(options.host)
+    _ = try askInPieces(
+      breakers.map { name, breaker in
+        breaker.map { ["HSET", key, name, $0.text] } ?? ["HDEL", key, name]
+      })
+  }
+
+  /// Takes back all that the host says about itself, so that nobody counts it as silent.
+  func leave() throws(RedisError) {
+    let host = options.host
+    _ = try ask([["MULTI"], ["ZREM", keys.hosts, host], ["DEL", keys.host(host)], ["EXEC"]])
+  }
+}

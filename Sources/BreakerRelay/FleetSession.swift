@@ -1,0 +1,319 @@
+internal import SharedBreaker
+
+/// One connection of a host to its fleet, from catching up until something fails.
+///
+/// It reads all that the server keeps first, so that it does not matter what the host has missed:
+/// a restart, a failover, a lost server and a trimmed stream are all one case.
+final class FleetSession {
+  let context: RelayContext
+  let claim: RelayClaim
+  let server: FleetServer
+  let stream: FleetStream
+  let lineage: String
+
+  /// What this host says about itself.
+  let description: String
+  var view: FleetView
+  var clock: ServerClock
+  var position: FleetPosition
+
+  /// The breakers that the host has yet to say something new about.
+  var undescribed: Set<String> = []
+  private(set) var nextBeat = ContinuousClock.now
+  private let beganAt = ContinuousClock.now
+
+  /// The number that was due at the last beat, and had not been heard by then.
+  private var awaitedNumber: Int64?
+
+  /// How often a host shows that it is alive, in milliseconds.
+  private static let shortestInterval: Int64 = 1_000
+
+  /// Connects and catches up.
+  init(_ context: RelayContext, claim: RelayClaim, since: BreakerTimestamp) throws(RelayTrouble) {
+    self.context = context
+    self.claim = claim
+    let host = context.options.host
+    let lineage = try Self.stored { () throws(StoreError) in try context.store.lineage() }
+    self.lineage = lineage
+    description = HostText.text(lineage: lineage, run: context.run, since: since)
+    view = FleetView(host: host)
+    let server = try Self.served { () throws(RedisError) in try FleetServer(context) }
+    self.server = server
+    stream = try Self.served { () throws(RedisError) in try FleetStream(context) }
+    let notes = context.course.now
+    let beat = try server.beat(
+      lineage: lineage, description: description, isKnown: notes.hasBeenSeen,
+      silence: FleetServer.shortestSilence)
+    context.course.change { $0.hasBeenSeen = true }
+    clock = ServerClock(milliseconds: beat.now)
+    view.hostsSeen = max(beat.hostsSeen, notes.hostsSeen)
+    position = FleetPosition(epoch: beat.epoch, number: beat.number, entry: "0-0")
+    context.onStep(.connected)
+  }
+
+  /// Runs a step on the store.
+  static func stored<Result>(
+    _ body: () throws(StoreError) -> Result
+  ) throws(RelayTrouble) -> Result {
+    do { return try body() } catch { throw .store(error) }
+  }
+
+  /// Runs a step on the server.
+  static func served<Result>(
+    _ body: () throws(RedisError) -> Result
+  ) throws(RelayTrouble) -> Result {
+    do { return try body() } catch { throw .redis(error) }
+  }
+
+  /// Whether the session has lasted so long that what ends it is news.
+  var hasLasted: Bool { .now - beganAt > .seconds(10) }
+
+  /// The server's time in milliseconds.
+  var now: Int64 { clock.now() }
+}
+
+/// Showing that the host is alive.
+extension FleetSession {
+  /// How often to do so: in a large fleet less often, so that the server has no more to do.
+  private var interval: Int64 { max(Self.shortestInterval, Int64(view.hostsSeen)) }
+
+  /// Shows that the host is alive, and notices whether the server has lost its data.
+  func beat() throws(RelayTrouble) {
+    let lineage = try Self.stored { () throws(StoreError) in try context.store.lineage() }
+    guard lineage == self.lineage else { throw .replaced(context.store.path) }
+    let beat = try server.beat(
+      lineage: lineage, description: description, isKnown: true,
+      silence: max(FleetServer.shortestSilence, 3 * interval))
+    clock = ServerClock(milliseconds: beat.now)
+    noteHosts(beat.hostsSeen)
+    view.forgetPast(at: beat.now)
+    guard beat.epoch == position.epoch else { throw .behind("the server has lost its data") }
+    try compare(with: beat.number)
+    try describe()
+    scheduleBeat()
+    context.onStep(.beaten)
+  }
+
+  /// Notes how many hosts the fleet has.
+  ///
+  /// A server that has just lost its data knows only those that have come back by now.
+  private func noteHosts(_ count: Int) {
+    let isEarly = .now - beganAt < .milliseconds(FleetServer.shortestSilence)
+    view.hostsSeen = isEarly ? max(view.hostsSeen, count) : count
+    let seen = view.hostsSeen
+    context.course.change { $0.hostsSeen = seen }
+  }
+
+  /// Notices if messages do not arrive that the server has.
+  ///
+  /// The connection that waits for them may lead to another server than this one, or to none.
+  private func compare(with number: Int64) throws(RelayTrouble) {
+    guard number >= position.number else {
+      throw .behind("the server has gone back to message \(number)")
+    }
+    if let awaitedNumber, position.number < awaitedNumber {
+      throw .behind("message \(awaitedNumber) has not arrived")
+    }
+    awaitedNumber = number > position.number ? number : nil
+  }
+
+  func scheduleBeat() { nextBeat = .now + .milliseconds(interval) }
+}
+
+/// Telling.
+extension FleetSession {
+  /// Tells what has changed on this host.
+  func tell(_ changes: [String: LocalChange?]) throws(RelayTrouble) {
+    var messages: [FleetMessage] = []
+    let now = now
+    for (name, change) in changes {
+      undescribed.insert(name)
+      guard let change else { continue }
+      let snapshot = try Self.stored { () throws(StoreError) in
+        try context.store.snapshot(of: name)
+      }
+      guard let content = view.content(for: change, of: snapshot, named: name, at: now) else {
+        continue
+      }
+      messages.append(
+        FleetMessage(
+          content, name: name, host: context.options.host, lineage: lineage,
+          generation: snapshot?.generation ?? 0))
+    }
+    guard !messages.isEmpty else { return }
+    try Self.served { () throws(RedisError) in try server.tell(messages) }
+    for message in messages { view.hasTold(message, at: now) }
+    context.onStep(.toldEvidence)
+  }
+
+  /// Tells the commands that were given on this host; returns whether there may be more.
+  ///
+  /// It stops after many, so that the host hears others while somebody keeps giving commands.
+  func tellPendingCommands() throws(RelayTrouble) -> Bool {
+    for _ in 0..<10 {
+      let pending = try Self.stored { () throws(StoreError) in try claim.pendingCommands() }
+      guard let last = pending.last else { return false }
+      context.manager.showLife()
+      let commands = pending.map(\.command)
+      let winners = try Self.served { () throws(RedisError) in
+        try server.tell(commands, lineage: lineage)
+      }
+      for (command, winner) in zip(commands, winners) { report(command, overtakenBy: winner) }
+      context.onStep(.told)
+      try Self.stored { () throws(StoreError) in try claim.published(through: last.id) }
+      context.onStep(.forgotten)
+    }
+    return true
+  }
+
+  /// Reports a command of this host that no other host will follow.
+  private func report(_ command: FleetCommand, overtakenBy winner: String?) {
+    if command.stamp > FleetMessage.latestStamp(at: now) {
+      context.log.report(
+        .problem,
+        "other hosts refuse the command to \(command.name): it seems to be from tomorrow or later:"
+          + " set the clock of this host")
+    } else if let winner {
+      context.log.report(
+        .overtaken,
+        "the command to \(command.name) is not told: a later one of host \(winner) holds")
+    }
+  }
+
+  /// Says what is new about the breakers of this host.
+  private func describe() throws(RelayTrouble) {
+    guard !undescribed.isEmpty else { return }
+    let now = now
+    var breakers: [String: FleetBreaker?] = [:]
+    for name in undescribed {
+      let snapshot = try Self.stored { () throws(StoreError) in
+        try context.store.snapshot(of: name)
+      }
+      breakers[name] = .some(snapshot.flatMap { FleetBreaker($0, at: now) })
+    }
+    undescribed = []
+    try Self.served { () throws(RedisError) in try server.describe(breakers) }
+  }
+}
+
+/// Hearing.
+extension FleetSession {
+  /// Begins to wait for messages.
+  func listen() throws(RelayTrouble) {
+    try Self.served { () throws(RedisError) in try stream.ask(after: position.entry) }
+  }
+
+  /// Takes in the messages that have arrived, and carries out what follows from them.
+  func hear() throws(RelayTrouble) {
+    let arrived = try Self.served { () throws(RedisError) in try stream.arrived() }
+    guard let arrived else {
+      if ContinuousClock.now > stream.deadline { throw .redis(.late(RelayContext.patience)) }
+      return
+    }
+    if !arrived.isEmpty {
+      context.onStep(.received)
+      try hear(arrived)
+    }
+    try listen()
+  }
+
+  private func hear(_ entries: [FleetStream.Entry]) throws(RelayTrouble) {
+    var news: [FleetNews] = []
+    var opened: Set<String> = []
+    for entry in entries {
+      guard try goOn(to: entry) else { continue }
+      // A host that has slept may not know how late it is.
+      if entry.time < now + 86_400_000 { clock.hasReached(entry.time) }
+      do throws(Refusal) {
+        let message = try FleetMessage(entry.fields, receivedAt: entry.time, at: now)
+        guard message.host != context.options.host else { continue }
+        view.take(message, at: now)
+        switch message.content {
+        case .command(let command): news.append(Self.news(of: command))
+        case .recovered: news.append(.recovery(name: message.name, host: message.host))
+        case .open: opened.insert(message.name)
+        case .closed: break
+        }
+      } catch {
+        context.refuse(error)
+      }
+    }
+    try apply(news, suspecting: opened.sorted())
+    if let last = entries.last {
+      let lag = max(0, now - last.time)
+      context.health.change { $0.lag = lag }
+    }
+  }
+
+  /// Commands that are older than this come from a host that could not tell them earlier.
+  private static let longestWay = Duration.seconds(15)
+
+  /// A command as news: one that comes late must not undo what has happened since it was given.
+  static func news(of command: FleetCommand) -> FleetNews {
+    command.age > longestWay ? .remembered(command) : .command(command)
+  }
+
+  /// Notes an entry as read; returns whether it is a message.
+  private func goOn(to entry: FleetStream.Entry) throws(RelayTrouble) -> Bool {
+    guard let number = entry.number, number > 0 else {
+      // Nobody that speaks the protocol has written it, so it has no place in the count.
+      position.entry = entry.name
+      context.refuse(Refusal(.unreadable, "it has no number"))
+      return false
+    }
+    guard number == position.number + 1 else {
+      throw .behind("the message after \(position.number) is \(number)")
+    }
+    position.number = number
+    position.entry = entry.name
+    return true
+  }
+
+  /// How much news a transaction takes; processes of the host wait for as long as it takes.
+  private static let newsAtOnce = 100
+
+  /// Carries out what was learned, as far as it may change anything.
+  ///
+  /// Whatever changes nothing must not write: every write makes all processes of the host look at
+  /// the store again.
+  func apply(
+    _ news: [FleetNews], suspecting names: [String]
+  ) throws(RelayTrouble) {
+    var useful: [FleetNews] = []
+    for piece in news {
+      if case .recovery(let name, _) = piece, try !awaitsRecovery(name) { continue }
+      useful.append(piece)
+    }
+    for name in names {
+      if let hosts = try suspects(name) { useful.append(.suspicion(name: name, hosts: hosts)) }
+    }
+    for start in stride(from: 0, to: useful.count, by: Self.newsAtOnce) {
+      let end = min(start + Self.newsAtOnce, useful.count)
+      let piece = Array(useful[start..<end])
+      // The host has read so far only when all of it is done.
+      let place = end == useful.count ? position : nil
+      let verdicts = try Self.stored { () throws(StoreError) in
+        try claim.apply(piece, position: place)
+      }
+      context.manager.showLife()
+      context.onStep(.applied)
+      context.count(verdicts, on: piece)
+    }
+  }
+
+  private func awaitsRecovery(_ name: String) throws(RelayTrouble) -> Bool {
+    let snapshot = try Self.stored { () throws(StoreError) in
+      try context.store.snapshot(of: name)
+    }
+    return snapshot.map { $0.state == .open && $0.policy.fleetSpread != nil } ?? false
+  }
+
+  /// How many other hosts have a breaker open that is closed here, if they are a quorum.
+  private func suspects(_ name: String) throws(RelayTrouble) -> Int? {
+    let snapshot = try Self.stored { () throws(StoreError) in
+      try context.store.snapshot(of: name)
+    }
+    guard let snapshot, snapshot.state == .closed else { return nil }
+    return view.quorum(for: name, policy: snapshot.policy, at: now)
+  }
+}

@@ -1,0 +1,139 @@
+/// The Lua scripts that change a fleet's keys; each changes all that belong together, or none.
+///
+/// Times are always those of the server's clock. Numbers are compared as numbers but kept as text,
+/// because Lua prints large ones inexactly. Names are compared by their bytes, because Lua's own
+/// comparison depends on the server's language.
+enum FleetScripts {
+  private static let now = """
+    local t = redis.call('TIME')
+    local now = t[1] * 1000 + math.floor(t[2] / 1000)
+
+    """
+
+  /// Appends a message to the stream, with the next number.
+  ///
+  /// The stream comes first: if the server has no memory left, nothing has changed.
+  private static let append = """
+    local function append(limit, ...)
+      local last = tonumber(redis.call('GET', KEYS[2])) or 0
+      if last < 0 or last >= 9007199254740992 then last = 0 end
+      local n = string.format('%.0f', last + 1)
+      redis.call('XADD', KEYS[1], 'MAXLEN', '~', limit, '*', 'v', '1', 'n', n, ...)
+      redis.call('SET', KEYS[2], n)
+      return n
+    end
+
+    """
+
+  /// Shows that a host is alive.
+  ///
+  /// It answers with the time, the epoch, the number of the latest message and how many hosts were
+  /// seen lately; or with `taken` and the other store's lineage if another relay works under the
+  /// same name. A relay that has just begun may replace an earlier one of the same store, but one
+  /// that has shown itself before is replaced only by a copy of its host.
+  ///
+  /// - Keys: count, epoch, hosts, the host's own.
+  /// - Arguments: the host, what it says about itself, its lineage, its run, how many milliseconds
+  ///   a host may be silent, a new epoch, whether this run has shown itself before.
+  static let beat =
+    now + """
+      local own = redis.call('HGET', KEYS[4], '')
+      if own then
+        local seen = tonumber(redis.call('ZSCORE', KEYS[3], ARGV[1]) or '0')
+        local run = string.match(own, '"run":"(%x+)"')
+        local lineage = string.match(own, '"lineage":"(%x+)"')
+        local isOther = lineage ~= ARGV[3] or ARGV[7] == '1'
+        if run ~= ARGV[4] and isOther and now - seen < tonumber(ARGV[5]) then
+          return {'taken', lineage or ''}
+        end
+      end
+      redis.call('SET', KEYS[2], ARGV[6], 'NX')
+      redis.call('ZADD', KEYS[3], string.format('%.0f', now), ARGV[1])
+      redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', string.format('(%.0f', now - 86400000))
+      if own ~= ARGV[2] then redis.call('HSET', KEYS[4], '', ARGV[2]) end
+      redis.call('EXPIRE', KEYS[4], 86400)
+      local first = string.format('%.0f', now - tonumber(ARGV[5]))
+      return {string.format('%.0f', now), redis.call('GET', KEYS[2]),
+        redis.call('GET', KEYS[1]) or '0', redis.call('ZCOUNT', KEYS[3], first, '+inf')}
+      """
+
+  /// Tells that a breaker has opened or is no longer open, and notes it as evidence.
+  ///
+  /// - Keys: stream, count, evidence.
+  /// - Arguments: about how long the stream may become, the kind of message, host, lineage, breaker,
+  ///   generation, for how many milliseconds it stays open.
+  static let evidence =
+    now + append + """
+      local place = ARGV[5] .. '\\n' .. ARGV[3]
+      if ARGV[2] == 'open' then
+        append(ARGV[1], 'k', ARGV[2], 'h', ARGV[3], 'l', ARGV[4], 'b', ARGV[5], 'g', ARGV[6],
+          'r', ARGV[7])
+        redis.call('HSET', KEYS[3], place,
+          ARGV[4] .. ' ' .. ARGV[6] .. ' ' .. string.format('%.0f', now + tonumber(ARGV[7])))
+      else
+        append(ARGV[1], 'k', ARGV[2], 'h', ARGV[3], 'l', ARGV[4], 'b', ARGV[5], 'g', ARGV[6])
+        redis.call('HDEL', KEYS[3], place)
+      end
+      return 1
+      """
+
+  /// Tells a command, unless the server knows a later one about each of its aspects.
+  ///
+  /// It answers with the host whose command is later, and with nothing if it has told the command or
+  /// the server knows this very command. A stamp that lies a day ahead of the server's clock is no
+  /// host's, so that such a command is replaced.
+  ///
+  /// - Keys: stream, count, commands.
+  /// - Arguments: about how long the stream may become, the host that gave it, lineage, breaker,
+  ///   stamp, the command, its age in milliseconds; then each aspect and the part that is about it.
+  static let command =
+    now + append + """
+      local function isLater(stamp, host, than)
+        local otherStamp, otherHost = string.match(than, '^(%d+) (%S+) ')
+        if not otherStamp then return true end
+        stamp, otherStamp = tonumber(stamp), tonumber(otherStamp)
+        if otherStamp > now + 86400000 then return true end
+        if stamp ~= otherStamp then return stamp > otherStamp end
+        for i = 1, math.min(#host, #otherHost) do
+          local left, right = string.byte(host, i), string.byte(otherHost, i)
+          if left ~= right then return left > right end
+        end
+        return #host > #otherHost
+      end
+      local given = string.format('%.0f', now - tonumber(ARGV[7]))
+      local told = false
+      local winner = ''
+      for i = 8, #ARGV, 2 do
+        local place = ARGV[4] .. '\\n' .. ARGV[i]
+        local known = redis.call('HGET', KEYS[3], place)
+        if not known or isLater(ARGV[5], ARGV[2], known) then
+          if not told then
+            append(ARGV[1], 'k', 'command', 'h', ARGV[2], 'l', ARGV[3], 'b', ARGV[4], 's', ARGV[5],
+              'c', ARGV[6])
+            told = true
+          end
+          redis.call('HSET', KEYS[3], place,
+            ARGV[5] .. ' ' .. ARGV[2] .. ' ' .. given .. ' ' .. ARGV[i + 1])
+        else
+          local stamp, host = string.match(known, '^(%d+) (%S+) ')
+          if tonumber(stamp) ~= tonumber(ARGV[5]) or host ~= ARGV[2] then winner = host end
+        end
+      end
+      return told and '' or winner
+      """
+
+  /// Forgets evidence that is over, unless it is new meanwhile.
+  ///
+  /// - Keys: evidence.
+  /// - Arguments: each field and its value.
+  static let forget = """
+    for i = 1, #ARGV, 2 do
+      if redis.call('HGET', KEYS[1], ARGV[i]) == ARGV[i + 1] then
+        redis.call('HDEL', KEYS[1], ARGV[i])
+      end
+    end
+    return 1
+    """
+
+  static let all = [beat, evidence, command, forget]
+}

@@ -1,0 +1,159 @@
+package import SharedBreaker
+
+/// What a host knows of the breakers of the others, and what follows from it.
+///
+/// Times are milliseconds of the server's clock.
+package struct FleetView: Sendable {
+  /// That a host has a breaker open.
+  package struct Evidence: Sendable, Hashable {
+    package var lineage: String
+    package var generation: Int64
+
+    /// When the host's open time is over; then its evidence is over too.
+    package var until: Int64
+
+    package init(lineage: String, generation: Int64, until: Int64) {
+      self.lineage = lineage
+      self.generation = generation
+      self.until = until
+    }
+  }
+
+  private let host: String
+
+  /// How many hosts of the fleet were seen lately, with this one.
+  package var hostsSeen = 1
+
+  /// Evidence of other hosts, by breaker and host.
+  private var evidence: [String: [String: Evidence]] = [:]
+
+  /// When another host last told of a recovery, by breaker.
+  private var recoveries: [String: Int64] = [:]
+
+  /// The breakers that the server has evidence of this host about.
+  package private(set) var told: [String: Evidence] = [:]
+
+  package init(host: String) { self.host = host }
+}
+
+/// What other hosts tell.
+extension FleetView {
+  /// Takes in what the server keeps.
+  package mutating func take(_ evidence: Evidence, of name: String, from sender: String) {
+    if sender == host {
+      told[name] = evidence
+    } else {
+      self.evidence[name, default: [:]][sender] = evidence
+    }
+  }
+
+  /// Takes in a message of another host about one of its breakers.
+  ///
+  /// What comes twice, or after what it precedes, changes nothing.
+  package mutating func take(_ message: FleetMessage, at now: Int64) {
+    guard message.host != host else { return }
+    let known = evidence[message.name]?[message.host]
+    if let known, known.lineage == message.lineage, known.generation > message.generation { return }
+    switch message.content {
+    case .open(let time):
+      evidence[message.name, default: [:]][message.host] = Evidence(
+        lineage: message.lineage, generation: message.generation,
+        until: now + DurationText.milliseconds(time))
+    case .recovered:
+      recoveries[message.name] = now
+      remove(message.host, from: message.name)
+    case .closed: remove(message.host, from: message.name)
+    case .command: break
+    }
+  }
+
+  private mutating func remove(_ sender: String, from name: String) {
+    evidence[name]?[sender] = nil
+    if evidence[name]?.isEmpty == true { evidence[name] = nil }
+  }
+
+  /// Forgets what is over.
+  package mutating func forgetPast(at now: Int64) {
+    for (name, senders) in evidence where senders.contains(where: { $0.value.until <= now }) {
+      let rest = senders.filter { $0.value.until > now }
+      evidence[name] = rest.isEmpty ? nil : rest
+    }
+    let longest = DurationText.milliseconds(FleetMessage.longestTime)
+    recoveries = recoveries.filter { now - $0.value < longest }
+  }
+
+  /// The breakers that other hosts have open.
+  package var suspects: [String] { evidence.keys.sorted() }
+
+  /// How many other hosts have a breaker open.
+  package func others(open name: String, at now: Int64) -> Int {
+    evidence[name]?.values.count { $0.until > now } ?? 0
+  }
+
+  /// How many other hosts have a breaker open, if they are a quorum for its policy.
+  package func quorum(for name: String, policy: BreakerPolicy, at now: Int64) -> Int? {
+    guard let quorum = policy.fleetQuorum else { return nil }
+    let count = others(open: name, at: now)
+    return count >= quorum.hosts(ofFleet: hostsSeen) ? count : nil
+  }
+}
+
+/// What this host tells.
+extension FleetView {
+  /// What to tell about a breaker of this host whose state has changed; nil for nothing.
+  ///
+  /// Hosts that others already know enough about stay quiet, so that an outage of the whole fleet
+  /// costs about as many messages as the quorum has hosts.
+  package func content(
+    for change: LocalChange, of snapshot: BreakerSnapshot?, named name: String, at now: Int64
+  ) -> FleetMessage.Content? {
+    switch change {
+    case .opened:
+      guard let snapshot, let time = snapshot.openEndsIn, time > .zero,
+        snapshot.policy.concernsFleet
+      else { return told[name] == nil ? nil : .closed }
+      let isKnown = quorum(for: name, policy: snapshot.policy, at: now) != nil
+      return isKnown ? nil : .open(for: time)
+    case .recovered:
+      if told[name] != nil { return .recovered }
+      guard let spread = snapshot?.policy.fleetSpread else { return nil }
+      let latest = recoveries[name].map { now - $0 < DurationText.milliseconds(spread) } ?? false
+      return latest ? nil : .recovered
+    case .closed: return told[name] == nil ? nil : .closed
+    }
+  }
+
+  /// Notes that the server has a message of this host.
+  package mutating func hasTold(_ message: FleetMessage, at now: Int64) {
+    guard case .open(let time) = message.content else {
+      told[message.name] = nil
+      return
+    }
+    told[message.name] = Evidence(
+      lineage: message.lineage, generation: message.generation,
+      until: now + DurationText.milliseconds(time))
+  }
+}
+
+/// A change of a breaker of this host that may concern the fleet.
+package enum LocalChange: Sendable, Hashable {
+  case opened, recovered, closed
+
+  /// What an entry of the history means for the fleet; nil if nothing.
+  package init?(_ entry: HistoryEntry) {
+    switch entry.change {
+    case .transition(_, to: .open), .extended:
+      // What other hosts have caused here is no evidence of its own.
+      guard entry.host == nil else { return nil }
+      self = .opened
+    case .transition(from: .halfOpen, to: .closed): self = .recovered
+    case .transition(from: .open, to: .closed), .reset, .deletion: self = .closed
+    default: return nil
+    }
+  }
+}
+
+extension BreakerPolicy {
+  /// Whether hosts tell each other about a breaker with this policy.
+  package var concernsFleet: Bool { fleetQuorum != nil || fleetSpread != nil }
+}

@@ -1,0 +1,181 @@
+internal import SharedBreaker
+
+/// Where a Redis server is, and who asks.
+package struct RedisAddress: Sendable, Hashable {
+  /// How the server is reached.
+  package enum Place: Sendable, Hashable {
+    case tcp(host: String, port: UInt16)
+    case socket(path: String)
+  }
+
+  package var place: Place
+  package var user: String?
+  package var password: String?
+  package var database = 0
+
+  package init(
+    _ place: Place, user: String? = nil, password: String? = nil, database: Int = 0
+  ) {
+    self.place = place
+    self.user = user
+    self.password = password
+    self.database = database
+  }
+}
+
+extension RedisAddress: CustomStringConvertible {
+  /// The address as messages state it: without the password.
+  package var description: String {
+    let name = user.map { OutsideText.quoted($0) + "@" } ?? ""
+    switch place {
+    case .tcp(let host, let port):
+      let host = host.contains(":") ? "[\(OutsideText.quoted(host))]" : OutsideText.quoted(host)
+      return "redis://\(name)\(host):\(port)" + (database == 0 ? "" : "/\(database)")
+    case .socket(let path):
+      return "unix://\(name)\(OutsideText.visible(path))" + (database == 0 ? "" : "?db=\(database)")
+    }
+  }
+}
+
+/// Reading addresses.
+extension RedisAddress {
+  /// Reads `redis://[user[:password]@]host[:port][/database]` or `unix:///path[?db=database]`.
+  ///
+  /// User and password are percent-encoded, as in every URL.
+  ///
+  /// - Throws: `UsageError`, which never contains the password.
+  package init(_ text: String) throws(UsageError) {
+    guard let mark = Self.place(of: "://", in: text) else { throw Self.unreadable }
+    var rest = text[mark.upperBound...]
+    switch text[..<mark.lowerBound] {
+    case "redis": self.init(.tcp(host: "", port: 6_379))
+    case "unix": self.init(.socket(path: ""))
+    case "rediss":
+      throw UsageError(
+        "rediss:// is not supported, because this cbrelay has no TLS",
+        "run stunnel beside it, and give --redis the address of stunnel")
+    default: throw Self.unreadable
+    }
+    try takeUser(from: &rest)
+    switch place {
+    case .tcp: try takeServer(from: rest)
+    case .socket: try takeSocket(from: rest)
+    }
+  }
+
+  private static let unreadable = UsageError(
+    "not an address of a Redis server",
+    "use redis://HOST:PORT or unix:///PATH, such as redis://redis.internal:6379")
+
+  private static func place(of mark: String, in text: String) -> Range<String.Index>? {
+    let bytes = Array(mark.utf8)
+    var start = text.utf8.startIndex
+    while start < text.utf8.endIndex {
+      if text.utf8[start...].starts(with: bytes) {
+        return start..<text.utf8.index(start, offsetBy: bytes.count)
+      }
+      start = text.utf8.index(after: start)
+    }
+    return nil
+  }
+
+  private mutating func takeUser(from rest: inout Substring) throws(UsageError) {
+    // A path may contain this character; a user is named before the first slash.
+    let end = rest.firstIndex(of: "/") ?? rest.endIndex
+    guard let at = rest[..<end].lastIndex(of: "@") else { return }
+    let parts = rest[..<at].split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+    rest = rest[rest.index(after: at)...]
+    let name = try Self.decoded(parts[0])
+    user = name.isEmpty ? nil : name
+    if parts.count == 2 { password = try Self.decoded(parts[1]) }
+  }
+
+  private mutating func takeServer(from rest: Substring) throws(UsageError) {
+    let parts = rest.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
+    var server = parts[0]
+    if parts.count == 2, !parts[1].isEmpty { database = try Self.database(parts[1]) }
+    let host: Substring
+    if server.first == "[" {
+      guard let end = server.firstIndex(of: "]") else { throw Self.unreadable }
+      host = server[server.index(after: server.startIndex)..<end]
+      server = server[server.index(after: end)...]
+      guard server.isEmpty || server.first == ":" else { throw Self.unreadable }
+    } else {
+      host = server.prefix { $0 != ":" }
+      server = server[host.endIndex...]
+    }
+    guard !host.isEmpty, Self.isPlain(host) else { throw Self.unreadable }
+    var port: UInt16 = 6_379
+    if !server.isEmpty {
+      guard let number = UInt16(server.dropFirst()), number > 0 else {
+        throw UsageError(
+          "the port of a Redis server cannot be '\(OutsideText.quoted(String(server.dropFirst())))'",
+          "use a number from 1 to 65535")
+      }
+      port = number
+    }
+    place = .tcp(host: String(host), port: port)
+  }
+
+  /// The longest path that the system can connect to.
+  private static let longestPath = 107
+
+  private mutating func takeSocket(from rest: Substring) throws(UsageError) {
+    let parts = rest.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
+    let path = try Self.decoded(parts[0])
+    guard path.utf8.first == UInt8(ascii: "/") else {
+      throw UsageError(
+        "the path of a Redis socket must be absolute", "use unix:///PATH, with three slashes")
+    }
+    guard path.utf8.count <= Self.longestPath else {
+      throw UsageError(
+        "the path of the Redis socket has \(path.utf8.count) bytes, and \(Self.longestPath) is the"
+          + " limit", "use a shorter path, or a symbolic link")
+    }
+    place = .socket(path: path)
+    guard parts.count == 2 else { return }
+    guard parts[1].hasPrefix("db=") else {
+      throw UsageError(
+        "not an option of a Redis socket: '\(OutsideText.quoted(String(parts[1])))'",
+        "use ?db=NUMBER or nothing")
+    }
+    database = try Self.database(parts[1].dropFirst(3))
+  }
+
+  private static func database(_ text: Substring) throws(UsageError) -> Int {
+    guard let number = UInt16(text) else {
+      throw UsageError(
+        "the database of a Redis server cannot be '\(OutsideText.quoted(String(text)))'",
+        "use its number, such as 0")
+    }
+    return Int(number)
+  }
+
+  /// Whether a text has nothing that would mislead its reader, and no space.
+  private static func isPlain(_ text: Substring) -> Bool {
+    OutsideText.visible(String(text)) == text && !text.contains(" ")
+  }
+
+  /// Decodes percent-encoded text.
+  private static func decoded(_ text: Substring) throws(UsageError) -> String {
+    var bytes: [UInt8] = []
+    var rest = text.utf8[...]
+    while let byte = rest.popFirst() {
+      guard byte == UInt8(ascii: "%") else {
+        bytes.append(byte)
+        continue
+      }
+      let digits = rest.prefix(2)
+      guard digits.count == 2, let value = UInt8(String(Substring(digits)), radix: 16), value > 0
+      else {
+        throw UsageError(
+          "a % in the address of the Redis server is not followed by two hexadecimal digits",
+          "write %25 for a % itself")
+      }
+      bytes.append(value)
+      rest = rest.dropFirst(2)
+    }
+    guard let result = String(validating: bytes, as: UTF8.self) else { throw unreadable }
+    return result
+  }
+}

@@ -1,0 +1,235 @@
+internal import CHiredis
+internal import Glibc
+internal import SharedBreaker
+
+/// A connection to a Redis server, on which nothing waits for longer than a deadline.
+///
+/// It belongs to one thread.
+@safe package final class RedisConnection {
+  private let context: UnsafeMutablePointer<redisContext>
+  private let patience: Duration
+
+  /// How often something was read since the last complete answer.
+  private var reads = 0
+
+  /// So many reads, of at most 16 KiB each, that an answer has no end that anybody would wait for.
+  private static let mostReads = 16_384
+
+  /// The descriptor of the connection, to wait for answers with `poll`.
+  package var descriptor: Int32 { unsafe context.pointee.fd }
+
+  /// Connects, and logs in if the address names a user or a password.
+  ///
+  /// - Parameters:
+  ///   - address: The server.
+  ///   - patience: How long to wait for the server in each of these steps.
+  /// - Throws: `RedisError` if the server does not answer in time, or refuses.
+  package init(to address: RedisAddress, patience: Duration) throws(RedisError) {
+    let (seconds, rest) = patience.components
+    let limit = timeval(tv_sec: Int(seconds), tv_usec: Int(rest / 1_000_000_000_000))
+    let made =
+      switch address.place {
+      case .tcp(let host, let port):
+        unsafe redisConnectWithTimeout(host, Int32(port), limit)
+      case .socket(let path): unsafe redisConnectUnixWithTimeout(path, limit)
+      }
+    guard let context = unsafe made else { throw RedisError("no memory is left for a connection") }
+    guard unsafe context.pointee.err == 0 else {
+      let problem = unsafe Self.problem(of: context)
+      unsafe redisFree(context)
+      throw problem
+    }
+    unsafe self.context = unsafe context
+    self.patience = patience
+    // From here on `poll` waits, which keeps a deadline however slowly the server answers.
+    unsafe context.pointee.flags &= ~REDIS_BLOCK
+    let flags = fcntl(descriptor, F_GETFL)
+    guard flags >= 0, fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) == 0 else {
+      throw RedisError("its connection cannot be set up: \(SystemError.text(errno))")
+    }
+    if case .tcp = address.place { unsafe redisEnableKeepAlive(context) }
+    try logIn(address)
+  }
+
+  deinit { unsafe redisFree(context) }
+
+  private func logIn(_ address: RedisAddress) throws(RedisError) {
+    if let password = address.password {
+      let words = ["AUTH"] + (address.user.map { [$0] } ?? []) + [password]
+      if case .error(let text) = try ask([words])[0] { throw Self.refused(text) }
+    }
+    if address.database != 0 {
+      let answer = try ask([["SELECT", String(address.database)]])[0]
+      if case .error(let text) = answer {
+        guard text.contains("out of range") else { throw RedisError(answer: text) }
+        throw RedisError("it has no database \(address.database): use a smaller number")
+      }
+    }
+    // The name is for people who look at the server's clients, so it does not matter if it is refused.
+    if case .error(let text) = try ask([["CLIENT", "SETNAME", "cbrelay"]])[0],
+      text.hasPrefix("NOAUTH")
+    {
+      throw RedisError(answer: text)
+    }
+  }
+
+  /// The error for an answer to AUTH.
+  ///
+  /// The answer is never quoted: a server that does not know AUTH repeats the password in it.
+  private static func refused(_ answer: String) -> RedisError {
+    if answer.hasPrefix("WRONGPASS") || answer.hasPrefix("ERR invalid password") {
+      return RedisError(answer: "WRONGPASS")
+    }
+    if answer.contains("without any password configured") {
+      return RedisError("it has no password, but one was given: leave it out")
+    }
+    return RedisError("it refuses to log in: is it a Redis server that takes a password?")
+  }
+
+  private var problem: RedisError { unsafe Self.problem(of: context) }
+
+  private static func problem(of context: UnsafeMutablePointer<redisContext>) -> RedisError {
+    switch unsafe context.pointee.err {
+    case REDIS_ERR_IO:
+      return RedisError(errno == 0 ? "the connection failed" : SystemError.text(errno))
+    case REDIS_ERR_EOF: return .closed
+    case REDIS_ERR_PROTOCOL: return RedisError("it does not speak the protocol of Redis")
+    default:
+      let text = unsafe withUnsafeBytes(of: context.pointee.errstr) { bytes in
+        unsafe String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
+      }
+      return RedisError(OutsideText.quoted(text))
+    }
+  }
+}
+
+/// Asking.
+extension RedisConnection {
+  /// Sends commands in one piece, and returns the answers to them in order.
+  ///
+  /// Answers that are errors are among them. After a throw, the connection cannot be used.
+  package func ask(_ commands: [[String]]) throws(RedisError) -> [RedisReply] {
+    for command in commands { try append(command) }
+    let deadline = ContinuousClock.now + patience
+    try flush(by: deadline)
+    var answers: [RedisReply] = []
+    answers.reserveCapacity(commands.count)
+    while answers.count < commands.count {
+      if let answer = try next() {
+        answers.append(answer)
+      } else {
+        try wait(for: POLLIN, by: deadline)
+        try fill()
+      }
+    }
+    return answers
+  }
+
+  /// Sends one command, and returns its answer.
+  ///
+  /// - Throws: `RedisError`, also if the answer is an error.
+  package func ask(_ command: [String]) throws(RedisError) -> RedisReply {
+    let answer = try ask([command])[0]
+    if case .error(let text) = answer { throw RedisError(answer: text) }
+    return answer
+  }
+
+  /// Sends a command whose answer is read later, with ``answers()``.
+  package func send(_ command: [String]) throws(RedisError) {
+    try append(command)
+    try flush(by: ContinuousClock.now + patience)
+  }
+
+  /// Reads what has arrived without waiting, and returns the answers that are complete.
+  package func answers() throws(RedisError) -> [RedisReply] {
+    try fill()
+    var answers: [RedisReply] = []
+    while let answer = try next() { answers.append(answer) }
+    return answers
+  }
+}
+
+/// Reading and writing.
+extension RedisConnection {
+  private func append(_ command: [String]) throws(RedisError) {
+    // One buffer holds all words, so that their addresses stay as they are.
+    var bytes: [CChar] = []
+    var lengths: [Int] = []
+    for word in command {
+      bytes += word.utf8.map { CChar(bitPattern: $0) }
+      lengths.append(word.utf8.count)
+    }
+    bytes.append(0)
+    let code = unsafe bytes.withUnsafeBufferPointer { buffer in
+      var places: [UnsafePointer<CChar>?] = unsafe []
+      var offset = 0
+      for length in lengths {
+        unsafe places.append(buffer.baseAddress.map { unsafe $0 + offset })
+        offset += length
+      }
+      return unsafe redisAppendCommandArgv(context, Int32(lengths.count), &places, lengths)
+    }
+    guard code == REDIS_OK else { throw problem }
+  }
+
+  private func flush(by deadline: ContinuousClock.Instant) throws(RedisError) {
+    var isDone: Int32 = 0
+    while true {
+      errno = 0
+      guard unsafe redisBufferWrite(context, &isDone) == REDIS_OK else {
+        throw problem
+      }
+      if isDone != 0 { return }
+      try wait(for: POLLOUT, by: deadline)
+    }
+  }
+
+  private func fill() throws(RedisError) {
+    reads += 1
+    guard reads <= Self.mostReads else { throw RedisError("its answer is too long") }
+    errno = 0
+    guard unsafe redisBufferRead(context) == REDIS_OK else {
+      throw problem
+    }
+  }
+
+  /// The next complete answer that has been read; nil if there is none.
+  private func next() throws(RedisError) -> RedisReply? {
+    var raw: UnsafeMutableRawPointer?
+    guard unsafe redisGetReplyFromReader(context, &raw) == REDIS_OK else {
+      throw problem
+    }
+    guard let raw = unsafe raw else { return nil }
+    reads = 0
+    defer { unsafe freeReplyObject(raw) }
+    return unsafe Self.value(raw.assumingMemoryBound(to: redisReply.self).pointee)
+  }
+
+  private static func value(_ reply: redisReply) -> RedisReply {
+    switch unsafe reply.type {
+    case REDIS_REPLY_INTEGER: return unsafe .integer(reply.integer)
+    case REDIS_REPLY_STRING, REDIS_REPLY_STATUS: return unsafe .bytes(bytes(of: reply))
+    case REDIS_REPLY_ERROR:
+      return unsafe .error(String(decoding: bytes(of: reply), as: UTF8.self))
+    case REDIS_REPLY_ARRAY:
+      return .array(
+        (0..<(unsafe reply.elements)).map { index in
+          guard let element = unsafe reply.element[index] else { return .nothing }
+          return unsafe value(element.pointee)
+        })
+    default: return .nothing
+    }
+  }
+
+  private static func bytes(of reply: redisReply) -> [UInt8] {
+    unsafe Array(UnsafeRawBufferPointer(start: reply.str, count: reply.str == nil ? 0 : reply.len))
+  }
+
+  private func wait(for event: Int32, by deadline: ContinuousClock.Instant) throws(RedisError) {
+    var entry = pollfd(fd: descriptor, events: Int16(event), revents: 0)
+    let left = DurationText.milliseconds(deadline - .now)
+    guard left > 0 else { throw .late(patience) }
+    let count = unsafe poll(&entry, 1, Int32(min(left, 1_000_000)))
+    if count == 0 { throw .late(patience) }
+  }
+}

@@ -1,0 +1,202 @@
+internal import Glibc
+package import SharedBreaker
+
+/// A host's relay: it claims the store, connects to the fleet, and begins again whenever that ends.
+package final class Relay: Sendable {
+  private let context: RelayContext
+
+  /// Prepares a relay.
+  ///
+  /// - Throws: `RelayTrouble` if the store cannot be used.
+  package init(
+    _ options: RelayOptions, storeOptions: StoreOptions = StoreOptions(),
+    environment: [String: String] = [:], log: RelayLog,
+    onStep: @escaping @Sendable (RelayStep) -> Void = { _ in }
+  ) throws(RelayTrouble) {
+    // A peer that closes its connection is an ordinary error.
+    signal(SIGPIPE, SIG_IGN)
+    signal(SIGXFSZ, SIG_IGN)
+    guard let stop = Wakeup() else { throw .system("no file descriptor is left") }
+    var storeOptions = storeOptions
+    storeOptions.program = storeOptions.program ?? "cbrelay"
+    context = RelayContext(
+      options: options, store: SharedStore(path: options.store, options: storeOptions),
+      keys: FleetKeys(fleet: options.fleet), log: log,
+      manager: ServiceManager(environment: environment), stop: stop, onStep: onStep)
+    do { try context.store.connect() } catch { throw .store(error) }
+  }
+
+  /// Ends the relay soon; any thread may call it.
+  package func stop() { context.stop.wake() }
+
+  /// Works until the relay is stopped.
+  package func run() throws(RelayTrouble) {
+    guard let wakeup = Wakeup() else { throw .system("no file descriptor is left") }
+    let feed = LocalFeed(wakeup: wakeup)
+    let options = context.options
+    context.log.report(
+      .started,
+      "started: host \(options.host) of fleet \(options.fleet), store \(context.store.path)")
+    context.manager.tell("READY=1")
+    while !context.isStopped, let claim = claim() {
+      let task = feed.follow(context.store)
+      defer {
+        task.cancel()
+        claim.release()
+      }
+      work(with: claim, feed)
+    }
+    context.manager.tell("STOPPING=1")
+    context.log.report(.ended, "ended")
+    context.store.close()
+  }
+}
+
+/// Working.
+extension Relay {
+  /// Claims the store, as soon as no other relay works on it; nil if this one is stopped.
+  private func claim() -> RelayClaim? {
+    var pause = Pause()
+    var hasSaid = false
+    while !context.isStopped {
+      do throws(StoreError) {
+        let claim = try context.store.claimRelay(
+          fleet: context.options.fleet, host: context.options.host)
+        if let claim {
+          context.onStep(.claimed)
+          return claim
+        }
+        if !hasSaid {
+          context.log.report(
+            .waiting, "waiting: another cbrelay works on the store \(context.store.path)")
+        }
+        hasSaid = true
+        pause = Pause()
+        sleep(.milliseconds(250))
+      } catch {
+        report(.store(error), claim: nil)
+        sleep(pause.next())
+      }
+    }
+    return nil
+  }
+
+  /// Works on a store for as long as it stays the same and can be used.
+  private func work(with claim: RelayClaim, _ feed: LocalFeed) {
+    let socket = statusSocket()
+    defer { socket?.close() }
+    var pause = Pause()
+    while !context.isStopped {
+      do throws(RelayTrouble) {
+        // Pauses begin again only after a session that has lasted, because whatever fails at its
+        // beginning would otherwise be tried ten times a second.
+        try connectAndStay(claim, feed) { pause = Pause() }
+        return
+      } catch {
+        report(error, claim: claim, isNews: pause.isFirst)
+        switch error {
+        case .replaced: return
+        case .store(let error) where error.kind != .busy && error.kind != .diskFull:
+          // It may be another file by now, with another lock.
+          sleep(pause.next())
+          return
+        default: sleep(pause.next())
+        }
+      }
+    }
+  }
+
+  /// Takes part in the fleet until something fails or the relay is stopped.
+  private func connectAndStay(
+    _ claim: RelayClaim, _ feed: LocalFeed, hasLasted: () -> Void
+  ) throws(RelayTrouble) {
+    let session = try FleetSession(context, claim: claim, since: StoreClock.system.wallTime)
+    try session.catchUp(after: feed)
+    try noteConnection(claim, hostsSeen: session.view.hostsSeen)
+    while !context.isStopped {
+      let late = min(session.nextBeat, session.stream.deadline)
+      let ready = wait(for: [feed.wakeup.reading, session.stream.descriptor], until: late)
+      // Messages first: what they say may spare this host from telling the same.
+      let isLate = ContinuousClock.now >= session.stream.deadline
+      if ready[1] || isLate { try session.hear() }
+      if ready[0] {
+        let news = feed.take()
+        if news.isIncomplete { throw .behind("changes on this host were too many to follow") }
+        if try session.tellPendingCommands() { feed.wakeup.wake() }
+        try session.tell(news.changes)
+      }
+      if session.hasLasted { hasLasted() }
+      if ContinuousClock.now >= session.nextBeat {
+        if try session.tellPendingCommands() { feed.wakeup.wake() }
+        try session.beat()
+      }
+    }
+    try FleetSession.served { () throws(RedisError) in try session.server.leave() }
+  }
+
+  private func statusSocket() -> StatusSocket? {
+    let context = context
+    do throws(RelayTrouble) {
+      return try StatusSocket(store: context.store.path) { question in
+        RelayStatus(context, question).text
+      }
+    } catch {
+      context.log.report(
+        .problem, "\(error.words(for: context.options)): 'cbctl fleet status' cannot ask")
+      return nil
+    }
+  }
+}
+
+/// Waiting.
+extension Relay {
+  /// Waits until a descriptor can be read, the relay is stopped, or an instant; says which can be.
+  private func wait(
+    for descriptors: [Int32], until deadline: ContinuousClock.Instant
+  ) -> [Bool] {
+    context.manager.showLife()
+    var entries = (descriptors + [context.stop.reading]).map {
+      pollfd(fd: $0, events: Int16(POLLIN), revents: 0)
+    }
+    let limit = min(deadline - .now, context.manager.watchdogInterval ?? .seconds(60))
+    let milliseconds = Int32(clamping: max(0, DurationText.milliseconds(limit)))
+    _ = unsafe poll(&entries, nfds_t(entries.count), milliseconds)
+    return entries.dropLast().map { $0.revents != 0 }
+  }
+
+  private func sleep(_ time: Duration) { _ = wait(for: [], until: .now + time) }
+}
+
+/// Reporting.
+extension Relay {
+  private func noteConnection(_ claim: RelayClaim, hostsSeen: Int) throws(RelayTrouble) {
+    try FleetSession.stored { () throws(StoreError) in
+      try claim.note(isConnected: true, problem: nil)
+    }
+    guard
+      context.health.note(isConnected: true, problem: nil, at: StoreClock.system.wallTime)
+    else { return }
+    let hosts = CountedNoun.text(hostsSeen, "host")
+    let words =
+      "connected to \(context.options.address): the fleet \(context.options.fleet) has \(hosts)"
+    context.log.report(.connected, words)
+    context.manager.tell("STATUS=\(words)")
+  }
+
+  /// Reports trouble; `isNews` says whether it is the first for a while.
+  private func report(_ trouble: RelayTrouble, claim: RelayClaim?, isNews: Bool = true) {
+    let words = trouble.words(for: context.options)
+    if case .behind = trouble {
+      if isNews { context.log.report(.catchingUp, words) }
+      return
+    }
+    guard
+      context.health.note(isConnected: false, problem: words, at: StoreClock.system.wallTime)
+    else { return }
+    let effect = claim == nil ? "" : ": this host goes on alone"
+    context.log.report(.problem, words + effect)
+    context.manager.tell("STATUS=\(words)")
+    // If the store is what fails, the line above has to do.
+    do { try claim?.note(isConnected: false, problem: words) } catch {}
+  }
+}

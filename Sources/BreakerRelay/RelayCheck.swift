@@ -1,0 +1,70 @@
+package import SharedBreaker
+
+/// Tries whether a relay could work, and changes nothing but the store that it may create.
+package struct RelayCheck {
+  /// What was found, a line each.
+  package private(set) var lines: [String] = []
+  package private(set) var isWell = true
+
+  package init(_ options: RelayOptions, storeOptions: StoreOptions = StoreOptions()) {
+    checkStore(SharedStore(path: options.store, options: storeOptions), options)
+    do throws(RedisError) {
+      try checkServer(options)
+    } catch {
+      fail("cannot use \(options.address): \(error)")
+    }
+  }
+
+  private mutating func fail(_ words: String) {
+    lines.append("problem: \(OutsideText.visible(words))")
+    isWell = false
+  }
+
+  private mutating func pass(_ words: String) { lines.append("ok: \(OutsideText.visible(words))") }
+
+  private mutating func checkStore(_ store: SharedStore, _ options: RelayOptions) {
+    defer { store.close() }
+    do throws(StoreError) {
+      try store.connectToExisting()
+      let standing = try store.fleetStanding()
+      if let standing, standing.fleet != options.fleet {
+        fail(
+          "the store \(store.path) belongs to fleet \(standing.fleet): use that one, or run"
+            + " 'cbctl fleet leave' first")
+        return
+      }
+      let relay = standing?.isRelayRunning == true ? ", on which a cbrelay works" : ""
+      pass("the store \(store.path)\(relay)")
+    } catch {
+      guard error.kind == .missing else { return fail(error.description) }
+      pass("no store yet at \(store.path): cbrelay creates it")
+    }
+  }
+
+  private mutating func checkServer(_ options: RelayOptions) throws(RedisError) {
+    let start = ContinuousClock.now
+    let connection = try RedisConnection(to: options.address, patience: RelayContext.patience)
+    let keys = FleetKeys(fleet: options.fleet)
+    let facts = try connection.ask(["INFO", "server"]).text ?? ""
+    func version(_ name: String) -> Substring? {
+      facts.split(whereSeparator: \.isNewline).first { $0.hasPrefix("\(name)_version:") }
+        .map { $0.dropFirst(name.count + "_version:".count) }
+    }
+    // Valkey also names the version of Redis that it replaces.
+    let valkey = version("valkey").map { "Valkey \($0)" }
+    guard let version = version("redis"), let major = Int(version.prefix { $0 != "." }) else {
+      throw .unexpected("INFO")
+    }
+    guard major >= 5 else {
+      throw RedisError("it is Redis \(version), and streams need version 5 or later")
+    }
+    let role = try connection.ask(["ROLE"]).elements?.first?.text
+    guard role == "master" else { throw RedisError(answer: "READONLY") }
+    let hosts = try connection.ask(["ZRANGE", keys.hosts, "0", "-1"]).elements ?? []
+    let time = DurationText.milliseconds(.now - start)
+    pass("\(valkey ?? "Redis \(version)") at \(options.address), \(time) ms away")
+    let others = hosts.compactMap(\.text).filter { $0 != options.host }
+    pass(
+      "the fleet \(options.fleet) has \(CountedNoun.text(others.count, "other host")) on record")
+  }
+}

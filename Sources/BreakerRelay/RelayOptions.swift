@@ -1,0 +1,160 @@
+internal import Glibc
+internal import SharedBreaker
+
+/// What a relay was told to do.
+package struct RelayOptions: Sendable, Hashable {
+  package var address: RedisAddress
+  package var fleet: String
+  package var host: String
+
+  /// The file of the store; nil for the usual one.
+  package var store: String?
+
+  /// About how many messages the server keeps for hosts that are away for a moment.
+  package var maximumStream = 100_000
+  package var isJSON = false
+
+  package init(address: RedisAddress, fleet: String, host: String, store: String? = nil) {
+    self.address = address
+    self.fleet = fleet
+    self.host = host
+    self.store = store
+  }
+}
+
+/// What a command line asks for.
+package enum RelayRequest: Sendable, Hashable {
+  case run(RelayOptions)
+  case check(RelayOptions)
+  case help
+  case version
+}
+
+/// Reading the command line.
+extension RelayRequest {
+  /// Reads the words after the program's name, and the variables that stand in for some of them.
+  ///
+  /// - Throws: `UsageError`, which says what to do.
+  package init(
+    arguments: [String], environment: [String: String], hostName: String
+  ) throws(UsageError) {
+    var given = GivenWords()
+    var words = arguments[...]
+    while let word = words.popFirst() {
+      switch try given.take(word, from: &words) {
+      case .option: break
+      case .help:
+        self = .help
+        return
+      case .version:
+        self = .version
+        return
+      }
+    }
+    let options = try given.options(environment: environment, hostName: hostName)
+    self = given.isCheck ? .check(options) : .run(options)
+  }
+}
+
+/// The words of a command line, before they mean something.
+private struct GivenWords {
+  enum Meaning { case option, help, version }
+
+  private var values: [String: String] = [:]
+  private var isJSON = false
+  var isCheck = false
+
+  private static let options: Set<String> = [
+    "--redis", "--fleet", "--host", "--store", "--password-file", "--max-stream",
+  ]
+
+  mutating func take(
+    _ word: String, from rest: inout ArraySlice<String>
+  ) throws(UsageError) -> Meaning {
+    switch word {
+    case "--help", "-h": return .help
+    case "--version": return .version
+    case "--json": isJSON = true
+    case "--check": isCheck = true
+    default: try takeValue(word, from: &rest)
+    }
+    return .option
+  }
+
+  private mutating func takeValue(
+    _ word: String, from rest: inout ArraySlice<String>
+  ) throws(UsageError) {
+    let parts = word.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+    let name = String(parts[0])
+    guard Self.options.contains(name) else {
+      let what = word.hasPrefix("-") ? "there is no option" : "cbrelay takes no words, and got"
+      throw UsageError("\(what) '\(OutsideText.quoted(name))'", "run 'cbrelay --help'")
+    }
+    guard let value = parts.count == 2 ? String(parts[1]) : rest.popFirst(), !value.isEmpty else {
+      throw UsageError("\(name) needs a value", "run 'cbrelay --help'")
+    }
+    guard values.updateValue(value, forKey: name) == nil else {
+      throw UsageError("\(name) is given twice", "give it once")
+    }
+  }
+
+  func options(
+    environment: [String: String], hostName: String
+  ) throws(UsageError) -> RelayOptions {
+    func value(_ option: String, or variable: String) -> String? {
+      values[option] ?? environment[variable].flatMap { $0.isEmpty ? nil : $0 }
+    }
+    guard let redis = value("--redis", or: "SHARED_BREAKER_REDIS") else {
+      throw UsageError(
+        "no Redis server is given", "use --redis redis://HOST:PORT or $SHARED_BREAKER_REDIS")
+    }
+    guard let fleet = value("--fleet", or: "SHARED_BREAKER_FLEET") else {
+      throw UsageError(
+        "no fleet is given", "use --fleet NAME or $SHARED_BREAKER_FLEET, the same on every host")
+    }
+    let host = value("--host", or: "SHARED_BREAKER_HOST")
+    var options = RelayOptions(
+      address: try RedisAddress(redis), fleet: fleet, host: host ?? hostName,
+      store: values["--store"])
+    try FleetName.check(options.fleet, of: "a fleet", remedy: "choose another --fleet")
+    try FleetName.check(options.host, of: "a host", remedy: "choose one with --host")
+    if let password = try Self.password(
+      file: values["--password-file"], variable: environment["SHARED_BREAKER_REDIS_PASSWORD"])
+    {
+      options.address.password = password
+    }
+    if let text = values["--max-stream"] {
+      guard let count = Int(text), (1_000...100_000_000).contains(count) else {
+        throw UsageError(
+          "--max-stream cannot be '\(OutsideText.quoted(text))'",
+          "use a number of messages from 1000 to 100000000")
+      }
+      options.maximumStream = count
+    }
+    options.isJSON = isJSON
+    return options
+  }
+
+  /// The password that a file or a variable holds; nil if neither is given.
+  private static func password(
+    file path: String?, variable: String?
+  ) throws(UsageError) -> String? {
+    guard let path else { return variable.flatMap { $0.isEmpty ? nil : $0 } }
+    let name = "the password file '\(OutsideText.quoted(path))'"
+    let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC)
+    guard descriptor >= 0 else {
+      throw UsageError("\(name) cannot be read: \(SystemError.text(errno))", "check the path")
+    }
+    defer { close(descriptor) }
+    var bytes = [UInt8](repeating: 0, count: 4_096)
+    let count = unsafe read(descriptor, &bytes, bytes.count)
+    guard count >= 0 else {
+      throw UsageError("\(name) cannot be read: \(SystemError.text(errno))", "check the path")
+    }
+    let line = bytes[..<count].prefix { $0 != 0x0A && $0 != 0x0D }
+    guard !line.isEmpty, let text = String(validating: line, as: UTF8.self) else {
+      throw UsageError("\(name) has no password in its first line", "write it there")
+    }
+    return text
+  }
+}

@@ -1,0 +1,183 @@
+internal import Glibc
+internal import SharedBreaker
+
+/// The socket beside a store at which a relay tells how it fares.
+///
+/// A client connects, sends `status` or `figures` and a line feed, and reads one JSON document to the
+/// end. Only users of the store can connect.
+final class StatusSocket {
+  private let descriptor: Int32
+  private let path: String
+  private let stop: Wakeup
+  private var thread: BackgroundThread?
+
+  static let suffix = "-relay.sock"
+
+  /// How long a client may take to ask, and to read the answer.
+  private static let patience = Duration.seconds(2)
+
+  /// Begins to listen, in place of a relay that has ended.
+  ///
+  /// - Parameters:
+  ///   - store: The path of the store, whose rights the socket gets.
+  ///   - answer: Makes the document.
+  /// - Throws: `RelayTrouble` if there can be no such socket.
+  init(
+    store: String, answer: @escaping @Sendable (RelayStatus.Question) -> String
+  ) throws(RelayTrouble) {
+    path = store + Self.suffix
+    guard let stop = Wakeup() else { throw Self.trouble(path, EMFILE) }
+    self.stop = stop
+    descriptor = try Self.listening(at: path, store: store)
+    let descriptor = descriptor
+    thread = BackgroundThread { Self.serve(descriptor, until: stop, answer) }
+    guard thread != nil else {
+      Glibc.close(descriptor)
+      throw Self.trouble(path, EAGAIN)
+    }
+  }
+
+  /// Stops listening; the next relay replaces the socket's file.
+  func close() {
+    stop.wake()
+    thread?.join()
+    thread = nil
+    Glibc.close(descriptor)
+  }
+
+  private static func trouble(_ path: String, _ number: Int32) -> RelayTrouble {
+    .system("cannot listen at \(OutsideText.visible(path)): \(SystemError.text(number))")
+  }
+}
+
+/// Listening.
+extension StatusSocket {
+  private static func listening(
+    at path: String, store: String
+  ) throws(RelayTrouble) -> Int32 {
+    let kind =
+      Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
+      | Int32(SOCK_NONBLOCK.rawValue)
+    let listener = socket(AF_UNIX, kind, 0)
+    guard listener >= 0 else { throw trouble(path, errno) }
+    // Only the holder of the store's claim comes here, so that one name is enough.
+    let fresh = path + ".new"
+    unsafe unlink(fresh)
+    var status = stat()
+    // The mode of the socket before it has a name becomes the mode of the file, so that nobody can
+    // connect before it has its rights.
+    guard unsafe stat(store, &status) == 0, fchmod(listener, 0o600) == 0,
+      bind(listener, to: fresh)
+    else {
+      let number = errno
+      Glibc.close(listener)
+      throw trouble(path, number)
+    }
+    // Neither follows a link that somebody else has put there meanwhile. A user who may not give the
+    // file away leaves it to itself and its own group.
+    _ = unsafe lchown(fresh, status.st_uid, status.st_gid)
+    let mode = status.st_mode & 0o666
+    guard unsafe fchmodat(AT_FDCWD, fresh, mode, AT_SYMLINK_NOFOLLOW) == 0,
+      listen(listener, 16) == 0,
+      unsafe rename(fresh, path) == 0
+    else {
+      let number = errno
+      unsafe unlink(fresh)
+      Glibc.close(listener)
+      throw trouble(path, number)
+    }
+    return listener
+  }
+
+  /// Binds a socket to a path, which may be longer than an address has room for.
+  private static func bind(_ socket: Int32, to path: String) -> Bool {
+    if let address = SocketAddress(path: path) { return address.bind(socket) }
+    let bytes = path.utf8
+    guard let slash = bytes.lastIndex(of: UInt8(ascii: "/")) else {
+      errno = ENAMETOOLONG
+      return false
+    }
+    let directory = unsafe open(String(path[..<slash]), O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+    guard directory >= 0 else { return false }
+    defer { Glibc.close(directory) }
+    let name = path[bytes.index(after: slash)...]
+    guard let address = SocketAddress(path: "/proc/self/fd/\(directory)/\(name)") else {
+      errno = ENAMETOOLONG
+      return false
+    }
+    return address.bind(socket)
+  }
+}
+
+/// Answering.
+extension StatusSocket {
+  private static func serve(
+    _ listener: Int32, until stop: Wakeup, _ answer: @Sendable (RelayStatus.Question) -> String
+  ) {
+    while true {
+      var entries = [
+        pollfd(fd: stop.reading, events: Int16(POLLIN), revents: 0),
+        pollfd(fd: listener, events: Int16(POLLIN), revents: 0),
+      ]
+      _ = unsafe poll(&entries, 2, -1)
+      if entries[0].revents != 0 { return }
+      guard entries[1].revents != 0 else { continue }
+      let client = accept(listener, nil, nil)
+      if client >= 0 {
+        reply(to: client, answer)
+        Glibc.close(client)
+      } else if errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM {
+        // The client keeps waiting, so that without a pause this would be a busy loop.
+        _ = unsafe poll(&entries, 1, 500)
+        if entries[0].revents != 0 { return }
+      }
+    }
+  }
+
+  private static func reply(to client: Int32, _ answer: (RelayStatus.Question) -> String) {
+    _ = fcntl(client, F_SETFD, FD_CLOEXEC)
+    _ = fcntl(client, F_SETFL, O_NONBLOCK)
+    let exchange = Exchange(client: client, deadline: .now + patience)
+    guard let question = exchange.question() else { return }
+    // Making the answer may take as long as the server needs.
+    Exchange(client: client, deadline: .now + RelayContext.patience + patience).send(
+      answer(question))
+  }
+
+  /// Reading from and writing to a client, up to a deadline.
+  private struct Exchange {
+    let client: Int32
+    let deadline: ContinuousClock.Instant
+
+    /// Waits until the client is ready; returns false if it is too late.
+    private func wait(for event: Int32) -> Bool {
+      var entry = pollfd(fd: client, events: Int16(event), revents: 0)
+      let left = DurationText.milliseconds(deadline - .now)
+      return unsafe left > 0 && poll(&entry, 1, Int32(clamping: left)) > 0
+    }
+
+    /// What the client asks; nil if it takes too long, or asks something else.
+    func question() -> RelayStatus.Question? {
+      var question: [UInt8] = []
+      while question.count < 64, question.last != UInt8(ascii: "\n"), wait(for: POLLIN) {
+        var bytes = [UInt8](repeating: 0, count: 64)
+        let count = unsafe read(client, &bytes, bytes.count)
+        guard count > 0 else { break }
+        question += bytes[..<count]
+      }
+      guard question.last == UInt8(ascii: "\n") else { return nil }
+      return RelayStatus.Question(rawValue: String(decoding: question.dropLast(), as: UTF8.self))
+    }
+
+    func send(_ text: String) {
+      var rest = Array(text.utf8)[...]
+      while !rest.isEmpty, wait(for: POLLOUT) {
+        let count = unsafe rest.withUnsafeBytes { bytes in
+          unsafe Glibc.send(client, bytes.baseAddress, bytes.count, Int32(MSG_NOSIGNAL))
+        }
+        guard count > 0 else { return }
+        rest = rest.dropFirst(count)
+      }
+    }
+  }
+}

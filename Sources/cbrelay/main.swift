@@ -1,0 +1,3 @@
+import BreakerRelay
+
+RelayProgram.run()

@@ -1,0 +1,126 @@
+import BenchReport
+import Glibc
+import SharedBreaker
+import TestSupport
+
+extension Bench {
+  /// What hosts of a fleet hear of each other, and what their relays cost.
+  func fleetFigures() -> [Figure] {
+    let fleet = Latest { try FleetRoom() }
+    return delayFigures(fleet) + flowFigures(fleet) + relayFigures(fleet)
+  }
+
+  private static var delays: Int { 100 }
+
+  /// How long it takes until another host knows.
+  private func delayFigures(_ fleet: Latest<FleetRoom>) -> [Figure] {
+    let kinds: [(String, (FleetRoom) throws -> Double)] = [
+      ("bare XADD until XREAD has it", { try $0.bareMicroseconds() }),
+      ("a command until the other host has it", { try $0.commandMicroseconds() }),
+      ("a trip until the other host suspects", { try $0.suspicionMicroseconds() }),
+    ]
+    return kinds.flatMap { name, measure in
+      let latest = Latest { () throws -> [Double] in
+        let room = try fleet.once()
+        return try (0..<Self.delays).map { _ in try measure(room) }
+      }
+      return ["p50", "p99"].map { part in
+        let bare = "\(kinds[0].0), \(part)"
+        let own = "\(name), \(part)"
+        let subject = Subject(
+          topic: "fleet", name: own, unit: "µs", comparison: own == bare ? nil : .over(bare),
+          samples: "\(Self.delays) times")
+        return Figure(subject: subject) {
+          let values = (part == "p50" ? try latest.renewed() : try latest.same()).sorted()
+          return values[part == "p50" ? values.count / 2 : values.count - 1 - values.count / 100]
+        }
+      }
+    }
+  }
+
+  /// How many commands a second get through.
+  private func flowFigures(_ fleet: Latest<FleetRoom>) -> [Figure] {
+    let subject = Subject(
+      topic: "fleet", name: "commands that the other host has applied", unit: "/s",
+      goal: .atLeast(1_000), samples: "5,000 of 8 threads")
+    return [Figure(subject: subject) { try fleet.once().commandsASecond(5_000) }]
+  }
+
+  /// What a relay costs a host that has no news, and a healthy call.
+  private func relayFigures(_ fleet: Latest<FleetRoom>) -> [Figure] {
+    let idle = Latest { () throws -> (seconds: Double, megabytes: Double) in
+      let room = try fleet.once()
+      let before = try room.relayUse()
+      let start = seconds()
+      usleep(2_000_000)
+      let after = try room.relayUse()
+      return ((after.seconds - before.seconds) / (seconds() - start), after.megabytes)
+    }
+    let alone = "healthy call, no relay"
+    let policy = BreakerPolicy(maxFailures: 5, fleetQuorum: .hosts(3))
+    func healthy(
+      _ name: String, _ store: @escaping () throws -> SharedStore, against: Comparison? = nil
+    ) -> Figure {
+      let subject = Subject(
+        topic: "fleet", name: name, unit: "ns", comparison: against, samples: "best of 10")
+      return Figure(subject: subject) {
+        let breaker = try store().breaker("healthy", policy: policy)
+        return try bestNanoseconds(HealthyLoops.calls(breaker))
+      }
+    }
+    return [
+      Figure(
+        subject: Subject(
+          topic: "fleet", name: "relay, idle, of one processor", unit: "%", samples: "2 s")
+      ) { try idle.renewed().seconds * 100 },
+      Figure(
+        subject: Subject(topic: "fleet", name: "relay, resident memory", unit: "MB", samples: "1")
+      ) { try idle.same().megabytes },
+      healthy(alone, { [store] in store }),
+      healthy(
+        "healthy call, beside a relay", { try fleet.once().stores[0] }, against: .over(alone)),
+    ]
+  }
+}
+
+/// The steps that are measured.
+extension FleetRoom {
+  func bareMicroseconds() throws -> Double {
+    let reader = try RawRedis(socket: server.socket)
+    let writer = try RawRedis(socket: server.socket)
+    reader.send(["XREAD", "BLOCK", "0", "STREAMS", "bare", "$"])
+    // The reader waits in the server once another question of this process has been answered.
+    usleep(1_000)
+    let start = seconds()
+    writer.send(["XADD", "bare", "MAXLEN", "~", "1000", "*", "k", "open", "b", "payments"])
+    _ = try reader.answer()
+    return (seconds() - start) * 1e6
+  }
+
+  func commandMicroseconds() throws -> Double {
+    let pair = try pair()
+    return try pair.microseconds(
+      of: { try pair.first.force(.observe, scope: .fleet) }, until: { $0.mode == .observe })
+  }
+
+  func suspicionMicroseconds() throws -> Double {
+    let pair = try pair()
+    return try pair.microseconds(
+      of: { try pair.first.acquire().fail(error: "down") }, until: { $0.state == .halfOpen })
+  }
+
+  func commandsASecond(_ count: Int) throws -> Double {
+    let pair = try pair()
+    let threads = 8
+    let start = seconds()
+    Threads.run(threads) { thread in
+      for number in 0..<count / threads {
+        try? pair.first.force(
+          .observe, reason: "\(thread) \(number)", scope: .fleet)
+      }
+    }
+    try pair.first.force(.forcedClosed, scope: .fleet)
+    while pair.second.snapshot().mode != .forcedClosed { usleep(1_000) }
+    return Double(count) / (seconds() - start)
+  }
+}

@@ -1,0 +1,85 @@
+import BenchReport
+import Glibc
+import SharedBreaker
+import TestSupport
+
+/// Two hosts of a fleet: a store and a relay each, and a Redis server between them.
+final class FleetRoom {
+  let server: RedisServer
+  let stores: [SharedStore]
+  private let directory: TemporaryDirectory
+  private let relays: [Child]
+  private var used = 0
+
+  init() throws {
+    guard RedisServer.isInstalled else { throw BenchError("there is no redis-server") }
+    let directory = try TemporaryDirectory()
+    let server = try RedisServer(in: directory)
+    self.directory = directory
+    self.server = server
+    stores = ["a", "b"].map {
+      SharedStore(
+        path: directory.file("\($0).db"), options: StoreOptions(lockTimeout: .seconds(10)))
+    }
+    for store in stores { try store.connect() }
+    relays = try ["a", "b"].map {
+      let words = [
+        BuiltProducts.path(of: "cbrelay"), "--redis", server.address, "--fleet", "bench",
+        "--host", $0, "--store", directory.file("\($0).db"),
+      ]
+      let line = words.map { "'\($0)'" }.joined(separator: " ")
+      return try Child("/bin/sh", ["-c", "exec \(line) 2>/dev/null"])
+    }
+    let start = seconds()
+    while try !stores.allSatisfy({ try $0.fleetStanding()?.isConnected == true }) {
+      guard seconds() < start + 60 else { throw BenchError("the relays do not connect") }
+      usleep(10_000)
+    }
+  }
+
+  /// Two breakers of one name, one on each host, that nobody has used yet.
+  func pair() throws -> BreakerPair {
+    used += 1
+    let policy = BreakerPolicy(maxFailures: 1, openFor: .seconds(60), fleetQuorum: .hosts(1))
+    let name = "pair-\(used)"
+    return BreakerPair(
+      first: try stores[0].breaker(name, policy: policy),
+      second: try stores[1].breaker(name, policy: policy))
+  }
+
+  /// The processor time and the memory of the first relay.
+  func relayUse() throws -> (seconds: Double, megabytes: Double) {
+    var clock = clockid_t()
+    var time = timespec()
+    guard unsafe clock_getcpuclockid(relays[0].pid, &clock) == 0,
+      unsafe clock_gettime(clock, &time) == 0
+    else { throw BenchError("the relay has ended") }
+    let words = String(decoding: try Files.read("/proc/\(relays[0].pid)/statm"), as: UTF8.self)
+      .split(separator: " ")
+    guard words.count > 1, let pages = Double(words[1]) else { throw BenchError("no statm") }
+    return (
+      Double(time.tv_sec) + Double(time.tv_nsec) / 1e9,
+      pages * Double(sysconf(Int32(_SC_PAGESIZE))) / 1e6
+    )
+  }
+}
+
+/// The breakers of one name on two hosts.
+struct BreakerPair {
+  var first: Breaker
+  var second: Breaker
+
+  /// The microseconds until a step on the first host has changed the second one.
+  func microseconds(
+    of step: () throws -> Void, until hasArrived: (BreakerSnapshot) -> Bool
+  ) throws -> Double {
+    try first.run {}
+    try second.run {}
+    let start = seconds()
+    try step()
+    while !hasArrived(second.snapshot()) {
+      guard seconds() < start + 10 else { throw BenchError("nothing arrives") }
+    }
+    return (seconds() - start) * 1e6
+  }
+}

@@ -1,0 +1,126 @@
+import BreakerRelay
+import SharedBreaker
+import Testing
+
+/// What the server keeps, and what a host concludes from it after it was away.
+struct FleetStateTests {
+  private static func bytes(_ text: String) -> RedisReply { .bytes(Array(text.utf8)) }
+
+  private static func state(
+    commands: [String: String] = [:], evidence: [String: String] = [:]
+  ) throws -> FleetState {
+    func pairs(_ fields: [String: String]) -> [(field: RedisReply, value: RedisReply)] {
+      fields.map { (bytes($0.key), bytes($0.value)) }
+    }
+    var state = try FleetState([
+      .array([bytes("1000"), bytes("5000")]), bytes("abc"), bytes("17"),
+      .array([.array([bytes("999000-0"), .array([])])]),
+    ])
+    state.take(commands: pairs(commands))
+    state.take(evidence: pairs(evidence))
+    return state
+  }
+
+  private func command(
+    _ action: FleetCommand.Action, from host: String, stamp: Int64
+  ) -> FleetCommand {
+    FleetCommand(
+      name: "db", action: action, author: "x", host: host, stamp: stamp, age: .zero)
+  }
+
+  private func value(_ command: FleetCommand, given: Int64 = 900_000) -> String {
+    "\(command.stamp) \(command.host) \(given) " + CommandText.text(of: command)
+  }
+
+  @Test func `the state is read`() throws {
+    let reset = command(.reset, from: "b", stamp: 3)
+    let state = try Self.state(
+      commands: ["db\nstate": value(reset)],
+      evidence: ["db\nb": "00ff 4 1000500", "db\nz": "00ff 4 900000"])
+    #expect(state.now == 1_000_005)
+    #expect(state.epoch == "abc")
+    #expect(state.number == 17)
+    #expect(state.entry == "999000-0")
+    #expect(state.refusals.isEmpty)
+    #expect(
+      state.evidence.first?.2
+        == FleetView.Evidence(lineage: "00ff", generation: 4, until: 1_000_500))
+    // A host that was long gone does not count, and the server may forget it.
+    #expect(state.evidence.count == 1)
+    #expect(state.pastEvidence == [Self.bytes("db\nz"), Self.bytes("00ff 4 900000")])
+    let unheard = state.unheard(knowing: [])
+    #expect(unheard.map(\.stamp) == [3])
+    #expect(unheard.first?.age == .milliseconds(100_005))
+  }
+
+  @Test func `an empty server has an empty state`() throws {
+    let state = try FleetState([
+      .array([Self.bytes("1000"), Self.bytes("5000")]), .nothing, .nothing, .array([]),
+    ])
+    #expect(state.number == 0)
+    #expect(state.entry == "0-0")
+  }
+
+  @Test func `of two commands about the same, the later one is exchanged`() throws {
+    let kept = command(.reset, from: "b", stamp: 3)
+    let state = try Self.state(commands: ["db\nstate": value(kept)])
+    for (stamp, host, isUnheard, isLost) in [
+      (2, "z", true, false), (3, "a", true, false), (3, "b", false, false), (3, "c", false, true),
+      (4, "a", false, true),
+    ] {
+      let own = [command(.trip(for: nil), from: host, stamp: Int64(stamp))]
+      #expect(state.unheard(knowing: own).isEmpty != isUnheard)
+      #expect(state.lost(knowing: own).isEmpty != isLost)
+    }
+  }
+
+  @Test func `commands about different things do not overtake each other`() throws {
+    let kept = command(.policy(set: [.probes: "3"], unset: []), from: "b", stamp: 9)
+    let state = try Self.state(commands: ["db\npolicy:probes": value(kept)])
+    let own = [
+      command(.policy(set: [.openFor: "1m"], unset: []), from: "a", stamp: 2),
+      command(.force(.observe, for: nil), from: "a", stamp: 1),
+    ]
+    #expect(state.unheard(knowing: own).map(\.stamp) == [9])
+    #expect(state.lost(knowing: own).map(\.stamp) == [1, 2])
+  }
+
+  @Test(arguments: [
+    ("db", "1 b 5 {}"), ("db\nstate", "1 b 5"), ("db\nstate", "x b 5 {}"),
+    ("db\nstate", #"1 b -9223372036854775808 {"action":"reset","by":"x"}"#),
+    ("db\nstate", #"1 b 9223372036854775807 {"action":"reset","by":"x"}"#),
+    ("db\nstate", #"90000000 b 5 {"action":"reset","by":"x"}"#), ("db\nstate", "0 b 5 {}"),
+    ("db\nstate", "9007199254740993 b 5 {}"),
+    ("db\nstate", "1 b 5 {}"), ("db\nstate", "1 b x {}"), ("db\nstate", "1 b\u{1b} 5 {}"),
+    ("\u{1b}\nstate", #"1 b 5 {"action":"reset","by":"x"}"#),
+    ("db\nmode", #"1 b 5 {"action":"reset","by":"x"}"#),
+    ("db\nstate\nx", #"1 b 5 {"action":"reset","by":"x"}"#),
+  ])
+  func `a kept command that nobody could have written is refused`(
+    field: String, value: String
+  ) throws {
+    let state = try Self.state(commands: [field: value])
+    #expect(state.unheard(knowing: []).isEmpty)
+    #expect(state.refusals.count == 1)
+  }
+
+  @Test(arguments: [
+    ("db", "1 2 3"), ("db\nb", "1 2"), ("db\nb", "1 x 3"), ("db\nb c", "1 2 3"), ("\nb", "1 2 3"),
+    ("db\nb", "1 2 -9223372036854775808"), ("db\nb", "1 2 9223372036854775807"),
+    ("db\nb", "x 2 3"), ("db\nb", "1 -2 3"),
+  ])
+  func `kept evidence that nobody could have written is refused`(
+    field: String, value: String
+  ) throws {
+    let state = try Self.state(evidence: [field: value])
+    #expect(state.evidence.isEmpty)
+    #expect(state.refusals.count == 1)
+  }
+
+  @Test func `an answer that is none is an error`() {
+    #expect(throws: RedisError.self) { try FleetState([]) }
+    #expect(throws: RedisError.self) {
+      try FleetState([.error("OOM x"), .nothing, .nothing, .nothing])
+    }
+  }
+}

@@ -1,0 +1,125 @@
+import BreakerRelay
+import SharedBreaker
+import TestSupport
+import Testing
+
+/// What a host concludes from the messages of others, and what it tells itself.
+struct FleetViewTests {
+  private var view = FleetView(host: "a")
+  private let three = BreakerPolicy(fleetQuorum: .hosts(3))
+
+  private func message(
+    _ content: FleetMessage.Content, from host: String, generation: Int64 = 1,
+    lineage: String = "1"
+  ) -> FleetMessage {
+    FleetMessage(content, name: "db", host: host, lineage: lineage, generation: generation)
+  }
+
+  @Test mutating func `other hosts make a quorum as long as their open times last`() {
+    for (index, host) in ["b", "c", "d"].enumerated() {
+      #expect(view.quorum(for: "db", policy: three, at: 1_000) == nil)
+      view.take(message(.open(for: .seconds(10 + index)), from: host), at: 1_000)
+    }
+    #expect(view.quorum(for: "db", policy: three, at: 10_999) == 3)
+    #expect(view.quorum(for: "db", policy: three, at: 11_000) == nil)
+    #expect(view.others(open: "db", at: 11_000) == 2)
+    view.forgetPast(at: 13_000)
+    #expect(view.suspects.isEmpty)
+  }
+
+  @Test mutating func `a host counts once, and this host not at all`() {
+    for host in ["a", "b", "b", "b"] {
+      view.take(message(.open(for: .seconds(10)), from: host), at: 0)
+    }
+    #expect(view.others(open: "db", at: 0) == 1)
+  }
+
+  @Test(arguments: [FleetMessage.Content.recovered, .closed])
+  mutating func `a host that is no longer open counts no more`(content: FleetMessage.Content) {
+    view.take(message(.open(for: .seconds(10)), from: "b", generation: 4), at: 0)
+    view.take(message(content, from: "b", generation: 3), at: 0)
+    #expect(view.others(open: "db", at: 0) == 1, "an old message changes nothing")
+    view.take(message(content, from: "b", generation: 5), at: 0)
+    #expect(view.others(open: "db", at: 0) == 0)
+  }
+
+  @Test mutating func `a host whose store is new counts with its new breakers`() {
+    view.take(message(.open(for: .seconds(10)), from: "b", generation: 9), at: 0)
+    view.take(message(.closed, from: "b", generation: 1, lineage: "2"), at: 0)
+    #expect(view.others(open: "db", at: 0) == 0)
+  }
+
+  @Test mutating func `a share of the hosts is rounded up, and never fewer than two`() {
+    let third = BreakerPolicy(fleetQuorum: .share(.percent(30)))
+    for host in ["b", "c"] { view.take(message(.open(for: .seconds(9)), from: host), at: 0) }
+    view.hostsSeen = 3
+    #expect(view.quorum(for: "db", policy: third, at: 0) == 2)
+    view.hostsSeen = 7
+    #expect(view.quorum(for: "db", policy: third, at: 0) == nil)
+    view.take(message(.open(for: .seconds(9)), from: "d"), at: 0)
+    #expect(view.quorum(for: "db", policy: third, at: 0) == 3)
+  }
+
+  @Test mutating func `a breaker without a quorum in its policy is never suspected`() {
+    for host in ["b", "c", "d"] { view.take(message(.open(for: .seconds(9)), from: host), at: 0) }
+    #expect(view.quorum(for: "db", policy: BreakerPolicy(), at: 0) == nil)
+  }
+}
+
+/// What a host tells of its own breakers.
+struct FleetTellingTests {
+  private var view = FleetView(host: "a")
+
+  /// An open breaker with a policy.
+  private func open(_ policy: BreakerPolicy) throws -> BreakerSnapshot {
+    let directory = try TemporaryDirectory()
+    let store = SharedStore(path: directory.store)
+    let breaker = try store.breaker("db", policy: policy)
+    try breaker.trip(for: .seconds(60))
+    return breaker.snapshot()
+  }
+
+  private func message(_ content: FleetMessage.Content, from host: String) -> FleetMessage {
+    FleetMessage(content, name: "db", host: host, lineage: "1", generation: 1)
+  }
+
+  @Test mutating func `an opening is told unless the quorum of others is reached`() throws {
+    let snapshot = try open(BreakerPolicy(fleetQuorum: .hosts(2)))
+    view.take(message(.open(for: .seconds(10)), from: "b"), at: 0)
+    guard case .open(let time) = view.content(for: .opened, of: snapshot, named: "db", at: 0) else {
+      Issue.record("nothing is told")
+      return
+    }
+    #expect(time > .seconds(30) && time <= .seconds(60))
+    view.take(message(.open(for: .seconds(10)), from: "c"), at: 0)
+    #expect(view.content(for: .opened, of: snapshot, named: "db", at: 0) == nil)
+    #expect(view.content(for: .opened, of: snapshot, named: "db", at: 10_000) != nil)
+  }
+
+  @Test func `an opening that does not concern the fleet is not told`() throws {
+    let snapshot = try open(BreakerPolicy())
+    #expect(view.content(for: .opened, of: snapshot, named: "db", at: 0) == nil)
+    #expect(view.content(for: .opened, of: nil, named: "db", at: 0) == nil)
+    #expect(view.content(for: .closed, of: nil, named: "db", at: 0) == nil)
+  }
+
+  @Test mutating func `what was told is taken back`() throws {
+    view.hasTold(message(.open(for: .seconds(10)), from: "a"), at: 0)
+    #expect(view.content(for: .closed, of: nil, named: "db", at: 0) == .closed)
+    #expect(view.content(for: .opened, of: nil, named: "db", at: 0) == .closed)
+    #expect(view.content(for: .recovered, of: nil, named: "db", at: 0) == .recovered)
+    view.hasTold(message(.recovered, from: "a"), at: 0)
+    #expect(view.content(for: .closed, of: nil, named: "db", at: 0) == nil)
+  }
+
+  @Test mutating func `a recovery is told unless another host has just told one`() throws {
+    let snapshot = try open(BreakerPolicy(fleetSpread: .seconds(5)))
+    #expect(view.content(for: .recovered, of: snapshot, named: "db", at: 0) == .recovered)
+    view.take(message(.recovered, from: "b"), at: 1_000)
+    #expect(view.content(for: .recovered, of: snapshot, named: "db", at: 5_999) == nil)
+    #expect(view.content(for: .recovered, of: snapshot, named: "db", at: 6_000) == .recovered)
+    // A host whose evidence the server has always tells, so that nobody counts it any longer.
+    view.hasTold(message(.open(for: .seconds(10)), from: "a"), at: 1_000)
+    #expect(view.content(for: .recovered, of: snapshot, named: "db", at: 5_999) == .recovered)
+  }
+}

@@ -1,0 +1,142 @@
+import BreakerRelay
+import TestSupport
+import Testing
+
+/// A connection to a server that does not behave.
+struct StrangeServerTests {
+  private let directory: TemporaryDirectory
+
+  init() throws { directory = try TemporaryDirectory() }
+
+  /// The error of connecting to a fake server and asking it something.
+  private func error(
+    _ manner: FakeServer.Manner, patience: Duration = .seconds(60)
+  ) throws -> RedisError? {
+    let server = try FakeServer(in: directory, manner)
+    defer { server.stop() }
+    let address = RedisAddress(.socket(path: server.path))
+    return #expect(throws: RedisError.self) {
+      let connection = try RedisConnection(to: address, patience: patience)
+      _ = try connection.ask(["PING"])
+    }
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `a server that closes in the middle of an answer is an error`() throws {
+    for bytes in ["", "+", "+OK\r\n*3\r\n$5\r\nab", "$100\r\n", "*2\r\n"] {
+      let error = try error(.sendAndClose(Array(bytes.utf8)))
+      #expect(error != nil)
+      Files.removeAll(directory.file("fake.sock"))
+    }
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `a server that answers nonsense is an error`() throws {
+    for bytes in ["HTTP/1.1 400 Bad Request\r\n\r\n", "\0\0\0\0", "*-7\r\n", "$x\r\n", ":\r\n:"] {
+      let error = try error(.send(Array(bytes.utf8)), patience: .milliseconds(500))
+      #expect(error != nil)
+      Files.removeAll(directory.file("fake.sock"))
+    }
+    let error = try error(.send(Array("HTTP/1.1 400 Bad Request\r\n\r\n".utf8)))
+    #expect(error?.description == "it does not speak the protocol of Redis")
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `a server that goes on answering for ever is too late`() throws {
+    let long = Array("*1000000\r\n".utf8) + Array(repeating: UInt8(ascii: ":"), count: 1_000_000)
+    let error = try error(.drip(long), patience: .milliseconds(300))
+    #expect(error?.description == "it has not answered for 300ms")
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `a server that repeats the password in its answer does not get it into a message`() throws {
+    let answer = "-ERR unknown command 'AUTH', with args beginning with: 'hunter2'\r\n"
+    let server = try FakeServer(in: directory, .send(Array(answer.utf8)))
+    defer { server.stop() }
+    let address = RedisAddress(.socket(path: server.path), password: "hunter2")
+    let error = #expect(throws: RedisError.self) {
+      try RedisConnection(to: address, patience: .seconds(60))
+    }
+    #expect(error?.description.contains("hunter2") == false)
+  }
+
+  @Test(arguments: [
+    ("OOM command not allowed when used memory > 'maxmemory'.", "its memory is full"),
+    (
+      "ERR Error running script (call to f_1): @user_script:1: -READONLY You can't write",
+      "it is a read-only replica"
+    ),
+    ("ERR something new", "it answers 'ERR something new'"),
+  ])
+  func `an answer that is an error is explained`(answer: String, words: String) {
+    #expect(RedisError(answer: answer).description.hasPrefix(words))
+  }
+
+  @Test func `a server that is not there is an error`() throws {
+    let address = RedisAddress(.socket(path: directory.file("none.sock")))
+    let error = #expect(throws: RedisError.self) {
+      try RedisConnection(to: address, patience: .seconds(1))
+    }
+    #expect(error?.description == "No such file or directory")
+  }
+}
+
+/// Logging in to a real server.
+@Suite(.enabled(if: RedisServer.isInstalled, "redis-server is not installed"))
+struct LogInTests {
+  private let directory: TemporaryDirectory
+  private let server: RedisServer
+
+  init() throws {
+    directory = try TemporaryDirectory()
+    server = try RedisServer(
+      in: directory, options: ["--requirepass", "geheim", "--databases", "2"])
+  }
+
+  private func connect(
+    user: String? = nil, password: String?, database: Int = 0
+  ) throws -> RedisReply {
+    let address = RedisAddress(
+      .socket(path: server.socket), user: user, password: password, database: database)
+    let connection = try RedisConnection(to: address, patience: .seconds(60))
+    return try connection.ask(["PING"])
+  }
+
+  private func error(
+    user: String? = nil, password: String?, database: Int = 0
+  ) -> String? {
+    #expect(throws: RedisError.self) {
+      try connect(user: user, password: password, database: database)
+    }?.description
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `the right password and database are accepted`() throws {
+    #expect(try connect(password: "geheim").text == "PONG")
+    #expect(try connect(user: "default", password: "geheim", database: 1).text == "PONG")
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `an error of logging in says what to do`() throws {
+    #expect(error(password: nil)?.hasPrefix("it wants a password: use --password-file") == true)
+    #expect(error(password: "x") == "it refuses the user or the password: check them")
+    #expect(error(user: "u", password: "geheim") == error(password: "x"))
+    #expect(error(password: "geheim", database: 2)?.hasPrefix("it has no database 2") == true)
+    #expect(error(password: "geheim\u{0}\r\n") == error(password: "x"))
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `a check says what is wrong with the server`() throws {
+    var options = RelayOptions(
+      address: RedisAddress(.socket(path: server.socket)), fleet: "f", host: "a",
+      store: directory.store)
+    #expect(!RelayCheck(options).isWell)
+    options.address.password = "geheim"
+    let check = RelayCheck(options)
+    #expect(check.isWell, "\(check.lines)")
+    #expect(check.lines.first?.hasPrefix("ok: no store yet at ") == true)
+    #expect(!Files.exists(directory.store))
+    options.address.place = .socket(path: directory.file("none"))
+    #expect(RelayCheck(options).lines.last?.hasPrefix("problem: cannot use unix:///") == true)
+  }
+}

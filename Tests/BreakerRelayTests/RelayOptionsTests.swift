@@ -1,0 +1,91 @@
+import BreakerRelay
+import TestSupport
+import Testing
+
+/// The command line of `cbrelay`.
+struct RelayOptionsTests {
+  private func request(
+    _ line: String, _ environment: [String: String] = [:]
+  ) throws -> RelayRequest {
+    try RelayRequest(
+      arguments: line.split(separator: " ").map(String.init), environment: environment,
+      hostName: "web-1.example")
+  }
+
+  private func options(
+    _ line: String, _ environment: [String: String] = [:]
+  ) throws -> RelayOptions {
+    guard case .run(let options) = try request(line, environment) else {
+      throw SupportError("\(line) does not run a relay")
+    }
+    return options
+  }
+
+  @Test func `options and variables say the same, and options win`() throws {
+    let plain = try options("--redis redis://h --fleet prod")
+    #expect(plain.fleet == "prod")
+    #expect(plain.host == "web-1.example")
+    #expect(plain.store == nil)
+    #expect(plain.maximumStream == 100_000)
+    let variables = [
+      "SHARED_BREAKER_REDIS": "redis://h", "SHARED_BREAKER_FLEET": "prod",
+      "SHARED_BREAKER_HOST": "a",
+    ]
+    #expect(try options("", variables).host == "a")
+    #expect(try options("--host=b --fleet=test", variables).host == "b")
+    #expect(try options("--host=b --fleet=test", variables).fleet == "test")
+    let rest = try options(
+      "--redis redis://h --fleet f --store /s --max-stream 5000 --json")
+    #expect(rest.store == "/s")
+    #expect(rest.maximumStream == 5_000)
+    #expect(rest.isJSON)
+  }
+
+  @Test func `an empty variable counts as none`() throws {
+    let empty = [
+      "SHARED_BREAKER_REDIS": "redis://h", "SHARED_BREAKER_FLEET": "prod",
+      "SHARED_BREAKER_HOST": "", "SHARED_BREAKER_REDIS_PASSWORD": "",
+    ]
+    #expect(try options("", empty).host == "web-1.example")
+    #expect(try options("", empty).address.password == nil)
+    #expect(throws: UsageError.self) { try options("", ["SHARED_BREAKER_REDIS": ""]) }
+  }
+
+  @Test func `the password comes from a file or a variable`() throws {
+    let directory = try TemporaryDirectory()
+    let path = directory.file("password")
+    try Files.write(path, Array("geheim\nmore\n".utf8))
+    let line = "--redis redis://u@h --fleet f"
+    #expect(try options(line + " --password-file " + path).address.password == "geheim")
+    let variable = ["SHARED_BREAKER_REDIS_PASSWORD": "word"]
+    #expect(try options(line, variable).address.password == "word")
+    try Files.write(path, [0x0A])
+    #expect(throws: UsageError.self) { try options(line + " --password-file " + path) }
+    #expect(throws: UsageError.self) { try options(line + " --password-file /no/such/file") }
+  }
+
+  @Test(arguments: [
+    "", "--redis redis://h", "--fleet f", "--redis redis://h --fleet a/b",
+    "--redis redis://h --fleet f --host a:b", "--redis redis://h --fleet f --host",
+    "--redis redis://h --fleet f word", "--redis redis://h --fleet f --colour",
+    "--redis redis://h --fleet f --fleet f", "--redis redis://h --fleet f --max-stream 999",
+    "--redis redis://h --fleet f --max-stream x", "--redis= --fleet f",
+  ])
+  func `a command line that makes no sense is refused`(line: String) {
+    #expect(throws: UsageError.self) { try request(line) }
+  }
+
+  @Test func `help and version need nothing else`() throws {
+    #expect(try request("--help") == .help)
+    #expect(try request("--redis x -h") == .help)
+    #expect(try request("--version") == .version)
+    guard case .check = try request("--redis redis://h --fleet f --check") else {
+      Issue.record("--check is not understood")
+      return
+    }
+  }
+
+  @Test func `the help fits into a terminal`() {
+    for line in RelayHelp.page.split(separator: "\n") { #expect(line.count <= 100, "\(line)") }
+  }
+}

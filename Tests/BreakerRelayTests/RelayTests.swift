@@ -1,0 +1,79 @@
+import BreakerRelay
+import SharedBreaker
+import TestSupport
+import Testing
+
+/// What hosts of a fleet learn from each other, over a real server.
+@Suite(.enabled(if: RedisServer.isInstalled, "redis-server is not installed"))
+struct RelayTests {
+  @Test(.timeLimit(.minutes(60)))
+  func `a command reaches every host once`() async throws {
+    let fleet = try TestFleet()
+    let hosts = try await fleet.hosts("a", "b", "c")
+    try hosts[0].breaker("pay").force(
+      .forcedOpen, for: .seconds(600), reason: "maintenance", scope: .fleet)
+    for host in hosts {
+      try await eventually("\(host.options.host) is forced open") {
+        try host.snapshot("pay")?.mode == .forcedOpen
+      }
+    }
+    let snapshot = try #require(try hosts[1].snapshot("pay"))
+    #expect(snapshot.modeReason == "maintenance")
+    #expect(snapshot.modeEndsIn.map { $0 > .seconds(300) && $0 <= .seconds(600) } == true)
+    try hosts[2].breaker("pay").force(.automatic, scope: .fleet)
+    for host in hosts {
+      try await eventually("\(host.options.host) is automatic again") {
+        try host.snapshot("pay")?.mode == .automatic
+      }
+      #expect(try host.store.history(of: "pay").count { $0.change.wireKind == "mode" } == 2)
+    }
+    try await eventually("all is told") {
+      try hosts.allSatisfy { try $0.store.fleetStanding()?.waiting == 0 }
+    }
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `a quorum of other hosts makes a closed breaker half-open`() async throws {
+    let fleet = try TestFleet()
+    let hosts = try await fleet.hosts("a", "b", "c")
+    let breakers = try hosts.map { try $0.breaker("db", sharedPolicy) }
+    try breakers[0].trip()
+    try breakers[1].trip()
+    try await eventually("c suspects") { try hosts[2].snapshot("db")?.state == .halfOpen }
+    let reasons = try hosts[2].store.history(of: "db").compactMap(\.reason)
+    #expect(reasons.contains("suspected by 2 hosts"))
+    #expect(try hosts[0].snapshot("db")?.state == .open)
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `a recovery on one host makes the breakers of the others due`() async throws {
+    let fleet = try TestFleet()
+    let hosts = try await fleet.hosts("a", "b")
+    let breakers = try hosts.map { try $0.breaker("db", sharedPolicy) }
+    #expect(throws: Outage.self) { try breakers[1].run { throw Outage() } }
+    #expect(try hosts[1].snapshot("db")?.openEndsIn.map { $0 > .seconds(600) } == true)
+    try breakers[0].trip(for: .milliseconds(1))
+    try await eventually("a's probe is due") { try hosts[0].snapshot("db")?.isProbeDue == true }
+    try breakers[0].run {}
+    try await eventually("b's probe is due") { try hosts[1].snapshot("db")?.isProbeDue == true }
+    let entries = try hosts[1].store.history(of: "db")
+    #expect(entries.contains { $0.change == .recovery && $0.host == "a" })
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `a command is told when the server is back`() async throws {
+    let fleet = try TestFleet()
+    let hosts = try await fleet.hosts("a", "b")
+    fleet.server.kill()
+    for host in hosts { try await host.awaits(.problem) }
+    try hosts[0].breaker("pay").force(.observe, scope: .fleet)
+    #expect(try hosts[0].store.fleetStanding()?.waiting == 1)
+    #expect(try hosts[0].store.fleetStanding()?.isConnected == false)
+    try fleet.server.start()
+    try await eventually("b observes") { try hosts[1].snapshot("pay")?.mode == .observe }
+    try await eventually("nothing waits") { try hosts[0].store.fleetStanding()?.waiting == 0 }
+    #expect(try hosts[0].store.fleetStanding()?.isConnected == true)
+  }
+}
+
+struct Outage: Error {}

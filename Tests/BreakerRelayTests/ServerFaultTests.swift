@@ -1,0 +1,159 @@
+import BreakerRelay
+import SharedBreaker
+import TestSupport
+import Testing
+
+/// What becomes of a fleet when its server fails.
+@Suite(.enabled(if: RedisServer.isInstalled, "redis-server is not installed"))
+struct ServerFaultTests {
+  private let fleet: TestFleet
+  private let a: TestHost
+  private let b: TestHost
+
+  init() async throws {
+    fleet = try TestFleet()
+    a = try await fleet.host("a")
+    b = try await fleet.host("b")
+  }
+
+  private var hosts: [TestHost] { [a, b] }
+
+  /// Gives a command on one host, and waits until the other one follows it.
+  private func exchange(_ mode: BreakerMode, from: TestHost, to: TestHost) async throws {
+    try from.breaker("pay").force(mode, scope: .fleet)
+    try await eventually("\(to.options.host) is \(mode)") { try to.snapshot("pay")?.mode == mode }
+    try await eventually("nothing waits") { try from.store.fleetStanding()?.waiting == 0 }
+  }
+
+  /// Waits until both hosts have connected again since they had connected so often.
+  private func awaitConnections(after counts: [Int]) async throws {
+    for (host, count) in zip(hosts, counts) { try await host.awaits(.connected, times: count + 1) }
+  }
+
+  private var connections: [Int] { hosts.map { $0.count(.connected) } }
+
+  @Test(.timeLimit(.minutes(60)), arguments: [true, false])
+  func `a server that is started again is caught up with`(keepsData: Bool) async throws {
+    try await exchange(.observe, from: a, to: b)
+    let counts = connections
+    if keepsData { try fleet.server.command("SAVE") }
+    fleet.server.kill()
+    for host in hosts { try await host.awaits(.problem) }
+    try b.breaker("mail").force(.forcedOpen, scope: .fleet)
+    try fleet.server.start()
+    try await awaitConnections(after: counts)
+    try await eventually("a is forced open") { try a.snapshot("mail")?.mode == .forcedOpen }
+    #expect(try fleet.server.command("HLEN", "sb:{test}:commands") == "2")
+    try await exchange(.forcedClosed, from: a, to: b)
+    for host in hosts {
+      #expect(try host.store.history(of: "pay").count { $0.change.wireKind == "mode" } == 2)
+    }
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `a server that hangs is noticed, and used again when it goes on`() async throws {
+    try await exchange(.observe, from: a, to: b)
+    let counts = connections
+    fleet.server.stop()
+    for host in hosts { try await host.awaits(.problem) }
+    #expect(a.log.contains { $0.contains("it has not answered for 3s") })
+    try a.breaker("pay").force(.forcedOpen, scope: .fleet)
+    #expect(try a.store.fleetStanding()?.waiting == 1)
+    fleet.server.resume()
+    try await awaitConnections(after: counts)
+    try await eventually("b is forced open") { try b.snapshot("pay")?.mode == .forcedOpen }
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `a server that loses its data gets it back from the hosts`() async throws {
+    try await exchange(.observe, from: a, to: b)
+    try fleet.server.command("FLUSHALL")
+    for host in hosts { try await host.awaits(.catchingUp) }
+    try await eventually("the command is back") {
+      try fleet.server.command("HLEN", "sb:{test}:commands") == "1"
+    }
+    try await exchange(.forcedOpen, from: b, to: a)
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `a server whose memory is full is tried until it has room`() async throws {
+    try await exchange(.observe, from: a, to: b)
+    try fleet.server.command("CONFIG", "SET", "maxmemory", "1")
+    for host in hosts { try await host.awaits(.problem) }
+    #expect(a.log.contains { $0.contains("its memory is full: raise its maxmemory") })
+    try a.breaker("pay").force(.forcedOpen, scope: .fleet)
+    let counts = connections
+    #expect(try a.store.fleetStanding()?.waiting == 1)
+    try fleet.server.command("CONFIG", "SET", "maxmemory", "0")
+    try await awaitConnections(after: counts)
+    try await eventually("b is forced open") { try b.snapshot("pay")?.mode == .forcedOpen }
+    try await eventually("nothing waits") { try a.store.fleetStanding()?.waiting == 0 }
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `a server that becomes a replica is left until it can be written`() async throws {
+    try await exchange(.observe, from: a, to: b)
+    try fleet.server.command("REPLICAOF", "127.0.0.1", "1")
+    for host in hosts { try await host.awaits(.problem) }
+    try await eventually("a says so") {
+      a.log.contains { $0.contains("it is a read-only replica") }
+    }
+    let counts = connections
+    try a.breaker("pay").force(.forcedOpen, scope: .fleet)
+    try fleet.server.command("REPLICAOF", "NO", "ONE")
+    try await awaitConnections(after: counts)
+    try await eventually("b is forced open") { try b.snapshot("pay")?.mode == .forcedOpen }
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `a host that was away reads what is no longer in the stream`() async throws {
+    b.stop()
+    let payments = try a.breaker("pay")
+    try payments.force(.forcedOpen, scope: .fleet)
+    try payments.overridePolicy(set: [.openFor: "7m"], scope: .fleet)
+    try payments.force(.observe, reason: "the last one", scope: .fleet)
+    try await eventually("nothing waits") { try a.store.fleetStanding()?.waiting == 0 }
+    try fleet.server.command("XTRIM", "sb:{test}:stream", "MAXLEN", "0")
+    b.start()
+    try await eventually("b observes") { try b.snapshot("pay")?.modeReason == "the last one" }
+    #expect(try b.snapshot("pay")?.policy.openFor == .seconds(420))
+    #expect(try b.store.history(of: "pay").count { $0.change.wireKind == "mode" } == 1)
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `a message that is missing makes a host read everything again`() async throws {
+    try await exchange(.observe, from: a, to: b)
+    try fleet.server.command("INCR", "sb:{test}:count")
+    try a.breaker("pay").force(.forcedOpen, scope: .fleet)
+    try await b.awaits(.catchingUp)
+    #expect(b.log.contains { $0.contains("the message after 1 is 3") })
+    try await eventually("b is forced open") { try b.snapshot("pay")?.mode == .forcedOpen }
+    try await exchange(.observe, from: b, to: a)
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `a server that does not let a relay read its stream is reported once`() async throws {
+    let directory = try TemporaryDirectory()
+    let server = try RedisServer(in: directory)
+    try server.command("ACL", "SETUSER", "default", "-xread")
+    let host = try TestHost("a", as: "a", in: directory, address: server.address)
+    host.start()
+    try await host.awaits(.problem)
+    try server.command("ACL", "SETUSER", "default", "+xread")
+    try await host.awaits(.connected)
+    #expect(host.count(.problem) == 1)
+    #expect(host.count(.connected) == 1)
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `a command that a later one has overtaken is reported`() async throws {
+    try await exchange(.observe, from: a, to: b)
+    a.stop()
+    try a.give { try $0.breaker("pay").force(.forcedOpen, scope: .fleet) }
+    try await exchange(.forcedClosed, from: b, to: b)
+    a.start()
+    try await a.awaits(.overtaken)
+    #expect(a.log.contains { $0.contains("a later one of host b holds") })
+    #expect(try a.snapshot("pay")?.mode == .forcedClosed)
+  }
+}

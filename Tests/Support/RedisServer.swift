@@ -1,0 +1,69 @@
+package import Glibc
+
+/// A Redis server of one test, on a Unix socket in the test's directory.
+package final class RedisServer {
+  private let directory: TemporaryDirectory
+  private let options: [String]
+  private var child: Child?
+
+  /// The path of the server's socket.
+  package let socket: String
+
+  private static let program = "/usr/bin/redis-server"
+  private static let client = "/usr/bin/redis-cli"
+
+  /// Whether Debian's `redis-server` is installed.
+  package static let isInstalled = Files.exists(program) && Files.exists(client)
+
+  /// Starts a server, and waits until it answers.
+  package init(
+    in directory: TemporaryDirectory, name: String = "redis.sock", options: [String] = []
+  ) throws {
+    self.directory = directory
+    self.options = options
+    socket = directory.file(name)
+    try start()
+  }
+
+  /// The address as `--redis` takes it.
+  package var address: String { "unix://\(socket)" }
+
+  /// The number of the process.
+  package var pid: pid_t { child?.pid ?? 0 }
+
+  /// Starts the server again after ``kill()``, with what it has saved.
+  package func start() throws {
+    let words = [
+      "--port", "0", "--unixsocket", socket, "--dir", directory.path, "--save", "",
+      "--dbfilename", "\(socket.split(separator: "/").last ?? "redis").rdb", "--daemonize", "no",
+      "--loglevel", "warning", "--logfile", socket + ".log",
+    ]
+    child = try Child(Self.program, words + options)
+    for _ in 0..<60_000 {
+      usleep(1_000)
+      guard Files.exists(socket) else { continue }
+      let answer = try? command("PING")
+      if answer == "PONG" || answer?.contains("NOAUTH") == true { return }
+    }
+    throw SupportError("the server \(socket) does not answer")
+  }
+
+  /// Ends the server at once; what it has not saved is lost.
+  package func kill() {
+    child?.kill()
+    child = nil
+    Files.removeAll(socket)
+  }
+
+  /// Stops the server where it is, so that it accepts connections but never answers.
+  package func stop() { child?.stop() }
+
+  package func resume() { child?.resume() }
+
+  /// Sends a command, and returns the answer as redis-cli prints it.
+  @discardableResult
+  package func command(_ words: String...) throws -> String {
+    let output = try Child.run(Self.client, ["-s", socket] + words)
+    return String(output.reversed().drop(while: \.isWhitespace).reversed())
+  }
+}
