@@ -50,14 +50,15 @@ extension AgreedWords {
   ///
   /// - Throws: `PolicyError` if the policy would not be valid. Then nothing has changed.
   package mutating func overridden(
-    set values: [PolicyKey: String], unset keys: Set<PolicyKey>, at now: Moment
+    set values: [PolicyKey: String], unset keys: Set<PolicyKey>,
+    because reason: String = "set by an operator", at now: Moment
   ) throws(PolicyError) -> Step<Void> {
     let codes = try codesPolicy()
     var operators = try PolicyWords(text: self.operator ?? "")
     for key in keys { operators.values[key] = nil }
     for (key, value) in values { operators.values[key] = value }
     _ = try operators.applied(to: codes)
-    return replaceOperators(with: operators.textOrNil, because: "set by an operator", at: now)
+    return replaceOperators(with: operators.textOrNil, because: reason, at: now)
   }
 
   /// The words of a backup take the place of these, but no declaration is no reason to drop one.

@@ -26,6 +26,9 @@ public enum BreakerChange: Sendable, Hashable {
   /// Somebody tripped a breaker that was open already, which restarted its open time.
   case extended
 
+  /// A probe has succeeded on another host of the fleet, so the open time ends earlier.
+  case recovery
+
   /// Something that this version cannot read, because another program has written it.
   case unknown(kind: String, from: String, to: String)
 
@@ -45,17 +48,25 @@ public enum BreakerChange: Sendable, Hashable {
 }
 
 extension BreakerChange {
-  /// Whether calls begin to be rejected: a closed breaker has opened.
+  /// Whether calls begin to be rejected: a closed breaker has opened, or has become half-open.
   ///
-  /// A failed probe opens a breaker again, but that is the same outage, which has begun before.
-  public var beginsOutage: Bool { self == .transition(from: .closed, to: .open) }
+  /// A closed breaker becomes half-open if other hosts of its fleet have it open; then all calls but
+  /// the probe are rejected. A failed probe opens a breaker again, but that is the same outage,
+  /// which has begun before.
+  public var beginsOutage: Bool {
+    switch self {
+    case .transition(from: .closed, let to): to != .closed
+    case .transition, .mode, .reset, .policy, .deletion, .probe, .extended, .recovery, .unknown:
+      false
+    }
+  }
 
   /// Whether a breaker that was open or half-open has closed, or is gone.
   public var endsOutage: Bool {
     switch self {
     case .transition(_, let to): to == .closed
     case .reset(let from), .deletion(let from): from != .closed
-    case .mode, .policy, .probe, .extended, .unknown: false
+    case .mode, .policy, .probe, .extended, .recovery, .unknown: false
     }
   }
 }
@@ -66,7 +77,7 @@ extension BreakerChange {
     switch self {
     case .transition(_, let to): to
     case .reset: .closed
-    case .mode, .policy, .deletion, .probe, .extended, .unknown: nil
+    case .mode, .policy, .deletion, .probe, .extended, .recovery, .unknown: nil
     }
   }
 }
@@ -86,7 +97,7 @@ extension BreakerChange {
     case .mode(let from, _): from.wireName
     case .policy(let from, _), .unknown(_, let from, _): from
     case .probe: PermitKind.probe.wireName
-    case .extended: BreakerState.open.wireName
+    case .extended, .recovery: BreakerState.open.wireName
     }
   }
 
@@ -101,6 +112,7 @@ extension BreakerChange {
     case .probe(.timedOut): "timed_out"
     case .probe(.lost): "lost"
     case .extended: "extended"
+    case .recovery: "due"
     }
   }
 
@@ -115,6 +127,7 @@ extension BreakerChange {
     case deletion = 4
     case probe = 5
     case extended = 6
+    case recovery = 7
 
     package var wireName: String {
       switch self {
@@ -125,6 +138,7 @@ extension BreakerChange {
       case .deletion: "deletion"
       case .probe: "probe"
       case .extended: "extension"
+      case .recovery: "recovery"
       }
     }
   }
@@ -139,6 +153,7 @@ extension BreakerChange {
     case .deletion: .deletion
     case .probe: .probe
     case .extended: .extended
+    case .recovery: .recovery
     }
   }
 
@@ -157,6 +172,7 @@ extension BreakerChange {
       case .deletion: states.0.map { .deletion(from: $0) }
       case .probe: [.probe(.timedOut), .probe(.lost)].first { $0.wireTo == to }
       case .extended: .extended
+      case .recovery: .recovery
       case nil: nil
       }
     self = made ?? .unknown(kind: known?.wireName ?? "unknown", from: from, to: to)

@@ -6,10 +6,16 @@ package struct BreakerEvent: Sendable, Hashable {
   /// When it happened, by the wall clock; this may be earlier than when it was recorded.
   package var atMilliseconds: Int64
 
-  package init(_ change: BreakerChange, reason: String?, atMilliseconds: Int64) {
+  /// The host of the fleet that it came from; nil for this host.
+  package var origin: String?
+
+  package init(
+    _ change: BreakerChange, reason: String?, atMilliseconds: Int64, origin: String? = nil
+  ) {
     self.change = change
     self.reason = reason
     self.atMilliseconds = atMilliseconds
+    self.origin = origin
   }
 }
 

@@ -68,6 +68,20 @@ public struct BreakerPolicy: Sendable, Hashable {
   /// Opens again when at least this share of `probeCalls` failed (`probe-failure-rate`).
   public var probeFailureRate: BreakerPolicy.Rate?
 
+  /// Makes a closed breaker half-open when this many other hosts of the fleet have it open
+  /// (`fleet-quorum`).
+  ///
+  /// Its next call is a probe, whose outcome decides. Hosts form a fleet if `cbrelay` runs on each
+  /// of them.
+  public var fleetQuorum: FleetQuorum?
+
+  /// Ends the open time within a random part of this when a probe succeeds on another host of the
+  /// fleet (`fleet-spread`).
+  ///
+  /// The more hosts there are, and the slower the resource takes up its work, the longer it should
+  /// be. Zero is the same as nil: other hosts do not end the open time.
+  public var fleetSpread: Duration?
+
   /// Creates a policy; every value that you omit has its default.
   public init(
     maxFailures: Int? = nil,
@@ -89,7 +103,9 @@ public struct BreakerPolicy: Sendable, Hashable {
     successesToClose: Int = 1,
     probeTimeout: Duration = .seconds(30),
     probeCalls: Int? = nil,
-    probeFailureRate: BreakerPolicy.Rate? = nil
+    probeFailureRate: BreakerPolicy.Rate? = nil,
+    fleetQuorum: FleetQuorum? = nil,
+    fleetSpread: Duration? = nil
   ) {
     self.maxFailures = maxFailures
     self.failures = failures
@@ -111,6 +127,8 @@ public struct BreakerPolicy: Sendable, Hashable {
     self.probeTimeout = probeTimeout
     self.probeCalls = probeCalls
     self.probeFailureRate = probeFailureRate
+    self.fleetQuorum = fleetQuorum
+    self.fleetSpread = fleetSpread
   }
 }
 

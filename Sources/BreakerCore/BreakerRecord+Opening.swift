@@ -14,6 +14,7 @@ extension BreakerRecord {
     openNanoseconds = openTime(
       after: growth, because: reason, policy: policy, jitter: jitter)
     openUntil = now.boot.advanced(by: openNanoseconds)
+    isOpenTimeNamed = reason.isNamed
     generation += 1
     growth = min(growth + 1, Self.largestGrowth)
     enter(.open, at: now)
@@ -35,6 +36,7 @@ extension BreakerRecord {
     openNanoseconds = openTime(
       after: max(0, growth - 1), because: reason, policy: policy, jitter: jitter)
     openUntil = now.boot.advanced(by: openNanoseconds)
+    isOpenTimeNamed = reason.isNamed
     extendedAtMilliseconds = now.wallMilliseconds
     return BreakerEvent(
       .extended, reason: reason.text,
@@ -68,6 +70,7 @@ extension BreakerRecord {
     reporters = []
     openUntil = nil
     openNanoseconds = 0
+    isOpenTimeNamed = false
     extendedAtMilliseconds = nil
     probeSuccesses = 0
     probeFailures = 0
@@ -105,7 +108,7 @@ extension BreakerRecord {
   ///
   /// A breaker forgets one step of growth once it has been healthy for as long as the
   /// trip of that step kept it open. What is left of the healthy time counts for the step before.
-  private func decayedGrowth(at now: Instant, policy: BreakerPolicy) -> Int64 {
+  func decayedGrowth(at now: Instant, policy: BreakerPolicy) -> Int64 {
     guard let closedAt else { return 0 }
     var healthy = now.since(closedAt)
     var left = growth

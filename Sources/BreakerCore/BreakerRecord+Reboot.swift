@@ -18,6 +18,7 @@ extension BreakerRecord {
     record.closedAt = closedAt.map { _ in bootTime }
     record.streakStartedAt = streakStartedAt.map { _ in bootTime }
     record.lastCountedFailureAt = nil
+    record.suspectedAt = nil
     record.failureTimes = []
     record.reporters = []
     // The processes that held leases ended with the earlier boot, so their slots are free.

@@ -22,9 +22,15 @@ package struct BreakerRecord: Sendable, Hashable {
   /// How long the open time lasts, counted from when it was set.
   package var openNanoseconds: Int64 = 0
 
+  /// Whether an operator, or a failure that named its time, has set the open time.
+  package var isOpenTimeNamed = false
+
   /// The exponent of the next open time, before decay.
   package var growth: Int64 = 0
   package var closedAt: Instant?
+
+  /// When other hosts of the fleet last made the breaker half-open; nil if not since the host booted.
+  package var suspectedAt: Instant?
 
   // Probes. A lease outlives the state in which it was granted, because its call does too.
   package var leases: [ProbeLease] = []

@@ -28,7 +28,7 @@ package struct Moment: Sendable, Hashable {
   }
 
   /// The reading of both clocks at an earlier instant.
-  func at(_ instant: Instant) -> Moment {
+  package func at(_ instant: Instant) -> Moment {
     Moment(
       boot: instant,
       wallMilliseconds: wallMilliseconds.subtractingSaturating(boot.since(instant) / 1_000_000))

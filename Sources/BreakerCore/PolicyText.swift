@@ -22,6 +22,8 @@ public enum PolicyKey: String, Sendable, Hashable, CaseIterable {
   case probeTimeout = "probe-timeout"
   case probeCalls = "probe-calls"
   case probeFailureRate = "probe-failure-rate"
+  case fleetQuorum = "fleet-quorum"
+  case fleetSpread = "fleet-spread"
 }
 
 extension PolicyKey {
@@ -40,6 +42,9 @@ extension PolicyKey {
 
     /// A factor such as `1.5`.
     case factor
+
+    /// A whole number, or a share such as `50%`.
+    case countOrRate
   }
 
   /// What kind of value the key takes.
@@ -48,9 +53,11 @@ extension PolicyKey {
     case .maxFailures, .failures, .last, .minCalls, .reporters, .probes, .successesToClose,
       .probeCalls:
       .count
-    case .within, .window, .slowAfter, .lumping, .openFor, .openMax, .probeTimeout: .duration
+    case .within, .window, .slowAfter, .lumping, .openFor, .openMax, .probeTimeout, .fleetSpread:
+      .duration
     case .failureRate, .slowRate, .jitter, .probeFailureRate: .rate
     case .openMultiplier: .factor
+    case .fleetQuorum: .countOrRate
     }
   }
 
@@ -58,7 +65,7 @@ extension PolicyKey {
   public var isOptional: Bool {
     switch self {
     case .maxFailures, .failures, .within, .failureRate, .window, .last, .minCalls, .slowRate,
-      .slowAfter, .lumping, .openMax, .probeCalls, .probeFailureRate:
+      .slowAfter, .lumping, .openMax, .probeCalls, .probeFailureRate, .fleetQuorum, .fleetSpread:
       true
     case .reporters, .openFor, .openMultiplier, .jitter, .probes, .successesToClose, .probeTimeout:
       false
@@ -90,6 +97,8 @@ extension BreakerPolicy {
     case .probeTimeout: DurationText.format(probeTimeout)
     case .probeCalls: probeCalls.map { String($0) }
     case .probeFailureRate: probeFailureRate.map(RateText.format)
+    case .fleetQuorum: fleetQuorum.map(QuorumText.format)
+    case .fleetSpread: fleetSpread.map(DurationText.format)
     }
   }
 
@@ -126,6 +135,8 @@ extension BreakerPolicy {
     case .probeTimeout: probeTimeout = try value(DurationText.parse)
     case .probeCalls: probeCalls = try optional(CountText.parse)
     case .probeFailureRate: probeFailureRate = try optional(RateText.parse)
+    case .fleetQuorum: fleetQuorum = try optional(QuorumText.parse)
+    case .fleetSpread: fleetSpread = try optional(DurationText.parse)
     }
   }
 
@@ -136,6 +147,7 @@ extension BreakerPolicy {
       case .duration: "a time such as 250ms, 30s, 5m, 2h or 1d"
       case .rate: "a rate such as 50%"
       case .factor: "a factor such as 1.5"
+      case .countOrRate: "a whole number such as 3, or a rate such as 30%"
       }
     let none = key.isOptional ? ", or none" : ""
     return PolicyError(

@@ -30,6 +30,7 @@ extension BreakerPolicy {
     try validateLumping()
     try validateOpenTime()
     try validateProbes()
+    try validateFleet()
   }
 
   private func validateCounts() throws(PolicyError) {
@@ -161,6 +162,22 @@ extension BreakerPolicy {
         "successes-to-close and probe-calls are both set: set only one")
     case (.some, .some), (nil, nil):
       break
+    }
+  }
+
+  private func validateFleet() throws(PolicyError) {
+    switch fleetQuorum {
+    case .hosts(let count):
+      try Self.check(count, 1...1_000_000, .fleetQuorum)
+    case .share(let rate) where !(1...1_000_000).contains(rate.partsPerMillion):
+      throw PolicyError(
+        .fleetQuorum,
+        "fleet-quorum is \(RateText.format(rate)): use more than 0% and at most 100%")
+    case .share, nil: break
+    }
+    if let fleetSpread, fleetSpread < .zero || fleetSpread > Self.longestDuration {
+      throw PolicyError(
+        .fleetSpread, "fleet-spread is \(DurationText.format(fleetSpread)): use 0s to 365d")
     }
   }
 }

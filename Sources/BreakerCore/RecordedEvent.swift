@@ -15,12 +15,15 @@ package struct RecordedEvent: Sendable, Hashable {
   /// The event before it of the same breaker, kept or not; nil if there is none.
   package var previous: Int64?
 
+  /// The host of the fleet that it came from; nil for this host.
+  package var origin: String?
+
   /// How many events are kept of all breakers together.
   package static let mostOfAll: Int64 = 50_000
 
   package init(
     id: Int64, atMilliseconds: Int64, name: String, change: BreakerChange, reason: String?,
-    pid: Int32, program: String, previous: Int64? = nil
+    pid: Int32, program: String, previous: Int64? = nil, origin: String? = nil
   ) {
     self.id = id
     self.atMilliseconds = atMilliseconds
@@ -30,6 +33,7 @@ package struct RecordedEvent: Sendable, Hashable {
     self.pid = pid
     self.program = program
     self.previous = previous
+    self.origin = origin
   }
 
   /// Whether an event between an earlier event and this one is no longer kept.

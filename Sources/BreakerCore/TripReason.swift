@@ -40,6 +40,9 @@ enum TripReason {
     }
   }
 
+  /// Whether only an operator, or time, may end the open time.
+  var isNamed: Bool { isOperators || openTime != nil }
+
   var isOperators: Bool {
     if case .operatorSaid = self { return true }
     return false

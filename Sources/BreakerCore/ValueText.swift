@@ -73,8 +73,8 @@ enum FactorText {
 }
 
 /// Whole numbers such as `5`: digits only.
-enum CountText {
-  static func parse(_ text: String) -> Int? {
+package enum CountText {
+  package static func parse(_ text: String) -> Int? {
     text.utf8.allSatisfy { (0x30...0x39).contains($0) } ? Int(text) : nil
   }
 }

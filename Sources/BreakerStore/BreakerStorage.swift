@@ -62,6 +62,30 @@ package protocol BreakerStorage: AnyObject, Sendable {
   /// The policies that code has declared for a breaker.
   func declarations(of name: String) throws(StoreError) -> [StoredDeclaration]
 
+  /// What the store knows of its fleet; nil if no relay has ever worked on it.
+  func fleet() throws(StoreError) -> StoredFleet?
+
+  /// The latest commands of the fleet, one for each aspect of each breaker.
+  func fleetOrders() throws(StoreError) -> [FleetOrder]
+
+  /// The oldest commands that the relay has yet to publish.
+  func pendingOrders(limit: Int) throws(StoreError) -> [PendingOrder]
+
+  /// Does what a relay requests, in one transaction; if nothing changes, nothing is written.
+  func carryOut(_ request: FleetRequest) throws(StoreError) -> FleetChanges
+
+  /// Forgets everything about the fleet; false if there was nothing to forget.
+  func leaveFleet() throws(StoreError) -> Bool
+
+  /// Takes the right to be the relay of the store; nil if another one has it.
+  func holdRelay() throws(StoreError) -> RelayHold?
+
+  /// Whether a relay works on the store.
+  func isRelayHeld() throws(StoreError) -> Bool
+
+  /// Tells what this store has given out from what one gave out that it is a copy of.
+  func lineage() throws(StoreError) -> Int64
+
   /// The counters that processes share for a breaker; nil if it has none, or has lost them.
   func counters(of breaker: StoredBreaker) -> Counters?
 

@@ -100,6 +100,14 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
       .busy, "the store \(visible(path)) was replaced or restored meanwhile: try again")
   }
 
+  /// Creates the error for a command to a fleet that its store cannot pass on.
+  static func noFleet(path: String) -> StoreError {
+    StoreError(
+      .other,
+      "the store \(visible(path)) cannot pass a command on: it belongs to no fleet, or a host of the"
+        + " fleet has used up the stamps of commands: start cbrelay, or run 'cbctl fleet leave'")
+  }
+
   private static func why(_ kind: Kind, _ message: String) -> String {
     switch kind {
     case .corrupt: "the file is damaged (\(message))"

@@ -89,10 +89,18 @@ extension Breaker {
   ///
   /// Outcomes of calls that are under way only appear in the totals. A mode stays as it is.
   ///
+  /// - Parameters:
+  ///   - reason: Why, for the history.
+  ///   - scope: Which hosts the command reaches.
   /// - Throws: `BreakerError.store` if the store cannot be used, or another process locks it for
-  ///   longer than ``StoreOptions/lockTimeout``. Then nothing has changed.
-  public func reset(reason: String? = nil) throws(BreakerError) {
-    try change { $0.apply { record, now in record.reset(reason: reason, at: now) } }
+  ///   longer than ``StoreOptions/lockTimeout``, and `BreakerError.noRelay` if other hosts cannot be
+  ///   told. Then nothing has changed.
+  public func reset(
+    reason: String? = nil, scope: CommandScope = .host
+  ) throws(BreakerError) {
+    try change(.reset, reason, scope) { draft in
+      draft.apply { record, now in record.reset(reason: reason, at: now) }
+    }
   }
 
   /// Opens the breaker now, in every state and for every process, as a failure would.
@@ -109,12 +117,16 @@ extension Breaker {
   ///   - duration: How long the breaker stays open, up to 365 days; as long as the policy says if
   ///     nil.
   ///   - reason: Why, for the history.
+  ///   - scope: Which hosts the command reaches.
   /// - Throws: `BreakerError.store` if the store cannot be used, or another process locks it for
-  ///   longer than ``StoreOptions/lockTimeout``. Then nothing has changed.
-  public func trip(for duration: Duration? = nil, reason: String? = nil) throws(BreakerError) {
-    try change {
-      let policy = $0.breaker.policy
-      $0.apply { record, now in
+  ///   longer than ``StoreOptions/lockTimeout``, and `BreakerError.noRelay` if other hosts cannot be
+  ///   told. Then nothing has changed.
+  public func trip(
+    for duration: Duration? = nil, reason: String? = nil, scope: CommandScope = .host
+  ) throws(BreakerError) {
+    try change(.trip(for: duration), reason, scope) { draft in
+      let policy = draft.breaker.policy
+      draft.apply { record, now in
         record.tripped(
           for: duration, reason: reason, at: now, policy: policy, jitter: .random(in: 0..<1))
       }
@@ -136,14 +148,17 @@ extension Breaker {
   ///   - mode: The mode that holds from now on.
   ///   - duration: How long the mode holds, up to 365 days; until it is set again if nil.
   ///   - reason: Why, for the history, snapshots and rejections.
+  ///   - scope: Which hosts the command reaches.
   /// - Throws: `BreakerError.store` if the store cannot be used, or another process locks it for
-  ///   longer than ``StoreOptions/lockTimeout``. Then nothing has changed.
+  ///   longer than ``StoreOptions/lockTimeout``, and `BreakerError.noRelay` if other hosts cannot be
+  ///   told. Then nothing has changed.
   public func force(
-    _ mode: BreakerMode, for duration: Duration? = nil, reason: String? = nil
+    _ mode: BreakerMode, for duration: Duration? = nil, reason: String? = nil,
+    scope: CommandScope = .host
   ) throws(BreakerError) {
-    let author = "\(engine.program) (pid \(engine.ownProcess().pid))"
-    try change {
-      $0.apply { record, now in
+    let author = engine.author
+    try change(.force(mode, for: duration), reason, scope) { draft in
+      draft.apply { record, now in
         record.modeSet(to: mode, for: duration, reason: reason, by: author, at: now)
       }
     }
@@ -158,24 +173,36 @@ extension Breaker {
   /// - Parameters:
   ///   - values: The values to set, in the words of the command line.
   ///   - keys: The keys whose values come from the code again.
-  /// - Throws: `BreakerError.invalidPolicy` if the resulting policy is not valid, and
+  ///   - scope: Which hosts the command reaches. A host on which the resulting policy is not valid
+  ///     keeps its policy.
+  /// - Throws: `BreakerError.invalidPolicy` if the resulting policy is not valid,
   ///   `BreakerError.store` if the store cannot be used, or another process locks it for longer
-  ///   than ``StoreOptions/lockTimeout``. Then nothing has changed.
+  ///   than ``StoreOptions/lockTimeout``, and `BreakerError.noRelay` if other hosts cannot be told.
+  ///   Then nothing has changed.
   public func overridePolicy(
-    set values: [PolicyKey: String] = [:], unset keys: Set<PolicyKey> = []
+    set values: [PolicyKey: String] = [:], unset keys: Set<PolicyKey> = [],
+    scope: CommandScope = .host
   ) throws(BreakerError) {
+    let command = try engine.given(.policy(set: values, unset: keys), to: cell, nil, scope)
     let complaint: PolicyError?
     do throws(StoreError) {
-      complaint = try engine.override(cell, set: values, unset: keys)
+      complaint = try engine.override(cell, set: values, unset: keys, as: command)
     } catch {
       throw .store(error)
     }
     if let complaint { throw .invalidPolicy(name: name, complaint) }
   }
 
-  private func change(_ body: (inout BreakerDraft) -> Void) throws(BreakerError) {
+  private func change(
+    _ action: FleetCommand.Action, _ reason: String?, _ scope: CommandScope,
+    _ body: (inout BreakerDraft) -> Void
+  ) throws(BreakerError) {
+    let command = try engine.given(action, to: cell, reason, scope)
     do throws(StoreError) {
-      try engine.step(cell, body)
+      try engine.step(cell) { draft in
+        body(&draft)
+        draft.command = command
+      }
     } catch {
       throw .store(error)
     }

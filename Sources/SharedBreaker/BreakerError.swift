@@ -27,6 +27,9 @@ public enum BreakerError: Error, Sendable, Hashable {
   /// The process that should own the permit is not running.
   case noSuchProcess(Int32)
 
+  /// No relay works on the store, so no other host would learn of a command to the whole fleet.
+  case noRelay(name: String)
+
   /// The store could not be used.
   case store(StoreError)
 }
@@ -42,6 +45,9 @@ extension BreakerError: CustomStringConvertible {
     case .invalidPolicy(let name, let error):
       "the policy of \(OutsideText.visible(name)) cannot be used: \(error)"
     case .noSuchProcess(let pid): "there is no process \(pid): use one that is running"
+    case .noRelay(let name):
+      "\(OutsideText.visible(name)) was not changed, because no relay would tell the other hosts:"
+        + " start cbrelay on this host, or act on this host alone"
     case .store(let error): error.description
     }
   }

@@ -86,6 +86,9 @@ public struct BreakerSnapshot: Sendable, Hashable {
   /// When the breaker last opened.
   public let openedAt: BreakerTimestamp?
 
+  /// When other hosts of the fleet last made the breaker half-open; nil if not since the host booted.
+  public let suspectedAt: BreakerTimestamp?
+
   /// When a call last failed.
   public let lastFailureAt: BreakerTimestamp?
 
@@ -221,6 +224,9 @@ extension BreakerSnapshot {
     createdAt = BreakerTimestamp(millisecondsSince1970: stored.createdAtMilliseconds)
     changedAt = record.changedAtMilliseconds.map(BreakerTimestamp.init(millisecondsSince1970:))
     openedAt = record.openedAtMilliseconds.map(BreakerTimestamp.init(millisecondsSince1970:))
+    suspectedAt = record.suspectedAt.map {
+      BreakerTimestamp(millisecondsSince1970: now.at($0).wallMilliseconds)
+    }
     lastFailureAt = record.lastFailureAtMilliseconds.map(
       BreakerTimestamp.init(millisecondsSince1970:))
     lastError = record.lastError

@@ -70,6 +70,19 @@ extension ProcessStorage {
     try memory(for: .reading).declarations(of: name)
   }
 
+  func fleet() throws(StoreError) -> StoredFleet? { try memory(for: .reading).fleet() }
+
+  func fleetOrders() throws(StoreError) -> [FleetOrder] {
+    try memory(for: .reading).fleetOrders()
+  }
+
+  func pendingOrders(limit: Int) throws(StoreError) -> [PendingOrder] {
+    try memory(for: .reading).pendingOrders(limit: limit)
+  }
+
+  func isRelayHeld() throws(StoreError) -> Bool { try memory(for: .reading).isRelayHeld() }
+  func lineage() throws(StoreError) -> Int64 { try memory(for: .reading).lineage() }
+
   func counters(of breaker: StoredBreaker) -> Counters? { host.memory.counters(of: breaker) }
   func upToDate(_ breaker: StoredBreaker) -> StoredBreaker { host.memory.upToDate(breaker) }
 }
@@ -98,6 +111,16 @@ extension ProcessStorage {
 
   func answer(_ request: HookRequest) throws(StoreError) -> HookTurn {
     try memory(for: .writing).answer(request)
+  }
+
+  func carryOut(_ request: FleetRequest) throws(StoreError) -> FleetChanges {
+    try memory(for: .writing).carryOut(request, by: author)
+  }
+
+  func leaveFleet() throws(StoreError) -> Bool { try memory(for: .writing).leaveFleet() }
+
+  func holdRelay() throws(StoreError) -> RelayHold? {
+    try memory(for: .reading).holdRelay { [process] in !process.isRunning }
   }
 
   private func memory(

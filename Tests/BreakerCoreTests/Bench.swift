@@ -101,6 +101,16 @@ struct Bench {
     step { $0.record.reset(reason: reason, at: $0.now) }
   }
 
+  /// Tells the breaker that other hosts have it open; returns whether that changes it.
+  @discardableResult mutating func suspect(by hosts: Int = 3) -> Bool {
+    step { $0.record.suspected(by: hosts, at: $0.now, policy: $0.policy) }
+  }
+
+  /// Tells the breaker that a probe has succeeded on another host; returns whether that changes it.
+  @discardableResult mutating func recover(on host: String = "b") -> Bool {
+    step { $0.record.recovered(on: host, at: $0.now, policy: $0.policy, part: $0.jitter) }
+  }
+
   mutating func set(
     _ mode: BreakerMode, for time: Duration? = nil, reason: String? = nil, by author: String = "ann"
   ) {

@@ -16,6 +16,7 @@ import Testing
     (.probe(.timedOut), "probe: probe -> timed_out"),
     (.probe(.lost), "probe: probe -> lost"),
     (.extended, "extension: open -> extended"),
+    (.recovery, "recovery: open -> due"),
   ]
 
   @Test(arguments: changes)
@@ -57,11 +58,17 @@ import Testing
     #expect(others.map(\.endsOutage) == [true, true])
     let none: [BreakerChange] = [.reset(from: .closed), .deletion(from: .closed), .extended]
     #expect(none.map(\.endsOutage) == [false, false, false])
+    let suspected: [BreakerChange] = [
+      .transition(from: .closed, to: .halfOpen), .transition(from: .halfOpen, to: .open),
+      .recovery, .transition(from: .open, to: .halfOpen), .transition(from: .halfOpen, to: .closed),
+    ]
+    #expect(suspected.map(\.beginsOutage) == [true, false, false, false, false])
+    #expect(suspected.map(\.endsOutage) == [false, false, false, false, true])
   }
 
   @Test func `a change says which state it has brought about`() {
     let states = Self.changes.map { $0.0.stateAfter }
     #expect(
-      states == [.open, .halfOpen, nil, .closed, .closed, nil, nil, nil, nil, nil, nil])
+      states == [.open, .halfOpen, nil, .closed, .closed, nil, nil, nil, nil, nil, nil, nil])
   }
 }

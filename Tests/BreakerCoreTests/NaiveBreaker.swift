@@ -27,9 +27,11 @@ struct NaiveBreaker {
     case leaseEnded(Int64)
     case probeSucceeded
     case probeFailed
-    case opened(at: Int, until: Int, from: BreakerState)
+    case opened(at: Int, until: Int, from: BreakerState, isNamed: Bool)
     case extended(until: Int)
+    case recovered(until: Int)
     case halfOpened
+    case suspected(at: Int)
     case closed(at: Int)
     case reset(at: Int)
     case modeSet(BreakerMode, until: Int?)
@@ -51,7 +53,7 @@ extension NaiveBreaker {
     for fact in facts.reversed() {
       switch fact {
       case .opened: return .open
-      case .halfOpened: return .halfOpen
+      case .halfOpened, .suspected: return .halfOpen
       case .closed, .reset: return .closed
       default: continue
       }
@@ -63,7 +65,7 @@ extension NaiveBreaker {
     var generation: Int64 = 1
     for fact in facts {
       switch fact {
-      case .opened, .halfOpened, .closed, .reset: generation += 1
+      case .opened, .halfOpened, .suspected, .closed, .reset: generation += 1
       default: continue
       }
     }
@@ -84,11 +86,23 @@ extension NaiveBreaker {
     guard state == .open else { return nil }
     for fact in facts.reversed() {
       switch fact {
-      case .opened(_, let until, _), .extended(let until): return until
+      case .opened(_, let until, _, _), .extended(let until), .recovered(let until): return until
       default: continue
       }
     }
     return nil
+  }
+
+  /// Whether an operator, or a failure that named its time, has set the open time.
+  var isOpenTimeNamed: Bool {
+    for fact in facts.reversed() {
+      switch fact {
+      case .opened(_, _, _, let isNamed): return isNamed
+      case .extended: return true
+      default: continue
+      }
+    }
+    return false
   }
 
   /// The mode that was set last, whether or not it is over.
@@ -110,7 +124,13 @@ extension NaiveBreaker {
 
   /// What has happened since the breaker became half-open.
   var trial: ArraySlice<Fact> {
-    facts[(facts.lastIndex { if case .halfOpened = $0 { true } else { false } } ?? 0)...]
+    let start = facts.lastIndex { fact in
+      switch fact {
+      case .halfOpened, .suspected: true
+      default: false
+      }
+    }
+    return facts[(start ?? 0)...]
   }
 
   var probeSuccesses: Int {
@@ -191,8 +211,10 @@ extension NaiveBreaker {
     }
     for fact in facts {
       switch fact {
-      case .opened(let at, _, let from):
+      case .opened(let at, _, let from, _):
         count = (from == .closed ? decayed(count, at: at) : count) + 1
+      case .suspected(let at):
+        count = decayed(count, at: at)
       case .closed(let at):
         closedAt = at
       case .reset(let at):

@@ -95,7 +95,7 @@ extension NaiveBreaker {
 
   mutating func trip(for time: Duration?, _ given: Circumstances) {
     let named = time.map { min(nanoseconds($0), 365 * 86_400_000_000_000) }
-    guard state == .open else { return open(for: named, given) }
+    guard state == .open else { return open(for: named, isNamed: true, given) }
     arrows.append("extension:open>extended")
     let length = named ?? openTime(after: tripsInARow(at: given.now) - 1, given)
     facts.append(.extended(until: given.now + length))
@@ -104,6 +104,33 @@ extension NaiveBreaker {
   mutating func reset(_ given: Circumstances) {
     arrows.append("reset:\(state.wireName)>closed")
     facts.append(.reset(at: given.now))
+  }
+
+  mutating func suspect(by hosts: Int, _ given: Circumstances) -> Bool {
+    var last: Int?
+    for case .suspected(let at) in facts { last = at }
+    let isTooSoon = last.map { .nanoseconds(given.now - $0) < policy.openFor } ?? false
+    let isQuorum: Bool
+    switch policy.fleetQuorum {
+    case .hosts(let count): isQuorum = hosts >= count
+    case .share: isQuorum = hosts >= 2
+    case nil: isQuorum = false
+    }
+    guard state == .closed, isJudging, isQuorum, !isTooSoon else { return false }
+    arrows.append("closed>half_open")
+    facts.append(.suspected(at: given.now))
+    return true
+  }
+
+  mutating func recover(_ given: Circumstances) -> Bool {
+    guard let openUntil, isJudging, !isOpenTimeNamed, let spread = policy.fleetSpread else {
+      return false
+    }
+    guard spread > .zero, openUntil > given.now + nanoseconds(spread) else { return false }
+    let due = given.now + Int(given.draw * Double(nanoseconds(spread)))
+    arrows.append("recovery:open>due")
+    facts.append(.recovered(until: due))
+    return true
   }
 
   mutating func set(_ mode: BreakerMode, for time: Duration?, _ given: Circumstances) {
@@ -170,10 +197,12 @@ extension NaiveBreaker {
     return min(max(1, varied), nanoseconds(policy.openMax ?? .seconds(365 * 86_400)))
   }
 
-  private mutating func open(for named: Int?, _ given: Circumstances) {
+  private mutating func open(for named: Int?, isNamed: Bool = false, _ given: Circumstances) {
     let length = named ?? openTime(after: tripsInARow(at: given.now), given)
     arrows.append("\(state.wireName)>open")
-    facts.append(.opened(at: given.now, until: given.now + length, from: state))
+    facts.append(
+      .opened(
+        at: given.now, until: given.now + length, from: state, isNamed: isNamed || named != nil))
   }
 
   private func namedTime(_ kind: CallOutcome.Failure.Kind?) -> Int? {

@@ -9,7 +9,7 @@ import Testing
     .last: "50", .minCalls: "20", .slowRate: "7%", .slowAfter: "250ms", .reporters: "2",
     .lumping: "10us", .openFor: "5m", .openMultiplier: "1.5", .openMax: "2h", .jitter: "10%",
     .probes: "3", .successesToClose: "4", .probeTimeout: "1d", .probeCalls: "9",
-    .probeFailureRate: "33.3333%",
+    .probeFailureRate: "33.3333%", .fleetQuorum: "3", .fleetSpread: "10s",
   ]
 
   static let garbage: [PolicyKey.Value: (text: String, form: String)] = [
@@ -17,6 +17,7 @@ import Testing
     .duration: ("5", "a time such as 250ms, 30s, 5m, 2h or 1d"),
     .rate: ("0.5", "a rate such as 50%"),
     .factor: ("2x", "a factor such as 1.5"),
+    .countOrRate: ("3.5", "a whole number such as 3, or a rate such as 30%"),
   ]
 
   /// A policy with every rate set, so that every key applies.
@@ -59,6 +60,15 @@ import Testing
     let none = key.isOptional ? ", or none" : ""
     #expect(error == PolicyError(key, "\(key.rawValue) cannot be '\(text)': use \(form)\(none)"))
     #expect(policy == Self.full)
+  }
+
+  @Test func `a quorum is a number of hosts or a share of them`() throws {
+    var policy = BreakerPolicy()
+    try policy.set(.fleetQuorum, to: "3")
+    #expect(policy.fleetQuorum == .hosts(3))
+    try policy.set(.fleetQuorum, to: "12.5%")
+    #expect(policy.fleetQuorum == .share(0.125))
+    #expect(PolicyWords(of: policy).description == "fleet-quorum=12.5%")
   }
 
   @Test func `the text of a key shows a default that depends on other keys`() {

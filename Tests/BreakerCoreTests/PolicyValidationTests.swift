@@ -55,6 +55,22 @@ import Testing
     Refused(
       .successesToClose, "successes-to-close and probe-calls are both set: set only one",
       BreakerPolicy(successesToClose: 2, probeCalls: 5, probeFailureRate: 0.5)),
+    Refused(
+      .fleetQuorum, "fleet-quorum is 0: use 1 to 1000000", BreakerPolicy(fleetQuorum: .hosts(0))),
+    Refused(
+      .fleetQuorum, "fleet-quorum is 1000001: use 1 to 1000000",
+      BreakerPolicy(fleetQuorum: .hosts(1_000_001))),
+    Refused(
+      .fleetQuorum, "fleet-quorum is 0%: use more than 0% and at most 100%",
+      BreakerPolicy(fleetQuorum: .share(0.0))),
+    Refused(
+      .fleetQuorum, "fleet-quorum is 100.0001%: use more than 0% and at most 100%",
+      BreakerPolicy(fleetQuorum: .share(1.000_001))),
+    Refused(
+      .fleetSpread, "fleet-spread is 366d: use 0s to 365d",
+      BreakerPolicy(fleetSpread: .seconds(366 * 86_400))),
+    Refused(
+      .fleetSpread, "fleet-spread is -1s: use 0s to 365d", BreakerPolicy(fleetSpread: .seconds(-1))),
   ]
 
   static let neverOpening = [
@@ -97,6 +113,9 @@ import Testing
     BreakerPolicy(slowAfter: .seconds(1)),
     BreakerPolicy(openFor: .seconds(30), openMax: .seconds(30)),
     BreakerPolicy(probeCalls: 5, probeFailureRate: 1.0),
+    BreakerPolicy(fleetQuorum: .hosts(1), fleetSpread: .zero),
+    BreakerPolicy(fleetQuorum: .hosts(1_000_000), fleetSpread: .seconds(365 * 86_400)),
+    BreakerPolicy(fleetQuorum: .share(0.000_001)), BreakerPolicy(fleetQuorum: .share(1.0)),
   ])
   func `a policy that only just works is accepted`(policy: BreakerPolicy) {
     #expect(Self.refusal(of: policy) == nil)

@@ -82,7 +82,8 @@ struct RandomWalk {
       model.reset(given)
       return "reset"
     case 91..<94: return setMode(given)
-    case 94..<97: return endProcess()
+    case 94..<96: return endProcess()
+    case 96..<98: return hearOfOthers(given)
     default: return changePolicy(given)
     }
   }
@@ -145,6 +146,16 @@ struct RandomWalk {
     model.settle(given)
     model.trip(for: time, given)
     return "trip"
+  }
+
+  private mutating func hearOfOthers(_ given: NaiveBreaker.Circumstances) -> String {
+    let hosts = random.pick([1, 2, 3])
+    let isSuspicion = random.oneIn(2)
+    let hasChanged = isSuspicion ? bench.suspect(by: hosts) : bench.recover()
+    model.settle(given)
+    let naive = isSuspicion ? model.suspect(by: hosts, given) : model.recover(given)
+    compare("heard", hasChanged, naive)
+    return isSuspicion ? "suspicion" : "recovery"
   }
 
   private mutating func setMode(_ given: NaiveBreaker.Circumstances) -> String {

@@ -40,7 +40,8 @@ import Testing
       "a failure that named its open time,", "the probe failed",
       "the probe took longer than probe-timeout", "probe failed", "probes failed",
       "tripped by hand", "the open time is over", "the probe succeeded", "probes succeeded",
-      "the mode has expired", "process took longer than probe-timeout", "process has ended",
+      "the mode has expired", "suspected by host", "suspected by hosts", "b recovered",
+      "process took longer than probe-timeout", "process has ended",
       "reset", "mode",
     ]
     #expect(reasons == expected)

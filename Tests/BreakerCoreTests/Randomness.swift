@@ -77,6 +77,8 @@ enum RandomPolicy {
       policy.probeCalls = random.pick([1, 3, 6])
       policy.probeFailureRate = random.pick([0.2, 0.5, 0.666_667, 1.0])
     }
+    policy.fleetQuorum = random.pick([nil, .hosts(1), .hosts(2), .hosts(3), .share(0.3)])
+    policy.fleetSpread = random.pick([nil, .zero, .milliseconds(4), .milliseconds(40)])
     return policy
   }
 }

@@ -19,6 +19,7 @@ struct Cell: Sendable, CustomTestStringConvertible {
 
   enum Happening: String, CaseIterable {
     case request, success, failure, permanent, named, ignored, stale, trip, reset, mode
+    case suspicion, recovery
 
     var outcome: CallOutcome? {
       switch self {
@@ -27,7 +28,7 @@ struct Cell: Sendable, CustomTestStringConvertible {
       case .permanent: .permanentFailure()
       case .named: .failure(opensFor: .seconds(60))
       case .ignored: .ignored
-      case .request, .trip, .reset, .mode: nil
+      case .request, .trip, .reset, .mode, .suspicion, .recovery: nil
       }
     }
   }
@@ -129,10 +130,18 @@ struct Cell: Sendable, CustomTestStringConvertible {
 
   /// The breaker before the event, and the permit whose outcome is reported to it.
   static func breaker(for cell: Cell) -> (Bench, PermitGrant) {
-    var bench = Bench(BreakerPolicy(maxFailures: 1, probes: 2, probeTimeout: .seconds(90)))
+    var bench = Bench(
+      BreakerPolicy(
+        maxFailures: 1, probes: 2, probeTimeout: .seconds(90), fleetQuorum: .hosts(3),
+        fleetSpread: .nanoseconds(1)))
+    bench.jitter = 0
     let stale = bench.permit()
-    if cell.standing.state != .closed { bench.becomeDue() }
-    if cell.standing == .open { bench.advance(by: .zero - .nanosecond) }
+    if cell.standing.state != .closed {
+      // An open time that an operator has set would not be made shorter.
+      bench.call(.failure())
+      bench.becomeDue()
+    }
+    if cell.standing == .open { bench.advance(by: .nanoseconds(-2)) }
     var permit = PermitGrant(kind: .normal, generation: bench.record.generation)
     if cell.standing.state == .halfOpen { permit = bench.permit() ?? permit }
     if cell.standing == .full { _ = bench.permit() }
@@ -164,6 +173,8 @@ struct Cell: Sendable, CustomTestStringConvertible {
       return "done"
     case .reset: bench.reset()
     case .mode: bench.set(.observe)
+    case .suspicion: return bench.suspect() ? "done" : "no"
+    case .recovery: return bench.recover() ? "sooner" : "no"
     case .request, .success, .failure, .permanent, .named, .ignored, .stale:
       return name(of: bench.request(), in: bench.record)
     }
@@ -186,6 +197,7 @@ struct Cell: Sendable, CustomTestStringConvertible {
     if let target = cell.target { arrows.append("\(from)>\(target.wireName)") }
     switch cell.answer {
     case "extended": arrows.append("extension:open>extended")
+    case "sooner": arrows.append("recovery:open>due")
     case "reset": arrows.append("reset:\(from)>closed")
     case "mode": arrows.append("mode:\(cell.hasExpired ? "automatic" : cell.mode.wireName)>observe")
     default: break

@@ -150,4 +150,32 @@ import Testing
     let indexes = "SELECT count(*) FROM sqlite_schema WHERE name = 'event_by_name'"
     #expect(try Database.value(stage.store, indexes) == "1")
   }
+
+  @Test func `an upgraded store belongs to no fleet, and others do not end its open times`() throws
+  {
+    let stage = try Stage()
+    let boot = try #require(stage.clock.clock.bootID)
+    try make(
+      stage, version: 8,
+      """
+      INSERT INTO breaker (
+        id, name, state, generation, boot, code_policy, open_until_ns, open_length_ns) VALUES
+        (1, 'open', 1, 4, \(boot), 'max-failures=1 fleet-spread=1s', 1030000000000, 30000000000),
+        (2, 'closed', 0, 9, \(boot), 'max-failures=1 fleet-spread=1s', NULL, 0);
+      INSERT INTO event (id, at_ms, name, kind, from_word, to_word, pid, program) VALUES
+        (41, 1, 'open', 0, 'closed', 'open', 8, 'a');
+      """)
+    let store = stage.sharedStore()
+    #expect(try store.fleetStanding() == nil)
+    #expect(try store.history().map(\.host) == [nil])
+    #expect(try store.snapshot(of: "closed")?.suspectedAt == nil)
+    let relay = try #require(try store.claimRelay(fleet: "prod", host: "a"))
+    // Nobody has noted whether an operator opened it.
+    #expect(try relay.apply([.recovery(name: "open", host: "b")], position: nil) == [.unneeded])
+    #expect(try store.snapshot(of: "open")?.openEndsIn == .seconds(30))
+    _ = try store.breaker("closed").acquire().fail()
+    #expect(try relay.apply([.recovery(name: "closed", host: "b")], position: nil) == [.applied])
+    #expect(try Database.migrations(stage.store) == 1)
+    #expect(try Database.integrity(stage.store) == "ok")
+  }
 }

@@ -22,6 +22,8 @@ import Testing
     BreakerPolicy(
       slowRate: 0.3, slowAfter: .milliseconds(1), last: 50, probeCalls: 4,
       probeFailureRate: 0.5),
+    BreakerPolicy(fleetQuorum: .hosts(3), fleetSpread: .seconds(9)),
+    BreakerPolicy(fleetQuorum: .share(0.3)),
   ])
   func `a policy is read from JSON as it is written`(policy: BreakerPolicy) throws {
     let read = try BreakerPolicy(json: policy.json)
@@ -54,6 +56,15 @@ import Testing
     (#"{"probes":[1]}"#, "probes takes a number, such as 3"),
     (#"{"open-for":["30s"]}"#, #"open-for takes a time in quotes, such as "30s""#),
     (#"{"jitter":{"a":[]}}"#, #"jitter takes a rate in quotes, such as "50%""#),
+    (
+      #"{"fleet-quorum":true}"#,
+      #"fleet-quorum takes a number, such as 3, or a rate in quotes, such as "30%""#
+    ),
+    (
+      #"{"fleet-quorum":[3]}"#,
+      #"fleet-quorum takes a number, such as 3, or a rate in quotes, such as "30%""#
+    ),
+    (#"{"fleet-quorum":0.3}"#, "fleet-quorum cannot be '0.3': use a whole number such as 3, or a"),
     (#"{"open-for":30}"#, #"open-for takes a time in quotes, such as "30s""#),
     (#"{"open-for":false}"#, #"open-for takes a time in quotes, such as "30s""#),
     (#"{"open-for":null}"#, "open-for cannot be 'null': use a time"),

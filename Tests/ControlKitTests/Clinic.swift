@@ -41,6 +41,16 @@ struct Clinic {
     return ("none", "\(answer)")
   }
 
+  /// Makes the store that of a host of a fleet, with two commands that nobody was told yet.
+  func joinFleet() throws {
+    let store = SharedStore(path: store)
+    let relay = try #require(try store.claimRelay(fleet: "prod", host: "a"))
+    _ = try relay.apply([], position: FleetPosition(epoch: "e", number: 1, entry: "1-0"))
+    try store.breaker("pay").force(.observe, scope: .fleet)
+    try store.breaker("mail").force(.forcedOpen, reason: "new disks", scope: .fleet)
+    store.close()
+  }
+
   func sql(_ sql: String) throws { try Database.rows(store, sql) }
 
   /// Gives the breaker `pay` a probe, with the pid of its owner and its deadline as SQL.

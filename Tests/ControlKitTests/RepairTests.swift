@@ -93,6 +93,15 @@ import Testing
     Trouble(testDescription: "a probe that is not there", check: "rows") {
       try $0.sql("UPDATE breaker SET leases = 2")
     },
+    Trouble(testDescription: "commands of a fleet that are none", check: "rows") {
+      try $0.joinFleet()
+      try $0.sql(
+        "UPDATE fleet SET stamp = 9223372036854775807; UPDATE fleet_command SET stamp = -1")
+    },
+    Trouble(testDescription: "a relay's lock that others may read", check: "files") {
+      try $0.joinFleet()
+      try Files.changeMode($0.store + "-relay", to: 0o644)
+    },
     Trouble(testDescription: "a lease of a process that is gone", check: "leases", word: "note") {
       try $0.sql("UPDATE breaker SET state = 2 WHERE name = 'pay'")
       try $0.addLease("2147483646, 9223372036854775807")
@@ -136,6 +145,7 @@ import Testing
     for number in 0..<200 {
       clinic.cbctl(["policy", "other-\(number)", "--set", "probes=\(number + 1)"])
     }
+    try clinic.joinFleet()
     try clinic.fold()
     let root = try Database.value(
       clinic.store, "SELECT rootpage FROM sqlite_schema WHERE name = 'event'")
@@ -158,6 +168,15 @@ import Testing
     #expect(mail.contains(#""mode":"forced_open","mode_reason":"new disks""#))
     #expect(mail.contains(#""max-failures":3"#))
     #expect(clinic.cbctl(["show", "other-77", "--json"]).output.contains(#""probes":78"#))
+    // What the fleet has said is not asked for again, and what it was not told yet is not lost.
+    let store = SharedStore(path: clinic.store)
+    #expect(try store.fleetStanding()?.waiting == 2)
+    #expect(try store.fleetStanding()?.position == nil)
+    let relay = try #require(try store.claimRelay(fleet: "prod", host: "a"))
+    #expect(try relay.commands().map(\.stamp) == [2, 1])
+    #expect(try relay.pendingCommands().map(\.command.name) == ["pay", "mail"])
+    try store.breaker("pay").reset(scope: .fleet)
+    #expect(try relay.pendingCommands().last?.command.stamp == 3)
   }
 
   @Test func `each repair keeps the damaged store under a name of its own`() throws {

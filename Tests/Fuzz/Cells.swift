@@ -2,9 +2,14 @@
 enum Cells {
   private static let columns: [(table: String, columns: [String])] = [
     ("breaker", numbersOfBreaker + textsOfBreaker + blobsOfBreaker), ("store", ["identity"]),
-    ("event", ["id", "at_ms", "name", "kind", "from_word", "to_word", "reason", "previous"]),
+    (
+      "event",
+      ["id", "at_ms", "name", "kind", "from_word", "to_word", "reason", "previous", "origin"]
+    ),
     ("declaration", ["policy", "declared_at_ms", "pid", "program"]),
     ("migration", ["number", "name", "checksum"]),
+    ("fleet", ["fleet", "host", "stamp", "epoch", "number", "entry", "is_connected"]),
+    ("fleet_command", commands + ["aspect", "is_in_force"]), ("fleet_outbox", commands + ["id"]),
     ("lease", ["id", "generation", "pid", "start_ticks", "pid_namespace", "deadline_ns"]),
   ]
   private static let numbersOfBreaker = [
@@ -13,7 +18,11 @@ enum Cells {
     "open_until_ns", "open_length_ns", "opened_at_ms", "growth", "closed_at_ns", "trips",
     "last_lease", "probe_successes", "probe_failures", "successes", "rejections", "counters_key",
     "counted_successes", "counted_slow", "era", "created_at_ms", "changed_at_ms", "leases",
-    "extended_at_ms",
+    "extended_at_ms", "suspected_at_ns", "is_open_time_named",
+  ]
+  private static let commands = [
+    "breaker", "stamp", "host", "action", "mode", "length_ns", "policy_set", "policy_unset",
+    "reason", "author", "boot", "given_at_ns", "given_at_ms",
   ]
   private static let textsOfBreaker = [
     "name", "mode_reason", "last_error", "code_policy", "operator_policy",
@@ -34,7 +43,7 @@ enum Cells {
   private static func rowid(of table: String) -> String {
     switch table {
     case "migration": "number"
-    case "declaration", "lease": "breaker"
+    case "declaration", "lease", "fleet_command": "breaker"
     default: "id"
     }
   }

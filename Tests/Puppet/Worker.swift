@@ -9,6 +9,7 @@ final class Worker {
   private var held: [Held] = []
   var hearing: Hearing?
   var begun: BreakerJob?
+  var relay: RelayClaim?
 
   init(_ options: Options) throws {
     store = options.makeStore()
@@ -72,6 +73,10 @@ final class Worker {
     },
     "force": { worker, words in try worker.force(words) },
     "policy": { worker, words in try worker.override(words) },
+    "claim": { worker, words in try worker.claim(words) },
+    "release": { worker, _ in worker.release() },
+    "fleet": { worker, words in try worker.command(words) },
+    "news": { worker, _ in try worker.news() },
     "descriptors": { worker, _ in String(Files.openDescriptors(of: worker.store.path)) },
     "watches": { _, _ in String(Files.openDescriptors(of: "anon_inode:inotify")) },
     "listen": { worker, words in worker.listen(words) },

@@ -33,6 +33,16 @@ extension ForwardingStorage {
   }
   func answer(_ request: HookRequest) -> HookTurn { memory.answer(request) }
   func declarations(of name: String) -> [StoredDeclaration] { memory.declarations(of: name) }
+  func fleet() -> StoredFleet? { memory.fleet() }
+  func fleetOrders() -> [FleetOrder] { memory.fleetOrders() }
+  func pendingOrders(limit: Int) -> [PendingOrder] { memory.pendingOrders(limit: limit) }
+  func carryOut(_ request: FleetRequest) throws(StoreError) -> FleetChanges {
+    try memory.carryOut(request)
+  }
+  func leaveFleet() -> Bool { memory.leaveFleet() }
+  func holdRelay() -> RelayHold? { memory.holdRelay() }
+  func isRelayHeld() -> Bool { memory.isRelayHeld() }
+  func lineage() -> Int64 { memory.lineage() }
   func counters(of breaker: StoredBreaker) -> Counters? { nil }
   func upToDate(_ breaker: StoredBreaker) -> StoredBreaker { breaker }
   func checkIdentity() {}

@@ -20,6 +20,15 @@ struct RowExamination {
     "declaration": "breaker NOT IN (SELECT id FROM breaker)",
   ]
 
+  /// Commands of a fleet that no host can use, by table.
+  static let commands = [
+    "fleet_command": areUnusable, "fleet_outbox": areUnusable,
+    "fleet": "stamp NOT BETWEEN 0 AND \(FleetCommand.highestStamp)",
+  ]
+  private static let areUnusable =
+    "stamp NOT BETWEEN 1 AND \(FleetCommand.highestStamp)"
+    + " OR action NOT IN ('trip', 'reset', 'force', 'policy')"
+
   /// How many leases a breaker has, which must equal the number in its row.
   static let leaseCount = "(SELECT count(*) FROM lease WHERE lease.breaker = breaker.id)"
 
@@ -33,6 +42,7 @@ struct RowExamination {
     var numbers: Int64 = 0
     var orphans: Int64 = 0
     var miscounted: Int64 = 0
+    var commands: Int64 = 0
     var hasStoreRow = true
 
     var words: [String] {
@@ -47,6 +57,8 @@ struct RowExamination {
         orphans == 0 ? nil : CountedNoun.text(orphans, "row") + " of deleted breakers",
         miscounted == 0
           ? nil : CountedNoun.text(miscounted, "breaker") + " with a wrong count of probes",
+        commands == 0
+          ? nil : CountedNoun.text(commands, "command") + " of the fleet that cannot be used",
         hasStoreRow ? nil : "no row that identifies the store",
       ].compactMap { $0 }
     }
@@ -59,6 +71,9 @@ struct RowExamination {
       "SELECT count(*) FROM breaker WHERE \(Self.areOutOfRange)")
     for (table, condition) in Self.orphans {
       damage.orphans += try reader.integer("SELECT count(*) FROM \(table) WHERE \(condition)")
+    }
+    for (table, condition) in Self.commands {
+      damage.commands += try reader.integer("SELECT count(*) FROM \(table) WHERE \(condition)")
     }
     damage.miscounted = try reader.integer(
       "SELECT count(*) FROM breaker WHERE leases <> \(Self.leaseCount)")

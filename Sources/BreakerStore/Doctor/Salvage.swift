@@ -4,6 +4,7 @@ internal import Glibc
 /// The breakers of a damaged store that can still be read.
 struct Salvage {
   private(set) var breakers: [StoredBreaker] = []
+  private var fleet = FleetRemains()
 
   /// Reads what can be read, which may be nothing.
   ///
@@ -22,6 +23,7 @@ struct Salvage {
           found[id] = Self.breaker(id, columns, on: reader, clock: clock)
         }
       }
+      fleet = FleetRemains(on: reader, clock: clock)
       let counters = CounterFile.opened(place.beside(CounterFile.suffix), O_RDONLY)
       defer { if let counters { close(counters.descriptor) } }
       breakers = found.values.sorted { $0.id < $1.id }.map { breaker in
@@ -93,6 +95,7 @@ struct Salvage {
     let steps = breakers.map { breaker in NamedStep(breaker.name) { $0.takeOver(breaker) } }
     let done = try storage.transact(together: steps, mustBeNew: false)
     if let error = done.syncError { throw error }
+    try fleet.bring(to: storage)
   }
 }
 

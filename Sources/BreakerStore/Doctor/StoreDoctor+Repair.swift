@@ -142,6 +142,7 @@ extension StoreDoctor {
       try connection.execute(
         "UPDATE breaker SET leases = \(RowExamination.leaseCount)"
           + " WHERE leases <> \(RowExamination.leaseCount)")
+      if damage.commands > 0 { try mendFleet(on: connection) }
       if !damage.hasStoreRow {
         let identity = Int64.random(in: .min ... .max)
         try connection.execute(
@@ -149,6 +150,24 @@ extension StoreDoctor {
             + " \(clock.wallMilliseconds))")
       }
     }
+  }
+}
+
+extension StoreDoctor {
+  /// Deletes commands that no host can use; the fleet goes on with the highest stamp that is left.
+  private func mendFleet(on connection: Connection) throws(StoreError) {
+    for table in ["fleet_command", "fleet_outbox"] {
+      guard let condition = RowExamination.commands[table] else { continue }
+      try connection.execute("DELETE FROM \(table) WHERE \(condition)")
+    }
+    guard let condition = RowExamination.commands["fleet"] else { return }
+    try connection.execute(
+      """
+      UPDATE fleet SET stamp = (
+        SELECT coalesce(max(stamp), 0) FROM (
+          SELECT stamp FROM fleet_command UNION ALL SELECT stamp FROM fleet_outbox))
+      WHERE \(condition)
+      """)
   }
 }
 

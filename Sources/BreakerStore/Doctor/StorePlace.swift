@@ -46,6 +46,6 @@ struct StorePlace {
   /// The suffixes of the files beside a used store that belong to its file.
   static let suffixes = [StoreFile.logSuffix, StoreFile.indexSuffix, CounterFile.suffix]
 
-  /// The suffixes of all files beside a store; the lock file stays when another store replaces it.
-  static let all = suffixes + [StoreLock.suffix]
+  /// The suffixes of all files beside a store; the lock files stay when another store replaces it.
+  static let all = suffixes + [StoreLock.suffix, StoreLock.relaySuffix]
 }

@@ -20,7 +20,8 @@ struct StoreLock {
     _ store: String, access: StoreAccess = StoreAccess(), atMost timeout: Duration,
     _ body: (StoreLock) throws(StoreError) -> Result
   ) throws(StoreError) -> Result {
-    let lock = try taken(store, access, until: Patience.deadline(after: timeout))
+    let path = store + suffix
+    let lock = try taken(path, of: store, access, until: Patience.deadline(after: timeout))
     defer { lock.release() }
     return try body(lock)
   }
@@ -34,9 +35,8 @@ struct StoreLock {
 
 extension StoreLock {
   private static func taken(
-    _ store: String, _ access: StoreAccess, until deadline: Int64
+    _ path: String, of store: String, _ access: StoreAccess, until deadline: Int64
   ) throws(StoreError) -> StoreLock {
-    let path = store + suffix
     while true {
       let lock = try opened(path, for: store, access)
       do throws(StoreError) {
@@ -98,7 +98,7 @@ extension StoreLock {
 
   private var busy: StoreError {
     StoreError(
-      .busy, code: EWOULDBLOCK,
+      .busy, code: Self.isHeld,
       "the lock file \(StoreError.visible(path)) stays locked: another process is creating or"
         + " replacing files of the store: if this lasts, look for a stopped process that has it"
         + " open")
@@ -111,9 +111,50 @@ extension StoreLock {
 
   private var isNamed: Bool { status?.identity == StoreFile.identity(of: path) }
 
-  private func release() {
+  /// The code of the error if another process has the lock.
+  private static let isHeld = EWOULDBLOCK
+
+  func release() {
     // A child that was forked meanwhile also has the descriptor, and would keep the lock.
     flock(descriptor, LOCK_UN)
-    close(descriptor)
+    letGo()
+  }
+
+  /// Lets go of the lock, which a process that this one was forked from may still hold.
+  func letGo() { close(descriptor) }
+}
+
+/// The lock that a relay holds for as long as it works on a store, on a file of its own.
+extension StoreLock {
+  static let relaySuffix = "-relay"
+
+  /// How long a relay waits for those who only ask, in nanoseconds.
+  private static let moment: Int64 = 100_000_000
+
+  /// Takes the lock of the relay; nil if another process works as the store's relay.
+  static func claimed(_ store: String) throws(StoreError) -> StoreLock? {
+    do throws(StoreError) {
+      return try taken(
+        store + relaySuffix, of: store, StoreAccess(),
+        until: Patience.monotonicNanoseconds() + moment)
+    } catch {
+      guard error.kind == .busy, error.code == isHeld else { throw error }
+      return nil
+    }
+  }
+
+  /// Whether a process works as the store's relay.
+  static func isClaimed(_ store: String) throws(StoreError) -> Bool {
+    let path = store + relaySuffix
+    let descriptor = unsafe open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK)
+    guard descriptor >= 0 else {
+      if errno == ENOENT { return false }
+      throw StoreError(errno: errno, doing: "use", path: path)
+    }
+    defer { close(descriptor) }
+    // Shared, so that those who ask are not in each other's way.
+    guard flock(descriptor, LOCK_SH | LOCK_NB) == 0 else { return errno == EWOULDBLOCK }
+    flock(descriptor, LOCK_UN)
+    return false
   }
 }

@@ -16,7 +16,8 @@ struct MemoryHistory {
     kept.append(
       RecordedEvent(
         id: newest, atMilliseconds: event.atMilliseconds, name: name, change: event.change,
-        reason: event.reason, pid: author.pid, program: author.program, previous: previous))
+        reason: event.reason, pid: author.pid, program: author.program, previous: previous,
+        origin: event.origin))
     let excess = kept.count - Int(EventTable.eventsOfOneBreaker)
     if excess > 0 { kept.removeFirst(excess) }
   }

@@ -17,6 +17,7 @@ extension MemoryStorage {
         breaker.revision = revision
         breakers[key] = breaker
       }
+      fleetMemory.carryOver(to: now)
       changed()
     }
   }

@@ -13,9 +13,10 @@ internal import CHost
   private var past = MemoryHistory()
   private var lastID: Int64 = 0
   private var hooks: [String: HookRecord] = [:]
+  var fleetMemory = MemoryFleet()
   var revision: Int64 = 0
   private var deletedRevision: Int64 = 0
-  private let identity = Int64.random(in: .min ... .max)
+  let identity = Int64.random(in: .min ... .max)
   private let counter: UnsafeMutablePointer<UInt64>
   package let listeners = Listeners(path: nil)
 
@@ -103,7 +104,7 @@ internal import CHost
   }
 
   /// This process, which is another one after a fork.
-  private var author: HistoryAuthor { HistoryAuthor(pid: ProcessTable.ownPid, program: program) }
+  var author: HistoryAuthor { HistoryAuthor(pid: ProcessTable.ownPid, program: program) }
 
   package func transact<Answer>(
     _ name: String, orCreate: Bool, wait: Wait, _ body: (inout BreakerDraft) -> Answer
@@ -121,7 +122,7 @@ internal import CHost
   }
 
   /// Under the lock.
-  private func step<Answer>(
+  func step<Answer>(
     _ name: String, orCreate: Bool, by author: HistoryAuthor, _ body: (inout BreakerDraft) -> Answer
   ) -> Transacted<Answer>? {
     let found = breakers[NameBytes(name)]
@@ -130,6 +131,7 @@ internal import CHost
     let before = found ?? made(name, at: now)
     var draft = BreakerDraft(now: now, breaker: before, isGone: isGone)
     let answer = body(&draft)
+    if let command = draft.command { fleetMemory.give(command, to: name, at: now) }
     for event in draft.events { past.add(event, of: name, by: author) }
     if let words = draft.declaration { declare(words, of: name, at: now, by: author) }
     if draft.breaker != found {

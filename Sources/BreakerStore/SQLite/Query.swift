@@ -7,8 +7,11 @@ enum Query: Int, CaseIterable {
   case leases, insertLease, deleteLeases
   case insertEvent, breakersOfEventsAfter, trimEvents, trimEventsOfBreaker, history
   case storeOfEvents, eventsAfter, eventsOfNameAfter
-  case hook, saveHook, raiseRevision
+  case hook, saveHook, raiseRevision, anyBreaker
   case declare, declarations, trimDeclarations
+  case fleet, saveFleet, raiseFleetStamp
+  case registers, registersOfBreaker, saveRegister
+  case orders, insertOrder, deleteOrders
 
   var sql: String {
     switch self {
@@ -75,8 +78,9 @@ enum Query: Int, CaseIterable {
     case .deleteLeases: "DELETE FROM lease WHERE breaker = ?1"
     case .insertEvent:
       """
-      INSERT INTO event (at_ms, name, kind, from_word, to_word, reason, pid, program, previous)
-      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, (SELECT max(id) FROM event WHERE name = ?2))
+      INSERT INTO event (
+        at_ms, name, kind, from_word, to_word, reason, pid, program, previous, origin)
+      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, (SELECT max(id) FROM event WHERE name = ?2), ?9)
       RETURNING id
       """
     case .breakersOfEventsAfter: "SELECT DISTINCT name, kind = 3 FROM event WHERE id > ?1"
@@ -104,6 +108,8 @@ enum Query: Int, CaseIterable {
       """
     case .saveHook: "INSERT OR REPLACE INTO hook VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)"
     case .raiseRevision: "UPDATE breaker SET revision = ?2, era = ?3 WHERE name = ?1"
+    case .anyBreaker:
+      "SELECT name FROM breaker WHERE era = (SELECT max(era) FROM breaker) LIMIT 1"
     case .declare:
       """
       INSERT INTO declaration (breaker, policy, declared_at_ms, pid, program)
@@ -121,6 +127,39 @@ enum Query: Int, CaseIterable {
         SELECT policy FROM declaration WHERE breaker = ?1
         ORDER BY declared_at_ms DESC LIMIT ?2)
       """
+    case .fleet:
+      """
+      SELECT fleet, host, stamp, epoch, number, entry, is_connected, changed_at_ms, problem,
+        (SELECT count(*) FROM fleet_outbox)
+      FROM fleet
+      """
+    case .saveFleet:
+      """
+      INSERT OR REPLACE INTO fleet (
+        id, fleet, host, stamp, epoch, number, entry, is_connected, changed_at_ms, problem)
+      VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+      """
+    case .raiseFleetStamp: "UPDATE fleet SET stamp = ?1"
+    case .registers:
+      "SELECT is_in_force, \(FleetOrderColumns.list) FROM fleet_command ORDER BY breaker, aspect"
+    case .registersOfBreaker:
+      """
+      SELECT is_in_force, \(FleetOrderColumns.list), aspect FROM fleet_command
+      WHERE breaker = ?1
+      """
+    case .saveRegister:
+      """
+      INSERT OR REPLACE INTO fleet_command (aspect, is_in_force, \(FleetOrderColumns.list))
+      VALUES (?1, ?2, \(FleetOrderColumns.parameters(from: 3)))
+      """
+    case .orders:
+      "SELECT id, \(FleetOrderColumns.list) FROM fleet_outbox ORDER BY id LIMIT ?1"
+    case .insertOrder:
+      """
+      INSERT INTO fleet_outbox (\(FleetOrderColumns.list))
+      VALUES (\(FleetOrderColumns.parameters(from: 1)))
+      """
+    case .deleteOrders: "DELETE FROM fleet_outbox WHERE id <= ?1"
     }
   }
 
@@ -130,5 +169,5 @@ enum Query: Int, CaseIterable {
     """
 
   private static let eventColumns =
-    "id, at_ms, name, kind, from_word, to_word, reason, pid, program, previous"
+    "id, at_ms, name, kind, from_word, to_word, reason, pid, program, previous, origin"
 }

@@ -70,9 +70,20 @@ struct StepGroup {
     var draft = BreakerDraft(
       now: now, breaker: rows[index].breaker, isGone: ProcessTable.isGone)
     body(&draft)
+    if let command = draft.command {
+      let isGiven = try FleetTable.give(
+        command, to: step.name, on: connection, in: connection.header(clock), at: now)
+      guard isGiven else {
+        // Nothing of the step is written yet: it is all in the draft.
+        step.error = .noFleet(path: connection.path)
+        return nil
+      }
+    }
     try BreakerTable.keep(draft, by: transaction.program, on: connection)
     rows[index].breaker = draft.breaker
-    rows[index].hasNews = rows[index].hasNews || !draft.events.isEmpty || draft.declaration != nil
+    rows[index].hasNews =
+      rows[index].hasNews || !draft.events.isEmpty || draft.declaration != nil
+      || draft.command != nil
     step.result = StepResult(breaker: draft.breaker, events: draft.events)
     return index
   }

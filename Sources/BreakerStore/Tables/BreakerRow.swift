@@ -19,6 +19,7 @@ enum BreakerRow {
     "failures", "ignored", "rejections", "slow", "would_reject", "code_policy", "operator_policy",
     "counters_key", "counted_successes", "counted_unjudged", "counted_ignored",
     "counted_rejections", "counted_slow", "counted_would_reject", "used_at_ms", "leases",
+    "suspected_at_ns", "is_open_time_named",
   ]
 
   static let columns = all.joined(separator: ", ")
@@ -60,6 +61,8 @@ enum BreakerRow {
     breaker.takenIn.wouldReject = reader.integer()
     breaker.usedAtMilliseconds = reader.integerOrNil()
     breaker.leasesInFile = Int(reader.count())
+    breaker.record.suspectedAt = reader.instant()
+    breaker.record.isOpenTimeNamed = reader.integer() != 0
     return (breaker, boot, bootOfState)
   }
 
@@ -153,6 +156,8 @@ enum BreakerRow {
     row.bind(breaker.takenIn.wouldReject)
     row.bind(breaker.usedAtMilliseconds)
     row.bind(Int64(record.leases.count))
+    row.bind(record.suspectedAt?.nanoseconds)
+    row.bind(record.isOpenTimeNamed ? 1 : 0)
   }
 }
 

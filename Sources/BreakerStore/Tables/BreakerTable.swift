@@ -165,6 +165,12 @@ enum BreakerTable {
     try raise.run()
   }
 
+  /// Marks some breaker as changed, for a transaction that has changed none.
+  static func raiseRevisionOfAny(on connection: Connection) throws(StoreError) {
+    let name = try connection.statement(.anyBreaker).first { $0.text(0) }
+    if let name = name ?? nil { try raiseRevision(of: name, on: connection) }
+  }
+
   private static func leases(
     of breaker: Int64, on connection: Connection
   ) throws(StoreError) -> [ProbeLease] {

@@ -39,6 +39,7 @@ enum EventTable {
     insert.bind(6, event.reason)
     insert.bind(7, Int64(ProcessTable.ownPid))
     insert.bind(8, program)
+    insert.bind(9, event.origin)
     let id = try insert.rows { $0.integer(0) }.first ?? 0
     if id % eventsBetweenTrims == 0 { try trim(to: id, on: connection) }
   }
@@ -71,6 +72,6 @@ extension RecordedEvent {
         kind: Int(truncatingIfNeeded: row.integer(3)), from: row.text(4) ?? "",
         to: row.text(5) ?? ""), reason: row.text(6),
       pid: Int32(truncatingIfNeeded: row.integer(7)), program: row.text(8) ?? "",
-      previous: row.integerOrNil(9))
+      previous: row.integerOrNil(9), origin: row.text(10))
   }
 }

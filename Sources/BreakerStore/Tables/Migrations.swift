@@ -19,5 +19,6 @@ struct Migration: Sendable {
     Migration(name: "0006_tally_states.sql", bytes: PackageResources._006_tally_states_sql),
     Migration(name: "0007_agree_on_boots.sql", bytes: PackageResources._007_agree_on_boots_sql),
     Migration(name: "0008_keep_probes.sql", bytes: PackageResources._008_keep_probes_sql),
+    Migration(name: "0009_join_fleets.sql", bytes: PackageResources._009_join_fleets_sql),
   ]
 }

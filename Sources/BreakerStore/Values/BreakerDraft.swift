@@ -10,6 +10,9 @@ package struct BreakerDraft {
   /// Words that code declares, to be kept beside what others declared.
   package var declaration: String?
 
+  /// A command that the step carries out here, to be told to the other hosts of the fleet.
+  package var command: GivenCommand?
+
   /// Creates a draft and applies what time alone has changed since the breaker was last written.
   ///
   /// So it is recorded before anything else is, and by the policy that held until then.

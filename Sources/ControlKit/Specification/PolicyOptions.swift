@@ -47,6 +47,8 @@ extension PolicyKey {
     case .probeTimeout: "a probe fails if it takes longer than D (30s)"
     case .probeCalls: "judge probes together, after N of them"
     case .probeFailureRate: "open again when this share of the probes has failed"
+    case .fleetQuorum: "probe when N other hosts, or this share of them, have it open"
+    case .fleetSpread: "become due within D when a probe succeeds on another host"
     }
   }
 }

@@ -92,6 +92,7 @@ extension PolicyKey.Value {
     case .duration: "D"
     case .rate: "P"
     case .factor: "X"
+    case .countOrRate: "N|P"
     }
   }
 
@@ -101,6 +102,7 @@ extension PolicyKey.Value {
     case .duration: ValueKind.duration.form
     case .rate: "use a rate such as 50%"
     case .factor: "use a factor such as 1.5"
+    case .countOrRate: "use a whole number such as 3, or a rate such as 30%"
     }
   }
 }

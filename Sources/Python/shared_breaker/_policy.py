@@ -34,17 +34,24 @@ if TYPE_CHECKING:
         probe_timeout: Seconds
         probe_calls: int | None
         probe_failure_rate: float | None
+        fleet_quorum: int | float | None
+        fleet_spread: Seconds | None
 
 
 _COUNTS = {
     "max_failures", "failures", "last", "min_calls", "reporters", "probes", "successes_to_close",
     "probe_calls",
 }
-_TIMES = {"within", "window", "slow_after", "lumping", "open_for", "open_max", "probe_timeout"}
+_TIMES = {
+    "within", "window", "slow_after", "lumping", "open_for", "open_max", "probe_timeout",
+    "fleet_spread",
+}
 _RATES = {"failure_rate", "slow_rate", "jitter", "probe_failure_rate"}
 _FACTORS = {"open_multiplier"}
+# A whole number is a count, and a fraction is a rate.
+_COUNTS_OR_RATES = {"fleet_quorum"}
 _NUMBERS = (int, float)
-_KEYWORDS = _COUNTS | _TIMES | _RATES | _FACTORS
+_KEYWORDS = _COUNTS | _TIMES | _RATES | _FACTORS | _COUNTS_OR_RATES
 
 
 def nanoseconds(time: Seconds) -> int:
@@ -78,7 +85,7 @@ def _text(key: str, value: object) -> str:
         raise TypeError(f"{key} cannot be {value!r}")
     if key in _COUNTS and not isinstance(value, int):
         raise TypeError(f"{key} has to be a whole number, and not {value!r}")
-    if key in _RATES:
+    if key in _RATES or (key in _COUNTS_OR_RATES and isinstance(value, float)):
         return f"{_plain(value * 100)}%"
     return str(value) if key in _COUNTS else _plain(value)
 

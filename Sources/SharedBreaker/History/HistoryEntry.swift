@@ -28,6 +28,9 @@ public struct HistoryEntry: Sendable, Hashable {
   /// The name of the program that did it or recorded it.
   public let program: String
 
+  /// The host of the fleet that the change came from; nil for this host.
+  public let host: String?
+
   /// Whether entries before this one are missing for a listener or a hook.
   ///
   /// Entries are missing if they are no longer kept when the reader gets to them, or if the file
@@ -43,6 +46,7 @@ public struct HistoryEntry: Sendable, Hashable {
     reason = event.reason
     pid = event.pid
     program = event.program
+    host = event.origin
   }
 }
 

@@ -22,7 +22,8 @@ extension Engine {
 
   /// Sets and removes an operator's values; returns an error if the resulting policy is not valid.
   func override(
-    _ cell: Cell, set values: [PolicyKey: String], unset keys: Set<PolicyKey>
+    _ cell: Cell, set values: [PolicyKey: String], unset keys: Set<PolicyKey>,
+    as command: GivenCommand?
   ) throws(StoreError) -> PolicyError? {
     // Checked before the transaction too, so that a mistake does not create a breaker.
     var words = try known(cell).breaker.words
@@ -35,6 +36,12 @@ extension Engine {
       do throws(PolicyError) {
         try draft.agree { words, now throws(PolicyError) in
           try words.overridden(set: values, unset: keys, at: now)
+        }
+        draft.command = command
+        if command != nil, !draft.events.contains(where: { $0.change.kind == .policy }) {
+          // A command to the fleet is told because of its entry, also if it changes nothing here.
+          let words = draft.breaker.words.operator ?? ""
+          draft.note(.policy(from: words, to: words), reason: "set by an operator")
         }
         return nil
       } catch {

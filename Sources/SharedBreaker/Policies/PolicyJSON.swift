@@ -37,6 +37,9 @@ extension BreakerPolicy {
       return switch key.value {
       case .count, .factor: "\"\(key.rawValue)\":\(text)"
       case .duration, .rate: "\"\(key.rawValue)\":\"\(text)\""
+      case .countOrRate:
+        CountText.parse(text) == nil
+          ? "\"\(key.rawValue)\":\"\(text)\"" : "\"\(key.rawValue)\":\(text)"
       }
     }
     return "{" + members.joined(separator: ",") + "}"
@@ -47,7 +50,8 @@ extension BreakerPolicy {
   ) throws(PolicyError) -> String {
     switch (value, key.value) {
     case (.number(let text), .count), (.number(let text), .factor), (.string(let text), .duration),
-      (.string(let text), .rate):
+      (.string(let text), .rate), (.number(let text), .countOrRate),
+      (.string(let text), .countOrRate):
       return text
     case (.null, _):
       return key.isOptional ? "none" : "null"
@@ -60,6 +64,10 @@ extension BreakerPolicy {
     case (.number, .rate), (.bool, .rate), (.nested, .rate):
       throw PolicyError(
         about: key.rawValue, "\(key.rawValue) takes a rate in quotes, such as \"50%\"")
+    case (.bool, .countOrRate), (.nested, .countOrRate):
+      throw PolicyError(
+        about: key.rawValue,
+        "\(key.rawValue) takes a number, such as 3, or a rate in quotes, such as \"30%\"")
     }
   }
 }

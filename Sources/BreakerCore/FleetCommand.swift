@@ -1,0 +1,146 @@
+/// An operator's command to a breaker of every host of a fleet.
+public struct FleetCommand: Sendable, Hashable {
+  /// What the command does.
+  ///
+  /// A later version may add cases, so end a `switch` over an action with `default`.
+  #if hasAttribute(nonexhaustive)
+    @nonexhaustive
+  #endif
+  public enum Action: Sendable, Hashable {
+    /// Opens the breaker, for a time or for as long as its policy says.
+    case trip(for: Duration?)
+
+    /// Closes the breaker and clears its counters.
+    case reset
+
+    /// Sets a mode, for a time or until it is set again.
+    case force(BreakerMode, for: Duration?)
+
+    /// Sets and removes an operator's values of the policy.
+    case policy(set: [PolicyKey: String], unset: Set<PolicyKey>)
+  }
+
+  /// The name of the breaker.
+  public var name: String
+
+  /// What the command does.
+  public var action: Action
+
+  /// Why, for the history; nil if no reason was given.
+  public var reason: String?
+
+  /// Who gave it: the program and its process number.
+  public var author: String
+
+  /// The host that it was given on.
+  public var host: String
+
+  /// What orders the commands of a fleet: one more than any that the host had seen.
+  ///
+  /// Of two commands with the same stamp, the one of the host with the greater name is the later
+  /// one.
+  public var stamp: Int64
+
+  /// How long ago it was given.
+  public var age: Duration
+
+  /// Describes a command.
+  public init(
+    name: String, action: Action, reason: String? = nil, author: String, host: String,
+    stamp: Int64, age: Duration
+  ) {
+    self.name = name
+    self.action = action
+    self.reason = reason
+    self.author = author
+    self.host = host
+    self.stamp = stamp
+    self.age = age
+  }
+
+  /// The highest stamp that a command may have.
+  ///
+  /// Programs in other languages read stamps as numbers, which are exact up to here.
+  public static let highestStamp: Int64 = 1 << 53
+
+  /// What the command says about each aspect of the breaker, as a command of its own.
+  ///
+  /// The aspects are `state`, `mode`, and `policy:` with a key of the policy. A command about one
+  /// aspect is overtaken only by a later one about the same aspect.
+  public var byAspect: [String: FleetCommand] {
+    var commands: [String: FleetCommand] = [:]
+    for aspect in action.aspects {
+      var command = self
+      command.action = action.only(aspect)
+      commands[aspect.text] = command
+    }
+    return commands
+  }
+}
+
+/// How far a relay has read the stream of its fleet.
+public struct FleetPosition: Sendable, Hashable {
+  /// Tells this stream from one that was begun anew.
+  public var epoch: String
+
+  /// The number of the latest entry that was read.
+  public var number: Int64
+
+  /// The name that the stream gives to that entry.
+  public var entry: String
+
+  /// Describes a position.
+  public init(epoch: String, number: Int64, entry: String) {
+    self.epoch = epoch
+    self.number = number
+    self.entry = entry
+  }
+}
+
+/// What a relay has learned from other hosts.
+///
+/// A later version may add cases, so end a `switch` over news with `default`.
+#if hasAttribute(nonexhaustive)
+  @nonexhaustive
+#endif
+public enum FleetNews: Sendable, Hashable {
+  /// A command has just been given.
+  case command(FleetCommand)
+
+  /// A command was given while this host did not listen.
+  ///
+  /// A trip or a reset that is older than the state of the breaker here comes too late.
+  case remembered(FleetCommand)
+
+  /// This many other hosts have the breaker open.
+  case suspicion(name: String, hosts: Int)
+
+  /// A probe has succeeded on another host.
+  case recovery(name: String, host: String)
+}
+
+/// What came of a piece of news.
+///
+/// A later version may add cases, so end a `switch` over a verdict with `default`.
+#if hasAttribute(nonexhaustive)
+  @nonexhaustive
+#endif
+public enum FleetVerdict: Sendable, Hashable {
+  /// The breaker was changed.
+  case applied
+
+  /// This host knows the command already, or a later one about the same.
+  case overtaken
+
+  /// The time of the trip or of the mode is over.
+  case expired
+
+  /// The breaker need not change, or its policy or mode does not allow it.
+  case unneeded
+
+  /// This host has no such breaker.
+  case noBreaker
+
+  /// The news cannot be used; the value says why.
+  case refused(String)
+}

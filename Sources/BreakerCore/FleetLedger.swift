@@ -1,0 +1,177 @@
+/// A command as a host keeps it: with the moment at which it was given, on this host's clocks.
+package struct FleetOrder: Sendable, Hashable {
+  /// The command; its age is only known at a moment.
+  private let command: FleetCommand
+  package let givenAt: Moment
+
+  /// Takes a command that has the age that it says at a moment.
+  package init(_ command: FleetCommand, at now: Moment) {
+    let age = max(.zero, command.age).inNanoseconds
+    self.init(command, givenAt: now.at(now.boot.advanced(by: -age)))
+  }
+
+  package init(_ command: FleetCommand, givenAt: Moment) {
+    var command = command
+    command.age = .zero
+    command.reason = command.reason.map { OutsideText.cut($0) }
+    command.author = OutsideText.cut(command.author, to: OutsideText.longestName)
+    self.command = command
+    self.givenAt = givenAt
+  }
+
+  package var name: String { command.name }
+  package var action: FleetCommand.Action { command.action }
+  package var reason: String? { command.reason }
+  package var author: String { command.author }
+  package var host: String { command.host }
+  package var stamp: Int64 { command.stamp }
+
+  package func age(at now: Moment) -> Duration {
+    .nanoseconds(max(0, now.boot.since(givenAt.boot)))
+  }
+
+  /// The command as it is told to others at a moment.
+  package func command(at now: Moment) -> FleetCommand {
+    var command = command
+    command.age = age(at: now)
+    return command
+  }
+
+  /// The order on the clocks of a later boot; the wall clock tells how old it is.
+  package func carriedOver(to now: Moment) -> FleetOrder {
+    let passed = max(0, now.wallMilliseconds.subtractingSaturating(givenAt.wallMilliseconds))
+    let given = now.boot.advanced(by: -passed.multipliedSaturating(by: 1_000_000))
+    return FleetOrder(
+      command, givenAt: Moment(boot: given, wallMilliseconds: givenAt.wallMilliseconds))
+  }
+
+  /// The part of the command that is about an aspect.
+  func only(_ aspect: FleetAspect) -> FleetOrder {
+    var part = command
+    part.action = action.only(aspect)
+    return FleetOrder(part, givenAt: givenAt)
+  }
+
+  /// Whether it is later than another one, on which all hosts agree.
+  func isLater(than other: FleetOrder) -> Bool {
+    if stamp != other.stamp { return stamp > other.stamp }
+    return other.host.utf8.lexicographicallyPrecedes(host.utf8)
+  }
+}
+
+extension FleetOrder {
+  /// Why no host can use the command; nil if hosts can.
+  package var complaint: String? {
+    if let complaint = OutsideText.complaint(aboutName: name) { return "its name: \(complaint)" }
+    if let complaint = OutsideText.complaint(aboutName: host) { return "its host: \(complaint)" }
+    guard (1...FleetCommand.highestStamp).contains(stamp) else {
+      return "its stamp \(stamp) is not from 1 to \(FleetCommand.highestStamp)"
+    }
+    guard case .policy(let values, let keys) = action else { return nil }
+    if values.isEmpty, keys.isEmpty { return "it sets and unsets no value" }
+    do throws(PolicyError) {
+      var policy = BreakerPolicy()
+      for (key, value) in values { try policy.set(key, to: value) }
+      return nil
+    } catch {
+      return error.description
+    }
+  }
+
+  /// Whether a host that lacks the breaker has to create it.
+  package var makesBreaker: Bool {
+    switch action {
+    case .trip, .reset, .force(.automatic, _): false
+    case .force: true
+    case .policy(let values, _): !values.isEmpty
+    }
+  }
+
+  /// Whether the time of a mode is over.
+  package func isModeOver(at now: Moment) -> Bool {
+    guard case .force(let mode, let time?) = action, mode != .automatic else { return false }
+    return age(at: now) >= time
+  }
+
+  /// Who gave the command, as a host that it was not given on says it.
+  var authorElsewhere: String { "\(author) on \(host)" }
+}
+
+/// The latest command that a host knows about one aspect of a breaker.
+package struct FleetRegister: Sendable, Hashable {
+  package var order: FleetOrder
+
+  /// Whether the breaker does what it says.
+  ///
+  /// A value of a policy may fit only together with another one that has yet to arrive.
+  package var isInForce: Bool
+
+  package init(_ order: FleetOrder, isInForce: Bool) {
+    self.order = order
+    self.isInForce = isInForce
+  }
+
+  /// The aspect that it is about, which is one alone.
+  package var aspect: FleetAspect? { order.action.aspects.first }
+}
+
+/// What a host remembers of the commands to one breaker, and which of two is the later one.
+///
+/// Hosts that have had the same commands have the same registers, in whatever order and however
+/// often the commands came.
+package struct FleetLedger: Sendable, Hashable {
+  /// The highest stamp that the host has seen, on a command to any breaker.
+  package var stamp: Int64
+  package var registers: [FleetAspect: FleetRegister]
+
+  package init(stamp: Int64 = 0, registers: [FleetAspect: FleetRegister] = [:]) {
+    self.stamp = stamp
+    self.registers = registers
+  }
+
+  /// The stamp of the next command of this host; nil if there is no higher one.
+  package var nextStamp: Int64? {
+    stamp < FleetCommand.highestStamp ? max(stamp, 0) + 1 : nil
+  }
+
+  /// Notes a command of this host, which has been carried out.
+  package mutating func gave(_ order: FleetOrder) { _ = take(order, isInForce: true) }
+
+  /// Notes a command that came from elsewhere.
+  ///
+  /// - Returns: The aspects that it is the latest command about, which the breaker has yet to
+  ///   follow.
+  package mutating func heard(_ order: FleetOrder) -> [FleetAspect] {
+    take(order, isInForce: false)
+  }
+
+  private mutating func take(_ order: FleetOrder, isInForce: Bool) -> [FleetAspect] {
+    stamp = max(stamp, order.stamp)
+    let news = order.action.aspects.filter { aspect in
+      registers[aspect].map { order.isLater(than: $0.order) } ?? true
+    }
+    for aspect in news {
+      registers[aspect] = FleetRegister(order.only(aspect), isInForce: isInForce)
+    }
+    return news
+  }
+
+  /// Whether the breaker follows less than all that a command says.
+  package func isWaiting(for order: FleetOrder) -> Bool {
+    order.action.aspects.contains { aspect in
+      registers[aspect].map { !$0.isInForce && $0.order == order.only(aspect) } ?? false
+    }
+  }
+
+  /// Notes which of some aspects the breaker follows now.
+  package mutating func note(_ isInForce: Bool, _ aspects: some Sequence<FleetAspect>) {
+    for aspect in aspects { registers[aspect]?.isInForce = isInForce }
+  }
+}
+
+extension FleetAspect {
+  package var isPolicy: Bool {
+    if case .policy = self { return true }
+    return false
+  }
+}

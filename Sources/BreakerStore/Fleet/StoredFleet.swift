@@ -1,0 +1,117 @@
+package import BreakerCore
+
+/// What a store knows of the fleet that its host belongs to.
+package struct StoredFleet: Sendable, Hashable {
+  package var fleet: String
+  package var host: String
+
+  /// The highest stamp of a command that was seen here.
+  package var stamp: Int64 = 0
+  package var position: FleetPosition?
+
+  /// What the relay noted last, and when.
+  package var isConnected = false
+  package var problem: String?
+  package var changedAtMilliseconds: Int64?
+
+  /// How many commands the relay has yet to publish.
+  package var waiting = 0
+
+  package init(fleet: String, host: String) {
+    self.fleet = fleet
+    self.host = host
+  }
+}
+
+/// A command that was given on this host and that the relay has yet to publish.
+package struct PendingOrder: Sendable, Hashable {
+  package var id: Int64
+  package var order: FleetOrder
+}
+
+/// A command for the whole fleet, which is being carried out on this host.
+package struct GivenCommand: Sendable, Hashable {
+  package var action: FleetCommand.Action
+  package var reason: String?
+  package var author: String
+
+  package init(_ action: FleetCommand.Action, reason: String?, author: String) {
+    self.action = action
+    self.reason = reason
+    self.author = author
+  }
+
+  /// The command as a host gives it at a moment; nil if there is no higher stamp.
+  func order(
+    to name: String, of fleet: StoredFleet, in ledger: FleetLedger, at now: Moment
+  ) -> FleetOrder? {
+    guard let stamp = ledger.nextStamp else { return nil }
+    let command = FleetCommand(
+      name: name, action: action, reason: reason, author: author, host: fleet.host, stamp: stamp,
+      age: .zero)
+    return FleetOrder(command, at: now)
+  }
+}
+
+/// What a relay has to write, in one transaction.
+package struct FleetRequest: Sendable, Hashable {
+  /// The fleet that the relay belongs to, and what it calls this host.
+  package var fleet: String
+  package var host: String
+
+  /// What the relay has learned, to be applied in this order.
+  package var news: [FleetNews] = []
+
+  /// How far the relay has read then; nil if that has not changed.
+  package var position: FleetPosition?
+
+  /// Whether the relay reaches the other hosts, and why not; nil if that has not changed.
+  package var note: Note?
+
+  /// The latest command that the relay has published; nil if there is none.
+  package var published: Int64?
+
+  package struct Note: Sendable, Hashable {
+    package var isConnected: Bool
+    package var problem: String?
+
+    package init(isConnected: Bool, problem: String?) {
+      self.isConnected = isConnected
+      self.problem = problem
+    }
+  }
+
+  package init(fleet: String, host: String) {
+    self.fleet = fleet
+    self.host = host
+  }
+}
+
+extension FleetRequest {
+  /// Whether a store that knows this of its fleet has nothing to write.
+  func isMet(by fleet: StoredFleet) -> Bool {
+    news.isEmpty && fleet.fleet == self.fleet && fleet.host == host
+      && (note.map { $0 == fleet.note } ?? true)
+      && (position.map { $0 == fleet.position } ?? true)
+      && (published == nil || fleet.waiting == 0)
+  }
+}
+
+extension StoredFleet {
+  /// What the relay noted last.
+  var note: FleetRequest.Note {
+    FleetRequest.Note(isConnected: isConnected, problem: problem)
+  }
+}
+
+/// What has come of a relay's request.
+package struct FleetChanges: Sendable {
+  /// One for each piece of news.
+  package var verdicts: [FleetVerdict] = []
+
+  /// What happened to each breaker.
+  package var events: [(name: String, events: [BreakerEvent])] = []
+
+  /// Why the transaction, which every process sees, may not survive a power cut.
+  package var syncError: StoreError?
+}

@@ -1,0 +1,136 @@
+internal import BreakerCore
+internal import BreakerStore
+
+/// The right of one process to be the relay of a store, for as long as it is kept.
+///
+/// A relay tells other hosts what happens to the breakers of its own, and writes into the store
+/// what other hosts tell. `cbrelay` is one, over Redis. Each method is one transaction, and writes
+/// nothing if nothing changes.
+public final class RelayClaim: Sendable {
+  /// A command that was given on this host and that the other hosts do not know yet.
+  public struct Pending: Sendable, Hashable {
+    /// The number that orders the commands of the host.
+    public let id: Int64
+
+    /// The command.
+    public let command: FleetCommand
+  }
+
+  private let engine: Engine
+  private let hold: RelayHold
+  private let fleet: String
+  private let host: String
+
+  init(_ engine: Engine, _ hold: RelayHold, fleet: String, host: String) {
+    self.engine = engine
+    self.hold = hold
+    self.fleet = fleet
+    self.host = host
+  }
+
+  /// Returns the oldest commands that the other hosts do not know yet.
+  ///
+  /// - Parameter limit: At most this many.
+  /// - Returns: The commands, oldest first.
+  /// - Throws: `StoreError` if the store cannot be read.
+  public func pendingCommands(limit: Int = 100) throws(StoreError) -> [Pending] {
+    let now = engine.clock.moment
+    return try engine.storage.pendingOrders(limit: limit).map {
+      Pending(id: $0.id, command: $0.order.command(at: now))
+    }
+  }
+
+  /// Notes that the other hosts can learn of a command, and of all before it.
+  ///
+  /// - Throws: `StoreError` if the store cannot be written. Then the commands stay pending, and
+  ///   telling them again does no harm.
+  public func published(through id: Int64) throws(StoreError) {
+    var request = request
+    request.published = id
+    _ = try carryOut(request)
+  }
+
+  /// Applies what other hosts have told, in order, and notes how far the relay has read.
+  ///
+  /// If none of the news changes anything, a new position in the same epoch is not written either.
+  /// A relay that begins from an earlier position hears what it knows, which changes nothing.
+  ///
+  /// - Parameters:
+  ///   - news: What other hosts have told.
+  ///   - position: How far the relay has read with these; nil to leave it as it is.
+  /// - Returns: What came of each piece of news.
+  /// - Throws: `StoreError` if the store cannot be written, or belongs to another fleet. Then
+  ///   nothing has changed.
+  public func apply(
+    _ news: [FleetNews], position: FleetPosition?
+  ) throws(StoreError) -> [FleetVerdict] {
+    var request = request
+    request.news = news
+    request.position = position
+    return try carryOut(request)
+  }
+
+  /// Returns the latest commands of the fleet that this host knows, about one aspect each.
+  ///
+  /// They are what a relay tells others who were away, or who have lost what they knew.
+  ///
+  /// - Throws: `StoreError` if the store cannot be read.
+  public func commands() throws(StoreError) -> [FleetCommand] {
+    let now = engine.clock.moment
+    return try engine.storage.fleetOrders().map { $0.command(at: now) }
+  }
+
+  /// Notes whether the relay reaches the other hosts, if that has changed.
+  ///
+  /// - Parameters:
+  ///   - isConnected: Whether it does.
+  ///   - problem: Why not, or what else is wrong; nil if nothing is.
+  /// - Throws: `StoreError` if the store cannot be written.
+  public func note(isConnected: Bool, problem: String?) throws(StoreError) {
+    var request = request
+    request.note = .init(
+      isConnected: isConnected, problem: problem.map { OutsideText.cut($0) })
+    _ = try carryOut(request)
+  }
+
+  /// Gives the right back; the same happens when the claim goes away or the process ends.
+  public func release() { hold.release() }
+
+  private var request: FleetRequest { FleetRequest(fleet: fleet, host: host) }
+
+  private func carryOut(_ request: FleetRequest) throws(StoreError) -> [FleetVerdict] {
+    try engine.carryOut(request)
+  }
+}
+
+extension Engine {
+  /// Does what a relay requests, and tells the observer what came of it.
+  func carryOut(_ request: FleetRequest) throws(StoreError) -> [FleetVerdict] {
+    let done = try storage.carryOut(request)
+    update { state in
+      state.collect(done.syncError.map { .notDurable($0) })
+      for (name, events) in done.events { state.collect(events, of: name, isAlone: false) }
+    }
+    return done.verdicts
+  }
+}
+
+extension Engine {
+  /// Who acts in this process, as modes and commands name it.
+  var author: String { "\(program) (pid \(ownProcess().pid))" }
+
+  /// A command to be told to the other hosts; nil if it is for this host alone.
+  func given(
+    _ action: FleetCommand.Action, to cell: Cell, _ reason: String?, _ scope: CommandScope
+  ) throws(BreakerError) -> GivenCommand? {
+    guard scope == .fleet else { return nil }
+    do throws(StoreError) {
+      let isHeld = try storage.isRelayHeld()
+      let fleet = try storage.fleet()
+      if isHeld, fleet != nil { return GivenCommand(action, reason: reason, author: author) }
+    } catch {
+      throw .store(error)
+    }
+    throw .noRelay(name: cell.name)
+  }
+}

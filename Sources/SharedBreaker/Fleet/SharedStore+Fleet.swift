@@ -1,0 +1,66 @@
+internal import BreakerCore
+internal import BreakerStore
+
+/// Belonging to a fleet of hosts.
+extension SharedStore {
+  /// Returns what the store knows of the fleet that its host belongs to.
+  ///
+  /// - Returns: The standing; nil if no relay has ever worked on the store, or the host has left its
+  ///   fleet.
+  /// - Throws: `StoreError` if the store cannot be read.
+  public func fleetStanding() throws(StoreError) -> FleetStanding? {
+    guard let stored = try engine.storage.fleet() else { return nil }
+    return FleetStanding(stored, isRelayRunning: try engine.storage.isRelayHeld())
+  }
+
+  /// Claims the right to be the relay of the store, which then belongs to a fleet.
+  ///
+  /// - Parameters:
+  ///   - fleet: The name of the fleet.
+  ///   - host: What the fleet is to call this host: another name than those of the other hosts.
+  /// - Returns: The claim; nil if another process works as the relay of the store.
+  /// - Throws: `StoreError` if the store cannot be written, if it belongs to another fleet, or if a
+  ///   name is not valid. Names have 1 to 255 bytes of UTF-8 and no control characters.
+  public func claimRelay(fleet: String, host: String) throws(StoreError) -> RelayClaim? {
+    for (what, name) in [("fleet", fleet), ("host", host)] {
+      guard let complaint = OutsideText.complaint(aboutName: name) else { continue }
+      throw StoreError(
+        .other, "not a name of a \(what): \(complaint): use 1 to 255 bytes of text")
+    }
+    guard let hold = try engine.storage.holdRelay() else { return nil }
+    do throws(StoreError) {
+      _ = try engine.carryOut(FleetRequest(fleet: fleet, host: host))
+    } catch {
+      hold.release()
+      throw error
+    }
+    return RelayClaim(engine, hold, fleet: fleet, host: host)
+  }
+
+  /// Forgets the fleet, its commands, and what has yet to be told to the other hosts.
+  ///
+  /// Breakers stay as they are, with the modes and the policies that the fleet has set.
+  ///
+  /// - Returns: Whether the store belonged to a fleet.
+  /// - Throws: `StoreError` if the store cannot be written; its kind is `busy` if a relay works on
+  ///   the store.
+  public func leaveFleet() throws(StoreError) -> Bool {
+    guard try engine.storage.fleet() != nil else { return false }
+    guard let hold = try engine.storage.holdRelay() else {
+      throw StoreError(
+        .busy, "the store \(OutsideText.visible(path)) has a relay: stop cbrelay first")
+    }
+    defer { hold.release() }
+    return try engine.storage.leaveFleet()
+  }
+
+  /// Returns what tells this store from a copy of it, as 16 hexadecimal digits.
+  ///
+  /// A store that is begun anew, or is restored from a copy, has another lineage.
+  ///
+  /// - Throws: `StoreError` if the store cannot be opened.
+  public func lineage() throws(StoreError) -> String {
+    let digits = String(UInt64(bitPattern: try engine.storage.lineage()), radix: 16)
+    return String(repeating: "0", count: 16 - digits.count) + digits
+  }
+}

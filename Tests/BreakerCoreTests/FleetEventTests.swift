@@ -1,0 +1,185 @@
+import Testing
+
+@testable import BreakerCore
+
+/// What other hosts of a fleet bring about in a breaker.
+@Suite struct FleetEventTests {
+  private static let policy = BreakerPolicy(
+    maxFailures: 3, openFor: .seconds(30), fleetQuorum: .hosts(3), fleetSpread: .seconds(10))
+
+  @Test func `a suspected breaker makes its next call a probe, whose success closes it`() {
+    var bench = Bench(Self.policy)
+    let early = bench.permit()
+    #expect(bench.suspect(by: 4) == true)
+    #expect(bench.events.last?.reason == "suspected by 4 hosts")
+    #expect(bench.record.suspectedAt == bench.now.boot)
+    #expect(bench.report(.failure(), for: early) == .outdated)
+    let probe = bench.permit()
+    #expect(probe?.kind == .probe)
+    #expect(bench.permit() == nil)
+    bench.report(.success, for: probe)
+    #expect(bench.transitions == ["closed>half_open", "half_open>closed"])
+    #expect(bench.record.trips == 0)
+  }
+
+  @Test func `a suspicion leaves the slots to the probes that still run`() {
+    var bench = Bench(Self.policy)
+    bench.becomeDue()
+    let running = bench.permit()
+    bench.reset()
+    #expect(bench.suspect() == true)
+    #expect(bench.permit() == nil)
+    bench.report(.success, for: running)
+    #expect(bench.permit()?.kind == .probe)
+  }
+
+  @Test func `a suspected probe that fails opens the breaker for as long as a trip would`() {
+    var policy = Self.policy
+    policy.openMultiplier = 2
+    for isSuspected in [false, true] {
+      var bench = Bench(policy)
+      // Two trips in a row, of which the healthy time forgets one.
+      bench.becomeDue()
+      bench.call(.failure())
+      bench.becomeDue()
+      bench.call(.success)
+      bench.advance(by: .seconds(60))
+      if isSuspected {
+        #expect(bench.suspect() == true)
+        bench.call(.failure())
+      } else {
+        bench.calls(3, .failure())
+      }
+      #expect(bench.state == .open)
+      #expect(bench.openRemaining == .seconds(60))
+      #expect(bench.record.trips == 3)
+      #expect(!bench.record.isOpenTimeNamed)
+    }
+  }
+
+  @Test func `a breaker is suspected at most once in open-for`() {
+    var bench = Bench(Self.policy)
+    #expect(bench.suspect() == true)
+    bench.call(.success)
+    bench.advance(by: .seconds(30) - .nanosecond)
+    #expect(bench.suspect() == false)
+    bench.advance(by: .nanosecond)
+    #expect(bench.suspect() == true)
+  }
+
+  @Test func `a reboot forgets the latest suspicion`() {
+    var bench = Bench(Self.policy)
+    bench.suspect()
+    bench.call(.success)
+    RebootTests.reboot(&bench, uptime: .seconds(1), passed: .seconds(1))
+    #expect(bench.record.suspectedAt == nil)
+    #expect(bench.suspect() == true)
+  }
+
+  @Test(
+    arguments: [
+      (nil, 99, false), (.hosts(3), 2, false), (.hosts(3), 3, true), (.hosts(1), 1, true),
+      (.share(0.01), 1, false), (.share(0.01), 2, true),
+    ] as [(FleetQuorum?, Int, Bool)])
+  func `only a quorum makes a breaker suspect`(quorum: FleetQuorum?, hosts: Int, isEnough: Bool) {
+    var bench = Bench(BreakerPolicy(fleetQuorum: quorum))
+    #expect(bench.suspect(by: hosts) == isEnough)
+    #expect(bench.state == (isEnough ? .halfOpen : .closed))
+  }
+
+  @Test func `a share of a fleet is rounded up, and is never one host alone`() {
+    let quorum = FleetQuorum.share(0.3)
+    #expect([0, 1, 3, 10, 11, 100].map(quorum.hosts(ofFleet:)) == [2, 2, 2, 3, 4, 30])
+    #expect(FleetQuorum.hosts(3).hosts(ofFleet: 1) == 3)
+    #expect(FleetQuorum.share(1.0).hosts(ofFleet: .max) > 1_000_000)
+  }
+
+  @Test func `a recovery elsewhere ends the open time within fleet-spread`() {
+    var bench = Bench(Self.policy)
+    bench.calls(3, .failure())
+    bench.advance(by: .seconds(5))
+    bench.jitter = 0.25
+    #expect(bench.recover(on: "host-b") == true)
+    #expect(bench.openRemaining == .milliseconds(2_500))
+    #expect(
+      bench.events.last
+        == BreakerEvent(
+          .recovery, reason: "host-b recovered", atMilliseconds: bench.now.wallMilliseconds,
+          origin: "host-b"))
+    #expect(bench.record.generation == 2)
+    // The first recovery decides, or several would bring the hosts back at nearly the same time.
+    bench.jitter = 0
+    #expect(bench.recover() == false)
+    bench.advance(by: .milliseconds(2_500))
+    #expect(bench.permit()?.kind == .probe)
+  }
+
+  @Test func `an open time that ends within fleet-spread anyway stays as it is`() {
+    var bench = Bench(Self.policy)
+    bench.calls(3, .failure())
+    bench.jitter = 0
+    bench.advance(by: .seconds(20))
+    #expect(bench.recover() == false)
+    bench.advance(by: .zero - .nanosecond)
+    #expect(bench.recover() == true)
+    #expect(bench.openRemaining == .zero)
+  }
+
+  @Test func `a reboot keeps an open time that has become shorter`() {
+    var bench = Bench(Self.policy)
+    bench.calls(3, .failure())
+    bench.jitter = 0.8
+    bench.recover()
+    bench.advance(by: .seconds(1))
+    RebootTests.reboot(&bench, uptime: .seconds(1), passed: .seconds(2))
+    #expect(bench.openRemaining == .seconds(5))
+  }
+
+  @Test func `a recovery elsewhere leaves alone what an operator or a failure has said`() {
+    let openings: [(isNamed: Bool, open: (inout Bench) -> Void)] = [
+      (false, { $0.calls(3, .failure()) }),
+      (false, { $0.call(.permanentFailure()) }),
+      (true, { $0.call(.failure(opensFor: .seconds(60))) }),
+      (true, { $0.trip() }),
+      (true, { $0.trip(for: .seconds(60)) }),
+      (
+        true,
+        { bench in
+          bench.calls(3, .failure())
+          bench.trip()
+        }
+      ),
+      // The next opening is the breaker's own again.
+      (
+        false,
+        { bench in
+          bench.becomeDue()
+          bench.call(.failure())
+        }
+      ),
+      (
+        false,
+        { bench in
+          bench.trip()
+          bench.reset()
+          bench.calls(3, .failure())
+        }
+      ),
+    ]
+    for (index, opening) in openings.enumerated() {
+      var bench = Bench(Self.policy)
+      opening.open(&bench)
+      #expect(bench.record.isOpenTimeNamed == opening.isNamed, "\(index)")
+      let hasChanged = bench.recover()
+      #expect(hasChanged == !opening.isNamed, "\(index)")
+    }
+  }
+
+  @Test func `without fleet-spread a recovery elsewhere changes nothing`() {
+    for spread in [nil, Duration.zero] {
+      var bench = Bench(BreakerPolicy(maxFailures: 1, fleetSpread: spread))
+      bench.call(.failure())
+      #expect(bench.recover() == false)
+    }
+  }
+}

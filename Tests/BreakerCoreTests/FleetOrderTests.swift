@@ -1,0 +1,195 @@
+import Testing
+
+@testable import BreakerCore
+
+/// Commands that were given on another host.
+@Suite struct FleetOrderTests {
+  private typealias Action = FleetCommand.Action
+
+  private static func command(
+    _ action: FleetCommand.Action, age: Duration = .zero, stamp: Int64 = 1, host: String = "b",
+    name: String = "api"
+  ) -> FleetCommand {
+    FleetCommand(
+      name: name, action: action, reason: "why", author: "cbctl (pid 7)", host: host, stamp: stamp,
+      age: age)
+  }
+
+  @discardableResult
+  private static func obey(
+    _ action: FleetCommand.Action, age: Duration = .zero, isRemembered: Bool = false,
+    in bench: inout Bench
+  ) -> FleetVerdict {
+    let order = FleetOrder(command(action, age: age), at: bench.now)
+    let step = bench.record.obeyed(
+      order, isRemembered: isRemembered, at: bench.now, policy: bench.policy, jitter: 0.5)
+    bench.events += step.events
+    return step.answer
+  }
+
+  @Test func `a trip from another host opens the breaker for what is left of its time`() {
+    var bench = Bench()
+    #expect(Self.obey(.trip(for: .seconds(60)), age: .seconds(20), in: &bench) == .applied)
+    #expect(bench.openRemaining == .seconds(40))
+    #expect(bench.record.openNanoseconds == 40_000_000_000)
+    #expect(bench.record.isOpenTimeNamed)
+    #expect(bench.events.map(\.origin) == ["b"])
+    #expect(bench.events.map(\.reason) == ["why"])
+  }
+
+  @Test(arguments: [Duration.seconds(30), .seconds(31)])
+  func `a trip whose time is over changes nothing`(age: Duration) {
+    for time in [nil, Duration.seconds(30)] {
+      var bench = Bench()
+      let before = bench.record
+      #expect(Self.obey(.trip(for: time), age: age, in: &bench) == .expired)
+      #expect(bench.record == before)
+      #expect(bench.events.isEmpty)
+    }
+  }
+
+  @Test func `a reset from another host closes the breaker`() {
+    var bench = Bench()
+    bench.trip()
+    #expect(Self.obey(.reset, age: .seconds(9), in: &bench) == .applied)
+    #expect(bench.state == .closed)
+    #expect(bench.events.last?.origin == "b")
+  }
+
+  @Test func `a remembered trip or reset gives way to a later change of the state`() {
+    for action in [Action.trip(for: .seconds(600)), .reset] {
+      var bench = Bench()
+      bench.trip()
+      bench.advance(by: .seconds(10))
+      let before = bench.record
+      #expect(
+        Self.obey(action, age: .seconds(10), isRemembered: true, in: &bench) == .unneeded)
+      #expect(bench.record == before)
+      #expect(
+        Self.obey(action, age: .seconds(10) - .nanosecond, isRemembered: true, in: &bench)
+          == .applied)
+      // From the stream, it is in time however old it is.
+      bench.reset()
+      #expect(Self.obey(action, age: .seconds(20), in: &bench) == .applied)
+    }
+    var unknown = Bench()
+    #expect(unknown.record.tally.since == nil)
+    #expect(Self.obey(.reset, age: .seconds(9), isRemembered: true, in: &unknown) == .applied)
+  }
+
+  @Test func `a mode from another host holds for what is left of its time`() {
+    var bench = Bench()
+    let action = Action.force(.forcedOpen, for: .seconds(60))
+    #expect(Self.obey(action, age: .seconds(45), in: &bench) == .applied)
+    #expect(bench.record.mode.until == bench.now.boot.advanced(by: 15_000_000_000))
+    #expect(bench.record.mode.setBy == "cbctl (pid 7) on b")
+    #expect(bench.record.mode.reason == "why")
+    #expect(Self.obey(.force(.observe, for: nil), age: .seconds(99), in: &bench) == .applied)
+    #expect(bench.record.mode.until == nil)
+    #expect(Self.obey(.force(.automatic, for: nil), in: &bench) == .applied)
+    #expect(bench.record.mode == ModeSetting())
+    #expect(bench.events.map(\.arrow).last == "mode:observe>automatic")
+  }
+
+  @Test func `a mode that is over ends the one that it would have replaced`() {
+    let action = Action.force(.forcedClosed, for: .seconds(10))
+    var bench = Bench()
+    #expect(Self.obey(action, age: .seconds(10), in: &bench) == .expired)
+    bench.set(.forcedOpen)
+    bench.advance(by: .seconds(20))
+    #expect(Self.obey(action, age: .seconds(21), in: &bench) == .expired)
+    #expect(bench.record.mode.mode == .forcedOpen)
+    #expect(Self.obey(action, age: .seconds(20), in: &bench) == .applied)
+    #expect(bench.record.mode == ModeSetting())
+    #expect(bench.events.last?.reason == "the mode has expired")
+    #expect(bench.events.last?.origin == "b")
+  }
+
+  @Test func `a command to the policy changes nothing in the record`() {
+    var bench = Bench()
+    let before = bench.record
+    #expect(Self.obey(.policy(set: [.probes: "2"], unset: []), in: &bench) == .unneeded)
+    #expect(bench.record == before)
+  }
+
+  @Test func `a command that no host can use says why`() throws {
+    func complaint(_ command: FleetCommand) -> String? {
+      FleetOrder(command, at: .start).complaint
+    }
+    #expect(complaint(Self.command(.reset)) == nil)
+    #expect(complaint(Self.command(.reset, stamp: FleetCommand.highestStamp)) == nil)
+    for stamp in [.min, -1, 0, FleetCommand.highestStamp + 1] as [Int64] {
+      #expect(try #require(complaint(Self.command(.reset, stamp: stamp))).contains("stamp"))
+    }
+    #expect(try #require(complaint(Self.command(.reset, name: ""))).contains("name"))
+    #expect(try #require(complaint(Self.command(.reset, host: "a\n"))).contains("host"))
+    #expect(complaint(Self.command(.policy(set: [.probes: "2"], unset: [.jitter]))) == nil)
+    #expect(complaint(Self.command(.policy(set: [:], unset: [.jitter]))) == nil)
+    #expect(complaint(Self.command(.policy(set: [:], unset: []))) != nil)
+    #expect(complaint(Self.command(.policy(set: [.probes: "2 x"], unset: []))) != nil)
+  }
+
+  @Test func `what a command says is cut to what a store keeps`() {
+    var command = Self.command(.reset)
+    command.reason = String(repeating: "r", count: 5_000)
+    command.author = String(repeating: "a", count: 5_000)
+    let order = FleetOrder(command, at: .start)
+    #expect(order.reason?.utf8.count == OutsideText.longestError)
+    #expect(order.author.utf8.count == OutsideText.longestName)
+  }
+
+  @Test func `the age of a command grows, also over a reboot, and is never negative`() {
+    var now = Moment.start
+    let order = FleetOrder(Self.command(.reset, age: .seconds(5)), at: now)
+    #expect(order.age(at: now) == .seconds(5))
+    now.boot = now.boot.advanced(by: 3_000_000_000)
+    now.wallMilliseconds += 3_000
+    #expect(order.command(at: now).age == .seconds(8))
+    let later = Moment(
+      boot: Instant(nanoseconds: 1_000), wallMilliseconds: now.wallMilliseconds + 10_000)
+    let carried = order.carriedOver(to: later)
+    #expect(carried.age(at: later) == .seconds(18))
+    let setBack = Moment(boot: Instant(nanoseconds: 0), wallMilliseconds: 0)
+    #expect(order.carriedOver(to: setBack).age(at: setBack) == .zero)
+    #expect(FleetOrder(Self.command(.reset, age: .seconds(-9)), at: now).age(at: now) == .zero)
+  }
+
+  @Test func `only a command that has something to keep makes a breaker`() {
+    let made: [FleetCommand.Action] = [
+      .force(.forcedOpen, for: nil), .policy(set: [.probes: "2"], unset: []),
+    ]
+    let others: [FleetCommand.Action] = [
+      .trip(for: nil), .reset, .force(.automatic, for: nil), .policy(set: [:], unset: [.probes]),
+    ]
+    for action in made { #expect(FleetOrder(Self.command(action), at: .start).makesBreaker) }
+    for action in others { #expect(!FleetOrder(Self.command(action), at: .start).makesBreaker) }
+  }
+
+  @Test func `a command is split into what it says about each aspect`() {
+    let action = Action.policy(set: [.probes: "2", .jitter: "5%"], unset: [.jitter, .openMax])
+    let parts = Self.command(action, age: .seconds(3)).byAspect
+    #expect(
+      parts.mapValues(\.action) == [
+        "policy:probes": .policy(set: [.probes: "2"], unset: []),
+        "policy:jitter": .policy(set: [.jitter: "5%"], unset: []),
+        "policy:open-max": .policy(set: [:], unset: [.openMax]),
+      ])
+    #expect(parts.values.allSatisfy { $0.age == .seconds(3) && $0.stamp == 1 })
+    #expect(Array(Self.command(.reset).byAspect.keys) == ["state"])
+    let mode = Self.command(.force(.observe, for: nil))
+    #expect(mode.byAspect == ["mode": mode])
+  }
+
+  @Test func `a position says where in which stream a relay has read`() {
+    let position = FleetPosition(epoch: "e", number: 7, entry: "7-0")
+    #expect(position != FleetPosition(epoch: "f", number: 7, entry: "7-0"))
+  }
+
+  @Test func `the name of an aspect is read back`() {
+    let aspects = [FleetAspect.state, .mode] + PolicyKey.allCases.map { .policy($0) }
+    for aspect in aspects { #expect(FleetAspect(text: aspect.text) == aspect) }
+    for text in ["", "policy:", "policy:nothing", "modes"] {
+      #expect(FleetAspect(text: text) == nil)
+    }
+  }
+}

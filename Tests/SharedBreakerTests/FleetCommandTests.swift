@@ -1,0 +1,125 @@
+import SharedBreaker
+import TestSupport
+import Testing
+
+/// Commands to a whole fleet, as the host that gives them keeps them.
+@Suite struct FleetCommandTests {
+  @Test func `a command to the fleet changes this host at once and waits for the relay`() throws {
+    let stage = try Stage()
+    let store = stage.sharedStore()
+    let relay = try #require(try store.claimRelay(fleet: "prod", host: "a"))
+    let api = try store.breaker("api")
+    try api.trip(for: .seconds(60), reason: "drill", scope: .fleet)
+    try api.reset(scope: .fleet)
+    try api.force(.observe, for: .seconds(90), reason: "look", scope: .fleet)
+    try api.overridePolicy(set: [.openFor: "5m"], unset: [.jitter], scope: .fleet)
+    let snapshot = api.snapshot()
+    #expect(snapshot.state == .closed)
+    #expect(snapshot.mode == .observe)
+    #expect(snapshot.policy.openFor == .seconds(300))
+    stage.clock.advance(by: .seconds(7))
+    let pending = try relay.pendingCommands()
+    #expect(
+      pending.map(\.command.action) == [
+        .trip(for: .seconds(60)), .reset, .force(.observe, for: .seconds(90)),
+        .policy(set: [.openFor: "5m"], unset: [.jitter]),
+      ])
+    #expect(pending.map(\.command.stamp) == [1, 2, 3, 4])
+    #expect(pending.map(\.command.reason) == ["drill", nil, "look", nil])
+    let isAlike = pending.allSatisfy { one in
+      one.command.name == "api" && one.command.host == "a" && one.command.age == .seconds(7)
+        && one.command.author == snapshot.modeSetBy
+    }
+    #expect(isAlike)
+    #expect(try store.history(of: "api").allSatisfy { $0.host == nil })
+    #expect(try store.fleetStanding()?.waiting == 4)
+    #expect(try relay.pendingCommands(limit: 2) == Array(pending.prefix(2)))
+    try relay.published(through: pending[2].id)
+    #expect(try relay.pendingCommands() == [pending[3]])
+    // What is to be told again is the latest about each aspect.
+    #expect(
+      try relay.commands().map { Array($0.byAspect.keys) } == [
+        ["mode"], ["policy:jitter"], ["policy:open-for"], ["state"],
+      ])
+    #expect(try relay.commands().map(\.stamp) == [3, 4, 4, 2])
+  }
+
+  @Test func `a command to the fleet is refused while no relay works, and changes nothing`() throws
+  {
+    let stage = try Stage()
+    let store = stage.sharedStore()
+    let api = try store.breaker("api")
+    let commands: [() throws -> Void] = [
+      { try api.trip(scope: .fleet) }, { try api.reset(scope: .fleet) },
+      { try api.force(.observe, scope: .fleet) },
+      { try api.overridePolicy(set: [.probes: "2"], scope: .fleet) },
+    ]
+    for command in commands {
+      #expect(throws: BreakerError.noRelay(name: "api")) { try command() }
+    }
+    let relay = try #require(try store.claimRelay(fleet: "prod", host: "a"))
+    relay.release()
+    for command in commands {
+      #expect(throws: BreakerError.noRelay(name: "api")) { try command() }
+    }
+    #expect(try store.names() == [])
+    #expect(try store.history() == [])
+    #expect("\(BreakerError.noRelay(name: "api"))".contains("start cbrelay"))
+  }
+
+  @Test func `a command whose policy is not valid is not given`() throws {
+    let stage = try Stage()
+    let store = stage.sharedStore()
+    let relay = try #require(try store.claimRelay(fleet: "prod", host: "a"))
+    let api = try store.breaker("api")
+    #expect(throws: BreakerError.self) {
+      try api.overridePolicy(set: [.within: "1m"], scope: .fleet)
+    }
+    #expect(try relay.pendingCommands() == [])
+    #expect(try relay.commands() == [])
+  }
+
+  @Test func `a command that changes nothing here leaves an entry, which wakes the relay`() throws {
+    let stage = try Stage()
+    let store = stage.sharedStore()
+    let relay = try #require(try store.claimRelay(fleet: "prod", host: "a"))
+    let api = try store.breaker("api")
+    try api.overridePolicy(set: [.probes: "2"])
+    try api.overridePolicy(set: [.probes: "2"], scope: .fleet)
+    let changes = try store.history(of: "api").map(\.change)
+    #expect(
+      changes == [.policy(from: "", to: "probes=2"), .policy(from: "probes=2", to: "probes=2")])
+    #expect(try relay.pendingCommands().count == 1)
+  }
+
+  @Test func `commands keep their order and their age over a reboot`() throws {
+    let stage = try Stage()
+    let relay = try #require(try stage.sharedStore().claimRelay(fleet: "prod", host: "a"))
+    try stage.sharedStore().breaker("api").force(.forcedOpen, for: .seconds(600), scope: .fleet)
+    relay.release()
+    stage.clock.advance(by: .seconds(10))
+    stage.clock.reboot(after: .seconds(20))
+    let next = try #require(try stage.sharedStore().claimRelay(fleet: "prod", host: "a"))
+    #expect(try next.pendingCommands().map(\.command.age) == [.seconds(30)])
+    #expect(try next.commands().map(\.age) == [.seconds(30)])
+    try stage.sharedStore().breaker("api").reset(scope: .fleet)
+    #expect(try next.pendingCommands().map(\.command.stamp) == [1, 2])
+  }
+
+  @Test func `a host that has used up the stamps gives no command to the fleet`() throws {
+    let stage = try Stage()
+    let store = stage.sharedStore()
+    let relay = try #require(try store.claimRelay(fleet: "prod", host: "a"))
+    let last = FleetCommand(
+      name: "other", action: .reset, author: "ann", host: "b", stamp: FleetCommand.highestStamp,
+      age: .zero)
+    #expect(try relay.apply([.command(last)], position: nil) == [.noBreaker])
+    let api = try store.breaker("api")
+    #expect(throws: BreakerError.self) { try api.trip(scope: .fleet) }
+    #expect(api.state == .closed)
+    #expect(try relay.pendingCommands() == [])
+    #expect(try store.history(of: "api") == [])
+    try api.trip()
+    #expect(api.state == .open)
+  }
+}
