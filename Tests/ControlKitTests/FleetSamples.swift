@@ -43,10 +43,11 @@ enum FleetSamples {
   static func large(hosts count: Int = 20) -> RelayStatus {
     var status = RelayStatus(
       fleet: "prod", host: "web-01.example.net", isConnected: true, since: nil, problem: nil,
-      lag: .milliseconds(3), waiting: 0, applied: 0, refused: 0, hosts: [])
+      lag: .milliseconds(3), waiting: 0, applied: 0, refused: 0)
+    var hosts: [RelayStatus.Host] = []
     for number in 1...count {
       let name = "web-\(number < 10 ? "0" : "")\(number).example.net"
-      status.hosts.append(
+      hosts.append(
         .init(
           name: name, silence: .milliseconds(300), isSilent: false,
           breakers: [
@@ -58,6 +59,7 @@ enum FleetSamples {
               number == 2 ? "half_open" : "closed"),
           ]))
     }
+    status.hosts = hosts
     return status
   }
 

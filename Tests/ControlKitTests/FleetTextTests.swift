@@ -60,8 +60,10 @@ import Testing
     #expect(page(text(status, isComplete: true)).contains("search"))
     #expect(page(text(status, fitting: ["sea*"])).contains("\nsearch  closed  closed  -\n"))
     var healthy = status
-    for host in healthy.hosts.indices {
-      healthy.hosts[host].breakers.removeAll { $0.name != "search" }
+    healthy.hosts = try #require(status.hosts).map { host in
+      var host = host
+      host.breakers.removeAll { $0.name != "search" }
+      return host
     }
     #expect(page(text(healthy)).contains("\n1 breaker: closed and automatic on every host.\n"))
     #expect(page(text(healthy)).contains("Silent hosts"))
@@ -96,6 +98,18 @@ import Testing
     #expect(mail.phrases(on: overview.hosts) == ["closed on all 20 hosts"])
   }
 
+  @Test func `a relay that has heard everything is up to date`() {
+    var status = FleetSamples.large(hosts: 2)
+    #expect(text(status).relayWords == "connected, 3ms behind the others, no commands waiting")
+    status.lag = .zero
+    #expect(text(status).relayWords == "connected, up to date, no commands waiting")
+    status.lag = nil
+    #expect(text(status).relayWords == "connected, no commands waiting")
+    let overview = FleetOverview(of: status)
+    let mirror = overview.rows.first { $0.name == "mirror" }
+    #expect(mirror?.phrases(on: overview.hosts) == ["half_open on both hosts"])
+  }
+
   @Test func `every line for programs has one word in each column`() throws {
     for status in [try #require(Self.small), FleetSamples.large()] {
       for line in text(status, isComplete: true).plain.split(separator: "\n") {
@@ -109,14 +123,13 @@ import Testing
     var status = FleetSamples.large(hosts: 2)
     status.fleet = hostile
     status.host = hostile
-    for host in status.hosts.indices {
-      status.hosts[host].name = hostile
-      status.hosts[host].isSilent = host == 1
-      for place in status.hosts[host].breakers.indices {
-        status.hosts[host].breakers[place].name = hostile + "\(place)"
-        status.hosts[host].breakers[place].state = hostile
-        status.hosts[host].breakers[place].mode = place == 0 ? "automatic" : hostile
+    status.hosts = [false, true].map { isSilent in
+      let breakers = (0..<3).map { place in
+        RelayStatus.Standing(
+          name: hostile + "\(place)", state: hostile, mode: place == 0 ? "automatic" : hostile,
+          trips: 0)
       }
+      return .init(name: hostile, silence: nil, isSilent: isSilent, breakers: breakers)
     }
     let text = text(status)
     for page in [page(text), page(text, width: 30), text.plain] {

@@ -36,9 +36,10 @@ import Testing
     #expect(status.isConnected && status.lag == .milliseconds(3) && status.waiting == 2)
     #expect(status.since?.description == "2026-09-18T10:00:00.000Z")
     #expect(status.applied == 12 && status.refused == 1 && status.problem == nil)
-    #expect(status.hosts.map(\.name) == ["host-b", "host-a", "host-c", "host-d"])
-    #expect(status.hosts[0].breakers[0].openEndsIn == .milliseconds(1_200))
-    #expect(status.hosts[3].isSilent && status.hosts[3].silence == .seconds(750))
+    let hosts = try #require(status.hosts)
+    #expect(hosts.map(\.name) == ["host-b", "host-a", "host-c", "host-d"])
+    #expect(hosts[0].breakers[0].openEndsIn == .milliseconds(1_200))
+    #expect(hosts[3].isSilent && hosts[3].silence == .seconds(750))
   }
 
   @Test func `a long path of a store leads to its relay too`() throws {
@@ -53,14 +54,14 @@ import Testing
     withExtendedLifetime(relay) {}
   }
 
-  @Test func `an answer of several megabytes is read to its end`() throws {
-    let breakers = (0..<20_000).map {
+  @Test func `an answer that is longer than a socket holds is read to its end`() throws {
+    let breakers = (0..<6_000).map {
       #"{"name":"breaker-\#($0)","state":"closed","mode":"automatic","open_ends_in_ms":null}"#
     }
     let hosts = #"[{"host":"b","breakers":[\#(breakers.joined(separator: ","))]}]"#
     let relay = try FakeRelay(
       beside: store, .answers(FleetSamples.document(hosts: hosts)))
-    #expect(try status().hosts.first?.breakers.count == 20_000)
+    #expect(try status().hosts?.first?.breakers.count == 6_000)
     withExtendedLifetime(relay) {}
   }
 

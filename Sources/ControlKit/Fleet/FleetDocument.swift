@@ -27,6 +27,27 @@ enum FleetDocument {
     ])
   }
 
+  /// The document about a fleet that cannot be seen now: what the store knows.
+  static func of(_ standing: FleetStanding) -> JSONValue {
+    .object([
+      .init("fleet", .string(standing.fleet)),
+      .init("host", .string(standing.host)),
+      .init(
+        "relay",
+        .object([
+          .init("running", .bool(standing.isRelayRunning)),
+          .init("connected", .bool(standing.isConnected)),
+          .init("since", BreakerDocument.time(standing.isRelayRunning ? standing.changedAt : nil)),
+          .init("problem", JSONValue(standing.problem)),
+          .init("lag_ms", .null),
+          .init("waiting", .integer(Int64(standing.waiting))),
+          .init("applied", .null),
+          .init("refused", .null),
+        ])),
+      .init("hosts", .array([])),
+    ])
+  }
+
   private static func json(
     _ host: RelayStatus.Host, _ standings: [RelayStatus.Standing]
   ) -> JSONValue {

@@ -32,7 +32,7 @@ struct FleetOverview {
   ///   - patterns: The breakers that were asked for; all if it is empty.
   ///   - isComplete: Whether to keep breakers that are closed and automatic on every host.
   init(of status: RelayStatus, fitting patterns: [NamePattern] = [], isComplete: Bool = true) {
-    let all = status.hosts.sorted { $0.name < $1.name }
+    let all = (status.hosts ?? []).sorted { $0.name < $1.name }
     let hosts = all.filter { !$0.isSilent }
     self.hosts = hosts
     silent = all.filter(\.isSilent)
@@ -82,7 +82,11 @@ extension FleetOverview.Row {
     return told.map { group in
       let word = VisibleText.bare(group[0].value.word)
       if group.count == hosts.count {
-        return hosts.count == 1 ? "\(word) on the only host" : "\(word) on all \(hosts.count) hosts"
+        switch hosts.count {
+        case 1: return "\(word) on the only host"
+        case 2: return "\(word) on both hosts"
+        default: return "\(word) on all \(hosts.count) hosts"
+        }
       }
       let phrase = "\(word) on \(group.count) of \(hosts.count) hosts"
       if group[0].value.isUsual { return phrase }

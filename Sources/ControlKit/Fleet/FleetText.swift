@@ -96,7 +96,10 @@ struct FleetText {
   var relayWords: String {
     let duration = status.since.map { " for \(Age.short(of: $0, at: now))" } ?? ""
     var words = ["connected" + duration]
-    if let lag = status.lag { words.append("\(SpokenDuration.format(lag)) behind the others") }
+    if let lag = status.lag {
+      words.append(
+        lag == .zero ? "up to date" : "\(SpokenDuration.format(lag)) behind the others")
+    }
     words.append(
       status.waiting == 0
         ? "no commands waiting" : "\(CountedNoun.text(status.waiting, "command")) waiting")

@@ -13,10 +13,7 @@ struct RelayClient {
   /// The longest answer that is read: a hundred thousand breakers are some ten megabytes.
   static let longestAnswer = 32 << 20
 
-  /// How long a person waits for an answer.
-  static let usualPatience = Duration.seconds(2)
-
-  init(store path: String, patience: Duration = usualPatience) {
+  init(store path: String, patience: Duration) {
     self.path = path + "-relay.sock"
     self.patience = patience
   }

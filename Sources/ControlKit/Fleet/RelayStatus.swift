@@ -49,7 +49,9 @@ struct RelayStatus: Sendable, Hashable {
   /// How many commands of other hosts it has applied, and refused, since it started.
   var applied: Int64
   var refused: Int64
-  var hosts: [Host]
+
+  /// The hosts of the fleet; nil if Redis does not tell the relay now.
+  var hosts: [Host]?
 }
 
 extension RelayStatus {
@@ -72,11 +74,10 @@ extension RelayStatus {
     waiting = fields.number("waiting") ?? 0
     applied = fields.number("applied") ?? 0
     refused = fields.number("refused") ?? 0
-    hosts = []
-    for text in try fields.objects("hosts") {
+    hosts = try fields.objects("hosts")?.map { text throws(JSONError) in
       let host = try Fields(text, of: "a host")
       var breakers: [Standing] = []
-      for text in try host.objects("breakers") {
+      for text in try host.objects("breakers") ?? [] {
         let breaker = try Fields(text, of: "a breaker")
         breakers.append(
           Standing(
@@ -85,10 +86,9 @@ extension RelayStatus {
             openEndsIn: breaker.milliseconds("open_ends_in_ms"),
             trips: breaker.number("trips") ?? 0))
       }
-      hosts.append(
-        Host(
-          name: try host.requiredText("host"), silence: host.milliseconds("silent_ms"),
-          isSilent: host.isTrue("is_silent"), breakers: breakers))
+      return Host(
+        name: try host.requiredText("host"), silence: host.milliseconds("silent_ms"),
+        isSilent: host.isTrue("is_silent"), breakers: breakers)
     }
   }
 
@@ -121,9 +121,9 @@ extension RelayStatus {
 
     func isTrue(_ key: String) -> Bool { values[key] == .bool(true) }
 
-    /// The objects of a list.
-    func objects(_ key: String) throws(JSONError) -> [String] {
-      guard case .nested(let list)? = values[key] else { return [] }
+    /// The objects of a list; nil if there is no list.
+    func objects(_ key: String) throws(JSONError) -> [String]? {
+      guard case .nested(let list)? = values[key] else { return nil }
       var objects: [String] = []
       for element in try JSONObjectReader.elements(of: list, standingFor: key) {
         if case .nested(let object) = element { objects.append(object) }
