@@ -39,6 +39,11 @@ enum FleetSamples {
     ?? BreakerTimestamp(
       millisecondsSince1970: 0)
 
+  /// The figures of the fleet of four hosts.
+  static let figures = FleetFigures(
+    fleet: "prod", isRelayRunning: true, isConnected: true, waiting: 2, hosts: 4, silentHosts: 1,
+    lag: .milliseconds(3))
+
   /// A fleet of many hosts: payments is open on some, search held open on all but a few.
   static func large(hosts count: Int = 20) -> RelayStatus {
     var status = RelayStatus(
