@@ -29,7 +29,7 @@ let package = Package(
     .target(
       name: "BreakerStore", dependencies: ["BreakerCore", "CHost", "CSQLite"],
       resources: [.embedInCode("migrations")], swiftSettings: settings),
-    .target(name: "JSONText", swiftSettings: settings),
+    .target(name: "JSONText", dependencies: ["BreakerCore"], swiftSettings: settings),
     .target(
       name: "SharedBreaker", dependencies: ["BreakerCore", "BreakerStore", "CHost", "JSONText"],
       swiftSettings: settings),
@@ -37,7 +37,8 @@ let package = Package(
       name: "SharedBreakerTesting", dependencies: ["SharedBreaker", "BreakerCore", "BreakerStore"],
       swiftSettings: settings),
     .target(
-      name: "BreakerDocuments", dependencies: ["SharedBreaker"], swiftSettings: settings),
+      name: "BreakerDocuments", dependencies: ["SharedBreaker", "JSONText"],
+      swiftSettings: settings),
     .systemLibrary(name: "CSharedBreaker"),
     .target(
       name: "LibSharedBreaker",
@@ -48,7 +49,7 @@ let package = Package(
     .target(name: "CArguments"),
     .target(
       name: "ControlKit",
-      dependencies: ["BreakerDocuments", "SharedBreaker", "CArguments", "JSONText"],
+      dependencies: ["BreakerDocuments", "SharedBreaker", "CArguments"],
       swiftSettings: settings),
     .executableTarget(name: "cbctl", dependencies: ["ControlKit"], swiftSettings: settings),
     .executableTarget(

@@ -43,7 +43,7 @@ extension sb_permit {
     opaque.6 = UInt64(bitPattern: permit.deadline)
     opaque.7 = UInt64(bitPattern: permit.breaker)
     opaque.8 = UInt64(bitPattern: permit.lineage)
-    opaque.9 = permit.process
+    opaque.9 = permit.forkDepth
   }
 
   fileprivate var plain: PlainPermit {
@@ -56,7 +56,7 @@ extension sb_permit {
     permit.deadline = Int64(bitPattern: opaque.6)
     permit.breaker = Int64(bitPattern: opaque.7)
     permit.lineage = Int64(bitPattern: opaque.8)
-    permit.process = opaque.9
+    permit.forkDepth = opaque.9
     return permit
   }
 

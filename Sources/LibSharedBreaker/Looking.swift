@@ -9,14 +9,10 @@ package func sb_snapshot(
   _ json: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>?,
   _ length: UnsafeMutablePointer<Int64>?
 ) -> CInt {
-  answer { () throws(Failure) in
-    let receiver = try unsafe TextReceiver(json, length)
+  unsafe give(json, length) { () throws(Failure) in
     let store = try unsafe ClosableStore.at(store).usable
     let name = try unsafe CText.required(name, name_length, "name")
-    let snapshot = try throwingFailures { () throws(StoreError) in try store.snapshot(of: name) }
-    guard let snapshot else { return SB_NOT_FOUND }
-    try receiver.take(JSONValue.object(BreakerDocument.members(of: snapshot)).text)
-    return SB_OK
+    return try throwingFailures { () throws(StoreError) in try store.snapshot(of: name) }
   }
 }
 
@@ -25,9 +21,19 @@ package func sb_breaker_snapshot(
   _ breaker: OpaquePointer?, _ json: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>?,
   _ length: UnsafeMutablePointer<Int64>?
 ) -> CInt {
+  unsafe give(json, length) { () throws(Failure) in
+    try unsafe BreakerHandle.usable(breaker).0.snapshot()
+  }
+}
+
+/// Gives the caller the document of a snapshot, if there is such a breaker.
+private func give(
+  _ json: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>?,
+  _ length: UnsafeMutablePointer<Int64>?, _ look: () throws(Failure) -> BreakerSnapshot?
+) -> CInt {
   answer { () throws(Failure) in
     let receiver = try unsafe TextReceiver(json, length)
-    let snapshot = try unsafe BreakerHandle.usable(breaker).0.snapshot()
+    guard let snapshot = try look() else { return SB_NOT_FOUND }
     try receiver.take(JSONValue.object(BreakerDocument.members(of: snapshot)).text)
     return SB_OK
   }

@@ -6,7 +6,7 @@ internal import SharedBreaker
 final class OpenNews: @unchecked Sendable {
   private let store: ClosableStore
   private let news: FileNews
-  private let process = ForkGuard.depth
+  private let forkDepth = ForkGuard.depth
 
   /// Guards the deadline, and keeps two threads from reading at once.
   private let lock = Lock()
@@ -27,7 +27,7 @@ final class OpenNews: @unchecked Sendable {
   deinit { news.end() }
 
   /// The descriptor to poll; nil in a child of the process that opened it.
-  var descriptor: Int32? { process == ForkGuard.depth ? news.descriptor : nil }
+  var descriptor: Int32? { forkDepth == ForkGuard.depth ? news.descriptor : nil }
 
   func take() throws(Failure) -> sb_code {
     _ = try store.usable

@@ -8,6 +8,8 @@ internal import BreakerStore
 /// let present = try otherStore.restore(backups, replacing: false)
 /// ```
 ///
+/// To keep a backup in a file, write it as JSON with ``json(at:)``, as `cbctl export` does.
+///
 /// A backup has the breaker's state, mode and policies. It does not have the history, the totals,
 /// the leases, or the counts towards the next trip.
 public struct BreakerBackup: Sendable, Hashable {

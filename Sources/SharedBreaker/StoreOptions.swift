@@ -128,6 +128,9 @@ public enum StoreEvent: Sendable, Hashable {
   case rejected(name: String, Rejection)
 
   /// After this process declared its policy, other code declared a different one that is in force.
+  ///
+  /// Both policies are in words. `PolicyDifference(from: declaredHere, to: inForce).text()` says in
+  /// which of them they differ, as in `open-for 30s -> 1m, +probes=2`.
   case policyDiffers(name: String, declaredHere: String, inForce: String)
 
   /// The store has no room for a breaker, which now works in this process alone; reported once.

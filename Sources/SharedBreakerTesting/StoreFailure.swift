@@ -14,7 +14,7 @@ final class StoreFailure: Sendable {
   func check(_ purpose: Purpose) throws(StoreError) {
     guard let kind = kind.withLock({ $0 }), Self.prevents(kind, purpose) else { return }
     throw StoreError(
-      kind, "the store of the test host fails (\(kind)), as it was told to: call mendStore()")
+      kind, "the store of the test host fails (\(kind)), as it was told to: call repairStore()")
   }
 
   private static func prevents(_ kind: StoreError.Kind, _ purpose: Purpose) -> Bool {

@@ -57,7 +57,7 @@ public final class TestHost: Sendable {
     TestProcess(state.startProcess(), of: state, program: program)
   }
 
-  /// Makes the store fail for every process, until you call ``mendStore()``.
+  /// Makes the store fail for every process, until you call ``repairStore()``.
   ///
   /// With `.busy`, `.diskFull` and `.readOnly` the store can still be read. With `.tooManyBreakers`
   /// only new breakers cannot be created. With any other kind nothing works. As with a file, a
@@ -67,7 +67,7 @@ public final class TestHost: Sendable {
   /// Makes the store work again.
   ///
   /// Each process tries the store again a second after its last attempt.
-  public func mendStore() { state.failure.set(nil) }
+  public func repairStore() { state.failure.set(nil) }
 
   /// Ends all processes and boots the host again.
   ///

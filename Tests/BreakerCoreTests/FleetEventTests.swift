@@ -57,14 +57,53 @@ import Testing
     }
   }
 
-  @Test func `a breaker is suspected at most once in open-for`() {
+  @Test func `between two suspicions a breaker is closed for open-for`() {
     var bench = Bench(Self.policy)
     #expect(bench.suspect() == true)
-    bench.call(.success)
+    let probe = bench.permit()
+    bench.advance(by: .seconds(20))
+    bench.report(.success, for: probe)
     bench.advance(by: .seconds(30) - .nanosecond)
     #expect(bench.suspect() == false)
     bench.advance(by: .nanosecond)
     #expect(bench.suspect() == true)
+  }
+
+  @Test func `a suspicion that was wrong leaves what the breaker has counted`() {
+    var bench = Bench(
+      BreakerPolicy(
+        maxFailures: 3, failureRate: 0.5, last: 10, minCalls: 4, openFor: .seconds(30),
+        openMultiplier: 2, fleetQuorum: .hosts(1)))
+    bench.becomeDue()
+    bench.call(.failure())
+    bench.becomeDue()
+    bench.call(.success)
+    let closedAt = bench.record.closedAt
+    bench.advance(by: .seconds(5))
+    bench.calls(2, .failure())
+    let before = bench.record
+    bench.suspect()
+    bench.call(.success)
+    #expect(bench.state == .closed)
+    #expect(bench.record.window == before.window)
+    #expect(bench.record.growth == before.growth)
+    #expect(bench.record.closedAt == closedAt)
+    #expect(bench.record.consecutiveFailures == 0)
+    #expect(bench.record.generation == before.generation + 2)
+    bench.call(.failure())
+    bench.call(.success)
+    #expect(bench.state == .closed)
+    bench.call(.failure())
+    #expect(bench.events.last?.reason == "4 of 5 calls failed")
+  }
+
+  @Test func `a recovery from a real outage still begins anew after a suspicion`() {
+    var bench = Bench(Self.policy)
+    bench.suspect()
+    bench.call(.failure())
+    bench.advance(by: .seconds(30))
+    bench.call(.success)
+    #expect(bench.record.closedAt == bench.now.boot)
   }
 
   @Test func `a reboot forgets the latest suspicion`() {

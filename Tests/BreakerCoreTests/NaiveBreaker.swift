@@ -32,6 +32,7 @@ struct NaiveBreaker {
     case recovered(until: Int)
     case halfOpened
     case suspected(at: Int)
+    case acquitted(at: Int)
     case closed(at: Int)
     case reset(at: Int)
     case modeSet(BreakerMode, until: Int?)
@@ -54,7 +55,7 @@ extension NaiveBreaker {
       switch fact {
       case .opened: return .open
       case .halfOpened, .suspected: return .halfOpen
-      case .closed, .reset: return .closed
+      case .closed, .acquitted, .reset: return .closed
       default: continue
       }
     }
@@ -65,7 +66,7 @@ extension NaiveBreaker {
     var generation: Int64 = 1
     for fact in facts {
       switch fact {
-      case .opened, .halfOpened, .suspected, .closed, .reset: generation += 1
+      case .opened, .halfOpened, .suspected, .acquitted, .closed, .reset: generation += 1
       default: continue
       }
     }
@@ -91,6 +92,18 @@ extension NaiveBreaker {
       }
     }
     return nil
+  }
+
+  /// Whether the breaker is half-open because other hosts have it open.
+  var isSuspected: Bool {
+    for fact in facts.reversed() {
+      switch fact {
+      case .suspected: return true
+      case .opened, .halfOpened, .acquitted, .closed, .reset: return false
+      default: continue
+      }
+    }
+    return false
   }
 
   /// Whether an operator, or a failure that named its time, has set the open time.
@@ -180,7 +193,13 @@ extension NaiveBreaker {
   var streak: ArraySlice<(call: Call, counts: Bool)> {
     let calls = calls
     let start = calls.lastIndex { !$0.call.hasFailed }
-    return calls[((start ?? -1) + 1)...]
+    var callsBefore = 0
+    var callsBeforeAcquittal = 0
+    for fact in sinceCleared {
+      if case .called = fact { callsBefore += 1 }
+      if case .acquitted = fact { callsBeforeAcquittal = callsBefore }
+    }
+    return calls[max((start ?? -1) + 1, callsBeforeAcquittal)...]
   }
 
   var consecutiveFailures: Int64 {
@@ -189,6 +208,7 @@ extension NaiveBreaker {
       switch fact {
       case .probeFailed: failedProbes += 1
       case .probeSucceeded: return Int64(failedProbes)
+      case .acquitted: return Int64(streak.count { $0.counts })
       default: continue
       }
     }
@@ -213,8 +233,6 @@ extension NaiveBreaker {
       switch fact {
       case .opened(let at, _, let from, _):
         count = (from == .closed ? decayed(count, at: at) : count) + 1
-      case .suspected(let at):
-        count = decayed(count, at: at)
       case .closed(let at):
         closedAt = at
       case .reset(let at):
@@ -223,7 +241,7 @@ extension NaiveBreaker {
       default: continue
       }
     }
-    return state == .closed ? decayed(count, at: now) : count
+    return state == .closed || isSuspected ? decayed(count, at: now) : count
   }
 
   /// The open time after so many trips in a row, in integers: every factor is a multiple of 1/2.

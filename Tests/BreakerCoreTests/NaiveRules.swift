@@ -108,7 +108,13 @@ extension NaiveBreaker {
 
   mutating func suspect(by hosts: Int, _ given: Circumstances) -> Bool {
     var last: Int?
-    for case .suspected(let at) in facts { last = at }
+    for fact in facts {
+      switch fact {
+      case .suspected(let at): last = at
+      case .acquitted(let at), .closed(let at), .reset(let at): last = last.map { max($0, at) }
+      default: continue
+      }
+    }
     let isTooSoon = last.map { .nanoseconds(given.now - $0) < policy.openFor } ?? false
     let isQuorum: Bool
     switch policy.fleetQuorum {
@@ -202,7 +208,8 @@ extension NaiveBreaker {
     arrows.append("\(state.wireName)>open")
     facts.append(
       .opened(
-        at: given.now, until: given.now + length, from: state, isNamed: isNamed || named != nil))
+        at: given.now, until: given.now + length, from: isSuspected ? .closed : state,
+        isNamed: isNamed || named != nil))
   }
 
   private func namedTime(_ kind: CallOutcome.Failure.Kind?) -> Int? {
@@ -227,7 +234,7 @@ extension NaiveBreaker {
       if isEnough || isFinal { open(for: namedTime(kind), given) }
     } else if isEnough {
       arrows.append("half_open>closed")
-      facts.append(.closed(at: given.now))
+      facts.append(isSuspected ? .acquitted(at: given.now) : .closed(at: given.now))
     }
   }
 

@@ -138,7 +138,7 @@ import Testing
       slowAfter: .milliseconds(250), window: .seconds(60), minCalls: 20, reporters: 2,
       lumping: .microseconds(10), openFor: .seconds(300), openMultiplier: 1.5,
       openMax: .seconds(7_200), jitter: 0.1, probes: 3, probeTimeout: .seconds(86_400),
-      probeCalls: 9, probeFailureRate: 0.333_333)
+      probeCalls: 9, probeFailureRate: 0.333_333, fleetQuorum: .hosts(3), fleetSpread: .seconds(10))
     #expect(try words.applied(to: BreakerPolicy()) == policy)
   }
 }

@@ -22,7 +22,7 @@ import Testing
 
   @Test func `the random walks reach every reason for an event`() {
     var reasons: Set<String> = []
-    for seed in 1...UInt64(60) {
+    for seed in 1...UInt64(150) {
       var walk = RandomWalk(seed: seed)
       for _ in 0..<200 {
         _ = walk.step()

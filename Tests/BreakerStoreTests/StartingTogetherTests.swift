@@ -49,7 +49,9 @@ import Testing
       stage.store, "PRAGMA journal_mode = WAL; BEGIN; SELECT * FROM sqlite_schema")
     let maker = try stage.puppet("lock-timeout=20000")
     try maker.send("connect")
-    while try Database.value(stage.store, "PRAGMA user_version") == "0" { usleep(1_000) }
+    try DirectoryWatch.wait(in: StorePath.split(stage.store).directory) {
+      try Database.value(stage.store, "PRAGMA user_version") != "0"
+    }
     withExtendedLifetime(reader) {}
     reader = nil
     #expect(try maker.answer() == "ok")

@@ -36,7 +36,7 @@ import Testing
     #expect(throws: BreakerError.self) { try breaker.run {} }
     host.clock.advance(by: .seconds(1))
     #expect(throws: BreakerError.self) { try breaker.run {} }
-    host.mendStore()
+    host.repairStore()
     host.clock.advance(by: .seconds(1))
     try breaker.run {}
     #expect(store.health == .connected)
@@ -89,7 +89,7 @@ import Testing
     #expect(told.entries == ["not shared new tooManyBreakers"])
     #expect(store.health == .connected)
     #expect(try host.store().names() == ["old"])
-    host.mendStore()
+    host.repairStore()
     host.clock.advance(by: .seconds(1))
     #expect(throws: Refused.self) { try new.run { throw Refused() } }
     #expect(try host.store().names() == ["new", "old"])
@@ -107,7 +107,7 @@ import Testing
       return await feed.next()?.change.wireTo
     }
     try await host.clock.untilSomebodySleeps(for: .seconds(2))
-    host.mendStore()
+    host.repairStore()
     host.clock.advance(by: .seconds(2))
     try host.store().breaker("api").reset()
     #expect(await listening.value == "closed")

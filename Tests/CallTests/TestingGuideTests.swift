@@ -103,7 +103,7 @@ import Testing
     for _ in 0..<2 { try? breaker.run { throw ServiceDown() } }
     #expect(store.health != .connected)
     #expect(throws: BreakerError.self) { try breaker.run {} }
-    host.mendStore()
+    host.repairStore()
     host.clock.advance(by: .seconds(1))
     try breaker.run {}
     #expect(store.health == .connected)

@@ -99,7 +99,7 @@ struct BackupTests {
 
   @Test(arguments: [
     ("{", "a word in quotes is missing"),
-    (#"{"version":2}"#, "it has version 2, and this cbctl reads version 1"),
+    (#"{"version":2}"#, "it has version 2, and only version 1 can be read"),
     (#"{"name":"x"}"#, "its version is missing"),
     (#"{"version":1,"name":7}"#, "its name is not valid"),
     (#"{"version":1,"name":"x","state":"ajar"}"#, "its state is not valid"),

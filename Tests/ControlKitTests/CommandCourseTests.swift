@@ -119,7 +119,7 @@ struct CommandCourseTests {
     defer { relay.end() }
     let pid = try ChildProcess.spawn(
       ["sh", "-c", script].map { Array($0.utf8) }, inOwnGroup: true, restoredSignals: [])
-    while Golden.read(bench.path) == nil { usleep(1_000) }
+    try DirectoryWatch.wait(in: bench.folder) { Files.exists(bench.path) }
     // The signal is pending before the time begins to run.
     pthread_kill(pthread_self(), SIGTERM)
     let result = relay.wait(for: pid, timeout: .milliseconds(50))

@@ -35,8 +35,12 @@ struct LongCommandTests {
         answer.withLock { $0 = its }
         return
       }
-      while !Files.exists(sign) { usleep(1_000) }
-      do { try meanwhile() } catch { Issue.record(error) }
+      do {
+        try DirectoryWatch.wait(in: bench.folder) { Files.exists(sign) }
+        try meanwhile()
+      } catch {
+        Issue.record(error)
+      }
       Files.removeAll(sign)
     }
     return answer.withLock { $0 } ?? Answer(code: -1, output: "", errors: "")
@@ -48,7 +52,9 @@ struct LongCommandTests {
     let answer = run(bench) {
       for _ in 0..<20 {
         bench.advance(by: 20)
-        while try deadline(bench) < bench.now + 30_000_000 { usleep(1_000) }
+        try DirectoryWatch.wait(in: bench.folder) {
+          try deadline(bench) >= bench.now + 30_000_000
+        }
         let state = bench("check", "pay")
         #expect(state.code == 75)
         #expect(state.output.contains("half_open"))
@@ -67,7 +73,7 @@ struct LongCommandTests {
     let answer = run(bench) {
       // This is longer than any lease that could be renewed in time.
       bench.advance(by: 10_000)
-      while bench("check", "pay").code != 0 { usleep(1_000) }
+      try DirectoryWatch.wait(in: bench.folder) { bench("check", "pay").code == 0 }
     }
     #expect(answer.code == 0)
     #expect(answer.errors.contains("report refused: the probe's lease has ended"))

@@ -131,9 +131,9 @@ struct PermitCommandTests {
     #expect(run().errors.isEmpty)
     #expect(
       run("--max-failures", "7").errors
-        == "cbctl: pay: these options replace max-failures=3 open-for=5s, which cbctl declared "
-        + "before: use 'cbctl policy' to settle it for every caller\n")
+        == "cbctl: pay: these options change the policy that cbctl declared before: "
+        + "max-failures 3 -> 7, -open-for=5s: use 'cbctl policy' to settle it for every caller\n")
     #expect(run("--max-failures", "8", "--quiet").errors.isEmpty)
-    #expect(bench("acquire", "pay", "--probes", "2").errors.contains("replace max-failures=8, "))
+    #expect(bench("acquire", "pay", "--probes", "2").errors.contains("-max-failures=8, +probes=2"))
   }
 }

@@ -173,10 +173,12 @@ import Testing
     #expect(try store.fleetStanding()?.waiting == 2)
     #expect(try store.fleetStanding()?.position == nil)
     let relay = try #require(try store.claimRelay(fleet: "prod", host: "a"))
-    #expect(try relay.commands().map(\.stamp) == [2, 1])
-    #expect(try relay.pendingCommands().map(\.command.name) == ["pay", "mail"])
+    #expect(try relay.commands().map(\.name) == ["mail", "pay"])
+    let pending = try relay.pendingCommands().map(\.command)
+    #expect(pending.map(\.name) == ["pay", "mail"])
     try store.breaker("pay").reset(scope: .fleet)
-    #expect(try relay.pendingCommands().last?.command.stamp == 3)
+    let next = try #require(try relay.pendingCommands().last?.command)
+    #expect(pending.allSatisfy { $0.stamp < next.stamp })
   }
 
   @Test func `each repair keeps the damaged store under a name of its own`() throws {

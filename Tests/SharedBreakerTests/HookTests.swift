@@ -1,4 +1,3 @@
-import Glibc
 import SharedBreaker
 import TestSupport
 import Testing
@@ -18,7 +17,9 @@ import Testing
   /// Waits until an entry has been handled; for entry 0, until a process handles the hook.
   private func wait(on stage: Stage, until entry: Int, _ column: String = "handled") throws {
     let sql = "SELECT \(column) FROM hook WHERE name = 'pager'"
-    while Int(try Database.value(stage.store, sql)) ?? -1 < entry { usleep(1_000) }
+    try DirectoryWatch.wait(in: stage.directory.file("state")) {
+      Int(try Database.value(stage.store, sql)) ?? -1 >= entry
+    }
   }
 
   private func handle(_ stage: Stage, _ puppet: Puppet, _ word: String = "") throws {

@@ -64,7 +64,7 @@ import Testing
     #expect(try store.fleetStanding()?.position == Self.position(4))
     // A command of this host is the latest from now on.
     try store.breaker("api").reset(scope: .fleet)
-    #expect(try relay.pendingCommands().map(\.command.stamp) == [5])
+    #expect(try relay.pendingCommands().map(\.command.stamp) == [1_800_000_000_000])
   }
 
   @Test func `a process sees what the relay has applied at its next call`() throws {
@@ -170,7 +170,7 @@ import Testing
 
   @Test func `a breaker that the store has no room for is refused, and the others apply`() throws {
     let stage = try Stage()
-    let options = StoreOptions(clock: stage.clock.clock, maximumBreakers: 1)
+    let options = StoreOptions(maximumBreakers: 1, clock: stage.clock.clock)
     let store = SharedStore(path: stage.store, options: options)
     let relay = try #require(try store.claimRelay(fleet: "prod", host: "a"))
     let news = ["one", "two"].map { name in
@@ -185,6 +185,9 @@ import Testing
     }
     #expect(why.contains("full"))
     #expect(verdicts.last == .applied)
+    // When there is room, it is told again.
+    #expect(try store.delete("one"))
+    #expect(try relay.apply([news[1]], position: nil) == [.applied])
   }
 
   @Test func `nothing is written if nothing changes`() throws {

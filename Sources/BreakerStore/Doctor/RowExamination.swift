@@ -102,7 +102,7 @@ struct RowExamination {
     return StoreFinding(
       .rows, .warning, words.joined(separator: "; "),
       means: "the library treats each of them as harmless",
-      repair: "correct them, and rename what has no usable name to 'damaged-ID'", [.mendRows])
+      repair: "correct them, and rename what has no usable name to 'damaged-ID'", [.repairRows])
   }
 
   private static func isName(_ bytes: [UInt8]) -> Bool {

@@ -7,11 +7,11 @@ extension StoreDoctor {
   ///
   /// - Throws: `StoreError` if there is no store, or nothing that could be examined.
   package func repair() throws(StoreError) -> [StoreFinding] {
-    try forks.shut { () throws(StoreError) in try mend() }
+    try forks.shut { () throws(StoreError) in try repairNow() }
   }
 
   /// Repairs the store; the caller holds the gate.
-  private func mend() throws(StoreError) -> [StoreFinding] {
+  private func repairNow() throws(StoreError) -> [StoreFinding] {
     var done: [String: String] = [:]
     var tried: Set<StoreRemedy> = []
     // The next round handles what one remedy leaves or uncovers.
@@ -61,7 +61,7 @@ extension StoreDoctor {
         try setAside(place.beside(suffix), identity)
       }
     case .adjust(let path, let rights): try adjust(path, to: rights)
-    case .mendRows: try mendRows()
+    case .repairRows: try repairRows()
     case .freeLeases: try withStorage { storage throws(StoreError) in try storage.freeLeases() }
     case .foldLog: try withStorage { storage throws(StoreError) in try storage.foldLog() }
     case .open: try withStorage(mayCreate: true) { _ in }
@@ -112,7 +112,7 @@ extension StoreDoctor {
   }
 
   /// Repairs rows in one transaction, which running processes notice like any other program's.
-  private func mendRows() throws(StoreError) {
+  private func repairRows() throws(StoreError) {
     let place = try StorePlace(path)
     let connection = try Connection(path: place.path, lockTimeout: lockTimeout)
     try OpenStore.setUp(connection)

@@ -72,7 +72,7 @@ enum StoreRemedy: Hashable {
   case adjust(path: String, FileRights)
 
   /// Fixes values in rows that the library cannot have written.
-  case mendRows
+  case repairRows
 
   /// Ends the leases of probes that are over.
   case freeLeases

@@ -24,12 +24,21 @@ enum LogOwner {
     }
   }
 
-  /// Moves another file's log out of the way before SQLite sees it.
-  static func setAsideAnothers(
-    beside store: String, in directory: String, lockTimeout: Duration
-  ) throws(StoreError) {
-    guard isOfAnother(beside: store) else { return }
+  /// Whether there is an index without the log that it describes.
+  ///
+  /// Processes that had the log open when it was deleted still use the index. To SQLite it would
+  /// say that a new log has all that the deleted one had.
+  static func isIndexAlone(beside store: String) -> Bool {
+    // SQLite creates the log before its index and deletes it after, so the index comes first here.
+    StoreFile.identity(of: store + StoreFile.indexSuffix) != nil
+      && StoreFile.identity(of: store + StoreFile.logSuffix) == nil
+  }
+
+  /// Moves another file's log, or an index without a log, out of the way before SQLite sees it.
+  static func setAsideLeft(beside store: String, lockTimeout: Duration) throws(StoreError) {
+    guard isOfAnother(beside: store) || isIndexAlone(beside: store) else { return }
     try StoreLock.held(store, atMost: lockTimeout) { _ throws(StoreError) in
+      if isIndexAlone(beside: store) { StoreFile.setAside(store + StoreFile.indexSuffix) }
       // The first process to notice may have started another log.
       guard isOfAnother(beside: store) else { return }
       for suffix in [StoreFile.logSuffix, StoreFile.indexSuffix] {

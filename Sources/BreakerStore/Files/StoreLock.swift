@@ -151,7 +151,11 @@ extension StoreLock {
       if errno == ENOENT { return false }
       throw StoreError(errno: errno, doing: "use", path: path)
     }
-    defer { close(descriptor) }
+    let lock = StoreLock(descriptor: descriptor, path: path)
+    defer { lock.letGo() }
+    if let status = lock.status {
+      try PlantedFile.refuse(status, at: path, in: StorePath.split(path).directory)
+    }
     // Shared, so that those who ask are not in each other's way.
     guard flock(descriptor, LOCK_SH | LOCK_NB) == 0 else { return errno == EWOULDBLOCK }
     flock(descriptor, LOCK_UN)

@@ -73,8 +73,15 @@ struct FleetHearing<Place: FleetPlace> {
     guard !aspects.isEmpty else { return .overtaken }
     let orCreate = order.makesBreaker && !order.isModeOver(at: place.now)
     let isMode = aspects == [.mode]
-    let verdict = try step(order.name, orCreate: orCreate) { draft in
-      draft.obey(order, with: &ledger, isRemembered: isRemembered)
+    let verdict: FleetVerdict?
+    do throws(StoreError) {
+      verdict = try step(order.name, orCreate: orCreate) { draft in
+        draft.obey(order, with: &ledger, isRemembered: isRemembered)
+      }
+    } catch {
+      guard error.kind == .tooManyBreakers else { throw error }
+      // It is not noted, so that it applies if it is told again when there is room.
+      return .refused(error.description)
     }
     // Nobody has to follow later what a breaker that is not here was told.
     if verdict == nil { ledger.note(true, aspects) }
@@ -88,13 +95,8 @@ struct FleetHearing<Place: FleetPlace> {
     _ name: String, orCreate: Bool, _ body: (inout BreakerDraft) -> FleetVerdict
   ) throws(StoreError) -> FleetVerdict? {
     var verdict: FleetVerdict?
-    do throws(StoreError) {
-      let events = try place.step(name, orCreate: orCreate) { verdict = body(&$0) }
-      if let events, !events.isEmpty { changes.events.append((name, events)) }
-    } catch {
-      guard error.kind == .tooManyBreakers else { throw error }
-      return .refused(error.description)
-    }
+    let events = try place.step(name, orCreate: orCreate) { verdict = body(&$0) }
+    if let events, !events.isEmpty { changes.events.append((name, events)) }
     return verdict
   }
 }

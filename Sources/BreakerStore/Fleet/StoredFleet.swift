@@ -45,7 +45,7 @@ package struct GivenCommand: Sendable, Hashable {
   func order(
     to name: String, of fleet: StoredFleet, in ledger: FleetLedger, at now: Moment
   ) -> FleetOrder? {
-    guard let stamp = ledger.nextStamp else { return nil }
+    guard let stamp = ledger.nextStamp(at: now) else { return nil }
     let command = FleetCommand(
       name: name, action: action, reason: reason, author: author, host: fleet.host, stamp: stamp,
       age: .zero)

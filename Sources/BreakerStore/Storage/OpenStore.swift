@@ -38,8 +38,7 @@ internal import CSQLite
     // Rule of order 15: before anything is opened.
     files = OpenFiles(path: self.path, named: path)
     let directory = StorePath.split(self.path).directory
-    try LogOwner.setAsideAnothers(
-      beside: self.path, in: directory, lockTimeout: lockTimeout)
+    try LogOwner.setAsideLeft(beside: self.path, lockTimeout: lockTimeout)
     writer = try Connection(path: self.path, lockTimeout: lockTimeout)
     let isNew = try Migrator.bringUpToDate(
       writer, lockTimeout: lockTimeout, clock: clock)

@@ -12,10 +12,11 @@ extension CommandContext {
       try store.breaker(name, policy: policy, onStoreFailure: onStoreFailure)
     }
     if let before, let now = declarationInForce(of: name), now.text != before.text {
+      let difference = PolicyDifference(from: before.text, to: now.text).text()
       note(
-        "\(VisibleText.name(name)): these options replace \(before.words), which "
-          + "\(VisibleText.bare(before.program)) declared before: use 'cbctl policy' to "
-          + "settle it for every caller")
+        "\(VisibleText.name(name)): these options change the policy that "
+          + "\(VisibleText.bare(before.program)) declared before: \(VisibleText.bare(difference)): "
+          + "use 'cbctl policy' to settle it for every caller")
     }
     return breaker
   }

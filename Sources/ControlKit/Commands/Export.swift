@@ -19,7 +19,7 @@ extension CommandSpec {
     let patterns = parsed.distinctTexts("NAME").map { NamePattern($0) }
     let chosen = try context.snapshots(fitting: patterns, in: nil)
     let now = context.now()
-    for snapshot in chosen { context.print(BackupLine.text(of: snapshot.backup, at: now)) }
+    for snapshot in chosen { context.print(snapshot.backup.json(at: now) + "\n") }
     if chosen.isEmpty { context.note("nothing was exported: no breaker matches") }
     return .done
   }

@@ -77,9 +77,9 @@ extension CommandContext {
     _ news: News, after entries: [HistoryEntry], _ lines: inout HistoryLines
   ) {
     var tail = HistoryTail(after: entries)
-    let waiting = Waiting(descriptors: [news.descriptor], output: console.outputDescriptor)
+    let poll = DescriptorPoll(descriptors: [news.descriptor], output: console.outputDescriptor)
     while isOutputOpen {
-      let end = waiting.wait()
+      let end = poll.wait()
       print(tail.unseen(of: news.take()), &lines)
       if end.isOutputClosed { return }
     }

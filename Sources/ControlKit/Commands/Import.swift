@@ -1,5 +1,4 @@
 import BreakerDocuments
-import JSONText
 import SharedBreaker
 
 extension CommandSpec {
@@ -61,12 +60,10 @@ extension CommandSpec {
     for (index, line) in InputText.lines(of: text).enumerated() where !line.isEmpty {
       var complaint: String?
       do {
-        let backup = try BackupLine.backup(of: line, at: now)
+        let backup = try BreakerBackup(json: line, at: now)
         try backup.validate()
         if !names.insert(NameBytes(backup.name)).inserted { complaint = "its name occurs twice" }
         backups.append(backup)
-      } catch let error as JSONError {
-        complaint = error.description
       } catch {
         complaint = "\(error)"
       }

@@ -67,7 +67,7 @@ extension CommandContext {
           StateLine.words(of: snapshot), "wait longer, or run 'cbctl show'")
       }
       let look = state.nextLook(at: snapshot)
-      _ = Waiting(descriptors: [news.descriptor]).wait(
+      _ = DescriptorPoll(descriptors: [news.descriptor]).wait(
         atMost: [left, look].compactMap { $0 }.min())
       _ = news.take()
     }

@@ -1,5 +1,5 @@
+import BreakerDocuments
 import Glibc
-import JSONText
 import SharedBreaker
 
 /// Asks the relay of a store what it knows, over the socket beside the store.

@@ -1,4 +1,4 @@
-import JSONText
+import BreakerDocuments
 import SharedBreaker
 
 /// What a relay knows of its fleet, as it answers over its socket.

@@ -31,7 +31,7 @@ final class LiveView {
 
   /// Shows the table until the user quits, or a signal or closed output ends it.
   func run() -> Ending {
-    let waiting = Waiting(descriptors: [news.descriptor] + screen.descriptors)
+    let poll = DescriptorPoll(descriptors: [news.descriptor] + screen.descriptors)
     var isNew = true
     var earliest = ContinuousClock.now
     var due = earliest
@@ -47,7 +47,7 @@ final class LiveView {
       }
       draw()
       let next = (isNew ? earliest : due) - ContinuousClock.now
-      let end = waiting.wait(atMost: max(.zero, next))
+      let end = poll.wait(atMost: max(.zero, next))
       if end.ready.contains(news.descriptor) { isNew = hear() || isNew }
       for wish in screen.wishes(end.ready) {
         switch wish {

@@ -17,10 +17,10 @@ struct ChangeLines {
     let snapshots = WorryOrder.sorted(try context.watched(patterns))
     if snapshots.isEmpty { context.note("no breaker matches yet: waiting for the first change") }
     context.print(snapshots.map { line(now, $0, nil) }.joined())
-    let waiting = Waiting(
+    let poll = DescriptorPoll(
       descriptors: [news.descriptor], output: context.console.outputDescriptor)
     while context.isOutputOpen {
-      let end = waiting.wait()
+      let end = poll.wait()
       for entry in news.take() where isWanted(entry.name) {
         let snapshot = try context.ask { store throws(StoreError) in
           try store.snapshot(of: entry.name)

@@ -18,6 +18,7 @@ struct CallCourse {
     try breaker.begin(probeTimeout: probeTimeout)
   }
 
+  /// What an error says about the resource: a timeout is a failure, whatever the judge says.
   func outcome(of error: any Error, _ judge: (any Error) -> CallOutcome) -> CallOutcome {
     if let error = error as? CallTimedOut, error.name == breaker.name {
       return .failure(error: error.description)

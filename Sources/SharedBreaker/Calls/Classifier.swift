@@ -15,6 +15,16 @@ internal import BreakerCore
 /// ```
 public typealias ErrorJudge = @Sendable (any Error) -> CallOutcome
 
+extension Breaker {
+  /// Judges an error by default: a cancellation is ignored, and every other error is a failure.
+  ///
+  /// Any error of a task that has been cancelled is a cancellation too.
+  public static func usualOutcome(of error: any Error) -> CallOutcome {
+    error is CancellationError || Task.isCancelled
+      ? .ignored : .failure(error: String(describing: error))
+  }
+}
+
 /// Decides what the error or the value of a call says about the resource.
 ///
 /// ```swift

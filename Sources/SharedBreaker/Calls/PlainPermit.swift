@@ -14,7 +14,7 @@ package struct PlainPermit: Sendable, Hashable {
   package var deadline: Int64 = 0
   package var breaker: Int64 = 0
   package var lineage: Int64 = 0
-  package var process: UInt64 = 0
+  package var forkDepth: UInt64 = 0
 
   package init() {}
 
@@ -91,7 +91,7 @@ extension PlainPermit {
     deadline = grant.deadline?.nanoseconds ?? 0
     breaker = ticket.breaker
     lineage = ticket.lineage
-    process = ticket.forkDepth
+    forkDepth = ticket.forkDepth
   }
 }
 
@@ -108,6 +108,6 @@ extension Ticket {
       from: has(PlainPermit.unrecorded) ? .none : has(PlainPermit.local) ? .local : .store)
     word = CellWord(bits: permit.word)
     start = has(PlainPermit.hasStart) ? Instant(nanoseconds: permit.start) : nil
-    forkDepth = permit.process
+    forkDepth = permit.forkDepth
   }
 }

@@ -13,7 +13,7 @@ package struct HookPart: Sendable {
     var claim: HookClaim
 
     /// The fork depth of the process that took it.
-    var process = ForkGuard.depth
+    var forkDepth = ForkGuard.depth
   }
 
   /// What there is to do.
@@ -40,7 +40,7 @@ package struct HookPart: Sendable {
   package var hasEntry: Bool { entry != nil }
 
   /// Whether the entry belongs to a process that this one was forked from.
-  package var isParents: Bool { entry.map { $0.process != ForkGuard.depth } ?? false }
+  package var isParents: Bool { entry.map { $0.forkDepth != ForkGuard.depth } ?? false }
 
   /// Takes the next entry; forgets one that a parent has taken.
   package mutating func take() throws(StoreError) -> Turn {

@@ -1,7 +1,7 @@
 import Glibc
 
-/// Waits for the first of several things without polling.
-struct Waiting {
+/// Waits for the first of several descriptors, without asking again and again.
+struct DescriptorPoll {
   /// The result of a wait.
   struct End: Sendable {
     /// The descriptors that are readable.

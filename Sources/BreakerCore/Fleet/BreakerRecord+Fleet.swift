@@ -4,8 +4,8 @@
 extension BreakerRecord {
   /// Other hosts have the breaker open: the next call becomes a probe, whose outcome decides.
   ///
-  /// It does so once in `open-for` at most, so that a fleet that is wrong about this host costs it
-  /// one call now and then.
+  /// Between two suspicions the breaker is closed for at least `open-for`, so that a fleet that is
+  /// wrong about this host costs it one call now and then.
   ///
   /// - Returns: Whether the breaker is half-open because of it.
   package mutating func suspected(
@@ -13,10 +13,8 @@ extension BreakerRecord {
   ) -> Step<Bool> {
     guard state == .closed, isJudging(at: now.boot), let quorum = policy.fleetQuorum,
       hosts >= quorum.least,
-      suspectedAt.map({ now.boot.since($0) >= policy.openFor.inNanoseconds }) ?? true
+      !wasJustSuspected(at: now.boot, policy: policy)
     else { return Step(answer: false, events: []) }
-    // So that a failed probe opens it for as long as a trip would have.
-    growth = decayedGrowth(at: now.boot, policy: policy)
     enter(.halfOpen, at: now)
     generation += 1
     probeSuccesses = 0
@@ -27,6 +25,30 @@ extension BreakerRecord {
       reason: "suspected by \(CountedNoun.text(Int64(hosts), "host"))",
       atMilliseconds: now.wallMilliseconds)
     return Step(answer: true, events: [event])
+  }
+
+  private func wasJustSuspected(at now: Instant, policy: BreakerPolicy) -> Bool {
+    guard let suspectedAt else { return false }
+    let closedSince = max(suspectedAt, tally.since ?? suspectedAt)
+    return now.since(closedSince) < policy.openFor.inNanoseconds
+  }
+
+  /// Whether the breaker is half-open because other hosts have it open.
+  var isSuspected: Bool {
+    state == .halfOpen && suspectedAt.map { $0 == tally.since } ?? false
+  }
+
+  /// Closes a breaker that was suspected wrongly: what it has counted until then still counts.
+  mutating func acquit(at now: Moment, because reason: String) -> BreakerEvent {
+    let from = state
+    enter(.closed, at: now)
+    generation += 1
+    consecutiveFailures = 0
+    streakStartedAt = nil
+    probeSuccesses = 0
+    probeFailures = 0
+    return BreakerEvent(
+      .transition(from: from, to: state), reason: reason, atMilliseconds: now.wallMilliseconds)
   }
 
   /// A probe has succeeded on another host: the open time ends within `fleet-spread`.

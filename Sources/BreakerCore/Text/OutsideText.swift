@@ -29,7 +29,7 @@ public enum OutsideText {
   /// Whether a scalar can make one text look like another.
   ///
   /// It controls a terminal, ends a line, changes the writing direction, or is invisible.
-  public static func misleads(_ scalar: Unicode.Scalar) -> Bool {
+  package static func misleads(_ scalar: Unicode.Scalar) -> Bool {
     // These mark an annotation and are as invisible, but Unicode does not list them with the
     // others.
     let isAnnotation = (0xFFF9...0xFFFB).contains(scalar.value)

@@ -10,7 +10,7 @@ extension BreakerRecord {
     at now: Moment, because reason: TripReason, policy: BreakerPolicy, jitter: Double
   ) -> BreakerEvent {
     let from = state
-    if from == .closed { growth = decayedGrowth(at: now.boot, policy: policy) }
+    if from == .closed || isSuspected { growth = decayedGrowth(at: now.boot, policy: policy) }
     openNanoseconds = openTime(
       after: growth, because: reason, policy: policy, jitter: jitter)
     openUntil = now.boot.advanced(by: openNanoseconds)
@@ -156,7 +156,7 @@ extension BreakerRecord {
     }
     guard probeSuccesses >= needed else { return nil }
     let probes = probeSuccesses == 1 ? "the probe succeeded" : "\(probeSuccesses) probes succeeded"
-    return close(at: now, because: probes)
+    return isSuspected ? acquit(at: now, because: probes) : close(at: now, because: probes)
   }
 
   mutating func probeFailed(

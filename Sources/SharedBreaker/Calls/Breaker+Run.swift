@@ -3,14 +3,6 @@ internal import BreakerStore
 
 /// Running work behind a breaker.
 extension Breaker {
-  /// Judges an error by default: a cancellation is ignored, and every other error is a failure.
-  ///
-  /// Any error of a task that has been cancelled is a cancellation too.
-  public static func usualOutcome(of error: any Error) -> CallOutcome {
-    error is CancellationError || Task.isCancelled
-      ? .ignored : .failure(error: String(describing: error))
-  }
-
   /// Runs work if the breaker permits it, and reports to the breaker how it went.
   ///
   /// ```swift

@@ -35,7 +35,8 @@ public struct FleetCommand: Sendable, Hashable {
   /// The host that it was given on.
   public var host: String
 
-  /// What orders the commands of a fleet: one more than any that the host had seen.
+  /// What orders the commands of a fleet: the time in milliseconds since 1970, by the clock of the
+  /// host, but more than any stamp that the host had seen.
   ///
   /// Of two commands with the same stamp, the one of the host with the greater name is the later
   /// one.

@@ -49,3 +49,10 @@ extension FleetCommand.Action {
     return .policy(set: [:], unset: keys.intersection([key]))
   }
 }
+
+extension FleetAspect {
+  package var isPolicy: Bool {
+    if case .policy = self { return true }
+    return false
+  }
+}

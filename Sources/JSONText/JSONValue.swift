@@ -1,4 +1,4 @@
-internal import SharedBreaker
+internal import BreakerCore
 
 /// A JSON document as a value; unknown values are `null`.
 public enum JSONValue: Sendable, Hashable {

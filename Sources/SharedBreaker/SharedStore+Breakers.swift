@@ -1,0 +1,99 @@
+internal import BreakerCore
+internal import BreakerStore
+
+/// Getting and deleting breakers.
+extension SharedStore {
+  /// Returns the breaker with a name, and declares its policy if you give one.
+  ///
+  /// ```swift
+  /// let policy = BreakerPolicy(maxFailures: 3, openFor: .seconds(60))
+  /// let payments = try store.breaker("payments", policy: policy)
+  /// ```
+  ///
+  /// A policy is declared for all processes. If they declare different ones, the policy declared
+  /// last is in force, and the values that an operator has set win over it. Declaring the same
+  /// policy again writes nothing. A declaration that cannot be written now is written with the
+  /// next write to the breaker.
+  ///
+  /// Declaring a policy opens the store, creates the breaker if there is none, and may wait as long
+  /// as ``StoreOptions/lockTimeout`` for another process. Without a policy nothing is opened; the
+  /// first call through the breaker creates it.
+  ///
+  /// - Parameters:
+  ///   - name: The name that all processes use for the breaker.
+  ///   - policy: The policy to declare; if nil, the declared one stays in force, or the default.
+  ///   - onStoreFailure: What calls through this object do while the store cannot be used; if nil,
+  ///     what ``StoreOptions/onStoreFailure`` says.
+  /// - Returns: The breaker. Objects with the same name share everything but `onStoreFailure`.
+  /// - Throws: `BreakerError` if the name or the policy is not valid; never because of the store.
+  public func breaker(
+    _ name: String, policy: BreakerPolicy? = nil, onStoreFailure: StoreFailureAction? = nil
+  ) throws(BreakerError) -> Breaker {
+    try Breaker.validate(name: name)
+    let breaker = Breaker(
+      engine, cell: engine.cell(name),
+      onStoreFailure: onStoreFailure ?? engine.options.onStoreFailure)
+    if let policy {
+      do throws(PolicyError) {
+        try policy.validate()
+      } catch {
+        throw .invalidPolicy(name: name, error)
+      }
+      engine.declare(policy, for: breaker.cell)
+    }
+    return breaker
+  }
+
+  /// Returns the breaker with a name, or nil if the store has none.
+  ///
+  /// - Throws: `BreakerError` if the name is not valid or the store cannot be used.
+  public func existingBreaker(_ name: String) throws(BreakerError) -> Breaker? {
+    try Breaker.validate(name: name)
+    engine.doRounds()
+    do throws(StoreError) {
+      guard try engine.storage.find(name) != nil else { return nil }
+    } catch {
+      throw .store(error)
+    }
+    return Breaker(
+      engine, cell: engine.cell(name), onStoreFailure: engine.options.onStoreFailure)
+  }
+
+  /// Deletes a breaker and everything that is known of it, except its history.
+  ///
+  /// A process that still uses the breaker creates a new one with its next call. Outcomes of calls
+  /// that the old one permitted change nothing in the new one but its totals.
+  ///
+  /// - Returns: Whether there was a breaker to delete.
+  /// - Throws: `StoreError` if the store cannot be used, or another process locks it for longer
+  ///   than ``StoreOptions/lockTimeout``.
+  public func delete(_ name: String) throws(StoreError) -> Bool {
+    try engine.delete(name, ifStill: nil)
+  }
+
+  /// Deletes a breaker unless it has been used or changed since you took a snapshot of it.
+  ///
+  /// - Returns: Whether it was deleted; false if it was used, changed, replaced or deleted.
+  /// - Throws: `StoreError` if the store cannot be used, or another process locks it for longer
+  ///   than ``StoreOptions/lockTimeout``.
+  public func delete(ifStillAs snapshot: BreakerSnapshot) throws(StoreError) -> Bool {
+    try engine.delete(snapshot.name, ifStill: snapshot.version)
+  }
+
+  /// Records that a breaker has been used by now.
+  ///
+  /// Successes are counted without a time. To learn later whether a breaker has been used since a
+  /// certain moment, call this at that moment and look at ``BreakerSnapshot/lastUsedAt`` later.
+  ///
+  /// - Returns: Whether there is such a breaker.
+  /// - Throws: `StoreError` if the store cannot be used, or another process locks it for longer
+  ///   than ``StoreOptions/lockTimeout``.
+  public func noteUse(of name: String) throws(StoreError) -> Bool {
+    // What is only known by its name must not be remembered for ever.
+    guard try engine.storage.find(name) != nil else { return false }
+    let noted = try engine.step(engine.cell(name), orCreate: false) { draft in
+      draft.breaker.usedAtMilliseconds = draft.now.wallMilliseconds
+    }
+    return noted != nil
+  }
+}

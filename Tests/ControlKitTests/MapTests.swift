@@ -1,0 +1,55 @@
+import TestSupport
+import Testing
+
+/// The map of the source in CONTRIBUTING, checked against the source.
+@Suite struct MapTests {
+  private static let root = "/" + #filePath.split(separator: "/").dropLast(3).joined(separator: "/")
+
+  private static func section(_ heading: String) throws -> String {
+    let text = try #require(Golden.read("\(root)/CONTRIBUTING.md"))
+    let from = try #require(text.firstRange(of: "\n## \(heading)\n")).upperBound
+    let to = text[from...].firstRange(of: "\n## ")?.lowerBound
+    return String(text[from..<(to ?? text.endIndex)])
+  }
+
+  /// The paths of all Swift files in a folder and those below it.
+  private static func files(in folder: String) -> [String] {
+    Files.names(in: folder).filter { !$0.hasPrefix(".") }.flatMap { name in
+      name.hasSuffix(".swift") ? ["\(folder)/\(name)"] : files(in: "\(folder)/\(name)")
+    }
+  }
+
+  @Test func `each decision is in the file that the map names`() throws {
+    let row = #/\| `([\w+\/]+\.swift)`: (.*) \|/#
+    let rows = try Self.section("Where each decision is made").matches(of: row)
+    #expect(rows.count > 10)
+    for row in rows {
+      let text = try #require(Golden.read("\(Self.root)/Sources/\(row.1)"), "\(row.1)")
+      for name in row.2.matches(of: #/`(\w+)`/#) {
+        let isThere = ["func \(name.1)", "var \(name.1)", "\(name.1)(", ".\(name.1) ="]
+          .contains { text.contains($0) }
+        #expect(isThere, "\(row.1) has no \(name.1)")
+      }
+    }
+  }
+
+  @Test func `each file that a journey passes exists`() throws {
+    let files = Self.files(in: "\(Self.root)/Sources")
+    let named = try Self.section("Six journeys").matches(of: #/`([\w+\/]+\.swift)`/#)
+    #expect(named.count > 30)
+    for file in named { #expect(files.contains { $0.hasSuffix("/\(file.1)") }, "\(file.1)") }
+  }
+
+  @Test(arguments: ["BreakerCore", "BreakerStore", "SharedBreaker", "ControlKit"])
+  func `each room of a layer is in the map`(layer: String) throws {
+    let map = try Self.section("Which room holds what")
+    let folder = "\(Self.root)/Sources/\(layer)/"
+    let rooms = Set(
+      Self.files(in: String(folder.dropLast())).compactMap { path in
+        path.dropFirst(folder.count).split(separator: "/").dropLast().first
+      })
+    for room in rooms {
+      #expect(map.contains("`\(layer)/\(room)`") || map.contains("`\(room)`"), "\(layer)/\(room)")
+    }
+  }
+}
