@@ -39,7 +39,16 @@ import Testing
     #expect(far.contains("run 'cbctl fleet status --all' to list all names"))
     let none = fleet("fleet", "status", "x*")
     #expect(none.code == 0)
-    #expect(none.errors == "cbctl: no name matches 'x*': the fleet has 3 breakers\n")
+    #expect(
+      none.errors == "cbctl: nothing that matches 'x*' is open, half-open or in a mode\n")
+    // No host tells of it, because it is closed and automatic everywhere; this store has it.
+    let closed = fleet("fleet", "status", "mail")
+    #expect(closed.code == 0)
+    #expect(
+      closed.errors == "cbctl: nothing that matches 'mail' is open, half-open or in a mode\n")
+    #expect(
+      fleet.onTerminal("fleet", "status", "mail").output.contains(
+        "\nWhat you asked for is closed and automatic on every host.\n"))
     withExtendedLifetime(server) {}
   }
 

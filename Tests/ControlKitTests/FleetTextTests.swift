@@ -65,7 +65,8 @@ import Testing
       host.breakers.removeAll { $0.name != "search" }
       return host
     }
-    #expect(page(text(healthy)).contains("\n1 breaker: closed and automatic on every host.\n"))
+    #expect(
+      page(text(healthy)).contains("\nEvery breaker is closed and automatic on every host.\n"))
     #expect(page(text(healthy)).contains("Silent hosts"))
   }
 

@@ -67,8 +67,13 @@ extension CommandSpec {
     let unmatched = patterns.filter { pattern in
       !overview.rows.contains { pattern.matches($0.name) }
     }
-    if let missing = unmatched.first(where: \.isName) {
-      throw .noBreaker(missing.text, among: overview.names, listedBy: "cbctl fleet status --all")
+    // Hosts leave out breakers that are closed and automatic, so this store may know a name.
+    let known = unmatched.contains(where: \.isName) ? try context.names() : []
+    if let missing = unmatched.first(where: { pattern in
+      pattern.isName && !known.contains { pattern.matches($0) }
+    }) {
+      throw .noBreaker(
+        missing.text, among: overview.names + known, listedBy: "cbctl fleet status --all")
     }
     if context.global.isJSON {
       context.print(FleetDocument.of(status, showing: overview))
@@ -81,8 +86,7 @@ extension CommandSpec {
     }
     for pattern in unmatched {
       context.note(
-        "no name matches \(VisibleText.quoted(pattern.text)): the fleet has "
-          + CountedNoun.text(overview.names.count, "breaker"))
+        "nothing that matches \(VisibleText.quoted(pattern.text)) is open, half-open or in a mode")
     }
     return .done
   }

@@ -19,10 +19,13 @@ struct FleetOverview {
   /// The breakers that were asked for, the worst first.
   private(set) var rows: [Row]
 
+  /// Whether only some breakers were asked for.
+  let isOfSome: Bool
+
   /// How many breakers are left out because they are closed and automatic on every host.
   private(set) var usual = 0
 
-  /// The names of all breakers that some host has.
+  /// The names of all breakers that some host has told of.
   private(set) var names: [String]
 
   /// Chooses breakers of a fleet.
@@ -32,6 +35,7 @@ struct FleetOverview {
   ///   - patterns: The breakers that were asked for; all if it is empty.
   ///   - isComplete: Whether to keep breakers that are closed and automatic on every host.
   init(of status: RelayStatus, fitting patterns: [NamePattern] = [], isComplete: Bool = true) {
+    isOfSome = !patterns.isEmpty
     let all = (status.hosts ?? []).sorted { $0.name < $1.name }
     let hosts = all.filter { !$0.isSilent }
     self.hosts = hosts

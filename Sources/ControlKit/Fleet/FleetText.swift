@@ -27,9 +27,9 @@ struct FleetText {
   private func breakers(width: Int, painter: Painter) -> String {
     let rest = overview.usual
     guard !overview.rows.isEmpty else {
-      if rest == 0 { return "No breakers.\n" }
-      let noun = CountedNoun.text(rest, "breaker")
-      return "\(noun): closed and automatic on every host.\n"
+      // Hosts leave out breakers that are closed and automatic, so there may well be some.
+      let subject = overview.isOfSome ? "What you asked for" : "Every breaker"
+      return "\(subject) is closed and automatic on every host.\n"
     }
     let hasRoom = table.render().split(separator: "\n")
       .allSatisfy { TextWidth.of(String($0)) <= width }
