@@ -166,8 +166,8 @@ let package = Package(
 // The fuzz targets are a program only for scripts/fuzz, because it has no main function without
 // libFuzzer. Otherwise they are tests, which run the kept corpus.
 let fuzzDependencies: [Target.Dependency] = [
-  "ControlKit", "SharedBreaker", "SharedBreakerTesting", "BreakerStore", "BreakerCore",
-  "CSharedBreaker", "LibSharedBreaker", "TestSupport",
+  "BreakerDocuments", "ControlKit", "SharedBreaker", "SharedBreakerTesting", "BreakerStore",
+  "BreakerCore", "CSharedBreaker", "LibSharedBreaker", "TestSupport",
 ]
 package.targets.append(
   Context.environment["SHARED_BREAKER_FUZZ"] == nil

@@ -13,6 +13,7 @@ public enum EntryDocument {
       .init("to", .string(entry.change.wireTo)),
       .init("reason", JSONValue(entry.reason)),
       .init("by", by(entry.pid, entry.program)),
+      .init("host", JSONValue(entry.host)),
     ])
   }
 

@@ -28,7 +28,7 @@ struct ControlError: Error, Hashable {
     let code: ExitCode =
       switch error {
       case .rejected: .rejected
-      case .store: .storeUnavailable
+      case .store, .noRelay: .storeUnavailable
       default: .usage
       }
     self.init(code, describedAs: error.description)
@@ -40,11 +40,13 @@ struct ControlError: Error, Hashable {
     return ControlError(.usage, what, why, "run '\(page)'")
   }
 
-  /// A name that no breaker has.
-  static func noBreaker(_ name: String, among names: [String]) -> ControlError {
+  /// A name that no breaker has; `command` lists those that exist.
+  static func noBreaker(
+    _ name: String, among names: [String], listedBy command: String = "cbctl status"
+  ) -> ControlError {
     let remedy =
       Suggestion.nearest(to: name, among: names).map { "did you mean \(VisibleText.quoted($0))?" }
-      ?? "run 'cbctl status' to list all names"
+      ?? "run '\(command)' to list all names"
     return ControlError(.noBreaker, "no breaker \(VisibleText.quoted(name))", remedy)
   }
 }

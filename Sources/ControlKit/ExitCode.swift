@@ -18,7 +18,7 @@ enum ExitCode: Int32, Sendable, CaseIterable {
       "failed: a report was refused, a wait timed out, doctor has a warning, output was lost"
     case .usage: "wrong usage; nothing was done"
     case .noBreaker: "no such breaker; none was created"
-    case .storeUnavailable: "the store is unavailable"
+    case .storeUnavailable: "the store, or a fleet's relay, is unavailable"
     case .rejected: "rejected by a breaker"
     case .timedOut: "run: the command took longer than --timeout"
     case .cannotRun: "run: the command cannot be run"

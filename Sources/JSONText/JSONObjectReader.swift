@@ -6,7 +6,7 @@ public struct JSONMember: Sendable, Hashable {
     case null
 
     /// The word `true` or `false`.
-    case bool
+    case bool(Bool)
 
     /// The number as it is written.
     case number(String)
@@ -14,8 +14,8 @@ public struct JSONMember: Sendable, Hashable {
     /// The text, without quotes and escapes.
     case string(String)
 
-    /// A list or an object. Its contents are not kept, because no known member has such a value.
-    case nested
+    /// The text of a list or an object, which ``JSONObjectReader`` can read in turn.
+    case nested(String)
   }
 
   /// The key, without quotes and escapes.
@@ -56,6 +56,17 @@ public struct JSONObjectReader {
     return members
   }
 
+  /// Returns the elements of a list; error messages call what it stands for `thing`.
+  public static func elements(
+    of text: String, standingFor thing: String
+  ) throws(JSONError) -> [JSONMember.Value] {
+    var reader = JSONObjectReader(text, of: thing)
+    let elements = try reader.list()
+    reader.skipSpace()
+    guard reader.next == nil else { throw reader.error("there is more after the list") }
+    return elements
+  }
+
   private var next: UInt8? { index < bytes.count ? bytes[index] : nil }
 
   private func error(_ what: String) -> JSONError {
@@ -88,6 +99,21 @@ public struct JSONObjectReader {
     }
   }
 
+  private mutating func list() throws(JSONError) -> [JSONMember.Value] {
+    skipSpace()
+    guard consume("[") else { throw error("it must begin with [") }
+    skipSpace()
+    if consume("]") { return [] }
+    var elements: [JSONMember.Value] = []
+    while true {
+      skipSpace()
+      elements.append(try value())
+      skipSpace()
+      if consume("]") { return elements }
+      guard consume(",") else { throw error("a , or ] is missing") }
+    }
+  }
+
   /// Reads the key of a member and the colon behind it.
   private mutating func key() throws(JSONError) -> String {
     skipSpace()
@@ -102,11 +128,14 @@ public struct JSONObjectReader {
     switch next {
     case UInt8(ascii: "\""): return .string(try string())
     case UInt8(ascii: "{"), UInt8(ascii: "["):
+      let start = index
       try skipNested()
-      return .nested
+      return .nested(String(decoding: bytes[start..<index], as: UTF8.self))
     case _ where isDigit || next == UInt8(ascii: "-"): return .number(try number())
     default:
-      for (word, value) in [("null", .null), ("true", .bool), ("false", JSONMember.Value.bool)]
+      for (word, value) in [
+        ("null", .null), ("true", .bool(true)), ("false", JSONMember.Value.bool(false)),
+      ]
       where bytes[index...].starts(with: word.utf8) {
         index += word.utf8.count
         return value

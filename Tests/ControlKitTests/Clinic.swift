@@ -51,6 +51,15 @@ struct Clinic {
     store.close()
   }
 
+  /// Whether all checks are well, except that no relay runs for a store that belongs to a fleet.
+  func isWell(_ answer: Answer) -> Bool {
+    let complaints = answer.output.split(separator: "\n").filter {
+      $0.hasPrefix("warn") || $0.hasPrefix("BAD")
+    }
+    return complaints.allSatisfy { $0.hasPrefix("warn  fleet ") && $0.contains(": no relay runs") }
+      && answer.code == (complaints.isEmpty ? 0 : 1)
+  }
+
   func sql(_ sql: String) throws { try Database.rows(store, sql) }
 
   /// Gives the breaker `pay` a probe, with the pid of its owner and its deadline as SQL.

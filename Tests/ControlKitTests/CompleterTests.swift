@@ -33,7 +33,7 @@ struct CompleterTests {
   }
 
   @Test func `options are offered where one is begun or nothing else fits`() {
-    #expect(texts(answer("force", "--f")) == ["--for"])
+    #expect(texts(answer("force", "--f")) == ["--for", "--fleet"])
     #expect(texts(answer("prune", "")).contains("--idle"))
     #expect(!texts(answer("prune", "--dry-run", "--")).contains("--dry-run"))
     #expect(texts(answer("policy", "pay", "--set", "probes=2", "--se")) == ["--set"])
@@ -46,6 +46,9 @@ struct CompleterTests {
     #expect(
       texts(answer("force", "pay", "")) == ["forced_open", "forced_closed", "observe", "automatic"])
     #expect(texts(answer("trip", "pay", "--for", "")).isEmpty)
+    #expect(texts(answer("fleet", "")) == ["status", "leave"])
+    #expect(texts(answer("fleet", "status", "")) == ["mail", "pay"])
+    #expect(texts(answer("trip", "pay", "--fl")) == ["--fleet"])
     #expect(texts(answer("show", "--store", "")) == ["FILES"])
     guard case .beginnings(let keys) = answer("policy", "pay", "--set", "open-m") else {
       Issue.record("they go on")

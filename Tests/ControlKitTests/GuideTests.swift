@@ -21,7 +21,9 @@ import Testing
     #expect(versions.first.map { String($0) } == ControlKit.version)
   }
 
-  @Test(arguments: ["status.json", "show.json", "history.json", "watch.json", "export.ndjson"])
+  @Test(arguments: [
+    "status.json", "show.json", "history.json", "watch.json", "export.ndjson", "fleet.json",
+  ])
   func `the guide names every field of a JSON document`(document: String) throws {
     let guide = try Self.guide("JSONAndExitCodes")
     let text = try Self.text("Tests/ControlKitTests/Snapshots/\(document)")
@@ -32,7 +34,7 @@ import Testing
     }
   }
 
-  @Test(arguments: ["status-terminal.txt", "timeline-guide.txt", "watch-pipe.txt"])
+  @Test(arguments: ["status-terminal.txt", "timeline-guide.txt", "watch-pipe.txt", "fleet.txt"])
   func `the guide to operations shows what is printed`(output: String) throws {
     let guide = try Self.guide("Operations")
     let text = try Self.text("Tests/ControlKitTests/Snapshots/\(output)")

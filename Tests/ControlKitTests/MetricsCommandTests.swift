@@ -78,10 +78,11 @@ import Testing
   @Test func `metrics reserves exactly the labels that it uses itself`() {
     let snapshot = Samples.payments
     let own = BreakerMetrics.families.flatMap { $0.samples(snapshot) }.flatMap { $0.labels }
-    let stores = StoreMetrics.families.flatMap {
+    let stores = (StoreMetrics.families + FleetMetrics.families).flatMap {
       $0.samples(
         StoreFigures(
           now: BreakerTimestamp(millisecondsSince1970: 0), breakers: 1,
+          fleet: FleetSamples.figures,
           files: [.init(name: "", bytes: 0)]))
     }.flatMap { $0.labels }
     #expect(Set((own + stores).map(\.name)) == LabelText.taken)

@@ -10,6 +10,7 @@ import Testing
 @Suite struct MetricsTests {
   private static let store = StoreFigures(
     now: BreakerTimestamp(millisecondsSince1970: 1_790_000_600_125), breakers: 9, leftOut: 2,
+    fleet: FleetSamples.figures,
     files: [.init(name: "database", bytes: 40_960), .init(name: "log", bytes: 0)])
 
   private static func text(_ report: MetricsReport, asJSON isJSON: Bool = false) -> String {

@@ -28,6 +28,21 @@ import Testing
     Golden.expect(Self.page().html, "page.html")
   }
 
+  @Test func `the fleet on the HTML page matches its snapshot`() throws {
+    var page = Self.page([Samples.payments], history: [])
+    let status = try RelayStatus(document: FleetSamples.document)
+    page.fleet = PageFleet(
+      name: status.fleet, overview: FleetOverview(of: status, isComplete: false),
+      relay: "connected")
+    let fleet = try #require(
+      page.html.firstRange(of: "<section aria-labelledby=\"fleet\">"))
+    let rest = page.html[fleet.lowerBound...]
+    let end = try #require(rest.firstRange(of: "</section>"))
+    Golden.expect(rest[..<end.upperBound] + "\n", "page-fleet.html")
+    page.fleet?.overview = nil
+    #expect(page.html.contains("<p class=\"note\">Relay of this host: connected</p>\n</section>"))
+  }
+
   @Test func `the HTML page says so if there are no breakers`() {
     let html = Self.page([], history: []).html
     #expect(html.contains("<title>0 breakers · host-1</title>"))

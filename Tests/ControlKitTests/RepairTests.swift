@@ -130,11 +130,11 @@ import Testing
     #expect(line.word == trouble.word, "\(line.text)")
     #expect(line.text.contains("; repair: "), "\(line.text)")
     let repaired = clinic.doctor("--repair")
-    #expect(repaired.code == 0, "\(repaired)")
+    #expect(clinic.isWell(repaired), "\(repaired)")
     let after = clinic.line(trouble.check, of: repaired)
     #expect(after.word == "ok", "\(after.text)")
     #expect(after.text.contains("; repair: done: "), "\(after.text)")
-    #expect(clinic.doctor().code == 0)
+    #expect(clinic.isWell(clinic.doctor()))
     #expect(clinic.cbctl(["run", "pay", "--max-failures", "3", "--", "true"]).code % 75 == 0)
     // A second repair finds nothing to do.
     #expect(!clinic.doctor("--repair").output.contains("done:"))
@@ -154,7 +154,7 @@ import Testing
     #expect(clinic.doctor().code == 1)
     let bytes = try Files.read(clinic.store)
     let answer = clinic.doctor("--repair")
-    #expect(answer.code == 0, "\(answer)")
+    #expect(clinic.isWell(answer), "\(answer)")
     #expect(clinic.line("integrity", of: answer).text.contains("took over 202 breakers"))
     let aside = try clinic.everything().filter {
       $0.contains(".corrupt-20") && $0.contains("regular")

@@ -57,6 +57,10 @@ enum Samples {
       id: 3, atMilliseconds: wall(-1), name: "payments",
       change: .policy(from: "", to: "open-for=1m"),
       reason: "two\nlines", pid: 1_234, program: "cbctl"),
+    RecordedEvent(
+      id: 4, atMilliseconds: wall(-1), name: "search",
+      change: .mode(from: .observe, to: .automatic),
+      reason: "enough seen", pid: 77, program: "cbrelay", origin: "host-b"),
   ].map { HistoryEntry($0, isAfterGap: false) }
 
   static func entry(
@@ -74,7 +78,8 @@ enum Samples {
     HistoryEntry(
       RecordedEvent(
         id: 1, atMilliseconds: wall(-5), name: text,
-        change: .policy(from: text, to: text + "2"), reason: text, pid: 1, program: text),
+        change: .policy(from: text, to: text + "2"), reason: text, pid: 1, program: text,
+        origin: text),
       isAfterGap: false)
   }
 

@@ -9,6 +9,7 @@ enum FuzzTarget: String, CaseIterable, Sendable {
   case page
   case database
   case library
+  case status
 
   /// Does what the bytes say, and ends the process if something does not hold.
   func run(_ bytes: [UInt8]) {
@@ -20,6 +21,7 @@ enum FuzzTarget: String, CaseIterable, Sendable {
     case .page: PageTarget.run(bytes)
     case .database: DatabaseTarget.run(bytes)
     case .library: LibraryTarget.run(bytes)
+    case .status: StatusTarget.run(bytes)
     }
   }
 

@@ -87,6 +87,7 @@ package struct StoreDoctor {
       findings += try UseExamination(
         reader: reader, clock: clock, users: users, room: room
       ).findings()
+      findings += try FleetExamination(reader: reader, clock: clock, path: path).findings()
     } catch {
       findings.append(TableExamination.unreadable(error, isOurs: StoreEvidence.isOurs(place)))
     }

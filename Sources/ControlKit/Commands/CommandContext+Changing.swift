@@ -16,8 +16,8 @@ extension CommandContext {
     }
   }
 
-  /// Prints the states of breakers after a change.
-  func printState(of names: [String]) throws(ControlError) {
+  /// Prints the states of breakers after a change, which may be for a whole fleet.
+  func printState(of names: [String], after fleet: FleetStanding? = nil) throws(ControlError) {
     var snapshots: [BreakerSnapshot] = []
     for name in names {
       let found = try ask { store throws(StoreError) in try store.snapshot(of: name) }
@@ -27,8 +27,9 @@ extension CommandContext {
     if global.isJSON {
       print(BreakerDocument.list(snapshots))
     } else if !global.isQuiet {
-      print(snapshots.map { StateLine.text(of: $0) + "\n" }.joined())
+      print(snapshots.map { StateLine.text(of: $0) + fleet.words + "\n" }.joined())
     }
+    noteDelay(of: fleet)
   }
 }
 

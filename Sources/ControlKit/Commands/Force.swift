@@ -16,7 +16,7 @@ extension CommandSpec {
     ],
     options: [
       OptionSpec(name: "for", kind: .duration, summary: "remove the mode after D"),
-      .reason,
+      .reason, .fleet,
     ],
     details: [
       "forced_open rejects every call. forced_closed lets every call through. observe lets every "
@@ -30,12 +30,14 @@ extension CommandSpec {
         "cbctl force payments forced_open --for 2h --reason maintenance",
         "reject every call for two hours"),
       Example("cbctl force payments automatic", "remove the mode"),
+      Example("cbctl force payments forced_open --for 2h --fleet", "reject calls on every host"),
     ]
   ) { context, parsed throws(ControlError) in
     let mode = parsed.text("MODE").flatMap { BreakerMode(wireName: $0) } ?? .automatic
     if mode == .automatic, parsed.has("for") {
       throw .usage("--for with automatic", "automatic has no end", help: "force")
     }
+    let fleet = try context.fleet(of: parsed)
     let name = parsed.text("NAME") ?? ""
     let breaker: Breaker
     var note: String?
@@ -46,10 +48,11 @@ extension CommandSpec {
       note = try context.noteOnFirstUse(of: name)
     }
     try context.act { () throws(BreakerError) in
-      try breaker.force(mode, for: parsed.duration("for"), reason: parsed.text("reason"))
+      try breaker.force(
+        mode, for: parsed.duration("for"), reason: parsed.text("reason"), scope: fleet.scope)
     }
     if let note { context.note(note) }
-    try context.printState(of: [name])
+    try context.printState(of: [name], after: fleet)
     return .done
   }
 }

@@ -74,6 +74,7 @@ extension CommandSpec {
       }
     }
     report.store.breakers = names.count
+    report.store.fleet = try context.fleetFigures()
     report.store.leftOut = max(0, chosen.count - limit)
     if report.store.leftOut > 0 {
       context.note(

@@ -97,6 +97,7 @@ extension BreakersPage {
       host: Self.hostName, store: context.store.path, now: context.now(),
       span: parsed.duration("since") ?? .seconds(86_400),
       limit: parsed.number("limit").map { Int($0) } ?? usualLimit,
+      fleet: try context.pageFleet(),
       breakers: WorryOrder.sorted(snapshots).map {
         PageBreaker(snapshot: $0, history: histories[NameBytes($0.name)] ?? [])
       },
@@ -107,5 +108,20 @@ extension BreakersPage {
     var name = [CChar](repeating: 0, count: 256)
     guard unsafe gethostname(&name, name.count - 1) == 0 else { return "this host" }
     return String(decoding: name.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+  }
+}
+
+extension CommandContext {
+  /// The fleet on a page; where the relay gives no answer, the page says why.
+  fileprivate func pageFleet() throws(ControlError) -> PageFleet? {
+    guard let standing = try fleetStanding() else { return nil }
+    do throws(ControlError) {
+      let status = try answer(of: standing)
+      let overview = FleetOverview(of: status, isComplete: false)
+      let text = FleetText(status: status, overview: overview, now: now())
+      return PageFleet(name: standing.fleet, overview: overview, relay: text.relayWords)
+    } catch {
+      return PageFleet(name: standing.fleet, overview: nil, relay: error.description)
+    }
   }
 }

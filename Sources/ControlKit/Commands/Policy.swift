@@ -16,6 +16,7 @@ extension CommandSpec {
       OptionSpec(
         name: "unset-all",
         summary: "go back to the code's values of all words that this command does not set"),
+      .fleet,
     ],
     details: [
       "A value that you set wins over what code declares, in every process, until you unset it.",
@@ -32,6 +33,10 @@ extension CommandSpec {
     let settings = parsed.settings("set")
     var unset = parsed.keys("unset")
     if settings.isEmpty, unset.isEmpty, !parsed.has("unset-all") {
+      if parsed.has("fleet") {
+        throw .usage(
+          "--fleet without a change", "every host has a policy of its own", help: "policy")
+      }
       printPolicy(of: try context.snapshot(of: name), context)
       return .done
     }
@@ -41,17 +46,20 @@ extension CommandSpec {
     }
     // With --set, only the values that are set now remain.
     if parsed.has("unset-all") { unset = Set(PolicyKey.allCases) }
+    let fleet = try context.fleet(of: parsed)
     let breaker =
       settings.isEmpty ? try context.existingBreaker(name) : try context.madeBreaker(name)
     try context.act { () throws(BreakerError) in
-      try breaker.overridePolicy(set: settings, unset: unset)
+      try breaker.overridePolicy(set: settings, unset: unset, scope: fleet.scope)
     }
     let snapshot = try context.snapshot(of: name)
     if context.global.isJSON {
       printPolicy(of: snapshot, context)
     } else if !context.global.isQuiet {
-      context.print("\(StateLine.text(of: snapshot)); \(operatorWords(of: snapshot))\n")
+      context.print(
+        "\(StateLine.text(of: snapshot)); \(operatorWords(of: snapshot))\(fleet.words)\n")
     }
+    context.noteDelay(of: fleet)
     return .done
   }
 

@@ -46,6 +46,10 @@ extension CommandSpec {
         if isLong, let worst = SummaryLine.worst(of: chosen, width: context.console.width ?? 80) {
           context.print(worst + "\n")
         }
+        if let hint = try context.fleetStanding()?.hint(at: context.now()) {
+          let lines = TextWrap.lines(hint, width: context.console.width ?? HelpPage.width)
+          context.print(lines.map { context.painter.paint($0, .yellow) + "\n" }.joined())
+        }
       }
     }
     for note in try notes(patterns, state, chosen, context) { context.note(note) }

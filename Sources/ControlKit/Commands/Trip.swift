@@ -8,7 +8,7 @@ extension CommandSpec {
     options: [
       OptionSpec(
         name: "for", kind: .duration, summary: "stay open for D instead of the policy's open-for"),
-      .reason,
+      .reason, .fleet,
     ],
     details: [
       "The breaker closes again by itself, through probes, as after any trip. To reject calls "
@@ -19,11 +19,13 @@ extension CommandSpec {
         "cbctl trip payments --for 10m --reason 'vendor is down'", "stop calls for ten minutes")
     ]
   ) { context, parsed throws(ControlError) in
+    let fleet = try context.fleet(of: parsed)
     let breaker = try context.breaker(parsed)
     try context.act { () throws(BreakerError) in
-      try breaker.trip(for: parsed.duration("for"), reason: parsed.text("reason"))
+      try breaker.trip(
+        for: parsed.duration("for"), reason: parsed.text("reason"), scope: fleet.scope)
     }
-    try context.printState(of: [breaker.name])
+    try context.printState(of: [breaker.name], after: fleet)
     return .done
   }
 }

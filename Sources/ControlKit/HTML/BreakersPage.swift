@@ -17,6 +17,9 @@ struct BreakersPage {
   /// How many history entries each breaker lists.
   var limit: Int
 
+  /// The fleet that the store belongs to; nil if it belongs to none.
+  var fleet: PageFleet?
+
   /// The breakers, the worst first.
   var breakers: [PageBreaker]
 
@@ -66,9 +69,10 @@ extension BreakersPage {
   }
 
   private var body: HTML {
-    if breakers.isEmpty { return "<p>There are no breakers to show.</p>" }
+    let fleet = fleet?.html ?? .nothing
+    if breakers.isEmpty { return "<p>There are no breakers to show.</p>\(fleet)" }
     return """
-      \(PageOverview(page: self).html)
+      \(PageOverview(page: self).html)\(fleet)
       <section aria-labelledby="latest">
       <h2 id="latest">Latest changes</h2>
       \(PageHistory(now: now, places: places).table(of: latest, caption: "Newest first"))

@@ -26,7 +26,8 @@ struct PageHistory {
     return """
       <tr role="row"><td role="cell">\(PageTime.brief(entry.at, at: now))</td>\(name)\
       <td role="cell" class="what">\(what(entry))</td><td role="cell" class="why">\(entry.reason ?? "")</td>\
-      <td role="cell" class="who"><bdi>\(entry.program)</bdi> <i>pid \(entry.pid)</i></td></tr>
+      <td role="cell" class="who"><bdi>\(entry.program)</bdi> <i>pid \(entry.pid)</i>\
+      \(entry.host.map { " for <bdi>\($0)</bdi>" as HTML } ?? .nothing)</td></tr>
 
       """
   }

@@ -70,6 +70,8 @@ enum PageStyle {
     .overview { table-layout: fixed; }
     .overview .note { display: block; }
     .overview .count { text-align: right; font-variant-numeric: tabular-nums; }
+    .fleet tbody th { width: 22%; }
+    .fleet td { overflow-wrap: anywhere; }
     .history { font-size: .9375rem; }
     .history td { overflow-wrap: anywhere; min-width: 6rem; }
     .history td.what { min-width: 12rem; }

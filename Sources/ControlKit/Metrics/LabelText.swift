@@ -3,6 +3,7 @@ enum LabelText {
   /// The labels that samples already have.
   static let taken: Set<String> = [
     "name", "state", "mode", "to", "outcome", "file", "version", "sqlite",
+    "fleet",
   ]
 
   static func parse(_ text: String) throws(ControlError) -> Sample.Label {

@@ -9,13 +9,15 @@ struct MetricsReport: Sendable {
   /// Labels that tell the figures of this store from those of other stores.
   var labels: [Sample.Label] = []
 
+  private static let ofStore = StoreMetrics.families + FleetMetrics.families
+
   /// Prints the report in pieces, because that of a large store would fill the memory.
   func write(asJSON isJSON: Bool, to output: @escaping (String) -> Void) {
     var pieces = Pieces(output: output)
     if isJSON {
       pieces += #"{"metrics":["#
       var isFirst = true
-      for family in StoreMetrics.families {
+      for family in Self.ofStore {
         writeJSON(family, of: [store], &isFirst, to: &pieces)
       }
       for family in BreakerMetrics.families {
@@ -23,7 +25,7 @@ struct MetricsReport: Sendable {
       }
       pieces += "]}\n"
     } else {
-      for family in StoreMetrics.families { writeText(family, of: [store], to: &pieces) }
+      for family in Self.ofStore { writeText(family, of: [store], to: &pieces) }
       for family in BreakerMetrics.families { writeText(family, of: breakers, to: &pieces) }
     }
     pieces.flush()

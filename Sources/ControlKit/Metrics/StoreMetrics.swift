@@ -12,6 +12,9 @@ struct StoreFigures: Sendable {
   /// How many of the breakers that were asked for are left out.
   var leftOut = 0
 
+  /// The fleet that the store belongs to; nil if it belongs to none.
+  var fleet: FleetFigures?
+
   /// The length of each file.
   var files: [File] = []
 

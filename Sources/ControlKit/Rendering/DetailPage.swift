@@ -44,6 +44,8 @@ extension BreakerDetails {
     add("created", snapshot.createdAt)
     add("changed", snapshot.changedAt)
     if snapshot.state != .closed { add("opened", snapshot.openedAt) }
+    if let suspicion { facts.append(("because", suspicion)) }
+    add("suspected", snapshot.suspectedAt)
     if !snapshot.isNextCallProbe, let wait = snapshot.retryAfter {
       facts.append(("retry", "\(now.later(by: wait)) (in \(SpokenDuration.format(wait)))"))
     }
@@ -59,6 +61,14 @@ extension BreakerDetails {
       let label = label + String(repeating: " ", count: Self.labelWidth - label.count)
       return TextWrap.hanging(text, after: label, width: width)
     }
+  }
+
+  /// Why a closed breaker is half-open now, which no failure of this host says.
+  private var suspicion: String? {
+    guard snapshot.state == .halfOpen, let last = history.last(where: \.isTransition),
+      last.change == .transition(from: .closed, to: .halfOpen)
+    else { return nil }
+    return last.reason.map { VisibleText.bare($0) }
   }
 
   var window: String {
@@ -99,5 +109,11 @@ extension BreakerDetails {
     let owner = lease.ownerPid.map { "pid \($0)" } ?? "no owner"
     if lease.isOwnerGone { return "\(owner), which has ended" }
     return "\(owner), ends in \(SpokenDuration.format(lease.endsIn))"
+  }
+}
+
+extension HistoryEntry {
+  fileprivate var isTransition: Bool {
+    if case .transition = change { true } else { false }
   }
 }

@@ -63,7 +63,7 @@ struct HistoryLines {
   /// One entry as a line of its own.
   static func sentence(_ entry: HistoryEntry, at now: BreakerTimestamp) -> String {
     "\(Age.clock(of: entry.at, at: now))  \(VisibleText.name(entry.name)): \(words(entry))"
-      + ", \(entry.program) (pid \(entry.pid))"
+      + ", \(author(of: entry))"
   }
 
   private func times(of entry: HistoryEntry) -> [String] {
@@ -78,7 +78,12 @@ struct HistoryLines {
 
   /// Who did it and why, at the end of the line because a reason can be a kilobyte long.
   private static func ending(_ entry: HistoryEntry) -> String {
-    let author = "\(entry.program) (pid \(entry.pid))"
+    let author = author(of: entry)
     return VisibleText.bare(entry.reason.map { "\(author): \($0)" } ?? author)
+  }
+
+  /// The process that did it, and the host for which a relay did.
+  private static func author(of entry: HistoryEntry) -> String {
+    "\(entry.program) (pid \(entry.pid))" + (entry.host.map { " for \($0)" } ?? "")
   }
 }

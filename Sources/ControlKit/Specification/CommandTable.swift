@@ -2,7 +2,7 @@ extension CommandSpec {
   /// Every command, in the order of help.
   static let all: [CommandSpec] = [
     status, show, history, watch, wait, check, policy, reset, trip, force, run, acquire, report,
-    page, metrics, delete, prune, export, importing, initialize, doctor, completion, help,
+    fleet, page, metrics, delete, prune, export, importing, initialize, doctor, completion, help,
   ]
 
   /// The commands that only programs use, which no list for people shows.

@@ -2,11 +2,20 @@ import Glibc
 
 extension CommandContext {
   /// Asks for confirmation at a terminal; without a terminal, `--yes` is required.
-  func confirm(_ question: String, _ parsed: ParsedCommand) throws(ControlError) {
+  ///
+  /// - Parameters:
+  ///   - question: What to ask.
+  ///   - parsed: The command line.
+  ///   - subject: What needs the confirmation; nil for the command with `--all`.
+  /// - Throws: If nobody can be asked, or nobody confirms it; nothing was done then.
+  func confirm(
+    _ question: String, _ parsed: ParsedCommand, for subject: String? = nil
+  ) throws(ControlError) {
     if parsed.has("yes") { return }
     guard let ask = console.ask else {
       throw ControlError(
-        .usage, "\(parsed.spec.name) --all", "there is no terminal to confirm it at", "add --yes")
+        .usage, subject ?? "\(parsed.spec.name) --all", "there is no terminal to confirm it at",
+        "add --yes")
     }
     guard ask("\(question) [y/N] ") else {
       throw ControlError(.failed, "nothing was done", "you did not confirm it", "answer y to do it")

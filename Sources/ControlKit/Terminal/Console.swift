@@ -42,6 +42,9 @@ public struct Console: Sendable {
   /// The signals that this process ignores but the commands that it runs must not.
   public var restoredSignals: [Int32]
 
+  /// How long a person is made to wait for the answer of the host's relay.
+  public var relayPatience = Duration.seconds(2)
+
   /// Creates a console; it is not a terminal unless you say so.
   public init(
     output: @escaping @Sendable (String) -> Writing,

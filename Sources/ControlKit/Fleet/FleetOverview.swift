@@ -1,0 +1,148 @@
+import SharedBreaker
+
+/// The breakers of a fleet, each with how it stands on every host that can be heard.
+struct FleetOverview {
+  /// One breaker of the fleet.
+  struct Row {
+    var name: String
+
+    /// How it stands on each host, by the host's place; a host that does not have it is left out.
+    var standings: [Int: RelayStatus.Standing]
+  }
+
+  /// The hosts that can be heard, by name.
+  private(set) var hosts: [RelayStatus.Host]
+
+  /// The hosts that have gone silent, by name.
+  private(set) var silent: [RelayStatus.Host]
+
+  /// The breakers that were asked for, the worst first.
+  private(set) var rows: [Row]
+
+  /// Whether only some breakers were asked for.
+  let isOfSome: Bool
+
+  /// How many breakers are left out because they are closed and automatic on every host.
+  private(set) var usual = 0
+
+  /// The names of all breakers that some host has told of.
+  private(set) var names: [String]
+
+  /// Chooses breakers of a fleet.
+  ///
+  /// - Parameters:
+  ///   - status: What the relay has answered.
+  ///   - patterns: The breakers that were asked for; all if it is empty.
+  ///   - isComplete: Whether to keep breakers that are closed and automatic on every host.
+  init(of status: RelayStatus, fitting patterns: [NamePattern] = [], isComplete: Bool = true) {
+    isOfSome = !patterns.isEmpty
+    let all = (status.hosts ?? []).sorted { $0.name < $1.name }
+    let hosts = all.filter { !$0.isSilent }
+    self.hosts = hosts
+    silent = all.filter(\.isSilent)
+    var found: [NameBytes: Row] = [:]
+    for (place, host) in hosts.enumerated() {
+      for standing in host.breakers {
+        found[NameBytes(standing.name), default: Row(name: standing.name, standings: [:])]
+          .standings[place] = standing
+      }
+    }
+    names = found.values.map(\.name).sorted()
+    rows = found.values.filter { row in
+      patterns.isEmpty || patterns.contains { $0.matches(row.name) }
+    }.sorted { $0.isWorse(than: $1) }
+    // A breaker that was asked for by its name or a pattern is always shown.
+    guard !isComplete, patterns.isEmpty else { return }
+    let count = rows.count
+    rows.removeAll(where: \.isUsual)
+    usual = count - rows.count
+  }
+}
+
+extension FleetOverview.Row {
+  /// Whether the breaker is closed and automatic on every host.
+  var isUsual: Bool { standings.values.allSatisfy(\.isUsual) }
+
+  fileprivate func isWorse(than other: FleetOverview.Row) -> Bool {
+    let (worst, worstOfOther) = (worst, other.worst)
+    if worst.rank != worstOfOther.rank { return worst.rank < worstOfOther.rank }
+    if worst.count != worstOfOther.count { return worst.count > worstOfOther.count }
+    return name < other.name
+  }
+
+  /// The worst standing, and on how many hosts the breaker has it.
+  private var worst: (rank: Int, count: Int) {
+    let ranks = standings.values.map(\.rank)
+    let least = ranks.min() ?? 0
+    return (least, ranks.count { $0 == least })
+  }
+
+  /// What stands out, the worst first: `open on 3 of 20 hosts: host-a, host-b, host-c`.
+  func phrases(on hosts: [RelayStatus.Host]) -> [String] {
+    let groups = Dictionary(grouping: standings.sorted { $0.key < $1.key }) { $0.value.word }
+    let unusual = groups.values.filter { !$0[0].value.isUsual }
+      .sorted { ($0[0].value.rank, $0[0].value.word) < ($1[0].value.rank, $1[0].value.word) }
+    let told = unusual.isEmpty ? Array(groups.values) : unusual
+    return told.map { group in
+      let word = VisibleText.bare(group[0].value.word)
+      if group.count == hosts.count {
+        switch hosts.count {
+        case 1: return "\(word) on the only host"
+        case 2: return "\(word) on both hosts"
+        default: return "\(word) on all \(hosts.count) hosts"
+        }
+      }
+      let phrase = "\(word) on \(group.count) of \(hosts.count) hosts"
+      if group[0].value.isUsual { return phrase }
+      return "\(phrase): \(Self.list(group.map { hosts[$0.key].name }))"
+    }
+  }
+
+  /// How many hosts a phrase names.
+  private static let mostNames = 8
+
+  private static func list(_ names: [String]) -> String {
+    // Counting those that are left out takes as much room as one name.
+    let shown = names.count > mostNames + 1 ? names.prefix(mostNames) : names[...]
+    let list = shown.map(VisibleText.name).joined(separator: ", ")
+    return shown.count == names.count ? list : "\(list) and \(names.count - shown.count) more"
+  }
+}
+
+extension RelayStatus.Standing {
+  /// What counts: the mode if one is set, otherwise the state, or that the next call is a probe.
+  var word: String {
+    if mode != BreakerMode.automatic.wireName { return mode }
+    return isDue ? "due" : state
+  }
+
+  var isUsual: Bool {
+    mode == BreakerMode.automatic.wireName && state == BreakerState.closed.wireName
+  }
+
+  /// Whether the breaker is open and its open time is over.
+  var isDue: Bool { state == BreakerState.open.wireName && openEndsIn == .zero }
+
+  /// The word, and for an open breaker how long it rejects calls.
+  var words: String {
+    guard word == BreakerState.open.wireName, let openEndsIn else { return word }
+    return "\(word) \(SpokenDuration.format(openEndsIn))"
+  }
+
+  /// The order of the words, the worst first; unknown ones come before those that permit calls.
+  fileprivate var rank: Int { Self.order.firstIndex(of: word) ?? 3 }
+
+  private static let order = [
+    BreakerMode.forcedOpen.wireName, BreakerState.open.wireName, BreakerState.halfOpen.wireName,
+    "", "due", BreakerMode.forcedClosed.wireName, BreakerMode.observe.wireName,
+    BreakerState.closed.wireName,
+  ]
+
+  var color: Color {
+    switch rank {
+    case 0, 1: .red
+    case Self.order.count - 1: .green
+    default: .yellow
+    }
+  }
+}

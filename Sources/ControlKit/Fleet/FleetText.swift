@@ -1,0 +1,146 @@
+import SharedBreaker
+
+/// What `fleet status` prints about a fleet whose relay is connected.
+struct FleetText {
+  var status: RelayStatus
+  var overview: FleetOverview
+
+  /// The present, for how long the relay has been connected.
+  var now: BreakerTimestamp
+
+  /// The page for a terminal.
+  func page(width: Int, painter: Painter) -> String {
+    [
+      title(painter), breakers(width: width, painter: painter), silent(width: width, painter),
+      relay(width: width),
+    ].compactMap { $0 }.joined(separator: "\n")
+  }
+
+  private func title(_ painter: Painter) -> String {
+    let count = CountedNoun.text(overview.hosts.count + overview.silent.count, "host")
+    let silent = overview.silent.isEmpty ? "" : ", \(overview.silent.count) silent"
+    let name = VisibleText.name(status.fleet)
+    return painter.paint("Fleet \(name)", .bold) + ": \(count)\(silent)\n"
+  }
+
+  /// The breakers: a column for each host if there is room, otherwise lines that count the hosts.
+  private func breakers(width: Int, painter: Painter) -> String {
+    let rest = overview.usual
+    guard !overview.rows.isEmpty else {
+      // Hosts leave out breakers that are closed and automatic, so there may well be some.
+      let subject = overview.isOfSome ? "What you asked for" : "Every breaker"
+      return "\(subject) is closed and automatic on every host.\n"
+    }
+    let hasRoom = table.render().split(separator: "\n")
+      .allSatisfy { TextWidth.of(String($0)) <= width }
+    var text = hasRoom ? table.render(painter: painter) : lines(width: width, painter: painter)
+    if rest > 0 {
+      let more = rest == 1 ? "1 more breaker is" : "\(rest) more breakers are"
+      text +=
+        "\n\(more) closed and automatic on every host: use --all to list "
+        + "\(rest == 1 ? "it" : "them").\n"
+    }
+    return text
+  }
+
+  private var table: Table {
+    let titles = ["NAME"] + overview.hosts.map { VisibleText.name($0.name) }
+    var table = Table(columns: titles.map { Table.Column(title: $0) })
+    table.rows = overview.rows.map { row in
+      [Table.Cell(VisibleText.name(row.name), row.isUsual ? nil : .bold)]
+        + overview.hosts.indices.map { place in
+          guard let standing = row.standings[place] else { return Table.Cell("-") }
+          return Table.Cell(standing.words, standing.color)
+        }
+    }
+    return table
+  }
+
+  private func lines(width: Int, painter: Painter) -> String {
+    let names = overview.rows.map { VisibleText.name($0.name) }
+    // A very long name does not push all the others aside.
+    let indent = (names.map(TextWidth.of).filter { $0 <= width / 3 }.max() ?? 0) + 2
+    return zip(overview.rows, names).map { row, name in
+      var lead = name + String(repeating: " ", count: max(2, indent - TextWidth.of(name)))
+      var lines: [String] = []
+      for phrase in row.phrases(on: overview.hosts) {
+        lines += TextWrap.hanging(phrase, after: lead, width: width)
+        lead = String(repeating: " ", count: indent)
+      }
+      let text = lines.joined(separator: "\n")
+      return text.replacing(name, with: painter.paint(name, .bold), maxReplacements: 1) + "\n"
+    }.joined()
+  }
+
+  private func silent(width: Int, _ painter: Painter) -> String? {
+    guard !overview.silent.isEmpty else { return nil }
+    let names = overview.silent.map { VisibleText.name($0.name) }
+    let longest = min(names.map(TextWidth.of).max() ?? 0, width / 2)
+    let lines = zip(overview.silent, names).map { host, name in
+      let spaces = String(repeating: " ", count: max(0, longest - TextWidth.of(name)) + 2)
+      return "  \(name)\(spaces)\(Self.silence(of: host))\n"
+    }
+    return painter.paint("Silent hosts", .yellow) + "\n" + lines.joined()
+  }
+
+  private static func silence(of host: RelayStatus.Host) -> String {
+    host.silence.map { "for \(SpokenDuration.format($0))" } ?? "-"
+  }
+
+  private func relay(width: Int) -> String {
+    let label = "Relay of this host, \(VisibleText.name(status.host)): "
+    return TextWrap.lines(label + relayWords, width: width).map { $0 + "\n" }.joined()
+  }
+
+  /// How the relay of this host does, in words.
+  var relayWords: String {
+    let duration = status.since.map { " for \(Age.short(of: $0, at: now))" } ?? ""
+    var words = ["connected" + duration]
+    if let lag = status.lag {
+      words.append(
+        lag == .zero ? "up to date" : "\(SpokenDuration.format(lag)) behind the others")
+    }
+    words.append(
+      status.waiting == 0
+        ? "no commands waiting" : "\(CountedNoun.text(status.waiting, "command")) waiting")
+    if status.refused > 0 {
+      words.append("\(CountedNoun.text(status.refused, "message")) refused")
+    }
+    return words.joined(separator: ", ")
+  }
+}
+
+extension FleetText {
+  /// The table for programs: a line for each breaker on each host, with one word in each column.
+  ///
+  /// A host that has nothing to show has a line too, so that a silent one is always found.
+  var plain: String {
+    let titles = ["HOST", "SILENT", "NAME", "STATE", "MODE", "RETRY-IN", "TRIPS"]
+    var table = Table(
+      columns: titles.map {
+        Table.Column(title: $0, isRightAligned: ["SILENT", "RETRY-IN", "TRIPS"].contains($0))
+      })
+    for (place, host) in overview.hosts.enumerated() {
+      let standings = overview.rows.compactMap { $0.standings[place] }
+      for standing in standings {
+        table.rows.append(Self.cells(of: host, standing))
+      }
+      if standings.isEmpty { table.rows.append(Self.cells(of: host, nil)) }
+    }
+    for host in overview.silent { table.rows.append(Self.cells(of: host, nil)) }
+    return table.render()
+  }
+
+  private static func cells(
+    of host: RelayStatus.Host, _ standing: RelayStatus.Standing?
+  ) -> [Table.Cell] {
+    let silence = host.isSilent ? host.silence.map { SpokenDuration.word($0) } ?? "?" : "-"
+    let retry = standing?.openEndsIn.map { $0 == .zero ? "due" : SpokenDuration.word($0) }
+    return [
+      .init(VisibleText.name(host.name)), .init(silence),
+      .init(standing.map { VisibleText.name($0.name) } ?? "-"), .init(standing?.state ?? "-"),
+      .init(standing?.mode ?? "-"), .init(retry ?? "-"),
+      .init(standing.map { String($0.trips) } ?? "-"),
+    ]
+  }
+}

@@ -1,0 +1,129 @@
+import SharedBreaker
+import TestSupport
+import Testing
+
+@testable import ControlKit
+
+/// Commands that are given to a whole fleet.
+@Suite struct FleetScopeTests {
+  private static let commands = [
+    ["force", "pay", "forced_open"], ["force", "new", "observe"], ["trip", "pay"],
+    ["reset", "pay", "mail"], ["reset", "--all", "--yes"], ["policy", "pay", "--set", "probes=3"],
+    ["policy", "pay", "--unset-all"],
+  ]
+
+  private static let refusal =
+    "cbctl: nothing was changed: cbrelay does not run on this host: start it, or leave out --fleet "
+    + "to act on this host alone\n"
+
+  @Test(arguments: commands)
+  func `a command to the fleet without a store creates none`(words: [String]) {
+    let bench = Bench()
+    #expect(bench.run(words + ["--fleet"]) == Answer(code: 69, output: "", errors: Self.refusal))
+    #expect(bench.files.isEmpty)
+  }
+
+  @Test(arguments: commands)
+  func `a command to the fleet changes nothing while no relay runs`(words: [String]) throws {
+    let alone = Bench()
+    for name in ["pay", "mail"] { _ = alone("policy", name, "--set", "probes=2") }
+    let fleet = try FleetBench()
+    fleet.relay.release()
+    for bench in [alone, fleet.bench] {
+      let before = bench("status", "--json")
+      #expect(bench.run(words + ["--fleet"]) == Answer(code: 69, output: "", errors: Self.refusal))
+      #expect(bench("status", "--json") == before)
+    }
+    #expect(try fleet.pending().isEmpty)
+  }
+
+  @Test func `a command to the fleet changes this host at once and is left to the relay`() throws {
+    let fleet = try FleetBench()
+    #expect(
+      fleet("force", "pay", "forced_open", "--for", "2h", "--reason", "disks", "--fleet")
+        == Answer(
+          code: 0,
+          output: "pay: forced_open for 2h (disks); state: closed; for every host of fleet prod\n",
+          errors: ""))
+    #expect(
+      fleet("trip", "mail", "--for", "5m", "--fleet").output
+        == "mail: open, retry in 5m; for every host of fleet prod\n")
+    #expect(
+      fleet("policy", "pay", "--set", "probes=3", "--unset", "jitter", "--fleet").output.hasSuffix(
+        "set by an operator: probes=3; for every host of fleet prod\n"))
+    #expect(fleet("reset", "mail", "pay", "--fleet").code == 0)
+    let pending = try fleet.pending()
+    #expect(pending.map(\.name) == ["pay", "mail", "pay", "mail", "pay"])
+    #expect(
+      pending.map(\.action) == [
+        .force(.forcedOpen, for: .seconds(7_200)), .trip(for: .seconds(300)),
+        .policy(set: [.probes: "3"], unset: [.jitter]), .reset, .reset,
+      ])
+    #expect(pending[0].reason == "disks" && pending[0].author.hasPrefix("cbctl (pid "))
+  }
+
+  @Test func `a command without the option stays on this host`() throws {
+    let fleet = try FleetBench()
+    #expect(fleet("trip", "pay").output == "pay: open, retry in 30s\n")
+    #expect(try fleet.pending().isEmpty)
+  }
+
+  @Test func `force to the fleet creates a breaker that this host does not have`() throws {
+    let fleet = try FleetBench()
+    let answer = fleet("force", "new", "forced_open", "--fleet")
+    #expect(answer.errors == "cbctl: new: created, because no breaker had that name\n")
+    #expect(try fleet.pending().map(\.name) == ["new"])
+  }
+
+  @Test func `no breaker is reset if this host has not all of them`() throws {
+    let fleet = try FleetBench()
+    let before = fleet("history", "--json")
+    let answer = fleet("reset", "pay", "pya", "--fleet")
+    #expect(answer.code == 66)
+    #expect(answer.errors == "cbctl: no breaker 'pya': did you mean 'pay'?\n")
+    #expect(fleet("history", "--json") == before)
+    #expect(try fleet.pending().isEmpty)
+  }
+
+  @Test func `the question before all breakers are reset names the fleet`() throws {
+    let fleet = try FleetBench()
+    let asked = Guarded("")
+    let answer = fleet.bench.run(["reset", "--all", "--fleet"]) { question in
+      asked.withLock { $0 = question }
+      return false
+    }
+    #expect(answer.code == 1)
+    #expect(
+      asked.withLock { $0 } == "reset 2 breakers on every host of fleet prod? [y/N] ")
+    #expect(try fleet.pending().isEmpty)
+  }
+
+  @Test(arguments: [
+    ["trip", "pay"], ["policy", "pay", "--set", "probes=4"], ["force", "pay", "observe", "--json"],
+  ])
+  func `without Redis a command works here, and a note says that the others follow`(
+    words: [String]
+  ) throws {
+    let fleet = try FleetBench(isConnected: false, problem: "Connection\nrefused")
+    let answer = fleet.bench.run(words + ["--fleet"])
+    #expect(answer.code == 0)
+    #expect(
+      answer.errors == "cbctl: done on this host: its relay does not reach Redis "
+        + #"(Connection\u{a}refused), and tells the others as soon as it does"# + "\n")
+    #expect(try fleet.pending().count == 1)
+    #expect(fleet.bench.run(words + ["--fleet", "--quiet"]).errors.isEmpty)
+  }
+
+  @Test func `a policy of the whole fleet cannot be shown`() throws {
+    let fleet = try FleetBench()
+    let answer = fleet("policy", "pay", "--fleet")
+    #expect(answer.code == 64)
+    #expect(answer.errors.contains("--fleet without a change: every host has a policy of its own"))
+  }
+
+  @Test func `a policy that is not valid here is told to no other host`() throws {
+    let fleet = try FleetBench()
+    #expect(fleet("policy", "pay", "--set", "open-max=1s", "--fleet").code == 64)
+    #expect(try fleet.pending().isEmpty)
+  }
+}
