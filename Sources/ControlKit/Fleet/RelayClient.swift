@@ -18,14 +18,23 @@ struct RelayClient {
     self.patience = patience
   }
 
+  /// What a relay can be asked for.
+  enum Question: String {
+    /// The fleet, with each host's breakers.
+    case status
+
+    /// The fleet without breakers: the server need not read them from every host.
+    case figures
+  }
+
   /// Asks for the status.
   ///
   /// - Throws: `RelaySilence` if nothing listens, or no whole answer arrives in time.
-  func status() throws(RelaySilence) -> RelayStatus {
+  func status(_ question: Question = .status) throws(RelaySilence) -> RelayStatus {
     let end = ContinuousClock.now + patience
     let socket = try RelaySocket(connectedTo: path, until: end)
     defer { socket.close() }
-    try socket.send("status\n", until: end)
+    try socket.send("\(question.rawValue)\n", until: end)
     let answer = try socket.readAll(atMost: Self.longestAnswer, until: end)
     guard let text = String(validating: answer, as: UTF8.self) else {
       throw RelaySilence("its answer is not UTF-8")

@@ -70,7 +70,7 @@ extension CommandContext {
     guard let standing = try fleetStanding() else { return nil }
     guard standing.isRelayRunning else { return FleetFigures(standing, nil) }
     let client = RelayClient(store: store.path, patience: console.relayPatience / 10)
-    do throws(RelaySilence) { return FleetFigures(standing, try client.status()) } catch {
+    do throws(RelaySilence) { return FleetFigures(standing, try client.status(.figures)) } catch {
       return FleetFigures(standing, nil)
     }
   }
