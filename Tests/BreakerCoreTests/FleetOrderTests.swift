@@ -158,6 +158,33 @@ import Testing
     #expect(FleetOrder(Self.command(.reset, age: .seconds(-9)), at: now).age(at: now) == .zero)
   }
 
+  @Test func `a command is overtaken by a later one about all that it says`() {
+    func order(_ action: FleetCommand.Action, stamp: Int64) -> FleetOrder {
+      FleetOrder(Self.command(action, stamp: stamp), at: .start)
+    }
+    let both = Action.policy(set: [.probes: "2"], unset: [.jitter])
+    let one = Action.policy(set: [.probes: "3"], unset: [])
+    #expect(order(.trip(for: nil), stamp: 1).isOvertaken(by: order(.reset, stamp: 2)))
+    #expect(!order(.trip(for: nil), stamp: 2).isOvertaken(by: order(.reset, stamp: 1)))
+    #expect(!order(.reset, stamp: 1).isOvertaken(by: order(.force(.observe, for: nil), stamp: 2)))
+    #expect(order(one, stamp: 1).isOvertaken(by: order(both, stamp: 2)))
+    #expect(!order(both, stamp: 1).isOvertaken(by: order(one, stamp: 2)))
+  }
+
+  @Test func `a command to the state is forgotten after thirty days, or when its time is over`() {
+    func isForgotten(_ action: FleetCommand.Action, after age: Duration) -> Bool {
+      FleetOrder(Self.command(action, age: age), at: .start).isForgotten(at: .start)
+    }
+    let month = Duration.seconds(30 * 86_400)
+    for action in [Action.reset, .trip(for: nil), .trip(for: .seconds(60))] {
+      #expect(!isForgotten(action, after: month))
+      #expect(isForgotten(action, after: month + .nanosecond))
+    }
+    #expect(!isForgotten(.trip(for: month * 2), after: month + .nanosecond))
+    #expect(!isForgotten(.force(.observe, for: nil), after: month * 9))
+    #expect(!isForgotten(.policy(set: [.probes: "2"], unset: []), after: month * 9))
+  }
+
   @Test func `only a command that has something to keep makes a breaker`() {
     let made: [FleetCommand.Action] = [
       .force(.forcedOpen, for: nil), .policy(set: [.probes: "2"], unset: []),
