@@ -56,25 +56,29 @@ import Testing
     #expect(bench.events.last?.origin == "b")
   }
 
-  @Test func `a remembered trip or reset gives way to a later change of the state`() {
-    for action in [Action.trip(for: .seconds(600)), .reset] {
-      var bench = Bench()
-      bench.trip()
-      bench.advance(by: .seconds(10))
-      let before = bench.record
-      #expect(
-        Self.obey(action, age: .seconds(10), isRemembered: true, in: &bench) == .unneeded)
-      #expect(bench.record == before)
-      #expect(
-        Self.obey(action, age: .seconds(10) - .nanosecond, isRemembered: true, in: &bench)
-          == .applied)
-      // From the stream, it is in time however old it is.
-      bench.reset()
-      #expect(Self.obey(action, age: .seconds(20), in: &bench) == .applied)
-    }
+  @Test func `a remembered reset gives way to a later change of the state`() {
+    var bench = Bench()
+    bench.trip()
+    bench.advance(by: .seconds(10))
+    let before = bench.record
+    #expect(Self.obey(.reset, age: .seconds(10), isRemembered: true, in: &bench) == .unneeded)
+    #expect(bench.record == before)
+    let age = Duration.seconds(10) - .nanosecond
+    #expect(Self.obey(.reset, age: age, isRemembered: true, in: &bench) == .applied)
+    // From the stream, it is in time however old it is.
+    bench.trip()
+    #expect(Self.obey(.reset, age: .seconds(20), in: &bench) == .applied)
     var unknown = Bench()
     #expect(unknown.record.tally.since == nil)
     #expect(Self.obey(.reset, age: .seconds(9), isRemembered: true, in: &unknown) == .applied)
+  }
+
+  @Test func `a remembered trip whose time is not over applies whatever has happened since`() {
+    var bench = Bench()
+    bench.reset()
+    let action = Action.trip(for: .seconds(600))
+    #expect(Self.obey(action, age: .seconds(60), isRemembered: true, in: &bench) == .applied)
+    #expect(bench.openRemaining == .seconds(540))
   }
 
   @Test func `a mode from another host holds for what is left of its time`() {
