@@ -1,4 +1,5 @@
 import Glibc
+import SharedBreaker
 import TestSupport
 
 /// Asks the relay of a host as `cbctl` does.
