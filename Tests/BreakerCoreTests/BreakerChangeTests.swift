@@ -17,6 +17,8 @@ import Testing
     (.probe(.lost), "probe: probe -> lost"),
     (.extended, "extension: open -> extended"),
     (.recovery, "recovery: open -> due"),
+    (.suspicion(from: .closed, to: .halfOpen), "suspicion: closed -> half_open"),
+    (.suspicion(from: .halfOpen, to: .open), "suspicion: half_open -> open"),
   ]
 
   @Test(arguments: changes)
@@ -32,7 +34,8 @@ import Testing
   @Test(arguments: [
     (0, "closed", "gone", "transition"), (0, "", "open", "transition"),
     (1, "automatic", "", "mode"), (1, "x", "observe", "mode"), (2, "", "closed", "reset"),
-    (4, "x", "deleted", "deletion"), (5, "probe", "x", "probe"), (99, "a", "b", "unknown"),
+    (4, "x", "deleted", "deletion"), (5, "probe", "x", "probe"),
+    (8, "closed", "x", "suspicion"), (8, "x", "open", "suspicion"), (99, "a", "b", "unknown"),
   ])
   func `a change whose words make no sense keeps them as they are`(
     kind: Int, from: String, to: String, name: String
@@ -46,7 +49,8 @@ import Testing
 
   @Test func `an outage begins once and ends once`() {
     let begins = Self.changes.map { $0.0 }.filter { $0.beginsOutage }
-    #expect(begins == [.transition(from: .closed, to: .open)])
+    #expect(
+      begins == [.transition(from: .closed, to: .open), .suspicion(from: .halfOpen, to: .open)])
     let outage: [BreakerChange] = [
       .transition(from: .closed, to: .open), .transition(from: .open, to: .halfOpen),
       .probe(.timedOut), .transition(from: .halfOpen, to: .open), .extended,
@@ -59,16 +63,21 @@ import Testing
     let none: [BreakerChange] = [.reset(from: .closed), .deletion(from: .closed), .extended]
     #expect(none.map(\.endsOutage) == [false, false, false])
     let suspected: [BreakerChange] = [
-      .transition(from: .closed, to: .halfOpen), .transition(from: .halfOpen, to: .open),
+      .suspicion(from: .closed, to: .halfOpen), .suspicion(from: .halfOpen, to: .open),
       .recovery, .transition(from: .open, to: .halfOpen), .transition(from: .halfOpen, to: .closed),
     ]
-    #expect(suspected.map(\.beginsOutage) == [true, false, false, false, false])
+    #expect(suspected.map(\.beginsOutage) == [false, true, false, false, false])
     #expect(suspected.map(\.endsOutage) == [false, false, false, false, true])
+    let wrong = BreakerChange.suspicion(from: .halfOpen, to: .closed)
+    #expect(!wrong.beginsOutage && !wrong.endsOutage)
   }
 
   @Test func `a change says which state it has brought about`() {
     let states = Self.changes.map { $0.0.stateAfter }
     #expect(
-      states == [.open, .halfOpen, nil, .closed, .closed, nil, nil, nil, nil, nil, nil, nil])
+      states == [
+        .open, .halfOpen, nil, .closed, .closed, nil, nil, nil, nil, nil, nil, nil, .halfOpen,
+        .open,
+      ])
   }
 }

@@ -18,7 +18,9 @@ import Testing
     #expect(probe?.kind == .probe)
     #expect(bench.permit() == nil)
     bench.report(.success, for: probe)
-    #expect(bench.transitions == ["closed>half_open", "half_open>closed"])
+    #expect(
+      bench.events.map(\.arrow) == ["suspicion:closed>half_open", "suspicion:half_open>closed"])
+    #expect(!bench.events.contains { $0.change.beginsOutage || $0.change.endsOutage })
     #expect(bench.record.trips == 0)
   }
 
@@ -51,6 +53,7 @@ import Testing
         bench.calls(3, .failure())
       }
       #expect(bench.state == .open)
+      #expect(bench.events.last?.change.beginsOutage == true)
       #expect(bench.openRemaining == .seconds(60))
       #expect(bench.record.trips == 3)
       #expect(!bench.record.isOpenTimeNamed)

@@ -74,6 +74,17 @@ import Testing
     #expect(!ledger.isWaiting(for: one))
   }
 
+  @Test func `commands that do not fit together leave what an operator has set since`() {
+    var ledger = FleetLedger()
+    var words = AgreedWords()
+    ledger.gave(Self.order(.policy(set: [.openFor: "1h", .probes: "2"], unset: []), stamp: 1))
+    // Somebody has set another value on this host alone.
+    words.operator = "open-for=1h probes=5"
+    _ = ledger.heard(Self.order(.policy(set: [.openMax: "1m"], unset: []), stamp: 2))
+    _ = ledger.lead(&words, because: "", at: .start)
+    #expect(words.operator == "open-max=1m probes=5")
+  }
+
   @Test func `what the fleet says leaves alone what fits only with a value of this host`() {
     var ledger = FleetLedger()
     ledger.gave(Self.order(.policy(set: [.failures: "3"], unset: []), stamp: 1))

@@ -56,25 +56,29 @@ import Testing
     #expect(bench.events.last?.origin == "b")
   }
 
-  @Test func `a remembered trip or reset gives way to a later change of the state`() {
-    for action in [Action.trip(for: .seconds(600)), .reset] {
-      var bench = Bench()
-      bench.trip()
-      bench.advance(by: .seconds(10))
-      let before = bench.record
-      #expect(
-        Self.obey(action, age: .seconds(10), isRemembered: true, in: &bench) == .unneeded)
-      #expect(bench.record == before)
-      #expect(
-        Self.obey(action, age: .seconds(10) - .nanosecond, isRemembered: true, in: &bench)
-          == .applied)
-      // From the stream, it is in time however old it is.
-      bench.reset()
-      #expect(Self.obey(action, age: .seconds(20), in: &bench) == .applied)
-    }
+  @Test func `a remembered reset gives way to a later change of the state`() {
+    var bench = Bench()
+    bench.trip()
+    bench.advance(by: .seconds(10))
+    let before = bench.record
+    #expect(Self.obey(.reset, age: .seconds(10), isRemembered: true, in: &bench) == .unneeded)
+    #expect(bench.record == before)
+    let age = Duration.seconds(10) - .nanosecond
+    #expect(Self.obey(.reset, age: age, isRemembered: true, in: &bench) == .applied)
+    // From the stream, it is in time however old it is.
+    bench.trip()
+    #expect(Self.obey(.reset, age: .seconds(20), in: &bench) == .applied)
     var unknown = Bench()
     #expect(unknown.record.tally.since == nil)
     #expect(Self.obey(.reset, age: .seconds(9), isRemembered: true, in: &unknown) == .applied)
+  }
+
+  @Test func `a remembered trip whose time is not over applies whatever has happened since`() {
+    var bench = Bench()
+    bench.reset()
+    let action = Action.trip(for: .seconds(600))
+    #expect(Self.obey(action, age: .seconds(60), isRemembered: true, in: &bench) == .applied)
+    #expect(bench.openRemaining == .seconds(540))
   }
 
   @Test func `a mode from another host holds for what is left of its time`() {
@@ -152,6 +156,33 @@ import Testing
     let setBack = Moment(boot: Instant(nanoseconds: 0), wallMilliseconds: 0)
     #expect(order.carriedOver(to: setBack).age(at: setBack) == .zero)
     #expect(FleetOrder(Self.command(.reset, age: .seconds(-9)), at: now).age(at: now) == .zero)
+  }
+
+  @Test func `a command is overtaken by a later one about all that it says`() {
+    func order(_ action: FleetCommand.Action, stamp: Int64) -> FleetOrder {
+      FleetOrder(Self.command(action, stamp: stamp), at: .start)
+    }
+    let both = Action.policy(set: [.probes: "2"], unset: [.jitter])
+    let one = Action.policy(set: [.probes: "3"], unset: [])
+    #expect(order(.trip(for: nil), stamp: 1).isOvertaken(by: order(.reset, stamp: 2)))
+    #expect(!order(.trip(for: nil), stamp: 2).isOvertaken(by: order(.reset, stamp: 1)))
+    #expect(!order(.reset, stamp: 1).isOvertaken(by: order(.force(.observe, for: nil), stamp: 2)))
+    #expect(order(one, stamp: 1).isOvertaken(by: order(both, stamp: 2)))
+    #expect(!order(both, stamp: 1).isOvertaken(by: order(one, stamp: 2)))
+  }
+
+  @Test func `a command to the state is forgotten after thirty days, or when its time is over`() {
+    func isForgotten(_ action: FleetCommand.Action, after age: Duration) -> Bool {
+      FleetOrder(Self.command(action, age: age), at: .start).isForgotten(at: .start)
+    }
+    let month = Duration.seconds(30 * 86_400)
+    for action in [Action.reset, .trip(for: nil), .trip(for: .seconds(60))] {
+      #expect(!isForgotten(action, after: month))
+      #expect(isForgotten(action, after: month + .nanosecond))
+    }
+    #expect(!isForgotten(.trip(for: month * 2), after: month + .nanosecond))
+    #expect(!isForgotten(.force(.observe, for: nil), after: month * 9))
+    #expect(!isForgotten(.policy(set: [.probes: "2"], unset: []), after: month * 9))
   }
 
   @Test func `only a command that has something to keep makes a breaker`() {

@@ -123,7 +123,7 @@ extension NaiveBreaker {
     case nil: isQuorum = false
     }
     guard state == .closed, isJudging, isQuorum, !isTooSoon else { return false }
-    arrows.append("closed>half_open")
+    arrows.append("suspicion:closed>half_open")
     facts.append(.suspected(at: given.now))
     return true
   }
@@ -205,7 +205,7 @@ extension NaiveBreaker {
 
   private mutating func open(for named: Int?, isNamed: Bool = false, _ given: Circumstances) {
     let length = named ?? openTime(after: tripsInARow(at: given.now), given)
-    arrows.append("\(state.wireName)>open")
+    arrows.append("\(isSuspected ? "suspicion:" : "")\(state.wireName)>open")
     facts.append(
       .opened(
         at: given.now, until: given.now + length, from: isSuspected ? .closed : state,
@@ -233,7 +233,7 @@ extension NaiveBreaker {
       let isFinal = kind != nil && kind != .ordinary
       if isEnough || isFinal { open(for: namedTime(kind), given) }
     } else if isEnough {
-      arrows.append("half_open>closed")
+      arrows.append("\(isSuspected ? "suspicion:" : "")half_open>closed")
       facts.append(isSuspected ? .acquitted(at: given.now) : .closed(at: given.now))
     }
   }

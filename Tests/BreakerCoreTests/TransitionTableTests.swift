@@ -194,7 +194,10 @@ struct Cell: Sendable, CustomTestStringConvertible {
   static func arrows(of cell: Cell) -> [String] {
     let from = cell.standing.state.wireName
     var arrows = cell.hasExpired ? ["mode:\(cell.mode.wireName)>automatic"] : []
-    if let target = cell.target { arrows.append("\(from)>\(target.wireName)") }
+    if let target = cell.target {
+      let kind = cell.happening == .suspicion ? "suspicion:" : ""
+      arrows.append("\(kind)\(from)>\(target.wireName)")
+    }
     switch cell.answer {
     case "extended": arrows.append("extension:open>extended")
     case "sooner": arrows.append("recovery:open>due")

@@ -82,7 +82,7 @@ import Testing
     #expect(api.snapshot().suspectedAt == stage.clock.clock.wallTime)
     #expect(
       try worker.history(of: "api").map(\.change.description).suffix(2)
-        == ["closed -> half_open", "half_open -> open"])
+        == ["suspicion: closed -> half_open", "suspicion: half_open -> open"])
     #expect(try worker.history(of: "api").contains { $0.beginsOutage })
   }
 

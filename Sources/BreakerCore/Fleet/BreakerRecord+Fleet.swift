@@ -21,15 +21,14 @@ extension BreakerRecord {
     probeFailures = 0
     suspectedAt = now.boot
     let event = BreakerEvent(
-      .transition(from: .closed, to: state),
+      .suspicion(from: .closed, to: state),
       reason: "suspected by \(CountedNoun.text(Int64(hosts), "host"))",
       atMilliseconds: now.wallMilliseconds)
     return Step(answer: true, events: [event])
   }
 
   private func wasJustSuspected(at now: Instant, policy: BreakerPolicy) -> Bool {
-    guard let suspectedAt else { return false }
-    let closedSince = max(suspectedAt, tally.since ?? suspectedAt)
+    guard suspectedAt != nil, let closedSince = tally.since else { return false }
     return now.since(closedSince) < policy.openFor.inNanoseconds
   }
 
@@ -48,7 +47,7 @@ extension BreakerRecord {
     probeSuccesses = 0
     probeFailures = 0
     return BreakerEvent(
-      .transition(from: from, to: state), reason: reason, atMilliseconds: now.wallMilliseconds)
+      .suspicion(from: from, to: state), reason: reason, atMilliseconds: now.wallMilliseconds)
   }
 
   /// A probe has succeeded on another host: the open time ends within `fleet-spread`.
@@ -93,8 +92,8 @@ extension BreakerRecord {
   ///
   /// - Parameters:
   ///   - order: The command; one to the policy changes nothing here.
-  ///   - isRemembered: Whether the command was given while this host did not listen. Then a trip or
-  ///     a reset applies only if the state has not changed since.
+  ///   - isRemembered: Whether the command was given while this host did not listen. Then a reset
+  ///     applies only if the state has not changed since.
   ///   - now: The time.
   ///   - policy: The policy in force.
   ///   - jitter: A number from 0 up to 1, in case the command opens the breaker.
@@ -106,7 +105,7 @@ extension BreakerRecord {
     let isLate = isRemembered && tally.since.map { $0 >= order.givenAt.boot } ?? false
     var done: Step<Void>
     switch order.action {
-    case .trip where isLate, .reset where isLate:
+    case .reset where isLate:
       return Step(answer: .unneeded, events: [])
     case .trip(let time):
       var record = self

@@ -110,7 +110,7 @@ public enum FleetNews: Sendable, Hashable {
 
   /// A command was given while this host did not listen.
   ///
-  /// A trip or a reset that is older than the state of the breaker here comes too late.
+  /// A reset that is older than the state of the breaker here comes too late.
   case remembered(FleetCommand)
 
   /// This many other hosts have the breaker open.

@@ -21,8 +21,9 @@ extension FleetLedger {
       note(true, waiting)
       return step
     }
-    let fitting = fittingAspects(over: words, at: now)
-    let others = aspects.filter { !fitting.contains($0) }
+    let own = aspectsOfThisHost(in: words)
+    let fitting = fittingAspects(over: words, without: own, at: now)
+    let others = aspects.filter { !fitting.contains($0) && !own.contains($0) }
     guard let step = apply(fitting, without: others, to: &words, because: reason, at: now) else {
       // What this host has of its own does not fit without the fleet's.
       return Step(answer: false, events: [])
@@ -30,6 +31,20 @@ extension FleetLedger {
     note(true, fitting)
     note(false, others)
     return step
+  }
+
+  /// The aspects about which an operator has said something else since, on this host alone.
+  private func aspectsOfThisHost(in words: AgreedWords) -> Set<FleetAspect> {
+    let values = AgreedPolicy(words).operatorValues
+    var own: Set<FleetAspect> = []
+    for (aspect, register) in registers where register.isInForce {
+      if case .policy(let key) = aspect, case .policy(let set, _) = register.order.action,
+        values[key] != set[key]
+      {
+        own.insert(aspect)
+      }
+    }
+    return own
   }
 
   /// The aspects of what was said about the policy, of the latest command first.
@@ -50,8 +65,10 @@ extension FleetLedger {
   }
 
   /// The aspects that fit together: command by command, each if it fits with those before.
-  private func fittingAspects(over words: AgreedWords, at now: Moment) -> [FleetAspect] {
-    let commands = commands
+  private func fittingAspects(
+    over words: AgreedWords, without own: Set<FleetAspect>, at now: Moment
+  ) -> [FleetAspect] {
+    let commands = commands.map { $0.filter { !own.contains($0) } }
     var fitting: [FleetAspect] = []
     for aspects in commands {
       let candidate = fitting + aspects

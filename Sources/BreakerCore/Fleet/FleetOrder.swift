@@ -93,6 +93,24 @@ extension FleetOrder {
     return age(at: now) >= time
   }
 
+  /// Whether nobody has to hear of it any more once a later command was given.
+  package func isOvertaken(by later: FleetOrder) -> Bool {
+    later.isLater(than: self) && Set(later.action.aspects).isSuperset(of: action.aspects)
+  }
+
+  /// How long a command to the state is told again, in nanoseconds: thirty days.
+  private static let memory: Int64 = 30 * 86_400_000_000_000
+
+  /// Whether a command to the state is so old that hosts forget it.
+  package func isForgotten(at now: Moment) -> Bool {
+    let age = age(at: now).inNanoseconds
+    switch action {
+    case .trip(let time): return age > max(Self.memory, time?.inNanoseconds ?? 0)
+    case .reset: return age > Self.memory
+    case .force, .policy: return false
+    }
+  }
+
   /// Who gave the command, as a host that it was not given on says it.
   var authorElsewhere: String { "\(author) on \(host)" }
 }

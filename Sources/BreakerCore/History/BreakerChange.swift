@@ -26,6 +26,11 @@ public enum BreakerChange: Sendable, Hashable {
   /// Somebody tripped a breaker that was open already, which restarted its open time.
   case extended
 
+  /// The state changed because other hosts of the fleet have the breaker open.
+  ///
+  /// A closed breaker becomes half-open. The probe that follows either closes it again, or opens it.
+  case suspicion(from: BreakerState, to: BreakerState)
+
   /// A probe has succeeded on another host of the fleet, so the open time ends earlier.
   case recovery
 
@@ -48,17 +53,13 @@ public enum BreakerChange: Sendable, Hashable {
 }
 
 extension BreakerChange {
-  /// Whether calls begin to be rejected: a closed breaker has opened, or has become half-open.
+  /// Whether calls begin to be rejected: a breaker that was closed has opened.
   ///
-  /// A closed breaker becomes half-open if other hosts of its fleet have it open; then all calls but
-  /// the probe are rejected. A failed probe opens a breaker again, but that is the same outage,
-  /// which has begun before.
+  /// A failed probe opens a breaker again, but that is the same outage, which has begun before. A
+  /// suspicion begins an outage only when a failed probe has confirmed it.
   public var beginsOutage: Bool {
-    switch self {
-    case .transition(from: .closed, let to): to != .closed
-    case .transition, .mode, .reset, .policy, .deletion, .probe, .extended, .recovery, .unknown:
-      false
-    }
+    self == .transition(from: .closed, to: .open)
+      || self == .suspicion(from: .halfOpen, to: .open)
   }
 
   /// Whether a breaker that was open or half-open has closed, or is gone.
@@ -66,7 +67,7 @@ extension BreakerChange {
     switch self {
     case .transition(_, let to): to == .closed
     case .reset(let from), .deletion(let from): from != .closed
-    case .mode, .policy, .probe, .extended, .recovery, .unknown: false
+    case .mode, .policy, .probe, .extended, .suspicion, .recovery, .unknown: false
     }
   }
 }
@@ -75,7 +76,7 @@ extension BreakerChange {
   /// The state that the change has brought about; nil if it concerns something else.
   public var stateAfter: BreakerState? {
     switch self {
-    case .transition(_, let to): to
+    case .transition(_, let to), .suspicion(_, let to): to
     case .reset: .closed
     case .mode, .policy, .deletion, .probe, .extended, .recovery, .unknown: nil
     }
@@ -93,7 +94,8 @@ extension BreakerChange {
   /// The value before in JSON, such as the state that a transition left.
   public var wireFrom: String {
     switch self {
-    case .transition(let from, _), .reset(let from), .deletion(let from): from.wireName
+    case .transition(let from, _), .suspicion(let from, _), .reset(let from), .deletion(let from):
+      from.wireName
     case .mode(let from, _): from.wireName
     case .policy(let from, _), .unknown(_, let from, _): from
     case .probe: PermitKind.probe.wireName
@@ -104,7 +106,7 @@ extension BreakerChange {
   /// The value after in JSON, such as the state that a transition entered.
   public var wireTo: String {
     switch self {
-    case .transition(_, let to): to.wireName
+    case .transition(_, let to), .suspicion(_, let to): to.wireName
     case .mode(_, let to): to.wireName
     case .reset: BreakerState.closed.wireName
     case .policy(_, let to), .unknown(_, _, let to): to
@@ -128,6 +130,7 @@ extension BreakerChange {
     case probe = 5
     case extended = 6
     case recovery = 7
+    case suspicion = 8
 
     package var wireName: String {
       switch self {
@@ -139,6 +142,7 @@ extension BreakerChange {
       case .probe: "probe"
       case .extended: "extension"
       case .recovery: "recovery"
+      case .suspicion: "suspicion"
       }
     }
   }
@@ -154,6 +158,7 @@ extension BreakerChange {
     case .probe: .probe
     case .extended: .extended
     case .recovery: .recovery
+    case .suspicion: .suspicion
     }
   }
 
@@ -173,6 +178,8 @@ extension BreakerChange {
       case .probe: [.probe(.timedOut), .probe(.lost)].first { $0.wireTo == to }
       case .extended: .extended
       case .recovery: .recovery
+      case .suspicion:
+        states.0.flatMap { from in states.1.map { .suspicion(from: from, to: $0) } }
       case nil: nil
       }
     self = made ?? .unknown(kind: known?.wireName ?? "unknown", from: from, to: to)

@@ -10,7 +10,8 @@ extension BreakerRecord {
     at now: Moment, because reason: TripReason, policy: BreakerPolicy, jitter: Double
   ) -> BreakerEvent {
     let from = state
-    if from == .closed || isSuspected { growth = decayedGrowth(at: now.boot, policy: policy) }
+    let isConfirmed = isSuspected
+    if from == .closed || isConfirmed { growth = decayedGrowth(at: now.boot, policy: policy) }
     openNanoseconds = openTime(
       after: growth, because: reason, policy: policy, jitter: jitter)
     openUntil = now.boot.advanced(by: openNanoseconds)
@@ -24,8 +25,8 @@ extension BreakerRecord {
     openedAtMilliseconds = now.wallMilliseconds
     extendedAtMilliseconds = nil
     return BreakerEvent(
-      .transition(from: from, to: state), reason: reason.text,
-      atMilliseconds: now.wallMilliseconds)
+      isConfirmed ? .suspicion(from: from, to: state) : .transition(from: from, to: state),
+      reason: reason.text, atMilliseconds: now.wallMilliseconds)
   }
 
   /// Restarts the open time of an open breaker; this is neither a trip nor a transition.

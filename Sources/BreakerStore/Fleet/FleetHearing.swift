@@ -66,6 +66,7 @@ struct FleetHearing<Place: FleetPlace> {
   ) throws(StoreError) -> FleetVerdict {
     let order = FleetOrder(command, at: place.now)
     if let complaint = order.complaint { return .refused(complaint) }
+    if isRemembered, order.isForgotten(at: place.now) { return .expired }
     let before = try place.registers(of: order.name)
     var ledger = FleetLedger(stamp: fleet.stamp, registers: before)
     let aspects = ledger.heard(order)

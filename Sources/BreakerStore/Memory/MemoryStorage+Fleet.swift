@@ -22,6 +22,7 @@ struct MemoryFleet {
     fleet.stamp = ledger.stamp
     self.fleet = fleet
     lastID += 1
+    pending.removeAll { $0.order.isOvertaken(by: order) }
     pending.append(PendingOrder(id: lastID, order: order))
   }
 
@@ -62,7 +63,9 @@ extension MemoryStorage {
     }
   }
 
-  package func fleetOrders() -> [FleetOrder] { lock.withLock { fleetMemory.orders } }
+  package func fleetOrders() -> [FleetOrder] {
+    lock.withLock { fleetMemory.orders.filter { !$0.isForgotten(at: clock.moment) } }
+  }
 
   package func pendingOrders(limit: Int) -> [PendingOrder] {
     lock.withLock { Array(fleetMemory.pending.prefix(max(0, limit))) }

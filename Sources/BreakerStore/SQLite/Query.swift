@@ -153,13 +153,16 @@ enum Query: Int, CaseIterable {
       VALUES (?1, ?2, \(FleetOrderColumns.parameters(from: 3)))
       """
     case .orders:
-      "SELECT id, \(FleetOrderColumns.list) FROM fleet_outbox ORDER BY id LIMIT ?1"
+      """
+      SELECT id, \(FleetOrderColumns.list) FROM fleet_outbox
+      WHERE ?2 IS NULL OR breaker = ?2 ORDER BY id LIMIT ?1
+      """
     case .insertOrder:
       """
       INSERT INTO fleet_outbox (\(FleetOrderColumns.list))
       VALUES (\(FleetOrderColumns.parameters(from: 1)))
       """
-    case .deleteOrders: "DELETE FROM fleet_outbox WHERE id <= ?1"
+    case .deleteOrders: "DELETE FROM fleet_outbox WHERE id BETWEEN ?1 AND ?2"
     }
   }
 

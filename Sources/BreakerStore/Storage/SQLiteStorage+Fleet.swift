@@ -12,7 +12,7 @@ extension SQLiteStorage {
     return try read { connection throws(StoreError) in
       try FleetTable.registers(
         on: connection, in: connection.header(clock), at: clock.moment)
-    }.map(\.order)
+    }.map(\.order).filter { !$0.isForgotten(at: clock.moment) }
   }
 
   package func pendingOrders(limit: Int) throws(StoreError) -> [PendingOrder] {

@@ -94,6 +94,11 @@ enum FleetTable {
     let raise = try connection.statement(.raiseFleetStamp)
     raise.bind(1, ledger.stamp)
     try raise.run()
+    // Otherwise the commands of a long time without other hosts would become ever more.
+    for earlier in try pending(.max, of: name, on: connection, in: header, at: now)
+    where earlier.order.isOvertaken(by: order) {
+      try deletePending(earlier.id, through: earlier.id, on: connection)
+    }
     try insert(order, on: connection, in: header)
     return true
   }
@@ -107,12 +112,14 @@ enum FleetTable {
     try insert.run()
   }
 
-  /// The oldest commands that the relay has yet to publish.
+  /// The oldest commands that the relay has yet to publish, to one breaker or to all.
   static func pending(
-    _ limit: Int, on connection: Connection, in header: StoreHeader, at now: Moment
+    _ limit: Int, of name: String? = nil, on connection: Connection, in header: StoreHeader,
+    at now: Moment
   ) throws(StoreError) -> [PendingOrder] {
     let query = try connection.statement(.orders)
     query.bind(1, Int64(limit))
+    query.bind(2, name)
     return try query.rows { row in
       FleetOrderColumns.read(row, from: 1, in: header, at: now).map {
         PendingOrder(id: row.integer(0), order: $0)
@@ -120,9 +127,12 @@ enum FleetTable {
     }.compactMap { $0 }
   }
 
-  static func deletePending(through id: Int64, on connection: Connection) throws(StoreError) {
+  static func deletePending(
+    _ first: Int64 = 0, through last: Int64, on connection: Connection
+  ) throws(StoreError) {
     let delete = try connection.statement(.deleteOrders)
-    delete.bind(1, id)
+    delete.bind(1, first)
+    delete.bind(2, last)
     try delete.run()
   }
 }

@@ -127,7 +127,7 @@ extension Timeline {
     mutating func add(_ entry: HistoryEntry) {
       beginIfMade(before: entry.at)
       switch entry.change {
-      case .transition, .reset:
+      case .transition, .suspicion, .reset:
         move(to: entry.at)
         state = entry.change.stateAfter
       case .mode(_, let next):
@@ -194,7 +194,7 @@ extension BreakerChange {
   /// Whether the change raised the generation: an open breaker that is tripped again keeps its own.
   fileprivate var raisesGeneration: Bool {
     switch self {
-    case .transition(let from, let to): from != to
+    case .transition(let from, let to), .suspicion(let from, let to): from != to
     case .reset: true
     default: false
     }

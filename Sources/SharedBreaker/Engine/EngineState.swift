@@ -12,10 +12,15 @@ struct EngineState {
 
   mutating func collect(_ event: StoreEvent?) { if let event { events.append(event) } }
 
-  /// Collects the transitions among the events of a breaker of the store, or of this process alone.
+  /// Collects the changes of state among the events of a breaker of the store, or of this process alone.
   mutating func collect(_ happened: [BreakerEvent], of name: String, isAlone: Bool) {
     for event in happened {
-      guard case .transition(let from, let to) = event.change else { continue }
+      let (from, to): (BreakerState, BreakerState)
+      switch event.change {
+      case .transition(let before, let after), .suspicion(let before, let after):
+        (from, to) = (before, after)
+      default: continue
+      }
       let reason = event.reason ?? ""
       collect(
         isAlone

@@ -30,6 +30,8 @@ public final class RelayClaim: Sendable {
 
   /// Returns the oldest commands that the other hosts do not know yet.
   ///
+  /// A command that a later one of this host has wholly overtaken is not among them.
+  ///
   /// - Parameter limit: At most this many.
   /// - Returns: The commands, oldest first.
   /// - Throws: `StoreError` if the store cannot be read.
@@ -72,7 +74,8 @@ public final class RelayClaim: Sendable {
 
   /// Returns the latest commands of the fleet that this host knows, about one aspect each.
   ///
-  /// They are what a relay tells others who were away, or who have lost what they knew.
+  /// They are what a relay tells others who were away, or who have lost what they knew. Trips and
+  /// resets of more than thirty days ago are not among them.
   ///
   /// - Throws: `StoreError` if the store cannot be read.
   public func commands() throws(StoreError) -> [FleetCommand] {
