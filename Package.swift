@@ -182,7 +182,6 @@ package.targets.append(
 // most of its time.
 let parts = [
   "core": ["BreakerCoreTests"],
-  "relay": ["BreakerRelayTests"],
   // For ThreadSanitizer, tests with threads. For AddressSanitizer, tests that use C memory or run
   // out of memory.
   "thread": ["BreakerStoreTests", "SharedBreakerTests", "CallTests"],

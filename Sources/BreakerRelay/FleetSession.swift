@@ -122,6 +122,14 @@ extension FleetSession {
 
 /// Telling.
 extension FleetSession {
+  /// How long to wait before telling what has changed on this host.
+  ///
+  /// In a large fleet an outage reaches all hosts at the same moment. If each waits for another time,
+  /// most have heard of it from enough others before they would tell it themselves.
+  var hesitation: Duration {
+    view.hostsSeen < 20 ? .zero : .microseconds(Int64.random(in: 0...Int64(view.hostsSeen) * 100))
+  }
+
   /// Tells what has changed on this host.
   func tell(_ changes: [String: LocalChange?]) throws(RelayTrouble) {
     var messages: [FleetMessage] = []

@@ -113,17 +113,24 @@ extension Relay {
     let session = try FleetSession(context, claim: claim, since: StoreClock.system.wallTime)
     try session.catchUp(after: feed)
     try noteConnection(claim, hostsSeen: session.view.hostsSeen)
+    var tellsAt: ContinuousClock.Instant?
     while !context.isStopped {
-      let late = min(session.nextBeat, session.stream.deadline)
-      let ready = wait(for: [feed.wakeup.reading, session.stream.descriptor], until: late)
+      let late = min(session.nextBeat, session.stream.deadline, tellsAt ?? session.nextBeat)
+      let news = tellsAt == nil ? [feed.wakeup.reading] : []
+      let ready = wait(for: [session.stream.descriptor] + news, until: late)
       // Messages first: what they say may spare this host from telling the same.
       let isLate = ContinuousClock.now >= session.stream.deadline
-      if ready[1] || isLate { try session.hear() }
-      if ready[0] {
+      if ready[0] || isLate { try session.hear() }
+      if ready.dropFirst() == [true] {
+        _ = try session.tellPendingCommands()
+        tellsAt = .now + session.hesitation
+      }
+      if let due = tellsAt, ContinuousClock.now >= due {
+        tellsAt = nil
         let news = feed.take()
         if news.isIncomplete { throw .behind("changes on this host were too many to follow") }
-        if try session.tellPendingCommands() { feed.wakeup.wake() }
         try session.tell(news.changes)
+        if try session.tellPendingCommands() { feed.wakeup.wake() }
       }
       if session.hasLasted { hasLasted() }
       if ContinuousClock.now >= session.nextBeat {

@@ -46,6 +46,27 @@ struct RelayTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
+  func `the success of a host that was only suspected is no recovery`() async throws {
+    let fleet = try TestFleet()
+    let hosts = try await fleet.hosts("a", "b", "c")
+    let breakers = try hosts.map { try $0.breaker("db", sharedPolicy) }
+    for breaker in breakers[..<2] {
+      #expect(throws: Outage.self) { try breaker.run { throw Outage() } }
+    }
+    try await eventually("c suspects") { try hosts[2].snapshot("db")?.state == .halfOpen }
+    try breakers[2].run {}
+    #expect(try hosts[2].snapshot("db")?.state == .closed)
+    // What c tells of the breaker comes before the second of these.
+    for name in ["later", "last"] {
+      try hosts[2].breaker(name).force(.observe, scope: .fleet)
+      try await eventually("a has heard") { try hosts[0].snapshot(name)?.mode == .observe }
+    }
+    let stream = try fleet.server.command("XRANGE", "sb:{test}:stream", "-", "+")
+    #expect(!stream.contains("recovered"))
+    #expect(try hosts[0].snapshot("db")?.openEndsIn.map { $0 > .seconds(600) } == true)
+  }
+
+  @Test(.timeLimit(.minutes(60)))
   func `a recovery on one host makes the breakers of the others due`() async throws {
     let fleet = try TestFleet()
     let hosts = try await fleet.hosts("a", "b")

@@ -141,13 +141,15 @@ package enum LocalChange: Sendable, Hashable {
 
   /// What an entry of the history means for the fleet; nil if nothing.
   package init?(_ entry: HistoryEntry) {
-    switch entry.change {
-    case .transition(_, to: .open), .extended:
+    switch (entry.change, entry.change.stateAfter) {
+    case (.transition(from: .halfOpen, to: .closed), _):
+      // A host that was only suspected has seen no outage, so its success is no news of a recovery.
+      self = .recovered
+    case (.extended, _), (_, .open):
       // What other hosts have caused here is no evidence of its own.
       guard entry.host == nil else { return nil }
       self = .opened
-    case .transition(from: .halfOpen, to: .closed): self = .recovered
-    case .transition(from: .open, to: .closed), .reset, .deletion: self = .closed
+    case (.deletion, _), (_, .closed): self = .closed
     default: return nil
     }
   }

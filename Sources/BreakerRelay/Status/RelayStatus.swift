@@ -96,6 +96,8 @@ extension RelayStatus {
     var documents: [JSONValue] = []
     for start in stride(from: 0, to: hosts.count, by: Self.hostsAtOnce) {
       let chunk = hosts[start..<min(start + Self.hostsAtOnce, hosts.count)]
+      // The relay waits for this answer before it ends.
+      guard !context.isStopped else { throw RedisError("the relay ends") }
       let fields = try connection.ask(chunk.map { ["HGETALL", context.keys.host($0.name)] })
       documents += zip(chunk, fields).map { document($0, $1) }
     }
