@@ -53,10 +53,11 @@ import Testing
         "set by an operator: probes=3; for every host of fleet prod\n"))
     #expect(fleet("reset", "mail", "pay", "--fleet").code == 0)
     let pending = try fleet.pending()
-    #expect(pending.map(\.name) == ["pay", "mail", "pay", "mail", "pay"])
+    // The reset of mail leaves nothing of its trip to tell.
+    #expect(pending.map(\.name) == ["pay", "pay", "mail", "pay"])
     #expect(
       pending.map(\.action) == [
-        .force(.forcedOpen, for: .seconds(7_200)), .trip(for: .seconds(300)),
+        .force(.forcedOpen, for: .seconds(7_200)),
         .policy(set: [.probes: "3"], unset: [.jitter]), .reset, .reset,
       ])
     #expect(pending[0].reason == "disks" && pending[0].author.hasPrefix("cbctl (pid "))

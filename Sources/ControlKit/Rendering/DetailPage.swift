@@ -65,8 +65,9 @@ extension BreakerDetails {
 
   /// Why a closed breaker is half-open now, which no failure of this host says.
   private var suspicion: String? {
-    guard snapshot.state == .halfOpen, let last = history.last(where: \.isTransition),
-      last.change == .transition(from: .closed, to: .halfOpen)
+    guard snapshot.state == .halfOpen,
+      let last = history.last(where: { $0.change.stateAfter != nil }),
+      last.change == .suspicion(from: .closed, to: .halfOpen)
     else { return nil }
     return last.reason.map { VisibleText.bare($0) }
   }
@@ -109,11 +110,5 @@ extension BreakerDetails {
     let owner = lease.ownerPid.map { "pid \($0)" } ?? "no owner"
     if lease.isOwnerGone { return "\(owner), which has ended" }
     return "\(owner), ends in \(SpokenDuration.format(lease.endsIn))"
-  }
-}
-
-extension HistoryEntry {
-  fileprivate var isTransition: Bool {
-    if case .transition = change { true } else { false }
   }
 }
