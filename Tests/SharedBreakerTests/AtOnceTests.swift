@@ -52,6 +52,16 @@ import Testing
     #expect(reportAtOnce(.success, of: permit, to: breaker) == .counted)
   }
 
+  @Test(
+    arguments: [(Int64.max, 1), (.min, 0), (0, 0)] as [(seconds: Int64, slow: Int64)])
+  func `a call may say that it took any time at all`(seconds: Int64, slow: Int64) throws {
+    let breaker = try breaker("slow-rate=50% slow-after=1s window=1m")
+    let permit = try breaker.acquire()
+    permit.succeed(elapsed: .seconds(seconds))
+    let totals = breaker.snapshot().totals
+    #expect(totals.successes == 2 && totals.slow == slow)
+  }
+
   @Test(arguments: [CallOutcome.success, .ignored])
   func `an outcome is counted without touching the store though others created the breaker`(
     outcome: CallOutcome

@@ -94,9 +94,14 @@ extension Engine {
   @inline(never) @usableFromInline
   func countTimed(_ cell: Cell, since start: Int64, _ word: CellWord) -> Bool {
     if word.has(CellWord.measures), cell.isSlow(bootNanoseconds - start) { return false }
+    countNow(cell, word)
+    return true
+  }
+
+  /// Counts a success in the bucket of now, if the policy has any.
+  func countNow(_ cell: Cell, _ word: CellWord) {
     if word.has(CellWord.marks), !cell.isMarked(at: coarseNanoseconds) { beginBucket(of: cell) }
     cell.countSuccess()
-    return true
   }
 
   /// Rejects a call from memory; nil if only the store can decide.

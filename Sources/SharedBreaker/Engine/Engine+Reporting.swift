@@ -70,9 +70,11 @@ extension Engine {
     let word = report.ticket.word
     switch report.outcome {
     case .success where word.has(CellWord.measures):
-      guard let elapsed = report.elapsed else { return false }
-      return countSuccess(
-        of: cell, since: bootNanoseconds - elapsed.inNanoseconds, under: word)
+      guard let elapsed = report.elapsed, cell.counts(under: word),
+        !cell.isSlow(elapsed.inNanoseconds)
+      else { return false }
+      countNow(cell, word)
+      return true
     case .success:
       return countSuccess(of: cell, since: 0, under: word)
     case .ignored:
