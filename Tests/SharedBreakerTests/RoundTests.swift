@@ -37,11 +37,26 @@ import Testing
     #expect(try looks(after: .seconds(3_600)) == 1)
   }
 
-  @Test func `a clock that goes back is a new second too`() throws {
-    stage.clock.reboot()
+  @Test(arguments: [Duration.seconds(1), .seconds(-1), .seconds(31_536_000), .seconds(-31_536_000)])
+  func `a wall clock that is set causes one round`(jump: Duration) throws {
+    stage.clock.moveWall(by: jump)
     #expect(try looks(after: .zero) == 1)
     #expect(try looks(after: .milliseconds(999)) == 0)
     #expect(try looks(after: .milliseconds(1)) == 1)
+  }
+
+  @Test func `while the wall clock stands still, only calls that read another clock do the round`()
+    throws
+  {
+    stage.clock.advance(by: .seconds(5))
+    stage.clock.moveWall(by: .seconds(-5))
+    #expect(try looks(after: .zero) == 0)
+    try breaker.trip()
+    stage.clock.advance(by: .seconds(1))
+    stage.clock.moveWall(by: .seconds(-1))
+    let before = storage.looks.withLock { $0 }
+    #expect(throws: BreakerError.self) { try breaker.run {} }
+    #expect(storage.looks.withLock { $0 } > before)
   }
 }
 

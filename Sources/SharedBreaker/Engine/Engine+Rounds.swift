@@ -17,19 +17,19 @@ extension Engine {
   }
 
   @inline(never) @usableFromInline
-  func secondOfOtherClock() -> Int64 { clock.coarseNanoseconds / Self.roundNanoseconds }
+  func secondOfOtherClock() -> Int64 { clock.wallTime.millisecondsSince1970 / 1_000 }
 
   /// Checks the file and writes what is pending, in the first call of each second.
   func doRounds() {
     let now = second
-    let last = secondOfRound.load(ordering: .relaxed)
     let boot = bootNanoseconds
-    guard now != last || boot >= nextRoundOnBootClock.load(ordering: .relaxed) else { return }
-    let isMine = secondOfRound.compareExchange(
-      expected: last, desired: now, ordering: .relaxed
+    let due = nextRoundOnBootClock.load(ordering: .relaxed)
+    guard now != secondOfRound.load(ordering: .relaxed) || boot >= due else { return }
+    let isMine = nextRoundOnBootClock.compareExchange(
+      expected: due, desired: boot + Self.roundNanoseconds, ordering: .relaxed
     ).exchanged
     guard isMine else { return }
-    nextRoundOnBootClock.store(boot + Self.roundNanoseconds, ordering: .relaxed)
+    secondOfRound.store(now, ordering: .relaxed)
     storage.checkIdentity()
     guard isAvailable else { return }
     do throws(StoreError) {
