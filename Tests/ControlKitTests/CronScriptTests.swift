@@ -27,13 +27,13 @@ struct CronScriptTests {
     _ script: String, _ command: String, endingWith code: Int32
   ) -> (code: Int32, output: String) {
     let folder = bench.folder
-    Golden.write("#!/bin/sh\necho done\nexit \(code)\n", to: "\(folder)/\(command)")
-    Golden.write(script, to: "\(folder)/script")
-    unsafe chmod("\(folder)/\(command)", 0o755)
-    unsafe chmod("\(folder)/script", 0o755)
+    Golden.write("#!/bin/sh\necho done\nexit \(code)\n", to: "\(folder)/command.text")
+    Golden.write(script, to: "\(folder)/script.text")
     let programs = Terminal.program.split(separator: "/").dropLast().joined(separator: "/")
+    // Copies, because a child that another test forks meanwhile may still have open what this
+    // process has written. No program can be run while it is open for writing.
     let status = unsafe system(
-      "cd '\(folder)' && env -i PATH='\(folder)':'/\(programs)':/usr/bin:/bin HOME='\(folder)' "
+      "cd '\(folder)' && install command.text '\(command)' && install script.text script && env -i PATH='\(folder)':'/\(programs)':/usr/bin:/bin HOME='\(folder)' "
         + "ASAN_OPTIONS=\"$ASAN_OPTIONS\" SHARED_BREAKER_STORE='\(bench.path)' setsid ./script < /dev/null > output 2>&1"
     )
     return ((status >> 8) & 0xFF, Golden.read("\(folder)/output") ?? "")
