@@ -9,6 +9,8 @@ import Testing
     let disk = try SmallDisk(at: stage.directory.file("state"), kilobytes: 512)
     let puppets = try stage.puppets(2, "max-failures=1000 open-for=30s")
     #expect(try puppets.ask("run fail") == ["failed", "failed"])
+    // As long as somebody reads from the log, it cannot be begun anew.
+    var reader: Holder? = try Holder(stage.store, "BEGIN; SELECT * FROM breaker")
     try disk.fill()
     // The log has no room for so many, but each caller gets the result of its own work.
     #expect(try puppets.ask("failures 200") == Array(repeating: "failed 200 rejected 0", count: 2))
@@ -27,6 +29,8 @@ import Testing
     #expect(try late.ask("run fail") == "failed")
 
     disk.makeRoom()
+    reader = nil
+    #expect(reader == nil)
     stage.clock.advance(by: .seconds(1))
     let all = puppets + [late]
     #expect(try all.ask("run ok") == ["ok 42", "ok 42", "ok 42"])
@@ -34,6 +38,23 @@ import Testing
     #expect(try puppets.ask("events").allSatisfy { $0.hasSuffix("unavailable available") })
     #expect(try puppets[0].ask("trip") == "ok")
     #expect(try all.ask("state") == ["open", "open", "open"])
+    #expect(try Database.integrity(stage.store) == "ok")
+  }
+
+  @Test(
+    .timeLimit(.minutes(60)), .enabled(if: SmallDisk.isPermitted, "needs root, to mount a tmpfs"))
+  func `a store on a full disk goes on in the room that it has`() throws {
+    let stage = try Stage()
+    let disk = try SmallDisk(at: stage.directory.file("state"), kilobytes: 512)
+    let puppets = try stage.puppets(2, "max-failures=1000 open-for=30s")
+    #expect(try puppets.ask("failures 20") == Array(repeating: "failed 20 rejected 0", count: 2))
+    try disk.fill()
+    for _ in 0..<3 {
+      #expect(try puppets.ask("failures 90") == Array(repeating: "failed 90 rejected 0", count: 2))
+    }
+    #expect(try puppets.ask("health") == ["connected", "connected"])
+    #expect(try puppets.ask("events") == ["", ""])
+    #expect(try Database.value(stage.store, "SELECT failures FROM breaker") == "580")
     #expect(try Database.integrity(stage.store) == "ok")
   }
 

@@ -23,6 +23,15 @@ package enum FileSystem {
     mountedType(of: device(of: directory), in: mounts())
   }
 
+  /// The size of a directory's file system in bytes; nil if it cannot be told.
+  static func size(of directory: String) -> Int64? {
+    var status = statvfs()
+    guard unsafe statvfs(directory, &status) == 0, status.f_blocks > 0 else { return nil }
+    let (size, overflow) = UInt64(status.f_blocks).multipliedReportingOverflow(
+      by: UInt64(status.f_frsize))
+    return overflow ? .max : Int64(clamping: size)
+  }
+
   private static func mounts() -> String { ProcFile.text("/proc/self/mountinfo") ?? "" }
 
   /// The name of a network file system, or nil if the file system is a local one.

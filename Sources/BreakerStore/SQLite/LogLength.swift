@@ -15,8 +15,17 @@ internal import CSQLite
   /// Whether the whole log was moved into the file, with nothing written since.
   private(set) var isFolded = false
 
-  init(pageSize: Int64) {
-    limit = Int32(clamping: Self.limitInBytes / max(512, pageSize))
+  /// The part of a small file system that the log may take.
+  ///
+  /// If it took the rest of it, the store would have no room to grow when the log is moved there.
+  private static let share: Int64 = 8
+
+  /// - Parameters:
+  ///   - pageSize: The size of a page in bytes.
+  ///   - fileSystemSize: The size of the file system in bytes; nil if it is not known.
+  init(pageSize: Int64, fileSystemSize: Int64?) {
+    let longest = min(Self.limitInBytes, fileSystemSize.map { $0 / Self.share } ?? .max)
+    limit = Int32(clamping: longest / max(512, pageSize))
     next = limit
   }
 

@@ -54,7 +54,9 @@ internal import CSQLite
     logFile = try LogFile(path: self.path + StoreFile.logSuffix)
     try files.mark(logFile)
     self.lockTimeout = lockTimeout
-    log = LogLength(pageSize: try writer.integer("PRAGMA page_size"))
+    log = LogLength(
+      pageSize: try writer.integer("PRAGMA page_size"),
+      fileSystemSize: FileSystem.size(of: directory))
     unsafe log.install(on: writer.handle)
     try agree(mayDoWithout: true)
     // So that the file alone is a store, whatever becomes of its log.

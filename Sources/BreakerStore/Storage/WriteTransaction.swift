@@ -83,7 +83,8 @@ extension SQLiteStorage {
   /// - Parameters:
   ///   - deadline: When to give up, on the monotonic clock.
   ///   - body: What writes. It is called again if the store turns out to be another one than the one
-  ///     that was opened, which it finds out before it has written anything.
+  ///     that was opened, or if the disk is full until the log is moved; nothing of the first time
+  ///     remains then.
   ///   - committed: Takes what the body has returned after the commit, still under the lock. Whatever
   ///     holds a connection must not outlive it: a fork waits for the lock, and then closes them all.
   /// - Returns: The commit, which is to be finished.
@@ -107,7 +108,8 @@ extension SQLiteStorage {
 
   /// Runs a body on the open store, under the lock for writing; all its waits end at the deadline.
   ///
-  /// A body that finds the store to be another one is run once more, on that one.
+  /// A body that finds the store to be another one is run once more, on that one. So is a body for
+  /// which the disk is full if that frees a part of the log, which needs no more room to be used again.
   func openToWrite<Result>(
     until deadline: Int64, _ body: (OpenStore) throws(StoreError) -> Result
   ) throws(StoreError) -> Result {
@@ -117,7 +119,8 @@ extension SQLiteStorage {
     do throws(StoreError) {
       return try store.writer.waiting(until: deadline) { () throws(StoreError) in try body(store) }
     } catch {
-      guard store.isStale else { throw error }
+      let isWorthAnotherTry = error.kind == .diskFull ? freeLog(of: store) : store.isStale
+      guard isWorthAnotherTry else { throw error }
       let store = try openedStoreToWrite()
       return try store.writer.waiting(until: deadline) { () throws(StoreError) in try body(store) }
     }
@@ -147,6 +150,13 @@ extension SQLiteStorage {
     reading.withLock {
       if let store, store.isCheckpointDue { store.checkpoint(isUrgent: false) }
     }
+  }
+
+  /// Moves the log into the file because there is no room for it to grow; under the lock for writing.
+  ///
+  /// - Returns: Whether that has worked, so that the next commit can begin the log anew.
+  private func freeLog(of store: OpenStore) -> Bool {
+    reading.withLock { store.checkpoint(isUrgent: false) }
   }
 
   func deadline(of wait: Wait) -> Int64 {
