@@ -118,6 +118,19 @@ import Testing
     #expect(bench.suspect() == true)
   }
 
+  @Test(arguments: [CallOutcome.success, .failure()])
+  func `a reboot does not forget that a half-open breaker is only suspected`(
+    outcome: CallOutcome
+  ) {
+    var bench = Bench(Self.policy)
+    bench.suspect()
+    bench.record.moveBeginning(to: Instant(nanoseconds: -5))
+    RebootTests.reboot(&bench, uptime: .seconds(1), passed: .seconds(1))
+    bench.report(outcome, for: bench.permit())
+    let last = outcome == .success ? "suspicion:half_open>closed" : "suspicion:half_open>open"
+    #expect(bench.events.last?.arrow == last)
+  }
+
   @Test(
     arguments: [
       (nil, 99, false), (.hosts(3), 2, false), (.hosts(3), 3, true), (.hosts(1), 1, true),

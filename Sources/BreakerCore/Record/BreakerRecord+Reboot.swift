@@ -18,7 +18,7 @@ extension BreakerRecord {
     record.closedAt = closedAt.map { _ in bootTime }
     record.streakStartedAt = streakStartedAt.map { _ in bootTime }
     record.lastCountedFailureAt = nil
-    record.suspectedAt = nil
+    record.suspectedAt = isSuspected ? suspectedAt : nil
     record.failureTimes = []
     record.reporters = []
     // The processes that held leases ended with the earlier boot, so their slots are free.
@@ -43,6 +43,12 @@ extension BreakerRecord {
 
 /// How long a state has lasted when no instant recorded its beginning.
 extension BreakerRecord {
+  /// Takes over when the state began, on the clock of this boot; a suspicion began with its state.
+  package mutating func moveBeginning(to instant: Instant) {
+    if isSuspected { suspectedAt = instant }
+    tally.since = instant
+  }
+
   /// When the state began, on the clock of this boot, as far as wall clocks can tell.
   ///
   /// - Parameters:

@@ -9,9 +9,10 @@ extension MemoryStorage {
       let bootedAt = clock.sighting.bootedAtMilliseconds
       for key in breakers.keys {
         guard var breaker = breakers[key] else { continue }
-        breaker.record.tally.since = breaker.record.stateBegan(
-          createdAtMilliseconds: breaker.createdAtMilliseconds, bootedAtMilliseconds: bootedAt,
-          beforeBoot: true)
+        breaker.record.moveBeginning(
+          to: breaker.record.stateBegan(
+            createdAtMilliseconds: breaker.createdAtMilliseconds, bootedAtMilliseconds: bootedAt,
+            beforeBoot: true))
         breaker.record = breaker.record.carriedOver(to: now)
         revision += 1
         breaker.revision = revision

@@ -35,10 +35,11 @@ enum BreakerTable {
     breaker.lineage = header.lineage
     if bootOfState != thisBoot {
       // If no boot was noted for the beginning of the state, it may have begun in this boot.
-      breaker.record.tally.since = breaker.record.stateBegan(
-        createdAtMilliseconds: breaker.createdAtMilliseconds,
-        bootedAtMilliseconds: header.boot.bootedAtMilliseconds,
-        beforeBoot: bootOfState != 0 || boot != thisBoot)
+      breaker.record.moveBeginning(
+        to: breaker.record.stateBegan(
+          createdAtMilliseconds: breaker.createdAtMilliseconds,
+          bootedAtMilliseconds: header.boot.bootedAtMilliseconds,
+          beforeBoot: bootOfState != 0 || boot != thisBoot))
     }
     if boot != thisBoot {
       breaker.record = breaker.record.carriedOver(to: clock.moment)
