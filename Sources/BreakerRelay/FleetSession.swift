@@ -89,6 +89,7 @@ extension FleetSession {
     view.forgetPast(at: beat.now)
     guard beat.epoch == position.epoch else { throw .behind("the server has lost its data") }
     try compare(with: beat.number)
+    try forgetImpossibleCommands()
     try describe()
     scheduleBeat()
     context.onStep(.beaten)
@@ -186,6 +187,22 @@ extension FleetSession {
         .overtaken,
         "the command to \(command.name) is not told: a later one of host \(winner) holds")
     }
+  }
+
+  /// Forgets commands that no host follows, so that they do not overrule those of tomorrow.
+  ///
+  /// Only if both the server's clock and this host's say so: either may be the wrong one.
+  func forgetImpossibleCommands() throws(RelayTrouble) {
+    let own = StoreClock.system.wallTime.millisecondsSince1970
+    let latest = max(FleetMessage.latestStamp(at: now), FleetMessage.latestStamp(at: own))
+    let hasForgotten = try Self.stored { () throws(StoreError) in
+      try claim.forgetCommands(stampedAbove: latest)
+    }
+    guard hasForgotten else { return }
+    context.log.report(
+      .overtaken,
+      "forgot commands that were given while the clock of this host was far ahead: give them again"
+        + " if they are still wanted")
   }
 
   /// Says what is new about the breakers of this host.

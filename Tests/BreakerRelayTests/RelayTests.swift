@@ -33,6 +33,25 @@ struct RelayTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
+  func `a host whose clock was far ahead is heard again once it is set`() async throws {
+    let fleet = try TestFleet()
+    let hosts = try await fleet.hosts("a", "b")
+    let breaker = try hosts[0].breaker("pay")
+    try breaker.force(.forcedOpen, scope: .fleet)
+    try await eventually("b is forced open") { try hosts[1].snapshot("pay")?.mode == .forcedOpen }
+    // As if the clock of the host had been a year ahead, and had been set since.
+    let store = try #require(hosts[0].options.store)
+    let ahead = StoreClock.system.wallTime.millisecondsSince1970 + 31_536_000_000
+    _ = try Database.rows(store, "UPDATE fleet_command SET stamp = \(ahead)")
+    _ = try Database.rows(store, "UPDATE fleet SET stamp = \(ahead)")
+    try await hosts[0].awaits(.overtaken)
+    #expect(hosts[0].log.contains { $0.contains("far ahead") })
+    #expect(breaker.snapshot().mode == .forcedOpen)
+    try breaker.force(.observe, scope: .fleet)
+    try await eventually("b observes") { try hosts[1].snapshot("pay")?.mode == .observe }
+  }
+
+  @Test(.timeLimit(.minutes(60)))
   func `a quorum of other hosts makes a closed breaker half-open`() async throws {
     let fleet = try TestFleet()
     let hosts = try await fleet.hosts("a", "b", "c")

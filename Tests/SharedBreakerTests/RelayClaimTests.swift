@@ -316,6 +316,34 @@ import Testing
     }
   }
 
+  @Test func `commands that a clock far ahead has stamped make room for those of others`() throws {
+    let stage = try Stage()
+    let store = stage.sharedStore()
+    let breaker = try store.breaker("api")
+    let relay = try #require(try store.claimRelay(fleet: "prod", host: "a"))
+    let year = Duration.seconds(31_536_000)
+    stage.clock.moveWall(by: year)
+    try breaker.force(.forcedOpen, scope: .fleet)
+    stage.clock.moveWall(by: .zero - year)
+    let now = stage.clock.clock.wallTime.millisecondsSince1970
+    let other = FleetNews.command(Self.command(.force(.observe, for: nil), stamp: now))
+    #expect(try relay.apply([other], position: nil) == [.overtaken])
+    #expect(try relay.pendingCommands().count == 1)
+
+    #expect(try relay.forgetCommands(stampedAbove: now + 86_400_000))
+    #expect(try relay.pendingCommands() == [] && relay.commands() == [])
+    #expect(try store.snapshot(of: "api")?.mode == .forcedOpen)
+    #expect(try relay.apply([other], position: nil) == [.applied])
+    #expect(try store.snapshot(of: "api")?.mode == .observe)
+    try breaker.reset(scope: .fleet)
+    #expect(try relay.pendingCommands().map(\.command.stamp).allSatisfy { $0 <= now + 86_400_000 })
+
+    // What can be is kept.
+    let known = try relay.commands()
+    #expect(try !relay.forgetCommands(stampedAbove: now + 86_400_000))
+    #expect(try relay.commands() == known && relay.pendingCommands().count == 1)
+  }
+
   @Test func `a fleet or a host with no usable name is refused`() throws {
     let stage = try Stage()
     for (fleet, host) in [("", "a"), ("prod", ""), ("a\nb", "a"), ("prod", "a\u{7}")] {

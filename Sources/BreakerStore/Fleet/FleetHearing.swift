@@ -26,6 +26,10 @@ struct FleetHearing<Place: FleetPlace> {
   }
 
   mutating func run() throws(StoreError) {
+    if let latest = request.latestStamp, fleet.stamp > latest {
+      fleet.stamp = try place.forget(stampsAbove: latest)
+      changes.hasForgotten = true
+    }
     for news in request.news { try hear(news) }
     if let note = request.note, note != fleet.note {
       fleet.isConnected = note.isConnected

@@ -13,6 +13,11 @@ protocol FleetPlace {
   /// Keeps a register in the place of an earlier one about the same aspect.
   mutating func keep(_ register: FleetRegister) throws(StoreError)
 
+  /// Forgets every command with a higher stamp than this, told to others or not.
+  ///
+  /// - Returns: The highest stamp of the commands that are left; 0 if none is.
+  mutating func forget(stampsAbove latest: Int64) throws(StoreError) -> Int64
+
   /// Takes a step on a breaker, which counts as a change if it changes the breaker.
   ///
   /// - Returns: What happened; nil if there is no such breaker, and none may be created.

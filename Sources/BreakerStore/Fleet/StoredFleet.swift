@@ -71,6 +71,9 @@ package struct FleetRequest: Sendable, Hashable {
   /// The latest command that the relay has published; nil if there is none.
   package var published: Int64?
 
+  /// The highest stamp that a command of the fleet can have; nil if that is not known.
+  package var latestStamp: Int64?
+
   package struct Note: Sendable, Hashable {
     package var isConnected: Bool
     package var problem: String?
@@ -94,6 +97,7 @@ extension FleetRequest {
       && (note.map { $0 == fleet.note } ?? true)
       && (position.map { $0 == fleet.position } ?? true)
       && (published == nil || fleet.waiting == 0)
+      && (latestStamp.map { fleet.stamp <= $0 } ?? true)
   }
 }
 
@@ -108,6 +112,9 @@ extension StoredFleet {
 package struct FleetChanges: Sendable {
   /// One for each piece of news.
   package var verdicts: [FleetVerdict] = []
+
+  /// Whether commands were forgotten that cannot have their stamps.
+  package var hasForgotten = false
 
   /// What happened to each breaker.
   package var events: [(name: String, events: [BreakerEvent])] = []

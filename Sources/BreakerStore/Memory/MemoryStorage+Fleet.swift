@@ -30,6 +30,12 @@ struct MemoryFleet {
 
   mutating func deletePending(through id: Int64) { pending.removeAll { $0.id <= id } }
 
+  mutating func forget(stampsAbove latest: Int64) -> Int64 {
+    registers = registers.mapValues { $0.filter { $0.value.order.stamp <= latest } }
+    pending.removeAll { $0.order.stamp > latest }
+    return registers.values.joined().map(\.value.order.stamp).max() ?? 0
+  }
+
   mutating func leave() {
     fleet = nil
     registers = [:]
@@ -139,6 +145,11 @@ private struct MemoryPlace: FleetPlace {
     guard let aspect = register.aspect else { return }
     hasChanged = true
     storage.fleetMemory.registers[NameBytes(register.order.name), default: [:]][aspect] = register
+  }
+
+  mutating func forget(stampsAbove latest: Int64) -> Int64 {
+    hasChanged = true
+    return storage.fleetMemory.forget(stampsAbove: latest)
   }
 
   mutating func step(

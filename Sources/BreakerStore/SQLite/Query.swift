@@ -11,7 +11,7 @@ enum Query: Int, CaseIterable {
   case declare, declarations, trimDeclarations
   case fleet, saveFleet, raiseFleetStamp
   case registers, registersOfBreaker, saveRegister
-  case orders, insertOrder, deleteOrders
+  case orders, insertOrder, deleteOrders, deleteLaterOrders, deleteLaterRegisters
 
   var sql: String {
     switch self {
@@ -163,6 +163,8 @@ enum Query: Int, CaseIterable {
       VALUES (\(FleetOrderColumns.parameters(from: 1)))
       """
     case .deleteOrders: "DELETE FROM fleet_outbox WHERE id BETWEEN ?1 AND ?2"
+    case .deleteLaterOrders: "DELETE FROM fleet_outbox WHERE stamp > ?1"
+    case .deleteLaterRegisters: "DELETE FROM fleet_command WHERE stamp > ?1"
     }
   }
 

@@ -107,6 +107,11 @@ private struct FleetTransaction: FleetPlace {
     try FleetTable.keep(register, on: transaction.connection, in: header)
   }
 
+  mutating func forget(stampsAbove latest: Int64) throws(StoreError) -> Int64 {
+    hasChanged = true
+    return try FleetTable.delete(stampsAbove: latest, on: transaction.connection)
+  }
+
   mutating func step(
     _ name: String, orCreate: Bool, _ body: (inout BreakerDraft) -> Void
   ) throws(StoreError) -> [BreakerEvent]? {

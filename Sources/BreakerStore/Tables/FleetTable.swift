@@ -127,6 +127,20 @@ enum FleetTable {
     }.compactMap { $0 }
   }
 
+  /// Deletes every command with a higher stamp than this.
+  ///
+  /// - Returns: The highest stamp that is left; 0 if there is none.
+  static func delete(
+    stampsAbove latest: Int64, on connection: Connection
+  ) throws(StoreError) -> Int64 {
+    for query in [Query.deleteLaterRegisters, .deleteLaterOrders] {
+      let delete = try connection.statement(query)
+      delete.bind(1, latest)
+      try delete.run()
+    }
+    return try connection.integer("SELECT max(stamp) FROM fleet_command")
+  }
+
   static func deletePending(
     _ first: Int64 = 0, through last: Int64, on connection: Connection
   ) throws(StoreError) {

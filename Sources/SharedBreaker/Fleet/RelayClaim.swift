@@ -69,7 +69,7 @@ public final class RelayClaim: Sendable {
     var request = request
     request.news = news
     request.position = position
-    return try carryOut(request)
+    return try carryOut(request).verdicts
   }
 
   /// Returns the latest commands of the fleet that this host knows, about one aspect each.
@@ -81,6 +81,21 @@ public final class RelayClaim: Sendable {
   public func commands() throws(StoreError) -> [FleetCommand] {
     let now = engine.clock.moment
     return try engine.storage.fleetOrders().map { $0.command(at: now) }
+  }
+
+  /// Forgets commands with stamps that no command of the fleet can have.
+  ///
+  /// A host whose clock was far ahead gave them. No other host follows them, and as long as they are
+  /// remembered, each new command of the host has a higher stamp yet, and is refused like them. What
+  /// they have changed on this host stays until another command changes it.
+  ///
+  /// - Parameter stamp: The highest stamp that a command can have.
+  /// - Returns: Whether there were any.
+  /// - Throws: `StoreError` if the store cannot be written.
+  public func forgetCommands(stampedAbove stamp: Int64) throws(StoreError) -> Bool {
+    var request = request
+    request.latestStamp = max(0, stamp)
+    return try carryOut(request).hasForgotten
   }
 
   /// Notes whether the relay reaches the other hosts, if that has changed.
@@ -101,20 +116,20 @@ public final class RelayClaim: Sendable {
 
   private var request: FleetRequest { FleetRequest(fleet: fleet, host: host) }
 
-  private func carryOut(_ request: FleetRequest) throws(StoreError) -> [FleetVerdict] {
+  private func carryOut(_ request: FleetRequest) throws(StoreError) -> FleetChanges {
     try engine.carryOut(request)
   }
 }
 
 extension Engine {
   /// Does what a relay requests, and tells the observer what came of it.
-  func carryOut(_ request: FleetRequest) throws(StoreError) -> [FleetVerdict] {
+  func carryOut(_ request: FleetRequest) throws(StoreError) -> FleetChanges {
     let done = try storage.carryOut(request)
     update { state in
       state.collect(done.syncError.map { .notDurable($0) })
       for (name, events) in done.events { state.collect(events, of: name, isAlone: false) }
     }
-    return done.verdicts
+    return done
   }
 }
 
