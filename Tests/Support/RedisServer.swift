@@ -4,6 +4,7 @@ package import Glibc
 package final class RedisServer {
   private let directory: TemporaryDirectory
   private let options: [String]
+  private let launcher: [String]
   private var child: Child?
 
   /// The path of the server's socket.
@@ -16,11 +17,20 @@ package final class RedisServer {
   package static let isInstalled = Files.exists(program) && Files.exists(client)
 
   /// Starts a server, and waits until it answers.
+  ///
+  /// - Parameters:
+  ///   - directory: Where its files are.
+  ///   - name: The name of its socket there.
+  ///   - options: What it is started with besides.
+  ///   - launcher: What to begin its command with.
+  /// - Throws: If it cannot be started.
   package init(
-    in directory: TemporaryDirectory, name: String = "redis.sock", options: [String] = []
+    in directory: TemporaryDirectory, name: String = "redis.sock", options: [String] = [],
+    launcher: [String] = []
   ) throws {
     self.directory = directory
     self.options = options
+    self.launcher = launcher
     socket = directory.file(name)
     try start()
   }
@@ -38,7 +48,8 @@ package final class RedisServer {
       "--dbfilename", "\(socket.split(separator: "/").last ?? "redis").rdb", "--daemonize", "no",
       "--loglevel", "warning", "--logfile", socket + ".log",
     ]
-    child = try Child(Self.program, words + options)
+    let all = launcher + [Self.program] + words + options
+    child = try Child(all[0], Array(all.dropFirst()))
     for _ in 0..<60_000 {
       usleep(1_000)
       guard Files.exists(socket) else { continue }
