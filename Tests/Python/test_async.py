@@ -152,6 +152,59 @@ class Coroutines(StoreTestCase):
         totals = self.totals("payments")
         self.assertEqual((totals["successes"], totals["failures"], totals["ignored"]), (1, 0, 0))
 
+    def test_a_call_that_is_ended_before_it_began_gives_its_permit_back(self):
+        async def charge():
+            pass
+
+        def call_as_probe():
+            try:
+                return self.payments.call(lambda: charge())  # which takes the permit at once
+            except Rejected:
+                return None
+
+        for end in (lambda call: call.throw(KeyError("x")), lambda call: call.close()):
+            self.payments.trip(0.001)
+            self.assertEqual(eventually(self.probe).report("ignored"), "counted")
+            call = eventually(call_as_probe)
+            self.assertIsNone(self.probe())
+            with contextlib.suppress(KeyError):
+                end(call)
+            self.assertIsNotNone(self.probe())  # though the call is still here
+            self.payments.reset()
+
+    def test_tools_see_how_far_a_call_has_got(self):
+        states = []
+
+        @self.payments
+        async def charge():
+            states.append(inspect.getcoroutinestate(call))
+            await asyncio.sleep(0)
+
+        with self.payments:
+            pass
+        call = charge()
+        self.assertEqual(inspect.getcoroutinestate(call), inspect.CORO_CREATED)
+        call.send(None)
+        self.assertEqual(states, [inspect.CORO_RUNNING])
+        self.assertEqual(inspect.getcoroutinestate(call), inspect.CORO_SUSPENDED)
+        with self.assertRaises(StopIteration):
+            call.send(None)
+        self.assertEqual(inspect.getcoroutinestate(call), inspect.CORO_CLOSED)
+
+    def test_tools_see_that_a_call_waits_for_the_store(self):
+        @self.store.breaker("new")
+        async def charge():
+            pass
+
+        async def main():
+            task = asyncio.ensure_future(charge())
+            await asyncio.sleep(0)
+            # Another thread reads the file before the work begins.
+            self.assertEqual(inspect.getcoroutinestate(task.get_coro()), inspect.CORO_SUSPENDED)
+            await task
+
+        self.run_loop(main())
+
     def test_a_rejected_call_leaves_nothing_to_warn_of(self):
         @self.payments
         async def charge():

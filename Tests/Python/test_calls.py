@@ -300,6 +300,19 @@ class Functions(StoreTestCase):
         with self.assertRaises(Rejected):
             next(values)
 
+    def test_an_exception_of_a_generator_is_a_failure_even_if_it_is_false(self):
+        class Empty(Exception):
+            def __len__(self):
+                return 0
+
+        def rows():
+            yield 1
+            raise Empty
+
+        with self.assertRaises(Empty):
+            list(self.payments.call(rows))
+        self.assertEqual(self.totals("payments")["failures"], 1)
+
     def test_call_of_a_generator_function_lasts_to_its_end_too(self):
         def broken():
             yield 1

@@ -236,6 +236,7 @@ static PyObject *driver_throw(PyObject *object, PyObject *args) {
   if (!is_ready(self)) return NULL;
   if (self->phase == UNSTARTED) {
     // A call that was never begun is no call, and says nothing about the resource.
+    give_back(self);
     self->phase = HANDED_OVER;
     self->inner = Py_NewRef(self->work);
   }
@@ -275,6 +276,16 @@ static PyObject *driver_close(PyObject *object, PyObject *unused) {
 // Looks in the work for what tools ask of a coroutine, such as its name and frame.
 static PyObject *driver_attribute(PyObject *object, void *name) {
   return PyObject_GetAttrString(((Driver *)object)->work, name);
+}
+
+// Tools ask how far a coroutine has got, and the work may not have begun or be over while the driver waits.
+static PyObject *driver_is_running(PyObject *object, void *unused) {
+  return PyBool_FromLong(((Driver *)object)->is_running);
+}
+
+static PyObject *driver_is_suspended(PyObject *object, void *unused) {
+  Driver *self = (Driver *)object;
+  return PyBool_FromLong(self->inner && !self->is_running);
 }
 
 static int driver_traverse(PyObject *object, visitproc visit, void *arg) {
@@ -328,7 +339,8 @@ static PyGetSetDef driver_attributes[] = {
     {"cr_await", driver_attribute, NULL, NULL, "cr_await"},
     {"cr_code", driver_attribute, NULL, NULL, "cr_code"},
     {"cr_frame", driver_attribute, NULL, NULL, "cr_frame"},
-    {"cr_running", driver_attribute, NULL, NULL, "cr_running"},
+    {"cr_running", driver_is_running, NULL, NULL, NULL},
+    {"cr_suspended", driver_is_suspended, NULL, NULL, NULL},
     {NULL},
 };
 

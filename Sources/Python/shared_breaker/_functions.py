@@ -91,7 +91,7 @@ class Granted:
     def __enter__(self) -> None: ...
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        self._permit.report(error or "success")
+        self._permit.report("success" if error is None else error)
 
     async def __aenter__(self) -> None: ...
 
@@ -99,4 +99,4 @@ class Granted:
         if isinstance(error, GeneratorExit):  # nothing can be awaited any more
             self._permit.report("ignored")
         else:
-            await self._permit.report_async(error or "success")
+            await self._permit.report_async("success" if error is None else error)
