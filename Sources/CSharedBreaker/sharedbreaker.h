@@ -377,9 +377,10 @@ int sb_connect(sb_store *store, uint32_t flags);
  * attempt. */
 int sb_flush(sb_store *store);
 
-/* Writes what this process has not written yet, closes the file, and frees the store. Functions that
- * other threads are in return first. Then each use of the store's breakers, news and hooks, which still
- * have to be freed, returns SB_ERR_CLOSED, and none opens the file again. Leave calls first: the outcome
+/* Writes what this process has not written yet, closes the file, and frees the store. It first waits until
+ * calls that other threads are making have returned, of this store or of another. Then each use of the
+ * store's breakers, news and hooks, which still have to be freed, returns SB_ERR_CLOSED, and none opens the
+ * file again. Leave calls first: the outcome
  * of a permit that is still out is lost, and a probe's slot is taken until its `probe-timeout` or the end
  * of the process. NULL does nothing.
  *

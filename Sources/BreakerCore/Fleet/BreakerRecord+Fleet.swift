@@ -37,7 +37,7 @@ extension BreakerRecord {
     state == .halfOpen && suspectedAt.map { $0 == tally.since } ?? false
   }
 
-  /// Closes a breaker that was suspected wrongly: what it has counted until then still counts.
+  /// Closes a breaker whose suspicion was wrong, and keeps what it had counted before.
   mutating func acquit(at now: Moment, because reason: String) -> BreakerEvent {
     let from = state
     enter(.closed, at: now)

@@ -81,7 +81,7 @@ public struct FleetCommand: Sendable, Hashable {
 
 /// How far a relay has read the stream of its fleet.
 public struct FleetPosition: Sendable, Hashable {
-  /// Tells this stream from one that was begun anew.
+  /// Identifies the stream; a stream that starts from scratch has a different epoch.
   public var epoch: String
 
   /// The number of the latest entry that was read.

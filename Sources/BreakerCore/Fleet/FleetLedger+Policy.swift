@@ -47,7 +47,7 @@ extension FleetLedger {
     return own
   }
 
-  /// The aspects of what was said about the policy, of the latest command first.
+  /// The policy aspects that each command set, with the latest command first.
   private var commands: [[FleetAspect]] {
     var commands: [(order: FleetOrder, aspects: [FleetAspect])] = []
     for (aspect, register) in registers where aspect.isPolicy {

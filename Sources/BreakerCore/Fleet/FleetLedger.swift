@@ -1,4 +1,4 @@
-/// What a host remembers of the commands to one breaker, and which of two is the later one.
+/// Remembers the commands that a host has seen for one breaker, and decides which of two is later.
 ///
 /// Hosts that have had the same commands have the same registers, in whatever order and however
 /// often the commands came.

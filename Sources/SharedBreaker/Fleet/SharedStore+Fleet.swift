@@ -54,9 +54,9 @@ extension SharedStore {
     return try engine.storage.leaveFleet()
   }
 
-  /// Returns what tells this store from a copy of it, as 16 hexadecimal digits.
+  /// Returns the identifier that distinguishes this store from its copies: 16 hexadecimal digits.
   ///
-  /// A store that is begun anew, or is restored from a copy, has another lineage.
+  /// A store that is created from scratch or restored from a copy has a different lineage.
   ///
   /// - Throws: `StoreError` if the store cannot be opened.
   public func lineage() throws(StoreError) -> String {
