@@ -7,7 +7,7 @@ extension Bench {
   /// What hosts of a fleet hear of each other, and what their relays cost.
   func fleetFigures() -> [Figure] {
     let fleet = Latest { try FleetRoom() }
-    return delayFigures(fleet) + flowFigures(fleet) + relayFigures(fleet)
+    return delayFigures(fleet) + flowFigures(fleet) + returnFigures(fleet) + relayFigures()
   }
 
   private static var delays: Int { 100 }
@@ -38,16 +38,37 @@ extension Bench {
     }
   }
 
-  /// How many commands a second get through.
+  /// How much a second gets through.
   private func flowFigures(_ fleet: Latest<FleetRoom>) -> [Figure] {
-    let subject = Subject(
+    let commands = Subject(
       topic: "fleet", name: "commands that the other host has applied", unit: "/s",
       goal: .atLeast(1_000), samples: "5,000 of 8 threads")
-    return [Figure(subject: subject) { try fleet.once().commandsASecond(5_000) }]
+    let trips = Subject(
+      topic: "fleet", name: "trips of which the other host suspects the breaker", unit: "/s",
+      goal: .atLeast(1_000), samples: "2,000 breakers, 8 threads")
+    return [
+      Figure(subject: commands) { try fleet.once().commandsASecond(5_000) },
+      Figure(subject: trips) { try fleet.once().suspicionsASecond(2_000) },
+    ]
+  }
+
+  /// How long it takes, after a server without its data is back, until all know what was said meanwhile.
+  private func returnFigures(_ fleet: Latest<FleetRoom>) -> [Figure] {
+    let subject = Subject(
+      topic: "fleet", name: "the server is back until the other host has a command", unit: "ms",
+      goal: .atMost(2_000), samples: "slowest of 5")
+    return [
+      Figure(subject: subject) {
+        let room = try fleet.once()
+        return try (0..<5).map { _ in try room.millisecondsOfReturn() }.max() ?? 0
+      }
+    ]
   }
 
   /// What a relay costs a host that has no news, and a healthy call.
-  private func relayFigures(_ fleet: Latest<FleetRoom>) -> [Figure] {
+  private func relayFigures() -> [Figure] {
+    // Nobody has done anything there: a relay that catches up is not idle.
+    let fleet = Latest { try FleetRoom() }
     let idle = Latest { () throws -> (seconds: Double, megabytes: Double) in
       let room = try fleet.once()
       let before = try room.relayUse()
@@ -107,6 +128,42 @@ extension FleetRoom {
     let pair = try pair()
     return try pair.microseconds(
       of: { try pair.first.acquire().fail(error: "down") }, until: { $0.state == .halfOpen })
+  }
+
+  func suspicionsASecond(_ count: Int) throws -> Double {
+    let pairs = try (0..<count).map { _ in try pair() }
+    for pair in pairs { try pair.second.run {} }
+    let threads = 8
+    let start = seconds()
+    Threads.run(threads) { thread in
+      for index in stride(from: thread, to: count, by: threads) {
+        _ = try? pairs[index].first.acquire().fail(error: "down")
+      }
+    }
+    for pair in pairs {
+      while pair.second.snapshot().state != .halfOpen {
+        guard seconds() < start + 60 else { throw BenchError("\(pair.second.name): no suspicion") }
+        usleep(1_000)
+      }
+    }
+    return Double(count) / (seconds() - start)
+  }
+
+  func millisecondsOfReturn() throws -> Double {
+    let pair = try pair()
+    try pair.second.run {}
+    server.kill()
+    try waitUntilRelays(areConnected: false)
+    try pair.first.force(.observe, scope: .fleet)
+    try server.start()
+    let start = seconds()
+    while pair.second.snapshot().mode != .observe {
+      guard seconds() < start + 60 else { throw BenchError("the command does not arrive") }
+      usleep(1_000)
+    }
+    let time = (seconds() - start) * 1_000
+    try waitUntilRelays(areConnected: true)
+    return time
   }
 
   func commandsASecond(_ count: Int) throws -> Double {

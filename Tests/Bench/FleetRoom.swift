@@ -30,9 +30,13 @@ final class FleetRoom {
       let line = words.map { "'\($0)'" }.joined(separator: " ")
       return try Child("/bin/sh", ["-c", "exec \(line) 2>/dev/null"])
     }
+    try waitUntilRelays(areConnected: true)
+  }
+
+  func waitUntilRelays(areConnected: Bool) throws {
     let start = seconds()
-    while try !stores.allSatisfy({ try $0.fleetStanding()?.isConnected == true }) {
-      guard seconds() < start + 60 else { throw BenchError("the relays do not connect") }
+    while try !stores.allSatisfy({ try $0.fleetStanding()?.isConnected == areConnected }) {
+      guard seconds() < start + 60 else { throw BenchError("the relays do not notice the server") }
       usleep(10_000)
     }
   }
