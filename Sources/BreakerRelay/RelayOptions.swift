@@ -123,6 +123,12 @@ private struct GivenWords {
     {
       options.address.password = password
     }
+    guard options.address.user == nil || options.address.password != nil else {
+      // The server would take such a relay for its default user.
+      throw UsageError(
+        "the address of the Redis server has a user, but there is no password",
+        "use --password-file or $SHARED_BREAKER_REDIS_PASSWORD")
+    }
     if let text = values["--max-stream"] {
       guard let count = Int(text), (1_000...100_000_000).contains(count) else {
         throw UsageError(
