@@ -147,7 +147,7 @@ extension FleetSession {
       messages.append(
         FleetMessage(
           content, name: name, host: context.options.host, lineage: lineage,
-          generation: snapshot?.generation ?? 0))
+          generation: view.generation(of: snapshot, named: name)))
     }
     guard !messages.isEmpty else { return }
     try Self.served { () throws(RedisError) in try server.tell(messages) }

@@ -112,6 +112,17 @@ struct FleetTellingTests {
     #expect(view.content(for: .closed, of: nil, named: "db", at: 0) == nil)
   }
 
+  @Test mutating func `what is told of a breaker never precedes what was told before`() throws {
+    let snapshot = try open(BreakerPolicy(fleetQuorum: .hosts(2)))
+    #expect(view.generation(of: snapshot, named: "db") == snapshot.generation)
+    #expect(view.generation(of: nil, named: "db") == 0)
+    let told = FleetMessage(
+      .open(for: .seconds(10)), name: "db", host: "a", lineage: "1", generation: 9)
+    view.hasTold(told, at: 0)
+    #expect(view.generation(of: nil, named: "db") == 9, "it was deleted")
+    #expect(view.generation(of: snapshot, named: "db") == 9, "it was made again")
+  }
+
   @Test mutating func `a recovery is told unless another host has just told one`() throws {
     let snapshot = try open(BreakerPolicy(fleetSpread: .seconds(5)))
     #expect(view.content(for: .recovered, of: snapshot, named: "db", at: 0) == .recovered)

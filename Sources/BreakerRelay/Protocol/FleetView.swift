@@ -123,6 +123,14 @@ extension FleetView {
     }
   }
 
+  /// The generation to tell of a breaker.
+  ///
+  /// One that was deleted has none, and one that was made again begins with the first. But the others
+  /// ignore what precedes the opening that they know.
+  package func generation(of snapshot: BreakerSnapshot?, named name: String) -> Int64 {
+    max(snapshot?.generation ?? 0, told[name]?.generation ?? 0)
+  }
+
   /// Notes that the server has a message of this host.
   package mutating func hasTold(_ message: FleetMessage, at now: Int64) {
     guard case .open(let time) = message.content else {
