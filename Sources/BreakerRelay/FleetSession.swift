@@ -65,8 +65,8 @@ final class FleetSession {
     do { return try body() } catch { throw .redis(error) }
   }
 
-  /// Whether the session has lasted so long that what ends it is news.
-  var hasLasted: Bool { .now - beganAt > .seconds(10) }
+  /// How long the session has lasted.
+  var age: Duration { .now - beganAt }
 
   /// The server's time in milliseconds.
   var now: Int64 { clock.now() }
@@ -99,7 +99,7 @@ extension FleetSession {
   ///
   /// A server that has just lost its data knows only those that have come back by now.
   private func noteHosts(_ count: Int) {
-    let isEarly = .now - beganAt < .milliseconds(FleetServer.shortestSilence)
+    let isEarly = age < .milliseconds(FleetServer.shortestSilence)
     view.hostsSeen = isEarly ? max(view.hostsSeen, count) : count
     let seen = view.hostsSeen
     context.course.change { $0.hostsSeen = seen }

@@ -120,15 +120,52 @@ struct ServerFaultTests {
     #expect(try b.store.history(of: "pay").count { $0.change.wireKind == "mode" } == 1)
   }
 
+  /// Tells a command as another host would, some numbers further on, all in one step.
+  private func forge(_ mode: BreakerMode, after step: Int = 1, entry: String = "*") throws {
+    let script = """
+      local n = redis.call('INCRBY', KEYS[2], ARGV[1])
+      redis.call('XADD', KEYS[1], ARGV[2], 'v', '1', 'n', n, 'k', 'command', 'h', 'z', 'l', '1',
+        'b', 'pay', 's', n, 'c', ARGV[3])
+      redis.call('HSET', KEYS[3], 'pay\\nmode', n .. ' z 5 ' .. ARGV[3])
+      """
+    let command = #"{"action":"force","mode":"\#(mode.wireName)","by":"x"}"#
+    try fleet.server.command(
+      "EVAL", script, "3", "sb:{test}:stream", "sb:{test}:count", "sb:{test}:commands",
+      String(step), entry, command)
+  }
+
   @Test(.timeLimit(.minutes(60)))
   func `a message that is missing makes a host read everything again`() async throws {
-    try await exchange(.observe, from: a, to: b)
-    try fleet.server.command("INCR", "sb:{test}:count")
-    try a.breaker("pay").force(.forcedOpen, scope: .fleet)
-    try await b.awaits(.catchingUp)
-    #expect(b.log.contains { $0.contains("the message after 1 is 3") })
-    try await eventually("b is forced open") { try b.snapshot("pay")?.mode == .forcedOpen }
+    try forge(.forcedOpen, after: 2)
+    for host in hosts {
+      try await host.awaits(.catchingUp)
+      #expect(host.log.contains { $0.contains("the message after 0 is 2") })
+      try await eventually("\(host.options.host) is forced open") {
+        try host.snapshot("pay")?.mode == .forcedOpen
+      }
+    }
     try await exchange(.observe, from: b, to: a)
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `a message that does not arrive makes a host read everything again`() async throws {
+    try fleet.server.command("INCR", "sb:{test}:count")
+    for host in hosts {
+      try await host.awaits(.catchingUp)
+      #expect(host.log.contains { $0.contains("message 1 has not arrived") })
+    }
+    try await exchange(.observe, from: a, to: b)
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `a server that has gone back makes a host read everything again`() async throws {
+    try await exchange(.observe, from: a, to: b)
+    try fleet.server.command("SET", "sb:{test}:count", "0")
+    for host in hosts {
+      try await host.awaits(.catchingUp)
+      #expect(host.log.contains { $0.contains("the server has gone back to message 0") })
+    }
+    try await exchange(.forcedOpen, from: b, to: a)
   }
 
   @Test(.timeLimit(.minutes(60)))
