@@ -105,7 +105,7 @@ extension FleetSession {
     context.course.change { $0.hostsSeen = seen }
   }
 
-  /// Notices if messages do not arrive that the server has.
+  /// Notices if messages do not arrive that the server has, and if all have arrived.
   ///
   /// The connection that waits for them may lead to another server than this one, or to none.
   private func compare(with number: Int64) throws(RelayTrouble) {
@@ -116,6 +116,7 @@ extension FleetSession {
       throw .behind("message \(awaitedNumber) has not arrived")
     }
     awaitedNumber = number > position.number ? number : nil
+    if number == position.number { context.health.change { $0.lag = 0 } }
   }
 
   func scheduleBeat() { nextBeat = .now + .milliseconds(interval) }

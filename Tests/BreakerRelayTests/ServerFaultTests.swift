@@ -169,6 +169,21 @@ struct ServerFaultTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
+  func `a host that has heard everything is up to date, however late the last message was`()
+    async throws
+  {
+    try forge(.observe, entry: "1000-1")
+    for host in hosts {
+      try await eventually("\(host.options.host) observes") {
+        try host.snapshot("pay")?.mode == .observe
+      }
+      try await eventually("\(host.options.host) is up to date") {
+        try StatusClient.ask("figures", of: host).contains(#""lag_ms":0,"#)
+      }
+    }
+  }
+
+  @Test(.timeLimit(.minutes(60)))
   func `a server that does not let a relay read its stream is reported once`() async throws {
     let directory = try TemporaryDirectory()
     let server = try RedisServer(in: directory)
