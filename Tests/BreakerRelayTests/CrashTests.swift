@@ -103,6 +103,16 @@ struct CrashTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
+  func `a relay that ends leaves what another one of its host has written`() async throws {
+    let fleet = try TestFleet()
+    let a = try await fleet.host("a")
+    try fleet.server.command("HSET", "sb:{test}:host:a", "", #"{"run":"abc","lineage":"1"}"#)
+    a.stop()
+    #expect(try fleet.server.command("EXISTS", "sb:{test}:host:a") == "1")
+    #expect(try fleet.server.command("ZSCORE", "sb:{test}:hosts", "a") != "")
+  }
+
+  @Test(.timeLimit(.minutes(60)))
   func `a host that ends in order is not a silent one`() async throws {
     let fleet = try TestFleet()
     let hosts = try await fleet.hosts("a", "b")
