@@ -94,12 +94,27 @@ struct CrashTests {
     let a = try await fleet.host("a")
     let lineage = try a.store.lineage()
     let copy = #"{"version":1,"run":"abc","lineage":"\#(lineage)"}"#
-    try fleet.server.command("HSET", "sb:{test}:host:a", "", copy)
+    // The copy is never silent for so long that its name would be free.
+    try fleet.server.command(
+      "EVAL",
+      "redis.call('HSET', KEYS[1], '', ARGV[1]); redis.call('ZADD', KEYS[2], '1e15', 'a')", "2",
+      "sb:{test}:host:a", "sb:{test}:hosts", copy)
     try await a.awaits(.problem)
     #expect(a.log.contains { $0.contains("another cbrelay works as host a") })
+    let beats = try beats(of: fleet)
+    try await eventually("a has tried again") { try self.beats(of: fleet) >= beats + 3 }
+    #expect(try fleet.server.command("HGET", "sb:{test}:host:a", "") == copy)
+    #expect(a.count(.connected) == 1)
     try fleet.server.command("HDEL", "sb:{test}:host:a", "")
     try await a.awaits(.connected, times: 2)
     #expect(a.count(.problem) == 1)
+  }
+
+  /// How often a script was run on a server, as for every attempt to work under a name.
+  private func beats(of fleet: TestFleet) throws -> Int {
+    let lines = try fleet.server.command("INFO", "commandstats")
+    let count = lines.firstMatch(of: /cmdstat_evalsha:calls=([0-9]+)/).flatMap { Int($0.1) }
+    return try #require(count)
   }
 
   @Test(.timeLimit(.minutes(60)))
