@@ -7,13 +7,13 @@ struct FleetStateTests {
   private static func bytes(_ text: String) -> RedisReply { .bytes(Array(text.utf8)) }
 
   private static func state(
-    commands: [String: String] = [:], evidence: [String: String] = [:]
+    commands: [String: String] = [:], evidence: [String: String] = [:], seconds: Int = 1_000
   ) throws -> FleetState {
     func pairs(_ fields: [String: String]) -> [(field: RedisReply, value: RedisReply)] {
       fields.map { (bytes($0.key), bytes($0.value)) }
     }
     var state = try FleetState([
-      .array([bytes("1000"), bytes("5000")]), bytes("abc"), bytes("17"),
+      .array([bytes(String(seconds)), bytes("5000")]), bytes("abc"), bytes("17"),
       .array([.array([bytes("999000-0"), .array([])])]),
     ])
     state.take(commands: pairs(commands))
@@ -71,6 +71,26 @@ struct FleetStateTests {
       let own = [command(.trip(for: nil), from: host, stamp: Int64(stamp))]
       #expect(state.unheard(knowing: own).isEmpty != isUnheard)
       #expect(state.lost(knowing: own).isEmpty != isLost)
+    }
+  }
+
+  @Test func `a trip or reset that every host has forgotten is not heard again`() throws {
+    let month: Int64 = 30 * 86_400_000
+    let day: Int64 = 86_400_000
+    for (action, age, isUnheard) in [
+      (FleetCommand.Action.reset, month - day, true), (.reset, month + day, false),
+      (.trip(for: nil), month + day, false), (.trip(for: .seconds(60 * 86_400)), month + day, true),
+      (.force(.observe, for: nil), month + day, true),
+    ] {
+      let kept = command(action, from: "b", stamp: 3)
+      let aspect = try #require(kept.byAspect.keys.first)
+      let state = try Self.state(
+        commands: ["db\n\(aspect)": value(kept, given: 9_000_000_000 - age)], seconds: 9_000_000)
+      #expect(state.unheard(knowing: []).isEmpty != isUnheard, "\(action) \(age)")
+      // It still tells that an earlier one of this host is overtaken.
+      #expect(
+        state.lost(knowing: [command(.reset, from: "a", stamp: 2)]).isEmpty == (aspect == "state"))
+      #expect(state.refusals.isEmpty)
     }
   }
 

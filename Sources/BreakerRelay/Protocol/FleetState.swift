@@ -120,10 +120,12 @@ package struct FleetState: Sendable {
 /// What a host and the server have to tell each other after they were apart.
 extension FleetState {
   /// The commands that this host has yet to hear, in the order in which they were given.
+  ///
+  /// Without those that it would ignore, which the server keeps for good.
   package func unheard(knowing own: [FleetCommand]) -> [FleetCommand] {
     let known = Self.byPlace(own)
     return commands.filter { place, command in
-      known[place].map { command.isLater(than: $0) } ?? true
+      !command.isForgotten && known[place].map { command.isLater(than: $0) } ?? true
     }.map(\.value).sorted { $1.isLater(than: $0) }
   }
 
@@ -146,13 +148,5 @@ extension FleetState {
       }
     }
     return known
-  }
-}
-
-extension FleetCommand {
-  /// Whether it is later than another one about the same, on which all hosts agree.
-  func isLater(than other: FleetCommand) -> Bool {
-    if stamp != other.stamp { return stamp > other.stamp }
-    return other.host.utf8.lexicographicallyPrecedes(host.utf8)
   }
 }
