@@ -253,7 +253,7 @@ extension FleetSession {
       do throws(Refusal) {
         let message = try FleetMessage(entry.fields, receivedAt: entry.time, at: now)
         guard message.host != context.options.host else { continue }
-        view.take(message, at: now)
+        try view.take(message, at: now)
         switch message.content {
         case .command(let command): news.append(Self.news(of: command))
         case .recovered: news.append(.recovery(name: message.name, host: message.host))

@@ -137,6 +137,14 @@ struct FleetStateTests {
     #expect(state.refusals.count == 1)
   }
 
+  @Test func `evidence without end is refused`() throws {
+    var fields: [String: String] = [:]
+    for number in 0...FleetView.room { fields["lie.\(number)\nz"] = "1 1 2000000" }
+    let state = try Self.state(evidence: fields)
+    #expect(state.evidence.count == FleetView.room)
+    #expect(state.refusals.map(\.kind) == [.room])
+  }
+
   @Test func `an answer that is none is an error`() {
     #expect(throws: RedisError.self) { try FleetState([]) }
     #expect(throws: RedisError.self) {
