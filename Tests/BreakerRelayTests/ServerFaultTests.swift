@@ -51,17 +51,45 @@ struct ServerFaultTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `a server that hangs is noticed, and used again when it goes on`() async throws {
+  func `a server that stands still changes no state, and tells later what was commanded`()
+    async throws
+  {
     try await exchange(.observe, from: a, to: b)
+    try a.breaker("db", sharedPolicy).trip()
+    _ = try b.breaker("db", sharedPolicy)
+    try await eventually("a has told that it is open") {
+      try fleet.server.command("HKEYS", "sb:{test}:evidence") == "db\na"
+    }
     let counts = connections
     fleet.server.stop()
+    // The relays do not know yet that nobody answers; later they do.
+    try a.breaker("early.a").force(.forcedOpen, scope: .fleet)
+    try b.breaker("early.b").force(.forcedOpen, scope: .fleet)
     for host in hosts { try await host.awaits(.problem) }
     #expect(a.log.contains { $0.contains("it has not answered for 3s") })
-    try a.breaker("pay").force(.forcedOpen, scope: .fleet)
-    #expect(try a.store.fleetStanding()?.waiting == 1)
+    try a.breaker("late.a").force(.forcedOpen, scope: .fleet)
+    try b.breaker("late.b").force(.forcedOpen, scope: .fleet)
+    try a.breaker("pay").overridePolicy(set: [.openFor: "7m"], scope: .fleet)
+    #expect(try a.store.fleetStanding()?.waiting == 3)
+    #expect(try b.store.fleetStanding()?.waiting == 2)
     fleet.server.resume()
     try await awaitConnections(after: counts)
-    try await eventually("b is forced open") { try b.snapshot("pay")?.mode == .forcedOpen }
+    for host in hosts {
+      for name in ["early.a", "early.b", "late.a", "late.b"] {
+        try await eventually("\(name) is forced open on \(host.options.host)") {
+          try host.snapshot(name)?.mode == .forcedOpen
+        }
+        #expect(try host.store.history(of: name).count == 1)
+      }
+      try await eventually("\(host.options.host) follows the policy") {
+        try host.snapshot("pay")?.policy.openFor == .seconds(420)
+      }
+      try await eventually("nothing waits") { try host.store.fleetStanding()?.waiting == 0 }
+    }
+    #expect(try a.store.history(of: "db").count == 1)
+    #expect(try a.snapshot("db")?.state == .open)
+    #expect(try b.store.history(of: "db").isEmpty)
+    #expect(try b.snapshot("db")?.state == .closed)
   }
 
   @Test(.timeLimit(.minutes(60)))
