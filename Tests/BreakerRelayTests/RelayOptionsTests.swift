@@ -84,6 +84,15 @@ struct RelayOptionsTests {
     #expect(throws: UsageError.self) { try request(line) }
   }
 
+  @Test(arguments: [
+    "redis://u:secret@h", "--redis:redis://u:secret@h", "--rediss=redis://:secret@h",
+  ])
+  func `a password in a word that is out of place is not shown`(word: String) {
+    let error = #expect(throws: UsageError.self) { try request("--fleet f \(word)") }
+    #expect(error?.description.contains("redis") == true)
+    #expect(error?.description.contains("secret") == false)
+  }
+
   @Test func `help and version need nothing else`() throws {
     #expect(try request("--help") == .help)
     #expect(try request("--redis x -h") == .help)
