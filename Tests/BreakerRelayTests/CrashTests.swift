@@ -92,13 +92,8 @@ struct CrashTests {
   func `a relay whose host has a copy lets go, and says so once`() async throws {
     let fleet = try TestFleet()
     let a = try await fleet.host("a")
-    let lineage = try a.store.lineage()
-    let copy = #"{"version":1,"run":"abc","lineage":"\#(lineage)"}"#
-    // The copy is never silent for so long that its name would be free.
-    try fleet.server.command(
-      "EVAL",
-      "redis.call('HSET', KEYS[1], '', ARGV[1]); redis.call('ZADD', KEYS[2], '1e15', 'a')", "2",
-      "sb:{test}:host:a", "sb:{test}:hosts", copy)
+    let copy = #"{"version":1,"run":"abc","lineage":"\#(try a.store.lineage())"}"#
+    try show(copy, in: fleet)
     try await a.awaits(.problem)
     #expect(a.log.contains { $0.contains("another cbrelay works as host a") })
     let beats = try beats(of: fleet)
@@ -108,6 +103,14 @@ struct CrashTests {
     try fleet.server.command("HDEL", "sb:{test}:host:a", "")
     try await a.awaits(.connected, times: 2)
     #expect(a.count(.problem) == 1)
+  }
+
+  /// Lets another relay work as host a, which is never silent for so long that its name is free.
+  private func show(_ description: String, in fleet: TestFleet) throws {
+    let script =
+      "redis.call('HSET', KEYS[1], '', ARGV[1]); redis.call('ZADD', KEYS[2], '1e15', 'a')"
+    try fleet.server.command(
+      "EVAL", script, "2", "sb:{test}:host:a", "sb:{test}:hosts", description)
   }
 
   /// How often a script was run on a server, as for every attempt to work under a name.
@@ -121,7 +124,7 @@ struct CrashTests {
   func `a relay that ends leaves what another one of its host has written`() async throws {
     let fleet = try TestFleet()
     let a = try await fleet.host("a")
-    try fleet.server.command("HSET", "sb:{test}:host:a", "", #"{"run":"abc","lineage":"1"}"#)
+    try show(#"{"version":1,"run":"abc","lineage":"1"}"#, in: fleet)
     a.stop()
     #expect(try fleet.server.command("EXISTS", "sb:{test}:host:a") == "1")
     #expect(try fleet.server.command("ZSCORE", "sb:{test}:hosts", "a") != "")
