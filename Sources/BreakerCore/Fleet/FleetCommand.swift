@@ -90,10 +90,10 @@ extension FleetCommand {
   /// How long a command to the state is told again, in nanoseconds: thirty days.
   private static let memory: Int64 = 30 * 86_400_000_000_000
 
-  /// Whether a command to the state is so old that a host which has not heard it ignores it.
+  /// Whether a command to the state is so old that a host that has not heard it ignores it.
   ///
-  /// A trip or a reset is remembered for thirty days, or as long as the trip lasts. A mode or a
-  /// value of a policy is never forgotten.
+  /// Hosts remember a trip or a reset for thirty days, and a longer trip for as long as it lasts.
+  /// They never forget a mode or a value of a policy.
   public var isForgotten: Bool {
     let age = age.inNanoseconds
     return switch action {
