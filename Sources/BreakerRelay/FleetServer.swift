@@ -8,6 +8,7 @@ final class FleetServer {
   private let evidenceScript: String
   private let commandScript: String
   private let forgetScript: String
+  private let leaveScript: String
 
   /// What the server answers to a beat.
   struct Beat {
@@ -31,7 +32,7 @@ final class FleetServer {
       names.append(name)
     }
     (beatScript, evidenceScript) = (names[0], names[1])
-    (commandScript, forgetScript) = (names[2], names[3])
+    (commandScript, forgetScript, leaveScript) = (names[2], names[3], names[4])
   }
 
   private var keys: FleetKeys { context.keys }
@@ -184,6 +185,8 @@ extension FleetServer {
   /// Takes back all that the host says about itself, so that nobody counts it as silent.
   func leave() throws(RedisError) {
     let host = options.host
-    _ = try ask([["MULTI"], ["ZREM", keys.hosts, host], ["DEL", keys.host(host)], ["EXEC"]])
+    _ = try ask([
+      ["EVALSHA", leaveScript, "2", keys.hosts, keys.host(host), host, context.run]
+    ])
   }
 }

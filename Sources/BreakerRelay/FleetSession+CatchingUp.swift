@@ -11,7 +11,13 @@ extension FleetSession {
     position.number = state.number
     position.entry = state.entry
     for refusal in state.refusals { context.refuse(refusal) }
-    for (name, host, evidence) in state.evidence { view.take(evidence, of: name, from: host) }
+    for (name, host, evidence) in state.evidence {
+      do throws(Refusal) {
+        try view.take(evidence, of: name, from: host)
+      } catch {
+        context.refuse(error)
+      }
+    }
     try Self.served { () throws(RedisError) in
       try stream.check(after: position.entry)
       try server.forget(state.pastEvidence)

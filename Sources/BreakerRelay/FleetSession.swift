@@ -65,8 +65,8 @@ final class FleetSession {
     do { return try body() } catch { throw .redis(error) }
   }
 
-  /// Whether the session has lasted so long that what ends it is news.
-  var hasLasted: Bool { .now - beganAt > .seconds(10) }
+  /// How long the session has lasted.
+  var age: Duration { .now - beganAt }
 
   /// The server's time in milliseconds.
   var now: Int64 { clock.now() }
@@ -99,13 +99,13 @@ extension FleetSession {
   ///
   /// A server that has just lost its data knows only those that have come back by now.
   private func noteHosts(_ count: Int) {
-    let isEarly = .now - beganAt < .milliseconds(FleetServer.shortestSilence)
+    let isEarly = age < .milliseconds(FleetServer.shortestSilence)
     view.hostsSeen = isEarly ? max(view.hostsSeen, count) : count
     let seen = view.hostsSeen
     context.course.change { $0.hostsSeen = seen }
   }
 
-  /// Notices if messages do not arrive that the server has.
+  /// Notices if messages do not arrive that the server has, and if all have arrived.
   ///
   /// The connection that waits for them may lead to another server than this one, or to none.
   private func compare(with number: Int64) throws(RelayTrouble) {
@@ -116,6 +116,7 @@ extension FleetSession {
       throw .behind("message \(awaitedNumber) has not arrived")
     }
     awaitedNumber = number > position.number ? number : nil
+    if number == position.number { context.health.change { $0.lag = 0 } }
   }
 
   func scheduleBeat() { nextBeat = .now + .milliseconds(interval) }
@@ -147,7 +148,7 @@ extension FleetSession {
       messages.append(
         FleetMessage(
           content, name: name, host: context.options.host, lineage: lineage,
-          generation: snapshot?.generation ?? 0))
+          generation: view.generation(of: snapshot, named: name)))
     }
     guard !messages.isEmpty else { return }
     try Self.served { () throws(RedisError) in try server.tell(messages) }
@@ -252,7 +253,7 @@ extension FleetSession {
       do throws(Refusal) {
         let message = try FleetMessage(entry.fields, receivedAt: entry.time, at: now)
         guard message.host != context.options.host else { continue }
-        view.take(message, at: now)
+        try view.take(message, at: now)
         switch message.content {
         case .command(let command): news.append(Self.news(of: command))
         case .recovered: news.append(.recovery(name: message.name, host: message.host))

@@ -88,9 +88,7 @@ extension Relay {
     var pause = Pause()
     while !context.isStopped {
       do throws(RelayTrouble) {
-        // Pauses begin again only after a session that has lasted, because whatever fails at its
-        // beginning would otherwise be tried ten times a second.
-        try connectAndStay(claim, feed) { pause = Pause() }
+        try connectAndStay(claim, feed) { pause.noteSession(of: $0) }
         return
       } catch {
         report(error, claim: claim, isNews: pause.isFirst)
@@ -108,7 +106,7 @@ extension Relay {
 
   /// Takes part in the fleet until something fails or the relay is stopped.
   private func connectAndStay(
-    _ claim: RelayClaim, _ feed: LocalFeed, hasLasted: () -> Void
+    _ claim: RelayClaim, _ feed: LocalFeed, noteAge: (Duration) -> Void
   ) throws(RelayTrouble) {
     let session = try FleetSession(context, claim: claim, since: StoreClock.system.wallTime)
     try session.catchUp(after: feed)
@@ -132,7 +130,7 @@ extension Relay {
         try session.tell(news.changes)
         if try session.tellPendingCommands() { feed.wakeup.wake() }
       }
-      if session.hasLasted { hasLasted() }
+      noteAge(session.age)
       if ContinuousClock.now >= session.nextBeat {
         if try session.tellPendingCommands() { feed.wakeup.wake() }
         try session.beat()

@@ -88,7 +88,9 @@ private struct GivenWords {
     let name = String(parts[0])
     guard Self.options.contains(name) else {
       let what = word.hasPrefix("-") ? "there is no option" : "cbrelay takes no words, and got"
-      throw UsageError("\(what) '\(OutsideText.quoted(name))'", "run 'cbrelay --help'")
+      // Not all of it, because it may be an address with a password.
+      let beginning = name.prefix { $0.isLetter || $0 == "-" }
+      throw UsageError("\(what) '\(OutsideText.quoted(String(beginning)))'", "run 'cbrelay --help'")
     }
     guard let value = parts.count == 2 ? String(parts[1]) : rest.popFirst(), !value.isEmpty else {
       throw UsageError("\(name) needs a value", "run 'cbrelay --help'")
@@ -122,6 +124,12 @@ private struct GivenWords {
       file: values["--password-file"], variable: environment["SHARED_BREAKER_REDIS_PASSWORD"])
     {
       options.address.password = password
+    }
+    guard options.address.user == nil || options.address.password != nil else {
+      // The server would take such a relay for its default user.
+      throw UsageError(
+        "the address of the Redis server has a user, but there is no password",
+        "use --password-file or $SHARED_BREAKER_REDIS_PASSWORD")
     }
     if let text = values["--max-stream"] {
       guard let count = Int(text), (1_000...100_000_000).contains(count) else {

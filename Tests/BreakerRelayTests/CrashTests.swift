@@ -92,14 +92,42 @@ struct CrashTests {
   func `a relay whose host has a copy lets go, and says so once`() async throws {
     let fleet = try TestFleet()
     let a = try await fleet.host("a")
-    let lineage = try a.store.lineage()
-    let copy = #"{"version":1,"run":"abc","lineage":"\#(lineage)"}"#
-    try fleet.server.command("HSET", "sb:{test}:host:a", "", copy)
+    let copy = #"{"version":1,"run":"abc","lineage":"\#(try a.store.lineage())"}"#
+    try show(copy, in: fleet)
     try await a.awaits(.problem)
     #expect(a.log.contains { $0.contains("another cbrelay works as host a") })
+    let beats = try beats(of: fleet)
+    try await eventually("a has tried again") { try self.beats(of: fleet) >= beats + 3 }
+    #expect(try fleet.server.command("HGET", "sb:{test}:host:a", "") == copy)
+    #expect(a.count(.connected) == 1)
     try fleet.server.command("HDEL", "sb:{test}:host:a", "")
     try await a.awaits(.connected, times: 2)
     #expect(a.count(.problem) == 1)
+  }
+
+  /// Lets another relay work as host a, which is never silent for so long that its name is free.
+  private func show(_ description: String, in fleet: TestFleet) throws {
+    let script =
+      "redis.call('HSET', KEYS[1], '', ARGV[1]); redis.call('ZADD', KEYS[2], '1e15', 'a')"
+    try fleet.server.command(
+      "EVAL", script, "2", "sb:{test}:host:a", "sb:{test}:hosts", description)
+  }
+
+  /// How often a script was run on a server, as for every attempt to work under a name.
+  private func beats(of fleet: TestFleet) throws -> Int {
+    let lines = try fleet.server.command("INFO", "commandstats")
+    let count = lines.firstMatch(of: /cmdstat_evalsha:calls=([0-9]+)/).flatMap { Int($0.1) }
+    return try #require(count)
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `a relay that ends leaves what another one of its host has written`() async throws {
+    let fleet = try TestFleet()
+    let a = try await fleet.host("a")
+    try show(#"{"version":1,"run":"abc","lineage":"1"}"#, in: fleet)
+    a.stop()
+    #expect(try fleet.server.command("EXISTS", "sb:{test}:host:a") == "1")
+    #expect(try fleet.server.command("ZSCORE", "sb:{test}:hosts", "a") != "")
   }
 
   @Test(.timeLimit(.minutes(60)))

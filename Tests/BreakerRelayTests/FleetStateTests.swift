@@ -7,13 +7,13 @@ struct FleetStateTests {
   private static func bytes(_ text: String) -> RedisReply { .bytes(Array(text.utf8)) }
 
   private static func state(
-    commands: [String: String] = [:], evidence: [String: String] = [:]
+    commands: [String: String] = [:], evidence: [String: String] = [:], seconds: Int = 1_000
   ) throws -> FleetState {
     func pairs(_ fields: [String: String]) -> [(field: RedisReply, value: RedisReply)] {
       fields.map { (bytes($0.key), bytes($0.value)) }
     }
     var state = try FleetState([
-      .array([bytes("1000"), bytes("5000")]), bytes("abc"), bytes("17"),
+      .array([bytes(String(seconds)), bytes("5000")]), bytes("abc"), bytes("17"),
       .array([.array([bytes("999000-0"), .array([])])]),
     ])
     state.take(commands: pairs(commands))
@@ -74,6 +74,26 @@ struct FleetStateTests {
     }
   }
 
+  @Test func `a trip or reset that every host has forgotten is not heard again`() throws {
+    let month: Int64 = 30 * 86_400_000
+    let day: Int64 = 86_400_000
+    for (action, age, isUnheard) in [
+      (FleetCommand.Action.reset, month - day, true), (.reset, month + day, false),
+      (.trip(for: nil), month + day, false), (.trip(for: .seconds(60 * 86_400)), month + day, true),
+      (.force(.observe, for: nil), month + day, true),
+    ] {
+      let kept = command(action, from: "b", stamp: 3)
+      let aspect = try #require(kept.byAspect.keys.first)
+      let state = try Self.state(
+        commands: ["db\n\(aspect)": value(kept, given: 9_000_000_000 - age)], seconds: 9_000_000)
+      #expect(state.unheard(knowing: []).isEmpty != isUnheard, "\(action) \(age)")
+      // It still tells that an earlier one of this host is overtaken.
+      #expect(
+        state.lost(knowing: [command(.reset, from: "a", stamp: 2)]).isEmpty == (aspect == "state"))
+      #expect(state.refusals.isEmpty)
+    }
+  }
+
   @Test func `commands about different things do not overtake each other`() throws {
     let kept = command(.policy(set: [.probes: "3"], unset: []), from: "b", stamp: 9)
     let state = try Self.state(commands: ["db\npolicy:probes": value(kept)])
@@ -115,6 +135,14 @@ struct FleetStateTests {
     let state = try Self.state(evidence: [field: value])
     #expect(state.evidence.isEmpty)
     #expect(state.refusals.count == 1)
+  }
+
+  @Test func `evidence without end is refused`() throws {
+    var fields: [String: String] = [:]
+    for number in 0...FleetView.room { fields["lie.\(number)\nz"] = "1 1 2000000" }
+    let state = try Self.state(evidence: fields)
+    #expect(state.evidence.count == FleetView.room)
+    #expect(state.refusals.map(\.kind) == [.room])
   }
 
   @Test func `an answer that is none is an error`() {

@@ -15,10 +15,10 @@ struct FleetViewTests {
     FleetMessage(content, name: "db", host: host, lineage: lineage, generation: generation)
   }
 
-  @Test mutating func `other hosts make a quorum as long as their open times last`() {
+  @Test mutating func `other hosts make a quorum as long as their open times last`() throws {
     for (index, host) in ["b", "c", "d"].enumerated() {
       #expect(view.quorum(for: "db", policy: three, at: 1_000) == nil)
-      view.take(message(.open(for: .seconds(10 + index)), from: host), at: 1_000)
+      try view.take(message(.open(for: .seconds(10 + index)), from: host), at: 1_000)
     }
     #expect(view.quorum(for: "db", policy: three, at: 10_999) == 3)
     #expect(view.quorum(for: "db", policy: three, at: 11_000) == nil)
@@ -27,41 +27,70 @@ struct FleetViewTests {
     #expect(view.suspects.isEmpty)
   }
 
-  @Test mutating func `a host counts once, and this host not at all`() {
+  @Test mutating func `a host counts once, and this host not at all`() throws {
     for host in ["a", "b", "b", "b"] {
-      view.take(message(.open(for: .seconds(10)), from: host), at: 0)
+      try view.take(message(.open(for: .seconds(10)), from: host), at: 0)
     }
     #expect(view.others(open: "db", at: 0) == 1)
   }
 
   @Test(arguments: [FleetMessage.Content.recovered, .closed])
-  mutating func `a host that is no longer open counts no more`(content: FleetMessage.Content) {
-    view.take(message(.open(for: .seconds(10)), from: "b", generation: 4), at: 0)
-    view.take(message(content, from: "b", generation: 3), at: 0)
+  mutating func `a host that is no longer open counts no more`(content: FleetMessage.Content) throws
+  {
+    try view.take(message(.open(for: .seconds(10)), from: "b", generation: 4), at: 0)
+    try view.take(message(content, from: "b", generation: 3), at: 0)
     #expect(view.others(open: "db", at: 0) == 1, "an old message changes nothing")
-    view.take(message(content, from: "b", generation: 5), at: 0)
+    try view.take(message(content, from: "b", generation: 5), at: 0)
     #expect(view.others(open: "db", at: 0) == 0)
   }
 
-  @Test mutating func `a host whose store is new counts with its new breakers`() {
-    view.take(message(.open(for: .seconds(10)), from: "b", generation: 9), at: 0)
-    view.take(message(.closed, from: "b", generation: 1, lineage: "2"), at: 0)
+  @Test mutating func `evidence without end fills no memory, and is refused with the reason`()
+    throws
+  {
+    let open = FleetMessage.Content.open(for: .seconds(10))
+    try view.take(message(open, from: "b"), at: 0)
+    for number in 1..<FleetView.room {
+      let piece = FleetView.Evidence(lineage: "1", generation: 1, until: 20_000)
+      try view.take(piece, of: "lie.\(number)", from: "z")
+    }
+    let error = #expect(throws: Refusal.self) { try view.take(message(open, from: "c"), at: 0) }
+    #expect(error?.kind == .room)
+    #expect(error?.host == "c")
+    #expect(error?.description.contains("100000 breakers open") == true)
+    #expect(view.others(open: "db", at: 0) == 1)
+    // What is known can change, and what is over makes room.
+    try view.take(message(open, from: "b", generation: 2), at: 1_000)
+    #expect(view.others(open: "db", at: 10_500) == 1)
+    try view.take(message(.closed, from: "b", generation: 2), at: 1_000)
+    try view.take(message(open, from: "c"), at: 1_000)
+    #expect(throws: Refusal.self) { try view.take(message(open, from: "d"), at: 1_000) }
+    view.forgetPast(at: 20_000)
+    #expect(view.suspects.isEmpty)
+    try view.take(message(open, from: "d"), at: 20_000)
+    #expect(view.suspects == ["db"])
+  }
+
+  @Test mutating func `a host whose store is new counts with its new breakers`() throws {
+    try view.take(message(.open(for: .seconds(10)), from: "b", generation: 9), at: 0)
+    try view.take(message(.closed, from: "b", generation: 1, lineage: "2"), at: 0)
     #expect(view.others(open: "db", at: 0) == 0)
   }
 
-  @Test mutating func `a share of the hosts is rounded up, and never fewer than two`() {
+  @Test mutating func `a share of the hosts is rounded up, and never fewer than two`() throws {
     let third = BreakerPolicy(fleetQuorum: .share(.percent(30)))
-    for host in ["b", "c"] { view.take(message(.open(for: .seconds(9)), from: host), at: 0) }
+    for host in ["b", "c"] { try view.take(message(.open(for: .seconds(9)), from: host), at: 0) }
     view.hostsSeen = 3
     #expect(view.quorum(for: "db", policy: third, at: 0) == 2)
     view.hostsSeen = 7
     #expect(view.quorum(for: "db", policy: third, at: 0) == nil)
-    view.take(message(.open(for: .seconds(9)), from: "d"), at: 0)
+    try view.take(message(.open(for: .seconds(9)), from: "d"), at: 0)
     #expect(view.quorum(for: "db", policy: third, at: 0) == 3)
   }
 
-  @Test mutating func `a breaker without a quorum in its policy is never suspected`() {
-    for host in ["b", "c", "d"] { view.take(message(.open(for: .seconds(9)), from: host), at: 0) }
+  @Test mutating func `a breaker without a quorum in its policy is never suspected`() throws {
+    for host in ["b", "c", "d"] {
+      try view.take(message(.open(for: .seconds(9)), from: host), at: 0)
+    }
     #expect(view.quorum(for: "db", policy: BreakerPolicy(), at: 0) == nil)
   }
 }
@@ -85,13 +114,13 @@ struct FleetTellingTests {
 
   @Test mutating func `an opening is told unless the quorum of others is reached`() throws {
     let snapshot = try open(BreakerPolicy(fleetQuorum: .hosts(2)))
-    view.take(message(.open(for: .seconds(10)), from: "b"), at: 0)
+    try view.take(message(.open(for: .seconds(10)), from: "b"), at: 0)
     guard case .open(let time) = view.content(for: .opened, of: snapshot, named: "db", at: 0) else {
       Issue.record("nothing is told")
       return
     }
     #expect(time > .seconds(30) && time <= .seconds(60))
-    view.take(message(.open(for: .seconds(10)), from: "c"), at: 0)
+    try view.take(message(.open(for: .seconds(10)), from: "c"), at: 0)
     #expect(view.content(for: .opened, of: snapshot, named: "db", at: 0) == nil)
     #expect(view.content(for: .opened, of: snapshot, named: "db", at: 10_000) != nil)
   }
@@ -112,10 +141,21 @@ struct FleetTellingTests {
     #expect(view.content(for: .closed, of: nil, named: "db", at: 0) == nil)
   }
 
+  @Test mutating func `what is told of a breaker never precedes what was told before`() throws {
+    let snapshot = try open(BreakerPolicy(fleetQuorum: .hosts(2)))
+    #expect(view.generation(of: snapshot, named: "db") == snapshot.generation)
+    #expect(view.generation(of: nil, named: "db") == 0)
+    let told = FleetMessage(
+      .open(for: .seconds(10)), name: "db", host: "a", lineage: "1", generation: 9)
+    view.hasTold(told, at: 0)
+    #expect(view.generation(of: nil, named: "db") == 9, "it was deleted")
+    #expect(view.generation(of: snapshot, named: "db") == 9, "it was made again")
+  }
+
   @Test mutating func `a recovery is told unless another host has just told one`() throws {
     let snapshot = try open(BreakerPolicy(fleetSpread: .seconds(5)))
     #expect(view.content(for: .recovered, of: snapshot, named: "db", at: 0) == .recovered)
-    view.take(message(.recovered, from: "b"), at: 1_000)
+    try view.take(message(.recovered, from: "b"), at: 1_000)
     #expect(view.content(for: .recovered, of: snapshot, named: "db", at: 5_999) == nil)
     #expect(view.content(for: .recovered, of: snapshot, named: "db", at: 6_000) == .recovered)
     // A host whose evidence the server has always tells, so that nobody counts it any longer.

@@ -86,6 +86,26 @@ struct HostileMessageTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
+  func `evidence about more breakers than a relay remembers is refused once`() async throws {
+    a.stop()
+    let until = StoreClock.system.wallTime.millisecondsSince1970 + 3_600_000
+    let script = """
+      for i = 0, ARGV[1] do
+        redis.call('HSET', KEYS[1], 'lie.' .. i .. '\\nz', '1 1 ' .. ARGV[2])
+      end
+      """
+    try fleet.server.command(
+      "EVAL", script, "1", "sb:{test}:evidence", String(FleetView.room), String(until))
+    a.start()
+    try await a.awaits(.connected, times: 2)
+    try forge(["v": "1", "h": "z", "k": "open", "b": "lie", "l": "1", "g": "1", "r": "60000"])
+    try forge(command("z", observe))
+    try await eventually("a observes") { try a.snapshot("pay")?.mode == .observe }
+    #expect(a.count(.refused) == 1, "\(a.log)")
+    #expect(a.log.contains { $0.contains("100000 breakers open already") })
+  }
+
+  @Test(.timeLimit(.minutes(60)))
   func `numbers that nobody could have written stop no relay`() async throws {
     let least = "-9223372036854775808"
     let most = "9223372036854775807"

@@ -48,9 +48,23 @@ struct RedisAddressTests {
     #expect(try RedisAddress("redis://u:secret@h:1/2").description == "redis://u@h:1/2")
     #expect(try RedisAddress("redis://:secret@[::1]").description == "redis://[::1]:6379")
     #expect(try RedisAddress("unix://u:secret@/s?db=1").description == "unix://u@/s?db=1")
-    for text in ["redis://u:secret@", "redis://u:secret%@h", "x://secret", "unix://:secret@s"] {
+    for text in [
+      "redis://u:secret@", "redis://u:secret%@h", "x://secret", "unix://:secret@s",
+      "redis://h:secret", "redis://h/secret", "unix:///s?secret", "unix:///s?db=secret",
+    ] {
       let error = #expect(throws: UsageError.self) { try RedisAddress(text) }
       #expect(error?.description.contains("secret") == false)
     }
+  }
+
+  @Test(arguments: [
+    "redis://u:se/cret@h", "redis://:1/secret@h:1", "redis://u:se@cret/x@h", "redis://u:1:2/cret@h",
+    "unix://u:se/cret@/s", "unix://u:se@/cret@/s", "unix://:se@/x?cret@/s",
+    "unix://:se@/x?db=cret@/s",
+  ])
+  func `a password that is not encoded is refused with what to do, and not shown`(text: String) {
+    let error = #expect(throws: UsageError.self) { try RedisAddress(text) }
+    #expect(error?.description.contains("write %2F for /") == true)
+    #expect(error?.description.contains("cret") == false)
   }
 }

@@ -64,6 +64,15 @@ struct RelayOptionsTests {
     #expect(throws: UsageError.self) { try options(line + " --password-file /no/such/file") }
   }
 
+  @Test func `a user without a password is refused with what to do`() throws {
+    let line = "--redis redis://u@h --fleet f"
+    let error = #expect(throws: UsageError.self) { try options(line) }
+    #expect(error?.description.contains("--password-file") == true)
+    #expect(error?.description.contains("$SHARED_BREAKER_REDIS_PASSWORD") == true)
+    #expect(try options("--redis redis://u:p@h --fleet f").address.password == "p")
+    #expect(try options(line, ["SHARED_BREAKER_REDIS_PASSWORD": "w"]).address.user == "u")
+  }
+
   @Test(arguments: [
     "", "--redis redis://h", "--fleet f", "--redis redis://h --fleet a/b",
     "--redis redis://h --fleet f --host a:b", "--redis redis://h --fleet f --host",
@@ -73,6 +82,15 @@ struct RelayOptionsTests {
   ])
   func `a command line that makes no sense is refused`(line: String) {
     #expect(throws: UsageError.self) { try request(line) }
+  }
+
+  @Test(arguments: [
+    "redis://u:secret@h", "--redis:redis://u:secret@h", "--rediss=redis://:secret@h",
+  ])
+  func `a password in a word that is out of place is not shown`(word: String) {
+    let error = #expect(throws: UsageError.self) { try request("--fleet f \(word)") }
+    #expect(error?.description.contains("redis") == true)
+    #expect(error?.description.contains("secret") == false)
   }
 
   @Test func `help and version need nothing else`() throws {

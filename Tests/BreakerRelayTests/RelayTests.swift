@@ -65,6 +65,28 @@ struct RelayTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
+  func `a breaker that is deleted while it is open is evidence no more`() async throws {
+    let fleet = try TestFleet()
+    let hosts = try await fleet.hosts("a", "b", "c")
+    let breakers = try hosts.map { try $0.breaker("db", sharedPolicy) }
+    func awaitEvidence(of host: String) async throws {
+      try await eventually("the evidence is that of '\(host)'") {
+        try fleet.server.command("HKEYS", "sb:{test}:evidence") == host
+      }
+    }
+    try breakers[0].trip()
+    try await awaitEvidence(of: "db\na")
+    #expect(try hosts[0].store.delete("db"))
+    try await awaitEvidence(of: "")
+    try breakers[1].trip()
+    try await awaitEvidence(of: "db\nb")
+    // The relays tell in order, and c hears this one last.
+    try hosts[1].breaker("last").force(.observe, scope: .fleet)
+    try await eventually("c has heard") { try hosts[2].snapshot("last")?.mode == .observe }
+    #expect(try hosts[2].snapshot("db")?.state == .closed)
+  }
+
+  @Test(.timeLimit(.minutes(60)))
   func `the success of a host that was only suspected is no recovery`() async throws {
     let fleet = try TestFleet()
     let hosts = try await fleet.hosts("a", "b", "c")

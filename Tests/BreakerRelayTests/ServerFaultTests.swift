@@ -51,17 +51,48 @@ struct ServerFaultTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `a server that hangs is noticed, and used again when it goes on`() async throws {
+  func `a server that stands still changes no state, and tells later what was commanded`()
+    async throws
+  {
     try await exchange(.observe, from: a, to: b)
+    try a.breaker("db", sharedPolicy).trip()
+    _ = try b.breaker("db", sharedPolicy)
+    try await eventually("a has told that it is open") {
+      try fleet.server.command("HKEYS", "sb:{test}:evidence") == "db\na"
+    }
     let counts = connections
     fleet.server.stop()
+    // The relays do not know yet that nobody answers; later they do.
+    try a.breaker("early.a").force(.forcedOpen, scope: .fleet)
+    try b.breaker("early.b").force(.forcedOpen, scope: .fleet)
     for host in hosts { try await host.awaits(.problem) }
     #expect(a.log.contains { $0.contains("it has not answered for 3s") })
-    try a.breaker("pay").force(.forcedOpen, scope: .fleet)
-    #expect(try a.store.fleetStanding()?.waiting == 1)
+    try a.breaker("late.a").force(.forcedOpen, scope: .fleet)
+    try b.breaker("late.b").force(.forcedOpen, scope: .fleet)
+    try a.breaker("pay").overridePolicy(set: [.openFor: "7m"], scope: .fleet)
+    #expect(try a.store.fleetStanding()?.waiting == 3)
+    #expect(try b.store.fleetStanding()?.waiting == 2)
     fleet.server.resume()
     try await awaitConnections(after: counts)
-    try await eventually("b is forced open") { try b.snapshot("pay")?.mode == .forcedOpen }
+    let names = ["early.a", "early.b", "late.a", "late.b"]
+    for host in hosts {
+      for name in names {
+        try await eventually("\(name) is forced open on \(host.options.host)") {
+          try host.snapshot(name)?.mode == .forcedOpen
+        }
+      }
+      try await eventually("\(host.options.host) follows the policy") {
+        try host.snapshot("pay")?.policy.openFor == .seconds(420)
+      }
+      try await eventually("nothing waits") { try host.store.fleetStanding()?.waiting == 0 }
+    }
+    for host in hosts {
+      for name in names { #expect(try host.store.history(of: name).count == 1) }
+    }
+    #expect(try a.store.history(of: "db").count == 1)
+    #expect(try a.snapshot("db")?.state == .open)
+    #expect(try b.store.history(of: "db").isEmpty)
+    #expect(try b.snapshot("db")?.state == .closed)
   }
 
   @Test(.timeLimit(.minutes(60)))
@@ -120,15 +151,67 @@ struct ServerFaultTests {
     #expect(try b.store.history(of: "pay").count { $0.change.wireKind == "mode" } == 1)
   }
 
+  /// Tells a command as another host would, some numbers further on, all in one step.
+  private func forge(_ mode: BreakerMode, after step: Int = 1, entry: String = "*") throws {
+    let script = """
+      local n = redis.call('INCRBY', KEYS[2], ARGV[1])
+      redis.call('XADD', KEYS[1], ARGV[2], 'v', '1', 'n', n, 'k', 'command', 'h', 'z', 'l', '1',
+        'b', 'pay', 's', n, 'c', ARGV[3])
+      redis.call('HSET', KEYS[3], 'pay\\nmode', n .. ' z 5 ' .. ARGV[3])
+      """
+    let command = #"{"action":"force","mode":"\#(mode.wireName)","by":"x"}"#
+    try fleet.server.command(
+      "EVAL", script, "3", "sb:{test}:stream", "sb:{test}:count", "sb:{test}:commands",
+      String(step), entry, command)
+  }
+
   @Test(.timeLimit(.minutes(60)))
   func `a message that is missing makes a host read everything again`() async throws {
-    try await exchange(.observe, from: a, to: b)
-    try fleet.server.command("INCR", "sb:{test}:count")
-    try a.breaker("pay").force(.forcedOpen, scope: .fleet)
-    try await b.awaits(.catchingUp)
-    #expect(b.log.contains { $0.contains("the message after 1 is 3") })
-    try await eventually("b is forced open") { try b.snapshot("pay")?.mode == .forcedOpen }
+    try forge(.forcedOpen, after: 2)
+    for host in hosts {
+      try await host.awaits(.catchingUp)
+      #expect(host.log.contains { $0.contains("the message after 0 is 2") })
+      try await eventually("\(host.options.host) is forced open") {
+        try host.snapshot("pay")?.mode == .forcedOpen
+      }
+    }
     try await exchange(.observe, from: b, to: a)
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `a message that does not arrive makes a host read everything again`() async throws {
+    try fleet.server.command("INCR", "sb:{test}:count")
+    for host in hosts {
+      try await host.awaits(.catchingUp)
+      #expect(host.log.contains { $0.contains("message 1 has not arrived") })
+    }
+    try await exchange(.observe, from: a, to: b)
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `a server that has gone back makes a host read everything again`() async throws {
+    try await exchange(.observe, from: a, to: b)
+    try fleet.server.command("SET", "sb:{test}:count", "0")
+    for host in hosts {
+      try await host.awaits(.catchingUp)
+      #expect(host.log.contains { $0.contains("the server has gone back to message 0") })
+    }
+    try await exchange(.forcedOpen, from: b, to: a)
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `a host that has heard everything is up to date, however late the last message was`()
+    async throws
+  {
+    try forge(.observe, entry: "1000-1")
+    for host in hosts {
+      try await eventually("\(host.options.host) observes") {
+        try host.snapshot("pay")?.mode == .observe
+      }
+      try await eventually("\(host.options.host) is up to date") {
+        try StatusClient.ask("figures", of: host).contains(#""lag_ms":0,"#)
+      }
+    }
   }
 
   @Test(.timeLimit(.minutes(60)))

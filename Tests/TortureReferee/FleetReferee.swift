@@ -73,12 +73,17 @@ extension FleetReferee {
 
 /// Openings.
 extension FleetReferee {
+  /// Whether outcomes of calls give this reason when they open a breaker of the fleet's plan.
+  private static func isOutcome(_ reason: String) -> Bool {
+    reason.hasSuffix(" consecutive failures") || reason.hasPrefix("the probe ")
+  }
+
   /// Only outcomes of a host's own calls open its breaker, or a command.
   private mutating func judge(_ event: FleetEvidence.Event, of host: FleetEvidence.Host) {
     let isCommand = commands[event.reason] != nil
     switch event.kind {
     case .opened, .reopened:
-      let isOwn = event.origin == nil && !event.reason.isEmpty
+      let isOwn = event.origin == nil && Self.isOutcome(event.reason)
       if !isOwn && !isCommand {
         let words = "\(host.name) opened \(event.name): \(event.reason)"
         complain(.openedByOthers, "\(words), by \(event.origin ?? "-")")

@@ -71,6 +71,23 @@ import TortureReferee
     #expect(found == [.openedByOthers, .openedByOthers])
   }
 
+  @Test func `a suspicion that opens a breaker without a probe is found`() {
+    let found = Self.kinds {
+      $0.hosts[2].events[1] = .init(.opened, of: "api", "suspected by 2 hosts", by: nil, at: 520)
+    }
+    #expect(found == [.openedByOthers])
+    #expect(Self.kinds { $0.hosts[2].events[1].kind = .reopened } == [.openedByOthers])
+  }
+
+  @Test func `a probe that fails opens a breaker that was suspected`() {
+    for reason in ["the probe failed", "the probe took longer than probe-timeout"] {
+      #expect(
+        Self.kinds {
+          $0.hosts[2].events.append(.init(.reopened, of: "api", reason, by: nil, at: 530))
+        } == [])
+    }
+  }
+
   @Test func `a suspicion without a quorum is found`() {
     #expect(Self.kinds { $0.hosts[1].events[1].at = 5_000 } == [.openedByOthers])
     #expect(Self.kinds { $0.hosts[1].events[1].name = "db" } == [.openedByOthers])

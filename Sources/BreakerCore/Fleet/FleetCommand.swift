@@ -79,6 +79,31 @@ public struct FleetCommand: Sendable, Hashable {
   }
 }
 
+/// What every host of a fleet decides alike.
+extension FleetCommand {
+  /// Whether a command is later than another one about the same, on which all hosts agree.
+  public func isLater(than other: FleetCommand) -> Bool {
+    if stamp != other.stamp { return stamp > other.stamp }
+    return other.host.utf8.lexicographicallyPrecedes(host.utf8)
+  }
+
+  /// How long a command to the state is told again, in nanoseconds: thirty days.
+  private static let memory: Int64 = 30 * 86_400_000_000_000
+
+  /// Whether a command to the state is so old that a host that has not heard it ignores it.
+  ///
+  /// Hosts remember a trip or a reset for thirty days, and a longer trip for as long as it lasts.
+  /// They never forget a mode or a value of a policy.
+  public var isForgotten: Bool {
+    let age = age.inNanoseconds
+    return switch action {
+    case .trip(let time): age > max(Self.memory, time?.inNanoseconds ?? 0)
+    case .reset: age > Self.memory
+    case .force, .policy: false
+    }
+  }
+}
+
 /// How far a relay has read the stream of its fleet.
 public struct FleetPosition: Sendable, Hashable {
   /// Identifies the stream; a stream that starts from scratch has a different epoch.

@@ -53,10 +53,7 @@ package struct FleetOrder: Sendable, Hashable {
   }
 
   /// Whether it is later than another one, on which all hosts agree.
-  func isLater(than other: FleetOrder) -> Bool {
-    if stamp != other.stamp { return stamp > other.stamp }
-    return other.host.utf8.lexicographicallyPrecedes(host.utf8)
-  }
+  func isLater(than other: FleetOrder) -> Bool { command.isLater(than: other.command) }
 }
 
 extension FleetOrder {
@@ -98,18 +95,8 @@ extension FleetOrder {
     later.isLater(than: self) && Set(later.action.aspects).isSuperset(of: action.aspects)
   }
 
-  /// How long a command to the state is told again, in nanoseconds: thirty days.
-  private static let memory: Int64 = 30 * 86_400_000_000_000
-
   /// Whether a command to the state is so old that hosts forget it.
-  package func isForgotten(at now: Moment) -> Bool {
-    let age = age(at: now).inNanoseconds
-    switch action {
-    case .trip(let time): return age > max(Self.memory, time?.inNanoseconds ?? 0)
-    case .reset: return age > Self.memory
-    case .force, .policy: return false
-    }
-  }
+  package func isForgotten(at now: Moment) -> Bool { command(at: now).isForgotten }
 
   /// Who gave the command, as a host that it was not given on says it.
   var authorElsewhere: String { "\(author) on \(host)" }

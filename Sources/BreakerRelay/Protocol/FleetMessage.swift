@@ -52,7 +52,7 @@ package struct FleetMessage: Sendable, Hashable {
 package struct Refusal: Error, Sendable, Hashable {
   /// The kinds of refusals; each is reported once for each host that causes it.
   package enum Kind: Sendable, Hashable {
-    case oversized, otherVersion, unreadable, name, value, command
+    case oversized, otherVersion, unreadable, name, value, command, room
   }
 
   package var kind: Kind

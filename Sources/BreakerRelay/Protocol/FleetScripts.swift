@@ -135,5 +135,17 @@ enum FleetScripts {
     return 1
     """
 
-  static let all = [beat, evidence, command, forget]
+  /// Takes back all that a host says about itself, unless another run of its relay has said it.
+  ///
+  /// - Keys: hosts, the host's own.
+  /// - Arguments: the host, its run.
+  static let leave = """
+    local own = redis.call('HGET', KEYS[2], '')
+    if own and string.match(own, '"run":"(%x+)"') ~= ARGV[2] then return 0 end
+    redis.call('ZREM', KEYS[1], ARGV[1])
+    redis.call('DEL', KEYS[2])
+    return 1
+    """
+
+  static let all = [beat, evidence, command, forget, leave]
 }

@@ -57,15 +57,19 @@ package struct FleetState: Sendable {
   /// Takes in some of the commands that the server keeps.
   package mutating func take(commands pairs: [(field: RedisReply, value: RedisReply)]) {
     for (field, value) in pairs {
-      do throws(Refusal) { try take(command: field, value) } catch { refusals.append(error) }
+      do throws(Refusal) { try take(command: field, value) } catch { note(error) }
     }
   }
 
   /// Takes in some of the evidence that the server keeps.
   package mutating func take(evidence pairs: [(field: RedisReply, value: RedisReply)]) {
     for (field, value) in pairs {
-      do throws(Refusal) { try take(evidence: field, value) } catch { refusals.append(error) }
+      do throws(Refusal) { try take(evidence: field, value) } catch { note(error) }
     }
+  }
+
+  private mutating func note(_ refusal: Refusal) {
+    if refusals.count < FleetView.room { refusals.append(refusal) }
   }
 
   private static func unreadable(_ what: String) -> Refusal {
@@ -106,9 +110,10 @@ package struct FleetState: Sendable {
       let generation = Int64(parts[1]), generation >= 0, let until = ServerClock.time(parts[2])
     else { throw Self.unreadable("evidence") }
     guard until > now - 60_000 else {
-      pastEvidence += [field, value]
+      if pastEvidence.count < FleetView.room { pastEvidence += [field, value] }
       return
     }
+    guard evidence.count < FleetView.room else { throw FleetView.isFull(for: host) }
     evidence.append(
       (
         name, host,
@@ -120,10 +125,12 @@ package struct FleetState: Sendable {
 /// What a host and the server have to tell each other after they were apart.
 extension FleetState {
   /// The commands that this host has yet to hear, in the order in which they were given.
+  ///
+  /// Without those that it would ignore, which the server keeps for good.
   package func unheard(knowing own: [FleetCommand]) -> [FleetCommand] {
     let known = Self.byPlace(own)
     return commands.filter { place, command in
-      known[place].map { command.isLater(than: $0) } ?? true
+      !command.isForgotten && known[place].map { command.isLater(than: $0) } ?? true
     }.map(\.value).sorted { $1.isLater(than: $0) }
   }
 
@@ -146,13 +153,5 @@ extension FleetState {
       }
     }
     return known
-  }
-}
-
-extension FleetCommand {
-  /// Whether it is later than another one about the same, on which all hosts agree.
-  func isLater(than other: FleetCommand) -> Bool {
-    if stamp != other.stamp { return stamp > other.stamp }
-    return other.host.utf8.lexicographicallyPrecedes(host.utf8)
   }
 }

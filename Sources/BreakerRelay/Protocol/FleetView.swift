@@ -27,6 +27,9 @@ package struct FleetView: Sendable {
   /// Evidence of other hosts, by breaker and host.
   private var evidence: [String: [String: Evidence]] = [:]
 
+  /// How many pieces of evidence that is.
+  private var count = 0
+
   /// When another host last told of a recovery, by breaker.
   private var recoveries: [String: Int64] = [:]
 
@@ -34,32 +37,61 @@ package struct FleetView: Sendable {
   package private(set) var told: [String: Evidence] = [:]
 
   package init(host: String) { self.host = host }
+
+  /// The most pieces of evidence, and of other things that others tell, that are remembered.
+  ///
+  /// Whoever can write to the server could otherwise fill the memory of every host.
+  package static let room = 100_000
+
+  /// Why no more is remembered.
+  static func isFull(for sender: String) -> Refusal {
+    Refusal(.room, host: sender, "the fleet has \(room) breakers open already, which is the limit")
+  }
 }
 
 /// What other hosts tell.
 extension FleetView {
   /// Takes in what the server keeps.
-  package mutating func take(_ evidence: Evidence, of name: String, from sender: String) {
+  ///
+  /// - Throws: `Refusal` if too much is known already.
+  package mutating func take(
+    _ evidence: Evidence, of name: String, from sender: String
+  ) throws(Refusal) {
     if sender == host {
       told[name] = evidence
     } else {
-      self.evidence[name, default: [:]][sender] = evidence
+      try note(evidence, of: name, from: sender)
     }
+  }
+
+  private mutating func note(
+    _ piece: Evidence, of name: String, from sender: String
+  ) throws(Refusal) {
+    if evidence[name]?[sender] == nil {
+      guard count < Self.room else { throw Self.isFull(for: sender) }
+      count += 1
+    }
+    evidence[name, default: [:]][sender] = piece
   }
 
   /// Takes in a message of another host about one of its breakers.
   ///
   /// What comes twice, or after what it precedes, changes nothing.
-  package mutating func take(_ message: FleetMessage, at now: Int64) {
+  ///
+  /// - Throws: `Refusal` if too much is known already.
+  package mutating func take(_ message: FleetMessage, at now: Int64) throws(Refusal) {
     guard message.host != host else { return }
     let known = evidence[message.name]?[message.host]
     if let known, known.lineage == message.lineage, known.generation > message.generation { return }
     switch message.content {
     case .open(let time):
-      evidence[message.name, default: [:]][message.host] = Evidence(
+      let piece = Evidence(
         lineage: message.lineage, generation: message.generation,
         until: now + DurationText.milliseconds(time))
+      try note(piece, of: message.name, from: message.host)
     case .recovered:
+      // Without them, hosts tell more recoveries than they need to.
+      if recoveries.count >= Self.room { recoveries = [:] }
       recoveries[message.name] = now
       remove(message.host, from: message.name)
     case .closed: remove(message.host, from: message.name)
@@ -68,7 +100,7 @@ extension FleetView {
   }
 
   private mutating func remove(_ sender: String, from name: String) {
-    evidence[name]?[sender] = nil
+    if evidence[name]?.removeValue(forKey: sender) != nil { count -= 1 }
     if evidence[name]?.isEmpty == true { evidence[name] = nil }
   }
 
@@ -76,6 +108,7 @@ extension FleetView {
   package mutating func forgetPast(at now: Int64) {
     for (name, senders) in evidence where senders.contains(where: { $0.value.until <= now }) {
       let rest = senders.filter { $0.value.until > now }
+      count -= senders.count - rest.count
       evidence[name] = rest.isEmpty ? nil : rest
     }
     let longest = DurationText.milliseconds(FleetMessage.longestTime)
@@ -121,6 +154,14 @@ extension FleetView {
       return latest ? nil : .recovered
     case .closed: return told[name] == nil ? nil : .closed
     }
+  }
+
+  /// The generation to tell of a breaker.
+  ///
+  /// One that was deleted has none, and one that was made again begins with the first. But the others
+  /// ignore what precedes the opening that they know.
+  package func generation(of snapshot: BreakerSnapshot?, named name: String) -> Int64 {
+    max(snapshot?.generation ?? 0, told[name]?.generation ?? 0)
   }
 
   /// Notes that the server has a message of this host.

@@ -15,7 +15,7 @@ package struct ServerClock: Sendable {
   package static let latest: Int64 = 1_000_000_000_000_000
 
   /// Reads the answer to TIME; nil if it is none.
-  static func milliseconds(_ answer: RedisReply) -> Int64? {
+  package static func milliseconds(_ answer: RedisReply) -> Int64? {
     guard let parts = answer.elements, parts.count == 2,
       let seconds = parts[0].number(upTo: latest / 1_000),
       let microseconds = parts[1].number(upTo: 999_999)
@@ -24,14 +24,14 @@ package struct ServerClock: Sendable {
   }
 
   /// Reads a time; nil if it makes no sense.
-  static func time(_ text: some StringProtocol) -> Int64? {
+  package static func time(_ text: some StringProtocol) -> Int64? {
     Int64(text).flatMap { (0...latest).contains($0) ? $0 : nil }
   }
 
   /// Notes that the server has received something at a time, so that it is at least that late.
-  mutating func hasReached(_ time: Int64) {
-    guard time > now(), time <= Self.latest else { return }
-    self = ServerClock(milliseconds: time)
+  package mutating func hasReached(_ time: Int64, at instant: ContinuousClock.Instant = .now) {
+    guard time > now(instant), time <= Self.latest else { return }
+    self = ServerClock(milliseconds: time, at: instant)
   }
 
   /// The server's time in milliseconds.

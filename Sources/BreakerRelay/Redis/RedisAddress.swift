@@ -43,7 +43,8 @@ extension RedisAddress {
   ///
   /// User and password are percent-encoded, as in every URL.
   ///
-  /// - Throws: `UsageError`, which never contains the password.
+  /// - Throws: `UsageError`. It quotes nothing of the text, because whatever is wrong with an address
+  ///   may be a part of the password.
   package init(_ text: String) throws(UsageError) {
     guard let mark = Self.place(of: "://", in: text) else { throw Self.unreadable }
     var rest = text[mark.upperBound...]
@@ -62,6 +63,10 @@ extension RedisAddress {
     case .socket: try takeSocket(from: rest)
     }
   }
+
+  private static let notEncoded = UsageError(
+    "the user or the password in the address of the Redis server has characters that are not encoded",
+    "write %2F for /, %3A for :, %3F for ?, %40 for @ and %25 for %")
 
   private static let unreadable = UsageError(
     "not an address of a Redis server",
@@ -82,7 +87,12 @@ extension RedisAddress {
   private mutating func takeUser(from rest: inout Substring) throws(UsageError) {
     // A path may contain this character; a user is named before the first slash.
     let end = rest.firstIndex(of: "/") ?? rest.endIndex
-    guard let at = rest[..<end].lastIndex(of: "@") else { return }
+    guard let at = rest[..<end].lastIndex(of: "@") else {
+      if rest.first != "/", rest.contains("@") { throw Self.notEncoded }
+      return
+    }
+    // One that comes later may be the one that ends the password.
+    if rest[end...].contains("@") { throw Self.notEncoded }
     let parts = rest[..<at].split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
     rest = rest[rest.index(after: at)...]
     let name = try Self.decoded(parts[0])
@@ -109,8 +119,7 @@ extension RedisAddress {
     if !server.isEmpty {
       guard let number = UInt16(server.dropFirst()), number > 0 else {
         throw UsageError(
-          "the port of a Redis server cannot be '\(OutsideText.quoted(String(server.dropFirst())))'",
-          "use a number from 1 to 65535")
+          "the port of the Redis server makes no sense", "use a number from 1 to 65535")
       }
       port = number
     }
@@ -136,8 +145,7 @@ extension RedisAddress {
     guard parts.count == 2 else { return }
     guard parts[1].hasPrefix("db=") else {
       throw UsageError(
-        "not an option of a Redis socket: '\(OutsideText.quoted(String(parts[1])))'",
-        "use ?db=NUMBER or nothing")
+        "the path of the Redis socket has an option that is unknown", "use ?db=NUMBER or nothing")
     }
     database = try Self.database(parts[1].dropFirst(3))
   }
@@ -145,8 +153,7 @@ extension RedisAddress {
   private static func database(_ text: Substring) throws(UsageError) -> Int {
     guard let number = UInt16(text) else {
       throw UsageError(
-        "the database of a Redis server cannot be '\(OutsideText.quoted(String(text)))'",
-        "use its number, such as 0")
+        "the database of the Redis server makes no sense", "use its number, such as 0")
     }
     return Int(number)
   }

@@ -18,7 +18,7 @@ internal import SharedBreaker
   /// The descriptor of the connection, to wait for answers with `poll`.
   package var descriptor: Int32 { unsafe context.pointee.fd }
 
-  /// Connects, and logs in if the address names a user or a password.
+  /// Connects, and logs in if the address has a password.
   ///
   /// - Parameters:
   ///   - address: The server.

@@ -9,7 +9,7 @@ final class RelayHealth: Sendable {
     var since: BreakerTimestamp?
     var problem: String?
 
-    /// How long the latest message took to arrive, in milliseconds.
+    /// How long the latest message took to arrive, in milliseconds; 0 once there is nothing to read.
     var lag: Int64?
     var applied: Int64 = 0
     var refused: Int64 = 0

@@ -1,0 +1,59 @@
+import BreakerRelay
+import SharedBreaker
+import TestSupport
+import Testing
+
+/// What the user of the server may do that the guide "A Fleet of Hosts" creates.
+@Suite(.enabled(if: RedisServer.isInstalled, "redis-server is not installed"))
+struct PermissionTests {
+  /// The line of the guide, with a password and for the fleet of the tests.
+  private static func user() throws -> String {
+    let root = #filePath.split(separator: "/").dropLast(3).joined(separator: "/")
+    let path = "/\(root)/Sources/SharedBreaker/SharedBreaker.docc/AFleetOfHosts.md"
+    let guide = String(decoding: try Files.read(path), as: UTF8.self)
+    let line = guide.split(separator: "\n").first { $0.hasPrefix("user cbrelay ") }
+    return String(try #require(line)).replacing(">PASSWORD", with: ">geheim")
+      .replacing("{prod}", with: "{test}")
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `the user of the guide may do all that a relay does`() async throws {
+    let directory = try TemporaryDirectory()
+    let list = directory.file("users.acl")
+    try Files.write(list, Array((try Self.user() + "\n").utf8))
+    let server = try RedisServer(in: directory, options: ["--aclfile", list])
+    let address = "unix://cbrelay:geheim@\(server.socket)?db=1"
+    func ask(_ command: String, _ key: String) throws -> String {
+      try server.command("-n", "1", command, "sb:{test}:\(key)")
+    }
+    // Evidence of a host that is gone, which the first relay forgets.
+    try server.command("-n", "1", "HSET", "sb:{test}:evidence", "db\nz", "1 1 5")
+    let hosts = try ["a", "b"].map {
+      try TestHost($0, as: $0, in: directory, address: address)
+    }
+    let (a, b) = (hosts[0], hosts[1])
+    #expect(RelayCheck(a.options).isWell, "\(RelayCheck(a.options).lines)")
+    for host in hosts {
+      host.start()
+      try await host.awaits(.connected)
+    }
+    #expect(try ask("EXISTS", "evidence") == "0")
+
+    try a.breaker("pay").force(.observe, scope: .fleet)
+    try await eventually("b observes") { try b.snapshot("pay")?.mode == .observe }
+    try a.breaker("db", sharedPolicy).trip()
+    try await eventually("b shows a's breaker") {
+      try StatusClient.ask("status", of: b).contains(#"{"name":"db","state":"open""#)
+    }
+    #expect(try ask("HKEYS", "evidence") == "db\na")
+    #expect(try a.store.delete("db"))
+    try await eventually("a says nothing of the breaker any more") {
+      try ask("EXISTS", "evidence") == "0" && !ask("HKEYS", "host:a").contains("db")
+    }
+
+    for host in hosts { host.stop() }
+    #expect(try ask("EXISTS", "hosts") == "0")
+    #expect(try ask("EXISTS", "host:a") == "0")
+    #expect(try server.command("ACL", "LOG") == "")
+  }
+}
