@@ -66,6 +66,9 @@ struct StepGroup {
   }
 
   private mutating func run(_ step: QueuedStep) throws(StoreError) -> Int? {
+    // What an earlier try has left that was taken back.
+    step.result = nil
+    step.error = nil
     guard let body = step.body, let index = try row(of: step) else { return nil }
     var draft = BreakerDraft(
       now: now, breaker: rows[index].breaker, isGone: ProcessTable.isGone)

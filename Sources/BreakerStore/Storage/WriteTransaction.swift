@@ -119,11 +119,33 @@ extension SQLiteStorage {
     do throws(StoreError) {
       return try store.writer.waiting(until: deadline) { () throws(StoreError) in try body(store) }
     } catch {
-      let isWorthAnotherTry = error.kind == .diskFull ? freeLog(of: store) : store.isStale
-      guard isWorthAnotherTry else { throw error }
+      if error.kind == .diskFull { return try runInFreedLog(of: store, body, after: error) }
+      guard store.isStale else { throw error }
       let store = try openedStoreToWrite()
       return try store.writer.waiting(until: deadline) { () throws(StoreError) in try body(store) }
     }
+  }
+
+  /// Runs a body again for which the disk was full, in the room of a log that is begun anew.
+  ///
+  /// That is possible if all of the log is in the file and nobody reads from it, which is over soon
+  /// if it is not so now. A file that has to grow cannot take the log in.
+  private func runInFreedLog<Result>(
+    of store: OpenStore, _ body: (OpenStore) throws(StoreError) -> Result, after first: StoreError
+  ) throws(StoreError) -> Result {
+    let deadline = Patience.deadline(after: .milliseconds(50))
+    repeat {
+      guard reading.withLock({ store.checkpoint(isUrgent: false) }) else { throw first }
+      do throws(StoreError) {
+        return try store.writer.waiting(until: deadline) { () throws(StoreError) in
+          try body(store)
+        }
+      } catch {
+        guard error.kind == .diskFull else { throw error }
+      }
+      Patience.pause(nanoseconds: .random(in: 200_000...2_000_000))
+    } while Patience.monotonicNanoseconds() < deadline
+    throw first
   }
 
   /// Does what follows a commit: wakes those who listen, syncs the log, moves it into the file.
@@ -150,13 +172,6 @@ extension SQLiteStorage {
     reading.withLock {
       if let store, store.isCheckpointDue { store.checkpoint(isUrgent: false) }
     }
-  }
-
-  /// Moves the log into the file because there is no room for it to grow; under the lock for writing.
-  ///
-  /// - Returns: Whether that has worked, so that the next commit can begin the log anew.
-  private func freeLog(of store: OpenStore) -> Bool {
-    reading.withLock { store.checkpoint(isUrgent: false) }
   }
 
   func deadline(of wait: Wait) -> Int64 {
