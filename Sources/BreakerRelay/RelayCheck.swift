@@ -41,6 +41,26 @@ package struct RelayCheck {
     }
   }
 
+  /// Tries whether the server's user may do all that a relay does, without doing any of it.
+  private func checkRights(_ options: RelayOptions, _ keys: FleetKeys) throws(RedisError) {
+    // Its end is the end of the transaction.
+    let connection = try RedisConnection(to: options.address, patience: RelayContext.patience)
+    // Without a transaction the commands would be carried out, so each of these has to work.
+    for command in ["MULTI", "EXEC", "MULTI"] { _ = try connection.ask([command]) }
+    let commands = FleetRights.commands(keys, host: options.host)
+    var refused: [String] = []
+    for (command, answer) in zip(commands, try connection.ask(commands)) {
+      guard case .error(let text) = answer else { continue }
+      guard text.hasPrefix("NOPERM") else { throw RedisError(answer: text) }
+      if !refused.contains(command[0]) { refused.append(command[0]) }
+    }
+    guard refused.isEmpty else {
+      throw RedisError(
+        "its user may not run \(refused.joined(separator: ", ")) on the fleet's keys: the guide"
+          + " 'A Fleet of Hosts' says what a relay needs")
+    }
+  }
+
   private mutating func checkServer(_ options: RelayOptions) throws(RedisError) {
     let start = ContinuousClock.now
     let connection = try RedisConnection(to: options.address, patience: RelayContext.patience)
@@ -62,6 +82,7 @@ package struct RelayCheck {
     guard role == "master" else { throw RedisError(answer: "READONLY") }
     let hosts = try connection.ask(["ZRANGE", keys.hosts, "0", "-1"]).elements ?? []
     let time = DurationText.milliseconds(.now - start)
+    try checkRights(options, keys)
     pass("\(valkey ?? "Redis \(version)") at \(options.address), \(time) ms away")
     let others = hosts.compactMap(\.text).filter { $0 != options.host }
     pass(

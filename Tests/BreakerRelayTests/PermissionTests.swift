@@ -56,4 +56,31 @@ struct PermissionTests {
     #expect(try ask("EXISTS", "host:a") == "0")
     #expect(try server.command("ACL", "LOG") == "")
   }
+
+  @Test(arguments: ["+exec", "+evalsha", "+script|load", "+xadd", "+hscan", "+zremrangebyscore"])
+  func `the check notices what the user may not do, and changes nothing`(right: String) throws {
+    let directory = try TemporaryDirectory()
+    let list = directory.file("users.acl")
+    let user = try Self.user().replacing(" \(right)", with: "")
+    try Files.write(list, Array((user + "\n").utf8))
+    let server = try RedisServer(in: directory, options: ["--aclfile", list])
+    try server.command("-n", "1", "HSET", "sb:{test}:host:a", "", "kept")
+    let host = try TestHost(
+      "a", as: "a", in: directory, address: "unix://cbrelay:geheim@\(server.socket)?db=1")
+    let check = RelayCheck(host.options)
+    #expect(!check.isWell)
+    #expect(check.lines.last?.contains("its user may not") == true, "\(check.lines)")
+    #expect(try server.command("-n", "1", "HGET", "sb:{test}:host:a", "") == "kept")
+    #expect(try server.command("-n", "1", "DBSIZE") == "1")
+  }
+
+  @Test func `the guide permits what a relay needs, and no more`() throws {
+    let permitted = Set(
+      try Self.user().split(separator: " ").filter { $0.hasPrefix("+") }.map { $0.dropFirst() })
+    let needed = FleetRights.commands(FleetKeys(fleet: "prod"), host: "a").map { words in
+      words[0] == "SCRIPT" ? "script|load" : words[0].lowercased()
+    }
+    let besides: Set<Substring> = ["multi", "exec", "select", "client|setname", "info", "role"]
+    #expect(permitted == besides.union(needed.map { $0[...] }))
+  }
 }

@@ -11,9 +11,9 @@ package struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
   /// Creates the error for an answer of the server such as `OOM command not allowed`.
   package init(answer: String) {
     let words = answer.split(separator: " ")
-    // Before version 7, the server puts the error of a script into words of its own.
-    let inner = words.first { $0.first == "-" && Self.meanings[$0.dropFirst()] != nil }
-    let code = inner?.dropFirst() ?? words.first ?? ""
+    // The error of a script, before version 7, and of a transaction is in words of its own.
+    let inner = words.lazy.map { $0.first == "-" ? $0.dropFirst() : $0 }
+    let code = inner.first { Self.meanings[$0] != nil } ?? words.first ?? ""
     self.init(Self.meanings[code] ?? "it answers '\(OutsideText.quoted(answer))'")
   }
 

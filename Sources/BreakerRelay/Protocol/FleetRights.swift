@@ -1,0 +1,25 @@
+/// What a relay has to be allowed on the server.
+package enum FleetRights {
+  /// One of each command that a relay and its scripts run, on each kind of key that they run it on.
+  ///
+  /// They are for a transaction that is never carried out, as they would do harm: the server already
+  /// refuses to queue a command that its user may not run, or that it cannot carry out now.
+  package static func commands(_ keys: FleetKeys, host name: String) -> [[String]] {
+    let host = keys.host(name)
+    return [
+      ["TIME"], ["SCRIPT", "LOAD", "return 1"],
+      ["EVALSHA", String(repeating: "0", count: 40), "1", keys.count],
+      ["GET", keys.epoch], ["GET", keys.count], ["SET", keys.epoch, ""], ["SET", keys.count, ""],
+      ["XADD", keys.stream, "*", "v", "1"], ["XREAD", "STREAMS", keys.stream, "0-0"],
+      ["XREVRANGE", keys.stream, "+", "-"],
+      ["HGET", keys.commands, ""], ["HSET", keys.commands, "", ""], ["HSCAN", keys.commands, "0"],
+      ["HGET", keys.evidence, ""], ["HSET", keys.evidence, "", ""], ["HDEL", keys.evidence, ""],
+      ["HSCAN", keys.evidence, "0"],
+      ["HGET", host, ""], ["HSET", host, "", ""], ["HDEL", host, ""], ["HGETALL", host],
+      ["DEL", host], ["EXPIRE", host, "1"],
+      ["ZADD", keys.hosts, "0", ""], ["ZREM", keys.hosts, ""], ["ZSCORE", keys.hosts, ""],
+      ["ZRANGE", keys.hosts, "0", "0"], ["ZCOUNT", keys.hosts, "0", "0"],
+      ["ZREMRANGEBYSCORE", keys.hosts, "0", "0"],
+    ]
+  }
+}
