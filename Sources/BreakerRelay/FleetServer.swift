@@ -143,23 +143,40 @@ extension FleetServer {
       })
   }
 
-  /// Tells commands; returns of each the host whose command is later, if that is why it is not told.
+  /// What has become of a command.
+  enum Telling: Hashable {
+    case told
+
+    /// A later command of another host holds, so that nobody is told.
+    case overtaken(by: String)
+
+    /// Its stamp is more than a day ahead of the server's clock, so that others would refuse it.
+    case ahead
+  }
+
+  /// Tells commands.
   func tell(
     _ commands: [FleetCommand], lineage: String
-  ) throws(RedisError) -> [String?] {
+  ) throws(RedisError) -> [Telling] {
     let answers = try askInPieces(
       commands.map { command in
         let words = [
           "EVALSHA", commandScript, "3", keys.stream, keys.count, keys.commands,
           String(options.maximumStream), command.host, lineage, command.name,
           String(command.stamp), CommandText.text(of: command),
-          String(DurationText.milliseconds(command.age)),
+          String(DurationText.milliseconds(command.age)), String(FleetMessage.ownTime),
         ]
         return command.byAspect.sorted { $0.key < $1.key }.reduce(into: words) { words, part in
           words += [part.key, CommandText.text(of: part.value)]
         }
       })
-    return answers.map { $0.text.flatMap { $0.isEmpty ? nil : $0 } }
+    return answers.map { answer in
+      switch answer.text {
+      case nil, "": .told
+      case "!": .ahead
+      case let host?: .overtaken(by: host)
+      }
+    }
   }
 
   /// Replaces everything that the host says about itself and its breakers.

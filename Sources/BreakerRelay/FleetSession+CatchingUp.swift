@@ -23,7 +23,7 @@ extension FleetSession {
       try server.forget(state.pastEvidence)
     }
     context.onStep(.read)
-    try forgetImpossibleCommands()
+    _ = try forgetImpossibleCommands()
     let own = try Self.stored { () throws(StoreError) in try claim.commands() }
     try noteEpoch()
     try apply(

@@ -89,7 +89,10 @@ extension FleetSession {
     view.forgetPast(at: beat.now)
     guard beat.epoch == position.epoch else { throw .behind("the server has lost its data") }
     try compare(with: beat.number)
-    try forgetImpossibleCommands()
+    if try forgetImpossibleCommands() {
+      // What others have said meanwhile seemed to be earlier.
+      throw .behind("commands that were overruled hold again")
+    }
     try describe()
     scheduleBeat()
     context.onStep(.beaten)
@@ -162,48 +165,59 @@ extension FleetSession {
   func tellPendingCommands() throws(RelayTrouble) -> Bool {
     for _ in 0..<10 {
       let pending = try Self.stored { () throws(StoreError) in try claim.pendingCommands() }
-      guard let last = pending.last else { return false }
+      guard !pending.isEmpty else { return false }
       context.manager.showLife()
       let commands = pending.map(\.command)
-      let winners = try Self.served { () throws(RedisError) in
+      let tellings = try Self.served { () throws(RedisError) in
         try server.tell(commands, lineage: lineage)
       }
-      for (command, winner) in zip(commands, winners) { report(command, overtakenBy: winner) }
       context.onStep(.told)
-      try Self.stored { () throws(StoreError) in try claim.published(through: last.id) }
+      for (command, telling) in zip(commands, tellings) { report(command, telling) }
+      // What comes after a command that is ahead is further ahead.
+      let done = pending[..<(tellings.firstIndex(of: .ahead) ?? pending.count)]
+      if let last = done.last {
+        try Self.stored { () throws(StoreError) in try claim.published(through: last.id) }
+      }
       context.onStep(.forgotten)
+      if done.count < pending.count { return false }
     }
     return true
   }
 
-  /// Reports a command of this host that no other host will follow.
-  private func report(_ command: FleetCommand, overtakenBy winner: String?) {
-    if command.stamp > FleetMessage.latestStamp(at: now) {
-      context.log.report(
-        .problem,
-        "other hosts refuse the command to \(command.name): it seems to be from tomorrow or later:"
-          + " set the clock of this host")
-    } else if let winner {
+  /// Reports a command of this host that other hosts do not follow.
+  private func report(_ command: FleetCommand, _ telling: FleetServer.Telling) {
+    switch telling {
+    case .told: break
+    case .overtaken(let host):
       context.log.report(
         .overtaken,
-        "the command to \(command.name) is not told: a later one of host \(winner) holds")
+        "the command to \(command.name) is not told: a later one of host \(host) holds")
+    case .ahead:
+      guard context.course.now.aheadOf != command.stamp else { return }
+      context.course.change { $0.aheadOf = command.stamp }
+      context.log.report(
+        .problem,
+        "commands wait: the one to \(command.name) seems to be from tomorrow or later: set the"
+          + " clock of this host, or that of the server")
     }
   }
 
   /// Forgets commands that no host follows, so that they do not overrule those of tomorrow.
   ///
   /// Only if both the server's clock and this host's say so: either may be the wrong one.
-  func forgetImpossibleCommands() throws(RelayTrouble) {
-    let own = StoreClock.system.wallTime.millisecondsSince1970
-    let latest = max(FleetMessage.latestStamp(at: now), FleetMessage.latestStamp(at: own))
+  ///
+  /// - Returns: Whether there were any.
+  func forgetImpossibleCommands() throws(RelayTrouble) -> Bool {
+    let latest = FleetMessage.latestBelievedStamp(at: now)
     let hasForgotten = try Self.stored { () throws(StoreError) in
       try claim.forgetCommands(stampedAbove: latest)
     }
-    guard hasForgotten else { return }
+    guard hasForgotten else { return false }
     context.log.report(
       .overtaken,
       "forgot commands that were given while the clock of this host was far ahead: give them again"
         + " if they are still wanted")
+    return true
   }
 
   /// Says what is new about the breakers of this host.

@@ -40,6 +40,9 @@ final class RelayCourse: Sendable {
 
     /// How many hosts the fleet had when that was last known.
     var hostsSeen = 1
+
+    /// The command whose stamp is ahead of the server's clock, which was reported.
+    var aheadOf: Int64?
   }
 
   private let notes = Mutex(Notes())

@@ -109,7 +109,7 @@ struct FleetStateTests {
     ("db", "1 b 5 {}"), ("db\nstate", "1 b 5"), ("db\nstate", "x b 5 {}"),
     ("db\nstate", #"1 b -9223372036854775808 {"action":"reset","by":"x"}"#),
     ("db\nstate", #"1 b 9223372036854775807 {"action":"reset","by":"x"}"#),
-    ("db\nstate", #"90000000 b 5 {"action":"reset","by":"x"}"#), ("db\nstate", "0 b 5 {}"),
+    ("db\nstate", #"99999999999999 b 5 {"action":"reset","by":"x"}"#), ("db\nstate", "0 b 5 {}"),
     ("db\nstate", "9007199254740993 b 5 {}"),
     ("db\nstate", "1 b 5 {}"), ("db\nstate", "1 b x {}"), ("db\nstate", "1 b\u{1b} 5 {}"),
     ("\u{1b}\nstate", #"1 b 5 {"action":"reset","by":"x"}"#),

@@ -56,7 +56,7 @@ struct FleetViewTests {
     let error = #expect(throws: Refusal.self) { try view.take(message(open, from: "c"), at: 0) }
     #expect(error?.kind == .room)
     #expect(error?.host == "c")
-    #expect(error?.description.contains("100000 breakers open") == true)
+    #expect(error?.description.contains("100000 breakers of other hosts are open") == true)
     #expect(view.others(open: "db", at: 0) == 1)
     // What is known can change, and what is over makes room.
     try view.take(message(open, from: "b", generation: 2), at: 1_000)

@@ -102,7 +102,7 @@ struct HostileMessageTests {
     try forge(command("z", observe))
     try await eventually("a observes") { try a.snapshot("pay")?.mode == .observe }
     #expect(a.count(.refused) == 1, "\(a.log)")
-    #expect(a.log.contains { $0.contains("100000 breakers open already") })
+    #expect(a.log.contains { $0.contains("100000 breakers of other hosts are open") })
   }
 
   @Test(.timeLimit(.minutes(60)))

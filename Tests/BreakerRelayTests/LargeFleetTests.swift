@@ -46,7 +46,13 @@ struct LargeFleetTests {
     try breakers[0].run {}
     try await allOf(hosts[1...], "are due") { $0.isProbeDue }
     for breaker in breakers[1...] { try breaker.run {} }
-    try await allOf(hosts, "are closed") { $0.state == .closed }
+    // Word of an opening may come after a host has closed, which costs it one more probe.
+    for breaker in breakers {
+      try await eventually("\(breaker.name) is closed") {
+        if breaker.snapshot().state == .halfOpen { try? breaker.run {} }
+        return breaker.snapshot().state == .closed
+      }
+    }
   }
 
   @Test(.timeLimit(.minutes(60)))

@@ -33,22 +33,33 @@ struct RelayTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `a host whose clock was far ahead is heard again once it is set`() async throws {
+  func `a host whose clock was far ahead follows the others again once it is set`() async throws {
     let fleet = try TestFleet()
     let hosts = try await fleet.hosts("a", "b")
-    let breaker = try hosts[0].breaker("pay")
-    try breaker.force(.forcedOpen, scope: .fleet)
-    try await eventually("b is forced open") { try hosts[1].snapshot("pay")?.mode == .forcedOpen }
-    // As if the clock of the host had been a year ahead, and had been set since.
-    let store = try #require(hosts[0].options.store)
+    let (a, b) = (hosts[0], hosts[1])
+    try b.breaker("pay").force(.forcedOpen, scope: .fleet)
+    try await eventually("a is forced open") { try a.snapshot("pay")?.mode == .forcedOpen }
+    a.stop()
+    // As if the clock had been a year ahead when this was given, and had been set since.
+    let path = try #require(a.options.store)
     let ahead = StoreClock.system.wallTime.millisecondsSince1970 + 31_536_000_000
-    _ = try Database.rows(store, "UPDATE fleet_command SET stamp = \(ahead)")
-    _ = try Database.rows(store, "UPDATE fleet SET stamp = \(ahead)")
-    try await hosts[0].awaits(.overtaken)
-    #expect(hosts[0].log.contains { $0.contains("far ahead") })
-    #expect(breaker.snapshot().mode == .forcedOpen)
-    try breaker.force(.observe, scope: .fleet)
-    try await eventually("b observes") { try hosts[1].snapshot("pay")?.mode == .observe }
+    _ = try Database.rows(path, "UPDATE fleet SET stamp = \(ahead)")
+    try a.give { try $0.breaker("pay").force(.observe, scope: .fleet) }
+    for table in ["fleet_command", "fleet_outbox"] {
+      _ = try Database.rows(
+        path, "UPDATE \(table) SET given_at_ms = \(ahead) WHERE stamp > \(ahead)")
+    }
+    try a.give { try $0.breaker("mail").force(.observe, scope: .fleet) }
+    a.start()
+    try await a.awaits(.overtaken)
+    #expect(a.log.contains { $0.contains("far ahead") })
+    try await eventually("a follows b again") { try a.snapshot("pay")?.mode == .forcedOpen }
+    try await eventually("b has heard what was given with the right clock") {
+      try b.snapshot("mail")?.mode == .observe
+    }
+    try await eventually("nothing waits") { try a.store.fleetStanding()?.waiting == 0 }
+    try a.breaker("pay").force(.observe, scope: .fleet)
+    try await eventually("b observes") { try b.snapshot("pay")?.mode == .observe }
   }
 
   @Test(.timeLimit(.minutes(60)))

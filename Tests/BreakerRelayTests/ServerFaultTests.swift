@@ -239,4 +239,33 @@ struct ServerFaultTests {
     #expect(a.log.contains { $0.contains("a later one of host b holds") })
     #expect(try a.snapshot("pay")?.mode == .forcedClosed)
   }
+
+  @Test func `a command from tomorrow is not kept, and only such a one gives way to others`()
+    throws
+  {
+    let directory = try TemporaryDirectory()
+    let server = try RedisServer(in: directory)
+    let keys = FleetKeys(fleet: "test")
+    let now = StoreClock.system.wallTime.millisecondsSince1970
+    let day: Int64 = 86_400_000
+    func tell(_ stamp: Int64, of host: String, at own: Int64) throws -> String {
+      try server.command(
+        "EVAL", FleetScripts.command, "3", keys.stream, keys.count, keys.commands, "1000", host,
+        "abc", "pay", "\(stamp)", "all", "0", "\(own)", "mode", "part")
+    }
+    func kept() throws -> Substring? {
+      try server.command("HGET", keys.commands, "pay\nmode").split(separator: " ").first
+    }
+    #expect(try tell(now, of: "a", at: now) == "")
+    #expect(try tell(now + 2 * day, of: "b", at: now + 2 * day) == "!")
+    #expect(try kept() == "\(now)")
+    #expect(try server.command("XLEN", keys.stream) == "1")
+    // The server's clock has gone back, but the clock of the host that asks is right.
+    try server.command("HSET", keys.commands, "pay\nmode", "\(now + 2 * day) b 0 part")
+    #expect(try tell(now + 1, of: "a", at: now + 2 * day) == "b")
+    #expect(try kept() == "\(now + 2 * day)")
+    // All agree that nobody can have given it.
+    #expect(try tell(now + 1, of: "a", at: now) == "")
+    #expect(try kept() == "\(now + 1)")
+  }
 }

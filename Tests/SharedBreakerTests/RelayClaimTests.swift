@@ -338,10 +338,48 @@ import Testing
     try breaker.reset(scope: .fleet)
     #expect(try relay.pendingCommands().map(\.command.stamp).allSatisfy { $0 <= now + 86_400_000 })
 
+    // A command that was given with the right clock was stamped too high by what was known then.
+    stage.clock.moveWall(by: year)
+    try breaker.force(.forcedClosed, scope: .fleet)
+    stage.clock.moveWall(by: .zero - year)
+    try breaker.trip(scope: .fleet)
+    try breaker.force(.forcedOpen, scope: .fleet)
+    #expect(try relay.forgetCommands(stampedAbove: now + 86_400_000))
+    let pending = try relay.pendingCommands().map(\.command)
+    #expect(pending.map(\.action) == [.trip(for: nil), .force(.forcedOpen, for: nil)])
+    #expect(pending.allSatisfy { $0.stamp <= now + 86_400_000 })
+    #expect(pending.map(\.stamp) == pending.map(\.stamp).sorted())
+    #expect(try relay.commands().map(\.stamp).max() == pending.last?.stamp)
+
     // What can be is kept.
     let known = try relay.commands()
     #expect(try !relay.forgetCommands(stampedAbove: now + 86_400_000))
-    #expect(try relay.commands() == known && relay.pendingCommands().count == 1)
+    #expect(try relay.commands() == known && relay.pendingCommands().count == 2)
+  }
+
+  @Test func `what is said of breakers that the host does not have is remembered within limits`()
+    throws
+  {
+    let stage = try Stage()
+    let options = StoreOptions(maximumBreakers: 3, clock: stage.clock.clock)
+    let store = SharedStore(path: stage.store, options: options)
+    let breaker = try store.breaker("own")
+    let relay = try #require(try store.claimRelay(fleet: "prod", host: "a"))
+    func reset(_ name: String, _ stamp: Int64) -> FleetNews {
+      .command(Self.command(.reset, stamp: stamp, name: name))
+    }
+    let verdicts = try relay.apply((1...5).map { reset("other \($0)", $0) }, position: nil)
+    #expect(verdicts[..<3] == [.noBreaker, .noBreaker, .noBreaker])
+    for verdict in verdicts[3...] {
+      guard case .refused = verdict else { Issue.record("\(verdict)"); continue }
+    }
+    #expect(try relay.commands().count == 3)
+    // Those that are known, and the host's own breakers, are not concerned.
+    try breaker.trip()
+    #expect(
+      try relay.apply([reset("other 1", 6), reset("own", 7)], position: nil)
+        == [.noBreaker, .applied])
+    #expect(try relay.commands().count == 4)
   }
 
   @Test func `a fleet or a host with no usable name is refused`() throws {

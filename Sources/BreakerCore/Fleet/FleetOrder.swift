@@ -52,6 +52,13 @@ package struct FleetOrder: Sendable, Hashable {
     return FleetOrder(part, givenAt: givenAt)
   }
 
+  /// The same command with another stamp.
+  func stamped(_ stamp: Int64) -> FleetOrder {
+    var command = command
+    command.stamp = stamp
+    return FleetOrder(command, givenAt: givenAt)
+  }
+
   /// Whether it is later than another one, on which all hosts agree.
   func isLater(than other: FleetOrder) -> Bool { command.isLater(than: other.command) }
 }

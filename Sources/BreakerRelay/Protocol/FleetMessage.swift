@@ -157,7 +157,7 @@ extension FleetMessage {
       generation = try number("g", upTo: .max)
       content = .closed
     case "command":
-      let stamp = try number("s", upTo: Self.latestStamp(at: now))
+      let stamp = try number("s", upTo: Self.latestBelievedStamp(at: now))
       var command = try CommandText.command(
         try text("c"), name: name, host: host, stamp: stamp)
       command.age += delay
@@ -174,6 +174,17 @@ extension FleetMessage {
   package static func latestStamp(at now: Int64) -> Int64 {
     min(FleetCommand.highestStamp, now + 86_400_000)
   }
+
+  /// The highest stamp that is believed by a host whose own clock may differ from the server's.
+  ///
+  /// Either may be the wrong one. The server refuses what is ahead of its own clock, so that what is
+  /// found there was told when its clock said so, or by a program that does not keep to the protocol.
+  package static func latestBelievedStamp(at now: Int64) -> Int64 {
+    max(latestStamp(at: now), latestStamp(at: ownTime))
+  }
+
+  /// The time on this host's clock, in milliseconds since 1970.
+  static var ownTime: Int64 { StoreClock.system.wallTime.millisecondsSince1970 }
 
   static func isLineage(_ text: String) -> Bool {
     (1...64).contains(text.utf8.count)

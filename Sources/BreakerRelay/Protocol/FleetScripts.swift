@@ -3,7 +3,7 @@
 /// Times are always those of the server's clock. Numbers are compared as numbers but kept as text,
 /// because Lua prints large ones inexactly. Names are compared by their bytes, because Lua's own
 /// comparison depends on the server's language.
-enum FleetScripts {
+package enum FleetScripts {
   private static let now = """
     local t = redis.call('TIME')
     local now = t[1] * 1000 + math.floor(t[2] / 1000)
@@ -79,20 +79,24 @@ enum FleetScripts {
 
   /// Tells a command, unless the server knows a later one about each of its aspects.
   ///
-  /// It answers with the host whose command is later, and with nothing if it has told the command or
-  /// the server knows this very command. A stamp that lies a day ahead of the server's clock is no
-  /// host's, so that such a command is replaced.
+  /// It answers with the host whose command is later, with nothing if it has told the command or the
+  /// server knows this very command, and with an exclamation mark, which is no host, if the stamp
+  /// lies more than a day ahead of the server's clock: other hosts would refuse it. A command whose
+  /// stamp is ahead of the asking host's clock too is no host's, and is replaced.
   ///
   /// - Keys: stream, count, commands.
   /// - Arguments: about how long the stream may become, the host that gave it, lineage, breaker,
-  ///   stamp, the command, its age in milliseconds; then each aspect and the part that is about it.
-  static let command =
+  ///   stamp, the command, its age in milliseconds, the time on the clock of the asking host; then
+  ///   each aspect and the part that is about it.
+  package static let command =
     now + append + """
+      if tonumber(ARGV[5]) > now + 86400000 then return '!' end
+      local latest = math.max(now, tonumber(ARGV[8])) + 86400000
       local function isLater(stamp, host, than)
         local otherStamp, otherHost = string.match(than, '^(%d+) (%S+) ')
         if not otherStamp then return true end
         stamp, otherStamp = tonumber(stamp), tonumber(otherStamp)
-        if otherStamp > now + 86400000 then return true end
+        if otherStamp > latest then return true end
         if stamp ~= otherStamp then return stamp > otherStamp end
         for i = 1, math.min(#host, #otherHost) do
           local left, right = string.byte(host, i), string.byte(otherHost, i)
@@ -103,7 +107,7 @@ enum FleetScripts {
       local given = string.format('%.0f', now - tonumber(ARGV[7]))
       local told = false
       local winner = ''
-      for i = 8, #ARGV, 2 do
+      for i = 9, #ARGV, 2 do
         local place = ARGV[4] .. '\\n' .. ARGV[i]
         local known = redis.call('HGET', KEYS[3], place)
         if not known or isLater(ARGV[5], ARGV[2], known) then

@@ -9,6 +9,9 @@ package struct FleetState: Sendable {
   package var number: Int64
   package var entry: String
 
+  /// The most commands that are read; a server full of nonsense must not fill the memory.
+  private static let roomForCommands = 1_000_000
+
   /// The latest command about each aspect, as a command about that aspect alone.
   package private(set) var commands: [CommandPlace: FleetCommand] = [:]
   package private(set) var evidence: [(name: String, host: String, FleetView.Evidence)] = []
@@ -88,7 +91,7 @@ package struct FleetState: Sendable {
     let parts = value.text?.split(separator: " ", maxSplits: 3) ?? []
     guard let (name, aspect) = Self.place(field), parts.count == 4,
       value.text.map({ $0.utf8.count <= FleetMessage.longest }) ?? false,
-      let stamp = Int64(parts[0]), (1...FleetMessage.latestStamp(at: now)).contains(stamp),
+      let stamp = Int64(parts[0]), (1...FleetMessage.latestBelievedStamp(at: now)).contains(stamp),
       let given = ServerClock.time(parts[2])
     else { throw Self.unreadable("a command") }
     let host = String(parts[1])
@@ -97,6 +100,9 @@ package struct FleetState: Sendable {
       var command = try CommandText.command(String(parts[3]), name: name, host: host, stamp: stamp)
       command.age = .milliseconds(max(0, now - given))
       guard command.byAspect[aspect] == command else { throw Self.unreadable("a command") }
+      guard commands.count < Self.roomForCommands else {
+        throw Refusal(.room, host: host, "the server keeps more commands than a relay reads")
+      }
       commands[CommandPlace(name: name, aspect: aspect)] = command
     } catch {
       throw Refusal(error.kind, host: host, error.description)

@@ -45,7 +45,7 @@ package struct FleetView: Sendable {
 
   /// Why no more is remembered.
   static func isFull(for sender: String) -> Refusal {
-    Refusal(.room, host: sender, "the fleet has \(room) breakers open already, which is the limit")
+    Refusal(.room, host: sender, "\(room) breakers of other hosts are open, which is the limit")
   }
 }
 

@@ -27,7 +27,7 @@ struct FleetHearing<Place: FleetPlace> {
 
   mutating func run() throws(StoreError) {
     if let latest = request.latestStamp, fleet.stamp > latest {
-      fleet.stamp = try place.forget(stampsAbove: latest)
+      fleet.stamp = try place.correct(stampsAbove: latest, of: fleet.host)
       changes.hasForgotten = true
     }
     for news in request.news { try hear(news) }
@@ -88,8 +88,15 @@ struct FleetHearing<Place: FleetPlace> {
       // It is not noted, so that it applies if it is told again when there is room.
       return .refused(error.description)
     }
-    // Nobody has to follow later what a breaker that is not here was told.
-    if verdict == nil { ledger.note(true, aspects) }
+    if verdict == nil {
+      let hasRoom = try before.isEmpty ? place.hasRoomForStrangers() : true
+      guard hasRoom else {
+        return .refused(
+          "commands about too many breakers that this host does not have are remembered already")
+      }
+      // Nobody has to follow later what a breaker that is not here was told.
+      ledger.note(true, aspects)
+    }
     for (aspect, register) in ledger.registers where register != before[aspect] {
       try place.keep(register)
     }

@@ -10,13 +10,16 @@ protocol FleetPlace {
   /// The latest command about each aspect of a breaker.
   func registers(of name: String) throws(StoreError) -> [FleetAspect: FleetRegister]
 
+  /// Whether there is room for what is said of one more breaker that this host does not have.
+  func hasRoomForStrangers() throws(StoreError) -> Bool
+
   /// Keeps a register in the place of an earlier one about the same aspect.
   mutating func keep(_ register: FleetRegister) throws(StoreError)
 
-  /// Forgets every command with a higher stamp than this, told to others or not.
+  /// Forgets or corrects every command with a higher stamp than this, told to others or not.
   ///
-  /// - Returns: The highest stamp of the commands that are left; 0 if none is.
-  mutating func forget(stampsAbove latest: Int64) throws(StoreError) -> Int64
+  /// - Returns: The highest stamp that a command has then; 0 if there is none.
+  mutating func correct(stampsAbove latest: Int64, of host: String) throws(StoreError) -> Int64
 
   /// Takes a step on a breaker, which counts as a change if it changes the breaker.
   ///

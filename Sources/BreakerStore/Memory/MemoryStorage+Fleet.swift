@@ -30,10 +30,21 @@ struct MemoryFleet {
 
   mutating func deletePending(through id: Int64) { pending.removeAll { $0.id <= id } }
 
-  mutating func forget(stampsAbove latest: Int64) -> Int64 {
-    registers = registers.mapValues { $0.filter { $0.value.order.stamp <= latest } }
-    pending.removeAll { $0.order.stamp > latest }
-    return registers.values.joined().map(\.value.order.stamp).max() ?? 0
+  mutating func correct(stampsAbove latest: Int64, of host: String) -> Int64 {
+    let known = registers.values.flatMap { $0.values.map(\.order) } + pending.map(\.order)
+    let correction = FleetCorrection(known, above: latest, of: host)
+    func corrected(_ order: FleetOrder) -> FleetOrder? {
+      order.stamp <= latest ? order : correction.corrected(order)
+    }
+    registers = registers.mapValues {
+      $0.compactMapValues { register in
+        corrected(register.order).map { FleetRegister($0, isInForce: register.isInForce) }
+      }
+    }
+    pending = pending.compactMap { pending in
+      corrected(pending.order).map { PendingOrder(id: pending.id, order: $0) }
+    }
+    return correction.highest
   }
 
   mutating func leave() {
@@ -141,15 +152,19 @@ private struct MemoryPlace: FleetPlace {
     storage.fleetMemory.registers[NameBytes(name)] ?? [:]
   }
 
+  func hasRoomForStrangers() -> Bool {
+    storage.fleetMemory.registers.count < StoreRoom.usualBreakers
+  }
+
   mutating func keep(_ register: FleetRegister) {
     guard let aspect = register.aspect else { return }
     hasChanged = true
     storage.fleetMemory.registers[NameBytes(register.order.name), default: [:]][aspect] = register
   }
 
-  mutating func forget(stampsAbove latest: Int64) -> Int64 {
+  mutating func correct(stampsAbove latest: Int64, of host: String) -> Int64 {
     hasChanged = true
-    return storage.fleetMemory.forget(stampsAbove: latest)
+    return storage.fleetMemory.correct(stampsAbove: latest, of: host)
   }
 
   mutating func step(

@@ -102,14 +102,19 @@ private struct FleetTransaction: FleetPlace {
     try FleetTable.registers(of: name, on: transaction.connection, in: header, at: now)
   }
 
+  func hasRoomForStrangers() throws(StoreError) -> Bool {
+    try transaction.connection.integer("SELECT count(*) FROM fleet_command") < transaction.room
+  }
+
   mutating func keep(_ register: FleetRegister) throws(StoreError) {
     hasChanged = true
     try FleetTable.keep(register, on: transaction.connection, in: header)
   }
 
-  mutating func forget(stampsAbove latest: Int64) throws(StoreError) -> Int64 {
+  mutating func correct(stampsAbove latest: Int64, of host: String) throws(StoreError) -> Int64 {
     hasChanged = true
-    return try FleetTable.delete(stampsAbove: latest, on: transaction.connection)
+    return try FleetTable.correct(
+      stampsAbove: latest, of: host, on: transaction.connection, in: header, at: now)
   }
 
   mutating func step(

@@ -127,18 +127,32 @@ enum FleetTable {
     }.compactMap { $0 }
   }
 
-  /// Deletes every command with a higher stamp than this.
+  /// Forgets or corrects every command with a higher stamp than this.
   ///
-  /// - Returns: The highest stamp that is left; 0 if there is none.
-  static func delete(
-    stampsAbove latest: Int64, on connection: Connection
+  /// - Returns: The highest stamp that a command has then; 0 if there is none.
+  static func correct(
+    stampsAbove latest: Int64, of host: String, on connection: Connection, in header: StoreHeader,
+    at now: Moment
   ) throws(StoreError) -> Int64 {
+    let registers = try registers(on: connection, in: header, at: now)
+    let pending = try pending(.max, on: connection, in: header, at: now)
+    let correction = FleetCorrection(
+      registers.map(\.order) + pending.map(\.order), above: latest, of: host)
     for query in [Query.deleteLaterRegisters, .deleteLaterOrders] {
       let delete = try connection.statement(query)
       delete.bind(1, latest)
       try delete.run()
     }
-    return try connection.integer("SELECT max(stamp) FROM fleet_command")
+    for register in registers {
+      guard let order = correction.corrected(register.order) else { continue }
+      try keep(
+        FleetRegister(order, isInForce: register.isInForce), on: connection, in: header)
+    }
+    for pending in pending {
+      guard let order = correction.corrected(pending.order) else { continue }
+      try insert(order, on: connection, in: header)
+    }
+    return correction.highest
   }
 
   static func deletePending(

@@ -1,0 +1,36 @@
+/// What becomes of stamps that no command of a fleet can have: a clock that was far ahead gave them.
+///
+/// A command that was given meanwhile is forgotten, as other hosts refuse it. One that its host gave
+/// after its clock was set has such a stamp only because the host had seen higher ones: it gets the
+/// stamp that it should have had.
+package struct FleetCorrection: Sendable, Hashable {
+  private var stamps: [Int64: Int64] = [:]
+
+  /// The highest stamp that a command has with it.
+  package private(set) var highest: Int64
+
+  /// - Parameters:
+  ///   - orders: What the host remembers, and what it has yet to tell.
+  ///   - latest: The highest stamp that a command can have.
+  ///   - host: The host itself.
+  package init(_ orders: some Sequence<FleetOrder>, above latest: Int64, of host: String) {
+    highest = 0
+    var wrong: [FleetOrder] = []
+    for order in orders {
+      if order.stamp <= latest {
+        highest = max(highest, order.stamp)
+      } else if order.host == host, order.givenAt.wallMilliseconds <= latest {
+        wrong.append(order)
+      }
+    }
+    for order in wrong.sorted(by: { $0.stamp < $1.stamp }) where stamps[order.stamp] == nil {
+      highest = max(highest + 1, order.givenAt.wallMilliseconds)
+      stamps[order.stamp] = highest
+    }
+  }
+
+  /// A command with a right stamp; nil if it is to be forgotten.
+  package func corrected(_ order: FleetOrder) -> FleetOrder? {
+    stamps[order.stamp].map { order.stamped($0) }
+  }
+}
