@@ -13,7 +13,9 @@ package struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
     let words = answer.split(separator: " ")
     // Before version 7, the server puts the error of a script into words of its own.
     let inner = words.first { $0.first == "-" && Self.meanings[$0.dropFirst()] != nil }
-    let code = inner?.dropFirst() ?? words.first ?? ""
+    // From version 7 on, a script that may not do something gets no code of its own.
+    let isForbidden = answer.hasPrefix("ERR The user executing the script can't ")
+    let code = isForbidden ? "NOPERM" : inner?.dropFirst() ?? words.first ?? ""
     self.init(Self.meanings[code] ?? "it answers '\(OutsideText.quoted(answer))'")
   }
 
