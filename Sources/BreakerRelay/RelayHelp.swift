@@ -39,7 +39,8 @@ package enum RelayHelp {
       0   ended by SIGTERM or SIGINT; --check found nothing wrong
       1   output could not be written
       64  wrong usage; nothing was done
-      69  the store cannot be used; --check could not use the store or the server
+      69  the store cannot be used, or belongs to another fleet; --check could not use the store or
+          the server
 
     EXAMPLES
       cbrelay --redis redis://redis.internal:6379 --fleet prod

@@ -1,3 +1,4 @@
+import SharedBreaker
 import TestSupport
 import Testing
 
@@ -40,5 +41,20 @@ struct RelayProgramTests {
   func `the end is a good one when the reader of the output has gone`(words: String) throws {
     let gone = "exec {hold}> >(true); wait $!"
     #expect(try bash("\(gone); $cbrelay \(words) >&$hold; echo code $?") == ["code 0"])
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `a relay of another fleet than its store's ends and says what to do`() throws {
+    let store = SharedStore(path: directory.store)
+    let claim = try #require(try store.claimRelay(fleet: "prod", host: "a"))
+    try claim.note(isConnected: false, problem: nil)
+    claim.release()
+    let words = "--redis unix:///nowhere/redis.sock --fleet test --store $store"
+    let lines = try bash("timeout 300 $cbrelay \(words); echo code $?")
+    #expect(
+      lines == [
+        "cbrelay: the store \(directory.store) belongs to fleet prod: use that one, or run 'cbctl "
+          + "fleet leave' first", "code 69",
+      ])
   }
 }
