@@ -7,7 +7,8 @@ package final class Relay: Sendable {
 
   /// Prepares a relay.
   ///
-  /// - Throws: `RelayTrouble` if the store cannot be used.
+  /// - Throws: `RelayTrouble` if the store cannot be used, or belongs to another fleet: until
+  ///   somebody changes that, waiting cannot help.
   package init(
     _ options: RelayOptions, storeOptions: StoreOptions = StoreOptions(),
     environment: [String: String] = [:], log: RelayLog,
@@ -23,7 +24,16 @@ package final class Relay: Sendable {
       options: options, store: SharedStore(path: options.store, options: storeOptions),
       keys: FleetKeys(fleet: options.fleet), log: log,
       manager: ServiceManager(environment: environment), stop: stop, onStep: onStep)
-    do { try context.store.connect() } catch { throw .store(error) }
+    let standing: FleetStanding?
+    do throws(StoreError) {
+      try context.store.connect()
+      standing = try context.store.fleetStanding()
+    } catch {
+      throw .store(error)
+    }
+    if let standing, standing.fleet != options.fleet {
+      throw .otherFleet(context.store.path, standing.fleet)
+    }
   }
 
   /// Ends the relay soon; any thread may call it.

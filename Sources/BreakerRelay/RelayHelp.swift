@@ -22,7 +22,7 @@ package enum RelayHelp {
       --store PATH          the store's file (default: the one that cbctl uses)
       --password-file PATH  a file whose first line is the server's password
       --max-stream COUNT    how many messages the server keeps, about (default: 100000)
-      --json                log JSON, one object a line
+      --json                log JSON, one object a line (--check and --help print text)
       --check               try the store and the server, say what was found, and end
       --version             print the version
       -h, --help            print this help
@@ -37,8 +37,10 @@ package enum RelayHelp {
 
     EXIT CODES
       0   ended by SIGTERM or SIGINT; --check found nothing wrong
+      1   output could not be written
       64  wrong usage; nothing was done
-      69  the store cannot be used; --check could not use the store or the server
+      69  the store cannot be used, or belongs to another fleet; --check could not use the store or
+          the server
 
     EXAMPLES
       cbrelay --redis redis://redis.internal:6379 --fleet prod

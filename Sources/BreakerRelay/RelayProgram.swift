@@ -16,16 +16,27 @@ package enum RelayProgram {
       say("cbrelay: \(error)\n")
       exit(64)
     }
+    // A reader may close the pipe, and a store that may not grow is an ordinary error.
+    for number in [SIGPIPE, SIGXFSZ] { signal(number, SIG_IGN) }
     switch request {
-    case .help: print(RelayHelp.page)
-    case .version: print(RelayHelp.version)
+    case .help: end(afterPrinting: RelayHelp.page)
+    case .version: end(afterPrinting: RelayHelp.version)
     case .check(let options):
       let check = RelayCheck(options)
-      print(check.lines.map { $0 + "\n" }.joined())
-      exit(check.isWell ? 0 : 69)
+      end(afterPrinting: check.lines.map { $0 + "\n" }.joined(), with: check.isWell ? 0 : 69)
     case .run(let options): relay(options)
     }
     exit(0)
+  }
+
+  /// Prints a text and ends the process; a text that does not arrive is a failure.
+  private static func end(afterPrinting text: String, with code: Int32 = 0) -> Never {
+    let problem = write(text, to: STDOUT_FILENO)
+    guard problem != 0, problem != EPIPE else { exit(code) }
+    say(
+      "cbrelay: cannot write to standard output: \(SystemError.text(problem)): free some space, or"
+        + " print elsewhere\n")
+    exit(code == 0 ? 1 : code)
   }
 
   private static func relay(_ options: RelayOptions) {
@@ -91,20 +102,20 @@ extension RelayProgram {
     return String(decoding: name.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
   }
 
-  private static func print(_ text: String) { write(text, to: STDOUT_FILENO) }
+  /// Prints a message; who does not read it is no reason to stop working.
+  private static func say(_ text: String) { _ = write(text, to: STDERR_FILENO) }
 
-  private static func say(_ text: String) { write(text, to: STDERR_FILENO) }
-
-  /// Writes a text; who does not read it is no reason to stop working.
-  private static func write(_ text: String, to descriptor: Int32) {
+  /// Writes a text, and returns the system's error number; 0 if all is written.
+  private static func write(_ text: String, to descriptor: Int32) -> Int32 {
     var rest = Array(text.utf8)[...]
     while !rest.isEmpty {
       let count = unsafe rest.withUnsafeBytes { bytes in
         unsafe Glibc.write(descriptor, bytes.baseAddress, bytes.count)
       }
       if count < 0, errno == EINTR { continue }
-      guard count > 0 else { return }
+      guard count > 0 else { return count < 0 ? errno : EIO }
       rest = rest.dropFirst(count)
     }
+    return 0
   }
 }

@@ -5,6 +5,9 @@ package enum RelayTrouble: Error, Sendable, Hashable {
   /// The store cannot be used.
   case store(StoreError)
 
+  /// The store at this path belongs to this fleet, which is not the one that the relay is for.
+  case otherFleet(String, String)
+
   /// The store at this path is another one than it was.
   case replaced(String)
 
@@ -26,6 +29,9 @@ extension RelayTrouble {
   package func words(for options: RelayOptions) -> String {
     switch self {
     case .store(let error): error.description
+    case .otherFleet(let path, let fleet):
+      "the store \(path) belongs to fleet \(fleet): use that one, or run"
+        + " 'cbctl fleet leave' first"
     case .replaced(let path): "the store \(path) is another one now: beginning again with it"
     case .redis(let error): "cannot use \(options.address): \(error)"
     case .behind(let why): "catching up with fleet \(options.fleet): \(why)"

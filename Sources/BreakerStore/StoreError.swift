@@ -83,7 +83,8 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     let what = "the store \(path) cannot \(step)"
     let cause = isSystems ? "\(message) (\(Self.systemMessage(system)))" : message
     let why = Self.why(kind, Self.visible(cause))
-    self.init(kind, code: code, "\(what): \(why)\(Self.advice(kind))")
+    let advice = Self.advice(kind, system: isSystems ? system : 0)
+    self.init(kind, code: code, "\(what): \(why)\(advice)")
   }
 
   /// Creates the error for a file on which a system call failed.
@@ -91,7 +92,8 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     let kind = Self.kind(ofErrno: code)
     let why = Self.why(kind, Self.systemMessage(code))
     let path = StoreError.visible(path)
-    self.init(kind, code: code, "cannot \(what) \(path): \(why)\(Self.advice(kind))")
+    let advice = Self.advice(kind, system: code)
+    self.init(kind, code: code, "cannot \(what) \(path): \(why)\(advice)")
   }
 
   /// Creates the error for a store that is not the one that this process has opened.
@@ -122,7 +124,7 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     }
   }
 
-  private static func advice(_ kind: Kind) -> String {
+  private static func advice(_ kind: Kind, system: Int32) -> String {
     switch kind {
     case .corrupt:
       ": run 'cbctl doctor --repair', or move it and its -wal and -shm files away so that a new one"
@@ -133,9 +135,8 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     case .busy: ": if this lasts, look for a stopped process that has it open"
     case .permissionDenied: ": ask its owner, or use another path"
     case .missing, .notADirectory, .isDirectory: ": use another path"
-    case .isSymbolicLink, .newerVersion, .networkFileSystem, .inputOutput, .tooManyBreakers,
-      .other:
-      ""
+    case .inputOutput, .other: limitAdvice(system)
+    case .isSymbolicLink, .newerVersion, .networkFileSystem, .tooManyBreakers: ""
     }
   }
 

@@ -66,6 +66,14 @@ struct StrangeServerTests {
       "ERR Error running script (call to f_1): @user_script:1: -READONLY You can't write",
       "it is a read-only replica"
     ),
+    (
+      "ERR The user executing the script can't run this command or subcommand script: f1, on"
+        + " @user_script:1.", "its user may not do this"
+    ),
+    (
+      "ERR The user executing the script can't access at least one of the keys mentioned in the"
+        + " command arguments script: f1, on @user_script:1.", "its user may not do this"
+    ),
     ("ERR something new", "it answers 'ERR something new'"),
   ])
   func `an answer that is an error is explained`(answer: String, words: String) {

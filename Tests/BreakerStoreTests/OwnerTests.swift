@@ -12,10 +12,15 @@ import Testing
     await #expect(processExitsWith: .success) { try identifyWithoutDescriptors() }
   }
 
+  @Test func `a running process that cannot be examined is found, and is not gone`() async {
+    await #expect(processExitsWith: .success) { try findWithoutDescriptors() }
+  }
+
   @Test func `an owner is gone when no process has its pid`() {
     var other = ProcessTable.current()
     other.pid = 0x7FFF_FFFF
     #expect(ProcessTable.isGone(other))
+    #expect(ProcessTable.process(other.pid) == nil)
     other.startTicks = 0
     #expect(ProcessTable.isGone(other))
   }
@@ -40,4 +45,14 @@ private func identifyWithoutDescriptors() throws {
   unsafe setrlimit(__rlimit_resource_t(7), &limit)
   precondition(own.pid == getpid())
   precondition(!ProcessTable.isGone(own))
+}
+
+private func findWithoutDescriptors() throws {
+  var limit = rlimit()
+  unsafe getrlimit(__rlimit_resource_t(7), &limit)
+  limit.rlim_cur = 0
+  unsafe setrlimit(__rlimit_resource_t(7), &limit)
+  guard let parent = ProcessTable.process(getppid()) else { preconditionFailure("not found") }
+  precondition(!ProcessTable.isGone(parent))
+  precondition(ProcessTable.process(0x7FFF_FFFF) == nil)
 }

@@ -1,3 +1,4 @@
+import Glibc
 import TestSupport
 import Testing
 
@@ -40,5 +41,19 @@ import Testing
     }
     let text = String(decoding: try Files.read(folder + "/file"), as: UTF8.self)
     #expect(text.contains("x"))
+  }
+
+  @Test(
+    .timeLimit(.minutes(60)),
+    .disabled(if: Memory.isWatched, "a sanitizer reads them"),
+    .enabled(if: Self.canHideProc, "needs a user who may mount"))
+  func `a permit has an owner on a host that has no proc file system`() throws {
+    var cbctl = try CommandLineTool()
+    cbctl.prefix = Self.withoutProc
+    let owner = "--owner-pid \(getpid())"
+    #expect(try cbctl("acquire x \(owner)").code == 0)
+    _ = try cbctl("force x forced_open")
+    #expect(try cbctl("acquire x \(owner)").code == 75)
+    #expect(try cbctl("acquire x --owner-pid 2147483647").code == 64)
   }
 }

@@ -42,6 +42,22 @@ import Testing
     #expect(result.errors.split(separator: "\n").count == 1, "\(result.errors)")
   }
 
+  @Test(
+    .timeLimit(.minutes(60)), .disabled(if: Memory.isWatched, "a sanitizer needs more"),
+    arguments: [
+      ("-n 4", "too many open files: raise 'ulimit -n'"),
+      ("-f 40", "disk I/O error (file too large): raise 'ulimit -f'"),
+    ])
+  func `a limit of the process that a store meets is named with how to raise it`(
+    limit: String, words: String
+  ) throws {
+    var cbctl = try CommandLineTool()
+    cbctl.prefix = "sh -c 'ulimit \(limit); exec \"$0\" \"$@\"'"
+    let result = try cbctl("policy x --set probes=2")
+    #expect(result.code == 69)
+    #expect(result.errors.hasSuffix(": \(words)\n"), "\(result.errors)")
+  }
+
   /// The databases of other programs that a store could be mistaken for.
   enum Foreign: String, CaseIterable {
     case rollback = "CREATE TABLE theirs (id)"

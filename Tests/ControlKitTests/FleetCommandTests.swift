@@ -91,6 +91,28 @@ import Testing
     #expect(server.asked.isEmpty)
   }
 
+  @Test func `the doctor warns of a relay that hangs`() throws {
+    let fleet = try FleetBench()
+    func finding(_ patience: Duration? = nil) -> String? {
+      let recorder = Recorder()
+      var console = recorder.console()
+      if let patience { console.relayPatience = patience }
+      let answer = fleet.bench.run(["doctor"], on: console, recorder)
+      return answer.output.split(separator: "\n").first { $0.contains(" fleet ") }.map(String.init)
+    }
+    #expect(finding()?.hasPrefix("ok ") == true)
+    do {
+      let server = try FakeRelay(beside: fleet.bench.path, .answers(FleetSamples.document))
+      #expect(finding()?.hasSuffix("fleet prod, as host-a: the relay is connected") == true)
+      #expect(server.asked == ["figures\n"])
+    }
+    let server = try FakeRelay(beside: fleet.bench.path, .hangs(after: ""))
+    let warning = finding(.milliseconds(100))
+    #expect(warning?.hasPrefix("warn ") == true)
+    #expect(warning?.contains("is connected; the relay gives no answer") == true)
+    withExtendedLifetime(server) {}
+  }
+
   @Test func `a relay that gives no answer is named with the reason`() throws {
     let fleet = try FleetBench()
     #expect(

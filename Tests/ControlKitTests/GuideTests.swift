@@ -1,5 +1,6 @@
 import BreakerCore
 import SharedBreaker
+import TestSupport
 import Testing
 
 @testable import BreakerStore
@@ -14,6 +15,13 @@ import Testing
 
   private static func guide(_ name: String) throws -> String {
     try text("Sources/SharedBreaker/SharedBreaker.docc/\(name).md")
+  }
+
+  private static func guides() throws -> [String] {
+    let root = #filePath.split(separator: "/").dropLast(3).joined(separator: "/")
+    let folder = "Sources/SharedBreaker/SharedBreaker.docc"
+    let names = Files.names(in: "/\(root)/\(folder)").filter { $0.hasSuffix(".md") }
+    return try names.map { try text("\(folder)/\($0)") } + [text("README.md")]
   }
 
   @Test func `the newest version in the changelog is the one that cbctl prints`() throws {
@@ -64,6 +72,21 @@ import Testing
     let tables = try Self.guide(name).split(separator: "```").filter { $0.contains(" * * * ") }
     #expect(!tables.isEmpty)
     for table in tables { #expect(table.contains("\nPATH=/usr/local/"), "\(table)") }
+  }
+
+  @Test func `the commands that the guides name with arguments are accepted`() throws {
+    var played = 0
+    for guide in try Self.guides() {
+      // A command without arguments, or with no more than an option, only names what is meant.
+      for span in guide.matches(of: /`cbctl ([a-z]+ [^-|`][^|`]*)`/).map({ String($0.1) })
+      where !span.hasSuffix(" --set") {
+        #expect(throws: Never.self, "cbctl \(span)") {
+          try ArgumentParser.parse(span.split(separator: " ").map { Array($0.utf8) })
+        }
+        played += 1
+      }
+    }
+    #expect(played > 10)
   }
 
   @Test func `the guide names every key of a policy`() throws {

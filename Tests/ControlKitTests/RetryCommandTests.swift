@@ -40,6 +40,15 @@ struct RetryCommandTests {
     #expect(answer.errors.isEmpty)
   }
 
+  @Test(arguments: [["--retries", "0"], ["--retries", "0", "--retry-delay", "1s"]])
+  func `a command with no retries is run once`(options: [String]) {
+    let bench = Bench()
+    let answer = bench.run(["run", "pay"] + options + succeeding(at: 9, in: bench))
+    #expect(answer.code == 3)
+    #expect(attempts(bench) == 1)
+    #expect(answer.errors.isEmpty)
+  }
+
   @Test func `a command is not retried once the breaker is open`() {
     let bench = Bench()
     let words = ["run", "pay", "--max-failures", "2"] + retries + succeeding(at: 9, in: bench)
@@ -84,7 +93,7 @@ struct RetryCommandTests {
   }
 
   @Test(arguments: [
-    ["--retry-delay", "1s"], ["--retries", "0"], ["--retries", "2", "--retry-backoff", "0.5"],
+    ["--retry-delay", "1s"], ["--retries", "-1"], ["--retries", "2", "--retry-backoff", "0.5"],
     ["--retries", "2", "--retry-jitter", "101%"], ["--retries", "2", "--retry-backoff", "x"],
     ["--retries", "2", "--retry-jitter", "1"],
   ])

@@ -13,7 +13,9 @@ package struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
     let words = answer.split(separator: " ")
     // The error of a script, before version 7, and of a transaction is in words of its own.
     let inner = words.lazy.map { $0.first == "-" ? $0.dropFirst() : $0 }
-    let code = inner.first { Self.meanings[$0] != nil } ?? words.first ?? ""
+    // From version 7 on, a script that may not do something gets no code of its own.
+    let isForbidden = answer.hasPrefix("ERR The user executing the script can't ")
+    let code = isForbidden ? "NOPERM" : inner.first { Self.meanings[$0] != nil } ?? words.first ?? ""
     self.init(Self.meanings[code] ?? "it answers '\(OutsideText.quoted(answer))'")
   }
 

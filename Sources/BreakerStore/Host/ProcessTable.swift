@@ -15,9 +15,14 @@ package enum ProcessTable {
   package static var ownPid: Int32 { getpid() }
 
   /// A running process of this PID namespace with this number, or nil if there is none.
+  ///
+  /// A process that is running but cannot be examined has no start time.
   package static func process(_ pid: Int32) -> ProcessIdentity? {
-    startTicks(of: pid).map {
-      ProcessIdentity(pid: pid, startTicks: $0, pidNamespace: pidNamespace())
+    switch life(of: pid) {
+    case .running(let startTicks):
+      ProcessIdentity(pid: pid, startTicks: startTicks, pidNamespace: pidNamespace())
+    case .hidden: ProcessIdentity(pid: pid, startTicks: 0, pidNamespace: pidNamespace())
+    case .over: nil
     }
   }
 

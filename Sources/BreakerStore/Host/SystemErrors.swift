@@ -25,4 +25,13 @@ extension StoreError {
     default: unsafe String(cString: strerror(code)).lowercased()
     }
   }
+
+  /// What to do if a limit of this process is in the way; empty if none is.
+  static func limitAdvice(_ code: Int32) -> String {
+    switch code {
+    case EMFILE: ": raise 'ulimit -n'"
+    case EFBIG: ": raise 'ulimit -f'"
+    default: ""
+    }
+  }
 }

@@ -36,9 +36,29 @@ extension CommandSpec {
 extension CommandContext {
   fileprivate func findings(isRepair: Bool) throws(ControlError) -> [StoreFinding] {
     do throws(StoreError) {
-      return isRepair ? try store.repair(isAlone: true) : try store.examine(isAlone: true)
+      let findings = isRepair ? try store.repair(isAlone: true) : try store.examine(isAlone: true)
+      return findings.map { $0.check == "fleet" && $0.result == .ok ? withAnswer($0) : $0 }
     } catch {
       throw error.kind == .missing ? noStoreYet() : ControlError(error)
     }
+  }
+
+  /// The finding about the fleet after its relay was asked, because a relay that hangs keeps its
+  /// lock.
+  ///
+  /// No other silence is a warning: a relay that is not `cbrelay` need not answer.
+  private func withAnswer(_ finding: StoreFinding) -> StoreFinding {
+    do throws(RelaySilence) {
+      _ = try RelayClient(store: store.path, patience: console.relayPatience).status(.figures)
+    } catch {
+      guard error == .late else { return finding }
+      var finding = finding
+      finding.result = .warning
+      finding.found += "; the relay gives no answer"
+      finding.means = "this host may be going on without the others, and they without it"
+      finding.repair = "none: look at the log of cbrelay, and start it again if this lasts"
+      return finding
+    }
+    return finding
   }
 }

@@ -4,7 +4,8 @@ extension OptionSpec {
   /// How often `run` tries, and how long it waits in between.
   static let retry = [
     OptionSpec(
-      name: "retries", kind: .count, summary: "after a failure, retry up to N times (0)"),
+      name: "retries", kind: .countFromZero,
+      summary: "after a failure, retry up to N times (0)"),
     OptionSpec(
       name: "retry-delay", kind: .duration, summary: "wait D before the first retry (1s)"),
     OptionSpec(

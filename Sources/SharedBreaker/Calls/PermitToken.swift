@@ -115,8 +115,8 @@ extension Breaker {
   /// It always needs the store, whatever ``StoreOptions/onStoreFailure`` says, because the token
   /// refers to a breaker in the store.
   ///
-  /// - Parameter pid: The process whose end frees a probe's slot; if nil, the slot is free when the
-  ///   probe has reported, or at `probe-timeout`.
+  /// - Parameter pid: The process whose end frees a probe's slot; if nil, or if its end cannot be
+  ///   seen, the slot is free when the probe has reported, or at `probe-timeout`.
   /// - Returns: The token to report with, to ``SharedStore/report(_:_:elapsed:)``.
   /// - Throws: `BreakerError.rejected` if the breaker rejects the call,
   ///   `BreakerError.noSuchProcess` if `pid` is not running, and `BreakerError.store` if the store
