@@ -15,7 +15,8 @@ package struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
     let inner = words.lazy.map { $0.first == "-" ? $0.dropFirst() : $0 }
     // From version 7 on, a script that may not do something gets no code of its own.
     let isForbidden = answer.hasPrefix("ERR The user executing the script can't ")
-    let code = isForbidden ? "NOPERM" : inner.first { Self.meanings[$0] != nil } ?? words.first ?? ""
+    let known = isForbidden ? "NOPERM" : inner.first { Self.meanings[$0] != nil }
+    let code = known ?? words.first ?? ""
     self.init(Self.meanings[code] ?? "it answers '\(OutsideText.quoted(answer))'")
   }
 
