@@ -52,8 +52,8 @@ import Testing
     cbctl.prefix = Self.withoutProc
     let owner = "--owner-pid \(getpid())"
     #expect(try cbctl("acquire x \(owner)").code == 0)
+    #expect(try cbctl("acquire x --owner-pid 2147483647").code == 64)
     _ = try cbctl("force x forced_open")
     #expect(try cbctl("acquire x \(owner)").code == 75)
-    #expect(try cbctl("acquire x --owner-pid 2147483647").code == 64)
   }
 }

@@ -79,6 +79,18 @@ struct PermitCommandTests {
     #expect(bench("acquire", "pay", "--owner-pid", "2147483647").code == 64)
   }
 
+  @Test func `a rejection comes before a missing owner process`() {
+    let bench = Bench()
+    for words in [["force", "pay", "forced_open"], ["trip", "pay"]] {
+      _ = bench.run(words)
+      #expect(bench("acquire", "pay", "--owner-pid", "2147483647").code == 75)
+      _ = bench("force", "pay", "automatic")
+    }
+    #expect(bench("show", "pay", "--json").output.contains("\"rejections\":2"))
+    _ = bench("reset", "pay")
+    #expect(bench("acquire", "pay", "--owner-pid", "2147483647").code == 64)
+  }
+
   @Test func `the report of a token whose breaker is gone counts nothing and gives 66`() {
     let bench = Bench()
     let token = bench("acquire", "ghost", "--max-failures", "1").output.dropLast()

@@ -119,13 +119,14 @@ extension Breaker {
   ///   seen, the slot is free when the probe has reported, or at `probe-timeout`.
   /// - Returns: The token to report with, to ``SharedStore/report(_:_:elapsed:)``.
   /// - Throws: `BreakerError.rejected` if the breaker rejects the call,
-  ///   `BreakerError.noSuchProcess` if `pid` is not running, and `BreakerError.store` if the store
-  ///   cannot be used.
+  ///   `BreakerError.noSuchProcess` if it does not but `pid` is not running, and
+  ///   `BreakerError.store` if the store cannot be used.
   public func acquireToken(endingWith pid: Int32? = nil) throws(BreakerError) -> PermitToken {
     var owner: ProcessIdentity?
     if let pid {
       owner = engine.options.processes.find(pid)
-      if owner == nil { throw .noSuchProcess(pid) }
+      // A rejection comes first: a script that takes nothing else for one would run its job.
+      if owner == nil, snapshot().permits { throw .noSuchProcess(pid) }
     }
     let request = Engine.Request(owner: owner, onFailure: .throw, isNamed: true)
     switch try engine.admit(request, to: cell) {
