@@ -28,9 +28,7 @@ package struct RelayCheck {
       try store.connectToExisting()
       let standing = try store.fleetStanding()
       if let standing, standing.fleet != options.fleet {
-        fail(
-          "the store \(store.path) belongs to fleet \(standing.fleet): use that one, or run"
-            + " 'cbctl fleet leave' first")
+        fail(RelayTrouble.otherFleet(store.path, standing.fleet).words(for: options))
         return
       }
       let relay = standing?.isRelayRunning == true ? ", on which a cbrelay works" : ""
@@ -43,9 +41,9 @@ package struct RelayCheck {
 
   /// Tries whether the server's user may do all that a relay does, without doing any of it.
   private func checkRights(_ options: RelayOptions, _ keys: FleetKeys) throws(RedisError) {
-    // Its end is the end of the transaction.
+    // The transaction ends with the connection, and nothing of it is run.
     let connection = try RedisConnection(to: options.address, patience: RelayContext.patience)
-    // Without a transaction the commands would be carried out, so each of these has to work.
+    // Outside a transaction the server would run the commands, so each of these must succeed.
     for command in ["MULTI", "EXEC", "MULTI"] { _ = try connection.ask([command]) }
     let commands = FleetRights.commands(keys, host: options.host)
     var refused: [String] = []

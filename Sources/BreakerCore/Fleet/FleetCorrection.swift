@@ -1,16 +1,16 @@
-/// What becomes of stamps that no command of a fleet can have: a clock that was far ahead gave them.
+/// Repairs the stamps that a host gave while its clock was far ahead, and that no other host accepts.
 ///
-/// A command that was given meanwhile is forgotten, as other hosts refuse it. One that its host gave
-/// after its clock was set has such a stamp only because the host had seen higher ones: it gets the
+/// A command that was given with the wrong clock is forgotten. A command that was given after the
+/// clock was set has such a stamp only because the host had already seen higher ones, so it gets the
 /// stamp that it should have had.
 package struct FleetCorrection: Sendable, Hashable {
   private var stamps: [Int64: Int64] = [:]
 
-  /// The highest stamp that a command has with it.
+  /// The highest stamp that any command has after the repair; 0 if none is left.
   package private(set) var highest: Int64
 
   /// - Parameters:
-  ///   - orders: What the host remembers, and what it has yet to tell.
+  ///   - orders: The commands that the host remembers, and those that it has not told the others yet.
   ///   - latest: The highest stamp that a command can have.
   ///   - host: The host itself.
   package init(_ orders: some Sequence<FleetOrder>, above latest: Int64, of host: String) {

@@ -2,8 +2,8 @@
 package enum FleetRights {
   /// One of each command that a relay and its scripts run, on each kind of key that they run it on.
   ///
-  /// They are for a transaction that is never carried out, as they would do harm: the server already
-  /// refuses to queue a command that its user may not run, or that it cannot carry out now.
+  /// They would do harm, so they are only ever queued in a transaction that is not run: a server
+  /// refuses to queue a command that its user may not run, or that it cannot run now.
   package static func commands(_ keys: FleetKeys, host name: String) -> [[String]] {
     let host = keys.host(name)
     return [

@@ -40,7 +40,7 @@ package struct FleetView: Sendable {
 
   /// The most pieces of evidence, and of other things that others tell, that are remembered.
   ///
-  /// Whoever can write to the server could otherwise fill the memory of every host.
+  /// Otherwise anyone who can write to the server could fill the memory of every host.
   package static let room = 100_000
 
   /// Why no more is remembered.

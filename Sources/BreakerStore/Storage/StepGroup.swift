@@ -66,7 +66,7 @@ struct StepGroup {
   }
 
   private mutating func run(_ step: QueuedStep) throws(StoreError) -> Int? {
-    // What an earlier try has left that was taken back.
+    // The step may have run before, in a transaction that was rolled back.
     step.result = nil
     step.error = nil
     guard let body = step.body, let index = try row(of: step) else { return nil }

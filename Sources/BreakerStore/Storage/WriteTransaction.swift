@@ -83,8 +83,8 @@ extension SQLiteStorage {
   /// - Parameters:
   ///   - deadline: When to give up, on the monotonic clock.
   ///   - body: What writes. It is called again if the store turns out to be another one than the one
-  ///     that was opened, or if the disk is full until the log is moved; nothing of the first time
-  ///     remains then.
+  ///     that was opened, or if the disk was full until the log started over. Nothing of the first
+  ///     run remains then.
   ///   - committed: Takes what the body has returned after the commit, still under the lock. Whatever
   ///     holds a connection must not outlive it: a fork waits for the lock, and then closes them all.
   /// - Returns: The commit, which is to be finished.
@@ -108,8 +108,8 @@ extension SQLiteStorage {
 
   /// Runs a body on the open store, under the lock for writing; all its waits end at the deadline.
   ///
-  /// A body that finds the store to be another one is run once more, on that one. So is a body for
-  /// which the disk is full if that frees a part of the log, which needs no more room to be used again.
+  /// A body that finds the store to be another one is run once more, on that one. A body that fails
+  /// because the disk is full is run again if the log can start over in the space that it has.
   func openToWrite<Result>(
     until deadline: Int64, _ body: (OpenStore) throws(StoreError) -> Result
   ) throws(StoreError) -> Result {
@@ -119,21 +119,25 @@ extension SQLiteStorage {
     do throws(StoreError) {
       return try store.writer.waiting(until: deadline) { () throws(StoreError) in try body(store) }
     } catch {
-      if error.kind == .diskFull { return try runInFreedLog(of: store, body, after: error) }
+      if error.kind == .diskFull {
+        return try runInFreedLog(of: store, until: deadline, body, after: error)
+      }
       guard store.isStale else { throw error }
       let store = try openedStoreToWrite()
       return try store.writer.waiting(until: deadline) { () throws(StoreError) in try body(store) }
     }
   }
 
-  /// Runs a body again for which the disk was full, in the room of a log that is begun anew.
+  /// Runs a body again that failed because the disk was full, once the log starts over.
   ///
-  /// That is possible if all of the log is in the file and nobody reads from it, which is over soon
-  /// if it is not so now. A file that has to grow cannot take the log in.
+  /// The log can start over when all of it is in the file and nobody is reading from it. Readers are
+  /// done within moments. If the file itself has to grow, it cannot take in the log, and the body
+  /// fails as it did before.
   private func runInFreedLog<Result>(
-    of store: OpenStore, _ body: (OpenStore) throws(StoreError) -> Result, after first: StoreError
+    of store: OpenStore, until latest: Int64, _ body: (OpenStore) throws(StoreError) -> Result,
+    after first: StoreError
   ) throws(StoreError) -> Result {
-    let deadline = Patience.deadline(after: .milliseconds(50))
+    let deadline = min(latest, Patience.deadline(after: .milliseconds(50)))
     repeat {
       guard reading.withLock({ store.checkpoint(isUrgent: false) }) else { throw first }
       do throws(StoreError) {
