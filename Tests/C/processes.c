@@ -24,7 +24,10 @@ static int threads(void) {
 static void await(pid_t child) {
   int status = 0;
   CHECK(waitpid(child, &status, 0) == child);
-  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+    fprintf(stderr, "a child ended with %d, by signal %d\n", WEXITSTATUS(status), status & 127);
+    exit(1);
+  }
 }
 
 static void everything_once(sb_store *store) {
