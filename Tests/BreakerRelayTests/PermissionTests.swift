@@ -4,7 +4,9 @@ import TestSupport
 import Testing
 
 /// What the user of the server may do that the guide "A Fleet of Hosts" creates.
-@Suite(.enabled(if: RedisServer.isInstalled, "redis-server is not installed"))
+@Suite(
+  .enabled(if: RedisServer.isInstalled, "redis-server is not installed"),
+  .enabled(if: RedisServer.hasUsers, "the server has no users"))
 struct PermissionTests {
   /// The line of the guide, with a password and for the fleet of the tests.
   private static func user() throws -> String {

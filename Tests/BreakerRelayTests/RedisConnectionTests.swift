@@ -90,7 +90,9 @@ struct StrangeServerTests {
 }
 
 /// Logging in to a real server.
-@Suite(.enabled(if: RedisServer.isInstalled, "redis-server is not installed"))
+@Suite(
+  .enabled(if: RedisServer.isInstalled, "redis-server is not installed"),
+  .enabled(if: RedisServer.hasUsers, "the server has no users"))
 struct LogInTests {
   private let directory: TemporaryDirectory
   private let server: RedisServer

@@ -10,11 +10,17 @@ package final class RedisServer {
   /// The path of the server's socket.
   package let socket: String
 
-  private static let program = "/usr/bin/redis-server"
+  /// Debian's server, unless a variable names another one.
+  private static let program =
+    unsafe getenv("SHARED_BREAKER_SERVER").map { unsafe String(cString: $0) }
+    ?? "/usr/bin/redis-server"
   private static let client = "/usr/bin/redis-cli"
 
-  /// Whether Debian's `redis-server` is installed.
+  /// Whether there is a server, and Debian's `redis-cli` to ask it.
   package static let isInstalled = Files.exists(program) && Files.exists(client)
+
+  /// Whether the server has users with rights of their own, as Redis has since version 6.
+  package static let hasUsers = (try? Child.run(program, ["--version"]))?.contains(" v=5.") == false
 
   /// Starts a server, and waits until it answers.
   ///
