@@ -6,6 +6,9 @@ package struct RelayCheck {
   package private(set) var lines: [String] = []
   package private(set) var isWell = true
 
+  /// The lineage of the store; nil if there is no store yet.
+  private var lineage: String?
+
   package init(_ options: RelayOptions, storeOptions: StoreOptions = StoreOptions()) {
     checkStore(SharedStore(path: options.store, options: storeOptions), options)
     do throws(RedisError) {
@@ -26,6 +29,7 @@ package struct RelayCheck {
     defer { store.close() }
     do throws(StoreError) {
       try store.connectToExisting()
+      lineage = try store.lineage()
       let standing = try store.fleetStanding()
       if let standing, standing.fleet != options.fleet {
         fail(RelayTrouble.otherFleet(store.path, standing.fleet).words(for: options))
@@ -59,6 +63,19 @@ package struct RelayCheck {
     }
   }
 
+  /// Whether a relay of another store was seen lately under the name of this host.
+  private func isNameTaken(
+    _ options: RelayOptions, _ keys: FleetKeys, _ connection: RedisConnection
+  ) throws(RedisError) -> Bool {
+    let answers = try connection.ask([
+      ["TIME"], ["ZSCORE", keys.hosts, options.host], ["HGET", keys.host(options.host), ""],
+    ])
+    guard let now = ServerClock.milliseconds(answers[0]),
+      let seen = answers[1].text.flatMap({ ServerClock.time($0) }), let own = answers[2].text
+    else { return false }
+    return now - seen < FleetServer.shortestSilence && HostText.lineage(in: own) != lineage
+  }
+
   private mutating func checkServer(_ options: RelayOptions) throws(RedisError) {
     let start = ContinuousClock.now
     let connection = try RedisConnection(to: options.address, patience: RelayContext.patience)
@@ -82,6 +99,9 @@ package struct RelayCheck {
     let time = DurationText.milliseconds(.now - start)
     try checkRights(options, keys)
     pass("\(valkey ?? "Redis \(version)") at \(options.address), \(time) ms away")
+    guard try !isNameTaken(options, keys, connection) else {
+      return fail(RelayTrouble.nameTaken(options.host).words(for: options))
+    }
     let others = hosts.compactMap(\.text).filter { $0 != options.host }
     pass(
       "the fleet \(options.fleet) has \(CountedNoun.text(others.count, "other host")) on record")

@@ -105,6 +105,25 @@ struct CrashTests {
     #expect(a.count(.problem) == 1)
   }
 
+  @Test(.timeLimit(.minutes(60)))
+  func `a check notices that a relay of another store has the name of its host`() async throws {
+    let fleet = try TestFleet()
+    let a = try await fleet.host("a")
+    #expect(RelayCheck(a.options).isWell)
+    var options = a.options
+    try show(#"{"version":1,"run":"abc","lineage":"\#(try a.store.lineage())"}"#, in: fleet)
+    #expect(RelayCheck(options).isWell)
+    try show(#"{"version":1,"run":"abc","lineage":"1"}"#, in: fleet)
+    let problem =
+      "problem: another cbrelay works as host a of fleet test: give one of the two hosts another"
+      + " name with --host"
+    #expect(RelayCheck(options).lines.last == problem)
+    options.store = fleet.directory.file("none.db")
+    #expect(RelayCheck(options).lines.last == problem)
+    options.host = "b"
+    #expect(RelayCheck(options).isWell)
+  }
+
   /// Lets another relay work as host a, which is never silent for so long that its name is free.
   private func show(_ description: String, in fleet: TestFleet) throws {
     let script =

@@ -84,4 +84,13 @@ package enum HostText {
       .init("since", .string(since.description)),
     ]).text
   }
+
+  /// The lineage in such a text; nil if there is none.
+  package static func lineage(in text: String) -> String? {
+    guard text.utf8.count <= 1_024,
+      let members = try? JSONObjectReader.members(of: text, standingFor: "a host"),
+      case .string(let lineage)? = members.first(where: { $0.key == "lineage" })?.value
+    else { return nil }
+    return lineage
+  }
 }
