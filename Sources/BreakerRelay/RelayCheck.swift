@@ -1,3 +1,4 @@
+internal import Glibc
 package import SharedBreaker
 
 /// Tries whether a relay could work, and changes nothing but the store that it may create.
@@ -6,8 +7,13 @@ package struct RelayCheck {
   package private(set) var lines: [String] = []
   package private(set) var isWell = true
 
-  /// The lineage of the store; nil if there is no store yet.
-  private var lineage: String?
+  /// What tells the store from others, if it could be read or is not there yet.
+  private enum StoreIdentity {
+    case unknown, none
+    case lineage(String)
+  }
+
+  private var identity = StoreIdentity.unknown
 
   package init(_ options: RelayOptions, storeOptions: StoreOptions = StoreOptions()) {
     checkStore(SharedStore(path: options.store, options: storeOptions), options)
@@ -29,7 +35,7 @@ package struct RelayCheck {
     defer { store.close() }
     do throws(StoreError) {
       try store.connectToExisting()
-      lineage = try store.lineage()
+      identity = .lineage(try store.lineage())
       let standing = try store.fleetStanding()
       if let standing, standing.fleet != options.fleet {
         fail(RelayTrouble.otherFleet(store.path, standing.fleet).words(for: options))
@@ -39,34 +45,69 @@ package struct RelayCheck {
       pass("the store \(store.path)\(relay)")
     } catch {
       guard error.kind == .missing else { return fail(error.description) }
+      identity = .none
+      if let obstacle = Self.obstacle(toCreating: store.path) {
+        return fail(
+          "no store yet at \(store.path), and cbrelay cannot create it: \(obstacle): create it with"
+            + " 'cbctl init' as a user who may, or choose another --store")
+      }
       pass("no store yet at \(store.path): cbrelay creates it")
     }
+  }
+
+  /// Why a file cannot be created, with the directories that it needs; nil if it seems possible.
+  private static func obstacle(toCreating path: String) -> String? {
+    var parts = path.split(separator: "/")
+    while !parts.isEmpty {
+      parts.removeLast()
+      let directory = "/" + parts.joined(separator: "/")
+      if unsafe access(directory, W_OK | X_OK) == 0 { return nil }
+      guard errno == ENOENT else { return "\(directory): \(SystemError.text(errno))" }
+    }
+    return nil
   }
 
   /// Tries whether the server's user may do all that a relay does, without doing any of it.
   private func checkRights(_ options: RelayOptions, _ keys: FleetKeys) throws(RedisError) {
     // The transaction ends with the connection, and nothing of it is run.
     let connection = try RedisConnection(to: options.address, patience: RelayContext.patience)
-    // Outside a transaction the server would run the commands, so each of these must succeed.
-    for command in ["MULTI", "EXEC", "MULTI"] { _ = try connection.ask([command]) }
-    let commands = FleetRights.commands(keys, host: options.host)
     var refused: [String] = []
-    for (command, answer) in zip(commands, try connection.ask(commands)) {
-      guard case .error(let text) = answer else { continue }
-      guard text.hasPrefix("NOPERM") else { throw RedisError(answer: text) }
+    var areKeysRefused = false
+    func note(_ command: [String], _ answer: RedisReply) throws(RedisError) {
+      guard case .error(let text) = answer else { return }
+      // The answer to EXEC names it after a code of its own.
+      guard text.contains("NOPERM") else { throw RedisError(answer: text) }
+      if text.contains(" key") { areKeysRefused = true }
       if !refused.contains(command[0]) { refused.append(command[0]) }
     }
-    guard refused.isEmpty else {
-      throw RedisError(
-        "its user may not run \(refused.joined(separator: ", ")) on the fleet's keys: the guide"
-          + " 'A Fleet of Hosts' says what a relay needs")
+    // Outside a transaction the server would run the commands, so each of these must succeed.
+    for command in [["MULTI"], ["EXEC"], ["MULTI"]] where refused.isEmpty {
+      try note(command, try connection.ask([command])[0])
     }
+    if refused.isEmpty {
+      let commands = FleetRights.commands(keys, host: options.host)
+      for (command, answer) in zip(commands, try connection.ask(commands)) {
+        try note(command, answer)
+      }
+    }
+    guard !refused.isEmpty else { return }
+    let what =
+      areKeysRefused
+      ? "use the keys \(keys.pattern)" : "run \(refused.joined(separator: ", "))"
+    throw RedisError(
+      "its user may not \(what): the guide 'A Fleet of Hosts' says what a relay needs")
   }
 
   /// Whether a relay of another store was seen lately under the name of this host.
   private func isNameTaken(
     _ options: RelayOptions, _ keys: FleetKeys, _ connection: RedisConnection
   ) throws(RedisError) -> Bool {
+    let lineage: String?
+    switch identity {
+    case .unknown: return false
+    case .none: lineage = nil
+    case .lineage(let digits): lineage = digits
+    }
     let answers = try connection.ask([
       ["TIME"], ["ZSCORE", keys.hosts, options.host], ["HGET", keys.host(options.host), ""],
     ])
@@ -80,28 +121,27 @@ package struct RelayCheck {
     let start = ContinuousClock.now
     let connection = try RedisConnection(to: options.address, patience: RelayContext.patience)
     let keys = FleetKeys(fleet: options.fleet)
-    let facts = try connection.ask(["INFO", "server"]).text ?? ""
+    let facts = try connection.ask([["INFO", "server"]])[0]
+    let time = DurationText.milliseconds(.now - start)
     func version(_ name: String) -> Substring? {
-      facts.split(whereSeparator: \.isNewline).first { $0.hasPrefix("\(name)_version:") }
+      facts.text?.split(whereSeparator: \.isNewline).first { $0.hasPrefix("\(name)_version:") }
         .map { $0.dropFirst(name.count + "_version:".count) }
     }
-    // Valkey also names the version of Redis that it replaces.
-    let valkey = version("valkey").map { "Valkey \($0)" }
-    guard let version = version("redis"), let major = Int(version.prefix { $0 != "." }) else {
-      throw .unexpected("INFO")
-    }
-    guard major >= 5 else {
+    if let version = version("redis"), let major = Int(version.prefix { $0 != "." }), major < 5 {
       throw RedisError("it is Redis \(version), and streams need version 5 or later")
     }
+    // They include INFO, which may be what has just been refused.
+    try checkRights(options, keys)
+    guard let redis = version("redis") else { throw .unexpected("INFO") }
     let role = try connection.ask(["ROLE"]).elements?.first?.text
     guard role == "master" else { throw RedisError(answer: "READONLY") }
-    let hosts = try connection.ask(["ZRANGE", keys.hosts, "0", "-1"]).elements ?? []
-    let time = DurationText.milliseconds(.now - start)
-    try checkRights(options, keys)
-    pass("\(valkey ?? "Redis \(version)") at \(options.address), \(time) ms away")
+    // Valkey also names the version of Redis that it replaces.
+    let server = version("valkey").map { "Valkey \($0)" } ?? "Redis \(redis)"
+    pass("\(server) at \(options.address), \(time) ms away")
     guard try !isNameTaken(options, keys, connection) else {
       return fail(RelayTrouble.nameTaken(options.host).words(for: options))
     }
+    let hosts = try connection.ask(["ZRANGE", keys.hosts, "0", "-1"]).elements ?? []
     let others = hosts.compactMap(\.text).filter { $0 != options.host }
     pass(
       "the fleet \(options.fleet) has \(CountedNoun.text(others.count, "other host")) on record")

@@ -67,6 +67,7 @@ private struct GivenWords {
   private static let options: Set<String> = [
     "--redis", "--fleet", "--host", "--store", "--password-file", "--max-stream",
   ]
+  private static let flags: Set<String> = ["--json", "--check", "--help", "--version"]
 
   mutating func take(
     _ word: String, from rest: inout ArraySlice<String>
@@ -87,6 +88,9 @@ private struct GivenWords {
     let parts = word.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
     let name = String(parts[0])
     guard Self.options.contains(name) else {
+      if Self.flags.contains(name) {
+        throw UsageError("\(name) takes no value", "run 'cbrelay --help'")
+      }
       let what = word.hasPrefix("-") ? "there is no option" : "cbrelay takes no words, and got"
       // Not all of it, because it may be an address with a password.
       let beginning = name.prefix { $0.isLetter || $0 == "-" }
@@ -119,7 +123,8 @@ private struct GivenWords {
       address: try RedisAddress(redis), fleet: fleet, host: host ?? hostName,
       store: values["--store"])
     try FleetName.check(options.fleet, of: "a fleet", remedy: "choose another --fleet")
-    try FleetName.check(options.host, of: "a host", remedy: "choose one with --host")
+    try FleetName.check(
+      options.host, of: "a host", remedy: "choose one with --host or $SHARED_BREAKER_HOST")
     if let password = try Self.password(
       file: values["--password-file"], variable: environment["SHARED_BREAKER_REDIS_PASSWORD"])
     {

@@ -37,7 +37,7 @@ extension RelayTrouble {
     case .behind(let why): "catching up with fleet \(options.fleet): \(why)"
     case .nameTaken(let host):
       "another cbrelay works as host \(host) of fleet \(options.fleet): give one of the two hosts"
-        + " another name with --host"
+        + " another name with --host or $SHARED_BREAKER_HOST"
     case .system(let words): words
     }
   }

@@ -116,12 +116,20 @@ struct CrashTests {
     try show(#"{"version":1,"run":"abc","lineage":"1"}"#, in: fleet)
     let problem =
       "problem: another cbrelay works as host a of fleet test: give one of the two hosts another"
-      + " name with --host"
+      + " name with --host or $SHARED_BREAKER_HOST"
     #expect(RelayCheck(options).lines.last == problem)
     options.store = fleet.directory.file("none.db")
     #expect(RelayCheck(options).lines.last == problem)
+    // Of a store that cannot be read, the relay that shows itself may be the store's own.
+    options.store = fleet.directory.file("damaged.db")
+    try Files.write(fleet.directory.file("damaged.db"), Array("this is no database at all".utf8))
+    #expect(!RelayCheck(options).isWell)
+    #expect(!RelayCheck(options).lines.contains(problem))
+    options.store = fleet.directory.file("none.db")
     options.host = "b"
     #expect(RelayCheck(options).isWell)
+    options.store = "/dev/null/breakers.db"
+    #expect(!RelayCheck(options).isWell)
   }
 
   /// Lets another relay work as host a, which is never silent for so long that its name is free.

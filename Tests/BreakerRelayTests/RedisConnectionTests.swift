@@ -85,7 +85,9 @@ struct StrangeServerTests {
     let error = #expect(throws: RedisError.self) {
       try RedisConnection(to: address, patience: .seconds(1))
     }
-    #expect(error?.description == "No such file or directory")
+    #expect(
+      error?.description
+        == "No such file or directory: check the address, and whether the server runs")
   }
 }
 

@@ -93,6 +93,15 @@ struct RelayOptionsTests {
     #expect(error?.description.contains("secret") == false)
   }
 
+  @Test(arguments: ["--check=1", "--json=yes", "--help="])
+  func `an option that takes no value is not an unknown one`(word: String) {
+    let error = #expect(throws: UsageError.self) {
+      try request("--redis redis://h --fleet f \(word)")
+    }
+    let name = word.prefix { $0 != "=" }
+    #expect(error?.description.hasPrefix("\(name) takes no value") == true)
+  }
+
   @Test func `help and version need nothing else`() throws {
     #expect(try request("--help") == .help)
     #expect(try request("--redis x -h") == .help)

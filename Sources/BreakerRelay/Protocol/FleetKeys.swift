@@ -6,6 +6,9 @@ package struct FleetKeys: Sendable, Hashable {
 
   package init(fleet: String) { prefix = "sb:{\(fleet)}:" }
 
+  /// What stands for all of them in the rights of a server's user.
+  package var pattern: String { prefix + "*" }
+
   /// What has happened lately, one entry a message.
   package var stream: String { prefix + "stream" }
 

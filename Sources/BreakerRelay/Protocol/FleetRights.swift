@@ -7,7 +7,7 @@ package enum FleetRights {
   package static func commands(_ keys: FleetKeys, host name: String) -> [[String]] {
     let host = keys.host(name)
     return [
-      ["TIME"], ["SCRIPT", "LOAD", "return 1"],
+      ["INFO", "server"], ["ROLE"], ["TIME"], ["SCRIPT", "LOAD", "return 1"],
       ["EVALSHA", String(repeating: "0", count: 40), "1", keys.count],
       ["GET", keys.epoch], ["GET", keys.count], ["SET", keys.epoch, ""], ["SET", keys.count, ""],
       ["XADD", keys.stream, "*", "v", "1"], ["XREAD", "STREAMS", keys.stream, "0-0"],

@@ -37,7 +37,7 @@ internal import SharedBreaker
     guard unsafe context.pointee.err == 0 else {
       let problem = unsafe Self.problem(of: context)
       unsafe redisFree(context)
-      throw problem
+      throw RedisError("\(problem): check the address, and whether the server runs")
     }
     unsafe self.context = unsafe context
     self.patience = patience
@@ -82,6 +82,9 @@ internal import SharedBreaker
     }
     if answer.contains("without any password configured") {
       return RedisError("it has no password, but one was given: leave it out")
+    }
+    if answer.contains("wrong number of arguments") {
+      return RedisError("it has no users, like every Redis before version 6: leave the user out")
     }
     return RedisError("it refuses to log in: is it a Redis server that takes a password?")
   }

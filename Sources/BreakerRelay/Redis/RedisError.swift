@@ -33,6 +33,7 @@ package struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
     "MOVED": "it is one of a cluster, and another node has the fleet's keys: use that node",
     "CLUSTERDOWN": "its cluster is down",
     "UNBLOCKED": "it has become a replica",
+    "WRONGTYPE": "something else uses the keys of this fleet: choose another name for the fleet",
     "NOSCRIPT": "it has lost the relay's scripts",
   ]
 
