@@ -140,11 +140,17 @@ extension CommandContext {
   }
 
   /// A breaker that must exist; a change to it fails if the store fails.
-  func existingBreaker(_ name: String) throws(ControlError) -> Breaker {
+  func existingBreaker(
+    _ name: String, for fleet: FleetStanding? = nil
+  ) throws(ControlError) -> Breaker {
     try connectToExisting()
     let found = try act { () throws(BreakerError) in try store.existingBreaker(name) }
     if let found { return found }
-    throw try noBreaker(name)
+    guard fleet != nil else { throw try noBreaker(name) }
+    throw .noBreaker(
+      name, among: try names(),
+      remedy: "this host has none of that name: run the command on a host that has it, which "
+        + "'cbctl fleet status --all' shows")
   }
 
   private func noBreaker(_ name: String) throws(ControlError) -> ControlError {

@@ -40,13 +40,14 @@ struct ControlError: Error, Hashable {
     return ControlError(.usage, what, why, "run '\(page)'")
   }
 
-  /// A name that no breaker has; `command` lists those that exist.
+  /// A name that no breaker has; without a similar one, the remedy says where to find names.
   static func noBreaker(
-    _ name: String, among names: [String], listedBy command: String = "cbctl status"
+    _ name: String, among names: [String],
+    remedy: String = "run 'cbctl status' to list all names"
   ) -> ControlError {
     let remedy =
       Suggestion.nearest(to: name, among: names).map { "did you mean \(VisibleText.quoted($0))?" }
-      ?? "run '\(command)' to list all names"
+      ?? remedy
     return ControlError(.noBreaker, "no breaker \(VisibleText.quoted(name))", remedy)
   }
 }

@@ -63,7 +63,9 @@ import Testing
       answer.errors == "cbctl: no fleet: no relay has worked on \(bench.path): start cbrelay to "
         + "join one\n")
     let left = bench("fleet", "leave", "--yes", "--json")
-    #expect(left.code == 0 && left.output == #"{"left":false,"fleet":null,"host":null}"# + "\n")
+    #expect(
+      left.code == 0
+        && left.output == #"{"left":false,"fleet":null,"host":null,"dropped":0}"# + "\n")
     #expect(left.errors == "cbctl: nothing to leave: the store belongs to no fleet\n")
   }
 
@@ -89,6 +91,19 @@ import Testing
       complaint(fleet, document: #""relay":{"running":false,"connected":false,"since":null"#)
         == "the relay of this host does not run, and 1 command waits: start cbrelay\n")
     #expect(server.asked.isEmpty)
+  }
+
+  @Test(arguments: [["trip"], ["reset"], ["force", "automatic"], ["policy", "--unset=open-for"]])
+  func `a command for a breaker that only other hosts have says where to run it`(
+    words: [String]
+  ) throws {
+    let fleet = try FleetBench()
+    let answer = fleet.bench.run([words[0], "ledger"] + words.dropFirst() + ["--fleet"])
+    #expect(answer.code == 66)
+    #expect(
+      answer.errors
+        == "cbctl: no breaker 'ledger': this host has none of that name: run the command on a host "
+        + "that has it, which 'cbctl fleet status --all' shows\n")
   }
 
   @Test func `the doctor warns of a relay that hangs`() throws {
@@ -137,7 +152,8 @@ import Testing
       #""running":true,"connected":false,"since":"2026-09-21T14:13:20.000Z","problem":"#
     #expect(
       complaint(fleet, document: document).hasSuffix(
-        " (Connection refused), and 2 commands wait: it connects as soon as it can\n"))
+        " (Connection refused), and 2 commands wait: remove the cause, and it connects by"
+          + " itself\n"))
     withExtendedLifetime(server) {}
   }
 
@@ -183,7 +199,8 @@ import Testing
         == "leave fleet prod, and drop 1 command that it has not heard? [y/N] ")
     #expect(fleet("fleet", "status").errors.contains("fleet prod"))
     #expect(
-      fleet.bench.run(["fleet", "leave"]) { _ in true }.output == "host-a: left fleet prod\n")
+      fleet.bench.run(["fleet", "leave"]) { _ in true }.output
+        == "host-a: left fleet prod, and dropped 1 command that it had not heard\n")
     #expect(fleet("fleet", "status").errors.hasPrefix("cbctl: no fleet: "))
     #expect(fleet("status").output.contains("pay   open"))
   }
@@ -223,7 +240,7 @@ import Testing
     fleet.bench.advance(by: 720_000)
     #expect(
       fleet.onTerminal("status").output.hasSuffix(
-        "\nfleet prod: the relay of this host has had no Redis for 12m: see 'cbctl doctor'\n"))
+        "\nfleet prod: this host's relay has not reached it for 12m: see 'cbctl doctor'\n"))
     fleet.relay.release()
     #expect(
       fleet.onTerminal("status").output.hasSuffix(
@@ -246,7 +263,7 @@ import Testing
     fleet.bench.advance(by: 720_000)
     #expect(
       finding(fleet)?.hasPrefix(
-        "warn  fleet       fleet prod, as host-a: the relay has had no Redis for 12m (Connection "
+        "warn  fleet       fleet prod, as host-a: the relay has not reached it for 12m (Connection "
           + "refused); 1 command waiting: this host goes on") == true)
     fleet.relay.release()
     #expect(

@@ -28,9 +28,11 @@ struct FleetExamination {
       let problem = fleet.problem.map { " (\($0))" } ?? ""
       return [
         StoreFinding(
-          .fleet, .warning, "\(place): the relay has had no Redis\(since)\(problem)\(commands)",
+          .fleet, .warning, "\(place): the relay has not reached it\(since)\(problem)\(commands)",
           means: "this host goes on without the others, and they go on without it",
-          repair: "none: the relay connects as soon as it can; its log says more")
+          repair: fleet.problem == nil
+            ? "none: the relay connects as soon as it can"
+            : "none: remove the cause, and the relay connects by itself")
       ]
     }
     return [StoreFinding(.fleet, .ok, "\(place): the relay is connected\(commands)")]

@@ -2,11 +2,6 @@ import BreakerDocuments
 import SharedBreaker
 
 extension CommandContext {
-  /// The breaker that a command names, which must exist before the command changes it.
-  func breaker(_ parsed: ParsedCommand) throws(ControlError) -> Breaker {
-    try existingBreaker(parsed.text("NAME") ?? "")
-  }
-
   /// The breaker of a name, which its first change creates; creates the store now.
   func madeBreaker(_ name: String) throws(ControlError) -> Breaker {
     try act { () throws(BreakerError) in try Breaker.validate(name: name) }

@@ -11,7 +11,9 @@ extension FleetStanding? {
 
   /// What a line about a changed breaker ends in.
   var words: String {
-    map { "; for every host of fleet \(VisibleText.name($0.fleet))" } ?? ""
+    guard let standing = self else { return "" }
+    let hosts = standing.isConnected ? "for every host" : "on this host, and later on the others"
+    return "; \(hosts) of fleet \(VisibleText.name(standing.fleet))"
   }
 }
 
@@ -35,13 +37,13 @@ extension CommandContext {
       "start it, or leave out --fleet to act on this host alone")
   }
 
-  /// Says that other hosts get a command later, if the relay cannot tell them now.
+  /// Says why other hosts get a command later, if the relay cannot tell them now.
   func noteDelay(of fleet: FleetStanding?) {
     guard let fleet, !fleet.isConnected else { return }
     let problem = fleet.problem.map { " (\(VisibleText.bare($0)))" } ?? ""
     note(
-      "done on this host: its relay does not reach Redis\(problem), "
-        + "and tells the others as soon as it does")
+      "the relay of this host does not reach the fleet\(problem): it tells the others as soon as it "
+        + "does")
   }
 
   /// What the store knows of its fleet; nil if it belongs to none.
@@ -70,8 +72,10 @@ extension CommandContext {
     }
     guard status.isConnected else {
       throw unseen(
-        FleetTrouble.noRedis(since: status.since, status.problem, status.waiting, at: now),
-        "it connects as soon as it can")
+        FleetTrouble.notReached(since: status.since, status.problem, status.waiting, at: now),
+        status.problem == nil
+          ? "it connects as soon as it can"
+          : "remove the cause, and it connects by itself")
     }
     guard status.hosts != nil else {
       throw unseen("Redis gives the relay of this host no answer now", "try again")

@@ -25,7 +25,7 @@ extension CommandSpec {
         + "that change a breaker, such as force, take --fleet to act on all of them.",
       "status asks the relay of this host. A host is silent if its relay has not been heard of for "
         + "a while; its breakers go on without the others. The exit code is 69 if the relay of "
-        + "this host does not run, gives no answer, or has no Redis.",
+        + "this host does not run, gives no answer, or does not reach the fleet.",
       "A terminal shows a column for each host if there is room, and otherwise how many hosts a "
         + "breaker is open on. Elsewhere, each line is about one breaker on one host.",
       "leave makes the store forget the fleet, with the commands that have not reached it. "
@@ -73,7 +73,8 @@ extension CommandSpec {
       pattern.isName && !known.contains { pattern.matches($0) }
     }) {
       throw .noBreaker(
-        missing.text, among: overview.names + known, listedBy: "cbctl fleet status --all")
+        missing.text, among: overview.names + known,
+        remedy: "run 'cbctl fleet status --all' to list all names")
     }
     if context.global.isJSON {
       context.print(FleetDocument.of(status, showing: overview))
@@ -113,7 +114,9 @@ extension CommandSpec {
     if context.global.isJSON {
       context.print(left(standing))
     } else if !context.global.isQuiet {
-      context.print("\(VisibleText.name(standing.host)): left fleet \(fleet)\n")
+      let dropped =
+        standing.waiting == 0 ? "" : ", and dropped \(lost) that it had not heard"
+      context.print("\(VisibleText.name(standing.host)): left fleet \(fleet)\(dropped)\n")
     }
     return .done
   }
@@ -123,6 +126,7 @@ extension CommandSpec {
       .init("left", .bool(standing != nil)),
       .init("fleet", JSONValue(standing?.fleet)),
       .init("host", JSONValue(standing?.host)),
+      .init("dropped", .integer(Int64(standing?.waiting ?? 0))),
     ])
   }
 }

@@ -42,7 +42,7 @@ extension CommandSpec {
     let breaker: Breaker
     var note: String?
     if mode == .automatic {
-      breaker = try context.existingBreaker(name)
+      breaker = try context.existingBreaker(name, for: fleet)
     } else {
       breaker = try context.madeBreaker(name)
       note = try context.noteOnFirstUse(of: name)

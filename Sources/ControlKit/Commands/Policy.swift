@@ -48,7 +48,8 @@ extension CommandSpec {
     if parsed.has("unset-all") { unset = Set(PolicyKey.allCases) }
     let fleet = try context.fleet(of: parsed)
     let breaker =
-      settings.isEmpty ? try context.existingBreaker(name) : try context.madeBreaker(name)
+      settings.isEmpty
+      ? try context.existingBreaker(name, for: fleet) : try context.madeBreaker(name)
     try context.act { () throws(BreakerError) in
       try breaker.overridePolicy(set: settings, unset: unset, scope: fleet.scope)
     }

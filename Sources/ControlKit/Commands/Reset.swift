@@ -22,7 +22,7 @@ extension CommandSpec {
     let fleet = try context.fleet(of: parsed)
     let names = try context.chosenNames(parsed)
     var breakers: [Breaker] = []
-    for name in names { breakers.append(try context.existingBreaker(name)) }
+    for name in names { breakers.append(try context.existingBreaker(name, for: fleet)) }
     if parsed.has("all"), !names.isEmpty {
       let hosts = fleet.map { " on every host of fleet \(VisibleText.name($0.fleet))" } ?? ""
       try context.confirm("reset \(CountedNoun.text(names.count, "breaker"))\(hosts)?", parsed)

@@ -20,7 +20,7 @@ extension CommandSpec {
     ]
   ) { context, parsed throws(ControlError) in
     let fleet = try context.fleet(of: parsed)
-    let breaker = try context.breaker(parsed)
+    let breaker = try context.existingBreaker(parsed.text("NAME") ?? "", for: fleet)
     try context.act { () throws(BreakerError) in
       try breaker.trip(
         for: parsed.duration("for"), reason: parsed.text("reason"), scope: fleet.scope)

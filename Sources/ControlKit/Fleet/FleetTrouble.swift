@@ -3,12 +3,12 @@ import SharedBreaker
 /// What is wrong with a host's part in its fleet, in words.
 enum FleetTrouble {
   /// The relay is not connected, since when, why, and what waits for it.
-  static func noRedis(
+  static func notReached(
     since: BreakerTimestamp?, _ problem: String?, _ waiting: Int64, at now: BreakerTimestamp
   ) -> String {
     let duration = since.map { " for \(Age.short(of: $0, at: now))" } ?? " yet"
     let problem = problem.map { " (\(VisibleText.bare($0)))" } ?? ""
-    return "the relay of this host has had no Redis\(duration)\(problem)\(words(waiting))"
+    return "this host's relay has not reached it\(duration)\(problem)\(words(waiting))"
   }
 
   static func noRelay(waiting: Int64) -> String {
@@ -29,7 +29,7 @@ extension FleetStanding {
   func trouble(at now: BreakerTimestamp, isFull: Bool = true) -> String? {
     if !isRelayRunning { return FleetTrouble.noRelay(waiting: Int64(waiting)) }
     if isConnected { return nil }
-    return FleetTrouble.noRedis(
+    return FleetTrouble.notReached(
       since: changedAt, isFull ? problem : nil, Int64(waiting), at: now)
   }
 
