@@ -45,6 +45,30 @@ import Testing
     #expect(breaker.snapshot().totals.failures == 1)
   }
 
+  @Test(arguments: [
+    (CallOutcome.success, PermitKind?.some(.normal)), (.failure(CallOutcome.Failure()), nil),
+    (.ignored, .probe),
+  ])
+  func `how a probe went while the store failed is written when the store works again`(
+    outcome: CallOutcome, next: PermitKind?
+  ) throws {
+    let policy = BreakerPolicy(maxFailures: 1, openFor: .seconds(60), probeTimeout: .seconds(3_600))
+    let breaker = try store().breaker("api", policy: policy)
+    #expect(throws: Refused.self) { try breaker.run { throw Refused() } }
+    host.clock.advance(by: .seconds(60))
+    let probe = try breaker.acquire()
+    #expect(probe.kind == .probe)
+    host.failStore(with: .busy)
+    #expect(probe.report(outcome) == .counted)
+    host.clock.advance(by: .seconds(1))
+    _ = try? breaker.acquire()
+    host.repairStore()
+    host.clock.advance(by: .seconds(1))
+    #expect((try? breaker.acquire())?.kind == next)
+    let failures = next == nil ? 2 : 1
+    #expect(breaker.snapshot().totals.failures == failures)
+  }
+
   @Test(arguments: [StoreError.Kind.busy, .diskFull, .readOnly, .inputOutput])
   func `a failure to write leaves a store readable and an input-output error does not`(
     kind: StoreError.Kind

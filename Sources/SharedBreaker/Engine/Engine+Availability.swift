@@ -61,6 +61,19 @@ extension Engine {
     // The store knows nothing of those that it has no room for.
     local.clear(keeping: look { $0.availability.namesAlone })
     update { $0.recovered() }
+    writeUnwrittenProbes()
+  }
+
+  /// Frees the slots of probes that have ended meanwhile.
+  private func writeUnwrittenProbes() {
+    for probe in update({ $0.unwrittenProbes.take() }) where probe.report.ticket.isOwn {
+      do throws(StoreError) {
+        _ = try acceptInStore(probe.report, of: probe.cell)
+      } catch {
+        failed(error, of: probe.cell)
+        update { $0.unwrittenProbes.note(probe.report, of: probe.cell) }
+      }
+    }
   }
 
   /// Makes the next call read everything from the beginning.

@@ -109,7 +109,9 @@ extension Engine {
     ticket.grant.kind == .probe ? .refused : .outdated
   }
 
+  /// Accepts the outcome of a call while the store cannot take it.
   func acceptAlone(_ report: Report, of cell: Cell) -> ReportVerdict {
+    if report.ticket.grant.kind == .probe { update { $0.unwrittenProbes.note(report, of: cell) } }
     // Its callers ask no breaker while the store is gone, so there is none to tell.
     guard report.isKeptAlone else { return .outdated }
     let reporter = ownProcess()

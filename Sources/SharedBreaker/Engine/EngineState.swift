@@ -8,6 +8,7 @@ struct EngineState {
   var knowledge = Knowledge()
   var availability = Availability()
   var outbox = Outbox()
+  var unwrittenProbes = UnwrittenProbes()
   private var events: [StoreEvent] = []
 
   mutating func collect(_ event: StoreEvent?) { if let event { events.append(event) } }
