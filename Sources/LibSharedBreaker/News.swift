@@ -3,6 +3,8 @@ internal import CSharedBreaker
 internal import SharedBreaker
 
 /// The news of a store that a C program listens to.
+///
+/// Unchecked because the compiler does not know that the lock guards the deadline.
 final class OpenNews: @unchecked Sendable {
   private let store: ClosableStore
   private let news: FileNews

@@ -2,6 +2,8 @@ package import BreakerCore
 internal import CHost
 
 /// Breakers in the memory of one process: for the time that a store cannot be used, and for tests.
+///
+/// Unchecked because the compiler does not know that the lock guards everything that changes.
 @safe package final class MemoryStorage: BreakerStorage, @unchecked Sendable {
   let clock: StoreClock
   private let program: String

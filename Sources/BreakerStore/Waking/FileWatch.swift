@@ -8,6 +8,8 @@ final class FileWatch: Sendable {
   /// Raised to end the thread.
   private let ending: Int32
   private let notify: @Sendable () -> Void
+
+  // Set by the initializer, before anybody can end it; the thread itself never reads it.
   private nonisolated(unsafe) var thread = pthread_t()
 
   /// Starts to watch; nil if the system has no descriptor or thread left for it.
