@@ -160,7 +160,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
     writing.withLock {
       reading.withLock {
         guard let store, store.files.areCurrent() else { return }
-        store.beginLogAnew(at: clock.wallMilliseconds)
+        store.startLogOver(at: clock.wallMilliseconds)
       }
     }
   }
