@@ -98,10 +98,10 @@ package protocol BreakerStorage: AnyObject, Sendable {
   /// Proves by a write that the storage can be written again.
   func proveWritable() throws(StoreError)
 
-  /// Leaves the file as whoever comes next should find it, before a process that is done with it closes.
+  /// Leaves the file as the next process should find it, before one that is done with it closes.
   func finish()
 
-  /// Lets go of everything; the next use opens it anew.
+  /// Closes everything; the next use opens it again.
   func close()
 
   /// Takes the storage's locks, so that a fork finds it at rest.

@@ -8,6 +8,8 @@ internal import Glibc
 /// The library itself can be forked at any moment. Swift's runtime cannot: it has locks of its own,
 /// such as for what is made at its first use, and a child that inherits one of them locked waits for
 /// ever. Healthy calls and rejections from memory need none of them, and do not pass here.
+///
+/// Unchecked because the compiler does not know that the lock guards the count of the calls inside.
 final class CallGate: @unchecked Sendable {
   static let shared = CallGate()
 

@@ -3,6 +3,8 @@ internal import Glibc
 internal import SharedBreaker
 
 /// The library's version, as text that stays where it is.
+///
+/// Unchecked because nothing ever changes or frees it.
 @safe private struct LastingText: @unchecked Sendable {
   let start: UnsafePointer<CChar>
 

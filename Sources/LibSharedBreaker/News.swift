@@ -3,6 +3,8 @@ internal import CSharedBreaker
 internal import SharedBreaker
 
 /// The news of a store that a C program listens to.
+///
+/// Unchecked because the compiler does not know that the lock guards the deadline.
 final class OpenNews: @unchecked Sendable {
   private let store: ClosableStore
   private let news: FileNews
@@ -13,9 +15,6 @@ final class OpenNews: @unchecked Sendable {
 
   /// When to look even without a notification, on the coarse clock.
   private var deadline: Int64?
-
-  /// How long to wait before looking again after a file was replaced or the directory disappeared.
-  private static let pause: Int64 = 1_000_000_000
 
   init?(of store: ClosableStore, at path: String) {
     guard let news = FileNews(path: path) else { return nil }
@@ -38,11 +37,11 @@ final class OpenNews: @unchecked Sendable {
       var isTimeToLook = false
       while let what = news.read() {
         isTimeToLook = isTimeToLook || what.isTouched
-        if what.isMoved || what.isGone { deadline = deadline ?? Self.now + Self.pause }
+        if what.isMoved || what.isGone { deadline = deadline ?? Self.now + FileNews.pause }
       }
       if let due = deadline, Self.now >= due {
         if !news.isWatching { news.addWatch() }
-        deadline = news.isWatching ? nil : Self.now + Self.pause
+        deadline = news.isWatching ? nil : Self.now + FileNews.pause
         isTimeToLook = true
       }
       return isTimeToLook ? SB_OK : SB_NOTHING

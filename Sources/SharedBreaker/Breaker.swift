@@ -128,7 +128,7 @@ extension Breaker {
       let policy = draft.breaker.policy
       draft.apply { record, now in
         record.tripped(
-          for: duration, reason: reason, at: now, policy: policy, jitter: .random(in: 0..<1))
+          for: duration, reason: reason, at: now, policy: policy, jitter: Jitter.drawn())
       }
     }
   }

@@ -73,7 +73,7 @@ import Testing
     let identity = StoreFile.identity(of: stage.store)
     let doctor = StoreDoctor(
       path: stage.store, clock: stage.clock.clock, program: "test", lockTimeout: .seconds(5))
-    let words = try doctor.beginAnew()
+    let words = try doctor.startOver()
     #expect(words == "there is no damage while nobody writes, so it was left as it is")
     #expect(StoreFile.identity(of: stage.store) == identity)
     let names = Files.names(in: try StorePlace(stage.store).directory)

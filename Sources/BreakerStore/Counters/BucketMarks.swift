@@ -5,6 +5,7 @@ internal import CHost
 ///
 /// One counter therefore serves every window: the successes of a bucket are those between two
 /// marks. A mark is one word, a tag of its bucket and the count, so it is never half written.
+/// Unchecked because all access is atomic.
 @safe package struct BucketMarks: @unchecked Sendable {
   /// More than a window has buckets, so a reader whose clock reading is old still finds the oldest.
   private static let slots: Int64 = 16

@@ -8,7 +8,7 @@ internal import Glibc
 /// new file is therefore mapped beside the old one, in which processes that do not know about the
 /// new file yet continue to count together. Only the latest few files stay mapped. Where earlier
 /// ones were mapped, there is now memory private to this process, and what is counted there is
-/// discarded.
+/// discarded. Unchecked because the compiler does not know that the lock guards which are mapped.
 @safe final class CounterPage: @unchecked Sendable {
   private let lock = Lock()
   private var place: CounterFile.Place?

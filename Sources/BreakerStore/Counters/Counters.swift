@@ -4,7 +4,7 @@ internal import CHost
 /// The counters of one breaker, in memory to which several processes may add at once.
 ///
 /// They only ever grow; a record remembers their values to know what it has taken in. They are
-/// valid for the life of the storage that handed them out.
+/// valid for the life of the storage that handed them out. Unchecked because all access is atomic.
 @safe package struct Counters: @unchecked Sendable {
   /// The address of the counters, in the order of `SB_COUNTER_SUCCESSES` and the constants after it.
   package let address: UnsafeMutablePointer<UInt64>

@@ -19,8 +19,8 @@ extension StoreDoctor {
       var findings = try look().filter { !tried.isSuperset(of: $0.remedies) }
       if findings.isEmpty { break }
       // A new store replaces everything else, so no other remedy is needed then.
-      let anew = findings.filter { $0.remedies.contains(.beginAnew) }
-      if !anew.isEmpty { findings = anew }
+      let beyondRepair = findings.filter { $0.remedies.contains(.startOver) }
+      if !beyondRepair.isEmpty { findings = beyondRepair }
       for finding in findings {
         tried.formUnion(finding.remedies)
         let words = carryOut(finding)
@@ -50,7 +50,7 @@ extension StoreDoctor {
 
   private func carryOut(_ remedy: StoreRemedy) throws(StoreError) -> String? {
     switch remedy {
-    case .beginAnew: return try beginAnew()
+    case .startOver: return try startOver()
     case .setAside(let suffix, let identity):
       let place = try StorePlace(path)
       // A file that is wrong in the place of the lock file locks nothing.
@@ -142,7 +142,7 @@ extension StoreDoctor {
       try connection.execute(
         "UPDATE breaker SET leases = \(RowExamination.leaseCount)"
           + " WHERE leases <> \(RowExamination.leaseCount)")
-      if damage.commands > 0 { try mendFleet(on: connection) }
+      if damage.commands > 0 { try repairFleet(on: connection) }
       if !damage.hasStoreRow {
         let identity = Int64.random(in: .min ... .max)
         try connection.execute(
@@ -155,7 +155,7 @@ extension StoreDoctor {
 
 extension StoreDoctor {
   /// Deletes commands that no host can use; the fleet goes on with the highest stamp that is left.
-  private func mendFleet(on connection: Connection) throws(StoreError) {
+  private func repairFleet(on connection: Connection) throws(StoreError) {
     for table in ["fleet_command", "fleet_outbox"] {
       guard let condition = RowExamination.commands[table] else { continue }
       try connection.execute("DELETE FROM \(table) WHERE \(condition)")

@@ -63,7 +63,7 @@ package enum StoreCheck: String, CaseIterable, Sendable {
 /// A step of a repair.
 enum StoreRemedy: Hashable {
   /// Moves the store and all files beside it away, and creates a new one.
-  case beginAnew
+  case startOver
 
   /// Moves a file beside the store away, if it is still the file that was examined.
   case setAside(suffix: String, FileIdentity)

@@ -122,7 +122,7 @@ struct TableExamination {
         "programs cannot rely on it, and go on with breakers of their own if they cannot read it",
       repair: "set it aside with the files beside it, create a new one, and take over what can be"
         + " read",
-      [.beginAnew])
+      [.startOver])
   }
 
   /// The finding for an unreadable file that shows no sign of ever having been a store.

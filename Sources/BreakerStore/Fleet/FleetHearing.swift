@@ -58,7 +58,7 @@ struct FleetHearing<Place: FleetPlace> {
         try step(name, orCreate: false) { draft in
           let policy = draft.breaker.policy
           return draft.apply {
-            $0.recovered(on: host, at: $1, policy: policy, part: .random(in: 0..<1))
+            $0.recovered(on: host, at: $1, policy: policy, part: Jitter.drawn())
           } ? .applied : .unneeded
         } ?? .noBreaker
       }
@@ -123,7 +123,7 @@ extension BreakerDraft {
       ledger.note(true, [.state, .mode])
       return apply { record, now in
         record.obeyed(
-          order, isRemembered: isRemembered, at: now, policy: policy, jitter: .random(in: 0..<1))
+          order, isRemembered: isRemembered, at: now, policy: policy, jitter: Jitter.drawn())
       }
     }
     let hasChanged = agree { words, now in

@@ -4,7 +4,11 @@ internal import CHost
 @safe package final class ForkGuard: Sendable {
   private let before: @Sendable () -> Void
   private let after: @Sendable (_ isChild: Bool) -> Void
+
+  // Set by the initializer alone; a weak reference may be read by several threads.
   private nonisolated(unsafe) weak var owner: AnyObject?
+
+  // The pointer never changes; the list of hooks that it is in has a lock of its own.
   private nonisolated(unsafe) let hook: UnsafeMutablePointer<sb_fork_hook>
 
   /// Starts to guard an owner, whose deinit must call `end()`.

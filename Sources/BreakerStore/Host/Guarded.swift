@@ -1,6 +1,7 @@
 /// A value that is only ever touched under its lock.
 ///
-/// ThreadSanitizer understands this lock and not Swift's `Mutex`, and a fork can hold it.
+/// ThreadSanitizer understands this lock and not Swift's `Mutex`, and a fork can hold it. Unchecked
+/// because the compiler does not know that the lock guards the value.
 package final class Guarded<Value>: @unchecked Sendable {
   private let lock = Lock()
   private var value: Value

@@ -3,6 +3,7 @@ internal import Glibc
 
 /// A mutex that ThreadSanitizer understands and that fork hooks can lock and unlock.
 @safe package final class Lock: Sendable {
+  // The pointer never changes, and a mutex is made for several threads.
   nonisolated(unsafe) let mutex: UnsafeMutablePointer<pthread_mutex_t>
 
   package init() {

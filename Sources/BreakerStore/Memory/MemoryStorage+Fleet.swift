@@ -1,6 +1,6 @@
 package import BreakerCore
 
-/// What the memory of a process knows of its fleet; the owner of the storage has the lock.
+/// What the memory of a process knows of its fleet.
 struct MemoryFleet {
   var fleet: StoredFleet?
 
@@ -73,19 +73,19 @@ struct MemoryFleet {
 
 extension MemoryStorage {
   package func fleet() -> StoredFleet? {
-    lock.withLock {
-      var fleet = fleetMemory.fleet
-      fleet?.waiting = fleetMemory.pending.count
+    withState {
+      var fleet = $0.fleet.fleet
+      fleet?.waiting = $0.fleet.pending.count
       return fleet
     }
   }
 
   package func fleetOrders() -> [FleetOrder] {
-    lock.withLock { fleetMemory.orders.filter { !$0.isForgotten(at: clock.moment) } }
+    withState { $0.fleet.orders.filter { !$0.isForgotten(at: clock.moment) } }
   }
 
   package func pendingOrders(limit: Int) -> [PendingOrder] {
-    lock.withLock { Array(fleetMemory.pending.prefix(max(0, limit))) }
+    withState { Array($0.fleet.pending.prefix(max(0, limit))) }
   }
 
   package func carryOut(_ request: FleetRequest) throws(StoreError) -> FleetChanges {
@@ -96,12 +96,13 @@ extension MemoryStorage {
   package func carryOut(
     _ request: FleetRequest, by author: HistoryAuthor
   ) throws(StoreError) -> FleetChanges {
-    let changes = try lock.withLock { () throws(StoreError) in
-      let place = MemoryPlace(self, author, at: clock.moment)
-      var hearing = try FleetHearing(request, of: fleetMemory.fleet, in: place)
+    let changes = try withState { state throws(StoreError) in
+      let place = MemoryPlace(state, author, at: clock.moment)
+      var hearing = try FleetHearing(request, of: state.fleet.fleet, in: place)
       try hearing.run()
-      fleetMemory.fleet = hearing.fleet
-      if let last = request.published { fleetMemory.deletePending(through: last) }
+      state = hearing.place.state
+      state.fleet.fleet = hearing.fleet
+      if let last = request.published { state.fleet.deletePending(through: last) }
       return hearing.changes
     }
     if !changes.events.isEmpty { listeners.wake() }
@@ -109,9 +110,9 @@ extension MemoryStorage {
   }
 
   package func leaveFleet() -> Bool {
-    lock.withLock {
-      defer { fleetMemory.leave() }
-      return fleetMemory.fleet != nil
+    withState { state in
+      defer { state.fleet.leave() }
+      return state.fleet.fleet != nil
     }
   }
 
@@ -119,60 +120,58 @@ extension MemoryStorage {
 
   /// The same, for a process that may end without giving the right back.
   package func holdRelay(isGone: @escaping @Sendable () -> Bool) -> RelayHold? {
-    lock.withLock {
-      guard !fleetMemory.isRelayHeld else { return nil }
-      fleetMemory.lastRelay += 1
-      let number = fleetMemory.lastRelay
-      fleetMemory.relay = (number, isGone)
+    withState { state in
+      guard !state.fleet.isRelayHeld else { return nil }
+      state.fleet.lastRelay += 1
+      let number = state.fleet.lastRelay
+      state.fleet.relay = (number, isGone)
       return RelayHold { [self] in
-        lock.withLock { if fleetMemory.relay?.number == number { fleetMemory.relay = nil } }
+        withState { if $0.fleet.relay?.number == number { $0.fleet.relay = nil } }
       }
     }
   }
 
-  package func isRelayHeld() -> Bool { lock.withLock { fleetMemory.isRelayHeld } }
+  package func isRelayHeld() -> Bool { withState { $0.fleet.isRelayHeld } }
 
   package func lineage() -> Int64 { identity }
 }
 
-/// The memory of a process, as a place to hear of other hosts; its user has the lock.
+/// A copy of the memory of a process, as a place to hear of other hosts.
 private struct MemoryPlace: FleetPlace {
-  private let storage: MemoryStorage
+  private(set) var state: MemoryState
   private let author: HistoryAuthor
   let now: Moment
   private(set) var hasChanged = false
 
-  init(_ storage: MemoryStorage, _ author: HistoryAuthor, at now: Moment) {
-    self.storage = storage
+  init(_ state: MemoryState, _ author: HistoryAuthor, at now: Moment) {
+    self.state = state
     self.author = author
     self.now = now
   }
 
   func registers(of name: String) -> [FleetAspect: FleetRegister] {
-    storage.fleetMemory.registers[NameBytes(name)] ?? [:]
+    state.fleet.registers[NameBytes(name)] ?? [:]
   }
 
-  func hasRoomForStrangers() -> Bool {
-    storage.fleetMemory.registers.count < StoreRoom.usualBreakers
-  }
+  func hasRoomForStrangers() -> Bool { state.fleet.registers.count < StoreRoom.usualBreakers }
 
   mutating func keep(_ register: FleetRegister) {
     guard let aspect = register.aspect else { return }
     hasChanged = true
-    storage.fleetMemory.registers[NameBytes(register.order.name), default: [:]][aspect] = register
+    state.fleet.registers[NameBytes(register.order.name), default: [:]][aspect] = register
   }
 
   mutating func correct(stampsAbove latest: Int64, of host: String) -> Int64 {
     hasChanged = true
-    return storage.fleetMemory.correct(stampsAbove: latest, of: host)
+    return state.fleet.correct(stampsAbove: latest, of: host)
   }
 
   mutating func step(
     _ name: String, orCreate: Bool, _ body: (inout BreakerDraft) -> Void
   ) -> [BreakerEvent]? {
-    let before = storage.revision
-    let done = storage.step(name, orCreate: orCreate, by: author, body)
-    hasChanged = hasChanged || storage.revision != before
+    let before = state.revision
+    let done = state.step(name, orCreate: orCreate, at: now, by: author, body)
+    hasChanged = hasChanged || state.revision != before
     return done?.events
   }
 }

@@ -4,7 +4,8 @@ internal import CHost
 ///
 /// Every commit by any program rewrites that header, whose first copy ends in a checksum, so one
 /// load tells whether anything has changed. The address stays valid for the life of the object.
-/// While no file is open the page reads as zero, the fingerprint that stands for nothing.
+/// While no file is open the page reads as zero, the fingerprint that stands for nothing. Unchecked
+/// because the pointers never change and loads through them are atomic.
 @safe final class WALIndexPage: @unchecked Sendable {
   private let page: UnsafeMutableRawPointer
 

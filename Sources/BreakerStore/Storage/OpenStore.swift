@@ -98,7 +98,7 @@ internal import CSQLite
     clock.isSystem || header.boot.id == clock.bootID
   }
 
-  /// Makes sure, in a transaction, that the store is what this process takes it for.
+  /// Makes sure, in a transaction, that the store is the one that this process opened.
   ///
   /// - Returns: The revision of the transaction.
   /// - Throws: If it is not; then the open store is stale and has to be opened again.
@@ -171,11 +171,11 @@ internal import CSQLite
     }
   }
 
-  /// Begins the log anew if all of it was moved; under both locks.
+  /// Starts the log over if all of it was moved; under both locks.
   ///
-  /// Only a commit does. Without it, whoever opens the store next with nobody else there finds no
-  /// note of what was moved, goes on behind it, and moves all of it again.
-  func beginLogAnew(at milliseconds: Int64) {
+  /// Only a commit does. Without it, a process that opens the store next, alone, finds no note of
+  /// what was moved, goes on behind it, and moves all of it again.
+  func startLogOver(at milliseconds: Int64) {
     guard log.isFolded else { return }
     do throws(StoreError) {
       try writer.waiting(until: Patience.deadline(after: .milliseconds(10))) {

@@ -41,8 +41,6 @@ extension SQLiteStorage {
       if hasChanged, !hearing.place.hasRaisedRevision {
         try BreakerTable.raiseRevisionOfAny(on: connection)
       }
-      transaction.wakesListeners = !hearing.changes.events.isEmpty
-      transaction.mustBeDurable = transaction.wakesListeners
       return hearing.changes
     }
     changes.syncError = syncError

@@ -49,7 +49,7 @@ extension SQLiteStorage {
         continue
       }
       changes.breakers = changes.breakers.map(upToDate)
-      // Where the sum below does not reach: each opening may have made it start anew.
+      // Where the sum below does not reach: each opening may have made it start over.
       changes.continuity &+= openings.load(ordering: .relaxed) << 32
       // Each transaction of ours raises the revision by one, so this sum is moved by others only.
       changes.continuity &+= Int64(before &- UInt32(truncatingIfNeeded: changes.revision))

@@ -66,9 +66,6 @@ extension SQLiteStorage {
       transaction.happensNow()
       var done = StepGroup(in: transaction, remembered: ownCommits)
       try done.run(taken)
-      let haveEvents = taken.contains { $0.result?.events.isEmpty == false }
-      transaction.wakesListeners = haveEvents
-      transaction.mustBeDurable = haveEvents
       return done
     } committed: { done in
       var fingerprints: Fingerprints?
@@ -99,6 +96,7 @@ extension SQLiteStorage {
         if let error = queued.error { throw error }
         done.events.append((step.name, queued.result?.events ?? []))
       }
+      // A restore is answered when all of it is on the disk, also what is no event.
       transaction.wakesListeners = true
       transaction.mustBeDurable = true
       return done
@@ -125,14 +123,11 @@ extension SQLiteStorage {
     _ name: String, ifStill version: StoredVersion?
   ) throws(StoreError) -> Deletion {
     let (isDeleted, syncError) = try write { transaction throws(StoreError) in
-      let connection = transaction.connection
-      guard let found = try BreakerTable.find(name, on: connection, clock: clock) else {
-        return false
-      }
+      guard
+        let found = try BreakerTable.find(name, on: transaction.connection, clock: clock)
+      else { return false }
       if let version, StoredVersion(of: upToDate(found)) != version { return false }
-      try BreakerTable.delete(found, on: connection, at: transaction.now, by: program)
-      transaction.wakesListeners = true
-      transaction.mustBeDurable = true
+      try BreakerTable.delete(found, in: transaction)
       return true
     }
     return Deletion(isDeleted: isDeleted, syncError: syncError)
@@ -154,7 +149,7 @@ extension SQLiteStorage {
         try BreakerTable.raiseRevision(of: name, on: transaction.connection)
       }
       // A process that stops leaves the rest to others, who have to be told.
-      transaction.wakesListeners = !request.mayRun
+      if !request.mayRun { transaction.wakesListeners = true }
       return change.turn
     }.answer
   }

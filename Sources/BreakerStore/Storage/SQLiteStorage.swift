@@ -3,6 +3,8 @@ internal import CSQLite
 internal import Synchronization
 
 /// Breakers in one SQLite file, which every process of the host shares.
+///
+/// Unchecked because the compiler does not know which of the two locks guards what.
 package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   package let path: String
 
@@ -79,6 +81,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
     unsafe walIndex?.fingerprint ?? SQLiteStorage.nothingKnown
   }
 
+  // Nobody writes to it after it was made.
   private nonisolated(unsafe) static let nothingKnown: UnsafePointer<UInt64> = {
     let zero = UnsafeMutablePointer<UInt64>.allocate(capacity: 1)
     unsafe zero.initialize(to: 0)
@@ -157,7 +160,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
     writing.withLock {
       reading.withLock {
         guard let store, store.files.areCurrent() else { return }
-        store.beginLogAnew(at: clock.wallMilliseconds)
+        store.startLogOver(at: clock.wallMilliseconds)
       }
     }
   }

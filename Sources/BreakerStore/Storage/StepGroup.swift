@@ -82,7 +82,7 @@ struct StepGroup {
         return nil
       }
     }
-    try BreakerTable.keep(draft, by: transaction.program, on: connection)
+    try BreakerTable.keep(draft, in: transaction)
     rows[index].breaker = draft.breaker
     rows[index].hasNews =
       rows[index].hasNews || !draft.events.isEmpty || draft.declaration != nil

@@ -5,7 +5,7 @@ final class QueuedStep {
   let name: String
   let orCreate: Bool
 
-  /// Taken away when the step is over, for it must not outlive the call that it came with.
+  /// Taken away when the step is over, because it must not outlive the call that it came with.
   private(set) var body: ((inout BreakerDraft) -> Void)?
 
   /// What has become of it; nil if there was no such breaker, or the transaction has failed.
@@ -34,9 +34,12 @@ final class QueuedStep {
 
 /// Where threads with a step to be committed meet: one of them commits for all.
 ///
-/// Who finds nobody at work leads; who comes meanwhile is taken along by the transaction that
-/// begins next. No turn is handed over: who leads when the next one begins takes all who wait, so
-/// it does not matter which thread it is.
+/// The first thread to arrive leads and commits for everyone. Threads that arrive meanwhile join
+/// the next transaction. Whichever thread leads it takes every waiting step, so no turn is handed
+/// over.
+///
+/// Unchecked because the compiler does not know that the lock guards the queue and the states of
+/// its steps. `Guarded` cannot hold them, because threads sleep on the lock while they change.
 final class StepQueue: @unchecked Sendable {
   private let lock = Lock()
   private var waiting: [QueuedStep] = []

@@ -1,7 +1,7 @@
 internal import BreakerCore
 
 /// A transaction that writes, from its beginning to its commit.
-struct WriteTransaction {
+final class WriteTransaction {
   let connection: Connection
   let clock: StoreClock
   let program: String
@@ -16,10 +16,10 @@ struct WriteTransaction {
   /// The revision that it gives to the breakers it changes; nil until it has been looked up.
   private(set) var revision: Int64?
 
-  /// Whether processes wait for what it writes.
+  /// Whether processes wait for what it writes, as they do for events.
   var wakesListeners = false
 
-  /// Whether what it writes must survive a power cut before anybody is told of it.
+  /// Whether what it writes must survive a power cut before anybody is told of it, as events must.
   var mustBeDurable = false
 
   private let store: OpenStore
@@ -37,13 +37,19 @@ struct WriteTransaction {
   /// Makes sure that the store is still what it was when it was opened (rule of order 12).
   ///
   /// - Throws: If it is not; nothing may have been written before.
-  mutating func verify() throws(StoreError) { revision = try store.verify() }
+  func verify() throws(StoreError) { revision = try store.verify() }
 
   /// Takes the present as its time (rule of order 10).
   ///
   /// Steps that were taken along must not happen before they were asked for: a probe that was due
   /// then would be rejected.
-  mutating func happensNow() { now = clock.moment }
+  func happensNow() { now = clock.moment }
+
+  /// Notes that it has recorded an event.
+  func hasRecordedEvent() {
+    wakesListeners = true
+    mustBeDurable = true
+  }
 }
 
 /// A commit, and what has to follow it outside of all locks.
@@ -62,13 +68,13 @@ extension SQLiteStorage {
   ///
   /// - Returns: The answer of the body, and why what it wrote may not survive a power cut.
   func write<Answer>(
-    wait: Wait = .usual, _ body: (inout WriteTransaction) throws(StoreError) -> Answer
+    wait: Wait = .usual, _ body: (WriteTransaction) throws(StoreError) -> Answer
   ) throws(StoreError) -> (answer: Answer, syncError: StoreError?) {
     lookAfterFile()
     var answer: Answer?
     let commit = try commit(until: deadline(of: wait)) { transaction throws(StoreError) in
       try transaction.verify()
-      return try body(&transaction)
+      return try body(transaction)
     } committed: {
       answer = $0
     }
@@ -90,14 +96,14 @@ extension SQLiteStorage {
   /// - Returns: The commit, which is to be finished.
   /// - Throws: What the body throws, or why nothing can be written; nothing was written then.
   func commit<Done>(
-    until deadline: Int64, _ body: (inout WriteTransaction) throws(StoreError) -> Done,
+    until deadline: Int64, _ body: (WriteTransaction) throws(StoreError) -> Done,
     committed: (Done) -> Void
   ) throws(StoreError) -> Commit {
     try openToWrite(until: deadline) { store throws(StoreError) in
       let (done, transaction) = try store.writer.write {
         () throws(StoreError) -> (Done, WriteTransaction) in
-        var transaction = WriteTransaction(on: store, of: self)
-        return (try body(&transaction), transaction)
+        let transaction = WriteTransaction(on: store, of: self)
+        return (try body(transaction), transaction)
       }
       committed(done)
       return Commit(

@@ -104,13 +104,15 @@ enum BreakerTable {
 
   /// Stores what a step produces besides its breaker: events and a declaration.
   static func keep(
-    _ draft: BreakerDraft, by program: String, on connection: Connection
+    _ draft: BreakerDraft, in transaction: WriteTransaction
   ) throws(StoreError) {
     for event in draft.events {
-      try EventTable.insert(event, of: draft.breaker.name, by: program, on: connection)
+      try EventTable.insert(event, of: draft.breaker.name, in: transaction)
     }
     if let words = draft.declaration {
-      try declare(words, of: draft.breaker.id, at: draft.now, by: program, on: connection)
+      try declare(
+        words, of: draft.breaker.id, at: draft.now, by: transaction.program,
+        on: transaction.connection)
     }
   }
 
@@ -142,14 +144,15 @@ enum BreakerTable {
 
   /// Deletes a breaker; a trigger of the table deletes its dependent rows and notes the deletion.
   static func delete(
-    _ breaker: StoredBreaker, on connection: Connection, at now: Moment, by program: String
+    _ breaker: StoredBreaker, in transaction: WriteTransaction
   ) throws(StoreError) {
-    let delete = try connection.statement(.deleteBreaker)
+    let delete = try transaction.connection.statement(.deleteBreaker)
     delete.bind(1, breaker.id)
     try delete.run()
-    var draft = BreakerDraft(now: now, breaker: breaker, isGone: ProcessTable.isGone)
+    var draft = BreakerDraft(
+      now: transaction.now, breaker: breaker, isGone: ProcessTable.isGone)
     draft.note(.deletion(from: draft.breaker.record.state), reason: nil)
-    try keep(draft, by: program, on: connection)
+    try keep(draft, in: transaction)
   }
 
   static func nextRevision(on connection: Connection) throws(StoreError) -> Int64 {

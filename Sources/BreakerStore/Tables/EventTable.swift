@@ -26,10 +26,11 @@ enum EventTable {
     return batch
   }
 
-  /// Records an event, inside the caller's transaction.
+  /// Records an event, and lets the transaction know: the one place that does.
   static func insert(
-    _ event: BreakerEvent, of name: String, by program: String, on connection: Connection
+    _ event: BreakerEvent, of name: String, in transaction: WriteTransaction
   ) throws(StoreError) {
+    let connection = transaction.connection
     let insert = try connection.statement(.insertEvent)
     insert.bind(1, event.atMilliseconds)
     insert.bind(2, name)
@@ -38,9 +39,10 @@ enum EventTable {
     insert.bind(5, event.change.wireTo)
     insert.bind(6, event.reason)
     insert.bind(7, Int64(ProcessTable.ownPid))
-    insert.bind(8, program)
+    insert.bind(8, transaction.program)
     insert.bind(9, event.origin)
     let id = try insert.rows { $0.integer(0) }.first ?? 0
+    transaction.hasRecordedEvent()
     if id % eventsBetweenTrims == 0 { try trim(to: id, on: connection) }
   }
 

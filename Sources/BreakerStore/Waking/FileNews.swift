@@ -16,6 +16,11 @@ package final class FileNews: Sendable {
   private let file: String
   private let watch = Atomic<Int32>(-1)
 
+  /// How long to wait before looking again after a file was replaced or the directory disappeared.
+  ///
+  /// By then the process that replaces the file has put all parts of it in place.
+  package static let pause: Int64 = 1_000_000_000
+
   /// What has happened to the files of the store.
   package struct News: Sendable {
     /// A process may have added to the history.

@@ -8,12 +8,9 @@ final class FileWatch: Sendable {
   /// Raised to end the thread.
   private let ending: Int32
   private let notify: @Sendable () -> Void
-  private nonisolated(unsafe) var thread = pthread_t()
 
-  /// How long to wait before looking again after a file was replaced or the directory disappeared.
-  ///
-  /// By then the process that replaces the file has put all parts of it in place.
-  private static let pause: Int64 = 1_000_000_000
+  // Set by the initializer, before anybody can end it; the thread itself never reads it.
+  private nonisolated(unsafe) var thread = pthread_t()
 
   /// Starts to watch; nil if the system has no descriptor or thread left for it.
   init?(path: String, notify: @escaping @Sendable () -> Void) {
@@ -66,7 +63,7 @@ extension FileWatch {
     }
   }
 
-  private var later: Int64 { Patience.monotonicNanoseconds() + Self.pause }
+  private var later: Int64 { Patience.monotonicNanoseconds() + FileNews.pause }
 
   private enum Turn {
     case end

@@ -3,7 +3,7 @@ internal import Synchronization
 /// Tasks that wait for a store to have new events.
 ///
 /// A wake-up only says that it is time to look, not what has happened. Each listener reads on from
-/// where it is.
+/// where it is. Unchecked because the compiler does not know that the lock guards the rest.
 package final class Listeners: @unchecked Sendable {
   private let lock = Lock()
 

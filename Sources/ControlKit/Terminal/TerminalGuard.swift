@@ -17,9 +17,11 @@ import Glibc
     var isChanged = false
   }
 
+  // Set once, before the handlers that read it are installed; a handler can take no lock.
   private nonisolated(unsafe) static var kept: UnsafeMutablePointer<Kept>?
 
   /// The former actions of the signals, by number.
+  // Set once, before the handlers that read it are installed.
   private nonisolated(unsafe) static var formerActions: UnsafeMutablePointer<sigaction>?
 
   private static let highestSignal = 64

@@ -1,7 +1,7 @@
 internal import BreakerCore
 internal import BreakerStore
 
-/// A permit as numbers, which a caller keeps who cannot keep Swift's values: the C library.
+/// A permit as plain numbers, for a caller that cannot keep Swift values: the C library.
 ///
 /// The caller sees to it that each is used once. The permit of a healthy call is only its
 /// `HealthyCall`.

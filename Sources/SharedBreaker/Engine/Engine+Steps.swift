@@ -64,8 +64,7 @@ extension Engine {
         state.knowledge.goOn(over: commit, at: done.breaker.revision, after: forgettings)
       }
       state.availability.hasConnected()
-      state.collect(done.syncError.map { .notDurable($0) })
-      state.collect(done.events, of: cell.name, isAlone: false)
+      state.collect([(cell.name, done.events)], done.syncError)
     }
   }
 
@@ -87,17 +86,14 @@ extension Engine {
     together steps: [NamedStep], mustBeNew: Bool
   ) throws(StoreError) -> [String] {
     let done = try storage.transact(together: steps, mustBeNew: mustBeNew)
-    update { state in
-      state.collect(done.syncError.map { .notDurable($0) })
-      for (name, events) in done.events { state.collect(events, of: name, isAlone: false) }
-    }
+    update { $0.collect(done.events, done.syncError) }
     return done.present
   }
 
   /// Deletes a breaker; false if there was none, or if it is no longer the version asked for.
   func delete(_ name: String, ifStill version: StoredVersion?) throws(StoreError) -> Bool {
     let done = try storage.delete(name, ifStill: version)
-    update { $0.collect(done.syncError.map { .notDurable($0) }) }
+    update { $0.collect([], done.syncError) }
     return done.isDeleted
   }
 }

@@ -13,6 +13,14 @@ struct EngineState {
 
   mutating func collect(_ event: StoreEvent?) { if let event { events.append(event) } }
 
+  /// Collects what a commit has to tell: that it may not survive a power cut, and what happened.
+  mutating func collect(
+    _ happened: [(name: String, events: [BreakerEvent])], _ syncError: StoreError?
+  ) {
+    collect(syncError.map { .notDurable($0) })
+    for (name, events) in happened { collect(events, of: name, isAlone: false) }
+  }
+
   /// Collects the changes of state among the events of a breaker of the store, or of this process alone.
   mutating func collect(_ happened: [BreakerEvent], of name: String, isAlone: Bool) {
     for event in happened {

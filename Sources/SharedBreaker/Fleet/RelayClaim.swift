@@ -120,35 +120,3 @@ public final class RelayClaim: Sendable {
     try engine.carryOut(request)
   }
 }
-
-extension Engine {
-  /// Does what a relay requests, and tells the observer what came of it.
-  func carryOut(_ request: FleetRequest) throws(StoreError) -> FleetChanges {
-    let done = try storage.carryOut(request)
-    update { state in
-      state.collect(done.syncError.map { .notDurable($0) })
-      for (name, events) in done.events { state.collect(events, of: name, isAlone: false) }
-    }
-    return done
-  }
-}
-
-extension Engine {
-  /// Who acts in this process, as modes and commands name it.
-  var author: String { "\(program) (pid \(ownProcess().pid))" }
-
-  /// A command to be told to the other hosts; nil if it is for this host alone.
-  func given(
-    _ action: FleetCommand.Action, to cell: Cell, _ reason: String?, _ scope: CommandScope
-  ) throws(BreakerError) -> GivenCommand? {
-    guard scope == .fleet else { return nil }
-    do throws(StoreError) {
-      let isHeld = try storage.isRelayHeld()
-      let fleet = try storage.fleet()
-      if isHeld, fleet != nil { return GivenCommand(action, reason: reason, author: author) }
-    } catch {
-      throw .store(error)
-    }
-    throw .noRelay(name: cell.name)
-  }
-}

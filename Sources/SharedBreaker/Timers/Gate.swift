@@ -2,6 +2,7 @@ internal import Glibc
 
 /// Blocks a thread until another thread opens the gate.
 @safe final class Gate: Sendable {
+  // The pointer never changes, and threads may use a semaphore at the same time.
   private nonisolated(unsafe) let semaphore: UnsafeMutablePointer<sem_t>
 
   init() {

@@ -44,6 +44,7 @@ final class HelperThreads: Sendable {
   ///
   /// The caller holds the lock.
   private func startThread(of course: Course) {
+    // The thread uses it under the lock of `course` alone.
     nonisolated(unsafe) let own = course
     let isStarted = SystemThread.startDetached("breaker-helper") { [self] in
       while let body = unsafe next(of: own) { body() }

@@ -5,6 +5,9 @@ internal import BreakerStore
 /// The child leaves its parent's state as it is and never frees it, because freeing it could run
 /// code of the program in the middle of a fork. Another thread may also have been asleep on a
 /// `ThreadWaker` of the state, which cannot be used again then.
+///
+/// Unchecked because the compiler does not know that the lock guards the state. `Guarded` cannot
+/// hold it, because a thread sleeps on the lock while the state changes.
 @safe final class PerProcess<State: AnyObject & SendableMetatype>: @unchecked Sendable {
   let lock = Lock()
   private let make: @Sendable () -> State

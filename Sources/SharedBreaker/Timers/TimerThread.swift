@@ -59,6 +59,7 @@ extension TimerThread {
   private static let longestSleep: Int64 = 10_000_000_000
 
   private func start(with course: Course) -> Bool {
+    // The thread uses it under the lock of `course` alone.
     nonisolated(unsafe) let course = course
     return SystemThread.startDetached("breaker-timer") { [self] in
       while let body = unsafe nextAlarm(of: course) { body() }

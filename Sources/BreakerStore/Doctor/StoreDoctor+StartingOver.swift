@@ -4,7 +4,7 @@ internal import Glibc
 /// Setting a damaged store aside, and creating a new one in its place.
 extension StoreDoctor {
   /// Replaces the damaged store; if any step fails, the damaged store stays where it was.
-  func beginAnew() throws(StoreError) -> String {
+  func startOver() throws(StoreError) -> String {
     let place = try StorePlace(path)
     // If the file is sound enough to be locked, no other process is in a transaction now.
     let holder = try SetAside.lock(place, lockTimeout: lockTimeout)

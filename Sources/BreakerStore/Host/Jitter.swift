@@ -1,13 +1,12 @@
-internal import BreakerStore
 internal import Synchronization
 
 /// Random numbers that cost no system call each, for what has to differ and need not be secret.
-enum Jitter {
+package enum Jitter {
   private static let state = Atomic<UInt64>(.random(in: .min ... .max))
   private static let forkDepth = Atomic<UInt64>(ForkGuard.depth)
 
   /// A number from 0 up to 1.
-  static func drawn() -> Double {
+  package static func drawn() -> Double {
     let current = ForkGuard.depth
     if forkDepth.load(ordering: .relaxed) != current {
       // A child of a fork must not draw what its parent and its siblings draw.
