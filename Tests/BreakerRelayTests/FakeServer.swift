@@ -30,17 +30,7 @@ final class FakeServer {
     // A client that writes to a server which has closed must not end the tests.
     signal(SIGPIPE, SIG_IGN)
     path = directory.file("fake.sock")
-    listener = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
-    var address = sockaddr_un()
-    address.sun_family = sa_family_t(AF_UNIX)
-    let bytes = Array(path.utf8)
-    unsafe withUnsafeMutableBytes(of: &address.sun_path) { unsafe $0.copyBytes(from: bytes) }
-    let bound = unsafe withUnsafePointer(to: address) { pointer in
-      unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-        unsafe bind(listener, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
-      }
-    }
-    guard bound == 0, listen(listener, 8) == 0 else { throw SupportError("bind \(path)", errno) }
+    listener = try UnixSocket.listen(at: path)
     threads.start { [listener, end] in Self.serve(listener, manner, until: end) }
   }
 

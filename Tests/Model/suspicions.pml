@@ -3,8 +3,8 @@
  * Two hosts have a breaker for the same resource, with a store and a relay each. A third host opens its breaker
  * from time to time and never says that it has closed it. Two other hosts are a quorum. Calls succeed and fail
  * as they like, so that any host may be the sick one. An operator trips or resets the breakers of both hosts
- * once, through the fleet. Redis loses what it was told at any step, and tells it twice. A relay is killed at any
- * step.
+ * once, through the fleet. Redis loses what it was told at any step, and tells it twice and late: an opening also
+ * after the breaker has closed. A relay is killed at any step.
  *
  * A relay that tells how long its breaker stays open reads that and tells it at one instant.
  */
@@ -34,6 +34,7 @@ bit mayBeOpen[2];
 
 /* Redis. */
 byte evidence[3];
+byte opening[2];      /* the latest `open` in the stream: what is left of its time */
 bit recovery[2];      /* an entry that the relay of the host has not read */
 
 byte commands;    /* the hosts that still have to meet the command, a bit each */
@@ -85,6 +86,8 @@ end:
 #define isOwn (!isOfFleet[me])
 #endif
 
+inline tellOpening() { evidence[me] = isOpenFor[me]; opening[me] = isOpenFor[me] }
+
 #define mayDie :: atomic { goto begin }
 
 active [2] proctype relay() {
@@ -101,7 +104,7 @@ begin:
   seesQuorum = 0;
   /* At every connect it tells that its breaker is open. */
   d_step {
-    if :: state[me] == OPEN && isOwn -> evidence[me] = isOpenFor[me] :: else fi
+    if :: state[me] == OPEN && isOwn -> tellOpening() :: else fi
   }
 end:
   do
@@ -112,7 +115,7 @@ end:
       isUntold[me] ->
       isUntold[me] = 0;
       if
-      :: state[me] == OPEN && isOwn -> evidence[me] = isOpenFor[me]
+      :: state[me] == OPEN && isOwn -> tellOpening()
       :: state[me] == CLOSED ->
         evidence[me] = 0;
         if :: !isOfFleet[me] -> recovery[1 - me] = 1 :: else fi
@@ -189,7 +192,8 @@ end:
   /* Time passes. */
   :: d_step {
       for (h : 0 .. 1) {
-        pass(isOpenFor[h]); pass(coolsFor[h]); pass(suspectedFor[h])
+        pass(isOpenFor[h]); pass(coolsFor[h]); pass(suspectedFor[h]);
+        pass(opening[h])
       }
       for (h : 0 .. 2) {
         pass(failedFor[h]);
@@ -205,7 +209,10 @@ end:
       hasCommanded = 1; commands = 3;
       if :: isReset = 1 :: true fi
     }
-  /* Redis forgets. */
+  /* FleetSession.hear: an `open` comes after what a relay has read in the hashes. */
+  :: d_step { evidence[0] = opening[0] }
+  :: d_step { evidence[1] = opening[1] }
+  /* Redis forgets, which is also what believing an old `closed` after a new `open` would come to. */
   :: d_step { evidence[0] = 0 }
   :: d_step { evidence[1] = 0 }
   :: d_step { evidence[THIRD] = 0 }

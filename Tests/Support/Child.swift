@@ -138,6 +138,17 @@ package final class Child {
     if let status { return status }
     var raw: Int32 = 0
     while unsafe waitpid(pid, &raw, 0) < 0, errno == EINTR {}
+    return noteEnd(raw)
+  }
+
+  /// Whether the process has ended by itself.
+  package var hasEnded: Bool {
+    var raw: Int32 = 0
+    if status == nil, unsafe waitpid(pid, &raw, WNOHANG) == pid { _ = noteEnd(raw) }
+    return status != nil
+  }
+
+  private func noteEnd(_ raw: Int32) -> Int32 {
     let signal = raw & 0x7F
     let result = signal == 0 ? (raw >> 8) & 0xFF : -signal
     status = result

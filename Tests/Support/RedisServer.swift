@@ -55,9 +55,11 @@ package final class RedisServer {
       "--loglevel", "warning", "--logfile", socket + ".log",
     ]
     let all = launcher + [Self.program] + words + options
-    child = try Child(all[0], Array(all.dropFirst()))
+    let child = try Child(all[0], Array(all.dropFirst()))
+    self.child = child
     for _ in 0..<60_000 {
       usleep(1_000)
+      if child.hasEnded { throw SupportError("the server \(socket) does not start: see its log") }
       guard Files.exists(socket) else { continue }
       let answer = try? command("PING")
       if answer == "PONG" || answer?.contains("NOAUTH") == true { return }
@@ -82,5 +84,51 @@ package final class RedisServer {
   package func command(_ words: String...) throws -> String {
     let output = try Child.run(Self.client, ["-s", socket] + words)
     return String(output.reversed().drop(while: \.isWhitespace).reversed())
+  }
+}
+
+extension RedisServer {
+  /// Starts a server that replicas can reach as well, by a port of the loopback interface.
+  ///
+  /// The server cannot choose a free port itself, and another process may take one that was free a
+  /// moment ago, so this tries others.
+  ///
+  /// - Parameters:
+  ///   - directory: Where its files are.
+  ///   - name: The name of its socket there.
+  /// - Returns: The server and its port.
+  /// - Throws: If it cannot be started at several ports.
+  package static func primary(
+    in directory: TemporaryDirectory, name: String
+  ) throws -> (server: RedisServer, port: String) {
+    var problem: any Error = SupportError("no port is free")
+    for _ in 0..<20 {
+      let port = String(try freePort())
+      do {
+        let options = ["--port", port, "--bind", "127.0.0.1", "--repl-diskless-sync-delay", "0"]
+        return (try RedisServer(in: directory, name: name, options: options), port)
+      } catch {
+        problem = error
+      }
+    }
+    throw problem
+  }
+
+  /// A port of the loopback interface that nobody uses at this moment.
+  private static func freePort() throws -> UInt16 {
+    let probe = Glibc.socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+    guard probe >= 0 else { throw SupportError("socket", errno) }
+    defer { close(probe) }
+    var address = sockaddr_in()
+    address.sin_family = sa_family_t(AF_INET)
+    address.sin_addr.s_addr = in_addr_t(0x7F00_0001).bigEndian
+    var size = socklen_t(MemoryLayout<sockaddr_in>.size)
+    let code = unsafe withUnsafeMutablePointer(to: &address) { pointer in
+      unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+        unsafe bind(probe, $0, size) == 0 ? unsafe getsockname(probe, $0, &size) : -1
+      }
+    }
+    guard code == 0 else { throw SupportError("bind 127.0.0.1", errno) }
+    return UInt16(bigEndian: address.sin_port)
   }
 }

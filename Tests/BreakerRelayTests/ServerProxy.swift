@@ -1,0 +1,150 @@
+import Glibc
+import Synchronization
+import TestSupport
+
+/// A way to a server that a test can disturb: it copies bytes between its own socket and the
+/// server's.
+final class ServerProxy {
+  /// What the proxy does with the bytes that arrive.
+  enum Manner: Sendable, Hashable {
+    case passOn
+
+    /// Waits so many milliseconds before it passes on each piece.
+    case delay(UInt32)
+
+    /// Passes on what clients say, but answers these bytes for each piece of the server's answers.
+    case answer([UInt8])
+
+    /// Takes what arrives, and passes nothing on.
+    case lose
+
+    /// Leaves everything where it is, new connections too, until the manner is another one.
+    case hold
+  }
+
+  let path: String
+  private let threads = Threads()
+  private let course = Course()
+
+  /// What the test and the thread of the proxy tell each other.
+  private final class Course: Sendable {
+    struct State {
+      var manner = Manner.passOn
+      var connections = 0
+      var isOver = false
+    }
+
+    let state = Mutex(State())
+  }
+
+  init(in directory: TemporaryDirectory, to server: String) throws {
+    // A peer that has closed its connection must not end the tests.
+    signal(SIGPIPE, SIG_IGN)
+    path = directory.file("proxy.sock")
+    let listener = try UnixSocket.listen(at: path)
+    threads.start { [course] in Self.serve(listener, to: server, course) }
+  }
+
+  deinit {
+    course.state.withLock { $0.isOver = true }
+    threads.join()
+  }
+
+  var manner: Manner {
+    get { course.state.withLock { $0.manner } }
+    set { course.state.withLock { $0.manner = newValue } }
+  }
+
+  /// How many clients are connected, with those that have gone while the proxy held what they said.
+  var connections: Int { course.state.withLock { $0.connections } }
+}
+
+/// The thread of the proxy.
+extension ServerProxy {
+  /// A client's connection, and the one to the server that belongs to it.
+  private struct Pair {
+    var client: Int32
+    var server: Int32
+
+    func end() {
+      close(client)
+      close(server)
+    }
+  }
+
+  private static func serve(_ listener: Int32, to server: String, _ course: Course) {
+    var pairs: [Pair] = []
+    defer {
+      for pair in pairs { pair.end() }
+      close(listener)
+    }
+    while true {
+      let state = course.state.withLock { [count = pairs.count] state in
+        state.connections = count
+        return state
+      }
+      if state.isOver { return }
+      guard state.manner != .hold else {
+        usleep(5_000)
+        continue
+      }
+      var entries = ([listener] + pairs.flatMap { [$0.client, $0.server] }).map {
+        pollfd(fd: $0, events: Int16(POLLIN), revents: 0)
+      }
+      _ = unsafe poll(&entries, nfds_t(entries.count), 5)
+      let ready = entries.map { $0.revents != 0 }
+      var left: [Pair] = []
+      for (index, pair) in pairs.enumerated() {
+        let goesOn =
+          (!ready[2 * index + 1] || copy(from: pair.client, to: pair.server, state.manner))
+          && (!ready[2 * index + 2] || answer(pair, state.manner))
+        if goesOn { left.append(pair) } else { pair.end() }
+      }
+      pairs = left
+      if ready[0] {
+        let client = accept(listener, nil, nil)
+        guard client >= 0 else { continue }
+        if let server = try? UnixSocket.connect(to: server) {
+          pairs.append(Pair(client: client, server: server))
+        } else {
+          close(client)
+        }
+      }
+    }
+  }
+
+  /// Passes on a piece of what the server says, or something else; returns whether both go on.
+  private static func answer(_ pair: Pair, _ manner: Manner) -> Bool {
+    guard case .answer(let bytes) = manner else {
+      return copy(from: pair.server, to: pair.client, manner)
+    }
+    return read(from: pair.server) != nil && write(bytes[...], to: pair.client)
+  }
+
+  /// Passes on a piece; returns whether both ends go on.
+  private static func copy(from: Int32, to: Int32, _ manner: Manner) -> Bool {
+    guard let piece = read(from: from) else { return false }
+    if manner == .lose { return true }
+    if case .delay(let milliseconds) = manner { usleep(milliseconds * 1_000) }
+    return write(piece[...], to: to)
+  }
+
+  private static func read(from descriptor: Int32) -> [UInt8]? {
+    let piece = unsafe [UInt8](unsafeUninitializedCapacity: 65_536) { buffer, count in
+      count = max(0, unsafe Glibc.read(descriptor, buffer.baseAddress, buffer.count))
+    }
+    return piece.isEmpty ? nil : piece
+  }
+
+  private static func write(_ bytes: ArraySlice<UInt8>, to descriptor: Int32) -> Bool {
+    var rest = bytes
+    while !rest.isEmpty {
+      let count = unsafe rest.withUnsafeBytes { bytes in
+        unsafe send(descriptor, bytes.baseAddress, bytes.count, Int32(MSG_NOSIGNAL))
+      }
+      guard count > 0 else { return false }
+      rest = rest.dropFirst(count)
+    }
+    return true
+  }
+}
