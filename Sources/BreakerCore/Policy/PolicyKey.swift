@@ -1,6 +1,9 @@
 /// The keys of a policy, the same on the command line, in JSON and in the file.
 ///
 /// A later version may add cases, so end a `switch` over a key with `default`.
+#if hasAttribute(nonexhaustive)
+  @nonexhaustive
+#endif
 public enum PolicyKey: String, Sendable, Hashable, CaseIterable {
   case maxFailures = "max-failures"
   case failures
@@ -30,6 +33,9 @@ extension PolicyKey {
   /// What kind of value the key takes.
   ///
   /// A later version may add cases, so end a `switch` over it with `default`.
+  #if hasAttribute(nonexhaustive)
+    @nonexhaustive
+  #endif
   public enum Value: Sendable, Hashable {
     /// A whole number.
     case count
