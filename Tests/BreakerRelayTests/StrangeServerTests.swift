@@ -42,7 +42,7 @@ struct StrangeServerTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `a server that goes on answering for ever is too late`() throws {
+  func `a server that goes on answering forever is too late`() throws {
     let long = Array("*1000000\r\n".utf8) + Array(repeating: UInt8(ascii: ":"), count: 1_000_000)
     let error = try error(.drip(long), patience: .milliseconds(300))
     #expect(error?.description == "it has not answered for 300ms")
