@@ -102,6 +102,7 @@ public enum BreakerDocument {
     case .factor: Double(text).map { .number($0) } ?? .null
     case .duration, .rate: .string(text)
     case .countOrRate: Int64(text).map { JSONValue($0) } ?? .string(text)
+    @unknown default: .string(text)
     }
   }
 }

@@ -1,2 +1,2 @@
-// A document is a JSONValue, so whoever uses one needs only `import BreakerDocuments`.
+// A document is a JSONValue, so code that uses one needs only `import BreakerDocuments`.
 @_exported public import JSONText

@@ -10,10 +10,10 @@ enum ExitCode: Int32, Sendable, CaseIterable {
   case cannotRun = 126
   case notFound = 127
 
-  /// The meaning, for help and the manual.
+  /// The meaning over all commands; the help of a command can be more exact.
   var summary: String {
     switch self {
-    case .done: "done; a call is permitted"
+    case .done: "done"
     case .failed:
       "failed: a report was refused, a wait timed out, doctor has a warning, output was lost"
     case .usage: "wrong usage; nothing was done"

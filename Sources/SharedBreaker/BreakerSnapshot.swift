@@ -151,6 +151,9 @@ public struct BreakerSnapshot: Sendable, Hashable {
 /// Who set a value of a policy.
 ///
 /// A later version may add cases, so end a `switch` over a source with `default`.
+#if hasAttribute(nonexhaustive)
+  @nonexhaustive
+#endif
 public enum PolicySource: String, Sendable, Hashable, CaseIterable {
   /// Nobody has set the value, so it is the default.
   case `default`

@@ -89,7 +89,7 @@ extension SharedStore {
   /// - Throws: `StoreError` if the store cannot be used, or another process locks it for longer
   ///   than ``StoreOptions/lockTimeout``.
   public func noteUse(of name: String) throws(StoreError) -> Bool {
-    // What is only known by its name must not be remembered for ever.
+    // What is only known by its name must not be remembered forever.
     guard try engine.storage.find(name) != nil else { return false }
     let noted = try engine.step(engine.cell(name), orCreate: false) { draft in
       draft.breaker.usedAtMilliseconds = draft.now.wallMilliseconds

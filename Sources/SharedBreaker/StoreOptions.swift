@@ -142,6 +142,35 @@ public enum StoreEvent: Sendable, Hashable {
   case hookGaveUp(hook: String, entry: Int64, name: String)
 }
 
+extension StoreEvent: CustomStringConvertible {
+  /// What happened, in one line for a log, such as `payments: closed -> open: 3 failures in a row`.
+  public var description: String {
+    switch self {
+    case .unavailable(let error): "the store is unavailable: \(error)"
+    case .available: "the store is available again"
+    case .notDurable(let error): "a change may not survive a power cut: \(error)"
+    case .transition(let name, let from, let to, let reason):
+      Self.line(name, "\(BreakerChange.transition(from: from, to: to)): \(reason)")
+    case .transitionAlone(let name, let from, let to, let reason):
+      Self.line(
+        name, "\(BreakerChange.transition(from: from, to: to)) in this process alone: \(reason)")
+    case .rejected(let name, let rejection): Self.line(name, "a call was rejected: \(rejection)")
+    case .policyDiffers(let name, let declaredHere, let inForce):
+      Self.line(
+        name,
+        "another policy is in force: \(PolicyDifference(from: declaredHere, to: inForce).text())")
+    case .notShared(let name, let error):
+      Self.line(name, "this process shares it with no other: \(error)")
+    case .hookGaveUp(let hook, let entry, let name):
+      Self.line(name, "hook '\(hook)' has failed too often and skips entry \(entry)")
+    }
+  }
+
+  private static func line(_ name: String, _ words: String) -> String {
+    "\(OutsideText.name(name)): \(OutsideText.visible(words))"
+  }
+}
+
 /// Whether a process can use its store.
 ///
 /// A later version may add cases, so end a `switch` over the health of a store with `default`.

@@ -1,6 +1,6 @@
 /// A test waited for a sleeper that did not come.
 ///
-/// `untilSomebodySleeps(for:)` of a ``ManualClock`` throws it instead of waiting for ever.
+/// `untilSomebodySleeps(for:)` of a ``ManualClock`` throws it instead of waiting forever.
 public struct NobodySleeps: Error, Sendable, Hashable, CustomStringConvertible {
   /// How long the sleeper was to sleep.
   public let durations: ClosedRange<Duration>

@@ -100,7 +100,7 @@ import Testing
     #expect(bench.events.last?.reason == "4 of 5 calls failed")
   }
 
-  @Test func `a recovery from a real outage still begins anew after a suspicion`() {
+  @Test func `a recovery from a real outage still starts over after a suspicion`() {
     var bench = Bench(Self.policy)
     bench.suspect()
     bench.call(.failure())

@@ -124,7 +124,7 @@ import Testing
       #expect(host.words == fleet.hosts[0].words, "seed \(seed)")
       #expect(host.ledger.stamp == fleet.hosts[0].ledger.stamp, "seed \(seed)")
     }
-    // Whoever hears everything again changes nothing.
+    // A host that hears everything again changes nothing.
     let before = fleet.hosts
     fleet.resynchronize()
     #expect(fleet.hosts == before, "seed \(seed)")

@@ -90,4 +90,9 @@ import Testing
   ) {
     #expect(OutsideText.quoted(text) == expected)
   }
+
+  @Test func `a name is printed without quotes unless it is nothing but space`() {
+    #expect(OutsideText.name("pay\u{202e}") == #"pay\u{202e}"#)
+    #expect(OutsideText.name("  ") == "'  '")
+  }
 }

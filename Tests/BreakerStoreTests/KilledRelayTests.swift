@@ -31,7 +31,7 @@ import Testing
       let after = try contents(stage.store)
       #expect((after == before) == !answer.hasSuffix("after COMMIT"), "\(answer)")
       #expect(try Database.integrity(stage.store) == "ok", "\(answer)")
-      // Whoever is the relay next goes on from what is there.
+      // The next relay goes on from what is there.
       #expect(try other.ask("claim prod a") == "ok", "\(answer)")
       #expect(try other.ask("fleet policy 7m") == "ok", "\(answer)")
       #expect(try other.ask("health") == "connected", "\(answer)")

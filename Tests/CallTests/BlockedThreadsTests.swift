@@ -27,7 +27,7 @@ import Testing
   }
 }
 
-/// Blocks threads for ever; the process ends by `exit` all the same.
+/// Blocks threads forever; the process ends by `exit` all the same.
 private enum Blocking {
   static let cores = sysconf(Int32(_SC_NPROCESSORS_ONLN))
 

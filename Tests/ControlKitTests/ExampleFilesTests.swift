@@ -36,6 +36,7 @@ import Testing
   private static let recipes = [
     ("scripts/examples/mirror-archive.service", 30), ("scripts/examples/shared-breaker.cron", 30),
     ("Sources/SharedBreaker/SharedBreaker.docc/SettingUp.md", 10),
+    ("Tests/ControlKitTests/Snapshots/help-run.txt", 10),
   ]
 
   @Test(arguments: recipes)
@@ -44,7 +45,9 @@ import Testing
   ) throws {
     let root = #filePath.split(separator: "/").dropLast(3).joined(separator: "/")
     let text = try #require(Golden.read("/\(root)/\(file)"))
-    let lines = text.split(separator: "\n").filter { $0.contains(#/(=|\* (root )?)cbctl run /#) }
+    let lines = text.split(separator: "\n").filter {
+      $0.contains(#/(=|\* (root )?|^  )cbctl run .*--preset scheduled-job/#)
+    }
     try #require(lines.count == 1, "\(lines)")
     let words = lines[0].split(separator: " ").drop { !$0.hasSuffix("cbctl") }.dropFirst()
       .prefix { $0 != "--" }

@@ -16,7 +16,7 @@ enum Golden {
     if unsafe getenv("RECORD_SNAPSHOTS").map({ unsafe String(cString: $0) }) == "1" {
       write(text, to: path)
     } else {
-      #expect(text == read(path), "RECORD_SNAPSHOTS=1 writes it anew", sourceLocation: location)
+      #expect(text == read(path), "RECORD_SNAPSHOTS=1 writes it again", sourceLocation: location)
     }
   }
 

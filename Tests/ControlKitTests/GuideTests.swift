@@ -94,6 +94,17 @@ import Testing
     for key in PolicyKey.allCases { #expect(guide.contains("`\(key.rawValue)`"), "\(key)") }
   }
 
+  @Test func `an enum of the public API may grow, or the guide says that it is complete`() throws {
+    let guide = try Self.guide("Compatibility")
+    let api = try Self.text("Tests/API/SharedBreaker.txt")
+    let enums = api.matches(of: #/\nenum ([\w.]+)/#).map { String($0.1) }
+      .filter { api.contains("\n\($0): case ") }
+    #expect(!enums.isEmpty)
+    for name in enums {
+      #expect(guide.contains("``\(name.replacing(".", with: "/"))``"), "\(name)")
+    }
+  }
+
   @Test func `the guide names every exit code`() throws {
     let guide = try Self.guide("JSONAndExitCodes")
     for code in ExitCode.allCases { #expect(guide.contains("\n| \(code.rawValue) | "), "\(code)") }

@@ -52,4 +52,11 @@ import Testing
       #expect(map.contains("`\(layer)/\(room)`") || map.contains("`\(room)`"), "\(layer)/\(room)")
     }
   }
+
+  @Test func `each folder of the tests is in the map`() throws {
+    let map = try Self.section("Which room holds what")
+    let folders = Files.names(in: "\(Self.root)/Tests").filter { !$0.hasPrefix(".") }
+    #expect(folders.count > 20)
+    for folder in folders { #expect(map.contains("`\(folder)`"), "\(folder)") }
+  }
 }

@@ -221,7 +221,7 @@ struct SignalTests {
       while "$1" --store "$2" status pay --json | grep -q '"probe_due":false'; do :; done
       "$1" --store "$2" run pay -- sh -c 'echo $$ > "$0"; exec sleep 60' "$3" &
       while [ ! -s "$3" ]; do sleep 0.01; done
-      # It outlives its run, and would keep whoever reads the output of the tests waiting.
+      # It outlives its run, and would keep a reader of the tests' output waiting.
       trap 'kill "$(cat "$3")"' EXIT
       "$1" --store "$2" run pay --quiet -- true
       [ $? = 75 ] || exit 1

@@ -9,7 +9,7 @@ import Testing
     let disk = try SmallDisk(at: stage.directory.file("state"), kilobytes: 512)
     let puppets = try stage.puppets(2, "max-failures=1000 open-for=30s")
     #expect(try puppets.ask("run fail") == ["failed", "failed"])
-    // As long as somebody reads from the log, it cannot be begun anew.
+    // As long as somebody reads from the log, it cannot start over.
     var reader: Holder? = try Holder(stage.store, "BEGIN; SELECT * FROM breaker")
     try disk.fill()
     // The log has no room for so many, but each caller gets the result of its own work.
@@ -46,7 +46,7 @@ import Testing
   func `a store on a full disk goes on in the room that it has`() throws {
     let stage = try Stage()
     let disk = try SmallDisk(at: stage.directory.file("state"), kilobytes: 512)
-    // Alone, because the log cannot be begun anew in the moment in which another process reads.
+    // Alone, because the log cannot start over in the moment in which another process reads.
     let puppet = try stage.puppets(1, "max-failures=1000 open-for=30s")[0]
     #expect(try puppet.ask("failures 20") == "failed 20 rejected 0")
     try disk.fill()

@@ -1,4 +1,9 @@
 /// How many other hosts must have a breaker open before this host suspects its own.
+///
+/// A later version may add cases, so end a `switch` over a quorum with `default`.
+#if hasAttribute(nonexhaustive)
+  @nonexhaustive
+#endif
 public enum FleetQuorum: Sendable, Hashable {
   /// This many other hosts.
   case hosts(Int)

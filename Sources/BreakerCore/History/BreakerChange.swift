@@ -63,6 +63,9 @@ extension BreakerChange {
   }
 
   /// Whether a breaker that was open or half-open has closed, or is gone.
+  ///
+  /// It can be true without an outage before it: when somebody resets or deletes a breaker that a
+  /// suspicion has made half-open.
   public var endsOutage: Bool {
     switch self {
     case .transition(_, let to): to == .closed

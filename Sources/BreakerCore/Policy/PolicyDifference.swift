@@ -3,6 +3,8 @@
 /// Words that this version does not know come last, because another version may have written them.
 public struct PolicyDifference: Sendable, Hashable {
   /// A word in which the policies differ.
+  ///
+  /// No version adds cases, so a `switch` over a word needs no `default`.
   public enum Word: Sendable, Hashable {
     /// Both have the word, with different values.
     case changed(key: String, from: String, to: String)

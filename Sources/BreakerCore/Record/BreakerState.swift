@@ -41,6 +41,9 @@ extension BreakerState {
 ///
 /// A later version may add cases, so end a `switch` over a mode with `default`. The integers are
 /// stored in files and the wire names appear in JSON, so neither ever changes.
+#if hasAttribute(nonexhaustive)
+  @nonexhaustive
+#endif
 public enum BreakerMode: Int, Sendable, Hashable, CaseIterable {
   /// The state alone decides.
   case automatic = 0

@@ -64,6 +64,11 @@ public enum OutsideText {
     }
   }
 
+  /// The name of a breaker, made visible, and in quotes if it is nothing but space.
+  public static func name(_ name: String) -> String {
+    name.allSatisfy(\.isWhitespace) ? "'\(visible(name))'" : visible(name)
+  }
+
   /// The text as a message quotes it: made visible, and short enough not to drown the message.
   public static func quoted(_ text: String) -> String {
     let cut = cut(text, to: longestQuote)

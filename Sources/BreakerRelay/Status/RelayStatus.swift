@@ -1,7 +1,7 @@
 internal import JSONText
 internal import SharedBreaker
 
-/// The document that a relay gives to whoever asks how it fares.
+/// The document that a relay gives to anyone who asks how it is.
 struct RelayStatus {
   /// What a client can ask for.
   enum Question: String {

@@ -55,7 +55,8 @@ enum DiskExamination {
     guard number < 3_051_003 else { return StoreFinding(.sqlite, .ok, "SQLite \(version)") }
     return StoreFinding(
       .sqlite, .note, "SQLite \(version)",
-      means: "before 3.51.3, a checkpoint that overlaps a commit can damage a file: none of ours"
-        + " does, but let no other program checkpoint the store while it is in use")
+      means: "before 3.51.3, a checkpoint that overlaps a commit can damage a file:"
+        + " SharedBreaker prevents that; do not let another program checkpoint the store while it is"
+        + " in use")
   }
 }

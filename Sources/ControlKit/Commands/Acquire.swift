@@ -30,6 +30,7 @@ extension CommandSpec {
         "report success; without a token, there is nothing to report"),
     ],
     exitCodes: [.done, .failed, .usage, .storeUnavailable, .rejected],
+    meanings: [.done: "a call is permitted", .failed: "the token could not be printed"],
     takesPolicy: true
   ) { context, parsed throws(ControlError) in
     let breaker = try context.declaredBreaker(parsed, onStoreFailure: .throw)

@@ -15,7 +15,8 @@ extension CommandSpec {
         "cbctl check payments --quiet; [ $? -eq 75 ] && exit 0",
         "skip a job while calls are rejected: only 75 means that")
     ],
-    exitCodes: [.done, .usage, .noBreaker, .storeUnavailable, .rejected]
+    exitCodes: [.done, .usage, .noBreaker, .storeUnavailable, .rejected],
+    meanings: [.done: "a call is permitted"]
   ) { context, parsed throws(ControlError) in
     let snapshot = try context.snapshot(of: parsed.text("NAME") ?? "")
     if context.global.isJSON {

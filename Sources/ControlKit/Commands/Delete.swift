@@ -24,7 +24,8 @@ extension CommandSpec {
       Example("cbctl delete old-payments", "delete the breaker of a resource that is gone"),
       Example("cbctl delete --all --dry-run", "list what would be deleted"),
     ],
-    exitCodes: [.done, .failed, .usage, .noBreaker, .storeUnavailable]
+    exitCodes: [.done, .failed, .usage, .noBreaker, .storeUnavailable],
+    meanings: [.failed: "a breaker was not deleted, or you did not confirm it"]
   ) { context, parsed throws(ControlError) in
     var removal = Removal(isDryRun: parsed.has("dry-run"))
     let names = try context.chosenNames(parsed)

@@ -18,7 +18,8 @@ extension CommandSpec {
       Example("cbctl doctor", "find out what is wrong"),
       Example("cbctl doctor --repair", "repair it"),
     ],
-    exitCodes: [.done, .failed, .usage, .storeUnavailable]
+    exitCodes: [.done, .failed, .usage, .storeUnavailable],
+    meanings: [.done: "no check ended in warn or BAD", .failed: "a check ended in warn or BAD"]
   ) { context, parsed throws(ControlError) in
     let findings = try context.findings(isRepair: parsed.has("repair"))
     let isWell = findings.allSatisfy(\.isWell)

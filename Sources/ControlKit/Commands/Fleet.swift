@@ -37,7 +37,8 @@ extension CommandSpec {
       Example("cbctl fleet status 'payments-*' --json", "list some breakers of all hosts as JSON"),
       Example("cbctl fleet leave", "take this host out of its fleet"),
     ],
-    exitCodes: [.done, .failed, .usage, .noBreaker, .storeUnavailable]
+    exitCodes: [.done, .failed, .usage, .noBreaker, .storeUnavailable],
+    meanings: [.failed: "leave: the relay still runs, or you did not confirm it"]
   ) { context, parsed throws(ControlError) in
     guard parsed.text("ACTION") == "leave" else { return try showFleet(context, parsed) }
     for word in ["NAME", "all"] where parsed.has(word) {

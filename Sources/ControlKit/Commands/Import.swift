@@ -31,7 +31,8 @@ extension CommandSpec {
         "split -l 2000 --filter='cbctl import' breakers.ndjson",
         "restore a large export in parts"),
     ],
-    exitCodes: [.done, .failed, .usage, .storeUnavailable]
+    exitCodes: [.done, .failed, .usage, .storeUnavailable],
+    meanings: [.failed: "nothing was imported"]
   ) { context, parsed throws(ControlError) in
     let source = parsed.text("FILE") ?? "-"
     let backups = try backups(in: InputText.read(source), of: source, at: context.now())

@@ -31,7 +31,8 @@ extension CommandSpec {
         "cbctl metrics --output /var/lib/prometheus/node-exporter/breakers.prom",
         "write them to a file, from cron or a timer"),
     ],
-    exitCodes: [.done, .failed, .usage, .noBreaker, .storeUnavailable]
+    exitCodes: [.done, .failed, .usage, .noBreaker, .storeUnavailable],
+    meanings: [.failed: "the metrics could not be written"]
   ) { context, parsed throws(ControlError) in
     if parsed.has("mode"), !parsed.has("output") {
       throw .usage(

@@ -36,7 +36,8 @@ extension CommandSpec {
         "cbctl page 'payments-*' --output /srv/www/breakers.html --mode 644",
         "write a page for a web server"),
     ],
-    exitCodes: [.done, .failed, .usage, .noBreaker, .storeUnavailable]
+    exitCodes: [.done, .failed, .usage, .noBreaker, .storeUnavailable],
+    meanings: [.failed: "the page could not be written"]
   ) { context, parsed throws(ControlError) in
     let output = parsed.text("output")
     if parsed.has("mode"), output == nil {

@@ -33,7 +33,8 @@ extension CommandSpec {
         "cbctl report \"$token\" failure --open-for 90s",
         "report that the server asked for 90 seconds"),
     ],
-    exitCodes: [.done, .failed, .usage, .noBreaker, .storeUnavailable]
+    exitCodes: [.done, .failed, .usage, .noBreaker, .storeUnavailable],
+    meanings: [.failed: "the report was refused"]
   ) { context, parsed throws(ControlError) in
     let outcome = try outcome(parsed)
     let text = parsed.text("TOKEN") ?? ""

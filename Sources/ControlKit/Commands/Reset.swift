@@ -17,7 +17,8 @@ extension CommandSpec {
       "--all --fleet resets the breakers that this store has, on every host.",
     ],
     examples: [Example("cbctl reset payments", "close it when the resource is known to be back")],
-    exitCodes: [.done, .failed, .usage, .noBreaker, .storeUnavailable]
+    exitCodes: [.done, .failed, .usage, .noBreaker, .storeUnavailable],
+    meanings: [.failed: "you did not confirm it"]
   ) { context, parsed throws(ControlError) in
     let fleet = try context.fleet(of: parsed)
     let names = try context.chosenNames(parsed)

@@ -67,10 +67,11 @@ extension CommandSpec {
         "cbctl run rates --retries 3 --fallback 'cat rates.old' -- ./fetch-rates",
         "make up to 4 attempts, then use the old rates"),
       Example(
-        "cbctl run mirror --preset scheduled-job --timeout 5m -- rsync -a a: b",
+        "cbctl run mirror --preset scheduled-job --timeout 5m -- ./update-mirror",
         "run a job from cron"),
     ],
     exitCodes: [.done, .usage, .storeUnavailable, .rejected, .timedOut, .cannotRun, .notFound],
+    meanings: [.done: "the command, or its fallback, succeeded"],
     takesPolicy: true
   ) { context, parsed throws(ControlError) in
     let retry = try RetryPolicy.given(by: parsed)

@@ -29,7 +29,8 @@ extension CommandSpec {
         "cbctl wait payments --state rejected; ./page-somebody",
         "alert somebody when calls are rejected"),
     ],
-    exitCodes: [.done, .failed, .usage, .noBreaker, .storeUnavailable]
+    exitCodes: [.done, .failed, .usage, .noBreaker, .storeUnavailable],
+    meanings: [.done: "the breaker is in that state", .failed: "the wait timed out"]
   ) { context, parsed throws(ControlError) in
     let name = parsed.text("NAME") ?? ""
     guard let state = parsed.text("state").flatMap({ AwaitedState(rawValue: $0) }) else {

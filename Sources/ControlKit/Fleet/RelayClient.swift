@@ -138,7 +138,7 @@ private struct RelaySocket {
       descriptor, SOL_SOCKET, SO_SNDTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
   }
 
-  /// The time that is left, which is never zero, because zero would mean to wait for ever.
+  /// The time that is left, which is never zero, because zero would mean to wait forever.
   private func milliseconds(until end: ContinuousClock.Instant) throws(RelaySilence) -> Int64 {
     let rest = SpokenDuration.milliseconds(end - ContinuousClock.now)
     guard rest > 0 else { throw .late }

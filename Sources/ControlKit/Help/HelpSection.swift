@@ -40,7 +40,7 @@ extension HelpSection {
       HelpSection(
         "Options of every command", heading: "GENERAL OPTIONS", rows: rows(of: GlobalOptions.specs)),
       HelpSection("Examples", heading: "EXAMPLES", examples: spec.examples),
-      HelpSection("Exit codes", heading: "EXIT STATUS", rows: rows(of: spec.exitCodes)),
+      HelpSection("Exit codes", heading: "EXIT STATUS", rows: rows(ofCodesOf: spec)),
     ]
     return sections.filter { !$0.rows.isEmpty || !$0.examples.isEmpty }
   }
@@ -62,6 +62,10 @@ extension HelpSection {
 
   static func rows(of options: [OptionSpec]) -> [Row] {
     options.map { Row($0.usage, $0.summary) }
+  }
+
+  private static func rows(ofCodesOf spec: CommandSpec) -> [Row] {
+    spec.exitCodes.map { Row(String($0.rawValue), spec.meanings[$0] ?? $0.summary) }
   }
 
   static func rows(of codes: [ExitCode]) -> [Row] {

@@ -62,8 +62,7 @@ struct HistoryLines {
 
   /// One entry as a line of its own.
   static func sentence(_ entry: HistoryEntry, at now: BreakerTimestamp) -> String {
-    "\(Age.clock(of: entry.at, at: now))  \(VisibleText.name(entry.name)): \(words(entry))"
-      + ", \(author(of: entry))"
+    "\(Age.clock(of: entry.at, at: now))  \(entry)"
   }
 
   private func times(of entry: HistoryEntry) -> [String] {

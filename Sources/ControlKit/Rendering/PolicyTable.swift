@@ -24,6 +24,7 @@ enum PolicyTable {
     case .default: .faint
     case .code: nil
     case .operator: .yellow
+    @unknown default: nil
     }
   }
 }

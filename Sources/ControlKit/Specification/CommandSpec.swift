@@ -14,6 +14,9 @@ struct CommandSpec: Sendable {
   var examples: [Example] = []
   var exitCodes: [ExitCode] = [.done, .usage, .noBreaker, .storeUnavailable]
 
+  /// What an exit code means for this command, where its summary is about others too.
+  var meanings: [ExitCode: String] = [:]
+
   /// Whether the command takes the breaker's policy as options.
   var takesPolicy = false
 

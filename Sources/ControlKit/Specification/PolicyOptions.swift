@@ -49,6 +49,7 @@ extension PolicyKey {
     case .probeFailureRate: "open again when this share of the probes has failed"
     case .fleetQuorum: "probe when N other hosts, or this share of them, have it open"
     case .fleetSpread: "become due within D when a probe succeeds on another host"
+    @unknown default: "a word that this cbctl does not know"
     }
   }
 }

@@ -93,6 +93,7 @@ extension PolicyKey.Value {
     case .rate: "P"
     case .factor: "X"
     case .countOrRate: "N|P"
+    @unknown default: "VALUE"
     }
   }
 
@@ -103,6 +104,7 @@ extension PolicyKey.Value {
     case .rate: "use a rate such as 50%"
     case .factor: "use a factor such as 1.5"
     case .countOrRate: "use a whole number such as 3, or a rate such as 30%"
+    @unknown default: "run 'cbctl help policy-words' for the words of a policy"
     }
   }
 }

@@ -55,7 +55,7 @@ static void store_dealloc(PyObject *object) {
   Py_DECREF(type);
 }
 
-// _close(): whoever uses it last closes it.
+// _close(): the last user closes it.
 static PyObject *store_close(PyObject *object, PyObject *unused) {
   Store *self = (Store *)object;
   self->is_closing = true;

@@ -29,7 +29,7 @@ _log = logging.getLogger("shared_breaker")
 
 
 class _Bell:
-    """Wakes whoever waits for news of a store. A child of a fork gets its own."""
+    """Wakes all that wait for news of a store. A child of a fork gets its own."""
 
     def __init__(self, store: SharedStore) -> None:
         self._store = store

@@ -219,7 +219,7 @@ class SharedStore(_extension.Store):
         """Follow what happens in all processes, as it happens, with ``for`` or ``async for``.
 
         It begins now, or after the entry with the ``id`` in ``after``. Nothing polls: the kernel wakes
-        whoever waits.
+        anyone who waits.
         """
         from ._history import Follower
 

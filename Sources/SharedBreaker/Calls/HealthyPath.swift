@@ -26,7 +26,7 @@ internal import Synchronization
 
 /// The path of a healthy call: a few loads and one addition, no lock and no system call.
 ///
-/// What few calls need is in functions of its own, so that the others save no registers. The fewer
+/// Rare work is in separate functions, so that the common path saves no registers. The fewer
 /// instructions a call has, the sooner the processor reaches the next one's memory.
 ///
 /// What can be inlined here is compiled into the C library, where a call of a function would cost a

@@ -50,12 +50,27 @@ public struct HistoryEntry: Sendable, Hashable {
   }
 }
 
-extension HistoryEntry {
-  /// Whether a closed breaker has opened, so that calls begin to be rejected.
+extension HistoryEntry: CustomStringConvertible {
+  /// What happened, why, and who did it, in one line without the time.
   ///
-  /// A failed probe opens a breaker again, but does not begin an outage: page people for this one.
+  /// For example: `payments: closed -> open: 3 failures in a row, worker (pid 4711)`.
+  public var description: String {
+    let what = change.description + (reason.map { ": \($0)" } ?? "")
+    let author = "\(program) (pid \(pid))" + (host.map { " for \($0)" } ?? "")
+    return "\(OutsideText.name(name)): \(OutsideText.visible("\(what), \(author)"))"
+  }
+}
+
+extension HistoryEntry {
+  /// Whether calls begin to be rejected, so that people should be paged.
+  ///
+  /// It is true when a closed breaker opens, or when the probe after a suspicion fails. Any other
+  /// failed probe opens the breaker again, which is the same outage.
   public var beginsOutage: Bool { change.beginsOutage }
 
   /// Whether a breaker that was open or half-open has closed, or is gone.
+  ///
+  /// It can be true without an outage before it: when somebody resets or deletes a breaker that a
+  /// suspicion has made half-open.
   public var endsOutage: Bool { change.endsOutage }
 }
