@@ -62,6 +62,18 @@ class Scenario:
             self.note("raised", type(error).__name__, str(error))
         self.note("state", self.cb.current_state, self.cb.fail_counter)
 
+    def call_async(self, work):
+        async def call():
+            return await self.cb.call_async(work)
+
+        try:
+            self.note("returned", asyncio.run(call()))
+        except self.module.CircuitBreakerError as error:
+            self.note("circuit", str(error))
+        except Exception as error:
+            self.note("raised", type(error).__name__, str(error))
+        self.note("state", self.cb.current_state, self.cb.fail_counter)
+
     def pass_time(self):
         time.sleep(0.06)  # longer than the reset_timeout of every scenario
 
@@ -198,6 +210,25 @@ def scenario_calling(s):
     s.note(cb.current_state)
 
 
+def scenario_asynchronous_calls(s):
+    s.breaker(fail_max=3, reset_timeout=0.05)
+
+    async def up_later():
+        return "up"
+
+    async def down_later():
+        raise Resource("down later")
+
+    s.call_async(up_later)
+    s.call_async(down_later)
+    # It raises before there is anything to await.
+    s.call_async(down)
+    s.call_async(down)
+    s.call_async(up_later)
+    s.pass_time()
+    s.call_async(down)
+
+
 def scenario_decorators(s):
     cb = s.breaker(fail_max=2)
 
@@ -259,6 +290,8 @@ class Behaviour(StoreTestCase):
     def test_every_scenario_does_what_it_does_with_pybreaker(self):
         for name, scenario in SCENARIOS.items():
             with self.subTest(name):
+                if name == "asynchronous_calls" and not original.HAS_TORNADO_SUPPORT:
+                    self.skipTest("tornado is not installed, which pybreaker needs for them")
                 theirs = Scenario(original, original.CircuitBreaker)
                 scenario(theirs)
                 ours = Scenario(pybreaker, self.make)
@@ -331,6 +364,12 @@ class Sharing(StoreTestCase):
 
         asyncio.run(main())
         self.assertEqual(cb.current_state, "open")
+
+    def test_a_call_that_fails_before_there_is_anything_to_await_is_a_failure(self):
+        cb = self.breaker(fail_max=2)
+        with self.assertRaises(Resource):
+            asyncio.run(cb.call_async(down))
+        self.assertEqual(cb.fail_counter, 1)
 
     def test_the_success_counter_counts_the_trials_of_a_half_open_circuit(self):
         breaker = self.breaker(fail_max=1, reset_timeout=0.05, success_threshold=2)

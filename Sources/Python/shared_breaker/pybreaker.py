@@ -341,7 +341,12 @@ class CircuitBreaker:
         except Rejected as rejected:
             raise self._rejection(rejected) from None
         self._tell_call(func, args, kwargs)
-        return await self._await(permit, func(*args, **kwargs))
+        try:
+            awaitable = func(*args, **kwargs)
+        except BaseException as error:
+            await self._fail_async(permit, error)
+            raise
+        return await self._await(permit, awaitable)
 
     @contextlib.contextmanager
     def calling(self) -> Iterator[None]:
@@ -424,6 +429,13 @@ class CircuitBreaker:
         verdict = permit.report(outcome, words)
         self._tell_failure(error, outcome, verdict, was_probe)
 
+    async def _fail_async(self, permit: Permit, error: BaseException) -> None:
+        was_probe = permit.kind == "probe"
+        outcome = self._outcome(error)
+        words = f"{type(error).__name__}: {error}" if outcome == "failure" else None
+        verdict = await permit.report_async(outcome, words)
+        self._tell_failure(error, outcome, verdict, was_probe)
+
     def _tell_success(self) -> None:
         if self._listeners:
             self._notice()
@@ -460,17 +472,13 @@ class CircuitBreaker:
         return result
 
     async def _await(self, permit: Permit, awaitable: Any) -> Any:
-        was_probe = permit.kind == "probe"
         try:
             result = await awaitable
         except GeneratorExit:
             permit.report("ignored")
             raise
         except BaseException as error:
-            outcome = self._outcome(error)
-            words = f"{type(error).__name__}: {error}" if outcome == "failure" else None
-            verdict = await permit.report_async(outcome, words)
-            self._tell_failure(error, outcome, verdict, was_probe)
+            await self._fail_async(permit, error)
             raise
         await permit.report_async()
         self._tell_success()
