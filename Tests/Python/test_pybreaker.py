@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 import unittest
 import warnings
@@ -83,6 +84,10 @@ def down(*args, **kwargs):
 
 
 def up(*args, **kwargs):
+    return "up"
+
+
+async def up_later():
     return "up"
 
 
@@ -211,10 +216,7 @@ def scenario_calling(s):
 
 
 def scenario_asynchronous_calls(s):
-    s.breaker(fail_max=3, reset_timeout=0.05)
-
-    async def up_later():
-        return "up"
+    cb = s.breaker(fail_max=3)
 
     async def down_later():
         raise Resource("down later")
@@ -225,7 +227,7 @@ def scenario_asynchronous_calls(s):
     s.call_async(down)
     s.call_async(down)
     s.call_async(up_later)
-    s.pass_time()
+    cb.half_open()
     s.call_async(down)
 
 
@@ -380,6 +382,49 @@ class Sharing(StoreTestCase):
             breaker.call(up)
             counts.append(breaker.success_counter)
         self.assertEqual(counts, [1, 0])
+
+    def test_a_call_keeps_its_result_and_its_error_after_the_store_was_closed(self):
+        trace = []
+        store = SharedStore(self.path)
+        breakers = [
+            pybreaker.CircuitBreaker(name="db", store=store, listeners=listeners)
+            for listeners in ([], [Recorder(pybreaker, trace)])]
+        store.close()
+        for cb in breakers:
+            self.assertEqual(cb.call(up), "up")
+            self.assertEqual(asyncio.run(cb.call_async(up_later)), "up")
+            self.assertRaises(Resource, cb.call, down)
+            self.assertRaises(Resource, asyncio.run, cb.call_async(down))
+            with cb.calling():
+                pass
+            self.assertEqual(cb.state.name, "closed")
+        told = [what[0] for what in trace]
+        self.assertEqual(
+            told, ["before", "success"] * 2 + ["before", "failure"] * 2 + ["before", "success"])
+
+    def test_a_change_is_told_once_if_several_threads_find_it(self):
+        class Overtaken(pybreaker.CircuitBreaker):
+            """One of which other threads do something while this one looks at its state."""
+
+            meanwhile = []
+
+            @property
+            def current_state(self):
+                state = super().current_state
+                if Overtaken.meanwhile:
+                    thread = threading.Thread(target=Overtaken.meanwhile.pop())
+                    thread.start()
+                    thread.join()
+                return state
+
+        trace = []
+        cb = Overtaken(name="db", store=self.store, listeners=[Recorder(pybreaker, trace)])
+        Overtaken.meanwhile.append(cb.open)
+        self.assertEqual(cb.state.name, "open")
+        self.store.breaker("db").reset()
+        Overtaken.meanwhile.append(lambda: cb.state)
+        self.assertEqual(cb.state.name, "closed")
+        self.assertEqual(trace, [("change", "closed", "open"), ("change", "open", "closed")])
 
     def test_a_storage_is_refused_with_what_to_do_instead(self):
         with self.assertRaisesRegex(TypeError, "leave state_storage out"):

@@ -9,7 +9,8 @@ import threading
 import unittest
 
 import shared_breaker
-from shared_breaker import Rejected, SharedStore, StoreError
+from shared_breaker import Breaker, Rejected, SharedStore, StoreError
+from shared_breaker._judge import Judge
 from support import Resource, StoreTestCase, eventually, in_child, threads
 
 
@@ -226,6 +227,24 @@ sys.stdin.readline()
         asyncio.run(main())
 
 
+class Overtaken(Breaker):
+    """A breaker of which other threads do something while this one looks at its state."""
+
+    def __new__(cls, *arguments):
+        self = super().__new__(cls, *arguments)
+        self.meanwhile = []
+        return self
+
+    @property
+    def state(self):
+        state = super().state
+        if self.meanwhile:
+            thread = threading.Thread(target=self.meanwhile.pop())
+            thread.start()
+            thread.join()
+        return state
+
+
 class Listening(StoreTestCase):
     def test_a_listener_is_told_what_its_own_calls_change(self):
         payments = self.store.breaker("payments", max_failures=1, open_for=0.001)
@@ -256,6 +275,28 @@ class Listening(StoreTestCase):
         end()
         payments.reset()
         self.assertEqual(len(events), 1)
+
+    def test_a_change_is_told_once_if_several_threads_find_it(self):
+        for is_stale in (False, True):
+            with self.subTest(is_stale=is_stale):
+                name = f"payments-{is_stale}"
+                other = self.store.breaker(name, max_failures=3)
+                payments = Overtaken(self.store, name, None, 0, Judge())
+                events = []
+                payments.listen(events.append)
+
+                def overtake(payments=payments, other=other, is_stale=is_stale):
+                    if is_stale:
+                        other.trip()
+                    self.assertRaises(Rejected, payments.call, int)
+
+                if not is_stale:
+                    other.trip()
+                payments.meanwhile.append(overtake)
+                payments._tell()
+                payments._tell()
+                self.assertEqual(
+                    [(event.before, event.after) for event in events], [("closed", "open")])
 
     def test_an_error_of_a_listener_is_logged_and_changes_nothing(self):
         payments = self.store.breaker("payments", max_failures=1)
@@ -335,6 +376,18 @@ class Failing(StoreTestCase):
         with self.assertRaises(StoreError) as caught:
             store.flush()
         self.assertEqual(caught.exception.code, "closed")
+
+    def test_permits_of_a_closed_store_are_granted_and_refused_though_somebody_listens(self):
+        store = SharedStore(self.path)
+        payments = store.breaker("payments", max_failures=1)
+        payments.listen(self.fail)
+        store.close()
+        self.assertEqual(payments.acquire().report("failure"), "refused")
+
+        async def main():
+            return await (await payments.acquire_async()).report_async("failure")
+
+        self.assertEqual(asyncio.run(main()), "refused")
 
     def test_a_flush_writes_what_a_process_has_counted_and_goes_on(self):
         # In the place of the shared counters, so that each process counts for itself.

@@ -21,7 +21,7 @@ import types
 import warnings
 
 from . import default_store
-from ._errors import BreakerError, Rejected
+from ._errors import BreakerError, Rejected, StoreError
 from ._functions import COROUTINE, flags_of
 from ._judge import SUCCESS, _is_cancellation
 from ._store import SharedStore
@@ -217,7 +217,7 @@ class CircuitBreaker:
 
     @property
     def state(self) -> CircuitBreakerState:
-        """The state as an object; listeners are told if it has changed."""
+        """The state as an object, the last one if the store is closed; listeners are told of a change."""
         self._notice()
         return self._seen
 
@@ -260,12 +260,22 @@ class CircuitBreaker:
 
     def _notice(self) -> None:
         """Tell listeners of a change of the state."""
-        name = self.current_state
-        before = self._seen
-        if name != before.name:
-            self._seen = self._state_named(name)
-            for listener in self.listeners:
-                listener.state_change(self, before, self._seen)
+        while True:
+            before = self._seen
+            try:
+                name = self.current_state
+            except StoreError:  # a call returns or raises what its work did, also without the store
+                return
+            if name == before.name:
+                return
+            state = self._state_named(name)
+            # Another thread may have told of a change that is newer than what was read. None comes
+            # between these two lines, which call nothing.
+            if self._seen is before:
+                self._seen = state
+                break
+        for listener in self.listeners:
+            listener.state_change(self, before, state)
 
     # Exclusions and listeners
 
@@ -453,12 +463,18 @@ class CircuitBreaker:
         for listener in self.listeners:
             listener.failure(self, error)
         self._notice()
-        has_opened = verdict == "counted" and self._inner.state == "open"
+        has_opened = verdict == "counted" and self._is_open()
         if has_opened and self._throw_new_error_on_trip:
             words = (
                 "Trial call failed, circuit breaker opened" if was_probe
                 else "Failures threshold reached, circuit breaker opened")
             raise CircuitBreakerError(words).with_traceback(error.__traceback__) from error
+
+    def _is_open(self) -> bool:
+        try:
+            return bool(self._inner.state == "open")
+        except StoreError:  # nobody can tell
+            return False
 
     def _generate(
         self, permit: Permit, generator: Generator[Any, Any, Any]
