@@ -219,7 +219,7 @@ class SharedStore(_extension.Store):
         """Follow what happens in all processes, as it happens, with ``for`` or ``async for``.
 
         It begins now, or after the entry with the ``id`` in ``after``. Nothing polls: the kernel wakes
-        whoever waits.
+        whoever waits. It ends when it is closed, or the store is.
         """
         from ._history import Follower
 
@@ -237,8 +237,8 @@ class SharedStore(_extension.Store):
     ) -> None:
         """Call a function once for each entry of the history, in one of the processes that ask.
 
-        It returns when ``stop`` is set, within two seconds. If the function raises, or the process
-        dies, the entry is handed out again, up to ``attempts`` times.
+        It returns when ``stop`` is set or the store is closed, within two seconds. If the function
+        raises, or the process dies, the entry is handed out again, up to ``attempts`` times.
         """
         from ._history import handle
 
@@ -253,7 +253,10 @@ class SharedStore(_extension.Store):
         timeout: Seconds = 60,
         attempts: int = 5,
     ) -> None:
-        """Do what ``handle`` does with a coroutine function, until its task is cancelled."""
+        """Do what ``handle`` does with a coroutine function, until its task is cancelled.
+
+        It also returns when the store is closed.
+        """
         from ._history import handle_async
 
         await handle_async(self, hook, function, name, nanoseconds(timeout), attempts)
