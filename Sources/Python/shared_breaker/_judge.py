@@ -160,4 +160,7 @@ def _seconds(text: str) -> float | None:
     from email.utils import mktime_tz, parsedate_tz
 
     date = parsedate_tz(text)
-    return None if date is None else max(0.0, mktime_tz(date) - time.time())
+    try:
+        return None if date is None else max(0.0, mktime_tz(date) - time.time())
+    except (OverflowError, ValueError):  # a day that no calendar has
+        return None
