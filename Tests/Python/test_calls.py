@@ -7,6 +7,7 @@ import copy
 import functools
 import gc
 import inspect
+import os
 import pickle
 import threading
 import unittest
@@ -199,6 +200,11 @@ class Functions(StoreTestCase):
         self.assertIs(guarded.breaker, self.payments)
         self.assertEqual(inspect.signature(guarded), inspect.signature(charge))
         self.assertIn("payments", repr(guarded))
+
+    def test_something_that_is_no_function_cannot_be_decorated(self):
+        for thing in (None, 5, "charge", classmethod(int)):
+            with self.assertRaisesRegex(TypeError, "is no function"):
+                self.payments(thing)
 
     def test_methods_class_methods_and_static_methods_can_be_decorated(self):
         payments = self.payments
@@ -398,6 +404,13 @@ print(default_store().report(sys.argv[1], "failure", "the worker saw it", open_f
         with self.assertRaises(ProcessLookupError):
             self.payments.acquire_token(owner_pid=2**22 + 1)
 
+    def test_a_number_that_no_process_can_have_is_no_owner(self):
+        for number in (-1, 2**31, 2**32 + os.getpid(), 2**40, 2**80):
+            with self.assertRaisesRegex(ValueError, str(number)):
+                self.payments.acquire_token(owner_pid=number)
+        with self.assertRaises(TypeError):
+            self.payments.acquire_token(owner_pid="1")
+
 
 class Policies(StoreTestCase):
     def test_a_policy_is_given_as_keywords_words_or_both(self):
@@ -426,6 +439,16 @@ class Policies(StoreTestCase):
             self.store.breaker("payments", max_failures=2.5)
         with self.assertRaisesRegex(ValueError, "continue_locally"):
             self.store.breaker("payments", on_store_failure="panic")
+
+    def test_a_keyword_is_one_value_and_no_truth(self):
+        self.store.breaker("payments", max_failures="4", open_for="1m")
+        for text in ("3 open-for=1h", " 3", ""):
+            with self.assertRaisesRegex(InvalidPolicy, "max_failures"):
+                self.store.breaker("payments", max_failures=text)
+        for words in ({"open_for": True}, {"max_failures": True}, {"jitter": False}):
+            with self.assertRaises(TypeError):
+                self.store.breaker("payments", **words)
+        self.assertEqual(self.store.breaker("payments").snapshot()["policy"]["max-failures"], 4)
 
     def test_without_a_policy_the_declared_one_holds(self):
         self.store.breaker("payments", max_failures=7).call(int)

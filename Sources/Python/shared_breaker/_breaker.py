@@ -104,6 +104,8 @@ class Breaker(_extension.Breaker):
         """
         from functools import update_wrapper
 
+        if not callable(function):
+            raise TypeError(f"{function!r} is no function, so it cannot be put behind a breaker")
         flags = flags_of(function)
         guarded: Any
         if flags & COROUTINE:

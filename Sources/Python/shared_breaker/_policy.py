@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from ._errors import InvalidPolicy
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -78,10 +80,14 @@ def _text(key: str, value: object) -> str:
     if value is None:
         return "none"
     if isinstance(value, str):
+        if value.split() != [value]:  # it would declare other words, too
+            raise InvalidPolicy(f"{key} cannot be {value!r}: give one value without spaces")
         return value
+    if isinstance(value, bool):
+        raise TypeError(f"{key} cannot be {value!r}")
     if key in _TIMES and (isinstance(value, _NUMBERS) or hasattr(value, "total_seconds")):
         return f"{nanoseconds(value)}ns"  # type: ignore[arg-type]
-    if not isinstance(value, _NUMBERS) or isinstance(value, bool):
+    if not isinstance(value, _NUMBERS):
         raise TypeError(f"{key} cannot be {value!r}")
     if key in _COUNTS and not isinstance(value, int):
         raise TypeError(f"{key} has to be a whole number, and not {value!r}")
