@@ -8,7 +8,7 @@ import time
 import unittest
 import warnings
 
-from shared_breaker import SharedStore, pybreaker
+from shared_breaker import InvalidName, InvalidPolicy, SharedStore, pybreaker
 from support import Resource, StoreTestCase, in_child
 
 try:
@@ -302,13 +302,101 @@ class Behaviour(StoreTestCase):
 
     @unittest.skipUnless(original, "pybreaker is not installed")
     def test_all_that_a_program_imports_from_pybreaker_is_there(self):
-        left_out = {"CircuitMemoryStorage", "CircuitRedisStorage"}
-        for name in set(original.__all__) - left_out:
+        self.assertEqual(set(original.__all__) - set(pybreaker.__all__), set())
+        for name in pybreaker.__all__:
             self.assertTrue(hasattr(pybreaker, name), name)
         missing = {
             name for name in dir(original.CircuitBreaker) if not name.startswith("_")
         } - set(dir(pybreaker.CircuitBreaker))
         self.assertEqual(missing, set())
+
+
+class Differences(StoreTestCase):
+    """What the guide says of the differences."""
+
+    def breaker(self, **options):
+        return pybreaker.CircuitBreaker(**{"name": "db", "store": self.store, **options})
+
+    def test_settings_that_could_never_work_and_names_that_are_none_are_refused(self):
+        for options in ({"fail_max": 0}, {"fail_max": 10**6 + 1}, {"success_threshold": 0}):
+            self.assertRaises(InvalidPolicy, self.breaker, **options)
+        self.assertRaises(TypeError, self.breaker, fail_max=2.5)
+        for name in ("x" * 256, "a\nb"):
+            self.assertRaises(InvalidName, self.breaker, name=name)
+
+    def test_another_name_is_another_breaker(self):
+        cb = self.breaker()
+        cb.open()
+        cb.name = "other"
+        self.assertEqual((cb.name, cb.current_state), ("other", "closed"))
+
+    def test_a_new_reset_timeout_holds_from_the_next_opening_on(self):
+        cb = self.breaker(reset_timeout=60)
+        cb.open()
+        cb.reset_timeout = 0.001
+        time.sleep(0.002)
+        self.assertRaises(pybreaker.CircuitBreakerError, cb.call, up)
+        cb.close()
+        cb.open()
+        time.sleep(0.002)
+        self.assertEqual(cb.call(up), "up")
+
+    def test_a_generator_that_is_closed_early_is_ignored_and_what_it_returns_is_kept(self):
+        cb = self.breaker(fail_max=1)
+
+        def rows():
+            try:
+                yield 1
+            except KeyError:
+                yield "thrown"
+            return "done"
+
+        values = cb.call(rows)
+        next(values)
+        values.close()
+        self.assertEqual(cb.current_state, "closed")
+        values = cb.call(rows)
+        next(values)
+        self.assertEqual(values.throw(KeyError()), "thrown")
+        with self.assertRaises(StopIteration) as ended:
+            next(values)
+        self.assertEqual(ended.exception.value, "done")
+
+    def test_listeners_are_told_of_changes_only_and_cannot_prevent_them(self):
+        trace = []
+
+        class Listener(pybreaker.CircuitBreakerListener):
+            def failure(self, cb, exc):
+                trace.append(cb.current_state)
+                raise KeyError
+
+            def state_change(self, cb, old_state, new_state):
+                trace.append(new_state.name)
+                raise KeyError
+
+        cb = self.breaker(fail_max=1, listeners=[Listener()])
+        cb.close()
+        self.assertRaises(KeyError, cb.call, down)
+        self.assertEqual((trace, cb.current_state), (["open"], "open"))
+        self.assertRaises(KeyError, lambda: cb.state)
+        cb.open()
+        self.assertEqual(trace, ["open", "open"])
+
+    def test_setting_the_state_sets_it_for_everyone(self):
+        self.breaker().state = "open"
+        self.assertEqual(self.breaker().current_state, "open")
+
+    def test_what_is_awaited_counts_as_it_ends(self):
+        cb = self.breaker(fail_max=1)
+        calling = cb.call_async(down)
+        self.assertEqual(cb.fail_counter, 0)
+        self.assertRaises(pybreaker.CircuitBreakerError, asyncio.run, calling)
+        cb.close()
+
+        async def down_later():
+            down()
+
+        self.assertRaises(pybreaker.CircuitBreakerError, asyncio.run, cb.call(down_later))
 
 
 class Sharing(StoreTestCase):
@@ -429,6 +517,11 @@ class Sharing(StoreTestCase):
     def test_a_storage_is_refused_with_what_to_do_instead(self):
         with self.assertRaisesRegex(TypeError, "leave state_storage out"):
             self.breaker(state_storage=object())
+        for storage in (
+            pybreaker.CircuitMemoryStorage, pybreaker.CircuitRedisStorage,
+            pybreaker.CircuitBreakerStorage):
+            with self.assertRaisesRegex(TypeError, "leave state_storage out"):
+                storage("open", None, namespace="db")
 
     def test_a_breaker_without_a_name_belongs_to_its_process_and_says_so(self):
         with self.assertWarnsRegex(UserWarning, "without a name"):

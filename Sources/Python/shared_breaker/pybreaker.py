@@ -41,6 +41,8 @@ __all__ = (
     "CircuitBreaker",
     "CircuitBreakerError",
     "CircuitBreakerListener",
+    "CircuitMemoryStorage",
+    "CircuitRedisStorage",
     "STATE_CLOSED",
     "STATE_HALF_OPEN",
     "STATE_OPEN",
@@ -50,6 +52,9 @@ STATE_OPEN = "open"
 STATE_CLOSED = "closed"
 STATE_HALF_OPEN = "half-open"
 
+_NO_STORAGE = (
+    "a shared breaker keeps its state in its store: leave state_storage out, and give a name instead "
+    "of a namespace")
 _numbers = itertools.count(1)
 _NAMES = {"open": STATE_OPEN, "closed": STATE_CLOSED, "half_open": STATE_HALF_OPEN}
 
@@ -82,6 +87,22 @@ class CircuitBreakerListener:
         new_state: CircuitBreakerState,
     ) -> None:
         """The state has changed, in whichever process; it is told by the next call of this one."""
+
+
+class CircuitBreakerStorage:
+    """Can be imported, and says on use what to do without it."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Refuse to be made."""
+        raise TypeError(_NO_STORAGE)
+
+
+class CircuitMemoryStorage(CircuitBreakerStorage):
+    """Is not needed."""
+
+
+class CircuitRedisStorage(CircuitBreakerStorage):
+    """Is not needed."""
 
 
 class CircuitBreakerState:
@@ -134,9 +155,7 @@ class CircuitBreaker:
     ) -> None:
         """Get the breaker with a name from ``store``, or from the default store."""
         if state_storage is not None:
-            raise TypeError(
-                "a shared breaker keeps its state in its store: leave state_storage out, and give "
-                "a name instead of a namespace")
+            raise TypeError(_NO_STORAGE)
         self._fail_max = fail_max
         self._reset_timeout = reset_timeout
         self._success_threshold = success_threshold
