@@ -13,7 +13,14 @@ import threading
 import unittest
 import weakref
 
-from shared_breaker import BreakerError, InvalidName, InvalidPolicy, Rejected, breaker
+from shared_breaker import (
+    BreakerError,
+    InvalidName,
+    InvalidPolicy,
+    Rejected,
+    SharedStore,
+    breaker,
+)
 from support import Resource, StoreTestCase, eventually
 
 
@@ -397,7 +404,7 @@ print(default_store().report(sys.argv[1], "failure", "the worker saw it", open_f
 """
         self.assertEqual(self.run_python(program, token), "counted\n")
         self.assertEqual(self.payments.state, "open")
-        with self.assertRaises(ValueError):
+        with self.assertRaisesRegex(ValueError, r"acquire_token\(\) has returned"):
             self.store.report("no token", "success")
 
     def test_a_token_needs_an_owner_that_is_running(self):
@@ -449,6 +456,31 @@ class Policies(StoreTestCase):
             with self.assertRaises(TypeError):
                 self.store.breaker("payments", **words)
         self.assertEqual(self.store.breaker("payments").snapshot()["policy"]["max-failures"], 4)
+
+    def test_what_is_no_time_no_policy_and_no_store_is_refused_in_words_of_python(self):
+        payments = self.store.breaker("payments")
+        for time in ("5", None, [3]):
+            with self.assertRaisesRegex(TypeError, "is not a time: give seconds or a timedelta"):
+                SharedStore(self.path, lock_timeout=time)
+        for use in (
+            lambda: payments.trip(-3), lambda: payments.force("forced_open", -3),
+            lambda: SharedStore(self.path, lock_timeout=-3),
+            lambda: self.store.breaker("payments", open_for=-3),
+            lambda: payments.acquire().report("failure", open_for=-3)):
+            with self.assertRaisesRegex(ValueError, "-3 is less than no time"):
+                use()
+        with self.assertRaisesRegex(TypeError, "and not 5"):
+            self.store.breaker("payments", 5)
+        with self.assertRaisesRegex(TypeError, "no SharedStore"):
+            breaker("payments", store="/tmp/breakers.db")
+        with self.assertRaisesRegex(ValueError, "leave it out"):
+            SharedStore("")
+
+    def test_a_call_that_took_less_than_no_time_is_reported_all_the_same(self):
+        payments = self.store.breaker("payments", slow_after=1, slow_rate=0.5, last=10)
+        self.assertEqual(payments.acquire().report("success", elapsed=-3), "counted")
+        token = payments.acquire_token()
+        self.assertEqual(self.store.report(token, "success", elapsed=-3), "counted")
 
     def test_without_a_policy_the_declared_one_holds(self):
         self.store.breaker("payments", max_failures=7).call(int)

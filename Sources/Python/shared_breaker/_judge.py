@@ -75,8 +75,8 @@ class Judge:
             return 0
         try:
             time = self._open_for(value)
-            return 0 if time is None else max(0, nanoseconds(time))
-        except Exception:  # a judge that fails has no opinion
+            return 0 if time is None else nanoseconds(time)
+        except Exception:  # a judge that fails, or names no time, has no opinion
             return 0
 
 

@@ -12,7 +12,7 @@ from ._breaker import Breaker
 from ._events import Event, call_listener, remove_listener
 from ._judge import Judge
 from ._permit import outcome_number
-from ._policy import nanoseconds, policy_words
+from ._policy import elapsed_nanoseconds, nanoseconds, policy_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,9 +63,12 @@ class SharedStore(_extension.Store):
         longest time that a call waits for another process. ``mode`` and ``group`` are the rights of
         the files if this process creates them. ``program`` is its name in the history.
         """
+        path_bytes = None if path is None else os.fsencode(path)
+        if path_bytes == b"":
+            raise ValueError("the path is empty: leave it out for the default store")
         self = super().__new__(
             cls,
-            None if path is None else os.fsencode(path),
+            path_bytes,
             _failure_number(on_store_failure),
             nanoseconds(lock_timeout),
             mode or 0,
@@ -180,7 +183,7 @@ class SharedStore(_extension.Store):
             outcome_number(outcome),
             None if error is None else error.encode(errors="replace"),
             0 if open_for is None else nanoseconds(open_for),
-            0 if elapsed is None else max(1, nanoseconds(elapsed)),
+            elapsed_nanoseconds(elapsed),
         )  # type: ignore[return-value]
 
     def renew(self, token: str, duration: Seconds | None = None) -> bool:
