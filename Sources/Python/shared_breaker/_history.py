@@ -77,8 +77,8 @@ class _Bell:
             self._free()
 
     def _free(self) -> None:
-        """Close the news of a closed bell, unless somebody waits: the last of them does it then."""
-        # The number of a descriptor that is closed while a loop watches it may be another file's next.
+        """Close the descriptors of a closed bell once nobody waits any more."""
+        # A loop that watches a descriptor takes the next file with its number for it.
         if self._is_closed and not self._waiters:
             self._news.close()
             self._alarm = None
@@ -137,7 +137,7 @@ class _Bell:
 class Follower:
     """What happens to breakers, as it happens: an iterator and an asynchronous one.
 
-    It ends when it is closed, or its store is. While the store cannot be read, it waits until it can be.
+    It ends when it or its store is closed. While the store cannot be read, it waits until it can be.
     """
 
     def __init__(self, store: SharedStore, name: str | None, after: int | None) -> None:

@@ -65,7 +65,8 @@ def nanoseconds(time: Seconds) -> int:
 
 
 def elapsed_nanoseconds(time: Seconds | None) -> int:
-    """Return how long a call took, 0 if that is not known; a clock may have been set back meanwhile."""
+    """Return how long a call took, or 0 if nobody knows."""
+    # At least a nanosecond: a clock may have been set back meanwhile.
     return 0 if time is None else max(1, _whole(_seconds(time)))
 
 
@@ -90,7 +91,7 @@ def policy_words(policy: str | None, keywords: dict[str, object]) -> str | None:
     if policy is None and not keywords:
         return None
     if policy is not None and not isinstance(policy, str):
-        raise TypeError(f"a policy is words such as 'max-failures=3 open-for=30s', and not {policy!r}")
+        raise TypeError(f"a policy is words such as 'max-failures=3', and not {policy!r}")
     named = {key.replace("_", "-"): _text(key, value) for key, value in keywords.items()}
     words = [word for word in (policy or "").split() if word.partition("=")[0] not in named]
     return " ".join(words + [f"{key}={text}" for key, text in named.items()])

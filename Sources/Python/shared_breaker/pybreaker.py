@@ -236,7 +236,10 @@ class CircuitBreaker:
 
     @property
     def state(self) -> CircuitBreakerState:
-        """The state as an object, the last one if the store is closed; listeners are told of a change."""
+        """The state as an object; listeners are told if it has changed.
+
+        It is the last one that was seen if the store is closed.
+        """
         self._notice()
         return self._seen
 
