@@ -7,12 +7,20 @@ import copy
 import functools
 import gc
 import inspect
+import os
 import pickle
 import threading
 import unittest
 import weakref
 
-from shared_breaker import BreakerError, InvalidName, InvalidPolicy, Rejected, breaker
+from shared_breaker import (
+    BreakerError,
+    InvalidName,
+    InvalidPolicy,
+    Rejected,
+    SharedStore,
+    breaker,
+)
 from support import Resource, StoreTestCase, eventually
 
 
@@ -199,6 +207,11 @@ class Functions(StoreTestCase):
         self.assertIs(guarded.breaker, self.payments)
         self.assertEqual(inspect.signature(guarded), inspect.signature(charge))
         self.assertIn("payments", repr(guarded))
+
+    def test_something_that_is_no_function_cannot_be_decorated(self):
+        for thing in (None, 5, "charge", classmethod(int)):
+            with self.assertRaisesRegex(TypeError, "is no function"):
+                self.payments(thing)
 
     def test_methods_class_methods_and_static_methods_can_be_decorated(self):
         payments = self.payments
@@ -391,12 +404,19 @@ print(default_store().report(sys.argv[1], "failure", "the worker saw it", open_f
 """
         self.assertEqual(self.run_python(program, token), "counted\n")
         self.assertEqual(self.payments.state, "open")
-        with self.assertRaises(ValueError):
+        with self.assertRaisesRegex(ValueError, r"acquire_token\(\) has returned"):
             self.store.report("no token", "success")
 
     def test_a_token_needs_an_owner_that_is_running(self):
         with self.assertRaises(ProcessLookupError):
             self.payments.acquire_token(owner_pid=2**22 + 1)
+
+    def test_a_number_that_no_process_can_have_is_no_owner(self):
+        for number in (-1, 2**31, 2**32 + os.getpid(), 2**40, 2**80):
+            with self.assertRaisesRegex(ValueError, str(number)):
+                self.payments.acquire_token(owner_pid=number)
+        with self.assertRaises(TypeError):
+            self.payments.acquire_token(owner_pid="1")
 
 
 class Policies(StoreTestCase):
@@ -426,6 +446,41 @@ class Policies(StoreTestCase):
             self.store.breaker("payments", max_failures=2.5)
         with self.assertRaisesRegex(ValueError, "continue_locally"):
             self.store.breaker("payments", on_store_failure="panic")
+
+    def test_a_keyword_is_one_value_and_no_truth(self):
+        self.store.breaker("payments", max_failures="4", open_for="1m")
+        for text in ("3 open-for=1h", " 3", ""):
+            with self.assertRaisesRegex(InvalidPolicy, "max_failures"):
+                self.store.breaker("payments", max_failures=text)
+        for words in ({"open_for": True}, {"max_failures": True}, {"jitter": False}):
+            with self.assertRaises(TypeError):
+                self.store.breaker("payments", **words)
+        self.assertEqual(self.store.breaker("payments").snapshot()["policy"]["max-failures"], 4)
+
+    def test_what_is_no_time_no_policy_and_no_store_is_refused_in_words_of_python(self):
+        payments = self.store.breaker("payments")
+        for time in ("5", None, [3]):
+            with self.assertRaisesRegex(TypeError, "is not a time: give seconds or a timedelta"):
+                SharedStore(self.path, lock_timeout=time)
+        for use in (
+            lambda: payments.trip(-3), lambda: payments.force("forced_open", -3),
+            lambda: SharedStore(self.path, lock_timeout=-3),
+            lambda: self.store.breaker("payments", open_for=-3),
+            lambda: payments.acquire().report("failure", open_for=-3)):
+            with self.assertRaisesRegex(ValueError, "-3 is less than no time"):
+                use()
+        with self.assertRaisesRegex(TypeError, "and not 5"):
+            self.store.breaker("payments", 5)
+        with self.assertRaisesRegex(TypeError, "no SharedStore"):
+            breaker("payments", store="/tmp/breakers.db")
+        with self.assertRaisesRegex(ValueError, "leave it out"):
+            SharedStore("")
+
+    def test_a_call_that_took_less_than_no_time_is_reported_all_the_same(self):
+        payments = self.store.breaker("payments", slow_after=1, slow_rate=0.5, last=10)
+        self.assertEqual(payments.acquire().report("success", elapsed=-3), "counted")
+        token = payments.acquire_token()
+        self.assertEqual(self.store.report(token, "success", elapsed=-3), "counted")
 
     def test_without_a_policy_the_declared_one_holds(self):
         self.store.breaker("payments", max_failures=7).call(int)

@@ -164,6 +164,11 @@ class OpenTimes(StoreTestCase):
         wait = self.wait_after(result=busy, failure=lambda value: value.status_code == 429)
         self.assertAlmostEqual(wait, 60, delta=2)
 
+    def test_a_date_that_no_calendar_has_is_no_time(self):
+        for year in ("99999", "9" * 30):
+            text = f"Wed, 21 Oct {year} 07:28:00 GMT"
+            self.assertIsNone(retry_after(answer(503, **{"Retry-After": text})), text)
+
     def test_without_a_time_a_failure_is_an_ordinary_one(self):
         for text in ("soon", "", "0", "-5"):
             error = HTTPError(answer(429, **{"Retry-After": text}))

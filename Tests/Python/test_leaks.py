@@ -194,7 +194,7 @@ class Leaks(StoreTestCase):
             yield 1
 
         def permit():
-            with drop(AttributeError):
+            with drop(TypeError):
                 payments.acquire().report("failure", "down", open_for="x")
             probe = payments.acquire()
             probe.renew()

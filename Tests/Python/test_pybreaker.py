@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 import unittest
 import warnings
 
-from shared_breaker import SharedStore, pybreaker
+from shared_breaker import InvalidName, InvalidPolicy, SharedStore, pybreaker
 from support import Resource, StoreTestCase, in_child
 
 try:
@@ -62,6 +63,18 @@ class Scenario:
             self.note("raised", type(error).__name__, str(error))
         self.note("state", self.cb.current_state, self.cb.fail_counter)
 
+    def call_async(self, work):
+        async def call():
+            return await self.cb.call_async(work)
+
+        try:
+            self.note("returned", asyncio.run(call()))
+        except self.module.CircuitBreakerError as error:
+            self.note("circuit", str(error))
+        except Exception as error:
+            self.note("raised", type(error).__name__, str(error))
+        self.note("state", self.cb.current_state, self.cb.fail_counter)
+
     def pass_time(self):
         time.sleep(0.06)  # longer than the reset_timeout of every scenario
 
@@ -71,6 +84,10 @@ def down(*args, **kwargs):
 
 
 def up(*args, **kwargs):
+    return "up"
+
+
+async def up_later():
     return "up"
 
 
@@ -198,6 +215,22 @@ def scenario_calling(s):
     s.note(cb.current_state)
 
 
+def scenario_asynchronous_calls(s):
+    cb = s.breaker(fail_max=3)
+
+    async def down_later():
+        raise Resource("down later")
+
+    s.call_async(up_later)
+    s.call_async(down_later)
+    # It raises before there is anything to await.
+    s.call_async(down)
+    s.call_async(down)
+    s.call_async(up_later)
+    cb.half_open()
+    s.call_async(down)
+
+
 def scenario_decorators(s):
     cb = s.breaker(fail_max=2)
 
@@ -259,6 +292,8 @@ class Behaviour(StoreTestCase):
     def test_every_scenario_does_what_it_does_with_pybreaker(self):
         for name, scenario in SCENARIOS.items():
             with self.subTest(name):
+                if name == "asynchronous_calls" and not original.HAS_TORNADO_SUPPORT:
+                    self.skipTest("tornado is not installed, which pybreaker needs for them")
                 theirs = Scenario(original, original.CircuitBreaker)
                 scenario(theirs)
                 ours = Scenario(pybreaker, self.make)
@@ -267,13 +302,101 @@ class Behaviour(StoreTestCase):
 
     @unittest.skipUnless(original, "pybreaker is not installed")
     def test_all_that_a_program_imports_from_pybreaker_is_there(self):
-        left_out = {"CircuitMemoryStorage", "CircuitRedisStorage"}
-        for name in set(original.__all__) - left_out:
+        self.assertEqual(set(original.__all__) - set(pybreaker.__all__), set())
+        for name in pybreaker.__all__:
             self.assertTrue(hasattr(pybreaker, name), name)
         missing = {
             name for name in dir(original.CircuitBreaker) if not name.startswith("_")
         } - set(dir(pybreaker.CircuitBreaker))
         self.assertEqual(missing, set())
+
+
+class Differences(StoreTestCase):
+    """What the guide says of the differences."""
+
+    def breaker(self, **options):
+        return pybreaker.CircuitBreaker(**{"name": "db", "store": self.store, **options})
+
+    def test_settings_that_could_never_work_and_names_that_are_none_are_refused(self):
+        for options in ({"fail_max": 0}, {"fail_max": 10**6 + 1}, {"success_threshold": 0}):
+            self.assertRaises(InvalidPolicy, self.breaker, **options)
+        self.assertRaises(TypeError, self.breaker, fail_max=2.5)
+        for name in ("x" * 256, "a\nb"):
+            self.assertRaises(InvalidName, self.breaker, name=name)
+
+    def test_another_name_is_another_breaker(self):
+        cb = self.breaker()
+        cb.open()
+        cb.name = "other"
+        self.assertEqual((cb.name, cb.current_state), ("other", "closed"))
+
+    def test_a_new_reset_timeout_holds_from_the_next_opening_on(self):
+        cb = self.breaker(reset_timeout=60)
+        cb.open()
+        cb.reset_timeout = 0.001
+        time.sleep(0.002)
+        self.assertRaises(pybreaker.CircuitBreakerError, cb.call, up)
+        cb.close()
+        cb.open()
+        time.sleep(0.002)
+        self.assertEqual(cb.call(up), "up")
+
+    def test_a_generator_that_is_closed_early_is_ignored_and_what_it_returns_is_kept(self):
+        cb = self.breaker(fail_max=1)
+
+        def rows():
+            try:
+                yield 1
+            except KeyError:
+                yield "thrown"
+            return "done"
+
+        values = cb.call(rows)
+        next(values)
+        values.close()
+        self.assertEqual(cb.current_state, "closed")
+        values = cb.call(rows)
+        next(values)
+        self.assertEqual(values.throw(KeyError()), "thrown")
+        with self.assertRaises(StopIteration) as ended:
+            next(values)
+        self.assertEqual(ended.exception.value, "done")
+
+    def test_listeners_are_told_of_changes_only_and_cannot_prevent_them(self):
+        trace = []
+
+        class Listener(pybreaker.CircuitBreakerListener):
+            def failure(self, cb, exc):
+                trace.append(cb.current_state)
+                raise KeyError
+
+            def state_change(self, cb, old_state, new_state):
+                trace.append(new_state.name)
+                raise KeyError
+
+        cb = self.breaker(fail_max=1, listeners=[Listener()])
+        cb.close()
+        self.assertRaises(KeyError, cb.call, down)
+        self.assertEqual((trace, cb.current_state), (["open"], "open"))
+        self.assertRaises(KeyError, lambda: cb.state)
+        cb.open()
+        self.assertEqual(trace, ["open", "open"])
+
+    def test_setting_the_state_sets_it_for_everyone(self):
+        self.breaker().state = "open"
+        self.assertEqual(self.breaker().current_state, "open")
+
+    def test_what_is_awaited_counts_as_it_ends(self):
+        cb = self.breaker(fail_max=1)
+        calling = cb.call_async(down)
+        self.assertEqual(cb.fail_counter, 0)
+        self.assertRaises(pybreaker.CircuitBreakerError, asyncio.run, calling)
+        cb.close()
+
+        async def down_later():
+            down()
+
+        self.assertRaises(pybreaker.CircuitBreakerError, asyncio.run, cb.call(down_later))
 
 
 class Sharing(StoreTestCase):
@@ -332,6 +455,12 @@ class Sharing(StoreTestCase):
         asyncio.run(main())
         self.assertEqual(cb.current_state, "open")
 
+    def test_a_call_that_fails_before_there_is_anything_to_await_is_a_failure(self):
+        cb = self.breaker(fail_max=2)
+        with self.assertRaises(Resource):
+            asyncio.run(cb.call_async(down))
+        self.assertEqual(cb.fail_counter, 1)
+
     def test_the_success_counter_counts_the_trials_of_a_half_open_circuit(self):
         breaker = self.breaker(fail_max=1, reset_timeout=0.05, success_threshold=2)
         self.assertRaises(pybreaker.CircuitBreakerError, breaker.call, down)
@@ -342,9 +471,57 @@ class Sharing(StoreTestCase):
             counts.append(breaker.success_counter)
         self.assertEqual(counts, [1, 0])
 
+    def test_a_call_keeps_its_result_and_its_error_after_the_store_was_closed(self):
+        trace = []
+        store = SharedStore(self.path)
+        breakers = [
+            pybreaker.CircuitBreaker(name="db", store=store, listeners=listeners)
+            for listeners in ([], [Recorder(pybreaker, trace)])]
+        store.close()
+        for cb in breakers:
+            self.assertEqual(cb.call(up), "up")
+            self.assertEqual(asyncio.run(cb.call_async(up_later)), "up")
+            self.assertRaises(Resource, cb.call, down)
+            self.assertRaises(Resource, asyncio.run, cb.call_async(down))
+            with cb.calling():
+                pass
+            self.assertEqual(cb.state.name, "closed")
+        told = [what[0] for what in trace]
+        self.assertEqual(
+            told, ["before", "success"] * 2 + ["before", "failure"] * 2 + ["before", "success"])
+
+    def test_a_change_is_told_once_if_several_threads_find_it(self):
+        class Overtaken(pybreaker.CircuitBreaker):
+            """One of which other threads do something while this one looks at its state."""
+
+            meanwhile = []
+
+            @property
+            def current_state(self):
+                state = super().current_state
+                if Overtaken.meanwhile:
+                    thread = threading.Thread(target=Overtaken.meanwhile.pop())
+                    thread.start()
+                    thread.join()
+                return state
+
+        trace = []
+        cb = Overtaken(name="db", store=self.store, listeners=[Recorder(pybreaker, trace)])
+        Overtaken.meanwhile.append(cb.open)
+        self.assertEqual(cb.state.name, "open")
+        self.store.breaker("db").reset()
+        Overtaken.meanwhile.append(lambda: cb.state)
+        self.assertEqual(cb.state.name, "closed")
+        self.assertEqual(trace, [("change", "closed", "open"), ("change", "open", "closed")])
+
     def test_a_storage_is_refused_with_what_to_do_instead(self):
         with self.assertRaisesRegex(TypeError, "leave state_storage out"):
             self.breaker(state_storage=object())
+        for storage in (
+            pybreaker.CircuitMemoryStorage, pybreaker.CircuitRedisStorage,
+            pybreaker.CircuitBreakerStorage):
+            with self.assertRaisesRegex(TypeError, "leave state_storage out"):
+                storage("open", None, namespace="db")
 
     def test_a_breaker_without_a_name_belongs_to_its_process_and_says_so(self):
         with self.assertWarnsRegex(UserWarning, "without a name"):

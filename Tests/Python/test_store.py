@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
+import socket
 import sqlite3
 import threading
 import unittest
 
 import shared_breaker
-from shared_breaker import Rejected, SharedStore, StoreError
+from shared_breaker import Breaker, Rejected, SharedStore, StoreError
+from shared_breaker._judge import Judge
 from support import Resource, StoreTestCase, eventually, in_child, threads
 
 
@@ -117,6 +120,87 @@ class Following(StoreTestCase):
         follower.close()
         self.assertEqual(list(follower), [])
 
+    def wait_in_thread(self, follower):
+        """Start to follow where nothing happens; return the thread, and what will have come of it."""
+        came = []
+
+        def follow():
+            try:
+                came.append(list(follower))
+            except BaseException as error:
+                came.append(error)
+
+        thread = threading.Thread(target=follow)
+        thread.start()
+        eventually(lambda: follower._bell._waiters)
+        return thread, came
+
+    def test_closing_a_follower_ends_it_in_a_thread_that_waits(self):
+        follower = self.store.follow()
+        thread, came = self.wait_in_thread(follower)
+        follower.close()
+        thread.join()
+        self.assertEqual(came, [[]])
+
+    def test_closing_a_follower_ends_it_in_a_task_that_waits_and_no_other_file_is_taken_for_its_own(self):
+        async def main():
+            follower = self.store.follow()
+
+            async def follow():
+                return [entry async for entry in follower]
+
+            task = asyncio.create_task(follow())
+            while not follower._bell._waiters:
+                await asyncio.sleep(0)
+            follower.close()
+            # Its ends would get the numbers of descriptors that were closed.
+            ours, theirs = socket.socketpair()
+            with ours, theirs:
+                read = asyncio.Event()
+                loop = asyncio.get_running_loop()
+                for end in (ours, theirs):
+                    end.setblocking(False)
+                    loop.add_reader(end, read.set)
+                self.assertEqual(await task, [])
+                theirs.send(b"news")
+                await asyncio.wait_for(read.wait(), 30)
+                for end in (ours, theirs):
+                    loop.remove_reader(end)
+
+        asyncio.run(main())
+
+    def test_a_closed_follower_holds_no_descriptor(self):
+        gc.collect()  # what other tests have left
+        before = len(os.listdir("/proc/self/fd"))
+        follower = self.store.follow()
+        self.assertGreater(len(os.listdir("/proc/self/fd")), before)
+        self.store.close()
+        follower.close()
+        self.assertEqual(len(os.listdir("/proc/self/fd")), before)
+
+    def test_closing_the_store_ends_who_follows_it(self):
+        follower = self.store.follow()
+        thread, came = self.wait_in_thread(follower)
+        self.store.close()
+        thread.join()
+        self.assertEqual(came, [[]])
+
+        async def main():
+            store = SharedStore(self.path)
+            follower = store.follow()
+            asyncio.get_running_loop().call_later(0.01, store.close)
+            return [entry async for entry in follower]
+
+        self.assertEqual(asyncio.run(main()), [])
+
+    def test_a_child_of_a_fork_that_closes_its_follower_leaves_its_parents_alone(self):
+        payments = self.store.breaker("payments", max_failures=3)
+        follower = self.store.follow("payments")
+        self.assertEqual(in_child(follower.close), 0)
+        payments.trip()
+        self.assertEqual(next(e for e in follower if e["kind"] == "transition")["to"], "open")
+        follower.close()
+
     def test_a_child_of_a_fork_goes_on_following(self):
         payments = self.store.breaker("payments", max_failures=3)
         follower = self.store.follow("payments")
@@ -206,6 +290,25 @@ sys.stdin.readline()
             worker.join(30)
         self.assertEqual(tries[0], tries[1])
 
+    def test_hooks_end_when_their_store_is_closed(self):
+        def handle(entry):
+            self.fail(f"nothing has happened: {entry}")
+
+        closing = threading.Timer(0.01, self.store.close)
+        closing.start()
+        try:
+            self.store.handle("pager", handle)
+        except StoreError as error:  # it was closed before the hook had begun
+            self.assertEqual(error.code, "closed")
+        closing.join()
+
+        async def main():
+            store = SharedStore(self.path)
+            asyncio.get_running_loop().call_later(0.01, store.close)
+            await store.handle_async("pager", handle)
+
+        asyncio.run(main())
+
     def test_a_hook_in_a_loop_ends_with_its_task(self):
         payments = self.store.breaker("payments", max_failures=3)
 
@@ -224,6 +327,24 @@ sys.stdin.readline()
                 await task
 
         asyncio.run(main())
+
+
+class Overtaken(Breaker):
+    """A breaker of which other threads do something while this one looks at its state."""
+
+    def __new__(cls, *arguments):
+        self = super().__new__(cls, *arguments)
+        self.meanwhile = []
+        return self
+
+    @property
+    def state(self):
+        state = super().state
+        if self.meanwhile:
+            thread = threading.Thread(target=self.meanwhile.pop())
+            thread.start()
+            thread.join()
+        return state
 
 
 class Listening(StoreTestCase):
@@ -256,6 +377,28 @@ class Listening(StoreTestCase):
         end()
         payments.reset()
         self.assertEqual(len(events), 1)
+
+    def test_a_change_is_told_once_if_several_threads_find_it(self):
+        for is_stale in (False, True):
+            with self.subTest(is_stale=is_stale):
+                name = f"payments-{is_stale}"
+                other = self.store.breaker(name, max_failures=3)
+                payments = Overtaken(self.store, name, None, 0, Judge())
+                events = []
+                payments.listen(events.append)
+
+                def overtake(payments=payments, other=other, is_stale=is_stale):
+                    if is_stale:
+                        other.trip()
+                    self.assertRaises(Rejected, payments.call, int)
+
+                if not is_stale:
+                    other.trip()
+                payments.meanwhile.append(overtake)
+                payments._tell()
+                payments._tell()
+                self.assertEqual(
+                    [(event.before, event.after) for event in events], [("closed", "open")])
 
     def test_an_error_of_a_listener_is_logged_and_changes_nothing(self):
         payments = self.store.breaker("payments", max_failures=1)
@@ -335,6 +478,18 @@ class Failing(StoreTestCase):
         with self.assertRaises(StoreError) as caught:
             store.flush()
         self.assertEqual(caught.exception.code, "closed")
+
+    def test_permits_of_a_closed_store_are_granted_and_refused_though_somebody_listens(self):
+        store = SharedStore(self.path)
+        payments = store.breaker("payments", max_failures=1)
+        payments.listen(self.fail)
+        store.close()
+        self.assertEqual(payments.acquire().report("failure"), "refused")
+
+        async def main():
+            return await (await payments.acquire_async()).report_async("failure")
+
+        self.assertEqual(asyncio.run(main()), "refused")
 
     def test_a_flush_writes_what_a_process_has_counted_and_goes_on(self):
         # In the place of the shared counters, so that each process counts for itself.

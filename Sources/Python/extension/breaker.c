@@ -213,8 +213,13 @@ static PyObject *force(PyObject *object, PyObject *args) {
 // _acquire_token(pid) -> a token
 static PyObject *acquire_token(PyObject *object, PyObject *pid) {
   Breaker *self = (Breaker *)object;
-  long number = PyLong_AsLong(pid);
-  if (number == -1 && PyErr_Occurred()) return NULL;
+  int overflow;
+  long number = PyLong_AsLongAndOverflow(pid, &overflow);
+  if (number == -1 && !overflow && PyErr_Occurred()) return NULL;
+  if (overflow || number < 0 || number > INT32_MAX) {
+    PyErr_Format(PyExc_ValueError, "%S cannot be the number of a process", pid);
+    return NULL;
+  }
   char *token = NULL;
   int64_t length = 0;
   sb_rejection rejection = SB_REJECTION_INIT;

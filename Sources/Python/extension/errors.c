@@ -10,6 +10,8 @@ PyObject *sb_raise(State *state, int code) {
     Py_XDECREF(error);
     return NULL;
   }
+  // In words of this package, where those of the library are for C.
+  if (code == SB_ERR_TOKEN) text = "that is no token: give what acquire_token() has returned";
   PyObject *type = PyExc_ValueError;
   if (code == SB_ERR_NAME) type = state->invalid_name;
   if (code == SB_ERR_POLICY) type = state->invalid_policy;

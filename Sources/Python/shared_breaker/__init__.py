@@ -75,7 +75,11 @@ def breaker(
 
     ``SharedStore.breaker`` describes the arguments.
     """
-    return (store or default_store()).breaker(
+    if store is None:
+        store = default_store()
+    elif not isinstance(store, SharedStore):
+        raise TypeError(f"{store!r} is no SharedStore")
+    return store.breaker(
         name,
         policy,
         open_for=open_for,

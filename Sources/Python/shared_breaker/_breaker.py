@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import _extension
+from ._errors import StoreError
 from ._events import Event, call_listener, remove_listener
 from ._functions import (
     ASYNC_GENERATOR,
@@ -103,6 +104,8 @@ class Breaker(_extension.Breaker):
         """
         from functools import update_wrapper
 
+        if not callable(function):
+            raise TypeError(f"{function!r} is no function, so it cannot be put behind a breaker")
         flags = flags_of(function)
         guarded: Any
         if flags & COROUTINE:
@@ -198,16 +201,26 @@ class Breaker(_extension.Breaker):
             self._watch = self._tell
 
     def _tell(self) -> None:
-        before = self._seen
-        if before is None:
+        if self._seen is None:
             return
         store = self.store
         store._tell_health()
-        self._seen = state = self.state
-        if state != before:
-            event = Event("state", self.name, before, state, None)
-            for listener in [*self._listeners, *store._listeners]:
-                call_listener(listener, event)
+        while True:
+            before = self._seen
+            try:
+                state = self.state
+            except StoreError:  # a call goes on without the store
+                return
+            if state == before:
+                return
+            # Another thread may have told of a change that is newer than what was read. None comes
+            # between these two lines, which call nothing.
+            if self._seen is before:
+                self._seen = state
+                break
+        event = Event("state", self.name, before, state, None)
+        for listener in [*self._listeners, *store._listeners]:
+            call_listener(listener, event)
 
     # What the extension calls
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -13,7 +14,7 @@ from ._extension import Hook, News
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from threading import Event
     from typing import Any, Self
 
@@ -28,52 +29,115 @@ _HANDLED, _FAILED, _RELEASED = range(3)
 _log = logging.getLogger("shared_breaker")
 
 
+class _Alarm:
+    """Wakes who waits, for good. Its descriptor is closed when nobody can use it any more."""
+
+    def __init__(self) -> None:
+        self.descriptor = os.eventfd(0)
+
+    def ring(self) -> None:
+        os.eventfd_write(self.descriptor, 1)
+
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:
+        close(self.descriptor)
+
+
 class _Bell:
     """Wakes all that wait for news of a store. A child of a fork gets its own."""
 
     def __init__(self, store: SharedStore) -> None:
         self._store = store
         self._news = News(store)
+        self._alarm: _Alarm | None = _Alarm()
+        self._waiters: set[object] = set()
         self._pid = os.getpid()
+        self._is_closed = False
 
-    def _own(self) -> News:
-        if self._pid != os.getpid():
+    def _own(self) -> None:
+        if self._pid != os.getpid() and not self._is_closed:
+            news = News(self._store)
             self._news.close()
-            self._news = News(self._store)
+            self._news, self._alarm, self._waiters = news, _Alarm(), set()
             self._pid = os.getpid()
-        return self._news
 
-    def wait(self, at_most: float = _PATIENCE) -> None:
-        news = self._own()
-        poll = select.poll()
-        poll.register(news.fileno(), select.POLLIN)
-        poll.poll(max(0.0, at_most) * 1_000)
-        news.take()
+    @contextlib.contextmanager
+    def _waiting(self) -> Iterator[tuple[int, ...]]:
+        """Keep the descriptors open that ring; there are none once the bell is closed."""
+        waiter = object()
+        waiters = self._waiters
+        waiters.add(waiter)
+        try:
+            alarm = self._alarm
+            if self._is_closed or alarm is None:
+                yield ()
+            else:
+                yield self._news.fileno(), alarm.descriptor
+        finally:
+            waiters.discard(waiter)
+            self._free()
 
-    async def wait_async(self, at_most: float = _PATIENCE) -> None:
+    def _free(self) -> None:
+        """Close the descriptors of a closed bell once nobody waits any more."""
+        # A loop that watches a descriptor takes the next file with its number for it.
+        if self._is_closed and not self._waiters:
+            self._news.close()
+            self._alarm = None
+
+    def _is_of_use(self) -> bool:
+        try:
+            self._news.take()
+        except StoreError as error:
+            if error.code != "closed":
+                raise
+            return False
+        return not self._is_closed
+
+    def wait(self, at_most: float = _PATIENCE) -> bool:
+        """Wait for news; False if there will be none, because the bell or the store was closed."""
+        self._own()
+        with self._waiting() as descriptors:
+            if descriptors:
+                poll = select.poll()
+                for descriptor in descriptors:
+                    poll.register(descriptor, select.POLLIN)
+                poll.poll(max(0.0, at_most) * 1_000)
+        return self._is_of_use()
+
+    async def wait_async(self, at_most: float = _PATIENCE) -> bool:
+        """Do what ``wait`` does, without blocking the event loop."""
         import asyncio
 
-        news = self._own()
+        self._own()
         loop = asyncio.get_running_loop()
         rung = asyncio.Event()
-        descriptor = news.fileno()
-        loop.add_reader(descriptor, rung.set)
-        try:
-            await asyncio.wait_for(rung.wait(), max(0.0, at_most))
-        except TimeoutError:
-            pass
-        finally:
-            loop.remove_reader(descriptor)
-        news.take()
+        with self._waiting() as descriptors:
+            try:
+                for descriptor in descriptors:
+                    loop.add_reader(descriptor, rung.set)
+                if descriptors:
+                    await asyncio.wait_for(rung.wait(), max(0.0, at_most))
+            except TimeoutError:
+                pass
+            finally:
+                for descriptor in descriptors:
+                    loop.remove_reader(descriptor)
+        return self._is_of_use()
 
     def close(self) -> None:
-        self._news.close()
+        """End all waiting."""
+        self._is_closed = True
+        alarm = self._alarm
+        if self._pid != os.getpid():
+            self._waiters = set()  # those of the parent, which goes on
+        elif alarm is not None:
+            alarm.ring()
+        self._free()
 
 
 class Follower:
     """What happens to breakers, as it happens: an iterator and an asynchronous one.
 
-    It does not end. While the store cannot be read, it waits until it can be.
+    It ends when it or its store is closed. While the store cannot be read, it waits until it can be.
     """
 
     def __init__(self, store: SharedStore, name: str | None, after: int | None) -> None:
@@ -93,7 +157,7 @@ class Follower:
             text, last = self._store._history(self._name, self._last, 1_000)
         except StoreError as error:
             if error.code == "closed":
-                self._is_closed = True
+                self.close()
             return
         if self._last is not None:
             self._entries = json.loads(text)
@@ -109,8 +173,8 @@ class Follower:
                 self._read()
             if self._entries:
                 return self._entries.pop()
-            if not self._is_closed:
-                self._bell.wait()
+            if not self._is_closed and not self._bell.wait():
+                self.close()
         raise StopIteration
 
     def __aiter__(self) -> Self:
@@ -124,8 +188,8 @@ class Follower:
                 await in_thread(self._read)
             if self._entries:
                 return self._entries.pop()
-            if not self._is_closed:
-                await self._bell.wait_async()
+            if not self._is_closed and not await self._bell.wait_async():
+                self.close()
         raise StopAsyncIteration
 
     def __enter__(self) -> Self:
@@ -135,7 +199,7 @@ class Follower:
         self.close()
 
     def close(self) -> None:
-        """End following."""
+        """End following, also for a thread or task that waits."""
         self._is_closed = True
         self._bell.close()
 
@@ -161,7 +225,8 @@ def handle(
         while stop is None or not stop.is_set():
             entry, wait = _take(hook)
             if entry is None:
-                bell.wait(_pause(wait))
+                if not bell.wait(_pause(wait)):
+                    return
                 continue
             try:
                 function(json.loads(entry))
@@ -195,7 +260,8 @@ async def handle_async(
             # An entry that is taken after a cancellation goes back when the hook is freed.
             entry, wait = await in_thread(lambda: _take(hook))
             if entry is None:
-                await bell.wait_async(_pause(wait))
+                if not await bell.wait_async(_pause(wait)):
+                    return
                 continue
             try:
                 await function(json.loads(entry))
@@ -215,9 +281,8 @@ def _take(hook: Hook) -> tuple[str | None, int]:
     try:
         return hook.take()
     except StoreError as error:
-        if error.code == "closed":
-            raise
-        return None, int(_PATIENCE * 1e9)
+        # If the store was closed, who waits for news of it is told so at once.
+        return None, 0 if error.code == "closed" else int(_PATIENCE * 1e9)
 
 
 def _say(hook: Hook, result: int) -> None:

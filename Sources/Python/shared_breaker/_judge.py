@@ -75,8 +75,8 @@ class Judge:
             return 0
         try:
             time = self._open_for(value)
-            return 0 if time is None else max(0, nanoseconds(time))
-        except Exception:  # a judge that fails has no opinion
+            return 0 if time is None else nanoseconds(time)
+        except Exception:  # a judge that fails, or names no time, has no opinion
             return 0
 
 
@@ -160,4 +160,7 @@ def _seconds(text: str) -> float | None:
     from email.utils import mktime_tz, parsedate_tz
 
     date = parsedate_tz(text)
-    return None if date is None else max(0.0, mktime_tz(date) - time.time())
+    try:
+        return None if date is None else max(0.0, mktime_tz(date) - time.time())
+    except (OverflowError, ValueError):  # a day that no calendar has
+        return None

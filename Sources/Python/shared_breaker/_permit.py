@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from . import _extension
 from ._judge import OUTCOMES
-from ._policy import nanoseconds
+from ._policy import elapsed_nanoseconds, nanoseconds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Permit(_extension.Permit):
             text = error.encode(errors="replace")
         if open_for is not None:
             time = nanoseconds(open_for)
-        return number, text, time, 0 if elapsed is None else max(1, nanoseconds(elapsed))
+        return number, text, time, elapsed_nanoseconds(elapsed)
 
 
 def outcome_number(outcome: str) -> int:

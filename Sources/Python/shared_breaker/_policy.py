@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from ._errors import InvalidPolicy
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -56,16 +58,40 @@ _KEYWORDS = _COUNTS | _TIMES | _RATES | _FACTORS | _COUNTS_OR_RATES
 
 def nanoseconds(time: Seconds) -> int:
     """Return a time in whole nanoseconds, as the library takes it: at most 365 days."""
-    seconds = float(time) if isinstance(time, _NUMBERS) else time.total_seconds()
+    seconds = _seconds(time)
+    if seconds < 0:
+        raise ValueError(f"{time!r} is less than no time: give 0 or more seconds")
+    return _whole(seconds)
+
+
+def elapsed_nanoseconds(time: Seconds | None) -> int:
+    """Return how long a call took, or 0 if nobody knows."""
+    # At least a nanosecond: a clock may have been set back meanwhile.
+    return 0 if time is None else max(1, _whole(_seconds(time)))
+
+
+def _whole(seconds: float) -> int:
+    return min(round(seconds * 1e9), 365 * 86_400 * 10**9)
+
+
+def _seconds(time: Seconds) -> float:
+    if isinstance(time, _NUMBERS):
+        seconds = float(time)
+    elif hasattr(time, "total_seconds"):
+        seconds = time.total_seconds()
+    else:
+        raise TypeError(f"{time!r} is not a time: give seconds or a timedelta")
     if not math.isfinite(seconds):
         raise ValueError(f"{time!r} is not a time: give seconds or a timedelta")
-    return min(round(seconds * 1e9), 365 * 86_400 * 10**9)
+    return seconds
 
 
 def policy_words(policy: str | None, keywords: dict[str, object]) -> str | None:
     """Return the words of a policy, of which keywords win; None if there are none."""
     if policy is None and not keywords:
         return None
+    if policy is not None and not isinstance(policy, str):
+        raise TypeError(f"a policy is words such as 'max-failures=3', and not {policy!r}")
     named = {key.replace("_", "-"): _text(key, value) for key, value in keywords.items()}
     words = [word for word in (policy or "").split() if word.partition("=")[0] not in named]
     return " ".join(words + [f"{key}={text}" for key, text in named.items()])
@@ -78,10 +104,14 @@ def _text(key: str, value: object) -> str:
     if value is None:
         return "none"
     if isinstance(value, str):
+        if value.split() != [value]:  # it would declare other words, too
+            raise InvalidPolicy(f"{key} cannot be {value!r}: give one value without spaces")
         return value
+    if isinstance(value, bool):
+        raise TypeError(f"{key} cannot be {value!r}")
     if key in _TIMES and (isinstance(value, _NUMBERS) or hasattr(value, "total_seconds")):
         return f"{nanoseconds(value)}ns"  # type: ignore[arg-type]
-    if not isinstance(value, _NUMBERS) or isinstance(value, bool):
+    if not isinstance(value, _NUMBERS):
         raise TypeError(f"{key} cannot be {value!r}")
     if key in _COUNTS and not isinstance(value, int):
         raise TypeError(f"{key} has to be a whole number, and not {value!r}")

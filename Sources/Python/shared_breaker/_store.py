@@ -12,7 +12,7 @@ from ._breaker import Breaker
 from ._events import Event, call_listener, remove_listener
 from ._judge import Judge
 from ._permit import outcome_number
-from ._policy import nanoseconds, policy_words
+from ._policy import elapsed_nanoseconds, nanoseconds, policy_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,9 +63,12 @@ class SharedStore(_extension.Store):
         longest time that a call waits for another process. ``mode`` and ``group`` are the rights of
         the files if this process creates them. ``program`` is its name in the history.
         """
+        path_bytes = None if path is None else os.fsencode(path)
+        if path_bytes == b"":
+            raise ValueError("the path is empty: leave it out for the default store")
         self = super().__new__(
             cls,
-            None if path is None else os.fsencode(path),
+            path_bytes,
             _failure_number(on_store_failure),
             nanoseconds(lock_timeout),
             mode or 0,
@@ -180,7 +183,7 @@ class SharedStore(_extension.Store):
             outcome_number(outcome),
             None if error is None else error.encode(errors="replace"),
             0 if open_for is None else nanoseconds(open_for),
-            0 if elapsed is None else max(1, nanoseconds(elapsed)),
+            elapsed_nanoseconds(elapsed),
         )  # type: ignore[return-value]
 
     def renew(self, token: str, duration: Seconds | None = None) -> bool:
@@ -219,7 +222,7 @@ class SharedStore(_extension.Store):
         """Follow what happens in all processes, as it happens, with ``for`` or ``async for``.
 
         It begins now, or after the entry with the ``id`` in ``after``. Nothing polls: the kernel wakes
-        anyone who waits.
+        anyone who waits. It ends when it is closed, or the store is.
         """
         from ._history import Follower
 
@@ -237,8 +240,8 @@ class SharedStore(_extension.Store):
     ) -> None:
         """Call a function once for each entry of the history, in one of the processes that ask.
 
-        It returns when ``stop`` is set, within two seconds. If the function raises, or the process
-        dies, the entry is handed out again, up to ``attempts`` times.
+        It returns when ``stop`` is set or the store is closed, within two seconds. If the function
+        raises, or the process dies, the entry is handed out again, up to ``attempts`` times.
         """
         from ._history import handle
 
@@ -253,7 +256,10 @@ class SharedStore(_extension.Store):
         timeout: Seconds = 60,
         attempts: int = 5,
     ) -> None:
-        """Do what ``handle`` does with a coroutine function, until its task is cancelled."""
+        """Do what ``handle`` does with a coroutine function, until its task is cancelled.
+
+        It also returns when the store is closed.
+        """
         from ._history import handle_async
 
         await handle_async(self, hook, function, name, nanoseconds(timeout), attempts)

@@ -21,7 +21,7 @@ import types
 import warnings
 
 from . import default_store
-from ._errors import BreakerError, Rejected
+from ._errors import BreakerError, Rejected, StoreError
 from ._functions import COROUTINE, flags_of
 from ._judge import SUCCESS, _is_cancellation
 from ._store import SharedStore
@@ -41,6 +41,8 @@ __all__ = (
     "CircuitBreaker",
     "CircuitBreakerError",
     "CircuitBreakerListener",
+    "CircuitMemoryStorage",
+    "CircuitRedisStorage",
     "STATE_CLOSED",
     "STATE_HALF_OPEN",
     "STATE_OPEN",
@@ -50,6 +52,9 @@ STATE_OPEN = "open"
 STATE_CLOSED = "closed"
 STATE_HALF_OPEN = "half-open"
 
+_NO_STORAGE = (
+    "a shared breaker keeps its state in its store: leave state_storage out, and give a name instead "
+    "of a namespace")
 _numbers = itertools.count(1)
 _NAMES = {"open": STATE_OPEN, "closed": STATE_CLOSED, "half_open": STATE_HALF_OPEN}
 
@@ -82,6 +87,22 @@ class CircuitBreakerListener:
         new_state: CircuitBreakerState,
     ) -> None:
         """The state has changed, in whichever process; it is told by the next call of this one."""
+
+
+class CircuitBreakerStorage:
+    """Can be imported, and says on use what to do without it."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Refuse to be made."""
+        raise TypeError(_NO_STORAGE)
+
+
+class CircuitMemoryStorage(CircuitBreakerStorage):
+    """Is not needed."""
+
+
+class CircuitRedisStorage(CircuitBreakerStorage):
+    """Is not needed."""
 
 
 class CircuitBreakerState:
@@ -134,9 +155,7 @@ class CircuitBreaker:
     ) -> None:
         """Get the breaker with a name from ``store``, or from the default store."""
         if state_storage is not None:
-            raise TypeError(
-                "a shared breaker keeps its state in its store: leave state_storage out, and give "
-                "a name instead of a namespace")
+            raise TypeError(_NO_STORAGE)
         self._fail_max = fail_max
         self._reset_timeout = reset_timeout
         self._success_threshold = success_threshold
@@ -217,7 +236,10 @@ class CircuitBreaker:
 
     @property
     def state(self) -> CircuitBreakerState:
-        """The state as an object; listeners are told if it has changed."""
+        """The state as an object; listeners are told if it has changed.
+
+        It is the last one that was seen if the store is closed.
+        """
         self._notice()
         return self._seen
 
@@ -260,12 +282,22 @@ class CircuitBreaker:
 
     def _notice(self) -> None:
         """Tell listeners of a change of the state."""
-        name = self.current_state
-        before = self._seen
-        if name != before.name:
-            self._seen = self._state_named(name)
-            for listener in self.listeners:
-                listener.state_change(self, before, self._seen)
+        while True:
+            before = self._seen
+            try:
+                name = self.current_state
+            except StoreError:  # a call returns or raises what its work did, also without the store
+                return
+            if name == before.name:
+                return
+            state = self._state_named(name)
+            # Another thread may have told of a change that is newer than what was read. None comes
+            # between these two lines, which call nothing.
+            if self._seen is before:
+                self._seen = state
+                break
+        for listener in self.listeners:
+            listener.state_change(self, before, state)
 
     # Exclusions and listeners
 
@@ -341,7 +373,12 @@ class CircuitBreaker:
         except Rejected as rejected:
             raise self._rejection(rejected) from None
         self._tell_call(func, args, kwargs)
-        return await self._await(permit, func(*args, **kwargs))
+        try:
+            awaitable = func(*args, **kwargs)
+        except BaseException as error:
+            await self._fail_async(permit, error)
+            raise
+        return await self._await(permit, awaitable)
 
     @contextlib.contextmanager
     def calling(self) -> Iterator[None]:
@@ -424,6 +461,13 @@ class CircuitBreaker:
         verdict = permit.report(outcome, words)
         self._tell_failure(error, outcome, verdict, was_probe)
 
+    async def _fail_async(self, permit: Permit, error: BaseException) -> None:
+        was_probe = permit.kind == "probe"
+        outcome = self._outcome(error)
+        words = f"{type(error).__name__}: {error}" if outcome == "failure" else None
+        verdict = await permit.report_async(outcome, words)
+        self._tell_failure(error, outcome, verdict, was_probe)
+
     def _tell_success(self) -> None:
         if self._listeners:
             self._notice()
@@ -441,12 +485,18 @@ class CircuitBreaker:
         for listener in self.listeners:
             listener.failure(self, error)
         self._notice()
-        has_opened = verdict == "counted" and self._inner.state == "open"
+        has_opened = verdict == "counted" and self._is_open()
         if has_opened and self._throw_new_error_on_trip:
             words = (
                 "Trial call failed, circuit breaker opened" if was_probe
                 else "Failures threshold reached, circuit breaker opened")
             raise CircuitBreakerError(words).with_traceback(error.__traceback__) from error
+
+    def _is_open(self) -> bool:
+        try:
+            return bool(self._inner.state == "open")
+        except StoreError:  # nobody can tell
+            return False
 
     def _generate(
         self, permit: Permit, generator: Generator[Any, Any, Any]
@@ -460,17 +510,13 @@ class CircuitBreaker:
         return result
 
     async def _await(self, permit: Permit, awaitable: Any) -> Any:
-        was_probe = permit.kind == "probe"
         try:
             result = await awaitable
         except GeneratorExit:
             permit.report("ignored")
             raise
         except BaseException as error:
-            outcome = self._outcome(error)
-            words = f"{type(error).__name__}: {error}" if outcome == "failure" else None
-            verdict = await permit.report_async(outcome, words)
-            self._tell_failure(error, outcome, verdict, was_probe)
+            await self._fail_async(permit, error)
             raise
         await permit.report_async()
         self._tell_success()
