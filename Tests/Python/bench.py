@@ -9,6 +9,7 @@ takes that long where nothing else uses the processor.
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -16,6 +17,7 @@ import sys
 import tempfile
 import time
 import timeit
+from importlib.metadata import version
 
 from bench_costs import bytes_kept, silences, system_calls
 from floor import Empty
@@ -190,13 +192,9 @@ def measure_pybreaker(title, module, number=20_000, **options):
 
 
 @contextlib.contextmanager
-def redis_storage(module):
-    """Start a Redis server for pybreaker, and give the storage in it; None if something is missing."""
-    try:
-        import redis
-    except ImportError:
-        redis = None
-    if redis is None or shutil.which("redis-server") is None:
+def redis_server():
+    """Start a Redis server, and give the path of its socket; None if something is missing."""
+    if importlib.util.find_spec("redis") is None or shutil.which("redis-server") is None:
         yield None
         return
     with tempfile.TemporaryDirectory() as directory:
@@ -207,27 +205,46 @@ def redis_storage(module):
         try:
             while not os.path.exists(path):
                 time.sleep(0.01)
-            client = redis.Redis(unix_socket_path=path)
-            yield module.CircuitRedisStorage(module.STATE_CLOSED, client)
+            yield path
         finally:
             server.terminate()
             server.wait()
 
 
-def measure_redis(module):
-    with redis_storage(module) as storage:
-        if storage is None:
-            print("redis-server, or redis of PyPI, is not installed: pybreaker over Redis is left out")
-            return
-        options = {"state_storage": storage, "throw_new_error_on_trip": False}
-        measure_pybreaker("pybreaker over Redis", module, number=200, **options)
-        breaker = module.CircuitBreaker(fail_max=1_000_000, **options)
+def measure_pybreaker_redis(module, path):
+    import redis
 
-        def fail():
-            with contextlib.suppress(KeyError):
-                breaker.call({}.__getitem__, 0)
+    client = redis.Redis(unix_socket_path=path)
+    storage = module.CircuitRedisStorage(module.STATE_CLOSED, client)
+    options = {"state_storage": storage, "throw_new_error_on_trip": False}
+    measure_pybreaker("pybreaker over Redis", module, number=200, **options)
+    breaker = module.CircuitBreaker(fail_max=1_000_000, **options)
 
-        row("pybreaker over Redis: a failure", least("f()", 200, f=fail))
+    def fail():
+        with contextlib.suppress(KeyError):
+            breaker.call({}.__getitem__, 0)
+
+    row("pybreaker over Redis: a failure", least("f()", 200, f=fail))
+
+
+def measure_purgatory_redis(module, path):
+    factory = module.SyncCircuitBreakerFactory(
+        default_threshold=1_000_000, uow=module.SyncRedisUnitOfWork(f"unix://{path}"))
+
+    def block():
+        with factory.get_breaker("bench"):
+            pass
+
+    def fail():
+        with contextlib.suppress(KeyError):
+            with factory.get_breaker("bench"):
+                raise KeyError
+
+    floor = least("f()", f=nothing)
+    guarded = factory("bench")(nothing)
+    row("purgatory over Redis: decorated", least("f()", 200, f=guarded), floor)
+    row("purgatory over Redis: with", least("f()", 200, f=block), floor)
+    row("purgatory over Redis: a failure", least("f()", 200, f=fail))
 
 
 def measure_peers(store):
@@ -235,10 +252,25 @@ def measure_peers(store):
     try:
         import pybreaker as original
     except ImportError:
+        original = None
         print("pybreaker is not installed: left out")
     else:
         measure_pybreaker("pybreaker, of one process", original)
-        measure_redis(original)
+    try:
+        # Its successor, which is just named purgatory, has an asynchronous client of Redis in its
+        # synchronous breakers, which then fail.
+        version("purgatory-circuitbreaker")
+        import purgatory
+    except ImportError:
+        purgatory = None
+        print("purgatory-circuitbreaker is not installed: left out")
+    with redis_server() as path:
+        if path is None:
+            print("redis-server, or redis of PyPI, is not installed: peers over Redis are left out")
+        if path and original:
+            measure_pybreaker_redis(original, path)
+        if path and purgatory:
+            measure_purgatory_redis(purgatory, path)
     try:
         from circuitbreaker import circuit
     except ImportError:

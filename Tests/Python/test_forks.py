@@ -7,7 +7,6 @@ import multiprocessing
 import os
 import signal
 import threading
-import time
 import unittest
 
 from shared_breaker import Rejected, SharedStore
@@ -183,11 +182,10 @@ while True:
         self.assertEqual(other.stdout.readline(), "probing\n")
         with self.assertRaises(Rejected):
             payments.call(int)
-        begin = time.monotonic()
         other.kill()
         other.wait()
+        # Nothing waits: a slot that is not free by now is free in an hour.
         self.assertEqual(payments.acquire().kind, "probe")
-        self.assertLess(time.monotonic() - begin, 30)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import multiprocessing
 import os
 import signal
@@ -33,7 +34,7 @@ from shared_breaker import Rejected, breaker
 shared = breaker("shared")
 sys.stdin.readline()
 failed = rejected = 0
-for _ in range(200):
+for _ in range(int(sys.argv[1])):
     try:
         with shared:
             failed += 1
@@ -45,46 +46,83 @@ for _ in range(200):
 print(failed, rejected, flush=True)
 """
 
+# Each tries once more when it is told to stop, so that all have tried while another has the probe.
 PROBE = """
-import sys, time
+import os, sys, time
 from shared_breaker import Rejected, breaker
 shared = breaker("shared")
 sys.stdin.readline()
 probes = 0
-end = time.monotonic() + 1
-while time.monotonic() < end:
+stopping = False
+while not stopping and not probes:
+    stopping = os.path.exists(sys.argv[1])
     try:
         with shared:
             probes += 1
             sys.stdin.readline()
     except Rejected:
-        pass
+        time.sleep(0.001)
 print(probes, flush=True)
+"""
+
+# The same with Swift inside: what cbctl does with 75 is a rejection.
+COUNT_BY_CBCTL = """
+read -r begin
+"$CBCTL" run shared -- true && "$CBCTL" run shared -- true || exit
+"$CBCTL" run shared -- false
+[ $? -eq 1 ] && echo done
+"""
+
+TRIP_BY_CBCTL = """
+read -r begin
+failed=0 rejected=0
+for number in $(seq "$1"); do
+  "$CBCTL" run shared -- false 2>/dev/null
+  case $? in
+    1) failed=$((failed + 1)) ;;
+    75) rejected=$((rejected + 1)) ;;
+  esac
+done
+echo $failed $rejected
+"""
+
+PROBE_BY_CBCTL = """
+read -r begin
+probes=0 stopping=
+while [ -z "$stopping" ] && [ $probes = 0 ]; do
+  [ ! -e "$1" ] || stopping=yes
+  "$CBCTL" run shared -- sh -c 'read -r end' 2>/dev/null && probes=1
+done
+echo $probes
 """
 
 
 class Processes(StoreTestCase):
-    def start(self, program, count, *arguments):
-        others = [self.start_python(program, *arguments) for _ in range(count)]
-        for other in others:
-            other.stdin.write("\n")
-        for other in others:
-            other.stdin.flush()
+    def start(self, program, by_cbctl, *arguments):
+        """Start sixteen processes of Python and, if there is a cbctl, sixteen that run it."""
+        others = [self.start_python(program, *arguments) for _ in range(16)]
+        if os.environ.get("CBCTL"):
+            others += [self.start_shell(by_cbctl, *arguments) for _ in range(16)]
+        self.give_line(others)
         return others
+
+    def give_line(self, others):
+        """Give a line to those that are still there."""
+        for other in others:
+            with contextlib.suppress(BrokenPipeError):
+                os.write(other.stdin.fileno(), b"\n")
 
     def test_sixteen_processes_count_exactly(self):
         self.store.breaker("shared", max_failures=1_000_000)
-        others = self.start(COUNT, 16, "500")
-        swift = self.start_cbctl()
+        others = self.start(COUNT, COUNT_BY_CBCTL, "500")
         for other in others:
             self.assertEqual(other.stdout.readline(), "done\n")
             other.stdin.close()
             self.assertEqual(other.wait(60), 0)
-        for other in swift:
-            self.assertEqual(other.wait(60), 0)
+        swift = len(others) - 16
         totals = self.totals("shared")
         self.assertEqual(
-            (totals["successes"], totals["failures"]), (16 * 450 + 10 * len(swift), 16 * 50))
+            (totals["successes"], totals["failures"]), (16 * 450 + 2 * swift, 16 * 50 + swift))
 
     @unittest.skipIf(os.environ.get("PYTHONMALLOC"), "AddressSanitizer asks the system for memory")
     def test_healthy_calls_of_sixteen_processes_neither_write_nor_wait(self):
@@ -130,45 +168,60 @@ class Processes(StoreTestCase):
         self.shared.call(int)
         self.shared.acquire().report()
 
-    def start_cbctl(self):
-        """Start processes with Swift inside, of which each makes ten calls, if there is a cbctl."""
-        if not os.environ.get("CBCTL"):
-            return []
+    def start_shell(self, program, *arguments):
+        """Start a shell with a program, with pipes."""
         environment = {**os.environ, "SHARED_BREAKER_STORE": self.path}
-        loop = 'set -e; for n in 1 2 3 4 5 6 7 8 9 10; do "$CBCTL" run shared -- true; done'
-        swift = [subprocess.Popen(["sh", "-c", loop], env=environment) for _ in range(4)]
-        for process in swift:
-            self.addCleanup(stop, process)
-        return swift
+        process = subprocess.Popen(
+            ["sh", "-c", program, "sh", *arguments], env=environment, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.addCleanup(stop, process)
+        return process
 
     def test_sixteen_processes_share_one_threshold_and_trip_once(self):
-        self.store.breaker("shared", max_failures=5, open_for=3600)
-        others = self.start(TRIP, 16)
+        others = [self.start_python(TRIP, "200") for _ in range(16)]
+        self.check_trip(others, threshold=5, calls=200)
+
+    @unittest.skipUnless(os.environ.get("CBCTL"), "there is no cbctl: build it, or set CBCTL")
+    def test_python_and_cbctl_trip_once_what_neither_could_trip_alone(self):
+        others = [self.start_python(TRIP, "2") for _ in range(16)]
+        others += [self.start_shell(TRIP_BY_CBCTL, "2") for _ in range(16)]
+        self.check_trip(others, threshold=40, calls=2)
+
+    def check_trip(self, others, threshold, calls):
+        self.store.breaker("shared", max_failures=threshold, open_for=3600)
+        self.give_line(others)
         failed = rejected = 0
         for other in others:
             numbers = [int(word) for word in other.stdout.readline().split()]
             failed += numbers[0]
             rejected += numbers[1]
-        self.assertEqual(failed + rejected, 16 * 200)
+        self.assertEqual(failed + rejected, len(others) * calls)
         snapshot = self.store.snapshot("shared")
-        self.assertEqual(snapshot["trips"], 1)
-        # Five open it; what was under way at that moment may fail too.
-        self.assertGreaterEqual(failed, 5)
-        self.assertLess(failed, 5 + 16)
+        self.assertEqual((snapshot["state"], snapshot["trips"]), ("open", 1))
+        # So many open it; what was under way at that moment may fail too.
+        self.assertGreaterEqual(failed, threshold)
+        self.assertLess(failed, threshold + len(others))
         self.assertEqual(snapshot["totals"]["failures"], failed)
 
     def test_sixteen_processes_make_one_probe(self):
         shared = self.store.breaker("shared", max_failures=5, probe_timeout=3600)
-        shared.trip(0.001)
-        others = self.start(PROBE, 16)
+        stopped = os.path.join(self.directory, "stopped")
+        # Long enough that many of them wait for it.
+        shared.trip(0.3)
+        others = self.start(PROBE, PROBE_BY_CBCTL, stopped)
         self.printed = collections.defaultdict(str)
         eventually(lambda: self.store.snapshot("shared")["state"] == "half_open")
         for _ in range(100):
             with self.assertRaises(Rejected):
                 shared.call(int)
-        finished = eventually(lambda: self.finished(others, 15))
-        self.assertEqual(finished, ["0"] * 15)
+        open(stopped, "x").close()
+        finished = eventually(lambda: self.finished(others, len(others) - 1))
+        self.assertEqual(finished, ["0"] * (len(others) - 1))
         self.assertEqual(self.store.snapshot("shared")["state"], "half_open")
+        self.give_line(others)
+        finished = eventually(lambda: self.finished(others, len(others)))
+        self.assertEqual(sorted(finished)[-2:], ["0", "1"])
+        self.assertEqual(self.store.snapshot("shared")["state"], "closed")
 
     def finished(self, others, count):
         """Return what those have printed that have no probe, once they have all printed."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import http.client
 import http.server
 import importlib
@@ -92,6 +93,41 @@ class UnixConnection(http.client.HTTPConnection):
         self.sock.connect(self.path)
 
 
+def has_ended(pid):
+    """Return whether a process is gone, or only has to be reaped."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except FileNotFoundError:
+        return True
+
+
+# An application that goes on with a call for good if the query is a file, which then gets its process.
+HOLDING_APP = """
+import os, threading
+from shared_breaker import Rejected, breaker
+
+payments = breaker("payments")
+
+
+def app(environ, start_response):
+    held = environ["QUERY_STRING"]
+    while True:
+        try:
+            with payments:
+                if held:
+                    with open(f"{held}.new", "x") as file:
+                        file.write(str(os.getpid()))
+                    os.rename(f"{held}.new", held)
+                    threading.Event().wait()
+            start_response("200 OK", [])
+            return [b""]
+        except Rejected:
+            if not held:
+                start_response("503 Service Unavailable", [])
+                return [b""]
+"""
+
+
 class Servers(Recipe):
     def ask(self, path, query=""):
         connection = UnixConnection(path)
@@ -107,6 +143,52 @@ class Servers(Recipe):
         self.check_server(
             path, sys.executable, "-m", "gunicorn", "--workers", "4", "--bind", f"unix:{path}",
             *options, "wsgi_app:app")
+
+    @needs("gunicorn")
+    def test_a_worker_of_gunicorn_that_is_killed_in_a_probe_frees_its_slot_at_once(self):
+        self.check_killed_worker()
+
+    @needs("gunicorn")
+    def test_a_worker_of_a_preloaded_application_that_is_killed_in_a_probe_frees_its_slot_at_once(self):
+        self.check_killed_worker("--preload")
+
+    def check_killed_worker(self, *options):
+        """Kill a worker in a probe whose lease has an hour: only the freed slot permits the next."""
+        path = os.path.join(self.directory, "socket")
+        held = os.path.join(self.directory, "held")
+        Path(self.directory, "holding_app.py").write_text(HOLDING_APP)
+        payments = self.store.breaker("payments", max_failures=1, probe_timeout=3600)
+        self.start(
+            sys.executable, "-m", "gunicorn", "--workers", "4", "--timeout", "3600",
+            "--bind", f"unix:{path}", *options, "holding_app:app",
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([self.directory, *sys.path])})
+        eventually(lambda: os.path.exists(path) and self.answers(path))
+        payments.trip(0.001)
+        with contextlib.closing(UnixConnection(path)) as connection:
+            connection.request("GET", f"/?{held}")
+            worker = int(eventually(lambda: os.path.exists(held) and Path(held).read_text()))
+            for _ in range(20):
+                self.assertEqual(self.ask(path)[0], 503)
+            os.kill(worker, signal.SIGKILL)
+            with self.assertRaises((http.client.HTTPException, OSError)):
+                connection.getresponse()
+        # Its server reaps it; until then, its files are closed all the same.
+        eventually(lambda: has_ended(worker))
+        self.assertEqual(self.ask(path)[0], 200)
+        self.assertEqual(self.store.snapshot("payments")["state"], "closed")
+
+    @needs("uvicorn")
+    def test_workers_of_uvicorn_share_a_breaker(self):
+        path = os.path.join(self.directory, "socket")
+        self.check_server(
+            path, sys.executable, "-m", "uvicorn", "--workers", "4", "--uds", path, "asgi_app:app")
+
+    @needs("hypercorn")
+    def test_workers_of_hypercorn_share_a_breaker(self):
+        path = os.path.join(self.directory, "socket")
+        self.check_server(
+            path, sys.executable, "-m", "hypercorn", "--workers", "4", "--bind", f"unix:{path}",
+            "asgi_app:app")
 
     def check_uwsgi(self, *options):
         path = os.path.join(self.directory, "socket")
