@@ -256,7 +256,7 @@ class Servers(Recipe):
 
         answers = asyncio.run(main())
         self.assertEqual(answers[:-1], ["charged", "no answer", "no answer", "no answer"])
-        self.assertRegex(answers[-1], r"^try again in (30|29) s$")
+        self.assertRegex(answers[-1], r"^try again in \d+ s$")
 
 
 class Queues(Recipe):
@@ -272,6 +272,9 @@ broker_transport_options = {{
     "control_folder": {directory + "-control"!r}}}
 worker_hijack_root_logger = False
 """)
+        # Open for longer than any test: no probe comes between, however slow the worker is.
+        source = Path(RECIPES, "celery_app.py").read_text()
+        Path(self.directory, "celery_app.py").write_text(source.replace("open_for=30", "open_for=3600"))
         sys.path.insert(0, self.directory)
         self.addCleanup(sys.path.remove, self.directory)
         recipe = self.load("celery_app")
@@ -280,15 +283,21 @@ worker_hijack_root_logger = False
             **os.environ, "PYTHONPATH": os.pathsep.join(sys.path),
             "CELERY_CONFIG_MODULE": "celery_settings", "C_FORCE_ROOT": "1"}
         program = (
-            "import celery_app; celery_app.app.config_from_object('celery_settings'); "
+            f"import sys; sys.path.insert(0, {self.directory!r}); import celery_app; "
+            "celery_app.app.config_from_object('celery_settings'); "
             "celery_app.app.worker_main("
             "['worker', '-P', 'prefork', '-c', '3', '--without-mingle', '--without-gossip'])")
         self.start(sys.executable, "-c", program, env=environment)
         for _ in range(8):
             recipe.charge.delay("down")
-        eventually(lambda: self.store.snapshot("payments")
-                   and self.totals("payments")["rejections"] >= 5, seconds=60)
+
+        def asked():
+            totals = self.store.snapshot("payments") and self.totals("payments")
+            return totals and totals["failures"] + totals["rejections"]
+
+        eventually(lambda: asked() == 8, seconds=300)
         self.assertEqual(self.store.snapshot("payments")["trips"], 1)
+        # Of three workers, two may be at work while the third one trips the breaker.
         self.assertLessEqual(self.totals("payments")["failures"], 5)
 
 
