@@ -250,8 +250,9 @@ typedef struct sb_hook sb_hook;
 
 /*
  * The right to make one call. It is a plain value: it needs no freeing, and may lie anywhere. Leave
- * what is inside to the library. Copies are the same permit, of which one may be used. One variable can
- * serve any number of calls, one after another.
+ * what is inside to the library. Copies are the same permit: report one of them only, because the library
+ * does not notice another and counts it too. One variable can serve any number of calls, one after
+ * another.
  */
 typedef struct sb_permit {
   uint32_t size;
@@ -573,8 +574,9 @@ int sb_history(sb_store *store, const char *name, int64_t name_length, int64_t a
 /* Begins to listen. What happens from now on is news. */
 int sb_news_open(sb_store *store, sb_news **news);
 
-/* Returns the descriptor to poll for reading; -1 if there is none, such as in the child of a fork.
- * Only the library reads from it and closes it. */
+/* Returns the descriptor to poll for reading; -1 if there is none, such as in the child of a fork. It
+ * stays open until sb_news_free(), also after the store was closed. Only the library reads from it and
+ * closes it. */
 int sb_news_descriptor(sb_news *news);
 
 /* Makes the descriptor unreadable again. It never waits.
@@ -618,7 +620,9 @@ enum sb_hook_result {
  * hook        The name of the hook, which all processes share. Use it with one breaker name only.
  * name        The breaker, or NULL for all of them.
  * timeout_ns  How long one entry may take before another process gets it; 60 seconds if 0.
- * attempts    How often an entry is tried; 5 if 0. */
+ * attempts    How often an entry is tried; 5 if 0.
+ *
+ * Errors: SB_ERR_ARGUMENT, SB_ERR_TEXT, SB_ERR_NAME, SB_ERR_CLOSED. */
 int sb_hook_open(sb_store *store, const char *hook_name, int64_t hook_name_length,
                  const char *name, int64_t name_length, int64_t timeout_ns, int attempts,
                  sb_hook **hook);

@@ -27,6 +27,9 @@ package func sb_hook_open(
     let hookName = try unsafe CText.required(hook_name, hook_name_length, "hook's name")
     if hookName.isEmpty { throw .argument("the hook's name is empty") }
     let name = try unsafe CText.read(name, name_length, "name")
+    try throwingFailures(ofBreaker: { () throws(BreakerError) in
+      if let name { try Breaker.validate(name: name) }
+    })
     guard attempts >= 0 else { throw .argument("attempts is \(attempts)") }
     let part = HookPart(
       of: try opened.usable, hook: hookName, name: name,

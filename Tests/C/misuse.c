@@ -159,6 +159,7 @@ static void other_texts(sb_store *store) {
   sb_news_free(NULL);
   CHECK_CODE(SB_ERR_ARGUMENT, sb_hook_open(store, "", 0, NULL, 0, 0, 0, &hook));
   CHECK_CODE(SB_ERR_ARGUMENT, sb_hook_open(store, "h", 1, NULL, 0, -1, 0, &hook));
+  CHECK_CODE(SB_ERR_NAME, sb_hook_open(store, "h", 1, "no\nname", SB_NUL, 0, 0, &hook));
   CHECK_CODE(SB_OK, sb_hook_open(store, "h", 1, NULL, 0, 0, 0, &hook));
   CHECK_CODE(SB_ERR_HOOK, sb_hook_done(hook, SB_HANDLED));
   CHECK_CODE(SB_ERR_ARGUMENT, sb_hook_done(hook, 3));
