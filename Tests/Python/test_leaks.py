@@ -167,14 +167,17 @@ class Leaks(StoreTestCase):
                 except Resource:
                     pass
 
-            for _ in range(300):
-                await work()
-            gc.collect()
-            blocks = sys.getallocatedblocks()
-            for _ in range(2_000):
-                await work()
-            gc.collect()
-            return sys.getallocatedblocks() - blocks
+            async def kept(count):
+                gc.collect()
+                blocks = sys.getallocatedblocks()
+                for _ in range(count):
+                    await work()
+                gc.collect()
+                return sys.getallocatedblocks() - blocks
+
+            await kept(300)
+            # Threads begin when they are first needed, each with some memory of its own. A leak is in every round.
+            return min([await kept(1_000) for _ in range(3)])
 
         self.assertLess(asyncio.run(main()), 200)
 
