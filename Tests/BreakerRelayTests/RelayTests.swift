@@ -146,7 +146,10 @@ struct RelayTests {
     try fleet.server.start()
     try await eventually("b observes") { try hosts[1].snapshot("pay")?.mode == .observe }
     try await eventually("nothing waits") { try hosts[0].store.fleetStanding()?.waiting == 0 }
-    #expect(try hosts[0].store.fleetStanding()?.isConnected == true)
+    // It notes that it is connected after it has told what waited.
+    try await eventually("a is connected") {
+      try hosts[0].store.fleetStanding()?.isConnected == true
+    }
   }
 }
 
