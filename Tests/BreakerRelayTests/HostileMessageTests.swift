@@ -52,6 +52,34 @@ struct HostileMessageTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
+  func `an opening of the host itself that comes too late is taken back`() async throws {
+    _ = try a.breaker("db", sharedPolicy)
+    try fleet.server.command("HSET", "sb:{test}:evidence", "db\na", "1 1 9000000000000")
+    try forge(["v": "1", "k": "open", "h": "a", "l": "1", "b": "db", "g": "1", "r": "60000"])
+    try await eventually("a has taken it back") {
+      try fleet.server.command("EXISTS", "sb:{test}:evidence") == "0"
+    }
+    // Its own word that it is closed is no reason to tell anything.
+    try forge(command("z", observe))
+    try await eventually("a observes") { try a.snapshot("pay")?.mode == .observe }
+    #expect(try fleet.server.command("XLEN", "sb:{test}:stream") == "3")
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `a closing of the host itself that comes too late is told over`() async throws {
+    try a.breaker("db", sharedPolicy).trip(for: .seconds(3_600))
+    try await eventually("a has told it") {
+      try fleet.server.command("EXISTS", "sb:{test}:evidence") == "1"
+    }
+    try fleet.server.command("HDEL", "sb:{test}:evidence", "db\na")
+    try forge(["v": "1", "k": "closed", "h": "a", "l": "1", "b": "db", "g": "1"])
+    try await eventually("a has told it again") {
+      try fleet.server.command("HKEYS", "sb:{test}:evidence") == "db\na"
+    }
+    #expect(try fleet.server.command("XLEN", "sb:{test}:stream") == "3")
+  }
+
+  @Test(.timeLimit(.minutes(60)))
   func `a message in the name of the host that reads it changes nothing`() async throws {
     try forge(command("a", #"{"action":"force","mode":"forced_open","by":"x"}"#, stamp: "50"))
     try forge(command("z", observe))

@@ -193,7 +193,9 @@ end:
   :: d_step {
       for (h : 0 .. 1) {
         pass(isOpenFor[h]); pass(coolsFor[h]); pass(suspectedFor[h]);
+#ifndef DELAY_NOT_COUNTED
         pass(opening[h])
+#endif
       }
       for (h : 0 .. 2) {
         pass(failedFor[h]);

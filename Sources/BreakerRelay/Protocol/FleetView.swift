@@ -164,6 +164,20 @@ extension FleetView {
     max(snapshot?.generation ?? 0, told[name]?.generation ?? 0)
   }
 
+  /// What to tell again after a message of this host itself; nil if the server knows how it stands.
+  ///
+  /// A connection that the relay has given up may still deliver what it had sent, after what the next
+  /// connection has told. The message is the last one of this host about the breaker.
+  package func correction(of message: FleetMessage, at now: Int64) -> FleetMessage.Content? {
+    switch (message.content, told[message.name]) {
+    case (.open, nil): return .closed
+    case (.recovered, let open?), (.closed, let open?):
+      guard open.generation > message.generation, open.until > now else { return nil }
+      return .open(for: .milliseconds(open.until - now))
+    case (.open, _?), (.recovered, nil), (.closed, nil), (.command, _): return nil
+    }
+  }
+
   /// Notes that the server has a message of this host.
   package mutating func hasTold(_ message: FleetMessage, at now: Int64) {
     guard case .open(let time) = message.content else {
