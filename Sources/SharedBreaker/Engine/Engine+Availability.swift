@@ -17,11 +17,12 @@ extension Engine {
         storage.checkIdentity()
         // A full disk can be read well enough, so only a write shows that there is room again.
         try storage.proveWritable()
+        recovered()
+        try writeUnwrittenProbes()
       } catch {
         failed(error)
         return error
       }
-      recovered()
       return nil
     }
   }
@@ -61,18 +62,14 @@ extension Engine {
     // The store knows nothing of those that it has no room for.
     local.clear(keeping: look { $0.availability.namesAlone })
     update { $0.recovered() }
-    writeUnwrittenProbes()
   }
 
-  /// Frees the slots of probes that have ended meanwhile.
-  private func writeUnwrittenProbes() {
-    for probe in update({ $0.unwrittenProbes.take() }) where probe.report.ticket.isOwn {
-      do throws(StoreError) {
-        _ = try acceptInStore(probe.report, of: probe.cell)
-      } catch {
-        failed(error, of: probe.cell)
-        update { $0.unwrittenProbes.note(probe.report, of: probe.cell) }
-      }
+  /// Writes how probes went that ended without the store, which frees their slots.
+  private func writeUnwrittenProbes() throws(StoreError) {
+    while let probe = look({ $0.unwrittenProbes.first }) {
+      // The child of a fork leaves those that it has inherited to its parent.
+      if probe.report.ticket.isOwn { _ = try acceptInStore(probe.report, of: probe.cell) }
+      update { $0.unwrittenProbes.remove(probe) }
     }
   }
 

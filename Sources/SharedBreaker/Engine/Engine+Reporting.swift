@@ -111,7 +111,9 @@ extension Engine {
 
   /// Accepts the outcome of a call while the store cannot take it.
   func acceptAlone(_ report: Report, of cell: Cell) -> ReportVerdict {
-    if report.ticket.grant.kind == .probe { update { $0.unwrittenProbes.note(report, of: cell) } }
+    if report.ticket.source == .store, report.ticket.grant.kind == .probe {
+      update { $0.unwrittenProbes.note(report, of: cell) }
+    }
     // Its callers ask no breaker while the store is gone, so there is none to tell.
     guard report.isKeptAlone else { return .outdated }
     let reporter = ownProcess()

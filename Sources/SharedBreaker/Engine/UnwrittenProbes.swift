@@ -1,29 +1,26 @@
-/// How probes went that ended while the store could not take it.
+/// How probes went that ended while the store could not be written.
 ///
-/// Everything else that is counted without the store is forgotten. A probe holds a slot in the store, for which every
-/// process would wait until its deadline.
+/// Everything else that is counted without the store is forgotten. But a probe holds a slot in the
+/// store, for which every process would wait until its deadline.
 struct UnwrittenProbes {
   private var entries: [Entry] = []
 
-  struct Entry {
+  final class Entry: Sendable {
     let cell: Cell
     let report: Engine.Report
+
+    init(_ report: Engine.Report, of cell: Cell) { (self.report, self.cell) = (report, cell) }
   }
 
-  /// More probes of one process are hardly ever under way, and the deadline ends what is left out.
+  /// More than a process ever has under way; the deadline ends those that are left out.
   private static let room = 1_000
 
-  /// Remembers a report if it is about a probe that the store has granted.
+  var first: Entry? { entries.first }
+
   mutating func note(_ report: Engine.Report, of cell: Cell) {
-    guard report.ticket.source == .store, report.ticket.grant.kind == .probe,
-      entries.count < Self.room
-    else { return }
-    entries.append(Entry(cell: cell, report: report))
+    if entries.count < Self.room { entries.append(Entry(report, of: cell)) }
   }
 
-  /// Gives up what is to be written now.
-  mutating func take() -> [Entry] {
-    defer { entries = [] }
-    return entries
-  }
+  /// Removes an entry that was written, which another thread may have written too.
+  mutating func remove(_ entry: Entry) { entries.removeAll { $0 === entry } }
 }
