@@ -57,19 +57,18 @@ package struct RelayCheck {
 
   /// Why a file cannot be created, with the directories that it needs; nil if it seems possible.
   private static func obstacle(toCreating path: String) -> String? {
-    var parts = path.split(separator: "/")
-    while !parts.isEmpty {
-      parts.removeLast()
-      let directory = "/" + parts.joined(separator: "/")
+    var directory = path
+    repeat {
+      let slash = directory.lastIndex(of: "/")
+      directory = slash.map { $0 == directory.startIndex ? "/" : String(directory[..<$0]) } ?? "."
       if unsafe access(directory, W_OK | X_OK) == 0 { return nil }
-      guard errno == ENOENT else { return "\(directory): \(SystemError.text(errno))" }
-    }
-    return nil
+    } while errno == ENOENT && directory != "/" && directory != "."
+    return "\(directory): \(SystemError.text(errno))"
   }
 
   /// Tries whether the server's user may do all that a relay does, without doing any of it.
   private func checkRights(_ options: RelayOptions, _ keys: FleetKeys) throws(RedisError) {
-    // The transaction ends with the connection, and nothing of it is run.
+    // The server discards the transaction when this connection is closed.
     let connection = try RedisConnection(to: options.address, patience: RelayContext.patience)
     var refused: [String] = []
     var areKeysRefused = false
