@@ -77,12 +77,6 @@ struct HistoryLines {
 
   /// Who did it and why, at the end of the line because a reason can be a kilobyte long.
   private static func ending(_ entry: HistoryEntry) -> String {
-    let author = author(of: entry)
-    return VisibleText.bare(entry.reason.map { "\(author): \($0)" } ?? author)
-  }
-
-  /// The process that did it, and the host for which a relay did.
-  private static func author(of entry: HistoryEntry) -> String {
-    "\(entry.program) (pid \(entry.pid))" + (entry.host.map { " for \($0)" } ?? "")
+    VisibleText.bare(entry.reason.map { "\(entry.author): \($0)" } ?? entry.author)
   }
 }

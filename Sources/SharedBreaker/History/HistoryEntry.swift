@@ -56,12 +56,16 @@ extension HistoryEntry: CustomStringConvertible {
   /// For example: `payments: closed -> open: 3 failures in a row, worker (pid 4711)`.
   public var description: String {
     let what = change.description + (reason.map { ": \($0)" } ?? "")
-    let author = "\(program) (pid \(pid))" + (host.map { " for \($0)" } ?? "")
     return "\(OutsideText.name(name)): \(OutsideText.visible("\(what), \(author)"))"
   }
 }
 
 extension HistoryEntry {
+  /// The process that did it, and the host for which a relay did, such as `worker (pid 4711)`.
+  ///
+  /// The names are as they were given, so they may contain control characters.
+  public var author: String { "\(program) (pid \(pid))" + (host.map { " for \($0)" } ?? "") }
+
   /// Whether calls begin to be rejected, so that people should be paged.
   ///
   /// It is true when a closed breaker opens, or when the probe after a suspicion fails. Any other
