@@ -171,10 +171,10 @@ internal import CSQLite
     }
   }
 
-  /// Starts the log over if all of it was moved; under both locks.
+  /// Starts the log over once all of it has been moved into the file; the caller holds both locks.
   ///
-  /// Only a commit does. Without it, a process that opens the store next, alone, finds no note of
-  /// what was moved, goes on behind it, and moves all of it again.
+  /// It does so by a commit, because nothing else does. Otherwise the next process, if it is alone,
+  /// finds no note of what was moved, appends to the old log, and moves all of it again.
   func startLogOver(at milliseconds: Int64) {
     guard log.isFolded else { return }
     do throws(StoreError) {

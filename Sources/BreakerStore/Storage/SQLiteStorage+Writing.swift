@@ -96,7 +96,7 @@ extension SQLiteStorage {
         if let error = queued.error { throw error }
         done.events.append((step.name, queued.result?.events ?? []))
       }
-      // A restore is answered when all of it is on the disk, also what is no event.
+      // A restore returns only when all of it is on the disk, also the changes without an event.
       transaction.wakesListeners = true
       transaction.mustBeDurable = true
       return done

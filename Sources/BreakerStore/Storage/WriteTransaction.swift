@@ -136,7 +136,7 @@ extension SQLiteStorage {
 
   /// Runs a body again that failed because the disk was full, once the log starts over.
   ///
-  /// The log can start over when all of it is in the file and nobody is reading from it. Readers are
+  /// The log can start over when all of it is in the file and no process is reading it. Readers are
   /// done within moments. If the file itself has to grow, it cannot take in the log, and the body
   /// fails as it did before.
   private func runInFreedLog<Result>(

@@ -281,7 +281,7 @@ def _take(hook: Hook) -> tuple[str | None, int]:
     try:
         return hook.take()
     except StoreError as error:
-        # If the store was closed, who waits for news of it is told so at once.
+        # If the store was closed, waiting for its news ends at once.
         return None, 0 if error.code == "closed" else int(_PATIENCE * 1e9)
 
 
