@@ -32,9 +32,10 @@ public struct StoreOptions: Sendable {
   /// A breaker beyond that works in this process alone; see ``StoreEvent/notShared(name:_:)``.
   public var maximumBreakers: Int?
 
-  /// The name of this program in the history; the name of its executable if nil.
+  /// The name of this program in the history; that of its executable if nil.
   ///
-  /// At most 255 bytes are kept.
+  /// A script comes first, as in `worker.py (python3.11)`, if the kernel still knows it. At most 255
+  /// bytes are kept.
   public var program: String?
 
   /// A function that is called with what this process does and what happens to it.
