@@ -33,10 +33,15 @@ enum Samples {
       sample("maintenance") { record in
         record.mode.mode = .forcedOpen
         record.mode.reason = "new disks"
-        record.mode.setBy = "cbctl (pid 12)"
+        record.mode.setBy = "deploy, via cbctl"
+        record.mode.setAtMilliseconds = wall(-300)
         record.mode.until = instant(7_200)
       }),
-    snapshot(sample("canary") { $0.mode.mode = .observe }),
+    snapshot(
+      sample("canary") {
+        $0.mode.mode = .observe
+        $0.mode.setAtMilliseconds = wall(-400)
+      }),
     snapshot(
       sample("結果\u{7}", code: "failures=10 within=1m") { record in
         record.consecutiveFailures = 2

@@ -154,6 +154,6 @@ struct StatusTable {
 }
 
 extension BreakerSnapshot {
-  /// When the breaker entered its state, or when it was created.
-  var since: BreakerTimestamp? { changedAt ?? createdAt }
+  /// Since when what decides about calls has held: the mode, or else the state.
+  var since: BreakerTimestamp? { mode == .automatic ? changedAt ?? createdAt : modeSetAt }
 }
