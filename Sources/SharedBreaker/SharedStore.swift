@@ -45,6 +45,7 @@ public final class SharedStore: Sendable {
     let storage = SQLiteStorage(
       path: chosen, access: StoreAccess(mode: options.mode, group: options.group),
       lockTimeout: options.lockTimeout, clock: options.clock, program: program,
+      mandate: options.mandate,
       room: options.maximumBreakers, refusal: refusal)
     engine = Engine(storage: storage, options: options, program: program)
   }
