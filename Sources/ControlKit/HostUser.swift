@@ -8,7 +8,7 @@ struct HostUser {
   /// The user who has logged in, by the kernel's account; nil if it has none.
   var login: UInt32?
 
-  /// What the environment claims about who called `sudo`.
+  /// What the environment claims about who called `sudo`; only what can be a name is repeated.
   var claim: String?
 
   /// The name of a user; nil if it has none.
@@ -22,8 +22,20 @@ struct HostUser {
   var words: String {
     let user = words(of: number)
     if let login { return login == number ? user : "\(user) (login \(words(of: login)))" }
-    guard let claim, !claim.isEmpty, claim != user else { return user }
+    guard let claim, !claim.isEmpty, claim != user, claim.utf8.allSatisfy(Self.isOfName) else {
+      return user
+    }
     return "\(user) (SUDO_USER \(claim))"
+  }
+
+  /// Whether a byte can be part of a name, so that a claim cannot look like more than one.
+  private static func isOfName(_ byte: UInt8) -> Bool {
+    switch byte {
+    case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+      UInt8(ascii: "0")...UInt8(ascii: "9"), 0x80...:
+      true
+    default: "._-@+$\\".utf8.contains(byte)
+    }
   }
 
   private func words(of number: UInt32) -> String { name(number) ?? String(number) }

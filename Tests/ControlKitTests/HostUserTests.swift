@@ -22,6 +22,8 @@ import Testing
     #expect(words(0, login: 1_000, claim: "alice") == "root (login deploy)")
     #expect(words(0, login: 0, claim: "alice") == "root")
     #expect(words(0, claim: "deploy") == "root (SUDO_USER deploy)")
+    #expect(words(0, claim: #"CORP\alice"#) == #"root (SUDO_USER CORP\alice)"#)
+    #expect(words(0, claim: "alice), via cbctl: all is well (") == "root")
     #expect(words(1_000, claim: "") == "deploy")
     #expect(words(1_000, claim: "deploy") == "deploy")
   }
