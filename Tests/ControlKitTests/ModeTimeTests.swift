@@ -25,6 +25,29 @@ import Testing
     #expect(cells.prefix(5) == ["pay", "closed", "forced_open", "10m", "15:13:20Z"][...])
   }
 
+  @Test func `the status on a terminal says who has set a mode, why, and until when`() {
+    let ending = onTerminal(bench("--for", "2h"), "status").split(separator: "\n")
+    let author = #/cbctl \(pid \d+\)/#
+    #expect(
+      ending.last?.replacing(author, with: "AUTHOR")
+        == "pay: forced_open for 1h 50m, set 10m ago by AUTHOR: disks")
+    let bench = bench()
+    #expect(onTerminal(bench, "status").contains("pay: forced_open without an end, set 10m ago"))
+    for number in 1...6 { _ = bench("force", "more-\(number)", "observe") }
+    let many = onTerminal(bench, "status").split(separator: "\n")
+    #expect(many.suffix(6).dropLast().allSatisfy { $0.contains(" without an end, set ") })
+    #expect(many.last == "2 more have a mode: 'cbctl show NAME' says who set it")
+    #expect(!onTerminal(bench, "status", "--quiet").contains("without an end"))
+  }
+
+  @Test func `the lines about modes match the guide`() {
+    let lines = ModeLines.text(of: Samples.all, at: Samples.time, width: 80)
+    Golden.expect(lines.map { $0 + "\n" }.joined(), "status-modes.txt")
+    #expect(
+      ModeLines.text(of: Samples.all, at: Samples.time, width: 36).first
+        == "maintenance: forced_open for 2h, se…")
+  }
+
   @Test func `a forced breaker shows since when and until when its mode holds`() {
     let endless = bench()("show", "pay").output
     #expect(endless.contains("  mode since    2026-09-21T15:13:20.000Z (10m ago)\n"), "\(endless)")
