@@ -69,7 +69,7 @@ package enum ProcessTable {
     // Needs no /proc.
     if kill(pid, 0) != 0, errno == ESRCH { return .over }
     // A process that has ended meanwhile has no entry, which is no proof: /proc may hide entries.
-    guard ownNumber() == pid_t(getpid()), let stat = ProcessStat(at: "/proc/\(pid)/stat") else {
+    guard ownNumber() == getpid(), let stat = ProcessStat(at: "/proc/\(pid)/stat") else {
       return .unknown
     }
     guard !stat.isLeaving else { return .unknown }
@@ -99,7 +99,7 @@ package enum ProcessTable {
   }
 
   /// The number by which `/proc` knows this process; nil if it does not know it.
-  private static func ownNumber() -> Int32? {
+  static func ownNumber() -> Int32? {
     Int32(DirectoryListing.target("/proc/self"))
   }
 
