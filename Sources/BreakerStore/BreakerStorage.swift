@@ -86,6 +86,13 @@ package protocol BreakerStorage: AnyObject, Sendable {
   /// Tells what this store has given out from what one gave out that it is a copy of.
   func lineage() throws(StoreError) -> Int64
 
+  /// What this process holds for as long as it lives, to be named in a lease or a claim that it is
+  /// about to write; nil if it can hold nothing here.
+  func lifeline() -> Lifeline?
+
+  /// Whether the owner of a lease or a claim has ended for certain.
+  func isGone(_ owner: ProcessIdentity) -> Bool
+
   /// The counters that processes share for a breaker; nil if it has none, or has lost them.
   func counters(of breaker: StoredBreaker) -> Counters?
 

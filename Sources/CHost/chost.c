@@ -71,6 +71,24 @@ int sb_is_held(int descriptor, int64_t first, int64_t end) {
   return fcntl(descriptor, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 
+int sb_is_free(int descriptor, int64_t byte) {
+  struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
+  return fcntl(descriptor, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
+}
+
+enum { page_size = 4096 };
+
+int sb_hold_for_life(int descriptor, int64_t byte, void **hold) {
+  void *mapping = mmap(0, page_size, PROT_NONE, MAP_SHARED, descriptor, 0);
+  if (mapping == MAP_FAILED) return errno;
+  int code = madvise(mapping, page_size, MADV_DONTFORK) == 0 ? sb_hold(descriptor, byte) : errno;
+  if (code) munmap(mapping, page_size);
+  else *hold = mapping;
+  return code;
+}
+
+void sb_end_hold(void *hold) { munmap(hold, page_size); }
+
 int64_t sb_boot_offset;
 static int knows_boot_offset;
 
@@ -149,8 +167,6 @@ int sb_empty_mapping(void *address, size_t length) {
   munmap(empty, length);
   return code;
 }
-
-enum { page_size = 4096 };
 
 static void *zero_page_at(void *address) {
   int fixed = address ? MAP_FIXED : 0;

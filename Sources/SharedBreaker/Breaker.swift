@@ -31,7 +31,7 @@ public final class Breaker: Sendable {
   /// While the store cannot be used, this is the state of the breaker that stands in for it in this
   /// process, or else the state that was last known.
   public var state: BreakerState {
-    current().record(at: engine.clock.moment, isGone: engine.options.processes.isGone).state
+    current().record(at: engine.clock.moment, isGone: engine.storage.isGone).state
   }
 
   /// Whether this process shares the breaker with the others.

@@ -31,7 +31,6 @@ final class HostState: Sendable {
     HostProcesses(
       current: { process.identity },
       find: { [processes] pid in processes.running.first { $0.identity.pid == pid }?.identity },
-      isGone: { [processes] in processes.isGone($0) },
       ending: { process.ending })
   }
 

@@ -85,6 +85,8 @@ extension ProcessStorage {
 
   func counters(of breaker: StoredBreaker) -> Counters? { host.memory.counters(of: breaker) }
   func upToDate(_ breaker: StoredBreaker) -> StoredBreaker { host.memory.upToDate(breaker) }
+  func lifeline() -> Lifeline? { host.memory.lifeline() }
+  func isGone(_ owner: ProcessIdentity) -> Bool { host.memory.isGone(owner) }
 }
 
 /// Writing.

@@ -93,6 +93,25 @@ static void fork_shares(sb_store *store) {
   sb_breaker_free(breaker);
 }
 
+/* However many forks further down a process is, it does not own the permits of the first one. */
+static void fork_far(sb_store *store, int depth) {
+  sb_breaker *breaker = open_breaker(store, "far", "max-failures=2 open-for=1m");
+  sb_permit permit = SB_PERMIT_INIT;
+  pid_t child = 0;
+  int generation;
+  succeed(breaker);
+  CHECK_CODE(SB_OK, sb_enter(breaker, &permit, NULL, 0));
+  for (generation = 0; generation < depth && child == 0; generation++) child = fork();
+  if (child == 0) {
+    CHECK_CODE(SB_REFUSED, sb_leave(breaker, &permit, SB_SUCCESS, NULL, 0));
+    _exit(0);
+  }
+  await(child);
+  if (generation > 1) _exit(0);
+  CHECK_CODE(SB_OK, sb_leave(breaker, &permit, SB_SUCCESS, NULL, 0));
+  sb_breaker_free(breaker);
+}
+
 /* Both sides of a fork write what they have counted themselves. */
 static void both_sides_flush(char **arguments) {
   char path[4096], counters[4200];
@@ -281,6 +300,8 @@ int main(int count, char **arguments) {
   everything_once(store);
   CHECK(threads() == before);
   fork_shares(store);
+  fork_far(store, 64);
+  fork_far(store, 128);
   both_sides_flush(arguments);
   another_process(store, arguments);
   CHECK(threads() == before);

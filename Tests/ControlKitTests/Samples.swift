@@ -171,7 +171,7 @@ enum Samples {
   }
 
   private static func snapshot(_ breaker: StoredBreaker) -> BreakerSnapshot {
-    BreakerSnapshot(of: breaker, at: now, isGone: HostProcesses.system.isGone)
+    BreakerSnapshot(of: breaker, at: now, isGone: { ProcessTable.fate(of: $0) == .over })
   }
 
   private static func declaration(

@@ -21,10 +21,13 @@ struct Environment: Sendable {
   /// Whether a puppet inside has hardly any descriptors left while it creates its store.
   var isStarved = false
 
-  /// Whether processes outside can see that one inside has ended.
-  ///
-  /// Where they cannot, a probe whose process is killed ends at its deadline, as the guides say.
-  var seesDeaths = true
+  /// Whether the file system can hold a lock for as long as a process lives; the guides name those
+  /// that cannot.
+  var keepsLifelines = true
+
+  /// Whether Swift's tasks can be relied on: libdispatch, which runs them, reads `/proc` to size its
+  /// pool, and may end a process that has none.
+  var runsTasks: Bool { preparation != Self.withoutProc }
 
   /// Whether only root can create the environment.
   var needsRoot: Bool { !launcher.isEmpty || !disk.isEmpty }
@@ -42,8 +45,7 @@ extension Environment {
 
   private static let ofProcesses = [
     Environment(name: "plain", summary: "the host as it is, for all processes"),
-    Environment(
-      name: "no /proc", summary: "an empty /proc", preparation: withoutProc, seesDeaths: false),
+    Environment(name: "no /proc", summary: "an empty /proc", preparation: withoutProc),
     Environment(
       name: "subset=pid",
       summary: "a /proc that shows processes and nothing else, as ProcSubset=pid of systemd does",
@@ -60,8 +62,10 @@ extension Environment {
       name: "no descriptors", summary: "no descriptor left, or a few, while it makes its store",
       isStarved: true),
     Environment(
-      name: "PID namespace", summary: "process numbers of its own", namespaces: withOwnPIDs,
-      seesDeaths: false),
+      name: "PID namespace", summary: "process numbers of its own", namespaces: withOwnPIDs),
+    Environment(
+      name: "foreign /proc", summary: "process numbers of its own, and the /proc of the host",
+      namespaces: ["--pid", "--fork", "--kill-child"]),
     Environment(
       name: "time ahead", summary: "a boot clock that is a day ahead",
       namespaces: withClockAhead(by: 86_400)),
@@ -93,13 +97,12 @@ extension Environment {
         cd "$room/layers"
         mkdir lower upper work
         mount -t overlay none -o lowerdir=lower,upperdir=upper,workdir=work "$disk"
-        """#),
+        """#, keepsLifelines: false),
   ]
 
   private static let bareContainer = Environment(
     name: "bare container, ext2", summary: "process numbers of its own, an empty /proc, and ext2",
-    namespaces: withOwnPIDs, preparation: withoutProc, disk: imaged("mkfs.ext2 -q"),
-    seesDeaths: false)
+    namespaces: withOwnPIDs, preparation: withoutProc, disk: imaged("mkfs.ext2 -q"))
 }
 
 extension Environment {

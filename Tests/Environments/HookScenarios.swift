@@ -49,6 +49,25 @@ extension Scenario {
       try Files.write("\(go)-new", [])
       try scene.expectHandled(["61", "1", "2", "3", "4", "5", "6"], in: file)
     },
+    Scenario(
+      name: "lost hook", summary: "a process that is killed in its hook leaves the entry to another"
+    ) { scene in
+      for side in Scene.Side.allCases where side == .outside || scene.environment.runsTasks {
+        let heir = try scene.puppet(scene.environment.runsTasks ? .inside : .outside)
+        let victim = try scene.puppet(side)
+        let tripper = try scene.puppet(.outside)
+        let (hook, file) = ("pager-\(side)", scene.directory.file("handled-\(side)"))
+        try scene.handle([victim], hook, "\(file) until \(file)-never")
+        try scene.tell([tripper], "trips 1 \(side)")
+        scene.expect(try victim.ask("hear 1").isEmpty, is: false, "an entry for the hook \(side)")
+        let handled = try Database.value(scene.store, "SELECT max(id) - 1 FROM event")
+        try scene.tell([heir], "handle \(hook) \(file)")
+        try scene.kill(victim)
+        // The hook may take a minute for an entry, and this waits for half of that at most.
+        try scene.expectHandled([handled, "\((Int(handled) ?? 0) + 1)"], in: file)
+        try scene.tell([heir], "silence")
+      }
+    },
   ]
 }
 
@@ -58,7 +77,8 @@ extension Scene {
     try tell(puppets, "connect")
     try tell(puppets, "handle \(hook) \(file)")
     _ = try until("the hook is known") {
-      try Database.value(store, "SELECT count(*) FROM hook") == "1" ? true : nil
+      try Database.value(store, "SELECT count(*) FROM hook WHERE name = '\(hook)'") == "1"
+        ? true : nil
     }
   }
 

@@ -32,6 +32,30 @@ extension Worker {
       ? String(decoding: answer, as: UTF8.self) : "error child ended with \(status)"
   }
 
+  /// `run-forked DEPTH`: makes a call in which it forks, as does each child until there are so many
+  /// generations; the call then ends in the first process and in the last one.
+  func runForked(_ depth: Int) -> String {
+    var isLast = false
+    let answer = (try? breaker.run { isLast = Self.forkDown(depth) }) == nil ? "error" : "ok"
+    if isLast { _exit(0) }
+    return answer
+  }
+
+  /// Returns in the first process, with false, and in the last one, with true.
+  private static func forkDown(_ depth: Int) -> Bool {
+    for generation in 1...depth {
+      let child = ts_fork()
+      if child == 0 {
+        ts_limit(60)
+        continue
+      }
+      let status = wait(for: child)
+      if generation == 1 { return false }
+      _exit(status)
+    }
+    return true
+  }
+
   /// `fork-idle`: forks a child that does nothing, and returns its number; the test has to end it.
   func forkIdleChild() -> String {
     let child = ts_fork()

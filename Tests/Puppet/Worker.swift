@@ -100,6 +100,10 @@ final class Worker {
     "job-start": { worker, _ in worker.startJob() },
     "job-state": { worker, _ in worker.jobState() },
     "threads": { _, _ in String(ProcessThreads.count(named: "breaker")) },
+    "leave-leader": { worker, _ in worker.leaveLeader() },
+    "rename": { worker, words in worker.rename(words) },
+    "close-descriptors": { worker, words in worker.closeDescriptors(words) },
+    "run-forked": { worker, words in worker.runForked(Int(words[0]) ?? 1) },
     "fork-idle": { worker, _ in worker.forkIdleChild() },
     "fork-hammer": { worker, words in try worker.forkWhileHammering(words) },
   ]

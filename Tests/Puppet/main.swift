@@ -6,7 +6,7 @@ do {
   // Swift reads its list of arguments from /proc, which some environments do not have.
   let arguments = Console.processArguments().map { String(decoding: $0, as: UTF8.self) }
   let worker = try Worker(Options(arguments))
-  while let line = Wire.shared.line() { Wire.shared.put(worker.answer(to: line)) }
+  worker.serve()
 } catch {
   Wire.shared.put("error \(error)")
   exit(1)

@@ -110,6 +110,16 @@ import Testing
     #expect(try other.ask("state") == "closed")
   }
 
+  @Test(.timeLimit(.minutes(60)), arguments: [1, 64, 128])
+  func `a process however many forks further down cannot report the call of the first one`(
+    depth: Int
+  ) throws {
+    let puppet = try Stage().puppets(1, "max-failures=3")[0]
+    #expect(try puppet.ask("run ok") == "ok 42")
+    #expect(try puppet.ask("run-forked \(depth)") == "ok")
+    #expect(try puppet.ask("snapshot").contains("successes=2"))
+  }
+
   @Test(.timeLimit(.minutes(60)))
   func `a forked child that ends leaves its own slot to the next caller`() throws {
     let stage = try Stage()

@@ -45,6 +45,8 @@ extension ForwardingStorage {
   func lineage() -> Int64 { memory.lineage() }
   func counters(of breaker: StoredBreaker) -> Counters? { nil }
   func upToDate(_ breaker: StoredBreaker) -> StoredBreaker { breaker }
+  func lifeline() -> Lifeline? { memory.lifeline() }
+  func isGone(_ owner: ProcessIdentity) -> Bool { memory.isGone(owner) }
   func checkIdentity() {}
   func proveWritable() {}
   func finish() {}

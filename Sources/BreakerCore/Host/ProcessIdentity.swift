@@ -9,10 +9,37 @@ public struct ProcessIdentity: Sendable, Hashable {
   /// The PID namespace that `pid` belongs to.
   public var pidNamespace: UInt64
 
+  /// What shows in other PID namespaces too whether the process lives; nil if it holds nothing.
+  package var lifeline: Lifeline?
+
   /// Identifies a process by its number, its start time and its namespace.
   public init(pid: Int32, startTicks: UInt64, pidNamespace: UInt64) {
     self.pid = pid
     self.startTicks = startTicks
     self.pidNamespace = pidNamespace
+  }
+
+  /// The same process as the owner of what it is given while it holds a lifeline.
+  package func holding(_ lifeline: Lifeline?) -> ProcessIdentity {
+    var owner = self
+    owner.lifeline = lifeline
+    return owner
+  }
+}
+
+/// A lock on one byte of a file that a process holds for as long as it lives.
+///
+/// Every process of the host can look whether the byte is locked. No two processes draw the same
+/// one.
+package struct Lifeline: Sendable, Hashable {
+  /// The byte, far beyond the end of the file.
+  package var byte: Int64
+
+  /// The file's inode number, which no other file gets as long as the lock is held.
+  package var file: UInt64
+
+  package init(byte: Int64, file: UInt64) {
+    self.byte = byte
+    self.file = file
   }
 }

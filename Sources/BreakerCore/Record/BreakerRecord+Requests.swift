@@ -31,10 +31,11 @@ extension BreakerRecord {
   ///
   /// A probe's lease lasts `probe-timeout`, or `probeTimeout` if that is longer. The record must
   /// have been settled at `now`, so every remaining lease is still held. Checking again whether an
-  /// owner has gone could free a slot that this request has counted as taken.
+  /// owner has gone could free a slot that this request has counted as taken. The owner is asked for
+  /// only if it gets a lease.
   package mutating func requested(
-    at now: Moment, by owner: ProcessIdentity?, probeTimeout: Duration? = nil,
-    policy: BreakerPolicy
+    at now: Moment, by owner: @autoclosure () -> ProcessIdentity?,
+    probeTimeout: Duration? = nil, policy: BreakerPolicy
   ) -> Step<Decision<PermitGrant>> {
     var events: [BreakerEvent] = []
     switch assessed(at: now.boot, policy: policy, isGone: { _ in false }) {
@@ -46,7 +47,7 @@ extension BreakerRecord {
       return Step(answer: .rejected(rejection), events: events)
     case .undecided:
       if state == .open { events.append(halfOpen(at: now)) }
-      let grant = grantProbe(at: now.boot, to: owner, for: probeTimeout, policy: policy)
+      let grant = grantProbe(at: now.boot, to: owner(), for: probeTimeout, policy: policy)
       return Step(answer: .permitted(grant), events: events)
     }
   }

@@ -41,6 +41,12 @@ enum DiskExamination {
         means: "it is nearly full: once it is, each process goes on with breakers of its own",
         repair: "none: free some space")
     }
+    guard Lifelines.areKept(in: place.path) else {
+      return StoreFinding(
+        .disk, .note, "\(found); it keeps no lock for a process as long as the process lives",
+        means: "if a prober dies that others cannot see, as in another container, its slot is free"
+          + " at its deadline")
+    }
     return StoreFinding(.disk, .ok, found)
   }
 

@@ -29,7 +29,7 @@ struct Salvage {
       breakers = found.values.sorted { $0.id < $1.id }.map { breaker in
         var breaker = breaker
         breaker.record = breaker.record.settled(
-          at: clock.moment, policy: breaker.policy, isGone: ProcessTable.isGone)
+          at: clock.moment, policy: breaker.policy, isGone: OwnerJudge(of: place.path).isGone)
         // Most successes are counted only in the file beside the store.
         if let passed = counters?.counted(since: breaker) {
           breaker.record.totals += passed.totals

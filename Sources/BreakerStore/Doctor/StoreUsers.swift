@@ -25,8 +25,10 @@ struct StoreUsers {
   init(of place: StorePlace) {
     let own = [place.path] + StorePlace.all.map { place.beside($0) }
     let current = Set(own.compactMap { FileStatus(of: $0)?.identity })
+    // All numbers here are those that `/proc` knows, which may show another PID namespace.
+    let ownPid = ProcessTable.ownNumber()
     for name in DirectoryListing.names("/proc") {
-      guard let pid = Int32(name), pid != getpid() else { continue }
+      guard let pid = Int32(name), pid != ownPid else { continue }
       look(at: pid, place, current)
     }
     stoppedWriter = Self.stopped(among: readers, place)

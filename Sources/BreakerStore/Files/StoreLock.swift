@@ -53,11 +53,12 @@ extension StoreLock {
   }
 
   private static func opened(
-    _ path: String, for store: String, _ access: StoreAccess
+    _ path: String, for store: String, _ access: StoreAccess, _ mode: Int32 = O_RDWR,
+    mayCreate: Bool = true
   ) throws(StoreError) -> StoreLock {
-    let flags = O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK
+    let flags = mode | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK
     var descriptor = unsafe open(path, flags)
-    if descriptor < 0, errno == ENOENT {
+    if descriptor < 0, errno == ENOENT, mayCreate {
       try create(path, access.rights(of: store).ofUsers)
       descriptor = unsafe open(path, flags)
     }
@@ -122,6 +123,28 @@ extension StoreLock {
 
   /// Lets go of the lock, which a process that this one was forked from may still hold.
   func letGo() { close(descriptor) }
+}
+
+/// The file of the lock, for the lifelines that are in it.
+extension StoreLock {
+  /// Opens the file without taking the lock; nil if there is none, or if it cannot be used.
+  ///
+  /// The caller closes the descriptor.
+  static func file(
+    of store: String, mayCreate: Bool
+  ) -> (descriptor: Int32, identity: FileIdentity)? {
+    do throws(StoreError) {
+      let lock = try opened(
+        store + suffix, for: store, StoreAccess(), O_RDONLY, mayCreate: mayCreate)
+      guard let identity = lock.status?.identity else {
+        lock.letGo()
+        return nil
+      }
+      return (lock.descriptor, identity)
+    } catch {
+      return nil
+    }
+  }
 }
 
 /// The lock that a relay holds for as long as it works on a store, on a file of its own.

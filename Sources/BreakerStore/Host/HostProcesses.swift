@@ -8,26 +8,20 @@ package struct HostProcesses: Sendable {
   /// A running process with this number, or nil if there is none.
   package var find: @Sendable (_ pid: Int32) -> ProcessIdentity?
 
-  /// Whether a process has ended for certain.
-  package var isGone: @Sendable (ProcessIdentity) -> Bool
-
   /// Why the calling process can do nothing more; nil as long as it runs.
   package var ending: @Sendable () -> StoreError?
 
   package init(
     current: @escaping @Sendable () -> ProcessIdentity,
     find: @escaping @Sendable (Int32) -> ProcessIdentity?,
-    isGone: @escaping @Sendable (ProcessIdentity) -> Bool,
     ending: @escaping @Sendable () -> StoreError?
   ) {
     self.current = current
     self.find = find
-    self.isGone = isGone
     self.ending = ending
   }
 
   /// The processes that the kernel knows about.
   package static let system = HostProcesses(
-    current: { ProcessTable.current() }, find: { ProcessTable.process($0) },
-    isGone: { ProcessTable.isGone($0) }, ending: { nil })
+    current: { ProcessTable.current() }, find: { ProcessTable.process($0) }, ending: { nil })
 }

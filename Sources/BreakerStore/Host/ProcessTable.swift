@@ -5,10 +5,13 @@ internal import Glibc
 /// What the kernel reports about processes.
 package enum ProcessTable {
   /// This process, as others can recognize it.
+  ///
+  /// Whichever PID namespace `/proc` shows, `/proc/self` leads to this process or nowhere.
   package static func current() -> ProcessIdentity {
-    let pid = getpid()
+    let stat = ProcessStat(at: "/proc/self/stat")
     return ProcessIdentity(
-      pid: pid, startTicks: startTicks(of: pid) ?? 0, pidNamespace: pidNamespace())
+      pid: getpid(), startTicks: stat.map { onHostClock($0.startTicks) } ?? 0,
+      pidNamespace: pidNamespace())
   }
 
   /// The number of this process, which changes after a fork.
@@ -21,33 +24,34 @@ package enum ProcessTable {
     switch life(of: pid) {
     case .running(let startTicks):
       ProcessIdentity(pid: pid, startTicks: startTicks, pidNamespace: pidNamespace())
-    case .hidden: ProcessIdentity(pid: pid, startTicks: 0, pidNamespace: pidNamespace())
+    case .unknown: ProcessIdentity(pid: pid, startTicks: 0, pidNamespace: pidNamespace())
     case .over: nil
     }
   }
 
-  /// Whether a process has certainly ended.
+  /// Whether a process has ended, as far as its number and its start time prove it.
   ///
   /// If its number now belongs to another process, the process has ended. A process in another PID
-  /// namespace cannot be checked, so this answers false. It also answers false if the process
-  /// cannot be examined because `/proc` hides it or because this process has no descriptor left.
-  package static func isGone(_ process: ProcessIdentity) -> Bool {
+  /// namespace cannot be checked, nor can one that `/proc` hides.
+  package static func fate(of process: ProcessIdentity) -> ProcessFate {
     let namespace = pidNamespace()
-    guard namespace != 0, process.pidNamespace == namespace else { return false }
+    guard namespace != 0, process.pidNamespace == namespace else { return .unknown }
     switch life(of: process.pid) {
     case .running(let startTicks):
-      return process.startTicks != 0 && !areSame(startTicks, process.startTicks)
-    case .over: return true
-    case .hidden: return false
+      guard process.startTicks != 0 else { return .unknown }
+      if areSame(startTicks, process.startTicks) { return .running }
+      return showsThisNamespace() ? .over : .unknown
+    case .over: return .over
+    case .unknown: return .unknown
     }
   }
 
   /// Whether a process was stopped by a signal and has not been continued.
+  ///
+  /// The number is the one by which `/proc` knows the process, and `/proc/locks` too.
   static func isStopped(_ pid: Int32) -> Bool {
-    guard let stat = ProcFile.text("/proc/\(pid)/stat"), let end = stat.lastIndex(of: ")")
-    else { return false }
-    let state = stat[stat.index(after: end)...].split(separator: " ").first
-    return state == "T" || state == "t"
+    let state = ProcessStat(at: "/proc/\(pid)/stat")?.state
+    return state == UInt8(ascii: "T") || state == UInt8(ascii: "t")
   }
 
   private enum Life {
@@ -56,26 +60,21 @@ package enum ProcessTable {
 
     /// It has ended, or only a zombie is left.
     case over
-    case hidden
+    case unknown
   }
 
-  /// When a process started, in clock ticks since boot; nil if it has ended or is hidden.
-  static func startTicks(of pid: Int32) -> UInt64? {
-    if case .running(let startTicks) = life(of: pid) { return startTicks }
-    return nil
-  }
-
+  /// What is known about the process that has a number in this PID namespace.
   private static func life(of pid: Int32) -> Life {
     guard pid > 0 else { return .over }
-    // The program's name, in parentheses, may contain spaces and parentheses itself.
-    guard let stat = ProcFile.text("/proc/\(pid)/stat"),
-      let nameEnd = stat.lastIndex(of: ")")
-    else {
-      return kill(pid, 0) != 0 && errno == ESRCH ? .over : .hidden
+    // Needs no /proc.
+    if kill(pid, 0) != 0, errno == ESRCH { return .over }
+    // A process that has ended meanwhile has no entry, which is no proof: /proc may hide entries.
+    guard ownNumber() == getpid(), let stat = ProcessStat(at: "/proc/\(pid)/stat") else {
+      return .unknown
     }
-    let fields = stat[stat.index(after: nameEnd)...].split(separator: " ")
-    guard fields.count > 19, let startTicks = UInt64(fields[19]) else { return .hidden }
-    return fields[0] == "Z" || fields[0] == "X" ? .over : .running(onHostClock(startTicks))
+    guard !stat.isLeaving else { return .unknown }
+    guard stat.isZombie else { return .running(onHostClock(stat.startTicks)) }
+    return showsThisNamespace() ? .over : .unknown
   }
 
   /// The kernel reports start times on the clock of the calling process's time namespace.
@@ -98,26 +97,26 @@ package enum ProcessTable {
     guard unsafe stat("/proc/self/ns/pid", &status) == 0 else { return 0 }
     return UInt64(status.st_ino)
   }
-}
 
-/// Small files of the kernel, read whole.
-enum ProcFile {
-  static func text(_ path: String) -> String? {
-    let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC)
-    guard descriptor >= 0 else { return nil }
-    defer { close(descriptor) }
-    var bytes: [UInt8] = []
-    while true {
-      let chunk = unsafe [UInt8](unsafeUninitializedCapacity: 4_096) { buffer, count in
-        count = max(0, unsafe read(descriptor, buffer.baseAddress, buffer.count))
-      }
-      if chunk.isEmpty { break }
-      bytes += chunk
-    }
-    return String(decoding: bytes, as: UTF8.self).trimmingNewline()
+  /// The number by which `/proc` knows this process; nil if it does not know it.
+  static func ownNumber() -> Int32? {
+    Int32(DirectoryListing.target("/proc/self"))
+  }
+
+  /// Whether `/proc` shows the processes of this PID namespace, and not those of a parent.
+  ///
+  /// In the `/proc` of a parent, this process has several numbers; one of them may be its own.
+  private static func showsThisNamespace() -> Bool {
+    guard let status = ProcFile.bytes("/proc/self/status") else { return false }
+    return NamespaceNumbers.count(in: status) ?? 1 == 1
   }
 }
 
-extension String {
-  fileprivate func trimmingNewline() -> String { hasSuffix("\n") ? String(dropLast()) : self }
+/// What a kind of evidence says about a process.
+package enum ProcessFate: Sendable {
+  case running
+
+  /// It has ended for certain.
+  case over
+  case unknown
 }

@@ -6,6 +6,7 @@ internal import CHost
   let clock: StoreClock
   private let program: String
   private let state: Guarded<MemoryState>
+  private let judge: @Sendable (ProcessIdentity) -> Bool
 
   /// What tells these breakers from those of another memory.
   let identity: Int64
@@ -20,6 +21,7 @@ internal import CHost
   ) {
     self.clock = clock
     self.program = program
+    judge = isGone
     let state = MemoryState(isGone: isGone)
     identity = state.identity
     unsafe counter = .allocate(capacity: 1)
@@ -48,6 +50,8 @@ internal import CHost
   package func checkIdentity() {}
   package func proveWritable() {}
   package func close() {}
+  package func lifeline() -> Lifeline? { nil }
+  package func isGone(_ owner: ProcessIdentity) -> Bool { judge(owner) }
 
   package func willFork() {
     state.willFork()

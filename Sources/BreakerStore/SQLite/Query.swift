@@ -66,14 +66,14 @@ enum Query: Int, CaseIterable {
       "UPDATE store SET recovered_at_ms = max(?1, coalesce(recovered_at_ms + 1, 0))"
     case .leases:
       """
-      SELECT id, pid, start_ticks, pid_namespace, deadline_ns, generation FROM lease
+      SELECT id, \(Self.ownerColumns), deadline_ns, generation FROM lease
       WHERE breaker = ?1 ORDER BY id
       """
     case .insertLease:
       """
       INSERT INTO lease (
-        breaker, id, pid, start_ticks, pid_namespace, deadline_ns, generation)
-      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+        breaker, id, \(Self.ownerColumns), deadline_ns, generation)
+      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
       """
     case .deleteLeases: "DELETE FROM lease WHERE breaker = ?1"
     case .insertEvent:
@@ -105,10 +105,15 @@ enum Query: Int, CaseIterable {
       """
     case .hook:
       """
-      SELECT handled, failures, claim, pid, start_ticks, pid_namespace, boot, until_ns FROM hook
+      SELECT handled, failures, claim, \(Self.ownerColumns), boot, until_ns FROM hook
       WHERE name = ?1
       """
-    case .saveHook: "INSERT OR REPLACE INTO hook VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)"
+    case .saveHook:
+      """
+      INSERT OR REPLACE INTO hook (
+        name, handled, failures, claim, \(Self.ownerColumns), boot, until_ns)
+      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
+      """
     case .raiseRevision: "UPDATE breaker SET revision = ?2, era = ?3 WHERE name = ?1"
     case .anyBreaker:
       "SELECT name FROM breaker WHERE era = (SELECT max(era) FROM breaker) LIMIT 1"
@@ -169,6 +174,9 @@ enum Query: Int, CaseIterable {
     case .deleteLaterRegisters: "DELETE FROM fleet_command WHERE stamp > ?1"
     }
   }
+
+  /// The columns of `Statement.process`, in its order.
+  private static let ownerColumns = "pid, start_ticks, pid_namespace, lifeline, lifeline_file"
 
   private static let revisionToCome = """
     max(deleted_revision, coalesce((

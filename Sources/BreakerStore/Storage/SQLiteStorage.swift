@@ -42,6 +42,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   private var mayCreate = true
   let walIndex = WALIndexPage()
   let counterPage = CounterPage()
+  private let lifelines: Lifelines
   package let listeners: Listeners
 
   package init(
@@ -52,6 +53,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
     self.path = StorePath.absolute(path)
     self.refusal = refusal
     listeners = Listeners(path: self.path)
+    lifelines = Lifelines(of: self.path)
     self.access = access
     self.lockTimeout = lockTimeout
     self.clock = clock
@@ -70,15 +72,21 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
     counterPage.willFork()
     steps.willFork()
     listeners.willFork()
+    lifelines.willFork()
   }
 
   package func didFork() {
+    lifelines.didFork()
     listeners.didFork()
     steps.didFork()
     counterPage.didFork()
     reading.unlock()
     writing.unlock()
   }
+
+  package func lifeline() -> Lifeline? { lifelines.own() }
+
+  package func isGone(_ owner: ProcessIdentity) -> Bool { OwnerJudge(of: path).isGone(owner) }
 
   package var fingerprint: UnsafePointer<UInt64> {
     unsafe walIndex?.fingerprint ?? SQLiteStorage.nothingKnown

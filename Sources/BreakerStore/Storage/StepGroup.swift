@@ -71,7 +71,7 @@ struct StepGroup {
     step.error = nil
     guard let body = step.body, let index = try row(of: step) else { return nil }
     var draft = BreakerDraft(
-      now: now, breaker: rows[index].breaker, isGone: ProcessTable.isGone)
+      now: now, breaker: rows[index].breaker, isGone: OwnerJudge(of: connection.path).isGone)
     body(&draft)
     if let command = draft.command {
       let isGiven = try FleetTable.give(

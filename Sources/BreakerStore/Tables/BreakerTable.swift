@@ -150,7 +150,8 @@ enum BreakerTable {
     delete.bind(1, breaker.id)
     try delete.run()
     var draft = BreakerDraft(
-      now: transaction.now, breaker: breaker, isGone: ProcessTable.isGone)
+      now: transaction.now, breaker: breaker,
+      isGone: OwnerJudge(of: transaction.connection.path).isGone)
     draft.note(.deletion(from: draft.breaker.record.state), reason: nil)
     try keep(draft, in: transaction)
   }
@@ -182,8 +183,8 @@ enum BreakerTable {
     query.bind(1, breaker)
     return try query.rows { row in
       ProbeLease(
-        id: row.integer(0), generation: row.integer(5), owner: row.process(1),
-        deadline: Instant(nanoseconds: row.integer(4)))
+        id: row.integer(0), generation: row.integer(7), owner: row.process(1),
+        deadline: Instant(nanoseconds: row.integer(6)))
     }
   }
 
@@ -198,8 +199,8 @@ enum BreakerTable {
       insert.bind(1, breaker.id)
       insert.bind(2, lease.id)
       insert.bind(3, lease.owner)
-      insert.bind(6, lease.deadline.nanoseconds)
-      insert.bind(7, lease.generation)
+      insert.bind(8, lease.deadline.nanoseconds)
+      insert.bind(9, lease.generation)
       try insert.run()
     }
   }

@@ -18,7 +18,7 @@ enum HookTable {
     let header = connection.header(clock)
     let turn = try record.answer(
       request, at: clock.instant, boot: header.boot.number, lineage: header.lineage,
-      isGone: ProcessTable.isGone
+      isGone: OwnerJudge(of: connection.path).isGone
     ) { (last: Int64) throws(StoreError) -> RecordedEvent? in
       try EventTable.batch(after: last, of: request.name, limit: 1, on: connection).events.first
     }
@@ -43,8 +43,8 @@ enum HookTable {
       record.failures = row.integer(1)
       record.claim = row.integer(2)
       record.owner = row.process(3)
-      record.boot = row.integer(6)
-      record.until = Instant(nanoseconds: row.integer(7))
+      record.boot = row.integer(8)
+      record.until = Instant(nanoseconds: row.integer(9))
       return record
     }
   }
@@ -58,8 +58,8 @@ enum HookTable {
     save.bind(3, record.failures)
     save.bind(4, record.claim)
     save.bind(5, record.owner)
-    save.bind(8, record.boot)
-    save.bind(9, record.until.nanoseconds)
+    save.bind(10, record.boot)
+    save.bind(11, record.until.nanoseconds)
     try save.run()
   }
 }

@@ -34,6 +34,22 @@ int sb_hold(int descriptor, int64_t byte);
 // including, `end`. This works across PID namespaces and without /proc.
 int sb_is_held(int descriptor, int64_t first, int64_t end);
 
+// Whether nobody holds a byte, for certain: 0 also if the kernel or the file system cannot tell.
+int sb_is_free(int descriptor, int64_t byte);
+
+// Takes a shared lock on one byte of a file, as sb_hold does, for as long as this process lives,
+// whatever becomes of the descriptor. Returns 0 or errno.
+//
+// A mapping, which nobody reads, keeps the open file. So no close() or closefrom() ends the lock; the
+// end of the process does, an execve(), or sb_end_hold(). The mapping is not inherited by a fork, so
+// children do not keep the lock of a parent that has died. On a file system that maps another file
+// than the one that was opened, such as overlayfs, the lock ends with the descriptor: the caller has
+// to check.
+int sb_hold_for_life(int descriptor, int64_t byte, void **hold);
+
+// Ends such a lock; only the process that has taken it may.
+void sb_end_hold(void *hold);
+
 // The magic number of the file system that a path is on, or 0. (Swift does not import statfs.)
 uint64_t sb_file_system_type(const char *path);
 

@@ -139,7 +139,9 @@ extension Breaker {
   }
 
   private func request(probeTimeout: Duration?) -> Engine.Request {
-    .init(owner: engine.ownProcess(), probeTimeout: probeTimeout, onFailure: onStoreFailure)
+    .init(
+      owner: engine.ownProcess(), holdsLifeline: true, probeTimeout: probeTimeout,
+      onFailure: onStoreFailure)
   }
 
   private func timed(_ ticket: Ticket) -> Ticket {

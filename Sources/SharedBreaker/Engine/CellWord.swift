@@ -27,19 +27,23 @@ internal import BreakerStore
   static let rejects: UInt64 = 16
 
   private static let forkShift: UInt64 = 5
-  private static let forkMask: UInt64 = 0x3F
-  private static let rowShift: UInt64 = 11
+  private static let forkMask: UInt64 = 0x3FFF
+  private static let rowShift: UInt64 = 19
   private static let rowMask: UInt64 = 0xFFF
-  private static let generationShift: UInt64 = 23
+  private static let generationShift: UInt64 = 31
 
   /// Breakers of later generations are looked up at each call.
-  static let latestGeneration: Int64 = 1 << 40
+  static let latestGeneration: Int64 = 1 << 32
+
+  /// Whether a word can tell this process from all that it was forked from; the others look each
+  /// call up.
+  static var knowsThisFork: Bool { ForkGuard.depth <= forkMask }
 
   @inlinable @inline(__always) init(bits: UInt64) { self.bits = bits }
 
   init(flags: UInt64, of breaker: StoredBreaker) {
     bits =
-      flags | (ForkGuard.depth & Self.forkMask) << Self.forkShift
+      flags | min(ForkGuard.depth, Self.forkMask) << Self.forkShift
       | Self.mark(of: breaker) << Self.rowShift
       | UInt64(bitPattern: breaker.record.generation) << Self.generationShift
   }
@@ -58,7 +62,7 @@ internal import BreakerStore
   var generation: Int64 { Int64(bits >> Self.generationShift) }
 
   /// Whether it was made in this process, and not in one that it was forked from.
-  var isOwn: Bool { bits >> Self.forkShift & Self.forkMask == ForkGuard.depth & Self.forkMask }
+  var isOwn: Bool { bits >> Self.forkShift & Self.forkMask == ForkGuard.depth }
 
   /// Whether it is of this row of this store, or of no row, as far as its few bits tell.
   func mayBe(of breaker: StoredBreaker) -> Bool {

@@ -8,6 +8,12 @@ extension Engine {
     /// The process whose end frees the slot of a probe.
     var owner: ProcessIdentity?
 
+    /// Whether the owner is this process, which reports the call by itself.
+    ///
+    /// Its lifeline then goes with the lease. Whoever reports by a token may be another program that
+    /// the owner has become by execve(2), which ends the lifeline and not the process.
+    var holdsLifeline = false
+
     /// How long a probe may take, if longer than the policy says.
     var probeTimeout: Duration?
 
@@ -17,10 +23,15 @@ extension Engine {
     /// Whether the permit has to name the row of its breaker.
     var isNamed = false
 
-    func make(on draft: inout BreakerDraft) -> Decision<PermitGrant> {
+    func make(
+      on draft: inout BreakerDraft, lifeline: () -> Lifeline? = { nil }
+    ) -> Decision<PermitGrant> {
       let policy = draft.breaker.policy
       return draft.apply { record, now in
-        record.requested(at: now, by: owner, probeTimeout: probeTimeout, policy: policy)
+        record.requested(
+          // Rule of order 23: it is held before the lease is written.
+          at: now, by: holdsLifeline ? owner?.holding(lifeline()) : owner,
+          probeTimeout: probeTimeout, policy: policy)
       }
     }
   }
@@ -46,7 +57,9 @@ extension Engine {
     let word = cell.word
     if word.has(CellWord.permits), !request.isNamed { return .permitted(Ticket(word)) }
     if let decision = assess(try known(cell), of: cell) { return decision }
-    let (decision, breaker) = try step(cell) { request.make(on: &$0) }
+    let (decision, breaker) = try step(cell) {
+      request.make(on: &$0, lifeline: storage.lifeline)
+    }
     return decision.map { Ticket($0, of: breaker, from: .store) }
   }
 
@@ -55,7 +68,7 @@ extension Engine {
     // Its first call creates the breaker, so that other processes can find it.
     guard known.exists else { return nil }
     let assessment = known.breaker.record.assessed(
-      at: clock.instant, policy: known.policy, isGone: options.processes.isGone)
+      at: clock.instant, policy: known.policy, isGone: storage.isGone)
     switch assessment {
     case .permitted(let grant):
       if grant.wouldReject { cell.count(.oneWouldReject) }
@@ -93,7 +106,7 @@ extension Engine {
       state.keep(.oneRejection, of: cell)
       return state.availability.nextTry(of: cell)
     }
-    let known = lastKnown(cell).record(at: clock.moment, isGone: options.processes.isGone)
+    let known = lastKnown(cell).record(at: clock.moment, isGone: storage.isGone)
     return Rejection(
       state: known.state, mode: known.mode.mode,
       retryAfter: .nanoseconds(max(0, nextTry - clock.coarseNanoseconds)))

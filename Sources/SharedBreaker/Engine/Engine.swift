@@ -51,7 +51,7 @@ public import Synchronization
     self.program = program
     mandate = options.mandate
     local = MemoryStorage(
-      clock: options.clock, program: program, isGone: options.processes.isGone)
+      clock: options.clock, program: program, isGone: { [storage] in storage.isGone($0) })
     Self.makeWhatIsMadeOnce(options.clock)
     // Not checked: a fork may find the deinit begun, but never over.
     unsafe forkGuard = ForkGuard(
@@ -161,7 +161,7 @@ extension Engine {
 
   /// A breaker as it stands at a moment, for those who look.
   func snapshot(of breaker: StoredBreaker, at now: Moment) -> BreakerSnapshot {
-    BreakerSnapshot(of: breaker, at: now, isGone: options.processes.isGone)
+    BreakerSnapshot(of: breaker, at: now, isGone: storage.isGone)
   }
 
   /// This process, as the owner of what it is given.
@@ -173,6 +173,9 @@ extension Engine {
     owner.withLock { $0 = (forkDepth, process) }
     return process
   }
+
+  /// This process with its lifeline, as the owner of a claim that it is about to make.
+  func claimant() -> ProcessIdentity { ownProcess().holding(storage.lifeline()) }
 }
 
 /// Around a fork.

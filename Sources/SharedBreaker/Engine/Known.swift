@@ -31,7 +31,7 @@ final class Known: Sendable {
     let record = breaker.record
     let permits =
       record.state == .closed && record.mode.mode.isJudging
-      && record.generation <= CellWord.latestGeneration
+      && record.generation <= CellWord.latestGeneration && CellWord.knowsThisFork
     let hasWindow = !CallWindow.none.fits(policy)
     let countsOnly = permits && record.streakStartedAt == nil && (!hasWindow || counters != nil)
     let rejects = record.state == .open && record.mode.mode == .automatic

@@ -33,7 +33,7 @@ package struct HookPart: Sendable {
   ) {
     engine = store.engine
     request = HookRequest(
-      hook: hook, name: name, process: engine.ownProcess(), timeout: timeout, attempts: attempts)
+      hook: hook, name: name, process: engine.claimant(), timeout: timeout, attempts: attempts)
   }
 
   /// Whether an entry was taken that nothing was said about.
@@ -45,7 +45,7 @@ package struct HookPart: Sendable {
   /// Takes the next entry; forgets one that a parent has taken.
   package mutating func take() throws(StoreError) -> Turn {
     entry = nil
-    request.process = engine.ownProcess()
+    request.process = engine.claimant()
     let turn = try engine.storage.answer(request)
     request.hasBegun = true
     switch turn {

@@ -45,7 +45,7 @@ extension SharedStore {
     let storage = engine.storage
     let listener = Listener(to: storage, of: engine)
     var request = HookRequest(
-      hook: hook, name: name, process: engine.ownProcess(), timeout: timeout, attempts: attempts)
+      hook: hook, name: name, process: engine.claimant(), timeout: timeout, attempts: attempts)
     while true {
       let wakeUp = listener.latestWakeUp
       request.mayRun = !Task.isCancelled

@@ -18,6 +18,9 @@ int ts_become(unsigned user, unsigned group);
 // Ends the process with a signal after a number of seconds, unless it has ended before.
 void ts_limit(unsigned seconds);
 
+// Ends the calling thread, and nothing else, even if it is the first one.
+void ts_leave_thread(void);
+
 // pipe2 with O_CLOEXEC, because Glibc in Swift has only pipe. Returns 0 or errno.
 int ts_pipe(int ends[2]);
 
