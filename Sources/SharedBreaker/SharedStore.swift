@@ -117,7 +117,7 @@ public final class SharedStore: Sendable {
   /// - Throws: `StoreError` if there is something to write and the store cannot be used, or another
   ///   process locks it for longer than ``StoreOptions/lockTimeout``. What was not written is kept
   ///   for the next attempt.
-  public func flush() throws(StoreError) { try engine.writePending(wait: .usual) }
+  public func flush() throws(StoreError) { try engine.flush() }
 
   /// Writes what this process has not written yet and closes the file; the next use reopens it.
   ///

@@ -37,8 +37,8 @@ int sb_is_held(int descriptor, int64_t first, int64_t end);
 // The magic number of the file system that a path is on, or 0. (Swift does not import statfs.)
 uint64_t sb_file_system_type(const char *path);
 
-// Locks a mutex, or gives up at an instant of CLOCK_MONOTONIC. Returns 0 or errno. (Swift imports
-// only the variant that waits on the wall clock, which can be set.)
+// Locks a mutex, or gives up at an instant of CLOCK_MONOTONIC, or when all waits of this thread end.
+// Returns 0 or errno. (Swift imports only the variant that waits on the wall clock, which can be set.)
 int sb_mutex_lock_until(pthread_mutex_t *mutex, int64_t nanoseconds);
 
 // Names the calling thread, in at most 15 bytes. (Swift does not import pthread_setname_np.)

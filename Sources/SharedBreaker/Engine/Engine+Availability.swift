@@ -14,11 +14,13 @@ extension Engine {
     case .goWithout(let error): return error
     case .tryAgain:
       do throws(StoreError) {
-        storage.checkIdentity()
-        // A full disk can be read well enough, so only a write shows that there is room again.
-        try storage.proveWritable()
-        recovered()
-        try writeUnwrittenProbes()
+        try waiting(.brief) { () throws(StoreError) in
+          try storage.checkIdentity()
+          // A full disk can be read well enough, so only a write shows that there is room again.
+          try storage.proveWritable()
+          recovered()
+          try writeUnwrittenProbes()
+        }
       } catch {
         failed(error)
         return error
@@ -37,8 +39,10 @@ extension Engine {
     case .goWithout(let error): return error
     case .tryAgain:
       do throws(StoreError) {
-        // Created at once, with what it is to have, so that the next call finds it.
-        _ = try step(cell, wait: .brief) { _ in }
+        try waiting(.brief) { () throws(StoreError) in
+          // Created at once, with what it is to have, so that the next call finds it.
+          _ = try step(cell) { _ in }
+        }
       } catch {
         failed(error, of: cell)
         return error
@@ -51,7 +55,10 @@ extension Engine {
   }
 
   /// Goes on without the store: with one breaker if the store has no room for it, else with all.
+  ///
+  /// A wait that was ended early has shown nothing about the store, so everything stays as it was.
   func failed(_ error: StoreError, of cell: Cell? = nil) {
+    if error.isInterrupted { return }
     if error.mayEndByReopening { storage.close() }
     let now = clock.coarseNanoseconds
     update { $0.failed(error, of: cell, at: now) }

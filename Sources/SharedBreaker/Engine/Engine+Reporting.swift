@@ -35,12 +35,14 @@ extension Engine {
     case .local:
       return !isAvailable || isAlone(cell) ? acceptAlone(report, of: cell) : .outdated
     case .store:
-      if trouble(of: cell) != nil { return acceptAlone(report, of: cell) }
-      do throws(StoreError) {
-        return try acceptInStore(report, of: cell)
-      } catch {
-        failed(error, of: cell)
-        return acceptAlone(report, of: cell)
+      return waiting {
+        if trouble(of: cell) != nil { return acceptAlone(report, of: cell) }
+        do throws(StoreError) {
+          return try acceptInStore(report, of: cell)
+        } catch {
+          failed(error, of: cell)
+          return acceptAlone(report, of: cell)
+        }
       }
     }
   }

@@ -30,10 +30,16 @@ extension Engine {
     ).exchanged
     guard isMine else { return }
     secondOfRound.store(now, ordering: .relaxed)
-    storage.checkIdentity()
+    // Whoever tries a store that failed checks it as well.
     guard isAvailable else { return }
     do throws(StoreError) {
-      try writePending(wait: .brief)
+      try waiting { () throws(StoreError) in try storage.checkIdentity() }
+    } catch {
+      failed(error)
+      return
+    }
+    do throws(StoreError) {
+      try waiting(.brief) { () throws(StoreError) in try writePending() }
     } catch {
       // It can wait; a call that needs the store will find out what is wrong with it.
     }
@@ -42,10 +48,15 @@ extension Engine {
 
   private static let roundNanoseconds: Int64 = 1_000_000_000
 
+  /// Writes everything that this process has yet to write.
+  func flush() throws(StoreError) {
+    try waiting { () throws(StoreError) in try writePending() }
+  }
+
   /// Writes what healthy calls have left in memory, and what could not be declared.
   ///
   /// - Throws: What kept some of it from being written; that remains to be written.
-  func writePending(wait: Wait) throws(StoreError) {
+  func writePending() throws(StoreError) {
     var withoutRoom: StoreError?
     for cell in look({ $0.outbox.cells }) {
       let isUndeclared = look { $0.knowledge[cell].isUndeclared }
@@ -56,7 +67,7 @@ extension Engine {
         continue
       }
       do throws(StoreError) {
-        _ = try step(cell, wait: wait) { _ in }
+        _ = try step(cell) { _ in }
       } catch {
         guard error.kind == .tooManyBreakers else { throw error }
         failed(error, of: cell)

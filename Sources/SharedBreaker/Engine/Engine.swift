@@ -66,7 +66,7 @@ public import Synchronization
   func close() {
     if look({ $0.availability.health }) == .connected {
       do throws(StoreError) {
-        try writePending(wait: .usual)
+        try flush()
       } catch {
         // Nobody is left to write it later.
       }
@@ -83,7 +83,17 @@ public import Synchronization
 
   var clock: StoreClock { options.clock }
 
-  func tell(_ event: StoreEvent) { options.observer?(event) }
+  func tell(_ event: StoreEvent) {
+    guard let observer = options.observer else { return }
+    Patience.unbounded { observer(event) }
+  }
+
+  /// Runs a body that may use the store several times: all its waits together take no longer than one.
+  func waiting<Result, Failure: Error>(
+    _ wait: Wait = .usual, _ body: () throws(Failure) -> Result
+  ) throws(Failure) -> Result {
+    try Patience.bounded(by: Patience.deadline(of: wait, options.lockTimeout), body)
+  }
 }
 
 /// The state, and its one way to change.
