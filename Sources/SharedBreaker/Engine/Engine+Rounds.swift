@@ -39,7 +39,10 @@ extension Engine {
       return
     }
     do throws(StoreError) {
-      try waiting(.brief) { () throws(StoreError) in try writePending() }
+      try waiting(.brief) { () throws(StoreError) in
+        try writeUnwrittenProbes()
+        try writePending()
+      }
     } catch {
       // It can wait; a call that needs the store will find out what is wrong with it.
     }
@@ -47,11 +50,6 @@ extension Engine {
   }
 
   private static let roundNanoseconds: Int64 = 1_000_000_000
-
-  /// Writes everything that this process has yet to write.
-  func flush() throws(StoreError) {
-    try waiting { () throws(StoreError) in try writePending() }
-  }
 
   /// Writes what healthy calls have left in memory, and what could not be declared.
   ///

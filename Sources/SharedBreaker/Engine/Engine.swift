@@ -64,21 +64,25 @@ public import Synchronization
   }
 
   func close() {
-    if look({ $0.availability.health }) == .connected {
+    if look({ $0.availability.health }) != .untried {
       do throws(StoreError) {
-        try flush()
+        // Whoever has waited for the store once in an outage does not do so again at its end.
+        try flush(wait: isAvailable ? .usual : .brief)
       } catch {
         // Nobody is left to write it later.
       }
-      storage.finish()
     }
+    if isAvailable { storage.finish() }
     storage.close()
   }
 
   /// Closes for good: what healthy calls that are ending still count is not written.
   func closeForGood() {
     close()
-    update { $0.outbox = Outbox() }
+    update {
+      $0.outbox = Outbox()
+      $0.unwrittenProbes = UnwrittenProbes()
+    }
   }
 
   var clock: StoreClock { options.clock }
