@@ -34,6 +34,7 @@ extension Engine {
       do throws(StoreError) {
         return try admitThroughStore(request, to: cell)
       } catch {
+        if error.isInterrupted { throw .store(error) }
         failed(error, of: cell)
         return try admitWithoutStore(request, to: cell, error)
       }
