@@ -100,7 +100,9 @@ package protocol BreakerStorage: AnyObject, Sendable {
   func upToDate(_ breaker: StoredBreaker) -> StoredBreaker
 
   /// Forgets what is open if the file it belongs to was replaced or deleted.
-  func checkIdentity()
+  ///
+  /// - Throws: Why that cannot be done yet; the replaced file must not be used meanwhile.
+  func checkIdentity() throws(StoreError)
 
   /// Proves by a write that the storage can be written again.
   func proveWritable() throws(StoreError)

@@ -1,5 +1,6 @@
 internal import BreakerCore
 internal import CSQLite
+internal import Glibc
 
 /// Why a store could not be used.
 ///
@@ -79,6 +80,10 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
   init(sqlite code: Int32, during step: String, message: String, system: Int32, path: String) {
     let isSystems = [SQLITE_CANTOPEN, SQLITE_IOERR].contains(code & 0xFF) && system != 0
     let kind = Self.kind(ofSQLite: code, system: isSystems ? system : 0)
+    if kind == .busy, Patience.wasInterrupted {
+      self = .interrupted(path)
+      return
+    }
     let path = StoreError.visible(path)
     let what = "the store \(path) cannot \(step)"
     let cause = isSystems ? "\(message) (\(Self.systemMessage(system)))" : message
@@ -101,6 +106,25 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     StoreError(
       .busy, "the store \(visible(path)) was replaced or restored meanwhile: try again")
   }
+
+  /// Creates the error for a wait that was ended before its time, which says nothing about the store.
+  static func interrupted(_ path: String) -> StoreError {
+    StoreError(
+      .busy, code: EINTR,
+      "the wait for the store \(visible(path)) was interrupted: nothing has changed: try again")
+  }
+
+  /// Creates the error for a thread that has waited for another one, which waits for the store.
+  package static func waitedInVain() -> StoreError {
+    if Patience.wasInterrupted { return .interrupted("") }
+    return StoreError(
+      .busy,
+      "the store cannot be read: another thread of this process still waits for it"
+        + advice(.busy, system: 0))
+  }
+
+  /// Whether nobody knows what is wrong with the store, because the wait for it was ended early.
+  package var isInterrupted: Bool { kind == .busy && code == EINTR }
 
   /// Creates the error for a command to a fleet that its store cannot pass on.
   static func noFleet(path: String) -> StoreError {

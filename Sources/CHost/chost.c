@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "chost.h"
+#include "waiting.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -51,8 +52,14 @@ uint64_t sb_file_system_type(const char *path) {
 }
 
 int sb_mutex_lock_until(pthread_mutex_t *mutex, int64_t nanoseconds) {
-  struct timespec deadline = {nanoseconds / 1000000000, nanoseconds % 1000000000};
-  return pthread_mutex_clocklock(mutex, CLOCK_MONOTONIC, &deadline);
+  if (pthread_mutex_trylock(mutex) == 0) return 0;
+  while (sb_ask(nanoseconds) == SB_WAIT_GOES_ON) {
+    int64_t part = sb_next_question(nanoseconds);
+    struct timespec deadline = {part / 1000000000, part % 1000000000};
+    int code = pthread_mutex_clocklock(mutex, CLOCK_MONOTONIC, &deadline);
+    if (code != ETIMEDOUT) return code;
+  }
+  return ETIMEDOUT;
 }
 
 const char *sb_exec_path(void) { return (const char *)getauxval(AT_EXECFN); }

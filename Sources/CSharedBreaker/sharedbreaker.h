@@ -51,7 +51,7 @@
  * reading or writing the file, or of waiting for a fork() or an sb_close() of another thread, and you
  * call them again where waiting is allowed, such as in a worker thread of an event loop. All other
  * functions that take a store, a breaker or a hook may read or write the file, unless their description
- * says that they do not.
+ * says that they do not. sb_interruptible() lets signals and other threads end waits early.
  *
  * THE STORE FAILS. If the file cannot be used, sb_enter() and sb_leave() go on without it, as the
  * enum sb_store_failure says, and return to it by themselves. All other functions return the error.
@@ -77,7 +77,7 @@ extern "C" {
 
 /* The version of this interface. It is raised when something is added, and nothing is ever taken away
  * or changed within libsharedbreaker.so.1. */
-#define SB_ABI_VERSION 1
+#define SB_ABI_VERSION 2
 
 /* The length of a text that ends at its first zero byte. */
 #define SB_NUL (-1)
@@ -108,6 +108,8 @@ enum sb_code {
   SB_UNTRIED = 7,
   /* The entry has failed too often and is skipped. */
   SB_SKIPPED = 8,
+  /* The wait for the store was ended early; see sb_interruptible(). Nothing has changed. */
+  SB_INTERRUPTED = 9,
 
   /* Errors of the caller. */
 
@@ -341,6 +343,23 @@ const char *sb_code_text(int code);
  * returned an error; empty if there was none. The text is valid until the next such call in this
  * thread. Calls that succeed leave it alone. */
 const char *sb_error_text(void);
+
+/* Lets the waits of this thread be ended early: by a signal handler, by another thread, or by the runtime
+ * of a language that has to look after its own signals.
+ *
+ * is_over  Is asked before each pause of a wait, every few milliseconds; any answer but 0 ends the wait. It
+ *          runs in this thread and inside the library: it must return soon, must not leave by longjmp() or an
+ *          exception, and must not call the library. NULL: `context` is an int, such as a volatile
+ *          sig_atomic_t that a handler sets, and waits end while it is not 0.
+ * context  Is handed to `is_over`, or is that int. NULL for both: nothing ends a wait early, as in every
+ *          thread at first.
+ *
+ * A function whose wait was ended returns SB_INTERRUPTED, and has changed nothing: a permit is what it was
+ * before, and nobody takes the store to have failed. Call it again, or leave it. Only waits end early, so an
+ * int that is set too early or too late does no harm: calls that need not wait do what they always do, and
+ * one that has to wait returns SB_INTERRUPTED at once until the int is 0 again. sb_close() and fork() are not
+ * cut short. */
+void sb_interruptible(int (*is_over)(void *context), void *context);
 
 /* Frees a text that a function handed out; NULL is nothing to free. */
 void sb_free(void *text);

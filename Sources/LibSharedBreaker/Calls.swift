@@ -205,7 +205,9 @@ private func leaveWithCare(
         ? breaker.leave(given.call, outcome, elapsed: elapsed, mayWait: mayWait)
         : breaker.leave(given.plain, outcome, elapsed: elapsed, mayWait: mayWait)
     }
-    guard let verdict else { return SB_WOULD_BLOCK.rawValue }
+    guard let verdict else {
+      return mayWait ? SB_INTERRUPTED.rawValue : SB_WOULD_BLOCK.rawValue
+    }
     unsafe permit.pointee.use()
     return verdict.code.rawValue
   } catch {

@@ -1,3 +1,4 @@
+internal import BreakerStore
 internal import CSharedBreaker
 internal import SharedBreaker
 
@@ -11,7 +12,9 @@ struct Failure: Error {
     self.text = text
   }
 
-  init(_ error: StoreError) { self.init(error.kind.code, error.description) }
+  init(_ error: StoreError) {
+    self.init(error.isInterrupted ? SB_INTERRUPTED : error.kind.code, error.description)
+  }
 
   init(_ error: BreakerError) {
     switch error {

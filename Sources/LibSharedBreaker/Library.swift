@@ -1,3 +1,4 @@
+internal import BreakerStore
 internal import CSharedBreaker
 internal import Glibc
 internal import SharedBreaker
@@ -34,6 +35,12 @@ package func sb_code_text(_ code: CInt) -> UnsafePointer<CChar>? {
 
 @c @implementation
 package func sb_error_text() -> UnsafePointer<CChar>? { unsafe ErrorText.current }
+
+@c @implementation
+package func sb_interruptible(
+  _ is_over: (@convention(c) (UnsafeMutableRawPointer?) -> CInt)?,
+  _ context: UnsafeMutableRawPointer?
+) { unsafe Patience.ask(is_over, context) }
 
 @c @implementation
 package func sb_free(_ text: UnsafeMutableRawPointer?) { unsafe free(text) }

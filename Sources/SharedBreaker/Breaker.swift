@@ -54,14 +54,17 @@ public final class Breaker: Sendable {
 
   /// What the store holds, or else the breaker of this process alone, or what was last known.
   private func current() -> Known {
-    engine.doRounds()
-    if engine.trouble() == nil, !engine.isAlone(cell) {
+    let shared = engine.waiting { () -> Known? in
+      engine.doRounds()
+      guard engine.trouble() == nil, !engine.isAlone(cell) else { return nil }
       do throws(StoreError) {
         return try engine.known(cell)
       } catch {
         engine.failed(error)
+        return nil
       }
     }
+    if let shared { return shared }
     if let local = engine.local.find(name) { return Known(local, exists: true) }
     return engine.lastKnown(cell)
   }
@@ -186,7 +189,9 @@ extension Breaker {
     let command = try engine.given(.policy(set: values, unset: keys), to: cell, nil, scope)
     let complaint: PolicyError?
     do throws(StoreError) {
-      complaint = try engine.override(cell, set: values, unset: keys, as: command)
+      complaint = try engine.waiting { () throws(StoreError) in
+        try engine.override(cell, set: values, unset: keys, as: command)
+      }
     } catch {
       throw .store(error)
     }

@@ -109,7 +109,8 @@ public final class SharedStore: Sendable {
   /// There is seldom anything to write. Failures and changes are written when they happen, and
   /// successes are counted in memory that all processes share. A process that cannot use that
   /// memory keeps its counts and writes them once a second, with its next call. A policy that could
-  /// not be declared waits in the same way.
+  /// not be declared waits in the same way, and so does how a probe went that ended while the store
+  /// could not be used: until it is written, the probe's slot stays taken.
   ///
   /// Call `flush()` before the process pauses its calls for long, or ends without ``close()``, as by
   /// `_exit`. The child of a fork flushes what it has counted itself, and leaves what it inherited to
@@ -118,9 +119,12 @@ public final class SharedStore: Sendable {
   /// - Throws: `StoreError` if there is something to write and the store cannot be used, or another
   ///   process locks it for longer than ``StoreOptions/lockTimeout``. What was not written is kept
   ///   for the next attempt.
-  public func flush() throws(StoreError) { try engine.writePending(wait: .usual) }
+  public func flush() throws(StoreError) { try engine.flush() }
 
   /// Writes what this process has not written yet and closes the file; the next use reopens it.
+  ///
+  /// It writes the same as ``flush()``, as far as that is possible now. If the store could not be used
+  /// before, it waits no more than a moment for it.
   ///
   /// The same happens when the last reference to the store and its breakers goes away. A program
   /// that keeps them until it exits should call `close()` first, so that the totals of its last

@@ -8,10 +8,10 @@ package import BreakerStore
 /// let store = SharedStore(options: options)
 /// ```
 public struct StoreOptions: Sendable {
-  /// The longest time a call waits for another process that is writing.
+  /// The longest time a call waits for other processes that are using the store.
   ///
-  /// A call blocks its thread meanwhile, even an asynchronous one. After that the store counts as
-  /// unavailable, with an error of kind `busy`.
+  /// It bounds all the waits of a call together. A call blocks its thread meanwhile, even an
+  /// asynchronous one. After that the store counts as unavailable, with an error of kind `busy`.
   public var lockTimeout: Duration
 
   /// What a call does while the store cannot be used.

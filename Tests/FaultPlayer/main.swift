@@ -10,7 +10,20 @@ import TestShim
 /// STRIDE SEEDS` cuts the power at every STRIDE-th step.
 ///
 /// It prints what was wrong, and a last line with figures.
+///
+/// `fault-player make DIRECTORY STEP` makes a store and stops before a step. `fault-player beside
+/// DIRECTORY [open]` uses the same store meanwhile, and prints how long it has waited.
 let words = CommandLine.arguments.dropFirst().map { $0 }
+// A call that never returns ends the process.
+ts_limit(900)
+if words.count == 3, words[0] == "make", let step = Int32(words[2]) {
+  try StoppedMaker.make(in: words[1], stoppingBefore: step)
+  exit(0)
+}
+if [2, 3].contains(words.count), words[0] == "beside" {
+  try StoppedMaker.beside(in: words[1], isOpen: words.last == "open")
+  exit(0)
+}
 guard words.count == 5, let stride = Int(words[3]), let last = Int(words[4]) else {
   print(Scenario.all.map { "faults \($0.name)" }.joined(separator: "\n"))
   print(Story.all.map { "power-cuts \($0.name)" }.joined(separator: "\n"))
@@ -18,8 +31,6 @@ guard words.count == 5, let stride = Int(words[3]), let last = Int(words[4]) els
 }
 precondition(fault_install() == 0)
 unsafe fault_set_place(words[2])
-// A call that never returns ends the process.
-ts_limit(900)
 let complaints: [String]
 let figures: String
 if words[0] == "faults", let scenario = Scenario.named(words[1]) {

@@ -51,7 +51,9 @@ static int is_asked_of_kernel(const char *path) {
 
 static int concerns_path(const char *path) { return is_in_place(path) || is_asked_of_kernel(path); }
 
-static int concerns_descriptor(int descriptor) {
+int fault_concerns_path(const char *path) { return is_in_place(path); }
+
+int fault_concerns_descriptor(int descriptor) {
   char link[64];
   char path[PATH_MAX];
   snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
@@ -70,7 +72,7 @@ static int strikes(fault_kind kind) {
 }
 
 static int fails(fault_kind kind, int descriptor) {
-  return !fault_inside && concerns_descriptor(descriptor) && strikes(kind);
+  return !fault_inside && fault_concerns_descriptor(descriptor) && strikes(kind);
 }
 
 int open(const char *path, int flags, ...) {
@@ -82,11 +84,13 @@ int open(const char *path, int flags, ...) {
     va_end(rest);
   }
   if (!fault_inside && concerns_path(path) && strikes(fault_call_open)) return -1;
+  stop_if_due(is_in_place(path));
   return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
 }
 
 static int sync_by(long call, int descriptor) {
   if (fails(fault_call_sync, descriptor)) return -1;
+  stop_if_due(fault_concerns_descriptor(descriptor));
   // While faults are installed nothing is synced, because power is cut only in traces.
   if (!fault_is_installed()) return (int)syscall(call, descriptor);
   trace_note_sync(descriptor);
@@ -99,10 +103,12 @@ int fsync(int descriptor) { return sync_by(SYS_fsync, descriptor); }
 
 int fallocate(int descriptor, int mode, off_t offset, off_t length) {
   if (fails(fault_call_reserve, descriptor)) return -1;
+  stop_if_due(fault_concerns_descriptor(descriptor));
   return (int)syscall(SYS_fallocate, descriptor, mode, offset, length);
 }
 
 int flock(int descriptor, int operation) {
   if (!(operation & LOCK_UN) && fails(fault_call_lock, descriptor)) return -1;
+  stop_if_due(fault_concerns_descriptor(descriptor));
   return (int)syscall(SYS_flock, descriptor, operation);
 }

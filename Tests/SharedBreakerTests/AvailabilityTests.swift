@@ -30,6 +30,23 @@ import Testing
     #expect(word(availability.turn(at: 0)) == "use")
   }
 
+  @Test func `an attempt that took long is followed by a longer pause, which has a limit`() {
+    for (cost, pause) in [
+      (0, Self.second), (Self.second / 100, Self.second), (Self.second / 20, 5 * Self.second),
+      (Self.second / 2, 10 * Self.second), (20 * Self.second, 10 * Self.second),
+    ] as [(Int64, Int64)] {
+      var availability = Availability()
+      // The first failure of an outage has cost what was promised.
+      _ = availability.failed(gone, at: Self.second / 2)
+      let start = 3 * Self.second / 2
+      #expect(word(availability.turn(at: start)) == "try")
+      let end = start + cost
+      _ = availability.failed(gone, at: end)
+      #expect(word(availability.turn(at: end + pause - 1)) == "without", "\(cost)")
+      #expect(word(availability.turn(at: end + pause)) == "try", "\(cost)")
+    }
+  }
+
   @Test func `a failure and a recovery are each told once`() {
     var availability = Availability()
     #expect(availability.recovered() == nil)

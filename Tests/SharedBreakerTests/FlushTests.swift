@@ -83,4 +83,56 @@ import Testing
     }
     #expect(try writtenSuccesses() == "3.0")
   }
+
+  /// Ends a probe while another process holds the store, and returns how.
+  private func endProbe(of breaker: Breaker) throws -> Holder {
+    try breaker.trip()
+    stage.clock.advance(by: .seconds(2))
+    let probe = try breaker.acquire()
+    #expect(probe.kind == .probe)
+    let holder = try Holder(stage.store, "BEGIN IMMEDIATE")
+    probe.succeed()
+    return holder
+  }
+
+  private static let probing = BreakerPolicy(
+    maxFailures: 1, openFor: .seconds(2), probeTimeout: .seconds(3))
+
+  @Test(.timeLimit(.minutes(60)))
+  func `a flush writes how a probe went that ended while the store was locked`() throws {
+    let store = hastyStore()
+    let breaker = try store.breaker("api", policy: Self.probing)
+    var holder: Holder? = try endProbe(of: breaker)
+    let error = #expect(throws: StoreError.self) { try store.flush() }
+    #expect(error?.kind == .busy)
+    #expect(holder != nil)
+    holder = nil
+    try store.flush()
+    #expect(store.health == .connected)
+    // Otherwise the probe would now have taken too long.
+    stage.clock.advance(by: .seconds(4))
+    #expect(try stage.sharedStore().snapshot(of: "api")?.state == .closed)
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `closing writes how a probe went that ended while the store was locked`() throws {
+    let store = hastyStore()
+    let breaker = try store.breaker("api", policy: Self.probing)
+    var holder: Holder? = try endProbe(of: breaker)
+    #expect(holder != nil)
+    holder = nil
+    store.close()
+    stage.clock.advance(by: .seconds(4))
+    #expect(try stage.sharedStore().snapshot(of: "api")?.state == .closed)
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `a flush throws while the store that has to take something is gone`() throws {
+    let store = hastyStore()
+    let breaker = try store.breaker("api", policy: Self.probing)
+    let holder = try endProbe(of: breaker)
+    for _ in 0..<2 { #expect(throws: StoreError.self) { try store.flush() } }
+    if case .unavailable = store.health {} else { Issue.record("\(store.health)") }
+    withExtendedLifetime(holder) {}
+  }
 }

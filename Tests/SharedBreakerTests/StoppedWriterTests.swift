@@ -95,4 +95,21 @@ import Testing
     try goOn(writer)
     #expect(try other.ask("trip") == "ok")
   }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `the threads of a process do not wait for a stopped maker one after the other`() throws {
+    let stage = try Stage()
+    try Files.makeDirectory(stage.directory.file("state"))
+    let lock = try FileLock(stage.store + "-lock")
+    let options = StoreOptions(lockTimeout: .milliseconds(500), clock: stage.clock.clock)
+    let breaker = try SharedStore(path: stage.store, options: options).breaker("api")
+    let wait = ContinuousClock().measure {
+      Threads.run(12) { _ in
+        do { try breaker.acquire().succeed() } catch { Issue.record(error) }
+      }
+    }
+    // One after the other they would have waited for six seconds.
+    #expect(wait < .milliseconds(2_500))
+    withExtendedLifetime(lock) {}
+  }
 }

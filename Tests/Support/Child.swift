@@ -130,6 +130,15 @@ package final class Child {
     while unsafe waitpid(pid, &status, WUNTRACED) < 0, errno == EINTR {}
   }
 
+  /// Waits until the process has stopped by itself; false if it has ended instead.
+  package func waitForStop() -> Bool {
+    var raw: Int32 = 0
+    while unsafe waitpid(pid, &raw, WUNTRACED) < 0, errno == EINTR {}
+    if raw & 0xFF == 0x7F { return true }
+    _ = noteEnd(raw)
+    return false
+  }
+
   package func resume() { Glibc.kill(pid, SIGCONT) }
 
   /// Waits for the process to end; returns its exit code, or the negative number of its signal.

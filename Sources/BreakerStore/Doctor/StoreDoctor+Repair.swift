@@ -185,7 +185,7 @@ extension SQLiteStorage {
   /// Moves the log into the file, and restarts it unless another process is still reading it.
   func foldLog() throws(StoreError) {
     let isDone = try openToWrite(until: deadline(of: .usual)) { store throws(StoreError) in
-      reading.withLock { store.checkpoint(isUrgent: true) }
+      try holding(reading) { store.checkpoint(isUrgent: true) }
     }
     guard isDone else {
       throw StoreError(

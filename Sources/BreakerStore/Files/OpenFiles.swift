@@ -75,7 +75,9 @@ struct OpenFiles {
   /// SQLite would assume that their pages belong to the new file (sqlite.org/howtocorrupt.html,
   /// 1.4). The numbers of our own log and index identify them only while they are open here; a
   /// later process finds other files.
-  func setAsideLeftLog() {
+  ///
+  /// - Throws: If another process holds the lock of the store meanwhile.
+  func setAsideLeftLog() throws(StoreError) {
     var access = StoreAccess()
     access.earlier = rights
     do throws(StoreError) {
@@ -88,7 +90,8 @@ struct OpenFiles {
         }
       }
     } catch {
-      // The next process that opens the file will find out what is wrong with it or beside it.
+      // Of anything else, the next process that opens the file will find out.
+      if error.kind == .busy { throw error }
     }
   }
 }

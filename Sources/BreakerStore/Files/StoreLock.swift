@@ -40,7 +40,7 @@ extension StoreLock {
     while true {
       let lock = try opened(path, for: store, access)
       do throws(StoreError) {
-        try lock.wait(until: deadline)
+        try lock.wait(for: store, until: deadline)
         // The file may have been deleted meanwhile, so that others now lock a different one.
         if lock.isNamed { return lock }
       } catch {
@@ -48,7 +48,7 @@ extension StoreLock {
         throw error
       }
       lock.release()
-      guard Patience.monotonicNanoseconds() < deadline else { throw lock.busy }
+      if Patience.isOver(at: deadline) { throw lock.busy(for: store) }
     }
   }
 
@@ -87,18 +87,18 @@ extension StoreLock {
     }
   }
 
-  private func wait(until deadline: Int64) throws(StoreError) {
+  private func wait(for store: String, until deadline: Int64) throws(StoreError) {
     while flock(descriptor, LOCK_EX | LOCK_NB) != 0 {
       guard errno == EWOULDBLOCK || errno == EINTR else {
         throw StoreError(errno: errno, doing: "lock", path: path)
       }
-      guard Patience.monotonicNanoseconds() < deadline else { throw busy }
-      Patience.pause(nanoseconds: .random(in: 200_000...2_000_000))
+      guard Patience.pause(until: deadline) else { throw busy(for: store) }
     }
   }
 
-  private var busy: StoreError {
-    StoreError(
+  private func busy(for store: String) -> StoreError {
+    if Patience.wasInterrupted { return .interrupted(store) }
+    return StoreError(
       .busy, code: Self.isHeld,
       "the lock file \(StoreError.visible(path)) stays locked: another process is creating or"
         + " replacing files of the store: if this lasts, look for a stopped process that has it"

@@ -21,8 +21,9 @@ internal import Glibc
   /// Takes the lock if it is free.
   package func tryLock() -> Bool { unsafe pthread_mutex_trylock(mutex) == 0 }
 
-  /// Takes the lock, or gives up at an instant of the monotonic clock; false if it gave up.
-  func lock(until nanoseconds: Int64) -> Bool {
+  /// Takes the lock, or gives up at an instant of the monotonic clock, or when all waits of this
+  /// thread end; false if it gave up.
+  package func lock(until nanoseconds: Int64) -> Bool {
     unsafe sb_mutex_lock_until(mutex, nanoseconds) == 0
   }
 

@@ -48,7 +48,7 @@ extension SQLiteStorage {
     self.path = path
     var opened: OpaquePointer?
     let flags = access | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_NOFOLLOW
-    let code = unsafe sqlite3_open_v2(name, &opened, flags, nil)
+    let code = unsafe sqlite3_open_v2(name, &opened, flags, sb_patient_vfs())
     guard code == SQLITE_OK, let opened = unsafe opened else {
       let message = unsafe opened.map { unsafe String(cString: sqlite3_errmsg($0)) } ?? ""
       let system = unsafe opened.map { unsafe sqlite3_system_errno($0) } ?? 0
@@ -68,15 +68,6 @@ extension SQLiteStorage {
     // Finalized first. Otherwise the connection would outlive the busy handler that it calls.
     statements = []
     unsafe sqlite3_close_v2(handle)
-  }
-
-  /// Runs a body in which a wait for other processes ends at an instant of the monotonic clock.
-  func waiting<Result>(
-    until deadline: Int64, _ body: () throws(StoreError) -> Result
-  ) throws(StoreError) -> Result {
-    patience.limit = deadline
-    defer { patience.limit = nil }
-    return try body()
   }
 
   /// The header to read rows by.

@@ -1,4 +1,5 @@
 internal import BreakerCore
+internal import CHost
 internal import CSQLite
 internal import Glibc
 
@@ -10,9 +11,6 @@ internal import Glibc
 /// few transactions, each would find everything changed and have to read it all again.
 @safe package final class Patience {
   private let timeout: Int64
-
-  /// The instant of the monotonic clock at which the wait ends, if one is set.
-  var limit: Int64?
   private var deadline: Int64 = 0
 
   init(timeout: Duration) { self.timeout = Self.nanoseconds(timeout) }
@@ -30,13 +28,8 @@ internal import Glibc
   }
 
   private func shouldRetry(after attempts: Int32) -> Bool {
-    let now = Self.monotonicNanoseconds()
-    if attempts == 0 {
-      deadline = limit ?? now + timeout
-    }
-    guard now < deadline else { return false }
-    Self.pause(nanoseconds: min(.random(in: 150_000...1_000_000), deadline - now))
-    return true
+    if attempts == 0 { deadline = Self.monotonicNanoseconds() + timeout }
+    return Self.pause(150_000...1_000_000, until: deadline)
   }
 
   /// Retries what does not wait by itself, as long as another process is in the way.
@@ -48,8 +41,7 @@ internal import Glibc
       do throws(StoreError) {
         return try body()
       } catch {
-        guard error.kind == .busy, monotonicNanoseconds() < deadline else { throw error }
-        pause(nanoseconds: .random(in: 200_000...2_000_000))
+        guard error.kind == .busy, pause(until: deadline) else { throw error }
       }
     }
   }
@@ -58,6 +50,17 @@ internal import Glibc
   static func deadline(after timeout: Duration) -> Int64 {
     monotonicNanoseconds() + nanoseconds(timeout)
   }
+
+  /// The instant of the monotonic clock at which a wait for a store ends.
+  package static func deadline(of wait: Wait, _ timeout: Duration) -> Int64 {
+    switch wait {
+    case .usual: deadline(after: timeout)
+    case .brief: deadline(after: min(brief, timeout))
+    }
+  }
+
+  /// What a wait takes at most that nobody has asked for.
+  static let brief = Duration.milliseconds(10)
 
   /// A wait in nanoseconds; an endless one is cut to some thirty years.
   static func nanoseconds(_ timeout: Duration) -> Int64 {
@@ -69,10 +72,56 @@ internal import Glibc
     unsafe clock_gettime(CLOCK_MONOTONIC, &time)
     return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
   }
+}
 
-  static func pause(nanoseconds: Int64) {
-    var time = timespec(
-      tv_sec: Int(nanoseconds / 1_000_000_000), tv_nsec: Int(nanoseconds % 1_000_000_000))
-    unsafe nanosleep(&time, nil)
+/// The waits of one thread, which share one bound however many they are.
+extension Patience {
+  /// Runs a body in which every wait of this thread ends at an instant of the monotonic clock.
+  ///
+  /// It is for other processes or for other threads of this one that the body waits, in SQLite or
+  /// here. A bound that is set already holds as well. The body may do as much as it likes: what it
+  /// need not wait for, it gets.
+  package static func bounded<Result, Failure: Error>(
+    by deadline: Int64, _ body: () throws(Failure) -> Result
+  ) throws(Failure) -> Result {
+    let outer = end
+    if outer == .max { sb_forget_interruption() }
+    sb_set_wait_end(min(outer, deadline))
+    defer { sb_set_wait_end(outer) }
+    return try body()
+  }
+
+  /// Runs a body that is not ours, whose waits nothing bounds.
+  package static func unbounded<Result>(_ body: () -> Result) -> Result {
+    let outer = sb_set_wait_end(.max)
+    defer { sb_set_wait_end(outer) }
+    return body()
+  }
+
+  /// Asks a function, or else an integer in memory, before each pause of this thread whether its waits
+  /// are over.
+  package static func ask(
+    _ areOver: (@convention(c) (UnsafeMutableRawPointer?) -> Int32)?,
+    _ context: UnsafeMutableRawPointer?
+  ) { unsafe sb_ask_before_pauses(areOver, context) }
+
+  /// The instant at which every wait of this thread ends; `Int64.max` if there is none.
+  package static var end: Int64 { sb_wait_end() }
+
+  /// Whether a wait that ends at an instant is over.
+  static func isOver(at deadline: Int64) -> Bool { sb_ask(deadline) != Int32(SB_WAIT_GOES_ON) }
+
+  /// Until when a wait that ends at an instant may sleep before it asks again whether it is over.
+  static func nextQuestion(before deadline: Int64) -> Int64 { sb_next_question(deadline) }
+
+  /// Whether somebody has ended a wait of this thread early.
+  static var wasInterrupted: Bool { sb_was_interrupted() != 0 }
+
+  /// Pauses before the caller tries again; false if it has waited long enough.
+  static func pause(
+    _ time: ClosedRange<Int64> = 200_000...2_000_000, until deadline: Int64
+  ) -> Bool {
+    let rest = deadline - monotonicNanoseconds()
+    return rest > 0 && sb_pause(min(.random(in: time), rest)) == Int32(SB_WAIT_GOES_ON)
   }
 }

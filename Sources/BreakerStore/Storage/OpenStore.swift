@@ -148,7 +148,7 @@ internal import CSQLite
     do throws(StoreError) {
       // Readers of this process wait meanwhile, so it is not for long unless it has to be.
       let briefly = isUrgent || log.isOverdue ? lockTimeout : .milliseconds(10)
-      try writer.waiting(until: Patience.deadline(after: briefly)) { () throws(StoreError) in
+      try Patience.bounded(by: Patience.deadline(after: briefly)) { () throws(StoreError) in
         try writer.statement(.begin).run()
       }
     } catch {
@@ -166,9 +166,7 @@ internal import CSQLite
   /// Moves the tables of a new store into its file, once those are done who read what was there before.
   private func foldNewLog() {
     let deadline = Patience.deadline(after: lockTimeout)
-    while checkpoint(isUrgent: true), !log.isFolded, Patience.monotonicNanoseconds() < deadline {
-      Patience.pause(nanoseconds: .random(in: 200_000...2_000_000))
-    }
+    while checkpoint(isUrgent: true), !log.isFolded, Patience.pause(until: deadline) {}
   }
 
   /// Starts the log over once all of it has been moved into the file; the caller holds both locks.
@@ -178,7 +176,7 @@ internal import CSQLite
   func startLogOver(at milliseconds: Int64) {
     guard log.isFolded else { return }
     do throws(StoreError) {
-      try writer.waiting(until: Patience.deadline(after: .milliseconds(10))) {
+      try Patience.bounded(by: Patience.deadline(after: .milliseconds(10))) {
         () throws(StoreError) in
         try writer.write { () throws(StoreError) in
           try Self.proveWritable(on: writer, at: milliseconds)

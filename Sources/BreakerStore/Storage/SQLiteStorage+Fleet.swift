@@ -3,12 +3,12 @@ package import BreakerCore
 /// What the store knows of its fleet.
 extension SQLiteStorage {
   package func fleet() throws(StoreError) -> StoredFleet? {
-    checkIdentity()
+    try checkIdentity()
     return try read { connection throws(StoreError) in try FleetTable.find(on: connection) }
   }
 
   package func fleetOrders() throws(StoreError) -> [FleetOrder] {
-    checkIdentity()
+    try checkIdentity()
     return try read { connection throws(StoreError) in
       try FleetTable.registers(
         on: connection, in: connection.header(clock), at: clock.moment)
@@ -16,7 +16,7 @@ extension SQLiteStorage {
   }
 
   package func pendingOrders(limit: Int) throws(StoreError) -> [PendingOrder] {
-    checkIdentity()
+    try checkIdentity()
     return try read { connection throws(StoreError) in
       try FleetTable.pending(
         limit, on: connection, in: connection.header(clock), at: clock.moment)
@@ -70,15 +70,15 @@ extension SQLiteStorage {
   }
 
   package func lineage() throws(StoreError) -> Int64 {
-    checkIdentity()
-    return try writing.withLock { () throws(StoreError) in
-      try openedStoreToWrite().header.lineage
-    }
+    try checkIdentity()
+    return try openToWrite(until: deadline(of: .usual)) { $0.header.lineage }
   }
 
   /// The path of the store, with the directories resolved.
   private func storePath() throws(StoreError) -> String {
-    try writing.withLock { () throws(StoreError) in try openedStore().path }
+    try Patience.bounded(by: deadline(of: .usual)) { () throws(StoreError) in
+      try holding(writing) { () throws(StoreError) in try openedStore().path }
+    }
   }
 }
 

@@ -10,27 +10,32 @@ extension SQLiteStorage {
   func read<Result>(
     _ body: (Connection) throws(StoreError) -> Result
   ) throws(StoreError) -> Result {
-    lookAfterFile()
-    if writing.tryLock() {
-      defer { writing.unlock() }
-      let writer = try openedStore().writer
-      return try writer.read { () throws(StoreError) in try body(writer) }
+    let deadline = deadline(of: .usual)
+    try lookAfterFile(until: deadline)
+    return try Patience.bounded(by: deadline) { () throws(StoreError) in
+      if writing.tryLock() {
+        defer { writing.unlock() }
+        let writer = try openedStore().writer
+        return try writer.read { () throws(StoreError) in try body(writer) }
+      }
+      return try readAside(body)
     }
-    return try readAside(body)
   }
 
   /// Reads one state of the file on the connection that never writes.
   func readAside<Result>(
     _ body: (Connection) throws(StoreError) -> Result
   ) throws(StoreError) -> Result {
-    while true {
-      let result: Result? = try reading.withLock { () throws(StoreError) in
-        guard let store, store.isOfThisBoot(clock), !store.isStale else { return nil }
-        let reader = store.reader
-        return try reader.read { () throws(StoreError) in try body(reader) }
+    try Patience.bounded(by: deadline(of: .usual)) { () throws(StoreError) in
+      while true {
+        let result: Result? = try holding(reading) { () throws(StoreError) in
+          guard let store, store.isOfThisBoot(clock), !store.isStale else { return nil }
+          let reader = store.reader
+          return try reader.read { () throws(StoreError) in try body(reader) }
+        }
+        if let result { return result }
+        try holding(writing) { () throws(StoreError) in _ = try openedStore() }
       }
-      if let result { return result }
-      try writing.withLock { () throws(StoreError) in _ = try openedStore() }
     }
   }
 
@@ -80,7 +85,7 @@ extension SQLiteStorage {
   package func list(
     beginningWith prefix: String, in state: BreakerState?
   ) throws(StoreError) -> [ListedBreaker] {
-    lookAfterFile()
+    try lookAfterFile(until: deadline(of: .usual))
     return try readAside { connection throws(StoreError) in
       let query = try connection.statement(state == nil ? .namesByPrefix : .namesByState)
       query.bind(1, prefix)
@@ -128,7 +133,7 @@ extension SQLiteStorage {
     after id: Int64, of name: String?, limit: Int
   ) throws(StoreError) -> EventBatch {
     // Those who only listen make no calls that would look after the file.
-    checkIdentity()
+    try checkIdentity()
     return try read { connection throws(StoreError) in
       try EventTable.batch(after: id, of: name, limit: limit, on: connection)
     }

@@ -6,8 +6,8 @@ extension SQLiteStorage {
   package func transact<Answer>(
     _ name: String, orCreate: Bool, wait: Wait, _ body: (inout BreakerDraft) -> Answer
   ) throws(StoreError) -> Transacted<Answer>? {
-    lookAfterFile()
     let deadline = deadline(of: wait)
+    try lookAfterFile(until: deadline)
     var answer: Answer?
     // Another thread may run the body, but only while this one waits for it here.
     let result = withoutActuallyEscaping(body) { body -> Result<StepResult?, StoreError> in
@@ -134,7 +134,7 @@ extension SQLiteStorage {
   }
 
   package func answer(_ request: HookRequest) throws(StoreError) -> HookTurn {
-    checkIdentity()
+    try checkIdentity()
     // Most who are woken for an event find that another process has it, and need no write for that.
     let seen = try read { connection throws(StoreError) in
       try HookTable.change(request, on: connection, clock: clock)

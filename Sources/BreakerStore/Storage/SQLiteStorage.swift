@@ -13,16 +13,13 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
 
   /// Under the lock for writing.
   private var access: StoreAccess
-  private let lockTimeout: Duration
+  let lockTimeout: Duration
   let clock: StoreClock
   let program: String
   let mandate: HistoryAuthor.Mandate
 
   /// How many breakers the store may have before no other is made.
   let room: Int64
-
-  /// How long a call waits for others, in nanoseconds.
-  let patience: Int64
 
   // Taken in this order (rule of order 1). The open store is replaced under both, and used under
   // either.
@@ -60,7 +57,6 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
     self.program = program
     self.mandate = mandate
     self.room = room.map { Int64($0) } ?? StoreRoom.usualBreakers
-    patience = Patience.nanoseconds(lockTimeout)
   }
 
   package func willFork() {
@@ -100,9 +96,11 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   }()
 
   package func open(mayCreate: Bool) throws(StoreError) {
-    try writing.withLock { () throws(StoreError) in
-      self.mayCreate = mayCreate
-      _ = try openedStore()
+    try Patience.bounded(by: deadline(of: .usual)) { () throws(StoreError) in
+      try holding(writing) { () throws(StoreError) in
+        self.mayCreate = mayCreate
+        _ = try openedStore()
+      }
     }
   }
 
@@ -110,7 +108,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   func openedStore() throws(StoreError) -> OpenStore {
     if let store, store.isOfThisBoot(clock), !store.isStale { return store }
     if let refusal { throw refusal }
-    return try reading.withLock { () throws(StoreError) in
+    return try holding(reading) { () throws(StoreError) in
       letGo(ofReplaced: false)
       let opened = try OpenStore(
         path: path, mayCreate: mayCreate, access: access, lockTimeout: lockTimeout,
@@ -131,7 +129,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   func openedStoreToWrite() throws(StoreError) -> OpenStore {
     let store = try openedStore()
     if store.header.isAgreed { return store }
-    return try reading.withLock { () throws(StoreError) in
+    return try holding(reading) { () throws(StoreError) in
       try store.agree(mayDoWithout: false)
       useCounterPage(of: store)
       return store
@@ -144,7 +142,8 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
     guard header.isAgreed else { return }
     counterPage.use(
       .init(storePath: store.path, store: header.identity, boot: header.boot.number),
-      atMost: lockTimeout)
+      // A store can be used without them, so some of the time is left for the store.
+      atMost: min(lockTimeout, .seconds(3600)) / 2)
   }
 
   /// Under both locks.
@@ -161,7 +160,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
       reading.withLock {
         // Those who come later find nobody who could tell that the log is not the new file's.
         let wasReplaced = store.map { !$0.files.areCurrent() } ?? false
-        if wasReplaced { store?.files.setAsideLeftLog() }
+        if wasReplaced { setAsideLeftLog() }
         letGo(ofReplaced: wasReplaced)
       }
     }
@@ -176,23 +175,50 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
     }
   }
 
-  package func checkIdentity() {
-    guard reading.withLock({ store?.files.areCurrent() }) == false else { return }
-    writing.withLock {
-      guard let store, !reading.withLock({ store.files.areCurrent() }) else { return }
-      store.files.setAsideLeftLog()
-      reading.withLock { letGo(ofReplaced: true) }
+  /// - Throws: If the file was replaced and what it has left cannot be set aside yet. Nobody else could
+  ///   tell that it is not the new file's, so the replaced file stays open until then.
+  package func checkIdentity() throws(StoreError) {
+    try Patience.bounded(by: deadline(of: .usual)) { () throws(StoreError) in
+      let isCurrent = try holding(reading) { store?.files.areCurrent() }
+      guard isCurrent == false else { return }
+      try holding(writing) { () throws(StoreError) in
+        try holding(reading) { () throws(StoreError) in
+          guard let store, !store.files.areCurrent() else { return }
+          try store.files.setAsideLeftLog()
+          letGo(ofReplaced: true)
+        }
+      }
     }
   }
 
+  /// Sets aside what a replaced file has left, as far as that is possible now; under both locks.
+  private func setAsideLeftLog() {
+    do throws(StoreError) {
+      try Patience.bounded(by: deadline(of: .usual)) { () throws(StoreError) in
+        try store?.files.setAsideLeftLog()
+      }
+    } catch {
+      // Nobody is left to do it later.
+    }
+  }
+
+  /// Runs a body under a lock, unless the waits of this thread end before it is free.
+  func holding<Result>(
+    _ lock: Lock, _ body: () throws(StoreError) -> Result
+  ) throws(StoreError) -> Result {
+    guard lock.lock(until: Patience.end) else { throw busy() }
+    defer { lock.unlock() }
+    return try body()
+  }
+
   /// Checks the identity once a second, for those who read and write without making calls.
-  func lookAfterFile() {
+  func lookAfterFile(until deadline: Int64) throws(StoreError) {
     let now = clock.coarseNanoseconds
     let due = nextLook.load(ordering: .relaxed)
     guard now >= due else { return }
     let next = now + 1_000_000_000
     guard nextLook.compareExchange(expected: due, desired: next, ordering: .relaxed).exchanged
     else { return }
-    checkIdentity()
+    try Patience.bounded(by: deadline) { () throws(StoreError) in try checkIdentity() }
   }
 }

@@ -67,8 +67,9 @@ final class StepQueue: @unchecked Sendable {
         if step.state == .done { return .isDone }
         if step.state == .waiting, !isLed { return lead(step) }
         // A transaction is bounded itself, and its result must not be missed.
-        let isInTime = step.waker.wait(lock, until: step.state == .taken ? nil : deadline)
-        if !isInTime, step.state == .waiting {
+        let isInTime = step.waker.wait(
+          lock, until: step.state == .taken ? nil : Patience.nextQuestion(before: deadline))
+        if !isInTime, step.state == .waiting, Patience.isOver(at: deadline) {
           if !isLed { return lead(step) }
           waiting.removeAll { $0 === step }
           return .isLate

@@ -64,17 +64,16 @@ struct Commit {
 
 /// The one way to write.
 extension SQLiteStorage {
-  private static let briefly: Int64 = 10_000_000
-
   /// Writes in one transaction, and does what follows a commit.
   ///
   /// - Returns: The answer of the body, and why what it wrote may not survive a power cut.
   func write<Answer>(
     wait: Wait = .usual, _ body: (WriteTransaction) throws(StoreError) -> Answer
   ) throws(StoreError) -> (answer: Answer, syncError: StoreError?) {
-    lookAfterFile()
+    let deadline = deadline(of: wait)
+    try lookAfterFile(until: deadline)
     var answer: Answer?
-    let commit = try commit(until: deadline(of: wait)) { transaction throws(StoreError) in
+    let commit = try commit(until: deadline) { transaction throws(StoreError) in
       try transaction.verify()
       return try body(transaction)
     } committed: {
@@ -121,18 +120,17 @@ extension SQLiteStorage {
   func openToWrite<Result>(
     until deadline: Int64, _ body: (OpenStore) throws(StoreError) -> Result
   ) throws(StoreError) -> Result {
-    guard writing.lock(until: deadline) else { throw busy() }
-    defer { writing.unlock() }
-    let store = try openedStoreToWrite()
-    do throws(StoreError) {
-      return try store.writer.waiting(until: deadline) { () throws(StoreError) in try body(store) }
-    } catch {
-      if error.kind == .diskFull {
-        return try runInFreedLog(of: store, until: deadline, body, after: error)
+    try Patience.bounded(by: deadline) { () throws(StoreError) in
+      try holding(writing) { () throws(StoreError) in
+        let store = try openedStoreToWrite()
+        do throws(StoreError) { return try body(store) } catch {
+          if error.kind == .diskFull {
+            return try runInFreedLog(of: store, body, after: error)
+          }
+          guard store.isStale else { throw error }
+          return try body(try openedStoreToWrite())
+        }
       }
-      guard store.isStale else { throw error }
-      let store = try openedStoreToWrite()
-      return try store.writer.waiting(until: deadline) { () throws(StoreError) in try body(store) }
     }
   }
 
@@ -142,22 +140,19 @@ extension SQLiteStorage {
   /// done within moments. If the file itself has to grow, it cannot take in the log, and the body
   /// fails as it did before.
   private func runInFreedLog<Result>(
-    of store: OpenStore, until latest: Int64, _ body: (OpenStore) throws(StoreError) -> Result,
-    after first: StoreError
+    of store: OpenStore, _ body: (OpenStore) throws(StoreError) -> Result, after first: StoreError
   ) throws(StoreError) -> Result {
-    let deadline = min(latest, Patience.deadline(after: .milliseconds(50)))
-    repeat {
-      guard reading.withLock({ store.checkpoint(isUrgent: false) }) else { throw first }
-      do throws(StoreError) {
-        return try store.writer.waiting(until: deadline) { () throws(StoreError) in
-          try body(store)
+    let deadline = Patience.deadline(after: .milliseconds(50))
+    return try Patience.bounded(by: deadline) { () throws(StoreError) in
+      repeat {
+        let hasMoved = try holding(reading) { store.checkpoint(isUrgent: false) }
+        guard hasMoved else { throw first }
+        do throws(StoreError) { return try body(store) } catch {
+          guard error.kind == .diskFull else { throw error }
         }
-      } catch {
-        guard error.kind == .diskFull else { throw error }
-      }
-      Patience.pause(nanoseconds: .random(in: 200_000...2_000_000))
-    } while Patience.monotonicNanoseconds() < deadline
-    throw first
+      } while Patience.pause(until: deadline)
+      throw first
+    }
   }
 
   /// Does what follows a commit: wakes those who listen, syncs the log, moves it into the file.
@@ -179,14 +174,13 @@ extension SQLiteStorage {
   private func checkpoint(_ log: LogFile) {
     _ = log.sync()
     // It can wait for the next commit, and this caller's own is over.
-    guard writing.lock(until: Patience.deadline(after: .milliseconds(10))) else { return }
+    let deadline = Patience.deadline(after: .milliseconds(10))
+    guard writing.lock(until: deadline) else { return }
     defer { writing.unlock() }
-    reading.withLock {
-      if let store, store.isCheckpointDue { store.checkpoint(isUrgent: false) }
-    }
+    guard reading.lock(until: deadline) else { return }
+    defer { reading.unlock() }
+    if let store, store.isCheckpointDue { store.checkpoint(isUrgent: false) }
   }
 
-  func deadline(of wait: Wait) -> Int64 {
-    Patience.monotonicNanoseconds() + (wait == .brief ? min(Self.briefly, patience) : patience)
-  }
+  func deadline(of wait: Wait) -> Int64 { Patience.deadline(of: wait, lockTimeout) }
 }

@@ -86,7 +86,7 @@ struct StoreHeader: Hashable {
   static func agreed(
     on connection: Connection, _ terms: Terms, until deadline: Int64
   ) throws(StoreError) -> StoreHeader {
-    try connection.waiting(until: deadline) { () throws(StoreError) in
+    try Patience.bounded(by: deadline) { () throws(StoreError) in
       try connection.write { () throws(StoreError) in
         // Another process may have noted it since this one read the header.
         var seen = try seen(on: connection, terms)

@@ -53,8 +53,8 @@ void sb_end_hold(void *hold);
 // The magic number of the file system that a path is on, or 0. (Swift does not import statfs.)
 uint64_t sb_file_system_type(const char *path);
 
-// Locks a mutex, or gives up at an instant of CLOCK_MONOTONIC. Returns 0 or errno. (Swift imports
-// only the variant that waits on the wall clock, which can be set.)
+// Locks a mutex, or gives up at an instant of CLOCK_MONOTONIC, or when all waits of this thread end.
+// Returns 0 or errno. (Swift imports only the variant that waits on the wall clock, which can be set.)
 int sb_mutex_lock_until(pthread_mutex_t *mutex, int64_t nanoseconds);
 
 // The path that this program was started by, or NULL. (Swift does not import getauxval.) It lies

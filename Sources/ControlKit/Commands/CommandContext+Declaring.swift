@@ -7,7 +7,13 @@ extension CommandContext {
   ) throws(ControlError) -> Breaker {
     let name = parsed.text("NAME") ?? ""
     let policy = try BreakerPolicy.given(by: parsed)
-    let before = policy == nil ? nil : declarationInForce(of: name)
+    let known = try act { () throws(BreakerError) in
+      try store.breaker(name, onStoreFailure: onStoreFailure)
+    }
+    guard let policy else { return known }
+    // If the store cannot be used, this finds out, and what follows does not wait for it again.
+    _ = known.snapshot()
+    let before = declarationInForce(of: name)
     let breaker = try act { () throws(BreakerError) in
       try store.breaker(name, policy: policy, onStoreFailure: onStoreFailure)
     }
@@ -23,6 +29,7 @@ extension CommandContext {
 
   /// The declaration in force; nil also if the store fails, which the command itself then reports.
   private func declarationInForce(of name: String) -> PolicyDeclaration? {
+    if case .unavailable = store.health { return nil }
     do throws(StoreError) {
       return try store.declarations(of: name).first { $0.isInForce }
     } catch {

@@ -76,12 +76,14 @@ extension Engine {
       let done = stepAlone(cell, orCreate: false) { $0.renew(ticket.grant, for: time) }
       return done?.answer ?? false
     case .store:
-      if let trouble = trouble(of: cell) { throw trouble }
-      do throws(StoreError) {
-        return try renewInStore(ticket, of: cell, for: time)
-      } catch {
-        failed(error, of: cell)
-        throw error
+      return try waiting { () throws(StoreError) in
+        if let trouble = trouble(of: cell) { throw trouble }
+        do throws(StoreError) {
+          return try renewInStore(ticket, of: cell, for: time)
+        } catch {
+          failed(error, of: cell)
+          throw error
+        }
       }
     }
   }

@@ -44,14 +44,15 @@ extension Breaker {
     return decision?.map { PlainPermit($0) }
   }
 
-  /// Reports how a call went; nil if that takes waiting, and the caller must not wait.
+  /// Reports how a call went; nil if that takes waiting, and the caller must not wait or its wait was
+  /// ended early.
   package func leave(
     _ permit: PlainPermit, _ outcome: CallOutcome, elapsed: Duration?, mayWait: Bool
   ) -> ReportVerdict? {
     leave(Ticket(permit), outcome, elapsed: elapsed, mayWait: mayWait)
   }
 
-  /// Reports how a healthy call went; nil if that takes waiting, and the caller must not wait.
+  /// Reports how a healthy call went; nil in the same cases.
   package func leave(
     _ call: HealthyCall, _ outcome: CallOutcome, elapsed: Duration?, mayWait: Bool
   ) -> ReportVerdict? {
@@ -61,9 +62,10 @@ extension Breaker {
   private func leave(
     _ ticket: Ticket, _ outcome: CallOutcome, elapsed: Duration?, mayWait: Bool
   ) -> ReportVerdict? {
-    if mayWait { return end(ticket, outcome, elapsed: elapsed) }
     if outcome == .success, elapsed == nil, counts(ticket) { return .counted }
-    return engine.acceptAtOnce(report(outcome, of: ticket, elapsed: elapsed), of: cell)
+    let report = report(outcome, of: ticket, elapsed: elapsed)
+    return mayWait
+      ? engine.acceptUnlessInterrupted(report, of: cell) : engine.acceptAtOnce(report, of: cell)
   }
 
   /// Renews the lease of a probe, as ``Permit/renew(for:)`` does.

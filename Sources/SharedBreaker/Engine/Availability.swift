@@ -9,14 +9,24 @@ struct Availability {
   /// When a store that failed is tried again, on the coarse clock.
   private var nextAttempt: Int64 = 0
 
+  /// When the attempt began that is under way.
+  private var attempt: Int64?
+
   /// The breakers that the store has no room for, while it can be used for all others.
   private var lone: [ObjectIdentifier: (name: String, error: StoreError)] = [:]
 
   /// When the store is asked again for room: once for all of them together.
   private var nextRoom = Int64.min
 
-  /// How long a store that failed is left alone, in nanoseconds.
+  /// How long a store that failed is left alone at least and at most, in nanoseconds.
   private static let pause: Int64 = 1_000_000_000
+  private static let longestPause: Int64 = 10_000_000_000
+
+  /// How long it is left alone after an attempt, for each nanosecond that the attempt took.
+  ///
+  /// An attempt waits for other processes for 10 ms at most. But a file system can hold it up for
+  /// longer, and then no call should pay for that once a second.
+  private static let pauseOfCost: Int64 = 100
 
   /// What a call does about the store.
   enum Turn {
@@ -40,18 +50,26 @@ extension Availability {
 
   mutating func turn(at now: Int64) -> Turn {
     let turn = nextTurn(at: now)
-    if case .tryAgain = turn { nextAttempt = now + Self.pause }
+    if case .tryAgain = turn {
+      nextAttempt = now + Self.pause
+      attempt = now
+    }
     return turn
   }
 
+  /// Leaves the store alone: after the first failure for a second, and after an attempt to come back
+  /// for as long as that deserves.
   mutating func failed(_ error: StoreError, at now: Int64) -> StoreEvent? {
     defer { health = .unavailable(error) }
-    nextAttempt = now + Self.pause
+    let cost = now - (attempt ?? now)
+    attempt = nil
+    nextAttempt = now + min(max(Self.pause, cost * Self.pauseOfCost), Self.longestPause)
     return isAvailable ? .unavailable(error) : nil
   }
 
   mutating func recovered() -> StoreEvent? {
     defer { health = .connected }
+    attempt = nil
     return isAvailable ? nil : .available
   }
 

@@ -37,15 +37,18 @@ extension Engine {
   }
 
   func admit(_ request: Request, to cell: Cell) throws(BreakerError) -> Decision<Ticket> {
-    doRounds()
-    if let trouble = trouble(of: cell) {
-      return try admitWithoutStore(request, to: cell, trouble)
-    }
-    do throws(StoreError) {
-      return try admitThroughStore(request, to: cell)
-    } catch {
-      failed(error, of: cell)
-      return try admitWithoutStore(request, to: cell, error)
+    try waiting { () throws(BreakerError) in
+      doRounds()
+      if let trouble = trouble(of: cell) {
+        return try admitWithoutStore(request, to: cell, trouble)
+      }
+      do throws(StoreError) {
+        return try admitThroughStore(request, to: cell)
+      } catch {
+        if error.isInterrupted { throw .store(error) }
+        failed(error, of: cell)
+        return try admitWithoutStore(request, to: cell, error)
+      }
     }
   }
 

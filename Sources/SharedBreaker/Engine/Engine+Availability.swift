@@ -14,16 +14,43 @@ extension Engine {
     case .goWithout(let error): return error
     case .tryAgain:
       do throws(StoreError) {
-        storage.checkIdentity()
-        // A full disk can be read well enough, so only a write shows that there is room again.
-        try storage.proveWritable()
-        recovered()
-        try writeUnwrittenProbes()
+        try waiting(.brief) { () throws(StoreError) in try comeBack() }
       } catch {
-        failed(error)
         return error
       }
       return nil
+    }
+  }
+
+  /// Tries the store that failed, and writes what could not be written without it.
+  private func comeBack() throws(StoreError) {
+    do throws(StoreError) {
+      try storage.checkIdentity()
+      // A full disk can be read well enough, so only a write shows that there is room again.
+      try storage.proveWritable()
+      recovered()
+      try writeUnwrittenProbes()
+    } catch {
+      failed(error)
+      throw error
+    }
+  }
+
+  /// Writes everything that this process has yet to write, also if it goes on without the store.
+  func flush(wait: Wait = .usual) throws(StoreError) {
+    guard hasToWrite else { return }
+    try waiting(wait) { () throws(StoreError) in
+      if isAvailable { try writeUnwrittenProbes() } else { try comeBack() }
+      try writePending()
+    }
+  }
+
+  private var hasToWrite: Bool {
+    look { state in
+      state.unwrittenProbes.first != nil
+        || state.outbox.cells.contains {
+          state.knowledge[$0].isUndeclared || !$0.pending.isZero
+        }
     }
   }
 
@@ -37,8 +64,10 @@ extension Engine {
     case .goWithout(let error): return error
     case .tryAgain:
       do throws(StoreError) {
-        // Created at once, with what it is to have, so that the next call finds it.
-        _ = try step(cell, wait: .brief) { _ in }
+        try waiting(.brief) { () throws(StoreError) in
+          // Created at once, with what it is to have, so that the next call finds it.
+          _ = try step(cell) { _ in }
+        }
       } catch {
         failed(error, of: cell)
         return error
@@ -51,7 +80,10 @@ extension Engine {
   }
 
   /// Goes on without the store: with one breaker if the store has no room for it, else with all.
+  ///
+  /// A wait that was ended early has shown nothing about the store, so everything stays as it was.
   func failed(_ error: StoreError, of cell: Cell? = nil) {
+    if error.isInterrupted { return }
     if error.mayEndByReopening { storage.close() }
     let now = clock.coarseNanoseconds
     update { $0.failed(error, of: cell, at: now) }
@@ -65,7 +97,9 @@ extension Engine {
   }
 
   /// Writes how probes went that ended without the store, which frees their slots.
-  private func writeUnwrittenProbes() throws(StoreError) {
+  ///
+  /// - Throws: What kept one from being written; it and those after it remain to be written.
+  func writeUnwrittenProbes() throws(StoreError) {
     while let probe = look({ $0.unwrittenProbes.first }) {
       // The child of a fork leaves those that it has inherited to its parent.
       if probe.report.ticket.isOwn { _ = try acceptInStore(probe.report, of: probe.cell) }

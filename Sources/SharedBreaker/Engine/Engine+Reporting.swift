@@ -26,6 +26,12 @@ extension Engine {
 
   /// Accepts the outcome of a call that was permitted; the store's trouble is not the caller's.
   func accept(_ report: Report, of cell: Cell) -> ReportVerdict {
+    acceptUnlessInterrupted(report, of: cell) ?? acceptAlone(report, of: cell)
+  }
+
+  /// Accepts the outcome of a call; nil if the wait for the store was ended early, and nothing has
+  /// changed.
+  func acceptUnlessInterrupted(_ report: Report, of cell: Cell) -> ReportVerdict? {
     // The parent reports what the child of a fork has inherited; a process that has ended reports
     // nothing.
     guard report.ticket.isOwn, options.processes.ending() == nil else { return .refused }
@@ -35,12 +41,15 @@ extension Engine {
     case .local:
       return !isAvailable || isAlone(cell) ? acceptAlone(report, of: cell) : .outdated
     case .store:
-      if trouble(of: cell) != nil { return acceptAlone(report, of: cell) }
-      do throws(StoreError) {
-        return try acceptInStore(report, of: cell)
-      } catch {
-        failed(error, of: cell)
-        return acceptAlone(report, of: cell)
+      return waiting {
+        if trouble(of: cell) != nil { return acceptAlone(report, of: cell) }
+        do throws(StoreError) {
+          return try acceptInStore(report, of: cell)
+        } catch {
+          if error.isInterrupted { return nil }
+          failed(error, of: cell)
+          return acceptAlone(report, of: cell)
+        }
       }
     }
   }

@@ -30,10 +30,19 @@ extension Engine {
     ).exchanged
     guard isMine else { return }
     secondOfRound.store(now, ordering: .relaxed)
-    storage.checkIdentity()
+    // Whoever tries a store that failed checks it as well.
     guard isAvailable else { return }
     do throws(StoreError) {
-      try writePending(wait: .brief)
+      try waiting { () throws(StoreError) in try storage.checkIdentity() }
+    } catch {
+      failed(error)
+      return
+    }
+    do throws(StoreError) {
+      try waiting(.brief) { () throws(StoreError) in
+        try writeUnwrittenProbes()
+        try writePending()
+      }
     } catch {
       // It can wait; a call that needs the store will find out what is wrong with it.
     }
@@ -45,7 +54,7 @@ extension Engine {
   /// Writes what healthy calls have left in memory, and what could not be declared.
   ///
   /// - Throws: What kept some of it from being written; that remains to be written.
-  func writePending(wait: Wait) throws(StoreError) {
+  func writePending() throws(StoreError) {
     var withoutRoom: StoreError?
     for cell in look({ $0.outbox.cells }) {
       let isUndeclared = look { $0.knowledge[cell].isUndeclared }
@@ -56,7 +65,7 @@ extension Engine {
         continue
       }
       do throws(StoreError) {
-        _ = try step(cell, wait: wait) { _ in }
+        _ = try step(cell) { _ in }
       } catch {
         guard error.kind == .tooManyBreakers else { throw error }
         failed(error, of: cell)

@@ -66,26 +66,40 @@ public import Synchronization
   }
 
   func close() {
-    if look({ $0.availability.health }) == .connected {
+    if look({ $0.availability.health }) != .untried {
       do throws(StoreError) {
-        try writePending(wait: .usual)
+        // Whoever has waited for the store once in an outage does not do so again at its end.
+        try flush(wait: isAvailable ? .usual : .brief)
       } catch {
         // Nobody is left to write it later.
       }
-      storage.finish()
     }
+    if isAvailable { storage.finish() }
     storage.close()
   }
 
   /// Closes for good: what healthy calls that are ending still count is not written.
   func closeForGood() {
     close()
-    update { $0.outbox = Outbox() }
+    update {
+      $0.outbox = Outbox()
+      $0.unwrittenProbes = UnwrittenProbes()
+    }
   }
 
   var clock: StoreClock { options.clock }
 
-  func tell(_ event: StoreEvent) { options.observer?(event) }
+  func tell(_ event: StoreEvent) {
+    guard let observer = options.observer else { return }
+    Patience.unbounded { observer(event) }
+  }
+
+  /// Runs a body that may use the store several times: all its waits together take no longer than one.
+  func waiting<Result, Failure: Error>(
+    _ wait: Wait = .usual, _ body: () throws(Failure) -> Result
+  ) throws(Failure) -> Result {
+    try Patience.bounded(by: Patience.deadline(of: wait, options.lockTimeout), body)
+  }
 }
 
 /// The state, and its one way to change.

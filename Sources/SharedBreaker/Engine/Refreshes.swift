@@ -15,16 +15,18 @@ final class Refreshes: Sendable {
     unless isDone: () -> Bool, _ read: () throws(StoreError) -> Void
   ) throws(StoreError) {
     let arrival = failures.load(ordering: .relaxed)
-    try lock.withLock { () throws(StoreError) in
-      if isDone() { return }
-      if failures.load(ordering: .relaxed) != arrival, let error = latest.withLock({ $0 }) {
-        throw error
-      }
-      do throws(StoreError) { try read() } catch {
-        latest.withLock { $0 = error }
-        failures.add(1, ordering: .relaxed)
-        throw error
-      }
+    guard lock.lock(until: Patience.end) else { throw .waitedInVain() }
+    defer { lock.unlock() }
+    if isDone() { return }
+    if failures.load(ordering: .relaxed) != arrival, let error = latest.withLock({ $0 }) {
+      throw error
+    }
+    do throws(StoreError) { try read() } catch {
+      // A thread whose wait was ended early has not found out anything for the others.
+      guard !error.isInterrupted else { throw error }
+      latest.withLock { $0 = error }
+      failures.add(1, ordering: .relaxed)
+      throw error
     }
   }
 

@@ -7,16 +7,20 @@ extension Engine {
   /// If the store cannot be written now, the next write to the breaker includes the declaration.
   func declare(_ policy: BreakerPolicy, for cell: Cell) {
     let (words, forgettings) = update { ($0.declare(policy, for: cell), $0.knowledge.forgettings) }
-    guard trouble(of: cell) == nil else { return }
-    do throws(StoreError) {
-      let known = try known(cell)
-      guard !known.exists || known.breaker.words.code != words else {
-        update { $0.hasDeclared(words, for: cell, at: known.breaker.revision, after: forgettings) }
-        return
+    waiting {
+      guard trouble(of: cell) == nil else { return }
+      do throws(StoreError) {
+        let known = try known(cell)
+        guard !known.exists || known.breaker.words.code != words else {
+          update {
+            $0.hasDeclared(words, for: cell, at: known.breaker.revision, after: forgettings)
+          }
+          return
+        }
+        try step(cell) { _ in }
+      } catch {
+        failed(error, of: cell)
       }
-      try step(cell) { _ in }
-    } catch {
-      failed(error, of: cell)
     }
   }
 

@@ -69,6 +69,21 @@ int fault_install_memory(void);
 int fault_strikes_now(fault_kind kind);
 fault_manner fault_armed_manner(void);
 
+// Whether a path or a descriptor is that of a file of the store.
+int fault_concerns_path(const char *path);
+int fault_concerns_descriptor(int descriptor);
+
+// Makes this process stop, as by SIGSTOP, before the `step`th system call on a file of the store,
+// counted from 1; 0 lets it run.
+void stop_before_step(int step);
+int stop_steps(void);
+
+// Counts a step if the call concerns the store.
+void stop_if_due(int concerns);
+
+// How long this process has asked the system to let it sleep.
+int64_t stop_nanoseconds_slept(void);
+
 // Set while SQLite's own VFS runs, whose system calls are not the library's.
 extern __thread int fault_inside;
 

@@ -1,0 +1,209 @@
+/* Ending waits early: from a signal handler, from another thread, and by a function that is asked.
+ *
+ * The lock timeout is an hour, so a wait that nobody ends does not end. */
+#define _DEFAULT_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/time.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "check.h"
+
+static volatile sig_atomic_t is_over;
+
+static void *word(void) { return (void *)&is_over; }
+
+static void end_waits(int signal) {
+  (void)signal;
+  is_over = 1;
+}
+
+/* Lets a signal come in a moment, be it before the wait or in it. */
+static void alarm_soon(void) {
+  struct itimerval timer;
+  memset(&timer, 0, sizeof timer);
+  timer.it_value.tv_usec = 20000;
+  CHECK(setitimer(ITIMER_REAL, &timer, NULL) == 0);
+}
+
+/* Another process that holds the lock of those who write. */
+typedef struct holder {
+  pid_t process;
+  int end;
+} holder;
+
+static holder hold(const char *store) {
+  holder its;
+  int ready[2], end[2];
+  char path[4096], byte = 0;
+  snprintf(path, sizeof path, "%s-shm", store);
+  CHECK(pipe(ready) == 0 && pipe(end) == 0);
+  its.process = fork();
+  if (its.process == 0) {
+    struct flock lock;
+    int file = open(path, O_RDWR);
+    memset(&lock, 0, sizeof lock);
+    lock.l_type = F_WRLCK;
+    lock.l_whence = SEEK_SET;
+    /* Where SQLite has it: https://sqlite.org/walformat.html, 2.2. */
+    lock.l_start = 120;
+    lock.l_len = 1;
+    close(end[1]);
+    if (file < 0 || fcntl(file, F_SETLKW, &lock) != 0 || write(ready[1], "", 1) != 1) _exit(1);
+    _exit(read(end[0], &byte, 1) == 0 ? 0 : 1);
+  }
+  close(ready[1]);
+  close(end[0]);
+  its.end = end[1];
+  CHECK(read(ready[0], &byte, 1) == 1);
+  close(ready[0]);
+  return its;
+}
+
+static void let_go(holder its) {
+  int status;
+  close(its.end);
+  while (waitpid(its.process, &status, 0) < 0) CHECK(errno == EINTR);
+  CHECK(status == 0);
+}
+
+static sb_store *patient_store(const char *path) {
+  sb_store *store;
+  sb_options options = SB_OPTIONS_INIT;
+  options.lock_timeout_ns = INT64_C(3600000000000);
+  CHECK_CODE(SB_OK, sb_open(path, SB_NUL, &options, &store));
+  CHECK_CODE(SB_OK, sb_connect(store, 0));
+  return store;
+}
+
+static int says(sb_breaker *breaker, const char *text) {
+  char *json;
+  int found;
+  CHECK_CODE(SB_OK, sb_breaker_snapshot(breaker, &json, NULL));
+  found = strstr(json, text) != NULL;
+  sb_free(json);
+  return found;
+}
+
+static void a_signal_handler_ends_a_wait(const char *path) {
+  sb_store *store = patient_store(path);
+  sb_breaker *breaker = open_breaker(store, "signal", "max-failures=9");
+  sb_permit permit = SB_PERMIT_INIT;
+  holder other;
+  CHECK_CODE(SB_OK, sb_enter(breaker, &permit, NULL, 0));
+  other = hold(path);
+  sb_interruptible(NULL, word());
+  alarm_soon();
+  CHECK_CODE(SB_INTERRUPTED, sb_leave(breaker, &permit, SB_FAILURE, NULL, 0));
+  /* Nothing has changed, and it is still over. */
+  CHECK(permit.kind == SB_NORMAL);
+  CHECK_CODE(SB_OK, sb_health(store));
+  CHECK_CODE(SB_INTERRUPTED, sb_leave(breaker, &permit, SB_FAILURE, NULL, 0));
+  CHECK_CODE(SB_INTERRUPTED, sb_trip(breaker, 0, NULL, 0));
+  CHECK(strstr(sb_error_text(), "interrupted") != NULL);
+  let_go(other);
+  is_over = 0;
+  CHECK_CODE(SB_OK, sb_leave(breaker, &permit, SB_FAILURE, NULL, 0));
+  CHECK(says(breaker, "\"failures\":1,"));
+  sb_interruptible(NULL, NULL);
+  sb_breaker_free(breaker);
+  CHECK_CODE(SB_OK, sb_close(store));
+}
+
+static void a_word_that_is_set_too_early_does_no_harm(const char *path) {
+  sb_store *store = patient_store(path);
+  sb_breaker *breaker = open_breaker(store, "early", "max-failures=1 open-for=1ms jitter=0%");
+  sb_permit permit = SB_PERMIT_INIT;
+  sb_rejection rejection = SB_REJECTION_INIT;
+  holder other;
+  int code;
+  sb_interruptible(NULL, word());
+  is_over = 1;
+  CHECK_CODE(SB_OK, sb_enter(breaker, &permit, NULL, 0));
+  CHECK_CODE(SB_OK, sb_leave(breaker, &permit, SB_FAILURE, NULL, 0));
+  /* A probe's slot has to be taken in the file. */
+  other = hold(path);
+  while ((code = sb_enter(breaker, &permit, &rejection, 0)) == SB_REJECTED) usleep(1000);
+  CHECK(code == SB_INTERRUPTED && permit.kind == 0);
+  let_go(other);
+  is_over = 0;
+  CHECK_CODE(SB_OK, sb_enter(breaker, &permit, NULL, 0));
+  CHECK(permit.kind == SB_PROBE);
+  CHECK_CODE(SB_OK, sb_leave(breaker, &permit, SB_SUCCESS, NULL, 0));
+  sb_interruptible(NULL, NULL);
+  sb_breaker_free(breaker);
+  CHECK_CODE(SB_OK, sb_close(store));
+}
+
+static int asked;
+
+static int give_up_the_third_time(void *context) {
+  CHECK(context == NULL);
+  return ++asked >= 3;
+}
+
+static void a_function_is_asked(const char *path) {
+  sb_store *store = patient_store(path);
+  sb_breaker *breaker = open_breaker(store, "asked", NULL);
+  holder other = hold(path);
+  sb_interruptible(give_up_the_third_time, NULL);
+  CHECK_CODE(SB_INTERRUPTED, sb_trip(breaker, 0, NULL, 0));
+  CHECK(asked >= 3);
+  let_go(other);
+  CHECK_CODE(SB_OK, sb_trip(breaker, 0, NULL, 0));
+  sb_interruptible(NULL, NULL);
+  sb_breaker_free(breaker);
+  CHECK_CODE(SB_OK, sb_close(store));
+}
+
+static void *trip_patiently(void *breaker) {
+  CHECK_CODE(SB_OK, sb_trip((sb_breaker *)breaker, 0, NULL, 0));
+  return NULL;
+}
+
+static void *trip_until_told(void *breaker) {
+  sb_interruptible(NULL, word());
+  CHECK_CODE(SB_INTERRUPTED, sb_trip((sb_breaker *)breaker, 0, NULL, 0));
+  return NULL;
+}
+
+/* Whichever of them has the writing to do, and whoever waits for the other. */
+static void another_thread_ends_the_wait_of_one_thread(const char *path) {
+  sb_store *store = patient_store(path);
+  sb_breaker *breaker = open_breaker(store, "threads", NULL);
+  pthread_t patient, other[4];
+  int i;
+  holder its = hold(path);
+  CHECK(pthread_create(&patient, NULL, trip_patiently, breaker) == 0);
+  for (i = 0; i < 4; i++) CHECK(pthread_create(&other[i], NULL, trip_until_told, breaker) == 0);
+  is_over = 1;
+  for (i = 0; i < 4; i++) CHECK(pthread_join(other[i], NULL) == 0);
+  let_go(its);
+  is_over = 0;
+  CHECK(pthread_join(patient, NULL) == 0);
+  CHECK(says(breaker, "\"state\":\"open\""));
+  sb_breaker_free(breaker);
+  CHECK_CODE(SB_OK, sb_close(store));
+}
+
+int main(int count, char **arguments) {
+  struct sigaction action;
+  sb_store *store;
+  CHECK(count > 1);
+  /* The files are there before another process holds them. */
+  store = open_store(arguments);
+  CHECK_CODE(SB_OK, sb_connect(store, 0));
+  CHECK_CODE(SB_OK, sb_close(store));
+  memset(&action, 0, sizeof action);
+  action.sa_handler = end_waits;
+  CHECK(sigaction(SIGALRM, &action, NULL) == 0);
+  a_signal_handler_ends_a_wait(arguments[1]);
+  a_word_that_is_set_too_early_does_no_harm(arguments[1]);
+  a_function_is_asked(arguments[1]);
+  another_thread_ends_the_wait_of_one_thread(arguments[1]);
+  return 0;
+}

@@ -1,0 +1,89 @@
+import TestSupport
+import Testing
+
+/// A process that is stopped at every step of making a store, and another one that goes on.
+@Suite struct StoppedMakerTests {
+  /// The lock timeout of the other process, and what it may wait in each second after that, in
+  /// microseconds.
+  private static let first = 50_000
+  private static let later = 10_000
+
+  private func player(_ arguments: [String]) throws -> Child {
+    try Child(BuiltProducts.path(of: "fault-player"), arguments)
+  }
+
+  /// Plays one step; false if there are fewer steps.
+  private func play(_ step: Int, isNew: Bool) throws -> Bool {
+    let directory = try TemporaryDirectory()
+    if !isNew {
+      _ = try Child.run(BuiltProducts.path(of: "fault-player"), ["make", directory.path, "0"])
+      // As after a reboot, so that the next process makes the index again.
+      Files.removeAll(directory.store + "-shm")
+    }
+    let maker = try player(["make", directory.path, "\(step)"])
+    guard maker.waitForStop() else {
+      #expect(maker.waitForEnd() == 0)
+      return false
+    }
+    let other = try player(["beside", directory.path])
+    try expectBounds(of: try other.line(), "step \(step)")
+    maker.resume()
+    #expect(maker.waitForEnd() == 0, "step \(step)")
+    try other.send("go on")
+    #expect(try other.line() == "back")
+    #expect(other.waitForEnd() == 0)
+    return true
+  }
+
+  /// Expects that the waits of four calls, a second apart, are what was promised.
+  private func expectBounds(of line: String?, _ what: String) throws {
+    let waits = try #require(line).split(separator: " ").compactMap { Int($0) }
+    #expect(waits.count == 4)
+    #expect(waits.first ?? .max <= Self.first, "\(what): \(waits)")
+    #expect(waits.dropFirst().allSatisfy { $0 <= Self.later }, "\(what): \(waits)")
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `a lock that is held as a store is made holds others up no longer than promised`()
+    throws
+  {
+    let directory = try TemporaryDirectory()
+    try Files.makeDirectory(directory.file("state"))
+    var lock: FileLock? = try FileLock(directory.store + "-lock")
+    let other = try player(["beside", directory.path])
+    try expectBounds(of: try other.line(), "made")
+    #expect(lock != nil)
+    lock = nil
+    try other.send("go on")
+    #expect(try other.line() == "back")
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `a lock that is held as a store is replaced holds others up no longer than promised`()
+    throws
+  {
+    let directory = try TemporaryDirectory()
+    let other = try player(["beside", directory.path, "open"])
+    #expect(try other.line() == "connected")
+    var lock: FileLock? = try FileLock(directory.store + "-lock")
+    Files.removeAll(directory.store)
+    try other.send("go on")
+    try expectBounds(of: try other.line(), "replaced")
+    // What the old file has left is not another file's: nobody may take it for that.
+    #expect(Files.exists(directory.store + "-wal"))
+    #expect(lock != nil)
+    lock = nil
+    try other.send("go on")
+    #expect(try other.line() == "back")
+    #expect(Files.exists(directory.store + "-wal.orphan"))
+  }
+
+  @Test(.timeLimit(.minutes(60)), arguments: [true, false])
+  func `a process that is stopped as it makes a store holds others up no longer than promised`(
+    isNew: Bool
+  ) throws {
+    var step = 1
+    while try play(step, isNew: isNew) { step += Steps.stride }
+    #expect(step > 20)
+  }
+}
