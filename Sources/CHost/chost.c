@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "chost.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -8,6 +9,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <time.h>
@@ -66,6 +68,60 @@ int sb_is_held(int descriptor, int64_t first, int64_t end) {
   struct flock lock = {
       .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = first, .l_len = end - first};
   return fcntl(descriptor, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
+
+int sb_claim(int descriptor, int64_t byte) {
+  struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
+  return fcntl(descriptor, F_OFD_SETLK, &lock) == 0 ? 0 : errno;
+}
+
+void sb_let_go(int descriptor, int64_t byte) {
+  struct flock lock = {.l_type = F_UNLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
+  fcntl(descriptor, F_OFD_SETLK, &lock);
+}
+
+static int hold_by(int descriptor, const sb_range *ranges, size_t count) {
+  struct stat status;
+  if (fstat(descriptor, &status) != 0) return 0;
+  int held = 0;
+  for (size_t i = 0; i < count; ++i) {
+    if (status.st_dev != ranges[i].device || status.st_ino != ranges[i].inode) continue;
+    // Others that only read the file would keep the lock when SQLite has closed it.
+    if ((fcntl(descriptor, F_GETFL) & O_ACCMODE) != O_RDWR) continue;
+    struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = ranges[i].first,
+                         .l_len = ranges[i].count};
+    held += fcntl(descriptor, F_OFD_SETLK, &lock) == 0;
+  }
+  return held;
+}
+
+int sb_hold_open(const sb_range *ranges, size_t count) {
+  int held = 0;
+  DIR *directory = opendir("/proc/self/fd");
+  if (directory) {
+    struct dirent *entry;
+    while ((entry = readdir(directory))) {
+      if (entry->d_name[0] != '.') held += hold_by(atoi(entry->d_name), ranges, count);
+    }
+    closedir(directory);
+    return held;
+  }
+  // Without /proc, descriptors are looked for where the kernel hands them out: from the lowest on.
+  struct rlimit limit;
+  int end = getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < 65536 ? (int)limit.rlim_cur
+                                                                            : 65536;
+  for (int descriptor = 0; descriptor < end; ++descriptor) {
+    held += hold_by(descriptor, ranges, count);
+  }
+  return held;
+}
+
+uint64_t sb_mount(const char *path) {
+  struct statx status;
+  int flags = AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT;
+  if (statx(AT_FDCWD, path, flags, STATX_MNT_ID, &status) != 0) return 0;
+  // Since Linux 5.8; an older kernel leaves the bit out.
+  return status.stx_mask & STATX_MNT_ID ? status.stx_mnt_id : 0;
 }
 
 int64_t sb_boot_offset;
@@ -147,6 +203,15 @@ int sb_empty_mapping(void *address, size_t length) {
   return code;
 }
 
+int sb_keep_in_memory(const void *address, size_t length) {
+  return mlock(address, length) == 0 ? 0 : errno;
+}
+
+uint64_t sb_memory_limit(void) {
+  struct rlimit limit;
+  return getrlimit(RLIMIT_MEMLOCK, &limit) == 0 ? limit.rlim_cur : 0;
+}
+
 enum { page_size = 4096 };
 
 static void *zero_page_at(void *address) {
@@ -167,7 +232,11 @@ int sb_index_attach(void *page, const void *mapping) {
   if (copy == MAP_FAILED) return errno;
   // Created elsewhere and then moved: a mapping that fails in place can leave a hole there.
   void *at = mremap(copy, page_size, page_size, MREMAP_MAYMOVE | MREMAP_FIXED, page);
-  if (at != MAP_FAILED) return 0;
+  if (at != MAP_FAILED) {
+    // Every healthy call reads it. Without the right to lock it, it can be read from the disk again.
+    sb_keep_in_memory(page, page_size);
+    return 0;
+  }
   int code = errno;
   munmap(copy, page_size);
   zero_page_at(page);

@@ -36,6 +36,7 @@ enum StoreFile {
     }
     try PlantedFile.refuse(real, in: directory)
     try HardLinks.refuse(real)
+    try LoneMount.refuse(real)
     // Another process is about to create a store here, or has created an empty file for it.
     let isEmpty = ["", logSuffix].allSatisfy { FileStatus(of: real + $0)?.size ?? 0 == 0 }
     if !mayCreate, isEmpty { throw missing(real) }
