@@ -23,9 +23,11 @@ enum StoreFile {
     try FileSystem.refuseNetwork(directory)
     let real = directory == "/" ? "/\(file)" : "\(directory)/\(file)"
     if try !exists(real) {
-      guard mayCreate else { throw missing(real) }
+      guard mayCreate || Replacement.isPending(real) else { throw missing(real) }
       try StoreLock.held(real, access: access, atMost: lockTimeout) { lock throws(StoreError) in
         if try exists(real) { return }
+        if try Replacement.complete(real, at: StoreClock.system.wallMilliseconds) { return }
+        guard mayCreate else { throw missing(real) }
         let rights = try access.rights(of: real)
         // Left behind by an earlier file of that name, perhaps with processes that still use it.
         setAside(real + logSuffix)
