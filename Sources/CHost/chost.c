@@ -2,6 +2,7 @@
 #include "chost.h"
 #include "waiting.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -10,6 +11,7 @@
 #include <sys/auxv.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <time.h>
@@ -96,6 +98,60 @@ int sb_hold_for_life(int descriptor, int64_t byte, void **hold) {
 
 void sb_end_hold(void *hold) { munmap(hold, page_size); }
 
+int sb_claim(int descriptor, int64_t byte) {
+  struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
+  return fcntl(descriptor, F_OFD_SETLK, &lock) == 0 ? 0 : errno;
+}
+
+void sb_let_go(int descriptor, int64_t byte) {
+  struct flock lock = {.l_type = F_UNLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
+  fcntl(descriptor, F_OFD_SETLK, &lock);
+}
+
+static int hold_by(int descriptor, const sb_range *ranges, size_t count) {
+  struct stat status;
+  if (fstat(descriptor, &status) != 0) return 0;
+  int held = 0;
+  for (size_t i = 0; i < count; ++i) {
+    if (status.st_dev != ranges[i].device || status.st_ino != ranges[i].inode) continue;
+    // Others that only read the file would keep the lock when SQLite has closed it.
+    if ((fcntl(descriptor, F_GETFL) & O_ACCMODE) != O_RDWR) continue;
+    struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = ranges[i].first,
+                         .l_len = ranges[i].count};
+    held += fcntl(descriptor, F_OFD_SETLK, &lock) == 0;
+  }
+  return held;
+}
+
+int sb_hold_open(const sb_range *ranges, size_t count) {
+  int held = 0;
+  DIR *directory = opendir("/proc/self/fd");
+  if (directory) {
+    struct dirent *entry;
+    while ((entry = readdir(directory))) {
+      if (entry->d_name[0] != '.') held += hold_by(atoi(entry->d_name), ranges, count);
+    }
+    closedir(directory);
+    return held;
+  }
+  // Without /proc, descriptors are looked for where the kernel hands them out: from the lowest on.
+  struct rlimit limit;
+  int end = getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < 65536 ? (int)limit.rlim_cur
+                                                                            : 65536;
+  for (int descriptor = 0; descriptor < end; ++descriptor) {
+    held += hold_by(descriptor, ranges, count);
+  }
+  return held;
+}
+
+uint64_t sb_mount(const char *path) {
+  struct statx status;
+  int flags = AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT;
+  if (statx(AT_FDCWD, path, flags, STATX_MNT_ID, &status) != 0) return 0;
+  // Since Linux 5.8; an older kernel leaves the bit out.
+  return status.stx_mask & STATX_MNT_ID ? status.stx_mnt_id : 0;
+}
+
 int64_t sb_boot_offset;
 static int knows_boot_offset;
 
@@ -175,6 +231,15 @@ int sb_empty_mapping(void *address, size_t length) {
   return code;
 }
 
+int sb_keep_in_memory(const void *address, size_t length) {
+  return mlock(address, length) == 0 ? 0 : errno;
+}
+
+uint64_t sb_memory_limit(void) {
+  struct rlimit limit;
+  return getrlimit(RLIMIT_MEMLOCK, &limit) == 0 ? limit.rlim_cur : 0;
+}
+
 static void *zero_page_at(void *address) {
   int fixed = address ? MAP_FIXED : 0;
   return mmap(address, page_size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | fixed, -1, 0);
@@ -193,7 +258,11 @@ int sb_index_attach(void *page, const void *mapping) {
   if (copy == MAP_FAILED) return errno;
   // Created elsewhere and then moved: a mapping that fails in place can leave a hole there.
   void *at = mremap(copy, page_size, page_size, MREMAP_MAYMOVE | MREMAP_FIXED, page);
-  if (at != MAP_FAILED) return 0;
+  if (at != MAP_FAILED) {
+    // Every healthy call reads it. Without the right to lock it, it can be read from the disk again.
+    sb_keep_in_memory(page, page_size);
+    return 0;
+  }
   int code = errno;
   munmap(copy, page_size);
   zero_page_at(page);

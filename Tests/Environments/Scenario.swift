@@ -8,5 +8,6 @@ struct Scenario: Sendable {
   var play: @Sendable (Scene) throws -> Void
 
   static let all =
-    ofCounts + ofTrips + ofProbes + ofLateWords + ofHooks + ofReplacedFiles + ofUsers
+    ofCounts + ofTrips + ofProbes + ofLateWords + ofHooks + ofReplacedFiles + ofFileUse
+    + ofUsers
 }

@@ -7,7 +7,8 @@ import TestShim
 ///
 /// `fault-player faults SCENARIO DIRECTORY STRIDE LASTING` makes every STRIDE-th step fail once,
 /// and begins a lasting fault at every LASTING-th step. `fault-player power-cuts STORY DIRECTORY
-/// STRIDE SEEDS` cuts the power at every STRIDE-th step.
+/// STRIDE SEEDS` cuts the power at every STRIDE-th step. `fault-player kills repair DIRECTORY STRIDE 0`
+/// kills a process at every STRIDE-th step of a repair, and at each change of a name.
 ///
 /// It prints what was wrong, and a last line with figures.
 ///
@@ -43,6 +44,11 @@ if words[0] == "faults", let scenario = Scenario.named(words[1]) {
   try powerCut.run(seeds: last, stride: stride)
   complaints = powerCut.complaints
   figures = "\(powerCut.cuts) power cuts, \(powerCut.boots) boots"
+} else if words[0] == "kills" {
+  let kills = RepairKill(in: words[2])
+  try kills.run(stride: stride)
+  complaints = kills.complaints
+  figures = "\(kills.count) kills"
 } else {
   exit(64)
 }

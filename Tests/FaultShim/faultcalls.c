@@ -112,3 +112,22 @@ int flock(int descriptor, int operation) {
   stop_if_due(fault_concerns_descriptor(descriptor));
   return (int)syscall(SYS_flock, descriptor, operation);
 }
+
+static void may_be_killed(const char *path) {
+  if (!fault_inside && is_in_place(path)) fault_strikes_now(fault_call_name);
+}
+
+int rename(const char *from, const char *to) {
+  may_be_killed(from);
+  return (int)syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0);
+}
+
+int link(const char *from, const char *to) {
+  may_be_killed(from);
+  return (int)syscall(SYS_linkat, AT_FDCWD, from, AT_FDCWD, to, 0);
+}
+
+int unlink(const char *path) {
+  may_be_killed(path);
+  return (int)syscall(SYS_unlinkat, AT_FDCWD, path, 0);
+}

@@ -1,6 +1,7 @@
 #include "faultshim.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <sqlite3.h>
 #include <stdatomic.h>
 
@@ -40,12 +41,22 @@ int fault_strikes(void) { return strikes; }
 
 fault_manner fault_armed_manner(void) { return armed.manner; }
 
+// Whether an operation changes what other processes find.
+static int is_seen_by_others(fault_kind kind) {
+  return kind == fault_write || kind == fault_truncate || kind == fault_sync
+      || kind == fault_delete || kind == fault_call_open || kind == fault_call_sync
+      || kind == fault_call_reserve || kind == fault_call_name;
+}
+
 int fault_strikes_now(fault_kind kind) {
-  int is_meant = armed.kind == kind || (armed.kind == fault_any && kind < fault_kinds);
+  int is_meant = armed.kind == kind
+      || (armed.kind == fault_any
+          && (armed.manner == fault_killed ? is_seen_by_others(kind) : kind < fault_kinds));
   if (!is_armed || !is_meant) return 0;
   int number = ++operations;
   if (armed.is_lasting ? number < armed.first : number != armed.first) return 0;
   ++strikes;
+  if (armed.manner == fault_killed) raise(SIGKILL);
   system_error = armed.manner == fault_disk_full ? ENOSPC : EIO;
   return 1;
 }

@@ -19,6 +19,12 @@ extension Worker {
     return "ok \(answers.count("ok")) failed \(answers.count("failed"))"
   }
 
+  /// `locked-files`: makes a call, and returns the files of which pages are locked in memory then.
+  func lockedFiles() -> String {
+    let answer = run(["ok"])
+    return answer == "ok 42" ? LockedMemory.files.sorted().joined(separator: " ") : answer
+  }
+
   /// The calls and failures in the window, and the totals of successes, failures and rejections.
   func counts() -> String {
     let it = breaker.snapshot()

@@ -61,6 +61,8 @@ final class Worker {
     "mixed": { worker, words in try worker.mixed(words) },
     "counts": { worker, _ in worker.counts() },
     "hammer": { worker, _ in try worker.hammer() },
+    "meddle": { worker, words in worker.meddle(words) },
+    "locked-files": { worker, _ in worker.lockedFiles() },
     "state": { worker, _ in worker.breaker.state.wireName },
     "snapshot": { worker, _ in worker.snapshot() },
     "token": { worker, words in

@@ -21,6 +21,9 @@ internal import Glibc
   /// Addresses where segments of earlier files were mapped.
   private var emptied: [Segment] = []
 
+  /// The pages in use, which the system is asked to keep in memory.
+  private var hot = HotPages()
+
   /// How many files stay mapped after they have been replaced.
   static let retiredFiles = 8
 
@@ -63,6 +66,7 @@ internal import Glibc
       self.place = place
       nextTry = 0
       withFile(atMost: timeout) { _ in }
+      hot.keepAfterFork()
     }
   }
 
@@ -79,12 +83,15 @@ internal import Glibc
     guard id > 0, id < Self.limit else { return nil }
     let (segment, index) = Int(id).quotientAndRemainder(
       dividingBy: CounterFile.breakersOfSegment)
-    let start = unsafe lock.withLock { unsafe address(ofSegment: segment) }
-    guard let start = unsafe start else { return nil }
+    lock.lock()
+    defer { lock.unlock() }
+    guard let start = unsafe address(ofSegment: segment) else { return nil }
     let words = unsafe start + index * CounterFile.bytesOfCounters
     let marks =
       unsafe start + CounterFile.breakersOfSegment * CounterFile.bytesOfCounters
       + index * CounterFile.bytesOfMarks
+    unsafe hot.keep(words, CounterFile.bytesOfCounters)
+    unsafe hot.keep(marks, CounterFile.bytesOfMarks)
     return unsafe Counters(
       at: words.assumingMemoryBound(to: UInt64.self),
       marks: BucketMarks(marks.assumingMemoryBound(to: UInt64.self)))

@@ -56,6 +56,7 @@ enum FileExamination {
     let wanted = wanted(place)
     var report = Report()
     if let links = HardLinks(of: place.path) { report.add(links) }
+    if let mount = LoneMount(of: place.path) { report.add(mount, of: place) }
     if wanted.group != store.group || wanted.mode != store.mode {
       report.add(
         "the store has mode \(store.octal), group \(store.group)",
@@ -169,6 +170,16 @@ private struct Report {
     means.append(
       "every program refuses it, because it would get another log under another name, and two logs"
         + " damage it")
+  }
+
+  mutating func add(_ mount: LoneMount, of place: StorePlace) {
+    isBad = true
+    add(
+      "\(mount.suffix.isEmpty ? "the store" : mount.suffix) is mounted without its directory",
+      repair: "none for the mount: mount the directory instead")
+    means.append(
+      "every program refuses it, because it has another log on the other side of the mount, and two"
+        + " logs damage it")
   }
 
   /// The finding, which describes the store if there is nothing else to report.

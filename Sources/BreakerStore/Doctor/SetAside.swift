@@ -2,9 +2,12 @@ internal import Glibc
 
 /// Moving files out of the way.
 enum SetAside {
+  /// What follows the name of a file that was set aside; the time comes after it.
+  static let infix = ".corrupt-"
+
   /// A free name beside the store: the store's name, the time, and a number if needed.
   static func name(for path: String, at milliseconds: Int64) -> String {
-    let name = "\(path).corrupt-\(time(milliseconds))"
+    let name = path + infix + time(milliseconds)
     var number = 1
     var free = name
     while ([""] + StorePlace.suffixes).contains(where: { FileStatus(of: free + $0) != nil }) {
@@ -30,30 +33,12 @@ enum SetAside {
     }
   }
 
-  /// Moves a store and its other files away, and another file into its place: all or nothing.
-  static func replace(
-    _ place: StorePlace, by fresh: String, setAsideAs name: String
-  ) throws(StoreError) {
-    var moved: [(from: String, to: String)] = []
-    do throws(StoreError) {
-      // The store first: a process that opens it meanwhile finds none, and waits for the lock.
-      for suffix in [""] + StorePlace.suffixes where FileStatus(of: place.beside(suffix)) != nil {
-        try move(place.beside(suffix), to: name + suffix)
-        moved.append((place.beside(suffix), name + suffix))
-      }
-      try move(fresh, to: place.path)
-    } catch {
-      moved.reversed().forEach { unsafe rename($0.to, $0.from) }
-      throw error
-    }
-    _ = DirectorySync.run(place.directory)
-  }
-
   /// A connection that holds the write lock; nil if the file is too damaged to be locked.
   static func lock(_ place: StorePlace, lockTimeout: Duration) throws(StoreError) -> Connection? {
     do throws(StoreError) {
       let connection = try Connection(path: place.path, lockTimeout: lockTimeout)
-      try connection.execute("BEGIN IMMEDIATE")
+      connection.log = LogOwner.log(beside: place.path, mayWrite: true)
+      try connection.beginAlone()
       return connection
     } catch {
       guard error.kind == .corrupt || error.kind == .notAStore else { throw error }

@@ -12,6 +12,7 @@ extension StoreDoctor {
 
   /// Repairs the store; the caller holds the gate.
   private func repairNow() throws(StoreError) -> [StoreFinding] {
+    try completeReplacement()
     var done: [String: String] = [:]
     var tried: Set<StoreRemedy> = []
     // The next round handles what one remedy leaves or uncovers.
@@ -31,6 +32,17 @@ extension StoreDoctor {
       var finding = finding
       if let words = done[finding.check] { finding.repair = words }
       return finding
+    }
+  }
+
+  /// Completes an earlier repair that was interrupted, as every program does that opens the store.
+  private func completeReplacement() throws(StoreError) {
+    let (named, file) = StorePath.split(path)
+    guard let directory = StoreFile.realPath(named) else { return }
+    let store = directory == "/" ? "/\(file)" : "\(directory)/\(file)"
+    guard try !StoreFile.exists(store), Replacement.isPending(store) else { return }
+    try StoreLock.held(store, atMost: lockTimeout) { _ throws(StoreError) in
+      _ = try Replacement.complete(store, at: clock.wallMilliseconds)
     }
   }
 
@@ -116,6 +128,7 @@ extension StoreDoctor {
     let place = try StorePlace(path)
     let connection = try Connection(path: place.path, lockTimeout: lockTimeout)
     try OpenStore.setUp(connection)
+    connection.log = LogOwner.log(beside: place.path, mayWrite: true)
     try connection.write { () throws(StoreError) in
       let damage = try RowExamination(reader: connection).damage()
       try connection.execute(

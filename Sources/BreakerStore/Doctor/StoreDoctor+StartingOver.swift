@@ -24,7 +24,7 @@ extension StoreDoctor {
       _ throws(StoreError) -> String? in
       guard StoreFile.identity(of: place.path) == place.file.identity else { return nil }
       let name = SetAside.name(for: place.path, at: clock.wallMilliseconds)
-      try SetAside.replace(place, by: fresh, setAsideAs: name)
+      try Replacement.run(place, by: fresh, setAsideAs: name)
       return StorePath.split(name).file
     }
     guard let aside else { return somebodyElse }

@@ -22,7 +22,9 @@ struct StorePlace {
       throw StoreError(errno: errno, doing: "reach the directory", path: named)
     }
     let real = directory == "/" ? "/\(name)" : "\(directory)/\(name)"
-    guard try StoreFile.exists(real) else { throw StoreFile.missing(real) }
+    guard try StoreFile.exists(real) else {
+      throw Replacement.isPending(real) ? Replacement.interrupted(real) : StoreFile.missing(real)
+    }
     guard let file = FileStatus(of: real), let ofDirectory = FileStatus(of: directory) else {
       throw StoreError(errno: errno, doing: "look at", path: real)
     }

@@ -34,6 +34,34 @@ package enum FileSystem {
 
   private static func mounts() -> String { ProcFile.text("/proc/self/mountinfo") ?? "" }
 
+  /// Where something is mounted; nil if the mount table cannot be read.
+  static var mountPoints: Set<String>? {
+    ProcFile.text("/proc/self/mountinfo").map(mountPoints(in:))
+  }
+
+  /// The places in a mount table, in which some characters are written as octal numbers.
+  package static func mountPoints(in mounts: String) -> Set<String> {
+    var points: Set<String> = []
+    for line in mounts.split(separator: "\n") {
+      let fields = line.split(separator: " ")
+      guard fields.count > 4 else { continue }
+      var point: [UInt8] = []
+      var rest = fields[4].utf8[...]
+      while let byte = rest.popFirst() {
+        guard byte == UInt8(ascii: "\\"), rest.count >= 3,
+          let number = UInt8(String(decoding: rest.prefix(3), as: UTF8.self), radix: 8)
+        else {
+          point.append(byte)
+          continue
+        }
+        point.append(number)
+        rest = rest.dropFirst(3)
+      }
+      points.insert(String(decoding: point, as: UTF8.self))
+    }
+    return points
+  }
+
   /// The name of a network file system, or nil if the file system is a local one.
   ///
   /// All file systems in user space share one type number; the mount table tells them apart.

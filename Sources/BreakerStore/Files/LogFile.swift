@@ -11,9 +11,12 @@ final class LogFile: Sendable {
   private let descriptor: Int32
   private let isFound = Atomic<Bool>(false)
 
-  init(path: String) throws(StoreError) {
+  /// Opens the log; for writing if this user may write to it and `mayWrite` says so.
+  init(path: String, mayWrite: Bool = false) throws(StoreError) {
     self.path = path
-    descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
+    let flags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK
+    let writable = mayWrite ? unsafe open(path, O_RDWR | flags) : -1
+    descriptor = writable >= 0 ? writable : unsafe open(path, O_RDONLY | flags)
     guard descriptor >= 0 else { throw StoreError(errno: errno, doing: "open the log", path: path) }
   }
 
@@ -58,6 +61,16 @@ extension LogFile {
       || sb_is_held(descriptor, own + 1, LogMark.boots) != 0
   }
 
+  /// Claims the right to write for this open file, which one at a time can have.
+  ///
+  /// - Returns: Whether others have it; if it cannot be had at all, for lack of rights, nobody has.
+  func isClaimedByOthers() -> Bool {
+    let code = sb_claim(descriptor, LogMark.writing)
+    return code == EAGAIN || code == EACCES
+  }
+
+  func giveBackClaim() { sb_let_go(descriptor, LogMark.writing) }
+
   /// Whether a path names this file.
   func isAt(_ path: String) -> Bool {
     var status = stat()
@@ -81,6 +94,9 @@ enum LogMark: Hashable {
 
   /// Where the marks of boots begin; those of files come before them.
   static let boots: Int64 = 1 << 62
+
+  /// The byte that a process has to itself while it writes; no boot has so high a number.
+  static let writing: Int64 = .max - 1
 
   var byte: Int64 {
     switch self {

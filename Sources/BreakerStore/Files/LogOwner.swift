@@ -16,9 +16,9 @@ enum LogOwner {
   }
 
   /// The log beside a store; nil if there is none that can be opened.
-  static func log(beside store: String) -> LogFile? {
+  static func log(beside store: String, mayWrite: Bool = false) -> LogFile? {
     do throws(StoreError) {
-      return try LogFile(path: store + StoreFile.logSuffix)
+      return try LogFile(path: store + StoreFile.logSuffix, mayWrite: mayWrite)
     } catch {
       return nil
     }

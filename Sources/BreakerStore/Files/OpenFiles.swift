@@ -1,3 +1,5 @@
+internal import CHost
+
 /// The files of a store that a process has open: the store's own, its log, and the log's index.
 struct OpenFiles {
   /// The path of the store, with its directories resolved.
@@ -43,6 +45,29 @@ struct OpenFiles {
     guard areNamed, log.isAt(logPath) else { throw StoreError.replaced(path) }
     guard !log.isInUse(withAnotherThan: main) else { throw LogOwner.leftLog(beside: path) }
   }
+
+  /// Holds the locks by which SQLite shows others that the files are in use, in a way that lasts.
+  ///
+  /// The process loses SQLite's own ones without notice when any of its code closes a descriptor of
+  /// the file (sqlite.org/howtocorrupt.html, 2.2). Without the one on the file, the next program that
+  /// closes it would delete the log. Without the one on the index, the next program that opens it
+  /// would cut it off, which kills every process that has it mapped. These last as long as SQLite has
+  /// the files open. Where they cannot be had, SQLite's own have to do.
+  func hold() {
+    let ranges = [(main, Self.sharedBytes), (index, Self.indexInUse)].compactMap { file, bytes in
+      file.map {
+        sb_range(
+          device: $0.device, inode: $0.inode, first: bytes.lowerBound, count: Int64(bytes.count))
+      }
+    }
+    _ = unsafe sb_hold_open(ranges, ranges.count)
+  }
+
+  /// The bytes on which everybody who reads the file has a shared lock (os.h of SQLite).
+  private static let sharedBytes: Range<Int64> = 0x4000_0002..<0x4000_0002 + 510
+
+  /// The byte of the index on which everybody who uses it has a shared lock (os_unix.c of SQLite).
+  private static let indexInUse: Range<Int64> = 128..<129
 
   /// The inode number of the store's file, which no copy of it has while this one exists.
   var mainNumber: Int64 { Int64(bitPattern: main?.inode ?? 0) }

@@ -23,9 +23,11 @@ enum StoreFile {
     try FileSystem.refuseNetwork(directory)
     let real = directory == "/" ? "/\(file)" : "\(directory)/\(file)"
     if try !exists(real) {
-      guard mayCreate else { throw missing(real) }
+      guard mayCreate || Replacement.isPending(real) else { throw missing(real) }
       try StoreLock.held(real, access: access, atMost: lockTimeout) { lock throws(StoreError) in
         if try exists(real) { return }
+        if try Replacement.complete(real, at: StoreClock.system.wallMilliseconds) { return }
+        guard mayCreate else { throw missing(real) }
         let rights = try access.rights(of: real)
         // Left behind by an earlier file of that name, perhaps with processes that still use it.
         setAside(real + logSuffix)
@@ -36,6 +38,7 @@ enum StoreFile {
     }
     try PlantedFile.refuse(real, in: directory)
     try HardLinks.refuse(real)
+    try LoneMount.refuse(real)
     // Another process is about to create a store here, or has created an empty file for it.
     let isEmpty = ["", logSuffix].allSatisfy { FileStatus(of: real + $0)?.size ?? 0 == 0 }
     if !mayCreate, isEmpty { throw missing(real) }

@@ -19,6 +19,9 @@ extension SQLiteStorage {
   /// The store's header; nil until it is known.
   var header: StoreHeader?
 
+  /// The log on which to claim the right to write; nil as long as SQLite's own lock has to do.
+  var log: LogFile?
+
   /// Opens an existing file; a symbolic link at its path is refused.
   convenience init(path: String, lockTimeout: Duration) throws(StoreError) {
     try self.init(path, as: path, SQLITE_OPEN_READWRITE, lockTimeout: lockTimeout)
@@ -133,7 +136,32 @@ extension SQLiteStorage {
   /// A transaction that reads before it writes would fail at once if another process had written in
   /// between, however long it was prepared to wait.
   func write<Result>(_ body: () throws(StoreError) -> Result) throws(StoreError) -> Result {
-    try transaction(.begin, body)
+    try writingAlone { () throws(StoreError) in try transaction(.begin, body) }
+  }
+
+  /// Begins a transaction that holds the write lock until this connection is closed.
+  func beginAlone() throws(StoreError) {
+    try claim()
+    try execute("BEGIN IMMEDIATE")
+  }
+
+  /// Runs a body that takes SQLite's write lock while no other program of this version can.
+  ///
+  /// SQLite's lock alone is not enough. The process loses it without notice when any of its code
+  /// closes a descriptor of the log's index (sqlite.org/howtocorrupt.html, 2.2), and another process
+  /// would write at the same time. The claim belongs to the open log, so it outlasts that.
+  func writingAlone<Result>(
+    _ body: () throws(StoreError) -> Result
+  ) throws(StoreError) -> Result {
+    try claim()
+    defer { log?.giveBackClaim() }
+    return try body()
+  }
+
+  /// Claims the right to write; the claim is given back with the log at the latest.
+  private func claim() throws(StoreError) {
+    guard let log, !patience.outlasts(log.isClaimedByOthers) else { return }
+    throw StoreError(sqlite: SQLITE_BUSY, during: "be changed", message: "", system: 0, path: path)
   }
 
   /// Runs `body` on one snapshot of the file.

@@ -32,6 +32,16 @@ internal import Glibc
     return Self.pause(150_000...1_000_000, until: deadline)
   }
 
+  /// Waits, as a connection does, for something that others have; false if they keep it too long.
+  func outlasts(_ isTaken: () -> Bool) -> Bool {
+    var attempts: Int32 = 0
+    while isTaken() {
+      guard shouldRetry(after: attempts) else { return false }
+      attempts = 1
+    }
+    return true
+  }
+
   /// Retries what does not wait by itself, as long as another process is in the way.
   static func retrying<Result>(
     atMost timeout: Duration, _ body: () throws(StoreError) -> Result

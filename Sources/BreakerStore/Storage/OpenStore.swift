@@ -51,8 +51,10 @@ internal import CSQLite
     files.noteLog()
     // Now that they are open: before, somebody may have been quicker than SQLite.
     try PlantedFile.refuse(self.path, in: directory)
-    logFile = try LogFile(path: self.path + StoreFile.logSuffix)
+    logFile = try LogFile(path: self.path + StoreFile.logSuffix, mayWrite: true)
     try files.mark(logFile)
+    files.hold()
+    writer.log = logFile
     self.lockTimeout = lockTimeout
     log = LogLength(
       pageSize: try writer.integer("PRAGMA page_size"),
@@ -148,12 +150,20 @@ internal import CSQLite
     do throws(StoreError) {
       // Readers of this process wait meanwhile, so it is not for long unless it has to be.
       let briefly = isUrgent || log.isOverdue ? lockTimeout : .milliseconds(10)
-      try Patience.bounded(by: Patience.deadline(after: briefly)) { () throws(StoreError) in
-        try writer.statement(.begin).run()
+      return try Patience.bounded(by: Patience.deadline(after: briefly)) {
+        () throws(StoreError) in
+        try writer.writingAlone { () throws(StoreError) in
+          try writer.statement(.begin).run()
+          return movePages()
+        }
       }
     } catch {
       return false
     }
+  }
+
+  /// Moves the pages of the log while the writer holds the write lock, and gives the lock back.
+  private func movePages() -> Bool {
     var pages: Int32 = 0
     var moved: Int32 = 0
     let code = unsafe sqlite3_wal_checkpoint_v2(

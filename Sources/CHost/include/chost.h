@@ -50,6 +50,29 @@ int sb_hold_for_life(int descriptor, int64_t byte, void **hold);
 // Ends such a lock; only the process that has taken it may.
 void sb_end_hold(void *hold);
 
+// Takes an exclusive lock on one byte of a file that is open for writing; sb_let_go gives it back.
+// It belongs to the open file too. Returns 0 or errno, which is EAGAIN if another descriptor, in any
+// process of the host, has it.
+int sb_claim(int descriptor, int64_t byte);
+void sb_let_go(int descriptor, int64_t byte);
+
+// Bytes of a file.
+typedef struct sb_range {
+  uint64_t device;
+  uint64_t inode;
+  int64_t first;
+  int64_t count;
+} sb_range;
+
+// Takes shared locks on bytes of files by each descriptor that this process has open of one of them
+// for reading and writing. Such a lock lasts until its descriptor is closed. This opens and closes
+// nothing of these files. Returns the number of locks.
+int sb_hold_open(const sb_range *ranges, size_t count);
+
+// The number of the mount by which a path is reached, without following a last link; 0 if the kernel
+// does not tell. (Swift does not import statx.)
+uint64_t sb_mount(const char *path);
+
 // The magic number of the file system that a path is on, or 0. (Swift does not import statfs.)
 uint64_t sb_file_system_type(const char *path);
 
@@ -151,6 +174,14 @@ int sb_reserve(int descriptor, int64_t offset, int64_t length);
 // Replaces a mapping with zero-filled memory private to this process, in one step, so that the
 // range can be read and written at all times. Returns 0 or errno; on failure nothing has changed.
 int sb_empty_mapping(void *address, size_t length);
+
+// Keeps the pages of a range in memory, so that nothing has to be read for them again, which could
+// fail and kill the process. Returns 0 or errno: the system limits it. A child of a fork has to ask
+// for it again.
+int sb_keep_in_memory(const void *address, size_t length);
+
+// How many bytes this process may keep in memory.
+uint64_t sb_memory_limit(void);
 
 // A descriptor that polls as readable once it is raised; -1 if there is none. (Swift does not
 // import eventfd.)

@@ -31,6 +31,8 @@ typedef enum fault_kind {
   fault_any = fault_kinds,
   // SQLite's own memory, which is not part of the disk.
   fault_memory,
+  // The library renames or deletes a file. A process can be killed there.
+  fault_call_name,
 } fault_kind;
 
 // How an operation fails.
@@ -41,6 +43,9 @@ typedef enum fault_manner {
   fault_short,
   fault_busy,
   fault_no_memory,
+  // The process is killed before the operation. Then `fault_any` stands for operations that change
+  // what other processes find.
+  fault_killed,
 } fault_manner;
 
 // Makes this VFS the default of the process. Call it before SQLite is used.

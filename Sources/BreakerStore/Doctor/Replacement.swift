@@ -1,0 +1,81 @@
+internal import Glibc
+
+/// Putting a new store into the place of a damaged one, in steps that survive an interruption.
+///
+/// A store, its log and its index have three names, which cannot change together, and a new file must
+/// never meet the old log: SQLite would read that as its own (sqlite.org/howtocorrupt.html, 1.4). So
+/// the new store first gets a name that tells what it is for, beside the one that the damaged store
+/// will have. Once the damaged store has that name, everybody who misses the store completes what was
+/// begun. Before, the damaged store is in its place with everything that belongs to it.
+enum Replacement {
+  private static let suffix = ".next"
+
+  /// Moves a store and its other files away, and another file into its place: all or nothing.
+  ///
+  /// The caller holds the lock of the store.
+  static func run(
+    _ place: StorePlace, by fresh: String, setAsideAs name: String
+  ) throws(StoreError) {
+    var moved: [(from: String, to: String)] = []
+    func move(_ from: String, _ to: String) throws(StoreError) {
+      try SetAside.move(from, to: to)
+      moved.append((from, to))
+    }
+    do throws(StoreError) {
+      try move(fresh, name + suffix)
+      _ = DirectorySync.run(place.directory)
+      // The store first: a process that opens it meanwhile finds none, and waits for the lock.
+      for suffix in [""] + StorePlace.suffixes where FileStatus(of: place.beside(suffix)) != nil {
+        try move(place.beside(suffix), name + suffix)
+      }
+      try move(name + suffix, place.path)
+    } catch {
+      moved.reversed().forEach { unsafe rename($0.to, $0.from) }
+      throw error
+    }
+    _ = DirectorySync.run(place.directory)
+  }
+
+  /// Whether a store is missing because its replacement was interrupted.
+  static func isPending(_ store: String) -> Bool { name(of: store) != nil }
+
+  /// Completes a replacement that was interrupted; the caller holds the lock of the store.
+  ///
+  /// - Returns: Whether there was one.
+  static func complete(
+    _ store: String, at milliseconds: Int64
+  ) throws(StoreError) -> Bool {
+    guard FileStatus(of: store) == nil, let name = name(of: store) else { return false }
+    for suffix in StorePlace.suffixes where FileStatus(of: store + suffix) != nil {
+      let isFree = FileStatus(of: name + suffix) == nil
+      try SetAside.move(
+        store + suffix,
+        to: isFree ? name + suffix : SetAside.name(for: store + suffix, at: milliseconds))
+    }
+    try SetAside.move(name + suffix, to: store)
+    _ = DirectorySync.run(StorePath.split(store).directory)
+    return true
+  }
+
+  static func interrupted(_ store: String) -> StoreError {
+    StoreError(
+      .missing, code: ENOENT,
+      "a repair of the store \(StoreError.visible(store)) was interrupted: complete it with"
+        + " 'cbctl doctor --repair'")
+  }
+
+  /// The name under which the damaged store was set aside before its replacement was interrupted.
+  private static func name(of store: String) -> String? {
+    let (directory, file) = StorePath.split(store)
+    return DirectoryListing.names(directory)
+      .filter { $0.hasPrefix(file + SetAside.infix) && $0.hasSuffix(suffix) }.sorted()
+      .map { (directory == "/" ? "/" : directory + "/") + $0.dropLast(suffix.count) }
+      .last { name in
+        // What somebody else has put there to be found is nobody's replacement.
+        [name, name + suffix].allSatisfy { path in
+          guard let file = FileStatus(of: path), file.isRegular else { return false }
+          return !PlantedFile.isAnothers(file.rights.user, in: directory)
+        }
+      }
+  }
+}

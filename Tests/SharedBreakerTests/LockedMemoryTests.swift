@@ -1,0 +1,18 @@
+import SharedBreaker
+import TestSupport
+import Testing
+
+/// The pages of the store that a healthy call reads and writes.
+@Suite(.enabled(if: LockedMemory.isPossible, "RLIMIT_MEMLOCK is too low"))
+struct LockedMemoryTests {
+  private static let hot = "breakers.db-counters breakers.db-shm"
+
+  @Test(.timeLimit(.minutes(60)))
+  func `the pages that a healthy call uses stay in memory, also in the child of a fork`() throws {
+    let stage = try Stage()
+    let puppet = try stage.puppets(1, "failure-rate=50% window=1m")[0]
+    for command in ["locked-files", "fork locked-files", "locked-files"] {
+      #expect(try puppet.ask(command) == Self.hot, "\(command)")
+    }
+  }
+}
