@@ -145,7 +145,7 @@ let package = Package(
       name: "ControlKitTests",
       dependencies: [
         "BreakerDocuments", "ControlKit", "SharedBreaker", "BreakerStore", "BreakerCore",
-        "TestSupport", "cbctl",
+        "TestSupport", "TestShim", "cbctl",
       ],
       exclude: ["Snapshots"], swiftSettings: settings),
     .testTarget(

@@ -68,8 +68,9 @@ enum StoreRemedy: Hashable {
   /// Moves a file beside the store away, if it is still the file that was examined.
   case setAside(suffix: String, FileIdentity)
 
-  /// Changes the permissions and owners of a file or directory.
-  case adjust(path: String, FileRights)
+  /// Changes the permissions and owners of a file, if it is still the one that was examined, and
+  /// its contents prove that it is the store's; nil stands for the directory.
+  case adjust(suffix: String?, FileIdentity, FileRights)
 
   /// Fixes values in rows that the library cannot have written.
   case repairRows
