@@ -64,6 +64,8 @@ extension StoreDoctor {
       try adjust(suffix, identity, to: rights)
     case .repairRows: try repairRows()
     case .freeLeases: try withStorage { storage throws(StoreError) in try storage.freeLeases() }
+    case .correctTimes:
+      try withStorage { storage throws(StoreError) in try storage.correctTimes() }
     case .foldLog: try withStorage { storage throws(StoreError) in try storage.foldLog() }
     case .open: try withStorage(mayCreate: true) { _ in }
     }

@@ -78,6 +78,9 @@ enum StoreRemedy: Hashable {
   /// Ends the leases of probes that are over.
   case freeLeases
 
+  /// Corrects times that no process with the host's clock can have written.
+  case correctTimes
+
   /// Moves the log into the file.
   case foldLog
 
