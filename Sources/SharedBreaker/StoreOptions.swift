@@ -44,6 +44,13 @@ public struct StoreOptions: Sendable {
   public var observer: (@Sendable (StoreEvent) -> Void)?
 
   /// Where the store gets the time; tests give it a clock that they move.
+  /// Whether to print nothing if there is no observer.
+  ///
+  /// Otherwise a process without an observer prints a line on standard error when it can no longer
+  /// use the store, and one when it can again: without them, nothing would tell that it goes on
+  /// alone. It is true if `$SHARED_BREAKER_QUIET` is set to anything but an empty text.
+  public var isQuiet = StoreTrouble.isQuietByEnvironment
+
   public var clock: StoreClock
 
   /// How calls wait between attempts and for their timeout; tests wake them by hand.

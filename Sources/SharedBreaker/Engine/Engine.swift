@@ -83,7 +83,10 @@ public import Synchronization
 
   var clock: StoreClock { options.clock }
 
-  func tell(_ event: StoreEvent) { options.observer?(event) }
+  func tell(_ event: StoreEvent) {
+    if let observer = options.observer { return observer(event) }
+    if !options.isQuiet { StoreTrouble.print(event, program: program) }
+  }
 }
 
 /// The state, and its one way to change.
