@@ -69,6 +69,12 @@ int sb_is_held(int descriptor, int64_t first, int64_t end) {
   return fcntl(descriptor, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 
+int sb_lock_holder(int descriptor, int64_t byte) {
+  struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
+  if (fcntl(descriptor, F_OFD_GETLK, &lock) != 0 || lock.l_type == F_UNLCK) return -1;
+  return lock.l_pid > 0 ? lock.l_pid : 0;
+}
+
 int64_t sb_boot_offset;
 static int knows_boot_offset;
 
@@ -104,15 +110,6 @@ int sb_learn_boot_offset(void) {
   return 1;
 }
 
-// Runs at load time, before the program can have used up its descriptors.
-__attribute__((constructor)) static void learn_at_start(void) {
-  sb_learn_boot_offset();
-  sb_checked_boot_nanoseconds();
-}
-
-// Where the file system cannot reserve space (ext2, for example), writing zeros up to the end of
-// the file allocates it. Nobody has mapped that range yet, so no count is overwritten. The lock
-// keeps two processes from writing at once; if it is taken, this fails instead of waiting.
 int sb_boot_clock_is_false;
 
 // The system call itself: syscall(3) can be replaced as well.
@@ -156,6 +153,15 @@ int64_t sb_checked_boot_nanoseconds(void) {
   return real;
 }
 
+// Runs at load time, before the program can have used up its descriptors.
+__attribute__((constructor)) static void learn_at_start(void) {
+  sb_learn_boot_offset();
+  sb_checked_boot_nanoseconds();
+}
+
+// Where the file system cannot reserve space (ext2, for example), writing zeros up to the end of
+// the file allocates it. Nobody has mapped that range yet, so no count is overwritten. The lock
+// keeps two processes from writing at once; if it is taken, this fails instead of waiting.
 static int write_room(int descriptor, int64_t end) {
   static const char zeros[65536];
   if (flock(descriptor, LOCK_EX | LOCK_NB) != 0) return errno;

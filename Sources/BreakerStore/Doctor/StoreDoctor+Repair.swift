@@ -100,9 +100,9 @@ extension StoreDoctor {
     guard let suffix else {
       return try OwnedFile.give(rights, toDirectoryOf: place, identity)
     }
+    try OwnedFile.give(rights, to: suffix, of: place, identity, staysOpen: !isAlone)
   }
 
-    try OwnedFile.give(rights, to: suffix, of: place, identity, staysOpen: !isAlone)
   /// Repairs rows in one transaction, which running processes notice like any other program's.
   private func repairRows() throws(StoreError) {
     let place = try StorePlace(path)

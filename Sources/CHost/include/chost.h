@@ -34,6 +34,10 @@ int sb_hold(int descriptor, int64_t byte);
 // including, `end`. This works across PID namespaces and without /proc.
 int sb_is_held(int descriptor, int64_t first, int64_t end);
 
+// The process that holds a byte so that nobody else can lock it for writing; 0 if it cannot be told
+// which, and -1 if there is none.
+int sb_lock_holder(int descriptor, int64_t byte);
+
 // The magic number of the file system that a path is on, or 0. (Swift does not import statfs.)
 uint64_t sb_file_system_type(const char *path);
 
@@ -131,10 +135,6 @@ static inline int64_t sb_own_boot_nanoseconds(void) {
          sb_known_boot_offset();
 }
 
-// Reserves space in a file, because a mapping must never lack it. Returns 0 or errno. (Where the
-// file system cannot reserve, posix_fallocate writes into the counts of other processes.)
-int sb_reserve(int descriptor, int64_t offset, int64_t length);
-
 // Nanoseconds since the host booted, as every process of the host counts them.
 static inline int64_t sb_boot_nanoseconds(void) {
   if (__builtin_expect(__atomic_load_n(&sb_boot_clock_is_false, __ATOMIC_RELAXED), 0))
@@ -144,6 +144,10 @@ static inline int64_t sb_boot_nanoseconds(void) {
 
 // Compares both clocks, and returns the kernel's.
 int64_t sb_checked_boot_nanoseconds(void);
+
+// Reserves space in a file, because a mapping must never lack it. Returns 0 or errno. (Where the
+// file system cannot reserve, posix_fallocate writes into the counts of other processes.)
+int sb_reserve(int descriptor, int64_t offset, int64_t length);
 
 // Replaces a mapping with zero-filled memory private to this process, in one step, so that the
 // range can be read and written at all times. Returns 0 or errno; on failure nothing has changed.
