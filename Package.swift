@@ -148,7 +148,7 @@ let package = Package(
       name: "ControlKitTests",
       dependencies: [
         "BreakerDocuments", "ControlKit", "ProgramKit", "SharedBreaker", "BreakerStore",
-        "BreakerCore", "TestSupport", "cbctl",
+        "BreakerCore", "TestSupport", "TestShim", "cbctl",
       ],
       exclude: ["Snapshots"], swiftSettings: settings),
     .testTarget(

@@ -21,6 +21,8 @@ package final class Relay: Sendable {
     guard let stop = WakePipe() else { throw .system("no file descriptor is left") }
     var storeOptions = storeOptions
     storeOptions.program = storeOptions.program ?? "cbrelay"
+    // The relay's log has it.
+    storeOptions.isQuiet = true
     context = RelayContext(
       options: options, store: SharedStore(path: options.store, options: storeOptions),
       keys: FleetKeys(fleet: options.fleet), log: log,

@@ -17,6 +17,8 @@ package struct RelayCheck {
   private var identity = StoreIdentity.unknown
 
   package init(_ options: RelayOptions, storeOptions: StoreOptions = StoreOptions()) {
+    var storeOptions = storeOptions
+    storeOptions.isQuiet = true
     checkStore(SharedStore(path: options.store, options: storeOptions), options)
     do throws(RedisError) {
       try checkServer(options)

@@ -62,7 +62,11 @@ public struct StoreClock: Sendable {
 
   package var instant: Instant { Instant(nanoseconds: readBoot()) }
 
-  package var moment: Moment { Moment(boot: instant, wallMilliseconds: readWall()) }
+  /// Asks the kernel itself for the boot time, because others rely on what is computed from it.
+  package var moment: Moment {
+    let boot = isSystem ? Instant(nanoseconds: sb_checked_boot_nanoseconds()) : instant
+    return Moment(boot: boot, wallMilliseconds: readWall())
+  }
 
   /// Nanoseconds of a clock that costs next to nothing to read and is a few milliseconds behind.
   package var coarseNanoseconds: Int64 {

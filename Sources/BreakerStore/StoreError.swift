@@ -84,10 +84,9 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
       self = .interrupted(path)
       return
     }
-    let path = StoreError.visible(path)
-    let what = "the store \(path) cannot \(step)"
+    let what = "the store \(StoreError.visible(path)) cannot \(step)"
     let cause = isSystems ? "\(message) (\(Self.systemMessage(system)))" : message
-    let why = Self.why(kind, Self.visible(cause))
+    let why = Self.why(kind, Self.visible(cause)) + Self.whose(path, kind)
     let advice = Self.advice(kind, system: isSystems ? system : 0)
     self.init(kind, code: code, "\(what): \(why)\(advice)")
   }
@@ -95,10 +94,9 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
   /// Creates the error for a file on which a system call failed.
   init(errno code: Int32, doing what: String, path: String) {
     let kind = Self.kind(ofErrno: code)
-    let why = Self.why(kind, Self.systemMessage(code))
-    let path = StoreError.visible(path)
+    let why = Self.why(kind, Self.systemMessage(code)) + Self.whose(path, kind)
     let advice = Self.advice(kind, system: code)
-    self.init(kind, code: code, "cannot \(what) \(path): \(why)\(advice)")
+    self.init(kind, code: code, "cannot \(what) \(StoreError.visible(path)): \(why)\(advice)")
   }
 
   /// Creates the error for a store that is not the one that this process has opened.
@@ -145,6 +143,16 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     case .missing, .notADirectory, .isDirectory, .isSymbolicLink, .newerVersion,
       .networkFileSystem, .inputOutput, .tooManyBreakers, .other:
       message
+    }
+  }
+
+  /// Whose file stands in the way, if that is the reason.
+  private static func whose(_ path: String, _ kind: Kind) -> String {
+    switch kind {
+    case .permissionDenied, .readOnly: Denial.words(about: path).map { ": \($0)" } ?? ""
+    case .missing, .notADirectory, .isDirectory, .isSymbolicLink, .diskFull, .corrupt, .notAStore,
+      .newerVersion, .networkFileSystem, .busy, .inputOutput, .tooManyBreakers, .other:
+      ""
     }
   }
 

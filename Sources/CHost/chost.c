@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
@@ -152,6 +153,12 @@ uint64_t sb_mount(const char *path) {
   return status.stx_mask & STATX_MNT_ID ? status.stx_mnt_id : 0;
 }
 
+int sb_lock_holder(int descriptor, int64_t byte) {
+  struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
+  if (fcntl(descriptor, F_OFD_GETLK, &lock) != 0 || lock.l_type == F_UNLCK) return -1;
+  return lock.l_pid > 0 ? lock.l_pid : 0;
+}
+
 int64_t sb_boot_offset;
 static int knows_boot_offset;
 
@@ -187,8 +194,54 @@ int sb_learn_boot_offset(void) {
   return 1;
 }
 
+int sb_boot_clock_is_false;
+
+// The system call itself: syscall(3) can be replaced as well.
+static int kernel_clock(clockid_t clock, struct timespec *time) {
+#if defined(__x86_64__)
+  long result;
+  __asm__ volatile("syscall"
+                   : "=a"(result)
+                   : "0"((long)SYS_clock_gettime), "D"((long)clock), "S"(time)
+                   : "rcx", "r11", "memory");
+  return (int)result;
+#elif defined(__aarch64__)
+  register long number __asm__("x8") = SYS_clock_gettime;
+  register long first __asm__("x0") = clock;
+  register struct timespec *second __asm__("x1") = time;
+  __asm__ volatile("svc 0" : "+r"(first) : "r"(number), "r"(second) : "memory");
+  return (int)first;
+#else
+  return (int)syscall(SYS_clock_gettime, clock, time);
+#endif
+}
+
+int64_t sb_kernel_boot_nanoseconds(void) {
+  struct timespec time;
+  // A sandbox that allows only the clocks of the vDSO refuses the call.
+  if (kernel_clock(CLOCK_BOOTTIME, &time) != 0) clock_gettime(CLOCK_BOOTTIME, &time);
+  return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec - sb_known_boot_offset();
+}
+
+static int boot_clocks_differ(int64_t *real) {
+  int64_t told = sb_own_boot_nanoseconds();
+  *real = sb_kernel_boot_nanoseconds();
+  return *real - told > 1000000000 || told - *real > 1000000000;
+}
+
+int64_t sb_checked_boot_nanoseconds(void) {
+  int64_t real;
+  // Twice, because the process may have been stopped between the two readings.
+  if (boot_clocks_differ(&real) && boot_clocks_differ(&real))
+    __atomic_store_n(&sb_boot_clock_is_false, 1, __ATOMIC_RELAXED);
+  return real;
+}
+
 // Runs at load time, before the program can have used up its descriptors.
-__attribute__((constructor)) static void learn_at_start(void) { sb_learn_boot_offset(); }
+__attribute__((constructor)) static void learn_at_start(void) {
+  sb_learn_boot_offset();
+  sb_checked_boot_nanoseconds();
+}
 
 // Where the file system cannot reserve space (ext2, for example), writing zeros up to the end of
 // the file allocates it. Nobody has mapped that range yet, so no count is overwritten. The lock

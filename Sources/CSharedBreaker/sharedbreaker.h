@@ -184,7 +184,12 @@ enum sb_flags {
   /* Never read or write the file; see WAITING. */
   SB_NOWAIT = 1,
   /* For sb_connect(): never create the file. */
-  SB_EXISTING = 2
+  SB_EXISTING = 2,
+  /* For sb_options: print nothing. Otherwise the library prints a line on standard error when this
+   * process can no longer use the store, and one when it can again; sb_error_text() has the same words
+   * after sb_health(). Set it in a program that writes them to a log of its own. $SHARED_BREAKER_QUIET
+   * sets it for every program, if it is not empty. */
+  SB_QUIET = 4
 };
 
 /* How a call ended, as far as the breaker is concerned. */
@@ -308,7 +313,8 @@ typedef struct sb_options {
   /* The permission bits of the files, if this process creates them; 0 for those of the store that they
    * replace, or else 0600. */
   uint32_t mode;
-  uint32_t reserved;
+  /* SB_QUIET, or 0. */
+  uint32_t flags;
   /* The group of the files, if this process creates them; NULL for that of the process. */
   const char *group;
   int64_t group_length;

@@ -17,6 +17,8 @@ final class CommandContext {
     self.global = global
     var storeOptions = storeOptions
     storeOptions.program = storeOptions.program ?? "cbctl"
+    // A command says itself what went wrong.
+    storeOptions.isQuiet = true
     self.storeOptions = storeOptions
     painter = Painter(isOn: console.hasColors && !global.isColorless)
     store = SharedStore(path: Self.path(console, global), options: storeOptions)

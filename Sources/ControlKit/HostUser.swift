@@ -51,7 +51,10 @@ extension HostUser {
   /// Who has logged in; nil if nobody has, or if the kernel keeps no account of it.
   private static func login() -> UInt32? {
     do throws(ControlError) {
-      let number = UInt32(try InputText.read("/proc/self/loginuid"))
+      var number: UInt32?
+      try InputText.forEachLine(of: "/proc/self/loginuid") { _, line throws(ControlError) in
+        number = UInt32(line)
+      }
       // The highest number stands for nobody.
       return number == .max ? nil : number
     } catch {

@@ -32,6 +32,7 @@ extension StoreOptions {
     guard let room = unsafe Int(exactly: options.maximum_breakers), room >= 0 else {
       throw unsafe .argument("maximum_breakers is \(options.maximum_breakers)")
     }
+    try unsafe Given.flags(options.flags, allowed: SB_QUIET)
     self.init(
       onStoreFailure: try unsafe Given.storeFailure(options.on_store_failure) ?? .continueLocally,
       mode: unsafe options.mode == 0 ? nil : options.mode, group: group,
@@ -39,6 +40,7 @@ extension StoreOptions {
     if let timeout = try unsafe Given.duration(options.lock_timeout_ns, "lock_timeout_ns") {
       lockTimeout = timeout
     }
+    if unsafe options.flags & UInt32(SB_QUIET.rawValue) != 0 { isQuiet = true }
   }
 }
 

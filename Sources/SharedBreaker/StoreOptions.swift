@@ -28,7 +28,8 @@ public struct StoreOptions: Sendable {
   /// The group of the files, if this process creates them.
   public var group: String?
 
-  /// How many breakers the store may have before this process creates no more; 200,000 if nil.
+  /// How many breakers the store may have before this process creates no more;
+  /// ``usualMaximumBreakers`` if nil.
   ///
   /// A breaker beyond that works in this process alone; see ``StoreEvent/notShared(name:_:)``.
   public var maximumBreakers: Int?
@@ -56,6 +57,13 @@ public struct StoreOptions: Sendable {
   /// may use the store and its breakers. The call waits for it, so keep it short.
   public var observer: (@Sendable (StoreEvent) -> Void)?
 
+  /// Whether to print nothing if there is no observer.
+  ///
+  /// Otherwise a process without an observer prints a line on standard error when it can no longer
+  /// use the store, and one when it can again: without them, nothing would tell that it goes on
+  /// alone. It is true if `$SHARED_BREAKER_QUIET` is set to anything but an empty text.
+  public var isQuiet = StoreTrouble.isQuietByEnvironment
+
   /// Where the store gets the time; tests give it a clock that they move.
   public var clock: StoreClock
 
@@ -64,6 +72,9 @@ public struct StoreOptions: Sendable {
 
   /// The processes that share the store; a host in a test has its own.
   package var processes = HostProcesses.system
+
+  /// How many breakers a store may have if ``maximumBreakers`` says nothing else.
+  public static let usualMaximumBreakers = Int(SQLiteStorage.usualBreakers)
 
   /// Describes how to use a store; each argument you leave out has its default.
   public init(

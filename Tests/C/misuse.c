@@ -28,6 +28,9 @@ static void stores(char **arguments) {
   options.maximum_breakers = -1;
   CHECK_CODE(SB_ERR_ARGUMENT, sb_open(arguments[1], SB_NUL, &options, &store));
   options.maximum_breakers = 10;
+  options.flags = SB_NOWAIT;
+  CHECK_CODE(SB_ERR_ARGUMENT, sb_open(arguments[1], SB_NUL, &options, &store));
+  options.flags = SB_QUIET;
   options.program = "tester\xff";
   CHECK_CODE(SB_ERR_TEXT, sb_open(arguments[1], SB_NUL, &options, &store));
   options.program = "tester";

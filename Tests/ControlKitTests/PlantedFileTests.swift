@@ -1,4 +1,5 @@
 import Glibc
+import TestShim
 import TestSupport
 import Testing
 
@@ -128,5 +129,98 @@ struct PlantedFileTests {
     }
     // Root refuses a file that another user has put there.
     #expect(cbctl(folder + "/breakers.db", "status").code == 69)
+  }
+
+  @Test(
+    .timeLimit(.minutes(60)), arguments: [0o1770, 0o1777, 0o755] as [UInt32], ["-wal", "-shm"])
+  func `root does not use a file beside its store of a user who may only create files there`(
+    mode: UInt32, suffix: String
+  ) async throws {
+    let directory = try TemporaryDirectory()
+    let folder = directory.file("theirs")
+    try Files.makeDirectory(folder)
+    let store = folder + "/breakers.db"
+    #expect(cbctl(store, "policy", "x", "--set", "probes=2").code == 0)
+    for part in ["-wal", "-shm"] { Files.removeAll(store + part) }
+    try Files.changeOwner(folder, to: stranger)
+    try Files.changeMode(folder, to: mode)
+    await #expect(processExitsWith: .success) { [path = store + suffix as String] in
+      try become(user: stranger, group: stranger)
+      Self.plant(.file, at: path, target: "")
+    }
+    for words in ["status", "doctor", "check"] {
+      let answer = words == "check" ? cbctl(store, words, "x") : cbctl(store, words)
+      #expect(answer.code != 0, "\(answer)")
+      #expect((answer.output + answer.errors).contains("belongs to user 65534"), "\(answer)")
+      #expect(try Files.permissions(of: store + suffix).user == stranger, "\(words)")
+    }
+  }
+
+  /// The place of the index, for an observer without context.
+  private nonisolated(unsafe) static var place = ""
+
+  @Test func `a file that appears between the check and SQLite's use of the name is not adopted`()
+    async throws
+  {
+    let directory = try TemporaryDirectory()
+    for suffix in ["-shm", "-wal"] {
+      let folder = directory.file("open" + suffix)
+      try Files.makeDirectory(folder)
+      try Files.changeMode(folder, to: 0o1777)
+      let store = folder + "/breakers.db"
+      #expect(cbctl(store, "policy", "x", "--set", "probes=2").code == 0)
+      for part in ["-wal", "-shm"] { Files.removeAll(store + part) }
+      await #expect(processExitsWith: .success) { [path = store + suffix as String] in
+        unsafe Self.place = path
+        unsafe ts_watch_statements { _, _ in
+          let other = unsafe open(Self.place, O_CREAT | O_EXCL | O_RDWR, 0o600)
+          if other >= 0 { precondition(fchown(other, stranger, stranger) == 0) }
+        }
+        let store = String(path.dropLast(4))
+        let answer = cbctl(store, "status")
+        var status = stat()
+        precondition(unsafe lstat(path, &status) == 0)
+        // Whoever creates it first holds a descriptor of it.
+        for descriptor in Int32(3)..<256 {
+          var its = stat()
+          guard unsafe fstat(descriptor, &its) == 0, its.st_ino == status.st_ino else { continue }
+          precondition(fcntl(descriptor, F_GETFD) & FD_CLOEXEC != 0, "\(answer)")
+        }
+        precondition(answer.code == 0, "\(answer)")
+      }
+    }
+  }
+
+  @Test(.timeLimit(.minutes(60)), arguments: ["-wal", "-shm", "-counters", "-lock", "-relay"])
+  func `a repair gives nobody's private file to the group of the store`(suffix: String) throws {
+    let directory = try TemporaryDirectory()
+    let folder = directory.file("shared")
+    try Files.makeDirectory(folder)
+    let store = folder + "/breakers.db"
+    #expect(cbctl(store, "policy", "x", "--set", "probes=2").code == 0)
+    for part in ["", "-wal", "-shm", "-counters", "-lock"] {
+      unsafe chown(store + part, 0, workers)
+      try Files.changeMode(store + part, to: 0o660)
+    }
+    unsafe chown(folder, 0, workers)
+    try Files.changeMode(folder, to: 0o2770)
+    for owner in [stranger, 0] {
+      let letter = directory.file("letter")
+      try Files.write(letter, Array("dear diary, this is nobody else's business at all".utf8))
+      try Files.changeOwner(letter, to: owner)
+      try Files.changeMode(letter, to: 0o600)
+      try Files.rename(letter, to: store + suffix)
+      for options in [[], ["--repair"]] {
+        _ = options.isEmpty ? cbctl(store, "doctor") : cbctl(store, "doctor", "--repair")
+        for name in Files.names(in: folder) where name.hasPrefix("breakers.db" + suffix) {
+          let path = folder + "/" + name
+          guard try Files.read(path).starts(with: Array("dear diary".utf8)) else { continue }
+          let found = try Files.permissions(of: path)
+          #expect(found.mode == 0o600 && found.user == owner, "\(found)")
+          // SQLite gives root's own files to the store's group, which without a mode gains nothing.
+          #expect(owner == 0 || found.group == owner, "\(found)")
+        }
+      }
+    }
   }
 }

@@ -131,8 +131,9 @@ extension HookRecord {
     _ request: HookRequest, at now: Instant, boot: Int64, lineage: Int64,
     isGone: (ProcessIdentity) -> Bool, next: (Int64) throws(Failure) -> RecordedEvent?
   ) throws(Failure) -> HookTurn {
-    if self.boot != boot {
-      // No process that ran the hook before the reboot is running it now.
+    if self.boot != boot || until.isFalseDeadline(at: now) {
+      // No process that ran the hook before the reboot is running it now, and nobody believes a
+      // deadline from a false clock.
       until = now
       self.boot = boot
     }

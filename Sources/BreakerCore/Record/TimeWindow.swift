@@ -71,6 +71,12 @@ package struct TimeWindow: Sendable, Hashable {
     return index
   }
 
+  /// Clears buckets that begin after `now` by more than the length of the window.
+  mutating func forgetFuture(at now: Instant) {
+    let latest = epoch(of: now) + Int64(Self.bucketCount)
+    for index in buckets.indices where buckets[index].epoch > latest { buckets[index] = Bucket() }
+  }
+
   package func counts(at now: Instant) -> CallCounts {
     let newest = epoch(of: now)
     let oldest = newest - Int64(Self.bucketCount) + 1

@@ -134,8 +134,11 @@ extension CounterFile {
     let descriptor = unsafe Glibc.open(path, flags | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK)
     guard descriptor >= 0 else { return nil }
     // The owner of the file can truncate it, which would kill every process that has it mapped.
-    return CounterFile(descriptor) {
-      $0.isRegular && !PlantedFile.isAnothers($0.rights.user, in: StorePath.split(path).directory)
+    let store = FileStatus(of: String(path.dropLast(suffix.count)))
+    return CounterFile(descriptor) { file in
+      file.isRegular
+        && !PlantedFile.isAnothers(file.rights.user, in: StorePath.split(path).directory)
+        && store.map { !PlantedFile.isStrange(file, beside: $0) } != false
     }
   }
 
@@ -220,7 +223,12 @@ extension CounterFile {
   }
 
   /// The header, if it is intact and of this layout.
-  var header: Header? {
+  var header: Header? { Self.header(descriptor) }
+
+  /// Whether an open file begins as the counters of some store do.
+  static func hasHeader(_ descriptor: Int32) -> Bool { header(descriptor) != nil }
+
+  private static func header(_ descriptor: Int32) -> Header? {
     var words = [UInt64](repeating: 0, count: 5)
     guard unsafe pread(descriptor, &words, 40, 0) == 40 else { return nil }
     let header = Header(store: Int64(bitPattern: words[2]), boot: Int64(bitPattern: words[3]))

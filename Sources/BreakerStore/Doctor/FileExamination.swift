@@ -19,7 +19,7 @@ enum FileExamination {
         return StoreFinding(
           .directory, .bad, found + ": everybody may write to it",
           means: "everybody can replace the store", repair: "change it to \(wanted.octal)",
-          [.adjust(path: place.directory, wanted)])
+          [.adjust(suffix: nil, place.ofDirectory.identity, wanted)])
       }
       return StoreFinding(
         .directory, isSticky ? .warning : .bad, found + ": everybody may write to it",
@@ -43,7 +43,7 @@ enum FileExamination {
       repair: isOwn
         ? "give it to group \(store.group) with mode \(wanted.octal)"
         : "none, because others may use the directory: move the store to one of its own",
-      isOwn ? [.adjust(path: place.directory, wanted)] : [])
+      isOwn ? [.adjust(suffix: nil, place.ofDirectory.identity, wanted)] : [])
   }
 
   /// Whether the directory contains only the store and the files that belong to it.
@@ -61,7 +61,7 @@ enum FileExamination {
       report.add(
         "the store has mode \(store.octal), group \(store.group)",
         repair: "change it to mode \(wanted.octal), group \(wanted.group)",
-        .adjust(path: place.path, wanted))
+        .adjust(suffix: "", place.file.identity, wanted))
       report.means.append(
         wanted.isGroupWritable && !store.isGroupWritable
           ? "its directory is for group \(wanted.group), whose users cannot use the store"
@@ -79,6 +79,16 @@ enum FileExamination {
         report.means.append("programs refuse it, and never follow it")
         continue
       }
+      if PlantedFile.isStrange(status, beside: place.file) {
+        report.isBad = true
+        report.add(
+          "\(suffix) belongs to user \(status.rights.user), mode \(status.rights.octal), and the"
+            + " store to user \(store.user)",
+          repair: "none for \(suffix): only you know whether the store's programs created it: give"
+            + " it to the store's owner, or move it away")
+        report.means.append("programs refuse it, because its owner may have put it there")
+        continue
+      }
       guard differs(status.rights, from: wanted) else { continue }
       // If it got the rights of the store, it would have them under its other names too.
       if status.names > 1 {
@@ -93,7 +103,8 @@ enum FileExamination {
         + " group \(status.rights.group)"
       report.add(
         differs(status.rights, from: store) ? found : nil,
-        repair: "give \(suffix) the rights of the store", .adjust(path: path, wanted))
+        repair: "give \(suffix) the rights of the store",
+        .adjust(suffix: suffix, status.identity, wanted))
     }
     return report.finding(
       about: "the store has mode \(store.octal), user \(store.user), group \(store.group)")

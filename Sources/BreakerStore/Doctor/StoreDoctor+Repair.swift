@@ -72,9 +72,12 @@ extension StoreDoctor {
       return try StoreLock.held(place.path, atMost: lockTimeout) { _ throws(StoreError) in
         try setAside(place.beside(suffix), identity)
       }
-    case .adjust(let path, let rights): try adjust(path, to: rights)
+    case .adjust(let suffix, let identity, let rights):
+      try adjust(suffix, identity, to: rights)
     case .repairRows: try repairRows()
     case .freeLeases: try withStorage { storage throws(StoreError) in try storage.freeLeases() }
+    case .correctTimes:
+      try withStorage { storage throws(StoreError) in try storage.correctTimes() }
     case .foldLog: try withStorage { storage throws(StoreError) in try storage.foldLog() }
     case .open: try withStorage(mayCreate: true) { _ in }
     }
@@ -102,25 +105,14 @@ extension StoreDoctor {
     return try body(storage)
   }
 
-  /// Does not open the file, because closing it again would drop locks of this process.
-  private func adjust(_ path: String, to rights: FileRights) throws(StoreError) {
-    guard let now = FileStatus(of: path), !now.isLink else { return }
-    guard !now.isRegular || now.names == 1 else {
-      throw StoreError(
-        .other,
-        "the file \(StoreError.visible(path)) has \(now.names) names: its rights would change"
-          + " under each of them: delete the other names")
+  private func adjust(
+    _ suffix: String?, _ identity: FileIdentity, to rights: FileRights
+  ) throws(StoreError) {
+    let place = try StorePlace(path)
+    guard let suffix else {
+      return try OwnedFile.give(rights, toDirectoryOf: place, identity)
     }
-    let user = rights.user == now.rights.user ? uid_t.max : rights.user
-    let group = rights.group == now.rights.group ? gid_t.max : rights.group
-    if user != uid_t.max || group != gid_t.max {
-      guard unsafe lchown(path, user, group) == 0 else {
-        throw StoreError(errno: errno, doing: "change the owner of", path: path)
-      }
-    }
-    guard unsafe fchmodat(AT_FDCWD, path, mode_t(rights.mode), AT_SYMLINK_NOFOLLOW) == 0 else {
-      throw StoreError(errno: errno, doing: "change the mode of", path: path)
-    }
+    try OwnedFile.give(rights, to: suffix, of: place, identity, staysOpen: !isAlone)
   }
 
   /// Repairs rows in one transaction, which running processes notice like any other program's.

@@ -45,7 +45,11 @@ package struct StoreDoctor {
     var findings = FileExamination.findings(place) + DiskExamination.findings(place)
     findings += lookInside(place, others.users, &header)
     findings += [
-      others.log(), others.counters(header ?? .unknown(clock)), others.processes(),
+      others.log(),
+      WritingExamination(
+        place: place, users: others.users, lockTimeout: lockTimeout, isAlone: isAlone
+      ).finding(),
+      others.counters(header ?? .unknown(clock)), others.processes(),
       others.leftovers(),
     ]
     // The files of another program stay as that program wants them.
@@ -105,8 +109,14 @@ extension Connection {
     let log = FileStatus(of: place.beside(StoreFile.logSuffix))
     let index = FileStatus(of: place.beside(StoreFile.indexSuffix))
     if index == nil, log?.size ?? 0 > 0 { return nil }
+    // As root, SQLite would give another user's files to the store's owner.
+    let isStrange = [log, index].contains { file in
+      guard let file else { return false }
+      return !file.isRegular || PlantedFile.isStrange(file, beside: place.file)
+        || PlantedFile.isAnothers(file.rights.user, in: place.directory)
+    }
     let isFileAlone =
-      index == nil || log == nil || LogOwner.isOfAnother(beside: place.path)
+      index == nil || log == nil || isStrange || LogOwner.isOfAnother(beside: place.path)
     let way = isFileAlone ? Connection.immutable : isAlone ? "readonly_shm=1" : "mode=ro"
     let connection = try Connection(
       reading: place.path, way: way, lockTimeout: lockTimeout)

@@ -4,7 +4,7 @@ internal import Glibc
 /// Whether a file is or once was a breaker store, however damaged it is now.
 enum StoreEvidence {
   /// Where a database's header stores its application's number (sqlite.org/fileformat.html, 1.3).
-  private static let offsetOfApplication: Int64 = 68
+  static let offsetOfApplication: Int64 = 68
 
   static func isOurs(_ place: StorePlace) -> Bool {
     let number = application(place)

@@ -57,7 +57,7 @@ public struct StoreFinding: Sendable, Hashable {
 /// The checks of a store, in the order in which they are reported.
 package enum StoreCheck: String, CaseIterable, Sendable {
   case directory, files, disk, sqlite, version, journal, migrations, integrity, rows, breakers
-  case leases, policies, history, clock, fleet, log, counters, processes, leftovers
+  case leases, policies, history, clock, fleet, log, writing, counters, processes, leftovers
 }
 
 /// A step of a repair.
@@ -68,14 +68,18 @@ enum StoreRemedy: Hashable {
   /// Moves a file beside the store away, if it is still the file that was examined.
   case setAside(suffix: String, FileIdentity)
 
-  /// Changes the permissions and owners of a file or directory.
-  case adjust(path: String, FileRights)
+  /// Changes the permissions and owners of a file, if it is still the one that was examined, and
+  /// its contents prove that it is the store's; nil stands for the directory.
+  case adjust(suffix: String?, FileIdentity, FileRights)
 
   /// Fixes values in rows that the library cannot have written.
   case repairRows
 
   /// Ends the leases of probes that are over.
   case freeLeases
+
+  /// Corrects times that no process with the host's clock can have written.
+  case correctTimes
 
   /// Moves the log into the file.
   case foldLog

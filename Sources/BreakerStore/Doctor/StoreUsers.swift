@@ -12,6 +12,9 @@ struct StoreUsers {
   /// Processes that have the current files open.
   var readers: [User] = []
 
+  /// Processes that a process which has the files open has started, and that do not have them open.
+  var children: [User] = []
+
   /// Processes that have files open which were deleted or replaced.
   var ofOthers: [User] = []
 
@@ -32,6 +35,20 @@ struct StoreUsers {
       look(at: pid, place, current)
     }
     stoppedWriter = Self.stopped(among: readers, place)
+    children = Self.children(of: Set(readers.map(\.pid)))
+  }
+
+  private static func children(of parents: Set<Int32>) -> [User] {
+    guard !parents.isEmpty else { return [] }
+    return DirectoryListing.names("/proc").compactMap { name in
+      guard let pid = Int32(name), pid != getpid(), !parents.contains(pid),
+        let status = ProcFile.text("/proc/\(pid)/status"),
+        let line = status.split(separator: "\n").first(where: { $0.hasPrefix("PPid:") }),
+        let parent = line.split(separator: "\t").last.flatMap({ Int32($0) }),
+        parents.contains(parent)
+      else { return nil }
+      return User(pid: pid, program: ProcFile.text("/proc/\(pid)/comm") ?? "unknown")
+    }
   }
 
   private mutating func look(at pid: Int32, _ place: StorePlace, _ current: Set<FileIdentity>) {

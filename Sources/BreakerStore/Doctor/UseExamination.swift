@@ -93,6 +93,7 @@ struct UseExamination {
   }
 
   private func times() throws(StoreError) -> StoreFinding {
+    if let finding = try FalseTimes.finding(on: reader, clock: clock) { return finding }
     let latest = try reader.integer(
       """
       SELECT max(coalesce((SELECT max(at_ms) FROM event), 0),

@@ -29,6 +29,8 @@ struct StoreLock {
   /// Gives the lock file the rights of the store that its holder has created.
   func share(_ rights: FileRights) {
     guard let status, status.rights != rights.ofUsers else { return }
+    // Whoever may write to the directory can move a private file here.
+    guard status.size == 0, [geteuid(), 0, rights.user].contains(status.rights.user) else { return }
     rights.ofUsers.giveWhatIsAllowed(to: descriptor)
   }
 }
@@ -69,6 +71,7 @@ extension StoreLock {
         throw StoreError(errno: errno, doing: "use", path: path)
       }
       try PlantedFile.refuse(status, at: path, in: StorePath.split(path).directory)
+      try PlantedFile.refuse(status, at: path, beside: FileStatus(of: store))
       return lock
     } catch {
       close(descriptor)

@@ -94,8 +94,11 @@ extension SQLiteStorage {
   /// only if nobody else has the file open.
   func leaveNoEmptyLog() {
     guard FileStatus(of: path + StoreFile.logSuffix)?.size == 0 else { return }
-    unsafe sb_delete_wal_on_close(handle)
+    leaveNoLog()
   }
+
+  /// Lets SQLite move the log into the file when the last connection to it is closed, and delete it.
+  func leaveNoLog() { unsafe sb_delete_wal_on_close(handle) }
 
   func execute(_ sql: String, to step: String = "be changed") throws(StoreError) {
     let code = unsafe sqlite3_exec(handle, sql, nil, nil, nil)

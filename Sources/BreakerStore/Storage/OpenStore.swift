@@ -39,9 +39,16 @@ internal import CSQLite
     files = OpenFiles(path: self.path, named: path)
     let directory = StorePath.split(self.path).directory
     try LogOwner.setAsideLeft(beside: self.path, lockTimeout: lockTimeout)
+    var claimed = try ClaimedFiles(beside: self.path, in: directory)
+    var isNew = false
+    if claimed.areOpen {
+      // SQLite itself creates the first log, perhaps of another user's file. Both go with the last
+      // connection.
+      isNew = try Migrator.prepare(self.path, lockTimeout: lockTimeout, clock: clock)
+      claimed = try ClaimedFiles(beside: self.path, in: directory)
+    }
     writer = try Connection(path: self.path, lockTimeout: lockTimeout)
-    let isNew = try Migrator.bringUpToDate(
-      writer, lockTimeout: lockTimeout, clock: clock)
+    if try Migrator.bringUpToDate(writer, lockTimeout: lockTimeout, clock: clock) { isNew = true }
     try OpenStore.setUp(writer)
     reader = try Connection(path: self.path, lockTimeout: lockTimeout)
     try OpenStore.setUp(reader)
@@ -51,6 +58,7 @@ internal import CSQLite
     files.noteLog()
     // Now that they are open: before, somebody may have been quicker than SQLite.
     try PlantedFile.refuse(self.path, in: directory)
+    try claimed.verify()
     logFile = try LogFile(path: self.path + StoreFile.logSuffix, mayWrite: true)
     try files.mark(logFile)
     files.hold()

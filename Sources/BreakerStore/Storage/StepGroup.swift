@@ -35,7 +35,9 @@ struct StepGroup {
     /// Whether something was written of it elsewhere: each commit raises the revision.
     var hasNews = false
 
-    var hasChanged: Bool { hasNews || breaker != before || before.hasVoidLeases }
+    var hasChanged: Bool {
+      hasNews || breaker != before || before.hasVoidLeases || before.hasFalseTimesInFile
+    }
   }
 
   init(in transaction: WriteTransaction, remembered: OwnCommits) {

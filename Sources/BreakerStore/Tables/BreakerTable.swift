@@ -43,8 +43,11 @@ enum BreakerTable {
     }
     if boot != thisBoot {
       breaker.record = breaker.record.carriedOver(to: clock.moment)
-    } else if breaker.leasesInFile > 0 {
-      breaker.record.leases = try leases(of: breaker.id, on: connection)
+    } else {
+      if breaker.leasesInFile > 0 {
+        breaker.record.leases = try leases(of: breaker.id, on: connection)
+      }
+      breaker.hasFalseTimesInFile = breaker.record.correctFalseTimes(at: clock.instant)
     }
     return breaker
   }
@@ -124,7 +127,7 @@ enum BreakerTable {
     let update = try connection.statement(.updateBreaker)
     BreakerRow.bind(breaker, boot: connection.header(clock).boot.number, to: update)
     try update.run()
-    if breaker.record.tally != before.record.tally {
+    if breaker.record.tally != before.record.tally || before.hasFalseTimesInFile {
       try TallyRow.save(breaker, on: connection, clock: clock)
     }
     let era = era(of: breaker.revision)
@@ -140,6 +143,7 @@ enum BreakerTable {
       try replaceLeases(of: breaker, on: connection)
     }
     breaker.leasesInFile = breaker.record.leases.count
+    breaker.hasFalseTimesInFile = false
   }
 
   /// Deletes a breaker; a trigger of the table deletes its dependent rows and notes the deletion.

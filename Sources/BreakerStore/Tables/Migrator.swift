@@ -50,6 +50,17 @@ enum Migrator {
     }
   }
 
+  /// Brings a file up to date on a connection of its own, and leaves it without a log if no other
+  /// process has it open.
+  static func prepare(
+    _ path: String, lockTimeout: Duration, clock: StoreClock
+  ) throws(StoreError) -> Bool {
+    let connection = try Connection(path: path, lockTimeout: lockTimeout)
+    let isNew = try bringUpToDate(connection, lockTimeout: lockTimeout, clock: clock)
+    connection.leaveNoLog()
+    return isNew
+  }
+
   /// Asks a question about the file; answers false while another process is creating the file.
   ///
   /// A new file stays locked for as long as the disk takes. The caller then waits in line for the

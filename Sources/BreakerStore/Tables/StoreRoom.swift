@@ -1,5 +1,10 @@
 internal import BreakerCore
 
+extension SQLiteStorage {
+  /// The limit if nobody sets another.
+  package static var usualBreakers: Int64 { StoreRoom.usualBreakers }
+}
+
 /// How many breakers a store has room for.
 enum StoreRoom {
   /// The limit if nobody sets another: on the order of a hundred megabytes, which take a few

@@ -38,6 +38,9 @@ package struct StoredBreaker: Sendable, Hashable {
   /// How many of its leases are in the file, including void ones of an earlier boot.
   package var leasesInFile = 0
 
+  /// Whether the file contains times that no process with the host's clock can have written.
+  package var hasFalseTimesInFile = false
+
   /// Whether the file contains leases that the record no longer has.
   var hasVoidLeases: Bool { leasesInFile != record.leases.count }
 

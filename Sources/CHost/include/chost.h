@@ -73,6 +73,10 @@ int sb_hold_open(const sb_range *ranges, size_t count);
 // does not tell. (Swift does not import statx.)
 uint64_t sb_mount(const char *path);
 
+// The process that holds a byte so that nobody else can lock it for writing; 0 if it cannot be told
+// which, and -1 if there is none.
+int sb_lock_holder(int descriptor, int64_t byte);
+
 // The magic number of the file system that a path is on, or 0. (Swift does not import statfs.)
 uint64_t sb_file_system_type(const char *path);
 
@@ -159,13 +163,30 @@ static inline int64_t sb_known_boot_offset(void) {
   return __atomic_load_n(&sb_boot_offset, __ATOMIC_RELAXED);
 }
 
-// Nanoseconds since the host booted, as every process of the host counts them.
-static inline int64_t sb_boot_nanoseconds(void) {
+// Nanoseconds since the host booted, asked of the kernel itself. A library that is loaded before
+// others, such as libfaketime, can replace clock_gettime(3), but not this. It is slower.
+int64_t sb_kernel_boot_nanoseconds(void);
+
+// Whether the kernel's boot clock and that of clock_gettime(3) were found to differ.
+extern int sb_boot_clock_is_false;
+
+// Nanoseconds since the host booted, as this process is told. Compare them only with each other.
+static inline int64_t sb_own_boot_nanoseconds(void) {
   struct timespec time;
   clock_gettime(CLOCK_BOOTTIME, &time);
   return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec -
          sb_known_boot_offset();
 }
+
+// Nanoseconds since the host booted, as every process of the host counts them.
+static inline int64_t sb_boot_nanoseconds(void) {
+  if (__builtin_expect(__atomic_load_n(&sb_boot_clock_is_false, __ATOMIC_RELAXED), 0))
+    return sb_kernel_boot_nanoseconds();
+  return sb_own_boot_nanoseconds();
+}
+
+// Compares both clocks, and returns the kernel's.
+int64_t sb_checked_boot_nanoseconds(void);
 
 // Reserves space in a file, because a mapping must never lack it. Returns 0 or errno. (Where the
 // file system cannot reserve, posix_fallocate writes into the counts of other processes.)

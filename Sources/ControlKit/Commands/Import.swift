@@ -36,7 +36,8 @@ extension CommandSpec {
     actsForUser: true
   ) { context, parsed throws(ControlError) in
     let source = parsed.text("FILE") ?? "-"
-    let backups = try backups(in: InputText.read(source), of: source, at: context.now())
+    let backups = try backups(
+      from: source, atMost: context.mostBreakers, at: context.now())
     let present = try context.present(among: backups.map(\.name))
     if !parsed.has("replace"), let name = present.first {
       throw .alreadyThere(name, count: present.count)
@@ -55,23 +56,25 @@ extension CommandSpec {
   }
 
   private static func backups(
-    in text: String, of source: String, at now: BreakerTimestamp
+    from source: String, atMost limit: Int, at now: BreakerTimestamp
   ) throws(ControlError) -> [BreakerBackup] {
     var backups: [BreakerBackup] = []
     var names: Set<NameBytes> = []
-    for (index, line) in InputText.lines(of: text).enumerated() where !line.isEmpty {
+    try InputText.forEachLine(of: source) { number, line throws(ControlError) in
+      if line.isEmpty { return }
       var complaint: String?
       do {
         let backup = try BreakerBackup(json: line, at: now)
         try backup.validate()
         if !names.insert(NameBytes(backup.name)).inserted { complaint = "its name occurs twice" }
+        if names.count > limit { complaint = "a store holds at most \(limit) breakers" }
         backups.append(backup)
       } catch {
         complaint = "\(error)"
       }
       if let complaint {
         throw ControlError(
-          .failed, "nothing was imported", "line \(index + 1) of \(VisibleText.quoted(source))",
+          .failed, "nothing was imported", "line \(number) of \(VisibleText.quoted(source))",
           VisibleText.bare(complaint))
       }
     }
@@ -93,6 +96,11 @@ extension ControlError {
 }
 
 extension CommandContext {
+  /// How many breakers the store may have.
+  fileprivate var mostBreakers: Int {
+    storeOptions.maximumBreakers ?? StoreOptions.usualMaximumBreakers
+  }
+
   /// Which of the names exist already; none if there is no store, which this does not create.
   fileprivate func present(among names: [String]) throws(ControlError) -> [String] {
     do throws(StoreError) {

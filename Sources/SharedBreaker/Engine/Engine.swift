@@ -90,8 +90,8 @@ public import Synchronization
   var clock: StoreClock { options.clock }
 
   func tell(_ event: StoreEvent) {
-    guard let observer = options.observer else { return }
-    Patience.unbounded { observer(event) }
+    if let observer = options.observer { return Patience.unbounded { observer(event) } }
+    if !options.isQuiet { StoreTrouble.print(event, program: program) }
   }
 
   /// Runs a body that may use the store several times: all its waits together take no longer than one.

@@ -32,7 +32,7 @@ final class HelperThreads: Sendable {
 
   /// Calls a body soon, in a thread that the body may block.
   func call(_ body: @escaping @Sendable () -> Void) {
-    let alarm = Alarm(at: sb_boot_nanoseconds(), body)
+    let alarm = Alarm(at: sb_own_boot_nanoseconds(), body)
     course.withLock { course in
       course.waiting.add(alarm)
       if course.threads == 0 { startThread(of: course) }

@@ -30,7 +30,7 @@ final class TimerThread: Sendable {
 
   /// Calls a body once after a time, in the timer's thread.
   func call(after time: Duration, _ body: @escaping @Sendable () -> Void) -> Alarm {
-    let instant = sb_boot_nanoseconds().addingSaturating(max(0, time.inNanoseconds))
+    let instant = sb_own_boot_nanoseconds().addingSaturating(max(0, time.inNanoseconds))
     let alarm = Alarm(at: instant, body)
     course.withLock { course in
       course.alarms.add(alarm)
@@ -70,7 +70,7 @@ extension TimerThread {
   private func nextAlarm(of own: Course) -> (@Sendable () -> Void)? {
     course.withLock { current in
       while current === own {
-        let now = sb_boot_nanoseconds()
+        let now = sb_own_boot_nanoseconds()
         if let alarm = own.alarms.first, alarm.instant <= now {
           own.alarms.remove(alarm)
           return alarm.take()
