@@ -14,16 +14,7 @@ import unittest
 import warnings
 
 from shared_breaker import Rejected, SharedStore
-from support import Resource, StoreTestCase, eventually
-
-HOLD_THE_STORE = """
-import sqlite3, sys
-connection = sqlite3.connect(sys.argv[1], isolation_level=None)
-connection.execute("BEGIN IMMEDIATE")
-print("held", flush=True)
-sys.stdin.readline()
-"""
-
+from support import HOLD_THE_STORE, Resource, StoreTestCase, eventually
 
 class Coroutines(StoreTestCase):
     def setUp(self):

@@ -133,6 +133,31 @@ class Forks(StoreTestCase):
         for worker in workers:
             worker.join()
 
+    def test_a_child_closes_a_store_that_another_thread_of_its_parent_was_using(self):
+        stop = threading.Event()
+
+        def look():
+            while not stop.is_set():
+                self.store.path  # noqa: B018
+
+        def child():
+            self.store.close()
+            files = [os.readlink(f"/proc/self/fd/{number}") for number in descriptors()]
+            return int(self.path in files)
+
+        def descriptors():
+            return [name for name in os.listdir("/proc/self/fd") if os.path.islink(f"/proc/self/fd/{name}")]
+
+        # Without the GIL, which a thread takes again after each call, most forks are in a call.
+        looker = threading.Thread(target=look)
+        looker.start()
+        try:
+            for _ in range(30):
+                self.assertEqual(in_child(child), 0)
+        finally:
+            stop.set()
+            looker.join()
+
     def test_a_loop_in_a_child_has_threads_of_its_own(self):
         async def fail():
             async with self.payments:

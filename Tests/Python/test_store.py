@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import signal
 import socket
 import sqlite3
 import threading
+import time
 import unittest
 
 import shared_breaker
-from shared_breaker import Breaker, Rejected, SharedStore, StoreError
+from shared_breaker import Breaker, InvalidName, Rejected, SharedStore, StoreError
+from shared_breaker._aio import in_thread
+from shared_breaker._extension import Hook
 from shared_breaker._judge import Judge
-from support import Resource, StoreTestCase, eventually, in_child, threads
+from support import HOLD_THE_STORE, Resource, StoreTestCase, eventually, in_child, threads
 
 
 class Looking(StoreTestCase):
@@ -309,6 +313,110 @@ sys.stdin.readline()
 
         asyncio.run(main())
 
+    def lose_the_store(self):
+        """Put something that is not a store in the place of the file, as an operator might."""
+        os.rename(self.path, f"{self.path}.away")
+        with open(self.path, "w") as file:
+            file.write("not a store\n" * 1_000)
+
+    def test_a_hook_stops_though_it_cannot_say_what_became_of_an_entry(self):
+        payments = self.store.breaker("payments", max_failures=3)
+        seen, lost, stop = threading.Event(), threading.Event(), threading.Event()
+
+        def handle(entry):
+            seen.set()
+            lost.wait(60)
+
+        worker = threading.Thread(
+            target=self.store.handle, args=("pager", handle), kwargs={"stop": stop}, daemon=True)
+        with self.assertLogs("shared_breaker", "WARNING"):
+            worker.start()
+            eventually(lambda: payments.reset() or payments.trip() or seen.wait(0.01))
+            self.lose_the_store()
+            lost.set()
+            stop.set()
+            worker.join(60)
+        self.assertFalse(worker.is_alive())
+
+    def test_hooks_in_a_loop_that_wait_for_the_store_leave_its_threads_to_calls(self):
+        payments = self.store.breaker("payments", max_failures=3)
+
+        async def main():
+            handled, lost = [], asyncio.Event()
+
+            async def handle(entry):
+                handled.append(entry)
+                await lost.wait()
+
+            tasks = [
+                asyncio.create_task(self.store.handle_async(f"pager {number}", handle))
+                for number in range(4)]
+            while len(handled) < 4:
+                await asyncio.to_thread(lambda: payments.reset() or payments.trip())
+            self.lose_the_store()
+            lost.set()
+            # There are four threads for what may wait.
+            for _ in range(20):
+                await asyncio.wait_for(in_thread(int), 60)
+                await asyncio.sleep(0.01)
+            self.assertEqual([task for task in tasks if task.done()], [])
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+        with self.assertLogs("shared_breaker", "WARNING"):
+            asyncio.run(main())
+
+    def test_an_exception_of_a_signal_handler_ends_a_hook(self):
+        class Shutdown(Exception):
+            pass
+
+        def shut_down(number, frame):
+            raise Shutdown
+
+        before = signal.signal(signal.SIGUSR1, shut_down)
+        self.addCleanup(signal.signal, signal.SIGUSR1, before)
+        payments = self.store.breaker("payments", max_failures=3)
+        calls = threading.Event()
+
+        def call():
+            while not calls.wait(0.01):
+                payments.reset()
+                payments.trip()
+
+        caller = threading.Thread(target=call)
+        caller.start()
+        try:
+            with self.assertRaises(Shutdown):
+                self.store.handle("pager", lambda entry: signal.raise_signal(signal.SIGUSR1))
+        finally:
+            calls.set()
+            caller.join()
+
+    def test_a_hook_that_is_freed_lets_other_threads_run_while_it_waits_for_the_store(self):
+        store = SharedStore(self.path, lock_timeout=30)
+        self.addCleanup(store.close)
+        payments = store.breaker("payments", max_failures=3)
+        hook = Hook(store, "pager", None, 0, 0)
+        eventually(lambda: payments.reset() or payments.trip() or hook.take()[0])
+        holder = self.start_python(HOLD_THE_STORE, self.path)
+        self.assertEqual(holder.stdout.readline(), "held\n")
+        freeing = threading.Event()
+
+        def let_go():
+            freeing.wait(60)
+            time.sleep(0.1)  # so that most likely the hook waits by now
+            holder.stdin.close()
+
+        thread = threading.Thread(target=let_go)
+        thread.start()
+        freeing.set()
+        del hook
+        thread.join()
+        holder.wait()
+        # It was given back, so nobody has to wait for the end of its minute.
+        self.assertIsNotNone(Hook(store, "pager", None, 0, 0).take()[0])
+
     def test_a_hook_in_a_loop_ends_with_its_task(self):
         payments = self.store.breaker("payments", max_failures=3)
 
@@ -464,6 +572,17 @@ class Failing(StoreTestCase):
         with self.assertRaises(StoreError) as caught:
             store.snapshot("payments")
         self.assertEqual(caught.exception.code, "closed")
+
+    def test_a_closed_store_says_so_whatever_went_wrong_before(self):
+        store = SharedStore(self.path)
+        payments = store.breaker("payments")
+        store.close()
+        with self.assertRaises(InvalidName):
+            self.store.breaker("")
+        for closed in (store, payments):
+            self.assertIn("closed", closed.health)
+        with self.assertRaisesRegex(StoreError, "closed"):
+            store.flush()
 
     def test_calls_after_the_store_was_closed_are_permitted_and_not_recorded(self):
         store = SharedStore(self.path)

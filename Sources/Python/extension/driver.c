@@ -50,15 +50,21 @@ PyObject *sb_drive(Breaker *breaker, const sb_permit *permit, PyObject *work) {
   return (PyObject *)self;
 }
 
-// Returns a coroutine that reports where waiting is allowed.
+// Returns a coroutine that reports where waiting is allowed. If there can be none, it reports itself and returns
+// NULL with an exception.
 PyObject *sb_leave_slowly(Breaker *breaker, const sb_permit *permit, const Ending *ending) {
   sb_permit copy = *permit;
-  PyObject *object = sb_new_permit(breaker, &copy);
-  if (!object) return NULL;
+  PyObject *object = sb_new_permit(breaker, &copy), *coroutine = NULL;
   PyObject *words = ending && ending->owner ? ending->owner : Py_None;
-  PyObject *coroutine =
-      PyObject_CallMethod((PyObject *)breaker, "_leave_slowly", "OO", object, words);
-  Py_DECREF(object);
+  if (object)
+    coroutine = PyObject_CallMethod((PyObject *)breaker, "_leave_slowly", "OO", object, words);
+  if (!coroutine) {
+    PyObject *pending = sb_raised();
+    if (object) sb_take_permit(object, &copy);
+    sb_finish(breaker, &copy, ending);
+    sb_raise_again(pending);
+  }
+  Py_XDECREF(object);
   return coroutine;
 }
 
@@ -81,6 +87,19 @@ static PySendResult end(Driver *self, PyObject **result) {
   return PYGEN_RETURN;
 }
 
+// Makes the exception that is set, such as that of a signal handler, the outcome of the work.
+static void end_with_exception(Driver *self) {
+  PyObject *before = self->outcome;
+  self->outcome = NULL;
+  if (self->has_failed) {
+    sb_raise_again(before);
+  } else {
+    Py_DECREF(before);
+  }
+  self->outcome = sb_raised();
+  self->has_failed = true;
+}
+
 static PySendResult drive(Driver *self, PyObject *value, PyObject **result);
 
 // The work has returned a result, or raised if that is NULL.
@@ -92,18 +111,20 @@ static PySendResult work_ended(Driver *self, PyObject **result) {
   self->has_failed = !*result;
   self->outcome = *result ? *result : sb_raised();
   *result = NULL;
+  int interrupted = 0;
   if (self->has_failed) {
-    sb_judge_exception(breaker, self->outcome, ending);
+    interrupted = sb_judge_exception(breaker, self->outcome, ending);
   } else if (breaker->judge_result) {
-    sb_judge_result(breaker, self->outcome, ending);
+    interrupted = sb_judge_result(breaker, self->outcome, ending);
   } else {
     ending = NULL;
   }
+  if (interrupted) end_with_exception(self);
   Py_CLEAR(self->inner);
   int code = sb_finish_now(breaker, &self->permit, ending);
   if (code == SB_WOULD_BLOCK) {
     self->inner = sb_leave_slowly(breaker, &self->permit, ending);
-    if (!self->inner) PyErr_WriteUnraisable((PyObject *)breaker);
+    if (!self->inner) end_with_exception(self);
   }
   self->permit = sb_no_permit();
   Py_XDECREF(judged.owner);

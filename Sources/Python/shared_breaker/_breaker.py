@@ -18,6 +18,7 @@ from ._functions import (
 from ._judge import SUCCESS, Judge
 from ._permit import Permit
 from ._policy import nanoseconds
+from ._signals import is_of_signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -228,7 +229,12 @@ class Breaker(_extension.Breaker):
         return Permit(self)
 
     def _is_coroutine_function(self, function: object) -> bool:
-        return bool(flags_of(function) & COROUTINE)
+        try:
+            return bool(flags_of(function) & COROUTINE)
+        except Exception as error:  # an object that fails when it is asked for its code
+            if is_of_signal(error):
+                raise
+            return False
 
     async def _enter_slowly(self, frame: FrameType) -> None:
         permit = await _aio().enter(self)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from ._policy import nanoseconds
+from ._signals import is_of_signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,7 +77,9 @@ class Judge:
         try:
             time = self._open_for(value)
             return 0 if time is None else nanoseconds(time)
-        except Exception:  # a judge that fails, or names no time, has no opinion
+        except Exception as raised:  # a function that fails, or names no time, is skipped
+            if is_of_signal(raised):
+                raise
             return 0
 
 
@@ -112,8 +115,9 @@ class _Matcher:
                 if predicate(value):
                     return True
                 answer = False
-            except Exception:  # a predicate that fails has no opinion
-                continue
+            except Exception as raised:  # a predicate that fails is skipped
+                if is_of_signal(raised):
+                    raise
         return answer
 
 
@@ -133,7 +137,9 @@ def describe(error: BaseException) -> bytes:
     """Return the words for an exception in the history; the library cuts them."""
     try:
         text = str(error)
-    except Exception:
+    except Exception as raised:
+        if is_of_signal(raised):
+            raise
         text = ""
     name = type(error).__name__
     return (f"{name}: {text}" if text else name)[:2_000].encode(errors="replace")
@@ -162,5 +168,7 @@ def _seconds(text: str) -> float | None:
     date = parsedate_tz(text)
     try:
         return None if date is None else max(0.0, mktime_tz(date) - time.time())
-    except (OverflowError, ValueError):  # a day that no calendar has
+    except (OverflowError, ValueError) as error:  # a day that no calendar has
+        if is_of_signal(error):
+            raise
         return None
