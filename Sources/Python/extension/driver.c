@@ -165,7 +165,10 @@ static PyObject *begin(Driver *self) {
   int code = self->permit.kind ? SB_OK : sb_begin_now(breaker, &self->permit);
   if (code == SB_OK) {
     self->phase = WORKING;
-    if (Py_TYPE(self->work) == breaker->state->coroutine) return Py_NewRef(self->work);
+    PyTypeObject *type = Py_TYPE(self->work);
+    // A generator is a coroutine of types.coroutine().
+    if (type == breaker->state->coroutine || type == breaker->state->generator)
+      return Py_NewRef(self->work);
     // Something else to await, such as a future or what another decorator returns.
     return PyObject_CallMethod(self->work, "__await__", NULL);
   }
@@ -273,12 +276,23 @@ static PyObject *driver_throw(PyObject *object, PyObject *args) {
   return as_generator(status, result);
 }
 
+// Reports work that was closed early, as a block that is left by GeneratorExit is reported. It keeps the
+// exception that is set.
+static void report_closing(Driver *self) {
+  PyObject *pending = sb_raised();
+  PyObject *closing = PyObject_CallNoArgs(PyExc_GeneratorExit);
+  if (closing) sb_report_exception(self->breaker, &self->permit, closing);
+  Py_XDECREF(closing);
+  sb_raise_again(pending);
+}
+
 // Ends the work where nothing can be awaited any more.
 static PyObject *driver_close(PyObject *object, PyObject *unused) {
   Driver *self = (Driver *)object;
   if (self->phase == ENDED) Py_RETURN_NONE;
   if (!is_ready(self)) return NULL;
   PyObject *inner = self->inner ? self->inner : Py_NewRef(self->work);
+  bool was_working = self->phase == WORKING;
   self->inner = NULL;
   self->phase = ENDED;
   PyObject *answer = NULL, *close = PyObject_GetAttrString(inner, "close");
@@ -290,7 +304,9 @@ static PyObject *driver_close(PyObject *object, PyObject *unused) {
     answer = Py_NewRef(Py_None);
   }
   Py_DECREF(inner);
+  if (was_working) report_closing(self);
   give_back(self);
+  if (PyErr_Occurred()) Py_CLEAR(answer);
   return answer;
 }
 
@@ -307,6 +323,36 @@ static PyObject *driver_is_running(PyObject *object, void *unused) {
 static PyObject *driver_is_suspended(PyObject *object, void *unused) {
   Driver *self = (Driver *)object;
   return PyBool_FromLong(self->inner && !self->is_running);
+}
+
+// Looks in the work for what is not of awaiting, such as cancel() of a future.
+static PyObject *driver_getattr(PyObject *object, PyObject *name) {
+  PyObject *value = PyObject_GenericGetAttr(object, name);
+  if (value || !PyErr_ExceptionMatches(PyExc_AttributeError)) return value;
+  PyErr_Clear();
+  return PyObject_GetAttr(((Driver *)object)->work, name);
+}
+
+// Enters what can be awaited or be the object of `async with`, such as a request of aiohttp: entering it is
+// the call.
+static PyObject *driver_enter(PyObject *object, PyObject *unused) {
+  Driver *self = (Driver *)object;
+  if (!is_ready(self)) return NULL;
+  PyObject *work = PyObject_CallMethod(self->work, "__aenter__", NULL);
+  if (!work) return NULL;
+  PyObject *entering = sb_drive(self->breaker, self->permit.kind ? &self->permit : NULL, work);
+  if (entering) {
+    self->permit = sb_no_permit();
+    self->phase = ENDED;
+  }
+  return entering;
+}
+
+static PyObject *driver_leave(PyObject *object, PyObject *args) {
+  PyObject *leave = PyObject_GetAttrString(((Driver *)object)->work, "__aexit__");
+  PyObject *leaving = leave ? PyObject_Call(leave, args, NULL) : NULL;
+  Py_XDECREF(leave);
+  return leaving;
 }
 
 static int driver_traverse(PyObject *object, visitproc visit, void *arg) {
@@ -351,6 +397,8 @@ static PyMethodDef driver_methods[] = {
     {"send", driver_send, METH_O, NULL},
     {"throw", driver_throw, METH_VARARGS, NULL},
     {"close", driver_close, METH_NOARGS, NULL},
+    {"__aenter__", driver_enter, METH_NOARGS, NULL},
+    {"__aexit__", driver_leave, METH_VARARGS, NULL},
     {NULL},
 };
 
@@ -372,6 +420,7 @@ static PyType_Slot driver_slots[] = {
     {Py_tp_iternext, driver_next},
     {Py_tp_methods, driver_methods},
     {Py_tp_getset, driver_attributes},
+    {Py_tp_getattro, driver_getattr},
     {Py_tp_traverse, driver_traverse},
     {Py_tp_clear, driver_clear},
     {Py_tp_dealloc, driver_dealloc},

@@ -10,6 +10,11 @@ static int is_coroutine_function(Breaker *self, PyObject *function) {
   return is;
 }
 
+// Whether a result has to be awaited, as a future has, or an object with __await__.
+static bool is_awaitable(PyObject *result) {
+  return result != Py_None && PyType_GetSlot(Py_TYPE(result), Py_am_await);
+}
+
 // Calls a function behind the breaker. What it returns may have to be awaited or iterated over yet: the
 // call lasts as long as that.
 PyObject *sb_call_through(Breaker *self, PyObject *function, PyObject *const *arguments,
@@ -46,6 +51,7 @@ PyObject *sb_call_through(Breaker *self, PyObject *function, PyObject *const *ar
     Py_DECREF(result);
     return guarded;
   }
+  if (is_awaitable(result)) return sb_drive(self, &permit, result);
   return sb_end_result(self, &permit, result);
 }
 

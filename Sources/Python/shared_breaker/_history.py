@@ -12,6 +12,7 @@ import select
 from ._errors import StoreError
 from ._extension import Hook, News
 from ._signals import is_of_signal
+from ._text import called, name_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -117,7 +118,9 @@ class _Bell:
                 for descriptor in descriptors:
                     loop.add_reader(descriptor, rung.set)
                 if descriptors:
-                    await asyncio.wait_for(rung.wait(), max(0.0, at_most))
+                    # Not wait_for(), which loses a cancellation that comes with the ringing.
+                    async with asyncio.timeout(max(0.0, at_most)):
+                        await rung.wait()
             except TimeoutError:
                 pass
             finally:
@@ -145,7 +148,7 @@ class Follower:
     def __init__(self, store: SharedStore, name: str | None, after: int | None) -> None:
         """Use ``SharedStore.follow`` instead."""
         self._store = store
-        self._name = name
+        self._name = None if name is None else name_of(name)
         self._last: int | None = after
         self._entries: list[Entry] = []
         # What happens from here on rings, so nothing is missed.
@@ -214,9 +217,13 @@ def _pause(wait: int) -> float:
 class _Turn:
     """What a hook does next: the entry that it has, and what has to be said of it."""
 
-    def __init__(self, hook: Hook, name: str) -> None:
-        self._hook = hook
-        self._name = name
+    def __init__(
+        self, store: SharedStore, hook: str, function: object, name: str | None, timeout: int,
+        attempts: int,
+    ) -> None:
+        called(function, "the function of a hook")
+        self._name = name_of(hook, "the name of a hook")
+        self._hook = Hook(store, hook, None if name is None else name_of(name), timeout, attempts)
         self._result: int | None = None
 
     def take(self) -> tuple[str | None, int]:
@@ -268,8 +275,8 @@ def handle(
     stop: Event | None,
 ) -> None:
     """Run a hook; see ``SharedStore.handle``."""
+    turn = _Turn(store, name_of_hook, function, name, timeout, attempts)
     bell = _Bell(store)
-    turn = _Turn(Hook(store, name_of_hook, name, timeout, attempts), name_of_hook)
     try:
         while stop is None or not stop.is_set():
             entry, wait = turn.take()
@@ -303,8 +310,8 @@ async def handle_async(
     """Run a hook that is a coroutine function; see ``SharedStore.handle_async``."""
     from ._aio import in_thread
 
+    turn = _Turn(store, name_of_hook, function, name, timeout, attempts)
     bell = _Bell(store)
-    turn = _Turn(Hook(store, name_of_hook, name, timeout, attempts), name_of_hook)
     try:
         while True:
             # An entry that is taken after a cancellation goes back when the hook is freed.

@@ -56,11 +56,12 @@ class Judge:
 
     def error(self, error: BaseException) -> Ending:
         """Judge what a call has raised."""
-        if _is_cancellation(error) or self._ignore(error):
+        is_cancellation = isinstance(error, cancellation_types())
+        if self._ignore(error, is_cancellation):
             return _IGNORED
-        if self._permanent(error):
+        if self._permanent(error, is_cancellation):
             return PERMANENT_FAILURE, describe(error), 0
-        is_failure = self._failure(error)
+        is_failure = self._failure(error, is_cancellation)
         if is_failure is None:
             is_failure = isinstance(error, Exception)
         return (FAILURE, describe(error), self._time(error)) if is_failure else _IGNORED
@@ -84,15 +85,19 @@ class Judge:
 
 
 class _Matcher:
-    """Exception types and predicates, of which one has to fit."""
+    """Exception types and predicates, of which one has to fit.
 
-    __slots__ = ("predicates", "types")
+    A cancellation fits only a type that is one itself, so neither ``BaseException`` nor a predicate declares
+    that the end of a worker is a failure.
+    """
+
+    __slots__ = ("_cancellations", "predicates", "types")
 
     def __init__(self, rules: ResultRules | Rules | None) -> None:
         if rules is None:
             rules = ()
-        if isinstance(rules, type) or callable(rules):
-            rules = (rules,)
+        if isinstance(rules, (type, str)) or callable(rules) or not hasattr(rules, "__iter__"):
+            rules = (rules,)  # type: ignore[assignment]
         types: list[type[BaseException]] = []
         predicates: list[Callable[[object], object]] = []
         for rule in rules:
@@ -103,10 +108,13 @@ class _Matcher:
             else:
                 raise TypeError(f"{rule!r} is neither an exception type nor a predicate")
         self.types = tuple(types)
+        self._cancellations = tuple(kind for kind in types if issubclass(kind, cancellation_types()))
         self.predicates = tuple(predicates)
 
-    def __call__(self, value: object) -> bool | None:
+    def __call__(self, value: object, is_cancellation: bool = False) -> bool | None:
         """Return whether one fits; None if there is none that could tell."""
+        if is_cancellation:
+            return isinstance(value, self._cancellations)
         if isinstance(value, self.types):
             return True
         answer = False if self.types and isinstance(value, BaseException) else None
@@ -121,16 +129,15 @@ class _Matcher:
         return answer
 
 
-def _is_cancellation(error: BaseException) -> bool:
-    """Whether an exception says that a call was given up, which is nobody's failure."""
-    if isinstance(error, (GeneratorExit, KeyboardInterrupt, SystemExit)):
-        return True
+def cancellation_types() -> tuple[type[BaseException], ...]:
+    """Return the types that say that a call was given up, which is nobody's failure unless it is declared one."""
+    types: list[type[BaseException]] = [GeneratorExit, KeyboardInterrupt, SystemExit]
     # Without importing modules that the program does not use.
     for name in ("asyncio", "concurrent.futures"):
         cancelled = getattr(sys.modules.get(name), "CancelledError", None)
-        if cancelled is not None and isinstance(error, cancelled):
-            return True
-    return False
+        if cancelled is not None:
+            types.append(cancelled)
+    return tuple(types)
 
 
 def describe(error: BaseException) -> bytes:
