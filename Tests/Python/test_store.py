@@ -13,7 +13,7 @@ import time
 import unittest
 
 import shared_breaker
-from shared_breaker import Breaker, InvalidName, Rejected, SharedStore, StoreError
+from shared_breaker import Breaker, InvalidName, InvalidPolicy, Rejected, SharedStore, StoreError
 from shared_breaker._aio import in_thread
 from shared_breaker._extension import Hook
 from shared_breaker._judge import Judge
@@ -531,6 +531,120 @@ class Listening(StoreTestCase):
         with self.assertRaises(Resource):
             asyncio.run(main())
         self.assertEqual(idents, [threading.get_ident()])
+
+
+class Losing(StoreTestCase):
+    """What the log says of a store that this process can no longer use."""
+
+    NOBODY = 65_534
+
+    def become_nobody(self):
+        os.setgroups([])
+        os.setgid(self.NOBODY)
+        os.setuid(self.NOBODY)
+
+    def test_losing_the_store_is_one_line_in_the_log_and_having_it_back_another(self):
+        payments = self.store.breaker("payments", max_failures=1_000_000)
+        payments.call(int)
+        with self.assertLogs("shared_breaker", "INFO") as logs:
+            os.rename(self.path, f"{self.path}.away")
+            with open(self.path, "w") as file:
+                file.write("not a store\n" * 1_000)
+            eventually(lambda: self.let_fail(payments) or logs.records)
+            self.let_fail(payments, times=100)
+            os.replace(f"{self.path}.away", self.path)
+            eventually(lambda: self.let_fail(payments) or len(logs.records) > 1)
+            self.let_fail(payments, times=100)
+        self.assertEqual([record.levelname for record in logs.records], ["WARNING", "INFO"])
+        for record in logs.records:
+            self.assertIn(self.path, record.getMessage())
+
+    def test_a_loss_that_an_event_loop_finds_is_in_the_log_too(self):
+        store = SharedStore("/proc/no/such/directory/breakers.db")
+        self.addCleanup(store.close)
+        payments = store.breaker("payments", max_failures=1_000)
+
+        async def main():
+            for _ in range(10):
+                async with payments:
+                    await asyncio.sleep(0)
+                await (await payments.acquire_async()).report_async("failure")
+
+        with self.assertLogs("shared_breaker", "INFO") as logs:
+            asyncio.run(main())
+        self.assertEqual([record.levelname for record in logs.records], ["WARNING"])
+
+    def test_every_process_tells_its_own_log(self):
+        store = SharedStore("/proc/no/such/directory/breakers.db")
+        self.addCleanup(store.close)
+        payments = store.breaker("payments", max_failures=1_000)
+
+        def lose():
+            with self.assertLogs("shared_breaker", "INFO") as logs:
+                # Once a second a call tries the store.
+                eventually(lambda: payments.call(int) or logs.records)
+                self.let_fail(payments, times=100)
+            self.assertEqual([record.levelname for record in logs.records], ["WARNING"])
+
+        lose()
+        self.assertEqual(in_child(lose), 0)
+
+    def test_a_closed_store_is_not_a_lost_one(self):
+        payments = self.store.breaker("payments", max_failures=3)
+        payments.call(int)
+        self.store.close()
+        with self.assertNoLogs("shared_breaker"):
+            self.let_fail(payments, times=5)
+
+    @unittest.skipIf(os.getuid() != 0, "only root can become another user")
+    def test_workers_of_another_user_share_a_breaker_that_their_master_declares(self):
+        os.chmod(self.directory, 0o777)
+        payments = self.store.breaker("payments", max_failures=5)
+        self.assertEqual(os.listdir(self.directory), [])
+
+        def work():
+            self.become_nobody()
+            with self.assertNoLogs("shared_breaker"):
+                self.let_fail(payments, times=3)
+            return 7 if payments.state == "open" else 0
+
+        self.assertEqual([in_child(work), in_child(work)], [0, 7])
+        self.assertEqual(os.stat(self.path).st_uid, self.NOBODY)
+        self.assertEqual(payments.state, "open")
+        self.assertEqual(self.store.snapshot("payments")["policy"]["max-failures"], 5)
+
+    @unittest.skipIf(os.getuid() != 0, "only root can become another user")
+    def test_a_worker_that_may_not_use_the_store_says_so_in_its_log(self):
+        os.chmod(self.directory, 0o755)
+        payments = self.store.breaker("payments", max_failures=5)
+        payments.call(int)  # as root, whose file is nobody else's
+
+        def work():
+            self.become_nobody()
+            with self.assertLogs("shared_breaker", "WARNING") as logs:
+                self.let_fail(payments, times=3)
+            self.assertEqual(len(logs.records), 1)
+            self.assertIn(self.path, logs.records[0].getMessage())
+
+        self.assertEqual(in_child(work), 0)
+
+    def test_declaring_makes_no_file_and_checks_the_policy_all_the_same(self):
+        self.store.breaker("payments", max_failures=3)
+        with self.assertRaises(InvalidPolicy):
+            self.store.breaker("payments", "max-failures=3 failure-rate=200%")
+        self.assertFalse(os.path.exists(self.path))
+        self.store.close()
+        self.assertFalse(os.path.exists(self.path))
+
+    def test_the_first_call_declares_what_was_declared_without_a_file(self):
+        payments = self.store.breaker("payments", max_failures=7)
+        payments.call(int)
+        with SharedStore(self.path) as other:
+            self.assertEqual(other.snapshot("payments")["policy"]["max-failures"], 7)
+        # With a file it is declared at once.
+        self.store.breaker("orders", max_failures=8)
+        with SharedStore(self.path) as other:
+            self.assertEqual(other.snapshot("orders")["policy"]["max-failures"], 8)
 
 
 class Failing(StoreTestCase):

@@ -5,10 +5,12 @@
 // is set comes from outside, such as from a signal handler, and belongs to the caller.
 #define INTERRUPTED (-1)
 
-// Lets signal handlers run after a call that may have waited. Returns INTERRUPTED if one has raised.
-static int check_signals(void) {
+// Does what is due after a call that may have waited: it lets signal handlers run, and tells the log of the
+// store. Returns INTERRUPTED if something has raised.
+int sb_after_waiting(Breaker *self) {
   PyObject *pending = sb_raised();
   int status = PyErr_CheckSignals() ? INTERRUPTED : 0;
+  if (sb_tell_log((Store *)self->store)) status = INTERRUPTED;
   sb_raise_again(pending);
   return status;
 }
@@ -59,7 +61,7 @@ int sb_begin(Breaker *self, sb_permit *permit) {
   sb_rejection rejection = SB_REJECTION_INIT;
   WITHOUT_GIL(code, sb_enter(self->handle, permit, &rejection, 0));
   code = entered(self, code, &rejection);
-  if (check_signals()) return give_up(self, permit);
+  if (sb_after_waiting(self)) return give_up(self, permit);
   return code;
 }
 
@@ -139,7 +141,7 @@ int sb_finish(Breaker *self, sb_permit *permit, const Ending *ending) {
 int sb_finish_and_watch(Breaker *self, sb_permit *permit, const Ending *ending) {
   if (sb_finish_now(self, permit, ending) != SB_WOULD_BLOCK) return 0;
   sb_finish(self, permit, ending);
-  int status = check_signals();
+  int status = sb_after_waiting(self);
   return sb_watch(self) ? INTERRUPTED : status;
 }
 

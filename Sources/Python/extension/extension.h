@@ -40,7 +40,8 @@ typedef struct {
   PyObject *module;  // keeps the state
   sb_store *handle;  // NULL once it is closed
   Py_ssize_t users;  // calls of the library that use the handle without the GIL
-  unsigned forks;    // the process that the users belong to
+  unsigned forks;    // the process that the users and is_lost belong to
+  bool is_lost;      // whether the log was told last that the store cannot be used
   bool is_closing;
   PyObject *weak;
 } Store;
@@ -130,10 +131,12 @@ PyObject *sb_verdict(State *state, int code);
 // store.c
 sb_store *sb_begin_use(Store *self);
 void sb_end_use(Store *self);
+int sb_tell_log(Store *self);
 
 // calls.c
 int sb_begin(Breaker *self, sb_permit *permit);
 int sb_begin_and_watch(Breaker *self, sb_permit *permit);
+int sb_after_waiting(Breaker *self);
 int sb_watch(Breaker *self);
 int sb_begin_now(Breaker *self, sb_permit *permit);
 int sb_judge_exception(Breaker *self, PyObject *exception, Ending *ending);

@@ -43,16 +43,17 @@ static void close_handle(Store *self) {
   Py_END_ALLOW_THREADS
 }
 
-// Forgets the calls of threads that a fork has left behind in the parent.
-static void forget_users(Store *self) {
+// Forgets what belongs to the parent of a fork: the calls of its threads, and what it has told its log.
+static void forget_parent(Store *self) {
   if (self->forks == sb_forks) return;
   self->forks = sb_forks;
   self->users = 0;
+  self->is_lost = false;
 }
 
 // Begins a call of the library; NULL if the store is closed.
 sb_store *sb_begin_use(Store *self) {
-  forget_users(self);
+  forget_parent(self);
   if (!self->handle || self->is_closing) return NULL;
   self->users++;
   return self->handle;
@@ -61,6 +62,23 @@ sb_store *sb_begin_use(Store *self) {
 // Ends a call of the library. The last one closes the store if it is to be closed.
 void sb_end_use(Store *self) {
   if (!--self->users && self->is_closing) close_handle(self);
+}
+
+// Tells the log if this process has lost its store, or has it back. It keeps the exception that is set, and
+// returns -1 if there is another one.
+int sb_tell_log(Store *self) {
+  forget_parent(self);
+  if (!self->handle || self->is_closing) return 0;
+  int code = sb_health(self->handle);
+  if (SB_IS_STORE_ERROR(code) == self->is_lost) return 0;
+  self->is_lost = !self->is_lost;
+  PyObject *pending = sb_raised();
+  PyObject *answer =
+      PyObject_CallMethod((PyObject *)self, "_log_health", "z", self->is_lost ? sb_words(code) : NULL);
+  int status = answer ? 0 : -1;
+  Py_XDECREF(answer);
+  sb_raise_again(pending);
+  return status;
 }
 
 static void store_dealloc(PyObject *object) {
@@ -79,7 +97,7 @@ static void store_dealloc(PyObject *object) {
 // _close(): the last user closes it.
 static PyObject *store_close(PyObject *object, PyObject *unused) {
   Store *self = (Store *)object;
-  forget_users(self);
+  forget_parent(self);
   self->is_closing = true;
   if (!self->users) close_handle(self);
   Py_RETURN_NONE;

@@ -10,6 +10,7 @@ from ._signals import is_of_signal
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from typing import Any
 
     from ._policy import Seconds
 
@@ -94,17 +95,20 @@ class _Matcher:
     __slots__ = ("_cancellations", "predicates", "types")
 
     def __init__(self, rules: ResultRules | Rules | None) -> None:
+        given: Iterable[Any]
         if rules is None:
-            rules = ()
-        if isinstance(rules, (type, str)) or callable(rules) or not hasattr(rules, "__iter__"):
-            rules = (rules,)  # type: ignore[assignment]
+            given = ()
+        elif callable(rules) or isinstance(rules, str) or not hasattr(rules, "__iter__"):
+            given = (rules,)
+        else:
+            given = rules
         types: list[type[BaseException]] = []
-        predicates: list[Callable[[object], object]] = []
-        for rule in rules:
+        predicates: list[Callable[[Any], object]] = []
+        for rule in given:
             if isinstance(rule, type) and issubclass(rule, BaseException):
                 types.append(rule)
             elif callable(rule) and not isinstance(rule, type):
-                predicates.append(rule)  # type: ignore[arg-type]
+                predicates.append(rule)
             else:
                 raise TypeError(f"{rule!r} is neither an exception type nor a predicate")
         self.types = tuple(types)

@@ -52,12 +52,9 @@ def _calls(error: BaseException) -> Iterator[tuple[FrameType, FrameType]]:
 def _is_given(called: FrameType, frame: FrameType) -> bool:
     """Return whether a function was called with a frame among its arguments."""
     code = called.f_code
-    has_more = bool(code.co_flags & _VARIABLE_ARGUMENTS)
-    names = list(code.co_varnames[: code.co_argcount])
-    if has_more:
-        names.append(code.co_varnames[code.co_argcount + code.co_kwonlyargcount])
     values = called.f_locals
-    given = [values.get(name) for name in names]
-    if has_more and isinstance(given[-1], tuple):
-        given += given.pop()
-    return any(value is frame for value in given)
+    if code.co_flags & _VARIABLE_ARGUMENTS:
+        more = values.get(code.co_varnames[code.co_argcount + code.co_kwonlyargcount])
+        if isinstance(more, tuple) and any(value is frame for value in more):
+            return True
+    return any(values.get(name) is frame for name in code.co_varnames[: code.co_argcount])

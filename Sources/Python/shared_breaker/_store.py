@@ -146,13 +146,16 @@ class SharedStore(_extension.Store):
         A policy is given as keywords, as words such as ``"max-failures=3 open-for=30s"``, or as both,
         of which keywords win. The policy that was declared last holds in every process.
 
-        By default each ``Exception`` is a failure, and cancellations and everything else that is no
-        ``Exception`` is ignored. Rules are exception types, predicates, or iterables of them:
+        The policy is declared at once if the file exists. Otherwise the first call creates the file and
+        declares it.
+
+        By default each ``Exception`` is a failure. Cancellations, and everything else that is not an
+        ``Exception``, are ignored unless a rule names their type. Rules are exception types, predicates, or iterables of them:
 
         - ``ignore``: exceptions that say nothing about the resource;
         - ``permanent``: exceptions that open the breaker at once, since trying again cannot help;
         - ``failure``: types of exceptions of which only these are failures, and others are ignored;
-          a predicate judges exceptions and also results. One that raises has no opinion.
+          a predicate judges exceptions and also results. One that raises is skipped.
         - ``open_for``: a time, or a function that reads the time from what failed (an exception or a
           result), such as ``retry_after``; None means the time of the policy.
         """
@@ -245,7 +248,8 @@ class SharedStore(_extension.Store):
         """Call a function once for each entry of the history, in one of the processes that ask.
 
         It returns when ``stop`` is set or the store is closed, within two seconds. If the function
-        raises, or the process dies, the entry is handed out again, up to ``attempts`` times.
+        raises, or the process dies, the entry is handed out again, up to ``attempts`` times. So is an
+        entry whose end could not be written because the store was lost.
         """
         from ._history import handle
 
@@ -280,6 +284,18 @@ class SharedStore(_extension.Store):
         for breaker in list(self._breakers):
             breaker._begin_to_watch()
         return lambda: remove_listener(self._listeners, listener)
+
+    # What the extension calls, in the thread of the call that has found it
+
+    def _log_health(self, trouble: str | None) -> None:
+        """Write one line when this process has lost the store, and one when it has it back."""
+        import logging
+
+        log = logging.getLogger("shared_breaker")
+        if trouble is None:
+            log.info("the store %s can be used again", self.path)
+        else:
+            log.warning("%s", trouble)
 
     def _tell_health(self) -> None:
         code, text = self._health()
