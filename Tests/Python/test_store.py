@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import os
 import signal
 import socket
@@ -589,6 +590,17 @@ class Losing(StoreTestCase):
         lose()
         self.assertEqual(in_child(lose), 0)
 
+    def test_a_log_that_fails_leaves_calls_alone(self):
+        def fail(record):
+            raise Resource("the disk of the log is full")
+
+        log = logging.getLogger("shared_breaker")
+        log.addFilter(fail)
+        self.addCleanup(log.removeFilter, fail)
+        store = SharedStore("/proc/no/such/directory/breakers.db")
+        self.addCleanup(store.close)
+        self.assertEqual(store.breaker("payments").call(int), 0)
+
     def test_a_closed_store_is_not_a_lost_one(self):
         payments = self.store.breaker("payments", max_failures=3)
         payments.call(int)
@@ -602,13 +614,13 @@ class Losing(StoreTestCase):
         payments = self.store.breaker("payments", max_failures=5)
         self.assertEqual(os.listdir(self.directory), [])
 
-        def work():
+        def work(failures):
             self.become_nobody()
             with self.assertNoLogs("shared_breaker"):
-                self.let_fail(payments, times=3)
+                self.let_fail(payments, times=failures)
             return 7 if payments.state == "open" else 0
 
-        self.assertEqual([in_child(work), in_child(work)], [0, 7])
+        self.assertEqual([in_child(lambda: work(times)) for times in (3, 2)], [0, 7])
         self.assertEqual(os.stat(self.path).st_uid, self.NOBODY)
         self.assertEqual(payments.state, "open")
         self.assertEqual(self.store.snapshot("payments")["policy"]["max-failures"], 5)

@@ -13,6 +13,7 @@ from ._events import Event, call_listener, remove_listener
 from ._judge import Judge
 from ._permit import outcome_number
 from ._policy import elapsed_nanoseconds, nanoseconds, policy_words
+from ._signals import is_of_signal
 from ._text import called, exact, for_people, name_of
 
 TYPE_CHECKING = False
@@ -289,13 +290,17 @@ class SharedStore(_extension.Store):
 
     def _log_health(self, trouble: str | None) -> None:
         """Write one line when this process has lost the store, and one when it has it back."""
-        import logging
+        try:
+            import logging
 
-        log = logging.getLogger("shared_breaker")
-        if trouble is None:
-            log.info("the store %s can be used again", self.path)
-        else:
-            log.warning("%s", trouble)
+            log = logging.getLogger("shared_breaker")
+            if trouble is None:
+                log.info("the store %s can be used again", self.path)
+            else:
+                log.warning("%s", trouble)
+        except Exception as error:  # of a filter, say; the call that has found it goes on
+            if is_of_signal(error):
+                raise
 
     def _tell_health(self) -> None:
         code, text = self._health()
