@@ -94,6 +94,7 @@ def interrupted(work, step):
         work.was_interrupted = steps >= step
 
 
+@unittest.skipIf(sys.version_info >= (3, 13), "tracers of 3.13 miss many steps")
 class EveryStep(SignalTestCase):
     def setUp(self):
         super().setUp()
@@ -101,6 +102,7 @@ class EveryStep(SignalTestCase):
             "payments", max_failures=100_000, ignore=judging, failure=judging, open_for=timing)
         self.payments.listen(lambda event: None)
         self.payments.call(int)
+        self.begun = 0
 
     def check(self, work, outcome=None):
         """Send a signal at each step of some work, and expect every exception and every outcome.
@@ -202,7 +204,6 @@ class EveryStep(SignalTestCase):
         def fail(error):
             signal.raise_signal(signal.SIGUSR1)
 
-        self.begun = 0
         payments = self.store.breaker("payments", ignore=fail)
         for work in (lambda: payments.call(self.begin_and_fail), self.block(payments)):
             with self.assertRaises(Interrupt) as caught:
