@@ -1,4 +1,4 @@
-// Awaitables: work behind a breaker, and what is done already.
+// Awaitables: work behind a breaker.
 //
 // A driver hands on what its event loop sends and throws to the work. What cannot be decided without the
 // file is left to coroutines in Python, which do it in another thread.
@@ -48,24 +48,6 @@ PyObject *sb_drive(Breaker *breaker, const sb_permit *permit, PyObject *work) {
   self->permit = permit ? *permit : sb_no_permit();
   PyObject_GC_Track((PyObject *)self);
   return (PyObject *)self;
-}
-
-// Returns a coroutine that reports where waiting is allowed. If there can be none, it reports itself and returns
-// NULL with an exception.
-PyObject *sb_leave_slowly(Breaker *breaker, const sb_permit *permit, const Ending *ending) {
-  sb_permit copy = *permit;
-  PyObject *object = sb_new_permit(breaker, &copy), *coroutine = NULL;
-  PyObject *words = ending && ending->owner ? ending->owner : Py_None;
-  if (object)
-    coroutine = PyObject_CallMethod((PyObject *)breaker, "_leave_slowly", "OO", object, words);
-  if (!coroutine) {
-    PyObject *pending = sb_raised();
-    if (object) sb_take_permit(object, &copy);
-    sb_finish(breaker, &copy, ending);
-    sb_raise_again(pending);
-  }
-  Py_XDECREF(object);
-  return coroutine;
 }
 
 // Gives the permit back of a call that says nothing about the resource. It leaves exceptions alone.
@@ -208,52 +190,13 @@ static PySendResult driver_am_send(PyObject *self, PyObject *value, PyObject **r
   return drive((Driver *)self, value, result);
 }
 
-// Returns what send() and throw() of a generator return.
-static PyObject *as_generator(PySendResult status, PyObject *result) {
-  if (status != PYGEN_RETURN) return status == PYGEN_NEXT ? result : NULL;
-  PyObject *stop = PyObject_CallFunctionObjArgs(PyExc_StopIteration, result, NULL);
-  Py_DECREF(result);
-  if (stop) PyErr_SetObject(PyExc_StopIteration, stop);
-  Py_XDECREF(stop);
-  return NULL;
-}
-
 static PyObject *driver_send(PyObject *self, PyObject *value) {
   PyObject *result;
   PySendResult status = drive((Driver *)self, value, &result);
-  return as_generator(status, result);
+  return sb_as_generator(status, result);
 }
 
 static PyObject *driver_next(PyObject *self) { return driver_send(self, Py_None); }
-
-// Takes the value of the StopIteration that is set; NULL if another exception is.
-static PyObject *stop_value(void) {
-  if (!PyErr_ExceptionMatches(PyExc_StopIteration)) return NULL;
-  PyObject *stop = sb_raised();
-  PyObject *value = PyObject_GetAttrString(stop, "value");
-  Py_DECREF(stop);
-  return value;
-}
-
-// Calls throw() of `inner`. An iterator without it, such as that of an awaitable in C, just ends.
-static PyObject *throw_into(PyObject *inner, PyObject *args) {
-  PyObject *type, *value = NULL, *trace = NULL;
-  if (!PyArg_UnpackTuple(args, "throw", 1, 3, &type, &value, &trace)) return NULL;
-  PyObject *throw = PyObject_GetAttrString(inner, "throw");
-  if (throw) {
-    PyObject *result = PyObject_Call(throw, args, NULL);
-    Py_DECREF(throw);
-    return result;
-  }
-  if (!PyErr_ExceptionMatches(PyExc_AttributeError)) return NULL;
-  PyErr_Clear();
-  if (PyExceptionInstance_Check(type)) {
-    PyErr_SetObject((PyObject *)Py_TYPE(type), type);
-  } else {
-    PyErr_SetObject(type, value);
-  }
-  return NULL;
-}
 
 static PyObject *driver_throw(PyObject *object, PyObject *args) {
   Driver *self = (Driver *)object;
@@ -265,15 +208,15 @@ static PyObject *driver_throw(PyObject *object, PyObject *args) {
     self->inner = Py_NewRef(self->work);
   }
   self->is_running = true;
-  PyObject *result = throw_into(self->inner, args);
+  PyObject *result = sb_throw_into(self->inner, args);
   self->is_running = false;
   PySendResult status = PYGEN_NEXT;
   if (!result) {
-    result = stop_value();
+    result = sb_stop_value();
     status = result ? PYGEN_RETURN : PYGEN_ERROR;
   }
   status = advance(self, status, &result);
-  return as_generator(status, result);
+  return sb_as_generator(status, result);
 }
 
 // Reports work that was closed early, as a block that is left by GeneratorExit is reported. It keeps the
@@ -430,23 +373,3 @@ static PyType_Slot driver_slots[] = {
 PyType_Spec sb_driver_spec = {
     "shared_breaker._extension.Call", sizeof(Driver), 0,
     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, driver_slots};
-
-static PySendResult finished_send(PyObject *self, PyObject *value, PyObject **result) {
-  *result = Py_NewRef(Py_None);
-  return PYGEN_RETURN;
-}
-
-// No exception stands for a StopIteration whose value is None.
-static PyObject *finished_next(PyObject *self) { return NULL; }
-
-static PyType_Slot finished_slots[] = {
-    {Py_am_await, itself},
-    {Py_am_send, finished_send},
-    {Py_tp_iter, itself},
-    {Py_tp_iternext, finished_next},
-    {0, NULL},
-};
-
-PyType_Spec sb_finished_spec = {
-    "shared_breaker._extension.Finished", sizeof(PyObject), 0,
-    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, finished_slots};

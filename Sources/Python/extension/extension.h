@@ -165,6 +165,13 @@ PyObject *sb_current_frame(void);
 
 // driver.c
 PyObject *sb_drive(Breaker *self, const sb_permit *permit, PyObject *work);
+
+// generators.c
+PyObject *sb_as_generator(PySendResult status, PyObject *result);
+PyObject *sb_stop_value(void);
+PyObject *sb_throw_into(PyObject *inner, PyObject *args);
+
+// done.c
 PyObject *sb_leave_slowly(Breaker *self, const sb_permit *permit, const Ending *ending);
 
 // permit.c
