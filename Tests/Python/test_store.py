@@ -14,7 +14,15 @@ import time
 import unittest
 
 import shared_breaker
-from shared_breaker import Breaker, InvalidName, InvalidPolicy, Rejected, SharedStore, StoreError
+from shared_breaker import (
+    Breaker,
+    InvalidName,
+    InvalidPolicy,
+    Rejected,
+    SharedStore,
+    StoreError,
+    pybreaker,
+)
 from shared_breaker._aio import in_thread
 from shared_breaker._extension import Hook
 from shared_breaker._judge import Judge
@@ -641,7 +649,9 @@ class Losing(StoreTestCase):
         self.assertEqual(in_child(work), 0)
 
     def test_declaring_makes_no_file_and_checks_the_policy_all_the_same(self):
-        self.store.breaker("payments", max_failures=3)
+        payments = self.store.breaker("payments", max_failures=3)
+        payments.listen(print)
+        pybreaker.CircuitBreaker(name="database", store=self.store)
         with self.assertRaises(InvalidPolicy):
             self.store.breaker("payments", "max-failures=3 failure-rate=200%")
         self.assertFalse(os.path.exists(self.path))

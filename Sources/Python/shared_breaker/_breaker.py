@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from . import _extension
 from ._errors import StoreError
 from ._events import Event, call_listener, remove_listener
@@ -200,9 +202,13 @@ class Breaker(_extension.Breaker):
 
     def _begin_to_watch(self) -> None:
         if self._seen is None:
-            self._seen = self.state
+            self._seen = self._first_state()
             # The extension's own, which has no reference to what it calls except this one.
             self._watch = self._tell
+
+    def _first_state(self) -> State:
+        """Return the state, but create no file for it, because nothing has happened without one."""
+        return self.state if os.path.exists(self.store.path) else "closed"
 
     def _tell(self) -> None:
         if self._seen is None:

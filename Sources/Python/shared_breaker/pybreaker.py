@@ -173,7 +173,7 @@ class CircuitBreaker:
         # The opening, by its generation, that half_open() has made to end with the next call.
         self._half_opened: int | None = None
         self._declare()
-        self._seen = self._state_named(self.current_state)
+        self._seen = self._state_named(_NAMES[self._inner._first_state()])
 
     def _declare(self) -> None:
         self._inner = self._store.breaker(
