@@ -436,7 +436,9 @@ int sb_path(sb_store *store, char **path, int64_t *length);
  * on_store_failure  Enum sb_store_failure.
  * breaker           Receives the breaker, which you free with sb_breaker_free(); NULL after an error.
  *
- * A store that cannot be used is no error here: the policy is declared when it can be.
+ * A store that cannot be used is no error here: the policy is declared when it can be. If there is no file,
+ * the first call creates it and declares the policy, so a process that only declares, such as the master of
+ * a prefork server, makes no file that its workers might not be allowed to use.
  *
  * Errors: SB_ERR_ARGUMENT, SB_ERR_TEXT, SB_ERR_NAME, SB_ERR_POLICY, SB_ERR_CLOSED. */
 int sb_breaker_open(sb_store *store, const char *name, int64_t name_length, const char *policy,

@@ -23,7 +23,8 @@ package func sb_breaker_open(
       let policy = try words.map { words throws(BreakerError) in
         try BreakerPolicy(words: words, of: name)
       }
-      return try store.breaker(name, policy: policy, onStoreFailure: action)
+      return try store.breaker(
+        name, policy: policy, onStoreFailure: action, createsStore: false)
     })
     unsafe breaker.pointee = BreakerHandle.make(made, of: opened)
     return SB_OK

@@ -1,5 +1,6 @@
 internal import BreakerCore
 internal import BreakerStore
+internal import Glibc
 
 /// Getting and deleting breakers.
 extension SharedStore {
@@ -29,6 +30,17 @@ extension SharedStore {
   public func breaker(
     _ name: String, policy: BreakerPolicy? = nil, onStoreFailure: StoreFailureAction? = nil
   ) throws(BreakerError) -> Breaker {
+    try breaker(name, policy: policy, onStoreFailure: onStoreFailure, createsStore: true)
+  }
+
+  /// Returns the breaker with a name, and declares its policy; without a file, the first call declares
+  /// it if `createsStore` is false.
+  ///
+  /// So a process that only declares, such as the master of a prefork server, makes no file that its
+  /// workers might not be allowed to use.
+  package func breaker(
+    _ name: String, policy: BreakerPolicy?, onStoreFailure: StoreFailureAction?, createsStore: Bool
+  ) throws(BreakerError) -> Breaker {
     try Breaker.validate(name: name)
     let breaker = Breaker(
       engine, cell: engine.cell(name),
@@ -39,10 +51,17 @@ extension SharedStore {
       } catch {
         throw .invalidPolicy(name: name, error)
       }
-      engine.declare(policy, for: breaker.cell)
+      if createsStore || !isMissing {
+        engine.declare(policy, for: breaker.cell)
+      } else {
+        engine.declareLater(policy, for: breaker.cell)
+      }
     }
     return breaker
   }
+
+  /// Whether there is no file at the path.
+  private var isMissing: Bool { unsafe access(path, F_OK) != 0 && errno == ENOENT }
 
   /// Returns the breaker with a name, or nil if the store has none.
   ///

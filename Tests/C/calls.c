@@ -166,6 +166,28 @@ static void nothing_waits_unasked(sb_store *store) {
   sb_breaker_free(breaker);
 }
 
+static void declaring_makes_no_file(const char *path) {
+  char late[4096];
+  sb_store *store;
+  sb_breaker *declared;
+  sb_permit permit = SB_PERMIT_INIT;
+  CHECK(snprintf(late, sizeof late, "%s.late", path) < (int)sizeof late);
+  CHECK_CODE(SB_OK, sb_open(late, SB_NUL, NULL, &store));
+  declared = open_breaker(store, "declared", "max-failures=1");
+  CHECK_CODE(SB_UNTRIED, sb_health(store));
+  sb_breaker_free(declared);
+  CHECK_CODE(SB_OK, sb_close(store));
+  CHECK(access(late, F_OK) != 0);
+  CHECK_CODE(SB_OK, sb_open(late, SB_NUL, NULL, &store));
+  declared = open_breaker(store, "declared", "max-failures=1");
+  CHECK(access(late, F_OK) != 0);
+  call(declared, SB_FAILURE);
+  CHECK(access(late, F_OK) == 0);
+  CHECK_CODE(SB_REJECTED, sb_enter(declared, &permit, NULL, 0));
+  sb_breaker_free(declared);
+  CHECK_CODE(SB_OK, sb_close(store));
+}
+
 static void it_goes_on_without_the_store(void) {
   sb_store *store;
   sb_breaker *alone, *strict;
@@ -218,6 +240,7 @@ int main(int count, char **arguments) {
   tokens_report_for_others(store);
   nothing_waits_unasked(store);
   CHECK_CODE(SB_OK, sb_close(store));
+  declaring_makes_no_file(arguments[1]);
   it_goes_on_without_the_store();
   return 0;
 }

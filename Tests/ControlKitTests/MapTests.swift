@@ -20,7 +20,7 @@ import Testing
   }
 
   @Test func `each decision is in the file that the map names`() throws {
-    let row = #/\| `([\w+\/]+\.swift)`: (.*) \|/#
+    let row = #/\| `([\w+\/]+\.(?:swift|py))`: (.*) \|/#
     let rows = try Self.section("Where each decision is made").matches(of: row)
     #expect(rows.count > 10)
     for row in rows {

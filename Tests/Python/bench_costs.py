@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 
-from test_async import HOLD_THE_STORE
+from support import HOLD_THE_STORE
 from test_leaks import kept
 
 from shared_breaker import Rejected, SharedStore

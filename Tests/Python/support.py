@@ -14,6 +14,16 @@ import unittest
 from shared_breaker import SharedStore
 
 
+# Another process that holds the store until a line comes.
+HOLD_THE_STORE = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("BEGIN IMMEDIATE")
+print("held", flush=True)
+sys.stdin.readline()
+"""
+
+
 class Resource(Exception):
     """What work raises when the resource has failed."""
 

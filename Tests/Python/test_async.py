@@ -10,20 +10,12 @@ import gc
 import inspect
 import sys
 import threading
+import types
 import unittest
 import warnings
 
 from shared_breaker import Rejected, SharedStore
-from support import Resource, StoreTestCase, eventually
-
-HOLD_THE_STORE = """
-import sqlite3, sys
-connection = sqlite3.connect(sys.argv[1], isolation_level=None)
-connection.execute("BEGIN IMMEDIATE")
-print("held", flush=True)
-sys.stdin.readline()
-"""
-
+from support import HOLD_THE_STORE, Resource, StoreTestCase, eventually
 
 class Coroutines(StoreTestCase):
     def setUp(self):
@@ -105,6 +97,102 @@ class Coroutines(StoreTestCase):
             self.assertEqual(await self.payments.call(asyncio.sleep, 0, 8), 8)
 
         self.run_loop(main())
+
+    def test_what_a_function_returns_to_be_awaited_counts_as_it_ends(self):
+        class Work:
+            def __init__(self, error=None):
+                self.error = error
+                self.name = "work"
+
+            def __await__(self):
+                yield from asyncio.sleep(0).__await__()
+                if self.error:
+                    raise self.error
+                return 7
+
+        @types.coroutine
+        def generator():
+            yield from asyncio.sleep(0).__await__()
+            return 9
+
+        def failing_future():
+            future = asyncio.get_running_loop().create_future()
+            future.set_exception(Resource("down"))
+            return future
+
+        def future():
+            future = asyncio.get_running_loop().create_future()
+            asyncio.get_running_loop().call_soon(
+                lambda: future.cancelled() or future.set_result(8))
+            return future
+
+        async def main():
+            self.assertEqual(await self.payments.call(Work), 7)
+            self.assertEqual(await self.payments(future)(), 8)
+            self.assertEqual(await self.payments(generator)(), 9)
+            self.assertEqual(await self.payments.call(generator), 9)
+            self.assertEqual(
+                await asyncio.gather(self.payments.call(future), self.payments.call(Work)), [8, 7])
+            waiting = self.payments.call(future)
+            self.assertFalse(waiting.done())
+            self.assertTrue(waiting.cancel())
+            with self.assertRaises(asyncio.CancelledError):
+                await waiting
+            self.assertEqual(self.payments.call(Work).name, "work")
+            with self.assertRaises(AttributeError):
+                self.payments.call(Work).nothing
+            for _ in range(2):
+                with self.assertRaises(Resource):
+                    await self.payments.call(failing_future)
+            with self.assertRaises(Rejected):
+                self.payments.call(future)
+
+        self.run_loop(main())
+        totals = self.totals("payments")
+        self.assertEqual((totals["successes"], totals["failures"], totals["ignored"]), (6, 2, 3))
+
+    def test_what_can_be_awaited_or_entered_counts_as_it_is_entered(self):
+        class Request:
+            def __init__(self, error=None):
+                self.error = error
+                self.events = []
+
+            async def answer(self):
+                await asyncio.sleep(0)
+                if self.error:
+                    raise self.error
+                return self
+
+            def __await__(self):
+                return self.answer().__await__()
+
+            async def __aenter__(self):
+                return await self.answer()
+
+            async def __aexit__(self, *exception):
+                self.events.append(exception[0])
+
+        get = self.payments(Request)
+
+        async def main():
+            async with get() as answer:
+                pass
+            self.assertEqual(answer.events, [None])
+            self.assertIsInstance(await get(), Request)
+            for _ in range(2):
+                with self.assertRaises(Resource):
+                    async with get(Resource("down")):
+                        self.fail("it was not entered")
+            with self.assertRaises(AttributeError):
+                async with self.payments.call(asyncio.sleep, 0):
+                    pass
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with self.assertRaises(Rejected):
+                self.run_loop(main())
+        totals = self.totals("payments")
+        self.assertEqual((totals["successes"], totals["failures"]), (2, 2))
 
     def test_whatever_makes_coroutines_can_be_decorated(self):
         async def charge(order, twice=False):

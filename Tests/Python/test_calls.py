@@ -476,6 +476,57 @@ class Policies(StoreTestCase):
         with self.assertRaisesRegex(ValueError, "leave it out"):
             SharedStore("")
 
+    def test_text_that_cannot_be_written_is_refused_in_words_of_the_package(self):
+        payments = self.store.breaker("payments")
+        for call in (
+            lambda: self.store.breaker("a\ud800"),
+            lambda: breaker("a\ud800", store=self.store),
+            lambda: self.store.snapshot("a\ud800"),
+            lambda: self.store.snapshots("a\ud800"),
+            lambda: self.store.history("a\ud800"),
+            lambda: self.store.follow("a\ud800"),
+            lambda: self.store.handle("a\ud800", print),
+            lambda: self.store.handle("pager", print, "a\ud800")):
+            with self.assertRaisesRegex(InvalidName, "surrogate"):
+                call()
+        with self.assertRaisesRegex(InvalidPolicy, "surrogate"):
+            self.store.breaker("payments", "max-failures=\ud800")
+        with self.assertRaisesRegex(InvalidPolicy, "surrogate"):
+            self.store.breaker("payments", max_failures="\ud800")
+        with self.assertRaisesRegex(ValueError, "token.*surrogate"):
+            self.store.report("\ud800")
+        with self.assertRaisesRegex(ValueError, "group.*surrogate"):
+            SharedStore(self.path, group="\ud800")
+        # What people read is kept, without what cannot be written.
+        payments.trip(reason="down \ud800 for repairs")
+        self.assertIn("for repairs", str(self.store.history("payments")[-1]))
+        SharedStore(self.path, program="shop \udcff").close()
+
+    def test_what_is_not_text_or_cannot_be_called_is_refused_in_words_of_the_package(self):
+        payments = self.store.breaker("payments")
+        for call in (
+            lambda: self.store.breaker(5),
+            lambda: self.store.breaker(b"payments"),
+            lambda: self.store.snapshot(5),
+            lambda: self.store.history(5),
+            lambda: self.store.handle(5, print),
+            lambda: payments.reset(5),
+            lambda: payments.trip(reason=5),
+            lambda: self.store.report(5)):
+            with self.assertRaisesRegex(TypeError, "is text, and not"):
+                call()
+        for call in (
+            lambda: payments.listen("x"), lambda: self.store.listen(None),
+            lambda: self.store.handle("pager", "x")):
+            with self.assertRaisesRegex(TypeError, "cannot be called"):
+                call()
+        for call in (
+            lambda: SharedStore(self.path, on_store_failure=[]), lambda: payments.force([]),
+            lambda: payments.acquire().report([])):
+            with self.assertRaisesRegex(ValueError, "there is no"):
+                call()
+        self.let_fail(payments)  # nobody who cannot be called is
+
     def test_a_call_that_took_less_than_no_time_is_reported_all_the_same(self):
         payments = self.store.breaker("payments", slow_after=1, slow_rate=0.5, last=10)
         self.assertEqual(payments.acquire().report("success", elapsed=-3), "counted")

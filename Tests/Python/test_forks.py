@@ -133,6 +133,33 @@ class Forks(StoreTestCase):
         for worker in workers:
             worker.join()
 
+    def test_a_child_closes_a_store_that_another_thread_of_its_parent_was_using(self):
+        stop = threading.Event()
+
+        def look():
+            while not stop.is_set():
+                self.store.path  # noqa: B018
+
+        def has_file():
+            links = [f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd")]
+            return self.path in [os.readlink(link) for link in links if os.path.islink(link)]
+
+        def child():
+            self.let_fail(self.payments)
+            had_file = has_file()
+            self.store.close()
+            return 0 if had_file and not has_file() else 1
+
+        # Without the GIL, which a thread takes again after each call, most forks are in a call.
+        looker = threading.Thread(target=look)
+        looker.start()
+        try:
+            for _ in range(30):
+                self.assertEqual(in_child(child), 0)
+        finally:
+            stop.set()
+            looker.join()
+
     def test_a_loop_in_a_child_has_threads_of_its_own(self):
         async def fail():
             async with self.payments:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import email.utils
 import time
 import types
@@ -47,10 +48,80 @@ class Exceptions(StoreTestCase):
             asyncio.CancelledError(), GeneratorExit(), KeyboardInterrupt(), SystemExit(1)):
             self.assertEqual(self.outcome(payments, error), "ignored", error)
 
-    def test_a_cancellation_is_ignored_even_if_it_is_named_a_failure(self):
-        payments = self.store.breaker("payments", failure=BaseException)
-        self.assertEqual(self.outcome(payments, asyncio.CancelledError()), "ignored")
-        self.assertEqual(self.outcome(payments, KeyboardInterrupt()), "ignored")
+    def test_a_cancellation_is_a_failure_where_a_rule_names_its_type(self):
+        cancellations = (
+            asyncio.CancelledError, concurrent.futures.CancelledError, GeneratorExit,
+            KeyboardInterrupt, SystemExit)
+        for number, kind in enumerate(cancellations):
+            named = self.store.breaker(f"failure {number}", max_failures=100, failure=(Exception, kind))
+            self.assertEqual(self.outcome(named, kind()), "failures", kind)
+            self.assertEqual(self.outcome(named, Resource("down")), "failures", kind)
+            other = cancellations[number - 1]
+            self.assertEqual(self.outcome(named, other()), "ignored", other)
+            permanent = self.store.breaker(f"permanent {number}", permanent=kind)
+            self.assertEqual(self.outcome(permanent, kind()), "failures", kind)
+            self.assertEqual(permanent.state, "open", kind)
+
+        class Stop(SystemExit):
+            pass
+
+        stopping = self.store.breaker("stopping", failure=Stop)
+        self.assertEqual(self.outcome(stopping, Stop()), "failures")
+        self.assertEqual(self.outcome(stopping, SystemExit()), "ignored")
+
+    def test_neither_a_wider_type_nor_a_predicate_makes_a_cancellation_a_failure(self):
+        for number, rule in enumerate((BaseException, lambda error: True)):
+            payments = self.store.breaker(f"payments {number}", failure=rule, permanent=rule)
+            for error in (
+                asyncio.CancelledError(), concurrent.futures.CancelledError(), KeyboardInterrupt()):
+                self.assertEqual(self.outcome(payments, error), "ignored", error)
+
+    def test_a_cancelled_task_is_a_failure_where_a_rule_names_it(self):
+        payments = self.store.breaker("payments", max_failures=100, failure=asyncio.CancelledError)
+        payments.call(int)  # so that the next calls need no thread, and begin at once
+
+        @payments
+        async def wait():
+            await asyncio.sleep(3600)
+
+        async def block():
+            async with payments:
+                await asyncio.sleep(3600)
+
+        async def main():
+            for work in (wait, block):
+                task = asyncio.ensure_future(work())
+                await asyncio.sleep(0)
+                task.cancel()
+                with self.assertRaises(asyncio.CancelledError):
+                    await task
+
+        asyncio.run(main())
+        self.assertEqual(self.totals("payments")["failures"], 2)
+
+    def test_closing_work_early_is_a_failure_where_a_rule_names_it(self):
+        payments = self.store.breaker("payments", max_failures=100, failure=GeneratorExit)
+
+        @types.coroutine
+        def forever():
+            while True:
+                yield
+
+        @payments
+        async def coroutine():
+            await forever()
+
+        @payments
+        def generator():
+            yield
+
+        for function in (coroutine, generator):
+            work = function()
+            work.send(None)
+            work.close()
+        payments.call(coroutine.__wrapped__).close()  # which never began
+        totals = self.totals("payments")
+        self.assertEqual((totals["failures"], totals["ignored"]), (2, 1))
 
     def test_ignored_exceptions_are_named_by_type_or_by_predicate(self):
         payments = self.store.breaker(
@@ -103,9 +174,10 @@ class Exceptions(StoreTestCase):
         self.outcome(payments, Resource("x" * 100_000))
 
     def test_something_that_is_no_rule_is_refused(self):
-        for rule in (int, "KeyError", [KeyError, 3]):
-            with self.assertRaises(TypeError):
-                self.store.breaker("payments", ignore=rule)
+        for rule in (int, "KeyError", [KeyError, 3], 5, b"KeyError", object()):
+            for word in ("ignore", "permanent", "failure"):
+                with self.assertRaisesRegex(TypeError, "neither an exception type nor a predicate"):
+                    self.store.breaker("payments", **{word: rule})
 
 
 class Results(StoreTestCase):

@@ -386,6 +386,21 @@ class Differences(StoreTestCase):
         self.breaker().state = "open"
         self.assertEqual(self.breaker().current_state, "open")
 
+    def test_a_failed_trial_ends_a_half_open_circuit_in_every_process(self):
+        cb = self.breaker(fail_max=3, name="database")
+        other = self.breaker(fail_max=3, name="database")
+        for fail in (cb, other):
+            cb.half_open()
+            self.assertEqual(cb.current_state, "half-open")
+            self.assertEqual(cb.state.name, "half-open")
+            with self.assertRaises(pybreaker.CircuitBreakerError):
+                fail.call(self.fail_once)
+            self.assertEqual((cb.current_state, cb.state.name), ("open", "open"))
+            self.assertEqual(other.current_state, "open")
+
+    def fail_once(self):
+        raise Resource("down")
+
     def test_what_is_awaited_counts_as_it_ends(self):
         cb = self.breaker(fail_max=1)
         calling = cb.call_async(down)

@@ -222,6 +222,13 @@ class Servers(Recipe):
     def test_workers_of_gunicorn_share_a_breaker_of_a_preloaded_application(self):
         self.check_gunicorn("--preload")
 
+    @unittest.skipIf(os.getuid() != 0, "only root can let workers be of another user")
+    @needs("gunicorn")
+    def test_workers_of_gunicorn_share_a_breaker_that_their_master_declares_as_root(self):
+        os.chmod(self.directory, 0o777)
+        self.check_gunicorn("--preload", "-u", "65534", "-g", "65534")
+        self.assertEqual(os.stat(self.path).st_uid, 65_534)
+
     @unittest.skipUnless(UWSGI, "uwsgi is not installed")
     def test_workers_of_uwsgi_share_a_breaker_that_they_are_forked_with(self):
         # Without --enable-threads: then the interpreter is never made ready for threads.

@@ -4,16 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import os
+import signal
 import socket
 import sqlite3
 import threading
+import time
 import unittest
 
 import shared_breaker
-from shared_breaker import Breaker, Rejected, SharedStore, StoreError
+from shared_breaker import (
+    Breaker,
+    InvalidName,
+    InvalidPolicy,
+    Rejected,
+    SharedStore,
+    StoreError,
+    pybreaker,
+)
+from shared_breaker._aio import in_thread
+from shared_breaker._extension import Hook
 from shared_breaker._judge import Judge
-from support import Resource, StoreTestCase, eventually, in_child, threads
+from support import HOLD_THE_STORE, Resource, StoreTestCase, eventually, in_child, threads
 
 
 class Looking(StoreTestCase):
@@ -309,6 +322,110 @@ sys.stdin.readline()
 
         asyncio.run(main())
 
+    def lose_the_store(self):
+        """Put something that is not a store in the place of the file, as an operator might."""
+        os.rename(self.path, f"{self.path}.away")
+        with open(self.path, "w") as file:
+            file.write("not a store\n" * 1_000)
+
+    def test_a_hook_stops_though_it_cannot_say_what_became_of_an_entry(self):
+        payments = self.store.breaker("payments", max_failures=3)
+        seen, lost, stop = threading.Event(), threading.Event(), threading.Event()
+
+        def handle(entry):
+            seen.set()
+            lost.wait(60)
+
+        worker = threading.Thread(
+            target=self.store.handle, args=("pager", handle), kwargs={"stop": stop}, daemon=True)
+        with self.assertLogs("shared_breaker", "WARNING"):
+            worker.start()
+            eventually(lambda: payments.reset() or payments.trip() or seen.wait(0.01))
+            self.lose_the_store()
+            lost.set()
+            stop.set()
+            worker.join(60)
+        self.assertFalse(worker.is_alive())
+
+    def test_hooks_in_a_loop_that_wait_for_the_store_leave_its_threads_to_calls(self):
+        payments = self.store.breaker("payments", max_failures=3)
+
+        async def main():
+            handled, lost = [], asyncio.Event()
+
+            async def handle(entry):
+                handled.append(entry)
+                await lost.wait()
+
+            tasks = [
+                asyncio.create_task(self.store.handle_async(f"pager {number}", handle))
+                for number in range(4)]
+            while len(handled) < 4:
+                await asyncio.to_thread(lambda: payments.reset() or payments.trip())
+            self.lose_the_store()
+            lost.set()
+            # There are four threads for what may wait.
+            for _ in range(20):
+                await asyncio.wait_for(in_thread(int), 60)
+                await asyncio.sleep(0.01)
+            self.assertEqual([task for task in tasks if task.done()], [])
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+        with self.assertLogs("shared_breaker", "WARNING"):
+            asyncio.run(main())
+
+    def test_an_exception_of_a_signal_handler_ends_a_hook(self):
+        class Shutdown(Exception):
+            pass
+
+        def shut_down(number, frame):
+            raise Shutdown
+
+        before = signal.signal(signal.SIGUSR1, shut_down)
+        self.addCleanup(signal.signal, signal.SIGUSR1, before)
+        payments = self.store.breaker("payments", max_failures=3)
+        calls = threading.Event()
+
+        def call():
+            while not calls.wait(0.01):
+                payments.reset()
+                payments.trip()
+
+        caller = threading.Thread(target=call)
+        caller.start()
+        try:
+            with self.assertRaises(Shutdown):
+                self.store.handle("pager", lambda entry: signal.raise_signal(signal.SIGUSR1))
+        finally:
+            calls.set()
+            caller.join()
+
+    def test_a_hook_that_is_freed_lets_other_threads_run_while_it_waits_for_the_store(self):
+        store = SharedStore(self.path, lock_timeout=30)
+        self.addCleanup(store.close)
+        payments = store.breaker("payments", max_failures=3)
+        hook = Hook(store, "pager", None, 0, 0)
+        eventually(lambda: payments.reset() or payments.trip() or hook.take()[0])
+        holder = self.start_python(HOLD_THE_STORE, self.path)
+        self.assertEqual(holder.stdout.readline(), "held\n")
+        freeing = threading.Event()
+
+        def let_go():
+            freeing.wait(60)
+            time.sleep(0.1)  # so that most likely the hook waits by now
+            holder.stdin.close()
+
+        thread = threading.Thread(target=let_go)
+        thread.start()
+        freeing.set()
+        del hook
+        thread.join()
+        holder.wait()
+        # It was given back, so nobody has to wait for the end of its minute.
+        self.assertIsNotNone(Hook(store, "pager", None, 0, 0).take()[0])
+
     def test_a_hook_in_a_loop_ends_with_its_task(self):
         payments = self.store.breaker("payments", max_failures=3)
 
@@ -425,6 +542,133 @@ class Listening(StoreTestCase):
         self.assertEqual(idents, [threading.get_ident()])
 
 
+class Losing(StoreTestCase):
+    """What the log says of a store that this process can no longer use."""
+
+    NOBODY = 65_534
+
+    def become_nobody(self):
+        os.setgroups([])
+        os.setgid(self.NOBODY)
+        os.setuid(self.NOBODY)
+
+    def test_losing_the_store_is_one_line_in_the_log_and_having_it_back_another(self):
+        payments = self.store.breaker("payments", max_failures=1_000_000)
+        payments.call(int)
+        with self.assertLogs("shared_breaker", "INFO") as logs:
+            os.rename(self.path, f"{self.path}.away")
+            with open(self.path, "w") as file:
+                file.write("not a store\n" * 1_000)
+            eventually(lambda: self.let_fail(payments) or logs.records)
+            self.let_fail(payments, times=100)
+            os.replace(f"{self.path}.away", self.path)
+            eventually(lambda: self.let_fail(payments) or len(logs.records) > 1)
+            self.let_fail(payments, times=100)
+        self.assertEqual([record.levelname for record in logs.records], ["WARNING", "INFO"])
+        for record in logs.records:
+            self.assertIn(self.path, record.getMessage())
+
+    def test_a_loss_that_an_event_loop_finds_is_in_the_log_too(self):
+        store = SharedStore("/proc/no/such/directory/breakers.db")
+        self.addCleanup(store.close)
+        payments = store.breaker("payments", max_failures=1_000)
+
+        async def main():
+            for _ in range(10):
+                async with payments:
+                    await asyncio.sleep(0)
+                await (await payments.acquire_async()).report_async("failure")
+
+        with self.assertLogs("shared_breaker", "INFO") as logs:
+            asyncio.run(main())
+        self.assertEqual([record.levelname for record in logs.records], ["WARNING"])
+
+    def test_every_process_tells_its_own_log(self):
+        store = SharedStore("/proc/no/such/directory/breakers.db")
+        self.addCleanup(store.close)
+        payments = store.breaker("payments", max_failures=1_000)
+
+        def lose():
+            with self.assertLogs("shared_breaker", "INFO") as logs:
+                # Once a second a call tries the store.
+                eventually(lambda: payments.call(int) or logs.records)
+                self.let_fail(payments, times=100)
+            self.assertEqual([record.levelname for record in logs.records], ["WARNING"])
+
+        lose()
+        self.assertEqual(in_child(lose), 0)
+
+    def test_a_log_that_fails_leaves_calls_alone(self):
+        def fail(record):
+            raise Resource("the disk of the log is full")
+
+        log = logging.getLogger("shared_breaker")
+        log.addFilter(fail)
+        self.addCleanup(log.removeFilter, fail)
+        store = SharedStore("/proc/no/such/directory/breakers.db")
+        self.addCleanup(store.close)
+        self.assertEqual(store.breaker("payments").call(int), 0)
+
+    def test_a_closed_store_is_not_a_lost_one(self):
+        payments = self.store.breaker("payments", max_failures=3)
+        payments.call(int)
+        self.store.close()
+        with self.assertNoLogs("shared_breaker"):
+            self.let_fail(payments, times=5)
+
+    @unittest.skipIf(os.getuid() != 0, "only root can become another user")
+    def test_workers_of_another_user_share_a_breaker_that_their_master_declares(self):
+        os.chmod(self.directory, 0o777)
+        payments = self.store.breaker("payments", max_failures=5)
+        self.assertEqual(os.listdir(self.directory), [])
+
+        def work(failures):
+            self.become_nobody()
+            with self.assertNoLogs("shared_breaker"):
+                self.let_fail(payments, times=failures)
+            return 7 if payments.state == "open" else 0
+
+        self.assertEqual([in_child(lambda: work(times)) for times in (3, 2)], [0, 7])
+        self.assertEqual(os.stat(self.path).st_uid, self.NOBODY)
+        self.assertEqual(payments.state, "open")
+        self.assertEqual(self.store.snapshot("payments")["policy"]["max-failures"], 5)
+
+    @unittest.skipIf(os.getuid() != 0, "only root can become another user")
+    def test_a_worker_that_may_not_use_the_store_says_so_in_its_log(self):
+        os.chmod(self.directory, 0o755)
+        payments = self.store.breaker("payments", max_failures=5)
+        payments.call(int)  # as root, whose file is nobody else's
+
+        def work():
+            self.become_nobody()
+            with self.assertLogs("shared_breaker", "WARNING") as logs:
+                self.let_fail(payments, times=3)
+            self.assertEqual(len(logs.records), 1)
+            self.assertIn(self.path, logs.records[0].getMessage())
+
+        self.assertEqual(in_child(work), 0)
+
+    def test_declaring_makes_no_file_and_checks_the_policy_all_the_same(self):
+        payments = self.store.breaker("payments", max_failures=3)
+        payments.listen(print)
+        pybreaker.CircuitBreaker(name="database", store=self.store)
+        with self.assertRaises(InvalidPolicy):
+            self.store.breaker("payments", "max-failures=3 failure-rate=200%")
+        self.assertFalse(os.path.exists(self.path))
+        self.store.close()
+        self.assertFalse(os.path.exists(self.path))
+
+    def test_the_first_call_declares_what_was_declared_without_a_file(self):
+        payments = self.store.breaker("payments", max_failures=7)
+        payments.call(int)
+        with SharedStore(self.path) as other:
+            self.assertEqual(other.snapshot("payments")["policy"]["max-failures"], 7)
+        # With a file it is declared at once.
+        self.store.breaker("orders", max_failures=8)
+        with SharedStore(self.path) as other:
+            self.assertEqual(other.snapshot("orders")["policy"]["max-failures"], 8)
+
+
 class Failing(StoreTestCase):
     def test_without_the_store_the_process_goes_on_alone(self):
         store = SharedStore("/proc/no/such/directory/breakers.db")
@@ -464,6 +708,17 @@ class Failing(StoreTestCase):
         with self.assertRaises(StoreError) as caught:
             store.snapshot("payments")
         self.assertEqual(caught.exception.code, "closed")
+
+    def test_a_closed_store_says_so_whatever_went_wrong_before(self):
+        store = SharedStore(self.path)
+        payments = store.breaker("payments")
+        store.close()
+        with self.assertRaises(InvalidName):
+            self.store.breaker("")
+        for closed in (store, payments):
+            self.assertIn("closed", closed.health)
+        with self.assertRaisesRegex(StoreError, "closed"):
+            store.flush()
 
     def test_calls_after_the_store_was_closed_are_permitted_and_not_recorded(self):
         store = SharedStore(self.path)

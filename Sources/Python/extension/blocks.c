@@ -7,9 +7,9 @@
 
 #include <pthread.h>
 
-static unsigned forks;
+unsigned sb_forks;
 
-static void after_fork_in_child(void) { forks++; }
+static void after_fork_in_child(void) { sb_forks++; }
 
 int sb_blocks_prepare(void) {
   static bool is_prepared;
@@ -26,7 +26,7 @@ static void free_block(Block *block) {
 
 // Forgets all blocks, such as those of the process that this one was forked from.
 void sb_forget_blocks(Breaker *self) {
-  self->forks = forks;
+  self->forks = sb_forks;
   self->shared = sb_no_permit();
   self->shared_count = 0;
   Block *block = self->blocks;
@@ -46,7 +46,7 @@ PyObject *sb_current_frame(void) {
 
 // Keeps the permit of a block that is entered. `frame` may be NULL for that of the caller.
 int sb_place_block(Breaker *self, const sb_permit *permit, PyObject *frame) {
-  if (self->forks != forks) sb_forget_blocks(self);
+  if (self->forks != sb_forks) sb_forget_blocks(self);
   if (!self->blocks) {
     if (!self->shared_count) self->shared = *permit;
     if (!self->shared_count || !memcmp(permit, &self->shared, sizeof *permit)) {
@@ -71,50 +71,86 @@ int sb_place_block(Breaker *self, const sb_permit *permit, PyObject *frame) {
   return 0;
 }
 
-// Whether a frame is the caller's, or called it.
-static bool is_running(PyObject *frame) {
-  PyObject *current = sb_current_frame();
-  while (current && current != Py_None && current != frame) {
-    PyObject *back = PyObject_GetAttrString(current, "f_back");
-    Py_DECREF(current);
-    current = back;
-  }
-  bool found = current == frame && frame != Py_None;
-  if (!current) PyErr_Clear();
-  Py_XDECREF(current);
-  return found;
+// Takes a block out of the list that `link` points into.
+static Block *unlink_block(Block **link) {
+  Block *block = *link;
+  *link = block->next;
+  return block;
 }
 
-// Finds the block of the list that the caller leaves; NULL if it was entered before the list began.
-static Block **find_block(Breaker *self) {
+// Returns the frames of the caller and of all that have called it, as a list; NULL with an exception.
+static PyObject *running_frames(void) {
+  PyObject *frames = PyList_New(0);
   PyObject *frame = sb_current_frame();
-  Block **found = NULL;
-  for (Block **link = &self->blocks; *link && !found; link = &(*link)->next)
-    if ((*link)->frame == frame) found = link;
+  while (frames && frame && frame != Py_None) {
+    if (PyList_Append(frames, frame)) Py_CLEAR(frames);
+    PyObject *back = frames ? PyObject_GetAttrString(frame, "f_back") : NULL;
+    if (!back) Py_CLEAR(frames);
+    Py_DECREF(frame);
+    frame = back;
+  }
+  Py_XDECREF(frame);
+  return frames;
+}
+
+static bool has_frame(PyObject *frames, PyObject *frame) {
+  Py_ssize_t count = PyList_Size(frames);
+  for (Py_ssize_t i = 0; i < count; i++)
+    if (PyList_GetItem(frames, i) == frame) return true;
+  return false;
+}
+
+// Whether two contexts are of the same thread, task and greenlet. It runs nothing of Python's.
+static bool is_same_context(PyObject *one, PyObject *other) {
+  return PyLong_AsUnsignedLong(PyTuple_GetItem(one, 0)) ==
+             PyLong_AsUnsignedLong(PyTuple_GetItem(other, 0)) &&
+         PyTuple_GetItem(one, 1) == PyTuple_GetItem(other, 1) &&
+         PyTuple_GetItem(one, 2) == PyTuple_GetItem(other, 2);
+}
+
+// Takes the block that the caller leaves out of the list; NULL if it was entered before the list began. It may
+// leave an exception from outside.
+//
+// Whatever runs Python may let other threads change the list, so nothing does while an address in it is held.
+static Block *take_listed_block(Breaker *self) {
+  PyObject *frame = sb_current_frame();
+  Block *found = NULL;
+  for (Block **link = &self->blocks; *link; link = &(*link)->next) {
+    if ((*link)->frame != frame) continue;
+    found = unlink_block(link);
+    break;
+  }
   Py_DECREF(frame);
   if (found) return found;
   // It was entered in another frame, as contextlib.ExitStack does, which has ended since.
-  PyObject *context = PyObject_CallNoArgs(self->state->context);
-  if (!context) PyErr_Clear();
-  for (Block **link = &self->blocks; *link && !found && context; link = &(*link)->next) {
-    int same = PyObject_RichCompareBool((*link)->context, context, Py_EQ);
-    if (same < 0) PyErr_Clear();
-    if (same > 0 && !is_running((*link)->frame)) found = link;
+  PyObject *context = NULL, *frames = NULL;
+  for (int round = 0; round < 2 && !frames; round++) {
+    PyObject *pending = sb_raised();
+    if (!context) context = PyObject_CallNoArgs(self->state->context);
+    if (context) frames = running_frames();
+    sb_raise_again(pending);
   }
+  if (frames)
+    for (Block **link = &self->blocks; *link; link = &(*link)->next) {
+      if (!is_same_context((*link)->context, context) || has_frame(frames, (*link)->frame)) continue;
+      found = unlink_block(link);
+      break;
+    }
+  if (!found && !self->shared_count && self->blocks) found = unlink_block(&self->blocks);
+  Py_XDECREF(frames);
   Py_XDECREF(context);
-  return found || self->shared_count ? found : &self->blocks;
+  return found;
 }
 
-// Takes the permit of the block that is left; false if there is none, as for a parent's block.
+// Takes the permit of the block that is left; false if there is none, as for a parent's block. It may leave
+// an exception from outside, and keeps one that is set.
 bool sb_take_block(Breaker *self, sb_permit *permit) {
-  if (self->forks != forks) sb_forget_blocks(self);
+  if (self->forks != sb_forks) sb_forget_blocks(self);
   if (self->blocks) {
     PyObject *pending = sb_raised();
-    Block **link = find_block(self);
+    Block *block = take_listed_block(self);
     sb_raise_again(pending);
-    if (link) {
-      Block *block = *link;
-      *link = block->next;
+    if (block) {
       *permit = block->permit;
       free_block(block);
       return true;

@@ -93,14 +93,13 @@ static PyObject *leave(PyObject *object, PyObject *const *arguments, Py_ssize_t 
   sb_permit permit;
   if (sb_take_block(self, &permit)) {
     if (has_raised(arguments, count)) {
-      Ending ending;
-      sb_judge_exception(self, arguments[1], &ending);
-      sb_finish_and_watch(self, &permit, &ending);
-      Py_XDECREF(ending.owner);
+      sb_report_exception(self, &permit, arguments[1]);
     } else {
       sb_finish_and_watch(self, &permit, NULL);
     }
   }
+  // One that came meanwhile, such as that of a signal handler.
+  if (PyErr_Occurred()) return NULL;
   Py_RETURN_FALSE;
 }
 
@@ -130,15 +129,19 @@ static PyObject *leave_async(PyObject *object, PyObject *const *arguments, Py_ss
   sb_permit permit;
   if (!sb_take_block(self, &permit)) return Py_NewRef(self->state->done);
   Ending judged, *ending = NULL;
+  bool must_end_now = PyErr_Occurred();
   if (has_raised(arguments, count)) {
     ending = &judged;
-    sb_judge_exception(self, arguments[1], ending);
     // Nothing can be awaited any more while a generator is closed.
-    if (PyErr_GivenExceptionMatches(arguments[1], PyExc_GeneratorExit))
-      sb_finish(self, &permit, ending);
+    if (sb_judge_exception(self, arguments[1], ending) ||
+        PyErr_GivenExceptionMatches(arguments[1], PyExc_GeneratorExit))
+      must_end_now = true;
   }
   PyObject *answer = NULL;
-  if (permit.kind && sb_finish_now(self, &permit, ending) == SB_WOULD_BLOCK) {
+  if (must_end_now) {
+    sb_finish(self, &permit, ending);
+    answer = PyErr_Occurred() ? NULL : Py_NewRef(self->state->done);
+  } else if (sb_finish_now(self, &permit, ending) == SB_WOULD_BLOCK) {
     answer = sb_leave_slowly(self, &permit, ending);
   } else {
     answer = Py_NewRef(self->state->done);
@@ -241,7 +244,7 @@ static PyObject *snapshot(PyObject *object, PyObject *unused) {
 // _health() -> (code, text)
 static PyObject *health(PyObject *object, PyObject *unused) {
   int code = sb_breaker_health(((Breaker *)object)->handle);
-  return Py_BuildValue("is", code, code < 0 ? sb_error_text() : sb_code_text(code));
+  return Py_BuildValue("is", code, sb_words(code));
 }
 
 static PyObject *get_state(PyObject *object, void *unused) {

@@ -1,14 +1,29 @@
 // Entering and leaving a breaker. The healthy path keeps the GIL; what may wait releases it.
 #include "extension.h"
 
-// Lets listeners look at what a call has found or changed. It leaves exceptions alone.
-void sb_watch(Breaker *self) {
-  if (!self->watch) return;
+// What functions return that have finished what they do, but were interrupted meanwhile: the exception that
+// is set comes from outside, such as from a signal handler, and belongs to the caller.
+#define INTERRUPTED (-1)
+
+// Does what is due after a call that may have waited: it lets signal handlers run, and tells the log of the
+// store. Returns INTERRUPTED if something has raised.
+int sb_after_waiting(Breaker *self) {
+  PyObject *pending = sb_raised();
+  int status = PyErr_CheckSignals() ? INTERRUPTED : 0;
+  if (sb_tell_log((Store *)self->store)) status = INTERRUPTED;
+  sb_raise_again(pending);
+  return status;
+}
+
+// Lets listeners look at what a call has found or changed. It keeps the exception that is set.
+int sb_watch(Breaker *self) {
+  if (!self->watch) return 0;
   PyObject *pending = sb_raised();
   PyObject *answer = PyObject_CallNoArgs(self->watch);
-  if (!answer) PyErr_WriteUnraisable(self->watch);
+  int status = answer ? 0 : INTERRUPTED;
   Py_XDECREF(answer);
   sb_raise_again(pending);
+  return status;
 }
 
 static int entered(Breaker *self, int code, const sb_rejection *rejection) {
@@ -20,6 +35,12 @@ static int entered(Breaker *self, int code, const sb_rejection *rejection) {
     sb_raise(self->state, code);
   }
   return code;
+}
+
+// Gives back the permit, if there is one, of a call that is interrupted before it begins.
+static int give_up(Breaker *self, sb_permit *permit) {
+  if (permit->kind) sb_abandon(self, permit);
+  return INTERRUPTED;
 }
 
 // Takes a permit if that needs no file. Returns SB_OK, SB_WOULD_BLOCK, or another code with an
@@ -39,7 +60,9 @@ int sb_begin(Breaker *self, sb_permit *permit) {
   if (code != SB_WOULD_BLOCK) return code;
   sb_rejection rejection = SB_REJECTION_INIT;
   WITHOUT_GIL(code, sb_enter(self->handle, permit, &rejection, 0));
-  return entered(self, code, &rejection);
+  code = entered(self, code, &rejection);
+  if (sb_after_waiting(self)) return give_up(self, permit);
+  return code;
 }
 
 // Takes a permit as sb_begin() does, where listeners may be told.
@@ -47,7 +70,7 @@ int sb_begin_and_watch(Breaker *self, sb_permit *permit) {
   int code = sb_begin_now(self, permit);
   if (code == SB_OK) return code;
   if (code == SB_WOULD_BLOCK) code = sb_begin(self, permit);
-  sb_watch(self);
+  if (sb_watch(self)) return give_up(self, permit);
   return code;
 }
 
@@ -66,25 +89,34 @@ static int read_ending(PyObject *words, Ending *ending) {
   return 0;
 }
 
-// Judges what the work raised. It leaves no exception.
-void sb_judge_exception(Breaker *self, PyObject *exception, Ending *ending) {
-  PyObject *words = PyObject_CallFunctionObjArgs(self->judge, exception, NULL);
-  if (!words || read_ending(words, ending)) {
-    PyErr_WriteUnraisable(self->judge);
-    *ending = (Ending){SB_FAILURE, false, SB_DETAILS_INIT, NULL};
+// Asks a judge, which passes on only exceptions from outside. It is asked once more after one, because the
+// outcome is the same as without it.
+static int judge(PyObject *judge, PyObject *value, Ending *ending, int otherwise) {
+  PyObject *pending = sb_raised();
+  int status = 0;
+  bool is_judged = false;
+  for (int round = 0; round < 2 && !is_judged; round++) {
+    PyObject *words = PyObject_CallFunctionObjArgs(judge, value, NULL);
+    is_judged = words && !read_ending(words, ending);
+    Py_XDECREF(words);
+    if (is_judged) break;
+    status = INTERRUPTED;
+    sb_raise_again(pending);
+    pending = sb_raised();
   }
-  Py_XDECREF(words);
+  if (!is_judged) *ending = (Ending){otherwise, false, SB_DETAILS_INIT, NULL};
+  sb_raise_again(pending);
+  return status;
 }
 
-// Judges what the work returned. It leaves no exception.
+// Judges what the work raised.
+int sb_judge_exception(Breaker *self, PyObject *exception, Ending *ending) {
+  return judge(self->judge, exception, ending, SB_FAILURE);
+}
+
+// Judges what the work returned.
 int sb_judge_result(Breaker *self, PyObject *result, Ending *ending) {
-  PyObject *words = PyObject_CallFunctionObjArgs(self->judge_result, result, NULL);
-  if (!words || read_ending(words, ending)) {
-    PyErr_WriteUnraisable(self->judge_result);
-    *ending = (Ending){SB_SUCCESS, false, SB_DETAILS_INIT, NULL};
-  }
-  Py_XDECREF(words);
-  return ending->outcome;
+  return judge(self->judge_result, result, ending, SB_SUCCESS);
 }
 
 // Reports an outcome if that needs no file. Returns the code of the library.
@@ -106,10 +138,11 @@ int sb_finish(Breaker *self, sb_permit *permit, const Ending *ending) {
 }
 
 // Reports an outcome where listeners may be told, after waiting for the store if it must.
-void sb_finish_and_watch(Breaker *self, sb_permit *permit, const Ending *ending) {
-  if (sb_finish_now(self, permit, ending) != SB_WOULD_BLOCK) return;
+int sb_finish_and_watch(Breaker *self, sb_permit *permit, const Ending *ending) {
+  if (sb_finish_now(self, permit, ending) != SB_WOULD_BLOCK) return 0;
   sb_finish(self, permit, ending);
-  sb_watch(self);
+  int status = sb_after_waiting(self);
+  return sb_watch(self) ? INTERRUPTED : status;
 }
 
 // Gives a permit back whose call says nothing about the resource. It leaves exceptions alone.
@@ -120,26 +153,34 @@ void sb_abandon(Breaker *self, sb_permit *permit) {
   sb_raise_again(pending);
 }
 
+// Reports what the work has raised.
+int sb_report_exception(Breaker *self, sb_permit *permit, PyObject *exception) {
+  Ending ending;
+  int judged = sb_judge_exception(self, exception, &ending);
+  int finished = sb_finish_and_watch(self, permit, &ending);
+  Py_XDECREF(ending.owner);
+  return judged ? judged : finished;
+}
+
 // Reports the exception that is set, and leaves it set.
 void sb_end_exception(Breaker *self, sb_permit *permit) {
   PyObject *exception = sb_raised();
-  Ending ending;
-  sb_judge_exception(self, exception, &ending);
-  sb_finish_and_watch(self, permit, &ending);
-  Py_XDECREF(ending.owner);
+  sb_report_exception(self, permit, exception);
   sb_raise_again(exception);
 }
 
-// Reports a result, and returns it.
+// Reports a result, and returns it; NULL with an exception that came meanwhile.
 PyObject *sb_end_result(Breaker *self, sb_permit *permit, PyObject *result) {
-  if (!self->judge_result) {
-    sb_finish_and_watch(self, permit, NULL);
-    return result;
+  int judged = 0, finished;
+  if (self->judge_result) {
+    Ending ending;
+    judged = sb_judge_result(self, result, &ending);
+    finished = sb_finish_and_watch(self, permit, &ending);
+    Py_XDECREF(ending.owner);
+  } else {
+    finished = sb_finish_and_watch(self, permit, NULL);
   }
-  Ending ending;
-  sb_judge_result(self, result, &ending);
-  sb_finish_and_watch(self, permit, &ending);
-  Py_XDECREF(ending.owner);
+  if (judged || finished) Py_CLEAR(result);
   return result;
 }
 
@@ -159,9 +200,31 @@ PyObject *sb_raised(void) {
 #endif
 }
 
-// Sets an exception that sb_raised() has taken; NULL sets none.
+// Returns the first of the exceptions that were raised while others were handled; a borrowed reference.
+static PyObject *first_context(PyObject *exception) {
+  for (int round = 0; round < 1000; round++) {
+    PyObject *context = PyException_GetContext(exception);
+    if (!context) break;
+    exception = context;
+    Py_DECREF(context);  // the one after it keeps it
+  }
+  return exception;
+}
+
+// Sets an exception that sb_raised() has taken; NULL sets none. An exception that has been set since then
+// stays, as if it had been raised while the earlier one was handled.
 void sb_raise_again(PyObject *exception) {
   if (!exception) return;
+  PyObject *later = sb_raised();
+  if (later) {
+    PyObject *first = first_context(later);
+    if (first == first_context(exception)) {
+      Py_DECREF(exception);
+    } else {
+      PyException_SetContext(first, exception);
+    }
+    exception = later;
+  }
 #if PY_VERSION_HEX >= 0x030C0000
   PyErr_SetRaisedException(exception);
 #else

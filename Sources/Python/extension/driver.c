@@ -1,4 +1,4 @@
-// Awaitables: work behind a breaker, and what is done already.
+// Awaitables: work behind a breaker.
 //
 // A driver hands on what its event loop sends and throws to the work. What cannot be decided without the
 // file is left to coroutines in Python, which do it in another thread.
@@ -50,18 +50,6 @@ PyObject *sb_drive(Breaker *breaker, const sb_permit *permit, PyObject *work) {
   return (PyObject *)self;
 }
 
-// Returns a coroutine that reports where waiting is allowed.
-PyObject *sb_leave_slowly(Breaker *breaker, const sb_permit *permit, const Ending *ending) {
-  sb_permit copy = *permit;
-  PyObject *object = sb_new_permit(breaker, &copy);
-  if (!object) return NULL;
-  PyObject *words = ending && ending->owner ? ending->owner : Py_None;
-  PyObject *coroutine =
-      PyObject_CallMethod((PyObject *)breaker, "_leave_slowly", "OO", object, words);
-  Py_DECREF(object);
-  return coroutine;
-}
-
 // Gives the permit back of a call that says nothing about the resource. It leaves exceptions alone.
 static void give_back(Driver *self) {
   if (self->permit.kind) sb_abandon(self->breaker, &self->permit);
@@ -81,6 +69,19 @@ static PySendResult end(Driver *self, PyObject **result) {
   return PYGEN_RETURN;
 }
 
+// Makes the exception that is set, such as that of a signal handler, the outcome of the work.
+static void end_with_exception(Driver *self) {
+  PyObject *before = self->outcome;
+  self->outcome = NULL;
+  if (self->has_failed) {
+    sb_raise_again(before);
+  } else {
+    Py_DECREF(before);
+  }
+  self->outcome = sb_raised();
+  self->has_failed = true;
+}
+
 static PySendResult drive(Driver *self, PyObject *value, PyObject **result);
 
 // The work has returned a result, or raised if that is NULL.
@@ -92,18 +93,20 @@ static PySendResult work_ended(Driver *self, PyObject **result) {
   self->has_failed = !*result;
   self->outcome = *result ? *result : sb_raised();
   *result = NULL;
+  int interrupted = 0;
   if (self->has_failed) {
-    sb_judge_exception(breaker, self->outcome, ending);
+    interrupted = sb_judge_exception(breaker, self->outcome, ending);
   } else if (breaker->judge_result) {
-    sb_judge_result(breaker, self->outcome, ending);
+    interrupted = sb_judge_result(breaker, self->outcome, ending);
   } else {
     ending = NULL;
   }
+  if (interrupted) end_with_exception(self);
   Py_CLEAR(self->inner);
   int code = sb_finish_now(breaker, &self->permit, ending);
   if (code == SB_WOULD_BLOCK) {
     self->inner = sb_leave_slowly(breaker, &self->permit, ending);
-    if (!self->inner) PyErr_WriteUnraisable((PyObject *)breaker);
+    if (!self->inner) end_with_exception(self);
   }
   self->permit = sb_no_permit();
   Py_XDECREF(judged.owner);
@@ -144,7 +147,10 @@ static PyObject *begin(Driver *self) {
   int code = self->permit.kind ? SB_OK : sb_begin_now(breaker, &self->permit);
   if (code == SB_OK) {
     self->phase = WORKING;
-    if (Py_TYPE(self->work) == breaker->state->coroutine) return Py_NewRef(self->work);
+    PyTypeObject *type = Py_TYPE(self->work);
+    // A generator is a coroutine of types.coroutine().
+    if (type == breaker->state->coroutine || type == breaker->state->generator)
+      return Py_NewRef(self->work);
     // Something else to await, such as a future or what another decorator returns.
     return PyObject_CallMethod(self->work, "__await__", NULL);
   }
@@ -184,52 +190,13 @@ static PySendResult driver_am_send(PyObject *self, PyObject *value, PyObject **r
   return drive((Driver *)self, value, result);
 }
 
-// Returns what send() and throw() of a generator return.
-static PyObject *as_generator(PySendResult status, PyObject *result) {
-  if (status != PYGEN_RETURN) return status == PYGEN_NEXT ? result : NULL;
-  PyObject *stop = PyObject_CallFunctionObjArgs(PyExc_StopIteration, result, NULL);
-  Py_DECREF(result);
-  if (stop) PyErr_SetObject(PyExc_StopIteration, stop);
-  Py_XDECREF(stop);
-  return NULL;
-}
-
 static PyObject *driver_send(PyObject *self, PyObject *value) {
   PyObject *result;
   PySendResult status = drive((Driver *)self, value, &result);
-  return as_generator(status, result);
+  return sb_as_generator(status, result);
 }
 
 static PyObject *driver_next(PyObject *self) { return driver_send(self, Py_None); }
-
-// Takes the value of the StopIteration that is set; NULL if another exception is.
-static PyObject *stop_value(void) {
-  if (!PyErr_ExceptionMatches(PyExc_StopIteration)) return NULL;
-  PyObject *stop = sb_raised();
-  PyObject *value = PyObject_GetAttrString(stop, "value");
-  Py_DECREF(stop);
-  return value;
-}
-
-// Calls throw() of `inner`. An iterator without it, such as that of an awaitable in C, just ends.
-static PyObject *throw_into(PyObject *inner, PyObject *args) {
-  PyObject *type, *value = NULL, *trace = NULL;
-  if (!PyArg_UnpackTuple(args, "throw", 1, 3, &type, &value, &trace)) return NULL;
-  PyObject *throw = PyObject_GetAttrString(inner, "throw");
-  if (throw) {
-    PyObject *result = PyObject_Call(throw, args, NULL);
-    Py_DECREF(throw);
-    return result;
-  }
-  if (!PyErr_ExceptionMatches(PyExc_AttributeError)) return NULL;
-  PyErr_Clear();
-  if (PyExceptionInstance_Check(type)) {
-    PyErr_SetObject((PyObject *)Py_TYPE(type), type);
-  } else {
-    PyErr_SetObject(type, value);
-  }
-  return NULL;
-}
 
 static PyObject *driver_throw(PyObject *object, PyObject *args) {
   Driver *self = (Driver *)object;
@@ -241,15 +208,25 @@ static PyObject *driver_throw(PyObject *object, PyObject *args) {
     self->inner = Py_NewRef(self->work);
   }
   self->is_running = true;
-  PyObject *result = throw_into(self->inner, args);
+  PyObject *result = sb_throw_into(self->inner, args);
   self->is_running = false;
   PySendResult status = PYGEN_NEXT;
   if (!result) {
-    result = stop_value();
+    result = sb_stop_value();
     status = result ? PYGEN_RETURN : PYGEN_ERROR;
   }
   status = advance(self, status, &result);
-  return as_generator(status, result);
+  return sb_as_generator(status, result);
+}
+
+// Reports work that was closed early, as a block that is left by GeneratorExit is reported. It keeps the
+// exception that is set.
+static void report_closing(Driver *self) {
+  PyObject *pending = sb_raised();
+  PyObject *closing = PyObject_CallNoArgs(PyExc_GeneratorExit);
+  if (closing) sb_report_exception(self->breaker, &self->permit, closing);
+  Py_XDECREF(closing);
+  sb_raise_again(pending);
 }
 
 // Ends the work where nothing can be awaited any more.
@@ -258,6 +235,7 @@ static PyObject *driver_close(PyObject *object, PyObject *unused) {
   if (self->phase == ENDED) Py_RETURN_NONE;
   if (!is_ready(self)) return NULL;
   PyObject *inner = self->inner ? self->inner : Py_NewRef(self->work);
+  bool was_working = self->phase == WORKING;
   self->inner = NULL;
   self->phase = ENDED;
   PyObject *answer = NULL, *close = PyObject_GetAttrString(inner, "close");
@@ -269,7 +247,9 @@ static PyObject *driver_close(PyObject *object, PyObject *unused) {
     answer = Py_NewRef(Py_None);
   }
   Py_DECREF(inner);
+  if (was_working) report_closing(self);
   give_back(self);
+  if (PyErr_Occurred()) Py_CLEAR(answer);
   return answer;
 }
 
@@ -286,6 +266,36 @@ static PyObject *driver_is_running(PyObject *object, void *unused) {
 static PyObject *driver_is_suspended(PyObject *object, void *unused) {
   Driver *self = (Driver *)object;
   return PyBool_FromLong(self->inner && !self->is_running);
+}
+
+// Looks in the work for what is not of awaiting, such as cancel() of a future.
+static PyObject *driver_getattr(PyObject *object, PyObject *name) {
+  PyObject *value = PyObject_GenericGetAttr(object, name);
+  if (value || !PyErr_ExceptionMatches(PyExc_AttributeError)) return value;
+  PyErr_Clear();
+  return PyObject_GetAttr(((Driver *)object)->work, name);
+}
+
+// Enters what can be awaited or be the object of `async with`, such as a request of aiohttp: entering it is
+// the call.
+static PyObject *driver_enter(PyObject *object, PyObject *unused) {
+  Driver *self = (Driver *)object;
+  if (!is_ready(self)) return NULL;
+  PyObject *work = PyObject_CallMethod(self->work, "__aenter__", NULL);
+  if (!work) return NULL;
+  PyObject *entering = sb_drive(self->breaker, self->permit.kind ? &self->permit : NULL, work);
+  if (entering) {
+    self->permit = sb_no_permit();
+    self->phase = ENDED;
+  }
+  return entering;
+}
+
+static PyObject *driver_leave(PyObject *object, PyObject *args) {
+  PyObject *leave = PyObject_GetAttrString(((Driver *)object)->work, "__aexit__");
+  PyObject *leaving = leave ? PyObject_Call(leave, args, NULL) : NULL;
+  Py_XDECREF(leave);
+  return leaving;
 }
 
 static int driver_traverse(PyObject *object, visitproc visit, void *arg) {
@@ -330,6 +340,8 @@ static PyMethodDef driver_methods[] = {
     {"send", driver_send, METH_O, NULL},
     {"throw", driver_throw, METH_VARARGS, NULL},
     {"close", driver_close, METH_NOARGS, NULL},
+    {"__aenter__", driver_enter, METH_NOARGS, NULL},
+    {"__aexit__", driver_leave, METH_VARARGS, NULL},
     {NULL},
 };
 
@@ -351,6 +363,7 @@ static PyType_Slot driver_slots[] = {
     {Py_tp_iternext, driver_next},
     {Py_tp_methods, driver_methods},
     {Py_tp_getset, driver_attributes},
+    {Py_tp_getattro, driver_getattr},
     {Py_tp_traverse, driver_traverse},
     {Py_tp_clear, driver_clear},
     {Py_tp_dealloc, driver_dealloc},
@@ -360,23 +373,3 @@ static PyType_Slot driver_slots[] = {
 PyType_Spec sb_driver_spec = {
     "shared_breaker._extension.Call", sizeof(Driver), 0,
     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, driver_slots};
-
-static PySendResult finished_send(PyObject *self, PyObject *value, PyObject **result) {
-  *result = Py_NewRef(Py_None);
-  return PYGEN_RETURN;
-}
-
-// No exception stands for a StopIteration whose value is None.
-static PyObject *finished_next(PyObject *self) { return NULL; }
-
-static PyType_Slot finished_slots[] = {
-    {Py_am_await, itself},
-    {Py_am_send, finished_send},
-    {Py_tp_iter, itself},
-    {Py_tp_iternext, finished_next},
-    {0, NULL},
-};
-
-PyType_Spec sb_finished_spec = {
-    "shared_breaker._extension.Finished", sizeof(PyObject), 0,
-    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, finished_slots};

@@ -1,9 +1,15 @@
 #include "extension.h"
 
+// Returns what a code means in words, for the latest call of this thread. The words of an error are the library's
+// latest ones; a closed store is often not asked.
+const char *sb_words(int code) {
+  const char *text = code < 0 && code != SB_ERR_CLOSED ? sb_error_text() : "";
+  return text[0] ? text : sb_code_text(code);
+}
+
 // Raises what a code of the library stands for, with the library's own words. Returns NULL.
 PyObject *sb_raise(State *state, int code) {
-  const char *text = sb_error_text();
-  if (!text[0]) text = sb_code_text(code);
+  const char *text = sb_words(code);
   if (SB_IS_STORE_ERROR(code) || code == SB_ERR_CLOSED) {
     PyObject *error = PyObject_CallFunction(state->store_error, "si", text, code);
     if (error) PyErr_SetObject(state->store_error, error);

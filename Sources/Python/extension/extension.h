@@ -40,6 +40,8 @@ typedef struct {
   PyObject *module;  // keeps the state
   sb_store *handle;  // NULL once it is closed
   Py_ssize_t users;  // calls of the library that use the handle without the GIL
+  unsigned forks;    // the process that the users and is_lost belong to
+  bool is_lost;      // whether the log was told last that the store cannot be used
   bool is_closing;
   PyObject *weak;
 } Store;
@@ -94,26 +96,29 @@ typedef struct {
   } while (0)
 
 // Calls the library with the handle of a store; nobody closes it meanwhile.
-#define USE(store, code, call)                                            \
-  do {                                                                    \
-    if (!(store)->handle || (store)->is_closing) {                        \
-      code = SB_ERR_CLOSED;                                               \
-      break;                                                              \
-    }                                                                     \
-    sb_store *handle = (store)->handle;                                   \
-    (store)->users++;                                                     \
-    WITHOUT_GIL(code, call);                                              \
-    if (!--(store)->users && (store)->is_closing) sb_close_handle(store); \
+#define USE(store, code, call)                           \
+  do {                                                   \
+    sb_store *handle = sb_begin_use(store);              \
+    if (!handle) {                                       \
+      code = SB_ERR_CLOSED;                              \
+      break;                                             \
+    }                                                    \
+    WITHOUT_GIL(code, call);                             \
+    sb_end_use(store);                                   \
   } while (0)
 
 extern PyType_Spec sb_store_spec, sb_news_spec, sb_hook_spec, sb_breaker_spec, sb_permit_spec,
     sb_guarded_spec, sb_driver_spec, sb_finished_spec;
+
+// How often this process descends from one that has forked: what differs belongs to another process.
+extern unsigned sb_forks;
 
 // module.c
 PyObject *sb_module_of(PyTypeObject *type);
 State *sb_state_of(PyTypeObject *type);
 
 // errors.c
+const char *sb_words(int code);
 PyObject *sb_raise(State *state, int code);
 PyObject *sb_raise_rejection(Breaker *self, const sb_rejection *rejection);
 
@@ -124,18 +129,22 @@ PyObject *sb_nothing(State *state, int code);
 PyObject *sb_verdict(State *state, int code);
 
 // store.c
-void sb_close_handle(Store *self);
+sb_store *sb_begin_use(Store *self);
+void sb_end_use(Store *self);
+int sb_tell_log(Store *self);
 
 // calls.c
 int sb_begin(Breaker *self, sb_permit *permit);
 int sb_begin_and_watch(Breaker *self, sb_permit *permit);
-void sb_watch(Breaker *self);
+int sb_after_waiting(Breaker *self);
+int sb_watch(Breaker *self);
 int sb_begin_now(Breaker *self, sb_permit *permit);
-void sb_judge_exception(Breaker *self, PyObject *exception, Ending *ending);
+int sb_judge_exception(Breaker *self, PyObject *exception, Ending *ending);
 int sb_judge_result(Breaker *self, PyObject *result, Ending *ending);
-void sb_finish_and_watch(Breaker *self, sb_permit *permit, const Ending *ending);
+int sb_finish_and_watch(Breaker *self, sb_permit *permit, const Ending *ending);
 int sb_finish(Breaker *self, sb_permit *permit, const Ending *ending);
 int sb_finish_now(Breaker *self, sb_permit *permit, const Ending *ending);
+int sb_report_exception(Breaker *self, sb_permit *permit, PyObject *exception);
 void sb_end_exception(Breaker *self, sb_permit *permit);
 void sb_abandon(Breaker *self, sb_permit *permit);
 PyObject *sb_end_result(Breaker *self, sb_permit *permit, PyObject *result);
@@ -156,6 +165,13 @@ PyObject *sb_current_frame(void);
 
 // driver.c
 PyObject *sb_drive(Breaker *self, const sb_permit *permit, PyObject *work);
+
+// generators.c
+PyObject *sb_as_generator(PySendResult status, PyObject *result);
+PyObject *sb_stop_value(void);
+PyObject *sb_throw_into(PyObject *inner, PyObject *args);
+
+// done.c
 PyObject *sb_leave_slowly(Breaker *self, const sb_permit *permit, const Ending *ending);
 
 // permit.c

@@ -138,7 +138,12 @@ static PyObject *hook_done(PyObject *object, PyObject *result) {
 
 static void hook_dealloc(PyObject *object) {
   Hook *self = (Hook *)object;
+  PyObject *pending = sb_raised();
+  // It may have to give an entry back, which waits for the store.
+  Py_BEGIN_ALLOW_THREADS
   sb_hook_free(self->handle);
+  Py_END_ALLOW_THREADS
+  sb_raise_again(pending);
   Py_XDECREF((PyObject *)self->store);
   release(object);
 }

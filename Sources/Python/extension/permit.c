@@ -86,6 +86,7 @@ static PyObject *permit_leave(PyObject *object, PyObject *args) {
                    : sb_finish_now(self->breaker, &permit, &ending);
   if (code == SB_WOULD_BLOCK || code == SB_ERR_ARGUMENT) self->permit = permit;
   if (code == SB_WOULD_BLOCK) Py_RETURN_NONE;
+  if (waits && sb_after_waiting(self->breaker)) return NULL;
   return sb_verdict(state, code == SB_ERR_CLOSED ? SB_REFUSED : code);
 }
 

@@ -30,10 +30,11 @@ static PyObject *store_new(PyTypeObject *type, PyObject *args, PyObject *keyword
   self->state = state;
   self->module = Py_NewRef(sb_module_of(type));
   self->handle = handle;
+  self->forks = sb_forks;
   return (PyObject *)self;
 }
 
-void sb_close_handle(Store *self) {
+static void close_handle(Store *self) {
   sb_store *handle = self->handle;
   self->handle = NULL;
   if (!handle) return;
@@ -42,12 +43,50 @@ void sb_close_handle(Store *self) {
   Py_END_ALLOW_THREADS
 }
 
+// Forgets what belongs to the parent of a fork: the calls of its threads, and what it has told its log.
+static void forget_parent(Store *self) {
+  if (self->forks == sb_forks) return;
+  self->forks = sb_forks;
+  self->users = 0;
+  self->is_lost = false;
+}
+
+// Begins a call of the library; NULL if the store is closed.
+sb_store *sb_begin_use(Store *self) {
+  forget_parent(self);
+  if (!self->handle || self->is_closing) return NULL;
+  self->users++;
+  return self->handle;
+}
+
+// Ends a call of the library. The last one closes the store if it is to be closed.
+void sb_end_use(Store *self) {
+  if (!--self->users && self->is_closing) close_handle(self);
+}
+
+// Tells the log if this process has lost its store, or has it back. It keeps the exception that is set, and
+// returns -1 if there is another one.
+int sb_tell_log(Store *self) {
+  forget_parent(self);
+  if (!self->handle || self->is_closing) return 0;
+  int code = sb_health(self->handle);
+  if (SB_IS_STORE_ERROR(code) == self->is_lost) return 0;
+  self->is_lost = !self->is_lost;
+  PyObject *pending = sb_raised();
+  PyObject *answer =
+      PyObject_CallMethod((PyObject *)self, "_log_health", "z", self->is_lost ? sb_words(code) : NULL);
+  int status = answer ? 0 : -1;
+  Py_XDECREF(answer);
+  sb_raise_again(pending);
+  return status;
+}
+
 static void store_dealloc(PyObject *object) {
   Store *self = (Store *)object;
   PyTypeObject *type = Py_TYPE(object);
   if (self->weak) PyObject_ClearWeakRefs(object);
   PyObject *pending = sb_raised();
-  sb_close_handle(self);
+  close_handle(self);
   sb_raise_again(pending);
   Py_CLEAR(self->module);
   freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
@@ -58,8 +97,9 @@ static void store_dealloc(PyObject *object) {
 // _close(): the last user closes it.
 static PyObject *store_close(PyObject *object, PyObject *unused) {
   Store *self = (Store *)object;
+  forget_parent(self);
   self->is_closing = true;
-  if (!self->users) sb_close_handle(self);
+  if (!self->users) close_handle(self);
   Py_RETURN_NONE;
 }
 
@@ -82,8 +122,8 @@ static PyObject *store_flush(PyObject *object, PyObject *unused) {
 // _health() -> (code, text)
 static PyObject *store_health(PyObject *object, PyObject *unused) {
   Store *self = (Store *)object;
-  int code = self->handle ? sb_health(self->handle) : SB_ERR_CLOSED;
-  return Py_BuildValue("is", code, code < 0 ? sb_error_text() : sb_code_text(code));
+  int code = self->handle && !self->is_closing ? sb_health(self->handle) : SB_ERR_CLOSED;
+  return Py_BuildValue("is", code, sb_words(code));
 }
 
 static PyObject *store_path(PyObject *object, PyObject *unused) {

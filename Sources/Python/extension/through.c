@@ -1,12 +1,18 @@
 // Calls of functions through the breaker.
 #include "extension.h"
 
-static bool is_coroutine_function(Breaker *self, PyObject *function) {
+// Returns 1 or 0, or -1 with an exception.
+static int is_coroutine_function(Breaker *self, PyObject *function) {
   PyObject *answer = PyObject_CallMethod((PyObject *)self, "_is_coroutine_function", "O", function);
-  bool is = answer == Py_True;
-  if (!answer) PyErr_Clear();
-  Py_XDECREF(answer);
+  if (!answer) return -1;
+  int is = answer == Py_True;
+  Py_DECREF(answer);
   return is;
+}
+
+// Whether a result has to be awaited, as a future has, or an object with __await__.
+static bool is_awaitable(PyObject *result) {
+  return result != Py_None && PyType_GetSlot(Py_TYPE(result), Py_am_await);
 }
 
 // Calls a function behind the breaker. What it returns may have to be awaited or iterated over yet: the
@@ -17,7 +23,9 @@ PyObject *sb_call_through(Breaker *self, PyObject *function, PyObject *const *ar
   int code = sb_begin_now(self, &permit);
   if (code == SB_WOULD_BLOCK) {
     // The event loop must not wait. The coroutine asks again when it is awaited.
-    if (is_coroutine_function(self, function)) {
+    int is = is_coroutine_function(self, function);
+    if (is < 0) return NULL;
+    if (is) {
       PyObject *work = PyObject_Vectorcall(function, arguments, count, names);
       return work ? sb_drive(self, NULL, work) : NULL;
     }
@@ -43,6 +51,7 @@ PyObject *sb_call_through(Breaker *self, PyObject *function, PyObject *const *ar
     Py_DECREF(result);
     return guarded;
   }
+  if (is_awaitable(result)) return sb_drive(self, &permit, result);
   return sb_end_result(self, &permit, result);
 }
 

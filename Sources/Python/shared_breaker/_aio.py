@@ -11,6 +11,7 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 
 from ._judge import IGNORED
+from ._signals import is_of_signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,7 +43,9 @@ def hand_over(work: Callable[[], T]) -> asyncio.Future[T] | None:
         if _threads is None:
             _threads = ThreadPoolExecutor(4, thread_name_prefix="shared_breaker")
         return loop.run_in_executor(_threads, work)
-    except RuntimeError:  # no loop of asyncio, or the interpreter is ending
+    except RuntimeError as error:  # no loop of asyncio, or the interpreter is ending
+        if is_of_signal(error):
+            raise
         return None
 
 

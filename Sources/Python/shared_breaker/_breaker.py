@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from . import _extension
 from ._errors import StoreError
 from ._events import Event, call_listener, remove_listener
@@ -18,6 +20,8 @@ from ._functions import (
 from ._judge import SUCCESS, Judge
 from ._permit import Permit
 from ._policy import nanoseconds
+from ._signals import is_of_signal
+from ._text import called, for_people
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -163,21 +167,22 @@ class Breaker(_extension.Breaker):
 
     def reset(self, reason: str | None = None) -> None:
         """Close the breaker and clear its counters, in every process."""
-        self._reset(reason)
+        self._reset(for_people(reason, "a reason"))
         self._tell()
 
     def trip(self, open_for: Seconds | None = None, reason: str | None = None) -> None:
         """Open the breaker now, for a time, or for as long as its policy says."""
-        self._trip(0 if open_for is None else nanoseconds(open_for), reason)
+        self._trip(0 if open_for is None else nanoseconds(open_for), for_people(reason, "a reason"))
         self._tell()
 
     def force(
         self, mode: Mode, duration: Seconds | None = None, reason: str | None = None
     ) -> None:
         """Set a mode for a time, or until it is set again; ``automatic`` ends it."""
-        if mode not in MODES:
+        if not isinstance(mode, str) or mode not in MODES:
             raise ValueError(f"there is no mode {mode!r}: use one of {', '.join(MODES)}")
-        self._force(MODES[mode], 0 if duration is None else nanoseconds(duration), reason)
+        time = 0 if duration is None else nanoseconds(duration)
+        self._force(MODES[mode], time, for_people(reason, "a reason"))
         self._tell()
 
     # Listening
@@ -190,15 +195,20 @@ class Breaker(_extension.Breaker):
 
         Returns a function that ends it.
         """
+        called(listener, "a listener")
         self._listeners.append(listener)
         self._begin_to_watch()
         return lambda: remove_listener(self._listeners, listener)
 
     def _begin_to_watch(self) -> None:
         if self._seen is None:
-            self._seen = self.state
+            self._seen = self._first_state()
             # The extension's own, which has no reference to what it calls except this one.
             self._watch = self._tell
+
+    def _first_state(self) -> State:
+        """Return the state, but create no file for it, because nothing has happened without one."""
+        return self.state if os.path.exists(self.store.path) else "closed"
 
     def _tell(self) -> None:
         if self._seen is None:
@@ -228,7 +238,12 @@ class Breaker(_extension.Breaker):
         return Permit(self)
 
     def _is_coroutine_function(self, function: object) -> bool:
-        return bool(flags_of(function) & COROUTINE)
+        try:
+            return bool(flags_of(function) & COROUTINE)
+        except Exception as error:  # an object that fails when it is asked for its code
+            if is_of_signal(error):
+                raise
+            return False
 
     async def _enter_slowly(self, frame: FrameType) -> None:
         permit = await _aio().enter(self)
@@ -250,6 +265,8 @@ class Breaker(_extension.Breaker):
         return await self._continue(permit, work)
 
     def _watch_generator(self, permit: Permit, generator: Any) -> Any:
+        if hasattr(generator, "gi_code") and generator.gi_code.co_flags & COROUTINE:
+            return self._continue(permit, generator)
         guard = guard_async_generator if hasattr(generator, "__anext__") else guard_generator
         return guard(Granted(permit), lambda: generator)()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ._signals import is_of_signal
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,10 +33,12 @@ class Event:
 
 
 def call_listener(listener: Callable[[Event], object], event: Event) -> None:
-    """Call a listener, whose errors are nobody else's."""
+    """Call a listener, and log its exceptions."""
     try:
         listener(event)
-    except Exception:
+    except Exception as error:
+        if is_of_signal(error):
+            raise
         import logging
 
         logging.getLogger("shared_breaker").exception("a listener failed for %r", event)

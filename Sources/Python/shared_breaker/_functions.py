@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
     from ._permit import Permit
 
-# Flags of code objects.
-GENERATOR, COROUTINE, ASYNC_GENERATOR = 0x20, 0x80, 0x200
+# Flags of code objects; a coroutine may also be a generator that types.coroutine() has made one.
+GENERATOR, COROUTINE, ASYNC_GENERATOR = 0x20, 0x80 | 0x100, 0x200
 
 
 def code_of(function: Any) -> Any:
@@ -97,6 +97,6 @@ class Granted:
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, GeneratorExit):  # nothing can be awaited any more
-            self._permit.report("ignored")
+            self._permit.report(error)
         else:
             await self._permit.report_async("success" if error is None else error)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import logging
 import os
 import select
-import time
 
 from ._errors import StoreError
 from ._extension import Hook, News
+from ._signals import is_of_signal
+from ._text import called, name_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 # The longest wait for news: the directory of the store may be removed and made again.
 _PATIENCE = 2.0
+_LONG = int(_PATIENCE * 1e9)
 _HANDLED, _FAILED, _RELEASED = range(3)
 
 _log = logging.getLogger("shared_breaker")
@@ -115,7 +118,9 @@ class _Bell:
                 for descriptor in descriptors:
                     loop.add_reader(descriptor, rung.set)
                 if descriptors:
-                    await asyncio.wait_for(rung.wait(), max(0.0, at_most))
+                    # Not wait_for(), which loses a cancellation that comes with the ringing.
+                    async with asyncio.timeout(max(0.0, at_most)):
+                        await rung.wait()
             except TimeoutError:
                 pass
             finally:
@@ -143,7 +148,7 @@ class Follower:
     def __init__(self, store: SharedStore, name: str | None, after: int | None) -> None:
         """Use ``SharedStore.follow`` instead."""
         self._store = store
-        self._name = name
+        self._name = None if name is None else name_of(name)
         self._last: int | None = after
         self._entries: list[Entry] = []
         # What happens from here on rings, so nothing is missed.
@@ -209,6 +214,57 @@ def _pause(wait: int) -> float:
     return _PATIENCE if wait < 0 else min(wait / 1e9, 1.0)
 
 
+class _Turn:
+    """What a hook does next: the entry that it has, and what has to be said of it."""
+
+    def __init__(
+        self, store: SharedStore, hook: str, function: object, name: str | None, timeout: int,
+        attempts: int,
+    ) -> None:
+        called(function, "the function of a hook")
+        self._name = name_of(hook, "the name of a hook")
+        self._hook = Hook(store, hook, None if name is None else name_of(name), timeout, attempts)
+        self._result: int | None = None
+
+    def take(self) -> tuple[str | None, int]:
+        """Take an entry, or return how long to wait for one in nanoseconds."""
+        if not self._is_said():
+            return None, _LONG
+        try:
+            return self._hook.take()
+        except StoreError as error:
+            # If the store was closed, waiting for its news ends at once.
+            return None, 0 if error.code == "closed" else _LONG
+
+    def end(self, result: int) -> None:
+        """Say what became of the entry, or let ``take`` say it when the store can be used."""
+        self._result = result
+        self._is_said()
+
+    def failed(self, error: Exception) -> int:
+        """Log an exception of the function, unless it is a signal handler's, and return the result."""
+        if is_of_signal(error):
+            return _RELEASED
+        _log.error("the hook %s failed", self._name, exc_info=error)
+        return _FAILED
+
+    def leave(self) -> None:
+        """Say in the log that an entry will come again because nothing could be said of it."""
+        if self._result in (_HANDLED, _FAILED):
+            _log.warning(
+                "the hook %s could not write what became of an entry, which may be handled again",
+                self._name)
+
+    def _is_said(self) -> bool:
+        if self._result is not None:
+            try:
+                self._hook.done(self._result)
+            except StoreError:
+                return False
+            self._result = None
+        return True
+
+
 def handle(
     store: SharedStore,
     name_of_hook: str,
@@ -219,26 +275,27 @@ def handle(
     stop: Event | None,
 ) -> None:
     """Run a hook; see ``SharedStore.handle``."""
+    turn = _Turn(store, name_of_hook, function, name, timeout, attempts)
     bell = _Bell(store)
-    hook = Hook(store, name_of_hook, name, timeout, attempts)
     try:
         while stop is None or not stop.is_set():
-            entry, wait = _take(hook)
+            entry, wait = turn.take()
             if entry is None:
                 if not bell.wait(_pause(wait)):
                     return
                 continue
+            result = _RELEASED
             try:
                 function(json.loads(entry))
-            except Exception:
-                _log.exception("the hook %s failed", name_of_hook)
-                _say(hook, _FAILED)
-            except BaseException:
-                _say(hook, _RELEASED)
-                raise
-            else:
-                _say(hook, _HANDLED)
+                result = _HANDLED
+            except Exception as error:
+                result = turn.failed(error)
+                if result == _RELEASED:
+                    raise
+            finally:
+                turn.end(result)
     finally:
+        turn.leave()
         bell.close()
 
 
@@ -253,44 +310,26 @@ async def handle_async(
     """Run a hook that is a coroutine function; see ``SharedStore.handle_async``."""
     from ._aio import in_thread
 
+    turn = _Turn(store, name_of_hook, function, name, timeout, attempts)
     bell = _Bell(store)
-    hook = Hook(store, name_of_hook, name, timeout, attempts)
     try:
         while True:
             # An entry that is taken after a cancellation goes back when the hook is freed.
-            entry, wait = await in_thread(lambda: _take(hook))
+            entry, wait = await in_thread(turn.take)
             if entry is None:
                 if not await bell.wait_async(_pause(wait)):
                     return
                 continue
+            result = _RELEASED
             try:
                 await function(json.loads(entry))
-            except Exception:
-                _log.exception("the hook %s failed", name_of_hook)
-                await in_thread(lambda: _say(hook, _FAILED))
-            except BaseException:
-                await in_thread(lambda: _say(hook, _RELEASED))
-                raise
-            else:
-                await in_thread(lambda: _say(hook, _HANDLED))
+                result = _HANDLED
+            except Exception as error:
+                result = turn.failed(error)
+                if result == _RELEASED:
+                    raise
+            finally:
+                await in_thread(functools.partial(turn.end, result))
     finally:
+        turn.leave()
         bell.close()
-
-
-def _take(hook: Hook) -> tuple[str | None, int]:
-    try:
-        return hook.take()
-    except StoreError as error:
-        # If the store was closed, waiting for its news ends at once.
-        return None, 0 if error.code == "closed" else int(_PATIENCE * 1e9)
-
-
-def _say(hook: Hook, result: int) -> None:
-    while True:
-        try:
-            hook.done(result)
-            return
-        except StoreError as error:
-            if error.code == "closed":
-                raise
-            time.sleep(_PATIENCE)

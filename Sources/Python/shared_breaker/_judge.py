@@ -5,10 +5,12 @@ from __future__ import annotations
 import sys
 
 from ._policy import nanoseconds
+from ._signals import is_of_signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from typing import Any
 
     from ._policy import Seconds
 
@@ -55,11 +57,12 @@ class Judge:
 
     def error(self, error: BaseException) -> Ending:
         """Judge what a call has raised."""
-        if _is_cancellation(error) or self._ignore(error):
+        is_cancellation = isinstance(error, cancellation_types())
+        if self._ignore(error, is_cancellation):
             return _IGNORED
-        if self._permanent(error):
+        if self._permanent(error, is_cancellation):
             return PERMANENT_FAILURE, describe(error), 0
-        is_failure = self._failure(error)
+        is_failure = self._failure(error, is_cancellation)
         if is_failure is None:
             is_failure = isinstance(error, Exception)
         return (FAILURE, describe(error), self._time(error)) if is_failure else _IGNORED
@@ -76,34 +79,46 @@ class Judge:
         try:
             time = self._open_for(value)
             return 0 if time is None else nanoseconds(time)
-        except Exception:  # a judge that fails, or names no time, has no opinion
+        except Exception as raised:  # a function that fails, or names no time, is skipped
+            if is_of_signal(raised):
+                raise
             return 0
 
 
 class _Matcher:
-    """Exception types and predicates, of which one has to fit."""
+    """Exception types and predicates, of which one has to fit.
 
-    __slots__ = ("predicates", "types")
+    A cancellation fits only a type that is one itself, so neither ``BaseException`` nor a predicate declares
+    that the end of a worker is a failure.
+    """
+
+    __slots__ = ("_cancellations", "predicates", "types")
 
     def __init__(self, rules: ResultRules | Rules | None) -> None:
+        given: Iterable[Any]
         if rules is None:
-            rules = ()
-        if isinstance(rules, type) or callable(rules):
-            rules = (rules,)
+            given = ()
+        elif callable(rules) or isinstance(rules, str) or not hasattr(rules, "__iter__"):
+            given = (rules,)
+        else:
+            given = rules
         types: list[type[BaseException]] = []
-        predicates: list[Callable[[object], object]] = []
-        for rule in rules:
+        predicates: list[Callable[[Any], object]] = []
+        for rule in given:
             if isinstance(rule, type) and issubclass(rule, BaseException):
                 types.append(rule)
             elif callable(rule) and not isinstance(rule, type):
-                predicates.append(rule)  # type: ignore[arg-type]
+                predicates.append(rule)
             else:
                 raise TypeError(f"{rule!r} is neither an exception type nor a predicate")
         self.types = tuple(types)
+        self._cancellations = tuple(kind for kind in types if issubclass(kind, cancellation_types()))
         self.predicates = tuple(predicates)
 
-    def __call__(self, value: object) -> bool | None:
+    def __call__(self, value: object, is_cancellation: bool = False) -> bool | None:
         """Return whether one fits; None if there is none that could tell."""
+        if is_cancellation:
+            return isinstance(value, self._cancellations)
         if isinstance(value, self.types):
             return True
         answer = False if self.types and isinstance(value, BaseException) else None
@@ -112,28 +127,30 @@ class _Matcher:
                 if predicate(value):
                     return True
                 answer = False
-            except Exception:  # a predicate that fails has no opinion
-                continue
+            except Exception as raised:  # a predicate that fails is skipped
+                if is_of_signal(raised):
+                    raise
         return answer
 
 
-def _is_cancellation(error: BaseException) -> bool:
-    """Whether an exception says that a call was given up, which is nobody's failure."""
-    if isinstance(error, (GeneratorExit, KeyboardInterrupt, SystemExit)):
-        return True
+def cancellation_types() -> tuple[type[BaseException], ...]:
+    """Return the types that say that a call was given up, which is nobody's failure unless it is declared one."""
+    types: list[type[BaseException]] = [GeneratorExit, KeyboardInterrupt, SystemExit]
     # Without importing modules that the program does not use.
     for name in ("asyncio", "concurrent.futures"):
         cancelled = getattr(sys.modules.get(name), "CancelledError", None)
-        if cancelled is not None and isinstance(error, cancelled):
-            return True
-    return False
+        if cancelled is not None:
+            types.append(cancelled)
+    return tuple(types)
 
 
 def describe(error: BaseException) -> bytes:
     """Return the words for an exception in the history; the library cuts them."""
     try:
         text = str(error)
-    except Exception:
+    except Exception as raised:
+        if is_of_signal(raised):
+            raise
         text = ""
     name = type(error).__name__
     return (f"{name}: {text}" if text else name)[:2_000].encode(errors="replace")
@@ -162,5 +179,7 @@ def _seconds(text: str) -> float | None:
     date = parsedate_tz(text)
     try:
         return None if date is None else max(0.0, mktime_tz(date) - time.time())
-    except (OverflowError, ValueError):  # a day that no calendar has
+    except (OverflowError, ValueError) as error:  # a day that no calendar has
+        if is_of_signal(error):
+            raise
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from . import _extension
 from ._judge import OUTCOMES
 from ._policy import elapsed_nanoseconds, nanoseconds
+from ._text import for_people
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ class Permit(_extension.Permit):
         else:
             number, text, time = outcome_number(outcome), None, 0
         if error is not None:
-            text = error.encode(errors="replace")
+            text = for_people(error, "an error")
         if open_for is not None:
             time = nanoseconds(open_for)
         return number, text, time, elapsed_nanoseconds(elapsed)
@@ -93,6 +94,6 @@ class Permit(_extension.Permit):
 
 def outcome_number(outcome: str) -> int:
     """Return the number of an outcome."""
-    if outcome not in OUTCOMES:
+    if not isinstance(outcome, str) or outcome not in OUTCOMES:
         raise ValueError(f"there is no outcome {outcome!r}: use one of {', '.join(OUTCOMES)}")
     return OUTCOMES[outcome]

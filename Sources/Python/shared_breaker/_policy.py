@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from ._errors import InvalidPolicy
+from ._text import exact
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,8 +91,10 @@ def policy_words(policy: str | None, keywords: dict[str, object]) -> str | None:
     """Return the words of a policy, of which keywords win; None if there are none."""
     if policy is None and not keywords:
         return None
-    if policy is not None and not isinstance(policy, str):
-        raise TypeError(f"a policy is words such as 'max-failures=3', and not {policy!r}")
+    if policy is not None:
+        if not isinstance(policy, str):
+            raise TypeError(f"a policy is words such as 'max-failures=3', and not {policy!r}")
+        exact(policy, "a policy", InvalidPolicy)
     named = {key.replace("_", "-"): _text(key, value) for key, value in keywords.items()}
     words = [word for word in (policy or "").split() if word.partition("=")[0] not in named]
     return " ".join(words + [f"{key}={text}" for key, text in named.items()])
@@ -106,7 +109,7 @@ def _text(key: str, value: object) -> str:
     if isinstance(value, str):
         if value.split() != [value]:  # it would declare other words, too
             raise InvalidPolicy(f"{key} cannot be {value!r}: give one value without spaces")
-        return value
+        return exact(value, key, InvalidPolicy)
     if isinstance(value, bool):
         raise TypeError(f"{key} cannot be {value!r}")
     if key in _TIMES and (isinstance(value, _NUMBERS) or hasattr(value, "total_seconds")):

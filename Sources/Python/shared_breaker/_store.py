@@ -13,6 +13,8 @@ from ._events import Event, call_listener, remove_listener
 from ._judge import Judge
 from ._permit import outcome_number
 from ._policy import elapsed_nanoseconds, nanoseconds, policy_words
+from ._signals import is_of_signal
+from ._text import called, exact, for_people, name_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,8 +74,8 @@ class SharedStore(_extension.Store):
             _failure_number(on_store_failure),
             nanoseconds(lock_timeout),
             mode or 0,
-            group,
-            program if program is not None else _program(),
+            None if group is None else exact(group, "the name of a group"),
+            for_people(program if program is not None else _program(), "the name of a program"),
             maximum_breakers or 0,
         )
         self._breakers = weakref.WeakSet()
@@ -145,16 +147,20 @@ class SharedStore(_extension.Store):
         A policy is given as keywords, as words such as ``"max-failures=3 open-for=30s"``, or as both,
         of which keywords win. The policy that was declared last holds in every process.
 
-        By default each ``Exception`` is a failure, and cancellations and everything else that is no
-        ``Exception`` is ignored. Rules are exception types, predicates, or iterables of them:
+        The policy is declared at once if the file exists. Otherwise the first call creates the file and
+        declares it.
+
+        By default each ``Exception`` is a failure. Cancellations, and everything else that is not an
+        ``Exception``, are ignored unless a rule names their type. Rules are exception types, predicates, or iterables of them:
 
         - ``ignore``: exceptions that say nothing about the resource;
         - ``permanent``: exceptions that open the breaker at once, since trying again cannot help;
         - ``failure``: types of exceptions of which only these are failures, and others are ignored;
-          a predicate judges exceptions and also results. One that raises has no opinion.
+          a predicate judges exceptions and also results. One that raises is skipped.
         - ``open_for``: a time, or a function that reads the time from what failed (an exception or a
           result), such as ``retry_after``; None means the time of the policy.
         """
+        name_of(name)
         keywords: dict[str, object] = {**words}
         reads_time = callable(open_for)
         if open_for is not None and not reads_time:
@@ -179,22 +185,22 @@ class SharedStore(_extension.Store):
     ) -> Verdict:
         """Report how the call of a token went; see ``Breaker.acquire_token``."""
         return self._report(
-            token,
+            exact(token, "a token"),
             outcome_number(outcome),
-            None if error is None else error.encode(errors="replace"),
+            for_people(error, "an error"),
             0 if open_for is None else nanoseconds(open_for),
             elapsed_nanoseconds(elapsed),
         )  # type: ignore[return-value]
 
     def renew(self, token: str, duration: Seconds | None = None) -> bool:
         """Renew the lease of the probe of a token; False if it has lost its lease."""
-        return self._renew(token, 0 if duration is None else nanoseconds(duration))
+        return self._renew(exact(token, "a token"), 0 if duration is None else nanoseconds(duration))
 
     # Looking
 
     def snapshot(self, name: str) -> dict[str, Any] | None:
         """Return all that is known of a breaker; None if there is none with that name."""
-        text = self._snapshot(name)
+        text = self._snapshot(name_of(name))
         import json
 
         snapshot: dict[str, Any] | None = None if text is None else json.loads(text)
@@ -204,7 +210,7 @@ class SharedStore(_extension.Store):
         """Return all breakers whose names begin with a text, in the order of their names."""
         import json
 
-        snapshots: list[dict[str, Any]] = json.loads(self._list(prefix))["breakers"]
+        snapshots: list[dict[str, Any]] = json.loads(self._list(None if prefix is None else name_of(prefix)))["breakers"]
         return snapshots
 
     def history(self, name: str | None = None, *, after: int = 0, limit: int = 10_000) -> list[Entry]:
@@ -215,6 +221,8 @@ class SharedStore(_extension.Store):
         """
         import json
 
+        if name is not None:
+            name_of(name)
         entries: list[Entry] = json.loads(self._history(name, after, limit)[0])
         return entries
 
@@ -241,7 +249,8 @@ class SharedStore(_extension.Store):
         """Call a function once for each entry of the history, in one of the processes that ask.
 
         It returns when ``stop`` is set or the store is closed, within two seconds. If the function
-        raises, or the process dies, the entry is handed out again, up to ``attempts`` times.
+        raises, or the process dies, the entry is handed out again, up to ``attempts`` times. So is an
+        entry whose end could not be written because the store was lost.
         """
         from ._history import handle
 
@@ -271,10 +280,27 @@ class SharedStore(_extension.Store):
 
         The listener is also told when this process loses the store, and when it has it back.
         """
+        called(listener, "a listener")
         self._listeners.append(listener)
         for breaker in list(self._breakers):
             breaker._begin_to_watch()
         return lambda: remove_listener(self._listeners, listener)
+
+    # What the extension calls, in the thread of the call that has found it
+
+    def _log_health(self, trouble: str | None) -> None:
+        """Write one line when this process has lost the store, and one when it has it back."""
+        try:
+            import logging
+
+            log = logging.getLogger("shared_breaker")
+            if trouble is None:
+                log.info("the store %s can be used again", self.path)
+            else:
+                log.warning("%s", trouble)
+        except Exception as error:  # of a filter, say; the call that has found it goes on
+            if is_of_signal(error):
+                raise
 
     def _tell_health(self) -> None:
         code, text = self._health()
@@ -291,7 +317,7 @@ class SharedStore(_extension.Store):
 
 
 def _failure_number(words: str) -> int:
-    if words not in _STORE_FAILURES:
+    if not isinstance(words, str) or words not in _STORE_FAILURES:
         raise ValueError(
             f"there is no on_store_failure {words!r}: use one of {', '.join(_STORE_FAILURES)}")
     return _STORE_FAILURES[words]

@@ -23,7 +23,7 @@ import warnings
 from . import default_store
 from ._errors import BreakerError, Rejected, StoreError
 from ._functions import COROUTINE, flags_of
-from ._judge import SUCCESS, _is_cancellation
+from ._judge import SUCCESS, cancellation_types
 from ._store import SharedStore
 
 TYPE_CHECKING = False
@@ -170,9 +170,10 @@ class CircuitBreaker:
         self._shared_name = name or f"pybreaker-{os.getpid()}-{next(_numbers)}"
         self._store = store or (_private_store() if name is None else default_store())
         self._inner: Breaker
-        self._is_half_opened = False
+        # The opening, by its generation, that half_open() has made to end with the next call.
+        self._half_opened: int | None = None
         self._declare()
-        self._seen = self._state_named(self.current_state)
+        self._seen = self._state_named(_NAMES[self._inner._first_state()])
 
     def _declare(self) -> None:
         self._inner = self._store.breaker(
@@ -230,9 +231,13 @@ class CircuitBreaker:
     def current_state(self) -> str:
         """``closed``, ``open`` or ``half-open``."""
         state = _NAMES[self._inner.state]
-        if state != STATE_OPEN:
-            self._is_half_opened = False
-        return STATE_HALF_OPEN if self._is_half_opened else state
+        half_opened = self._half_opened
+        if half_opened is None:
+            return state
+        if state == STATE_OPEN and self._inner.snapshot()["generation"] == half_opened:
+            return STATE_HALF_OPEN
+        self._half_opened = None
+        return state
 
     @property
     def state(self) -> CircuitBreakerState:
@@ -261,7 +266,7 @@ class CircuitBreaker:
 
     def open(self) -> bool:
         """Open the circuit, in all processes."""
-        self._is_half_opened = False
+        self._half_opened = None
         self._inner.trip()
         self._notice()
         return self._throw_new_error_on_trip
@@ -269,7 +274,7 @@ class CircuitBreaker:
     def half_open(self) -> None:
         """Let the next call decide, whichever process makes it."""
         self._inner.trip(1e-9)
-        self._is_half_opened = True
+        self._half_opened = self._inner.snapshot()["generation"]
         self._notice()
 
     def close(self) -> None:
@@ -350,7 +355,7 @@ class CircuitBreaker:
     def call(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Call a function, or raise CircuitBreakerError while the circuit is open.
 
-        If it returns a generator or a coroutine, the call lasts until that has ended.
+        If it returns a generator, or something to await, the call lasts until that has ended.
         """
         permit = self._begin(func, args, kwargs)
         try:
@@ -361,7 +366,7 @@ class CircuitBreaker:
         kind = type(result)
         if kind is types.GeneratorType:
             return self._generate(permit, result)
-        if kind is types.CoroutineType:
+        if hasattr(kind, "__await__"):
             return self._await(permit, result)
         self._succeed(permit)
         return result
@@ -445,7 +450,7 @@ class CircuitBreaker:
 
     def _outcome(self, error: BaseException) -> Any:
         """Judge an exception: as pybreaker does, an excluded one is a success."""
-        if _is_cancellation(error):
+        if isinstance(error, cancellation_types()):
             return "ignored"
         return "failure" if self.is_system_error(error) else "success"
 

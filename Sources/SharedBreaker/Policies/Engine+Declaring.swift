@@ -24,6 +24,11 @@ extension Engine {
     }
   }
 
+  /// Declares a policy with the next write to the breaker, which the next call makes.
+  func declareLater(_ policy: BreakerPolicy, for cell: Cell) {
+    update { _ = $0.declare(policy, for: cell) }
+  }
+
   /// Sets and removes an operator's values; returns an error if the resulting policy is not valid.
   func override(
     _ cell: Cell, set values: [PolicyKey: String], unset keys: Set<PolicyKey>,
