@@ -77,12 +77,17 @@ package func sb_enter(
   _ breaker: OpaquePointer?, _ permit: UnsafeMutablePointer<sb_permit>?,
   _ rejection: UnsafeMutablePointer<sb_rejection>?, _ flags: UInt32
 ) -> CInt {
+  // The clock first: what is loaded before it would have to be kept over its call.
+  let second = Breaker.systemSecond
   if let handle = unsafe BreakerHandle.at(breaker), let permit = unsafe permit,
     unsafe permit.pointee.size == UInt32(MemoryLayout<sb_permit>.size),
     unsafe permit.pointee.serial == 0, flags & ~UInt32(SB_NOWAIT.rawValue) == 0,
-    unsafe handle.pointee.store._withUnsafeGuaranteedRef({ !$0.isClosed })
+    unsafe rejection == nil
+      || rejection?.pointee.size == UInt32(MemoryLayout<sb_rejection>.size)
   {
-    @inline(__always) func ask(_ breaker: Breaker) -> HealthyCall { breaker.permitHealthy() }
+    @inline(__always) func ask(_ breaker: Breaker) -> HealthyCall {
+      breaker.permitHealthy(inSecond: second)
+    }
     let call = unsafe handle.pointee.breaker._withUnsafeGuaranteedRef(ask)
     if call.isPermitted {
       unsafe permit.pointee.give(call, by: handle.pointee.serial)
@@ -151,8 +156,7 @@ package func sb_leave(
   if outcome == CInt(SB_SUCCESS.rawValue), unsafe details == nil,
     flags & ~UInt32(SB_NOWAIT.rawValue) == 0, let handle = unsafe BreakerHandle.at(breaker),
     let permit = unsafe permit, unsafe permit.pointee.size == UInt32(MemoryLayout<sb_permit>.size),
-    unsafe permit.pointee.serial == handle.pointee.serial, unsafe permit.pointee.isHealthy,
-    unsafe handle.pointee.store._withUnsafeGuaranteedRef({ !$0.isClosed })
+    unsafe permit.pointee.serial == handle.pointee.serial, unsafe permit.pointee.isHealthy
   {
     let call = unsafe permit.pointee.call
     // By itself, so that here no function is called at all.

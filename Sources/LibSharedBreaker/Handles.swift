@@ -9,13 +9,13 @@ final class ClosableStore: Sendable {
 
   init(_ shared: SharedStore) { self.shared = shared }
 
-  /// Read by healthy calls.
-  var isClosed: Bool { closed.load(ordering: .relaxed) }
-
   /// The store, if it was not closed.
+  ///
+  /// Healthy calls do not ask. Once the file is closed nothing vouches for what they know, so they
+  /// come here.
   var usable: SharedStore {
     get throws(Failure) {
-      if isClosed { throw Failure(SB_ERR_CLOSED, "the store was closed") }
+      if closed.load(ordering: .relaxed) { throw Failure(SB_ERR_CLOSED, "the store was closed") }
       return shared
     }
   }
