@@ -102,6 +102,9 @@ private func enterWithCare(
   _ handle: OpaquePointer?, _ permit: UnsafeMutablePointer<sb_permit>?,
   _ rejection: UnsafeMutablePointer<sb_rejection>?, _ flags: UInt32
 ) -> CInt {
+  if let place = unsafe ErrorPlace.at(handle) {
+    return place.keeping(unsafe sb_enter(ErrorPlace.handle(handle), permit, rejection, flags))
+  }
   do throws(Failure) {
     let (breaker, serial) = try unsafe BreakerHandle.usable(handle)
     guard let permit = unsafe permit else { throw .argument("the permit is NULL") }
@@ -134,7 +137,7 @@ private func enterWithCare(
       return SB_WOULD_BLOCK.rawValue
     }
   } catch {
-    return told(error)
+    return unsafe told(error, to: handle)
   }
 }
 
@@ -196,6 +199,10 @@ private func leaveWithCare(
   _ handle: OpaquePointer?, _ permit: UnsafeMutablePointer<sb_permit>?, _ outcome: CInt,
   _ details: UnsafePointer<sb_details>?, _ flags: UInt32
 ) -> CInt {
+  if let place = unsafe ErrorPlace.at(handle) {
+    return place.keeping(
+      unsafe sb_leave(ErrorPlace.handle(handle), permit, outcome, details, flags))
+  }
   do throws(Failure) {
     let (_, serial) = try unsafe BreakerHandle.usable(handle)
     guard let permit = unsafe permit else { throw .argument("the permit is NULL") }
@@ -213,7 +220,7 @@ private func leaveWithCare(
     unsafe permit.pointee.use()
     return verdict.code.rawValue
   } catch {
-    return told(error)
+    return unsafe told(error, to: handle)
   }
 }
 
@@ -221,7 +228,7 @@ private func leaveWithCare(
 package func sb_renew(
   _ breaker: OpaquePointer?, _ permit: UnsafePointer<sb_permit>?, _ for_ns: Int64
 ) -> CInt {
-  answer { () throws(Failure) in
+  unsafe answer(breaker) { () throws(Failure) in
     let (breaker, serial) = try unsafe BreakerHandle.usable(breaker)
     guard let permit = unsafe permit?.pointee else { throw .argument("the permit is NULL") }
     try permit.check(givenBy: serial)
@@ -240,7 +247,7 @@ package func sb_rejection_text(
   _ text: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>?,
   _ length: UnsafeMutablePointer<Int64>?
 ) -> CInt {
-  answer { () throws(Failure) in
+  unsafe answer(breaker) { () throws(Failure) in
     let receiver = try unsafe TextReceiver(text, length)
     let (breaker, _) = try unsafe BreakerHandle.usable(breaker)
     guard let rejection = unsafe rejection?.pointee else {
