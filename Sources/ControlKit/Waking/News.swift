@@ -1,4 +1,5 @@
 import Glibc
+import ProgramKit
 import SharedBreaker
 import Synchronization
 
@@ -38,8 +39,6 @@ private final class Mail: Sendable {
     guard let pipe = WakePipe() else { return nil }
     self.pipe = pipe
   }
-
-  deinit { pipe.close() }
 
   var reading: Int32 { pipe.reading }
 
