@@ -65,10 +65,10 @@
  * enum sb_store_failure says, and return to it by themselves. All other functions return the error.
  *
  * FORK. A process may fork at any time, with any number of threads; fork() waits for calls that are
- * reading or writing the file. Stores, breakers and hooks that
- * were opened before work in both processes, those of sb_shared_store() too. A permit belongs to the process that got it: what a child
- * reports on a permit of its parent is SB_REFUSED. The descriptor of sb_news_open() belongs to its
- * process too: a child opens its own, and closes the inherited one with sb_news_free().
+ * reading or writing the file. Stores, breakers and hooks that were opened before work in both processes,
+ * those of sb_shared_store() too. A permit belongs to the process that got it: what a child reports on a
+ * permit of its parent is SB_REFUSED. The descriptor of sb_news_open() belongs to its process too: a child
+ * opens its own, and closes the inherited one with sb_news_free().
  *
  * PROCESS. Load the library as often as you like; it is never unloaded. Have a store open through this
  * library and through no other copy of SQLite in the same process (sqlite.org/howtocorrupt.html,

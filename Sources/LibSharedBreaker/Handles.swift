@@ -33,20 +33,22 @@ final class ClosableStore: Sendable {
   func close() { shared.closeForGood() }
 }
 
-/// What the pointer to a breaker points to; healthy calls read all of it.
+/// What the pointer to a breaker points to; healthy calls read its first words.
 @safe struct BreakerHandle {
   private var mark = Self.mark
 
   /// Tells the permits of this breaker from those of others; never 0.
-  let serial: UInt64
+  private(set) var serial: UInt64
   let breaker: Unmanaged<Breaker>
-  let store: Unmanaged<ClosableStore>
+  private let store: Unmanaged<ClosableStore>
 
   /// Whether it is the process's, so that no caller may free it.
   private let isShared: Bool
 
   private static let mark: UInt64 = 0x7362_2d62_7265_616b
-  private static let serials = Atomic<UInt64>(0)
+  /// Numbers that are neither pointers nor sizes, so that no other memory is mistaken for a breaker
+  /// with the serial of a permit.
+  private static let serials = Atomic<UInt64>(0x7362_0000_0000_0000)
 
   static func make(
     _ breaker: Breaker, of store: ClosableStore, isShared: Bool = false
@@ -83,6 +85,7 @@ final class ClosableStore: Sendable {
     else { return }
     let (breaker, store) = unsafe (handle.pointee.breaker, handle.pointee.store)
     unsafe handle.pointee.mark = 0
+    unsafe handle.pointee.serial = .max
     unsafe handle.deallocate()
     unsafe breaker.release()
     unsafe store.release()
