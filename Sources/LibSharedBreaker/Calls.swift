@@ -92,7 +92,8 @@ package func sb_enter(
   if let handle = unsafe BreakerHandle.at(breaker), let permit = unsafe permit,
     unsafe permit.pointee.isFree, flags & ~UInt32(SB_NOWAIT.rawValue) == 0,
     unsafe rejection == nil
-      || rejection?.pointee.size == UInt32(MemoryLayout<sb_rejection>.size)
+      || rejection?.pointee.size == UInt32(MemoryLayout<sb_rejection>.size),
+    unsafe handle.pointee.store._withUnsafeGuaranteedRef({ !$0.isClosed })
   {
     @inline(__always) func ask(_ breaker: Breaker) -> HealthyCall {
       breaker.permitHealthy(inSecond: second)
@@ -172,7 +173,8 @@ package func sb_leave(
   // The serial tells that the handle is the breaker's, so its mark need not be compared.
   if said == 0, let permit = unsafe permit,
     let handle = unsafe UnsafeMutablePointer<BreakerHandle>(breaker),
-    unsafe permit.pointee.isHealthyCall(of: handle.pointee.serial)
+    unsafe permit.pointee.isHealthyCall(of: handle.pointee.serial),
+    unsafe handle.pointee.store._withUnsafeGuaranteedRef({ !$0.isClosed })
   {
     let call = unsafe permit.pointee.call
     // By itself, so that here no function is called at all.

@@ -15,13 +15,15 @@ final class ClosableStore: Sendable {
     self.isShared = isShared
   }
 
-  /// The store, if it was not closed.
+  /// Whether uses are refused, which healthy calls ask too.
   ///
-  /// Healthy calls do not ask. Once the file is closed nothing vouches for what they know, so they
-  /// come here.
+  /// What they know is still current while the store is being closed.
+  var isClosed: Bool { closed.load(ordering: .relaxed) }
+
+  /// The store, if it was not closed.
   var usable: SharedStore {
     get throws(Failure) {
-      if closed.load(ordering: .relaxed) { throw Failure(SB_ERR_CLOSED, "the store was closed") }
+      if isClosed { throw Failure(SB_ERR_CLOSED, "the store was closed") }
       return shared
     }
   }
