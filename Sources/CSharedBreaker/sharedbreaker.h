@@ -36,6 +36,14 @@
  * SB_NUL is no text. Texts that a function hands out end with a zero byte that their length does not count;
  * free them with sb_free().
  *
+ * ERRORS. The words of an error are kept for each thread, where sb_error_text() finds them. A program whose
+ * calls may go on in another thread before it asks, as goroutines do, passes an sb_error in place of the
+ * handle, which receives the words of that very call. SB_STORE(), SB_BREAKER(), SB_NEWS() and SB_HOOK() do
+ * so, in every call that takes such a handle:
+ *
+ *     sb_error error = SB_ERROR_INIT;
+ *     if (sb_reset(SB_BREAKER(payments, &error), NULL, 0) < 0) warnx("%s", error.text);
+ *
  * STRUCTS begin with their size. Initialize each with its macro (SB_PERMIT_INIT and so on), or set
  * all of it to zero and then `size` to its sizeof. A member that is 0 has its default.
  *
@@ -57,10 +65,10 @@
  * enum sb_store_failure says, and return to it by themselves. All other functions return the error.
  *
  * FORK. A process may fork at any time, with any number of threads; fork() waits for calls that are
- * reading or writing the file. Stores, breakers and hooks that
- * were opened before work in both processes. A permit belongs to the process that got it: what a child
- * reports on a permit of its parent is SB_REFUSED. The descriptor of sb_news_open() belongs to its
- * process too: a child opens its own, and closes the inherited one with sb_news_free().
+ * reading or writing the file. Stores, breakers and hooks that were opened before work in both processes,
+ * those of sb_shared_store() too. A permit belongs to the process that got it: what a child reports on a
+ * permit of its parent is SB_REFUSED. The descriptor of sb_news_open() belongs to its process too: a child
+ * opens its own, and closes the inherited one with sb_news_free().
  *
  * PROCESS. Load the library as often as you like; it is never unloaded. Have a store open through this
  * library and through no other copy of SQLite in the same process (sqlite.org/howtocorrupt.html,
@@ -328,6 +336,30 @@ typedef struct sb_options {
 
 #define SB_OPTIONS_INIT {sizeof(sb_options), 0, 0, 0, 0, 0, SB_NUL, 0, SB_NUL, 0}
 
+/* The words of one call's error, and the handle that the call is for. It is the caller's, may lie anywhere,
+ * and serves any number of calls, one after another. */
+typedef struct sb_error {
+  uint32_t size;
+  /* What the latest call with it that failed has returned (enum sb_code); 0 if none did. */
+  int32_t code;
+  /* The sb_store, sb_breaker, sb_news or sb_hook that functions use if they are given this struct in its
+   * place. */
+  void *handle;
+  /* The bytes of `text`. */
+  int64_t text_length;
+  /* What went wrong, why, and what to do, in one line, which a zero ends. */
+  char text[1032];
+} sb_error;
+
+#define SB_ERROR_INIT {sizeof(sb_error), 0, 0, 0, {0}}
+
+/* A handle whose next call puts the words of its error into an sb_error, given by its address. In other
+ * languages, set `handle` and pass the address of the struct. */
+#define SB_STORE(store, error) ((error)->handle = (store), (sb_store *)(void *)(error))
+#define SB_BREAKER(breaker, error) ((error)->handle = (breaker), (sb_breaker *)(void *)(error))
+#define SB_NEWS(news, error) ((error)->handle = (news), (sb_news *)(void *)(error))
+#define SB_HOOK(hook, error) ((error)->handle = (hook), (sb_hook *)(void *)(error))
+
 /*
  * THE LIBRARY. None of these functions reads or writes a file.
  */
@@ -422,6 +454,21 @@ int sb_health(sb_store *store);
 /* Returns the path of the store, to be freed with sb_free(). */
 int sb_path(sb_store *store, char **path, int64_t *length);
 
+/* Gets the store that this process opens once for all callers and keeps until it ends: for programs that
+ * forget their handles, such as PHP scripts. Every call with the same path gets the same store, in every
+ * thread, and in the child of a fork. It uses descriptors and memory once.
+ *
+ * path     As for sb_open(). The directory and the environment of now count.
+ * options  As for sb_open(). Those of the first call for a path hold; later ones are only checked.
+ * store    Receives the store; NULL after an error. sb_close() refuses to close it (SB_ERR_ARGUMENT).
+ * error    Receives the words of an error; may be NULL.
+ *
+ * Where the process cannot use the shared counters, call sb_flush() before it ends.
+ *
+ * Errors: those of sb_open(), and SB_ERR_STORE if there is no default path. */
+int sb_shared_store(const char *path, int64_t path_length, const sb_options *options,
+                    sb_store **store, sb_error *error);
+
 /*
  * BREAKERS
  */
@@ -443,6 +490,25 @@ int sb_path(sb_store *store, char **path, int64_t *length);
  * Errors: SB_ERR_ARGUMENT, SB_ERR_TEXT, SB_ERR_NAME, SB_ERR_POLICY, SB_ERR_CLOSED. */
 int sb_breaker_open(sb_store *store, const char *name, int64_t name_length, const char *policy,
                     int64_t policy_length, int on_store_failure, sb_breaker **breaker);
+
+/* Gets a breaker of the store that sb_shared_store() keeps, which is kept as long. Every call with the same
+ * path and name gets the same breaker, so call it whenever you need one: that takes less than a
+ * microsecond. sb_breaker_free() leaves the breaker alone.
+ *
+ * path, options    As for sb_shared_store().
+ * name, policy     As for sb_breaker_open(). A policy is declared when its words differ from those that
+ *                  this function declared last in this process, so requests that repeat them neither write
+ *                  nor undo what another process has declared since.
+ * breaker          Receives the breaker; NULL after an error.
+ * error            Receives the words of an error; may be NULL.
+ *
+ * While the store cannot be used, the breaker does what the options of the first call say. For another
+ * choice, give the store to sb_breaker_open().
+ *
+ * Errors: those of sb_shared_store(), SB_ERR_NAME, SB_ERR_POLICY. */
+int sb_shared_breaker(const char *path, int64_t path_length, const sb_options *options,
+                      const char *name, int64_t name_length, const char *policy,
+                      int64_t policy_length, sb_breaker **breaker, sb_error *error);
 
 /* Frees a breaker of this process; the breaker in the store stays. NULL does nothing. */
 void sb_breaker_free(sb_breaker *breaker);

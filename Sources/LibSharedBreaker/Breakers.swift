@@ -8,7 +8,7 @@ package func sb_breaker_open(
   _ policy: UnsafePointer<CChar>?, _ policy_length: Int64, _ on_store_failure: CInt,
   _ breaker: UnsafeMutablePointer<OpaquePointer?>?
 ) -> CInt {
-  answer { () throws(Failure) in
+  unsafe answer(store) { () throws(Failure) in
     guard let breaker = unsafe breaker else {
       throw .argument("there is no place for the breaker")
     }
@@ -18,16 +18,25 @@ package func sb_breaker_open(
     let name = try unsafe CText.required(name, name_length, "name")
     let words = try unsafe CText.read(policy, policy_length, "policy")
     let action = try Given.storeFailure(on_store_failure)
-    let made = try throwingFailures(ofBreaker: { () throws(BreakerError) in
+    let made = try store.breaker(name, words: words, onStoreFailure: action)
+    unsafe breaker.pointee = BreakerHandle.make(made, of: opened)
+    return SB_OK
+  }
+}
+
+extension SharedStore {
+  /// Gets a breaker, and declares the policy that the words describe, if any.
+  func breaker(
+    _ name: String, words: String?, onStoreFailure action: StoreFailureAction? = nil
+  ) throws(Failure) -> Breaker {
+    try throwingFailures(ofBreaker: { () throws(BreakerError) in
       try Breaker.validate(name: name)
       let policy = try words.map { words throws(BreakerError) in
         try BreakerPolicy(words: words, of: name)
       }
-      return try store.breaker(
+      return try breaker(
         name, policy: policy, onStoreFailure: action, createsStore: false)
     })
-    unsafe breaker.pointee = BreakerHandle.make(made, of: opened)
-    return SB_OK
   }
 }
 
@@ -43,7 +52,7 @@ extension BreakerPolicy {
 
 @c @implementation
 package func sb_breaker_free(_ breaker: OpaquePointer?) {
-  _ = answer { () throws(Failure) in
+  _ = unsafe answer(breaker) { () throws(Failure) in
     unsafe BreakerHandle.free(breaker)
     return SB_OK
   }
@@ -51,14 +60,16 @@ package func sb_breaker_free(_ breaker: OpaquePointer?) {
 
 @c @implementation
 package func sb_breaker_health(_ breaker: OpaquePointer?) -> CInt {
-  answer { () throws(Failure) in try unsafe BreakerHandle.usable(breaker).0.health.code }
+  unsafe answer(breaker) { () throws(Failure) in
+    try unsafe BreakerHandle.usable(breaker).0.health.code
+  }
 }
 
 @c @implementation
 package func sb_breaker_state(
   _ breaker: OpaquePointer?, _ state: UnsafeMutablePointer<CInt>?
 ) -> CInt {
-  answer { () throws(Failure) in
+  unsafe answer(breaker) { () throws(Failure) in
     guard let state = unsafe state else { throw .argument("there is no place for the state") }
     unsafe state.pointee = CInt(try unsafe BreakerHandle.usable(breaker).0.state.rawValue)
     return SB_OK

@@ -6,7 +6,7 @@ internal import SharedBreaker
 package func sb_reset(
   _ breaker: OpaquePointer?, _ reason: UnsafePointer<CChar>?, _ reason_length: Int64
 ) -> CInt {
-  answer { () throws(Failure) in
+  unsafe answer(breaker) { () throws(Failure) in
     try unsafe changed(breaker, reason, reason_length) { breaker, reason throws(BreakerError) in
       try breaker.reset(reason: reason)
     }
@@ -19,7 +19,7 @@ package func sb_trip(
   _ breaker: OpaquePointer?, _ for_ns: Int64, _ reason: UnsafePointer<CChar>?,
   _ reason_length: Int64
 ) -> CInt {
-  answer { () throws(Failure) in
+  unsafe answer(breaker) { () throws(Failure) in
     let time = try Given.duration(for_ns, "for_ns")
     try unsafe changed(breaker, reason, reason_length) { breaker, reason throws(BreakerError) in
       try breaker.trip(for: time, reason: reason)
@@ -33,7 +33,7 @@ package func sb_force(
   _ breaker: OpaquePointer?, _ mode: CInt, _ for_ns: Int64, _ reason: UnsafePointer<CChar>?,
   _ reason_length: Int64
 ) -> CInt {
-  answer { () throws(Failure) in
+  unsafe answer(breaker) { () throws(Failure) in
     let mode = try Given.mode(mode)
     let time = try Given.duration(for_ns, "for_ns")
     try unsafe changed(breaker, reason, reason_length) { breaker, reason throws(BreakerError) in

@@ -9,7 +9,7 @@ package func sb_snapshot(
   _ json: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>?,
   _ length: UnsafeMutablePointer<Int64>?
 ) -> CInt {
-  unsafe give(json, length) { () throws(Failure) in
+  unsafe give(to: store, json, length) { () throws(Failure) in
     let store = try unsafe ClosableStore.at(store).usable
     let name = try unsafe CText.required(name, name_length, "name")
     return try throwingFailures { () throws(StoreError) in try store.snapshot(of: name) }
@@ -21,17 +21,17 @@ package func sb_breaker_snapshot(
   _ breaker: OpaquePointer?, _ json: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>?,
   _ length: UnsafeMutablePointer<Int64>?
 ) -> CInt {
-  unsafe give(json, length) { () throws(Failure) in
+  unsafe give(to: breaker, json, length) { () throws(Failure) in
     try unsafe BreakerHandle.usable(breaker).0.snapshot()
   }
 }
 
 /// Gives the caller the document of a snapshot, if there is such a breaker.
 private func give(
-  _ json: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>?,
+  to pointer: OpaquePointer?, _ json: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>?,
   _ length: UnsafeMutablePointer<Int64>?, _ look: () throws(Failure) -> BreakerSnapshot?
 ) -> CInt {
-  answer { () throws(Failure) in
+  unsafe answer(pointer) { () throws(Failure) in
     let receiver = try unsafe TextReceiver(json, length)
     guard let snapshot = try look() else { return SB_NOT_FOUND }
     try receiver.take(JSONValue.object(BreakerDocument.members(of: snapshot)).text)
@@ -45,7 +45,7 @@ package func sb_list(
   _ json: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>?,
   _ length: UnsafeMutablePointer<Int64>?
 ) -> CInt {
-  answer { () throws(Failure) in
+  unsafe answer(store) { () throws(Failure) in
     let receiver = try unsafe TextReceiver(json, length)
     let store = try unsafe ClosableStore.at(store).usable
     let prefix = try unsafe CText.read(prefix, prefix_length, "prefix") ?? ""
@@ -66,7 +66,7 @@ package func sb_history(
   _ limit: Int64, _ json: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>?,
   _ length: UnsafeMutablePointer<Int64>?, _ last: UnsafeMutablePointer<Int64>?
 ) -> CInt {
-  answer { () throws(Failure) in
+  unsafe answer(store) { () throws(Failure) in
     let receiver = try unsafe TextReceiver(json, length)
     guard let last = unsafe last else { throw .argument("there is no place for the last entry") }
     let store = try unsafe ClosableStore.at(store).usable

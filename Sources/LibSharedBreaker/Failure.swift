@@ -70,16 +70,22 @@ func throwingFailures<Answer>(
 /// Carries out a function that may read or write the store, and answers its code.
 ///
 /// No fork happens meanwhile, so a child finds nothing of the library half done.
-func answer(_ body: () throws(Failure) -> sb_code) -> CInt {
+///
+/// The pointer is the handle, as the caller passed it; nil if the function has none.
+func answer(
+  _ pointer: OpaquePointer?, _ body: () throws(Failure) -> sb_code
+) -> CInt {
   do throws(Failure) {
     return try CallGate.shared.pass(body).rawValue
   } catch {
-    return told(error)
+    return unsafe told(error, to: pointer)
   }
 }
 
-/// Keeps the words of a failure for `sb_error_text`, and answers its code.
-func told(_ failure: Failure) -> CInt {
+/// Keeps the words of a failure where the caller wants them and for `sb_error_text`, and answers its
+/// code.
+func told(_ failure: Failure, to pointer: OpaquePointer?) -> CInt {
   ErrorText.keep(failure.text)
+  unsafe ErrorPlace.at(pointer)?.keep(failure)
   return failure.code.rawValue
 }

@@ -7,9 +7,17 @@ final class ClosableStore: Sendable {
   private let shared: SharedStore
   private let closed = Atomic(false)
 
-  init(_ shared: SharedStore) { self.shared = shared }
+  /// Whether it is the process's, so that no caller may close it.
+  let isShared: Bool
 
-  /// Read by healthy calls.
+  init(_ shared: SharedStore, isShared: Bool = false) {
+    self.shared = shared
+    self.isShared = isShared
+  }
+
+  /// Whether uses are refused, which healthy calls ask too.
+  ///
+  /// What they know is still current while the store is being closed.
   var isClosed: Bool { closed.load(ordering: .relaxed) }
 
   /// The store, if it was not closed.
@@ -27,24 +35,32 @@ final class ClosableStore: Sendable {
   func close() { shared.closeForGood() }
 }
 
-/// What the pointer to a breaker points to; healthy calls read all of it.
+/// What the pointer to a breaker points to; healthy calls read its first words.
 @safe struct BreakerHandle {
   private var mark = Self.mark
 
   /// Tells the permits of this breaker from those of others; never 0.
-  let serial: UInt64
+  private(set) var serial: UInt64
   let breaker: Unmanaged<Breaker>
-  let store: Unmanaged<ClosableStore>
+  private let store: Unmanaged<ClosableStore>
+
+  /// Whether it is the process's, so that no caller may free it.
+  private let isShared: Bool
 
   private static let mark: UInt64 = 0x7362_2d62_7265_616b
-  private static let serials = Atomic<UInt64>(0)
+  /// Numbers that are neither pointers nor sizes, so that no other memory is mistaken for a breaker
+  /// with the serial of a permit.
+  private static let serials = Atomic<UInt64>(0x7362_0000_0000_0000)
 
-  static func make(_ breaker: Breaker, of store: ClosableStore) -> OpaquePointer {
+  static func make(
+    _ breaker: Breaker, of store: ClosableStore, isShared: Bool = false
+  ) -> OpaquePointer {
     let serial = serials.wrappingAdd(1, ordering: .relaxed).newValue
     let handle = UnsafeMutablePointer<BreakerHandle>.allocate(capacity: 1)
     unsafe handle.initialize(
       to: BreakerHandle(
-        serial: serial, breaker: .passRetained(breaker), store: .passRetained(store)))
+        serial: serial, breaker: .passRetained(breaker), store: .passRetained(store),
+        isShared: isShared))
     return OpaquePointer(handle)
   }
 
@@ -59,15 +75,19 @@ final class ClosableStore: Sendable {
 
   /// The breaker at a pointer of the caller, if its store was not closed.
   static func usable(_ pointer: OpaquePointer?) throws(Failure) -> (Breaker, serial: UInt64) {
-    guard let handle = unsafe at(pointer) else { throw .argument("that is no breaker") }
+    guard let handle = unsafe at(ErrorPlace.handle(pointer)) else {
+      throw .argument("that is no breaker")
+    }
     _ = try unsafe handle.pointee.store.takeUnretainedValue().usable
     return unsafe (handle.pointee.breaker.takeUnretainedValue(), handle.pointee.serial)
   }
 
   static func free(_ pointer: OpaquePointer?) {
-    guard let handle = unsafe at(pointer) else { return }
+    guard let handle = unsafe at(ErrorPlace.handle(pointer)), unsafe !handle.pointee.isShared
+    else { return }
     let (breaker, store) = unsafe (handle.pointee.breaker, handle.pointee.store)
     unsafe handle.pointee.mark = 0
+    unsafe handle.pointee.serial = .max
     unsafe handle.deallocate()
     unsafe breaker.release()
     unsafe store.release()
@@ -97,14 +117,14 @@ final class ClosableStore: Sendable {
   static func object<Object: AnyObject>(
     _ type: Object.Type, at pointer: OpaquePointer?, _ kind: Kind
   ) throws(Failure) -> Object {
-    guard let handle = unsafe UnsafeMutablePointer<Handle>(pointer),
+    guard let handle = unsafe UnsafeMutablePointer<Handle>(ErrorPlace.handle(pointer)),
       unsafe handle.pointee.mark == kind.rawValue
     else { throw .argument("that is no \(kind)") }
     return unsafe unsafeDowncast(handle.pointee.object.takeUnretainedValue(), to: type)
   }
 
   static func free(_ pointer: OpaquePointer?, _ kind: Kind) {
-    guard let handle = unsafe UnsafeMutablePointer<Handle>(pointer),
+    guard let handle = unsafe UnsafeMutablePointer<Handle>(ErrorPlace.handle(pointer)),
       unsafe handle.pointee.mark == kind.rawValue
     else { return }
     let object = unsafe handle.pointee.object

@@ -20,7 +20,7 @@ package func sb_hook_open(
   _ name: UnsafePointer<CChar>?, _ name_length: Int64, _ timeout_ns: Int64, _ attempts: CInt,
   _ hook: UnsafeMutablePointer<OpaquePointer?>?
 ) -> CInt {
-  answer { () throws(Failure) in
+  unsafe answer(store) { () throws(Failure) in
     guard let hook = unsafe hook else { throw .argument("there is no place for the hook") }
     unsafe hook.pointee = nil
     let opened = try unsafe ClosableStore.at(store)
@@ -45,7 +45,7 @@ package func sb_hook_take(
   _ hook: OpaquePointer?, _ entry: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>?,
   _ length: UnsafeMutablePointer<Int64>?, _ wait_ns: UnsafeMutablePointer<Int64>?
 ) -> CInt {
-  answer { () throws(Failure) in
+  unsafe answer(hook) { () throws(Failure) in
     unsafe wait_ns?.pointee = Int64(SB_UNKNOWN)
     let receiver = try unsafe TextReceiver(entry, length)
     let turn = try unsafe OpenHook.at(hook).part.withLock { part throws(Failure) in
@@ -69,7 +69,7 @@ package func sb_hook_take(
 
 @c @implementation
 package func sb_hook_done(_ hook: OpaquePointer?, _ result: CInt) -> CInt {
-  answer { () throws(Failure) in
+  unsafe answer(hook) { () throws(Failure) in
     let result = try HookPart.Result(result)
     return try unsafe OpenHook.at(hook).part.withLock { part throws(Failure) in
       guard part.hasEntry else { throw Failure(SB_ERR_HOOK, "the hook has no entry") }
@@ -85,7 +85,7 @@ package func sb_hook_done(_ hook: OpaquePointer?, _ result: CInt) -> CInt {
 
 @c @implementation
 package func sb_hook_free(_ hook: OpaquePointer?) {
-  _ = answer { () throws(Failure) in
+  _ = unsafe answer(hook) { () throws(Failure) in
     if unsafe hook == nil { return SB_OK }
     defer { unsafe Handle.free(hook, .hook) }
     try unsafe OpenHook.at(hook).part.withLock { part throws(Failure) in

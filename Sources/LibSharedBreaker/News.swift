@@ -55,7 +55,7 @@ final class OpenNews: @unchecked Sendable {
 package func sb_news_open(
   _ store: OpaquePointer?, _ news: UnsafeMutablePointer<OpaquePointer?>?
 ) -> CInt {
-  answer { () throws(Failure) in
+  unsafe answer(store) { () throws(Failure) in
     guard let news = unsafe news else { throw .argument("there is no place for the news") }
     unsafe news.pointee = nil
     let opened = try unsafe ClosableStore.at(store)
@@ -72,21 +72,21 @@ package func sb_news_descriptor(_ news: OpaquePointer?) -> CInt {
   do throws(Failure) {
     return try unsafe Handle.object(OpenNews.self, at: news, .news).descriptor ?? -1
   } catch {
-    _ = told(error)
+    _ = unsafe told(error, to: news)
     return -1
   }
 }
 
 @c @implementation
 package func sb_news_take(_ news: OpaquePointer?) -> CInt {
-  answer { () throws(Failure) in
+  unsafe answer(news) { () throws(Failure) in
     try unsafe Handle.object(OpenNews.self, at: news, .news).take()
   }
 }
 
 @c @implementation
 package func sb_news_free(_ news: OpaquePointer?) {
-  _ = answer { () throws(Failure) in
+  _ = unsafe answer(news) { () throws(Failure) in
     unsafe Handle.free(news, .news)
     return SB_OK
   }

@@ -7,22 +7,39 @@ package func sb_open(
   _ path: UnsafePointer<CChar>?, _ path_length: Int64, _ options: UnsafePointer<sb_options>?,
   _ store: UnsafeMutablePointer<OpaquePointer?>?
 ) -> CInt {
-  answer { () throws(Failure) in
+  answer(nil) { () throws(Failure) in
     guard let store = unsafe store else { throw .argument("there is no place for the store") }
     unsafe store.pointee = nil
-    let path = try unsafe CText.path(path, path_length, "path")
-    if path?.isEmpty == true { throw .argument("the path is empty: give NULL for the default") }
-    let options = try unsafe options.map { options throws(Failure) in
-      try unsafe StoreOptions(options.pointee)
-    }
-    let opened = ClosableStore(SharedStore(path: path, options: options ?? StoreOptions()))
+    let path = try unsafe CText.storePath(path, path_length)
+    let options = try unsafe StoreOptions(at: options)
+    let opened = ClosableStore(SharedStore(path: path, options: options))
     unsafe store.pointee = Handle.make(opened, .store)
     return SB_OK
   }
 }
 
+extension CText {
+  /// Reads the path of a store; nil for the default.
+  static func storePath(
+    _ start: UnsafePointer<CChar>?, _ length: Int64
+  ) throws(Failure) -> String? {
+    let path = try unsafe path(start, length, "path")
+    if path?.isEmpty == true { throw .argument("the path is empty: give NULL for the default") }
+    return path
+  }
+}
+
 extension StoreOptions {
-  fileprivate init(_ options: sb_options) throws(Failure) {
+  /// The options of a caller; the defaults if it gave none.
+  init(at options: UnsafePointer<sb_options>?) throws(Failure) {
+    if let options = unsafe options {
+      try unsafe self.init(options.pointee)
+    } else {
+      self.init()
+    }
+  }
+
+  private init(_ options: sb_options) throws(Failure) {
     try unsafe Given.size(options.size, MemoryLayout<sb_options>.size, "options")
     let group = try unsafe CText.path(options.group, options.group_length, "group")
     let program = try unsafe CText.read(options.program, options.program_length, "program")
@@ -46,7 +63,7 @@ extension StoreOptions {
 
 @c @implementation
 package func sb_connect(_ store: OpaquePointer?, _ flags: UInt32) -> CInt {
-  answer { () throws(Failure) in
+  unsafe answer(store) { () throws(Failure) in
     let store = try unsafe ClosableStore.at(store).usable
     try Given.flags(flags, allowed: SB_EXISTING)
     try throwingFailures { () throws(StoreError) in
@@ -58,7 +75,7 @@ package func sb_connect(_ store: OpaquePointer?, _ flags: UInt32) -> CInt {
 
 @c @implementation
 package func sb_flush(_ store: OpaquePointer?) -> CInt {
-  answer { () throws(Failure) in
+  unsafe answer(store) { () throws(Failure) in
     let store = try unsafe ClosableStore.at(store).usable
     try throwingFailures { () throws(StoreError) in try store.flush() }
     return SB_OK
@@ -71,6 +88,9 @@ package func sb_close(_ store: OpaquePointer?) -> CInt {
   do throws(Failure) {
     let opened = try CallGate.shared.pass { () throws(Failure) in
       let opened = try unsafe ClosableStore.at(store)
+      if opened.isShared {
+        throw .argument("the store is this process's, and stays open until the process ends")
+      }
       opened.refuseUses()
       return opened
     }
@@ -82,13 +102,14 @@ package func sb_close(_ store: OpaquePointer?) -> CInt {
       return SB_OK.rawValue
     }
   } catch {
-    return told(error)
+    return unsafe told(error, to: store)
   }
 }
 
 @c @implementation
 package func sb_health(_ store: OpaquePointer?) -> CInt {
-  answer { () throws(Failure) in try unsafe ClosableStore.at(store).usable.health.code }
+  unsafe answer(store) { () throws(Failure) in try unsafe ClosableStore.at(store).usable.health.code
+  }
 }
 
 extension StoreHealth {
@@ -109,7 +130,7 @@ package func sb_path(
   _ store: OpaquePointer?, _ path: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>?,
   _ length: UnsafeMutablePointer<Int64>?
 ) -> CInt {
-  answer { () throws(Failure) in
+  unsafe answer(store) { () throws(Failure) in
     let receiver = try unsafe TextReceiver(path, length)
     try receiver.take(try unsafe ClosableStore.at(store).usable.path)
     return SB_OK

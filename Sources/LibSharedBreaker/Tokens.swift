@@ -7,7 +7,7 @@ package func sb_token_acquire(
   _ token: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>?,
   _ length: UnsafeMutablePointer<Int64>?, _ rejection: UnsafeMutablePointer<sb_rejection>?
 ) -> CInt {
-  answer { () throws(Failure) in
+  unsafe answer(breaker) { () throws(Failure) in
     let receiver = try unsafe TextReceiver(token, length)
     let (breaker, _) = try unsafe BreakerHandle.usable(breaker)
     if let size = unsafe rejection?.pointee.size {
@@ -32,7 +32,7 @@ package func sb_token_report(
   _ store: OpaquePointer?, _ token: UnsafePointer<CChar>?, _ length: Int64, _ outcome: CInt,
   _ details: UnsafePointer<sb_details>?
 ) -> CInt {
-  answer { () throws(Failure) in
+  unsafe answer(store) { () throws(Failure) in
     let store = try unsafe ClosableStore.at(store).usable
     let token = try unsafe PermitToken(read: token, length)
     let (outcome, elapsed) = try unsafe Given.outcome(outcome, details)
@@ -46,7 +46,7 @@ package func sb_token_report(
 package func sb_token_renew(
   _ store: OpaquePointer?, _ token: UnsafePointer<CChar>?, _ length: Int64, _ for_ns: Int64
 ) -> CInt {
-  answer { () throws(Failure) in
+  unsafe answer(store) { () throws(Failure) in
     let store = try unsafe ClosableStore.at(store).usable
     let token = try unsafe PermitToken(read: token, length)
     let time = try Given.duration(for_ns, "for_ns")

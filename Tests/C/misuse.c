@@ -87,7 +87,11 @@ static void permits(sb_store *store) {
     permit.size = 12;
     CHECK_CODE(SB_ERR_SIZE, sb_enter(first, &permit, NULL, 0));
     permit.size = sizeof permit;
-    CHECK_CODE(SB_OK, sb_enter(first, &permit, NULL, 0));
+    /* A mistake that only an outage would show is found at the first call of a healthy breaker. */
+    rejection.size = 0;
+    CHECK_CODE(SB_ERR_SIZE, sb_enter(first, &permit, &rejection, 0));
+    rejection.size = sizeof rejection;
+    CHECK_CODE(SB_OK, sb_enter(first, &permit, &rejection, 0));
     CHECK_CODE(SB_ERR_PERMIT_LIVE, sb_enter(first, &permit, NULL, 0));
     CHECK_CODE(SB_ERR_PERMIT_OTHER, sb_leave(second, &permit, SB_SUCCESS, NULL, 0));
     CHECK_CODE(SB_ERR_PERMIT_OTHER, sb_leave(second, &permit, SB_FAILURE, NULL, 0));

@@ -45,9 +45,9 @@ import Testing
   @Test func `the sizes of the structs never change`() {
     let sizes = unsafe [
       MemoryLayout<sb_permit>.size, MemoryLayout<sb_rejection>.size,
-      MemoryLayout<sb_details>.size, MemoryLayout<sb_options>.size,
+      MemoryLayout<sb_details>.size, MemoryLayout<sb_options>.size, MemoryLayout<sb_error>.size,
     ]
-    #expect(sizes == [96, 280, 40, 64])
+    #expect(sizes == [96, 280, 40, 64, 1056])
   }
 
   @Test func `the numbers of states and modes are those of the library`() {

@@ -58,7 +58,7 @@ package enum StorePath {
   private static func isAbsolute(_ path: String) -> Bool { path.utf8.first == UInt8(ascii: "/") }
 
   /// The path made absolute, so that it names the same file if the working directory changes.
-  static func absolute(_ path: String) -> String {
+  package static func absolute(_ path: String) -> String {
     guard !path.isEmpty, !isAbsolute(path), let current = unsafe getcwd(nil, 0) else {
       return path
     }

@@ -32,7 +32,10 @@ internal import Synchronization
 /// What can be inlined here is compiled into the C library, where a call of a function would cost a
 /// fifth of the time. Programs in Swift call `enterHealthy` and `endHealthy`.
 extension Breaker {
-  @usableFromInline func enterHealthy() -> HealthyCall { permitHealthy() }
+  @usableFromInline func enterHealthy() -> HealthyCall {
+    // The clock first: what is loaded before it would have to be kept over its call.
+    permitHealthy(inSecond: engine.second)
+  }
 
   @usableFromInline func endHealthy(_ call: HealthyCall) {
     let word = CellWord(bits: call.word)
@@ -48,11 +51,12 @@ extension Breaker {
 
   @inline(never) private func endWithCare(_ call: HealthyCall) { end(call, .success) }
 
-  /// Permits a call if the breaker is known to be healthy.
+  /// Permits a call if the breaker is known to be healthy, in a second of the store's clock.
   @inlinable @inline(__always)
-  package func permitHealthy() -> HealthyCall {
-    // The clock first: what is loaded before it would have to be kept over its call.
-    guard !engine.isRoundDue, engine.isCurrent else { return HealthyCall(word: 0, start: 0) }
+  package func permitHealthy(inSecond second: Int64) -> HealthyCall {
+    guard !engine.isRoundDue(inSecond: second), engine.isCurrent else {
+      return HealthyCall(word: 0, start: 0)
+    }
     let word = cell.word
     guard word.has(CellWord.permits) else { return HealthyCall(word: 0, start: 0) }
     if word.has(CellWord.measures) { return measuredCall(word) }

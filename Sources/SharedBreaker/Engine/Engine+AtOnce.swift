@@ -9,7 +9,7 @@ extension Engine {
   func admitAtOnce(
     _ request: Request, to cell: Cell
   ) throws(BreakerError) -> Decision<Ticket>? {
-    guard !isRoundDue else { return nil }
+    guard !isRoundDue(inSecond: second) else { return nil }
     switch nextTurn(of: cell) {
     case .tryAgain: return nil
     case .goWithout(let trouble): return try admitWithoutStore(request, to: cell, trouble)

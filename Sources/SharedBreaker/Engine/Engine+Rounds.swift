@@ -5,7 +5,7 @@ public import Synchronization
 /// Work that is done once a second, without a thread of its own.
 extension Engine {
   /// Whether the next call has to do the rounds.
-  @inlinable @inline(__always) var isRoundDue: Bool {
+  @inlinable @inline(__always) func isRoundDue(inSecond second: Int64) -> Bool {
     second != secondOfRound.load(ordering: .relaxed)
   }
 
@@ -13,7 +13,7 @@ extension Engine {
   ///
   /// It is only compared with that of the last round, so the clock may be set.
   @inlinable @inline(__always) var second: Int64 {
-    isSystemClock ? sb_second() : secondOfOtherClock()
+    isSystemClock ? Breaker.systemSecond : secondOfOtherClock()
   }
 
   @inline(never) @usableFromInline
@@ -74,4 +74,9 @@ extension Engine {
     }
     if let withoutRoom { throw withoutRoom }
   }
+}
+
+extension Breaker {
+  /// The second of the wall clock of the system, which is the clock of every store that names no other.
+  @inlinable @inline(__always) package static var systemSecond: Int64 { sb_second() }
 }
