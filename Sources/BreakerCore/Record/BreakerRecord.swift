@@ -35,6 +35,9 @@ package struct BreakerRecord: Sendable, Hashable {
   // Probes. A lease outlives the state in which it was granted, because its call does too.
   package var leases: [ProbeLease] = []
   package var lastLease: Int64 = 0
+
+  /// How long probes that succeed take, the last ones above all; nil while none has succeeded.
+  package var usualProbeNanoseconds: Int64?
   package var probeSuccesses: Int64 = 0
   package var probeFailures: Int64 = 0
 

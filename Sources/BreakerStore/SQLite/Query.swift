@@ -66,14 +66,14 @@ enum Query: Int, CaseIterable {
       "UPDATE store SET recovered_at_ms = max(?1, coalesce(recovered_at_ms + 1, 0))"
     case .leases:
       """
-      SELECT id, pid, start_ticks, pid_namespace, deadline_ns, generation FROM lease
+      SELECT id, pid, start_ticks, pid_namespace, deadline_ns, generation, began_at_ns FROM lease
       WHERE breaker = ?1 ORDER BY id
       """
     case .insertLease:
       """
       INSERT INTO lease (
-        breaker, id, pid, start_ticks, pid_namespace, deadline_ns, generation)
-      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+        breaker, id, pid, start_ticks, pid_namespace, deadline_ns, generation, began_at_ns)
+      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
       """
     case .deleteLeases: "DELETE FROM lease WHERE breaker = ?1"
     case .insertEvent:

@@ -183,6 +183,7 @@ enum BreakerTable {
     return try query.rows { row in
       ProbeLease(
         id: row.integer(0), generation: row.integer(5), owner: row.process(1),
+        began: row.integerOrNil(6).map { Instant(nanoseconds: $0) },
         deadline: Instant(nanoseconds: row.integer(4)))
     }
   }
@@ -200,6 +201,7 @@ enum BreakerTable {
       insert.bind(3, lease.owner)
       insert.bind(6, lease.deadline.nanoseconds)
       insert.bind(7, lease.generation)
+      insert.bind(8, lease.began?.nanoseconds)
       try insert.run()
     }
   }

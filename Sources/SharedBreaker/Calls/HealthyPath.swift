@@ -110,8 +110,8 @@ extension Engine {
     let now = bootNanoseconds
     let remaining = cell.openRemaining(at: now)
     guard remaining > 0, now < nextRoundOnBootClock.load(ordering: .relaxed) else { return nil }
-    cell.countRejection()
-    return Rejection(state: .open, mode: .automatic, retryAfter: .nanoseconds(remaining))
+    let wait = cell.spread(remaining, at: now, after: cell.countRejection())
+    return Rejection(state: .open, mode: .automatic, retryAfter: .nanoseconds(wait))
   }
 
   /// Marks the current bucket, so that successes can be counted in it.

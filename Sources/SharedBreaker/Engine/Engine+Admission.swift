@@ -26,6 +26,12 @@ extension Engine {
   }
 
   func admit(_ request: Request, to cell: Cell) throws(BreakerError) -> Decision<Ticket> {
+    try decide(request, on: cell).spread(by: cell)
+  }
+
+  private func decide(
+    _ request: Request, on cell: Cell
+  ) throws(BreakerError) -> Decision<Ticket> {
     doRounds()
     if let trouble = trouble(of: cell) {
       return try admitWithoutStore(request, to: cell, trouble)
@@ -106,6 +112,16 @@ extension Decision {
     switch self {
     case .permitted(let grant): .permitted(make(grant))
     case .rejected(let rejection): .rejected(rejection)
+    }
+  }
+}
+
+extension Decision {
+  /// The same answer as one of many callers is given it, who are not to come back together.
+  func spread(by cell: Cell) -> Decision {
+    switch self {
+    case .permitted: self
+    case .rejected(let rejection): .rejected(cell.spread(rejection))
     }
   }
 }
