@@ -163,6 +163,11 @@ extension Breaker {
     return engine.accept(report(outcome, of: ticket, elapsed: elapsed), of: cell)
   }
 
+  /// Whether the time of a probe is over, so that it has failed.
+  func hasLost(_ ticket: Ticket) -> Bool {
+    ticket.grant.deadline.map { engine.clock.instant >= $0 } ?? false
+  }
+
   /// Counts the success of a call that changes nothing else; false if it has to be reported.
   func counts(_ ticket: Ticket) -> Bool {
     engine.isCurrent

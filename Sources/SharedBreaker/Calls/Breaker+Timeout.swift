@@ -55,7 +55,7 @@ extension Breaker {
     let timer = engine.options.timer
     let timedOut = CallTimedOut(name: name, timeout: timeout)
     return try await run(
-      retry: retry, classify: classify, probeTimeout: probeTimeout,
+      retry: retry, classify: classify, probeTimeout: max(timeout, probeTimeout ?? .zero),
       {
         switch await DeadlineRace.run(work, against: timer, timeout, onTimeout: onTimeout) {
         case .finished(let ending): return try ending.get()
