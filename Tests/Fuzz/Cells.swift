@@ -4,13 +4,19 @@ enum Cells {
     ("breaker", numbersOfBreaker + textsOfBreaker + blobsOfBreaker), ("store", ["identity"]),
     (
       "event",
-      ["id", "at_ms", "name", "kind", "from_word", "to_word", "reason", "previous", "origin"]
+      [
+        "id", "at_ms", "name", "kind", "from_word", "to_word", "reason", "previous", "origin",
+        "begins_outage",
+      ]
     ),
     ("declaration", ["policy", "declared_at_ms", "pid", "program"]),
     ("migration", ["number", "name", "checksum"]),
     ("fleet", ["fleet", "host", "stamp", "epoch", "number", "entry", "is_connected"]),
     ("fleet_command", commands + ["aspect", "is_in_force"]), ("fleet_outbox", commands + ["id"]),
-    ("lease", ["id", "generation", "pid", "start_ticks", "pid_namespace", "deadline_ns", "began_at_ns"]),
+    (
+      "lease",
+      ["id", "generation", "pid", "start_ticks", "pid_namespace", "deadline_ns", "began_at_ns"]
+    ),
   ]
   private static let numbersOfBreaker = [
     "id", "revision", "boot", "state", "generation", "mode", "mode_until_ns", "mode_length_ns",

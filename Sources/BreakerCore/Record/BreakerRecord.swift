@@ -137,6 +137,18 @@ extension BreakerRecord {
     return mode.mode
   }
 
+  /// What a change of the mode tells; to be asked before the change.
+  ///
+  /// If the state counts again and the breaker is not closed, calls begin to be rejected.
+  func modeEvent(
+    to next: BreakerMode, because reason: String?, at now: Moment, origin: String? = nil
+  ) -> BreakerEvent {
+    BreakerEvent(
+      .mode(from: mode.mode, to: next), reason: reason, atMilliseconds: now.wallMilliseconds,
+      origin: origin,
+      beginsOutage: state != .closed && mode.mode.letsCallsThrough && next == .automatic)
+  }
+
   /// Whether outcomes can change the state, which they cannot while a mode is forced.
   package func isJudging(at now: Instant) -> Bool { mode(at: now).isJudging }
 
@@ -149,6 +161,14 @@ extension BreakerRecord {
 }
 
 extension BreakerMode {
+  /// Whether calls are made whatever the state is.
+  var letsCallsThrough: Bool {
+    switch self {
+    case .observe, .forcedClosed: true
+    case .automatic, .forcedOpen: false
+    }
+  }
+
   /// Whether outcomes move the state under this mode.
   package var isJudging: Bool {
     switch self {

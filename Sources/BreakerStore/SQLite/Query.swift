@@ -79,8 +79,8 @@ enum Query: Int, CaseIterable {
     case .insertEvent:
       """
       INSERT INTO event (
-        at_ms, name, kind, from_word, to_word, reason, pid, program, previous, origin)
-      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, (SELECT max(id) FROM event WHERE name = ?2), ?9)
+        at_ms, name, kind, from_word, to_word, reason, pid, program, previous, origin, begins_outage)
+      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, (SELECT max(id) FROM event WHERE name = ?2), ?9, ?10)
       RETURNING id
       """
     case .breakersOfEventsAfter: "SELECT DISTINCT name, kind = 3 FROM event WHERE id > ?1"
@@ -174,5 +174,5 @@ enum Query: Int, CaseIterable {
     """
 
   private static let eventColumns =
-    "id, at_ms, name, kind, from_word, to_word, reason, pid, program, previous, origin"
+    "id, at_ms, name, kind, from_word, to_word, reason, pid, program, previous, origin, begins_outage"
 }

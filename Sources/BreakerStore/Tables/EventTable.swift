@@ -41,6 +41,7 @@ enum EventTable {
     insert.bind(7, Int64(ProcessTable.ownPid))
     insert.bind(8, transaction.program)
     insert.bind(9, event.origin)
+    insert.bind(10, event.beginsOutage ? 1 : 0)
     let id = try insert.rows { $0.integer(0) }.first ?? 0
     transaction.hasRecordedEvent()
     if id % eventsBetweenTrims == 0 { try trim(to: id, on: connection) }
@@ -74,6 +75,7 @@ extension RecordedEvent {
         kind: Int(truncatingIfNeeded: row.integer(3)), from: row.text(4) ?? "",
         to: row.text(5) ?? ""), reason: row.text(6),
       pid: Int32(truncatingIfNeeded: row.integer(7)), program: row.text(8) ?? "",
-      previous: row.integerOrNil(9), origin: row.text(10))
+      previous: row.integerOrNil(9), origin: row.text(10),
+      beginsOutage: row.integerOrNil(11).map { $0 != 0 })
   }
 }

@@ -37,6 +37,14 @@ public struct HistoryEntry: Sendable, Hashable {
   /// was replaced. Entries from ``SharedStore/history(of:since:limit:)`` never have it set.
   public let isAfterGap: Bool
 
+  /// Whether calls begin to be rejected, so that people should be paged.
+  ///
+  /// It is true when a closed breaker opens, or when the probe after a suspicion fails. Any other
+  /// failed probe opens the breaker again, which is the same outage. Under a mode that lets calls
+  /// through, such as `observe`, nothing is rejected; it is true when that mode ends before the
+  /// breaker is closed.
+  public let beginsOutage: Bool
+
   init(_ event: RecordedEvent, isAfterGap: Bool) {
     self.isAfterGap = isAfterGap
     id = event.id
@@ -47,6 +55,7 @@ public struct HistoryEntry: Sendable, Hashable {
     pid = event.pid
     program = event.program
     host = event.origin
+    beginsOutage = event.beginsOutage
   }
 }
 
@@ -65,12 +74,6 @@ extension HistoryEntry {
   ///
   /// The names are as they were given, so they may contain control characters.
   public var author: String { "\(program) (pid \(pid))" + (host.map { " for \($0)" } ?? "") }
-
-  /// Whether calls begin to be rejected, so that people should be paged.
-  ///
-  /// It is true when a closed breaker opens, or when the probe after a suspicion fails. Any other
-  /// failed probe opens the breaker again, which is the same outage.
-  public var beginsOutage: Bool { change.beginsOutage }
 
   /// Whether a breaker that was open or half-open has closed, or is gone.
   ///
