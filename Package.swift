@@ -48,16 +48,19 @@ let package = Package(
       ],
       swiftSettings: settings),
     .target(name: "CArguments"),
+    // What cbctl and cbrelay share.
+    .target(
+      name: "ProgramKit", dependencies: ["JSONText", "SharedBreaker"], swiftSettings: settings),
     .target(
       name: "ControlKit",
-      dependencies: ["BreakerDocuments", "SharedBreaker", "CArguments"],
+      dependencies: ["BreakerDocuments", "CArguments", "ProgramKit", "SharedBreaker"],
       swiftSettings: settings),
     .executableTarget(name: "cbctl", dependencies: ["ControlKit"], swiftSettings: settings),
     // Without pkg-config: hiredis names a flag there that the package manager warns about.
     .systemLibrary(name: "CHiredis", providers: [.apt(["libhiredis-dev"])]),
     .target(
       name: "BreakerRelay",
-      dependencies: ["CArguments", "CHiredis", "JSONText", "SharedBreaker"],
+      dependencies: ["CArguments", "CHiredis", "JSONText", "ProgramKit", "SharedBreaker"],
       swiftSettings: settings),
     .executableTarget(name: "cbrelay", dependencies: ["BreakerRelay"], swiftSettings: settings),
     .executableTarget(
@@ -144,8 +147,8 @@ let package = Package(
     .testTarget(
       name: "ControlKitTests",
       dependencies: [
-        "BreakerDocuments", "ControlKit", "SharedBreaker", "BreakerStore", "BreakerCore",
-        "TestSupport", "cbctl",
+        "BreakerDocuments", "ControlKit", "ProgramKit", "SharedBreaker", "BreakerStore",
+        "BreakerCore", "TestSupport", "cbctl",
       ],
       exclude: ["Snapshots"], swiftSettings: settings),
     .testTarget(
@@ -166,8 +169,8 @@ let package = Package(
 // The fuzz targets are a program only for scripts/fuzz, because it has no main function without
 // libFuzzer. Otherwise they are tests, which run the kept corpus.
 let fuzzDependencies: [Target.Dependency] = [
-  "BreakerDocuments", "ControlKit", "SharedBreaker", "SharedBreakerTesting", "BreakerStore",
-  "BreakerCore", "CSharedBreaker", "LibSharedBreaker", "TestSupport",
+  "BreakerDocuments", "ControlKit", "ProgramKit", "SharedBreaker", "SharedBreakerTesting",
+  "BreakerStore", "BreakerCore", "CSharedBreaker", "LibSharedBreaker", "TestSupport",
 ]
 package.targets.append(
   Context.environment["SHARED_BREAKER_FUZZ"] == nil

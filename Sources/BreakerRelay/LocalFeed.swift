@@ -1,3 +1,4 @@
+internal import ProgramKit
 internal import SharedBreaker
 internal import Synchronization
 
@@ -12,13 +13,13 @@ final class LocalFeed: Sendable {
   }
 
   /// Raised when there is news.
-  let wakeup: Wakeup
+  let wakeup: WakePipe
   private let news = Mutex(News())
 
   /// The most breakers that are remembered; more are looked at all together.
   private static let room = 20_000
 
-  init(wakeup: Wakeup) { self.wakeup = wakeup }
+  init(wakeup: WakePipe) { self.wakeup = wakeup }
 
   /// Follows the history of a store until the task is cancelled.
   func follow(_ store: SharedStore) -> Task<Void, Never> {

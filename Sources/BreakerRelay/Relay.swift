@@ -1,4 +1,5 @@
 internal import Glibc
+internal import ProgramKit
 package import SharedBreaker
 
 /// A host's relay: it claims the store, connects to the fleet, and begins again whenever that ends.
@@ -17,7 +18,7 @@ package final class Relay: Sendable {
     // A peer that closes its connection is an ordinary error.
     signal(SIGPIPE, SIG_IGN)
     signal(SIGXFSZ, SIG_IGN)
-    guard let stop = Wakeup() else { throw .system("no file descriptor is left") }
+    guard let stop = WakePipe() else { throw .system("no file descriptor is left") }
     var storeOptions = storeOptions
     storeOptions.program = storeOptions.program ?? "cbrelay"
     context = RelayContext(
@@ -41,7 +42,7 @@ package final class Relay: Sendable {
 
   /// Works until the relay is stopped.
   package func run() throws(RelayTrouble) {
-    guard let wakeup = Wakeup() else { throw .system("no file descriptor is left") }
+    guard let wakeup = WakePipe() else { throw .system("no file descriptor is left") }
     let feed = LocalFeed(wakeup: wakeup)
     let options = context.options
     context.log.report(
@@ -153,7 +154,7 @@ extension Relay {
     let context = context
     do throws(RelayTrouble) {
       return try StatusSocket(store: context.store.path) { question in
-        RelayStatus(context, question).text
+        StatusReport(context, question).text
       }
     } catch {
       context.log.report(

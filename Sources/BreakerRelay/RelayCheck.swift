@@ -1,4 +1,5 @@
 internal import Glibc
+internal import ProgramKit
 package import SharedBreaker
 
 /// Tries whether a relay could work, and changes nothing but the store that it may create.

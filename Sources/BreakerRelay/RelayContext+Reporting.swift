@@ -1,3 +1,4 @@
+internal import ProgramKit
 internal import SharedBreaker
 internal import Synchronization
 

@@ -1,3 +1,4 @@
+internal import ProgramKit
 internal import SharedBreaker
 internal import Synchronization
 
@@ -17,7 +18,7 @@ struct RelayContext: Sendable {
   let run = String(UInt64.random(in: .min ... .max), radix: 16)
 
   /// Raised when the relay is to end, and never lowered.
-  let stop: Wakeup
+  let stop: WakePipe
 
   /// Called after each step that a crash could separate from the next one; for tests.
   let onStep: @Sendable (RelayStep) -> Void

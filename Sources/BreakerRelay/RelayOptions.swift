@@ -1,4 +1,5 @@
 internal import Glibc
+internal import ProgramKit
 internal import SharedBreaker
 
 /// What a relay was told to do.

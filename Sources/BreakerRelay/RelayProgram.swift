@@ -1,4 +1,5 @@
 internal import CArguments
+internal import ProgramKit
 @unsafe @preconcurrency internal import Glibc
 
 /// The program `cbrelay`.

@@ -1,4 +1,5 @@
 import BreakerDocuments
+import ProgramKit
 import SharedBreaker
 
 /// What a command works with: the store, the streams, and the form of the answer.

@@ -1,4 +1,5 @@
 import Glibc
+import ProgramKit
 
 /// Text that is read completely, from a file or from standard input.
 enum InputText {

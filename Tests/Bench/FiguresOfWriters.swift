@@ -62,7 +62,7 @@ extension Bench {
     against comparison: Comparison? = nil, hasGoals: Bool = false
   ) -> [Figure] {
     func figure(
-      _ name: String, _ unit: String, _ comparison: Comparison?, _ goal: Goal,
+      _ name: String, _ unit: String, _ comparison: Comparison?, _ goal: Goal?,
       _ value: @escaping () throws -> Double
     ) -> Figure {
       let subject = Subject(
@@ -71,7 +71,7 @@ extension Bench {
       return Figure(subject: subject, measure: value)
     }
     return [
-      figure(name, "/s", comparison, .atLeast(0.75).compared) { try latest.renewed().rate },
+      figure(name, "/s", comparison, nil) { try latest.renewed().rate },
       figure("  fewest of one, share of the mean", "", nil, .atLeast(1.0 / 3)) {
         try latest.same().fewest
       },

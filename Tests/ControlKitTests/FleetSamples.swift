@@ -1,3 +1,4 @@
+import ProgramKit
 import SharedBreaker
 
 @testable import ControlKit

@@ -1,4 +1,5 @@
 import BreakerCore
+import ProgramKit
 import SharedBreaker
 import Testing
 

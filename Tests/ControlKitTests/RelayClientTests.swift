@@ -1,3 +1,4 @@
+import ProgramKit
 import SharedBreaker
 import TestSupport
 import Testing

@@ -1,4 +1,5 @@
 import Glibc
+import ProgramKit
 
 @testable import ControlKit
 

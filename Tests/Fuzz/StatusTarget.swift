@@ -1,5 +1,6 @@
 @testable import ControlKit
 import BreakerDocuments
+import ProgramKit
 import SharedBreaker
 
 /// Checks that a relay's answer is understood or refused, and can be shown whatever it says.

@@ -11,6 +11,7 @@ package struct RecordedEvent: Sendable, Hashable {
   package var reason: String?
   package var pid: Int32
   package var program: String
+  package var mandate: HistoryAuthor.Mandate
 
   /// The event before it of the same breaker, kept or not; nil if there is none.
   package var previous: Int64?
@@ -27,7 +28,7 @@ package struct RecordedEvent: Sendable, Hashable {
   package init(
     id: Int64, atMilliseconds: Int64, name: String, change: BreakerChange, reason: String?,
     pid: Int32, program: String, previous: Int64? = nil, origin: String? = nil,
-    beginsOutage: Bool? = nil
+    mandate: HistoryAuthor.Mandate = .none, beginsOutage: Bool? = nil
   ) {
     self.id = id
     self.atMilliseconds = atMilliseconds
@@ -36,6 +37,7 @@ package struct RecordedEvent: Sendable, Hashable {
     self.reason = reason
     self.pid = pid
     self.program = program
+    self.mandate = mandate
     self.previous = previous
     self.origin = origin
     self.beginsOutage = beginsOutage ?? change.beginsOutage

@@ -1,4 +1,5 @@
-package import JSONText
+internal import JSONText
+internal import ProgramKit
 package import SharedBreaker
 
 /// A breaker of a host as the fleet sees it: the JSON text that the host keeps on the server.
@@ -63,14 +64,12 @@ package struct FleetBreaker: Sendable, Hashable {
   }
 
   /// The breaker in the relay's status.
-  package func document(at now: Int64) -> JSONValue {
+  func standing(at now: Int64) -> RelayStatus.Standing {
     let isModeOver = modeUntil.map { $0 <= now } ?? false
     let ends = state == .open ? openUntil.map { max(0, $0 - now) } : nil
-    return .object([
-      .init("name", .string(name)), .init("state", .string(state.wireName)),
-      .init("mode", .string((isModeOver ? .automatic : mode).wireName)),
-      .init("open_ends_in_ms", JSONValue(ends)), .init("trips", .integer(trips)),
-    ])
+    return RelayStatus.Standing(
+      name: name, state: state.wireName, mode: (isModeOver ? .automatic : mode).wireName,
+      openEndsIn: ends.map { .milliseconds($0) }, trips: trips)
   }
 }
 

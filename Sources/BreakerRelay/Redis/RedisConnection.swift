@@ -1,5 +1,6 @@
 internal import CHiredis
 internal import Glibc
+internal import ProgramKit
 internal import SharedBreaker
 
 /// A connection to a Redis server, on which nothing waits for longer than a deadline.

@@ -1,4 +1,5 @@
 internal import Glibc
+internal import ProgramKit
 internal import SharedBreaker
 
 /// The socket beside a store at which a relay tells how it fares.
@@ -8,7 +9,7 @@ internal import SharedBreaker
 final class StatusSocket {
   private let descriptor: Int32
   private let path: String
-  private let stop: Wakeup
+  private let stop: WakePipe
   private var thread: BackgroundThread?
 
   static let suffix = "-relay.sock"
@@ -26,7 +27,7 @@ final class StatusSocket {
     store: String, answer: @escaping @Sendable (RelayStatus.Question) -> String
   ) throws(RelayTrouble) {
     path = store + Self.suffix
-    guard let stop = Wakeup() else { throw Self.trouble(path, EMFILE) }
+    guard let stop = WakePipe() else { throw Self.trouble(path, EMFILE) }
     self.stop = stop
     descriptor = try Self.listening(at: path, store: store)
     let descriptor = descriptor
@@ -112,7 +113,7 @@ extension StatusSocket {
 /// Answering.
 extension StatusSocket {
   private static func serve(
-    _ listener: Int32, until stop: Wakeup, _ answer: @Sendable (RelayStatus.Question) -> String
+    _ listener: Int32, until stop: WakePipe, _ answer: @Sendable (RelayStatus.Question) -> String
   ) {
     while true {
       var entries = [

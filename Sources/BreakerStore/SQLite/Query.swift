@@ -79,8 +79,11 @@ enum Query: Int, CaseIterable {
     case .insertEvent:
       """
       INSERT INTO event (
-        at_ms, name, kind, from_word, to_word, reason, pid, program, previous, origin, begins_outage)
-      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, (SELECT max(id) FROM event WHERE name = ?2), ?9, ?10)
+        at_ms, name, kind, from_word, to_word, reason, pid, program, previous, origin, user,
+        command, begins_outage)
+      VALUES (
+        ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, (SELECT max(id) FROM event WHERE name = ?2), ?9, ?10, ?11,
+        ?12)
       RETURNING id
       """
     case .breakersOfEventsAfter: "SELECT DISTINCT name, kind = 3 FROM event WHERE id > ?1"
@@ -173,6 +176,8 @@ enum Query: Int, CaseIterable {
       SELECT max(revision) FROM breaker WHERE era = (SELECT max(era) FROM breaker)), 0)) + 1
     """
 
-  private static let eventColumns =
-    "id, at_ms, name, kind, from_word, to_word, reason, pid, program, previous, origin, begins_outage"
+  private static let eventColumns = """
+    id, at_ms, name, kind, from_word, to_word, reason, pid, program, previous, origin, user, command,
+    begins_outage
+    """
 }

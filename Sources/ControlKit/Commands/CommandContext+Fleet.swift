@@ -1,3 +1,4 @@
+import ProgramKit
 import SharedBreaker
 
 extension OptionSpec {
@@ -72,7 +73,7 @@ extension CommandContext {
     }
     guard status.isConnected else {
       throw unseen(
-        FleetTrouble.notReached(since: status.since, status.problem, status.waiting, at: now),
+        FleetTrouble.notReached(since: status.since, status.problem, status.waiting ?? 0, at: now),
         status.problem == nil
           ? "it connects as soon as it can"
           : "remove the cause, and it connects by itself")

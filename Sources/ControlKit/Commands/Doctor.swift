@@ -1,3 +1,4 @@
+import ProgramKit
 import SharedBreaker
 
 extension CommandSpec {

@@ -1,4 +1,5 @@
 import BreakerDocuments
+import ProgramKit
 import SharedBreaker
 
 extension CommandSpec {

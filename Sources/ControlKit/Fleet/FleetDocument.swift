@@ -1,4 +1,5 @@
 import BreakerDocuments
+import ProgramKit
 import SharedBreaker
 
 /// The document of `fleet status --json`; members are only ever added.
@@ -19,7 +20,7 @@ enum FleetDocument {
           .init("since", BreakerDocument.time(status.since)),
           .init("problem", JSONValue(status.problem)),
           .init("lag_ms", JSONValue(milliseconds: status.lag)),
-          .init("waiting", .integer(status.waiting)),
+          .init("waiting", JSONValue(status.waiting)),
           .init("applied", .integer(status.applied)),
           .init("refused", .integer(status.refused)),
         ])),
@@ -55,17 +56,7 @@ enum FleetDocument {
       .init("host", .string(host.name)),
       .init("silent", .bool(host.isSilent)),
       .init("silent_ms", JSONValue(milliseconds: host.silence)),
-      .init("breakers", .array(standings.map(json))),
-    ])
-  }
-
-  private static func json(_ standing: RelayStatus.Standing) -> JSONValue {
-    .object([
-      .init("name", .string(standing.name)),
-      .init("state", .string(standing.state)),
-      .init("mode", .string(standing.mode)),
-      .init("open_ends_in_ms", JSONValue(milliseconds: standing.openEndsIn)),
-      .init("trips", .integer(standing.trips)),
+      .init("breakers", .array(standings.map(\.document))),
     ])
   }
 }

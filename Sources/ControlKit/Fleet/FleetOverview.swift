@@ -1,3 +1,4 @@
+import ProgramKit
 import SharedBreaker
 
 /// The breakers of a fleet, each with how it stands on every host that can be heard.

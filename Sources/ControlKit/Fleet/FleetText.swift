@@ -1,3 +1,4 @@
+import ProgramKit
 import SharedBreaker
 
 /// What `fleet status` prints about a fleet whose relay is connected.
@@ -100,9 +101,11 @@ struct FleetText {
       words.append(
         lag == .zero ? "up to date" : "\(SpokenDuration.format(lag)) behind the others")
     }
-    words.append(
-      status.waiting == 0
-        ? "no commands waiting" : "\(CountedNoun.text(status.waiting, "command")) waiting")
+    switch status.waiting {
+    case nil: words.append("how many commands wait is unknown")
+    case 0?: words.append("no commands waiting")
+    case let waiting?: words.append("\(CountedNoun.text(waiting, "command")) waiting")
+    }
     if status.refused > 0 {
       words.append("\(CountedNoun.text(status.refused, "message")) refused")
     }

@@ -1,5 +1,6 @@
 import BreakerDocuments
 import Glibc
+import ProgramKit
 import SharedBreaker
 
 /// Asks the relay of a store what it knows, over the socket beside the store.
@@ -18,19 +19,10 @@ struct RelayClient {
     self.patience = patience
   }
 
-  /// What a relay can be asked for.
-  enum Question: String {
-    /// The fleet, with each host's breakers.
-    case status
-
-    /// The fleet without breakers: the server need not read them from every host.
-    case figures
-  }
-
   /// Asks for the status.
   ///
   /// - Throws: `RelaySilence` if nothing listens, or no whole answer arrives in time.
-  func status(_ question: Question = .status) throws(RelaySilence) -> RelayStatus {
+  func status(_ question: RelayStatus.Question = .status) throws(RelaySilence) -> RelayStatus {
     let end = ContinuousClock.now + patience
     let socket = try RelaySocket(connectedTo: path, until: end)
     defer { socket.close() }

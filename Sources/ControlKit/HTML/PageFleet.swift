@@ -1,3 +1,4 @@
+import ProgramKit
 import SharedBreaker
 
 /// The fleet that a store belongs to: where breakers are not closed, and which hosts are silent.

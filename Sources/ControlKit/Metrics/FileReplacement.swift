@@ -1,4 +1,5 @@
 import Glibc
+import ProgramKit
 
 /// A file that replaces another one as a whole or not at all, as every `--output` does.
 ///

@@ -1,3 +1,4 @@
+import ProgramKit
 import SharedBreaker
 
 /// The figures of the fleet that a store belongs to.

@@ -1,3 +1,5 @@
+import ProgramKit
+
 @unsafe @preconcurrency import Glibc
 
 /// Starts commands that share the streams and the environment of this process.

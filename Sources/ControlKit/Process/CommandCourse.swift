@@ -1,3 +1,4 @@
+import ProgramKit
 import SharedBreaker
 
 /// What happened to a command, from its start to its end.

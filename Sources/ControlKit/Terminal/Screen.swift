@@ -1,4 +1,5 @@
 import Glibc
+import ProgramKit
 
 /// A terminal to draw on, which gets its former state back at the end.
 final class Screen {
@@ -27,10 +28,7 @@ final class Screen {
     guard isatty(output) == 1, let signals = WakePipe() else { return nil }
     let isTyped = isatty(STDIN_FILENO) == 1
     input = isTyped ? STDIN_FILENO : unsafe open("/dev/tty", O_RDONLY | O_CLOEXEC)
-    guard input >= 0 else {
-      signals.close()
-      return nil
-    }
+    guard input >= 0 else { return nil }
     self.output = output
     self.signals = signals
     TerminalGuard.begin(input: input, output: output, wake: signals.writing)

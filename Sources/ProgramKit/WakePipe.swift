@@ -1,12 +1,15 @@
 internal import Glibc
 
 /// A pipe that wakes a thread that sleeps in `poll`; waking never blocks.
-final class Wakeup: Sendable {
-  let reading: Int32
-  private let writing: Int32
+public final class WakePipe: Sendable {
+  /// Polls as readable while there is something to wake for.
+  public let reading: Int32
+
+  /// Where a signal handler writes its byte.
+  public let writing: Int32
 
   /// Creates the pipe; nil if no descriptor is left.
-  init?() {
+  public init?() {
     var ends: [Int32] = [-1, -1]
     guard unsafe pipe(&ends) == 0 else { return nil }
     (reading, writing) = (ends[0], ends[1])
@@ -22,16 +25,16 @@ final class Wakeup: Sendable {
   }
 
   /// Wakes the thread; a full pipe does that without another byte.
-  func wake() { _ = unsafe write(writing, [1], 1) }
+  public func wake() { _ = unsafe write(writing, [1], 1) }
 
   /// Whether it was woken since it was last emptied.
-  var isRaised: Bool {
+  public var isRaised: Bool {
     var entry = pollfd(fd: reading, events: Int16(POLLIN), revents: 0)
     return unsafe poll(&entry, 1, 0) > 0
   }
 
   /// Removes all bytes from the pipe.
-  func empty() {
+  public func empty() {
     var bytes = [UInt8](repeating: 0, count: 64)
     while unsafe read(reading, &bytes, bytes.count) > 0 {}
   }

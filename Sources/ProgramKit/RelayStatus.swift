@@ -1,0 +1,240 @@
+public import JSONText
+public import SharedBreaker
+
+/// What a relay knows of its fleet: `cbrelay` writes it to its socket, and `cbctl` reads it there.
+public struct RelayStatus: Sendable, Hashable {
+  /// What a client can ask a relay for.
+  public enum Question: String, Sendable {
+    /// The fleet, with each host's breakers.
+    case status
+
+    /// The fleet without breakers: the server need not read them from every host.
+    case figures
+  }
+
+  /// A host of the fleet, as it last described itself.
+  public struct Host: Sendable, Hashable {
+    /// The host's name in the fleet.
+    public var name: String
+
+    /// How long ago the host was last heard of; nil if that is unknown.
+    public var silence: Duration?
+
+    /// Whether it was silent for so long that it no longer counts.
+    public var isSilent: Bool
+
+    /// The host's breakers; empty if nobody asked for them.
+    public var breakers: [Standing]
+
+    /// Describes a host.
+    public init(name: String, silence: Duration?, isSilent: Bool, breakers: [Standing]) {
+      self.name = name
+      self.silence = silence
+      self.isSilent = isSilent
+      self.breakers = breakers
+    }
+  }
+
+  /// How one breaker stands on one host.
+  ///
+  /// The words come from a host that may run another version, so they are kept as text.
+  public struct Standing: Sendable, Hashable {
+    /// The breaker's name.
+    public var name: String
+
+    /// The wire name of its state.
+    public var state: String
+
+    /// The wire name of its mode.
+    public var mode: String
+
+    /// How much longer an open breaker rejects calls; zero if it is due, nil if it is not open.
+    public var openEndsIn: Duration?
+
+    /// How often it has tripped.
+    public var trips: Int64
+
+    /// Describes a breaker.
+    public init(
+      name: String, state: String, mode: String, openEndsIn: Duration? = nil, trips: Int64
+    ) {
+      self.name = name
+      self.state = state
+      self.mode = mode
+      self.openEndsIn = openEndsIn
+      self.trips = trips
+    }
+  }
+
+  /// The name of the fleet.
+  public var fleet: String
+
+  /// The name of this host.
+  public var host: String
+
+  /// Whether the relay is connected to the server.
+  public var isConnected: Bool
+
+  /// Since when the relay has been connected, or has not.
+  public var since: BreakerTimestamp?
+
+  /// Why it is not connected.
+  public var problem: String?
+
+  /// How far the relay is behind the fleet's stream.
+  public var lag: Duration?
+
+  /// How many of this host's commands have not reached Redis yet; nil if the store does not tell.
+  public var waiting: Int64?
+
+  /// How many commands of other hosts it has applied since it started.
+  public var applied: Int64
+
+  /// How many commands of other hosts it has refused since it started.
+  public var refused: Int64
+
+  /// The hosts of the fleet; nil if Redis does not tell the relay now.
+  public var hosts: [Host]?
+
+  /// Describes a fleet as one of its relays knows it.
+  public init(
+    fleet: String, host: String, isConnected: Bool, since: BreakerTimestamp? = nil,
+    problem: String? = nil, lag: Duration? = nil, waiting: Int64?, applied: Int64, refused: Int64,
+    hosts: [Host]? = nil
+  ) {
+    self.fleet = fleet
+    self.host = host
+    self.isConnected = isConnected
+    self.since = since
+    self.problem = problem
+    self.lag = lag
+    self.waiting = waiting
+    self.applied = applied
+    self.refused = refused
+    self.hosts = hosts
+  }
+}
+
+/// The status as a document.
+extension RelayStatus {
+  private static let version: Int64 = 1
+
+  /// The document that answers a question.
+  public func document(answering question: Question) -> JSONValue {
+    .object([
+      .init("version", .integer(Self.version)),
+      .init("fleet", .string(fleet)),
+      .init("host", .string(host)),
+      .init("connected", .bool(isConnected)),
+      .init("since", JSONValue(since?.description)),
+      .init("problem", JSONValue(problem)),
+      .init("lag_ms", JSONValue(milliseconds: lag)),
+      .init("waiting", JSONValue(waiting)),
+      .init("applied", .integer(applied)),
+      .init("refused", .integer(refused)),
+      .init("hosts", hosts.map { .array($0.map { $0.document(answering: question) }) } ?? .null),
+    ])
+  }
+
+  /// Reads a document; members that this version does not know are ignored.
+  public init(document: String) throws(JSONError) {
+    let fields = try Fields(document, of: "a relay")
+    let version = fields.number("version")
+    guard version == Self.version else {
+      throw JSONError(
+        description: "it has version \(version.map { "\($0)" } ?? "null"), and this cbctl reads "
+          + "version \(Self.version)")
+    }
+    self.init(
+      fleet: try fields.requiredText("fleet"), host: try fields.requiredText("host"),
+      isConnected: fields.isTrue("connected"),
+      since: fields.text("since").flatMap { BreakerTimestamp($0) },
+      problem: fields.text("problem"), lag: fields.milliseconds("lag_ms"),
+      waiting: fields.number("waiting"), applied: fields.number("applied") ?? 0,
+      refused: fields.number("refused") ?? 0,
+      hosts: try fields.objects("hosts", of: "a host")?.map { host throws(JSONError) in
+        try Host(host)
+      })
+  }
+}
+
+extension RelayStatus.Host {
+  fileprivate func document(answering question: RelayStatus.Question) -> JSONValue {
+    let members: [JSONValue.Member] = [
+      .init("host", .string(name)), .init("silent_ms", JSONValue(milliseconds: silence)),
+      .init("is_silent", .bool(isSilent)),
+    ]
+    return switch question {
+    case .status: .object(members + [.init("breakers", .array(breakers.map(\.document)))])
+    case .figures: .object(members)
+    }
+  }
+
+  fileprivate init(_ fields: Fields) throws(JSONError) {
+    self.init(
+      name: try fields.requiredText("host"), silence: fields.milliseconds("silent_ms"),
+      isSilent: fields.isTrue("is_silent"),
+      breakers: try (fields.objects("breakers", of: "a breaker") ?? []).map {
+        breaker throws(JSONError) in
+        try RelayStatus.Standing(breaker)
+      })
+  }
+}
+
+extension RelayStatus.Standing {
+  /// The document of a breaker on one host.
+  public var document: JSONValue {
+    .object([
+      .init("name", .string(name)), .init("state", .string(state)), .init("mode", .string(mode)),
+      .init("open_ends_in_ms", JSONValue(milliseconds: openEndsIn)),
+      .init("trips", .integer(trips)),
+    ])
+  }
+
+  fileprivate init(_ fields: Fields) throws(JSONError) {
+    self.init(
+      name: try fields.requiredText("name"), state: try fields.requiredText("state"),
+      mode: fields.text("mode") ?? BreakerMode.automatic.wireName,
+      openEndsIn: fields.milliseconds("open_ends_in_ms"), trips: fields.number("trips") ?? 0)
+  }
+}
+
+/// The members of an object, by their keys.
+private struct Fields {
+  private var values: [String: JSONMember.Value] = [:]
+
+  init(_ text: String, of thing: String) throws(JSONError) {
+    for member in try JSONObjectReader.members(of: text, standingFor: thing) {
+      values[member.key] = member.value
+    }
+  }
+
+  func text(_ key: String) -> String? {
+    if case .string(let text)? = values[key] { text } else { nil }
+  }
+
+  func requiredText(_ key: String) throws(JSONError) -> String {
+    guard let text = text(key) else { throw JSONError(description: "it has no \(key)") }
+    return text
+  }
+
+  func number(_ key: String) -> Int64? {
+    if case .number(let text)? = values[key] { Int64(text) } else { nil }
+  }
+
+  func milliseconds(_ key: String) -> Duration? {
+    number(key).map { .milliseconds(max(0, $0)) }
+  }
+
+  func isTrue(_ key: String) -> Bool { values[key] == .bool(true) }
+
+  /// The objects of a list; nil if there is no list.
+  func objects(_ key: String, of thing: String) throws(JSONError) -> [Fields]? {
+    guard case .nested(let list)? = values[key] else { return nil }
+    var objects: [Fields] = []
+    for element in try JSONObjectReader.elements(of: list, standingFor: key) {
+      if case .nested(let object) = element { objects.append(try Fields(object, of: thing)) }
+    }
+    return objects
+  }
+}
