@@ -287,7 +287,8 @@ typedef struct sb_rejection {
   int32_t mode;
   /* The bytes of `reason`; 0 if none was given. */
   int32_t reason_length;
-  /* How long to wait before the answer can change; SB_UNKNOWN if that is up to an operator. */
+  /* When asking again makes sense: when the open time or the mode ends, or when the probe under way may
+   * have succeeded. SB_UNKNOWN if that is up to an operator. */
   int64_t retry_after_ns;
   /* Why the mode was set, if the mode is what rejects; cut at a character, and ended by a zero. */
   char reason[256];

@@ -36,7 +36,8 @@ public struct BreakerSnapshot: Sendable, Hashable {
   /// Whether the open time was over and a slot was free, so that the next call would be a probe.
   public let isProbeDue: Bool
 
-  /// How long to wait before calls may be permitted; nil if they are, or if nobody can know.
+  /// When asking again makes sense, as in ``Rejection/retryAfter`` but for everyone the same; nil if
+  /// calls are permitted, or if nobody can know.
   public let retryAfter: Duration?
 
   /// The number of failures since the last success.

@@ -38,6 +38,7 @@ import Testing
     var clean = BreakerRecord()
     clean.generation = 5
     clean.lastLease = 1
+    clean.usualProbeNanoseconds = 0
     clean.trips = 1
     clean.totals = totals
     clean.lastError = "refused"

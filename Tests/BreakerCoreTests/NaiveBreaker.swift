@@ -17,6 +17,7 @@ struct NaiveBreaker {
     var id: Int64
     var generation: Int64
     var owner: ProcessIdentity
+    var began: Int
     var deadline: Int
   }
 
@@ -27,6 +28,9 @@ struct NaiveBreaker {
     case leaseEnded(Int64)
     case probeSucceeded
     case probeFailed
+
+    /// How long a probe took that succeeded, whether or not it still counted.
+    case probeTook(Int)
     case opened(at: Int, until: Int, from: BreakerState, isNamed: Bool)
     case extended(until: Int)
     case recovered(until: Int)
@@ -167,6 +171,13 @@ extension NaiveBreaker {
       }
     }
     return leases
+  }
+
+  /// How long probes take that succeed; each of them weighs as much as all before it.
+  var usualProbe: Int? {
+    var usual: Int?
+    for case .probeTook(let time) in facts { usual = usual.map { ($0 + time) / 2 } ?? time }
+    return usual
   }
 
   var lastLease: Int64 {

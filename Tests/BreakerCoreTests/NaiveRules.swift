@@ -34,15 +34,16 @@ extension NaiveBreaker {
       return .permitted(PermitGrant(kind: .normal, generation: generation))
     case .open:
       if let openUntil, openUntil > given.now { return reject(openUntil - given.now) }
-      if let slot = nextSlot { return reject(slot - given.now) }
+      if let slot = nextSlot(given.now) { return reject(slot - given.now) }
       facts.append(.halfOpened)
       arrows.append("open>half_open")
     case .halfOpen:
-      if let slot = nextSlot { return reject(slot - given.now) }
+      if let slot = nextSlot(given.now) { return reject(slot - given.now) }
     }
     let time = max(nanoseconds(policy.probeTimeout), probeTimeout.map { nanoseconds($0) } ?? 0)
     let lease = Lease(
-      id: lastLease + 1, generation: generation, owner: owner, deadline: given.now + time)
+      id: lastLease + 1, generation: generation, owner: owner, began: given.now,
+      deadline: given.now + time)
     facts.append(.probeGranted(lease))
     return .permitted(
       PermitGrant(
@@ -58,7 +59,11 @@ extension NaiveBreaker {
     let isCurrent = permit.generation == generation
     if permit.kind == .probe {
       guard isHeld(permit) else { return .refused }
+      let began = leases.first { $0.id == permit.lease }?.began ?? given.now
       facts.append(.leaseEnded(permit.lease))
+      if outcome == .success {
+        facts.append(.probeTook(elapsed.map { nanoseconds($0) } ?? given.now - began))
+      }
     }
     let isSlow = policy.slowAfter.map { (elapsed ?? .zero) >= $0 } ?? false
     var failure: CallOutcome.Failure?
@@ -182,19 +187,26 @@ extension NaiveBreaker {
     leases.contains { $0.id == permit.lease && $0.generation == permit.generation }
   }
 
-  /// When the next probe may start; nil means now.
-  private var nextSlot: Int? {
+  /// When to ask whether a probe has ended: after its usual time, then twice that, up to a second more.
+  private func nextLook(_ lease: Lease, _ now: Int) -> Int {
+    var wait = max(10_000_000, usualProbe ?? 1_000_000_000)
+    while lease.began + wait <= now { wait += min(wait, 1_000_000_000) }
+    return min(lease.began + wait, lease.deadline)
+  }
+
+  /// When to ask for a slot again; nil means that one is free now.
+  private func nextSlot(_ now: Int) -> Int? {
     let held = leases
     let own = held.filter { $0.generation == generation }
     var ends: [Int] = []
     if held.count >= policy.probes {
       // All leases above the limit have to end, and one more.
-      ends.append(held.map { $0.deadline }.sorted()[held.count - policy.probes])
+      ends.append(held.map { nextLook($0, now) }.sorted()[held.count - policy.probes])
     }
     let made = own.count + probeSuccesses + probeFailures
     let areEnough = !own.isEmpty && policy.probeCalls.map { made >= $0 } ?? false
     guard !ends.isEmpty || areEnough else { return nil }
-    return (ends + own.map { $0.deadline }).min()
+    return (ends + own.map { nextLook($0, now) }).min()
   }
 
   private func openTime(after trips: Int, _ given: Circumstances) -> Int {

@@ -47,6 +47,7 @@ struct RandomWalk {
     compare("leases", record.leases.map(\.id), model.leases.map(\.id))
     compare(
       "deadlines", record.leases.map { Int($0.deadline.nanoseconds) }, model.leases.map(\.deadline))
+    compare("usual probe", record.usualProbeNanoseconds.map { Int($0) }, model.usualProbe)
     compare("trips", record.trips, model.trips)
     compare("totals", record.totals, model.totals)
     compare("mode", record.mode.mode, model.lastMode.mode)

@@ -26,7 +26,7 @@ import Testing
     let other = bench.permit(for: .process(3))
     bench.trip()
     bench.becomeDue()
-    let expected = Rejection(state: .open, mode: .automatic, retryAfter: .seconds(29))
+    let expected = Rejection(state: .open, mode: .automatic, retryAfter: .seconds(1))
     #expect(bench.assess() == .rejected(expected))
     #expect(bench.request().rejection == expected)
     #expect(bench.state == .open)
@@ -93,6 +93,7 @@ import Testing
       #expect(bench.report(outcome, for: old) == .outdated)
       before.leases.removeFirst()
       before.totals = bench.record.totals
+      before.usualProbeNanoseconds = bench.record.usualProbeNanoseconds
       before.lastError = bench.record.lastError
       before.lastFailureAtMilliseconds = bench.record.lastFailureAtMilliseconds
       #expect(bench.record == before)
@@ -112,32 +113,42 @@ import Testing
     bench.becomeDue()
     #expect(bench.permit() != nil)
     #expect(bench.permit() != nil)
-    #expect(bench.request().rejection?.retryAfter == .seconds(30))
+    bench.advance(by: .milliseconds(300))
+    #expect(bench.request().rejection?.retryAfter == .milliseconds(700))
     #expect(bench.record.leases.count == 4)
   }
 
   @Test func `a rejection names when a probe may start after probes was lowered midway`() {
     var bench = Bench(BreakerPolicy(openFor: .seconds(1), probes: 3))
     bench.becomeDue()
-    for seconds in [50, 40, 60] { _ = bench.permit(probeTimeout: .seconds(seconds)) }
+    for seconds in [50, 40, 60] {
+      _ = bench.permit(probeTimeout: .seconds(seconds))
+      bench.advance(by: .milliseconds(200))
+    }
     bench.trip()
     bench.becomeDue()
+    // The probes began 1.6, 1.4 and 1.2 seconds ago.
     bench.policy.probes = 2
-    #expect(bench.request().rejection?.retryAfter == .seconds(49))
+    #expect(bench.request().rejection?.retryAfter == .milliseconds(600))
     bench.policy.probes = 1
-    #expect(bench.request().rejection?.retryAfter == .seconds(59))
+    #expect(bench.request().rejection?.retryAfter == .milliseconds(800))
     bench.advance(by: .seconds(59))
     #expect(bench.permit()?.kind == .probe)
   }
 
-  @Test func `a half-open rejection names the deadline of a current probe if that comes first`() {
-    var bench = Bench(BreakerPolicy(openFor: .seconds(1), probes: 2))
+  @Test func `a half-open rejection names when a current probe may have ended if that comes first`()
+  {
+    var bench = Bench(BreakerPolicy(openFor: .seconds(1), probes: 3))
     bench.becomeDue()
-    _ = bench.permit(probeTimeout: .seconds(90))
+    for _ in 0..<2 { _ = bench.permit(probeTimeout: .seconds(90)) }
     bench.trip()
+    bench.advance(by: .milliseconds(200))
     bench.becomeDue()
     _ = bench.permit()
-    #expect(bench.request().rejection?.retryAfter == .seconds(30))
+    bench.advance(by: .milliseconds(700))
+    // Two of three would have to end before another probe may begin.
+    bench.policy.probes = 2
+    #expect(bench.request().rejection?.retryAfter == .milliseconds(300))
     #expect(bench.request().rejection?.state == .halfOpen)
   }
 

@@ -22,6 +22,30 @@ import Testing
     }
   }
 
+  @Test func `a timeout hook is called while all Swift threads block`() async {
+    await #expect(processExitsWith: .success) {
+      ts_limit(120)
+      let deadline = Journal<@Sendable () -> Void>()
+      let timer = StoreTimer { _, body in
+        deadline.note(body)
+        return {}
+      }
+      let breaker = try TestHost().store(timer: timer).breaker("api")
+      let hooks = Journal<Int>()
+      let works = Journal<Int>()
+      Task.detached {
+        try await breaker.run(timeout: .seconds(1), onTimeout: { hooks.note(1) }) {
+          works.note(1)
+          Blocking.block()
+        }
+      }
+      while works.count == 0 { sched_yield() }
+      Blocking.blockAllButThisThread(alreadyBlocked: works.count)
+      for body in deadline.entries { body() }
+      exit(hooks.count == 1 ? 0 : 1)
+    }
+  }
+
   private static func breaker() throws -> Breaker {
     try TestHost().store(timer: .system).breaker("api", policy: BreakerPolicy(maxFailures: 1_000))
   }
@@ -34,7 +58,7 @@ private enum Blocking {
   static func block() { while true { pause() } }
 
   /// Starts so many tasks that every other thread of the pool runs one that blocks it.
-  static func blockAllButThisThread() {
+  static func blockAllButThisThread(alreadyBlocked: Int = 0) {
     let blocked = Journal<Int>()
     for number in 0..<(8 * cores) {
       Task.detached {
@@ -42,6 +66,6 @@ private enum Blocking {
         block()
       }
     }
-    while blocked.count < cores - 1 { sched_yield() }
+    while alreadyBlocked + blocked.count < cores - 1 { sched_yield() }
   }
 }

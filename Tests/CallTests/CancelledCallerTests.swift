@@ -43,6 +43,28 @@ import Testing
   }
 
   @Test(arguments: [BreakerState.closed, .halfOpen])
+  func `a cancelled call is neutral whatever its judge says of the error`(state: BreakerState)
+    async throws
+  {
+    let breaker = try breaker(in: state)
+    let before = breaker.snapshot()
+    let call = Task {
+      unsafe withUnsafeCurrentTask { unsafe $0?.cancel() }
+      await #expect(throws: Refused.self) {
+        try await breaker.run(outcome: { _ in .failure() }) {
+          await Task.yield()
+          throw Refused()
+        }
+      }
+      #expect(throws: Refused.self) {
+        try breaker.run(outcome: { _ in .permanentFailure() }) { throw Refused() }
+      }
+    }
+    await call.value
+    expectNeutral(breaker, since: before, ignored: 2)
+  }
+
+  @Test(arguments: [BreakerState.closed, .halfOpen])
   func `a caller that is cancelled before its call runs no work and is neutral`(state: BreakerState)
     async throws
   {

@@ -17,6 +17,11 @@ struct JobBench {
       events.note("work at \(seconds)")
       work(attempt)
     }
+    return noting(job)
+  }
+
+  /// Notes all callbacks of a job.
+  func noting(_ job: BreakerJob) -> BreakerJob {
     job.successful = { [self] in events.note("successful, \(condition(of: $0))") }
     job.tripped = { [self] in events.note("tripped, \(condition(of: $0)), \(words(for: $1))") }
     job.failed = { [self] in events.note("failed, \(condition(of: $0)), \(words(for: $1))") }

@@ -191,6 +191,47 @@ import Testing
     #expect(bench.events.entries.last == "failed, closed 2, 500")
   }
 
+  /// A job whose next attempt is a probe, with a lease that is shorter than its own timeout.
+  private func probing(
+    timeout: Duration, timer: StoreTimer? = nil, _ work: @escaping @Sendable (JobAttempt) -> Void
+  ) throws -> BreakerJob {
+    let policy = BreakerPolicy(
+      maxFailures: 1, openFor: .seconds(1), probeTimeout: .seconds(2))
+    let breaker = try bench.host.store(timer: timer).breaker("api", policy: policy)
+    try breaker.trip()
+    bench.host.clock.advance(by: .seconds(1))
+    return bench.noting(BreakerJob(breaker, timeout: timeout, work: work))
+  }
+
+  @Test func `a probe may take as long as the timeout of its job or call`() async throws {
+    let clock = bench.host.clock
+    let job = try probing(timeout: .seconds(9)) {
+      clock.advance(by: .seconds(5))
+      $0.success()
+    }
+    job.start()
+    #expect(bench.events.entries == ["successful, closed 0"])
+    try job.breaker.trip()
+    clock.advance(by: .seconds(1))
+    try await job.breaker.run(timeout: .seconds(9)) { clock.advance(by: .seconds(5)) }
+    #expect(job.state == .closed)
+  }
+
+  @Test func `a job whose probe reports after its lease has timed out`() throws {
+    // Nobody keeps the time, as while the process is stopped.
+    let timer = StoreTimer { _, _ in {} }
+    let clock = bench.host.clock
+    let reports = Journal<Bool>()
+    let job = try probing(timeout: .seconds(9), timer: timer) {
+      clock.advance(by: .seconds(9.5))
+      reports.note($0.success())
+    }
+    job.start()
+    #expect(bench.events.entries == ["timed out, open 1", "tripped, open 1, timeout"])
+    #expect(reports.entries == [false])
+    #expect(job.breaker.snapshot().totals.successes == 0)
+  }
+
   @Test func `a job gives up if its store fails and is set to throw`() throws {
     let options = StoreOptions(onStoreFailure: .throw)
     let store = SharedStore(path: "/proc/no-such-folder/breakers.db", options: options)

@@ -41,10 +41,13 @@ import Testing
         tries.note(1)
         if !tries.count.isMultiple(of: 3) { throw Refused() }
       }
-      try breaker.run(retry: retry) {
-        tries.note(1)
-        if !tries.count.isMultiple(of: 3) { throw Refused() }
+      func runOutsideOfTask() throws {
+        try breaker.run(retry: retry) {
+          tries.note(1)
+          if !tries.count.isMultiple(of: 3) { throw Refused() }
+        }
       }
+      try runOutsideOfTask()
     }
     #expect(tries.count == 12)
   }

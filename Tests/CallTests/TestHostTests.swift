@@ -64,6 +64,43 @@ import Testing
     #expect(entries.filter(\.endsOutage).map(\.id) == [entries.last?.id])
   }
 
+  @Test func `a trip under a mode that lets calls through begins no outage`() throws {
+    let host = TestHost()
+    let store = host.store()
+    for mode in [BreakerMode.observe, .forcedClosed] {
+      let breaker = try store.breaker(
+        mode.wireName, policy: BreakerPolicy(maxFailures: 1, openFor: .seconds(10)))
+      try breaker.force(mode, for: .seconds(60))
+      try breaker.trip()
+      try breaker.run {}
+      #expect(breaker.state == .open)
+    }
+    #expect(try store.history().contains { $0.change.beginsOutage })
+    #expect(try !store.history().contains(where: \.beginsOutage))
+  }
+
+  @Test func `an outage begins when a mode ends that let calls of an open breaker through`() throws
+  {
+    let host = TestHost()
+    let store = host.store()
+    for ends in [true, false] {
+      let name = ends ? "by time" : "by hand"
+      let breaker = try store.breaker(name, policy: BreakerPolicy(openFor: .seconds(100)))
+      try breaker.force(.observe, for: .seconds(60))
+      try breaker.trip()
+      if ends { host.clock.advance(by: .seconds(60)) } else { try breaker.force(.automatic) }
+      #expect(throws: BreakerError.self) { try breaker.run {} }
+      try breaker.reset()
+      let begins = try store.history(of: name).filter(\.beginsOutage)
+      #expect(begins.map(\.change) == [.mode(from: .observe, to: .automatic)])
+    }
+    // Of a closed breaker nothing is rejected when the mode ends.
+    let closed = try store.breaker("closed")
+    try closed.force(.observe)
+    try closed.force(.automatic)
+    #expect(try !store.history(of: "closed").contains(where: \.beginsOutage))
+  }
+
   @Test func `a snapshot tells how far a half-open breaker has got`() throws {
     let host = TestHost()
     let breaker = try host.store().breaker(

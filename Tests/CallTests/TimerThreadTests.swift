@@ -69,7 +69,9 @@ import Testing
       ts_limit(120)
       let store = SharedStore(path: "/proc/no-such-folder/breakers.db")
       let breaker = try store.breaker("api", policy: BreakerPolicy(maxFailures: 1_000))
-      for _ in 0..<10 { try? breaker.run(retry: .fixed(attempts: 2, delay: .microseconds(1))) {} }
+      for _ in 0..<10 {
+        try? await breaker.run(retry: .fixed(attempts: 2, delay: .microseconds(1))) {}
+      }
       guard ProcessThreads.count(named: "breaker") == 0 else { exit(1) }
       let ended = Journal<Int>()
       let jobs = (0..<100).map { _ in BreakerJob(breaker, timeout: .milliseconds(1)) { _ in } }

@@ -154,7 +154,7 @@ struct RenderingTests {
     record.leases = [
       ProbeLease(id: 1, generation: 1, owner: nil, deadline: now.advanced(by: 5_000_000_000))
     ]
-    #expect(Samples.table(of: record).contains("  5s  "))
+    #expect(Samples.table(of: record).contains("  1s  "))
     record.leases[0].deadline = now.advanced(by: -1)
     let page = Samples.page(of: record)
     #expect(page.hasPrefix("x: open, retry in "), "\(page)")

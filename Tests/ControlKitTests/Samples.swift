@@ -27,7 +27,11 @@ enum Samples {
         $0.state = .halfOpen
         $0.probeSuccesses = 3
         $0.probeFailures = 1
-        $0.leases = [ProbeLease(id: 1, generation: 1, owner: nil, deadline: instant(20))]
+        $0.usualProbeNanoseconds = 20_000_000_000
+        $0.leases = [
+          ProbeLease(
+            id: 1, generation: 1, owner: nil, began: instant(0), deadline: instant(20))
+        ]
       }),
     snapshot(
       sample("maintenance") { record in

@@ -4,13 +4,19 @@ enum Cells {
     ("breaker", numbersOfBreaker + textsOfBreaker + blobsOfBreaker), ("store", ["identity"]),
     (
       "event",
-      ["id", "at_ms", "name", "kind", "from_word", "to_word", "reason", "previous", "origin"]
+      [
+        "id", "at_ms", "name", "kind", "from_word", "to_word", "reason", "previous", "origin",
+        "begins_outage",
+      ]
     ),
     ("declaration", ["policy", "declared_at_ms", "pid", "program"]),
     ("migration", ["number", "name", "checksum"]),
     ("fleet", ["fleet", "host", "stamp", "epoch", "number", "entry", "is_connected"]),
     ("fleet_command", commands + ["aspect", "is_in_force"]), ("fleet_outbox", commands + ["id"]),
-    ("lease", ["id", "generation", "pid", "start_ticks", "pid_namespace", "deadline_ns"]),
+    (
+      "lease",
+      ["id", "generation", "pid", "start_ticks", "pid_namespace", "deadline_ns", "began_at_ns"]
+    ),
   ]
   private static let numbersOfBreaker = [
     "id", "revision", "boot", "state", "generation", "mode", "mode_until_ns", "mode_length_ns",
@@ -18,7 +24,7 @@ enum Cells {
     "open_until_ns", "open_length_ns", "opened_at_ms", "growth", "closed_at_ns", "trips",
     "last_lease", "probe_successes", "probe_failures", "successes", "rejections", "counters_key",
     "counted_successes", "counted_slow", "era", "created_at_ms", "changed_at_ms", "leases",
-    "extended_at_ms", "suspected_at_ns", "is_open_time_named",
+    "extended_at_ms", "suspected_at_ns", "is_open_time_named", "usual_probe_ns",
   ]
   private static let commands = [
     "breaker", "stamp", "host", "action", "mode", "length_ns", "policy_set", "policy_unset",

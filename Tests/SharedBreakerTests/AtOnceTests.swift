@@ -210,7 +210,7 @@ private final class UntouchedStorage: ForwardingStorage {
     try touch()
     // As a file does, so that what a process has written itself need not be read again.
     let before = memory.currentFingerprint()
-    var transacted = memory.transact(name, orCreate: orCreate, wait: wait, body)
+    var transacted = try memory.transact(name, orCreate: orCreate, wait: wait, body)
     transacted?.fingerprints = Fingerprints(before: before, after: memory.currentFingerprint())
     return transacted
   }

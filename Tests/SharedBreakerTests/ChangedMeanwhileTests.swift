@@ -22,7 +22,7 @@ import Testing
     let cell = engine.cell("api")
     _ = try engine.known(engine.cell("other"))
     storage.afterNextFind { [memory, engine] in
-      _ = memory.transact("api", orCreate: true, wait: .usual) { draft in
+      _ = try? memory.transact("api", orCreate: true, wait: .usual) { draft in
         draft.breaker.words.code = "slow-after=1s"
       }
       _ = try? engine.known(cell)
@@ -35,7 +35,7 @@ import Testing
   @Test func `a breaker deleted while it is being looked up does not come back`() throws {
     let other = engine.cell("other")
     _ = try engine.known(other)
-    _ = memory.transact("api", orCreate: true, wait: .usual) { draft in
+    _ = try memory.transact("api", orCreate: true, wait: .usual) { draft in
       draft.apply { record, now in
         record.modeSet(to: .forcedOpen, for: nil, reason: nil, by: "test", at: now)
       }

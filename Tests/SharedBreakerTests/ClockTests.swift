@@ -15,7 +15,7 @@ import Testing
     stage.clock.advance(by: .seconds(30))
     #expect(try puppets[0].ask("acquire") == "probe")
     stage.clock.moveWall(by: jump + jump)
-    #expect(try puppets[1].ask("acquire") == "rejected half_open 10000")
+    #expect(try puppets[1].ask("acquire") == "rejected half_open 1000")
     #expect(try puppets[0].ask("succeed") == "counted")
     #expect(try puppets[0].ask("force forced_open 5000") == "ok")
     stage.clock.moveWall(by: jump)

@@ -9,7 +9,7 @@ private let numbers: [Int64] = [.max, .min + 1, -1]
     "generation", "consecutive_failures", "growth", "trips", "last_lease", "probe_successes",
     "probe_failures", "successes", "failures", "ignored", "rejections", "slow", "would_reject",
     "revision", "era", "open_until_ns", "open_length_ns", "counters_key", "counted_successes",
-    "counted_rejections", "suspected_at_ns", "is_open_time_named",
+    "counted_rejections", "suspected_at_ns", "is_open_time_named", "usual_probe_ns",
   ]
 
   /// Everything that a process may do with a breaker.

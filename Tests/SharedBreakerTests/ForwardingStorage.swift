@@ -20,7 +20,7 @@ extension ForwardingStorage {
   func transact(
     together steps: [NamedStep], mustBeNew: Bool
   ) throws(StoreError) -> TransactedTogether {
-    memory.transact(together: steps, mustBeNew: mustBeNew)
+    try memory.transact(together: steps, mustBeNew: mustBeNew)
   }
   func delete(_ name: String, ifStill version: StoredVersion?) -> Deletion {
     memory.delete(name, ifStill: version)

@@ -25,11 +25,11 @@ final class InterruptedStorage: ForwardingStorage {
 
   func transact<Answer>(
     _ name: String, orCreate: Bool, wait: Wait, _ body: (inout BreakerDraft) -> Answer
-  ) -> Transacted<Answer>? {
+  ) throws(StoreError) -> Transacted<Answer>? {
     let before = memory.currentFingerprint()
     beforeTransaction.happen()
     defer { afterTransaction.happen() }
-    var transacted = memory.transact(name, orCreate: orCreate, wait: wait, body)
+    var transacted = try memory.transact(name, orCreate: orCreate, wait: wait, body)
     transacted?.fingerprints = Fingerprints(before: before, after: memory.currentFingerprint())
     return transacted
   }

@@ -19,7 +19,7 @@ import Testing
     let (stage, puppets) = try dueForProbe(2)
     let (prober, other) = (puppets[0], puppets[1])
     #expect(try prober.ask("acquire") == "probe")
-    #expect(try other.ask("acquire").hasPrefix("rejected half_open 10000"))
+    #expect(try other.ask("acquire").hasPrefix("rejected half_open 1000"))
     if isReaped { prober.kill() } else { prober.process.killAndLeaveZombie() }
     #expect(try other.ask("acquire") == "probe")
     #expect(try other.ask("succeed") == "counted")

@@ -69,8 +69,8 @@ private final class WatchedStorage: ForwardingStorage {
 
   func transact<Answer>(
     _ name: String, orCreate: Bool, wait: Wait, _ body: (inout BreakerDraft) -> Answer
-  ) -> Transacted<Answer>? {
-    memory.transact(name, orCreate: orCreate, wait: wait, body)
+  ) throws(StoreError) -> Transacted<Answer>? {
+    try memory.transact(name, orCreate: orCreate, wait: wait, body)
   }
 
   func checkIdentity() { looks.withLock { $0 += 1 } }

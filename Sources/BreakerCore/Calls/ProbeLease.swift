@@ -7,12 +7,18 @@ package struct ProbeLease: Sendable, Hashable {
 
   /// The process that frees the slot when it ends; nil if only the deadline frees it.
   package var owner: ProcessIdentity?
+
+  /// When the probe began; nil if an earlier version has given the lease.
+  package var began: Instant?
   package var deadline: Instant
 
-  package init(id: Int64, generation: Int64, owner: ProcessIdentity?, deadline: Instant) {
+  package init(
+    id: Int64, generation: Int64, owner: ProcessIdentity?, began: Instant? = nil, deadline: Instant
+  ) {
     self.id = id
     self.generation = generation
     self.owner = owner
+    self.began = began
     self.deadline = deadline
   }
 
@@ -31,23 +37,51 @@ package struct ProbeLease: Sendable, Hashable {
   }
 }
 
+extension ProbeLease {
+  /// How long nobody is told to wait for less than, or those who obey would ask without a pause.
+  private static let shortestWait: Int64 = 10_000_000
+
+  /// How long to wait for a probe of which nothing tells how long it takes.
+  private static let longestGuess: Int64 = 1_000_000_000
+
+  /// When it makes sense to ask whether a probe that is still under way has ended.
+  ///
+  /// That is once it has taken as long as probes usually take, then twice as long, and so on, but
+  /// once a second at least and at its deadline. All who ask before the same instant are told that
+  /// instant. A probe that is quicker than usual costs a wait; one that is slower costs a few
+  /// questions, each of which comes when the probe has taken twice as long as at the one before.
+  func nextLook(after now: Instant, usually usual: Int64?) -> Instant {
+    guard let began else { return min(deadline, now.advanced(by: Self.longestGuess)) }
+    let passed = max(0, now.since(began))
+    var look = max(Self.shortestWait, usual ?? Self.longestGuess)
+    while look <= passed, look < Self.longestGuess { look *= 2 }
+    let isOver = look <= passed
+    let wait =
+      isOver ? Self.longestGuess - (passed - look) % Self.longestGuess : look - passed
+    return min(deadline, now.advanced(by: wait))
+  }
+}
+
 /// Slots for probes.
 extension BreakerRecord {
-  /// When another probe may start at the latest; nil if one may start now.
+  /// When it makes sense to ask for a slot again; nil if a probe may start now.
   ///
   /// Every probe under way holds one of the `probes` slots, whichever round it belongs to. Only
   /// probes of the current round count towards `probe-calls`.
-  func nextSlot(_ policy: BreakerPolicy) -> Instant? {
-    let own = leases.filter { $0.generation == generation }.map(\.deadline)
+  func nextSlot(after now: Instant, _ policy: BreakerPolicy) -> Instant? {
+    func look(_ lease: ProbeLease) -> Instant {
+      lease.nextLook(after: now, usually: usualProbeNanoseconds)
+    }
+    let own = leases.filter { $0.generation == generation }.map(look)
     let excess = leases.count - policy.probes
     let made = Int64(own.count) + probeSuccesses + probeFailures
     // If no probe of this round is under way, one may always start, or the round would never end.
     let areEnough = !own.isEmpty && policy.probeCalls.map { made >= Int64($0) } == true
     guard excess >= 0 || areEnough else { return nil }
-    // A probe of this round that fails at its deadline ends the round, which changes the answer.
+    // A probe of this round may end the round, which changes the answer.
     let first = own.min()
     guard excess >= 0 else { return first }
-    let free = leases.map(\.deadline).sorted()[excess]
+    let free = leases.map(look).sorted()[excess]
     return first.map { min($0, free) } ?? free
   }
 
@@ -57,7 +91,8 @@ extension BreakerRecord {
     lastLease += 1
     let deadline = Self.deadline(at: now, after: max(time ?? .zero, policy.probeTimeout))
     leases.append(
-      ProbeLease(id: lastLease, generation: generation, owner: owner, deadline: deadline))
+      ProbeLease(
+        id: lastLease, generation: generation, owner: owner, began: now, deadline: deadline))
     return PermitGrant(
       kind: .probe, generation: generation, lease: lastLease, deadline: deadline)
   }
@@ -75,11 +110,19 @@ extension BreakerRecord {
     return Step(answer: true, events: [])
   }
 
-  /// Frees the slot of a probe that reports; answers false if the probe held none.
-  mutating func endLease(_ permit: PermitGrant) -> Bool {
-    guard let index = indexOfLease(permit) else { return false }
-    leases.remove(at: index)
-    return true
+  /// Frees the slot of a probe that reports; answers the lease, or nil if the probe held none.
+  mutating func endLease(_ permit: PermitGrant) -> ProbeLease? {
+    indexOfLease(permit).map { leases.remove(at: $0) }
+  }
+
+  /// Notes how long a probe took that has succeeded.
+  ///
+  /// Whoever waits for a probe waits for its success: after a failure they would wait anyway. So a
+  /// failure that takes long, as the timeout of a hung resource does, tells nothing here.
+  mutating func noteSuccess(of lease: ProbeLease, elapsed: Duration?, at now: Instant) {
+    guard let began = lease.began else { return }
+    let took = max(0, elapsed?.inNanoseconds ?? now.since(began))
+    usualProbeNanoseconds = usualProbeNanoseconds.map { $0.addingSaturating(took) / 2 } ?? took
   }
 
   private func indexOfLease(_ permit: PermitGrant) -> Int? {

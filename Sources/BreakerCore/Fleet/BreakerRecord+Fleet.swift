@@ -135,9 +135,8 @@ extension BreakerRecord {
     guard let setAt = mode.setAtMilliseconds, setAt <= order.givenAt.wallMilliseconds else {
       return Step(answer: .expired, events: [])
     }
-    let event = BreakerEvent(
-      .mode(from: mode.mode, to: .automatic), reason: "the mode has expired",
-      atMilliseconds: now.wallMilliseconds, origin: order.host)
+    let event = modeEvent(
+      to: .automatic, because: "the mode has expired", at: now, origin: order.host)
     mode = ModeSetting()
     return Step(answer: .applied, events: [event])
   }

@@ -56,7 +56,8 @@ extension BreakerChange {
   /// Whether calls begin to be rejected: a breaker that was closed has opened.
   ///
   /// A failed probe opens a breaker again, but that is the same outage, which has begun before. A
-  /// suspicion begins an outage only when a failed probe has confirmed it.
+  /// suspicion begins an outage only when a failed probe has confirmed it. A change does not tell
+  /// the mode: under one that lets all calls through, no outage begins with an opening.
   public var beginsOutage: Bool {
     self == .transition(from: .closed, to: .open)
       || self == .suspicion(from: .halfOpen, to: .open)

@@ -9,13 +9,18 @@ package struct BreakerEvent: Sendable, Hashable {
   /// The host of the fleet that it came from; nil for this host.
   package var origin: String?
 
+  /// Whether calls begin to be rejected with it, which depends on the mode too.
+  package var beginsOutage: Bool
+
   package init(
-    _ change: BreakerChange, reason: String?, atMilliseconds: Int64, origin: String? = nil
+    _ change: BreakerChange, reason: String?, atMilliseconds: Int64, origin: String? = nil,
+    beginsOutage: Bool? = nil
   ) {
     self.change = change
     self.reason = reason
     self.atMilliseconds = atMilliseconds
     self.origin = origin
+    self.beginsOutage = beginsOutage ?? change.beginsOutage
   }
 }
 

@@ -19,13 +19,16 @@ package struct RecordedEvent: Sendable, Hashable {
   /// The host of the fleet that it came from; nil for this host.
   package var origin: String?
 
+  /// Whether calls began to be rejected with it.
+  package var beginsOutage: Bool
+
   /// How many events are kept of all breakers together.
   package static let mostOfAll: Int64 = 50_000
 
   package init(
     id: Int64, atMilliseconds: Int64, name: String, change: BreakerChange, reason: String?,
     pid: Int32, program: String, previous: Int64? = nil, origin: String? = nil,
-    mandate: HistoryAuthor.Mandate = .none
+    mandate: HistoryAuthor.Mandate = .none, beginsOutage: Bool? = nil
   ) {
     self.id = id
     self.atMilliseconds = atMilliseconds
@@ -37,6 +40,7 @@ package struct RecordedEvent: Sendable, Hashable {
     self.mandate = mandate
     self.previous = previous
     self.origin = origin
+    self.beginsOutage = beginsOutage ?? change.beginsOutage
   }
 
   /// Whether an event between an earlier event and this one is no longer kept.

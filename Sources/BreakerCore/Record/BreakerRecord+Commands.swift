@@ -29,8 +29,8 @@ extension BreakerRecord {
   package mutating func modeSet(
     to mode: BreakerMode, for time: Duration?, reason: String?, by author: String, at now: Moment
   ) -> Step<Void> {
-    let from = self.mode.mode
     let reason = reason.map { OutsideText.cut($0) }
+    let event = modeEvent(to: mode, because: reason, at: now)
     self.mode = ModeSetting()
     if mode != .automatic {
       self.mode.mode = mode
@@ -42,9 +42,6 @@ extension BreakerRecord {
         self.mode.until = now.boot.advanced(by: time.inNanoseconds)
       }
     }
-    let event = BreakerEvent(
-      .mode(from: from, to: mode), reason: reason,
-      atMilliseconds: now.wallMilliseconds)
     return Step(answer: (), events: [event])
   }
 }

@@ -24,9 +24,12 @@ extension BreakerRecord {
     probeFailures = 0
     openedAtMilliseconds = now.wallMilliseconds
     extendedAtMilliseconds = nil
+    let change =
+      isConfirmed
+      ? BreakerChange.suspicion(from: from, to: state) : .transition(from: from, to: state)
     return BreakerEvent(
-      isConfirmed ? .suspicion(from: from, to: state) : .transition(from: from, to: state),
-      reason: reason.text, atMilliseconds: now.wallMilliseconds)
+      change, reason: reason.text, atMilliseconds: now.wallMilliseconds,
+      beginsOutage: change.beginsOutage && !mode(at: now.boot).letsCallsThrough)
   }
 
   /// Restarts the open time of an open breaker; this is neither a trip nor a transition.

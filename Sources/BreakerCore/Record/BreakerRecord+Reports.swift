@@ -10,7 +10,10 @@ extension BreakerRecord {
   ) -> Step<ReportVerdict> {
     // A probe without its lease has already reported, or lost the lease at its deadline or when its
     // owner ended.
-    if permit.kind == .probe, !endLease(permit) { return Step(answer: .refused, events: []) }
+    if permit.kind == .probe {
+      guard let lease = endLease(permit) else { return Step(answer: .refused, events: []) }
+      if outcome == .success { noteSuccess(of: lease, elapsed: elapsed, at: now.boot) }
+    }
     let isSlow = policy.isSlow(elapsed)
     count(outcome, isSlow: isSlow, at: now)
     guard isJudged(permit, at: now.boot) else {

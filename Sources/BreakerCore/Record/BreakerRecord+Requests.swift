@@ -23,7 +23,7 @@ extension BreakerRecord {
     }
     // Expired or abandoned leases must be recorded before the request can be answered.
     let areHeld = leases.allSatisfy { now < $0.deadline && $0.owner.map(isGone) != true }
-    guard areHeld, let slot = nextSlot(policy) else { return .undecided }
+    guard areHeld, let slot = nextSlot(after: now, policy) else { return .undecided }
     return assessedRejection(retryAfter: slot.since(now), mode: mode)
   }
 

@@ -39,9 +39,7 @@ extension BreakerRecord {
   /// Ends a mode that has expired by then.
   private mutating func endMode(by now: Moment) -> [BreakerEvent] {
     guard let until = mode.until, now.boot >= until else { return [] }
-    let event = BreakerEvent(
-      .mode(from: mode.mode, to: .automatic), reason: "the mode has expired",
-      atMilliseconds: now.at(until).wallMilliseconds)
+    let event = modeEvent(to: .automatic, because: "the mode has expired", at: now.at(until))
     mode = ModeSetting()
     return [event]
   }

@@ -35,6 +35,9 @@ package struct BreakerRecord: Sendable, Hashable {
   // Probes. A lease outlives the state in which it was granted, because its call does too.
   package var leases: [ProbeLease] = []
   package var lastLease: Int64 = 0
+
+  /// How long probes that succeed take, the last ones above all; nil while none has succeeded.
+  package var usualProbeNanoseconds: Int64?
   package var probeSuccesses: Int64 = 0
   package var probeFailures: Int64 = 0
 
@@ -134,6 +137,18 @@ extension BreakerRecord {
     return mode.mode
   }
 
+  /// What a change of the mode tells; to be asked before the change.
+  ///
+  /// If the state counts again and the breaker is not closed, calls begin to be rejected.
+  func modeEvent(
+    to next: BreakerMode, because reason: String?, at now: Moment, origin: String? = nil
+  ) -> BreakerEvent {
+    BreakerEvent(
+      .mode(from: mode.mode, to: next), reason: reason, atMilliseconds: now.wallMilliseconds,
+      origin: origin,
+      beginsOutage: state != .closed && mode.mode.letsCallsThrough && next == .automatic)
+  }
+
   /// Whether outcomes can change the state, which they cannot while a mode is forced.
   package func isJudging(at now: Instant) -> Bool { mode(at: now).isJudging }
 
@@ -146,6 +161,14 @@ extension BreakerRecord {
 }
 
 extension BreakerMode {
+  /// Whether calls are made whatever the state is.
+  var letsCallsThrough: Bool {
+    switch self {
+    case .observe, .forcedClosed: true
+    case .automatic, .forcedOpen: false
+    }
+  }
+
   /// Whether outcomes move the state under this mode.
   package var isJudging: Bool {
     switch self {

@@ -17,7 +17,7 @@ struct MemoryHistory {
       RecordedEvent(
         id: newest, atMilliseconds: event.atMilliseconds, name: name, change: event.change,
         reason: event.reason, pid: author.pid, program: author.program, previous: previous,
-        origin: event.origin, mandate: author.mandate))
+        origin: event.origin, mandate: author.mandate, beginsOutage: event.beginsOutage))
     let excess = kept.count - Int(EventTable.eventsOfOneBreaker)
     if excess > 0 { kept.removeFirst(excess) }
   }

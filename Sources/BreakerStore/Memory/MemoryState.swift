@@ -55,16 +55,20 @@ extension MemoryState {
     keep(breaker)
   }
 
+  /// Takes a step; if it is refused, nothing has changed.
   mutating func step<Answer>(
     _ name: String, orCreate: Bool, at now: Moment, by author: HistoryAuthor,
     _ body: (inout BreakerDraft) -> Answer
-  ) -> Transacted<Answer>? {
+  ) throws(StoreError) -> Transacted<Answer>? {
     let found = breakers[NameBytes(name)]
     guard found != nil || orCreate else { return nil }
     let before = found ?? made(name, at: now)
     var draft = BreakerDraft(now: now, breaker: before, isGone: isGone)
     let answer = body(&draft)
-    if let command = draft.command { fleet.give(command, to: name, at: now) }
+    if let command = draft.command, !fleet.give(command, to: name, at: now) {
+      throw .noFleet(path: "in memory")
+    }
+    lastID = max(lastID, before.id)
     for event in draft.events { past.add(event, of: name, by: author) }
     if let words = draft.declaration { declare(words, of: name, at: now, by: author) }
     if draft.breaker != found {
@@ -125,12 +129,9 @@ extension MemoryState {
     return breaker
   }
 
-  private mutating func made(_ name: String, at now: Moment) -> StoredBreaker {
-    lastID += 1
-    var breaker = StoredBreaker(
-      id: lastID, name: name, createdAtMilliseconds: now.wallMilliseconds)
-    breaker.lineage = identity
-    breaker.record.tally.since = now.boot
+  private func made(_ name: String, at now: Moment) -> StoredBreaker {
+    var breaker = StoredBreaker(named: name, madeAt: now, lineage: identity)
+    breaker.id = lastID + 1
     return breaker
   }
 

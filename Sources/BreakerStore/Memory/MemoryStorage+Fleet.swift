@@ -12,18 +12,19 @@ struct MemoryFleet {
   private var lastID: Int64 = 0
 
   /// Notes a command that is given on this host, and keeps it for the relay.
-  mutating func give(_ command: GivenCommand, to name: String, at now: Moment) {
-    guard var fleet else { return }
+  ///
+  /// - Returns: Whether it could be; if not, nothing has changed.
+  mutating func give(_ command: GivenCommand, to name: String, at now: Moment) -> Bool {
     let key = NameBytes(name)
-    var ledger = FleetLedger(stamp: fleet.stamp, registers: registers[key] ?? [:])
-    guard let order = command.order(to: name, of: fleet, in: ledger, at: now) else { return }
+    var ledger = FleetLedger(stamp: fleet?.stamp ?? 0, registers: registers[key] ?? [:])
+    guard let order = command.order(to: name, of: fleet, in: ledger, at: now) else { return false }
     ledger.gave(order)
     registers[key] = ledger.registers
-    fleet.stamp = ledger.stamp
-    self.fleet = fleet
+    fleet?.stamp = ledger.stamp
     lastID += 1
     pending.removeAll { $0.order.isOvertaken(by: order) }
     pending.append(PendingOrder(id: lastID, order: order))
+    return true
   }
 
   var isRelayHeld: Bool { relay.map { !$0.isGone() } ?? false }
@@ -168,9 +169,9 @@ private struct MemoryPlace: FleetPlace {
 
   mutating func step(
     _ name: String, orCreate: Bool, _ body: (inout BreakerDraft) -> Void
-  ) -> [BreakerEvent]? {
+  ) throws(StoreError) -> [BreakerEvent]? {
     let before = state.revision
-    let done = state.step(name, orCreate: orCreate, at: now, by: author, body)
+    let done = try state.step(name, orCreate: orCreate, at: now, by: author, body)
     hasChanged = hasChanged || state.revision != before
     return done?.events
   }

@@ -93,39 +93,43 @@ internal import CHost
 
   package func transact<Answer>(
     _ name: String, orCreate: Bool, wait: Wait, _ body: (inout BreakerDraft) -> Answer
-  ) -> Transacted<Answer>? {
-    transact(name, orCreate: orCreate, by: author, body)
+  ) throws(StoreError) -> Transacted<Answer>? {
+    try transact(name, orCreate: orCreate, by: author, body)
   }
 
   /// The same, as somebody does it.
   package func transact<Answer>(
     _ name: String, orCreate: Bool, by author: HistoryAuthor, _ body: (inout BreakerDraft) -> Answer
-  ) -> Transacted<Answer>? {
-    let transacted = withState {
-      $0.step(name, orCreate: orCreate, at: clock.moment, by: author, body)
+  ) throws(StoreError) -> Transacted<Answer>? {
+    let transacted = try withState { state throws(StoreError) in
+      try state.step(name, orCreate: orCreate, at: clock.moment, by: author, body)
     }
     if transacted?.events.isEmpty == false { listeners.wake() }
     return transacted
   }
 
-  package func transact(together steps: [NamedStep], mustBeNew: Bool) -> TransactedTogether {
-    transact(together: steps, mustBeNew: mustBeNew, by: author)
+  package func transact(
+    together steps: [NamedStep], mustBeNew: Bool
+  ) throws(StoreError) -> TransactedTogether {
+    try transact(together: steps, mustBeNew: mustBeNew, by: author)
   }
 
   /// The same, as somebody does it.
   package func transact(
     together steps: [NamedStep], mustBeNew: Bool, by author: HistoryAuthor
-  ) -> TransactedTogether {
-    let done = withState { state in
+  ) throws(StoreError) -> TransactedTogether {
+    let done = try withState { state throws(StoreError) in
       var done = TransactedTogether()
       if mustBeNew {
         done.present = steps.map(\.name).filter { state.breakers[NameBytes($0)] != nil }
       }
       guard done.present.isEmpty else { return done }
+      var next = state
       for one in steps {
-        let step = state.step(one.name, orCreate: true, at: clock.moment, by: author, one.body)
+        let step = try next.step(one.name, orCreate: true, at: clock.moment, by: author, one.body)
         done.events.append((one.name, step?.events ?? []))
       }
+      state = next
       return done
     }
     if !done.events.isEmpty { listeners.wake() }

@@ -66,23 +66,24 @@ enum Query: Int, CaseIterable {
       "UPDATE store SET recovered_at_ms = max(?1, coalesce(recovered_at_ms + 1, 0))"
     case .leases:
       """
-      SELECT id, \(Self.ownerColumns), deadline_ns, generation FROM lease
+      SELECT id, \(Self.ownerColumns), deadline_ns, generation, began_at_ns FROM lease
       WHERE breaker = ?1 ORDER BY id
       """
     case .insertLease:
       """
       INSERT INTO lease (
-        breaker, id, \(Self.ownerColumns), deadline_ns, generation)
-      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+        breaker, id, \(Self.ownerColumns), deadline_ns, generation, began_at_ns)
+      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
       """
     case .deleteLeases: "DELETE FROM lease WHERE breaker = ?1"
     case .insertEvent:
       """
       INSERT INTO event (
         at_ms, name, kind, from_word, to_word, reason, pid, program, previous, origin, user,
-        command)
+        command, begins_outage)
       VALUES (
-        ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, (SELECT max(id) FROM event WHERE name = ?2), ?9, ?10, ?11)
+        ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, (SELECT max(id) FROM event WHERE name = ?2), ?9, ?10, ?11,
+        ?12)
       RETURNING id
       """
     case .breakersOfEventsAfter: "SELECT DISTINCT name, kind = 3 FROM event WHERE id > ?1"
@@ -184,6 +185,7 @@ enum Query: Int, CaseIterable {
     """
 
   private static let eventColumns = """
-    id, at_ms, name, kind, from_word, to_word, reason, pid, program, previous, origin, user, command
+    id, at_ms, name, kind, from_word, to_word, reason, pid, program, previous, origin, user, command,
+    begins_outage
     """
 }

@@ -71,19 +71,20 @@ struct StepGroup {
     // The step may have run before, in a transaction that was rolled back.
     step.result = nil
     step.error = nil
-    guard let body = step.body, let index = try row(of: step) else { return nil }
+    guard let body = step.body, let place = try place(of: step) else { return nil }
     var draft = BreakerDraft(
-      now: now, breaker: rows[index].breaker, isGone: OwnerJudge(of: connection.path).isGone)
+      now: now, breaker: place.breaker, isGone: OwnerJudge(of: connection.path).isGone)
     body(&draft)
+    // Nothing of the step is written before it is known that nothing refuses it: it is all in the draft.
     if let command = draft.command {
       let isGiven = try FleetTable.give(
         command, to: step.name, on: connection, in: connection.header(clock), at: now)
       guard isGiven else {
-        // Nothing of the step is written yet: it is all in the draft.
         step.error = .noFleet(path: connection.path)
         return nil
       }
     }
+    let index = if let index = place.index { index } else { try make(&draft) }
     try BreakerTable.keep(draft, in: transaction)
     rows[index].breaker = draft.breaker
     rows[index].hasNews =
@@ -93,29 +94,45 @@ struct StepGroup {
     return index
   }
 
-  /// Where the breaker of a step is among the rows; nil if there is none and none may be made.
-  private mutating func row(of step: QueuedStep) throws(StoreError) -> Int? {
+  /// The breaker that a step begins with, and where it is among the rows: nowhere if it is yet to be
+  /// made; nil if there is none and none may be made.
+  private mutating func place(
+    of step: QueuedStep
+  ) throws(StoreError) -> (breaker: StoredBreaker, index: Int?)? {
     if let index = rows.firstIndex(where: { NameBytes($0.before.name) == NameBytes(step.name) }) {
-      return index
+      return (rows[index].breaker, index)
     }
     if var found = try find(step.name) {
       // Rule of order 13: before the step decides.
       transaction.counterPage.takeIn(to: &found, at: now.boot)
-      rows.append(Row(before: found, isNew: false, breaker: found))
-    } else if step.orCreate {
-      // The other steps of the transaction have nothing to do with it.
-      guard try StoreRoom.isLeft(on: connection, for: transaction.room) else {
-        step.error = StoreRoom.error(path: connection.path, limit: transaction.room)
-        return nil
-      }
-      let made = try BreakerTable.insert(
-        step.name, revision: nextRevision(), on: connection, clock: clock, now: now)
-      hasWritten = true
-      rows.append(Row(before: made, isNew: true, breaker: made))
-    } else {
+      let before = found
+      transaction.counterPage.tie(to: &found, at: now.boot)
+      rows.append(Row(before: before, isNew: false, breaker: found))
+      return (found, rows.count - 1)
+    }
+    guard step.orCreate else { return nil }
+    // The other steps of the transaction have nothing to do with it.
+    guard try StoreRoom.isLeft(on: connection, for: transaction.room) else {
+      step.error = StoreRoom.error(path: connection.path, limit: transaction.room)
       return nil
     }
-    transaction.counterPage.tie(to: &rows[rows.count - 1].breaker, at: now.boot)
+    let made = StoredBreaker(
+      named: step.name, madeAt: now, lineage: connection.header(clock).lineage)
+    return (made, nil)
+  }
+
+  /// Makes the row of a new breaker, and returns where it is among the rows.
+  private mutating func make(_ draft: inout BreakerDraft) throws(StoreError) -> Int {
+    let revision = try nextRevision()
+    var made = StoredBreaker(
+      named: draft.breaker.name, madeAt: now, lineage: draft.breaker.lineage)
+    try BreakerTable.insert(&made, revision: revision, on: connection, clock: clock, now: now)
+    hasWritten = true
+    draft.breaker.id = made.id
+    draft.breaker.revision = made.revision
+    draft.breaker.era = made.era
+    transaction.counterPage.tie(to: &draft.breaker, at: now.boot)
+    rows.append(Row(before: made, isNew: true, breaker: draft.breaker))
     return rows.count - 1
   }
 

@@ -19,7 +19,7 @@ enum BreakerRow {
     "failures", "ignored", "rejections", "slow", "would_reject", "code_policy", "operator_policy",
     "counters_key", "counted_successes", "counted_unjudged", "counted_ignored",
     "counted_rejections", "counted_slow", "counted_would_reject", "used_at_ms", "leases",
-    "suspected_at_ns", "is_open_time_named",
+    "suspected_at_ns", "is_open_time_named", "usual_probe_ns",
   ]
 
   static let columns = all.joined(separator: ", ")
@@ -63,6 +63,7 @@ enum BreakerRow {
     breaker.leasesInFile = Int(reader.count())
     breaker.record.suspectedAt = reader.instant()
     breaker.record.isOpenTimeNamed = reader.integer() != 0
+    breaker.record.usualProbeNanoseconds = reader.countOrNil()
     return (breaker, boot, bootOfState)
   }
 
@@ -158,6 +159,7 @@ enum BreakerRow {
     row.bind(Int64(record.leases.count))
     row.bind(record.suspectedAt?.nanoseconds)
     row.bind(record.isOpenTimeNamed ? 1 : 0)
+    row.bind(record.usualProbeNanoseconds)
   }
 }
 
@@ -174,7 +176,11 @@ struct RowReader {
   mutating func integer() -> Int64 { row.integer(next()) }
 
   /// A number that the state machine adds to; a damaged one is clamped to leave room for that.
-  mutating func count() -> Int64 { max(0, min(integer(), .max / 16)) }
+  mutating func count() -> Int64 { Self.count(integer()) }
+
+  mutating func countOrNil() -> Int64? { integerOrNil().map(Self.count) }
+
+  private static func count(_ number: Int64) -> Int64 { max(0, min(number, .max / 16)) }
 
   mutating func integerOrNil() -> Int64? { row.integerOrNil(next()) }
   mutating func text() -> String? { row.text(next()) }

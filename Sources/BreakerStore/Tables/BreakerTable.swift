@@ -84,25 +84,22 @@ enum BreakerTable {
   /// The era that a revision belongs to, by which the index finds it.
   private static func era(of revision: Int64) -> Int64 { revision / 64 }
 
+  /// Inserts a breaker that was made just now, which gets its number.
   static func insert(
-    _ name: String, revision: Int64, on connection: Connection, clock: StoreClock, now: Moment
-  ) throws(StoreError) -> StoredBreaker {
+    _ breaker: inout StoredBreaker, revision: Int64, on connection: Connection, clock: StoreClock,
+    now: Moment
+  ) throws(StoreError) {
     let query = try connection.statement(.insertBreaker)
-    query.bind(1, name)
+    query.bind(1, breaker.name)
     query.bind(2, revision)
     let header = connection.header(clock)
     query.bind(3, header.boot.number)
     query.bind(4, now.wallMilliseconds)
     query.bind(5, era(of: revision))
     query.bind(6, now.boot.nanoseconds)
-    let id = try query.rows { $0.integer(0) }.first ?? 0
-    var breaker = StoredBreaker(
-      id: id, name: name, createdAtMilliseconds: now.wallMilliseconds)
-    breaker.lineage = header.lineage
+    breaker.id = try query.rows { $0.integer(0) }.first ?? 0
     breaker.revision = revision
     breaker.era = era(of: revision)
-    breaker.record.tally.since = now.boot
-    return breaker
   }
 
   /// Stores what a step produces besides its breaker: events and a declaration.
@@ -188,6 +185,7 @@ enum BreakerTable {
     return try query.rows { row in
       ProbeLease(
         id: row.integer(0), generation: row.integer(7), owner: row.process(1),
+        began: row.integerOrNil(8).map { Instant(nanoseconds: $0) },
         deadline: Instant(nanoseconds: row.integer(6)))
     }
   }
@@ -205,6 +203,7 @@ enum BreakerTable {
       insert.bind(3, lease.owner)
       insert.bind(8, lease.deadline.nanoseconds)
       insert.bind(9, lease.generation)
+      insert.bind(10, lease.began?.nanoseconds)
       try insert.run()
     }
   }

@@ -43,6 +43,7 @@ enum EventTable {
     insert.bind(9, event.origin)
     insert.bind(10, transaction.mandate.user)
     insert.bind(11, transaction.mandate.command)
+    insert.bind(12, event.beginsOutage ? 1 : 0)
     let id = try insert.rows { $0.integer(0) }.first ?? 0
     transaction.hasRecordedEvent()
     if id % eventsBetweenTrims == 0 { try trim(to: id, on: connection) }
@@ -77,6 +78,7 @@ extension RecordedEvent {
         to: row.text(5) ?? ""), reason: row.text(6),
       pid: Int32(truncatingIfNeeded: row.integer(7)), program: row.text(8) ?? "",
       previous: row.integerOrNil(9), origin: row.text(10),
-      mandate: HistoryAuthor.Mandate(user: row.text(11), command: row.text(12)))
+      mandate: HistoryAuthor.Mandate(user: row.text(11), command: row.text(12)),
+      beginsOutage: row.integerOrNil(13).map { $0 != 0 })
   }
 }

@@ -83,9 +83,9 @@ enum FleetTable {
     _ command: GivenCommand, to name: String, on connection: Connection, in header: StoreHeader,
     at now: Moment
   ) throws(StoreError) -> Bool {
-    guard let fleet = try find(on: connection) else { return false }
+    let fleet = try find(on: connection)
     let before = try registers(of: name, on: connection, in: header, at: now)
-    var ledger = FleetLedger(stamp: fleet.stamp, registers: before)
+    var ledger = FleetLedger(stamp: fleet?.stamp ?? 0, registers: before)
     guard let order = command.order(to: name, of: fleet, in: ledger, at: now) else { return false }
     ledger.gave(order)
     for (aspect, register) in ledger.registers where register != before[aspect] {

@@ -32,6 +32,13 @@ package struct StoredBreaker: Sendable, Hashable {
     self.createdAtMilliseconds = createdAtMilliseconds
   }
 
+  /// A breaker that is made now, and is yet to get its number.
+  init(named name: String, madeAt now: Moment, lineage: Int64) {
+    self.init(id: 0, name: name, createdAtMilliseconds: now.wallMilliseconds)
+    self.lineage = lineage
+    record.tally.since = now.boot
+  }
+
   /// When it was last used; nil if it has been used since it was written, at an unknown time.
   package var usedAtMilliseconds: Int64?
 

@@ -119,6 +119,11 @@ static inline void sb_add(uint64_t *address, uint64_t count) {
   __atomic_add_fetch(address, count, __ATOMIC_RELEASE);
 }
 
+/* Adds one, and returns what was there before. */
+static inline uint64_t sb_count(uint64_t *address) {
+  return __atomic_fetch_add(address, 1, __ATOMIC_RELEASE);
+}
+
 static inline uint64_t sb_exchange(uint64_t *address, uint64_t value) {
   return __atomic_exchange_n(address, value, __ATOMIC_ACQ_REL);
 }

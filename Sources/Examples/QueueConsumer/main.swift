@@ -70,8 +70,9 @@ struct Consumer {
     } catch let error as BreakerError {
       // A rejection is not the job's fault, so it does not count as a failure of the job. If an
       // operator holds the breaker open until further notice, `retryAfter` is nil: try now and
-      // then.
-      put(job, back: error.retryAfter ?? .seconds(10), because: "\(error)")
+      // then. Something random keeps all consumers from coming back at once.
+      let wait = (error.retryAfter ?? .seconds(10)) * Double.random(in: 1..<1.2)
+      put(job, back: wait, because: "\(error)")
     } catch is MalformedJob {
       bury(job, because: "it is malformed")
     } catch {

@@ -18,7 +18,7 @@ extension Breaker {
   ///
   /// - Parameters:
   ///   - outcome: Judges an error of the work; by default every error but a cancellation is a
-  ///     failure.
+  ///     failure. In a task that has been cancelled, every error is ignored without being judged.
   ///   - work: The work to run. No lock is held while it runs.
   /// - Returns: What the work returned.
   /// - Throws: What the work threw, or `BreakerError.rejected` if the breaker rejected the call. If
@@ -32,7 +32,7 @@ extension Breaker {
     do {
       result = try work()
     } catch {
-      end(call, outcome(error))
+      end(call, judged(error, by: outcome))
       throw error
     }
     endHealthy(call)
@@ -47,7 +47,7 @@ extension Breaker {
     do {
       result = try work()
     } catch {
-      end(ticket, outcome(error))
+      end(ticket, judged(error, by: outcome))
       throw error
     }
     end(ticket, .success)
@@ -71,7 +71,7 @@ extension Breaker {
   ///
   /// - Parameters:
   ///   - outcome: Judges an error of the work; by default every error but a cancellation is a
-  ///     failure.
+  ///     failure. In a task that has been cancelled, every error is ignored without being judged.
   ///   - work: The work to run. No lock is held while it runs.
   /// - Returns: What the work returned.
   /// - Throws: What the work threw, or `BreakerError.rejected` if the breaker rejected the call. If
@@ -86,7 +86,7 @@ extension Breaker {
     do {
       result = try await work()
     } catch {
-      end(call, outcome(error))
+      end(call, judged(error, by: outcome))
       throw error
     }
     endHealthy(call)
@@ -101,11 +101,20 @@ extension Breaker {
     do {
       result = try await work()
     } catch {
-      end(ticket, outcome(error))
+      end(ticket, judged(error, by: outcome))
       throw error
     }
     end(ticket, .success)
     return result
+  }
+
+  /// What an error says about the resource.
+  ///
+  /// Whatever a cancelled caller's work throws says nothing about the resource.
+  @usableFromInline func judged(
+    _ error: any Error, by judge: (any Error) -> CallOutcome
+  ) -> CallOutcome {
+    Task.isCancelled ? .ignored : judge(error)
   }
 
   /// Asks for a permit; `probeTimeout` gives a probe more time than the policy does.
@@ -154,6 +163,11 @@ extension Breaker {
   func end(_ ticket: Ticket, _ outcome: CallOutcome, elapsed: Duration? = nil) -> ReportVerdict {
     if outcome == .success, elapsed == nil, counts(ticket) { return .counted }
     return engine.accept(report(outcome, of: ticket, elapsed: elapsed), of: cell)
+  }
+
+  /// Whether the time of a probe is over, so that it has failed.
+  func hasLost(_ ticket: Ticket) -> Bool {
+    ticket.grant.deadline.map { engine.clock.instant >= $0 } ?? false
   }
 
   /// Counts the success of a call that changes nothing else; false if it has to be reported.

@@ -24,9 +24,11 @@ extension Breaker {
   ///   - timeout: How long an attempt may take.
   ///   - retry: How often to try, and how long to wait between two attempts.
   ///   - classify: Judges errors and values; a timeout is always a failure.
-  ///   - probeTimeout: How long the work may take as a probe; it counts where it is longer than the
-  ///     policy's `probe-timeout`. It does not extend `timeout`.
+  ///   - probeTimeout: How long the work may take as a probe; it counts where it is longer than
+  ///     `timeout` and the policy's `probe-timeout`. It does not extend `timeout`.
   ///   - onTimeout: Called when an attempt runs out of time; cancel here what Swift cannot cancel.
+  ///     It runs in a thread of the library, which it may block, and the caller does not wait for
+  ///     it. So it needs none of Swift's threads.
   ///   - work: The work to run. No lock is held while it runs.
   ///   - onRejection: What to do instead if the work never ran because the breaker rejected the
   ///     call; by default the rejection is thrown.
@@ -44,7 +46,7 @@ extension Breaker {
     retry: RetryPolicy = .never,
     classify: Classifier<Value> = .usual,
     probeTimeout: Duration? = nil,
-    onTimeout: () -> Void = {},
+    onTimeout: @escaping @Sendable () -> Void = {},
     _ work: @escaping @Sendable () async throws -> Value,
     onRejection: nonisolated(nonsending) (BreakerError) async throws -> Value = { throw $0 },
     onFailure: nonisolated(nonsending) (any Error) async throws -> Value = { throw $0 },
@@ -53,14 +55,12 @@ extension Breaker {
     let timer = engine.options.timer
     let timedOut = CallTimedOut(name: name, timeout: timeout)
     return try await run(
-      retry: retry, classify: classify, probeTimeout: probeTimeout,
+      retry: retry, classify: classify, probeTimeout: max(timeout, probeTimeout ?? .zero),
       {
-        switch await DeadlineRace.run(work, against: timer, timeout) {
+        switch await DeadlineRace.run(work, against: timer, timeout, onTimeout: onTimeout) {
         case .finished(let ending): return try ending.get()
         case .cancelled: throw CancellationError()
-        case .timedOut:
-          onTimeout()
-          throw timedOut
+        case .timedOut: throw timedOut
         }
       }, onRejection: onRejection, onFailure: onFailure, onFailedValue: onFailedValue)
   }

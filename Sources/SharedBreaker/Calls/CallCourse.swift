@@ -23,8 +23,7 @@ struct CallCourse {
     if let error = error as? CallTimedOut, error.name == breaker.name {
       return .failure(error: error.description)
     }
-    // Whatever a cancelled caller's work throws says nothing about the resource.
-    return Task.isCancelled ? .ignored : judge(error)
+    return breaker.judged(error, by: judge)
   }
 
   /// Blocks the thread until the next attempt and returns its permit; nil if there is none.

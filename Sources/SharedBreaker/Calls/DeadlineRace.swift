@@ -24,15 +24,16 @@ final class DeadlineRace<Value: Sendable>: Sendable {
 
   /// Runs work, if there is any, in a task of its own, and waits for it no longer than the timeout.
   ///
-  /// The timer itself resumes the caller, without any of Swift's threads.
+  /// The timer itself resumes the caller and has `onTimeout` called, without any of Swift's threads.
   static nonisolated(nonsending) func run(
-    _ work: (@Sendable () async throws -> Value)?, against timer: StoreTimer, _ timeout: Duration
+    _ work: (@Sendable () async throws -> Value)?, against timer: StoreTimer, _ timeout: Duration,
+    onTimeout: (@Sendable () -> Void)? = nil
   ) async -> Finish {
     let race = DeadlineRace()
     return await withTaskCancellationHandler {
       await withCheckedContinuation { caller in
         guard race.isOn(with: caller) else { return }
-        race.setDeadline(after: timeout, by: timer)
+        race.setDeadline(after: timeout, by: timer, onTimeout)
         if let work { race.begin(work) }
       }
     } onCancel: {
@@ -52,10 +53,15 @@ final class DeadlineRace<Value: Sendable>: Sendable {
     return earlier == nil
   }
 
-  private func setDeadline(after timeout: Duration, by timer: StoreTimer) {
+  private func setDeadline(
+    after timeout: Duration, by timer: StoreTimer, _ onTimeout: (@Sendable () -> Void)?
+  ) {
     let takeBack = timer.call(after: timeout) {
-      // Cancellation handlers may take long, and other callers wait for the timer.
-      if let runner = self.end(with: .timedOut).runner { timer.callAside { runner.cancel() } }
+      _ = self.end(with: .timedOut) { remains in
+        // Both are code of the program that may block, and other callers wait for the timer.
+        if let onTimeout { timer.callAside(onTimeout) }
+        if let runner = remains.runner { timer.callAside { runner.cancel() } }
+      }
     }
     if !keep({ $0.takeBackDeadline = takeBack }) { takeBack() }
   }
@@ -80,14 +86,17 @@ final class DeadlineRace<Value: Sendable>: Sendable {
   }
 
   /// Resumes the caller and returns what has to be stopped; nothing if the race was decided before.
-  private func end(with finish: Finish) -> Remains {
-    let (caller, remains) = course.withLock {
-      course -> (CheckedContinuation<Finish, Never>?, Remains) in
-      guard course.finish == nil else { return (nil, Remains()) }
+  ///
+  /// What is to begin before the caller goes on gets what has to be stopped, too.
+  private func end(with finish: Finish, before: (Remains) -> Void = { _ in }) -> Remains {
+    let ended = course.withLock { course -> Course? in
+      guard course.finish == nil else { return nil }
       defer { course = Course(finish: finish) }
-      return (course.caller, course.remains)
+      return course
     }
-    caller?.resume(returning: finish)
-    return remains
+    guard let ended else { return Remains() }
+    before(ended.remains)
+    ended.caller?.resume(returning: finish)
+    return ended.remains
   }
 }

@@ -114,16 +114,20 @@ extension Engine {
     let now = bootNanoseconds
     let remaining = cell.openRemaining(at: now)
     guard remaining > 0, now < nextRoundOnBootClock.load(ordering: .relaxed) else { return nil }
-    cell.countRejection()
-    return Rejection(state: .open, mode: .automatic, retryAfter: .nanoseconds(remaining))
+    let wait = cell.spread(remaining, at: now, after: cell.countRejection())
+    return Rejection(state: .open, mode: .automatic, retryAfter: .nanoseconds(wait))
   }
 
   /// Marks the current bucket, so that successes can be counted in it.
   func beginBucket(of cell: Cell) {
     let coarse = coarseNanoseconds
+    // Rule of order 3: a clock of the user's is read before the lock is taken.
+    let usersNow = isSystemClock ? nil : clock.instant
     look { state in
       guard let window = state.knowledge.window(of: cell) else { return }
-      cell.beginBucket(of: window.length, marks: window.marks, at: coarse) { clock.instant }
+      cell.beginBucket(of: window.length, marks: window.marks, at: coarse) {
+        usersNow ?? Instant(nanoseconds: sb_boot_nanoseconds())
+      }
     }
   }
 

@@ -19,6 +19,9 @@ public import Synchronization
   /// When a breaker that rejects calls is due for a probe.
   private let openUntil = Atomic<Int64>(0)
 
+  /// By how much longer a time callers are told at most, in parts per million.
+  private let jitter = Atomic<Int64>(0)
+
   /// The nanoseconds that make a call slow.
   private let slowAfter = Atomic<Int64>(.max)
 
@@ -99,6 +102,25 @@ extension Cell {
     openUntil.load(ordering: .relaxed).subtractingSaturating(nanoseconds)
   }
 
+  /// A time to wait as one of many callers is told it, so that not all of them come back at once.
+  ///
+  /// What the call has at hand takes the place of a random number: when it was made, and how many
+  /// were rejected before it.
+  func spread(_ nanoseconds: Int64, at now: Int64, after rejections: UInt64) -> Int64 {
+    let jitter = jitter.load(ordering: .relaxed)
+    guard jitter > 0 else { return nanoseconds }
+    return Rejection.spread(
+      nanoseconds, byPartsPerMillion: jitter,
+      draw: Jitter.drawn(from: UInt64(bitPattern: now) ^ rejections))
+  }
+
+  /// The same for a rejection that was not decided from memory.
+  func spread(_ rejection: Rejection) -> Rejection {
+    let jitter = jitter.load(ordering: .relaxed)
+    guard jitter > 0 else { return rejection }
+    return rejection.spread(by: .init(partsPerMillion: jitter), draw: Jitter.drawn())
+  }
+
   func isSlow(_ nanoseconds: Int64) -> Bool {
     nanoseconds >= slowAfter.load(ordering: .relaxed)
   }
@@ -109,6 +131,7 @@ extension Cell {
   /// Gives healthy calls what was read; the word last (rule of order 6).
   func show(_ known: Known) {
     openUntil.store(known.breaker.record.openUntil?.nanoseconds ?? 0, ordering: .relaxed)
+    jitter.store(known.policy.jitter.partsPerMillion, ordering: .relaxed)
     slowAfter.store(known.policy.slowAfter?.inNanoseconds ?? .max, ordering: .relaxed)
     markedUntil.store(0, ordering: .relaxed)
     unsafe counters.store(known.counters?.address ?? ownAddress, ordering: .releasing)
@@ -153,10 +176,11 @@ extension Cell {
     }
   }
 
-  func countRejection() {
-    if let address = unsafe counters.load(ordering: .acquiring) {
-      unsafe sb_add(address.advanced(by: SB_COUNTER_REJECTIONS), 1)
-    }
+  /// Counts a rejection, and returns a number that differs from that of any other at the same time.
+  @discardableResult func countRejection() -> UInt64 {
+    guard let address = unsafe counters.load(ordering: .acquiring) else { return 0 }
+    let count = unsafe sb_count(address.advanced(by: SB_COUNTER_REJECTIONS))
+    return UInt64(UInt(bitPattern: address)) &+ count &* 0x9E37_79B9_7F4A_7C15
   }
 
   /// Counts in the counter page, or else in what this process has yet to write.

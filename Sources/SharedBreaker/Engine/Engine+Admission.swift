@@ -37,6 +37,12 @@ extension Engine {
   }
 
   func admit(_ request: Request, to cell: Cell) throws(BreakerError) -> Decision<Ticket> {
+    try decide(request, on: cell).spread(by: cell)
+  }
+
+  private func decide(
+    _ request: Request, on cell: Cell
+  ) throws(BreakerError) -> Decision<Ticket> {
     try waiting { () throws(BreakerError) in
       doRounds()
       if let trouble = trouble(of: cell) {
@@ -122,6 +128,16 @@ extension Decision {
     switch self {
     case .permitted(let grant): .permitted(make(grant))
     case .rejected(let rejection): .rejected(rejection)
+    }
+  }
+}
+
+extension Decision {
+  /// The same answer as one of many callers is given it, who are not to come back together.
+  func spread(by cell: Cell) -> Decision {
+    switch self {
+    case .permitted: self
+    case .rejected(let rejection): .rejected(cell.spread(rejection))
     }
   }
 }

@@ -9,6 +9,12 @@ extension Engine {
   func admitAtOnce(
     _ request: Request, to cell: Cell
   ) throws(BreakerError) -> Decision<Ticket>? {
+    try decideAtOnce(request, on: cell)?.spread(by: cell)
+  }
+
+  private func decideAtOnce(
+    _ request: Request, on cell: Cell
+  ) throws(BreakerError) -> Decision<Ticket>? {
     guard !isRoundDue(inSecond: second) else { return nil }
     switch nextTurn(of: cell) {
     case .tryAgain: return nil

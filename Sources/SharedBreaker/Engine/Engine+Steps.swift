@@ -73,7 +73,13 @@ extension Engine {
     _ cell: Cell, orCreate: Bool, _ body: (inout BreakerDraft) -> Answer
   ) -> (answer: Answer, breaker: StoredBreaker)? {
     if orCreate { local.seed(lastKnown(cell).breaker) }
-    let done = local.transact(cell.name, orCreate: orCreate, wait: .usual, body)
+    let done: Transacted<Answer>?
+    // Only a command to the fleet can be refused, and none is given while the store is gone.
+    do throws(StoreError) {
+      done = try local.transact(cell.name, orCreate: orCreate, wait: .usual, body)
+    } catch {
+      return nil
+    }
     guard let done else { return nil }
     if !done.events.isEmpty { update { $0.collect(done.events, of: cell.name, isAlone: true) } }
     return (done.answer, done.breaker)

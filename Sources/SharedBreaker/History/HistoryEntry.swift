@@ -47,6 +47,14 @@ public struct HistoryEntry: Sendable, Hashable {
   /// was replaced. Entries from ``SharedStore/history(of:since:limit:)`` never have it set.
   public let isAfterGap: Bool
 
+  /// Whether calls begin to be rejected, so that people should be paged.
+  ///
+  /// It is true when a closed breaker opens, or when the probe after a suspicion fails. Any other
+  /// failed probe opens the breaker again, which is the same outage. Under a mode that lets calls
+  /// through, such as `observe`, nothing is rejected; it is true when that mode ends before the
+  /// breaker is closed.
+  public let beginsOutage: Bool
+
   init(_ event: RecordedEvent, isAfterGap: Bool) {
     self.isAfterGap = isAfterGap
     id = event.id
@@ -59,6 +67,7 @@ public struct HistoryEntry: Sendable, Hashable {
     user = event.mandate.user
     command = event.mandate.command
     host = event.origin
+    beginsOutage = event.beginsOutage
   }
 }
 
@@ -82,12 +91,6 @@ extension HistoryEntry {
     return HistoryAuthor(pid: pid, program: program, mandate: mandate).words
       + (host.map { " for \($0)" } ?? "")
   }
-
-  /// Whether calls begin to be rejected, so that people should be paged.
-  ///
-  /// It is true when a closed breaker opens, or when the probe after a suspicion fails. Any other
-  /// failed probe opens the breaker again, which is the same outage.
-  public var beginsOutage: Bool { change.beginsOutage }
 
   /// Whether a breaker that was open or half-open has closed, or is gone.
   ///

@@ -37,7 +37,8 @@ public final class BreakerJob: Sendable {
   /// How often to try the work, and how long to wait between two attempts.
   public let retry: RetryPolicy
 
-  /// How long an attempt may take as a probe, where that is longer than `probe-timeout`.
+  /// How long an attempt may take as a probe, where that is longer than the timeout of the job and
+  /// `probe-timeout`.
   public let probeTimeout: Duration?
 
   let outcome: ErrorJudge
@@ -52,7 +53,7 @@ public final class BreakerJob: Sendable {
   ///   - timeout: How long an attempt may take.
   ///   - retry: How often to try, and how long to wait between two attempts.
   ///   - probeTimeout: How long an attempt may take as a probe; it counts where it is longer than
-  ///     the policy's `probe-timeout`.
+  ///     `timeout` and the policy's `probe-timeout`.
   ///   - outcome: Judges a reported error; by default every error but a cancellation is a failure.
   ///   - work: Called for each attempt. It reports to the attempt how it ended, now or later, from
   ///     any thread. The first attempt runs inside ``start()``, which returns when the work does;
@@ -86,6 +87,9 @@ extension BreakerJob {
   }
 
   /// Called when an attempt has succeeded; the breaker has counted the success already.
+  ///
+  /// A success that is reported when the attempt has run out of time is a timeout, even if the timer
+  /// is late. If the breaker was deleted meanwhile, nothing counts the success, and this is called.
   public var successful: (@Sendable (BreakerJob) -> Void)? {
     get { callbacks.withLock { $0.successful } }
     set { callbacks.withLock { $0.successful = newValue } }

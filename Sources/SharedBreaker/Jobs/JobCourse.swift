@@ -92,7 +92,8 @@ extension BreakerJob {
   func attempt(in run: UInt64, after attempts: RetryPolicy.Attempts) -> Bool {
     let ticket: Ticket
     do {
-      ticket = try breaker.begin(probeTimeout: probeTimeout)
+      // A probe that is still within the timeout of the job must not lose its lease.
+      ticket = try breaker.begin(probeTimeout: max(timeout, probeTimeout ?? .zero))
     } catch {
       guard course.withLock({ $0.move(run, to: .idle) }) else { return false }
       if case .rejected = error { trip(rejection: error) } else { giveUp(error) }
@@ -145,7 +146,7 @@ extension BreakerJob {
     takeBack?()
     switch report {
     case .outcome(.success):
-      succeed(attempt)
+      return succeed(attempt)
     case .outcome(let outcome):
       if outcome.isFailure { note("a failure was reported") }
       fail(attempt, nil, outcome)
@@ -153,24 +154,34 @@ extension BreakerJob {
       note("a failure was reported" + (error.map { ": \($0)" } ?? ""))
       fail(attempt, error, error.map(outcome) ?? .failure())
     case .timeout:
-      let error = CallTimedOut(name: breaker.name, timeout: timeout)
-      note("the work has timed out")
-      timedOut?(self)
-      fail(attempt, error, .failure(error: error.description))
+      timeOut(attempt)
     }
     return true
   }
 
-  private func succeed(_ attempt: JobAttempt) {
-    breaker.end(attempt.ticket, .success)
+  private func timeOut(_ attempt: JobAttempt) {
+    let error = CallTimedOut(name: breaker.name, timeout: timeout)
+    note("the work has timed out")
+    timedOut?(self)
+    fail(attempt, error, .failure(error: error.description))
+  }
+
+  /// Ends an attempt that has reported a success; false if the breaker had given it up before.
+  private func succeed(_ attempt: JobAttempt) -> Bool {
+    let verdict = breaker.end(attempt.ticket, .success)
+    if verdict == .refused, breaker.hasLost(attempt.ticket) {
+      timeOut(attempt)
+      return false
+    }
     let isOn = course.withLock { course in
       guard course.move(attempt.run, to: .idle) else { return false }
       course.lastError = nil
       return true
     }
-    guard isOn else { return }
+    guard isOn else { return true }
     note("the work was successful")
     successful?(self)
+    return true
   }
 
   private func fail(_ attempt: JobAttempt, _ error: (any Error)?, _ outcome: CallOutcome) {

@@ -1,3 +1,5 @@
+import random
+
 from celery import Celery
 
 from shared_breaker import Rejected, breaker
@@ -12,8 +14,10 @@ def charge(self, order):
         with payments:
             return send_to_payments(order)
     except Rejected as rejected:
-        # Back to the queue until the breaker may permit it, at no cost to the retries of its own.
-        raise self.retry(exc=rejected, countdown=rejected.retry_after or 10)
+        # Back to the queue until the breaker may permit it, at no cost to the retries of its own;
+        # something random keeps all these tasks from coming back at once.
+        wait = (rejected.retry_after or 10) + random.uniform(0, 1)
+        raise self.retry(exc=rejected, countdown=wait)
 
 
 def send_to_payments(order):
