@@ -2,7 +2,6 @@
 #include "chost.h"
 #include "waiting.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -69,94 +68,12 @@ const char *sb_exec_path(void) { return (const char *)getauxval(AT_EXECFN); }
 
 void sb_name_thread(const char *name) { pthread_setname_np(pthread_self(), name); }
 
-int sb_hold(int descriptor, int64_t byte) {
-  struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
-  return fcntl(descriptor, F_OFD_SETLK, &lock) == 0 ? 0 : errno;
-}
-
-int sb_is_held(int descriptor, int64_t first, int64_t end) {
-  if (first >= end) return 0;
-  struct flock lock = {
-      .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = first, .l_len = end - first};
-  return fcntl(descriptor, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
-}
-
-int sb_is_free(int descriptor, int64_t byte) {
-  struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
-  return fcntl(descriptor, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
-}
-
-enum { page_size = 4096 };
-
-int sb_hold_for_life(int descriptor, int64_t byte, void **hold) {
-  void *mapping = mmap(0, page_size, PROT_NONE, MAP_SHARED, descriptor, 0);
-  if (mapping == MAP_FAILED) return errno;
-  int code = madvise(mapping, page_size, MADV_DONTFORK) == 0 ? sb_hold(descriptor, byte) : errno;
-  if (code) munmap(mapping, page_size);
-  else *hold = mapping;
-  return code;
-}
-
-void sb_end_hold(void *hold) { munmap(hold, page_size); }
-
-int sb_claim(int descriptor, int64_t byte) {
-  struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
-  return fcntl(descriptor, F_OFD_SETLK, &lock) == 0 ? 0 : errno;
-}
-
-void sb_let_go(int descriptor, int64_t byte) {
-  struct flock lock = {.l_type = F_UNLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
-  fcntl(descriptor, F_OFD_SETLK, &lock);
-}
-
-static int hold_by(int descriptor, const sb_range *ranges, size_t count) {
-  struct stat status;
-  if (fstat(descriptor, &status) != 0) return 0;
-  int held = 0;
-  for (size_t i = 0; i < count; ++i) {
-    if (status.st_dev != ranges[i].device || status.st_ino != ranges[i].inode) continue;
-    // Others that only read the file would keep the lock when SQLite has closed it.
-    if ((fcntl(descriptor, F_GETFL) & O_ACCMODE) != O_RDWR) continue;
-    struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = ranges[i].first,
-                         .l_len = ranges[i].count};
-    held += fcntl(descriptor, F_OFD_SETLK, &lock) == 0;
-  }
-  return held;
-}
-
-int sb_hold_open(const sb_range *ranges, size_t count) {
-  int held = 0;
-  DIR *directory = opendir("/proc/self/fd");
-  if (directory) {
-    struct dirent *entry;
-    while ((entry = readdir(directory))) {
-      if (entry->d_name[0] != '.') held += hold_by(atoi(entry->d_name), ranges, count);
-    }
-    closedir(directory);
-    return held;
-  }
-  // Without /proc, descriptors are looked for where the kernel hands them out: from the lowest on.
-  struct rlimit limit;
-  int end = getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < 65536 ? (int)limit.rlim_cur
-                                                                            : 65536;
-  for (int descriptor = 0; descriptor < end; ++descriptor) {
-    held += hold_by(descriptor, ranges, count);
-  }
-  return held;
-}
-
 uint64_t sb_mount(const char *path) {
   struct statx status;
   int flags = AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT;
   if (statx(AT_FDCWD, path, flags, STATX_MNT_ID, &status) != 0) return 0;
   // Since Linux 5.8; an older kernel leaves the bit out.
   return status.stx_mask & STATX_MNT_ID ? status.stx_mnt_id : 0;
-}
-
-int sb_lock_holder(int descriptor, int64_t byte) {
-  struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
-  if (fcntl(descriptor, F_OFD_GETLK, &lock) != 0 || lock.l_type == F_UNLCK) return -1;
-  return lock.l_pid > 0 ? lock.l_pid : 0;
 }
 
 int64_t sb_boot_offset;
@@ -292,6 +209,8 @@ uint64_t sb_memory_limit(void) {
   struct rlimit limit;
   return getrlimit(RLIMIT_MEMLOCK, &limit) == 0 ? limit.rlim_cur : 0;
 }
+
+enum { page_size = 4096 };
 
 static void *zero_page_at(void *address) {
   int fixed = address ? MAP_FIXED : 0;
