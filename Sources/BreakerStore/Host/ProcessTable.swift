@@ -98,14 +98,6 @@ package enum ProcessTable {
     guard unsafe stat("/proc/self/ns/pid", &status) == 0 else { return 0 }
     return UInt64(status.st_ino)
   }
-
-  /// The name of this program, for the history.
-  package static func programName() -> String {
-    let command = ProcFile.text("/proc/self/cmdline") ?? ""
-    let path = command.prefix { $0 != "\0" }
-    let name = path.split(separator: "/").last.map { String($0) } ?? ""
-    return name.isEmpty ? "unknown" : OutsideText.cut(name, to: 255)
-  }
 }
 
 /// Small files of the kernel, read whole.
