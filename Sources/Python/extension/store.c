@@ -18,6 +18,8 @@ static PyObject *store_new(PyTypeObject *type, PyObject *args, PyObject *keyword
   options.program = program.bytes;
   options.program_length = program.length;
   options.maximum_breakers = maximum;
+  // The package tells of a loss itself, through logging.
+  options.flags = SB_QUIET;
   sb_store *handle = NULL;
   int code = sb_open(path.bytes, path.length, &options, &handle);
   if (code != SB_OK) return sb_raise(state, code);
