@@ -82,8 +82,7 @@ extension WritingExamination {
     let deadline = Patience.deadline(after: lockTimeout)
     while true {
       guard let holder = holder(descriptor, index), holder != getpid() else { return nil }
-      guard Patience.monotonicNanoseconds() < deadline else { return words(about: holder) }
-      Patience.pause(nanoseconds: .random(in: 200_000...2_000_000))
+      guard Patience.pause(until: deadline) else { return words(about: holder) }
     }
   }
 
