@@ -35,19 +35,20 @@ final class ClosableStore: Sendable {
   func close() { shared.closeForGood() }
 }
 
-/// What the pointer to a breaker points to; healthy calls read its first words.
+/// What the pointer to a breaker points to; healthy calls read most of it.
 @safe struct BreakerHandle {
   private var mark = Self.mark
 
   /// Tells the permits of this breaker from those of others; never 0.
   private(set) var serial: UInt64
   let breaker: Unmanaged<Breaker>
-  private let store: Unmanaged<ClosableStore>
+  let store: Unmanaged<ClosableStore>
 
   /// Whether it is the process's, so that no caller may free it.
   private let isShared: Bool
 
   private static let mark: UInt64 = 0x7362_2d62_7265_616b
+
   /// Numbers that are neither pointers nor sizes, so that no other memory is mistaken for a breaker
   /// with the serial of a permit.
   private static let serials = Atomic<UInt64>(0x7362_0000_0000_0000)
