@@ -81,7 +81,9 @@ extension Scenario {
     try threeTimes(play)
     // A hook begins with what happens after its first use, so it is set to the beginning here.
     try Database.rows(
-      play.path, "INSERT INTO hook VALUES ('pager', 0, 0, 0, NULL, NULL, NULL, 0, 0)")
+      play.path,
+      "INSERT INTO hook (name, handled, failures, claim, boot, until_ns)"
+        + " VALUES ('pager', 0, 0, 0, 0, 0)")
   }
 
   private static func listen(
