@@ -113,21 +113,23 @@ int flock(int descriptor, int operation) {
   return (int)syscall(SYS_flock, descriptor, operation);
 }
 
-static void may_be_killed(const char *path) {
-  if (!fault_inside && is_in_place(path)) fault_strikes_now(fault_call_name);
+// A file of the store gets another name, or loses one.
+static void names(const char *from, const char *to) {
+  if (!fault_inside && is_in_place(from)) fault_strikes_now(fault_call_name);
+  stop_if_due(is_in_place(to));
 }
 
 int rename(const char *from, const char *to) {
-  may_be_killed(from);
+  names(from, to);
   return (int)syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0);
 }
 
 int link(const char *from, const char *to) {
-  may_be_killed(from);
+  names(from, to);
   return (int)syscall(SYS_linkat, AT_FDCWD, from, AT_FDCWD, to, 0);
 }
 
 int unlink(const char *path) {
-  may_be_killed(path);
+  names(path, path);
   return (int)syscall(SYS_unlinkat, AT_FDCWD, path, 0);
 }

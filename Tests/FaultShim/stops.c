@@ -68,21 +68,6 @@ ssize_t pwrite64(int descriptor, const void *bytes, size_t count, off64_t offset
   return syscall(SYS_pwrite64, descriptor, bytes, count, offset);
 }
 
-int link(const char *from, const char *to) {
-  stop_if_due(stops_before && fault_concerns_path(to));
-  return (int)syscall(SYS_linkat, AT_FDCWD, from, AT_FDCWD, to, 0);
-}
-
-int rename(const char *from, const char *to) {
-  stop_if_due(stops_before && fault_concerns_path(to));
-  return (int)syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0);
-}
-
-int unlink(const char *path) {
-  stop_if_due(stops_before && fault_concerns_path(path));
-  return (int)syscall(SYS_unlinkat, AT_FDCWD, path, 0);
-}
-
 int nanosleep(const struct timespec *time, struct timespec *left) {
   slept += (long long)time->tv_sec * 1000000000 + time->tv_nsec;
   return (int)syscall(SYS_nanosleep, time, left);
