@@ -43,6 +43,7 @@ public enum BreakerDocument {
       .init("mode", .string(snapshot.mode.wireName)),
       .init("mode_reason", JSONValue(snapshot.modeReason)),
       .init("mode_set_by", JSONValue(snapshot.modeSetBy)),
+      .init("mode_set_at", time(snapshot.modeSetAt)),
       .init("mode_ends_in_ms", JSONValue(milliseconds: snapshot.modeEndsIn)),
       .init("permitted", .bool(snapshot.permits)),
       .init("probe_due", .bool(snapshot.isProbeDue)),

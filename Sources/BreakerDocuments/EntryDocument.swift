@@ -12,8 +12,15 @@ public enum EntryDocument {
       .init("from", .string(entry.change.wireFrom)),
       .init("to", .string(entry.change.wireTo)),
       .init("reason", JSONValue(entry.reason)),
-      .init("by", by(entry.pid, entry.program)),
+      .init("by", by(entry)),
       .init("host", JSONValue(entry.host)),
+    ])
+  }
+
+  private static func by(_ entry: HistoryEntry) -> JSONValue {
+    .object([
+      .init("pid", .integer(Int64(entry.pid))), .init("program", .string(entry.program)),
+      .init("user", JSONValue(entry.user)), .init("command", JSONValue(entry.command)),
     ])
   }
 

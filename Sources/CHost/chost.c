@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -53,6 +54,8 @@ int sb_mutex_lock_until(pthread_mutex_t *mutex, int64_t nanoseconds) {
   struct timespec deadline = {nanoseconds / 1000000000, nanoseconds % 1000000000};
   return pthread_mutex_clocklock(mutex, CLOCK_MONOTONIC, &deadline);
 }
+
+const char *sb_exec_path(void) { return (const char *)getauxval(AT_EXECFN); }
 
 void sb_name_thread(const char *name) { pthread_setname_np(pthread_self(), name); }
 

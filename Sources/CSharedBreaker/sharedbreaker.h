@@ -310,7 +310,8 @@ typedef struct sb_options {
   /* The group of the files, if this process creates them; NULL for that of the process. */
   const char *group;
   int64_t group_length;
-  /* The name of this program in the history; NULL for that of its executable. */
+  /* The name of this program in the history; NULL for that of its executable, which a script comes
+   * before, as in "worker.rb (ruby3.1)". */
   const char *program;
   int64_t program_length;
   /* How many breakers the store may have before this process creates no more; 0 for 200,000. */

@@ -39,6 +39,10 @@ public enum ControlKit {
   private static func perform(
     _ parsed: ParsedCommand, _ console: Console, _ options: StoreOptions
   ) -> Ending {
+    var options = options
+    // No other command looks them up, because a directory of users on the network can be slow.
+    if parsed.spec.actsForUser { options.user = options.user ?? console.user() }
+    options.command = options.command ?? parsed.commandLine.first.map(Self.name)
     let context = CommandContext(console: console, global: parsed.global, storeOptions: options)
     defer { context.store.close() }
     do {
@@ -47,6 +51,12 @@ public enum ControlKit {
       context.complain(error.description)
       return .exit(error.code)
     }
+  }
+
+  /// The name of a command, without its folder.
+  private static func name(of command: [UInt8]) -> String {
+    let name = command.split(separator: UInt8(ascii: "/")).last ?? []
+    return String(decoding: name, as: UTF8.self)
   }
 
   private static func show(_ page: String, on console: Console) -> Ending {

@@ -18,8 +18,11 @@ public struct BreakerSnapshot: Sendable, Hashable {
   /// Why the mode was set; nil if no reason was given.
   public let modeReason: String?
 
-  /// Who set the mode: the program and its process number.
+  /// Who set the mode, such as `worker (pid 4711)` or `deploy, via cbctl`.
   public let modeSetBy: String?
+
+  /// When the mode was set; nil if it is automatic.
+  public let modeSetAt: BreakerTimestamp?
 
   /// How long the mode will hold; nil if it holds until it is set again.
   public let modeEndsIn: Duration?
@@ -195,6 +198,7 @@ extension BreakerSnapshot {
     mode = record.mode.mode
     modeReason = record.mode.reason
     modeSetBy = record.mode.setBy
+    modeSetAt = record.mode.setAtMilliseconds.map(BreakerTimestamp.init(millisecondsSince1970:))
     modeEndsIn = record.mode.until.map { .nanoseconds($0.since(now.boot)) }
     modeEndedAt = past.first { $0.change.kind == .mode }.map {
       BreakerTimestamp(millisecondsSince1970: $0.atMilliseconds)

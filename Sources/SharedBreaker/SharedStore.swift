@@ -41,10 +41,11 @@ public final class SharedStore: Sendable {
     }
     self.path = chosen
     self.refusal = refusal
-    let program = options.program.map { OutsideText.cut($0, to: 255) } ?? ProcessTable.programName()
+    let program = options.program.map { OutsideText.cut($0, to: 255) } ?? ProgramName.current()
     let storage = SQLiteStorage(
       path: chosen, access: StoreAccess(mode: options.mode, group: options.group),
       lockTimeout: options.lockTimeout, clock: options.clock, program: program,
+      mandate: options.mandate,
       room: options.maximumBreakers, refusal: refusal)
     engine = Engine(storage: storage, options: options, program: program)
   }
@@ -53,7 +54,7 @@ public final class SharedStore: Sendable {
   package init(storage: any BreakerStorage, options: StoreOptions) {
     path = ":memory:"
     refusal = nil
-    let program = options.program ?? ProcessTable.programName()
+    let program = options.program ?? ProgramName.current()
     engine = Engine(storage: storage, options: options, program: program)
   }
 

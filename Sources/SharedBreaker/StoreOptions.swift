@@ -1,3 +1,4 @@
+internal import BreakerCore
 package import BreakerStore
 
 /// How a process uses a store.
@@ -32,10 +33,22 @@ public struct StoreOptions: Sendable {
   /// A breaker beyond that works in this process alone; see ``StoreEvent/notShared(name:_:)``.
   public var maximumBreakers: Int?
 
-  /// The name of this program in the history; the name of its executable if nil.
+  /// The name of this program in the history; that of its executable if nil.
   ///
-  /// At most 255 bytes are kept.
+  /// A script comes first, as in `worker.py (python3.11)`, if the kernel still knows it. At most 255
+  /// bytes are kept.
   public var program: String?
+
+  /// The user for whom this program acts, as the history names them; nil if it acts for itself.
+  ///
+  /// Set it in a tool of your operators. The history then says `alice, via console` instead of the
+  /// number of a process that has long ended. At most 255 bytes are kept.
+  public var user: String?
+
+  /// The command that this program runs for its user, as the history names it; nil if it runs none.
+  ///
+  /// Leave the arguments out, because they may be secret. At most 255 bytes are kept.
+  public var command: String?
 
   /// A function that is called with what this process does and what happens to it.
   ///
@@ -60,6 +73,8 @@ public struct StoreOptions: Sendable {
     group: String? = nil,
     maximumBreakers: Int? = nil,
     program: String? = nil,
+    user: String? = nil,
+    command: String? = nil,
     clock: StoreClock = .system,
     timer: StoreTimer = .system,
     observer: (@Sendable (StoreEvent) -> Void)? = nil
@@ -70,10 +85,16 @@ public struct StoreOptions: Sendable {
     self.group = group
     self.maximumBreakers = maximumBreakers
     self.program = program
+    self.user = user
+    self.command = command
     self.clock = clock
     self.timer = timer
     self.observer = observer
   }
+}
+
+extension StoreOptions {
+  var mandate: HistoryAuthor.Mandate { HistoryAuthor.Mandate(user: user, command: command) }
 }
 
 /// What a call does while the store cannot be used.

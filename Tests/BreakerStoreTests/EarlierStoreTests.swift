@@ -168,6 +168,7 @@ import Testing
     let store = stage.sharedStore()
     #expect(try store.fleetStanding() == nil)
     #expect(try store.history().map(\.host) == [nil])
+    #expect(try store.history().map(\.author) == ["a (pid 8)"])
     #expect(try store.snapshot(of: "closed")?.suspectedAt == nil)
     let relay = try #require(try store.claimRelay(fleet: "prod", host: "a"))
     // Nobody has noted whether an operator opened it.

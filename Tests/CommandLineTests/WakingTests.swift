@@ -131,6 +131,25 @@ struct WakingTests {
     follow.kill()
   }
 
+  @Test(.timeLimit(.minutes(60)), arguments: [["history", "--follow"], ["watch"]])
+  func `a command that follows a store says that it was deleted, and that it is back`(
+    words: [String]
+  ) throws {
+    let follow = try Child(
+      BuiltProducts.path(of: "cbctl"), ["--store", cbctl.store] + words, hasWords: true)
+    #expect(try follow.line()?.contains("api") == true)
+    Files.removeAll(cbctl.store)
+    let gone = try #require(try follow.line())
+    #expect(gone.hasPrefix("cbctl: there is no store at \(cbctl.store): "), "\(gone)")
+    #expect(gone.hasSuffix(": waiting for the store"), "\(gone)")
+    _ = try cbctl("policy new --set probes=2")
+    // On two streams, so in any order.
+    let lines = try [follow.line(), follow.line()].map { try #require($0) }
+    #expect(lines.count { $0 == "cbctl: the store can be read again" } == 1, "\(lines)")
+    #expect(lines.count { $0.contains("new") } == 1, "\(lines)")
+    follow.kill()
+  }
+
   @Test(.timeLimit(.minutes(60)), arguments: ["history --follow", "watch"])
   func `a command that follows the store ends when nobody reads its output`(command: String) throws
   {

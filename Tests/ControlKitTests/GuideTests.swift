@@ -42,7 +42,9 @@ import Testing
     }
   }
 
-  @Test(arguments: ["status-terminal.txt", "timeline-guide.txt", "watch-pipe.txt", "fleet.txt"])
+  @Test(arguments: [
+    "status-terminal.txt", "status-modes.txt", "timeline-guide.txt", "watch-pipe.txt", "fleet.txt",
+  ])
   func `the guide to operations shows what is printed`(output: String) throws {
     let guide = try Self.guide("Operations")
     let text = try Self.text("Tests/ControlKitTests/Snapshots/\(output)")
@@ -51,7 +53,9 @@ import Testing
 
   @Test func `the README shows what status prints`() throws {
     let bench = Bench()
-    let store = SharedStore(path: bench.path, options: bench.options)
+    var options = bench.options
+    (options.program, options.user) = ("cbctl", "deploy")
+    let store = SharedStore(path: bench.path, options: options)
     let policy = BreakerPolicy(maxFailures: 3)
     for name in ["rates", "search"] { try store.breaker(name, policy: policy).run {} }
     try store.breaker("mirror").force(.forcedOpen, for: .seconds(7_200), reason: "new disks")

@@ -31,14 +31,14 @@ struct RenderingTests {
   }
 
   @Test(arguments: 1...170)
-  func `the status table fits every terminal of 58 columns or more`(width: Int) {
-    // Below 58 columns even the shortest form of the columns that must be there does not fit.
+  func `the status table fits every terminal`(width: Int) {
+    // The columns that must be there have at least one character each.
     let table = StatusTable(snapshots: Samples.all, now: Self.now)
     let text = table.render(width: width, painter: Painter(isOn: false))
     for line in text.split(separator: "\n") {
-      #expect(TextWidth.of(String(line)) <= max(width, 58), "\(line)")
+      #expect(TextWidth.of(String(line)) <= max(width, 7), "\(line)")
     }
-    #expect(text.contains("payments"))
+    #expect(text.contains("payments") || width < 36)
   }
 
   @Test func `every line of a status table in a pipe has one word in each column`() {

@@ -33,10 +33,15 @@ enum Samples {
       sample("maintenance") { record in
         record.mode.mode = .forcedOpen
         record.mode.reason = "new disks"
-        record.mode.setBy = "cbctl (pid 12)"
+        record.mode.setBy = "deploy, via cbctl"
+        record.mode.setAtMilliseconds = wall(-300)
         record.mode.until = instant(7_200)
       }),
-    snapshot(sample("canary") { $0.mode.mode = .observe }),
+    snapshot(
+      sample("canary") {
+        $0.mode.mode = .observe
+        $0.mode.setAtMilliseconds = wall(-400)
+      }),
     snapshot(
       sample("結果\u{7}", code: "failures=10 within=1m") { record in
         record.consecutiveFailures = 2
@@ -48,11 +53,12 @@ enum Samples {
     RecordedEvent(
       id: 1, atMilliseconds: wall(-20), name: "payments",
       change: .transition(from: .closed, to: .open),
-      reason: "5 consecutive failures", pid: 42, program: "worker"),
+      reason: "5 consecutive failures", pid: 42, program: "cbctl",
+      mandate: .init(user: "root (login deploy)", command: "curl")),
     RecordedEvent(
       id: 2, atMilliseconds: wall(-10), name: "search",
       change: .mode(from: .automatic, to: .observe),
-      reason: nil, pid: 1_234, program: "cbctl"),
+      reason: nil, pid: 1_234, program: "cbctl", mandate: .init(user: "deploy", command: nil)),
     RecordedEvent(
       id: 3, atMilliseconds: wall(-1), name: "payments",
       change: .policy(from: "", to: "open-for=1m"),

@@ -129,3 +129,55 @@ struct WatchTests {
     Golden.expect(documents.map { $0.text + "\n" }.joined(), "watch.json")
   }
 }
+
+/// What a narrow terminal shows of the live table.
+struct NarrowWatchTests {
+  /// Breakers with long numbers in every column.
+  private static let snapshots = [
+    Samples.breaker("payments-of-a-region", madeSecondsAgo: 9_000_000) { record in
+      record.state = .open
+      record.trips = 98_765
+      record.consecutiveFailures = 123_456
+      record.changedAtMilliseconds = Samples.now.wallMilliseconds - 7_199_000
+      record.lastFailureAtMilliseconds = Samples.now.wallMilliseconds - 7_199_000
+      record.openUntil = Samples.now.boot.advanced(by: 86_000_000_000_000)
+      record.openNanoseconds = 86_400_000_000_000
+      record.lastError = "status 503 after 1234 ms"
+      record.totals.failures = 9_876_543
+    },
+    Samples.breaker("search", madeSecondsAgo: 100_000) { record in
+      record.mode.mode = .forcedClosed
+      record.mode.setAtMilliseconds = Samples.now.wallMilliseconds - 99_000
+      record.consecutiveFailures = 77_777
+      record.totals.successes = 12_345
+    },
+  ]
+
+  private static func rows(width: Int, isLive: Bool) -> [String] {
+    var book = RateBook()
+    book.note(snapshots.map { _ in Samples.breaker("none", madeSecondsAgo: 1) }, at: .seconds(1))
+    book.note([Samples.breaker("search", madeSecondsAgo: 1)], at: .seconds(2))
+    book.note(snapshots, at: .seconds(3))
+    return StatusTable(snapshots: snapshots, now: Samples.time, rates: isLive ? book : nil)
+      .render(width: width, painter: Painter(isOn: false)).split(separator: "\n")
+      .map { String($0) }
+  }
+
+  @Test(arguments: [true, false])
+  func `a narrow table has fewer columns, and no number that the wide one has not`(isLive: Bool) {
+    let wide = Self.rows(width: 400, isLive: isLive)
+    for width in 1...200 {
+      let narrow = Self.rows(width: width, isLive: isLive)
+      #expect(narrow.count == wide.count)
+      for (row, whole) in zip(narrow, wide) {
+        #expect(TextWidth.of(row) <= width || width < 8, "\(width): \(row)")
+        let known = Set(whole.split(separator: " "))
+        let words = row.split(separator: " ").filter { !$0.contains("…") }
+        #expect(known.isSuperset(of: words), "\(width): \(row)")
+      }
+      if width >= 36 {
+        #expect(narrow[1].contains(" open") && narrow[2].contains("forced_closed"), "\(width)")
+      }
+    }
+  }
+}

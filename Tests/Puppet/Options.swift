@@ -24,7 +24,8 @@ struct Options {
     let events = events
     // Long enough for a busy machine. A test about the timeout sets its own.
     store = StoreOptions(
-      lockTimeout: .seconds(300), program: "puppet", observer: { events.add($0) })
+      lockTimeout: .seconds(300), program: values["own-name"] == nil ? "puppet" : nil,
+      observer: { events.add($0) })
     // Mapped before the process becomes a user that may not map it.
     if let clock = values["clock"] { store.clock = try TestClock(path: clock).clock }
     if let timeout = values["lock-timeout"].flatMap({ Int($0) }) {

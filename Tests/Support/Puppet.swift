@@ -8,8 +8,8 @@ package final class Puppet {
 
   private let stage: Stage?
 
-  // The options: `lock-timeout=MS`, `on-failure=local|permit|reject|throw`, `user=nobody`, and
-  // `watch` to make `stop-at` possible.
+  // The options: `lock-timeout=MS`, `on-failure=local|permit|reject|throw`, `user=nobody`,
+  // `own-name` for the name that the kernel knows, and `watch` to make `stop-at` possible.
   package init(on stage: Stage, store: String? = nil, _ options: [String] = []) throws {
     // Kept, because the stage removes its files when it is released.
     self.stage = stage

@@ -29,7 +29,7 @@ public struct FleetCommand: Sendable, Hashable {
   /// Why, for the history; nil if no reason was given.
   public var reason: String?
 
-  /// Who gave it: the program and its process number.
+  /// Who gave it, such as `worker (pid 4711)` or `deploy, via cbctl`.
   public var author: String
 
   /// The host that it was given on.

@@ -11,6 +11,7 @@ package struct RecordedEvent: Sendable, Hashable {
   package var reason: String?
   package var pid: Int32
   package var program: String
+  package var mandate: HistoryAuthor.Mandate
 
   /// The event before it of the same breaker, kept or not; nil if there is none.
   package var previous: Int64?
@@ -23,7 +24,8 @@ package struct RecordedEvent: Sendable, Hashable {
 
   package init(
     id: Int64, atMilliseconds: Int64, name: String, change: BreakerChange, reason: String?,
-    pid: Int32, program: String, previous: Int64? = nil, origin: String? = nil
+    pid: Int32, program: String, previous: Int64? = nil, origin: String? = nil,
+    mandate: HistoryAuthor.Mandate = .none
   ) {
     self.id = id
     self.atMilliseconds = atMilliseconds
@@ -32,6 +34,7 @@ package struct RecordedEvent: Sendable, Hashable {
     self.reason = reason
     self.pid = pid
     self.program = program
+    self.mandate = mandate
     self.previous = previous
     self.origin = origin
   }

@@ -110,14 +110,6 @@ package enum ProcessTable {
     guard let status = ProcFile.bytes("/proc/self/status") else { return false }
     return NamespaceNumbers.count(in: status) ?? 1 == 1
   }
-
-  /// The name of this program, for the history.
-  package static func programName() -> String {
-    let command = ProcFile.text("/proc/self/cmdline") ?? ""
-    let path = command.prefix { $0 != "\0" }
-    let name = path.split(separator: "/").last.map { String($0) } ?? ""
-    return name.isEmpty ? "unknown" : OutsideText.cut(name, to: 255)
-  }
 }
 
 /// What a kind of evidence says about a process.

@@ -17,7 +17,7 @@ struct MemoryHistory {
       RecordedEvent(
         id: newest, atMilliseconds: event.atMilliseconds, name: name, change: event.change,
         reason: event.reason, pid: author.pid, program: author.program, previous: previous,
-        origin: event.origin))
+        origin: event.origin, mandate: author.mandate))
     let excess = kept.count - Int(EventTable.eventsOfOneBreaker)
     if excess > 0 { kept.removeFirst(excess) }
   }
@@ -40,16 +40,5 @@ extension RecordedEvent {
   /// Whether it is an event of the breaker of a name; without a name it is one of any.
   fileprivate func isOf(_ name: String?) -> Bool {
     name.map { NameBytes($0) == NameBytes(self.name) } ?? true
-  }
-}
-
-/// The process that does something, as the history names it.
-package struct HistoryAuthor: Sendable {
-  package var pid: Int32
-  package var program: String
-
-  package init(pid: Int32, program: String) {
-    self.pid = pid
-    self.program = program
   }
 }

@@ -79,8 +79,10 @@ enum Query: Int, CaseIterable {
     case .insertEvent:
       """
       INSERT INTO event (
-        at_ms, name, kind, from_word, to_word, reason, pid, program, previous, origin)
-      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, (SELECT max(id) FROM event WHERE name = ?2), ?9)
+        at_ms, name, kind, from_word, to_word, reason, pid, program, previous, origin, user,
+        command)
+      VALUES (
+        ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, (SELECT max(id) FROM event WHERE name = ?2), ?9, ?10, ?11)
       RETURNING id
       """
     case .breakersOfEventsAfter: "SELECT DISTINCT name, kind = 3 FROM event WHERE id > ?1"
@@ -181,6 +183,7 @@ enum Query: Int, CaseIterable {
       SELECT max(revision) FROM breaker WHERE era = (SELECT max(era) FROM breaker)), 0)) + 1
     """
 
-  private static let eventColumns =
-    "id, at_ms, name, kind, from_word, to_word, reason, pid, program, previous, origin"
+  private static let eventColumns = """
+    id, at_ms, name, kind, from_word, to_word, reason, pid, program, previous, origin, user, command
+    """
 }

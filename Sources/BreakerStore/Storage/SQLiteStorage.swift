@@ -16,6 +16,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   private let lockTimeout: Duration
   let clock: StoreClock
   let program: String
+  let mandate: HistoryAuthor.Mandate
 
   /// How many breakers the store may have before no other is made.
   let room: Int64
@@ -46,7 +47,8 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
 
   package init(
     path: String, access: StoreAccess = StoreAccess(), lockTimeout: Duration = .milliseconds(500),
-    clock: StoreClock = .system, program: String, room: Int? = nil, refusal: StoreError? = nil
+    clock: StoreClock = .system, program: String,
+    mandate: HistoryAuthor.Mandate = .none, room: Int? = nil, refusal: StoreError? = nil
   ) {
     self.path = StorePath.absolute(path)
     self.refusal = refusal
@@ -56,6 +58,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
     self.lockTimeout = lockTimeout
     self.clock = clock
     self.program = program
+    self.mandate = mandate
     self.room = room.map { Int64($0) } ?? StoreRoom.usualBreakers
     patience = Patience.nanoseconds(lockTimeout)
   }

@@ -5,6 +5,7 @@ final class WriteTransaction {
   let connection: Connection
   let clock: StoreClock
   let program: String
+  let mandate: HistoryAuthor.Mandate
   let counterPage: CounterPage
 
   /// How many breakers the store may have before no other is created.
@@ -29,6 +30,7 @@ final class WriteTransaction {
     connection = store.writer
     clock = storage.clock
     program = storage.program
+    mandate = storage.mandate
     counterPage = storage.counterPage
     room = storage.room
     now = storage.clock.moment

@@ -41,6 +41,8 @@ enum EventTable {
     insert.bind(7, Int64(ProcessTable.ownPid))
     insert.bind(8, transaction.program)
     insert.bind(9, event.origin)
+    insert.bind(10, transaction.mandate.user)
+    insert.bind(11, transaction.mandate.command)
     let id = try insert.rows { $0.integer(0) }.first ?? 0
     transaction.hasRecordedEvent()
     if id % eventsBetweenTrims == 0 { try trim(to: id, on: connection) }
@@ -74,6 +76,7 @@ extension RecordedEvent {
         kind: Int(truncatingIfNeeded: row.integer(3)), from: row.text(4) ?? "",
         to: row.text(5) ?? ""), reason: row.text(6),
       pid: Int32(truncatingIfNeeded: row.integer(7)), program: row.text(8) ?? "",
-      previous: row.integerOrNil(9), origin: row.text(10))
+      previous: row.integerOrNil(9), origin: row.text(10),
+      mandate: HistoryAuthor.Mandate(user: row.text(11), command: row.text(12)))
   }
 }

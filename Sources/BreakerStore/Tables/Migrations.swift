@@ -20,6 +20,7 @@ struct Migration: Sendable {
     Migration(name: "0007_agree_on_boots.sql", bytes: PackageResources._007_agree_on_boots_sql),
     Migration(name: "0008_keep_probes.sql", bytes: PackageResources._008_keep_probes_sql),
     Migration(name: "0009_join_fleets.sql", bytes: PackageResources._009_join_fleets_sql),
-    Migration(name: "0010_hold_lifelines.sql", bytes: PackageResources._010_hold_lifelines_sql),
+    Migration(name: "0010_name_users.sql", bytes: PackageResources._010_name_users_sql),
+    Migration(name: "0011_hold_lifelines.sql", bytes: PackageResources._011_hold_lifelines_sql),
   ]
 }

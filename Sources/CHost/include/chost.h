@@ -57,6 +57,10 @@ uint64_t sb_file_system_type(const char *path);
 // only the variant that waits on the wall clock, which can be set.)
 int sb_mutex_lock_until(pthread_mutex_t *mutex, int64_t nanoseconds);
 
+// The path that this program was started by, or NULL. (Swift does not import getauxval.) It lies
+// above the environment, where no program writes its title.
+const char *sb_exec_path(void);
+
 // Names the calling thread, in at most 15 bytes. (Swift does not import pthread_setname_np.)
 void sb_name_thread(const char *name);
 

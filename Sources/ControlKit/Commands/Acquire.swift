@@ -31,7 +31,8 @@ extension CommandSpec {
     ],
     exitCodes: [.done, .failed, .usage, .storeUnavailable, .rejected],
     meanings: [.done: "a call is permitted", .failed: "the token could not be printed"],
-    takesPolicy: true
+    takesPolicy: true,
+    actsForUser: true
   ) { context, parsed throws(ControlError) in
     let breaker = try context.declaredBreaker(parsed, onStoreFailure: .throw)
     let owner = parsed.number("owner-pid").map { Int32($0) }

@@ -28,6 +28,7 @@ extension CommandSpec {
           .init("mode", .string(snapshot.mode.wireName)),
           .init("mode_reason", JSONValue(snapshot.modeReason)),
           .init("mode_set_by", JSONValue(snapshot.modeSetBy)),
+          .init("mode_set_at", BreakerDocument.time(snapshot.modeSetAt)),
         ]))
     } else if !context.global.isQuiet {
       let answer = snapshot.permits ? "permitted" : "rejected"

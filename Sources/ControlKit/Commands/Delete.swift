@@ -25,7 +25,8 @@ extension CommandSpec {
       Example("cbctl delete --all --dry-run", "list what would be deleted"),
     ],
     exitCodes: [.done, .failed, .usage, .noBreaker, .storeUnavailable],
-    meanings: [.failed: "a breaker was not deleted, or you did not confirm it"]
+    meanings: [.failed: "a breaker was not deleted, or you did not confirm it"],
+    actsForUser: true
   ) { context, parsed throws(ControlError) in
     var removal = Removal(isDryRun: parsed.has("dry-run"))
     let names = try context.chosenNames(parsed)

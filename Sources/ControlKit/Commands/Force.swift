@@ -31,7 +31,8 @@ extension CommandSpec {
         "reject every call for two hours"),
       Example("cbctl force payments automatic", "remove the mode"),
       Example("cbctl force payments forced_open --for 2h --fleet", "reject calls on every host"),
-    ]
+    ],
+    actsForUser: true
   ) { context, parsed throws(ControlError) in
     let mode = parsed.text("MODE").flatMap { BreakerMode(wireName: $0) } ?? .automatic
     if mode == .automatic, parsed.has("for") {

@@ -22,8 +22,9 @@ extension CommandSpec {
       "--follow begins with the last 10 entries, or with those that --since or --limit asks for; "
         + "with --limit 0 it begins with none.",
       "--follow sleeps until any process changes something, and ends when you stop it or when "
-        + "nobody reads its output any more. If the store's file is replaced, it continues with "
-        + "the new file.",
+        + "nobody reads its output any more. If the store's file is deleted, it says so on "
+        + "standard error and waits for a new one; if it is replaced, it continues with the new "
+        + "file.",
     ],
     examples: [
       Example("cbctl history payments --since 1h", "list what happened in the last hour"),
@@ -80,7 +81,9 @@ extension CommandContext {
     let poll = DescriptorPoll(descriptors: [news.descriptor], output: console.outputDescriptor)
     while isOutputOpen {
       let end = poll.wait()
-      print(tail.unseen(of: news.take()), &lines)
+      let delivery = news.take()
+      tell(delivery.troubles)
+      print(tail.unseen(of: delivery.entries), &lines)
       if end.isOutputClosed { return }
     }
   }

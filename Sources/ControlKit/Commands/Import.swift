@@ -32,7 +32,8 @@ extension CommandSpec {
         "restore a large export in parts"),
     ],
     exitCodes: [.done, .failed, .usage, .storeUnavailable],
-    meanings: [.failed: "nothing was imported"]
+    meanings: [.failed: "nothing was imported"],
+    actsForUser: true
   ) { context, parsed throws(ControlError) in
     let source = parsed.text("FILE") ?? "-"
     let backups = try backups(in: InputText.read(source), of: source, at: context.now())

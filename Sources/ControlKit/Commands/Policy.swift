@@ -27,7 +27,8 @@ extension CommandSpec {
       Example("cbctl policy payments --set max-failures=3 --set open-for=1m", "make it stricter"),
       Example("cbctl policy payments --unset open-for", "go back to the code's value"),
       Example("cbctl policy payments --unset-all", "go back to the code's policy"),
-    ]
+    ],
+    actsForUser: true
   ) { context, parsed throws(ControlError) in
     let name = parsed.text("NAME") ?? ""
     let settings = parsed.settings("set")

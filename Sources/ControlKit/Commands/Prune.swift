@@ -21,7 +21,8 @@ extension CommandSpec {
       Example("cbctl prune --idle 30d --dry-run", "list what would be deleted"),
       Example("cbctl prune --idle 30d --quiet", "clean up every night, from cron"),
     ],
-    exitCodes: [.done, .usage, .storeUnavailable]
+    exitCodes: [.done, .usage, .storeUnavailable],
+    actsForUser: true
   ) { context, parsed throws(ControlError) in
     guard let idle = parsed.duration("idle") else {
       throw .usage("no --idle", "it says how long a breaker must be unused", help: "prune")

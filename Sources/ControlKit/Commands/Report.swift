@@ -34,7 +34,8 @@ extension CommandSpec {
         "report that the server asked for 90 seconds"),
     ],
     exitCodes: [.done, .failed, .usage, .noBreaker, .storeUnavailable],
-    meanings: [.failed: "the report was refused"]
+    meanings: [.failed: "the report was refused"],
+    actsForUser: true
   ) { context, parsed throws(ControlError) in
     let outcome = try outcome(parsed)
     let text = parsed.text("TOKEN") ?? ""

@@ -18,7 +18,8 @@ extension CommandSpec {
     ],
     examples: [Example("cbctl reset payments", "close it when the resource is known to be back")],
     exitCodes: [.done, .failed, .usage, .noBreaker, .storeUnavailable],
-    meanings: [.failed: "you did not confirm it"]
+    meanings: [.failed: "you did not confirm it"],
+    actsForUser: true
   ) { context, parsed throws(ControlError) in
     let fleet = try context.fleet(of: parsed)
     let names = try context.chosenNames(parsed)

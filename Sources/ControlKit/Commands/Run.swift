@@ -72,7 +72,8 @@ extension CommandSpec {
     ],
     exitCodes: [.done, .usage, .storeUnavailable, .rejected, .timedOut, .cannotRun, .notFound],
     meanings: [.done: "the command, or its fallback, succeeded"],
-    takesPolicy: true
+    takesPolicy: true,
+    actsForUser: true
   ) { context, parsed throws(ControlError) in
     let retry = try RetryPolicy.given(by: parsed)
     let isStoreRequired = parsed.text("on-store-failure") == "fail"

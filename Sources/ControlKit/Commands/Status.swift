@@ -41,13 +41,16 @@ extension CommandSpec {
         let summary = SummaryLine.text(
           of: chosen, width: context.console.width, painter: context.painter)
         context.print("\n\(summary)\n")
+        let width = context.console.width ?? HelpPage.width
+        let modes = ModeLines.text(of: chosen, at: context.now(), width: width)
+        context.print(modes.map { $0 + "\n" }.joined())
         // The worst come first, so on a small screen they have scrolled away.
-        let isLong = context.console.height.map { chosen.count + 4 > $0 } ?? false
+        let isLong = context.console.height.map { chosen.count + modes.count + 4 > $0 } ?? false
         if isLong, let worst = SummaryLine.worst(of: chosen, width: context.console.width ?? 80) {
           context.print(worst + "\n")
         }
         if let hint = try context.fleetStanding()?.hint(at: context.now()) {
-          let lines = TextWrap.lines(hint, width: context.console.width ?? HelpPage.width)
+          let lines = TextWrap.lines(hint, width: width)
           context.print(lines.map { context.painter.paint($0, .yellow) + "\n" }.joined())
         }
       }

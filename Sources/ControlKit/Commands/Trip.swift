@@ -17,7 +17,8 @@ extension CommandSpec {
     examples: [
       Example(
         "cbctl trip payments --for 10m --reason 'vendor is down'", "stop calls for ten minutes")
-    ]
+    ],
+    actsForUser: true
   ) { context, parsed throws(ControlError) in
     let fleet = try context.fleet(of: parsed)
     let breaker = try context.existingBreaker(parsed.text("NAME") ?? "", for: fleet)

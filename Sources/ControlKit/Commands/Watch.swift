@@ -12,7 +12,8 @@ extension CommandSpec {
         + "G scroll; ^Z suspends it.",
       "In a pipe, or with --json or TERM=dumb, it prints one line for each breaker and then one "
         + "for each change, until nobody reads its output any more. Each line says how the "
-        + "breaker stands when the line is printed.",
+        + "breaker stands when the line is printed. If the store is deleted or cannot be read, a "
+        + "line on standard error says so, and another when it is back.",
       "The command sleeps until the store wakes it, and changes nothing.",
     ],
     examples: [

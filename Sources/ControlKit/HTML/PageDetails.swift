@@ -53,6 +53,9 @@ struct PageDetails {
     if snapshot.mode != .automatic {
       add("state", "\(snapshot.state.wireName)")
       add("mode set by", snapshot.modeSetBy.map { "<bdi>\($0)</bdi>" })
+      add("mode since", snapshot.modeSetAt.map { PageTime.full($0) })
+      let end = snapshot.modeEndsIn.map { PageTime.full(page.now.later(by: $0)) }
+      add("mode until", end ?? "somebody removes it")
       add("reason", snapshot.modeReason.map { "<q>\($0)</q>" })
     }
     add("last error", snapshot.lastError.map { "<q>\($0)</q>" })

@@ -26,10 +26,15 @@ struct PageHistory {
     return """
       <tr role="row"><td role="cell">\(PageTime.brief(entry.at, at: now))</td>\(name)\
       <td role="cell" class="what">\(what(entry))</td><td role="cell" class="why">\(entry.reason ?? "")</td>\
-      <td role="cell" class="who"><bdi>\(entry.program)</bdi> <i>pid \(entry.pid)</i>\
-      \(entry.host.map { " for <bdi>\($0)</bdi>" as HTML } ?? .nothing)</td></tr>
+      <td role="cell" class="who">\(who(entry))</td></tr>
 
       """
+  }
+
+  private func who(_ entry: HistoryEntry) -> HTML {
+    if entry.user != nil || entry.command != nil { return "<bdi>\(entry.author)</bdi>" }
+    let host: HTML = entry.host.map { " for <bdi>\($0)</bdi>" } ?? .nothing
+    return "<bdi>\(entry.program)</bdi> <i>pid \(entry.pid)</i>\(host)"
   }
 
   /// The name of a breaker, with a link unless the breaker was deleted.

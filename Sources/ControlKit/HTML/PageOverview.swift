@@ -7,16 +7,30 @@ struct PageOverview {
   var html: HTML {
     let breakers = Array(page.breakers.enumerated())
     let worrying = breakers.filter { Self.isWorrying($1.snapshot) }
-    let usual = breakers.filter { !Self.isWorrying($1.snapshot) }
+    let others = breakers.filter { !Self.isWorrying($1.snapshot) }
+    let flapping = others.filter { isFlapping($1) }
+    let usual = others.filter { !isFlapping($1) }
+    let apart: HTML =
+      flapping.isEmpty
+      ? .nothing : "\(section("flapping", Self.flappingTitle, flapping, nobody: ""))\n"
     return """
       \(PageTimeline.legend)
       \(section("worrying", "Needs attention", worrying, nobody: "Nothing: every breaker is closed and automatic."))
-      \(section("usual", "Healthy", usual, nobody: "None."))
+      \(apart)\(section("usual", "Healthy", usual, nobody: "None."))
       """
   }
 
   private static func isWorrying(_ snapshot: BreakerSnapshot) -> Bool {
     !snapshot.permits || snapshot.state != .closed || snapshot.mode != .automatic
+  }
+
+  /// The title says what it means, because the word alone would not.
+  private static let flappingTitle =
+    "Flapping: closed now, and opened \(Flapping.outages) times or more in the last "
+    + SpokenDuration.format(Flapping.span)
+
+  private func isFlapping(_ breaker: PageBreaker) -> Bool {
+    Flapping(history: breaker.history, now: page.now).isSo
   }
 
   private func section(

@@ -79,6 +79,10 @@ struct HelpTopic: Sendable {
             .init("NO_COLOR", "if it is set and not empty, print without colours"),
             .init("TERM", "if it is dumb, print without colours, and watch prints lines"),
             .init("PATH", "where run looks for its command"),
+            .init(
+              "SUDO_USER",
+              "whom the history names beside the user, as a claim, if the kernel does not know who "
+                + "has logged in"),
           ]),
         HelpSection(
           "The store's file is the first of these that applies", heading: "FILES",

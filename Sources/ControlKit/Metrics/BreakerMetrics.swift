@@ -13,6 +13,11 @@ enum BreakerMetrics {
         Sample(breaker.mode == $0, ["name": breaker.name, "mode": $0.wireName])
       }
     },
+    .init(
+      .gauge, "mode_remaining_seconds", "How long the mode will hold; left out if it has no end."
+    ) { breaker in
+      breaker.modeEndsIn.map { [Sample($0, ["name": breaker.name])] } ?? []
+    },
     .init(.gauge, "permitted", "Whether the breaker would permit a call now.") {
       [Sample($0.permits, ["name": $0.name])]
     },

@@ -38,8 +38,11 @@ extension BreakerDetails {
     func add(_ label: String, _ time: BreakerTimestamp?) {
       if let time { facts.append((label, "\(time) (\(Age.text(of: time, at: now)))")) }
     }
-    if snapshot.mode != .automatic, let author = snapshot.modeSetBy {
-      facts.append(("mode set by", VisibleText.bare(author)))
+    if snapshot.mode != .automatic {
+      if let author = snapshot.modeSetBy { facts.append(("mode set by", VisibleText.bare(author))) }
+      add("mode since", snapshot.modeSetAt)
+      let end = snapshot.modeEndsIn.map { "\(now.later(by: $0)) (in \(SpokenDuration.format($0)))" }
+      facts.append(("mode until", end ?? "somebody removes it"))
     }
     add("created", snapshot.createdAt)
     add("changed", snapshot.changedAt)

@@ -68,12 +68,14 @@ struct StatusTable {
         })
     }
     columns += [
-      Column("FOR", right: true) { .init($0.since.map { Age.short(of: $0, at: now) } ?? "-") },
+      Column("FOR", right: true, rank: 8) {
+        .init($0.since.map { Age.short(of: $0, at: now) } ?? "-")
+      },
       Column("SINCE", rank: 2) { .init($0.since.map { Age.clock(of: $0, at: now) } ?? "-") },
-      Column("RETRY-IN", right: true) {
+      Column("RETRY-IN", right: true, rank: 12) {
         .init(Self.retry(of: $0, SpokenDuration.format), $0.isNextCallProbe ? .yellow : nil)
       },
-      Column("FAILURES", right: true, rank: rates == nil ? nil : 6) {
+      Column("FAILURES", right: true, rank: rates == nil ? 9 : 6) {
         .init(Self.failures(of: $0))
       },
     ]
@@ -103,14 +105,16 @@ struct StatusTable {
   }
 
   private static func columns(of rates: RateBook) -> [Column] {
-    func column(_ title: String, _ rate: @escaping (CallRates) -> Double) -> Column {
-      Column(title, right: true) {
+    func column(
+      _ title: String, rank: Int, _ rate: @escaping (CallRates) -> Double
+    ) -> Column {
+      Column(title, right: true, rank: rank) {
         .init(RateWords.perSecond(rates.rates(of: $0.name).map(rate)))
       }
     }
     return [
-      column("OK/s") { $0.successes }, column("FAIL/s") { $0.failures },
-      column("REJECT/s") { $0.rejections },
+      column("OK/s", rank: 7) { $0.successes }, column("FAIL/s", rank: 11) { $0.failures },
+      column("REJECT/s", rank: 10) { $0.rejections },
     ]
   }
 
@@ -150,6 +154,6 @@ struct StatusTable {
 }
 
 extension BreakerSnapshot {
-  /// When the breaker entered its state, or when it was created.
-  var since: BreakerTimestamp? { changedAt ?? createdAt }
+  /// Since when what decides about calls has held: the mode, or else the state.
+  var since: BreakerTimestamp? { mode == .automatic ? changedAt ?? createdAt : modeSetAt }
 }

@@ -64,7 +64,9 @@ struct Table {
       let least = layout.indices.filter { columns[layout[$0].column].rank != nil }.min {
         (columns[layout[$0].column].rank ?? 0) < (columns[layout[$1].column].rank ?? 0)
       }
-      guard let least else { return shrink(layout, to: width, least: Self.narrowest) { _ in true } }
+      guard let least else {
+        return squeezed(shrink(layout, to: width, least: Self.narrowest) { _ in true }, to: width)
+      }
       layout.remove(at: least)
     }
   }
@@ -79,6 +81,18 @@ struct Table {
       let old = layout[index].width
       layout[index].width = max(min(old, least ?? comfortable), old - excess)
       excess -= old - layout[index].width
+    }
+    return layout
+  }
+
+  /// The last resort: cuts whatever does not fit, each with an ellipsis that shows it.
+  ///
+  /// A terminal would cut a line that is too long without a mark, and a number that has lost a digit
+  /// is another number.
+  private func squeezed(_ layout: Layout, to width: Int) -> Layout {
+    var layout = layout
+    for index in layout.indices.reversed() {
+      layout[index].width = max(1, layout[index].width - max(0, Self.total(layout) - width))
     }
     return layout
   }

@@ -20,6 +20,9 @@ struct CommandSpec: Sendable {
   /// Whether the command takes the breaker's policy as options.
   var takesPolicy = false
 
+  /// Whether the command does something that the history names its user for.
+  var actsForUser = false
+
   /// Runs the command, and returns how it ended.
   var perform: @Sendable (CommandContext, ParsedCommand) throws(ControlError) -> Ending
 

@@ -45,6 +45,9 @@ public struct Console: Sendable {
   /// How long a person is made to wait for the answer of the host's relay.
   public var relayPatience = Duration.seconds(2)
 
+  /// The name of the user who runs the command, for the history; nil if nobody should be named.
+  public var user: @Sendable () -> String? = { nil }
+
   /// Creates a console; it is not a terminal unless you say so.
   public init(
     output: @escaping @Sendable (String) -> Writing,

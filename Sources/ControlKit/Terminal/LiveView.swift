@@ -63,7 +63,7 @@ final class LiveView {
 
   /// Takes the news, and returns whether any is about a breaker that the view shows.
   private func hear() -> Bool {
-    let entries = news.take().filter { entry in
+    let entries = news.take().entries.filter { entry in
       patterns.isEmpty || patterns.contains { $0.matches(entry.name) }
     }
     heard = entries.last ?? heard

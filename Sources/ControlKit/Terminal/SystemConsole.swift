@@ -13,7 +13,8 @@ extension Console {
     }
     let isTerminal = isatty(STDOUT_FILENO) == 1
     let size = isTerminal ? terminalSize() : winsize()
-    return Console(
+    let environment = processEnvironment()
+    var console = Console(
       output: { write($0, to: STDOUT_FILENO) },
       errorOutput: { write($0, to: STDERR_FILENO) },
       isOutputTerminal: isTerminal,
@@ -21,9 +22,11 @@ extension Console {
       hasTerminal: hasTerminal(),
       width: size.ws_col > 0 ? Int(size.ws_col) : nil,
       height: size.ws_row > 0 ? Int(size.ws_row) : nil,
-      environment: processEnvironment(),
+      environment: environment,
       ask: systemAsk(),
       restoredSignals: ignoredAnew)
+    console.user = { HostUser.current(environment).words }
+    return console
   }
 
   /// The words of this process's command line, byte for byte, without the program's name.

@@ -21,7 +21,9 @@ struct ChangeLines {
       descriptors: [news.descriptor], output: context.console.outputDescriptor)
     while context.isOutputOpen {
       let end = poll.wait()
-      for entry in news.take() where isWanted(entry.name) {
+      let delivery = news.take()
+      context.tell(delivery.troubles)
+      for entry in delivery.entries where isWanted(entry.name) {
         let snapshot = try context.ask { store throws(StoreError) in
           try store.snapshot(of: entry.name)
         }

@@ -12,17 +12,29 @@ final class News: Sendable {
   init?(of store: SharedStore, name: String? = nil) {
     guard let mail = Mail() else { return nil }
     self.mail = mail
-    let feed = store.followHistory(of: name)
+    let feed = store.followHistory(of: name).onTrouble { trouble in
+      mail.put { $0.troubles.append(trouble) }
+    }
     task = Task.detached {
-      for await entry in feed { mail.put(entry) }
+      for await entry in feed { mail.put { $0.entries.append(entry) } }
     }
   }
 
   /// A descriptor that is readable when there is news.
   var descriptor: Int32 { mail.reading }
 
-  /// What has happened since the last call, oldest first.
-  func take() -> [HistoryEntry] { mail.take() }
+  /// What a call of ``take()`` hands out.
+  struct Delivery: Sendable {
+    /// What has happened, oldest first.
+    var entries: [HistoryEntry] = []
+
+    /// An error for each time that the store could not be read any more, and nil for each time that
+    /// it could again.
+    var troubles: [StoreError?] = []
+  }
+
+  /// What there is since the last call.
+  func take() -> Delivery { mail.take() }
 
   /// Stops listening.
   ///
@@ -30,10 +42,19 @@ final class News: Sendable {
   func end() { task.cancel() }
 }
 
-/// Entries that one thread adds and another one takes, with a pipe to wake it.
+extension CommandContext {
+  /// Says that the store cannot be read, or can be again, so that silence does not look like peace.
+  func tell(_ troubles: [StoreError?]) {
+    for trouble in troubles {
+      complain(trouble.map { "\($0): waiting for the store" } ?? "the store can be read again")
+    }
+  }
+}
+
+/// News that one thread adds and another one takes, with a pipe to wake it.
 private final class Mail: Sendable {
   private let pipe: WakePipe
-  private let entries = Mutex<[HistoryEntry]>([])
+  private let news = Mutex(News.Delivery())
 
   init?() {
     guard let pipe = WakePipe() else { return nil }
@@ -42,17 +63,17 @@ private final class Mail: Sendable {
 
   var reading: Int32 { pipe.reading }
 
-  func put(_ entry: HistoryEntry) {
-    entries.withLock { $0.append(entry) }
+  func put(_ add: (inout News.Delivery) -> Void) {
+    news.withLock { add(&$0) }
     pipe.wake()
   }
 
-  func take() -> [HistoryEntry] {
-    // Empty the pipe first: an entry that is added after that is taken here or wakes again.
+  func take() -> News.Delivery {
+    // Empty the pipe first: what is added after that is taken here or wakes again.
     pipe.empty()
-    return entries.withLock { entries in
-      defer { entries = [] }
-      return entries
+    return news.withLock { news in
+      defer { news = News.Delivery() }
+      return news
     }
   }
 }

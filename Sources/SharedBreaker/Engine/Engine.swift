@@ -17,6 +17,7 @@ public import Synchronization
   let local: MemoryStorage
   let options: StoreOptions
   let program: String
+  let mandate: HistoryAuthor.Mandate
   let examinations = ForkGate()
 
   /// Where one load tells whether the store has changed; a pointer that never changes.
@@ -48,6 +49,7 @@ public import Synchronization
     isSystemClock = options.clock.isSystem
     self.options = options
     self.program = program
+    mandate = options.mandate
     local = MemoryStorage(
       clock: options.clock, program: program, isGone: { [storage] in storage.isGone($0) })
     Self.makeWhatIsMadeOnce(options.clock)

@@ -11,7 +11,9 @@ extension Engine {
   }
 
   /// Who acts in this process, as modes and commands name it.
-  var author: String { "\(program) (pid \(ownProcess().pid))" }
+  var author: String {
+    HistoryAuthor(pid: ownProcess().pid, program: program, mandate: mandate).words
+  }
 
   /// A command to be told to the other hosts; nil if it is for this host alone.
   func given(

@@ -28,6 +28,16 @@ public struct HistoryEntry: Sendable, Hashable {
   /// The name of the program that did it or recorded it.
   public let program: String
 
+  /// The user for whom the program acted; nil if it acted for itself.
+  ///
+  /// `cbctl` states the user that it was run by, such as `deploy`, or `root (login deploy)` after
+  /// `sudo`.
+  public let user: String?
+
+  /// The command that the program ran for its user, without its arguments, as `cbctl run` does; nil
+  /// if there was none.
+  public let command: String?
+
   /// The host of the fleet that the change came from; nil for this host.
   public let host: String?
 
@@ -46,6 +56,8 @@ public struct HistoryEntry: Sendable, Hashable {
     reason = event.reason
     pid = event.pid
     program = event.program
+    user = event.mandate.user
+    command = event.mandate.command
     host = event.origin
   }
 }
@@ -61,10 +73,15 @@ extension HistoryEntry: CustomStringConvertible {
 }
 
 extension HistoryEntry {
-  /// The process that did it, and the host for which a relay did, such as `worker (pid 4711)`.
+  /// Who did it, and the host for which a relay did: `worker (pid 4711)`, or
+  /// `curl, by deploy, via cbctl`.
   ///
   /// The names are as they were given, so they may contain control characters.
-  public var author: String { "\(program) (pid \(pid))" + (host.map { " for \($0)" } ?? "") }
+  public var author: String {
+    let mandate = HistoryAuthor.Mandate(user: user, command: command)
+    return HistoryAuthor(pid: pid, program: program, mandate: mandate).words
+      + (host.map { " for \($0)" } ?? "")
+  }
 
   /// Whether calls begin to be rejected, so that people should be paged.
   ///

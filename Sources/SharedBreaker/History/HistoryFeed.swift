@@ -39,23 +39,42 @@ public struct HistoryFeed: AsyncSequence, Sendable {
   let reader: HistoryReader
   let storage: any BreakerStorage
 
+  /// What to tell of a store that cannot be read.
+  var report: (@Sendable (StoreError?) -> Void)?
+
   /// Kept alive because the engine closes the storage when it is deallocated.
   let owner: Engine
 
+  /// Also says when the store cannot be read, because it was deleted or fails.
+  ///
+  /// - Parameter report: A function that the listener's task calls under no lock: with the error when
+  ///   the store cannot be read any more, and with nil when it can be read again.
+  /// - Returns: A feed of the same entries.
+  public func onTrouble(_ report: @escaping @Sendable (StoreError?) -> Void) -> HistoryFeed {
+    var feed = self
+    feed.report = report
+    return feed
+  }
+
   /// Creates a listener, which begins to listen now.
   public func makeAsyncIterator() -> Iterator {
-    Iterator(reader: reader, listener: Listener(to: storage, of: owner))
+    Iterator(reader: reader, listener: Listener(to: storage, of: owner), report: report)
   }
 
   /// One listener, which listens for as long as it exists.
   public struct Iterator: AsyncIteratorProtocol {
     private var reader: HistoryReader
     private let listener: Listener
+    private let report: (@Sendable (StoreError?) -> Void)?
+    private var isInTrouble = false
     private var entries: ArraySlice<HistoryEntry> = []
 
-    init(reader: HistoryReader, listener: Listener) {
+    init(
+      reader: HistoryReader, listener: Listener, report: (@Sendable (StoreError?) -> Void)?
+    ) {
       self.reader = reader
       self.listener = listener
+      self.report = report
     }
 
     /// Waits for the next entry and returns it; nil once the task has been cancelled.
@@ -72,9 +91,13 @@ public struct HistoryFeed: AsyncSequence, Sendable {
         let wakeUp = listener.latestWakeUp
         do throws(StoreError) {
           entries = try reader.read(from: listener.storage)[...]
+          if isInTrouble { report?(nil) }
+          isInTrouble = false
           if entries.isEmpty { await listener.wait(after: wakeUp) }
         } catch {
           listener.letGo(after: error)
+          if !isInTrouble { report?(error) }
+          isInTrouble = true
           await listener.wait(after: wakeUp, atMost: Listener.pause)
         }
       }
