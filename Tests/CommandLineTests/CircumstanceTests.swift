@@ -80,7 +80,7 @@ import Testing
       #expect(lines == ["code 0"])
     } else {
       #expect(lines.count == 2 && lines.last == "code 69", "\(lines)")
-      #expect(lines.first?.contains("it is read-only: make it") == true, "\(lines)")
+      #expect(lines.first?.contains("runs as nobody: make it") == true, "\(lines)")
     }
   }
 }

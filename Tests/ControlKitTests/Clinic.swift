@@ -62,6 +62,13 @@ struct Clinic {
 
   func sql(_ sql: String) throws { try Database.rows(store, sql) }
 
+  /// A deadline in the near future, on the boot clock.
+  static var soon: Int64 {
+    var time = timespec()
+    unsafe clock_gettime(CLOCK_BOOTTIME, &time)
+    return (Int64(time.tv_sec) + 10) * 1_000_000_000
+  }
+
   /// Gives the breaker `pay` a probe, with the pid of its owner and its deadline as SQL.
   func addLease(_ ownerAndDeadline: String, counted: Bool = true) throws {
     var status = stat()

@@ -104,7 +104,7 @@ import Testing
     },
     Trouble(testDescription: "a lease of a process that is gone", check: "leases", word: "note") {
       try $0.sql("UPDATE breaker SET state = 2 WHERE name = 'pay'")
-      try $0.addLease("2147483646, 9223372036854775807")
+      try $0.addLease("2147483646, \(Clinic.soon)")
     },
     Trouble(testDescription: "a lease whose time is over", check: "leases", word: "note") {
       try $0.sql("UPDATE breaker SET state = 2 WHERE name = 'pay'")

@@ -76,8 +76,9 @@ extension Engine {
   func assess(_ known: Known, of cell: Cell) -> Decision<Ticket>? {
     // Its first call creates the breaker, so that other processes can find it.
     guard known.exists else { return nil }
+    // A closure, because a reference to the method of an unknown class would be allocated.
     let assessment = known.breaker.record.assessed(
-      at: clock.instant, policy: known.policy, isGone: storage.isGone)
+      at: clock.instant, policy: known.policy, isGone: { storage.isGone($0) })
     switch assessment {
     case .permitted(let grant):
       if grant.wouldReject { cell.count(.oneWouldReject) }
