@@ -88,6 +88,9 @@ import Testing
     #expect(record.window == .time(TimeWindow(length: 60_000_000_000)))
     let calls = Self.corrected(bench) { $0.window = .last(LastCallsWindow(capacity: 3)) }
     #expect(!calls.wasFalse)
+    let failed = Self.corrected(bench) { $0.lastCountedFailureAt = now }
+    #expect(!failed.wasFalse)
+    #expect(failed.record.lastCountedFailureAt == now)
   }
 
   @Test func `a hook is not held up by a deadline from a false clock`() {

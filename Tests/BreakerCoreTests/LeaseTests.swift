@@ -28,6 +28,17 @@ import Testing
     #expect(bench.request().rejection?.retryAfter == .milliseconds(500))
   }
 
+  @Test func `a lease names what its owner holds, which tells the owner from the process alone`() {
+    let lifeline = Lifeline(byte: 1 << 40, file: 7)
+    let owner = ProcessIdentity.process(2).holding(lifeline)
+    var (bench, _) = Self.probing(BreakerPolicy(probes: 2))
+    _ = bench.permit(for: owner)
+    #expect(bench.record.leases.map(\.owner?.lifeline) == [nil, lifeline])
+    bench.gone = [owner]
+    #expect(bench.permit()?.kind == .probe)
+    #expect(bench.record.leases.map(\.owner) == [.process(2), .process(1)])
+  }
+
   @Test func `the lease of a process that is gone is taken back at once`() {
     var (bench, probe) = Self.probing()
     bench.gone = [.process(2)]
