@@ -98,6 +98,11 @@ echo $probes
 
 
 class Processes(StoreTestCase):
+    def setUp(self):
+        super().setUp()
+        # Creates the file, so that what this process declares is in force before its first call.
+        self.store.snapshot("shared")
+
     def start(self, program, by_cbctl, *arguments):
         """Start sixteen processes of Python and, if there is a cbctl, sixteen that run it."""
         others = [self.start_python(program, *arguments) for _ in range(16)]
