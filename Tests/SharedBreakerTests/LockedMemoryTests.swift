@@ -7,7 +7,8 @@ import Testing
 struct LockedMemoryTests {
   private static let hot = "breakers.db-counters breakers.db-shm"
 
-  @Test(.timeLimit(.minutes(60)))
+  @Test(
+    .timeLimit(.minutes(60)), .disabled(if: Memory.isWatched, "a sanitizer ignores mlock(2)"))
   func `the pages that a healthy call uses stay in memory, also in the child of a fork`() throws {
     let stage = try Stage()
     let puppet = try stage.puppets(1, "failure-rate=50% window=1m")[0]
