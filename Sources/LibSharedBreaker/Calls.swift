@@ -147,7 +147,7 @@ private func enterWithCare(
       return SB_WOULD_BLOCK.rawValue
     }
   } catch {
-    return unsafe told(error, to: handle)
+    return unsafe told(error, to: ErrorPlace.at(handle))
   }
 }
 
@@ -237,7 +237,7 @@ private func leaveWithCare(
     unsafe permit.pointee.use()
     return verdict.code.rawValue
   } catch {
-    return unsafe told(error, to: handle)
+    return unsafe told(error, to: ErrorPlace.at(handle))
   }
 }
 

@@ -75,17 +75,19 @@ func throwingFailures<Answer>(
 func answer(
   _ pointer: OpaquePointer?, _ body: () throws(Failure) -> sb_code
 ) -> CInt {
+  // Looked up first, because the body may free the handle.
+  let place = unsafe ErrorPlace.at(pointer)
   do throws(Failure) {
     return try CallGate.shared.pass(body).rawValue
   } catch {
-    return unsafe told(error, to: pointer)
+    return told(error, to: place)
   }
 }
 
 /// Keeps the words of a failure where the caller wants them and for `sb_error_text`, and answers its
 /// code.
-func told(_ failure: Failure, to pointer: OpaquePointer?) -> CInt {
+func told(_ failure: Failure, to place: ErrorPlace?) -> CInt {
   ErrorText.keep(failure.text)
-  unsafe ErrorPlace.at(pointer)?.keep(failure)
+  place?.keep(failure)
   return failure.code.rawValue
 }

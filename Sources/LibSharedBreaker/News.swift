@@ -72,7 +72,7 @@ package func sb_news_descriptor(_ news: OpaquePointer?) -> CInt {
   do throws(Failure) {
     return try unsafe Handle.object(OpenNews.self, at: news, .news).descriptor ?? -1
   } catch {
-    _ = unsafe told(error, to: news)
+    _ = unsafe told(error, to: ErrorPlace.at(news))
     return -1
   }
 }

@@ -102,7 +102,7 @@ package func sb_close(_ store: OpaquePointer?) -> CInt {
       return SB_OK.rawValue
     }
   } catch {
-    return unsafe told(error, to: store)
+    return unsafe told(error, to: ErrorPlace.at(store))
   }
 }
 
