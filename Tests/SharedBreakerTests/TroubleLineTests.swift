@@ -54,6 +54,33 @@ import Testing
     #expect(lines.last?.hasSuffix("): the store is available again") == true, "\(lines)")
   }
 
+  @Test(.timeLimit(.minutes(60)), arguments: ["full", "closed"])
+  func `a process whose standard error takes nothing loses its store and lives on`(pipe: String)
+    async throws
+  {
+    let directory = try TemporaryDirectory()
+    let path = directory.file("breakers.db")
+    try Files.makeDirectory(path)
+    await #expect(processExitsWith: .success) {
+      [path = path as String, pipe = pipe as String] in
+      var ends: [Int32] = [-1, -1]
+      guard unsafe Glibc.pipe(&ends) == 0 else { throw SupportError("no pipe") }
+      signal(SIGPIPE, SIG_DFL)
+      if pipe == "closed" {
+        close(ends[0])
+      } else {
+        _ = fcntl(ends[1], F_SETFL, O_NONBLOCK)
+        while unsafe write(ends[1], [1], 1) == 1 {}
+        _ = fcntl(ends[1], F_SETFL, 0)
+      }
+      let before = dup(STDERR_FILENO)
+      dup2(ends[1], STDERR_FILENO)
+      // The test itself wants to print.
+      defer { dup2(before, STDERR_FILENO) }
+      try Self.lose(path, StoreOptions(program: "worker"))
+    }
+  }
+
   @Test(arguments: ["observer", "option", "environment"])
   func `a process prints nothing about its store if somebody else hears of it`(way: String)
     async throws

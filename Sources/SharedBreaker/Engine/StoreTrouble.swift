@@ -20,7 +20,16 @@ enum StoreTrouble {
       return
     }
     let line = Array("shared-breaker: \(program) (\(getpid())): \(event)\n".utf8)
-    // A program that has closed its standard error wants no words.
-    _ = unsafe write(STDERR_FILENO, line, line.count)
+    write(line)
+  }
+
+  /// Writes a line if standard error takes it now.
+  ///
+  /// A pipe that is full would block the call, and one that nobody reads any more would end the
+  /// process by SIGPIPE. So neither gets the line.
+  private static func write(_ line: [UInt8]) {
+    var entry = pollfd(fd: STDERR_FILENO, events: Int16(POLLOUT), revents: 0)
+    guard unsafe poll(&entry, 1, 0) == 1, entry.revents == Int16(POLLOUT) else { return }
+    _ = unsafe Glibc.write(STDERR_FILENO, line, min(line.count, Int(PIPE_BUF)))
   }
 }
