@@ -117,8 +117,8 @@ extension BreakerRecord {
 
   /// Notes how long a probe took that has succeeded.
   ///
-  /// Whoever waits for a probe waits for its success: after a failure they would wait anyway. So a
-  /// failure that takes long, as the timeout of a hung resource does, tells nothing here.
+  /// Callers wait for a probe to succeed; after a failure they would have to wait anyway. So a failure
+  /// does not count, however long it took.
   mutating func noteSuccess(of lease: ProbeLease, elapsed: Duration?, at now: Instant) {
     guard let began = lease.began else { return }
     let took = max(0, elapsed?.inNanoseconds ?? now.since(began))

@@ -27,7 +27,7 @@ package struct HistoryAuthor: Sendable, Hashable {
 
   /// The author in words: `worker (pid 4711)`, `deploy, via cbctl` or `curl, by deploy, via cbctl`.
   ///
-  /// Whoever has a mandate is a tool that ends with its work, so its number would name nobody.
+  /// A tool with a mandate ends with its work, so its process number would name nobody.
   package var words: String {
     switch (mandate.command, mandate.user) {
     case (let command?, let user?): "\(command), by \(user), via \(program)"

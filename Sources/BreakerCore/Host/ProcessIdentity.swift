@@ -19,7 +19,7 @@ public struct ProcessIdentity: Sendable, Hashable {
     self.pidNamespace = pidNamespace
   }
 
-  /// The same process as the owner of what it is given while it holds a lifeline.
+  /// The same process with a lifeline, as the owner of a lease or a claim.
   package func holding(_ lifeline: Lifeline?) -> ProcessIdentity {
     var owner = self
     owner.lifeline = lifeline
