@@ -13,7 +13,7 @@ struct FleetRemains {
     let (header, now) = (reader.header(clock), clock.moment)
     do throws(StoreError) {
       fleet = try FleetTable.find(on: reader)
-      registers = try FleetTable.registers(on: reader, in: header, at: now)
+      registers = try FleetTable.registers(of: nil, on: reader, in: header, at: now)
     } catch {
       // Other hosts tell again what is missing.
     }
@@ -28,15 +28,13 @@ struct FleetRemains {
   func bring(to storage: SQLiteStorage) throws(StoreError) {
     guard var fleet else { return }
     fleet.position = nil
-    let syncError = try storage.write { transaction throws(StoreError) in
-      let connection = transaction.connection
-      let header = connection.header(transaction.clock)
+    let syncError = try storage.write(wait: .usual) { place throws(StoreError) in
       for register in registers {
-        try FleetTable.keep(register, on: connection, in: header)
+        try place.keep(register)
         fleet.stamp = max(fleet.stamp, register.order.stamp)
       }
-      for order in pending { try FleetTable.insert(order, on: connection, in: header) }
-      try FleetTable.save(fleet, on: connection)
+      for order in pending { try place.append(order) }
+      try place.save(fleet)
     }.syncError
     if let syncError { throw syncError }
   }

@@ -39,8 +39,9 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   private var mayCreate = true
   let walIndex = WALIndexPage()
   let counterPage = CounterPage()
-  private let lifelines: Lifelines
   package let listeners: Listeners
+  package var owners: any StoreOwners { fileOwners }
+  private let fileOwners: FileOwners
 
   package init(
     path: String, access: StoreAccess = StoreAccess(), lockTimeout: Duration = .milliseconds(500),
@@ -50,7 +51,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
     self.path = StorePath.absolute(path)
     self.refusal = refusal
     listeners = Listeners(path: self.path)
-    lifelines = Lifelines(of: self.path)
+    fileOwners = FileOwners(of: self.path)
     self.access = access
     self.lockTimeout = lockTimeout
     self.clock = clock
@@ -59,30 +60,29 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
     self.room = room.map { Int64($0) } ?? StoreRoom.usualBreakers
   }
 
-  package func willFork() {
-    writing.lock()
-    reading.lock()
-    // No connection is ever carried over a fork (sqlite.org/howtocorrupt.html, 2.6): each side
-    // opens its own at its next use.
-    letGo(ofReplaced: false)
-    counterPage.willFork()
-    steps.willFork()
-    listeners.willFork()
-    lifelines.willFork()
+  package func atFork(_ moment: ForkMoment) {
+    switch moment {
+    case .before:
+      writing.lock()
+      reading.lock()
+      // No connection is ever carried over a fork (sqlite.org/howtocorrupt.html, 2.6): each side
+      // opens its own at its next use.
+      letGo(ofReplaced: false)
+      counterPage.willFork()
+      steps.willFork()
+      listeners.willFork()
+      fileOwners.willFork()
+    case .after:
+      fileOwners.didFork()
+      listeners.didFork()
+      steps.didFork()
+      counterPage.didFork()
+      reading.unlock()
+      writing.unlock()
+    }
   }
 
-  package func didFork() {
-    lifelines.didFork()
-    listeners.didFork()
-    steps.didFork()
-    counterPage.didFork()
-    reading.unlock()
-    writing.unlock()
-  }
-
-  package func lifeline() -> Lifeline? { lifelines.own() }
-
-  package func isGone(_ owner: ProcessIdentity) -> Bool { OwnerJudge(of: path).isGone(owner) }
+  package var sharedCounters: CounterPage? { counterPage }
 
   package var fingerprint: UnsafePointer<UInt64> {
     unsafe walIndex?.fingerprint ?? SQLiteStorage.nothingKnown
@@ -155,7 +155,8 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
     store = nil
   }
 
-  package func close() {
+  package func close(isDone: Bool) {
+    if isDone { finish() }
     writing.withLock {
       reading.withLock {
         // Those who come later find nobody who could tell that the log is not the new file's.
@@ -166,7 +167,8 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
     }
   }
 
-  package func finish() {
+  /// Leaves the file as the next process should find it, before this one closes it.
+  func finish() {
     writing.withLock {
       reading.withLock {
         guard let store, store.files.areCurrent() else { return }

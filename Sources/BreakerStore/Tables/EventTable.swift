@@ -26,11 +26,20 @@ enum EventTable {
     return batch
   }
 
-  /// Records an event, and lets the transaction know: the one place that does.
+  /// The newest `limit` events after an instant, oldest first.
+  static func history(
+    of name: String?, sinceMilliseconds: Int64?, limit: Int?, on connection: Connection
+  ) throws(StoreError) -> [RecordedEvent] {
+    let query = try connection.statement(.history)
+    query.bind(1, name)
+    query.bind(2, sinceMilliseconds)
+    query.bind(3, limit.map { Int64($0) } ?? -1)
+    return try query.rows { RecordedEvent($0) }.reversed()
+  }
+
   static func insert(
-    _ event: BreakerEvent, of name: String, in transaction: WriteTransaction
+    _ event: BreakerEvent, of name: String, by author: HistoryAuthor, on connection: Connection
   ) throws(StoreError) {
-    let connection = transaction.connection
     let insert = try connection.statement(.insertEvent)
     insert.bind(1, event.atMilliseconds)
     insert.bind(2, name)
@@ -38,14 +47,13 @@ enum EventTable {
     insert.bind(4, event.change.wireFrom)
     insert.bind(5, event.change.wireTo)
     insert.bind(6, event.reason)
-    insert.bind(7, Int64(ProcessTable.ownPid))
-    insert.bind(8, transaction.program)
+    insert.bind(7, Int64(author.pid))
+    insert.bind(8, author.program)
     insert.bind(9, event.origin)
-    insert.bind(10, transaction.mandate.user)
-    insert.bind(11, transaction.mandate.command)
+    insert.bind(10, author.mandate.user)
+    insert.bind(11, author.mandate.command)
     insert.bind(12, event.beginsOutage ? 1 : 0)
     let id = try insert.rows { $0.integer(0) }.first ?? 0
-    transaction.hasRecordedEvent()
     if id % eventsBetweenTrims == 0 { try trim(to: id, on: connection) }
   }
 

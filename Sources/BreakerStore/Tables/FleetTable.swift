@@ -38,29 +38,21 @@ enum FleetTable {
       to: "leave its fleet")
   }
 
+  /// The latest command about each aspect of a breaker, or of every breaker.
   static func registers(
-    of name: String, on connection: Connection, in header: StoreHeader, at now: Moment
-  ) throws(StoreError) -> [FleetAspect: FleetRegister] {
-    let query = try connection.statement(.registersOfBreaker)
-    query.bind(1, name)
-    let found = try query.rows { row -> (FleetAspect, FleetRegister)? in
-      guard let aspect = FleetAspect(text: row.text(1 + FleetOrderColumns.count) ?? ""),
-        let order = FleetOrderColumns.read(row, from: 1, in: header, at: now)
-      else { return nil }
-      return (aspect, FleetRegister(order, isInForce: row.integer(0) != 0))
-    }
-    return Dictionary(found.compactMap { $0 }) { $1 }
-  }
-
-  /// The latest command about each aspect of each breaker.
-  static func registers(
-    on connection: Connection, in header: StoreHeader, at now: Moment
+    of name: String?, on connection: Connection, in header: StoreHeader, at now: Moment
   ) throws(StoreError) -> [FleetRegister] {
-    try connection.statement(.registers).rows { row in
+    let query = try connection.statement(name == nil ? .registers : .registersOfBreaker)
+    if let name { query.bind(1, name) }
+    return try query.rows { row in
       FleetOrderColumns.read(row, from: 1, in: header, at: now).map {
         FleetRegister($0, isInForce: row.integer(0) != 0)
       }
     }.compactMap { $0 }
+  }
+
+  static func countOfRegisters(on connection: Connection) throws(StoreError) -> Int64 {
+    try connection.integer("SELECT count(*) FROM fleet_command")
   }
 
   /// Keeps a command in the place of an earlier one about the same aspect.
@@ -73,34 +65,6 @@ enum FleetTable {
     save.bind(2, register.isInForce ? 1 : 0)
     FleetOrderColumns.bind(register.order, from: 3, to: save, in: header)
     try save.run()
-  }
-
-  /// Notes a command that is given on this host, and keeps it for the relay.
-  ///
-  /// - Returns: Whether it could be; false if the store belongs to no fleet, or knows no higher
-  ///   stamp.
-  static func give(
-    _ command: GivenCommand, to name: String, on connection: Connection, in header: StoreHeader,
-    at now: Moment
-  ) throws(StoreError) -> Bool {
-    let fleet = try find(on: connection)
-    let before = try registers(of: name, on: connection, in: header, at: now)
-    var ledger = FleetLedger(stamp: fleet?.stamp ?? 0, registers: before)
-    guard let order = command.order(to: name, of: fleet, in: ledger, at: now) else { return false }
-    ledger.gave(order)
-    for (aspect, register) in ledger.registers where register != before[aspect] {
-      try keep(register, on: connection, in: header)
-    }
-    let raise = try connection.statement(.raiseFleetStamp)
-    raise.bind(1, ledger.stamp)
-    try raise.run()
-    // Otherwise the commands of a long time without other hosts would become ever more.
-    for earlier in try pending(.max, of: name, on: connection, in: header, at: now)
-    where earlier.order.isOvertaken(by: order) {
-      try deletePending(earlier.id, through: earlier.id, on: connection)
-    }
-    try insert(order, on: connection, in: header)
-    return true
   }
 
   /// Keeps a command for the relay.
@@ -127,40 +91,23 @@ enum FleetTable {
     }.compactMap { $0 }
   }
 
-  /// Forgets or corrects every command with a higher stamp than this.
-  ///
-  /// - Returns: The highest stamp that a command has then; 0 if there is none.
-  static func correct(
-    stampsAbove latest: Int64, of host: String, on connection: Connection, in header: StoreHeader,
-    at now: Moment
-  ) throws(StoreError) -> Int64 {
-    let registers = try registers(on: connection, in: header, at: now)
-    let pending = try pending(.max, on: connection, in: header, at: now)
-    let correction = FleetCorrection(
-      registers.map(\.order) + pending.map(\.order), above: latest, of: host)
+  /// Deletes every command with a higher stamp, published or not.
+  static func deleteOrders(
+    stampedAbove stamp: Int64, on connection: Connection
+  ) throws(StoreError) {
     for query in [Query.deleteLaterRegisters, .deleteLaterOrders] {
       let delete = try connection.statement(query)
-      delete.bind(1, latest)
+      delete.bind(1, stamp)
       try delete.run()
     }
-    for register in registers {
-      guard let order = correction.corrected(register.order) else { continue }
-      try keep(
-        FleetRegister(order, isInForce: register.isInForce), on: connection, in: header)
-    }
-    for pending in pending {
-      guard let order = correction.corrected(pending.order) else { continue }
-      try insert(order, on: connection, in: header)
-    }
-    return correction.highest
   }
 
   static func deletePending(
-    _ first: Int64 = 0, through last: Int64, on connection: Connection
+    _ ids: ClosedRange<Int64>, on connection: Connection
   ) throws(StoreError) {
     let delete = try connection.statement(.deleteOrders)
-    delete.bind(1, first)
-    delete.bind(2, last)
+    delete.bind(1, ids.lowerBound)
+    delete.bind(2, ids.upperBound)
     try delete.run()
   }
 }

@@ -26,13 +26,13 @@ enum TallyRow {
 
   /// Writes the tally of a breaker whose state has changed in this boot.
   static func save(
-    _ breaker: StoredBreaker, on connection: Connection, clock: StoreClock
+    _ breaker: StoredBreaker, on connection: Connection, boot: Int64
   ) throws(StoreError) {
     let tally = breaker.record.tally
     let update = try connection.statement(.updateTally)
     update.bind(1, breaker.id)
     update.bind(2, tally.since?.nanoseconds)
-    update.bind(3, connection.header(clock).boot.number)
+    update.bind(3, boot)
     update.bind(4, tally.nanoseconds.closed)
     update.bind(5, tally.nanoseconds.open)
     update.bind(6, tally.nanoseconds.halfOpen)

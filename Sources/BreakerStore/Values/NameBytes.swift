@@ -6,6 +6,9 @@ package struct NameBytes: Sendable, Hashable {
 
   var bytes: String.UTF8View { name.utf8 }
 
+  /// Whether the file lists it before another name.
+  func precedes(_ other: NameBytes) -> Bool { bytes.lexicographicallyPrecedes(other.bytes) }
+
   package static func == (left: NameBytes, right: NameBytes) -> Bool {
     left.name.utf8.elementsEqual(right.name.utf8)
   }

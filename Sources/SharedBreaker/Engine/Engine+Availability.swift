@@ -74,7 +74,7 @@ extension Engine {
       }
       update { $0.availability.hasRoom(for: cell) }
       // The store is the truth again.
-      _ = local.delete(cell.name, ifStill: nil)
+      local.forget(cell.name)
       return nil
     }
   }

@@ -74,8 +74,7 @@ public import Synchronization
         // Nobody is left to write it later.
       }
     }
-    if isAvailable { storage.finish() }
-    storage.close()
+    storage.close(isDone: isAvailable)
   }
 
   /// Closes for good: what healthy calls that are ending still count is not written.
