@@ -14,7 +14,7 @@ enum Replacement {
   ///
   /// The caller holds the lock of the store.
   static func run(
-    _ place: StorePlace, by fresh: String, setAsideAs name: String
+    _ place: StoreSite, by fresh: String, setAsideAs name: String
   ) throws(StoreError) {
     var moved: [(from: String, to: String)] = []
     func move(_ from: String, _ to: String) throws(StoreError) {
@@ -25,7 +25,7 @@ enum Replacement {
       try move(fresh, name + suffix)
       _ = DirectorySync.run(place.directory)
       // The store first: a process that opens it meanwhile finds none, and waits for the lock.
-      for suffix in [""] + StorePlace.suffixes where FileStatus(of: place.beside(suffix)) != nil {
+      for suffix in [""] + StoreSite.suffixes where FileStatus(of: place.beside(suffix)) != nil {
         try move(place.beside(suffix), name + suffix)
       }
       try move(name + suffix, place.path)
@@ -46,7 +46,7 @@ enum Replacement {
     _ store: String, at milliseconds: Int64
   ) throws(StoreError) -> Bool {
     guard FileStatus(of: store) == nil, let name = name(of: store) else { return false }
-    for suffix in StorePlace.suffixes where FileStatus(of: store + suffix) != nil {
+    for suffix in StoreSite.suffixes where FileStatus(of: store + suffix) != nil {
       let isFree = FileStatus(of: name + suffix) == nil
       try SetAside.move(
         store + suffix,

@@ -9,7 +9,7 @@ struct Salvage {
   /// Reads what can be read, which may be nothing.
   ///
   /// Nobody may write to the store meanwhile.
-  init(of place: StorePlace, clock: StoreClock, lockTimeout: Duration) {
+  init(of place: StoreSite, clock: StoreClock, lockTimeout: Duration) {
     do throws(StoreError) {
       guard
         let reader = try Connection.reading(place, isAlone: false, lockTimeout: lockTimeout)
@@ -43,7 +43,7 @@ struct Salvage {
 
   /// The store's header; nil if it is damaged too, or of an older version.
   private static func header(
-    on reader: Connection, _ place: StorePlace, _ clock: StoreClock
+    on reader: Connection, _ place: StoreSite, _ clock: StoreClock
   ) -> StoreHeader? {
     do throws(StoreError) {
       return try StoreHeader.seen(on: reader, place.terms(clock))

@@ -10,7 +10,7 @@ enum SetAside {
     let name = path + infix + time(milliseconds)
     var number = 1
     var free = name
-    while ([""] + StorePlace.suffixes).contains(where: { FileStatus(of: free + $0) != nil }) {
+    while ([""] + StoreSite.suffixes).contains(where: { FileStatus(of: free + $0) != nil }) {
       number += 1
       free = "\(name)-\(number)"
     }
@@ -34,7 +34,7 @@ enum SetAside {
   }
 
   /// A connection that holds the write lock; nil if the file is too damaged to be locked.
-  static func lock(_ place: StorePlace, lockTimeout: Duration) throws(StoreError) -> Connection? {
+  static func lock(_ place: StoreSite, lockTimeout: Duration) throws(StoreError) -> Connection? {
     do throws(StoreError) {
       let connection = try Connection(path: place.path, lockTimeout: lockTimeout)
       connection.log = LogOwner.log(beside: place.path, mayWrite: true)

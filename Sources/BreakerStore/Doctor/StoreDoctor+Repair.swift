@@ -64,7 +64,7 @@ extension StoreDoctor {
     switch remedy {
     case .startOver: return try startOver()
     case .setAside(let suffix, let identity):
-      let place = try StorePlace(path)
+      let place = try StoreSite(path)
       // A file that is wrong in the place of the lock file locks nothing.
       guard suffix != StoreLock.suffix else {
         return try setAside(place.beside(suffix), identity)
@@ -108,7 +108,7 @@ extension StoreDoctor {
   private func adjust(
     _ suffix: String?, _ identity: FileIdentity, to rights: FileRights
   ) throws(StoreError) {
-    let place = try StorePlace(path)
+    let place = try StoreSite(path)
     guard let suffix else {
       return try OwnedFile.give(rights, toDirectoryOf: place, identity)
     }
@@ -117,7 +117,7 @@ extension StoreDoctor {
 
   /// Repairs rows in one transaction, which running processes notice like any other program's.
   private func repairRows() throws(StoreError) {
-    let place = try StorePlace(path)
+    let place = try StoreSite(path)
     let connection = try Connection(path: place.path, lockTimeout: lockTimeout)
     try OpenStore.setUp(connection)
     connection.log = LogOwner.log(beside: place.path, mayWrite: true)

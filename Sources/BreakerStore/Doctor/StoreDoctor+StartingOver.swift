@@ -5,7 +5,7 @@ internal import Glibc
 extension StoreDoctor {
   /// Replaces the damaged store; if any step fails, the damaged store stays where it was.
   func startOver() throws(StoreError) -> String {
-    let place = try StorePlace(path)
+    let place = try StoreSite(path)
     // If the file is sound enough to be locked, no other process is in a transaction now.
     let holder = try SetAside.lock(place, lockTimeout: lockTimeout)
     defer { withExtendedLifetime(holder) {} }
@@ -18,7 +18,7 @@ extension StoreDoctor {
     }
     let salvage = Salvage(of: place, clock: clock, lockTimeout: lockTimeout)
     let fresh = place.beside(".new-\(UInt32.random(in: .min ... .max))")
-    defer { ([""] + StorePlace.all).forEach { unsafe unlink(fresh + $0) } }
+    defer { ([""] + StoreSite.all).forEach { unsafe unlink(fresh + $0) } }
     try make(fresh, like: place.file.rights, with: salvage)
     let aside = try StoreLock.held(place.path, atMost: lockTimeout) {
       _ throws(StoreError) -> String? in

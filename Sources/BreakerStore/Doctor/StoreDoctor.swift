@@ -39,7 +39,7 @@ package struct StoreDoctor {
 
   /// Examines everything; the caller holds the gate.
   func look() throws(StoreError) -> [StoreFinding] {
-    let place = try StorePlace(path)
+    let place = try StoreSite(path)
     let others = LogExamination(place: place, users: StoreUsers(of: place))
     var header: StoreHeader?
     var findings = FileExamination.findings(place) + DiskExamination.findings(place)
@@ -63,7 +63,7 @@ package struct StoreDoctor {
   }
 
   private func lookInside(
-    _ place: StorePlace, _ users: StoreUsers, _ header: inout StoreHeader?
+    _ place: StoreSite, _ users: StoreUsers, _ header: inout StoreHeader?
   ) -> [StoreFinding] {
     var findings: [StoreFinding] = []
     do throws(StoreError) {
@@ -104,7 +104,7 @@ extension Connection {
   ///
   /// Without a log there is only the file to read; with an index, SQLite need not create one.
   static func reading(
-    _ place: StorePlace, isAlone: Bool, lockTimeout: Duration
+    _ place: StoreSite, isAlone: Bool, lockTimeout: Duration
   ) throws(StoreError) -> Connection? {
     let log = FileStatus(of: place.beside(StoreFile.logSuffix))
     let index = FileStatus(of: place.beside(StoreFile.indexSuffix))

@@ -6,14 +6,14 @@ enum StoreEvidence {
   /// Where a database's header stores its application's number (sqlite.org/fileformat.html, 1.3).
   static let offsetOfApplication: Int64 = 68
 
-  static func isOurs(_ place: StorePlace) -> Bool {
+  static func isOurs(_ place: StoreSite) -> Bool {
     let number = application(place)
     // A new store starts as an empty file, and is a single empty page for a while.
     let isBegun = place.file.size == 0 || number == 0 && place.file.size == 1_024
     return isBegun || number == Migrator.applicationID || hasOurCounters(place)
   }
 
-  private static func application(_ place: StorePlace) -> Int64? {
+  private static func application(_ place: StoreSite) -> Int64? {
     do throws(StoreError) {
       let connection = try Connection(
         reading: place.path, way: Connection.immutable, lockTimeout: .zero)
@@ -24,7 +24,7 @@ enum StoreEvidence {
     }
   }
 
-  private static func hasOurCounters(_ place: StorePlace) -> Bool {
+  private static func hasOurCounters(_ place: StoreSite) -> Bool {
     guard let file = CounterFile.opened(place.beside(CounterFile.suffix), O_RDONLY) else {
       return false
     }

@@ -25,8 +25,8 @@ struct StoreUsers {
   var isComplete = true
 
   /// Examines the open files of every process except this one.
-  init(of place: StorePlace) {
-    let own = [place.path] + StorePlace.all.map { place.beside($0) }
+  init(of place: StoreSite) {
+    let own = [place.path] + StoreSite.all.map { place.beside($0) }
     let current = Set(own.compactMap { FileStatus(of: $0)?.identity })
     // All numbers here are those that `/proc` knows, which may show another PID namespace.
     let ownPid = ProcessTable.ownNumber()
@@ -51,7 +51,7 @@ struct StoreUsers {
     }
   }
 
-  private mutating func look(at pid: Int32, _ place: StorePlace, _ current: Set<FileIdentity>) {
+  private mutating func look(at pid: Int32, _ place: StoreSite, _ current: Set<FileIdentity>) {
     let folder = "/proc/\(pid)/fd"
     errno = 0
     let descriptors = DirectoryListing.names(folder)
@@ -75,7 +75,7 @@ struct StoreUsers {
   }
 
   /// Whether an open file was deleted at the store's path, or moved away from it.
-  private static func wasPart(_ target: String, _ place: StorePlace) -> Bool {
+  private static func wasPart(_ target: String, _ place: StoreSite) -> Bool {
     guard target.hasPrefix(place.path) else { return false }
     let rest = target.dropFirst(place.path.count)
     let parts = ["", StoreFile.logSuffix, StoreFile.indexSuffix]
@@ -84,7 +84,7 @@ struct StoreUsers {
   }
 
   /// The process that holds SQLite's write lock (sqlite.org/walformat.html, 2.3) and is stopped.
-  private static func stopped(among users: [User], _ place: StorePlace) -> User? {
+  private static func stopped(among users: [User], _ place: StoreSite) -> User? {
     guard let index = FileStatus(of: place.beside(StoreFile.indexSuffix)) else { return nil }
     let writers = HeldLock.all(on: index.identity).filter { $0.isForWriting && $0.start == 120 }
     return users.first { user in

@@ -6,7 +6,7 @@ internal import Glibc
 ///
 /// It tries without changing a file of the store: an examination leaves no trace.
 struct WritingExamination {
-  let place: StorePlace
+  let place: StoreSite
   let users: StoreUsers
   let lockTimeout: Duration
 
@@ -107,7 +107,7 @@ extension WritingExamination {
 /// The users that run the programs.
 extension WritingExamination {
   private func ofUsers() -> StoreFinding {
-    let files = ([""] + StorePlace.suffixes).compactMap { FileStatus(of: place.beside($0)) }
+    let files = ([""] + StoreSite.suffixes).compactMap { FileStatus(of: place.beside($0)) }
     func areClosed(to process: ProcessRights) -> Bool {
       !files.allSatisfy { process.mayReadAndWrite($0.rights) }
     }

@@ -17,7 +17,7 @@ struct LoneMount {
   init?(of store: String) {
     let directory = StorePath.split(store).directory
     let its = unsafe sb_mount(directory)
-    let parts = ([""] + StorePlace.suffixes).filter { FileStatus(of: store + $0) != nil }
+    let parts = ([""] + StoreSite.suffixes).filter { FileStatus(of: store + $0) != nil }
     let lone =
       its != 0
       ? parts.first { ![its, 0].contains(unsafe sb_mount(store + $0)) }
