@@ -89,7 +89,7 @@ import Testing
     ).words
   }
 
-  @Test func `whoever acts for a user is named by the user instead of the process`() {
+  @Test func `a program that acts for a user is named by the user, not by its process`() {
     #expect(words(user: "deploy", command: "curl") == "curl, by deploy, via cbctl")
     #expect(words(user: "deploy", command: nil) == "deploy, via cbctl")
     #expect(words(user: nil, command: "curl") == "curl, via cbctl")

@@ -144,7 +144,7 @@ import Testing
     #expect(bench.record.lastError == "revoked")
   }
 
-  @Test func `a failure of a resource that names no open time is an ordinary one`() {
+  @Test func `a failure that names no open time is an ordinary one`() {
     #expect(
       CallOutcome.failure(opensFor: nil, error: "HTTP 503") == .failure(error: "HTTP 503"))
     #expect(

@@ -132,7 +132,7 @@ import Testing
     #expect(complaint(Self.command(.policy(set: [.probes: "2 x"], unset: []))) != nil)
   }
 
-  @Test func `what a command says is cut to what a store keeps`() {
+  @Test func `the texts of a command are cut to the length that a store keeps`() {
     var command = Self.command(.reset)
     command.reason = String(repeating: "r", count: 5_000)
     command.author = String(repeating: "a", count: 5_000)
@@ -141,7 +141,7 @@ import Testing
     #expect(order.author.utf8.count == OutsideText.longestName)
   }
 
-  @Test func `the age of a command grows, also over a reboot, and is never negative`() {
+  @Test func `the age of a command grows, even over a reboot, and is never negative`() {
     var now = Moment.start
     let order = FleetOrder(Self.command(.reset, age: .seconds(5)), at: now)
     #expect(order.age(at: now) == .seconds(5))
@@ -195,7 +195,7 @@ import Testing
     for action in others { #expect(!FleetOrder(Self.command(action), at: .start).makesBreaker) }
   }
 
-  @Test func `a command is split into what it says about each aspect`() {
+  @Test func `a command is split into one command for each aspect`() {
     let action = Action.policy(set: [.probes: "2", .jitter: "5%"], unset: [.jitter, .openMax])
     let parts = Self.command(action, age: .seconds(3)).byAspect
     #expect(
@@ -255,13 +255,13 @@ struct FleetCorrectionTests {
     #expect(correction.corrected(orders[0])?.givenAt == orders[0].givenAt)
   }
 
-  @Test func `what another host gave is forgotten, whatever its age`() {
+  @Test func `another host's command is forgotten at any age`() {
     let correction = FleetCorrection([order(900, from: "b", given: 80)], above: 100, of: "a")
     #expect(correction.highest == 0)
     #expect(correction.corrected(order(900, from: "b", given: 80)) == nil)
   }
 
-  @Test func `there may be nothing to correct`() {
+  @Test func `without wrong stamps, nothing is corrected`() {
     #expect(FleetCorrection([], above: 100, of: "a").highest == 0)
     #expect(FleetCorrection([order(7, given: 7)], above: 100, of: "a").highest == 7)
   }
