@@ -26,8 +26,9 @@ import Testing
     for row in rows {
       let text = try #require(Golden.read("\(Self.root)/Sources/\(row.1)"), "\(row.1)")
       for name in row.2.matches(of: #/`(\w+)`/#) {
-        let isThere = ["func \(name.1)", "var \(name.1)", "\(name.1)(", ".\(name.1) ="]
-          .contains { text.contains($0) }
+        let isThere =
+          row.1.hasSuffix(".py")
+          ? text.contains("def \(name.1)(") : SourceText(text).words(in: String(name.1)) != nil
         #expect(isThere, "\(row.1) has no \(name.1)")
       }
     }

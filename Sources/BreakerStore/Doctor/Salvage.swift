@@ -129,7 +129,7 @@ extension BreakerDraft {
 }
 
 /// What can still be read of a damaged store's fleet.
-struct FleetRemains {
+private struct FleetRemains {
   private var fleet: StoredFleet?
   private var registers: [FleetRegister] = []
   private var pending: [FleetOrder] = []

@@ -154,7 +154,7 @@ struct LeaseRemains {
 }
 
 /// Finds times that no process with the host's clock can have written.
-enum FalseTimes {
+private enum FalseTimes {
   /// The names of the breakers that hold such times.
   static func breakers(
     on connection: Connection, clock: StoreClock

@@ -141,7 +141,7 @@ extension WritingExamination {
 }
 
 /// The user and the groups that a process runs as.
-struct ProcessRights {
+private struct ProcessRights {
   let user: UInt32
   private let groups: Set<UInt32>
 
