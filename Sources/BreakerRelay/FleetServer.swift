@@ -207,3 +207,74 @@ extension FleetServer {
     ])
   }
 }
+
+/// The stream of a fleet's messages, on a connection that waits for them.
+final class FleetStream {
+  private let connection: RedisConnection
+  private let key: String
+  private var askedAt = ContinuousClock.now
+
+  /// How long the server keeps a question open before it answers that there is nothing.
+  private static let wait = Duration.seconds(5)
+
+  /// An entry of the stream, as the server keeps it.
+  struct Entry {
+    var name: String
+
+    /// When the server received it, in milliseconds of its clock.
+    var time: Int64
+
+    /// The number that the message says it has; nil if it says none.
+    var number: Int64?
+    var fields: RedisReply
+  }
+
+  init(_ context: RelayContext) throws(RedisError) {
+    key = context.keys.stream
+    connection = try RedisConnection(
+      to: context.options.address, patience: RelayContext.patience)
+  }
+
+  var descriptor: Int32 { connection.descriptor }
+
+  /// When the server is too late, unless it has answered by then.
+  var deadline: ContinuousClock.Instant { askedAt + Self.wait + RelayContext.patience }
+
+  /// Tries whether the server lets this host read the stream.
+  func check(after entry: String) throws(RedisError) {
+    _ = try connection.ask(["XREAD", "COUNT", "1", "STREAMS", key, entry])
+  }
+
+  /// Asks for what comes after an entry.
+  func ask(after entry: String) throws(RedisError) {
+    askedAt = .now
+    try connection.send([
+      "XREAD", "COUNT", "1000", "BLOCK", String(Self.wait.components.seconds * 1_000), "STREAMS",
+      key, entry,
+    ])
+  }
+
+  /// What has arrived; nil if the server has yet to answer.
+  func arrived() throws(RedisError) -> [Entry]? {
+    guard let answer = try connection.answers().first else { return nil }
+    switch answer {
+    case .nothing: return []
+    case .error(let text): throw RedisError(answer: text)
+    default: break
+    }
+    guard let entries = answer.elements?.first?.elements?.last?.elements else {
+      throw .unexpected("XREAD")
+    }
+    return try entries.map { entry throws(RedisError) in try Self.entry(entry) }
+  }
+
+  private static func entry(_ reply: RedisReply) throws(RedisError) -> Entry {
+    guard let parts = reply.elements, parts.count == 2, let name = parts[0].text
+    else { throw .unexpected("XREAD") }
+    // A time that makes no sense is one in the future, so that nothing counts as old because of it.
+    let time = ServerClock.time(name.prefix { $0 != "-" }) ?? ServerClock.latest
+    let number = parts[1].pairs?.first { $0.field.text == "n" }?.value
+      .number(upTo: FleetCommand.highestStamp)
+    return Entry(name: name, time: time, number: number, fields: parts[1])
+  }
+}

@@ -1,6 +1,7 @@
 internal import Glibc
 internal import ProgramKit
 package import SharedBreaker
+internal import Synchronization
 
 /// A host's relay: it claims the store, connects to the fleet, and begins again whenever that ends.
 package final class Relay: Sendable {
@@ -216,5 +217,81 @@ extension Relay {
     context.manager.tell("STATUS=\(words)")
     // If the store is what fails, the line above has to do.
     do { try claim?.note(isConnected: false, problem: words) } catch {}
+  }
+}
+
+/// What has happened to the breakers of this host since the relay last looked.
+final class LocalFeed: Sendable {
+  struct News: Sendable {
+    /// The breakers that have changed, each with the latest change that may concern the fleet.
+    var changes: [String: LocalChange?] = [:]
+
+    /// Whether changes were missed, so that all breakers have to be looked at.
+    var isIncomplete = false
+  }
+
+  /// Raised when there is news.
+  let wakeup: WakePipe
+  private let news = Mutex(News())
+
+  /// The most breakers that are remembered; more are looked at all together.
+  private static let room = 20_000
+
+  init(wakeup: WakePipe) { self.wakeup = wakeup }
+
+  /// Follows the history of a store until the task is cancelled.
+  func follow(_ store: SharedStore) -> Task<Void, Never> {
+    let feed = store.followHistory()
+    return Task.detached { for await entry in feed { self.take(entry) } }
+  }
+
+  private func take(_ entry: HistoryEntry) {
+    news.withLock { news in
+      if entry.isAfterGap { news.isIncomplete = true }
+      if let change = LocalChange(entry) {
+        news.changes[entry.name] = change
+      } else if news.changes[entry.name] == nil {
+        news.changes[entry.name] = .some(nil)
+      }
+      if news.changes.count > Self.room { news = News(isIncomplete: true) }
+    }
+    wakeup.wake()
+  }
+
+  /// The news since the last call.
+  func take() -> News {
+    wakeup.empty()
+    return news.withLock { news in
+      defer { news = News() }
+      return news
+    }
+  }
+}
+
+/// The pauses between attempts: they grow, and vary so that hosts do not all try at once.
+package struct Pause {
+  private var milliseconds = 50.0
+
+  private static let longest = 1_500.0
+
+  /// How long a session has to last so that what ends it is news.
+  private static let lasting = Duration.seconds(10)
+
+  package init() {}
+
+  /// Whether there was no pause yet.
+  package var isFirst: Bool { milliseconds == 50 }
+
+  /// The length of the next pause.
+  package mutating func next() -> Duration {
+    milliseconds = min(milliseconds * 2, Self.longest)
+    return .milliseconds(Int64(milliseconds * .random(in: 0.5...1)))
+  }
+
+  /// Begins again if a session has lasted.
+  ///
+  /// Whatever fails at the beginning of each session would otherwise be tried ten times a second.
+  package mutating func noteSession(of age: Duration) {
+    if age > Self.lasting { self = Pause() }
   }
 }

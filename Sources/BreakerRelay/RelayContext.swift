@@ -1,5 +1,5 @@
 internal import ProgramKit
-internal import SharedBreaker
+package import SharedBreaker
 internal import Synchronization
 
 /// What all parts of a relay work with.
@@ -51,4 +51,99 @@ final class RelayCourse: Sendable {
   var now: Notes { notes.withLock { $0 } }
 
   func change(_ body: @Sendable (inout Notes) -> Void) { notes.withLock { body(&$0) } }
+}
+
+/// What a relay has refused, so that each kind of refusal is reported once for each host.
+final class Refusals: Sendable {
+  private struct Known: Hashable {
+    var kind: Refusal.Kind
+    var host: String?
+  }
+
+  private let known = Mutex<Set<Known>>([])
+
+  /// The most that are remembered; a server full of nonsense must not fill the memory.
+  private static let room = 1_000
+
+  /// Notes a refusal; returns whether it is the first of its kind from its host.
+  func note(_ refusal: Refusal) -> Bool {
+    known.withLock { known in
+      known.count < Self.room
+        && known.insert(Known(kind: refusal.kind, host: refusal.host)).inserted
+    }
+  }
+}
+
+extension RelayContext {
+  /// Whether the relay is to end.
+  var isStopped: Bool { stop.isRaised }
+
+  /// Counts a refused message, and reports it if it is the first of its kind from its host.
+  func refuse(_ refusal: Refusal) {
+    health.change { $0.refused += 1 }
+    guard refusals.note(refusal) else { return }
+    let sender = refusal.host.map { "host \($0)" } ?? "an unknown host"
+    log.report(
+      .refused,
+      "refused a message of \(sender): \(refusal.description); more like it are not reported")
+  }
+
+  /// Counts what came of news.
+  func count(_ verdicts: [FleetVerdict], on news: [FleetNews]) {
+    let applied = verdicts.count { $0 == .applied }
+    health.change { $0.applied += Int64(applied) }
+    for (verdict, piece) in zip(verdicts, news) {
+      guard case .refused(let why) = verdict else { continue }
+      let sender: String? =
+        switch piece {
+        case .command(let command), .remembered(let command): command.host
+        case .recovery(_, let host): host
+        default: nil
+        }
+      refuse(Refusal(.command, host: sender, why))
+    }
+  }
+}
+
+/// Why a relay cannot go on as it is; it begins again, unless it has only just started.
+package enum RelayTrouble: Error, Sendable, Hashable {
+  /// The store cannot be used.
+  case store(StoreError)
+
+  /// The store at this path belongs to this fleet, which is not the one that the relay is for.
+  case otherFleet(String, String)
+
+  /// The store at this path is another one than it was.
+  case replaced(String)
+
+  /// The server cannot be used.
+  case redis(RedisError)
+
+  /// The host has missed messages, so it has to read everything again.
+  case behind(String)
+
+  /// Another relay works under the name of this host.
+  case nameTaken(String)
+
+  /// Something that the process itself needs.
+  case system(String)
+}
+
+extension RelayTrouble {
+  /// What the trouble means, and what to do, in one line.
+  package func words(for options: RelayOptions) -> String {
+    switch self {
+    case .store(let error): error.description
+    case .otherFleet(let path, let fleet):
+      "the store \(path) belongs to fleet \(fleet): use that one, or run"
+        + " 'cbctl fleet leave' first"
+    case .replaced(let path): "the store \(path) is another one now: beginning again with it"
+    case .redis(let error): "cannot use \(options.address): \(error)"
+    case .behind(let why): "catching up with fleet \(options.fleet): \(why)"
+    case .nameTaken(let host):
+      "another cbrelay works as host \(host) of fleet \(options.fleet): give one of the two hosts"
+        + " another name with --host or $SHARED_BREAKER_HOST"
+    case .system(let words): words
+    }
+  }
 }

@@ -1,9 +1,13 @@
+import ProgramKit
 public import SharedBreaker
 
 /// The `cbctl` command line, as a function that any program can call.
 public enum ControlKit {
   /// The version of the command and of the library in it.
   public static let version = SharedStore.version
+
+  /// Runs the command line of this process, and returns how the process should end.
+  public static func run() -> Ending { run(arguments: ThisProcess.arguments(), console: .system()) }
 
   /// Runs one command line and returns how it ended; it never ends the process.
   ///
@@ -65,4 +69,28 @@ public enum ControlKit {
     context.print(page)
     return context.finish(.done)
   }
+}
+
+/// How a command line ended, so that the process can end the same way.
+public enum Ending: Sendable, Hashable {
+  /// With an exit code.
+  case code(Int32)
+
+  /// Killed by a signal, as the command that it ran.
+  ///
+  /// A shell stops its loop at ^C only if the program that it ran dies of the signal, so the
+  /// process must raise the signal on itself.
+  case signal(Int32)
+
+  /// The code that a shell sees in either case.
+  public var code: Int32 {
+    switch self {
+    case .code(let code): code
+    case .signal(let number): 128 + number
+    }
+  }
+
+  static let done = exit(.done)
+
+  static func exit(_ code: ExitCode) -> Ending { .code(code.rawValue) }
 }

@@ -138,7 +138,7 @@ extension RelayStatus {
 
   /// Reads a document; members that this version does not know are ignored.
   public init(document: String) throws(JSONError) {
-    let fields = try Fields(document, of: "a relay")
+    let fields = try JSONFields(document, standingFor: "a relay")
     let version = fields.number("version")
     guard version == Self.version else {
       throw JSONError(
@@ -152,7 +152,7 @@ extension RelayStatus {
       problem: fields.text("problem"), lag: fields.milliseconds("lag_ms"),
       waiting: fields.number("waiting"), applied: fields.number("applied") ?? 0,
       refused: fields.number("refused") ?? 0,
-      hosts: try fields.objects("hosts", of: "a host")?.map { host throws(JSONError) in
+      hosts: try fields.objects("hosts", standingFor: "a host")?.map { host throws(JSONError) in
         try Host(host)
       })
   }
@@ -170,11 +170,11 @@ extension RelayStatus.Host {
     }
   }
 
-  fileprivate init(_ fields: Fields) throws(JSONError) {
+  fileprivate init(_ fields: JSONFields) throws(JSONError) {
     self.init(
       name: try fields.requiredText("host"), silence: fields.milliseconds("silent_ms"),
       isSilent: fields.isTrue("is_silent"),
-      breakers: try (fields.objects("breakers", of: "a breaker") ?? []).map {
+      breakers: try (fields.objects("breakers", standingFor: "a breaker") ?? []).map {
         breaker throws(JSONError) in
         try RelayStatus.Standing(breaker)
       })
@@ -191,50 +191,10 @@ extension RelayStatus.Standing {
     ])
   }
 
-  fileprivate init(_ fields: Fields) throws(JSONError) {
+  fileprivate init(_ fields: JSONFields) throws(JSONError) {
     self.init(
       name: try fields.requiredText("name"), state: try fields.requiredText("state"),
       mode: fields.text("mode") ?? BreakerMode.automatic.wireName,
       openEndsIn: fields.milliseconds("open_ends_in_ms"), trips: fields.number("trips") ?? 0)
-  }
-}
-
-/// The members of an object, by their keys.
-private struct Fields {
-  private var values: [String: JSONMember.Value] = [:]
-
-  init(_ text: String, of thing: String) throws(JSONError) {
-    for member in try JSONObjectReader.members(of: text, standingFor: thing) {
-      values[member.key] = member.value
-    }
-  }
-
-  func text(_ key: String) -> String? {
-    if case .string(let text)? = values[key] { text } else { nil }
-  }
-
-  func requiredText(_ key: String) throws(JSONError) -> String {
-    guard let text = text(key) else { throw JSONError(description: "it has no \(key)") }
-    return text
-  }
-
-  func number(_ key: String) -> Int64? {
-    if case .number(let text)? = values[key] { Int64(text) } else { nil }
-  }
-
-  func milliseconds(_ key: String) -> Duration? {
-    number(key).map { .milliseconds(max(0, $0)) }
-  }
-
-  func isTrue(_ key: String) -> Bool { values[key] == .bool(true) }
-
-  /// The objects of a list; nil if there is no list.
-  func objects(_ key: String, of thing: String) throws(JSONError) -> [Fields]? {
-    guard case .nested(let list)? = values[key] else { return nil }
-    var objects: [Fields] = []
-    for element in try JSONObjectReader.elements(of: list, standingFor: key) {
-      if case .nested(let object) = element { objects.append(try Fields(object, of: thing)) }
-    }
-    return objects
   }
 }

@@ -1,3 +1,39 @@
+/// The keys of a fleet on the server.
+///
+/// Their common tag, in braces, puts all of them on one node of a cluster.
+package struct FleetKeys: Sendable, Hashable {
+  private let prefix: String
+
+  package init(fleet: String) { prefix = "sb:{\(fleet)}:" }
+
+  /// What stands for all of them in the rights of a server's user.
+  package var pattern: String { prefix + "*" }
+
+  /// What has happened lately, one entry a message.
+  package var stream: String { prefix + "stream" }
+
+  /// The number of the latest message.
+  package var count: String { prefix + "count" }
+
+  /// A random text that is lost with the data of the server.
+  package var epoch: String { prefix + "epoch" }
+
+  /// The latest command about each aspect of each breaker.
+  package var commands: String { prefix + "commands" }
+
+  /// Which hosts have which breakers open.
+  package var evidence: String { prefix + "evidence" }
+
+  /// When each host was last seen, in milliseconds of the server's clock.
+  package var hosts: String { prefix + "hosts" }
+
+  /// What a host says about itself, under an empty field, and about its breakers, by their names.
+  package func host(_ name: String) -> String { prefix + "host:" + name }
+
+  /// The field for what a host says about itself; no breaker has an empty name.
+  package static let ownField = ""
+}
+
 /// The Lua scripts that change a fleet's keys; each changes all that belong together, or none.
 ///
 /// Times are always those of the server's clock. Numbers are compared as numbers but kept as text,
@@ -152,4 +188,30 @@ package enum FleetScripts {
     """
 
   static let all = [beat, evidence, command, forget, leave]
+}
+
+/// What a relay has to be allowed on the server.
+package enum FleetRights {
+  /// One of each command that a relay and its scripts run, on each kind of key that they run it on.
+  ///
+  /// They would do harm, so they are only ever queued in a transaction that is not run: a server
+  /// refuses to queue a command that its user may not run, or that it cannot run now.
+  package static func commands(_ keys: FleetKeys, host name: String) -> [[String]] {
+    let host = keys.host(name)
+    return [
+      ["INFO", "server"], ["ROLE"], ["TIME"], ["SCRIPT", "LOAD", "return 1"],
+      ["EVALSHA", String(repeating: "0", count: 40), "1", keys.count],
+      ["GET", keys.epoch], ["GET", keys.count], ["SET", keys.epoch, ""], ["SET", keys.count, ""],
+      ["XADD", keys.stream, "*", "v", "1"], ["XREAD", "STREAMS", keys.stream, "0-0"],
+      ["XREVRANGE", keys.stream, "+", "-"],
+      ["HGET", keys.commands, ""], ["HSET", keys.commands, "", ""], ["HSCAN", keys.commands, "0"],
+      ["HGET", keys.evidence, ""], ["HSET", keys.evidence, "", ""], ["HDEL", keys.evidence, ""],
+      ["HSCAN", keys.evidence, "0"],
+      ["HGET", host, ""], ["HSET", host, "", ""], ["HDEL", host, ""], ["HGETALL", host],
+      ["DEL", host], ["EXPIRE", host, "1"],
+      ["ZADD", keys.hosts, "0", ""], ["ZREM", keys.hosts, ""], ["ZSCORE", keys.hosts, ""],
+      ["ZRANGE", keys.hosts, "0", "0"], ["ZCOUNT", keys.hosts, "0", "0"],
+      ["ZREMRANGEBYSCORE", keys.hosts, "0", "0"],
+    ]
+  }
 }

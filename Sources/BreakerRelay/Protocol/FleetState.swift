@@ -1,3 +1,5 @@
+internal import JSONText
+internal import ProgramKit
 package import SharedBreaker
 
 /// What the server keeps of a fleet, read at one moment.
@@ -159,5 +161,130 @@ extension FleetState {
       }
     }
     return known
+  }
+}
+
+/// A breaker of a host as the fleet sees it: the JSON text that the host keeps on the server.
+///
+/// Times are milliseconds of the server's clock.
+package struct FleetBreaker: Sendable, Hashable {
+  package var name: String
+  package var state: BreakerState
+  package var mode: BreakerMode
+  package var generation: Int64
+  package var trips: Int64
+  package var openUntil: Int64?
+  package var modeUntil: Int64?
+
+  /// Describes a breaker; nil if the fleet need not know of it.
+  package init?(_ snapshot: BreakerSnapshot, at now: Int64) {
+    guard
+      snapshot.policy.concernsFleet || snapshot.state != .closed || snapshot.mode != .automatic
+    else { return nil }
+    name = snapshot.name
+    state = snapshot.state
+    mode = snapshot.mode
+    generation = snapshot.generation
+    trips = snapshot.trips
+    openUntil = snapshot.openEndsIn.map { now + DurationText.milliseconds($0) }
+    modeUntil = snapshot.modeEndsIn.map { now + DurationText.milliseconds($0) }
+  }
+
+  /// The text that the host keeps on the server, without the name.
+  package var text: String {
+    JSONValue.object([
+      .init("state", .string(state.wireName)), .init("mode", .string(mode.wireName)),
+      .init("generation", .integer(generation)), .init("trips", .integer(trips)),
+      .init("open_until_ms", JSONValue(openUntil)), .init("mode_until_ms", JSONValue(modeUntil)),
+    ]).text
+  }
+
+  /// Reads such a text; nil if it is none.
+  package init?(_ text: String, named name: String) {
+    guard text.utf8.count <= 1_024, (try? Breaker.validate(name: name)) != nil,
+      let fields = try? JSONFields(text, standingFor: "a breaker"),
+      let state = fields.text("state").flatMap({ BreakerState(wireName: $0) }),
+      let mode = fields.text("mode").flatMap({ BreakerMode(wireName: $0) })
+    else { return nil }
+    func number(_ key: String) -> Int64? {
+      fields.number(key).flatMap { (0...ServerClock.latest).contains($0) ? $0 : nil }
+    }
+    self.name = name
+    self.state = state
+    self.mode = mode
+    generation = number("generation") ?? 0
+    trips = number("trips") ?? 0
+    openUntil = number("open_until_ms")
+    modeUntil = number("mode_until_ms")
+  }
+
+  /// The breaker in the relay's status.
+  func standing(at now: Int64) -> RelayStatus.Standing {
+    let isModeOver = modeUntil.map { $0 <= now } ?? false
+    let ends = state == .open ? openUntil.map { max(0, $0 - now) } : nil
+    return RelayStatus.Standing(
+      name: name, state: state.wireName, mode: (isModeOver ? .automatic : mode).wireName,
+      openEndsIn: ends.map { .milliseconds($0) }, trips: trips)
+  }
+}
+
+/// What a host says about itself on the server.
+package enum HostText {
+  /// The text; `run` tells this relay from another one of the same host.
+  package static func text(lineage: String, run: String, since: BreakerTimestamp) -> String {
+    JSONValue.object([
+      .init("version", .integer(1)), .init("run", .string(run)),
+      .init("lineage", .string(lineage)), .init("relay", .string(SharedStore.version)),
+      .init("since", .string(since.description)),
+    ]).text
+  }
+
+  /// The lineage in such a text; nil if there is none.
+  package static func lineage(in text: String) -> String? {
+    guard text.utf8.count <= 1_024 else { return nil }
+    return (try? JSONFields(text, standingFor: "a host"))?.text("lineage")
+  }
+}
+
+/// The server's clock, as this host knows it from the server's latest answer.
+///
+/// All times that hosts compare are of this clock, because their own may differ.
+package struct ServerClock: Sendable {
+  private var milliseconds: Int64
+  private var readAt: ContinuousClock.Instant
+
+  /// Takes the time that the server has just told.
+  package init(milliseconds: Int64, at instant: ContinuousClock.Instant = .now) {
+    self.milliseconds = milliseconds
+    readAt = instant
+  }
+
+  /// The latest time that makes sense, in milliseconds: the year 33658.
+  package static let latest: Int64 = 1_000_000_000_000_000
+
+  /// Reads the answer to TIME; nil if it is none.
+  package static func milliseconds(_ answer: RedisReply) -> Int64? {
+    guard let parts = answer.elements, parts.count == 2,
+      let seconds = parts[0].number(upTo: latest / 1_000),
+      let microseconds = parts[1].number(upTo: 999_999)
+    else { return nil }
+    return seconds * 1_000 + microseconds / 1_000
+  }
+
+  /// Reads a time; nil if it makes no sense.
+  package static func time(_ text: some StringProtocol) -> Int64? {
+    Int64(text).flatMap { (0...latest).contains($0) ? $0 : nil }
+  }
+
+  /// Notes that the server has received something at a time, so that it is at least that late.
+  package mutating func hasReached(_ time: Int64, at instant: ContinuousClock.Instant = .now) {
+    guard time > now(instant), time <= Self.latest else { return }
+    self = ServerClock(milliseconds: time, at: instant)
+  }
+
+  /// The server's time in milliseconds.
+  package func now(_ instant: ContinuousClock.Instant = .now) -> Int64 {
+    let (seconds, rest) = (instant - readAt).components
+    return milliseconds + seconds * 1_000 + rest / 1_000_000_000_000_000
   }
 }

@@ -64,7 +64,7 @@ extension CommandSpec {
       if context.global.isJSON { context.print(FleetDocument.of(standing)) }
       throw error
     }
-    let patterns = parsed.distinctTexts("NAME").map { NamePattern($0) }
+    let patterns = parsed.patterns
     let overview = FleetOverview(of: status, fitting: patterns, isComplete: parsed.has("all"))
     let unmatched = patterns.filter { pattern in
       !overview.rows.contains { pattern.matches($0.name) }

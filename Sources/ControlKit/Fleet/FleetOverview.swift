@@ -41,17 +41,16 @@ struct FleetOverview {
     let hosts = all.filter { !$0.isSilent }
     self.hosts = hosts
     silent = all.filter(\.isSilent)
-    var found: [NameBytes: Row] = [:]
+    var found: [[UInt8]: Row] = [:]
     for (place, host) in hosts.enumerated() {
       for standing in host.breakers {
-        found[NameBytes(standing.name), default: Row(name: standing.name, standings: [:])]
+        found[Array(standing.name.utf8), default: Row(name: standing.name, standings: [:])]
           .standings[place] = standing
       }
     }
     names = found.values.map(\.name).sorted()
-    rows = found.values.filter { row in
-      patterns.isEmpty || patterns.contains { $0.matches(row.name) }
-    }.sorted { $0.isWorse(than: $1) }
+    rows = found.values.filter { NamePattern.matches($0.name, patterns) }
+      .sorted { $0.isWorse(than: $1) }
     // A breaker that was asked for by its name or a pattern is always shown.
     guard !isComplete, patterns.isEmpty else { return }
     let count = rows.count

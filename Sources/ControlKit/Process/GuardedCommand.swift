@@ -1,3 +1,4 @@
+import Glibc
 import SharedBreaker
 
 /// A command behind its breaker, which runs until it succeeds or another attempt is not worth it.
@@ -33,7 +34,7 @@ struct GuardedCommand {
       say(
         "attempt \(attempts.ended) of \(retry.attempts) failed: retrying in "
           + DurationText.format(.milliseconds(DurationText.milliseconds(wait))))
-      Pause.sleep(for: wait)
+      Self.sleep(for: wait)
       // If this attempt turns out to be the last, its message has already been printed.
       last = judgement
       last?.complaint = nil
@@ -85,6 +86,13 @@ struct GuardedCommand {
     CommandCourse.of(
       words, timeout: timeout, inOwnGroup: !context.console.hasTerminal,
       restoredSignals: context.console.restoredSignals, interval: interval, upkeep: upkeep)
+  }
+
+  /// Sleeps before a retry; a signal that ends this process ends it here too.
+  private static func sleep(for duration: Duration) {
+    var asked = timespec(max(.zero, duration))
+    var left = timespec()
+    while unsafe nanosleep(&asked, &left) != 0, errno == EINTR { asked = left }
   }
 
   private func say(_ words: String) {

@@ -49,7 +49,7 @@ import Glibc
     let actions = UnsafeMutablePointer<sigaction>.allocate(capacity: highestSignal + 1)
     unsafe actions.initialize(repeating: sigaction(), count: highestSignal + 1)
     unsafe formerActions = actions
-    for number in told where !isIgnored(number) {
+    for number in told where !OutsideSignals.isIgnored(number) {
       unsafe sigaction(number, nil, actions + Int(number))
       listen(to: number)
     }
@@ -104,7 +104,7 @@ import Glibc
   static func end() {
     leave()
     guard let actions = unsafe formerActions else { return }
-    let heard = told.filter { !isIgnored($0) }
+    let heard = told.filter { !OutsideSignals.isIgnored($0) }
     for number in heard + fatal { unsafe sigaction(number, actions + Int(number), nil) }
   }
 
@@ -120,13 +120,6 @@ import Glibc
     var action = sigaction()
     unsafe action.__sigaction_handler.sa_handler = tell
     unsafe sigaction(number, &action, nil)
-  }
-
-  private static func isIgnored(_ number: Int32) -> Bool {
-    var action = sigaction()
-    guard unsafe sigaction(number, nil, &action) == 0 else { return false }
-    let handler = unsafe unsafeBitCast(action.__sigaction_handler.sa_handler, to: Int.self)
-    return unsafe handler == unsafeBitCast(SIG_IGN, to: Int.self)
   }
 
   private static func put(_ text: StaticString, to descriptor: Int32) {
