@@ -105,8 +105,7 @@ let package = Package(
     .executableTarget(
       name: "torture",
       dependencies: [
-        "BreakerCore", "BreakerStore", "ControlKit", "ProgramKit", "SharedBreaker", "TestShim",
-        "TestSupport",
+        "BreakerCore", "BreakerStore", "ProgramKit", "SharedBreaker", "TestShim", "TestSupport",
         "TortureReferee",
       ],
       path: "Tests/Torture", exclude: ["README.md"], swiftSettings: settings),

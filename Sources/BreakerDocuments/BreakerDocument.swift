@@ -66,7 +66,7 @@ public enum BreakerDocument {
     ]
   }
 
-  /// An instant as the documents state it.
+  /// An instant in a document.
   public static func time(_ time: BreakerTimestamp?) -> JSONValue { JSONValue(time?.description) }
 
   private static func window(of snapshot: BreakerSnapshot) -> JSONValue {
@@ -132,7 +132,7 @@ public enum EntryDocument {
     ])
   }
 
-  /// A process as the one that did something.
+  /// The process that did something.
   public static func by(_ pid: Int32, _ program: String) -> JSONValue {
     .object([.init("pid", .integer(Int64(pid))), .init("program", .string(program))])
   }

@@ -14,10 +14,10 @@ struct RelayContext: Sendable {
 
   let course = RelayCourse()
 
-  /// Tells this run of the relay from another one of the same host.
+  /// Distinguishes this run of the relay from others on the same host.
   let run = String(UInt64.random(in: .min ... .max), radix: 16)
 
-  /// Raised when the relay is to end, and never lowered.
+  /// Raised when the relay has to end, and never lowered.
   let stop: WakePipe
 
   /// Called after each step that a crash could separate from the next one; for tests.
@@ -33,16 +33,16 @@ package enum RelayStep: String, Sendable, CaseIterable {
   case told, forgotten, listening, received, applied, beaten
 }
 
-/// What one session leaves to the next.
+/// What one session passes to the next.
 final class RelayCourse: Sendable {
   struct Notes: Sendable {
-    /// Whether this run of the relay has ever shown on the server that it is alive.
+    /// Whether the server has ever heard from this run of the relay.
     var hasBeenSeen = false
 
-    /// How many hosts the fleet had when that was last known.
+    /// The last known number of hosts in the fleet.
     var hostsSeen = 1
 
-    /// The command whose stamp is ahead of the server's clock, which was reported.
+    /// The stamp of the command that was last reported as ahead of the server's clock.
     var aheadOf: Int64?
   }
 
@@ -53,7 +53,7 @@ final class RelayCourse: Sendable {
   func change(_ body: @Sendable (inout Notes) -> Void) { notes.withLock { body(&$0) } }
 }
 
-/// What a relay has refused, so that each kind of refusal is reported once for each host.
+/// The kinds of messages that were refused, so that each is reported once for each host.
 final class Refusals: Sendable {
   private struct Known: Hashable {
     var kind: Refusal.Kind
@@ -62,7 +62,7 @@ final class Refusals: Sendable {
 
   private let known = Mutex<Set<Known>>([])
 
-  /// The most that are remembered; a server full of nonsense must not fill the memory.
+  /// How many are remembered, so that a server full of nonsense cannot fill the memory.
   private static let room = 1_000
 
   /// Notes a refusal; returns whether it is the first of its kind from its host.
@@ -75,7 +75,7 @@ final class Refusals: Sendable {
 }
 
 extension RelayContext {
-  /// Whether the relay is to end.
+  /// Whether the relay has to end.
   var isStopped: Bool { stop.isRaised }
 
   /// Counts a refused message, and reports it if it is the first of its kind from its host.
@@ -85,10 +85,10 @@ extension RelayContext {
     let sender = refusal.host.map { "host \($0)" } ?? "an unknown host"
     log.report(
       .refused,
-      "refused a message of \(sender): \(refusal.description); more like it are not reported")
+      "refused a message from \(sender): \(refusal.description); more like it are not reported")
   }
 
-  /// Counts what came of news.
+  /// Counts the results of news.
   func count(_ verdicts: [FleetVerdict], on news: [FleetNews]) {
     let applied = verdicts.count { $0 == .applied }
     health.change { $0.applied += Int64(applied) }
@@ -105,15 +105,15 @@ extension RelayContext {
   }
 }
 
-/// Why a relay cannot go on as it is; it begins again, unless it has only just started.
+/// Why a relay cannot continue; it starts over, unless it has only just been started.
 package enum RelayTrouble: Error, Sendable, Hashable {
   /// The store cannot be used.
   case store(StoreError)
 
-  /// The store at this path belongs to this fleet, which is not the one that the relay is for.
+  /// The store at this path belongs to this fleet, which is not the relay's.
   case otherFleet(String, String)
 
-  /// The store at this path is another one than it was.
+  /// The path has another store than before.
   case replaced(String)
 
   /// The server cannot be used.
@@ -122,22 +122,22 @@ package enum RelayTrouble: Error, Sendable, Hashable {
   /// The host has missed messages, so it has to read everything again.
   case behind(String)
 
-  /// Another relay works under the name of this host.
+  /// Another relay uses the name of this host.
   case nameTaken(String)
 
-  /// Something that the process itself needs.
+  /// The process lacks something that it needs.
   case system(String)
 }
 
 extension RelayTrouble {
-  /// What the trouble means, and what to do, in one line.
+  /// The trouble and what to do about it, in one line.
   package func words(for options: RelayOptions) -> String {
     switch self {
     case .store(let error): error.description
     case .otherFleet(let path, let fleet):
       "the store \(path) belongs to fleet \(fleet): use that one, or run"
         + " 'cbctl fleet leave' first"
-    case .replaced(let path): "the store \(path) is another one now: beginning again with it"
+    case .replaced(let path): "the store \(path) is another one now: starting over with it"
     case .redis(let error): "cannot use \(options.address): \(error)"
     case .behind(let why): "catching up with fleet \(options.fleet): \(why)"
     case .nameTaken(let host):

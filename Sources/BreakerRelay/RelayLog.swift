@@ -4,9 +4,9 @@ internal import JSONText
 internal import SharedBreaker
 internal import Synchronization
 
-/// What a relay reports: a line for each change of its health.
+/// The log of a relay: a line for each change of its health.
 package struct RelayLog: Sendable {
-  /// The kinds of lines, by which programs tell them apart.
+  /// The kinds of lines, for programs that read the log.
   package enum Kind: String, Sendable {
     case started, waiting, connected, catchingUp = "catching_up", problem, refused, overtaken
     case ended
@@ -34,23 +34,23 @@ package struct RelayLog: Sendable {
   }
 }
 
-/// What systemd is told about this process, by datagrams to `$NOTIFY_SOCKET`; see sd_notify(3).
+/// Reports about this process to systemd, sent as datagrams to `$NOTIFY_SOCKET`; see sd_notify(3).
 final class ServiceManager: Sendable {
   private let socketPath: String?
 
-  /// How often the process has to show that it still works; nil if nobody watches it.
+  /// How often the process has to show that it still works; nil if systemd does not watch it.
   let watchdogInterval: Duration?
   private let shownAt = Mutex(ContinuousClock.now)
 
   init(environment: [String: String]) {
     socketPath = environment["NOTIFY_SOCKET"].flatMap { $0.isEmpty ? nil : $0 }
-    // The variables also reach children, which nobody watches.
+    // Children inherit the variables, but are not watched.
     let isThis = environment["WATCHDOG_PID"].map { $0 == String(getpid()) } ?? true
     let limit = environment["WATCHDOG_USEC"].flatMap { Int64($0) }
     watchdogInterval = isThis ? limit.map { .microseconds($0 / 2) } : nil
   }
 
-  /// Shows that the process still works, if it is time to.
+  /// Shows that the process still works, if that is due.
   func showLife() {
     guard let watchdogInterval else { return }
     let isTime = shownAt.withLock { shownAt in
@@ -69,19 +69,19 @@ final class ServiceManager: Sendable {
     let descriptor = socket(AF_UNIX, kind, 0)
     guard descriptor >= 0 else { return }
     defer { close(descriptor) }
-    // A service manager that does not listen is no reason to stop working.
+    // The process goes on if the service manager does not listen.
     address.send(Array(words.utf8), over: descriptor)
   }
 }
 
-/// How a relay fares, for its status; the relay's thread writes it, and others read it.
+/// The health of a relay; the relay's thread writes it, and the status is made from it.
 final class RelayHealth: Sendable {
   struct Figures: Sendable {
     var isConnected = false
     var since: BreakerTimestamp?
     var problem: String?
 
-    /// How long the latest message took to arrive, in milliseconds; 0 once there is nothing to read.
+    /// How long the latest message took to arrive, in milliseconds; 0 once all have been read.
     var lag: Int64?
     var applied: Int64 = 0
     var refused: Int64 = 0
@@ -93,7 +93,7 @@ final class RelayHealth: Sendable {
 
   func change(_ body: @Sendable (inout Figures) -> Void) { figures.withLock { body(&$0) } }
 
-  /// Notes whether the relay is connected; returns whether that or the problem is news.
+  /// Notes whether the relay is connected, and returns whether that or the problem has changed.
   func note(isConnected: Bool, problem: String?, at time: BreakerTimestamp) -> Bool {
     figures.withLock { figures in
       guard figures.isConnected != isConnected || figures.problem != problem else { return false }

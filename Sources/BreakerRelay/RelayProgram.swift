@@ -29,7 +29,7 @@ package enum RelayProgram {
     exit(0)
   }
 
-  /// Prints a text and ends the process; a text that does not arrive is a failure.
+  /// Prints a text and ends the process; failing to print is a failure.
   private static func end(afterPrinting text: String, with code: Int32 = 0) -> Never {
     guard let problem = ThisProcess.write(text, to: STDOUT_FILENO), problem != EPIPE else {
       exit(code)
@@ -41,7 +41,7 @@ package enum RelayProgram {
   }
 
   private static func relay(_ options: RelayOptions) {
-    // Blocked before any thread begins, so that the thread below gets them.
+    // Blocked before any thread starts, so that the thread below receives them.
     var signals = sigset_t()
     unsafe sigemptyset(&signals)
     for number in [SIGTERM, SIGINT, SIGHUP] { unsafe sigaddset(&signals, number) }
@@ -55,7 +55,7 @@ package enum RelayProgram {
         var number: Int32 = 0
         unsafe sigwait(&waited, &number)
         relay.stop()
-        // The name of a server may take longer to look up than anybody wants to wait.
+        // Looking up the name of a server can take longer than anybody wants to wait.
         var pause = timespec(tv_sec: Int(grace.components.seconds), tv_nsec: 0)
         unsafe nanosleep(&pause, nil)
         exit(0)

@@ -3,7 +3,7 @@ internal import JSONText
 internal import ProgramKit
 internal import SharedBreaker
 
-/// The socket beside a store at which a relay tells how it fares.
+/// The socket beside a store at which a relay answers questions about its status.
 ///
 /// A client connects, sends `status` or `figures` and a line feed, and reads one JSON document to the
 /// end. Only users of the store can connect.
@@ -18,7 +18,7 @@ final class StatusSocket {
   /// How long a client may take to ask, and to read the answer.
   private static let patience = Duration.seconds(2)
 
-  /// Begins to listen, in place of a relay that has ended.
+  /// Begins to listen, and replaces the socket of a relay that has ended.
   ///
   /// - Parameters:
   ///   - store: The path of the store, whose rights the socket gets.
@@ -62,7 +62,7 @@ extension StatusSocket {
       | Int32(SOCK_NONBLOCK.rawValue)
     let listener = socket(AF_UNIX, kind, 0)
     guard listener >= 0 else { throw trouble(path, errno) }
-    // Only the holder of the store's claim comes here, so that one name is enough.
+    // Only the relay that has claimed the store comes here, so one name is enough.
     let fresh = path + ".new"
     unsafe unlink(fresh)
     var status = stat()
@@ -75,8 +75,8 @@ extension StatusSocket {
       Glibc.close(listener)
       throw trouble(path, number)
     }
-    // Neither follows a link that somebody else has put there meanwhile. A user who may not give the
-    // file away leaves it to itself and its own group.
+    // Neither call follows a link that somebody may have put there. If this user may not give the
+    // file to the store's owner, it stays this user's.
     _ = unsafe lchown(fresh, status.st_uid, status.st_gid)
     let mode = status.st_mode & 0o666
     guard unsafe fchmodat(AT_FDCWD, fresh, mode, AT_SYMLINK_NOFOLLOW) == 0,
@@ -110,7 +110,7 @@ extension StatusSocket {
         reply(to: client, answer)
         Glibc.close(client)
       } else if errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM {
-        // The client keeps waiting, so that without a pause this would be a busy loop.
+        // The client is still waiting, so without a pause this would be a busy loop.
         _ = unsafe poll(&entries, 1, 500)
         if entries[0].revents != 0 { return }
       }
@@ -122,7 +122,7 @@ extension StatusSocket {
     _ = fcntl(client, F_SETFL, O_NONBLOCK)
     let exchange = Exchange(client: client, deadline: .now + patience)
     guard let question = exchange.question() else { return }
-    // Making the answer may take as long as the server needs.
+    // Making the answer takes as long as the server needs.
     Exchange(client: client, deadline: .now + RelayContext.patience + patience).send(
       answer(question))
   }
@@ -165,7 +165,7 @@ extension StatusSocket {
   }
 }
 
-/// Finds out what a relay answers to anyone who asks for its status.
+/// Makes the answer to a question about a relay's status.
 struct StatusReport {
   private let context: RelayContext
   private let question: RelayStatus.Question
@@ -175,13 +175,13 @@ struct StatusReport {
     self.question = question
   }
 
-  /// How long the server may take, because somebody waits for the answer.
+  /// How long to wait for the server, because a client is waiting for the answer.
   private static let patience = Duration.seconds(1)
 
   /// The document as text.
   var text: String {
     let figures = context.health.now
-    // Unknown is not the same as none.
+    // Unknown is different from none.
     let hosts = figures.isConnected ? try? hostsOfFleet() : [ownHost]
     return RelayStatus(
       fleet: context.options.fleet, host: context.options.host, isConnected: figures.isConnected,
@@ -191,13 +191,13 @@ struct StatusReport {
     ).document(answering: question).text
   }
 
-  /// How many commands the other hosts do not know yet; nil if the store does not say.
+  /// How many commands have not reached the other hosts; nil if the store cannot be read.
   private var waiting: Int64? {
     guard let standing = try? context.store.fleetStanding() else { return nil }
     return Int64(standing.waiting)
   }
 
-  /// This host alone, for a time without the server.
+  /// This host alone, for when the server is unavailable.
   private var ownHost: RelayStatus.Host {
     let snapshots = question == .status ? (try? context.store.snapshots()) ?? [] : []
     return RelayStatus.Host(
@@ -208,7 +208,7 @@ struct StatusReport {
 
 /// The hosts, as the server knows them.
 extension StatusReport {
-  /// How many hosts are asked about at once.
+  /// How many hosts are read at once.
   private static let hostsAtOnce = 500
 
   private func hostsOfFleet() throws(RedisError) -> [RelayStatus.Host] {

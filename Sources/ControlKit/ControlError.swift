@@ -34,13 +34,13 @@ struct ControlError: Error, Hashable {
     self.init(code, describedAs: error.description)
   }
 
-  /// A command line that cannot be understood.
+  /// The error for a command line that cannot be understood.
   static func usage(_ what: String, _ why: String, help command: String?) -> ControlError {
     let page = command.map { "cbctl \($0) --help" } ?? "cbctl --help"
     return ControlError(.usage, what, why, "run '\(page)'")
   }
 
-  /// A name that no breaker has; without a similar one, the remedy says where to find names.
+  /// The error for a name that no breaker has; `remedy` is used if no name is similar.
   static func noBreaker(
     _ name: String, among names: [String],
     remedy: String = "run 'cbctl status' to list all names"
@@ -80,7 +80,7 @@ enum ExitCode: Int32, Sendable, CaseIterable {
     }
   }
 
-  /// Whether the code is one that only `run` gives.
+  /// Whether only `run` exits with the code.
   var isOfRunAlone: Bool {
     switch self {
     case .done, .failed, .usage, .noBreaker, .storeUnavailable, .rejected: false
@@ -103,7 +103,7 @@ enum Suggestion {
       let other = Array(candidate.lowercased().unicodeScalars)
       let isBeginning = lower.count >= 3 && other.starts(with: lower)
       let near = isBeginning ? .max : max(1, min(lower.count, other.count) / 3)
-      // Of a hundred thousand candidates, this drops nearly all after a few letters.
+      // This drops nearly all of a hundred thousand candidates after a few letters.
       let limit = min(near, (best?.distance ?? .max) - 1)
       if let distance = distance(from: lower, to: other, atMost: limit) {
         best = (candidate, distance)

@@ -3,12 +3,12 @@ import ProgramKit
 
 /// A file that replaces another one as a whole or not at all, as every `--output` does.
 ///
-/// It replaces only a regular file. It refuses a symbolic link like a directory, a device or a
-/// pipe: following the link would write to a place that the user did not name, and replacing it
-/// would lose the link.
+/// It replaces only a regular file. It refuses a directory, a device and a pipe, and also a symbolic
+/// link: following the link would write to a place that the user did not name, and replacing it would
+/// lose the link.
 ///
-/// Until the file is complete it has no name, so nothing remains of it however the process ends.
-/// Where the system cannot do that, it has a name that readers of the directory pass over.
+/// The file has no name until it is complete, so nothing remains of it however the process ends. If
+/// the system cannot do that, the file has a name that readers of the directory ignore.
 struct FileReplacement {
   /// The sentence about `--output` in the help of each command that has it.
   static let rule =
@@ -45,7 +45,7 @@ struct FileReplacement {
     if fchmod(descriptor, mode) != 0 { failure = errno }
   }
 
-  /// Opens a file without a name; nil if there can be none, or if it could not get a name later.
+  /// Opens a file without a name; nil if the system has no such files, or cannot name them later.
   private static func nameless(
     in directory: String, _ kind: Int32, for path: String
   ) throws(ControlError) -> Int32? {
@@ -85,8 +85,8 @@ struct FileReplacement {
     if let name { return unsafe rename(name, path) == 0 ? nil : errno }
     let (directory, file) = Self.split(path)
     var link = "\(directory)/.\(file).new"
-    // Only a complete file ever has this name. A process that finds it there removes it, because
-    // its owner was killed or is about to see that a newer file has come.
+    // Only a complete file ever has this name. A process that finds such a file removes it: its owner
+    // was killed, or is about to see that a newer file has taken its place.
     for _ in 0..<100 {
       let own = Self.link(of: descriptor)
       if unsafe linkat(AT_FDCWD, own, AT_FDCWD, link, AT_SYMLINK_FOLLOW) == 0 {
@@ -129,7 +129,7 @@ struct FileReplacement {
   }
 
   private static func split(_ path: String) -> (directory: String, file: Substring) {
-    // By bytes, because a combining mark after the slash would join it to one character.
+    // By bytes, because the slash and a combining mark after it would be one character.
     let bytes = path.utf8
     guard let slash = bytes.lastIndex(of: UInt8(ascii: "/")) else { return (".", path[...]) }
     let name = bytes.index(after: slash)

@@ -3,12 +3,12 @@ import ProgramKit
 import SharedBreaker
 import Synchronization
 
-/// What happens in a store from now on, for a thread that also waits for other things.
+/// The entries that are added to a store's history, for a thread that also waits for other things.
 final class News: Sendable {
   private let mail: Mail
   private let task: Task<Void, Never>
 
-  /// Begins to listen for everything that happens after this; nil if no descriptor is left.
+  /// Begins to listen for new entries; nil if no descriptor is left.
   init?(of store: SharedStore, name: String? = nil) {
     guard let mail = Mail() else { return nil }
     self.mail = mail
@@ -23,27 +23,28 @@ final class News: Sendable {
   /// A descriptor that is readable when there is news.
   var descriptor: Int32 { mail.reading }
 
-  /// What a call of ``take()`` hands out.
+  /// What a call of ``take()`` returns.
   struct Delivery: Sendable {
     /// What has happened, oldest first.
     var entries: [HistoryEntry] = []
 
-    /// An error for each time that the store could not be read any more, and nil for each time that
-    /// it could again.
+    /// An error for each time that the store became unreadable, and nil for each time that it could
+    /// be read again.
     var troubles: [StoreError?] = []
   }
 
-  /// What there is since the last call.
+  /// Returns what has arrived since the last call.
   func take() -> Delivery { mail.take() }
 
   /// Stops listening.
   ///
-  /// This does not wait for the listener, which may need this very thread to end.
+  /// This does not wait for the listener, which may need this thread to end.
   func end() { task.cancel() }
 }
 
 extension CommandContext {
-  /// Says that the store cannot be read, or can be again, so that silence does not look like peace.
+  /// Says that the store cannot be read, or can be read again, so that nobody mistakes silence for
+  /// calm.
   func tell(_ troubles: [StoreError?]) {
     for trouble in troubles {
       complain(trouble.map { "\($0): waiting for the store" } ?? "the store can be read again")
@@ -69,7 +70,7 @@ private final class Mail: Sendable {
   }
 
   func take() -> News.Delivery {
-    // Empty the pipe first: what is added after that is taken here or wakes again.
+    // Empty the pipe first: whatever is added after that is either taken here or wakes again.
     pipe.empty()
     return news.withLock { news in
       defer { news = News.Delivery() }
@@ -78,14 +79,14 @@ private final class Mail: Sendable {
   }
 }
 
-/// Waits for the first of several descriptors, without asking again and again.
+/// Waits for the first of several descriptors without polling.
 struct DescriptorPoll {
   /// The result of a wait.
   struct End: Sendable {
     /// The descriptors that are readable.
     var ready: Set<Int32> = []
 
-    /// Whether nobody reads the output any more.
+    /// Whether the output has no reader any more.
     var isOutputClosed = false
   }
 
@@ -100,7 +101,7 @@ struct DescriptorPoll {
 
   /// Waits until a descriptor is readable, the output is closed, or the time is over.
   ///
-  /// It can end early without a result.
+  /// The wait can end early without a result.
   func wait(atMost time: Duration? = nil) -> End {
     var entries = descriptors.map { pollfd(fd: $0, events: Int16(POLLIN), revents: 0) }
     // poll reports a pipe without a reader even if no event is asked for.

@@ -1,7 +1,7 @@
 public import JSONText
 public import SharedBreaker
 
-/// What a relay knows of its fleet: `cbrelay` writes it to its socket, and `cbctl` reads it there.
+/// What a relay knows about its fleet; `cbrelay` writes it to its socket, where `cbctl` reads it.
 public struct RelayStatus: Sendable, Hashable {
   /// What a client can ask a relay for.
   public enum Question: String, Sendable {
@@ -17,10 +17,10 @@ public struct RelayStatus: Sendable, Hashable {
     /// The host's name in the fleet.
     public var name: String
 
-    /// How long ago the host was last heard of; nil if that is unknown.
+    /// How long ago the host was last heard from; nil if that is unknown.
     public var silence: Duration?
 
-    /// Whether it was silent for so long that it no longer counts.
+    /// Whether the host has been silent for so long that it no longer counts.
     public var isSilent: Bool
 
     /// The host's breakers; empty if nobody asked for them.
@@ -81,10 +81,10 @@ public struct RelayStatus: Sendable, Hashable {
   /// Why it is not connected.
   public var problem: String?
 
-  /// How far the relay is behind the fleet's stream.
+  /// How long the latest message took to arrive; zero once all have been read.
   public var lag: Duration?
 
-  /// How many of this host's commands have not reached Redis yet; nil if the store does not tell.
+  /// How many of this host's commands have not reached Redis yet; nil if the store cannot be read.
   public var waiting: Int64?
 
   /// How many commands of other hosts it has applied since it started.
@@ -93,7 +93,7 @@ public struct RelayStatus: Sendable, Hashable {
   /// How many commands of other hosts it has refused since it started.
   public var refused: Int64
 
-  /// The hosts of the fleet; nil if Redis does not tell the relay now.
+  /// The hosts of the fleet; nil if Redis does not answer the relay.
   public var hosts: [Host]?
 
   /// Describes a fleet as one of its relays knows it.

@@ -1,5 +1,5 @@
-import ControlKit
 import Glibc
+import ProgramKit
 
 /// Answers one command after the other until the test closes the pipe.
 do {

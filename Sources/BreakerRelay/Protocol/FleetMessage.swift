@@ -1,7 +1,7 @@
 internal import JSONText
 package import SharedBreaker
 
-/// What one host tells the others.
+/// A message from one host to the others.
 package struct FleetMessage: Sendable, Hashable {
   package enum Content: Sendable, Hashable {
     /// The breaker is open here, for this much longer.
@@ -10,7 +10,7 @@ package struct FleetMessage: Sendable, Hashable {
     /// A probe has succeeded here.
     case recovered
 
-    /// The breaker is no longer open here, which says nothing about its resource.
+    /// The breaker is no longer open here, which tells nothing about its resource.
     case closed
 
     /// An operator's command to every host.
@@ -20,10 +20,10 @@ package struct FleetMessage: Sendable, Hashable {
   package var content: Content
   package var name: String
 
-  /// The host that tells it; of a command, the host that it was given on.
+  /// The host that sends the message; for a command, the host that it was given on.
   package var host: String
 
-  /// Tells the host's store from another one under the same name.
+  /// Distinguishes the host's store from another one under the same name.
   package var lineage: String
 
   /// The generation of the breaker; 0 for a command.
@@ -42,7 +42,7 @@ package struct FleetMessage: Sendable, Hashable {
   /// The version of the protocol.
   package static let version = "1"
 
-  /// The most bytes that the fields of a message may have together.
+  /// How many bytes the fields of a message may have in total.
   package static let longest = 65_536
 
   /// The longest time that a breaker can be open, as for an operator's trip.
@@ -58,7 +58,7 @@ package struct Refusal: Error, Sendable, Hashable {
 
   package var kind: Kind
 
-  /// The host that the message says it is from; nil if it says none that could be one.
+  /// The host that the message claims to be from; nil if it names none that could be one.
   package var host: String?
   package var description: String
 
@@ -168,18 +168,18 @@ extension FleetMessage {
     }
   }
 
-  /// The highest stamp that a host can have given by now, with a day for clocks that differ.
+  /// The highest stamp that a host can have given by now, allowing a day for clocks that differ.
   ///
   /// A stamp is about the time on the clock of its host, in milliseconds. One from far in the future
-  /// would overtake all commands that are ever given.
+  /// would overtake all later commands.
   package static func latestStamp(at now: Int64) -> Int64 {
     min(FleetCommand.highestStamp, now + 86_400_000)
   }
 
-  /// The highest stamp that is believed by a host whose own clock may differ from the server's.
+  /// The highest stamp that a host believes, whose own clock may differ from the server's.
   ///
-  /// Either may be the wrong one. The server refuses what is ahead of its own clock, so that what is
-  /// found there was told when its clock said so, or by a program that does not keep to the protocol.
+  /// Either clock may be wrong. The server refuses stamps that are ahead of its own clock, so it keeps
+  /// such a stamp only if its clock was set back, or if a program has broken the protocol.
   package static func latestBelievedStamp(at now: Int64) -> Int64 {
     max(latestStamp(at: now), latestStamp(at: ownTime))
   }
@@ -195,9 +195,9 @@ extension FleetMessage {
   }
 }
 
-/// A command as the JSON text that hosts exchange.
+/// A command as JSON text, which hosts exchange.
 package enum CommandText {
-  /// The text of a command; what orders it is told beside it.
+  /// The text of a command; its stamp and host travel separately.
   package static func text(of command: FleetCommand) -> String {
     var members: [JSONValue.Member] = []
     switch command.action {
@@ -314,11 +314,11 @@ extension JSONFields {
   }
 }
 
-/// The names of fleets and hosts, which become parts of keys of the server.
+/// The names of fleets and hosts, which become parts of keys on the server.
 package enum FleetName {
   package static let longest = 64
 
-  /// Explains why a text is no such name; nil if it is one.
+  /// Explains why a text cannot be a name; nil if it can.
   package static func complaint(about name: String) -> String? {
     if name.isEmpty { return "it is empty" }
     if name.utf8.count > longest {

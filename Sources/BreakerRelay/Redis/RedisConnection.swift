@@ -13,7 +13,7 @@ internal import SharedBreaker
   /// How often something was read since the last complete answer.
   private var reads = 0
 
-  /// So many reads, of at most 16 KiB each, that an answer has no end that anybody would wait for.
+  /// How many reads, of at most 16 KiB each, an answer may take.
   private static let mostReads = 16_384
 
   /// The descriptor of the connection, to wait for answers with `poll`.
@@ -42,7 +42,7 @@ internal import SharedBreaker
     }
     unsafe self.context = unsafe context
     self.patience = patience
-    // From here on `poll` waits, which keeps a deadline however slowly the server answers.
+    // From here on `poll` waits, which keeps the deadline however slowly the server answers.
     unsafe context.pointee.flags &= ~REDIS_BLOCK
     let flags = fcntl(descriptor, F_GETFL)
     guard flags >= 0, fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) == 0 else {
@@ -66,7 +66,7 @@ internal import SharedBreaker
         throw RedisError("it has no database \(address.database): use a smaller number")
       }
     }
-    // The name is for people who look at the server's clients, so it does not matter if it is refused.
+    // The name is only for people who list the server's clients, so a refusal does not matter.
     if case .error(let text) = try ask([["CLIENT", "SETNAME", "cbrelay"]])[0],
       text.hasPrefix("NOAUTH")
     {
@@ -76,7 +76,7 @@ internal import SharedBreaker
 
   /// The error for an answer to AUTH.
   ///
-  /// The answer is never quoted: a server that does not know AUTH repeats the password in it.
+  /// The answer is never quoted, because a server that does not know AUTH repeats the password in it.
   private static func refused(_ answer: String) -> RedisError {
     if answer.hasPrefix("WRONGPASS") || answer.hasPrefix("ERR invalid password") {
       return RedisError(answer: "WRONGPASS")
@@ -111,7 +111,7 @@ internal import SharedBreaker
 extension RedisConnection {
   /// Sends commands in one piece, and returns the answers to them in order.
   ///
-  /// Answers that are errors are among them. After a throw, the connection cannot be used.
+  /// The answers can be errors. After a throw, the connection cannot be used.
   package func ask(_ commands: [[String]]) throws(RedisError) -> [RedisReply] {
     for command in commands { try append(command) }
     let deadline = ContinuousClock.now + patience
@@ -156,7 +156,7 @@ extension RedisConnection {
 /// Reading and writing.
 extension RedisConnection {
   private func append(_ command: [String]) throws(RedisError) {
-    // One buffer holds all words, so that their addresses stay as they are.
+    // One buffer holds all words, so that their addresses do not change.
     var bytes: [CChar] = []
     var lengths: [Int] = []
     for word in command {
@@ -246,7 +246,7 @@ package enum RedisReply: Sendable, Hashable {
   case error(String)
   case array([RedisReply])
 
-  /// The answer as text; nil if it is none, or not UTF-8.
+  /// The answer as text; nil if it is not text, or not UTF-8.
   package var text: String? {
     guard case .bytes(let bytes) = self else { return nil }
     return String(validating: bytes, as: UTF8.self)
@@ -260,7 +260,7 @@ package enum RedisReply: Sendable, Hashable {
 
   /// The answer as a number from 0 to a limit; nil if it is anything else.
   ///
-  /// Whatever is computed with numbers from the server has to pass here, so that it cannot overflow.
+  /// Every number from the server that is computed with comes from here, so that nothing overflows.
   package func number(upTo limit: Int64) -> Int64? {
     number.flatMap { (0...limit).contains($0) ? $0 : nil }
   }
@@ -277,7 +277,7 @@ package enum RedisReply: Sendable, Hashable {
   }
 }
 
-/// Why a Redis server did not do what it was asked.
+/// Why a Redis server did not do what the relay asked.
 ///
 /// The description is one line: what failed, why, and what to do if there is something to do.
 package struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
@@ -288,9 +288,9 @@ package struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
   /// Creates the error for an answer of the server such as `OOM command not allowed`.
   package init(answer: String) {
     let words = answer.split(separator: " ")
-    // The error of a script, before version 7, and of a transaction is in words of its own.
+    // Errors of transactions, and of scripts before version 7, have the code inside another text.
     let inner = words.lazy.map { $0.first == "-" ? $0.dropFirst() : $0 }
-    // From version 7 on, a script that may not do something gets no code of its own.
+    // From version 7 on, a script that may not do something gets no such code.
     let isForbidden = answer.hasPrefix("ERR The user executing the script can't ")
     let known = isForbidden ? "NOPERM" : inner.first { Self.meanings[$0] != nil }
     let code = known ?? words.first ?? ""

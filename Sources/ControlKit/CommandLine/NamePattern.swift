@@ -12,7 +12,7 @@ struct NamePattern: Sendable, Hashable {
 
   var isName: Bool { glob == nil }
 
-  /// Whether a name matches; a name that looks like the pattern itself also does.
+  /// Whether a name matches; a name with the same text as the pattern always does.
   func matches(_ name: String) -> Bool {
     name.utf8.elementsEqual(text.utf8) || glob?.matches(name) == true
   }
@@ -24,8 +24,8 @@ struct NamePattern: Sendable, Hashable {
 
   /// The beginning of all names that can match one of the patterns.
   ///
-  /// It ends before the first character that is not ASCII, because other text can be equal without
-  /// being the same bytes.
+  /// It ends before the first character that is not ASCII, because Swift considers some other texts
+  /// equal whose bytes differ.
   static func commonBeginning(of patterns: [NamePattern]) -> String {
     guard var common = patterns.first?.text[...] else { return "" }
     for pattern in patterns {
@@ -99,7 +99,7 @@ struct Glob: Sendable, Hashable {
         part += 1
         position += 1
       } else if let last = retry {
-        // Let the last star take one more character, and continue after it.
+        // The last star takes one more character, and matching continues after it.
         retry = (last.part, last.position + 1)
         part = last.part + 1
         position = last.position + 1

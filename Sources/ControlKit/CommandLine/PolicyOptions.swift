@@ -1,7 +1,7 @@
 import SharedBreaker
 
 extension OptionSpec {
-  /// The words of a policy as options, the same words as in `policy --set`, JSON and the file.
+  /// The words of a policy as options, which are the same in `policy --set`, JSON and the store.
   static let policyWords = PolicyKey.allCases.map { key in
     OptionSpec(name: key.rawValue, kind: .policy(key), summary: key.summary)
   }
@@ -55,9 +55,9 @@ extension PolicyKey {
 }
 
 extension BreakerPolicy {
-  /// The policy that the options of a command line describe, or nil if there is none of them.
+  /// The policy that the options of a command line describe, or nil if there are no such options.
   ///
-  /// Words win over the preset that they are given with.
+  /// Single words take precedence over a preset.
   ///
   /// - Throws: A usage error if the options contradict each other.
   static func given(by parsed: ParsedCommand) throws(ControlError) -> BreakerPolicy? {
@@ -89,7 +89,7 @@ extension CommandContext {
       try store.breaker(name, onStoreFailure: onStoreFailure)
     }
     guard let policy else { return known }
-    // If the store cannot be used, this finds out, and what follows does not wait for it again.
+    // This notices a store that cannot be used, so that the following steps do not wait for it again.
     _ = known.snapshot()
     let before = declarationInForce(of: name)
     let breaker = try act { () throws(BreakerError) in
@@ -105,7 +105,7 @@ extension CommandContext {
     return breaker
   }
 
-  /// The declaration in force; nil also if the store fails, which the command itself then reports.
+  /// The declaration in force; nil if there is none or the store fails, which the command reports.
   private func declarationInForce(of name: String) -> PolicyDeclaration? {
     if case .unavailable = store.health { return nil }
     do throws(StoreError) {
@@ -117,6 +117,6 @@ extension CommandContext {
 }
 
 extension PolicyDeclaration {
-  /// The policy, for people.
+  /// The policy as text for people.
   var words: String { text.isEmpty ? "the defaults" : VisibleText.bare(text) }
 }

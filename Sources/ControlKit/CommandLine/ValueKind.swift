@@ -4,7 +4,7 @@ import SharedBreaker
 enum ValueKind: Sendable, Hashable {
   case text
 
-  /// A message of a person or a program, which can be any text.
+  /// A message from a person or a program, which can be any text.
   case remark
 
   /// A command line for a shell.
@@ -129,7 +129,7 @@ extension ValueKind {
     case .text, .remark, .topic, .shellLine, .commandLine: return .text(text)
     case .path, .pattern, .token:
       if text.isEmpty { throw ValueComplaint("it is empty", form) }
-      // No path or name of the system is longer, and error messages repeat the value.
+      // No path or name is longer on this system, and error messages repeat the value.
       if text.utf8.count > 4_095 { throw ValueComplaint("it is too long", form) }
       return .text(text)
     case .group:
@@ -246,7 +246,7 @@ private enum RateGuess {
 
 /// Why a text is not a valid value, and what a valid one looks like.
 struct ValueComplaint: Error, Hashable {
-  /// The reason; nil if the text is simply none of the possible words.
+  /// The reason; nil if the text is just not one of the possible words.
   var why: String?
   var remedy: String
 
@@ -275,7 +275,7 @@ enum FileModeText {
     return mode
   }
 
-  /// The permissions of any file.
+  /// Reads the permissions of any file.
   static func parsePlain(_ text: String, form: String) throws(ValueComplaint) -> Int64 {
     guard text.utf8.allSatisfy({ (0x30...0x37).contains($0) }), let mode = Int64(text, radix: 8),
       mode <= 0o777
@@ -297,5 +297,70 @@ enum NameRule {
       guard case .invalidName(let complaint) = error else { return error.description }
       return complaint
     }
+  }
+}
+
+/// A parsed command line: the command and its values.
+struct ParsedCommand: Sendable {
+  var spec: CommandSpec
+  var global: GlobalOptions
+
+  /// The values of options and arguments, by option name or argument label.
+  var values: [String: [ParsedValue]] = [:]
+
+  /// The other program's command line, byte for byte.
+  var commandLine: [[UInt8]] = []
+
+  func has(_ name: String) -> Bool { values[name] != nil }
+
+  func text(_ name: String) -> String? { texts(name).last }
+
+  func texts(_ name: String) -> [String] {
+    (values[name] ?? []).compactMap { value in
+      if case .text(let text) = value { text } else { nil }
+    }
+  }
+
+  /// The distinct values of a repeatable argument, in the order given.
+  func distinctTexts(_ name: String) -> [String] {
+    var seen: Set<[UInt8]> = []
+    return texts(name).filter { seen.insert(Array($0.utf8)).inserted }
+  }
+
+  /// The names and patterns of the breakers that a command prints; empty for all of them.
+  var patterns: [NamePattern] { distinctTexts("NAME").map { NamePattern($0) } }
+
+  func duration(_ name: String) -> Duration? {
+    if case .duration(let duration)? = values[name]?.last { duration } else { nil }
+  }
+
+  func number(_ name: String) -> Int64? {
+    if case .number(let number)? = values[name]?.last { number } else { nil }
+  }
+
+  func rate(_ name: String) -> BreakerPolicy.Rate? {
+    if case .rate(let rate)? = values[name]?.last { rate } else { nil }
+  }
+
+  func factor(_ name: String) -> Double? {
+    if case .factor(let factor)? = values[name]?.last { factor } else { nil }
+  }
+
+  func codes(_ name: String) -> Set<Int32> {
+    var codes: Set<Int32> = []
+    for case .codes(let more) in values[name] ?? [] { codes.formUnion(more) }
+    return codes
+  }
+
+  func settings(_ name: String) -> [PolicyKey: String] {
+    var settings: [PolicyKey: String] = [:]
+    for case .setting(let key, let text) in values[name] ?? [] { settings[key] = text }
+    return settings
+  }
+
+  func keys(_ name: String) -> Set<PolicyKey> {
+    var keys: Set<PolicyKey> = []
+    for case .key(let key) in values[name] ?? [] { keys.insert(key) }
+    return keys
   }
 }

@@ -12,12 +12,12 @@ extension CommandSpec {
         summary: "the process that owns the permit, which ends with it, such as $$")
     ],
     details: [
-      "If the breaker does not exist, it is created. A probe that nobody reports ends with its "
-        + "owner, or at the policy's probe-timeout.",
+      "If the breaker does not exist, it is created. A probe that is never reported ends with its "
+        + "owner, or after the policy's probe-timeout.",
       "For a job that may take longer than probe-timeout, use 'cbctl run', which renews the lease "
         + "of a probe as long as its command runs. If you need two steps, set a longer "
-        + "probe-timeout, such as --probe-timeout 2h, and an --owner-pid, whose end frees the slot "
-        + "at once.",
+        + "probe-timeout, such as --probe-timeout 2h, and an --owner-pid, so that the slot is free "
+        + "as soon as that process ends.",
       "The token of a probe works once. The token of a call through a closed breaker is not "
         + "remembered, so reporting it twice counts twice.",
     ],
@@ -44,7 +44,7 @@ extension CommandSpec {
     }
     printToken(token, context)
     guard let problem = context.outputProblem else { return .done }
-    // Without the token nobody can report, so the permit goes back at once.
+    // Nobody can report without the token, so the permit is given back.
     _ = try context.act { () throws(BreakerError) in try context.store.report(token, .ignored) }
     throw ControlError(
       .failed, "\(VisibleText.name(token.name)): the token cannot be printed", problem,
@@ -109,7 +109,7 @@ extension CommandSpec {
     let verdict = try context.act { () throws(BreakerError) in
       try context.store.report(token, outcome, elapsed: parsed.duration("elapsed"))
     }
-    // A deleted breaker counts nothing, so the caller is told that it is gone.
+    // A deleted breaker counts nothing, so the caller has to know that it is gone.
     if verdict != .counted { try context.expectBreaker(of: token) }
     if context.global.isJSON {
       context.print(.object([.init("verdict", .string(verdict.wireName))]))
@@ -143,7 +143,7 @@ extension CommandSpec {
 }
 
 extension ControlError {
-  /// The error of a probe whose lease ended before its outcome came.
+  /// The error for a probe whose lease ended before its outcome was reported.
   static func refused(_ name: String) -> ControlError {
     ControlError(
       .failed, "\(VisibleText.name(name)): report refused",
@@ -171,5 +171,32 @@ extension ReportVerdict {
     case .outdated: "outdated"
     default: "refused"
     }
+  }
+}
+
+extension CommandContext {
+  /// Prints that a call was rejected and when to retry; throws any other error.
+  func reject(_ error: BreakerError) throws(ControlError) -> Ending {
+    guard case .rejected(let name, let rejection) = error else { throw ControlError(error) }
+    if global.isJSON {
+      print(
+        .object([
+          .init("permitted", .bool(false)),
+          .init("state", .string(rejection.state.wireName)),
+          .init("retry_after_ms", JSONValue(milliseconds: rejection.retryAfter)),
+        ]))
+    } else {
+      note("\(VisibleText.name(name)): rejected: \(rejection.spoken)")
+    }
+    return .exit(.rejected)
+  }
+}
+
+extension Rejection {
+  /// Why the call was rejected and for how long, for people.
+  var spoken: String {
+    var rounded = self
+    rounded.retryAfter = retryAfter.map(SpokenDuration.rounded)
+    return rounded.description
   }
 }

@@ -28,7 +28,7 @@ extension CommandSpec {
     return .done
   }
 
-  /// The command that the completion scripts call; people do not.
+  /// The command for the completion scripts.
   static let complete = CommandSpec(
     name: "__complete",
     summary: "print what can be typed next",
@@ -50,7 +50,7 @@ extension CommandSpec {
 }
 
 extension CompletionScript {
-  /// What a shell passes: bash its line and the characters that break words, others their words.
+  /// Reads what a shell passes: bash its line and its word breaks, the others their words.
   fileprivate func line(_ typed: [String]) -> ShellWords {
     switch self {
     case .bash:
@@ -81,7 +81,7 @@ extension CompletionScript {
     switch self {
     case .bash: line.escaped(candidate.text)
     case .zsh:
-      // By scalars, as in a bash line: a combining mark can follow a character that needs escaping.
+      // By scalars, because a combining mark can follow a character that has to be escaped.
       candidate.text.unicodeScalars.map { "\\:".unicodeScalars.contains($0) ? "\\\($0)" : "\($0)" }
         .joined() + (candidate.summary.isEmpty ? "" : ":" + candidate.summary)
     case .fish: candidate.text + (candidate.summary.isEmpty ? "" : "\t" + candidate.summary)
@@ -108,8 +108,8 @@ extension CommandContext {
 
 /// The script that teaches a shell to complete `cbctl`.
 ///
-/// The scripts only pass on what `cbctl __complete` answers, so they never fall behind the
-/// commands. The first line of an answer says what follows; each further line is one candidate.
+/// The scripts only pass on what `cbctl __complete` prints, so they never fall behind the commands.
+/// The first line says what follows; each further line is one candidate.
 enum CompletionScript: String, Sendable, CaseIterable {
   case bash, zsh, fish
 

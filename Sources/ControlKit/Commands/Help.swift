@@ -78,7 +78,7 @@ struct HelpTopic: Sendable {
     introduction:
       "A policy says when a breaker opens, how long it stays open, and when it closes again. Its "
       + "words are options of run and acquire, and keys of policy --set, policy --unset and JSON. "
-      + "An operator's values win over the code's until they are unset.",
+      + "An operator's values take precedence over the code's until they are unset.",
     sections: {
       [
         HelpSection(
@@ -117,8 +117,8 @@ struct HelpTopic: Sendable {
             .init("PATH", "where run looks for its command"),
             .init(
               "SUDO_USER",
-              "whom the history names beside the user, as a claim, if the kernel does not know who "
-                + "has logged in"),
+              "the user whom the history names as a claim, beside the real user, if the kernel does "
+                + "not know who has logged in"),
           ]),
         HelpSection(
           "The store's file is the first of these that applies", heading: "FILES",

@@ -45,11 +45,11 @@ extension CommandSpec {
       "One transaction restores all breakers or none. Nothing is restored if a line cannot be "
         + "read, or if a breaker already exists and --replace is not given. A replaced breaker "
         + "keeps its history and totals.",
-      "Other writers wait until the import is done, for about 0.1 ms a breaker. Import a large "
-        + "export in parts, for example of 2,000 lines, so that no process waits too long and goes "
-        + "on without the store. Each part is then restored completely or not at all.",
-      "The time that has passed since the export is subtracted from the times that were left. A "
-        + "half-open breaker is restored as open, and its next call is a probe.",
+      "Other writers wait until the import is done, which takes about 0.1 ms a breaker. Import a "
+        + "large export in parts, such as 2,000 lines each, so that no process waits so long that it "
+        + "continues without the store. Each part is then restored completely or not at all.",
+      "The time since the export is subtracted from the times that were left then. A half-open "
+        + "breaker is restored as open, and its next call is a probe.",
     ],
     examples: [
       Example("cbctl import breakers.ndjson --dry-run", "check whether the import would work"),
@@ -128,7 +128,7 @@ extension CommandContext {
     storeOptions.maximumBreakers ?? StoreOptions.usualMaximumBreakers
   }
 
-  /// Which of the names exist already; none if there is no store, which this does not create.
+  /// The names that exist already; none if there is no store, which this does not create.
   fileprivate func present(among names: [String]) throws(ControlError) -> [String] {
     do throws(StoreError) {
       try store.connectToExisting()
@@ -166,9 +166,9 @@ extension CommandContext {
 
 /// Text that is read line by line, from a file or from standard input.
 ///
-/// Only one line is kept at a time, so that a file of any size can be read, or refused.
+/// It keeps only one line at a time, so it can read a file of any size, or refuse it.
 struct InputText {
-  /// The longest line in bytes; longer than any that `cbctl export` prints.
+  /// The longest line in bytes, which is longer than any that `cbctl export` prints.
   static let longestLine = 16_777_216
 
   private let path: String
@@ -213,7 +213,7 @@ struct InputText {
           path, "it has a line of more than \(Self.longestLine >> 20) MiB",
           "use the output of 'cbctl export'")
       }
-      // Lets go of the chunk, which would otherwise be copied.
+      // A second reference to the chunk would make it be copied.
       rest = []
       rest = try read()
       if rest.isEmpty { return line.isEmpty ? nil : try text(of: line) }

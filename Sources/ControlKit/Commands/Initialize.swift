@@ -12,8 +12,8 @@ extension CommandSpec {
       OptionSpec(name: "group", kind: .group, summary: "group of its files, by name or number"),
     ],
     details: [
-      "You need this only to share a store between users, because its first use creates a store "
-        + "for one user. A store that already exists stays as it is.",
+      "You need this only to share a store between users, because the store that its first use "
+        + "creates is for one user. A store that already exists does not change.",
       "Every user of a store must be able to write to its file and to create files beside it. So "
         + "users who may read the store must also be able to write to it and to its directory. A "
         + "directory that this command creates has these rights.",
@@ -59,7 +59,7 @@ struct StoreDirectory {
 
   /// Examines the directory of a file; nil if it does not exist.
   init?(of file: String) {
-    // By bytes, because a combining mark after the slash would join it to one character.
+    // By bytes, because the slash and a combining mark after it would be one character.
     let slash = file.utf8.lastIndex(of: UInt8(ascii: "/"))
     path = slash.map { String(file[..<file.utf8.index(after: $0)]) } ?? "."
     var status = stat()
@@ -68,10 +68,10 @@ struct StoreDirectory {
     group = status.st_gid
   }
 
-  /// Why users who may use the files cannot create files here; nil if they can.
+  /// Explains why users of the store cannot create files here; nil if they can.
   func complaint(mode files: Int64, group name: String?) -> String? {
     let wanted = name.flatMap { HostGroup.number(of: $0) } ?? group
-    // Users outside the directory's group have the rights of others there.
+    // Users outside the directory's group have the rights of others.
     let isOpen = mode & 0o003 == 0o003
     let hasGroup = files & 0o060 == 0 || (group == wanted ? mode & 0o030 == 0o030 : isOpen)
     let hasOthers = files & 0o006 == 0 || isOpen

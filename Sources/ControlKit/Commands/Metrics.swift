@@ -19,9 +19,9 @@ extension CommandSpec {
     details: [
       "Prints the text format of Prometheus, which the textfile collector of node_exporter reads. "
         + "This command changes nothing: it makes no call and creates no store.",
-      "If the store is unavailable, the text says so with shared_breaker_store_up 0, and the exit "
-        + "code is 69. If no breaker has one of the names, the text contains the others, and the "
-        + "exit code is 66.",
+      "If the store is unavailable, the output has shared_breaker_store_up 0, and the exit code is "
+        + "69. If one of the breakers does not exist, the output has the others, and the exit code "
+        + "is 66.",
       FileReplacement.rule,
       "shared_breaker_store_breakers_left_out counts the breakers beyond the limit.",
     ],
@@ -87,7 +87,7 @@ extension CommandSpec {
   }
 }
 
-/// A label that the command line adds to every sample, as `store=payments`.
+/// A label that the command line adds to every sample, such as `store=payments`.
 enum LabelText {
   /// The labels that samples already have.
   static let taken: Set<String> = [
@@ -111,7 +111,7 @@ enum LabelText {
       default: false
       }
     }
-    // Names that begin with two underscores are reserved for Prometheus.
+    // Prometheus reserves names that begin with two underscores.
     guard isName, !name.isEmpty, !name.hasPrefix("__") else {
       throw wrong("its name may have letters, digits and _ only")
     }

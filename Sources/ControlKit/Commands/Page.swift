@@ -26,8 +26,8 @@ extension CommandSpec {
         + "states of each breaker, what happened, why, and who did it, as of the time at which it "
         + "was written.",
       FileReplacement.rule,
-      "The page contains errors and reasons, so only the file's owner may read it unless you pass "
-        + "a --mode.",
+      "The page contains errors and reasons, so only the file's owner may read it unless you give a "
+        + "--mode.",
     ],
     examples: [
       Example(
@@ -70,7 +70,7 @@ extension CommandSpec {
 }
 
 extension BreakersPage {
-  /// How many history entries a page lists: some three megabytes with reasons of usual length.
+  /// How many history entries a page lists: about three megabytes with reasons of usual length.
   private static let entriesOfPage = 8_000
   private static let latestOfPage = 20
 
@@ -105,7 +105,7 @@ extension BreakersPage {
 }
 
 extension CommandContext {
-  /// The fleet on a page; where the relay gives no answer, the page says why.
+  /// The fleet on a page; if the relay gives no answer, the page says why.
   fileprivate func pageFleet() throws(ControlError) -> PageFleet? {
     guard let standing = try fleetStanding() else { return nil }
     do throws(ControlError) {

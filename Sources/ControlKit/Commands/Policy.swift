@@ -19,7 +19,7 @@ extension CommandSpec {
       .fleet,
     ],
     details: [
-      "A value that you set wins over what code declares, in every process, until you unset it.",
+      "In every process, a value that you set takes precedence over the code's until you unset it.",
       "'cbctl help policy-words' explains the words.",
     ],
     examples: [
@@ -84,7 +84,7 @@ extension CommandSpec {
   }
 }
 
-/// A policy, one aligned line for each word, with the source of its value.
+/// A policy as aligned lines, one for each word, with the source of its value.
 enum PolicyTable {
   static func render(
     _ snapshot: BreakerSnapshot, painter: Painter = Painter(isOn: false)

@@ -35,12 +35,12 @@ extension CommandSpec {
   }
 }
 
-/// Everything that is known of one breaker, for `show`.
+/// Everything that is known about one breaker, for `show`.
 struct BreakerDetails {
   var snapshot: BreakerSnapshot
   var declarations: [PolicyDeclaration]
 
-  /// Its whole history as far as it is kept, oldest first.
+  /// The breaker's history as far as it is kept, oldest first.
   var history: [HistoryEntry]
 
   /// When the snapshot was taken.
@@ -138,7 +138,7 @@ extension BreakerDetails {
     return lines.map { $0 + "\n" }.joined()
   }
 
-  /// The name and the state; a state with a long reason has lines of its own.
+  /// The name and the state, which has lines of its own if its reason is long.
   private func headline(width: Int, painter: Painter) -> [String] {
     let name = VisibleText.name(snapshot.name) + ":"
     let state = StateLine.words(of: snapshot)
@@ -185,7 +185,7 @@ extension BreakerDetails {
     }
   }
 
-  /// Why a closed breaker is half-open now, which no failure of this host says.
+  /// Why a breaker became half-open without a failure on this host; nil if that did not happen.
   private var suspicion: String? {
     guard snapshot.state == .halfOpen,
       let last = history.last(where: { $0.change.stateAfter != nil }),

@@ -14,13 +14,13 @@ extension CommandSpec {
     details: [
       "This command changes nothing: it makes no call and creates no store.",
       "FAILURES counts consecutive failures, or those within the policy's time; the number after "
-        + "the slash opens the breaker. RETRY-IN is how long callers are still rejected; 'due' "
-        + "means that the next call is a probe. SINCE is when the state last changed, in UTC, and "
-        + "FOR is how long ago that was.",
+        + "the slash opens the breaker. RETRY-IN is how much longer calls are rejected; 'due' means "
+        + "that the next call is a probe. SINCE is when the state last changed, in UTC, and FOR is "
+        + "how long ago that was.",
       "A terminal shows the most important columns that fit, and a last line with the number of "
-        + "breakers in each state. Elsewhere the columns are always the same, with full times and "
+        + "breakers in each state. In a pipe, the columns are always the same, with full times and "
         + "one word in each.",
-      "A name that no breaker has is an error. A pattern that matches no name only prints a "
+      "A breaker that does not exist is an error. A pattern that matches no name only prints a "
         + "message on standard error.",
     ],
     examples: [
@@ -44,7 +44,7 @@ extension CommandSpec {
         let width = context.console.width ?? HelpPage.width
         let modes = ModeLines.text(of: chosen, at: context.now(), width: width)
         context.print(modes.map { $0 + "\n" }.joined())
-        // The worst come first, so on a small screen they have scrolled away.
+        // The worst come first, so they have scrolled off a small screen.
         let isLong = context.console.height.map { chosen.count + modes.count + 4 > $0 } ?? false
         if isLong, let worst = SummaryLine.worst(of: chosen, width: context.console.width ?? 80) {
           context.print(worst + "\n")
@@ -59,7 +59,7 @@ extension CommandSpec {
     return .done
   }
 
-  /// Messages about names, patterns and states that nothing matches.
+  /// Messages about patterns and a state that nothing matches.
   private static func notes(
     _ patterns: [NamePattern], _ state: BreakerState?, _ chosen: [BreakerSnapshot],
     _ context: CommandContext
@@ -122,7 +122,7 @@ enum SummaryLine {
     }
   }
 
-  /// The line; if `width` is too small it leaves out the least worrying counts first.
+  /// The line, which leaves out the least worrying counts first if `width` is too small.
   static func text(
     of snapshots: [BreakerSnapshot], width: Int? = nil, painter: Painter
   ) -> String {
@@ -145,7 +145,7 @@ enum SummaryLine {
     return width.map { length + retry.count > $0 } == true ? line : line + retry
   }
 
-  /// The names of the worst, for a table whose first lines have scrolled away; nil if all is well.
+  /// The names of the worst breakers, whose lines have scrolled off the screen; nil if all are well.
   static func worst(of snapshots: [BreakerSnapshot], width: Int) -> String? {
     let worst = WorryOrder.sorted(snapshots.filter { !$0.permits || $0.state != .closed })
     guard !worst.isEmpty else { return nil }
@@ -154,12 +154,12 @@ enum SummaryLine {
   }
 }
 
-/// Which breakers have a mode, and who has set it and why, in one line each.
+/// Lines about breakers that have a mode: which mode, who set it, and why.
 enum ModeLines {
   /// How many breakers get a line, so that the lines do not drown the table.
   private static let most = 5
 
-  /// The lines, those of the worst first, each cut to `width` columns at its end, where the reason is.
+  /// The lines, the worst first, each cut to `width` columns, so that the reason is what is cut.
   static func text(
     of snapshots: [BreakerSnapshot], at now: BreakerTimestamp, width: Int
   ) -> [String] {

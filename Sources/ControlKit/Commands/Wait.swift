@@ -50,10 +50,10 @@ extension CommandSpec {
       OptionSpec(name: "timeout", kind: .duration, summary: "give up after D, with exit code 1"),
     ],
     details: [
-      "Returns at once if the breaker is already in that state, and otherwise as soon as it is, "
-        + "whichever process changed it. Until then the command sleeps; it makes no call and "
-        + "changes nothing. The start or end of a probe wakes nobody, so while a probe may be "
-        + "under way, the command may notice a change up to a second late.",
+      "Returns at once if the breaker is already in that state, and otherwise as soon as any process "
+        + "brings it there. Until then the command sleeps; it makes no call and changes nothing. "
+        + "The start or end of a probe does not wake it, so while a probe may be under way, it may "
+        + "notice a change up to a second late.",
       "closed, open and half_open are the breaker's state. permitted and rejected are what would "
         + "happen to a call now, whatever the mode. due means that the next call is a probe: time "
         + "alone makes an open breaker due, but only that call makes it half_open.",
@@ -119,7 +119,7 @@ extension CommandContext {
   }
 }
 
-/// What `wait` can wait for: a state, or what a call would meet.
+/// What `wait` can wait for: a state, or what would happen to a call.
 enum AwaitedState: String, Sendable, CaseIterable {
   case closed, open
   case halfOpen = "half_open"
@@ -136,7 +136,7 @@ enum AwaitedState: String, Sendable, CaseIterable {
     }
   }
 
-  /// How long until time alone can have made it true; nil if time alone cannot.
+  /// How long until time alone can have brought the state about; nil if it cannot.
   func nextLook(at snapshot: BreakerSnapshot) -> Duration? {
     var times = snapshot.leases.map(\.endsIn)
     switch self {
@@ -149,7 +149,7 @@ enum AwaitedState: String, Sendable, CaseIterable {
     // No event reports that a probe was taken or given back, or that its owner died.
     let isProbed = snapshot.state == .halfOpen || !snapshot.leases.isEmpty
     if isProbed, snapshot.state != .closed { times.append(.seconds(1)) }
-    // A time that is over has not made it true, so another one must; zero would mean a busy loop.
+    // A time that is over has not brought the state about; looking again at once would be a busy loop.
     return times.filter { $0 > .zero }.min()
   }
 }

@@ -8,13 +8,13 @@ extension CommandSpec {
     arguments: [.patterns],
     details: [
       "On a terminal, this is the table of 'status' kept up to date, with the calls a second that "
-        + "succeeded, failed and were rejected in the last five seconds. A change appears at "
-        + "once, whichever process made it. q or ^C quits; the arrow keys, j, k, space, b, g and "
-        + "G scroll; ^Z suspends it.",
+        + "succeeded, failed and were rejected in the last five seconds. Changes by any process "
+        + "appear at once. q or ^C quits; the arrow keys, j, k, space, b, g and G scroll; ^Z "
+        + "suspends it.",
       "In a pipe, or with --json or TERM=dumb, it prints one line for each breaker and then one "
-        + "for each change, until nobody reads its output any more. Each line says how the "
-        + "breaker stands when the line is printed. If the store is deleted or cannot be read, a "
-        + "line on standard error says so, and another when it is back.",
+        + "for each change, until the reader of its output is gone. Each line has the state of the "
+        + "breaker when the line is printed. If the store is deleted or cannot be read, a line on "
+        + "standard error says so, and another says when it is back.",
       "The command sleeps until the store wakes it, and changes nothing.",
     ],
     examples: [
@@ -23,7 +23,7 @@ extension CommandSpec {
     ]
   ) { context, parsed throws(ControlError) in
     let patterns = parsed.patterns
-    // At the start a name that no breaker has is an error; later it is a deleted breaker.
+    // A name that no breaker has is an error now; later it is the name of a deleted breaker.
     try context.connectToExisting()
     for pattern in patterns where pattern.isName { _ = try context.snapshot(of: pattern.text) }
     let news = try context.news(of: nil)
@@ -50,7 +50,7 @@ struct ChangeLines {
     (self.context, self.patterns, self.news) = (context, patterns, news)
   }
 
-  /// Prints until nobody reads the output any more.
+  /// Prints until the output has no reader any more.
   func run() throws(ControlError) {
     let now = context.now()
     let snapshots = WorryOrder.sorted(try context.matching(patterns))
@@ -93,7 +93,7 @@ struct ChangeLines {
 }
 
 extension BreakerDocument {
-  /// A line of `watch --json`: the change, null at the beginning, and the breaker's present state.
+  /// A line of `watch --json`: the change, null for the first lines, and the breaker's present state.
   static func change(
     _ at: BreakerTimestamp, _ snapshot: BreakerSnapshot?, _ entry: HistoryEntry?
   ) -> JSONValue {

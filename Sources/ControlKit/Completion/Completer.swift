@@ -29,7 +29,7 @@ struct Completer {
 
   init(names: @escaping (_ store: String?) -> [String]) { self.names = names }
 
-  /// What can complete the last of the words; those before it are as they were typed.
+  /// Returns what can complete the last word; the words before it are as they were typed.
   static func answer(
     to words: [String], names: @escaping (_ store: String?) -> [String]
   ) -> Answer {
@@ -113,7 +113,7 @@ struct Completer {
   private func values(_ kind: ValueKind, _ current: String) -> Answer {
     switch kind {
     case .name, .pattern:
-      // A name must not look like an option, nor like another name.
+      // Names that look like an option or like another name are not offered.
       let names = names(store).filter { !$0.hasPrefix("-") && $0 == OutsideText.visible($0) }
       return fitting(current, names.map { Candidate(text: $0) })
     case .choice(let words): return fitting(current, words.map { Candidate(text: $0) })
@@ -149,7 +149,7 @@ struct Completer {
 }
 
 extension HelpTopic {
-  /// Everything that has a page of help.
+  /// Everything that help explains.
   fileprivate static var candidates: [Completer.Candidate] {
     CommandSpec.all.map { .init(text: $0.name, summary: $0.summary) }
       + all.map { .init(text: $0.name, summary: $0.summary) }
@@ -158,8 +158,8 @@ extension HelpTopic {
 
 /// An unfinished shell line, split into words as the shell would split it.
 ///
-/// It works on scalars, because a combining mark from a name can join a character that the shell
-/// acts on to one Swift character.
+/// It works on scalars, because a combining mark in a name and a character before it that the shell
+/// acts on are one Swift character.
 struct ShellWords: Sendable, Hashable {
   enum Quote: Unicode.Scalar, Sendable { case single = "'", double = "\"" }
 
@@ -223,7 +223,7 @@ struct ShellWords: Sendable, Hashable {
     words[words.count - 1].unicodeScalars.append(scalar)
   }
 
-  /// The part of a text that the shell needs, after what it keeps of the last word, escaped.
+  /// Escapes the part of a text that the shell needs, after what it keeps of the last word.
   func escaped(_ text: String) -> String {
     var result = ""
     for scalar in text.unicodeScalars.dropFirst(kept) { result += escaped(scalar) }
@@ -233,7 +233,7 @@ struct ShellWords: Sendable, Hashable {
   private func escaped(_ scalar: Unicode.Scalar) -> String {
     switch (openQuote, scalar) {
     case (.single, "'"): "'\\''"
-    // Inside double quotes a backslash before it would remain, so it stands outside of them.
+    // Inside double quotes a backslash before it would remain, so the quotes are interrupted.
     case (.double, "!"): "\"\\!\""
     case (.double, "\""), (.double, "\\"), (.double, "$"), (.double, "`"): "\\\(scalar)"
     case (nil, _) where !Self.isPlain(scalar): "\\\(scalar)"

@@ -1,17 +1,17 @@
 import ProgramKit
 import SharedBreaker
 
-/// The breakers of a fleet, each with how it stands on every host that can be heard.
+/// The breakers of a fleet, each with how it stands on every host that answers.
 struct FleetOverview {
   /// One breaker of the fleet.
   struct Row {
     var name: String
 
-    /// How it stands on each host, by the host's place; a host that does not have it is left out.
+    /// How it stands on each host, by the host's index; a host without the breaker is left out.
     var standings: [Int: RelayStatus.Standing]
   }
 
-  /// The hosts that can be heard, by name.
+  /// The hosts that are not silent, by name.
   private(set) var hosts: [RelayStatus.Host]
 
   /// The hosts that have gone silent, by name.
@@ -26,7 +26,7 @@ struct FleetOverview {
   /// How many breakers are left out because they are closed and automatic on every host.
   private(set) var usual = 0
 
-  /// The names of all breakers that some host has told of.
+  /// The names of all breakers that any host has described.
   private(set) var names: [String]
 
   /// Chooses breakers of a fleet.
@@ -102,7 +102,7 @@ extension FleetOverview.Row {
   private static let mostNames = 8
 
   private static func list(_ names: [String]) -> String {
-    // Counting those that are left out takes as much room as one name.
+    // The count of omitted names takes as much room as one name.
     let shown = names.count > mostNames + 1 ? names.prefix(mostNames) : names[...]
     let list = shown.map(VisibleText.name).joined(separator: ", ")
     return shown.count == names.count ? list : "\(list) and \(names.count - shown.count) more"
@@ -129,7 +129,8 @@ extension RelayStatus.Standing {
     return "\(word) \(SpokenDuration.format(openEndsIn))"
   }
 
-  /// The order of the words, the worst first; unknown ones come before those that permit calls.
+  /// The place in the order of the words, the worst first; an unknown word comes before those that
+  /// permit calls.
   fileprivate var rank: Int { Self.order.firstIndex(of: word) ?? 3 }
 
   private static let order = [

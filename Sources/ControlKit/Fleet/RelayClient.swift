@@ -11,7 +11,7 @@ struct RelayClient {
   /// How long connecting, asking and reading may take together.
   var patience: Duration
 
-  /// The longest answer that is read: a hundred thousand breakers are some ten megabytes.
+  /// The longest answer that is read; a hundred thousand breakers take about ten megabytes.
   static let longestAnswer = 32 << 20
 
   init(store path: String, patience: Duration) {
@@ -118,7 +118,7 @@ private struct RelaySocket {
       descriptor, SOL_SOCKET, SO_SNDTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
   }
 
-  /// The time that is left, which is never zero, because zero would mean to wait forever.
+  /// The time that is left, which is never zero, because zero would mean waiting forever.
   private func milliseconds(until end: ContinuousClock.Instant) throws(RelaySilence) -> Int64 {
     let rest = SpokenDuration.milliseconds(end - ContinuousClock.now)
     guard rest > 0 else { throw .late }
@@ -133,7 +133,9 @@ extension CommandContext {
     return try ask { store throws(StoreError) in try store.fleetStanding() }
   }
 
-  /// What the relay of a fleet knows; it runs, answers, and has the hosts from Redis.
+  /// Asks the relay of a fleet what it knows.
+  ///
+  /// - Throws: If it does not run, answer or reach the fleet, or if Redis does not name the hosts.
   func answer(of fleet: FleetStanding) throws(ControlError) -> RelayStatus {
     func unseen(_ why: String, _ remedy: String) -> ControlError {
       ControlError(
@@ -165,9 +167,9 @@ extension CommandContext {
   }
 }
 
-/// What is wrong with a host's part in its fleet, in words.
+/// What is wrong with a host's connection to its fleet, in words.
 enum FleetTrouble {
-  /// The relay is not connected, since when, why, and what waits for it.
+  /// Says that the relay is not connected, for how long, why, and how many commands wait.
   static func notReached(
     since: BreakerTimestamp?, _ problem: String?, _ waiting: Int64, at now: BreakerTimestamp
   ) -> String {
@@ -190,7 +192,7 @@ enum FleetTrouble {
 }
 
 extension FleetStanding {
-  /// What is wrong with this host's part in the fleet, also why if `isFull`; nil if nothing is.
+  /// What is wrong with this host's connection to the fleet, and why if `isFull`; nil if nothing is.
   func trouble(at now: BreakerTimestamp, isFull: Bool = true) -> String? {
     if !isRelayRunning { return FleetTrouble.noRelay(waiting: Int64(waiting)) }
     if isConnected { return nil }

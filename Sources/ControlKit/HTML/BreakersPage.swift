@@ -1,7 +1,7 @@
 import ProgramKit
 import SharedBreaker
 
-/// Breakers and their history, as one HTML file that needs no other file.
+/// Breakers and their history as one HTML file, which loads nothing else.
 struct BreakersPage {
   /// The name of the host.
   var host: String
@@ -9,7 +9,7 @@ struct BreakersPage {
   /// The path of the store.
   var store: String
 
-  /// When the page was made; it shows times and not ages, because it does not update itself.
+  /// When the page was made, which shows times rather than ages, because it does not update itself.
   var now: BreakerTimestamp
 
   /// How far back the timelines of the overview go.
@@ -62,7 +62,7 @@ extension BreakersPage {
     return document.text
   }
 
-  /// The title, which shows among many tabs how many breakers reject calls.
+  /// The title, which shows in a browser's tab how many breakers reject calls.
   private var title: String {
     let count = breakers.count { !$0.snapshot.permits }
     let all = CountedNoun.text(breakers.count, "breaker")
@@ -96,7 +96,7 @@ extension BreakersPage {
 struct PageBreaker {
   var snapshot: BreakerSnapshot
 
-  /// Its whole history as far as it is kept, oldest first.
+  /// The breaker's history as far as it is kept, oldest first.
   var history: [HistoryEntry]
 }
 
@@ -105,7 +105,7 @@ extension Painter {
   static let plain = Painter(isOn: false)
 }
 
-/// One line for each breaker; those that need a look come in a list of their own.
+/// One line for each breaker; those that need attention have a list of their own.
 struct PageOverview {
   var page: BreakersPage
 
@@ -129,7 +129,7 @@ struct PageOverview {
     !snapshot.permits || snapshot.state != .closed || snapshot.mode != .automatic
   }
 
-  /// The title says what it means, because the word alone would not.
+  /// The title, which explains the word.
   private static let flappingTitle =
     "Flapping: closed now, and opened \(Flapping.outages) times or more in the last "
     + SpokenDuration.format(Flapping.span)
@@ -183,7 +183,7 @@ struct PageOverview {
   private var spanWords: String { "Last \(SpokenDuration.format(page.span))" }
 }
 
-/// Everything about one breaker, folded until the reader opens it.
+/// Everything about one breaker, collapsed until the reader opens it.
 struct PageDetails {
   var breaker: PageBreaker
   var place: Int
@@ -191,7 +191,7 @@ struct PageDetails {
 
   private var snapshot: BreakerSnapshot { breaker.snapshot }
 
-  /// The section; its link target is inside the fold, because a browser opens the fold only then.
+  /// The section, with the link target inside it, because a browser then opens it for a link.
   var html: HTML {
     """
     <details>
@@ -208,7 +208,7 @@ struct PageDetails {
     """
   }
 
-  /// The timeline, from the first moment that is known.
+  /// The timeline, from the earliest known moment.
   private var strip: HTML {
     // A damaged file can hold any time.
     let earliest = page.now.earlier(by: .seconds(10 * 365 * 86_400))
@@ -255,7 +255,7 @@ struct PageDetails {
     return facts
   }
 
-  /// The words of the policy; an operator's stand out, because they are easily forgotten.
+  /// The words of the policy; those of an operator are marked, because they are easily forgotten.
   private var policy: HTML {
     let words = PolicyKey.allCases.compactMap { key -> HTML? in
       guard let text = snapshot.policy.text(for: key) else { return nil }
@@ -281,10 +281,10 @@ struct PageFleet {
   /// The name of the fleet.
   var name: String
 
-  /// The breakers that are not closed and automatic everywhere; nil if the fleet cannot be seen.
+  /// The breakers that are not closed and automatic everywhere; nil if the relay does not answer.
   var overview: FleetOverview?
 
-  /// How the relay of this host does, in words.
+  /// The state of this host's relay, in words.
   var relay: String
 
   var html: HTML {

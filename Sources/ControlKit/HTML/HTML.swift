@@ -1,6 +1,6 @@
-/// Markup that escapes every text interpolated into it; only other markup goes in unchanged.
+/// Markup that escapes every text interpolated into it; only other markup is inserted unchanged.
 ///
-/// So text from outside cannot become markup by an oversight.
+/// So no oversight can turn text from outside into markup.
 struct HTML: ExpressibleByStringInterpolation, Sendable {
   private(set) var text: String
 

@@ -36,10 +36,10 @@ struct PageState {
 struct PageTimeline {
   var timeline: Timeline
 
-  /// What the timeline is about, for readers who do not see it.
+  /// What the timeline shows, for screen readers.
   var subject: String
 
-  /// As many parts as a wide screen can show separately; a short outage fills its whole part.
+  /// As many parts as a wide screen can distinguish; a short outage fills its whole part.
   private static let parts = 240
   private static let height = 12
 
@@ -124,7 +124,7 @@ struct PageTimeline {
   }
 }
 
-/// What happened: when, what, why, and who did it.
+/// A table of history entries: when, what, why, and who did it.
 struct PageHistory {
   var now: BreakerTimestamp
 
@@ -161,7 +161,7 @@ struct PageHistory {
     return "<bdi>\(entry.program)</bdi> <i>pid \(entry.pid)</i>\(host)"
   }
 
-  /// The name of a breaker, with a link unless the breaker was deleted.
+  /// The name of a breaker, which is a link unless the breaker was deleted.
   private func link(to name: String, _ places: [[UInt8]: Int]) -> HTML {
     let shown = VisibleText.name(name)
     guard let place = places[Array(name.utf8)] else { return "<bdi>\(shown)</bdi>" }
@@ -177,8 +177,8 @@ struct PageHistory {
 
 /// What the tables of a page have in common.
 ///
-/// Rows and cells name their roles, because a browser that shows them as blocks, as on a narrow
-/// screen, may no longer treat them as rows and cells.
+/// Rows and cells name their roles, because a browser may no longer treat them as such if the style
+/// makes them blocks, as on a narrow screen.
 enum PageTable {
   static func title(_ words: String) -> HTML {
     "<th role=\"columnheader\" scope=\"col\">\(words)</th>"

@@ -10,7 +10,7 @@ struct StoreFigures: Sendable {
   /// How many breakers there are; nil if the store is unavailable.
   var breakers: Int?
 
-  /// How many of the breakers that were asked for are left out.
+  /// How many of the requested breakers are left out.
   var leftOut = 0
 
   /// The fleet that the store belongs to; nil if it belongs to none.
@@ -24,7 +24,7 @@ struct StoreFigures: Sendable {
     var bytes: Int64
   }
 
-  /// The lengths of the files of a store, as far as they exist.
+  /// The lengths of those files of a store that exist.
   static func files(of path: String) -> [File] {
     let suffixes: KeyValuePairs = ["database": "", "log": "-wal", "counters": "-counters"]
     return suffixes.compactMap { name, suffix in
@@ -129,11 +129,11 @@ enum BreakerMetrics {
     },
   ]
 
-  /// How long a breaker has been in a state, without time that a later look could take back.
+  /// How long a breaker has been in a state, not counting the last second of the present state.
   ///
   /// A change of state that is being written now has already read the clock, and ends the state a
-  /// little earlier than this look assumes. Prometheus takes a counter that goes back for one that
-  /// was reset, so the last second of the present state is left to the next look.
+  /// little earlier than this snapshot assumes. Prometheus mistakes a counter that goes back for one
+  /// that was reset, so the last second is counted in the next scrape.
   private static func settledTime(
     in state: BreakerState, of breaker: BreakerSnapshot
   ) -> Duration {
@@ -156,16 +156,16 @@ struct FleetFigures: Sendable, Hashable {
   /// How many commands have yet to reach the other hosts.
   var waiting: Int64
 
-  /// How many hosts the fleet has, and how many of them are silent; nil if the relay does not say.
+  /// How many hosts the fleet has, and how many of them are silent; nil if the relay does not know.
   var hosts: Int64?
   var silentHosts: Int64?
 
-  /// How far the relay is behind what other hosts have said.
+  /// How long the latest message of another host took to arrive.
   var lag: Duration?
 }
 
 extension FleetFigures {
-  /// Puts together what the store knows and what the relay says, if it says anything.
+  /// Combines what the store knows with the relay's answer, if there is one.
   init(_ standing: FleetStanding, _ status: RelayStatus?) {
     self.init(
       fleet: standing.fleet, isRelayRunning: standing.isRelayRunning,
@@ -177,7 +177,7 @@ extension FleetFigures {
   }
 }
 
-/// The metrics of a fleet, of which a store without one has no samples.
+/// The metrics of a fleet; a store without a fleet has no samples of them.
 enum FleetMetrics {
   static let families: [MetricFamily<StoreFigures>] = [
     family("relay_running", "Whether the relay of this host runs.") {
@@ -212,7 +212,7 @@ enum FleetMetrics {
 extension CommandContext {
   /// The figures of the store's fleet; nil if it belongs to none.
   ///
-  /// A scrape waits for the relay a tenth as long as a person does, and goes on without its answer.
+  /// A scrape waits for the relay a tenth as long as a person does, and then omits its figures.
   func fleetFigures() throws(ControlError) -> FleetFigures? {
     guard let standing = try fleetStanding() else { return nil }
     guard standing.isRelayRunning else { return FleetFigures(standing, nil) }

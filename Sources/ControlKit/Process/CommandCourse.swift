@@ -21,13 +21,13 @@ struct CommandCourse: Sendable, Hashable {
   /// The timeout, if the command did not end in time.
   var overrun: Duration?
 
-  /// Whether a signal told this process to stop meanwhile, which it passed on.
+  /// Whether a signal, which was passed on, told this process to stop meanwhile.
   var wasStopped = false
 
-  /// Runs a command to its end; in its own group, what it leaves behind at a timeout is killed too.
+  /// Runs a command to its end; after a timeout, the rest of a group of its own is killed too.
   ///
-  /// While the command runs, this calls `upkeep`, first after `interval` and then after as long as
-  /// `upkeep` returns.
+  /// While the command runs, this calls `upkeep`, first after `interval` and then after the time that
+  /// `upkeep` last returned.
   static func of(
     _ commandLine: [[UInt8]], timeout: Duration?, inOwnGroup: Bool = true,
     restoredSignals: [Int32] = [], interval: Duration? = nil, upkeep: () -> Duration? = { nil }
@@ -67,7 +67,7 @@ struct CommandJudgement: Sendable, Hashable {
 }
 
 extension CommandCourse {
-  /// Judges by the exit code: 0 is a success, a listed one ignored or permanent, others a failure.
+  /// Judges the exit code: 0 is a success, a listed one is ignored or permanent, others are failures.
   func judged(ignoring ignored: Set<Int32>, permanent: Set<Int32>) -> CommandJudgement {
     var judgement = judgement(ignored, permanent)
     judgement.isLast = wasStopped
@@ -105,7 +105,7 @@ extension CommandCourse {
     case .notStarted: return .ignored
     case .exited(0): return .success
     case .exited(let code):
-      // The exit code of a command that was told to stop says nothing about the resource.
+      // The exit code of a command that was told to stop tells nothing about the resource.
       if wasStopped || ignored.contains(code) { return .ignored }
       let error = "exit code \(code)"
       return permanent.contains(code)
@@ -123,8 +123,8 @@ enum ChildProcess {
 
   /// Starts a command, found by PATH, in which no signal is blocked.
   ///
-  /// In a group of its own, the command and what it starts can be signalled together. In this
-  /// process's group, a terminal's ^C and ^Z reach it, and it may use the terminal.
+  /// In a group of its own, the command and what it starts can be signalled together. In the group of
+  /// this process, ^C and ^Z of the terminal reach the command, and it may use the terminal.
   static func spawn(
     _ commandLine: [[UInt8]], inOwnGroup: Bool, restoredSignals: [Int32]
   ) throws(SpawnError) -> pid_t {
@@ -164,11 +164,11 @@ enum ChildProcess {
 }
 
 extension SystemError {
-  /// Whether an errno means that there is no such program, for which shells use 127.
+  /// Whether an errno means that there is no such program, which shells report as 127.
   static func isNotFound(_ number: Int32) -> Bool { number == ENOENT || number == ENOTDIR }
 }
 
-/// A script without an interpreter line: the system cannot run it, but shells, `env` and `nice` do.
+/// A script without an interpreter line, which the system cannot run, but shells, `env` and `nice` do.
 enum BareScript {
   private static let shell = Array("/bin/sh".utf8)
   private static let slash = UInt8(ascii: "/")

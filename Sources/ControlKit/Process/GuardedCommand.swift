@@ -1,7 +1,7 @@
 import Glibc
 import SharedBreaker
 
-/// A command behind its breaker, which runs until it succeeds or another attempt is not worth it.
+/// A command behind its breaker, which is retried until it succeeds or a retry makes no sense.
 struct GuardedCommand {
   var context: CommandContext
   var breaker: Breaker
@@ -47,7 +47,7 @@ struct GuardedCommand {
     let course = self.course(
       of: commandLine, timeout: timeout, interval: permit.kind == .probe ? renewalInterval : nil
     ) {
-      // If renewing fails because of the store, it may work next time.
+      // If the store is what fails, the next renewal may succeed.
       (try? permit.renew()) == false ? nil : renewalInterval
     }
     let judgement = course.judged(ignoring: ignoredCodes, permanent: permanentCodes)
@@ -66,7 +66,7 @@ struct GuardedCommand {
     return judgement
   }
 
-  /// How often a probe renews its lease: often enough that two renewals may fail.
+  /// How often a probe renews its lease, so that two renewals in a row may fail.
   private var renewalInterval: Duration {
     max(breaker.snapshot().policy.probeTimeout / 3, .milliseconds(10))
   }
@@ -100,7 +100,7 @@ struct GuardedCommand {
   }
 }
 
-/// How the command ends, with a fallback or without.
+/// Ending, with a fallback or without.
 extension GuardedCommand {
   private func end(_ judgement: CommandJudgement) -> Ending {
     if let complaint = judgement.complaint { context.complain(complaint) }
@@ -118,7 +118,7 @@ extension GuardedCommand {
     return run(fallback)
   }
 
-  /// Runs the fallback; the breaker learns nothing of its outcome.
+  /// Runs the fallback, whose outcome the breaker does not count.
   private func run(_ fallback: String) -> Ending {
     let words = ["/bin/sh", "-c", fallback].map { Array($0.utf8) }
     let judgement = course(of: words, timeout: nil).judged(ignoring: [], permanent: [])

@@ -48,10 +48,10 @@ final class SignalRelay {
     if let previousChildAction { signal(SIGCHLD, previousChildAction) }
   }
 
-  /// Waits until the child has ended; sends it TERM after `timeout`, and KILL after the grace.
+  /// Waits until the child has ended; sends it TERM after `timeout`, and KILL after the grace period.
   ///
-  /// Meanwhile this calls `upkeep`, first after `interval` and then after as long as `upkeep`
-  /// returns.
+  /// Meanwhile this calls `upkeep`, first after `interval` and then after the time that `upkeep` last
+  /// returned.
   func wait(
     for pid: pid_t, timeout: Duration?, interval: Duration? = nil, upkeep: () -> Duration? = { nil }
   ) -> Result {
@@ -88,7 +88,7 @@ final class SignalRelay {
         Self.send(isOverdue ? SIGKILL : SIGTERM, to: target, resuming: true)
         deadline = isOverdue ? nil : ContinuousClock.now + Self.grace
         isOverdue = true
-        // How long a command takes to end after a signal says nothing about the resource.
+        // How long a command takes to end after a signal tells nothing about the resource.
         result.didTimeOut = result.didTimeOut || !result.wasStopped
       } else if let due = nextUpkeep, ContinuousClock.now >= due {
         nextUpkeep = upkeep().map { ContinuousClock.now + $0 }
@@ -102,7 +102,7 @@ final class SignalRelay {
     if resuming { kill(target, SIGCONT) }
   }
 
-  /// Takes a pending signal, which would otherwise end this process before it reports the outcome.
+  /// Takes a pending signal, which could otherwise end this process before it reports the outcome.
   private func takePending() -> Int32 {
     var now = timespec()
     return unsafe sigtimedwait(&waited, nil, &now)
@@ -191,9 +191,9 @@ extension timespec {
 
 /// The duties of the first process of a PID namespace, such as that of a container.
 ///
-/// The kernel makes that process the parent of every orphan, which stays a zombie until the process
-/// reaps it. The kernel also drops each signal, even TERM, that the process neither handles nor
-/// blocks.
+/// The kernel makes that process the parent of every orphan, and an orphan that ends stays a zombie
+/// until its parent reaps it. The kernel also drops every signal, even TERM, that the process neither
+/// handles nor blocks.
 public enum FirstProcess {
   /// Runs a program to its end in a child, where signals act as usual, and returns how it ended.
   ///

@@ -39,7 +39,7 @@ extension BreakerSnapshot {
   /// The number of probes that hold a slot.
   var probesUnderWay: Int64 { Int64(leases.count { !$0.isOwnerGone }) }
 
-  /// Whether the next call finds out if the resource is back.
+  /// Whether the next call is a probe.
   var isNextCallProbe: Bool {
     isProbeDue || (state == .halfOpen && mode == .automatic && permits)
   }
@@ -59,7 +59,7 @@ struct HistoryLines {
   /// The widths of the columns, so that later entries are aligned with earlier ones.
   private var widths: [Int] = []
 
-  /// The widest text that sets a column's width; a longer one moves the rest of its row right.
+  /// The widest text that widens its column; a longer one only moves the rest of its row.
   private var widest: Int { max(30, (width ?? 120) / 3) }
 
   init(now: BreakerTimestamp? = nil, width: Int? = nil, hasNames: Bool = false) {
@@ -89,7 +89,7 @@ struct HistoryLines {
     }
   }
 
-  /// A row with its times aligned at their ends, where their seconds are.
+  /// A row with its times aligned on the right, where their seconds are.
   private func row(of texts: [String], ending: String) -> FlowingRow {
     let count = now == nil ? 1 : 2
     let times = zip(texts, widths).prefix(count).map { text, width in
@@ -120,7 +120,7 @@ struct HistoryLines {
       + [entry.change.wireKind, entry.change.words()]
   }
 
-  /// Who did it and why, at the end of the line because a reason can be a kilobyte long.
+  /// The author and the reason, at the end of the line because a reason can be a kilobyte long.
   private static func ending(_ entry: HistoryEntry) -> String {
     VisibleText.bare(entry.reason.map { "\(entry.author): \($0)" } ?? entry.author)
   }

@@ -15,12 +15,12 @@ enum SpokenDuration {
     }
   }
 
-  /// The same as one word, for programs that split a line at its spaces: `1m30s`.
+  /// The duration as one word, for programs that split a line at its spaces: `1m30s`.
   static func word(_ duration: Duration) -> String { format(duration).filter { $0 != " " } }
 
   /// The duration rounded for people: to seconds from 1 s on, minutes from 1 h, hours from 1 d.
   ///
-  /// It rounds up, so that waiting as long as it says is always enough.
+  /// It rounds up, so that waiting that long is always enough.
   static func rounded(_ duration: Duration) -> Duration {
     let milliseconds = milliseconds(duration)
     guard milliseconds > 999 else { return .milliseconds(milliseconds) }
@@ -101,7 +101,7 @@ extension BreakerTimestamp {
 
 /// Shares for people: `50%`, `33.3%`.
 enum RateWords {
-  /// A share with at most one decimal, to fit a table.
+  /// A share with at most one decimal, which fits a table.
   static func format(_ share: Double) -> String {
     guard share.isFinite else { return "-" }
     let (whole, tenth) = Int((min(max(share, 0), 1) * 1_000).rounded()).quotientAndRemainder(

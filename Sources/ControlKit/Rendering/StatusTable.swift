@@ -6,7 +6,7 @@ struct StatusTable {
 
   /// The present, on a terminal; nil for programs.
   ///
-  /// A terminal shows ages, and no column that says the same about every breaker. Programs always
+  /// A terminal shows ages, and omits columns that are the same for every breaker. Programs always
   /// get the same columns, with one word in each.
   var now: BreakerTimestamp?
 
@@ -118,7 +118,7 @@ struct StatusTable {
     ]
   }
 
-  /// The failures in a row, or within a time, and how many of them open the breaker.
+  /// The consecutive or recent failures, and how many of them open the breaker.
   private static func failures(of snapshot: BreakerSnapshot) -> String {
     let policy = snapshot.policy
     let count = snapshot.consecutiveFailures
@@ -154,7 +154,7 @@ struct StatusTable {
 }
 
 extension BreakerSnapshot {
-  /// Since when what decides about calls has held: the mode, or else the state.
+  /// When the mode was set, or when the state last changed if no mode is set.
   var since: BreakerTimestamp? { mode == .automatic ? changedAt ?? createdAt : modeSetAt }
 }
 
@@ -167,7 +167,7 @@ enum WorryOrder {
 
   /// The indices of the breakers in a list, in that order.
   ///
-  /// It gathers the compared values first, because moving whole snapshots takes far longer.
+  /// It gathers the compared values first, because moving whole snapshots takes much longer.
   static func of(_ snapshots: [BreakerSnapshot]) -> [Int] {
     let keys = snapshots.indices.map { index in
       (
@@ -199,21 +199,21 @@ struct CallRates: Sendable, Hashable {
 
 /// The totals of breakers at several instants, from which rates follow.
 struct RateBook {
-  /// The seconds that rates cover: with fewer they would jump, with more they would lag behind.
+  /// The time that rates cover; over less time they would jump, over more they would lag behind.
   private static let length = Duration.seconds(5)
 
   private var samples: [(at: Duration, totals: [[UInt8]: BreakerTotals])] = []
 
-  /// Records the totals at an instant, which must be later than all before it.
+  /// Records the totals at an instant, which must be later than all earlier ones.
   mutating func note(_ snapshots: [BreakerSnapshot], at instant: Duration) {
     let totals = Dictionary(snapshots.map { (Array($0.name.utf8), $0.totals) }) { first, _ in first
     }
-    // The newest of the old ones is kept, because otherwise there may be nothing to compare with.
+    // One sample that is too old is kept, because there may be nothing else to compare with.
     while samples.count > 1, instant - samples[1].at >= Self.length { samples.removeFirst() }
     samples.append((instant, totals))
   }
 
-  /// The rates of a breaker; nil until it was recorded twice.
+  /// The rates of a breaker; nil until it has been recorded twice.
   func rates(of name: String) -> CallRates? {
     let name = Array(name.utf8)
     guard let newest = samples.last, let now = newest.totals[name],

@@ -19,7 +19,7 @@ enum TextWidth {
     return result + "…"
   }
 
-  /// The text, cut in the middle if it is wider, because names often differ only at their ends.
+  /// The text, cut in the middle if it is too wide, because names often differ only at their ends.
   static func cutInside(_ text: String, to longest: Int) -> String {
     guard of(text) > longest else { return text }
     let kept = max(0, longest - 1)
@@ -72,9 +72,9 @@ enum TextWrap {
     return lines
   }
 
-  /// The text after a beginning; its further lines are indented as far as its first.
+  /// The text after a beginning, with all its lines indented equally.
   ///
-  /// In a column that is too narrow the text would fall apart, so there it has lines of its own.
+  /// If the column would be too narrow, the text has lines of its own.
   static func hanging(_ text: String, after beginning: String, width: Int) -> [String] {
     let indent = TextWidth.of(beginning)
     if indent + TextWidth.of(text) <= width { return [beginning + text] }
@@ -103,19 +103,19 @@ enum TextWrap {
   }
 }
 
-/// Cells side by side in columns; where a terminal has no room for one, it goes on below.
+/// Cells side by side in columns; a cell that does not fit continues below.
 struct FlowingRow {
-  /// What stands before the first cell, and always stays in one piece.
+  /// The text before the first cell, which is never wrapped.
   var lead: String
 
   var cells: [String]
 
-  /// The widths to which cells are padded; the last cell has none.
+  /// The widths to which cells are padded, except the last cell.
   var widths: [Int]
 
   private static let gap = "  "
 
-  /// The narrowest column in which a text that is longer may be wrapped.
+  /// The narrowest column in which a longer text may be wrapped.
   private static let narrowest = 20
 
   /// The row as one line.
@@ -125,7 +125,7 @@ struct FlowingRow {
     return line
   }
 
-  /// The lines of the row, broken between words, and inside words that are longer than a line.
+  /// The lines of the row, wrapped between words, and inside words that are longer than a line.
   func lines(width: Int) -> [String] {
     var lines = [lead]
     // The columns in which the earlier cells begin, from left to right.
@@ -166,7 +166,7 @@ enum VisibleText {
   /// The text with everything that could mislead its reader made visible.
   static func bare(_ text: String) -> String { OutsideText.visible(text) }
 
-  /// The name of a breaker, in quotes if it would not be visible without them.
+  /// The name of a breaker, in quotes if it could be misread without them.
   static func name(_ name: String) -> String { OutsideText.name(name) }
 
   /// The text in quotes, cut if it would be too long for its message.

@@ -4,12 +4,12 @@ import SharedBreaker
 struct Timeline: Sendable, Hashable {
   /// A stretch in which nothing changed.
   struct Stretch: Sendable, Hashable {
-    /// The state; nil if there was no such breaker then, or if its history is no longer kept.
+    /// The state; nil if the breaker did not exist, or if its history is no longer kept.
     var state: BreakerState?
 
-    /// Whether an open breaker's open time was over, so that it rejected no call; nil if not known.
+    /// Whether an open breaker's open time was over, so that it rejected no call; nil if unknown.
     ///
-    /// The history does not record when an open time was over; the snapshot has the latest end.
+    /// The history does not record when open times end; the snapshot has the end of the latest one.
     var isDue: Bool?
     var mode: BreakerMode
     var start: BreakerTimestamp
@@ -33,7 +33,7 @@ struct Timeline: Sendable, Hashable {
     case due
     case probing
 
-    /// Open, but it is not known for how much of that time calls were rejected.
+    /// Open; it is unknown for how much of that time calls were rejected.
     case open
     case rejecting
 
@@ -84,7 +84,7 @@ struct Timeline: Sendable, Hashable {
     return parts
   }
 
-  /// How long calls took one course in total, and in how many spells.
+  /// How long calls took one course in total, and in how many periods.
   func extent(of course: Course) -> (milliseconds: Int64, spells: Int) {
     var result: (milliseconds: Int64, spells: Int) = (0, 0)
     var previous: Course?
@@ -100,7 +100,7 @@ struct Timeline: Sendable, Hashable {
 }
 
 extension Timeline {
-  /// Builds stretches from one history entry after the other.
+  /// Builds stretches from history entries, one after the other.
   private struct Reading {
     private let snapshot: BreakerSnapshot
 
@@ -115,7 +115,7 @@ extension Timeline {
     init(of snapshot: BreakerSnapshot, history: [HistoryEntry]) {
       self.snapshot = snapshot
       mode = history.lazy.compactMap { $0.change.modeBefore }.first ?? snapshot.mode
-      // Each change of the state raises the generation: with fewer entries, older ones are lost.
+      // Each change of the state raises the generation, so fewer entries mean that some are lost.
       let deletion = history.lastIndex { $0.change.isDeletion }
       let changes = history[(deletion.map { $0 + 1 } ?? 0)...].filter { $0.change.raisesGeneration }
       // A probe's deadline may have opened the breaker, which only the next call records.
@@ -138,18 +138,18 @@ extension Timeline {
         state = nil
         mode = .automatic
       case .policy, .probe: break
-      // Something unknown may have restarted the open time, as an extension does.
+      // An unknown change may have restarted the open time, as an extension does.
       default: move(to: entry.at)
       }
     }
 
     mutating func finish(at end: BreakerTimestamp) -> [Stretch] {
       beginIfMade(before: end)
-      // What time alone changed is not in the history before the next call, but in the snapshot.
+      // The snapshot shows what time alone has changed; the history records it at the next call.
       let changed = state == snapshot.state ? nil : snapshot.changedAt
       let modeEnd = mode == snapshot.mode ? nil : snapshot.modeEndedAt
       let openEnd = snapshot.dueFor.map { end.earlier(by: $0) }
-      // Without the time of the change, the state since then is not known.
+      // Without the time of the change, the state is unknown.
       if state != snapshot.state, changed == nil { state = nil }
       let isEndKnown = openEnd != nil || snapshot.openEndsIn != .zero
       if state == .open, isEndKnown { isDue = false }
@@ -167,7 +167,7 @@ extension Timeline {
       return stretches
     }
 
-    /// A breaker is closed when it is created, also when it is created again after a deletion.
+    /// A breaker begins closed, also if it is created again after a deletion.
     private mutating func beginIfMade(before time: BreakerTimestamp) {
       guard state == nil, isComplete, let created = snapshot.createdAt, created <= time else {
         return
@@ -176,7 +176,7 @@ extension Timeline {
       state = .closed
     }
 
-    /// Ends a stretch; a wall clock that was set back never ends it before it began.
+    /// Ends a stretch, never before it began, even if the wall clock was set back.
     private mutating func move(to time: BreakerTimestamp) {
       let end = max(start, time)
       let next = Stretch(state: state, isDue: isDue, mode: mode, start: start, end: end)
@@ -207,12 +207,12 @@ extension BreakerChange {
   }
 }
 
-/// Whether a breaker flaps: its resource comes and goes, so that it is well only between outages.
+/// Whether a breaker flaps: its resource comes and goes, so that it is healthy only between outages.
 ///
-/// This is the one definition, from the instants at which outages began. A breaker that stays away is
-/// no such breaker, however often its probes fail.
+/// What counts is how often an outage began. One long outage is not flapping, however often its probes
+/// fail.
 struct Flapping {
-  /// How many outages within the span make a breaker one that flaps.
+  /// With how many outages within the span a breaker flaps.
   static let outages = 5
 
   static let span = Duration.seconds(3_600)

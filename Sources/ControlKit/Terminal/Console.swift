@@ -9,7 +9,7 @@ public struct Console: Sendable {
     /// The text was written.
     case written
 
-    /// Nobody reads any more, which is not a failure: `cbctl history | head` ends like this.
+    /// The reader is gone, which is not a failure: `cbctl history | head` ends like this.
     case closed
 
     /// The text could not be written; the number is an errno.
@@ -25,7 +25,7 @@ public struct Console: Sendable {
   /// Whether standard output is a terminal.
   public var isOutputTerminal: Bool
 
-  /// The descriptor of standard output, to notice when nobody reads it any more; nil for none.
+  /// The descriptor of standard output, to notice when its reader is gone; nil for none.
   public var outputDescriptor: Int32?
 
   /// Whether this process has a terminal, which a command that it runs may use.
@@ -46,13 +46,13 @@ public struct Console: Sendable {
   /// The signals that this process ignores but the commands that it runs must not.
   public var restoredSignals: [Int32]
 
-  /// How long a person is made to wait for the answer of the host's relay.
+  /// How long a command for people waits for the answer of the host's relay.
   public var relayPatience = Duration.seconds(2)
 
   /// The name of the user who runs the command, for the history; nil if nobody should be named.
   public var user: @Sendable () -> String? = { nil }
 
-  /// Creates a console; it is not a terminal unless you say so.
+  /// Creates a console, which is not a terminal unless you say so.
   public init(
     output: @escaping @Sendable (String) -> Writing,
     errorOutput: @escaping @Sendable (String) -> Writing,
@@ -135,7 +135,7 @@ extension Console {
     }
   }
 
-  /// Whether there is a controlling terminal, where a command may ask for a password even if the
+  /// Whether there is a controlling terminal, on which a command may ask for a password even if the
   /// standard streams go elsewhere.
   static func hasTerminal() -> Bool {
     let descriptor = unsafe open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC)
@@ -174,20 +174,20 @@ struct HostUser {
   /// The real user of the process.
   var number: UInt32
 
-  /// The user who has logged in, by the kernel's account; nil if it has none.
+  /// The user who has logged in, according to the kernel; nil if it does not know.
   var login: UInt32?
 
-  /// What the environment claims about who called `sudo`; only what can be a name is repeated.
+  /// The user who called `sudo`, according to the environment; used only if it can be a name.
   var claim: String?
 
   /// The name of a user; nil if it has none.
   var name: (UInt32) -> String?
 
-  /// `deploy`, `root (login deploy)`, or, where only the environment says so, `root (SUDO_USER
-  /// deploy)`; a number for a user without a name.
+  /// The user as text: `deploy`, `root (login deploy)`, or `root (SUDO_USER deploy)` if only the
+  /// environment says so; a number for a user without a name.
   ///
-  /// `sudo` changes the real user, but not who has logged in, which is what an operator wants to
-  /// know. Anybody can set SUDO_USER, so it is named as what it is.
+  /// `sudo` changes the real user, but not the login, which is what an operator wants to know.
+  /// Anybody can set SUDO_USER, so the text says where the name comes from.
   var words: String {
     let user = words(of: number)
     if let login { return login == number ? user : "\(user) (login \(words(of: login)))" }
@@ -217,7 +217,7 @@ extension HostUser {
       number: getuid(), login: login(), claim: environment["SUDO_USER"], name: name)
   }
 
-  /// Who has logged in; nil if nobody has, or if the kernel keeps no account of it.
+  /// The user who has logged in; nil if there is none, or if the kernel does not record logins.
   private static func login() -> UInt32? {
     do throws(ControlError) {
       var number: UInt32?

@@ -16,13 +16,12 @@ final class LiveView {
   private var offset = 0
   private let start = ContinuousClock.now
 
-  /// How often the view is updated without a change.
+  /// How often the view is updated if nothing wakes it.
   ///
-  /// Rates and times change without a commit, because successes are counted in shared memory.
-  /// Changes of breakers need no polling: they wake the view.
+  /// Rates and times change without waking the view, because successes are counted in shared memory.
   private static let period = Duration.seconds(1)
 
-  /// The shortest time between updates, so that many changes in a row are shown together.
+  /// The shortest time between updates, so that a burst of changes is shown at once.
   private static let shortestPeriod = Duration.milliseconds(100)
 
   init(_ context: CommandContext, _ screen: Screen, _ patterns: [NamePattern], _ news: News) {
@@ -40,7 +39,7 @@ final class LiveView {
       if now >= (isNew ? earliest : due) {
         read()
         isNew = false
-        // Reading a large store less often limits it to a tenth of the time.
+        // Reading a large store takes at most a tenth of the time.
         let cost = (ContinuousClock.now - now) * 9
         earliest = ContinuousClock.now + max(Self.shortestPeriod, cost)
         due = max(earliest, now + Self.period)
@@ -53,7 +52,7 @@ final class LiveView {
         switch wish {
         case .key(.quit), .hungUp: return .done
         case .end(let signal): return .signal(signal)
-        case .drawAnew: layOut()
+        case .redraw: layOut()
         case .key(let key): scroll(key)
         }
       }
@@ -61,7 +60,7 @@ final class LiveView {
     return .done
   }
 
-  /// Takes the news, and returns whether any is about a breaker that the view shows.
+  /// Takes the news, and returns whether any of it is about a breaker in the view.
   private func hear() -> Bool {
     let entries = news.take().entries.filter { NamePattern.matches($0.name, patterns) }
     heard = entries.last ?? heard
@@ -73,7 +72,7 @@ final class LiveView {
       snapshots = try context.matching(patterns)
       rates.note(snapshots, at: ContinuousClock.now - start)
       trouble = nil
-      // The change appears together with the state that it led to.
+      // The line about the change appears together with the new state.
       latest = heard
     } catch {
       // The last table stays on the screen, and the next round tries again.
@@ -118,7 +117,7 @@ struct WatchLayout {
   var title: String
   var now: BreakerTimestamp
 
-  /// Why the view may be out of date; nil if it is current.
+  /// Why the view may be out of date; nil if it is up to date.
   var trouble: String?
 
   /// The line that counts the breakers.
@@ -130,7 +129,7 @@ struct WatchLayout {
   /// The latest change since the view was opened, if any.
   var latest: String?
 
-  /// How many breakers have scrolled away above.
+  /// How many breakers have scrolled off the top.
   private(set) var offset = 0
 
   init(
@@ -141,7 +140,7 @@ struct WatchLayout {
     (self.table, self.latest, self.offset) = (table, latest, offset)
   }
 
-  /// How many breakers there is room for.
+  /// How many breakers fit on a screen.
   static func room(height: Int) -> Int { max(1, height - (isSmall(height) ? 1 : 7)) }
 
   /// Whether the screen is so small that it shows the table alone.
@@ -168,7 +167,7 @@ struct WatchLayout {
     return lines + [Self.between(keys, range, width, painter)]
   }
 
-  /// A line with one text at each end, as far as there is room.
+  /// A line with a text at each end, cut to the width.
   private static func between(
     _ left: String, _ right: String, _ width: Int, _ painter: Painter
   ) -> String {

@@ -1,14 +1,14 @@
 import Glibc
 import ProgramKit
 
-/// A terminal to draw on, which gets its former state back at the end.
+/// A terminal to draw on, whose former state is restored at the end.
 final class Screen {
   /// A request of the user or the system to the view.
   enum Wish: Sendable, Hashable {
     case key(Key)
 
     /// The content or the size of the terminal has changed.
-    case drawAnew
+    case redraw
 
     /// A signal told the process to end.
     case end(signal: Int32)
@@ -23,7 +23,7 @@ final class Screen {
   private var keys = Keys()
   private var shown: Frame?
 
-  /// Takes over the terminal; nil if there is none.
+  /// Takes control of the terminal; nil if there is none.
   init?(output: Int32) {
     guard isatty(output) == 1, let signals = WakePipe() else { return nil }
     let isTyped = isatty(STDIN_FILENO) == 1
@@ -51,7 +51,7 @@ final class Screen {
     return (size.ws_col > 0 ? Int(size.ws_col) : 80, size.ws_row > 0 ? Int(size.ws_row) : 24)
   }
 
-  /// Shows a frame; does nothing while the terminal takes no output, as after ^S.
+  /// Shows a frame; does nothing while the terminal accepts no output, as after ^S.
   func show(_ frame: Frame, _ write: (String) -> Void) {
     let text = frame.update(from: shown)
     guard !text.isEmpty, canWrite else { return }
@@ -72,7 +72,7 @@ final class Screen {
       let bytes = read(input)
       wishes += bytes.isEmpty ? [.hungUp] : keys.read(bytes).map { .key($0) }
     }
-    if wishes.contains(where: { $0 == .drawAnew || $0 == .key(.redraw) }) { shown = nil }
+    if wishes.contains(where: { $0 == .redraw || $0 == .key(.redraw) }) { shown = nil }
     return wishes
   }
 
@@ -85,7 +85,7 @@ final class Screen {
       TerminalGuard.enter()
     case let number: return .end(signal: number)
     }
-    return .drawAnew
+    return .redraw
   }
 
   private func read(_ descriptor: Int32) -> [UInt8] {
@@ -112,7 +112,7 @@ struct Frame: Sendable, Hashable {
     if let earlier, earlier.lines.count > lines.count {
       text += Self.position(lines.count) + "\u{1b}[J"
     }
-    // A terminal that knows these sequences shows everything at once; others ignore them.
+    // A terminal that knows these sequences shows the whole update at once; others ignore them.
     return text.isEmpty ? "" : "\u{1b}[?2026h\(text)\u{1b}[?2026l"
   }
 
@@ -142,7 +142,7 @@ struct Keys: Sendable {
     "1~": .top, "7~": .top, "4~": .bottom, "8~": .bottom,
   ]
 
-  /// The keys that the bytes complete; it skips sequences without a meaning.
+  /// Returns the keys that the bytes complete, and skips sequences without a meaning.
   mutating func read(_ bytes: [UInt8]) -> [Key] {
     rest += bytes
     var keys: [Key] = []

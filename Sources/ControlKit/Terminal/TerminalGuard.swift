@@ -2,9 +2,9 @@ import Glibc
 
 /// The terminal that this process has changed, and how to restore it however the process ends.
 ///
-/// There is at most one, where a signal handler can find it. A handler may call almost nothing
-/// (signal-safety(7)), so it allocates no memory and takes no lock. Everything that it touches is
-/// allocated before and never freed, because a handler can run at any time.
+/// There is at most one, in a place where a signal handler finds it. A handler may call very few
+/// functions (signal-safety(7)), so it allocates no memory and takes no lock. Everything it touches is
+/// allocated beforehand and never freed, because a handler can run at any time.
 @safe enum TerminalGuard {
   private struct Kept {
     var input: Int32
@@ -90,7 +90,7 @@ import Glibc
 
   /// Stops until this process is continued, as the signal does by default.
   ///
-  /// The caller knows when the stop is over, so the loop does not receive the SIGCONT.
+  /// The loop does not receive the SIGCONT, because the caller knows when the stop is over.
   static func stop() {
     leave()
     signal(SIGTSTP, SIG_DFL)
@@ -108,7 +108,7 @@ import Glibc
     for number in heard + fatal { unsafe sigaction(number, actions + Int(number), nil) }
   }
 
-  /// Gives handlers a stack of their own, because an overflowed stack has no room for them.
+  /// Gives handlers a stack of their own, because a stack that has overflowed has no room for them.
   private static func giveHandlersRoom() {
     let size = 65_536
     let place = UnsafeMutableRawPointer.allocate(byteCount: size, alignment: 16)
