@@ -65,6 +65,11 @@ final class FleetSession {
     do { return try body() } catch { throw .redis(error) }
   }
 
+  /// A breaker of this host; nil if there is none of that name.
+  private func snapshot(of name: String) throws(RelayTrouble) -> BreakerSnapshot? {
+    try Self.stored { () throws(StoreError) in try context.store.snapshot(of: name) }
+  }
+
   /// How long the session has lasted.
   var age: Duration { .now - beganAt }
 
@@ -142,9 +147,7 @@ extension FleetSession {
     for (name, change) in changes {
       undescribed.insert(name)
       guard let change else { continue }
-      let snapshot = try Self.stored { () throws(StoreError) in
-        try context.store.snapshot(of: name)
-      }
+      let snapshot = try snapshot(of: name)
       guard let content = view.content(for: change, of: snapshot, named: name, at: now) else {
         continue
       }
@@ -226,9 +229,7 @@ extension FleetSession {
     let now = now
     var breakers: [String: FleetBreaker?] = [:]
     for name in undescribed {
-      let snapshot = try Self.stored { () throws(StoreError) in
-        try context.store.snapshot(of: name)
-      }
+      let snapshot = try snapshot(of: name)
       breakers[name] = .some(snapshot.flatMap { FleetBreaker($0, at: now) })
     }
     undescribed = []
@@ -296,9 +297,7 @@ extension FleetSession {
     var messages: [FleetMessage] = []
     for (name, message) in own {
       guard let content = view.correction(of: message, at: now) else { continue }
-      let snapshot = try Self.stored { () throws(StoreError) in
-        try context.store.snapshot(of: name)
-      }
+      let snapshot = try snapshot(of: name)
       messages.append(
         FleetMessage(
           content, name: name, host: context.options.host, lineage: lineage,
@@ -366,17 +365,13 @@ extension FleetSession {
   }
 
   private func awaitsRecovery(_ name: String) throws(RelayTrouble) -> Bool {
-    let snapshot = try Self.stored { () throws(StoreError) in
-      try context.store.snapshot(of: name)
-    }
+    let snapshot = try snapshot(of: name)
     return snapshot.map { $0.state == .open && $0.policy.fleetSpread != nil } ?? false
   }
 
   /// How many other hosts have a breaker open that is closed here, if they are a quorum.
   private func suspects(_ name: String) throws(RelayTrouble) -> Int? {
-    let snapshot = try Self.stored { () throws(StoreError) in
-      try context.store.snapshot(of: name)
-    }
+    let snapshot = try snapshot(of: name)
     guard let snapshot, snapshot.state == .closed else { return nil }
     return view.quorum(for: name, policy: snapshot.policy, at: now)
   }

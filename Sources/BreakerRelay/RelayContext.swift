@@ -8,7 +8,7 @@ struct RelayContext: Sendable {
   let store: SharedStore
   let keys: FleetKeys
   let health = RelayHealth()
-  let refusals = Refusals()
+  private let refusals = Refusals()
   let log: RelayLog
   let manager: ServiceManager
 
@@ -54,7 +54,7 @@ final class RelayCourse: Sendable {
 }
 
 /// The kinds of messages that were refused, so that each is reported once for each host.
-final class Refusals: Sendable {
+private final class Refusals: Sendable {
   private struct Known: Hashable {
     var kind: Refusal.Kind
     var host: String?
