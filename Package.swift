@@ -84,7 +84,7 @@ let package = Package(
     .executableTarget(
       name: "puppet",
       dependencies: ["SharedBreaker", "BreakerStore", "ControlKit", "TestSupport", "TestShim"],
-      path: "Tests/Puppet", swiftSettings: settings),
+      path: "Tests/Puppet", exclude: ["README.md"], swiftSettings: settings),
     .executableTarget(
       name: "environments", dependencies: ["TestSupport"], path: "Tests/Environments",
       exclude: ["README.md"], swiftSettings: settings),

@@ -1,7 +1,7 @@
 internal import Glibc
 
 /// Where an existing store lies, and what the system reports about it.
-struct StorePlace {
+struct StoreSite {
   /// The path with its directories resolved.
   let path: String
   let directory: String
