@@ -165,7 +165,9 @@ enum ChildProcess {
 
 extension SystemError {
   /// Whether an errno means that there is no such program, which shells report as 127.
-  fileprivate static func isNotFound(_ number: Int32) -> Bool { number == ENOENT || number == ENOTDIR }
+  fileprivate static func isNotFound(_ number: Int32) -> Bool {
+    number == ENOENT || number == ENOTDIR
+  }
 }
 
 /// A script without an interpreter line, which the system cannot run, but shells, `env` and `nice` do.
