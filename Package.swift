@@ -83,7 +83,7 @@ let package = Package(
     .target(name: "TestShim", dependencies: ["CSQLite"], path: "Tests/Shim"),
     .executableTarget(
       name: "puppet",
-      dependencies: ["SharedBreaker", "BreakerStore", "ControlKit", "TestSupport", "TestShim"],
+      dependencies: ["SharedBreaker", "BreakerStore", "ProgramKit", "TestSupport", "TestShim"],
       path: "Tests/Puppet", exclude: ["README.md"], swiftSettings: settings),
     .executableTarget(
       name: "environments", dependencies: ["TestSupport"], path: "Tests/Environments",
@@ -105,7 +105,7 @@ let package = Package(
     .executableTarget(
       name: "torture",
       dependencies: [
-        "BreakerCore", "BreakerStore", "ProgramKit", "SharedBreaker", "TestShim", "TestSupport",
+        "BreakerCore", "BreakerStore", "ControlKit", "SharedBreaker", "TestShim", "TestSupport",
         "TortureReferee",
       ],
       path: "Tests/Torture", exclude: ["README.md"], swiftSettings: settings),
