@@ -37,9 +37,9 @@ final class FleetSession {
     self.lineage = lineage
     description = HostText.text(lineage: lineage, run: context.run, since: since)
     view = FleetView(host: host)
-    let server = try Self.served { () throws(RedisError) in try FleetServer(context) }
+    let server = try FleetServer(context)
     self.server = server
-    stream = try Self.served { () throws(RedisError) in try FleetStream(context) }
+    stream = try FleetStream(context)
     let notes = context.course.now
     let beat = try server.beat(
       lineage: lineage, description: description, isKnown: notes.hasBeenSeen,
@@ -56,13 +56,6 @@ final class FleetSession {
     _ body: () throws(StoreError) -> Result
   ) throws(RelayTrouble) -> Result {
     do { return try body() } catch { throw .store(error) }
-  }
-
-  /// Runs a step on the server.
-  static func served<Result>(
-    _ body: () throws(RedisError) -> Result
-  ) throws(RelayTrouble) -> Result {
-    do { return try body() } catch { throw .redis(error) }
   }
 
   /// A breaker of this host; nil if there is none of that name.
@@ -157,7 +150,7 @@ extension FleetSession {
           generation: view.generation(of: snapshot, named: name)))
     }
     guard !messages.isEmpty else { return }
-    try Self.served { () throws(RedisError) in try server.tell(messages) }
+    try server.tell(messages)
     for message in messages { view.hasTold(message, at: now) }
     context.onStep(.toldEvidence)
   }
@@ -171,9 +164,7 @@ extension FleetSession {
       guard !pending.isEmpty else { return false }
       context.manager.showLife()
       let commands = pending.map(\.command)
-      let tellings = try Self.served { () throws(RedisError) in
-        try server.tell(commands, lineage: lineage)
-      }
+      let tellings = try server.tell(commands, lineage: lineage)
       context.onStep(.told)
       for (command, telling) in zip(commands, tellings) { report(command, telling) }
       // Commands after one that is ahead are further ahead.
@@ -233,7 +224,7 @@ extension FleetSession {
       breakers[name] = .some(snapshot.flatMap { FleetBreaker($0, at: now) })
     }
     undescribed = []
-    try Self.served { () throws(RedisError) in try server.describe(breakers) }
+    try server.describe(breakers)
   }
 }
 
@@ -241,12 +232,12 @@ extension FleetSession {
 extension FleetSession {
   /// Begins to wait for messages.
   func listen() throws(RelayTrouble) {
-    try Self.served { () throws(RedisError) in try stream.ask(after: position.entry) }
+    try stream.ask(after: position.entry)
   }
 
   /// Reads the messages that have arrived, and does what follows from them.
   func hear() throws(RelayTrouble) {
-    let arrived = try Self.served { () throws(RedisError) in try stream.arrived() }
+    let arrived = try stream.arrived()
     guard let arrived else {
       if ContinuousClock.now > stream.deadline { throw .redis(.late(RelayContext.patience)) }
       return
@@ -304,7 +295,7 @@ extension FleetSession {
           generation: max(message.generation, view.generation(of: snapshot, named: name))))
     }
     guard !messages.isEmpty else { return }
-    try Self.served { () throws(RedisError) in try server.tell(messages) }
+    try server.tell(messages)
     for message in messages { view.hasTold(message, at: now) }
   }
 

@@ -130,6 +130,9 @@ package enum RelayTrouble: Error, Sendable, Hashable {
 }
 
 extension RelayTrouble {
+  /// The server's answer to something makes no sense.
+  static func unexpected(_ what: String) -> RelayTrouble { .redis(.unexpected(what)) }
+
   /// The trouble and what to do about it, in one line.
   package func words(for options: RelayOptions) -> String {
     switch self {
