@@ -21,16 +21,20 @@ final class FleetServer {
   /// For how many milliseconds a host may always be silent before it counts as gone.
   static let shortestSilence: Int64 = 15_000
 
-  init(_ context: RelayContext) throws(RedisError) {
+  init(_ context: RelayContext) throws(RelayTrouble) {
     self.context = context
-    connection = try RedisConnection(
-      to: context.options.address, patience: RelayContext.patience)
-    var names: [String] = []
-    for answer in try connection.ask(FleetScripts.all.map { ["SCRIPT", "LOAD", $0] }) {
-      if case .error(let text) = answer { throw RedisError(answer: text) }
-      guard let name = answer.text else { throw .unexpected("SCRIPT LOAD") }
-      names.append(name)
+    let (connection, names) = try served { () throws(RedisError) in
+      let connection = try RedisConnection(
+        to: context.options.address, patience: RelayContext.patience)
+      let answers = try connection.ask(FleetScripts.all.map { ["SCRIPT", "LOAD", $0] })
+      let names = try answers.map { answer throws(RedisError) in
+        if case .error(let text) = answer { throw RedisError(answer: text) }
+        guard let name = answer.text else { throw .unexpected("SCRIPT LOAD") }
+        return name
+      }
+      return (connection, names)
     }
+    self.connection = connection
     (beatScript, evidenceScript) = (names[0], names[1])
     (commandScript, forgetScript, leaveScript) = (names[2], names[3], names[4])
   }
@@ -39,17 +43,19 @@ final class FleetServer {
   private var options: RelayOptions { context.options }
 
   /// Sends commands in one piece, and throws if any answer is an error.
-  private func ask(_ commands: [[String]]) throws(RedisError) -> [RedisReply] {
+  private func ask(_ commands: [[String]]) throws(RelayTrouble) -> [RedisReply] {
     guard !commands.isEmpty else { return [] }
-    let answers = try connection.ask(commands)
-    for answer in answers {
-      if case .error(let text) = answer { throw RedisError(answer: text) }
+    return try served { () throws(RedisError) in
+      let answers = try connection.ask(commands)
+      for answer in answers {
+        if case .error(let text) = answer { throw RedisError(answer: text) }
+      }
+      return answers
     }
-    return answers
   }
 
   /// Sends any number of commands, in pieces that the server answers in time.
-  private func askInPieces(_ commands: [[String]]) throws(RedisError) -> [RedisReply] {
+  private func askInPieces(_ commands: [[String]]) throws(RelayTrouble) -> [RedisReply] {
     var answers: [RedisReply] = []
     for start in stride(from: 0, to: commands.count, by: 500) {
       answers += try ask(Array(commands[start..<min(start + 500, commands.count)]))
@@ -65,23 +71,18 @@ extension FleetServer {
   func beat(
     lineage: String, description: String, isKnown: Bool, silence: Int64
   ) throws(RelayTrouble) -> Beat {
-    let answer: RedisReply
-    do throws(RedisError) {
-      answer = try ask([
-        [
-          "EVALSHA", beatScript, "4", keys.count, keys.epoch, keys.hosts,
-          keys.host(options.host), options.host, description, lineage, context.run,
-          String(silence), Self.newEpoch(), isKnown ? "1" : "0",
-        ]
-      ])[0]
-    } catch {
-      throw .redis(error)
-    }
-    guard let parts = answer.elements else { throw .redis(.unexpected("a beat")) }
+    let answer = try ask([
+      [
+        "EVALSHA", beatScript, "4", keys.count, keys.epoch, keys.hosts,
+        keys.host(options.host), options.host, description, lineage, context.run,
+        String(silence), Self.newEpoch(), isKnown ? "1" : "0",
+      ]
+    ])[0]
+    guard let parts = answer.elements else { throw .unexpected("a beat") }
     if parts.first?.text == "taken" { throw .nameTaken(options.host) }
     guard parts.count == 4, let now = parts[0].number(upTo: ServerClock.latest),
       let epoch = parts[1].text, let hosts = parts[3].number(upTo: 1_000_000_000)
-    else { throw .redis(.unexpected("a beat")) }
+    else { throw .unexpected("a beat") }
     let number = parts[2].number(upTo: FleetCommand.highestStamp - 1) ?? 0
     return Beat(now: now, epoch: epoch, number: number, hostsSeen: max(1, Int(hosts)))
   }
@@ -91,10 +92,10 @@ extension FleetServer {
   }
 
   /// Reads the state of the fleet.
-  func state() throws(RedisError) -> FleetState {
+  func state() throws(RelayTrouble) -> FleetState {
     let questions = [["MULTI"]] + FleetState.questions(keys) + [["EXEC"]]
     guard let answers = try ask(questions).last?.elements else { throw .unexpected("EXEC") }
-    var state = try FleetState(answers)
+    var state = try served { () throws(RedisError) in try FleetState(answers) }
     try scan(keys.commands) { state.take(commands: $0) }
     try scan(keys.evidence) { state.take(evidence: $0) }
     return state
@@ -103,7 +104,7 @@ extension FleetServer {
   /// Reads a hash in pieces that the server answers in time.
   private func scan(
     _ key: String, _ take: ([(field: RedisReply, value: RedisReply)]) -> Void
-  ) throws(RedisError) {
+  ) throws(RelayTrouble) {
     var cursor = "0"
     repeat {
       let answer = try ask([["HSCAN", key, cursor, "COUNT", "1000"]])[0].elements
@@ -116,7 +117,7 @@ extension FleetServer {
   }
 
   /// Deletes evidence that is out of date.
-  func forget(_ evidence: [RedisReply]) throws(RedisError) {
+  func forget(_ evidence: [RedisReply]) throws(RelayTrouble) {
     for start in stride(from: 0, to: evidence.count, by: 1_000) {
       let words = evidence[start..<min(start + 1_000, evidence.count)].compactMap(\.text)
       _ = try ask([["EVALSHA", forgetScript, "1", keys.evidence] + words])
@@ -124,7 +125,7 @@ extension FleetServer {
   }
 
   /// Publishes messages about breakers.
-  func tell(_ messages: [FleetMessage]) throws(RedisError) {
+  func tell(_ messages: [FleetMessage]) throws(RelayTrouble) {
     _ = try askInPieces(
       messages.compactMap { message in
         let (kind, time): (String, Duration) =
@@ -157,7 +158,7 @@ extension FleetServer {
   /// Publishes commands.
   func tell(
     _ commands: [FleetCommand], lineage: String
-  ) throws(RedisError) -> [Telling] {
+  ) throws(RelayTrouble) -> [Telling] {
     let answers = try askInPieces(
       commands.map { command in
         let words = [
@@ -180,7 +181,7 @@ extension FleetServer {
   }
 
   /// Replaces the descriptions of the host and of all its breakers.
-  func describe(_ description: String, _ breakers: [FleetBreaker]) throws(RedisError) {
+  func describe(_ description: String, _ breakers: [FleetBreaker]) throws(RelayTrouble) {
     let key = keys.host(options.host)
     let fields = breakers.map { ["HSET", key, $0.name, $0.text] }
     _ = try ask([
@@ -191,7 +192,7 @@ extension FleetServer {
   }
 
   /// Changes the descriptions of some of the host's breakers; nil removes one.
-  func describe(_ breakers: [String: FleetBreaker?]) throws(RedisError) {
+  func describe(_ breakers: [String: FleetBreaker?]) throws(RelayTrouble) {
     let key = keys.host(options.host)
     _ = try askInPieces(
       breakers.map { name, breaker in
@@ -200,7 +201,7 @@ extension FleetServer {
   }
 
   /// Removes the description of the host, so that it does not count as silent.
-  func leave() throws(RedisError) {
+  func leave() throws(RelayTrouble) {
     let host = options.host
     _ = try ask([
       ["EVALSHA", leaveScript, "2", keys.hosts, keys.host(host), host, context.run]
@@ -229,10 +230,11 @@ final class FleetStream {
     var fields: RedisReply
   }
 
-  init(_ context: RelayContext) throws(RedisError) {
+  init(_ context: RelayContext) throws(RelayTrouble) {
     key = context.keys.stream
-    connection = try RedisConnection(
-      to: context.options.address, patience: RelayContext.patience)
+    connection = try served { () throws(RedisError) in
+      try RedisConnection(to: context.options.address, patience: RelayContext.patience)
+    }
   }
 
   var descriptor: Int32 { connection.descriptor }
@@ -241,31 +243,36 @@ final class FleetStream {
   var deadline: ContinuousClock.Instant { askedAt + Self.wait + RelayContext.patience }
 
   /// Checks that the server lets this host read the stream.
-  func check(after entry: String) throws(RedisError) {
-    _ = try connection.ask(["XREAD", "COUNT", "1", "STREAMS", key, entry])
+  func check(after entry: String) throws(RelayTrouble) {
+    _ = try served { () throws(RedisError) in
+      try connection.ask(["XREAD", "COUNT", "1", "STREAMS", key, entry])
+    }
   }
 
   /// Asks for what comes after an entry.
-  func ask(after entry: String) throws(RedisError) {
+  func ask(after entry: String) throws(RelayTrouble) {
     askedAt = .now
-    try connection.send([
+    let words = [
       "XREAD", "COUNT", "1000", "BLOCK", String(Self.wait.components.seconds * 1_000), "STREAMS",
       key, entry,
-    ])
+    ]
+    try served { () throws(RedisError) in try connection.send(words) }
   }
 
   /// Returns what has arrived; nil if the server has not answered yet.
-  func arrived() throws(RedisError) -> [Entry]? {
-    guard let answer = try connection.answers().first else { return nil }
-    switch answer {
-    case .nothing: return []
-    case .error(let text): throw RedisError(answer: text)
-    default: break
+  func arrived() throws(RelayTrouble) -> [Entry]? {
+    try served { () throws(RedisError) in
+      guard let answer = try connection.answers().first else { return nil }
+      switch answer {
+      case .nothing: return []
+      case .error(let text): throw RedisError(answer: text)
+      default: break
+      }
+      guard let entries = answer.elements?.first?.elements?.last?.elements else {
+        throw .unexpected("XREAD")
+      }
+      return try entries.map { entry throws(RedisError) in try Self.entry(entry) }
     }
-    guard let entries = answer.elements?.first?.elements?.last?.elements else {
-      throw .unexpected("XREAD")
-    }
-    return try entries.map { entry throws(RedisError) in try Self.entry(entry) }
   }
 
   private static func entry(_ reply: RedisReply) throws(RedisError) -> Entry {
@@ -277,4 +284,11 @@ final class FleetStream {
       .number(upTo: FleetCommand.highestStamp)
     return Entry(name: name, time: time, number: number, fields: parts[1])
   }
+}
+
+/// Uses the server; an error of it becomes the relay's trouble.
+private func served<Result>(
+  _ body: () throws(RedisError) -> Result
+) throws(RelayTrouble) -> Result {
+  do { return try body() } catch { throw .redis(error) }
 }

@@ -6,7 +6,7 @@ extension FleetSession {
   func catchUp(after feed: LocalFeed) throws(RelayTrouble) {
     // Changes from here on are told later; earlier ones are found in the store.
     _ = feed.take()
-    let state = try Self.served { () throws(RedisError) in try server.state() }
+    let state = try server.state()
     guard state.epoch == position.epoch else { throw .behind("the server has lost its data") }
     position.number = state.number
     position.entry = state.entry
@@ -18,10 +18,8 @@ extension FleetSession {
         context.refuse(error)
       }
     }
-    try Self.served { () throws(RedisError) in
-      try stream.check(after: position.entry)
-      try server.forget(state.pastEvidence)
-    }
+    try stream.check(after: position.entry)
+    try server.forget(state.pastEvidence)
     context.onStep(.read)
     _ = try forgetImpossibleCommands()
     let own = try Self.stored { () throws(StoreError) in try claim.commands() }
@@ -31,7 +29,7 @@ extension FleetSession {
     context.onStep(.remembered)
     let lost = state.lost(knowing: own)
     // Commands that are overtaken here were so before, so they are not reported.
-    _ = try Self.served { () throws(RedisError) in try server.tell(lost, lineage: lineage) }
+    _ = try server.tell(lost, lineage: lineage)
     context.onStep(.toldLost)
     try tellEvidence()
     try describeAll()
@@ -93,6 +91,6 @@ extension FleetSession {
     }
     context.manager.showLife()
     undescribed = []
-    try Self.served { () throws(RedisError) in try server.describe(description, breakers) }
+    try server.describe(description, breakers)
   }
 }

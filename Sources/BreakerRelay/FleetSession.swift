@@ -37,9 +37,9 @@ final class FleetSession {
     self.lineage = lineage
     description = HostText.text(lineage: lineage, run: context.run, since: since)
     view = FleetView(host: host)
-    let server = try Self.served { () throws(RedisError) in try FleetServer(context) }
+    let server = try FleetServer(context)
     self.server = server
-    stream = try Self.served { () throws(RedisError) in try FleetStream(context) }
+    stream = try FleetStream(context)
     let notes = context.course.now
     let beat = try server.beat(
       lineage: lineage, description: description, isKnown: notes.hasBeenSeen,
@@ -58,11 +58,9 @@ final class FleetSession {
     do { return try body() } catch { throw .store(error) }
   }
 
-  /// Runs a step on the server.
-  static func served<Result>(
-    _ body: () throws(RedisError) -> Result
-  ) throws(RelayTrouble) -> Result {
-    do { return try body() } catch { throw .redis(error) }
+  /// A breaker of this host; nil if there is none of that name.
+  private func snapshot(of name: String) throws(RelayTrouble) -> BreakerSnapshot? {
+    try Self.stored { () throws(StoreError) in try context.store.snapshot(of: name) }
   }
 
   /// How long the session has lasted.
@@ -142,9 +140,7 @@ extension FleetSession {
     for (name, change) in changes {
       undescribed.insert(name)
       guard let change else { continue }
-      let snapshot = try Self.stored { () throws(StoreError) in
-        try context.store.snapshot(of: name)
-      }
+      let snapshot = try snapshot(of: name)
       guard let content = view.content(for: change, of: snapshot, named: name, at: now) else {
         continue
       }
@@ -154,7 +150,7 @@ extension FleetSession {
           generation: view.generation(of: snapshot, named: name)))
     }
     guard !messages.isEmpty else { return }
-    try Self.served { () throws(RedisError) in try server.tell(messages) }
+    try server.tell(messages)
     for message in messages { view.hasTold(message, at: now) }
     context.onStep(.toldEvidence)
   }
@@ -168,9 +164,7 @@ extension FleetSession {
       guard !pending.isEmpty else { return false }
       context.manager.showLife()
       let commands = pending.map(\.command)
-      let tellings = try Self.served { () throws(RedisError) in
-        try server.tell(commands, lineage: lineage)
-      }
+      let tellings = try server.tell(commands, lineage: lineage)
       context.onStep(.told)
       for (command, telling) in zip(commands, tellings) { report(command, telling) }
       // Commands after one that is ahead are further ahead.
@@ -226,13 +220,11 @@ extension FleetSession {
     let now = now
     var breakers: [String: FleetBreaker?] = [:]
     for name in undescribed {
-      let snapshot = try Self.stored { () throws(StoreError) in
-        try context.store.snapshot(of: name)
-      }
+      let snapshot = try snapshot(of: name)
       breakers[name] = .some(snapshot.flatMap { FleetBreaker($0, at: now) })
     }
     undescribed = []
-    try Self.served { () throws(RedisError) in try server.describe(breakers) }
+    try server.describe(breakers)
   }
 }
 
@@ -240,12 +232,12 @@ extension FleetSession {
 extension FleetSession {
   /// Begins to wait for messages.
   func listen() throws(RelayTrouble) {
-    try Self.served { () throws(RedisError) in try stream.ask(after: position.entry) }
+    try stream.ask(after: position.entry)
   }
 
   /// Reads the messages that have arrived, and does what follows from them.
   func hear() throws(RelayTrouble) {
-    let arrived = try Self.served { () throws(RedisError) in try stream.arrived() }
+    let arrived = try stream.arrived()
     guard let arrived else {
       if ContinuousClock.now > stream.deadline { throw .redis(.late(RelayContext.patience)) }
       return
@@ -296,16 +288,14 @@ extension FleetSession {
     var messages: [FleetMessage] = []
     for (name, message) in own {
       guard let content = view.correction(of: message, at: now) else { continue }
-      let snapshot = try Self.stored { () throws(StoreError) in
-        try context.store.snapshot(of: name)
-      }
+      let snapshot = try snapshot(of: name)
       messages.append(
         FleetMessage(
           content, name: name, host: context.options.host, lineage: lineage,
           generation: max(message.generation, view.generation(of: snapshot, named: name))))
     }
     guard !messages.isEmpty else { return }
-    try Self.served { () throws(RedisError) in try server.tell(messages) }
+    try server.tell(messages)
     for message in messages { view.hasTold(message, at: now) }
   }
 
@@ -366,17 +356,13 @@ extension FleetSession {
   }
 
   private func awaitsRecovery(_ name: String) throws(RelayTrouble) -> Bool {
-    let snapshot = try Self.stored { () throws(StoreError) in
-      try context.store.snapshot(of: name)
-    }
+    let snapshot = try snapshot(of: name)
     return snapshot.map { $0.state == .open && $0.policy.fleetSpread != nil } ?? false
   }
 
   /// How many other hosts have a breaker open that is closed here, if they are a quorum.
   private func suspects(_ name: String) throws(RelayTrouble) -> Int? {
-    let snapshot = try Self.stored { () throws(StoreError) in
-      try context.store.snapshot(of: name)
-    }
+    let snapshot = try snapshot(of: name)
     guard let snapshot, snapshot.state == .closed else { return nil }
     return view.quorum(for: name, policy: snapshot.policy, at: now)
   }

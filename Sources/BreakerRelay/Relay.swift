@@ -150,7 +150,7 @@ extension Relay {
         try session.beat()
       }
     }
-    try FleetSession.served { () throws(RedisError) in try session.server.leave() }
+    try session.server.leave()
   }
 
   private func statusSocket() -> StatusSocket? {

@@ -8,7 +8,7 @@ struct RelayContext: Sendable {
   let store: SharedStore
   let keys: FleetKeys
   let health = RelayHealth()
-  let refusals = Refusals()
+  private let refusals = Refusals()
   let log: RelayLog
   let manager: ServiceManager
 
@@ -54,7 +54,7 @@ final class RelayCourse: Sendable {
 }
 
 /// The kinds of messages that were refused, so that each is reported once for each host.
-final class Refusals: Sendable {
+private final class Refusals: Sendable {
   private struct Known: Hashable {
     var kind: Refusal.Kind
     var host: String?
@@ -130,6 +130,9 @@ package enum RelayTrouble: Error, Sendable, Hashable {
 }
 
 extension RelayTrouble {
+  /// The server's answer to something makes no sense.
+  static func unexpected(_ what: String) -> RelayTrouble { .redis(.unexpected(what)) }
+
   /// The trouble and what to do about it, in one line.
   package func words(for options: RelayOptions) -> String {
     switch self {

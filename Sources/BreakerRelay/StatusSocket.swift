@@ -13,7 +13,7 @@ final class StatusSocket {
   private let stop: WakePipe
   private var thread: BackgroundThread?
 
-  static let suffix = "-relay.sock"
+  private static let suffix = "-relay.sock"
 
   /// How long a client may take to ask, and to read the answer.
   private static let patience = Duration.seconds(2)

@@ -115,7 +115,7 @@ enum Suggestion {
   /// How many letters must be added, dropped, replaced or swapped with their neighbour.
   ///
   /// The result is nil if that is more than `limit`.
-  static func distance(
+  private static func distance(
     from first: [Unicode.Scalar], to second: [Unicode.Scalar], atMost limit: Int
   ) -> Int? {
     var beforeLast: [Int] = []

@@ -2,7 +2,7 @@ import BreakerRelay
 import SharedBreaker
 import Testing
 
-/// Messages as the stream has them.
+/// Messages in the stream.
 struct FleetMessageTests {
   private static let opened = [
     "v": "1", "n": "7", "k": "open", "h": "b", "l": "00ff", "b": "db", "g": "4", "r": "1500",

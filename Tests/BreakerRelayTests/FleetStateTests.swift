@@ -2,7 +2,7 @@ import BreakerRelay
 import SharedBreaker
 import Testing
 
-/// What the server keeps, and what a host concludes from it after it was away.
+/// What the server keeps, and what a host concludes from it after a disconnection.
 struct FleetStateTests {
   private static func bytes(_ text: String) -> RedisReply { .bytes(Array(text.utf8)) }
 
@@ -45,7 +45,7 @@ struct FleetStateTests {
     #expect(
       state.evidence.first?.2
         == FleetView.Evidence(lineage: "00ff", generation: 4, until: 1_000_500))
-    // A host that was long gone does not count, and the server may forget it.
+    // A host that has been away for long does not count, and the server may forget it.
     #expect(state.evidence.count == 1)
     #expect(state.pastEvidence == [Self.bytes("db\nz"), Self.bytes("00ff 4 900000")])
     let unheard = state.unheard(knowing: [])
@@ -87,7 +87,7 @@ struct FleetStateTests {
       let state = try Self.state(
         commands: ["db\n\(aspect)": value(kept, given: 9_000_000_000 - age)], seconds: 9_000_000)
       #expect(state.unheard(knowing: []).isEmpty != isUnheard, "\(action) \(age)")
-      // It still tells that an earlier one of this host is overtaken.
+      // It still shows that an earlier one of this host is overtaken.
       #expect(
         state.lost(knowing: [command(.reset, from: "a", stamp: 2)]).isEmpty == (aspect == "state"))
       #expect(state.refusals.isEmpty)

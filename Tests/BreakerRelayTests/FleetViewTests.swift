@@ -3,7 +3,7 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-/// What a host concludes from the messages of others, and what it tells itself.
+/// What a host concludes from messages of other hosts.
 struct FleetViewTests {
   private var view = FleetView(host: "a")
   private let three = BreakerPolicy(fleetQuorum: .hosts(3))
@@ -59,7 +59,7 @@ struct FleetViewTests {
     #expect(error?.host == "c")
     #expect(error?.description.contains("100000 breakers of other hosts are open") == true)
     #expect(view.others(open: "db", at: 0) == 1)
-    // What is known can change, and what is over makes room.
+    // Known evidence can change, and evidence that is out of date makes room.
     try view.take(message(open, from: "b", generation: 2), at: 1_000)
     #expect(view.others(open: "db", at: 10_500) == 1)
     try view.take(message(.closed, from: "b", generation: 2), at: 1_000)
@@ -159,7 +159,7 @@ struct FleetTellingTests {
     try view.take(message(.recovered, from: "b"), at: 1_000)
     #expect(view.content(for: .recovered, of: snapshot, named: "db", at: 5_999) == nil)
     #expect(view.content(for: .recovered, of: snapshot, named: "db", at: 6_000) == .recovered)
-    // A host whose evidence the server has always tells, so that nobody counts it any longer.
+    // A host whose evidence is on the server always tells, so that no host counts it any longer.
     view.hasTold(message(.open(for: .seconds(10)), from: "a"), at: 1_000)
     #expect(view.content(for: .recovered, of: snapshot, named: "db", at: 5_999) == .recovered)
   }

@@ -3,7 +3,7 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-/// Messages that somebody writes to the server who is no relay, or another version of one.
+/// Messages from programs that are not relays, or that are relays of another version.
 @Suite(.enabled(if: RedisServer.isInstalled, "redis-server is not installed"))
 struct HostileMessageTests {
   private let fleet: TestFleet
@@ -61,7 +61,7 @@ struct HostileMessageTests {
     try await eventually("a has taken it back") {
       try fleet.server.command("EXISTS", "sb:{test}:evidence") == "0"
     }
-    // Its own word that it is closed is no reason to tell anything.
+    // An outdated closing of its own that changes nothing needs no correction.
     try forge(command("z", observe))
     try await eventually("a observes") { try a.snapshot("pay")?.mode == .observe }
     #expect(try fleet.server.command("XLEN", "sb:{test}:stream") == "3")
@@ -95,7 +95,7 @@ struct HostileMessageTests {
     try await eventually("a observes") { try a.snapshot("pay")?.mode == .observe }
     try fleet.server.command("XADD", "sb:{test}:stream", "*", "n", "1", "v", "1")
     try await a.awaits(.catchingUp)
-    // It also tells the command that the server lacks, because no relay has told it.
+    // It also passes on the command that the server lacks, because no relay has done so.
     try await eventually("a has caught up") {
       try fleet.server.command("HLEN", "sb:{test}:commands") == "1"
     }
@@ -158,7 +158,7 @@ struct HostileMessageTests {
     let document = try StatusClient.ask("status", of: a)
     #expect(document.contains(#""connected":true"#))
     #expect(document.contains(#"{"host":"z""#))
-    // A real host is heard in spite of all that.
+    // A real host is still heard.
     let b = try await fleet.host("b")
     try b.breaker("pay").force(.observe, scope: .fleet)
     try await eventually("a observes") { try a.snapshot("pay")?.mode == .observe }

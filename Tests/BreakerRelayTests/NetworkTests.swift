@@ -2,7 +2,7 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-/// Hosts with networks of their own, from which a plug can be pulled.
+/// Hosts with networks of their own, which can be cut off.
 @Suite(
   .enabled(if: RedisServer.isInstalled, "redis-server is not installed"),
   .enabled(if: HostNetwork.isPermitted, "needs root and iproute2, to make networks"))

@@ -3,7 +3,7 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-/// What the user of the server may do that the guide "A Fleet of Hosts" creates.
+/// The rights of the server user that the guide "A Fleet of Hosts" creates.
 @Suite(
   .enabled(if: RedisServer.isInstalled, "redis-server is not installed"),
   .enabled(if: RedisServer.hasUsers, "the server has no users"))

@@ -1,7 +1,7 @@
 import BreakerRelay
 import Testing
 
-/// What a host knows of the server's clock.
+/// What a host knows about the server's clock.
 struct ServerClockTests {
   private let start = ContinuousClock.now
 

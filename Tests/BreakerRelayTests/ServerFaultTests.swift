@@ -3,7 +3,7 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-/// What becomes of a fleet when its server fails.
+/// A fleet whose server fails.
 @Suite(.enabled(if: RedisServer.isInstalled, "redis-server is not installed"))
 struct ServerFaultTests {
   private let fleet: TestFleet
@@ -25,7 +25,7 @@ struct ServerFaultTests {
     try await eventually("nothing waits") { try from.store.fleetStanding()?.waiting == 0 }
   }
 
-  /// Waits until both hosts have connected again since they had connected so often.
+  /// Waits until both hosts have connected more often than this.
   private func awaitConnections(after counts: [Int]) async throws {
     for (host, count) in zip(hosts, counts) { try await host.awaits(.connected, times: count + 1) }
   }
@@ -62,7 +62,7 @@ struct ServerFaultTests {
     }
     let counts = connections
     fleet.server.stop()
-    // The relays do not know yet that nobody answers; later they do.
+    // The relays do not know yet that the server does not answer; later they do.
     try a.breaker("early.a").force(.forcedOpen, scope: .fleet)
     try b.breaker("early.b").force(.forcedOpen, scope: .fleet)
     for host in hosts { try await host.awaits(.problem) }
@@ -151,7 +151,7 @@ struct ServerFaultTests {
     #expect(try b.store.history(of: "pay").count { $0.change.wireKind == "mode" } == 1)
   }
 
-  /// Tells a command as another host would, some numbers further on, all in one step.
+  /// Publishes a command as another host would, some numbers further on, in one step.
   private func forge(_ mode: BreakerMode, after step: Int = 1, entry: String = "*") throws {
     let script = """
       local n = redis.call('INCRBY', KEYS[2], ARGV[1])
@@ -265,7 +265,7 @@ struct ServerFaultTests {
     try server.command("HSET", keys.commands, "pay\nmode", "\(now + 2 * day) b 0 part")
     #expect(try tell(now + 1, of: "a", at: now + 2 * day) == "b")
     #expect(try kept() == "\(now + 2 * day)")
-    // All agree that nobody can have given it.
+    // All clocks agree that the command is impossible.
     #expect(try tell(now + 1, of: "a", at: now) == "")
     #expect(try kept() == "\(now + 1)")
   }

@@ -66,7 +66,7 @@ struct BackupTests {
     _ = muchLater("import", path)
     #expect(muchLater("check", "open").output.hasPrefix("permitted: open, the next call is a"))
     #expect(muchLater("check", "forced").output == "permitted: closed\n")
-    // A clock that is behind leaves the times as they were.
+    // A clock that was set back subtracts nothing.
     let earlier = Bench()
     earlier.advance(by: -86_400_000)
     _ = earlier("import", path)
@@ -90,7 +90,7 @@ struct BackupTests {
         == "{\"created\":[\"forced\",\"it's $HOME; x\",\"open\"],\"replaced\":[\"set\"],"
         + "\"dry_run\":false}\n")
     #expect(other("export").output == bench("export").output)
-    // A replaced breaker is as the export has it, whatever happened to it since.
+    // A replaced breaker is as it was exported, whatever happened to it since.
     _ = other("trip", "set")
     _ = other("force", "open", "forced_closed")
     _ = other("import", path, "--replace", "--quiet")

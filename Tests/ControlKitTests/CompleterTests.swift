@@ -2,7 +2,7 @@ import Testing
 
 @testable import ControlKit
 
-/// What can be typed next, asked without a shell.
+/// Completion without a shell.
 struct CompleterTests {
   private func answer(_ words: String...) -> Completer.Answer {
     Completer.answer(to: words) { store in store.map { ["of-\($0)"] } ?? ["mail", "pay", "-x"] }

@@ -91,7 +91,7 @@ import Testing
       if ending.code > 1 { Issue.record("\(ending)") }
     }
     for puppet in puppets { #expect(try puppet.answer() == "failed 200 rejected 0") }
-    // On a busy host each of the four may have given up waiting for the others.
+    // On a busy host, each of the four may have given up waiting for the others.
     #expect(doctor(stage, "--repair").code == 0)
     let names = try Child.run("/bin/ls", [stage.directory.file("state")]).split(separator: "\n")
     #expect(

@@ -3,7 +3,7 @@ import Testing
 
 @testable import ControlKit
 
-/// Which breakers come and go.
+/// Which breakers flap.
 @Suite struct FlappingTests {
   private static let now = Samples.time
 

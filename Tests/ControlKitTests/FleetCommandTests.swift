@@ -4,7 +4,7 @@ import Testing
 
 @testable import ControlKit
 
-/// The command `fleet`, and what other commands say of a fleet.
+/// The command `fleet`, and what other commands say about a fleet.
 @Suite struct FleetCommandTests {
   @Test func `fleet status prints what the relay answers`() throws {
     let fleet = try FleetBench()
@@ -41,7 +41,7 @@ import Testing
     #expect(none.code == 0)
     #expect(
       none.errors == "cbctl: nothing that matches 'x*' is open, half-open or in a mode\n")
-    // No host tells of it, because it is closed and automatic everywhere; this store has it.
+    // No host describes it, because it is closed and automatic everywhere; this store has it.
     let closed = fleet("fleet", "status", "mail")
     #expect(closed.code == 0)
     #expect(
@@ -69,7 +69,7 @@ import Testing
     #expect(left.errors == "cbctl: nothing to leave: the store belongs to no fleet\n")
   }
 
-  /// What `fleet status` says if the fleet cannot be seen.
+  /// What `fleet status` says if it cannot show the fleet.
   private func complaint(
     _ fleet: FleetBench, document: String, location: SourceLocation = #_sourceLocation
   ) -> String {

@@ -54,7 +54,7 @@ import Testing
         "set by an operator: probes=3; for every host of fleet prod\n"))
     #expect(fleet("reset", "mail", "pay", "--fleet").code == 0)
     let pending = try fleet.pending()
-    // The reset of mail leaves nothing of its trip to tell.
+    // The reset of mail replaces its trip, which is not passed on any more.
     #expect(pending.map(\.name) == ["pay", "pay", "mail", "pay"])
     #expect(
       pending.map(\.action) == [

@@ -2,7 +2,7 @@ import Testing
 
 @testable import ControlKit
 
-/// Who the history says has run a command.
+/// The user whom the history names.
 @Suite struct HostUserTests {
   private func words(_ user: UInt32, login: UInt32? = nil, claim: String? = nil) -> String {
     let names: [UInt32: String] = [0: "root", 1_000: "deploy", 33: "www-data"]

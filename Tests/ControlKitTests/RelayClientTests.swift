@@ -5,14 +5,14 @@ import Testing
 
 @testable import ControlKit
 
-/// Asking a relay over its socket, whatever the other side does.
+/// Asking a relay over its socket, whatever the relay does.
 @Suite struct RelayClientTests {
   private let directory: TemporaryDirectory
   private var store: String { directory.file("breakers.db") }
 
   init() throws { directory = try TemporaryDirectory() }
 
-  /// Asks with a patience that no answer exceeds on any machine, unless a test says otherwise.
+  /// Asks with a patience that is enough on any machine, unless a test says otherwise.
   private func status(
     at path: String? = nil, patience: Duration = .seconds(600)
   ) throws(RelaySilence) -> RelayStatus {

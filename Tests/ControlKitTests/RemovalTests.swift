@@ -106,7 +106,7 @@ struct RemovalTests {
   @Test func `an idle breaker is pruned unless it has a reason to stay`() {
     let bench = Bench()
     fill(bench)
-    // Successes record no time; prune can tell only from now on whether there are more of them.
+    // Successes record no time, so prune notices only from now on whether there are more.
     #expect(bench("prune", "--idle", "1d").output.isEmpty)
     bench.advance(by: day - 1)
     #expect(bench("prune", "--idle", "1d").output.isEmpty)

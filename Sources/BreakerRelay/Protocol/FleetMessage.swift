@@ -172,7 +172,7 @@ extension FleetMessage {
   ///
   /// A stamp is about the time on the clock of its host, in milliseconds. One from far in the future
   /// would overtake all later commands.
-  package static func latestStamp(at now: Int64) -> Int64 {
+  private static func latestStamp(at now: Int64) -> Int64 {
     min(FleetCommand.highestStamp, now + 86_400_000)
   }
 

@@ -49,7 +49,7 @@ struct Glob: Sendable, Hashable {
   private var parts: [Part] = []
 
   /// Whether a text has characters with a special meaning in patterns.
-  static func isPattern(_ text: String) -> Bool { text.contains { "*?[".contains($0) } }
+  fileprivate static func isPattern(_ text: String) -> Bool { text.contains { "*?[".contains($0) } }
 
   init(_ pattern: String) {
     var rest = Substring(pattern)

@@ -17,7 +17,7 @@ extension OptionSpec {
 
 extension BreakerPolicy {
   /// The policies of the library for kinds of resources, as the command line names them.
-  static let presets: [(name: String, policy: BreakerPolicy)] = [
+  fileprivate static let presets: [(name: String, policy: BreakerPolicy)] = [
     ("http", .http), ("database", .database), ("local-service", .localService),
     ("device", .device), ("scheduled-job", .scheduledJob),
   ]

@@ -257,7 +257,7 @@ struct ValueComplaint: Error, Hashable {
 }
 
 /// The permissions of a store's files: users who may read them must also be able to write.
-enum FileModeText {
+private enum FileModeText {
   static func parse(_ text: String) throws(ValueComplaint) -> Int64 {
     let form = ValueKind.fileMode.form
     let mode = try parsePlain(text, form: form)
@@ -285,7 +285,7 @@ enum FileModeText {
 }
 
 /// The library's rule for names, which a command applies before it does anything.
-enum NameRule {
+private enum NameRule {
   static let remedy = "use 1 to 255 bytes of text without control characters"
 
   /// Returns what is wrong with a name, or nil if it is valid.

@@ -60,7 +60,7 @@ extension CommandSpec {
 }
 
 /// Breakers that a command removes, and those that it keeps.
-struct Removal {
+private struct Removal {
   var isDryRun: Bool
   var removed: [String] = []
   var kept: [(name: String, reason: String)] = []
@@ -104,7 +104,7 @@ struct Removal {
 
 extension BreakerSnapshot {
   /// Why the breaker should stay: what its next call would not restore; nil if there is no reason.
-  var reasonToStay: String? {
+  fileprivate var reasonToStay: String? {
     if mode != .automatic {
       return "its mode is \(mode.wireName), set by \(VisibleText.bare(modeSetBy ?? "an operator"))"
     }

@@ -165,7 +165,9 @@ extension CommandContext {
   }
 
   /// Prints the states of breakers after a change, which may be for a whole fleet.
-  func printState(of names: [String], after fleet: FleetStanding? = nil) throws(ControlError) {
+  fileprivate func printState(of names: [String], after fleet: FleetStanding? = nil)
+    throws(ControlError)
+  {
     var snapshots: [BreakerSnapshot] = []
     for name in names {
       let found = try ask { store throws(StoreError) in try store.snapshot(of: name) }

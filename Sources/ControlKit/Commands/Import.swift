@@ -169,7 +169,7 @@ extension CommandContext {
 /// It keeps only one line at a time, so it can read a file of any size, or refuse it.
 struct InputText {
   /// The longest line in bytes, which is longer than any that `cbctl export` prints.
-  static let longestLine = 16_777_216
+  private static let longestLine = 16_777_216
 
   private let path: String
   private let descriptor: Int32

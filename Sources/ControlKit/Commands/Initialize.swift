@@ -52,7 +52,7 @@ extension CommandSpec {
 }
 
 /// A directory that existed before its store, and that users of the store must be able to use.
-struct StoreDirectory {
+private struct StoreDirectory {
   private var path: String
   private var mode: Int64
   private var group: gid_t

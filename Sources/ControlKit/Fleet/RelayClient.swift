@@ -12,7 +12,7 @@ struct RelayClient {
   var patience: Duration
 
   /// The longest answer that is read; a hundred thousand breakers take about ten megabytes.
-  static let longestAnswer = 32 << 20
+  private static let longestAnswer = 32 << 20
 
   init(store path: String, patience: Duration) {
     self.path = path + "-relay.sock"
@@ -168,7 +168,7 @@ extension CommandContext {
 }
 
 /// What is wrong with a host's connection to its fleet, in words.
-enum FleetTrouble {
+private enum FleetTrouble {
   /// Says that the relay is not connected, for how long, why, and how many commands wait.
   static func notReached(
     since: BreakerTimestamp?, _ problem: String?, _ waiting: Int64, at now: BreakerTimestamp

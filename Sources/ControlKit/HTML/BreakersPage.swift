@@ -106,7 +106,7 @@ extension Painter {
 }
 
 /// One line for each breaker; those that need attention have a list of their own.
-struct PageOverview {
+private struct PageOverview {
   var page: BreakersPage
 
   var html: HTML {
@@ -184,7 +184,7 @@ struct PageOverview {
 }
 
 /// Everything about one breaker, collapsed until the reader opens it.
-struct PageDetails {
+private struct PageDetails {
   var breaker: PageBreaker
   var place: Int
   var page: BreakersPage

@@ -60,7 +60,7 @@ struct PageTimeline {
       let time = SpokenDuration.format(.milliseconds(extent.milliseconds))
       let isUsual = course == .passing || course == .unknown
       let periods = CountedNoun.text(extent.spells, "period")
-      return "\(Self.words(for: course)) for \(time)" + (isUsual ? "" : " in \(periods)")
+      return "\(course.words) for \(time)" + (isUsual ? "" : " in \(periods)")
     }
     return words.isEmpty ? "unknown" : words.joined(separator: ", ")
   }
@@ -71,7 +71,7 @@ struct PageTimeline {
       let path = Self.path(of: course, in: [Timeline.Course](repeating: course, count: 12))
       return """
         <li><svg class="strip" viewBox="0 0 12 \(height)" aria-hidden="true">\(path)</svg> \
-        \(words(for: course))</li>
+        \(course.words)</li>
         """
     }
     return "<ul class=\"legend\" aria-label=\"Legend of the timelines\">\(items)</ul>"
@@ -109,17 +109,6 @@ struct PageTimeline {
     case .passing: "good"
     case .due, .probing: "doubtful"
     case .open, .rejecting: "bad"
-    }
-  }
-
-  private static func words(for course: Timeline.Course) -> String {
-    switch course {
-    case .unknown: "unknown"
-    case .passing: "let calls through"
-    case .due: "due"
-    case .probing: "probed"
-    case .open: "open"
-    case .rejecting: "rejected"
     }
   }
 }

@@ -50,7 +50,7 @@ enum HelpPage {
     private(set) var text = ""
 
     mutating func line(_ line: String) {
-      for part in HelpPage.wrap(line, HelpPage.width) { text += part + "\n" }
+      for part in TextWrap.lines(line, width: HelpPage.width) { text += part + "\n" }
     }
 
     mutating func section(_ line: String) {
@@ -67,7 +67,7 @@ enum HelpPage {
     }
 
     private mutating func row(_ label: String, _ summary: String) {
-      let lines = HelpPage.wrap(summary, HelpPage.width - HelpPage.labelWidth)
+      let lines = TextWrap.lines(summary, width: HelpPage.width - HelpPage.labelWidth)
       let label = "  " + label
       let isShort = label.count + 2 <= HelpPage.labelWidth
       if !isShort { text += label + "\n" }
@@ -79,20 +79,10 @@ enum HelpPage {
 
     private mutating func example(_ example: Example) {
       text += "  \(example.line)\n"
-      for line in HelpPage.wrap(example.purpose, HelpPage.width - 6) { text += "      \(line)\n" }
-    }
-  }
-
-  static func wrap(_ text: String, _ width: Int) -> [String] {
-    var lines: [String] = []
-    for word in text.split(separator: " ") {
-      if let last = lines.last, last.count + 1 + word.count <= width {
-        lines[lines.count - 1] = last + " " + word
-      } else {
-        lines.append(String(word))
+      for line in TextWrap.lines(example.purpose, width: HelpPage.width - 6) {
+        text += "      \(line)\n"
       }
     }
-    return lines
   }
 }
 

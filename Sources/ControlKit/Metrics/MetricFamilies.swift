@@ -144,7 +144,7 @@ enum BreakerMetrics {
 
 extension BreakerTimestamp {
   /// The seconds since 1970, as Prometheus counts time.
-  var sinceEpoch: Duration { .milliseconds(max(0, millisecondsSince1970)) }
+  fileprivate var sinceEpoch: Duration { .milliseconds(max(0, millisecondsSince1970)) }
 }
 
 /// The figures of the fleet that a store belongs to.

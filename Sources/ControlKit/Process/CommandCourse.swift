@@ -165,11 +165,13 @@ enum ChildProcess {
 
 extension SystemError {
   /// Whether an errno means that there is no such program, which shells report as 127.
-  static func isNotFound(_ number: Int32) -> Bool { number == ENOENT || number == ENOTDIR }
+  fileprivate static func isNotFound(_ number: Int32) -> Bool {
+    number == ENOENT || number == ENOTDIR
+  }
 }
 
 /// A script without an interpreter line, which the system cannot run, but shells, `env` and `nice` do.
-enum BareScript {
+private enum BareScript {
   private static let shell = Array("/bin/sh".utf8)
   private static let slash = UInt8(ascii: "/")
 

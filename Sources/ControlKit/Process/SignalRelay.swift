@@ -17,7 +17,7 @@ final class SignalRelay {
   }
 
   /// How long a child has between TERM and KILL.
-  static let grace = Duration.seconds(5)
+  private static let grace = Duration.seconds(5)
 
   let hasOwnGroup: Bool
   private let reapsOrphans: Bool

@@ -148,7 +148,7 @@ struct StatusTable {
     }
   }
 
-  static func nameColor(of snapshot: BreakerSnapshot) -> Color? {
+  private static func nameColor(of snapshot: BreakerSnapshot) -> Color? {
     snapshot.permits && snapshot.state == .closed ? nil : .bold
   }
 }

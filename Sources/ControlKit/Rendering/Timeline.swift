@@ -47,6 +47,18 @@ struct Timeline: Sendable, Hashable {
       }
     }
 
+    /// What happened to calls, for people.
+    var words: String {
+      switch self {
+      case .unknown: "unknown"
+      case .passing: "let through"
+      case .due: "due"
+      case .probing: "probed"
+      case .open: "open"
+      case .rejecting: "rejected"
+      }
+    }
+
     static func < (left: Course, right: Course) -> Bool { left.rawValue < right.rawValue }
   }
 

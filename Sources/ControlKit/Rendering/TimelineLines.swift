@@ -28,7 +28,7 @@ enum TimelineLines {
     var lines = [beginning]
     var length = beginning.count
     for course in drawn {
-      let words = words(of: course) + (course == drawn.last ? "" : ",")
+      let words = course.words + (course == drawn.last ? "" : ",")
       // The character and two spaces come before the words.
       length += words.count + 3
       if length > width {
@@ -76,7 +76,7 @@ enum TimelineLines {
       guard extent.spells > 0 else { return nil }
       let time = SpokenDuration.format(.milliseconds(extent.milliseconds))
       let periods = extent.spells > 1 ? " in \(extent.spells) periods" : ""
-      return "\(words(of: course)) for \(time)\(periods)"
+      return "\(course.words) for \(time)\(periods)"
     }
     let isCalm = timeline.stretches.allSatisfy { $0.course != .rejecting && $0.course != .open }
     return ((isCalm ? ["never rejected"] : []) + told).joined(separator: ", ")
@@ -99,17 +99,6 @@ enum TimelineLines {
     case .passing: .green
     case .due, .probing: .yellow
     case .open, .rejecting: .red
-    }
-  }
-
-  private static func words(of course: Timeline.Course) -> String {
-    switch course {
-    case .unknown: "unknown"
-    case .passing: "let through"
-    case .due: "due"
-    case .probing: "probed"
-    case .open: "open"
-    case .rejecting: "rejected"
     }
   }
 }
