@@ -50,17 +50,18 @@ let package = Package(
     .target(name: "CArguments"),
     // What cbctl and cbrelay share.
     .target(
-      name: "ProgramKit", dependencies: ["JSONText", "SharedBreaker"], swiftSettings: settings),
+      name: "ProgramKit", dependencies: ["CArguments", "JSONText", "SharedBreaker"],
+      swiftSettings: settings),
     .target(
       name: "ControlKit",
-      dependencies: ["BreakerDocuments", "CArguments", "ProgramKit", "SharedBreaker"],
+      dependencies: ["BreakerDocuments", "ProgramKit", "SharedBreaker"],
       swiftSettings: settings),
     .executableTarget(name: "cbctl", dependencies: ["ControlKit"], swiftSettings: settings),
     // Without pkg-config: hiredis names a flag there that the package manager warns about.
     .systemLibrary(name: "CHiredis", providers: [.apt(["libhiredis-dev"])]),
     .target(
       name: "BreakerRelay",
-      dependencies: ["CArguments", "CHiredis", "JSONText", "ProgramKit", "SharedBreaker"],
+      dependencies: ["CHiredis", "JSONText", "ProgramKit", "SharedBreaker"],
       swiftSettings: settings),
     .executableTarget(name: "cbrelay", dependencies: ["BreakerRelay"], swiftSettings: settings),
     .executableTarget(
@@ -83,7 +84,7 @@ let package = Package(
     .executableTarget(
       name: "puppet",
       dependencies: ["SharedBreaker", "BreakerStore", "ControlKit", "TestSupport", "TestShim"],
-      path: "Tests/Puppet", swiftSettings: settings),
+      path: "Tests/Puppet", exclude: ["README.md"], swiftSettings: settings),
     .executableTarget(
       name: "environments", dependencies: ["TestSupport"], path: "Tests/Environments",
       exclude: ["README.md"], swiftSettings: settings),
@@ -104,7 +105,7 @@ let package = Package(
     .executableTarget(
       name: "torture",
       dependencies: [
-        "BreakerCore", "BreakerStore", "ControlKit", "SharedBreaker", "TestShim", "TestSupport",
+        "BreakerCore", "BreakerStore", "ProgramKit", "SharedBreaker", "TestShim", "TestSupport",
         "TortureReferee",
       ],
       path: "Tests/Torture", exclude: ["README.md"], swiftSettings: settings),

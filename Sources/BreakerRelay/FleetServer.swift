@@ -1,6 +1,6 @@
 internal import SharedBreaker
 
-/// The fleet's server as one relay uses it: every question and every change of the protocol.
+/// The fleet's server as a relay uses it: every query and every change of the protocol.
 final class FleetServer {
   private let connection: RedisConnection
   private let context: RelayContext
@@ -18,7 +18,7 @@ final class FleetServer {
     var hostsSeen: Int
   }
 
-  /// The fewest milliseconds that a host may be silent without counting as gone.
+  /// For how many milliseconds a host may always be silent before it counts as gone.
   static let shortestSilence: Int64 = 15_000
 
   init(_ context: RelayContext) throws(RedisError) {
@@ -38,7 +38,7 @@ final class FleetServer {
   private var keys: FleetKeys { context.keys }
   private var options: RelayOptions { context.options }
 
-  /// Sends commands in one piece; any answer that is an error is thrown.
+  /// Sends commands in one piece, and throws if any answer is an error.
   private func ask(_ commands: [[String]]) throws(RedisError) -> [RedisReply] {
     guard !commands.isEmpty else { return [] }
     let answers = try connection.ask(commands)
@@ -48,7 +48,7 @@ final class FleetServer {
     return answers
   }
 
-  /// Sends any number of commands, in pieces that the server answers in good time.
+  /// Sends any number of commands, in pieces that the server answers in time.
   private func askInPieces(_ commands: [[String]]) throws(RedisError) -> [RedisReply] {
     var answers: [RedisReply] = []
     for start in stride(from: 0, to: commands.count, by: 500) {
@@ -90,7 +90,7 @@ extension FleetServer {
     String(UInt64.random(in: .min ... .max), radix: 16)
   }
 
-  /// Reads what the server keeps of the fleet.
+  /// Reads the state of the fleet.
   func state() throws(RedisError) -> FleetState {
     let questions = [["MULTI"]] + FleetState.questions(keys) + [["EXEC"]]
     guard let answers = try ask(questions).last?.elements else { throw .unexpected("EXEC") }
@@ -100,7 +100,7 @@ extension FleetServer {
     return state
   }
 
-  /// Reads a hash in pieces that the server answers in good time.
+  /// Reads a hash in pieces that the server answers in time.
   private func scan(
     _ key: String, _ take: ([(field: RedisReply, value: RedisReply)]) -> Void
   ) throws(RedisError) {
@@ -115,7 +115,7 @@ extension FleetServer {
     } while cursor != "0"
   }
 
-  /// Forgets evidence that is over.
+  /// Deletes evidence that is out of date.
   func forget(_ evidence: [RedisReply]) throws(RedisError) {
     for start in stride(from: 0, to: evidence.count, by: 1_000) {
       let words = evidence[start..<min(start + 1_000, evidence.count)].compactMap(\.text)
@@ -123,7 +123,7 @@ extension FleetServer {
     }
   }
 
-  /// Tells what has become of breakers.
+  /// Publishes messages about breakers.
   func tell(_ messages: [FleetMessage]) throws(RedisError) {
     _ = try askInPieces(
       messages.compactMap { message in
@@ -143,18 +143,18 @@ extension FleetServer {
       })
   }
 
-  /// What has become of a command.
+  /// The result of publishing a command.
   enum Telling: Hashable {
     case told
 
-    /// A later command of another host holds, so that nobody is told.
+    /// A later command from another host takes precedence, so this one was not published.
     case overtaken(by: String)
 
     /// Its stamp is more than a day ahead of the server's clock, so that others would refuse it.
     case ahead
   }
 
-  /// Tells commands.
+  /// Publishes commands.
   func tell(
     _ commands: [FleetCommand], lineage: String
   ) throws(RedisError) -> [Telling] {
@@ -179,7 +179,7 @@ extension FleetServer {
     }
   }
 
-  /// Replaces everything that the host says about itself and its breakers.
+  /// Replaces the descriptions of the host and of all its breakers.
   func describe(_ description: String, _ breakers: [FleetBreaker]) throws(RedisError) {
     let key = keys.host(options.host)
     let fields = breakers.map { ["HSET", key, $0.name, $0.text] }
@@ -190,7 +190,7 @@ extension FleetServer {
     _ = try askInPieces(fields)
   }
 
-  /// Changes what the host says about some of its breakers; nil takes one back.
+  /// Changes the descriptions of some of the host's breakers; nil removes one.
   func describe(_ breakers: [String: FleetBreaker?]) throws(RedisError) {
     let key = keys.host(options.host)
     _ = try askInPieces(
@@ -199,11 +199,82 @@ extension FleetServer {
       })
   }
 
-  /// Takes back all that the host says about itself, so that nobody counts it as silent.
+  /// Removes the description of the host, so that it does not count as silent.
   func leave() throws(RedisError) {
     let host = options.host
     _ = try ask([
       ["EVALSHA", leaveScript, "2", keys.hosts, keys.host(host), host, context.run]
     ])
+  }
+}
+
+/// The stream of a fleet's messages, on a connection of its own.
+final class FleetStream {
+  private let connection: RedisConnection
+  private let key: String
+  private var askedAt = ContinuousClock.now
+
+  /// How long the server waits for messages before it answers that there are none.
+  private static let wait = Duration.seconds(5)
+
+  /// An entry of the stream, as the server keeps it.
+  struct Entry {
+    var name: String
+
+    /// When the server received it, in milliseconds of its clock.
+    var time: Int64
+
+    /// The number in the message; nil if there is none.
+    var number: Int64?
+    var fields: RedisReply
+  }
+
+  init(_ context: RelayContext) throws(RedisError) {
+    key = context.keys.stream
+    connection = try RedisConnection(
+      to: context.options.address, patience: RelayContext.patience)
+  }
+
+  var descriptor: Int32 { connection.descriptor }
+
+  /// When the server has to have answered.
+  var deadline: ContinuousClock.Instant { askedAt + Self.wait + RelayContext.patience }
+
+  /// Checks that the server lets this host read the stream.
+  func check(after entry: String) throws(RedisError) {
+    _ = try connection.ask(["XREAD", "COUNT", "1", "STREAMS", key, entry])
+  }
+
+  /// Asks for what comes after an entry.
+  func ask(after entry: String) throws(RedisError) {
+    askedAt = .now
+    try connection.send([
+      "XREAD", "COUNT", "1000", "BLOCK", String(Self.wait.components.seconds * 1_000), "STREAMS",
+      key, entry,
+    ])
+  }
+
+  /// Returns what has arrived; nil if the server has not answered yet.
+  func arrived() throws(RedisError) -> [Entry]? {
+    guard let answer = try connection.answers().first else { return nil }
+    switch answer {
+    case .nothing: return []
+    case .error(let text): throw RedisError(answer: text)
+    default: break
+    }
+    guard let entries = answer.elements?.first?.elements?.last?.elements else {
+      throw .unexpected("XREAD")
+    }
+    return try entries.map { entry throws(RedisError) in try Self.entry(entry) }
+  }
+
+  private static func entry(_ reply: RedisReply) throws(RedisError) -> Entry {
+    guard let parts = reply.elements, parts.count == 2, let name = parts[0].text
+    else { throw .unexpected("XREAD") }
+    // An impossible time counts as one in the future, so that nothing counts as old because of it.
+    let time = ServerClock.time(name.prefix { $0 != "-" }) ?? ServerClock.latest
+    let number = parts[1].pairs?.first { $0.field.text == "n" }?.value
+      .number(upTo: FleetCommand.highestStamp)
+    return Entry(name: name, time: time, number: number, fields: parts[1])
   }
 }

@@ -50,7 +50,8 @@ struct CrashTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `of two relays on one host one waits, and takes over when the other is killed`() async throws
+  func `the second of two relays on a host waits, and takes over when the first is killed`()
+    async throws
   {
     let fleet = try TestFleet()
     let a = try await fleet.host("a")
@@ -89,7 +90,7 @@ struct CrashTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `a relay whose host has a copy lets go, and says so once`() async throws {
+  func `a relay whose host was copied gives up the name, and says so once`() async throws {
     let fleet = try TestFleet()
     let a = try await fleet.host("a")
     let copy = #"{"version":1,"run":"abc","lineage":"\#(try a.store.lineage())"}"#
@@ -148,7 +149,7 @@ struct CrashTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `a relay that ends leaves what another one of its host has written`() async throws {
+  func `a relay that ends leaves alone what another relay of its host has written`() async throws {
     let fleet = try TestFleet()
     let a = try await fleet.host("a")
     try show(#"{"version":1,"run":"abc","lineage":"1"}"#, in: fleet)
@@ -158,7 +159,7 @@ struct CrashTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `a host that ends in order is not a silent one`() async throws {
+  func `a host whose relay ends normally is not silent`() async throws {
     let fleet = try TestFleet()
     let hosts = try await fleet.hosts("a", "b")
     hosts[1].stop()

@@ -58,7 +58,7 @@ struct FailoverTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `a replica that takes the place of its primary goes on with all that was told`()
+  func `a replica that replaces its primary has everything that was told`()
     async throws
   {
     let (a, b) = (hosts[0], hosts[1])

@@ -33,7 +33,9 @@ struct HostileMessageTests {
   private let observe = #"{"action":"force","mode":"observe","by":"x"}"#
 
   @Test(.timeLimit(.minutes(60)))
-  func `what cannot be used is refused once for each host, and the rest is used`() async throws {
+  func `a message that cannot be used is refused once for each host, and others are used`()
+    async throws
+  {
     for _ in 0..<3 {
       try forge(["v": "2", "h": "z", "b": "pay"])
       try forge([
@@ -52,7 +54,7 @@ struct HostileMessageTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `an opening of the host itself that comes too late is taken back`() async throws {
+  func `an outdated opening of the host itself is taken back`() async throws {
     _ = try a.breaker("db", sharedPolicy)
     try fleet.server.command("HSET", "sb:{test}:evidence", "db\na", "1 1 9000000000000")
     try forge(["v": "1", "k": "open", "h": "a", "l": "1", "b": "db", "g": "1", "r": "60000"])
@@ -66,7 +68,7 @@ struct HostileMessageTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `a closing of the host itself that comes too late is told over`() async throws {
+  func `an outdated closing of the host itself is corrected`() async throws {
     try a.breaker("db", sharedPolicy).trip(for: .seconds(3_600))
     try await eventually("a has told it") {
       try fleet.server.command("EXISTS", "sb:{test}:evidence") == "1"
@@ -134,7 +136,7 @@ struct HostileMessageTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `numbers that nobody could have written stop no relay`() async throws {
+  func `impossible numbers do not stop a relay`() async throws {
     let least = "-9223372036854775808"
     let most = "9223372036854775807"
     let now = String(StoreClock.system.wallTime.millisecondsSince1970)

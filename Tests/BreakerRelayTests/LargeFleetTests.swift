@@ -56,7 +56,7 @@ struct LargeFleetTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `the half of a fleet that is cut off goes on alone and catches up`() async throws {
+  func `the half of a fleet that is cut off continues on its own and catches up`() async throws {
     let fleet = try TestFleet()
     let way = fleet.directory.file("far.sock")
     try lay(way, to: fleet.server)

@@ -19,7 +19,7 @@ struct PermissionTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `the user of the guide may do all that a relay does`() async throws {
+  func `the user in the guide may do everything that a relay does`() async throws {
     let directory = try TemporaryDirectory()
     let list = directory.file("users.acl")
     try Files.write(list, Array((try Self.user() + "\n").utf8))

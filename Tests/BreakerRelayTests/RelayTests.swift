@@ -76,7 +76,7 @@ struct RelayTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `a breaker that is deleted while it is open is evidence no more`() async throws {
+  func `a breaker that is deleted while it is open is no longer evidence`() async throws {
     let fleet = try TestFleet()
     let hosts = try await fleet.hosts("a", "b", "c")
     let breakers = try hosts.map { try $0.breaker("db", sharedPolicy) }
@@ -98,7 +98,7 @@ struct RelayTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `the success of a host that was only suspected is no recovery`() async throws {
+  func `the success of a host that was only suspected is not a recovery`() async throws {
     let fleet = try TestFleet()
     let hosts = try await fleet.hosts("a", "b", "c")
     let breakers = try hosts.map { try $0.breaker("db", sharedPolicy) }
@@ -134,7 +134,7 @@ struct RelayTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `a command is told when the server is back`() async throws {
+  func `a command is passed on when the server is back`() async throws {
     let fleet = try TestFleet()
     let hosts = try await fleet.hosts("a", "b")
     fleet.server.kill()

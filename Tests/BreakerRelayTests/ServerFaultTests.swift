@@ -33,7 +33,7 @@ struct ServerFaultTests {
   private var connections: [Int] { hosts.map { $0.count(.connected) } }
 
   @Test(.timeLimit(.minutes(60)), arguments: [true, false])
-  func `a server that is started again is caught up with`(keepsData: Bool) async throws {
+  func `hosts catch up with a server that was restarted`(keepsData: Bool) async throws {
     try await exchange(.observe, from: a, to: b)
     let counts = connections
     if keepsData { try fleet.server.command("SAVE") }
@@ -51,7 +51,7 @@ struct ServerFaultTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `a server that stands still changes no state, and tells later what was commanded`()
+  func `a server that is stopped changes no state, and passes on commands later`()
     async throws
   {
     try await exchange(.observe, from: a, to: b)
@@ -107,7 +107,7 @@ struct ServerFaultTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `a server whose memory is full is tried until it has room`() async throws {
+  func `a server whose memory is full is retried until it has room`() async throws {
     try await exchange(.observe, from: a, to: b)
     try fleet.server.command("CONFIG", "SET", "maxmemory", "1")
     for host in hosts { try await host.awaits(.problem) }
@@ -122,7 +122,7 @@ struct ServerFaultTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `a server that becomes a replica is left until it can be written`() async throws {
+  func `a server that becomes a replica is retried until it can be written`() async throws {
     try await exchange(.observe, from: a, to: b)
     try fleet.server.command("REPLICAOF", "127.0.0.1", "1")
     for host in hosts { try await host.awaits(.problem) }
@@ -240,7 +240,8 @@ struct ServerFaultTests {
     #expect(try a.snapshot("pay")?.mode == .forcedClosed)
   }
 
-  @Test func `a command from tomorrow is not kept, and only such a one gives way to others`()
+  @Test
+  func `a command from tomorrow is not kept, and only such a command is replaced by earlier ones`()
     throws
   {
     let directory = try TemporaryDirectory()

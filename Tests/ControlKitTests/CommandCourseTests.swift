@@ -36,7 +36,7 @@ struct CommandCourseTests {
       ("/nonexistent/program", 127), ("no-such-program-anywhere", 127), ("/etc/passwd", 126),
       ("/", 126), ("/etc/passwd/x", 127), ("", 127),
     ] as [(String, Int32)])
-  func `a command that cannot be run is neutral`(program: String, code: Int32) {
+  func `a command that cannot be run counts as ignored`(program: String, code: Int32) {
     let judgement = course(program).judged(ignoring: [], permanent: [])
     #expect(judgement.ending == .code(code))
     #expect(judgement.outcome == .ignored)

@@ -116,7 +116,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `a repair records how a prober ended that is gone`() throws {
+  func `a repair records the end of a probe whose process is gone`() throws {
     let stage = try Stage()
     let puppets = try stage.puppets(2, "max-failures=1 open-for=1s probe-timeout=1h")
     try puppets[0].ask("run fail")
@@ -138,7 +138,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `a repair folds a log that has grown too long once nobody holds it`() throws {
+  func `a repair shortens a log that has grown too long once no process holds it`() throws {
     let stage = try Stage()
     let puppet = try stage.puppets(1, "max-failures=3")[0]
     try puppet.ask("run fail")

@@ -16,7 +16,7 @@ import Testing
   }
 
   @Test(arguments: commands)
-  func `every command gives a store that lost its write-ahead log one again`(
+  func `every command restores the write-ahead log of a store that lost it`(
     words: [String], code: Int32
   ) throws {
     for isCopy in [false, true] {

@@ -192,7 +192,7 @@ struct PlantedFileTests {
   }
 
   @Test(.timeLimit(.minutes(60)), arguments: ["-wal", "-shm", "-counters", "-lock", "-relay"])
-  func `a repair gives nobody's private file to the group of the store`(suffix: String) throws {
+  func `a repair never gives a private file to the group of the store`(suffix: String) throws {
     let directory = try TemporaryDirectory()
     let folder = directory.file("shared")
     try Files.makeDirectory(folder)

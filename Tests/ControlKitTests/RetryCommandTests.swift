@@ -159,7 +159,7 @@ struct RetryCommandTests {
     #expect(bench.files.contains("attempts") == runs)
   }
 
-  @Test func `a lost store is no rejection and runs no fallback`() {
+  @Test func `a lost store is not a rejection and runs no fallback`() {
     let recorder = Recorder()
     let words = [
       "--store", "/proc/no-such/breakers.db", "run", "pay", "--on-store-failure", "fail",

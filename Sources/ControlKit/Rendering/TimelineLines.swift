@@ -2,7 +2,7 @@ import SharedBreaker
 
 /// A timeline drawn with one character for each part, and the times below.
 enum TimelineLines {
-  /// Lengths of a part in minutes that are easy to count with; each divides a day.
+  /// Possible lengths of a part in minutes, each of which divides a day.
   private static let minutes = [10, 15, 20, 24, 30, 40, 60]
 
   private static let labelGap = 2
@@ -20,7 +20,7 @@ enum TimelineLines {
     ] + TextWrap.lines(sum(of: timeline), width: width)
   }
 
-  /// What the characters mean that are drawn.
+  /// The meaning of the characters that are drawn.
   private static func legend(
     of parts: [Timeline.Course], _ beginning: String, width: Int, _ painter: Painter
   ) -> [String] {
@@ -69,7 +69,7 @@ enum TimelineLines {
     return line + String(repeating: " ", count: count - line.count - last.count) + last
   }
 
-  /// How long the breaker rejected calls, was open and was due, as far as that is known.
+  /// How long the breaker rejected calls, was open and was due, as far as the history shows.
   private static func sum(of timeline: Timeline) -> String {
     let told = [Timeline.Course.rejecting, .open, .due].compactMap { course -> String? in
       let extent = timeline.extent(of: course)

@@ -9,6 +9,7 @@ const char *sb_words(int code) {
 
 // Raises what a code of the library stands for, with the library's own words. Returns NULL.
 PyObject *sb_raise(State *state, int code) {
+  if (code == SB_INTERRUPTED) return NULL;  // a signal handler has raised
   const char *text = sb_words(code);
   if (SB_IS_STORE_ERROR(code) || code == SB_ERR_CLOSED) {
     PyObject *error = PyObject_CallFunction(state->store_error, "si", text, code);

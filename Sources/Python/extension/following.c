@@ -117,7 +117,7 @@ static PyObject *hook_take(PyObject *object, PyObject *unused) {
   char *json = NULL;
   int64_t length = 0, wait = SB_UNKNOWN;
   int code;
-  WITHOUT_GIL(code, sb_hook_take(self->handle, &json, &length, &wait));
+  INTERRUPTIBLY(self->store, code, sb_hook_take(self->handle, &json, &length, &wait));
   if (code == SB_SKIPPED) return Py_BuildValue("OL", Py_None, 0LL);
   if (code == SB_NOTHING) return Py_BuildValue("OL", Py_None, (long long)wait);
   if (code != SB_OK) return sb_raise(self->store->state, code);

@@ -51,6 +51,9 @@ static int execute(PyObject *module) {
   for (size_t i = 0; i < sizeof objects / sizeof *objects; i++)
     if (!(*objects[i].place = attribute(objects[i].module, objects[i].name))) return -1;
 
+  if (PyInterpreterState_GetID(PyInterpreterState_Get()) == 0)
+    if (!(state->set_wakeup = attribute("_signal", "set_wakeup_fd"))) return -1;
+
   struct { PyObject **place; const char *text; } words[] = {
       {&state->states[SB_CLOSED], "closed"},
       {&state->states[SB_OPEN], "open"},
@@ -78,7 +81,7 @@ static void each(State *state, int (*visit)(PyObject **, void *), void *arg) {
       &state->rejected,               &state->store_error,            &state->invalid_policy,
       &state->invalid_name,           &state->context,                (PyObject **)&state->coroutine,
       (PyObject **)&state->generator, (PyObject **)&state->async_generator,
-      (PyObject **)&state->method};
+      (PyObject **)&state->method,    &state->set_wakeup};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     if (visit(all[i], arg)) return;
 }

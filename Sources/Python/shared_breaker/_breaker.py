@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import os
 
 from . import _extension
@@ -253,6 +254,9 @@ class Breaker(_extension.Breaker):
     async def _leave_slowly(self, permit: Permit, ending: Ending | None) -> None:
         await _aio().leave(permit, *(ending or (SUCCESS, None, 0)))
         self._tell()
+
+    def _leave_elsewhere(self, permit: Permit, *ending: Any) -> None:
+        _thread.start_new_thread(permit._leave, (*ending, True))
 
     async def _call_slowly(self, work: Awaitable[T]) -> T:
         try:
