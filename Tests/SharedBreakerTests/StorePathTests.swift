@@ -3,8 +3,8 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-/// The longest path of a store.
-@Suite struct LongPathTests {
+/// The path of a store: how long it may be, and from where a relative one is resolved.
+@Suite struct StorePathTests {
   /// A path of `length` bytes, whose directories do not exist yet.
   private func path(_ length: Int, in directory: TemporaryDirectory) -> String {
     var path = directory.path
@@ -49,7 +49,7 @@ import Testing
       }
       #expect(error?.description.hasSuffix(words) == true, "\(use): \(error as Any)")
     }
-    // The breaker is never the outage.
+    // A broken store never stops calls.
     #expect(try store.breaker("api").run { 42 } == 42)
     #expect(try Files.all(in: directory.path).isEmpty)
   }
@@ -99,4 +99,22 @@ import Testing
     }
     #expect(error?.description.contains("its file name has 201 bytes") == true, "\(error as Any)")
   }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `a relative path is resolved from the directory where the store was named`() async {
+    await #expect(processExitsWith: .success) { try useFromElsewhere() }
+  }
+}
+
+private func useFromElsewhere() throws {
+  let stage = try Stage()
+  precondition(unsafe chdir(stage.directory.path) == 0)
+  let store = SharedStore(path: "breakers.db", options: StoreOptions(clock: stage.clock.clock))
+  try store.breaker("api").trip()
+  try Files.makeDirectory(stage.directory.file("elsewhere"))
+  precondition(unsafe chdir("elsewhere") == 0)
+  store.close()
+  let state = try store.breaker("api").state
+  precondition(state == .open)
+  precondition(!Files.exists("breakers.db"))
 }
