@@ -96,7 +96,7 @@ typedef struct {
   PyObject *pending;  // the exception that was set before
   int64_t until;      // from this instant on, signals no longer end it
   int outer;          // the wake-up descriptor to restore
-  bool ends_early, is_listening, is_over;
+  enum { AT_ONCE, LISTENING, PATIENTLY, OVER } phase;
 } Wait;
 
 // Calls the library without the GIL, and waits as long as that takes.

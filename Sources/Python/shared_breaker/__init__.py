@@ -16,12 +16,11 @@ There is no daemon and no server. ``cbctl`` shows and steers the same breakers.
 from __future__ import annotations
 
 from . import _extension
-from ._breaker import Breaker
+from ._breaker import Breaker, Permit
 from ._errors import BreakerError, InvalidName, InvalidPolicy, Rejected, StoreError
 from ._events import Event
 from ._judge import retry_after
-from ._permit import Permit
-from ._store import SharedStore
+from ._shared_store import SharedStore
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

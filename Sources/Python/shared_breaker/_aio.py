@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeVar
 
-    from ._breaker import Breaker
-    from ._permit import Permit
+    from ._extension import Permit
 
     T = TypeVar("T")
 
@@ -64,16 +63,14 @@ def _retrieve(future: asyncio.Future[T]) -> None:
         future.exception()
 
 
-async def enter(breaker: Breaker) -> Permit:
-    """Take a permit, or raise Rejected."""
-    permit = breaker._permit()
+async def enter(permit: Permit) -> None:
+    """Ask for a permit; raise Rejected if the breaker rejects the call."""
     try:
         await in_thread(lambda: permit._enter(True))
     except asyncio.CancelledError:
-        # The thread may have been given a permit, or may be given one yet.
+        # The thread may have been given the permit, or may be given it yet.
         hand_over(lambda: permit._leave(IGNORED, None, 0, 0, True))
         raise
-    return permit
 
 
 async def leave(permit: Permit, outcome: int, text: bytes | None, open_for: int) -> None:

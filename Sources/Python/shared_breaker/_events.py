@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ._errors import StoreError
 from ._signals import is_of_signal
 
 TYPE_CHECKING = False
@@ -30,6 +31,39 @@ class Event:
 
     def __repr__(self) -> str:
         return f"<Event {self.kind} {self.name}: {self.before} -> {self.after}>"
+
+
+class Changes:
+    """Finds each change of a state once, whichever thread looks."""
+
+    __slots__ = ("_seen",)
+
+    def __init__(self, state: str) -> None:
+        self._seen = [state]
+
+    @property
+    def last(self) -> str:
+        """The state that was seen last."""
+        return self._seen[0]
+
+    def look(self, state: Callable[[], str]) -> tuple[str, str] | None:
+        """Return the states before and after a change that nobody has found yet; None if there is none.
+
+        There is none while the store cannot be read, because calls go on without it.
+        """
+        while True:
+            before = self._seen
+            try:
+                after = [state()]
+            except StoreError:
+                return None
+            if after == before:
+                return None
+            # Another thread may have found a change that is newer than what was read. None comes
+            # between these two lines, which call nothing.
+            if self._seen is before:
+                self._seen = after
+                return before[0], after[0]
 
 
 def call_listener(listener: Callable[[Event], object], event: Event) -> None:

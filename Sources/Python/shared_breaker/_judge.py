@@ -10,7 +10,7 @@ from ._signals import is_of_signal
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from typing import Any
+    from typing import Any, Literal
 
     from ._policy import Seconds
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     OpenFor = Callable[[object], Seconds | None]
     Ending = tuple[int, bytes | None, int]
 
+    Outcome = Literal["success", "failure", "permanent_failure", "ignored"]
+    Verdict = Literal["counted", "outdated", "refused"]
+
 SUCCESS, FAILURE, PERMANENT_FAILURE, IGNORED = range(4)
 OUTCOMES = {
     "success": SUCCESS,
@@ -30,6 +33,13 @@ OUTCOMES = {
 }
 
 _IGNORED: Ending = (IGNORED, None, 0)
+
+
+def outcome_number(outcome: str) -> int:
+    """Return the number of an outcome."""
+    if not isinstance(outcome, str) or outcome not in OUTCOMES:
+        raise ValueError(f"there is no outcome {outcome!r}: use one of {', '.join(OUTCOMES)}")
+    return OUTCOMES[outcome]
 
 
 class Judge:

@@ -22,17 +22,17 @@ import warnings
 
 from . import default_store
 from ._errors import BreakerError, Rejected, StoreError
+from ._events import Changes
 from ._functions import COROUTINE, flags_of
 from ._judge import SUCCESS, cancellation_types
-from ._store import SharedStore
+from ._shared_store import SharedStore
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
     from typing import Any, TypeVar
 
-    from ._breaker import Breaker
-    from ._permit import Permit
+    from ._breaker import Breaker, Permit
 
     T = TypeVar("T")
     Exclusion = type[BaseException] | Callable[[Any], Any]
@@ -173,7 +173,7 @@ class CircuitBreaker:
         # The opening, by its generation, that half_open() has made to end with the next call.
         self._half_opened: int | None = None
         self._declare()
-        self._seen = self._state_named(_NAMES[self._inner._first_state()])
+        self._changes = Changes(_NAMES[self._inner._first_state()])
 
     def _declare(self) -> None:
         self._inner = self._store.breaker(
@@ -246,7 +246,7 @@ class CircuitBreaker:
         It is the last one that was seen if the store is closed.
         """
         self._notice()
-        return self._seen
+        return self._state_named(self._changes.last)
 
     @state.setter
     def state(self, name: str) -> None:
@@ -287,22 +287,11 @@ class CircuitBreaker:
 
     def _notice(self) -> None:
         """Tell listeners of a change of the state."""
-        while True:
-            before = self._seen
-            try:
-                name = self.current_state
-            except StoreError:  # a call returns or raises what its work did, also without the store
-                return
-            if name == before.name:
-                return
-            state = self._state_named(name)
-            # Another thread may have told of a change that is newer than what was read. None comes
-            # between these two lines, which call nothing.
-            if self._seen is before:
-                self._seen = state
-                break
-        for listener in self.listeners:
-            listener.state_change(self, before, state)
+        change = self._changes.look(lambda: self.current_state)
+        if change is not None:
+            before, after = map(self._state_named, change)
+            for listener in self.listeners:
+                listener.state_change(self, before, after)
 
     # Exclusions and listeners
 
