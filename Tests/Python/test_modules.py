@@ -1,4 +1,4 @@
-"""How the modules of the package depend on each other, and what loading them costs."""
+"""The modules of the package: how they depend on each other and on the library."""
 
 from __future__ import annotations
 

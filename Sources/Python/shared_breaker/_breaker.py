@@ -107,7 +107,7 @@ class Breaker(_extension.Breaker):
         from functools import update_wrapper
 
         if not callable(function):
-            raise TypeError(f"{function!r} is no function, so it cannot be put behind a breaker")
+            raise TypeError(f"{function!r} is not a function, so it cannot be put behind a breaker")
         flags = flags_of(function)
         guarded: Any
         if flags & COROUTINE:
@@ -125,7 +125,7 @@ class Breaker(_extension.Breaker):
     def acquire(self) -> Permit:
         """Ask for the right to make one call, which you report on with ``Permit.report``.
 
-        A permit that is dropped without a report says nothing about the resource.
+        A permit that is dropped without a report is ignored: the call tells nothing about the resource.
         """
         permit = self._permit()
         permit._enter(True)
@@ -143,15 +143,15 @@ class Breaker(_extension.Breaker):
     def acquire_token(self, owner_pid: int | None = None) -> str:
         """Ask for the right to make one call that another process reports on.
 
-        Give it the token, for ``SharedStore.report``. If ``owner_pid`` ends, the slot of a probe is
-        free at once; without it, it is free when the probe has reported, or at ``probe_timeout``.
+        Pass it the token, for ``SharedStore.report``. If the process ``owner_pid`` ends, the slot of a probe is
+        free at once. Without one, it is free when the probe has reported, or after ``probe_timeout``.
         """
         return self._acquire_token(owner_pid or 0)
 
-    # Looking and steering
+    # Looking and changing
 
     def snapshot(self) -> dict[str, Any]:
-        """Return all that is known of the breaker, as in ``cbctl status --json``."""
+        """Return everything about the breaker, as ``cbctl status --json`` prints it."""
         import json
 
         snapshot: dict[str, Any] = json.loads(self._snapshot())
@@ -159,7 +159,7 @@ class Breaker(_extension.Breaker):
 
     @property
     def health(self) -> str:
-        """``shared`` or ``untried``, or the words for why this process is on its own."""
+        """``shared`` or ``untried``, or a sentence that says why this process is on its own."""
         code, text = self._health()
         return {0: "shared", 7: "untried"}.get(code, text)
 
@@ -188,8 +188,8 @@ class Breaker(_extension.Breaker):
     def listen(self, listener: Callable[[Event], object]) -> Callable[[], None]:
         """Call a function when this process finds that the state of the breaker has changed.
 
-        It is called by the call that found it, after everything is written, and holds no lock. Other
-        processes' changes are found by the next call; ``SharedStore.follow`` does not wait for one.
+        The call that found the change calls it, after everything is written and while it holds no lock. The
+        next call finds what other processes have changed; ``SharedStore.follow`` does not wait for a call.
 
         Returns a function that ends it.
         """
@@ -250,7 +250,7 @@ class Breaker(_extension.Breaker):
         try:
             await _aio().enter(permit)
         except BaseException:
-            getattr(work, "close", int)()  # or it would be said that it was never awaited
+            getattr(work, "close", int)()  # or Python would warn that it was never awaited
             raise
         finally:
             self._tell()
@@ -311,9 +311,9 @@ class Permit(_extension.Permit):
         return verdict  # type: ignore[return-value]
 
     def renew(self, duration: Seconds | None = None) -> bool:
-        """Renew the lease of a probe that makes progress; False if it has lost its lease.
+        """Renew the lease of a probe that is making progress; return False if it has lost the lease.
 
-        Without a duration it lasts for ``probe_timeout`` from now on.
+        Without a duration the lease lasts for ``probe_timeout`` from now on.
         """
         return self._renew(0 if duration is None else nanoseconds(duration))
 
@@ -336,7 +336,7 @@ class Permit(_extension.Permit):
 
 
 class _Granted:
-    """A call whose permit was granted before: it reports when it is left."""
+    """A call that already has its permit: leaving it reports the outcome."""
 
     __slots__ = ("_permit",)
 
@@ -358,7 +358,7 @@ class _Granted:
 
 
 def _aio() -> Any:
-    """Return the module for asyncio, which takes long to import."""
+    """Return the module for asyncio, which is slow to import."""
     from . import _aio
 
     return _aio

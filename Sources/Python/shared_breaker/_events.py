@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Event:
-    """Something that a listener is told."""
+    """What a listener is called with."""
 
     __slots__ = ("after", "before", "kind", "message", "name")
 
@@ -34,7 +34,7 @@ class Event:
 
 
 class Changes:
-    """Finds each change of a state once, whichever thread looks."""
+    """Finds each change of a state once, however many threads look."""
 
     __slots__ = ("_seen",)
 
@@ -47,9 +47,9 @@ class Changes:
         return self._seen[0]
 
     def look(self, state: Callable[[], str]) -> tuple[str, str] | None:
-        """Return the states before and after a change that nobody has found yet; None if there is none.
+        """Return the states before and after a new change, or None.
 
-        There is none while the store cannot be read, because calls go on without it.
+        While the store cannot be read there are no changes, because calls go on without it.
         """
         while True:
             before = self._seen
@@ -59,15 +59,15 @@ class Changes:
                 return None
             if after == before:
                 return None
-            # Another thread may have found a change that is newer than what was read. None comes
-            # between these two lines, which call nothing.
+            # Another thread may have found a newer change since the state was read. No thread can run
+            # between these two lines, because they call nothing.
             if self._seen is before:
                 self._seen = after
                 return before[0], after[0]
 
 
 def call_listener(listener: Callable[[Event], object], event: Event) -> None:
-    """Call a listener, and log its exceptions."""
+    """Call a listener, and log what it raises."""
     try:
         listener(event)
     except Exception as error:

@@ -29,7 +29,7 @@ _log = logging.getLogger("shared_breaker")
 
 
 class _Alarm:
-    """Wakes who waits, for good. Its descriptor is closed when nobody can use it any more."""
+    """Wakes all waiters, and all later ones. Its descriptor is closed when its last user is gone."""
 
     def __init__(self) -> None:
         self.descriptor = os.eventfd(0)
@@ -42,7 +42,7 @@ class _Alarm:
 
 
 class _Bell:
-    """Wakes all that wait for news of a store. A child of a fork gets its own."""
+    """Wakes everything that waits for news of a store. The child of a fork gets its own."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -61,7 +61,7 @@ class _Bell:
 
     @contextlib.contextmanager
     def _waiting(self) -> Iterator[tuple[int, ...]]:
-        """Keep the descriptors open that ring; there are none once the bell is closed."""
+        """Keep the descriptors to wait on open; there are none once the bell is closed."""
         waiter = object()
         waiters = self._waiters
         waiters.add(waiter)
@@ -76,8 +76,8 @@ class _Bell:
             self._free()
 
     def _free(self) -> None:
-        """Close the descriptors of a closed bell once nobody waits any more."""
-        # A loop that watches a descriptor takes the next file with its number for it.
+        """Close the descriptors of a closed bell once nothing waits on them."""
+        # An event loop that still watches a descriptor would mistake the next file with its number for it.
         if self._is_closed and not self._waiters:
             self._news.close()
             self._alarm = None
@@ -92,7 +92,7 @@ class _Bell:
         return not self._is_closed
 
     def wait(self, at_most: float = _PATIENCE) -> bool:
-        """Wait for news; False if there will be none, because the bell or the store was closed."""
+        """Wait for news; return False if there will be none because the bell or the store was closed."""
         self._own()
         with self._waiting() as descriptors:
             if descriptors:
@@ -114,7 +114,7 @@ class _Bell:
                 for descriptor in descriptors:
                     loop.add_reader(descriptor, rung.set)
                 if descriptors:
-                    # Not wait_for(), which loses a cancellation that comes with the ringing.
+                    # Not wait_for(), which loses a cancellation that arrives together with the news.
                     async with asyncio.timeout(max(0.0, at_most)):
                         await rung.wait()
             except TimeoutError:
@@ -136,7 +136,7 @@ class _Bell:
 
 
 class Follower:
-    """What happens to breakers, as it happens: an iterator and an asynchronous one.
+    """An iterator over what happens to breakers, as it happens; it is also asynchronous.
 
     It ends when it or its store is closed. While the store cannot be read, it waits until it can be.
     """
@@ -147,7 +147,7 @@ class Follower:
         self._name = None if name is None else name_of(name)
         self._last: int | None = after
         self._entries: list[Entry] = []
-        # What happens from here on rings, so nothing is missed.
+        # From here on everything that happens wakes this follower, so it misses nothing.
         self._bell = _Bell(store)
         self._is_closed = False
         if after is None:
@@ -203,11 +203,6 @@ class Follower:
         """End following, also for a thread or task that waits."""
         self._is_closed = True
         self._bell.close()
-
-
-def _pause(wait: int) -> float:
-    # A process that dies while it has an entry wakes nobody.
-    return _PATIENCE if wait < 0 else min(wait / 1e9, 1.0)
 
 
 class _Turn:

@@ -66,13 +66,13 @@ def nanoseconds(time: Seconds) -> int:
     """Return a time in whole nanoseconds, as the library takes it: at most 365 days."""
     seconds = _seconds(time)
     if seconds < 0:
-        raise ValueError(f"{time!r} is less than no time: give 0 or more seconds")
+        raise ValueError(f"{time!r} is negative: give 0 or more seconds")
     return _whole(seconds)
 
 
 def elapsed_nanoseconds(time: Seconds | None) -> int:
-    """Return how long a call took, or 0 if nobody knows."""
-    # At least a nanosecond: a clock may have been set back meanwhile.
+    """Return how long a call took, or 0 if that is unknown."""
+    # At least a nanosecond, because the clock may have been set back meanwhile.
     return 0 if time is None else max(1, _whole(_seconds(time)))
 
 
@@ -93,7 +93,7 @@ def _seconds(time: Seconds) -> float:
 
 
 def policy_words(policy: str | None, keywords: dict[str, object]) -> str | None:
-    """Return the words of a policy, of which keywords win; None if there are none."""
+    """Return the words of a policy, in which keywords replace words; None if there are none."""
     if policy is None and not keywords:
         return None
     if policy is not None:
@@ -108,7 +108,7 @@ def policy_words(policy: str | None, keywords: dict[str, object]) -> str | None:
 def _text(key: str, value: object) -> str:
     kind = _KINDS.get(key)
     if kind is None:
-        raise TypeError(f"there is no policy word {key!r}: use one of {', '.join(sorted(_KINDS))}")
+        raise TypeError(f"there is no policy keyword {key!r}: use one of {', '.join(sorted(_KINDS))}")
     if value is None:
         return "none"
     if isinstance(value, str):

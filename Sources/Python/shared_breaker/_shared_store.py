@@ -46,8 +46,8 @@ class SharedStore(Store):
     ) -> Breaker:
         """Get the breaker with a name, and declare its policy if you give one.
 
-        A policy is given as keywords, as words such as ``"max-failures=3 open-for=30s"``, or as both,
-        of which keywords win. The policy that was declared last holds in every process.
+        Give a policy as keywords, as text such as ``"max-failures=3 open-for=30s"``, or as both; then
+        keywords win. The policy that was declared last applies in every process.
 
         The policy is declared at once if the file exists. Otherwise the first call creates the file and
         declares it.
@@ -56,10 +56,10 @@ class SharedStore(Store):
         ``Exception``, are ignored unless a rule names their type. Rules are exception types, predicates, or
         iterables of them:
 
-        - ``ignore``: exceptions that say nothing about the resource;
+        - ``ignore``: exceptions that tell nothing about the resource;
         - ``permanent``: exceptions that open the breaker at once, since trying again cannot help;
-        - ``failure``: types of exceptions of which only these are failures, and others are ignored;
-          a predicate judges exceptions and also results. One that raises is skipped.
+        - ``failure``: the only types of exceptions that are failures, so that all others are ignored;
+          a predicate judges exceptions and results. One that raises is skipped.
         - ``open_for``: a time, or a function that reads the time from what failed (an exception or a
           result), such as ``retry_after``; None means the time of the policy.
         """
@@ -82,8 +82,8 @@ class SharedStore(Store):
     def follow(self, name: str | None = None, *, after: int | None = None) -> Follower:
         """Follow what happens in all processes, as it happens, with ``for`` or ``async for``.
 
-        It begins now, or after the entry with the ``id`` in ``after``. Nothing polls: the kernel wakes
-        anyone who waits. It ends when it is closed, or the store is.
+        It begins now, or after the entry whose ``id`` is ``after``. Nothing polls: the kernel wakes whatever
+        waits. It ends when it or the store is closed.
         """
         from ._history import Follower
 
@@ -103,7 +103,7 @@ class SharedStore(Store):
 
         It returns when ``stop`` is set or the store is closed, within two seconds. If the function
         raises, or the process dies, the entry is handed out again, up to ``attempts`` times. So is an
-        entry whose end could not be written because the store was lost.
+        entry whose result could not be written because the store was lost.
         """
         from ._history import handle
 

@@ -88,7 +88,7 @@ class Store(_extension.Store):
 
     @property
     def health(self) -> str:
-        """``available`` or ``untried``, or the words for why this process is on its own."""
+        """``available`` or ``untried``, or a sentence that says why this process is on its own."""
         code, text = self._health()
         return {0: "available", 7: "untried"}.get(code, text)
 
@@ -108,8 +108,8 @@ class Store(_extension.Store):
     def close(self) -> None:
         """Write what this process has yet to write, and close the file for good.
 
-        It happens by itself when the program ends. Breakers of a closed store permit every call and
-        record none. To go on afterwards, use ``flush``.
+        The package does so by itself when the program ends. Breakers of a closed store permit every call and
+        record none. To go on using the store, call ``flush`` instead.
         """
         self._close()
 
@@ -146,7 +146,7 @@ class Store(_extension.Store):
     # Looking
 
     def snapshot(self, name: str) -> dict[str, Any] | None:
-        """Return all that is known of a breaker; None if there is none with that name."""
+        """Return everything about a breaker; None if there is none with that name."""
         text = self._snapshot(name_of(name))
         import json
 
@@ -164,8 +164,8 @@ class Store(_extension.Store):
     def history(self, name: str | None = None, *, after: int = 0, limit: int = 10_000) -> list[Entry]:
         """Return what happened to a breaker, or to all of them, oldest first.
 
-        ``after`` is the ``id`` of the entry to read on after. Entries are the objects of
-        ``cbctl history --json``.
+        ``after`` is the ``id`` of the last entry that you have read. Entries are the objects that
+        ``cbctl history --json`` prints.
         """
         import json
 
@@ -217,7 +217,7 @@ def _program() -> str:
     return name if name not in ("", "-c", "-m") else "python"
 
 
-_stores: weakref.WeakSet[SharedStore] = weakref.WeakSet()
+_stores: weakref.WeakSet[Store] = weakref.WeakSet()
 
 
 @atexit.register

@@ -63,7 +63,7 @@ class CircuitBreakerError(BreakerError):
     """The circuit is open, or the call has opened it."""
 
     retry_after: float | None = None
-    """The seconds after which another call may be permitted; None if nobody knows."""
+    """The seconds after which another call may be permitted; None if that is unknown."""
 
 
 class CircuitBreakerListener:
@@ -86,11 +86,11 @@ class CircuitBreakerListener:
         old_state: CircuitBreakerState | None,
         new_state: CircuitBreakerState,
     ) -> None:
-        """The state has changed, in whichever process; it is told by the next call of this one."""
+        """The state has changed, in any process; the next call of this process tells."""
 
 
 class CircuitBreakerStorage:
-    """Can be imported, and says on use what to do without it."""
+    """Can be imported; using it raises an error that says what to do instead."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Refuse to be made."""
@@ -272,7 +272,7 @@ class CircuitBreaker:
         return self._throw_new_error_on_trip
 
     def half_open(self) -> None:
-        """Let the next call decide, whichever process makes it."""
+        """Let the next call decide, in any process."""
         self._inner.trip(1e-9)
         self._half_opened = self._inner.snapshot()["generation"]
         self._notice()
@@ -297,15 +297,15 @@ class CircuitBreaker:
 
     @property
     def excluded_exceptions(self) -> tuple[Exclusion, ...]:
-        """The exceptions that are no failures."""
+        """The exceptions that are not failures."""
         return tuple(self._exclude)
 
     def add_excluded_exception(self, exception: Exclusion) -> None:
-        """Add an exception that is no failure."""
+        """Add an exception that is not a failure."""
         self._exclude.append(exception)
 
     def add_excluded_exceptions(self, *exceptions: Exclusion) -> None:
-        """Add exceptions that are no failures."""
+        """Add exceptions that are not failures."""
         self._exclude.extend(exceptions)
 
     def remove_excluded_exception(self, exception: Exclusion) -> None:
@@ -489,7 +489,7 @@ class CircuitBreaker:
     def _is_open(self) -> bool:
         try:
             return bool(self._inner.state == "open")
-        except StoreError:  # nobody can tell
+        except StoreError:  # the state is unknown
             return False
 
     def _generate(
