@@ -1,4 +1,4 @@
-"""Exceptions of signal handlers, which may arrive at any moment, and are for the caller."""
+"""Signal handlers: their exceptions may come at any moment, belong to the caller, and end waits."""
 
 from __future__ import annotations
 
@@ -141,21 +141,21 @@ class EveryStep(SignalTestCase):
         self.begun += 1
         raise Words
 
-    def test_an_exception_of_a_handler_leaves_a_block_whatever_it_interrupts(self):
+    def test_the_exception_of_a_handler_leaves_a_block_at_every_step(self):
         def work():
             with self.payments:
                 self.begin_and_fail()
 
         self.check(work, "failures")
 
-    def test_an_exception_of_a_handler_leaves_a_call_whatever_it_interrupts(self):
+    def test_the_exception_of_a_handler_leaves_a_call_at_every_step(self):
         self.check(lambda: self.payments.call(self.begin_and_fail), "failures")
         self.check(self.payments(self.begin_and_fail), "failures")
 
-    def test_an_exception_of_a_handler_comes_instead_of_a_result_that_is_judged(self):
+    def test_the_exception_of_a_handler_replaces_a_result_that_is_being_judged(self):
         self.check(lambda: self.payments.call(self.begin), "successes")
 
-    def test_an_exception_of_a_handler_leaves_a_coroutine_whatever_it_interrupts(self):
+    def test_the_exception_of_a_handler_leaves_a_coroutine_at_every_step(self):
         @self.payments
         async def succeed():
             self.begin()
@@ -168,7 +168,7 @@ class EveryStep(SignalTestCase):
 
         self.check(work, "successes")
 
-    def test_an_exception_of_a_handler_leaves_an_asynchronous_block_whatever_it_interrupts(self):
+    def test_the_exception_of_a_handler_leaves_an_asynchronous_block_at_every_step(self):
         async def block():
             async with self.payments:
                 self.begin()
@@ -177,7 +177,7 @@ class EveryStep(SignalTestCase):
         # What is written in another thread may be interrupted before that has begun.
         self.check(lambda: block().send(None))
 
-    def test_an_exception_of_a_handler_leaves_blocks_that_were_entered_in_other_frames(self):
+    def test_the_exception_of_a_handler_leaves_blocks_that_were_entered_in_other_frames(self):
         # Blocks of such a breaker begin at different times, so it has to find the one that ends.
         self.payments = self.store.breaker(
             "slow", slow_rate=1, slow_after=3600, window=60, min_calls=1)
@@ -236,7 +236,7 @@ class AnyHandler(SignalTestCase):
             with self.assertRaises(Interrupt):
                 self.let_fail(payments)
 
-    def test_the_exception_of_any_function_that_handles_signals_is_passed_on(self):
+    def test_the_exceptions_of_all_kinds_of_handlers_are_passed_on(self):
         class Handler:
             def __call__(self, number, frame):
                 raise Interrupt
@@ -354,7 +354,7 @@ class Waits(SignalTestCase):
         # Nobody has taken the probe's slot.
         self.assertEqual(self.payments.acquire().kind, "probe")
 
-    def test_a_handler_that_raises_ends_the_wait_of_a_report_which_is_made_nevertheless(self):
+    def test_a_handler_that_raises_ends_the_wait_of_a_report_which_another_thread_makes(self):
         self.open_until_a_probe_is_due()
         permit = self.payments.acquire()
         self.assertEqual(permit.kind, "probe")

@@ -1,8 +1,8 @@
 // Entering and leaving a breaker. The healthy path keeps the GIL; what may wait releases it.
 #include "extension.h"
 
-// What functions return that have finished what they do, but were interrupted meanwhile: the exception that
-// is set comes from outside, such as from a signal handler, and belongs to the caller.
+// Returned by functions that have finished their work but were interrupted meanwhile: the exception that is
+// set comes from outside, such as from a signal handler, and belongs to the caller.
 #define INTERRUPTED (-1)
 
 // Does what is due after a call that may have waited: it lets signal handlers run, and tells the log of the
@@ -181,7 +181,7 @@ int sb_finish_and_watch(Breaker *self, sb_permit *permit, const Ending *ending) 
   return sb_watch(self) ? INTERRUPTED : status;
 }
 
-// Gives a permit back whose call says nothing about the resource. It leaves exceptions alone.
+// Gives back a permit whose call tells nothing about the resource. It leaves exceptions alone.
 void sb_abandon(Breaker *self, sb_permit *permit) {
   Ending ending = {SB_IGNORED, false, SB_DETAILS_INIT, NULL};
   PyObject *pending = sb_raised();

@@ -65,7 +65,7 @@ typedef struct {
   PyObject *store;
   PyObject *judge;  // judges what was raised
   PyObject *judge_result;  // judges what was returned; NULL if every result is a success
-  PyObject *watch;  // called when a call was not a healthy one; NULL if nobody listens
+  PyObject *watch;  // called after a call that was not healthy; NULL if there are no listeners
   PyObject *weak;
   // The `with` blocks under way. Their permits are equal while the breaker is healthy: one of them
   // is kept, with their number. The others are in a list.
@@ -96,7 +96,7 @@ typedef struct {
   PyObject *pending;  // the exception that was set before
   int64_t until;      // from this instant on, signals no longer end it
   int outer;          // the wake-up descriptor to restore
-  bool ends_early, is_listening, is_over;
+  enum { AT_ONCE, LISTENING, PATIENTLY, OVER } phase;
 } Wait;
 
 // Calls the library without the GIL, and waits as long as that takes.

@@ -125,15 +125,14 @@ static PyObject *hook_take(PyObject *object, PyObject *unused) {
   return entry ? Py_BuildValue("NL", entry, 0LL) : NULL;
 }
 
-// done(result) -> whether the entry will be handed out no more
+// done(result): notes the result, which the next take() writes.
 static PyObject *hook_done(PyObject *object, PyObject *result) {
   Hook *self = (Hook *)object;
   long number = PyLong_AsLong(result);
   if (number == -1 && PyErr_Occurred()) return NULL;
   int code;
   WITHOUT_GIL(code, sb_hook_done(self->handle, (int)number));
-  if (code < 0) return sb_raise(self->store->state, code);
-  return PyBool_FromLong(code == SB_SKIPPED || number == SB_HANDLED);
+  return sb_nothing(self->store->state, code);
 }
 
 static void hook_dealloc(PyObject *object) {

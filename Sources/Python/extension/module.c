@@ -72,7 +72,7 @@ static int execute(PyObject *module) {
   return 0;
 }
 
-// What the state holds, as one array of references.
+// Visits each reference that the state holds.
 static void each(State *state, int (*visit)(PyObject **, void *), void *arg) {
   PyObject **all[] = {
       (PyObject **)&state->store,     (PyObject **)&state->news,      (PyObject **)&state->hook,
@@ -84,6 +84,11 @@ static void each(State *state, int (*visit)(PyObject **, void *), void *arg) {
       (PyObject **)&state->method,    &state->set_wakeup};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     if (visit(all[i], arg)) return;
+  struct { PyObject **first; size_t count; } words[] = {
+      {state->states, 3}, {state->modes, 4}, {state->kinds, 2}, {state->verdicts, 3}};
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    for (size_t j = 0; j < words[i].count; j++)
+      if (visit(words[i].first + j, arg)) return;
 }
 
 typedef struct {

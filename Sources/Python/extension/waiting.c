@@ -72,30 +72,46 @@ static void stop_listening(Wait *wait) {
     if (wait->outer >= 0 && write(wait->outer, signals, (size_t)count) < 0) continue;
 }
 
+// Whether the thread runs the handlers of signals: only the main thread of the main interpreter does.
+static bool runs_handlers(State *state) {
+  static _Thread_local unsigned known_in;  // the number of forks at which it was looked up, plus 1
+  static _Thread_local bool is_main;
+  if (known_in != sb_forks + 1) {
+    known_in = sb_forks + 1;
+    is_main = syscall(SYS_gettid) == getpid();
+  }
+  return is_main && state->set_wakeup;
+}
+
 // Prepares a wait for a store. It keeps the exception that is set.
 Wait sb_wait_for(Store *store) {
-  Wait wait = {.store = store, .pending = sb_raised()};
-  // Only the main thread of the main interpreter runs handlers, and only there is the function known.
-  wait.ends_early = store->state->set_wakeup && syscall(SYS_gettid) == getpid();
-  if (wait.ends_early) wait.until = now() + store->lock_timeout;
-  return wait;
+  return (Wait){.store = store,
+                .pending = sb_raised(),
+                .phase = runs_handlers(store->state) ? AT_ONCE : PATIENTLY};
 }
+
+// Ends the first attempt as soon as it would wait, because most calls need not wait, and do without the rest.
+static int has_to_wait(void *unused) { return 1; }
 
 // Releases the GIL for a call of the library; false if there is nothing more to call. The code is
 // SB_INTERRUPTED then if a handler has raised.
 bool sb_begins_wait(Wait *wait, int *code) {
-  wait->is_listening = !wait->is_over && wait->ends_early && listen_for_signals(wait);
-  // A signal that came before has not rung.
-  if (wait->is_listening && PyErr_CheckSignals()) {
-    stop_listening(wait);
-    *code = SB_INTERRUPTED;
-    wait->is_over = true;
+  if (wait->phase == LISTENING) {
+    if (!listen_for_signals(wait)) {
+      wait->phase = PATIENTLY;
+    } else if (PyErr_CheckSignals()) {
+      // A signal that came before has not rung.
+      stop_listening(wait);
+      *code = SB_INTERRUPTED;
+      wait->phase = OVER;
+    }
   }
-  if (wait->is_over) {
+  if (wait->phase == OVER) {
     sb_raise_again(wait->pending);
     return false;
   }
-  if (wait->is_listening) sb_interruptible(has_rung, NULL);
+  if (wait->phase != PATIENTLY)
+    sb_interruptible(wait->phase == AT_ONCE ? has_to_wait : has_rung, NULL);
   wait->thread = PyEval_SaveThread();
   return true;
 }
@@ -103,11 +119,17 @@ bool sb_begins_wait(Wait *wait, int *code) {
 // Takes the GIL again, and runs the handlers of signals that have ended the wait.
 void sb_ends_wait(Wait *wait, int code) {
   PyEval_RestoreThread(wait->thread);
-  if (wait->is_listening) {
-    sb_interruptible(NULL, NULL);
-    stop_listening(wait);
+  if (wait->phase != PATIENTLY) sb_interruptible(NULL, NULL);
+  if (wait->phase == LISTENING) stop_listening(wait);
+  if (code != SB_INTERRUPTED) {
+    wait->phase = OVER;
+  } else if (wait->phase == AT_ONCE) {
+    wait->phase = LISTENING;
+    wait->until = now() + wait->store->lock_timeout;
+  } else if (PyErr_CheckSignals()) {
+    wait->phase = OVER;
+  } else if (now() >= wait->until) {
+    // Signals that keep coming must not let a call wait for ever.
+    wait->phase = PATIENTLY;
   }
-  wait->is_over = code != SB_INTERRUPTED || PyErr_CheckSignals();
-  // Signals that keep coming must not let a call wait for ever.
-  if (now() >= wait->until) wait->ends_early = false;
 }
