@@ -12,7 +12,7 @@ struct StoreUsers {
   /// Processes that have the current files open.
   var readers: [User] = []
 
-  /// Processes that a process which has the files open has started, and that do not have them open.
+  /// Processes that do not have the files open, but were started by one that has.
   var children: [User] = []
 
   /// Processes that have files open which were deleted or replaced.
@@ -99,36 +99,5 @@ extension [StoreUsers.User] {
     guard !isEmpty else { return "" }
     let first = prefix(8).map(\.words).joined(separator: ", ")
     return before + first + (count > 8 ? " and \(count - 8) more" : "")
-  }
-}
-
-/// The contents of a directory.
-enum DirectoryListing {
-  /// The names in a directory; none if it cannot be read.
-  static func names(_ path: String) -> [String] { found(path) ?? [] }
-
-  /// Whether every name in a readable directory begins with this one.
-  static func isOnly(of name: String, _ directory: String) -> Bool {
-    found(directory)?.allSatisfy { $0.hasPrefix(name) } ?? false
-  }
-
-  private static func found(_ path: String) -> [String]? {
-    guard let stream = unsafe opendir(path) else { return nil }
-    defer { unsafe closedir(stream) }
-    var names: [String] = []
-    while let entry = unsafe readdir(stream) {
-      let name = unsafe withUnsafeBytes(of: &entry.pointee.d_name) { bytes in
-        unsafe String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
-      }
-      if name != ".", name != ".." { names.append(name) }
-    }
-    return names
-  }
-
-  /// The target of a link; empty if it cannot be read.
-  static func target(_ path: String) -> String {
-    var target = [CChar](repeating: 0, count: 4_096)
-    let length = max(0, unsafe readlink(path, &target, target.count))
-    return String(decoding: target[..<length].map { UInt8(bitPattern: $0) }, as: UTF8.self)
   }
 }

@@ -86,7 +86,7 @@ extension WritingExamination {
     }
   }
 
-  /// The process that holds the write lock; nil if nobody does, and 0 if it cannot be told who.
+  /// The process that holds the write lock; nil if none does, and 0 if it is not known which.
   private func holder(_ descriptor: Int32, _ index: FileStatus) -> Int32? {
     guard descriptor >= 0 else {
       return HeldLock.all(on: index.identity).first {
@@ -141,7 +141,7 @@ extension WritingExamination {
 }
 
 /// The user and the groups that a process runs as.
-struct ProcessRights {
+private struct ProcessRights {
   let user: UInt32
   private let groups: Set<UInt32>
 

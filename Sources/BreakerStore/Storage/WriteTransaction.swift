@@ -1,90 +1,5 @@
 internal import BreakerCore
 
-/// A transaction of an SQLite file, in which everything is read as it stands at one moment.
-class ReadTransaction: StoreReading {
-  let connection: Connection
-  let clock: StoreClock
-  private let counterPage: CounterPage
-
-  init(on connection: Connection, of storage: SQLiteStorage) {
-    self.connection = connection
-    clock = storage.clock
-    counterPage = storage.counterPage
-  }
-
-  final var header: StoreHeader { connection.header(clock) }
-  final var path: String { connection.path }
-  final var lineage: Int64 { header.lineage }
-  final var boot: Int64 { header.boot.number }
-  final func isGone(_ owner: ProcessIdentity) -> Bool { OwnerJudge(of: path).isGone(owner) }
-
-  var now: Moment { clock.moment }
-
-  /// When counters are read.
-  ///
-  /// The time goes on while a list is read, because what other processes have counted meanwhile
-  /// would otherwise lie ahead of it.
-  fileprivate var instant: Instant { clock.instant }
-
-  func find(_ name: String) throws(StoreError) -> StoredBreaker? {
-    try BreakerTable.find(name, on: connection, clock: clock).map(upToDate)
-  }
-
-  final func find(_ listed: ListedBreaker) throws(StoreError) -> StoredBreaker? {
-    let found = try BreakerTable.find(listed.id, on: connection, clock: clock)
-    // In a file that has been put in the place of another an id is another breaker's.
-    guard let found, NameBytes(found.name) == NameBytes(listed.name) else { return nil }
-    return upToDate(found)
-  }
-
-  fileprivate final func upToDate(_ breaker: StoredBreaker) -> StoredBreaker {
-    var breaker = breaker
-    counterPage.takeIn(to: &breaker, at: instant)
-    return breaker
-  }
-
-  final func list(
-    beginningWith prefix: String, in state: BreakerState?
-  ) throws(StoreError) -> [ListedBreaker] {
-    try BreakerTable.list(beginningWith: prefix, in: state, on: connection)
-  }
-
-  final func declarations(of name: String) throws(StoreError) -> [StoredDeclaration] {
-    try BreakerTable.declarations(of: name, on: connection)
-  }
-
-  final func history(
-    of name: String?, sinceMilliseconds: Int64?, limit: Int?
-  ) throws(StoreError) -> [RecordedEvent] {
-    try EventTable.history(
-      of: name, sinceMilliseconds: sinceMilliseconds, limit: limit, on: connection)
-  }
-
-  final func events(
-    after id: Int64, of name: String?, limit: Int
-  ) throws(StoreError) -> EventBatch {
-    try EventTable.batch(after: id, of: name, limit: limit, on: connection)
-  }
-
-  final func hook(_ name: String) throws(StoreError) -> HookRecord? {
-    try HookTable.find(name, on: connection)
-  }
-
-  final func fleet() throws(StoreError) -> StoredFleet? { try FleetTable.find(on: connection) }
-
-  final func registers(of name: String?) throws(StoreError) -> [FleetRegister] {
-    try FleetTable.registers(of: name, on: connection, in: header, at: now)
-  }
-
-  final func pendingOrders(of name: String?, limit: Int) throws(StoreError) -> [PendingOrder] {
-    try FleetTable.pending(limit, of: name, on: connection, in: header, at: now)
-  }
-
-  fileprivate final func tieCounters(to breaker: inout StoredBreaker) {
-    counterPage.tie(to: &breaker, at: instant)
-  }
-}
-
 /// A transaction that writes, from its beginning to its commit.
 final class WriteTransaction: ReadTransaction, StorePlace {
   private let store: OpenStore
@@ -100,7 +15,7 @@ final class WriteTransaction: ReadTransaction, StorePlace {
   private var moment: Moment
 
   override var now: Moment { moment }
-  override fileprivate var instant: Instant { moment.boot }
+  override var instant: Instant { moment.boot }
 
   init(on store: OpenStore, of storage: SQLiteStorage) {
     self.store = store

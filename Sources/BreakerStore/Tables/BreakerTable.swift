@@ -229,3 +229,61 @@ enum BreakerTable {
     try trim.run()
   }
 }
+
+/// A process in five columns: its number, its start, its PID namespace, and its lifeline's byte and
+/// file; NULL if there is none.
+extension Statement {
+  /// Reads the process that begins in a column.
+  func process(_ column: Int32) -> ProcessIdentity? {
+    integerOrNil(column).map {
+      ProcessIdentity(
+        pid: Int32(truncatingIfNeeded: $0), startTicks: UInt64(bitPattern: integer(column + 1)),
+        pidNamespace: UInt64(bitPattern: integer(column + 2))
+      ).holding(lifeline(column + 3))
+    }
+  }
+
+  private func lifeline(_ column: Int32) -> Lifeline? {
+    integerOrNil(column).map {
+      Lifeline(byte: $0, file: UInt64(bitPattern: integer(column + 1)))
+    }
+  }
+
+  /// Binds a process to five parameters.
+  func bind(_ first: Int32, _ process: ProcessIdentity?) {
+    bind(first, process.map { Int64($0.pid) })
+    bind(first + 1, process.map { Int64(bitPattern: $0.startTicks) })
+    bind(first + 2, process.map { Int64(bitPattern: $0.pidNamespace) })
+    bind(first + 3, process?.lifeline?.byte)
+    bind(first + 4, (process?.lifeline?.file).map { Int64(bitPattern: $0) })
+  }
+}
+
+extension SQLiteStorage {
+  /// The limit if nobody sets another.
+  package static var usualBreakers: Int64 { StoreRoom.usualBreakers }
+}
+
+/// How many breakers a store has room for.
+enum StoreRoom {
+  /// The limit if nobody sets another: on the order of a hundred megabytes, which take a few
+  /// seconds to list.
+  static let usualBreakers: Int64 = 200_000
+
+  /// Whether there is room for one more breaker.
+  ///
+  /// Row numbers are never reused, so rows are counted only once the numbers reach the limit.
+  static func isLeft(on connection: Connection, for limit: Int64) throws(StoreError) -> Bool {
+    let query = try connection.statement(.breakersAtLimit)
+    query.bind(1, limit)
+    return try query.first { $0.integer(0) } ?? 0 < limit
+  }
+
+  static func error(path: String, limit: Int64) -> StoreError {
+    StoreError(
+      .tooManyBreakers,
+      "the store \(StoreError.visible(path)) is full: it has"
+        + " \(CountedNoun.text(limit, "breaker")), which is the limit: delete those that nobody uses,"
+        + " and find out who creates so many")
+  }
+}
