@@ -3,34 +3,34 @@ package import BreakerCore
 /// Where breakers are kept: one transaction at a time, each of them whole or not at all.
 ///
 /// The SQLite file is one such storage and the memory of a process is another. What a transaction
-/// does is written once, over ``StorePlace``.
+/// does is written once, in terms of ``StorePlace``.
 package protocol BreakerStorage: AnyObject, Sendable {
   /// Where one load tells whether anything changed; the address is good as long as the storage.
   ///
-  /// Zero there means that nothing is known, so that every call has to ask for what changed. It is
-  /// to be loaded before what it vouches for is read (rule of order 4).
+  /// Zero means that nothing is known, so every call has to ask what changed. Load it before you read
+  /// the rows that it vouches for (rule of order 4).
   var fingerprint: UnsafePointer<UInt64> { get }
 
-  /// Those who wait for events of all processes.
+  /// The tasks that wait for events of any process.
   var listeners: Listeners { get }
 
-  /// What processes hold of the storage for as long as they live.
+  /// What processes hold in the storage until they end.
   var owners: any StoreOwners { get }
 
   /// The counters that processes share; nil if there are none.
   var sharedCounters: CounterPage? { get }
 
-  /// Makes sure that the storage can be used, and makes it if it is not there.
+  /// Makes sure that the storage can be used, and creates it if it does not exist.
   func open(mayCreate: Bool) throws(StoreError)
 
   /// Forgets what is open if the file it belongs to was replaced or deleted.
   ///
-  /// - Throws: Why that cannot be done yet; the replaced file must not be used meanwhile.
+  /// - Throws: Why that is not possible yet; do not use the replaced file meanwhile.
   func checkIdentity() throws(StoreError)
 
   /// Closes everything; the next use opens it again.
   ///
-  /// A process that is done with the file leaves it as the next one should find it.
+  /// With `isDone`, it also leaves the file in the state that is best for the next process.
   func close(isDone: Bool)
 
   /// Takes the storage's locks before a fork, so that it is at rest, and gives them back after it.
@@ -38,19 +38,19 @@ package protocol BreakerStorage: AnyObject, Sendable {
 
   /// Everything that changed after a revision, for all breakers at once.
   ///
-  /// Without a revision it is only told which one is the newest.
+  /// Without a revision, it only returns the newest one.
   func changes(since revision: Int64?) throws(StoreError) -> StoreChanges
 
   /// Reads the storage as it stands at one moment.
   ///
-  /// Nobody who writes waits for a long reading.
+  /// A long reading never delays a writer.
   func read<Answer>(
     isLong: Bool, _ body: (any StoreReading) throws(StoreError) -> Answer
   ) throws(StoreError) -> Answer
 
-  /// Does in one transaction what `body` does; if it throws, nothing has changed.
+  /// Runs `body` in one transaction; if it throws, nothing has changed.
   ///
-  /// The body may be run again in a transaction of its own after one that was rolled back.
+  /// The body may run again, after its first transaction was rolled back.
   ///
   /// - Returns: The answer of the body, and why what it wrote, which every process sees, may not
   ///   survive a power cut.
@@ -88,7 +88,7 @@ extension BreakerStorage {
 
   /// The breakers with names that begin with a text, by name.
   ///
-  /// With a state, only those that may be in it by now; who reads them sees which are.
+  /// With a state, it returns candidates; read each one for its current state.
   package func list(
     beginningWith prefix: String, in state: BreakerState?
   ) throws(StoreError) -> [ListedBreaker] {
@@ -127,7 +127,7 @@ extension BreakerStorage {
   package func events(
     after id: Int64, of name: String?, limit: Int
   ) throws(StoreError) -> EventBatch {
-    // Those who only listen make no calls that would look after the file.
+    // A process that only listens makes no calls, which would check the file.
     try checkIdentity()
     return try read(isLong: false) { place throws(StoreError) in
       try place.events(after: id, of: name, limit: limit)
@@ -175,10 +175,10 @@ extension BreakerStorage {
     try delete(name, ifStill: nil).isDeleted
   }
 
-  /// Takes what a process says of a hook, and answers what it has to do now, in one transaction.
+  /// Applies what a process reports about a hook and asks for, and returns what it has to do now.
   package func answer(_ request: HookRequest) throws(StoreError) -> HookTurn {
     try checkIdentity()
-    // Most who are woken for an event find that another process has it, and need no write for that.
+    // Usually another process has the event already, and there is nothing to write.
     let seen = try read(isLong: false) { place throws(StoreError) in
       try place.change(by: request)
     }
@@ -221,7 +221,7 @@ extension BreakerStorage {
 
   /// Does what a relay requests, in one transaction; if nothing changes, nothing is written.
   package func carryOut(_ request: FleetRequest) throws(StoreError) -> FleetChanges {
-    // A relay asks often, and need not hold up those who write.
+    // A relay asks often, and should not delay writers when there is nothing to do.
     if let known = try fleet(), request.isMet(by: known) { return FleetChanges() }
     var (changes, syncError) = try write(wait: .usual) { place throws(StoreError) in
       try place.carryOut(request)
@@ -247,10 +247,10 @@ extension BreakerStorage {
     return try owners.isRelayHeld()
   }
 
-  /// Tells what this store has given out from what one gave out that it is a copy of.
+  /// Distinguishes permits of this store from those of a store that it is a copy of.
   package func lineage() throws(StoreError) -> Int64 {
     try checkIdentity()
-    // A transaction that writes nothing, because only one that may write agrees on the lineage.
+    // In a transaction to write, because only that agrees on the lineage of a copy.
     return try write(wait: .usual) { $0.lineage }.answer
   }
 

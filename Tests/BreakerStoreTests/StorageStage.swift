@@ -134,3 +134,10 @@ extension BreakerDraft {
     command = GivenCommand(action, reason: nil, author: "ann")
   }
 }
+
+extension SQLiteStorage {
+  /// Every breaker, by name.
+  func all() throws -> [StoredBreaker] {
+    try read(list(beginningWith: "", in: nil)).compactMap { $0 }
+  }
+}

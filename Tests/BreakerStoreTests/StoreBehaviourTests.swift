@@ -23,6 +23,26 @@ import Testing
   }
 
   @Test(arguments: StorageKind.allCases)
+  func `names are compared by their bytes`(kind: StorageKind) throws {
+    let stage = try StorageStage(kind)
+    // To Swift these are equal.
+    for name in ["\u{e9}", "e\u{301}"] {
+      try stage.step(name) { _ in }
+      var hook = HookRequest(
+        hook: name, name: nil, process: ProcessTable.current(), timeout: .seconds(60), attempts: 2)
+      hook.mayRun = false
+      _ = try stage.storage.answer(hook)
+      try stage.step(name) { $0.note(.extended, reason: nil) }
+    }
+    #expect(try stage.storage.list(beginningWith: "", in: nil).count == 2)
+    #expect(try stage.events(of: "\u{e9}").count == 1)
+    let handled = try stage.storage.read(isLong: false) { place throws(StoreError) in
+      [try place.hook("\u{e9}")?.handled, try place.hook("e\u{301}")?.handled]
+    }
+    #expect(handled == [0, 1])
+  }
+
+  @Test(arguments: StorageKind.allCases)
   func `a step keeps what it decided, and the next one begins with it`(kind: StorageKind) throws {
     let stage = try StorageStage(kind)
     for count in 1...3 as ClosedRange<Int64> {

@@ -17,8 +17,8 @@ extension StorePlace {
 
   /// Notes a command that is given on this host, and keeps it for the relay.
   ///
-  /// - Returns: Whether it could be; false if the store belongs to no fleet, or knows no higher
-  ///   stamp. Then nothing is written.
+  /// - Returns: False if the store belongs to no fleet, or if there is no higher stamp. Nothing is
+  ///   written then.
   func give(_ command: GivenCommand, to name: String) throws(StoreError) -> Bool {
     guard var fleet = try fleet() else { return false }
     let before = FleetLedger(stamp: fleet.stamp, registers: try registers(of: name))
@@ -30,7 +30,7 @@ extension StorePlace {
     }
     fleet.stamp = ledger.stamp
     try save(fleet)
-    // Otherwise the commands of a long time without other hosts would become ever more.
+    // Otherwise they would pile up while the host cannot reach the others.
     for earlier in try pendingOrders(of: name, limit: .max)
     where earlier.order.isOvertaken(by: order) {
       try deletePending(earlier.id...earlier.id)
@@ -76,23 +76,23 @@ extension FleetLedger {
   }
 }
 
-/// Doing what a relay requests, in one transaction.
+/// The request of a relay while it is being carried out, in one transaction.
 private struct FleetHearing<Place: StorePlace> {
   private let place: Place
   private(set) var changes = FleetChanges()
 
-  /// Whether anything was changed but what the store knows of its fleet.
+  /// Whether anything has changed besides `fleet`.
   private(set) var hasChanged = false
 
   /// Whether a breaker has been written, with the revision of the transaction.
   private(set) var hasRaisedRevision = false
 
-  /// What the store knows of its fleet then.
+  /// What the store will know of its fleet.
   private(set) var fleet: StoredFleet
 
   private let request: FleetRequest
 
-  /// - Throws: If the store belongs to another fleet; nothing was changed then.
+  /// - Throws: If the store belongs to another fleet.
   init(_ request: FleetRequest, of fleet: StoredFleet?, in place: Place) throws(StoreError) {
     self.request = request
     self.place = place
@@ -119,8 +119,8 @@ private struct FleetHearing<Place: StorePlace> {
       fleet.problem = note.problem
       fleet.changedAtMilliseconds = place.now.wallMilliseconds
     }
-    // A position alone is not worth that every process looks again: who reads from an earlier one
-    // reads again what changes nothing.
+    // A position alone is not written, because every process would have to look again. A relay that
+    // starts from the earlier position only reads news again that change nothing.
     let isWorthIt =
       request.news.isEmpty || hasChanged || request.position?.epoch != fleet.position?.epoch
     if let position = request.position, isWorthIt { fleet.position = position }
@@ -169,7 +169,7 @@ private struct FleetHearing<Place: StorePlace> {
       }
     } catch {
       guard error.kind == .tooManyBreakers else { throw error }
-      // It is not noted, so that it applies if it is told again when there is room.
+      // It is not noted, so that it applies if it comes again when there is room.
       return .refused(error.description)
     }
     if verdict == nil {
@@ -178,7 +178,7 @@ private struct FleetHearing<Place: StorePlace> {
         return .refused(
           "commands about too many breakers that this host does not have are remembered already")
       }
-      // Nobody has to follow later what a breaker that is not here was told.
+      // A breaker that is created later need not follow earlier commands.
       ledger.note(true, aspects)
     }
     for (aspect, register) in ledger.registers where register != before.registers[aspect] {
@@ -192,7 +192,7 @@ private struct FleetHearing<Place: StorePlace> {
     _ name: String, orCreate: Bool, _ body: (inout BreakerDraft) -> FleetVerdict
   ) throws(StoreError) -> FleetVerdict? {
     var verdict: FleetVerdict?
-    // Each is a group of its own, because a breaker may be news more than once.
+    // Not in one group, because several news may be about one breaker, each with events of its own.
     guard let taken = try place.take(name, orCreate: orCreate, { verdict = body(&$0) }) else {
       return nil
     }
@@ -206,7 +206,7 @@ private struct FleetHearing<Place: StorePlace> {
 }
 
 extension BreakerDraft {
-  /// Does what a command of another host says.
+  /// Carries out a command of another host.
   fileprivate mutating func obey(
     _ order: FleetOrder, with ledger: inout FleetLedger, isRemembered: Bool
   ) -> FleetVerdict {

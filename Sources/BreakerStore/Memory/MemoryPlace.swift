@@ -1,6 +1,6 @@
 package import BreakerCore
 
-/// Who uses a store in memory, and what keeps them from making breakers there.
+/// The user of a store in memory, and why it can make no breakers there, if it cannot.
 package struct MemoryUser {
   package var author: HistoryAuthor
   package var lackOfRoom: StoreError?
@@ -11,11 +11,11 @@ package struct MemoryUser {
   }
 }
 
-/// Everything in a `MemoryStorage` that changes, which guards it.
+/// Everything in a `MemoryStorage` that changes, under the lock of that storage.
 final class MemoryPlace {
   let path = "in memory"
 
-  /// What tells the breakers of this memory from those of another one.
+  /// Distinguishes the permits of this memory from those of another one.
   let lineage = Int64.random(in: .min ... .max)
   let clock: StoreClock
 
@@ -28,7 +28,7 @@ final class MemoryPlace {
 
   private var breakers = MemoryTable<NameBytes, StoredBreaker>()
   private var declared = MemoryTable<NameBytes, [StoredDeclaration]>()
-  private var hooks = MemoryTable<String, HookRecord>()
+  private var hooks = MemoryTable<NameBytes, HookRecord>()
   private var registers = MemoryTable<NameBytes, [FleetAspect: FleetRegister]>()
   private var outbox = MemoryTable<Int64, FleetOrder>()
 
@@ -37,7 +37,7 @@ final class MemoryPlace {
   private var history: [RecordedEvent] = []
   private var marks = Marks()
 
-  /// The same before the transaction.
+  /// The marks before the transaction.
   private var before = Marks()
 
   /// How often the breakers have changed, beginning with 1.
@@ -63,7 +63,7 @@ final class MemoryPlace {
     now = clock.moment
   }
 
-  /// Reads it as it stands now.
+  /// Lets a body read the current state.
   func read<Answer>(
     _ body: (any StoreReading) throws(StoreError) -> Answer
   ) throws(StoreError) -> Answer {
@@ -71,7 +71,7 @@ final class MemoryPlace {
     return try body(self)
   }
 
-  /// Runs a body in a transaction of somebody; if it throws, nothing has changed.
+  /// Runs a body in a transaction of a user; if it throws, everything is rolled back.
   func transaction<Answer>(
     of user: MemoryUser, _ body: (MemoryPlace) throws(StoreError) -> Answer
   ) throws(StoreError) -> Answer {
@@ -115,7 +115,7 @@ final class MemoryPlace {
 
 /// What only a store in memory can do.
 extension MemoryPlace {
-  /// Forgets a breaker, which leaves no trace in the history.
+  /// Forgets a breaker without an event.
   func forget(_ name: String) {
     breakers[NameBytes(name)] = nil
     declared[NameBytes(name)] = nil
@@ -131,7 +131,7 @@ extension MemoryPlace {
     commit()
   }
 
-  /// Puts a breaker as another storage knew it in the place of one that is not here yet.
+  /// Adds a breaker as another storage knew it, unless there is one of its name.
   func seed(_ breaker: StoredBreaker) {
     let key = NameBytes(breaker.name)
     guard breakers[key] == nil else { return }
@@ -142,7 +142,7 @@ extension MemoryPlace {
     commit()
   }
 
-  /// Carries everything over into a boot that has begun by now.
+  /// Carries everything over into the present boot.
   func carryOverReboot() {
     let now = clock.moment
     let bootedAtMilliseconds = clock.sighting.bootedAtMilliseconds
@@ -206,7 +206,7 @@ extension MemoryPlace: StoreReading {
     return EventBatch(store: lineage, newest: marks.lastEvent, events: Array(events))
   }
 
-  func hook(_ name: String) -> HookRecord? { hooks[name] }
+  func hook(_ name: String) -> HookRecord? { hooks[NameBytes(name)] }
 
   func fleet() -> StoredFleet? {
     var fleet = marks.fleet
@@ -289,7 +289,7 @@ extension MemoryPlace: StorePlace {
         mandate: user.author.mandate, beginsOutage: event.beginsOutage))
   }
 
-  func save(_ hook: HookRecord, of name: String) { hooks[name] = hook }
+  func save(_ hook: HookRecord, of name: String) { hooks[NameBytes(name)] = hook }
 
   func save(_ fleet: StoredFleet) { marks.fleet = fleet }
 
@@ -332,16 +332,16 @@ extension MemoryPlace: StorePlace {
 }
 
 extension RecordedEvent {
-  /// Whether it is an event of the breaker of a name; without a name it is one of any.
+  /// Whether the event is about the breaker of this name; without a name, about any.
   fileprivate func isOf(_ name: String?) -> Bool {
     name.map { NameBytes($0) == NameBytes(self.name) } ?? true
   }
 }
 
-/// Rows in memory, whose changes can be undone until they are kept.
+/// A table in memory, whose changes can be rolled back until they are committed.
 ///
-/// Only the rows that a transaction touches are remembered: a copy of the whole table would be made
-/// at its first change.
+/// It remembers the earlier values of the rows that a transaction touches. A copy of the whole table
+/// would take time in proportion to its size.
 struct MemoryTable<Key: Hashable, Row> {
   private(set) var rows: [Key: Row] = [:]
   private var changes: [(key: Key, before: Row?)] = []
@@ -359,10 +359,10 @@ struct MemoryTable<Key: Hashable, Row> {
     for (key, before) in rows { self[key] = row(key, before) }
   }
 
-  /// Keeps what has changed.
+  /// Keeps all changes.
   mutating func commit() { changes.removeAll(keepingCapacity: changes.count < 16) }
 
-  /// Undoes what has changed since it was last kept.
+  /// Undoes all changes since the latest commit.
   mutating func rollBack() {
     for change in changes.reversed() { rows[change.key] = change.before }
     commit()

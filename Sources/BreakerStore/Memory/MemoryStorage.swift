@@ -8,7 +8,7 @@ internal import CHost
   private let place: Guarded<MemoryPlace>
   package let memoryOwners: MemoryOwners
 
-  // The pointer never changes, and what it points to is set atomically.
+  // The pointer never changes, and its target is set atomically.
   private nonisolated(unsafe) let counter: UnsafeMutablePointer<UInt64>
   package let listeners = Listeners(path: nil)
 
@@ -33,7 +33,7 @@ internal import CHost
   package var owners: any StoreOwners { memoryOwners }
   package var sharedCounters: CounterPage? { nil }
 
-  /// Uses the place under its lock, and shows whether breakers have changed.
+  /// Uses the place under its lock, and publishes whether breakers have changed.
   private func withPlace<Answer>(
     _ body: (MemoryPlace) throws(StoreError) -> Answer
   ) throws(StoreError) -> Answer {
@@ -43,7 +43,7 @@ internal import CHost
     }
   }
 
-  /// This process, which is another one after a fork.
+  /// This process, computed each time, because a fork makes another one.
   private var user: MemoryUser {
     MemoryUser(HistoryAuthor(pid: ProcessTable.ownPid, program: program))
   }
@@ -81,7 +81,7 @@ internal import CHost
     (try write(as: user, body), nil)
   }
 
-  /// Does what a body does in one transaction, as somebody.
+  /// Runs a body in one transaction of a user.
   package func write<Answer>(
     as user: MemoryUser, _ body: (any StorePlace) throws(StoreError) -> Answer
   ) throws(StoreError) -> Answer {
@@ -94,7 +94,7 @@ internal import CHost
     try transact(name, orCreate: orCreate, as: user, body)
   }
 
-  /// Takes a step on a breaker, as somebody.
+  /// Takes a step on a breaker for a user.
   package func transact<Answer>(
     _ name: String, orCreate: Bool, as user: MemoryUser, _ body: (inout BreakerDraft) -> Answer
   ) throws(StoreError) -> Transacted<Answer>? {
@@ -125,7 +125,7 @@ extension MemoryStorage {
   /// The breaker of that name, or nil if there is none.
   package func find(_ name: String) -> StoredBreaker? { place.withLock { $0.find(name) } }
 
-  /// Forgets a breaker, which leaves no trace in the history.
+  /// Forgets a breaker without an event.
   package func forget(_ name: String) { show { $0.forget(name) } }
 
   /// Forgets every breaker but those of some names.
@@ -134,10 +134,10 @@ extension MemoryStorage {
     show { $0.clear(keeping: kept) }
   }
 
-  /// Puts a breaker as another storage knew it in the place of one that is not here yet.
+  /// Adds a breaker as another storage knew it, unless there is one of its name.
   package func seed(_ breaker: StoredBreaker) { show { $0.seed(breaker) } }
 
-  /// Carries everything over into a boot of the host that has begun by now.
+  /// Carries everything over into the present boot of the host.
   package func carryOverReboot() { show { $0.carryOverReboot() } }
 
   private func show(_ body: (MemoryPlace) -> Void) {
@@ -148,7 +148,7 @@ extension MemoryStorage {
   }
 }
 
-/// What the processes that use a store in memory hold of it.
+/// What processes hold in a store in memory.
 package final class MemoryOwners: StoreOwners {
   private let judge: @Sendable (ProcessIdentity) -> Bool
   private let relay = Guarded(Relay())
@@ -168,7 +168,7 @@ package final class MemoryOwners: StoreOwners {
 
   package func holdRelay() -> RelayHold? { holdRelay { false } }
 
-  /// The same, for a process that may end without giving the right back.
+  /// Does the same for a process that may end without giving the right back.
   package func holdRelay(isGone: @escaping @Sendable () -> Bool) -> RelayHold? {
     relay.withLock { relay in
       guard !relay.isHeld else { return nil }

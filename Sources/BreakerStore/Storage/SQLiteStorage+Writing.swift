@@ -28,11 +28,10 @@ extension SQLiteStorage {
   ///
   /// - Parameters:
   ///   - deadline: When to give up, on the monotonic clock.
-  ///   - body: What writes. It is called again if the store turns out to be another one than the one
-  ///     that was opened, or if the disk was full until the log started over. Nothing of the first
-  ///     run remains then.
-  ///   - committed: Takes what the body has returned after the commit, still under the lock. Whatever
-  ///     holds a connection must not outlive it: a fork waits for the lock, and then closes them all.
+  ///   - body: Writes. It runs again if the store was replaced since it was opened, or if the disk was
+  ///     full until the log started over. The first run is rolled back.
+  ///   - committed: Receives the body's result after the commit, still under the lock. Nothing that
+  ///     holds a connection may outlive it: a fork waits for the lock, and then closes all connections.
   /// - Returns: The commit, which is to be finished.
   /// - Throws: What the body throws, or why nothing can be written; nothing was written then.
   func commit<Done>(
@@ -54,8 +53,8 @@ extension SQLiteStorage {
 
   /// Runs a body on the open store, under the lock for writing; all its waits end at the deadline.
   ///
-  /// A body that finds the store to be another one is run once more, on that one. A body that fails
-  /// because the disk is full is run again if the log can start over in the space that it has.
+  /// If the body finds that the store was replaced, it runs again on the new one. If it fails because
+  /// the disk is full, it runs again if the log can start over in the space that it has.
   func openToWrite<Result>(
     until deadline: Int64, _ body: (OpenStore) throws(StoreError) -> Result
   ) throws(StoreError) -> Result {
@@ -75,9 +74,9 @@ extension SQLiteStorage {
 
   /// Runs a body again that failed because the disk was full, once the log starts over.
   ///
-  /// The log can start over when all of it is in the file and no process is reading it. Readers are
-  /// done within moments. If the file itself has to grow, it cannot take in the log, and the body
-  /// fails as it did before.
+  /// The log can start over when all of it is in the file and no process is reading it; readers
+  /// finish within moments. If the file would have to grow to take in the log, the body fails with
+  /// its first error.
   private func runInFreedLog<Result>(
     of store: OpenStore, _ body: (OpenStore) throws(StoreError) -> Result, after first: StoreError
   ) throws(StoreError) -> Result {
@@ -96,23 +95,24 @@ extension SQLiteStorage {
 
   /// Does what follows a commit: wakes those who listen, syncs the log, moves it into the file.
   ///
-  /// It does so in this order (rule of order 14), and holds no lock, so that only those wait for
-  /// the disk whose writing must be durable.
+  /// It keeps this order (rule of order 14) and holds no lock, so that only callers whose changes
+  /// must be durable wait for the disk.
   ///
   /// - Parameters:
   ///   - commit: The commit.
-  ///   - synced: Is called when the commit will survive a power cut, or with why it may not.
+  ///   - synced: Called when the commit will survive a power cut, or with the reason why it may not.
   func finish(_ commit: Commit, synced: (StoreError?) -> Void) {
     if commit.demands.wakesListeners { commit.log.touch() }
     synced(commit.demands.mustBeDurable ? commit.log.sync() : nil)
     if commit.isCheckpointDue { checkpoint(commit.log) }
   }
 
-  /// Moves the log into the file; synced before, so that the lock is not held for as long as the
-  /// disk takes.
+  /// Moves the log into the file.
+  ///
+  /// The log is synced first, so that no lock is held while the disk works.
   private func checkpoint(_ log: LogFile) {
     _ = log.sync()
-    // It can wait for the next commit, and this caller's own is over.
+    // The next commit can do it instead, and this caller's commit is done.
     let deadline = Patience.deadline(after: .milliseconds(10))
     guard writing.lock(until: deadline) else { return }
     defer { writing.unlock() }
@@ -133,6 +133,60 @@ struct Commit {
   let log: LogFile
   let demands: CommitDemands
   let isCheckpointDue: Bool
+}
+
+/// A transaction that writes, from its beginning to its commit.
+///
+/// What it writes is beside the columns of each table, in the room `Tables`.
+final class WriteTransaction: ReadTransaction, StorePlace {
+  private let store: OpenStore
+  let storage: SQLiteStorage
+
+  /// Whether no one has committed since this process did.
+  private var isAsLeft = false
+
+  private(set) var revision: Int64 = 0
+  var demands = CommitDemands()
+
+  /// The time at which everything in it happens.
+  private var moment: Moment
+
+  override var now: Moment { moment }
+  override var instant: Instant { moment.boot }
+
+  init(on store: OpenStore, of storage: SQLiteStorage) {
+    self.store = store
+    self.storage = storage
+    moment = storage.clock.moment
+    super.init(on: store.writer, clock: storage.clock, counterPage: storage.counterPage)
+  }
+
+  /// Makes sure that this is still the store that was opened (rule of order 12).
+  ///
+  /// - Throws: If it is not. Call it before anything is written.
+  func verify() throws(StoreError) { revision = try store.verify() }
+
+  /// Makes sure of the same, unless no one has committed since this process did.
+  func verifyUnlessAsLeft() throws(StoreError) {
+    guard let left = storage.ownCommits.revision else { return try verify() }
+    revision = left.addingSaturating(1)
+    isAsLeft = true
+  }
+
+  /// Sets its time to the present (rule of order 10).
+  ///
+  /// A step of another thread must not be dated before that thread asked for it: a probe that was
+  /// due by then would be rejected.
+  func happensNow() { moment = clock.moment }
+
+  override func find(_ name: String) throws(StoreError) -> StoredBreaker? {
+    if isAsLeft, let known = storage.ownCommits.breaker(name) { return upToDate(known) }
+    return try storedBreaker(name).map(upToDate)
+  }
+
+  func proveWritable() throws(StoreError) {
+    try OpenStore.proveWritable(on: connection, at: now.wallMilliseconds)
+  }
 }
 
 /// Steps, for which the threads of a process share transactions.
@@ -159,7 +213,7 @@ extension SQLiteStorage {
       fingerprints: done.fingerprints, others: done.others)
   }
 
-  /// Commits a step and those of all threads that have come meanwhile.
+  /// Commits a step, and the steps of all threads that have queued theirs meanwhile.
   private func lead(_ step: QueuedStep, until deadline: Int64) {
     steps.gather()
     var group = [step]
@@ -180,7 +234,7 @@ extension SQLiteStorage {
     }
   }
 
-  /// One transaction, of the steps of the group and of those that have come until it began.
+  /// Runs one transaction, with the steps of the group and those queued before it began.
   private func run(
     _ group: inout [QueuedStep], until deadline: Int64
   ) throws(StoreError) -> Commit {
@@ -190,7 +244,7 @@ extension SQLiteStorage {
     defer { group = taken }
     return try commit(until: deadline) {
       transaction throws(StoreError) -> (steps: StepGroup<WriteTransaction>, revision: Int64) in
-      // The write lock is held, so nobody moves them now.
+      // They cannot change now, because this process holds the write lock.
       before = currentFingerprint()
       commits = walIndex?.commits()
       ownCommits.check(before)
@@ -225,7 +279,7 @@ struct OwnCommits {
   private var breakers: [NameBytes: StoredBreaker] = [:]
   private var fingerprint: UInt64 = 0
 
-  /// Far more than fail at once: a record is not small.
+  /// Far more breakers than fail at the same time; a record is not small.
   static let most = 256
 
   func breaker(_ name: String) -> StoredBreaker? {
@@ -238,7 +292,7 @@ struct OwnCommits {
     if revision != nil { self = OwnCommits() }
   }
 
-  /// Notes what a commit has written; what it has not is as it was before.
+  /// Notes what a commit has written; all other breakers are as they were.
   mutating func note(
     _ written: [StoredBreaker], revision: Int64, _ fingerprints: Fingerprints
   ) {

@@ -18,7 +18,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   let program: String
   let mandate: HistoryAuthor.Mandate
 
-  /// How many breakers the store may have before no other is made.
+  /// The number of breakers at which the store refuses to make another.
   let room: Int64
 
   // Taken in this order (rule of order 1). The open store is replaced under both, and used under
@@ -88,7 +88,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
     unsafe walIndex?.fingerprint ?? SQLiteStorage.nothingKnown
   }
 
-  // Nobody writes to it after it was made.
+  // It never changes.
   private nonisolated(unsafe) static let nothingKnown: UnsafePointer<UInt64> = {
     let zero = UnsafeMutablePointer<UInt64>.allocate(capacity: 1)
     unsafe zero.initialize(to: 0)
@@ -122,8 +122,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
     }
   }
 
-  /// Opens what has to be open to write, and agrees with the store on the boot if that could not be
-  /// done before.
+  /// Opens the store for writing, and agrees with it on the boot if that was not possible before.
   ///
   /// Under the lock for writing.
   func openedStoreToWrite() throws(StoreError) -> OpenStore {
@@ -136,13 +135,13 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
     }
   }
 
-  /// Uses the counters of a store; those of another boot may only be replaced if all agree that it is.
+  /// Uses the counters of a store, once all processes agree on the boot that they belong to.
   private func useCounterPage(of store: OpenStore) {
     let header = store.header
     guard header.isAgreed else { return }
     counterPage.use(
       .init(storePath: store.path, store: header.identity, boot: header.boot.number),
-      // A store can be used without them, so some of the time is left for the store.
+      // A store can be used without counters, so opening them takes at most half of the time.
       atMost: min(lockTimeout, .seconds(3600)) / 2)
   }
 
@@ -159,7 +158,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
     if isDone { finish() }
     writing.withLock {
       reading.withLock {
-        // Those who come later find nobody who could tell that the log is not the new file's.
+        // No later process can know that this log is the old file's.
         let wasReplaced = store.map { !$0.files.areCurrent() } ?? false
         if wasReplaced { setAsideLeftLog() }
         letGo(ofReplaced: wasReplaced)
@@ -167,7 +166,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
     }
   }
 
-  /// Leaves the file as the next process should find it, before this one closes it.
+  /// Starts the log over if it can, so that the next process need not read it.
   func finish() {
     writing.withLock {
       reading.withLock {
@@ -177,8 +176,8 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
     }
   }
 
-  /// - Throws: If the file was replaced and what it has left cannot be set aside yet. Nobody else could
-  ///   tell that it is not the new file's, so the replaced file stays open until then.
+  /// - Throws: If the file was replaced and its log cannot be set aside yet. No other process can know
+  ///   that the log is the old file's, so the replaced file stays open until then.
   package func checkIdentity() throws(StoreError) {
     try Patience.bounded(by: deadline(of: .usual)) { () throws(StoreError) in
       let isCurrent = try holding(reading) { store?.files.areCurrent() }
@@ -193,18 +192,18 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
     }
   }
 
-  /// Sets aside what a replaced file has left, as far as that is possible now; under both locks.
+  /// Sets aside the log of a replaced file if that is possible now; under both locks.
   private func setAsideLeftLog() {
     do throws(StoreError) {
       try Patience.bounded(by: deadline(of: .usual)) { () throws(StoreError) in
         try store?.files.setAsideLeftLog()
       }
     } catch {
-      // Nobody is left to do it later.
+      // This was the last chance: the store is being closed.
     }
   }
 
-  /// Runs a body under a lock, unless the waits of this thread end before it is free.
+  /// Runs a body under a lock, or throws if the lock is not free in time.
   func holding<Result>(
     _ lock: Lock, _ body: () throws(StoreError) -> Result
   ) throws(StoreError) -> Result {
@@ -213,7 +212,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
     return try body()
   }
 
-  /// Checks the identity once a second, for those who read and write without making calls.
+  /// Checks the identity once a second, because code that makes no calls has no other check.
   func lookAfterFile(until deadline: Int64) throws(StoreError) {
     let now = clock.coarseNanoseconds
     let due = nextLook.load(ordering: .relaxed)
@@ -225,20 +224,20 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   }
 }
 
-/// The one way to read, and what changed.
+/// Reading, and what changed.
 extension SQLiteStorage {
   package func read<Answer>(
     isLong: Bool, _ body: (any StoreReading) throws(StoreError) -> Answer
   ) throws(StoreError) -> Answer {
     try readFile(isLong: isLong) { connection throws(StoreError) in
-      try body(ReadTransaction(on: connection, of: self))
+      try body(ReadTransaction(on: connection, clock: clock, counterPage: counterPage))
     }
   }
 
   /// Reads one state of the file, on the writer's connection if it is idle and the reading is short.
   ///
-  /// That one keeps its pages in memory over its own commits, which to the other connection are
-  /// somebody else's. Nobody ever waits here for a writer, and no writer for a long reading.
+  /// The writer's connection keeps its pages in memory across its own commits; the other connection
+  /// has to read them again. A reader never waits for a writer here, nor a writer for a long reading.
   func readFile<Result>(
     isLong: Bool, _ body: (Connection) throws(StoreError) -> Result
   ) throws(StoreError) -> Result {
@@ -271,22 +270,23 @@ extension SQLiteStorage {
 
   package func changes(since revision: Int64?) throws(StoreError) -> StoreChanges {
     var changes = StoreChanges(continuity: 0, breakers: [], revision: 0, deletedRevision: 0)
-    // Rule of order 9: a commit between the count and the reading would pass for one that raised no
-    // revision.
+    // Rule of order 9: a commit between the count and the reading would be mistaken for one that
+    // raised no revision.
     for _ in 0..<8 {
       let before = walIndex?.commits() ?? 0
       changes = try readFile(isLong: false) { connection throws(StoreError) in
-        try BreakerTable.changes(since: revision, on: connection, clock: clock)
+        try ReadTransaction(on: connection, clock: clock).changes(since: revision)
       }
       if changes.isOfOtherHeader {
-        // Somebody has restored the store, or edited what it says of itself.
+        // The store was restored, or its header was edited.
         writing.withLock { reading.withLock { letGo(ofReplaced: false) } }
         continue
       }
       changes.breakers = changes.breakers.map { upToDate($0, at: clock.instant) }
-      // Where the sum below does not reach: each opening may have made it start over.
+      // In bits that the sum below does not reach: each opening may have restarted the count.
       changes.continuity &+= openings.load(ordering: .relaxed) << 32
-      // Each transaction of ours raises the revision by one, so this sum is moved by others only.
+      // Each transaction of this version raises the revision by one, so only other programs change this
+      // sum.
       changes.continuity &+= Int64(before &- UInt32(truncatingIfNeeded: changes.revision))
       if before == walIndex?.commits() ?? 0 { break }
     }
@@ -294,16 +294,18 @@ extension SQLiteStorage {
   }
 }
 
-/// A transaction of an SQLite file, in which everything is read as it stands at one moment.
+/// A transaction of an SQLite file, which reads one state of it.
+///
+/// What it reads is beside the columns of each table, in the room `Tables`.
 class ReadTransaction: StoreReading {
   let connection: Connection
   let clock: StoreClock
-  private let counterPage: CounterPage
+  private let counterPage: CounterPage?
 
-  init(on connection: Connection, of storage: SQLiteStorage) {
+  init(on connection: Connection, clock: StoreClock, counterPage: CounterPage? = nil) {
     self.connection = connection
-    clock = storage.clock
-    counterPage = storage.counterPage
+    self.clock = clock
+    self.counterPage = counterPage
   }
 
   final var header: StoreHeader { connection.header(clock) }
@@ -316,65 +318,19 @@ class ReadTransaction: StoreReading {
 
   /// When counters are read.
   ///
-  /// The time goes on while a list is read, because what other processes have counted meanwhile
-  /// would otherwise lie ahead of it.
+  /// The time advances while a list is read. Otherwise other processes' latest counts would lie in
+  /// its future, and be taken for damaged.
   var instant: Instant { clock.instant }
 
   func find(_ name: String) throws(StoreError) -> StoredBreaker? {
-    try BreakerTable.find(name, on: connection, clock: clock).map(upToDate)
-  }
-
-  final func find(_ listed: ListedBreaker) throws(StoreError) -> StoredBreaker? {
-    let found = try BreakerTable.find(listed.id, on: connection, clock: clock)
-    // In a file that has been put in the place of another an id is another breaker's.
-    guard let found, NameBytes(found.name) == NameBytes(listed.name) else { return nil }
-    return upToDate(found)
+    try storedBreaker(name).map(upToDate)
   }
 
   final func upToDate(_ breaker: StoredBreaker) -> StoredBreaker {
     var breaker = breaker
-    counterPage.takeIn(to: &breaker, at: instant)
+    counterPage?.takeIn(to: &breaker, at: instant)
     return breaker
   }
 
-  final func list(
-    beginningWith prefix: String, in state: BreakerState?
-  ) throws(StoreError) -> [ListedBreaker] {
-    try BreakerTable.list(beginningWith: prefix, in: state, on: connection)
-  }
-
-  final func declarations(of name: String) throws(StoreError) -> [StoredDeclaration] {
-    try BreakerTable.declarations(of: name, on: connection)
-  }
-
-  final func history(
-    of name: String?, sinceMilliseconds: Int64?, limit: Int?
-  ) throws(StoreError) -> [RecordedEvent] {
-    try EventTable.history(
-      of: name, sinceMilliseconds: sinceMilliseconds, limit: limit, on: connection)
-  }
-
-  final func events(
-    after id: Int64, of name: String?, limit: Int
-  ) throws(StoreError) -> EventBatch {
-    try EventTable.batch(after: id, of: name, limit: limit, on: connection)
-  }
-
-  final func hook(_ name: String) throws(StoreError) -> HookRecord? {
-    try HookTable.find(name, on: connection)
-  }
-
-  final func fleet() throws(StoreError) -> StoredFleet? { try FleetTable.find(on: connection) }
-
-  final func registers(of name: String?) throws(StoreError) -> [FleetRegister] {
-    try FleetTable.registers(of: name, on: connection, in: header, at: now)
-  }
-
-  final func pendingOrders(of name: String?, limit: Int) throws(StoreError) -> [PendingOrder] {
-    try FleetTable.pending(limit, of: name, on: connection, in: header, at: now)
-  }
-
-  final func tieCounters(to breaker: inout StoredBreaker) {
-    counterPage.tie(to: &breaker, at: instant)
-  }
+  final func tie(_ breaker: inout StoredBreaker) { counterPage?.tie(to: &breaker, at: instant) }
 }

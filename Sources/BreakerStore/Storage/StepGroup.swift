@@ -1,9 +1,9 @@
 internal import BreakerCore
 
-/// Steps of one transaction, which write each breaker once between them.
+/// The steps of one transaction, which writes each breaker once.
 ///
-/// It is the one place where a step decides, in whatever storage. Nothing of a step is written
-/// before it is known that nothing refuses it, so a refused step leaves the others as they are.
+/// Every step of every storage is taken here. A step writes nothing until it can no longer be
+/// refused, so a refused step does not affect the others.
 struct StepGroup<Place: StorePlace> {
   private let place: Place
   private(set) var rows: [Row] = []
@@ -17,7 +17,7 @@ struct StepGroup<Place: StorePlace> {
     fileprivate let isNew: Bool
     fileprivate(set) var breaker: StoredBreaker
 
-    /// Whether something was written of it elsewhere: each commit raises the revision.
+    /// Whether the step wrote something besides the row: that raises the revision too.
     fileprivate var hasNews = false
 
     fileprivate var hasChanged: Bool {
@@ -25,7 +25,7 @@ struct StepGroup<Place: StorePlace> {
     }
   }
 
-  /// What has become of a step.
+  /// The result of a step.
   enum Outcome {
     case taken(row: Int, events: [BreakerEvent])
 
@@ -67,8 +67,8 @@ struct StepGroup<Place: StorePlace> {
   /// Writes every breaker that the steps have changed.
   mutating func save() throws(StoreError) {
     for index in rows.indices where rows[index].hasChanged {
-      // One transaction, one revision, also if it has just made the row. It never falls, whatever
-      // a program that knows nothing of revisions has put there.
+      // A transaction has one revision, which a new row has already. A revision never falls, even if
+      // a program that knows nothing of revisions has written a higher one.
       if !rows[index].isNew {
         rows[index].breaker.revision = max(
           place.revision, rows[index].before.revision.addingSaturating(1))
@@ -84,7 +84,7 @@ struct StepGroup<Place: StorePlace> {
     rows.count > 1 ? rows.indices.filter { $0 != own }.map { rows[$0].breaker } : []
   }
 
-  /// Where the breaker that a step begins with is among the rows; nil if there is none yet.
+  /// The index of the row that a step begins with; nil if the breaker does not exist yet.
   private mutating func row(of name: String) throws(StoreError) -> Int? {
     if let index = rows.firstIndex(where: { NameBytes($0.before.name) == NameBytes(name) }) {
       return index
@@ -97,7 +97,7 @@ struct StepGroup<Place: StorePlace> {
     return rows.count - 1
   }
 
-  /// Makes the row of a new breaker, and returns where it is among the rows.
+  /// Makes the row of a new breaker, and returns its index.
   private mutating func make(_ draft: inout BreakerDraft) throws(StoreError) -> Int {
     var made = StoredBreaker(
       named: draft.breaker.name, madeAt: place.now, lineage: draft.breaker.lineage)
@@ -113,7 +113,7 @@ struct StepGroup<Place: StorePlace> {
 }
 
 extension StorePlace {
-  /// Takes a step as a group of its own; nil if there is no such breaker, and none may be made.
+  /// Takes a single step; nil if there is no such breaker, and none may be made.
   ///
   /// - Throws: Why the step is refused, before anything is written of it.
   func take(

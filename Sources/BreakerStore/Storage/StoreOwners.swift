@@ -1,9 +1,9 @@
 package import BreakerCore
 
-/// What processes hold of a store for as long as they live, to be told from those that have ended.
+/// Lifelines and the role of relay: what a process holds in a store until it ends.
 package protocol StoreOwners: AnyObject, Sendable {
-  /// What this process holds, to be named in a lease or a claim that it is about to write; nil if
-  /// it can hold nothing here.
+  /// The lifeline of this process, to be named in a lease or claim that it is about to write; nil if
+  /// it cannot have one here.
   func lifeline() -> Lifeline?
 
   /// Whether the owner of a lease or a claim has ended for certain.
@@ -16,7 +16,7 @@ package protocol StoreOwners: AnyObject, Sendable {
   func isRelayHeld() throws(StoreError) -> Bool
 }
 
-/// The right to be the relay of a store, for as long as it is kept.
+/// The right to be the relay of a store; it ends when this object is released.
 package final class RelayHold: Sendable {
   private let end: @Sendable () -> Void
   private let isOver = Guarded(false)
@@ -35,7 +35,7 @@ package final class RelayHold: Sendable {
   }
 }
 
-/// What processes hold of a store in a file: locks on files beside it.
+/// What processes hold in a store in a file: locks on files beside it.
 final class FileOwners: StoreOwners {
   private let path: String
   private let lifelines: Lifelines
@@ -52,7 +52,7 @@ final class FileOwners: StoreOwners {
   func holdRelay() throws(StoreError) -> RelayHold? {
     guard let lock = try StoreLock.claimed(StorePath.resolved(path)) else { return nil }
     let forkDepth = ForkGuard.depth
-    // A child that was forked meanwhile has the lock too, but is not the relay.
+    // A child that was forked meanwhile inherits the lock, but is not the relay.
     return RelayHold { if ForkGuard.depth == forkDepth { lock.release() } else { lock.letGo() } }
   }
 

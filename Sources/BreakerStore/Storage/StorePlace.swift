@@ -1,14 +1,14 @@
 package import BreakerCore
 
-/// What can be read of a store as it stands at one moment.
+/// Everything that can be read of one state of a store.
 package protocol StoreReading: AnyObject {
-  /// What messages call the store.
+  /// Names the store in messages.
   var path: String { get }
 
   /// The time of the transaction.
   var now: Moment { get }
 
-  /// Tells what this store has given out from what one gave out that it is a copy of.
+  /// Distinguishes permits of this store from those of a store that it is a copy of.
   var lineage: Int64 { get }
 
   /// The boot that the store's times belong to.
@@ -25,7 +25,7 @@ package protocol StoreReading: AnyObject {
 
   /// The breakers with names that begin with a text, by name.
   ///
-  /// With a state, only those that may be in it by now; who reads them sees which are.
+  /// With a state, it returns candidates; read each one for its current state.
   func list(beginningWith prefix: String, in state: BreakerState?) throws(StoreError)
     -> [ListedBreaker]
 
@@ -54,86 +54,86 @@ package protocol StoreReading: AnyObject {
 
 /// What a step inside a transaction can do to a store, and nothing else.
 ///
-/// Every rule of a store is written once, over this: steps, deletion, hooks, restoring, and the
-/// commands of a fleet. The storage begins the transaction, and keeps all of it or, after an error,
-/// nothing.
+/// The rules of a store are written once, in terms of this protocol: steps, deletion, hooks,
+/// restoring, and the commands of a fleet. The storage begins the transaction, and rolls all of it
+/// back after an error.
 package protocol StorePlace: StoreReading {
   /// The revision that the transaction gives to whatever it changes.
   var revision: Int64 { get }
 
-  /// What has to follow the commit.
+  /// What the commit has to be followed by.
   var demands: CommitDemands { get set }
 
   /// Why there is no room for one more breaker; nil if there is.
   func lackOfRoom() throws(StoreError) -> StoreError?
 
-  /// Makes the row of a breaker, which gets its number.
+  /// Makes the row of a breaker, and gives the breaker its id.
   func insert(_ breaker: inout StoredBreaker) throws(StoreError)
 
   /// Ties a breaker to the counters that processes share; the transaction then has to save it.
   func tie(_ breaker: inout StoredBreaker)
 
-  /// Writes a breaker that has changed, with the revision that it has by now.
+  /// Writes a breaker that has changed; its revision is set already.
   func save(_ breaker: inout StoredBreaker, before: StoredBreaker) throws(StoreError)
 
   /// Deletes a breaker and its declarations.
   func delete(_ breaker: StoredBreaker) throws(StoreError)
 
-  /// Marks a breaker, or any, as changed, although nothing in it has changed.
+  /// Marks a breaker as changed, although nothing in it has changed; without a name, any breaker.
   ///
-  /// Each commit that changes anything raises a revision, so that the other processes read one
-  /// breaker again instead of all.
+  /// Other processes see that there was a commit. If it raises a revision, they read that breaker
+  /// again; otherwise they would read all breakers again.
   func raiseRevision(of name: String?) throws(StoreError)
 
   /// Keeps the latest policies that code has declared for a breaker.
   func declare(_ words: String, for breaker: StoredBreaker) throws(StoreError)
 
-  /// Adds an event to the history; `record(_:of:)` also sees to what has to follow.
+  /// Adds an event to the history; call `record(_:of:)`, which also notes what has to follow.
   func append(_ event: BreakerEvent, of name: String) throws(StoreError)
 
   /// Writes how far a hook has got.
   func save(_ hook: HookRecord, of name: String) throws(StoreError)
 
-  /// Writes what the store knows of its fleet, but for how many commands are waiting.
+  /// Writes what the store knows of its fleet, except `waiting`, which is counted.
   func save(_ fleet: StoredFleet) throws(StoreError)
 
   /// Deletes everything that is known of the fleet.
   func forgetFleet() throws(StoreError)
 
-  /// Whether there is room for what is said of one more breaker that this host does not have.
+  /// Whether there is room for commands to one more breaker that this host does not have.
   func hasRoomForStrangers() throws(StoreError) -> Bool
 
-  /// Keeps a register in the place of an earlier one about the same aspect.
+  /// Keeps a register in place of the earlier one about the same aspect.
   func keep(_ register: FleetRegister) throws(StoreError)
 
   /// Adds a command to those that the relay has yet to publish.
   func append(_ order: FleetOrder) throws(StoreError)
 
-  /// Takes commands from those that the relay has yet to publish.
+  /// Removes commands from those that the relay has yet to publish.
   func deletePending(_ ids: ClosedRange<Int64>) throws(StoreError)
 
   /// Forgets every command with a higher stamp, whether or not the relay has published it.
   func forgetOrders(stampedAbove stamp: Int64) throws(StoreError)
 
-  /// Writes something that changes nothing.
+  /// Writes a value that no one depends on.
   func proveWritable() throws(StoreError)
 }
 
 /// What has to follow a commit.
 package struct CommitDemands: Sendable, Hashable {
-  /// Whether processes wait for what was written, as they do for events.
+  /// Whether waiting processes have to be woken, as they are for events.
   var wakesListeners = false
 
-  /// Whether it must survive a power cut before anybody is told of it, as events must.
+  /// Whether the commit must be on the disk before the call returns, as events must.
   var mustBeDurable = false
 
-  /// What an event demands; a restore demands it too, of changes without an event.
+  /// What an event demands, and a restore even without an event.
   static let ofEvents = CommitDemands(wakesListeners: true, mustBeDurable: true)
 }
 
 /// Events, deletion and restoring.
 extension StorePlace {
-  /// Records an event, and sees to what it demands: the one way to do so.
+  /// Records an event, and notes what it demands of the commit.
   func record(_ event: BreakerEvent, of name: String) throws(StoreError) {
     try append(event, of: name)
     demands = .ofEvents
@@ -152,7 +152,7 @@ extension StorePlace {
 
   /// Changes several breakers, and makes those that are not there.
   ///
-  /// - Throws: Why one of them is refused; then the transaction is to be rolled back.
+  /// - Throws: Why a step is refused; the caller rolls the transaction back.
   func take(together steps: [NamedStep], mustBeNew: Bool) throws(StoreError) -> TransactedTogether {
     var done = TransactedTogether()
     if mustBeNew {
@@ -160,11 +160,11 @@ extension StorePlace {
     }
     guard done.present.isEmpty else { return done }
     for step in steps {
-      // Each is a group of its own, because a group searches its breakers one by one.
+      // Not one group for all, because a group searches its breakers one by one.
       let taken = try take(step.name, orCreate: true, step.body)
       done.events.append((step.name, taken?.events ?? []))
     }
-    // A restore returns only when all of it is on the disk.
+    // A restore returns only once all of it is on the disk.
     demands = .ofEvents
     return done
   }
@@ -172,7 +172,7 @@ extension StorePlace {
 
 /// Hooks.
 extension StoreReading {
-  /// What comes of what a process says of a hook; nothing is written yet.
+  /// Applies what a process reports about a hook and asks for; nothing is written yet.
   func change(by request: HookRequest) throws(StoreError) -> HookChange {
     let found = try hook(request.hook)
     var record: HookRecord
@@ -192,13 +192,13 @@ extension StoreReading {
 }
 
 extension StorePlace {
-  /// Takes what a process says of a hook, and answers what it has to do now.
+  /// Applies what a process reports about a hook and asks for, and returns what it has to do now.
   func answer(_ request: HookRequest) throws(StoreError) -> HookTurn {
     let change = try change(by: request)
     guard change.hasChanged else { return change.turn }
     try save(change.record, of: request.hook)
     if let name = change.turn.breaker ?? request.report?.name { try raiseRevision(of: name) }
-    // A process that stops leaves the rest to others, who have to be told.
+    // When a process stops, another one has to be woken to go on.
     if !request.mayRun { demands.wakesListeners = true }
     return change.turn
   }

@@ -1,8 +1,8 @@
 internal import BreakerCore
 
-/// What a store knows of its fleet, inside the caller's transaction.
-enum FleetTable {
-  static func find(on connection: Connection) throws(StoreError) -> StoredFleet? {
+/// What a store knows of its fleet.
+extension ReadTransaction {
+  func fleet() throws(StoreError) -> StoredFleet? {
     try connection.statement(.fleet).first { row in
       var fleet = StoredFleet(fleet: row.text(0) ?? "", host: row.text(1) ?? "")
       fleet.stamp = row.integer(2)
@@ -17,7 +17,30 @@ enum FleetTable {
     }
   }
 
-  static func save(_ fleet: StoredFleet, on connection: Connection) throws(StoreError) {
+  func registers(of name: String?) throws(StoreError) -> [FleetRegister] {
+    let query = try connection.statement(name == nil ? .registers : .registersOfBreaker)
+    if let name { query.bind(1, name) }
+    return try query.rows { row in
+      FleetOrderColumns.read(row, from: 1, in: self).map {
+        FleetRegister($0, isInForce: row.integer(0) != 0)
+      }
+    }.compactMap { $0 }
+  }
+
+  func pendingOrders(of name: String?, limit: Int) throws(StoreError) -> [PendingOrder] {
+    let query = try connection.statement(.orders)
+    query.bind(1, Int64(limit))
+    query.bind(2, name)
+    return try query.rows { row in
+      FleetOrderColumns.read(row, from: 1, in: self).map {
+        PendingOrder(id: row.integer(0), order: $0)
+      }
+    }.compactMap { $0 }
+  }
+}
+
+extension WriteTransaction {
+  func save(_ fleet: StoredFleet) throws(StoreError) {
     let save = try connection.statement(.saveFleet)
     save.bind(1, fleet.fleet)
     save.bind(2, fleet.host)
@@ -31,88 +54,48 @@ enum FleetTable {
     try save.run()
   }
 
-  /// Deletes everything that is known of the fleet.
-  static func deleteAll(on connection: Connection) throws(StoreError) {
+  func forgetFleet() throws(StoreError) {
     try connection.execute(
       "DELETE FROM fleet; DELETE FROM fleet_command; DELETE FROM fleet_outbox",
       to: "leave its fleet")
   }
 
-  /// The latest command about each aspect of a breaker, or of every breaker.
-  static func registers(
-    of name: String?, on connection: Connection, in header: StoreHeader, at now: Moment
-  ) throws(StoreError) -> [FleetRegister] {
-    let query = try connection.statement(name == nil ? .registers : .registersOfBreaker)
-    if let name { query.bind(1, name) }
-    return try query.rows { row in
-      FleetOrderColumns.read(row, from: 1, in: header, at: now).map {
-        FleetRegister($0, isInForce: row.integer(0) != 0)
-      }
-    }.compactMap { $0 }
+  func hasRoomForStrangers() throws(StoreError) -> Bool {
+    try connection.integer("SELECT count(*) FROM fleet_command") < storage.room
   }
 
-  static func countOfRegisters(on connection: Connection) throws(StoreError) -> Int64 {
-    try connection.integer("SELECT count(*) FROM fleet_command")
-  }
-
-  /// Keeps a command in the place of an earlier one about the same aspect.
-  static func keep(
-    _ register: FleetRegister, on connection: Connection, in header: StoreHeader
-  ) throws(StoreError) {
+  func keep(_ register: FleetRegister) throws(StoreError) {
     guard let aspect = register.aspect else { return }
     let save = try connection.statement(.saveRegister)
     save.bind(1, aspect.text)
     save.bind(2, register.isInForce ? 1 : 0)
-    FleetOrderColumns.bind(register.order, from: 3, to: save, in: header)
+    FleetOrderColumns.bind(register.order, from: 3, to: save, boot: boot)
     try save.run()
   }
 
-  /// Keeps a command for the relay.
-  static func insert(
-    _ order: FleetOrder, on connection: Connection, in header: StoreHeader
-  ) throws(StoreError) {
+  func append(_ order: FleetOrder) throws(StoreError) {
     let insert = try connection.statement(.insertOrder)
-    FleetOrderColumns.bind(order, from: 1, to: insert, in: header)
+    FleetOrderColumns.bind(order, from: 1, to: insert, boot: boot)
     try insert.run()
   }
 
-  /// The oldest commands that the relay has yet to publish, to one breaker or to all.
-  static func pending(
-    _ limit: Int, of name: String? = nil, on connection: Connection, in header: StoreHeader,
-    at now: Moment
-  ) throws(StoreError) -> [PendingOrder] {
-    let query = try connection.statement(.orders)
-    query.bind(1, Int64(limit))
-    query.bind(2, name)
-    return try query.rows { row in
-      FleetOrderColumns.read(row, from: 1, in: header, at: now).map {
-        PendingOrder(id: row.integer(0), order: $0)
-      }
-    }.compactMap { $0 }
+  func deletePending(_ ids: ClosedRange<Int64>) throws(StoreError) {
+    let delete = try connection.statement(.deleteOrders)
+    delete.bind(1, ids.lowerBound)
+    delete.bind(2, ids.upperBound)
+    try delete.run()
   }
 
-  /// Deletes every command with a higher stamp, published or not.
-  static func deleteOrders(
-    stampedAbove stamp: Int64, on connection: Connection
-  ) throws(StoreError) {
+  func forgetOrders(stampedAbove stamp: Int64) throws(StoreError) {
     for query in [Query.deleteLaterRegisters, .deleteLaterOrders] {
       let delete = try connection.statement(query)
       delete.bind(1, stamp)
       try delete.run()
     }
   }
-
-  static func deletePending(
-    _ ids: ClosedRange<Int64>, on connection: Connection
-  ) throws(StoreError) {
-    let delete = try connection.statement(.deleteOrders)
-    delete.bind(1, ids.lowerBound)
-    delete.bind(2, ids.upperBound)
-    try delete.run()
-  }
 }
 
-/// A command in columns that two tables have in common.
+/// The columns of a command, which two tables have in common.
 enum FleetOrderColumns {
   private static let columns = [
     "breaker", "stamp", "host", "action", "mode", "length_ns", "policy_set", "policy_unset",
@@ -135,7 +118,7 @@ enum FleetOrderColumns {
 
   /// Reads the command that begins in a column; nil if this version cannot read it.
   static func read(
-    _ row: borrowing Statement, from column: Int32, in header: StoreHeader, at now: Moment
+    _ row: borrowing Statement, from column: Int32, in transaction: ReadTransaction
   ) -> FleetOrder? {
     let length = row.integerOrNil(column + 5).map { Duration.nanoseconds($0) }
     let action: FleetCommand.Action
@@ -160,12 +143,13 @@ enum FleetOrderColumns {
       boot: Instant(nanoseconds: row.integer(column + 11)),
       wallMilliseconds: row.integer(column + 12))
     let order = FleetOrder(command, givenAt: given)
-    return row.integer(column + 10) == header.boot.number ? order : order.carriedOver(to: now)
+    return row.integer(column + 10) == transaction.boot
+      ? order : order.carriedOver(to: transaction.now)
   }
 
-  /// Binds a command to parameters from one on.
+  /// Binds a command to consecutive parameters.
   static func bind(
-    _ order: FleetOrder, from first: Int32, to statement: Statement, in header: StoreHeader
+    _ order: FleetOrder, from first: Int32, to statement: Statement, boot: Int64
   ) {
     statement.bind(first, order.name)
     statement.bind(first + 1, order.stamp)
@@ -189,7 +173,7 @@ enum FleetOrderColumns {
     }
     statement.bind(first + 8, order.reason)
     statement.bind(first + 9, order.author)
-    statement.bind(first + 10, header.boot.number)
+    statement.bind(first + 10, boot)
     statement.bind(first + 11, order.givenAt.boot.nanoseconds)
     statement.bind(first + 12, order.givenAt.wallMilliseconds)
   }

@@ -24,12 +24,12 @@ enum Migrator {
         return true
       }
     }
-    // Unlike everything else, a change of the journal mode does not wait for other processes. The
+    // A change of the journal mode does not wait for other processes, as everything else does. The
     // lock makes processes that start at once on an empty file take turns.
     return try StoreLock.held(connection.path, atMost: lockTimeout) { _ throws(StoreError) in
       try connection.refuseMoved()
       if try isUpToDate(connection) { return false }
-      // A process that rolls back what a killed creator left holds the file meanwhile.
+      // Another process may hold the file, to roll back what a killed creator left.
       let mode = try Patience.retrying(atMost: lockTimeout) { () throws(StoreError) in
         // A commit writes whole pages and a breaker is a small row, so pages are small. A file that
         // already has its tables keeps its page size.
@@ -124,7 +124,7 @@ enum Migrator {
 
   private static func apply(to connection: Connection, clock: StoreClock) throws(StoreError) {
     let now = clock.wallMilliseconds
-    // The version of an empty file that is not ours yet means nothing.
+    // Until the file is ours, its version means nothing.
     let isOurs = try connection.integer("PRAGMA application_id") == applicationID
     let done = isOurs ? try connection.integer("PRAGMA user_version") : 0
     for (index, migration) in Migration.all.enumerated() where Int64(index) >= done {

@@ -1,6 +1,6 @@
 package import BreakerCore
 
-/// A breaker in the middle of a transaction: the rules of the core applied to it, and their events.
+/// A breaker in the middle of a step: it applies rules of the core, and keeps their events.
 package struct BreakerDraft {
   package let now: Moment
   package var breaker: StoredBreaker
@@ -15,7 +15,7 @@ package struct BreakerDraft {
 
   /// Creates a draft and applies what time alone has changed since the breaker was last written.
   ///
-  /// So it is recorded before anything else is, and by the policy that held until then.
+  /// Those events come first, and follow from the policy that was in force until now.
   init(now: Moment, breaker: StoredBreaker, isGone: (ProcessIdentity) -> Bool) {
     self.now = now
     self.breaker = breaker
@@ -110,11 +110,11 @@ extension BreakerDraft {
 package enum Wait: Sendable {
   case usual
 
-  /// A moment: if another process is writing now, this can be done later.
+  /// Only for a moment, because it can be done later.
   case brief
 }
 
-/// What a transaction has answered, and the breaker as it stands after it.
+/// The answer of a step, and the breaker as its transaction leaves it.
 package struct Transacted<Answer> {
   package var answer: Answer
   package var breaker: StoredBreaker
@@ -138,7 +138,7 @@ package struct Fingerprints: Sendable, Hashable {
   package var after: UInt64
 }
 
-/// What has become of a deletion.
+/// The result of a deletion.
 package struct Deletion: Sendable {
   /// False if there was no such breaker, or if it was no longer the version asked for.
   package var isDeleted: Bool

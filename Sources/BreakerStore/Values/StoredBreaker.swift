@@ -32,7 +32,7 @@ package struct StoredBreaker: Sendable, Hashable {
     self.createdAtMilliseconds = createdAtMilliseconds
   }
 
-  /// A breaker that is made now, and is yet to get its number.
+  /// A breaker that is made now and has no id yet.
   init(named name: String, madeAt now: Moment, lineage: Int64) {
     self.init(id: 0, name: name, createdAtMilliseconds: now.wallMilliseconds)
     self.lineage = lineage
@@ -76,7 +76,7 @@ package struct StoredVersion: Sendable, Hashable {
   }
 }
 
-/// A breaker, and where it is found.
+/// The name of a breaker, and its id, by which to read it.
 package struct ListedBreaker: Sendable, Hashable {
   package var id: Int64
   package var name: String
@@ -95,7 +95,7 @@ package struct StoredDeclaration: Sendable, Hashable {
   package var program: String
 }
 
-/// A breaker's name by its bytes, as the file compares it: to Swift other bytes can be an equal text.
+/// A breaker's name, compared by its bytes, as in the file; Swift finds some different bytes equal.
 package struct NameBytes: Sendable, Hashable {
   private let name: String
 
@@ -103,7 +103,7 @@ package struct NameBytes: Sendable, Hashable {
 
   var bytes: String.UTF8View { name.utf8 }
 
-  /// Whether the file lists it before another name.
+  /// Whether it comes before another name in the order of the file.
   func precedes(_ other: NameBytes) -> Bool { bytes.lexicographicallyPrecedes(other.bytes) }
 
   package static func == (left: NameBytes, right: NameBytes) -> Bool {
@@ -120,7 +120,7 @@ package struct NameBytes: Sendable, Hashable {
 final class PolicyCache: Sendable {
   static let shared = PolicyCache()
 
-  /// Far more than code declares; callers that invent new texts must not exhaust the memory.
+  /// Far more than code declares; it protects the memory from callers that invent texts.
   static let most = 256
 
   private let policies = Guarded<[AgreedWords: AgreedPolicy]>([:])
