@@ -29,11 +29,13 @@ extension SQLiteStorage {
     try Patience.bounded(by: deadline(of: .usual)) { () throws(StoreError) in
       while true {
         let result: Result? = try holding(reading) { () throws(StoreError) in
-          guard let store, store.isOfThisBoot(clock), !store.isStale else { return nil }
-          let reader = store.reader
+          guard let store, store.isOfThisBoot(clock), !store.isStale,
+            let reader = try store.reader()
+          else { return nil }
           return try reader.read { () throws(StoreError) in try body(reader) }
         }
         if let result { return result }
+        try checkIdentity()
         try holding(writing) { () throws(StoreError) in _ = try openedStore() }
       }
     }
