@@ -11,8 +11,8 @@ final class WriteTransaction {
   /// How many breakers the store may have before no other is created.
   let room: Int64
 
-  /// When everything in it happens.
-  private(set) var now: Moment
+  /// When everything in it happens; read once it has begun (rule of order 10).
+  private(set) lazy var now = clock.moment
 
   /// The revision that it gives to the breakers it changes; nil until it has been looked up.
   private(set) var revision: Int64?
@@ -33,7 +33,6 @@ final class WriteTransaction {
     mandate = storage.mandate
     counterPage = storage.counterPage
     room = storage.room
-    now = storage.clock.moment
   }
 
   /// Makes sure that the store is still what it was when it was opened (rule of order 12).
