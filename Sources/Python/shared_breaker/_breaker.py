@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from . import _extension
-from ._errors import StoreError
+from ._errors import Rejected, StoreError
 from ._events import Event, call_listener, remove_listener
 from ._functions import (
     ASYNC_GENERATOR,
@@ -130,17 +130,26 @@ class Breaker(_extension.Breaker):
         A permit that is dropped without a report says nothing about the resource.
         """
         permit = self._permit()
-        permit._enter(True)
+        try:
+            permit._enter(True)
+        except Rejected as rejected:
+            self._tell(rejected)
+            raise
         self._tell()
         return permit
 
     async def acquire_async(self) -> Permit:
         """Do what ``acquire`` does, without blocking the event loop."""
         permit = self._permit()
-        if not permit._enter(False):
-            permit = await _aio().enter(self)
-            self._tell()
-        return permit
+        try:
+            if permit._enter(False):
+                return permit
+            granted: Permit = await _aio().enter(self)
+        except Rejected as rejected:
+            self._tell(rejected)
+            raise
+        self._tell()
+        return granted
 
     def acquire_token(self, owner_pid: int | None = None) -> str:
         """Ask for the right to make one call that another process reports on.
@@ -148,7 +157,11 @@ class Breaker(_extension.Breaker):
         Give it the token, for ``SharedStore.report``. If ``owner_pid`` ends, the slot of a probe is
         free at once; without it, it is free when the probe has reported, or at ``probe_timeout``.
         """
-        return self._acquire_token(owner_pid or 0)
+        try:
+            return self._acquire_token(owner_pid or 0)
+        except Rejected as rejected:
+            self._tell(rejected)
+            raise
 
     # Looking and steering
 
@@ -168,11 +181,13 @@ class Breaker(_extension.Breaker):
     def reset(self, reason: str | None = None) -> None:
         """Close the breaker and clear its counters, in every process."""
         self._reset(for_people(reason, "a reason"))
+        self._log_changes()
         self._tell()
 
     def trip(self, open_for: Seconds | None = None, reason: str | None = None) -> None:
         """Open the breaker now, for a time, or for as long as its policy says."""
         self._trip(0 if open_for is None else nanoseconds(open_for), for_people(reason, "a reason"))
+        self._log_changes()
         self._tell()
 
     def force(
@@ -210,11 +225,14 @@ class Breaker(_extension.Breaker):
         """Return the state, but create no file for it, because nothing has happened without one."""
         return self.state if os.path.exists(self.store.path) else "closed"
 
-    def _tell(self) -> None:
+    def _tell(self, found: object = None) -> None:
+        """Tell listeners what a call has changed or found: a rejection, or how its failure was judged."""
         if self._seen is None:
             return
         store = self.store
         store._tell_health()
+        if found is not None and store._call_listeners:
+            store._tell_call(self.name, found)
         while True:
             before = self._seen
             try:
@@ -234,6 +252,10 @@ class Breaker(_extension.Breaker):
 
     # What the extension calls
 
+    def _log_changes(self, before: State | None = None, after: State | None = None) -> None:
+        """Write a line for each change of the state that this process has made since it last did so."""
+        self.store._log_changes(self.name, self._health()[0], before, after)
+
     def _permit(self) -> Permit:
         return Permit(self)
 
@@ -246,22 +268,26 @@ class Breaker(_extension.Breaker):
             return False
 
     async def _enter_slowly(self, frame: FrameType) -> None:
-        permit = await _aio().enter(self)
+        try:
+            permit = await _aio().enter(self)
+        except Rejected as rejected:
+            self._tell(rejected)
+            raise
         self._tell()
         self._place(frame, permit)
 
     async def _leave_slowly(self, permit: Permit, ending: Ending | None) -> None:
-        await _aio().leave(permit, *(ending or (SUCCESS, None, 0)))
-        self._tell()
+        verdict = await _aio().leave(permit, *(ending or (SUCCESS, None, 0)))
+        self._tell(ending if verdict == "counted" else None)
 
     async def _call_slowly(self, work: Awaitable[T]) -> T:
         try:
             permit = await _aio().enter(self)
-        except BaseException:
+        except BaseException as error:
             getattr(work, "close", int)()  # or it would be said that it was never awaited
+            self._tell(error)
             raise
-        finally:
-            self._tell()
+        self._tell()
         return await self._continue(permit, work)
 
     def _watch_generator(self, permit: Permit, generator: Any) -> Any:

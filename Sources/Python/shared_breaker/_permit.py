@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import _extension
-from ._judge import OUTCOMES
+from ._judge import IGNORED, OUTCOMES, SUCCESS
 from ._policy import elapsed_nanoseconds, nanoseconds
 from ._text import for_people
 
@@ -46,7 +46,7 @@ class Permit(_extension.Permit):
         """
         ending = self._ending(outcome, error, open_for, elapsed)
         verdict = self._leave(*ending, True)
-        self.breaker._tell()
+        self.breaker._tell(ending if verdict == "counted" else None)
         return verdict  # type: ignore[return-value]
 
     async def report_async(
@@ -64,7 +64,9 @@ class Permit(_extension.Permit):
             from ._aio import in_thread
 
             verdict = await in_thread(lambda: self._leave(*ending, True))
-            self.breaker._tell()
+        elif ending[0] in (SUCCESS, IGNORED):
+            return verdict  # type: ignore[return-value]
+        self.breaker._tell(ending if verdict == "counted" else None)
         return verdict  # type: ignore[return-value]
 
     def renew(self, duration: Seconds | None = None) -> bool:
