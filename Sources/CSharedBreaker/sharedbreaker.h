@@ -114,7 +114,7 @@ enum sb_code {
   SB_NOTHING = 6,
   /* The store has not been used yet. */
   SB_UNTRIED = 7,
-  /* The entry has failed too often and is skipped. */
+  /* An entry has failed too often and is skipped. */
   SB_SKIPPED = 8,
   /* The wait for the store was ended early; see sb_interruptible(). Nothing has changed. */
   SB_INTERRUPTED = 9,
@@ -425,10 +425,11 @@ int sb_connect(sb_store *store, uint32_t flags);
 
 /* Writes what this process has not written yet, and keeps the store open.
  *
- * There is seldom anything to write. Failures and changes are written when they happen, and successes
+ * Usually there is nothing to write. Failures and changes are written when they happen, and successes
  * are counted in memory that all processes share. A process that cannot use that memory keeps its counts
  * and writes them once a second, with its next call. A policy that could not be declared waits in the
- * same way. With nothing to write, sb_flush() does not touch the file.
+ * same way, and what sb_hook_done() was told waits for the next sb_hook_take(). With nothing to write,
+ * sb_flush() does not touch the file.
  *
  * Call it before the process pauses its calls for long, or ends without sb_close(), as by _exit(2). The
  * child of a fork flushes what it has counted itself, and leaves what it inherited to its parent.
@@ -687,18 +688,26 @@ void sb_news_free(sb_news *news);
  * HOOKS. A hook handles each entry of the history once, in one of the processes that ask for it, and in
  * order: something that has to happen once per host, such as to page someone.
  *
- *     switch (sb_hook_take(hook, &entry, &length, &wait_ns)) {
- *     case SB_OK:
- *       sb_hook_done(hook, page_someone(entry) ? SB_HANDLED : SB_FAILED);
- *       sb_free(entry);
- *       break;
- *     case SB_NOTHING:
- *       ...  wait for news, or for wait_ns if it is not SB_UNKNOWN
+ *     for (;;) {
+ *       switch (sb_hook_take(hook, &entry, &length, &wait_ns)) {
+ *       case SB_OK:
+ *         sb_hook_done(hook, page_someone(entry) ? SB_HANDLED : SB_FAILED);
+ *         sb_free(entry);
+ *         break;
+ *       case SB_SKIPPED:
+ *         break;
+ *       case SB_NOTHING:
+ *         ...  wait for news, or for wait_ns if it is not SB_UNKNOWN
+ *         break;
+ *       default:
+ *         ...  wait a second or two: the store cannot be used
+ *       }
  *     }
  *
- * An entry is handled when you say so. If the process dies before, takes longer than the timeout, or
- * says that it failed, the entry is handed out again, in any of the processes. After `attempts` it is
- * skipped. Handling begins with what happens after the hook's name is first used.
+ * An entry is handled when the next sb_hook_take() has written that you said so; sb_flush(), sb_hook_free()
+ * and sb_close() write it too. If the process dies before that, takes longer than the timeout, or says that it
+ * failed, the entry is handed out again, in any of the processes. After `attempts` it is skipped. Handling
+ * begins with what happens after the hook's name is first used.
  */
 
 enum sb_hook_result {
@@ -722,7 +731,8 @@ int sb_hook_open(sb_store *store, const char *hook_name, int64_t hook_name_lengt
                  const char *name, int64_t name_length, int64_t timeout_ns, int attempts,
                  sb_hook **hook);
 
-/* Takes the next entry that this process is to handle: an object of `cbctl history --json`.
+/* Writes what you said of the last entry, and takes the next one that this process is to handle, in one
+ * transaction: an object of `cbctl history --json`. If that cannot be written, it is kept for the next call.
  *
  * wait_ns  Receives, if the answer is SB_NOTHING, when to ask again even without news; SB_UNKNOWN if
  *          only news can change the answer. May be NULL.
@@ -731,15 +741,15 @@ int sb_hook_open(sb_store *store, const char *hook_name, int64_t hook_name_lengt
  * SB_ERR_HOOK if you have yet to say what became of the last entry, and the store's. */
 int sb_hook_take(sb_hook *hook, char **entry, int64_t *length, int64_t *wait_ns);
 
-/* Says what became of the entry (enum sb_hook_result), in one transaction.
+/* Says what became of the entry (enum sb_hook_result). It never reads or writes the file: the next
+ * sb_hook_take() writes what you said. If another process has taken the entry over meanwhile, that changes
+ * nothing.
  *
- * Answers: SB_OK; SB_SKIPPED if the entry has now failed too often. If another process has taken the
- * entry over meanwhile, what you say changes nothing. Errors: SB_ERR_HOOK without an entry,
- * SB_ERR_FORKED in a child of the process that took it, and the store's: say it again when the store
- * can be used. */
+ * Errors: SB_ERR_HOOK without an entry, SB_ERR_FORKED in a child of the process that took it, SB_ERR_CLOSED. */
 int sb_hook_done(sb_hook *hook, int result);
 
-/* Ends taking part; an entry that was taken is left to the others. NULL does nothing. */
+/* Ends taking part, and writes what you said of the last entry. An entry of which you have said nothing is
+ * left to the others. If the file cannot be written now, the entry is handed out again. NULL does nothing. */
 void sb_hook_free(sb_hook *hook);
 
 #ifdef __cplusplus

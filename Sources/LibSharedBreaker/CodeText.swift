@@ -12,7 +12,7 @@ enum CodeText {
     case SB_NOT_FOUND: "there is no such breaker"
     case SB_NOTHING: "there is nothing to do now"
     case SB_UNTRIED: "the store has not been used yet"
-    case SB_SKIPPED: "the entry has failed too often and is skipped"
+    case SB_SKIPPED: "an entry has failed too often and is skipped"
     case SB_INTERRUPTED: "the wait was ended early"
     case SB_ERR_ARGUMENT: "an argument is not valid"
     case SB_ERR_CLOSED: "the store was closed"

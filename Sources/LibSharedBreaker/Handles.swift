@@ -28,11 +28,30 @@ final class ClosableStore: Sendable {
     }
   }
 
+  /// The hooks of the store that were not freed yet.
+  private let hooks = Guarded<[ObjectIdentifier: OpenHook]>([:])
+
+  func add(_ hook: OpenHook) { hooks.withLock { $0[ObjectIdentifier(hook)] = hook } }
+
+  func remove(_ hook: OpenHook) { hooks.withLock { $0[ObjectIdentifier(hook)] = nil } }
+
+  /// Writes the results of hooks that are only noted.
+  func deliverResults() throws(Failure) {
+    for hook in hooks.withLock({ Array($0.values) }) { try hook.deliver() }
+  }
+
   /// Refuses every use that begins from now on.
   func refuseUses() { closed.store(true, ordering: .relaxed) }
 
   /// Closes the file, which no use that has begun earlier may still need.
-  func close() { shared.closeForGood() }
+  func close() {
+    do throws(Failure) {
+      try deliverResults()
+    } catch {
+      // The entries are handled again, as after the end of a process.
+    }
+    shared.closeForGood()
+  }
 }
 
 /// What the pointer to a breaker points to; healthy calls read most of it.

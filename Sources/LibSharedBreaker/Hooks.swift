@@ -12,6 +12,13 @@ final class OpenHook: Sendable {
     self.part = Guarded(part)
     self.store = store
   }
+
+  /// Writes the result that is noted, if any.
+  func deliver() throws(Failure) {
+    try throwingFailures { () throws(StoreError) in
+      try part.withLock { part throws(StoreError) in try part.deliver() }
+    }
+  }
 }
 
 @c @implementation
@@ -35,7 +42,9 @@ package func sb_hook_open(
       of: try opened.usable, hook: hookName, name: name,
       timeout: try Given.duration(timeout_ns, "timeout_ns") ?? .seconds(60),
       attempts: attempts == 0 ? 5 : Int(attempts))
-    unsafe hook.pointee = Handle.make(OpenHook(part, of: opened), .hook)
+    let made = OpenHook(part, of: opened)
+    opened.add(made)
+    unsafe hook.pointee = Handle.make(made, .hook)
     return SB_OK
   }
 }
@@ -70,16 +79,13 @@ package func sb_hook_take(
 @c @implementation
 package func sb_hook_done(_ hook: OpaquePointer?, _ result: CInt) -> CInt {
   unsafe answer(hook) { () throws(Failure) in
-    let result = try HookPart.Result(result)
-    return try unsafe OpenHook.at(hook).part.withLock { part throws(Failure) in
+    let outcome = try HookPart.Outcome(result)
+    try unsafe OpenHook.at(hook).part.withLock { part throws(Failure) in
       guard part.hasEntry else { throw Failure(SB_ERR_HOOK, "the hook has no entry") }
       if part.isParents { throw Failure(SB_ERR_FORKED, "the entry is the parent's") }
-      do throws(StoreError) {
-        return try part.report(result) ? SB_SKIPPED : SB_OK
-      } catch {
-        throw Failure(error)
-      }
+      part.note(outcome)
     }
+    return SB_OK
   }
 }
 
@@ -88,11 +94,12 @@ package func sb_hook_free(_ hook: OpaquePointer?) {
   _ = unsafe answer(hook) { () throws(Failure) in
     if unsafe hook == nil { return SB_OK }
     defer { unsafe Handle.free(hook, .hook) }
-    try unsafe OpenHook.at(hook).part.withLock { part throws(Failure) in
-      guard part.hasEntry, !part.isParents else { return }
-      // Where that cannot be written, the others wait for the timeout.
-      do throws(StoreError) { _ = try part.report(.released) } catch { throw Failure(error) }
-    }
+    let opened = try unsafe Handle.object(OpenHook.self, at: hook, .hook)
+    opened.store.remove(opened)
+    _ = try opened.store.usable
+    opened.part.withLock { part in if !part.isParents { part.note(.released) } }
+    // Where that cannot be written, the others wait for the timeout.
+    try opened.deliver()
     return SB_OK
   }
 }
@@ -106,7 +113,7 @@ extension OpenHook {
   }
 }
 
-extension HookPart.Result {
+extension HookPart.Outcome {
   fileprivate init(_ number: CInt) throws(Failure) {
     switch number {
     case CInt(SB_HANDLED.rawValue): self = .handled

@@ -76,8 +76,10 @@ package func sb_connect(_ store: OpaquePointer?, _ flags: UInt32) -> CInt {
 @c @implementation
 package func sb_flush(_ store: OpaquePointer?) -> CInt {
   unsafe answer(store) { () throws(Failure) in
-    let store = try unsafe ClosableStore.at(store).usable
+    let opened = try unsafe ClosableStore.at(store)
+    let store = try opened.usable
     try throwingFailures { () throws(StoreError) in try store.flush() }
+    try opened.deliverResults()
     return SB_OK
   }
 }

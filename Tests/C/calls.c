@@ -9,23 +9,6 @@ static int state_of(sb_breaker *breaker) {
   return state;
 }
 
-static void call(sb_breaker *breaker, int outcome) {
-  sb_permit permit = SB_PERMIT_INIT;
-  CHECK_CODE(SB_OK, sb_enter(breaker, &permit, NULL, 0));
-  CHECK_CODE(SB_OK, sb_leave(breaker, &permit, outcome, NULL, 0));
-  CHECK(permit.kind == 0);
-}
-
-/* Whether the document of a breaker holds a text. */
-static int says(sb_breaker *breaker, const char *text) {
-  char *json;
-  int found;
-  CHECK_CODE(SB_OK, sb_breaker_snapshot(breaker, &json, NULL));
-  found = strstr(json, text) != NULL;
-  sb_free(json);
-  return found;
-}
-
 static void failures_open_it(sb_store *store) {
   sb_breaker *breaker = open_breaker(store, "failures", "max-failures=3 open-for=1m");
   sb_permit permit = SB_PERMIT_INIT;

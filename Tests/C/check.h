@@ -1,4 +1,4 @@
-/* What the tests of the C library share: a store of their own, and checks that say what was wrong. */
+/* What the tests of the C library share: checks that say what was wrong, a store, and calls. */
 #ifndef CHECK_H
 #define CHECK_H
 
@@ -30,7 +30,7 @@ static void check_code(const char *file, int line, const char *call, int expecte
 }
 
 /* Opens the store that the first argument names. */
-static sb_store *open_store(char **arguments) {
+static inline sb_store *open_store(char **arguments) {
   sb_store *store = NULL;
   CHECK(arguments[1] != NULL);
   CHECK_CODE(SB_OK, sb_open(arguments[1], SB_NUL, NULL, &store));
@@ -38,11 +38,29 @@ static sb_store *open_store(char **arguments) {
   return store;
 }
 
-static sb_breaker *open_breaker(sb_store *store, const char *name, const char *policy) {
+static inline sb_breaker *open_breaker(sb_store *store, const char *name, const char *policy) {
   sb_breaker *breaker = NULL;
   CHECK_CODE(SB_OK, sb_breaker_open(store, name, SB_NUL, policy, SB_NUL, SB_STORE_DEFAULT, &breaker));
   CHECK(breaker != NULL);
   return breaker;
+}
+
+/* Makes one call. */
+static inline void call(sb_breaker *breaker, int outcome) {
+  sb_permit permit = SB_PERMIT_INIT;
+  CHECK_CODE(SB_OK, sb_enter(breaker, &permit, NULL, 0));
+  CHECK_CODE(SB_OK, sb_leave(breaker, &permit, outcome, NULL, 0));
+  CHECK(permit.kind == 0);
+}
+
+/* Returns whether the document of a breaker contains a text. */
+static inline int says(sb_breaker *breaker, const char *text) {
+  char *json;
+  int found;
+  CHECK_CODE(SB_OK, sb_breaker_snapshot(breaker, &json, NULL));
+  found = strstr(json, text) != NULL;
+  sb_free(json);
+  return found;
 }
 
 #endif

@@ -1,13 +1,9 @@
 /* What languages that only call C need: the words of an error in the caller's own struct, and stores and
  * breakers that a process opens once. */
-#define _DEFAULT_SOURCE
+#include "process.h"
+
 #include <dirent.h>
 #include <pthread.h>
-#include <sys/types.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include "check.h"
 
 static void each_call_keeps_its_words(char **arguments) {
   sb_store *store = open_store(arguments);
@@ -77,32 +73,17 @@ static sb_breaker *shared(const char *path, const char *name, const char *policy
   return breaker;
 }
 
-static void succeed(sb_breaker *breaker) {
-  sb_permit permit = SB_PERMIT_INIT;
-  CHECK_CODE(SB_OK, sb_enter(breaker, &permit, NULL, 0));
-  CHECK_CODE(SB_OK, sb_leave(breaker, &permit, SB_SUCCESS, NULL, 0));
-}
-
-static int says(sb_breaker *breaker, const char *text) {
-  char *json;
-  int found;
-  CHECK_CODE(SB_OK, sb_breaker_snapshot(breaker, &json, NULL));
-  found = strstr(json, text) != NULL;
-  sb_free(json);
-  return found;
-}
-
 static void a_process_opens_once(const char *path) {
   sb_breaker *breaker = shared(path, "once", "max-failures=3");
   sb_store *store, *same;
   int index, before;
-  succeed(breaker);
+  call(breaker, SB_SUCCESS);
   CHECK_CODE(SB_OK, sb_shared_store(path, SB_NUL, NULL, &store, NULL));
   CHECK_CODE(SB_OK, sb_health(store));
   before = descriptors();
   for (index = 0; index < 1000; index++) {
     CHECK(shared(path, "once", "max-failures=3") == breaker);
-    succeed(breaker);
+    call(breaker, SB_SUCCESS);
     sb_breaker_free(breaker);
   }
   CHECK(descriptors() == before);
@@ -111,7 +92,7 @@ static void a_process_opens_once(const char *path) {
   CHECK(same == store);
   /* Nobody can take it from the others. */
   CHECK_CODE(SB_ERR_ARGUMENT, sb_close(store));
-  succeed(breaker);
+  call(breaker, SB_SUCCESS);
 }
 
 static void one_file_is_one_store(const char *path) {
@@ -184,31 +165,31 @@ static void *get(void *path) {
 static void threads_and_children_share(char *path) {
   pthread_t threads[4];
   void *breaker, *other;
-  int index, status, before;
+  int index, before;
   pid_t child;
   for (index = 0; index < 4; index++) CHECK(pthread_create(&threads[index], NULL, get, path) == 0);
   child = fork();
   if (child == 0) {
     alarm(60);
-    succeed((sb_breaker *)get(path));
+    call((sb_breaker *)get(path), SB_SUCCESS);
     _exit(0);
   }
-  CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  await(child);
   CHECK(pthread_join(threads[0], &breaker) == 0);
   for (index = 1; index < 4; index++) {
     CHECK(pthread_join(threads[index], &other) == 0);
     CHECK(other == breaker);
   }
-  succeed((sb_breaker *)breaker);
+  call((sb_breaker *)breaker, SB_SUCCESS);
   before = descriptors();
   child = fork();
   if (child == 0) {
     CHECK(shared(path, "threads", NULL) == breaker);
-    for (index = 0; index < 100; index++) succeed(shared(path, "threads", NULL));
+    for (index = 0; index < 100; index++) call(shared(path, "threads", NULL), SB_SUCCESS);
     CHECK(descriptors() == before);
     _exit(0);
   }
-  CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  await(child);
   CHECK(says((sb_breaker *)breaker, "\"successes\":102,"));
 }
 

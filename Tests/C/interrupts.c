@@ -1,17 +1,11 @@
 /* Ending waits early: from a signal handler, from another thread, and by a function that is asked.
  *
  * The lock timeout is an hour, so a wait that nobody ends does not end. */
-#define _DEFAULT_SOURCE
-#include <errno.h>
-#include <fcntl.h>
+#include "process.h"
+
 #include <pthread.h>
 #include <signal.h>
 #include <sys/time.h>
-#include <sys/types.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include "check.h"
 
 static volatile sig_atomic_t is_over;
 
@@ -30,47 +24,6 @@ static void alarm_soon(void) {
   CHECK(setitimer(ITIMER_REAL, &timer, NULL) == 0);
 }
 
-/* Another process that holds the lock of those who write. */
-typedef struct holder {
-  pid_t process;
-  int end;
-} holder;
-
-static holder hold(const char *store) {
-  holder its;
-  int ready[2], end[2];
-  char path[4096], byte = 0;
-  snprintf(path, sizeof path, "%s-shm", store);
-  CHECK(pipe(ready) == 0 && pipe(end) == 0);
-  its.process = fork();
-  if (its.process == 0) {
-    struct flock lock;
-    int file = open(path, O_RDWR);
-    memset(&lock, 0, sizeof lock);
-    lock.l_type = F_WRLCK;
-    lock.l_whence = SEEK_SET;
-    /* Where SQLite has it: https://sqlite.org/walformat.html, 2.2. */
-    lock.l_start = 120;
-    lock.l_len = 1;
-    close(end[1]);
-    if (file < 0 || fcntl(file, F_SETLKW, &lock) != 0 || write(ready[1], "", 1) != 1) _exit(1);
-    _exit(read(end[0], &byte, 1) == 0 ? 0 : 1);
-  }
-  close(ready[1]);
-  close(end[0]);
-  its.end = end[1];
-  CHECK(read(ready[0], &byte, 1) == 1);
-  close(ready[0]);
-  return its;
-}
-
-static void let_go(holder its) {
-  int status;
-  close(its.end);
-  while (waitpid(its.process, &status, 0) < 0) CHECK(errno == EINTR);
-  CHECK(status == 0);
-}
-
 static sb_store *patient_store(const char *path) {
   sb_store *store;
   sb_options options = SB_OPTIONS_INIT;
@@ -78,15 +31,6 @@ static sb_store *patient_store(const char *path) {
   CHECK_CODE(SB_OK, sb_open(path, SB_NUL, &options, &store));
   CHECK_CODE(SB_OK, sb_connect(store, 0));
   return store;
-}
-
-static int says(sb_breaker *breaker, const char *text) {
-  char *json;
-  int found;
-  CHECK_CODE(SB_OK, sb_breaker_snapshot(breaker, &json, NULL));
-  found = strstr(json, text) != NULL;
-  sb_free(json);
-  return found;
 }
 
 static void a_signal_handler_ends_a_wait(const char *path) {
@@ -160,6 +104,32 @@ static void a_function_is_asked(const char *path) {
   CHECK_CODE(SB_OK, sb_close(store));
 }
 
+/* What became of an entry is only noted, so nobody has to wait to say it. */
+static void a_hook_says_what_it_has_done_while_another_process_writes(const char *path) {
+  sb_store *store = patient_store(path);
+  sb_breaker *breaker = open_breaker(store, "hooked", NULL);
+  sb_hook *hook;
+  char *entry;
+  holder other;
+  CHECK_CODE(SB_OK, sb_hook_open(store, "hook", SB_NUL, "hooked", SB_NUL, 0, 0, &hook));
+  CHECK_CODE(SB_NOTHING, sb_hook_take(hook, &entry, NULL, NULL));
+  CHECK_CODE(SB_OK, sb_trip(breaker, 0, NULL, 0));
+  CHECK_CODE(SB_OK, sb_hook_take(hook, &entry, NULL, NULL));
+  sb_free(entry);
+  other = hold(path);
+  sb_interruptible(NULL, word());
+  is_over = 1;
+  CHECK_CODE(SB_OK, sb_hook_done(hook, SB_HANDLED));
+  CHECK_CODE(SB_INTERRUPTED, sb_hook_take(hook, &entry, NULL, NULL));
+  let_go(other);
+  is_over = 0;
+  CHECK_CODE(SB_NOTHING, sb_hook_take(hook, &entry, NULL, NULL));
+  sb_interruptible(NULL, NULL);
+  sb_hook_free(hook);
+  sb_breaker_free(breaker);
+  CHECK_CODE(SB_OK, sb_close(store));
+}
+
 static void *trip_patiently(void *breaker) {
   CHECK_CODE(SB_OK, sb_trip((sb_breaker *)breaker, 0, NULL, 0));
   return NULL;
@@ -204,6 +174,7 @@ int main(int count, char **arguments) {
   a_signal_handler_ends_a_wait(arguments[1]);
   a_word_that_is_set_too_early_does_no_harm(arguments[1]);
   a_function_is_asked(arguments[1]);
+  a_hook_says_what_it_has_done_while_another_process_writes(arguments[1]);
   another_thread_ends_the_wait_of_one_thread(arguments[1]);
   return 0;
 }

@@ -82,10 +82,14 @@ static void hooks(sb_store *store) {
   CHECK_CODE(SB_NOTHING, sb_hook_take(second, &entry, &length, &wait_ns));
   CHECK(wait_ns > 0);
   CHECK_CODE(SB_OK, sb_hook_done(first, SB_RELEASED));
+  CHECK_CODE(SB_ERR_HOOK, sb_hook_done(first, SB_RELEASED));
+  CHECK_CODE(SB_NOTHING, sb_hook_take(second, &entry, &length, &wait_ns));
+  CHECK_CODE(SB_OK, sb_flush(store));
   CHECK_CODE(SB_OK, sb_hook_take(second, &entry, &length, &wait_ns));
   sb_free(entry);
   CHECK_CODE(SB_OK, sb_hook_done(second, SB_HANDLED));
-  CHECK_CODE(SB_NOTHING, sb_hook_take(first, &entry, &length, &wait_ns));
+  CHECK_CODE(SB_NOTHING, sb_hook_take(second, &entry, &length, &wait_ns));
+  CHECK(wait_ns == SB_UNKNOWN);
   CHECK_CODE(SB_OK, sb_reset(breaker, NULL, 0));
   CHECK_CODE(SB_OK, sb_hook_take(first, &entry, &length, &wait_ns));
   sb_free(entry);
@@ -98,12 +102,62 @@ static void hooks(sb_store *store) {
   sb_breaker_free(breaker);
 }
 
+static void page(sb_store *store, int attempts, sb_hook **hook) {
+  CHECK_CODE(SB_OK, sb_hook_open(store, "last", SB_NUL, "last", SB_NUL, 0, attempts, hook));
+}
+
+/* Takes the entry of a change that is made now. */
+static void take_another(sb_breaker *breaker, sb_hook *hook) {
+  char *entry;
+  CHECK_CODE(SB_OK, sb_trip(breaker, 0, NULL, 0));
+  CHECK_CODE(SB_OK, sb_hook_take(hook, &entry, NULL, NULL));
+  sb_free(entry);
+}
+
+static void what_is_said_of_an_entry_is_written_before_a_hook_or_its_store_ends(const char *path) {
+  sb_store *store = NULL, *other = NULL;
+  sb_breaker *breaker;
+  sb_hook *hook, *others;
+  char *entry;
+  int64_t wait_ns;
+  CHECK_CODE(SB_OK, sb_open(path, SB_NUL, NULL, &store));
+  CHECK_CODE(SB_OK, sb_open(path, SB_NUL, NULL, &other));
+  breaker = open_breaker(store, "last", "");
+  page(store, 1, &hook);
+  page(other, 1, &others);
+  CHECK_CODE(SB_NOTHING, sb_hook_take(hook, &entry, NULL, NULL));
+  CHECK_CODE(SB_NOTHING, sb_hook_take(others, &entry, NULL, NULL));
+  take_another(breaker, hook);
+  CHECK_CODE(SB_OK, sb_hook_done(hook, SB_HANDLED));
+  sb_hook_free(hook);
+  CHECK_CODE(SB_NOTHING, sb_hook_take(others, &entry, NULL, &wait_ns));
+  CHECK(wait_ns == SB_UNKNOWN);
+  page(store, 1, &hook);
+  CHECK_CODE(SB_OK, sb_reset(breaker, NULL, 0));
+  CHECK_CODE(SB_OK, sb_hook_take(hook, &entry, NULL, NULL));
+  sb_free(entry);
+  /* The last attempt has failed, which the next call says. */
+  CHECK_CODE(SB_OK, sb_hook_done(hook, SB_FAILED));
+  CHECK_CODE(SB_SKIPPED, sb_hook_take(hook, &entry, NULL, NULL));
+  CHECK_CODE(SB_NOTHING, sb_hook_take(hook, &entry, NULL, NULL));
+  take_another(breaker, hook);
+  CHECK_CODE(SB_OK, sb_hook_done(hook, SB_HANDLED));
+  sb_breaker_free(breaker);
+  CHECK_CODE(SB_OK, sb_close(store));
+  CHECK_CODE(SB_NOTHING, sb_hook_take(others, &entry, NULL, &wait_ns));
+  CHECK(wait_ns == SB_UNKNOWN);
+  sb_hook_free(hook);
+  sb_hook_free(others);
+  CHECK_CODE(SB_OK, sb_close(other));
+}
+
 int main(int count, char **arguments) {
   sb_store *store = open_store(arguments);
   (void)count;
   documents(store);
   history_and_news(store);
   hooks(store);
+  what_is_said_of_an_entry_is_written_before_a_hook_or_its_store_ends(arguments[1]);
   CHECK_CODE(SB_OK, sb_close(store));
   return 0;
 }

@@ -1,14 +1,10 @@
 /* Processes and threads: no thread of the library's own, other processes, and forks at any moment. */
-#define _DEFAULT_SOURCE
+#include "process.h"
+
 #include <dirent.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/stat.h>
-#include <sys/types.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include "check.h"
 
 static int threads(void) {
   DIR *tasks = opendir("/proc/self/task");
@@ -18,16 +14,6 @@ static int threads(void) {
   while ((task = readdir(tasks)) != NULL) count += task->d_name[0] != '.';
   closedir(tasks);
   return count;
-}
-
-/* Waits for a child that must end well. */
-static void await(pid_t child) {
-  int status = 0;
-  CHECK(waitpid(child, &status, 0) == child);
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-    fprintf(stderr, "a child ended with %d, by signal %d\n", WEXITSTATUS(status), status & 127);
-    exit(1);
-  }
 }
 
 static void everything_once(sb_store *store) {
@@ -57,12 +43,6 @@ static void everything_once(sb_store *store) {
   sb_hook_free(hook);
   sb_news_free(news);
   sb_breaker_free(breaker);
-}
-
-static void succeed(sb_breaker *breaker) {
-  sb_permit permit = SB_PERMIT_INIT;
-  CHECK_CODE(SB_OK, sb_enter(breaker, &permit, NULL, 0));
-  CHECK_CODE(SB_OK, sb_leave(breaker, &permit, SB_SUCCESS, NULL, 0));
 }
 
 /* A child of a fork shares what was open, and owns none of its parent's permits. */
@@ -99,7 +79,7 @@ static void fork_far(sb_store *store, int depth) {
   sb_permit permit = SB_PERMIT_INIT;
   pid_t child = 0;
   int generation;
-  succeed(breaker);
+  call(breaker, SB_SUCCESS);
   CHECK_CODE(SB_OK, sb_enter(breaker, &permit, NULL, 0));
   for (generation = 0; generation < depth && child == 0; generation++) child = fork();
   if (child == 0) {
@@ -127,10 +107,10 @@ static void both_sides_flush(char **arguments) {
   CHECK_CODE(SB_OK, sb_open(path, SB_NUL, NULL, &store));
   CHECK_CODE(SB_OK, sb_flush(store));
   breaker = open_breaker(store, "flushed", "");
-  for (index = 0; index < 3; index++) succeed(breaker);
+  for (index = 0; index < 3; index++) call(breaker, SB_SUCCESS);
   child = fork();
   if (child == 0) {
-    for (index = 0; index < 4; index++) succeed(breaker);
+    for (index = 0; index < 4; index++) call(breaker, SB_SUCCESS);
     CHECK_CODE(SB_OK, sb_flush(store));
     _exit(0);
   }
@@ -141,7 +121,7 @@ static void both_sides_flush(char **arguments) {
   CHECK_CODE(SB_OK, sb_snapshot(other, "flushed", SB_NUL, &json, NULL));
   CHECK(strstr(json, "\"totals\":{\"successes\":7,") != NULL);
   sb_free(json);
-  succeed(breaker);
+  call(breaker, SB_SUCCESS);
   CHECK_CODE(SB_OK, sb_flush(store));
   CHECK_CODE(SB_OK, sb_close(other));
   sb_breaker_free(breaker);

@@ -98,7 +98,7 @@ class Coroutines(StoreTestCase):
 
         self.run_loop(main())
 
-    def test_what_a_function_returns_to_be_awaited_counts_as_it_ends(self):
+    def test_an_awaitable_that_a_function_returns_is_counted_when_the_awaiting_ends(self):
         class Work:
             def __init__(self, error=None):
                 self.error = error
@@ -151,7 +151,7 @@ class Coroutines(StoreTestCase):
         totals = self.totals("payments")
         self.assertEqual((totals["successes"], totals["failures"], totals["ignored"]), (6, 2, 3))
 
-    def test_what_can_be_awaited_or_entered_counts_as_it_is_entered(self):
+    def test_an_awaitable_that_is_entered_instead_is_counted_when_entering_ends(self):
         class Request:
             def __init__(self, error=None):
                 self.error = error
@@ -224,7 +224,7 @@ class Coroutines(StoreTestCase):
         self.payments.acquire().report()
         self.assertEqual(self.totals("payments")["successes"], 6)
 
-    def test_a_call_that_is_never_awaited_is_no_call_and_is_warned_of(self):
+    def test_a_call_that_is_never_awaited_is_not_counted_and_python_warns(self):
         @self.payments
         async def charge():
             pass
@@ -240,7 +240,7 @@ class Coroutines(StoreTestCase):
         totals = self.totals("payments")
         self.assertEqual((totals["successes"], totals["failures"], totals["ignored"]), (1, 0, 0))
 
-    def test_a_call_that_is_ended_before_it_began_gives_its_permit_back(self):
+    def test_a_call_that_ends_before_it_begins_gives_its_permit_back(self):
         async def charge():
             pass
 
@@ -260,7 +260,7 @@ class Coroutines(StoreTestCase):
             self.assertIsNotNone(self.probe())  # though the call is still here
             self.payments.reset()
 
-    def test_tools_see_how_far_a_call_has_got(self):
+    def test_tools_see_how_far_a_call_has_progressed(self):
         states = []
 
         @self.payments
@@ -293,7 +293,7 @@ class Coroutines(StoreTestCase):
 
         self.run_loop(main())
 
-    def test_a_rejected_call_leaves_nothing_to_warn_of(self):
+    def test_a_rejected_call_causes_no_warning(self):
         @self.payments
         async def charge():
             self.fail("the work was run")
@@ -574,7 +574,7 @@ class WithoutBlocking(StoreTestCase):
         self.assertLessEqual(set(kinds), {Rejected})
         self.assertEqual(self.totals("payments")["failures"], 32)
 
-    def test_outcomes_are_written_though_their_loop_ends(self):
+    def test_outcomes_are_written_although_their_loop_ends(self):
         payments = self.store.breaker("payments", max_failures=100_000)
         payments.call(int)
 
@@ -596,7 +596,7 @@ class WithoutBlocking(StoreTestCase):
         self.assertTrue(calls)
         eventually(lambda: self.totals("payments")["failures"] == len(calls))
 
-    def test_a_loop_that_is_not_of_asyncio_is_served_too(self):
+    def test_a_loop_other_than_asyncios_works_too(self):
         payments = self.store.breaker("payments", max_failures=1)
 
         async def main():

@@ -45,7 +45,7 @@ class Forks(StoreTestCase):
         totals = self.totals("payments")
         self.assertEqual((totals["successes"], totals["failures"]), (302, 3))
 
-    def test_a_trip_of_the_parent_is_seen_by_the_next_call_of_a_child_and_the_other_way(self):
+    def test_the_next_call_sees_a_trip_of_the_parent_or_of_the_child(self):
         def child():
             try:
                 self.payments.call(int)

@@ -137,7 +137,7 @@ class Exceptions(StoreTestCase):
         self.assertEqual(self.outcome(payments, ConnectionResetError()), "failures")
         self.assertEqual(self.outcome(payments, ValueError()), "ignored")
 
-    def test_an_exception_that_is_no_exception_of_programs_can_be_named_a_failure(self):
+    def test_a_rule_can_make_a_failure_of_a_base_exception(self):
         class GreenletTimeout(BaseException):
             pass
 
@@ -152,7 +152,7 @@ class Exceptions(StoreTestCase):
         self.assertEqual(self.outcome(payments, PermissionError("no such key")), "failures")
         self.assertEqual(payments.state, "open")
 
-    def test_a_predicate_that_fails_has_no_opinion(self):
+    def test_a_predicate_that_raises_is_skipped(self):
         payments = self.store.breaker(
             "payments", max_failures=100, ignore=lambda error: error.missing,
             failure=lambda value: value.status_code >= 500)
@@ -160,7 +160,7 @@ class Exceptions(StoreTestCase):
         self.assertEqual(payments.call(int), 0)
         self.assertEqual(self.totals("payments")["successes"], 1)
 
-    def test_the_words_of_an_exception_are_in_the_snapshot_whatever_they_are(self):
+    def test_the_snapshot_shows_the_text_of_an_exception_whatever_it_is(self):
         payments = self.store.breaker("payments", max_failures=100)
 
         class Wordless(Exception):
@@ -173,7 +173,7 @@ class Exceptions(StoreTestCase):
         self.assertIn("Wordless", payments.snapshot()["last_error"])
         self.outcome(payments, Resource("x" * 100_000))
 
-    def test_something_that_is_no_rule_is_refused(self):
+    def test_a_rule_that_is_neither_a_type_nor_a_predicate_is_refused(self):
         for rule in (int, "KeyError", [KeyError, 3], 5, b"KeyError", object()):
             for word in ("ignore", "permanent", "failure"):
                 with self.assertRaisesRegex(TypeError, "neither an exception type nor a predicate"):
@@ -181,7 +181,7 @@ class Exceptions(StoreTestCase):
 
 
 class Results(StoreTestCase):
-    def test_a_predicate_can_count_results_as_failures_which_are_returned_all_the_same(self):
+    def test_a_predicate_can_count_results_as_failures_and_the_caller_still_gets_them(self):
         payments = self.store.breaker(
             "payments", max_failures=2, failure=lambda value: value.status_code >= 500)
         self.assertEqual(payments.call(answer, 200).status_code, 200)
@@ -236,12 +236,12 @@ class OpenTimes(StoreTestCase):
         wait = self.wait_after(result=busy, failure=lambda value: value.status_code == 429)
         self.assertAlmostEqual(wait, 60, delta=2)
 
-    def test_a_date_that_no_calendar_has_is_no_time(self):
+    def test_a_retry_after_that_is_not_a_real_date_is_skipped(self):
         for year in ("99999", "9" * 30):
             text = f"Wed, 21 Oct {year} 07:28:00 GMT"
             self.assertIsNone(retry_after(answer(503, **{"Retry-After": text})), text)
 
-    def test_without_a_time_a_failure_is_an_ordinary_one(self):
+    def test_a_failure_without_a_time_is_an_ordinary_one(self):
         for text in ("soon", "", "0", "-5"):
             error = HTTPError(answer(429, **{"Retry-After": text}))
             self.assertIsNone(self.wait_after(error), text)
@@ -256,7 +256,7 @@ class OpenTimes(StoreTestCase):
                 payments.call(int)
             self.assertAlmostEqual(caught.exception.retry_after, seconds, delta=2)
 
-    def test_a_function_that_fails_names_no_time(self):
+    def test_a_function_for_the_open_time_that_raises_is_skipped(self):
         payments = self.store.breaker("payments", open_for=lambda error: error.missing)
         self.let_fail(payments)
         self.assertEqual(payments.state, "closed")

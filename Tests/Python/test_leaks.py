@@ -1,4 +1,4 @@
-"""However often something is done, it keeps no memory and no reference."""
+"""Nothing keeps memory or references, however often it is done."""
 
 from __future__ import annotations
 

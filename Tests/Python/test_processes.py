@@ -187,7 +187,7 @@ class Processes(StoreTestCase):
         self.check_trip(others, threshold=5, calls=200)
 
     @unittest.skipUnless(os.environ.get("CBCTL"), "there is no cbctl: build it, or set CBCTL")
-    def test_python_and_cbctl_trip_once_what_neither_could_trip_alone(self):
+    def test_python_and_cbctl_together_trip_a_breaker_once_that_neither_could_trip_alone(self):
         others = [self.start_python(TRIP, "2") for _ in range(16)]
         others += [self.start_shell(TRIP_BY_CBCTL, "2") for _ in range(16)]
         self.check_trip(others, threshold=40, calls=2)

@@ -301,7 +301,7 @@ class Behaviour(StoreTestCase):
                 self.assertEqual(ours.trace, theirs.trace)
 
     @unittest.skipUnless(original, "pybreaker is not installed")
-    def test_all_that_a_program_imports_from_pybreaker_is_there(self):
+    def test_everything_that_programs_import_from_pybreaker_exists(self):
         self.assertEqual(set(original.__all__) - set(pybreaker.__all__), set())
         for name in pybreaker.__all__:
             self.assertTrue(hasattr(pybreaker, name), name)
@@ -317,7 +317,7 @@ class Differences(StoreTestCase):
     def breaker(self, **options):
         return pybreaker.CircuitBreaker(**{"name": "db", "store": self.store, **options})
 
-    def test_settings_that_could_never_work_and_names_that_are_none_are_refused(self):
+    def test_settings_that_could_never_work_and_invalid_names_are_refused(self):
         for options in ({"fail_max": 0}, {"fail_max": 10**6 + 1}, {"success_threshold": 0}):
             self.assertRaises(InvalidPolicy, self.breaker, **options)
         self.assertRaises(TypeError, self.breaker, fail_max=2.5)
@@ -401,7 +401,7 @@ class Differences(StoreTestCase):
     def fail_once(self):
         raise Resource("down")
 
-    def test_what_is_awaited_counts_as_it_ends(self):
+    def test_an_awaitable_is_counted_when_it_ends(self):
         cb = self.breaker(fail_max=1)
         calling = cb.call_async(down)
         self.assertEqual(cb.fail_counter, 0)
@@ -435,7 +435,7 @@ class Sharing(StoreTestCase):
             cb.call(up)
         self.assertTrue(59 < caught.exception.retry_after <= 60)
 
-    def test_a_cancellation_is_no_failure(self):
+    def test_a_cancellation_is_not_a_failure(self):
         cb = self.breaker(fail_max=1)
 
         def interrupted():
@@ -505,7 +505,7 @@ class Sharing(StoreTestCase):
         self.assertEqual(
             told, ["before", "success"] * 2 + ["before", "failure"] * 2 + ["before", "success"])
 
-    def test_a_change_is_told_once_if_several_threads_find_it(self):
+    def test_listeners_hear_of_a_change_once_if_several_threads_find_it(self):
         class Overtaken(pybreaker.CircuitBreaker):
             """One of which other threads do something while this one looks at its state."""
 

@@ -24,7 +24,7 @@ from pathlib import Path
 
 import shared_breaker
 from shared_breaker import Rejected, SharedStore
-from shared_breaker._policy import _KEYWORDS
+from shared_breaker._policy import _KINDS
 from support import StoreTestCase, eventually, stop
 
 RECIPES = Path(__file__).parent / "recipes"
@@ -100,7 +100,7 @@ class Guide(unittest.TestCase):
         named = {key for row in rows for key in re.findall(r"`(\w+)`", row)}
         keywords = set(inspect.signature(shared_breaker.breaker).parameters) - {"name", "policy", "words"}
         keywords |= set(inspect.signature(SharedStore).parameters) - {"path"}
-        self.assertEqual((_KEYWORDS | keywords) - named, set())
+        self.assertEqual((set(_KINDS) | keywords) - named, set())
         with tempfile.TemporaryDirectory() as directory:
             with SharedStore(os.path.join(directory, "breakers.db")) as store:
                 payments = store.breaker("payments")
@@ -110,7 +110,7 @@ class Guide(unittest.TestCase):
         for row, defaults in rows.items():
             keys = re.findall(r"`(\w+)`", row)
             for key, default in zip(keys, defaults.split(", ") * len(keys)):
-                if key in _KEYWORDS - {"max_failures"}:
+                if key in set(_KINDS) - {"max_failures"}:
                     value = policy.pop(key.replace("_", "-"))
                     shown = "`None`" if value is None else str(value).rstrip("s%")
                     self.assertEqual(default, shown, key)

@@ -1,4 +1,4 @@
-"""The store: looking, steering, following, hooks, listeners, and failures of the store."""
+"""The store: reading and changing breakers, following, hooks, listeners, and failures of the store."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Looking(StoreTestCase):
         self.assertEqual([one["name"] for one in self.store.snapshots("b/")], ["b/1", "b/2"])
         self.assertEqual(len(self.store.snapshots()), 3)
 
-    def test_the_history_has_what_happened_and_can_be_read_on(self):
+    def test_the_history_can_be_read_in_parts(self):
         payments = self.store.breaker("payments", max_failures=1)
         self.let_fail(payments)
         payments.reset("repaired")
@@ -87,7 +87,7 @@ for line in sys.stdin:
         payments.force("automatic")
         self.assertEqual(ask(), "permitted")
 
-    def test_a_mode_that_there_is_not_is_refused(self):
+    def test_an_unknown_mode_is_refused(self):
         with self.assertRaisesRegex(ValueError, "observe"):
             self.store.breaker("payments").force("open")
 
@@ -155,7 +155,7 @@ class Following(StoreTestCase):
         thread.join()
         self.assertEqual(came, [[]])
 
-    def test_closing_a_follower_ends_it_in_a_task_that_waits_and_no_other_file_is_taken_for_its_own(self):
+    def test_closing_a_follower_ends_it_in_a_task_that_waits_and_mistakes_no_other_file_for_its_own(self):
         async def main():
             follower = self.store.follow()
 
@@ -191,7 +191,7 @@ class Following(StoreTestCase):
         follower.close()
         self.assertEqual(len(os.listdir("/proc/self/fd")), before)
 
-    def test_closing_the_store_ends_who_follows_it(self):
+    def test_closing_the_store_ends_its_followers(self):
         follower = self.store.follow()
         thread, came = self.wait_in_thread(follower)
         self.store.close()
@@ -328,7 +328,7 @@ sys.stdin.readline()
         with open(self.path, "w") as file:
             file.write("not a store\n" * 1_000)
 
-    def test_a_hook_stops_though_it_cannot_say_what_became_of_an_entry(self):
+    def test_a_hook_stops_although_it_cannot_write_what_became_of_an_entry(self):
         payments = self.store.breaker("payments", max_failures=3)
         seen, lost, stop = threading.Event(), threading.Event(), threading.Event()
 
@@ -483,7 +483,7 @@ class Listening(StoreTestCase):
         except Rejected:
             return False
 
-    def test_a_listener_is_told_what_others_change_by_the_next_call(self):
+    def test_the_next_call_tells_a_listener_what_other_processes_have_changed(self):
         payments = self.store.breaker("payments", max_failures=3)
         events = []
         end = self.store.listen(events.append)
@@ -495,7 +495,7 @@ class Listening(StoreTestCase):
         payments.reset()
         self.assertEqual(len(events), 1)
 
-    def test_a_change_is_told_once_if_several_threads_find_it(self):
+    def test_listeners_hear_of_a_change_once_if_several_threads_find_it(self):
         for is_stale in (False, True):
             with self.subTest(is_stale=is_stale):
                 name = f"payments-{is_stale}"
@@ -552,7 +552,7 @@ class Losing(StoreTestCase):
         os.setgid(self.NOBODY)
         os.setuid(self.NOBODY)
 
-    def test_losing_the_store_is_one_line_in_the_log_and_having_it_back_another(self):
+    def test_the_log_gets_one_line_when_the_store_is_lost_and_one_when_it_is_back(self):
         payments = self.store.breaker("payments", max_failures=1_000_000)
         payments.call(int)
         with self.assertLogs("shared_breaker", "INFO") as logs:
@@ -568,7 +568,7 @@ class Losing(StoreTestCase):
         for record in logs.records:
             self.assertIn(self.path, record.getMessage())
 
-    def test_a_loss_that_an_event_loop_finds_is_in_the_log_too(self):
+    def test_a_loss_that_an_event_loop_finds_is_logged_too(self):
         store = SharedStore("/proc/no/such/directory/breakers.db")
         self.addCleanup(store.close)
         payments = store.breaker("payments", max_failures=1_000)
@@ -583,7 +583,7 @@ class Losing(StoreTestCase):
             asyncio.run(main())
         self.assertEqual([record.levelname for record in logs.records], ["WARNING"])
 
-    def test_every_process_tells_its_own_log(self):
+    def test_each_process_of_a_fork_logs_the_loss_itself(self):
         store = SharedStore("/proc/no/such/directory/breakers.db")
         self.addCleanup(store.close)
         payments = store.breaker("payments", max_failures=1_000)
@@ -635,7 +635,7 @@ class Losing(StoreTestCase):
         self.assertEqual(self.store.snapshot("payments")["policy"]["max-failures"], 5)
 
     @unittest.skipIf(os.getuid() != 0, "only root can become another user")
-    def test_a_worker_that_may_not_use_the_store_says_so_in_its_log(self):
+    def test_a_worker_that_may_not_use_the_store_logs_the_reason(self):
         os.chmod(self.directory, 0o755)
         payments = self.store.breaker("payments", max_failures=5)
         payments.call(int)  # as root, whose file is nobody else's
@@ -649,7 +649,7 @@ class Losing(StoreTestCase):
 
         self.assertEqual(in_child(work), 0)
 
-    def test_declaring_makes_no_file_and_checks_the_policy_all_the_same(self):
+    def test_declaring_creates_no_file_but_checks_the_policy(self):
         payments = self.store.breaker("payments", max_failures=3)
         payments.listen(print)
         pybreaker.CircuitBreaker(name="database", store=self.store)
@@ -735,7 +735,7 @@ class Failing(StoreTestCase):
             store.flush()
         self.assertEqual(caught.exception.code, "closed")
 
-    def test_permits_of_a_closed_store_are_granted_and_refused_though_somebody_listens(self):
+    def test_permits_of_a_closed_store_are_granted_and_their_reports_refused_with_listeners_too(self):
         store = SharedStore(self.path)
         payments = store.breaker("payments", max_failures=1)
         payments.listen(self.fail)
@@ -769,7 +769,7 @@ class Failing(StoreTestCase):
         with SharedStore(self.path) as other:
             self.assertEqual(other.snapshot("payments")["totals"]["successes"], 8)
 
-    def test_the_interpreters_own_sqlite_does_not_matter(self):
+    def test_the_sqlite_of_the_interpreter_makes_no_difference(self):
         payments = self.store.breaker("payments", max_failures=3)
         other = sqlite3.connect(os.path.join(self.directory, "other.db"))
         other.execute("CREATE TABLE t (x)")
@@ -778,7 +778,7 @@ class Failing(StoreTestCase):
         self.assertEqual(self.totals("payments")["failures"], 1)
         self.assertRegex(shared_breaker._extension.sqlite_version(), r"^3\.")
 
-    def test_no_thread_is_made(self):
+    def test_calls_start_no_thread(self):
         before = threads()
         payments = self.store.breaker("payments", max_failures=2)
         payments.call(int)

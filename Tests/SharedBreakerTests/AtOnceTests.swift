@@ -128,7 +128,7 @@ import Testing
     #expect(breaker.state == .closed)
   }
 
-  @Test func `nothing is answered without waiting once another process has written`() throws {
+  @Test func `a call that must not wait is not answered once another process has written`() throws {
     let breaker = try breaker()
     let permit = try permit(of: askAtOnce(breaker))
     try other.breaker("api").trip()
@@ -137,7 +137,8 @@ import Testing
     #expect(breaker.leave(permit, .success, elapsed: nil, mayWait: true) == .outdated)
   }
 
-  @Test func `nothing is answered without waiting while the work of a second is due`() throws {
+  @Test func `a call that must not wait is not answered while the work of a second is due`() throws
+  {
     let breaker = try breaker()
     stage.clock.advance(by: .seconds(2))
     #expect(try askAtOnce(breaker) == nil)

@@ -18,7 +18,7 @@ import Testing
     engine = Engine(storage: storage, options: StoreOptions(clock: clock), program: "test")
   }
 
-  @Test func `a breaker created while it is being looked up is not thought missing`() throws {
+  @Test func `a breaker created while it is being looked up is not reported missing`() throws {
     let cell = engine.cell("api")
     _ = try engine.known(engine.cell("other"))
     storage.afterNextFind { [memory, engine] in

@@ -73,3 +73,35 @@ extension BreakerDraft {
     if isInForce { declaration = words }
   }
 }
+
+/// The steps of the core that a call takes.
+extension BreakerDraft {
+  /// Decides whether a call may be made; a probe gets a lease.
+  package mutating func request(
+    by owner: ProcessIdentity?, probeTimeout: Duration?
+  ) -> Decision<PermitGrant> {
+    let policy = breaker.policy
+    return apply { record, now in
+      record.requested(at: now, by: owner, probeTimeout: probeTimeout, policy: policy)
+    }
+  }
+
+  /// Takes the outcome of a call.
+  package mutating func report(
+    _ outcome: CallOutcome, for grant: PermitGrant, elapsed: Duration?,
+    by reporter: ProcessIdentity
+  ) -> ReportVerdict {
+    let policy = breaker.policy
+    return apply { record, now in
+      record.reported(
+        outcome, for: grant, elapsed: elapsed, at: now, by: reporter, policy: policy,
+        jitter: Jitter.drawn())
+    }
+  }
+
+  /// Gives a probe more time; returns false if it no longer holds its lease.
+  package mutating func renew(_ grant: PermitGrant, for time: Duration?) -> Bool {
+    let policy = breaker.policy
+    return apply { record, now in record.renewed(grant, for: time, at: now, policy: policy) }
+  }
+}

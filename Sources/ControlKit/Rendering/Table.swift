@@ -10,7 +10,7 @@ struct Table {
     /// Whether text that is cut also keeps its end.
     var keepsEnd = false
 
-    /// Which columns are left out first if cutting is not enough; nil for columns that must stay.
+    /// The lower, the earlier the column is left out if cutting is not enough; nil for one that stays.
     var rank: Int?
   }
 
@@ -19,7 +19,7 @@ struct Table {
     let width: Int
     let color: Color?
 
-    /// Creates a cell; characters in its text that would control a terminal are made visible.
+    /// Creates a cell, and makes characters visible that would control a terminal.
     init(_ text: String, _ color: Color? = nil) {
       self.text = VisibleText.bare(text)
       width = TextWidth.of(self.text)
@@ -85,10 +85,9 @@ struct Table {
     return layout
   }
 
-  /// The last resort: cuts whatever does not fit, each with an ellipsis that shows it.
+  /// The last resort: cuts whatever does not fit, and marks it with an ellipsis.
   ///
-  /// A terminal would cut a line that is too long without a mark, and a number that has lost a digit
-  /// is another number.
+  /// A terminal would cut a line without a mark, and a number that has lost a digit is another number.
   private func squeezed(_ layout: Layout, to width: Int) -> Layout {
     var layout = layout
     for index in layout.indices.reversed() {
@@ -122,5 +121,24 @@ struct Table {
       result += painter.paint(text, cell.color)
     }
     result += "\n"
+  }
+}
+
+/// The colours that commands print.
+enum Color: String, Sendable, Hashable {
+  case red = "31"
+  case green = "32"
+  case yellow = "33"
+  case bold = "1"
+  case faint = "2"
+}
+
+/// Colours text, or leaves it unchanged if colours are off.
+struct Painter: Sendable, Hashable {
+  var isOn: Bool
+
+  func paint(_ text: String, _ color: Color?) -> String {
+    guard isOn, let color, !text.isEmpty else { return text }
+    return "\u{1b}[\(color.rawValue)m\(text)\u{1b}[0m"
   }
 }

@@ -189,7 +189,7 @@ static PyObject *reset(PyObject *object, PyObject *words) {
   Text reason;
   int code;
   if (!sb_text(words, &reason)) return NULL;
-  WITHOUT_GIL(code, sb_reset(self->handle, reason.bytes, reason.length));
+  INTERRUPTIBLY((Store *)self->store, code, sb_reset(self->handle, reason.bytes, reason.length));
   return sb_nothing(self->state, code);
 }
 
@@ -200,7 +200,7 @@ static PyObject *trip(PyObject *object, PyObject *args) {
   Text reason;
   int code;
   if (!PyArg_ParseTuple(args, "LO&", &time, sb_text, &reason)) return NULL;
-  WITHOUT_GIL(code, sb_trip(self->handle, time, reason.bytes, reason.length));
+  INTERRUPTIBLY((Store *)self->store, code, sb_trip(self->handle, time, reason.bytes, reason.length));
   return sb_nothing(self->state, code);
 }
 
@@ -211,7 +211,7 @@ static PyObject *force(PyObject *object, PyObject *args) {
   long long time;
   Text reason;
   if (!PyArg_ParseTuple(args, "iLO&", &mode, &time, sb_text, &reason)) return NULL;
-  WITHOUT_GIL(code, sb_force(self->handle, mode, time, reason.bytes, reason.length));
+  INTERRUPTIBLY((Store *)self->store, code, sb_force(self->handle, mode, time, reason.bytes, reason.length));
   return sb_nothing(self->state, code);
 }
 
@@ -229,7 +229,7 @@ static PyObject *acquire_token(PyObject *object, PyObject *pid) {
   int64_t length = 0;
   sb_rejection rejection = SB_REJECTION_INIT;
   int code;
-  WITHOUT_GIL(code, sb_token_acquire(self->handle, (int32_t)number, &token, &length, &rejection));
+  INTERRUPTIBLY((Store *)self->store, code, sb_token_acquire(self->handle, (int32_t)number, &token, &length, &rejection));
   if (code == SB_REJECTED) return sb_raise_rejection(self, &rejection);
   return code == SB_OK ? sb_take_text(token, length) : sb_raise(self->state, code);
 }
@@ -239,7 +239,7 @@ static PyObject *snapshot(PyObject *object, PyObject *unused) {
   char *json = NULL;
   int64_t length = 0;
   int code;
-  WITHOUT_GIL(code, sb_breaker_snapshot(self->handle, &json, &length));
+  INTERRUPTIBLY((Store *)self->store, code, sb_breaker_snapshot(self->handle, &json, &length));
   return code == SB_OK ? sb_take_text(json, length) : sb_raise(self->state, code);
 }
 

@@ -1,8 +1,8 @@
 // Entering and leaving a breaker. The healthy path keeps the GIL; what may wait releases it.
 #include "extension.h"
 
-// What functions return that have finished what they do, but were interrupted meanwhile: the exception that
-// is set comes from outside, such as from a signal handler, and belongs to the caller.
+// Returned by functions that have finished their work but were interrupted meanwhile: the exception that is
+// set comes from outside, such as from a signal handler, and belongs to the caller.
 #define INTERRUPTED (-1)
 
 #define UNKNOWN_STATE (-1)
@@ -107,7 +107,7 @@ int sb_begin(Breaker *self, sb_permit *permit) {
   int code = sb_begin_now(self, permit);
   if (code != SB_WOULD_BLOCK) return code;
   sb_rejection rejection = SB_REJECTION_INIT;
-  WITHOUT_GIL(code, sb_enter(self->handle, permit, &rejection, 0));
+  INTERRUPTIBLY((Store *)self->store, code, sb_enter(self->handle, permit, &rejection, 0));
   code = entered(self, code, &rejection);
   if (sb_after_waiting(self, permit->kind == SB_PROBE)) return give_up(self, permit);
   return code;
@@ -185,17 +185,53 @@ int sb_finish(Breaker *self, sb_permit *permit, const Ending *ending) {
   return code;
 }
 
+// Leaves a report to another thread, because its call was made: a probe that is never reported would keep its
+// slot. It leaves exceptions alone.
+static void finish_elsewhere(Breaker *self, sb_permit *permit, const Ending *ending) {
+  PyObject *pending = sb_raised();
+  sb_permit copy = *permit;
+  PyObject *object = sb_new_permit(self, &copy), *answer = NULL;
+  static const sb_details nothing = SB_DETAILS_INIT;
+  const sb_details *details = ending && ending->has_details ? &ending->details : &nothing;
+  if (object)
+    answer = PyObject_CallMethod((PyObject *)self, "_leave_elsewhere", "Oiy#LL", object,
+                                 ending ? ending->outcome : SB_SUCCESS, details->error,
+                                 (Py_ssize_t)details->error_length, (long long)details->open_for_ns,
+                                 (long long)details->elapsed_ns);
+  if (!answer) {
+    // There are no threads at the end of a program.
+    PyErr_Clear();
+    if (object) sb_take_permit(object, &copy);
+    sb_finish(self, &copy, ending);
+  }
+  Py_XDECREF(answer);
+  Py_XDECREF(object);
+  sb_raise_again(pending);
+}
+
+// Reports an outcome as sb_finish() does, unless a signal handler raises meanwhile: SB_INTERRUPTED with its
+// exception, and another thread goes on with the report.
+int sb_finish_interruptibly(Breaker *self, sb_permit *permit, const Ending *ending) {
+  int code = sb_finish_now(self, permit, ending);
+  if (code != SB_WOULD_BLOCK) return code;
+  int outcome = ending ? ending->outcome : SB_SUCCESS;
+  const sb_details *details = ending && ending->has_details ? &ending->details : NULL;
+  INTERRUPTIBLY((Store *)self->store, code, sb_leave(self->handle, permit, outcome, details, 0));
+  if (code == SB_INTERRUPTED) finish_elsewhere(self, permit, ending);
+  return code;
+}
+
 // Reports an outcome where listeners may be told, after waiting for the store if it must.
 int sb_finish_and_watch(Breaker *self, sb_permit *permit, const Ending *ending) {
   bool has_changed = sb_may_change(permit->kind, ending);
   int code = sb_finish_now(self, permit, ending);
   if (code != SB_WOULD_BLOCK) return sb_watch_failure(self, code, ending);
-  code = sb_finish(self, permit, ending);
-  int status = sb_after_waiting(self, has_changed);
+  code = sb_finish_interruptibly(self, permit, ending);
+  int status = sb_after_waiting(self, has_changed) || code == SB_INTERRUPTED ? INTERRUPTED : 0;
   return watch_ending(self, code, ending) ? INTERRUPTED : status;
 }
 
-// Gives a permit back whose call says nothing about the resource. It leaves exceptions alone.
+// Gives back a permit whose call tells nothing about the resource. It leaves exceptions alone.
 void sb_abandon(Breaker *self, sb_permit *permit) {
   Ending ending = {SB_IGNORED, false, SB_DETAILS_INIT, NULL};
   PyObject *pending = sb_raised();

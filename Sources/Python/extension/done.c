@@ -30,14 +30,29 @@ static PySendResult finished_send(PyObject *self, PyObject *value, PyObject **re
 // No exception stands for a StopIteration whose value is None.
 static PyObject *finished_next(PyObject *self) { return NULL; }
 
+// Makes the one object visible to the garbage collector, or its type would keep the module for ever.
+static int finished_traverse(PyObject *self, visitproc visit, void *arg) {
+  Py_VISIT(Py_TYPE(self));
+  return 0;
+}
+
+static void finished_dealloc(PyObject *self) {
+  PyTypeObject *type = Py_TYPE(self);
+  PyObject_GC_UnTrack(self);
+  PyObject_GC_Del(self);
+  Py_DECREF(type);
+}
+
 static PyType_Slot finished_slots[] = {
     {Py_am_await, itself},
     {Py_am_send, finished_send},
     {Py_tp_iter, itself},
     {Py_tp_iternext, finished_next},
+    {Py_tp_traverse, finished_traverse},
+    {Py_tp_dealloc, finished_dealloc},
     {0, NULL},
 };
 
 PyType_Spec sb_finished_spec = {
     "shared_breaker._extension.Finished", sizeof(PyObject), 0,
-    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, finished_slots};
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, finished_slots};

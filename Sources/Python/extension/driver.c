@@ -15,7 +15,7 @@ typedef enum {
 typedef struct {
   PyObject_HEAD
   Breaker *breaker;
-  PyObject *work;     // what was called, usually a coroutine; it stays for those who ask for its name
+  PyObject *work;     // what was called, usually a coroutine; kept because tools ask for its name
   PyObject *inner;    // what is sent to now; NULL before and afterwards
   PyObject *outcome;  // what the work returned, or raised
   bool has_failed;    // whether it raised
@@ -50,7 +50,7 @@ PyObject *sb_drive(Breaker *breaker, const sb_permit *permit, PyObject *work) {
   return (PyObject *)self;
 }
 
-// Gives the permit back of a call that says nothing about the resource. It leaves exceptions alone.
+// Gives back the permit of a call that tells nothing about the resource. It leaves exceptions alone.
 static void give_back(Driver *self) {
   if (self->permit.kind) sb_abandon(self->breaker, &self->permit);
   self->permit = sb_no_permit();
@@ -134,7 +134,7 @@ static PySendResult advance(Driver *self, PySendResult status, PyObject **result
   return status;
 }
 
-// Closes work that is never begun, so that nobody is warned of it. It leaves exceptions alone.
+// Closes work that never begins, so that Python does not warn about it. It leaves exceptions alone.
 static void drop(Driver *self) {
   PyObject *pending = sb_raised();
   PyObject *answer = PyObject_CallMethod(self->work, "close", NULL);
@@ -204,7 +204,7 @@ static PyObject *driver_throw(PyObject *object, PyObject *args) {
   Driver *self = (Driver *)object;
   if (!is_ready(self)) return NULL;
   if (self->phase == UNSTARTED) {
-    // A call that was never begun is no call, and says nothing about the resource.
+    // Work that never began is not a call, and tells nothing about the resource.
     give_back(self);
     self->phase = HANDED_OVER;
     self->inner = Py_NewRef(self->work);

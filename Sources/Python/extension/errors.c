@@ -9,6 +9,7 @@ const char *sb_words(int code) {
 
 // Raises what a code of the library stands for, with the library's own words. Returns NULL.
 PyObject *sb_raise(State *state, int code) {
+  if (code == SB_INTERRUPTED) return NULL;  // a signal handler has raised
   const char *text = sb_words(code);
   if (SB_IS_STORE_ERROR(code) || code == SB_ERR_CLOSED) {
     PyObject *error = PyObject_CallFunction(state->store_error, "si", text, code);
@@ -16,8 +17,8 @@ PyObject *sb_raise(State *state, int code) {
     Py_XDECREF(error);
     return NULL;
   }
-  // In words of this package, where those of the library are for C.
-  if (code == SB_ERR_TOKEN) text = "that is no token: give what acquire_token() has returned";
+  // The words of the library name the function of C.
+  if (code == SB_ERR_TOKEN) text = "not a token: pass what acquire_token() returned";
   PyObject *type = PyExc_ValueError;
   if (code == SB_ERR_NAME) type = state->invalid_name;
   if (code == SB_ERR_POLICY) type = state->invalid_policy;

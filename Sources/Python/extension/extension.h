@@ -30,6 +30,7 @@ typedef struct {
   PyObject *states[3], *modes[4], *kinds[2], *verdicts[3];
   PyTypeObject *coroutine, *generator, *async_generator, *method;
   PyObject *context;  // identifies the thread and task that is running
+  PyObject *set_wakeup;  // signal.set_wakeup_fd; NULL where no handlers run
   void *spare[SPARE_DRIVERS];  // memory of drivers that have ended
   int spare_count;
 } State;
@@ -39,6 +40,7 @@ typedef struct {
   State *state;
   PyObject *module;  // keeps the state
   sb_store *handle;  // NULL once it is closed
+  int64_t lock_timeout;
   Py_ssize_t users;  // calls of the library that use the handle without the GIL
   unsigned forks;    // the process that the users and is_lost belong to
   bool is_lost;      // whether the log was told last that the store cannot be used
@@ -63,8 +65,8 @@ typedef struct {
   PyObject *store;
   PyObject *judge;  // judges what was raised
   PyObject *judge_result;  // judges what was returned; NULL if every result is a success
-  int logged_state;  // the one after the last call that waited, or NEVER_LOGGED
-  PyObject *watch;  // called when a call was not a healthy one; NULL if nobody listens
+  int logged_state;  // the one after the last call that may have changed it, or NEVER_LOGGED
+  PyObject *watch;  // called after a call that was not healthy; NULL if there are no listeners
   PyObject *weak;
   // The `with` blocks under way. Their permits are equal while the breaker is healthy: one of them
   // is kept, with their number. The others are in a list.
@@ -90,7 +92,17 @@ typedef struct {
   int64_t length;
 } Text;
 
-// Calls the library without the GIL.
+// A wait for a store that signals end early.
+typedef struct {
+  Store *store;
+  PyThreadState *thread;
+  PyObject *pending;  // the exception that was set before
+  int64_t until;      // from this instant on, signals no longer end it
+  int outer;          // the wake-up descriptor to restore
+  enum { AT_ONCE, LISTENING, PATIENTLY, OVER } phase;
+} Wait;
+
+// Calls the library without the GIL, and waits as long as that takes.
 #define WITHOUT_GIL(code, call) \
   do {                          \
     Py_BEGIN_ALLOW_THREADS      \
@@ -98,7 +110,13 @@ typedef struct {
     Py_END_ALLOW_THREADS        \
   } while (0)
 
-// Calls the library with the handle of a store; nobody closes it meanwhile.
+// Calls the library without the GIL, and lets signals end its waits: the code is SB_INTERRUPTED, with an
+// exception, if a handler has raised.
+#define INTERRUPTIBLY(store, code, call)                                                         \
+  for (Wait wait_ = sb_wait_for(store); sb_begins_wait(&wait_, &code); sb_ends_wait(&wait_, code)) \
+  code = (call)
+
+// Calls the library in the same way with the handle of a store; nobody closes it meanwhile.
 #define USE(store, code, call)                           \
   do {                                                   \
     sb_store *handle = sb_begin_use(store);              \
@@ -106,7 +124,7 @@ typedef struct {
       code = SB_ERR_CLOSED;                              \
       break;                                             \
     }                                                    \
-    WITHOUT_GIL(code, call);                             \
+    INTERRUPTIBLY(store, code, call);                    \
     sb_end_use(store);                                   \
   } while (0)
 
@@ -136,6 +154,11 @@ sb_store *sb_begin_use(Store *self);
 void sb_end_use(Store *self);
 int sb_tell_log(Store *self);
 
+// waiting.c
+Wait sb_wait_for(Store *store);
+bool sb_begins_wait(Wait *wait, int *code);
+void sb_ends_wait(Wait *wait, int code);
+
 // calls.c
 int sb_begin(Breaker *self, sb_permit *permit);
 int sb_begin_and_watch(Breaker *self, sb_permit *permit);
@@ -148,6 +171,7 @@ int sb_judge_exception(Breaker *self, PyObject *exception, Ending *ending);
 int sb_judge_result(Breaker *self, PyObject *result, Ending *ending);
 int sb_finish_and_watch(Breaker *self, sb_permit *permit, const Ending *ending);
 int sb_finish(Breaker *self, sb_permit *permit, const Ending *ending);
+int sb_finish_interruptibly(Breaker *self, sb_permit *permit, const Ending *ending);
 int sb_finish_now(Breaker *self, sb_permit *permit, const Ending *ending);
 int sb_report_exception(Breaker *self, sb_permit *permit, PyObject *exception);
 void sb_end_exception(Breaker *self, sb_permit *permit);

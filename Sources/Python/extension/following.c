@@ -117,7 +117,7 @@ static PyObject *hook_take(PyObject *object, PyObject *unused) {
   char *json = NULL;
   int64_t length = 0, wait = SB_UNKNOWN;
   int code;
-  WITHOUT_GIL(code, sb_hook_take(self->handle, &json, &length, &wait));
+  INTERRUPTIBLY(self->store, code, sb_hook_take(self->handle, &json, &length, &wait));
   if (code == SB_SKIPPED) return Py_BuildValue("OL", Py_None, 0LL);
   if (code == SB_NOTHING) return Py_BuildValue("OL", Py_None, (long long)wait);
   if (code != SB_OK) return sb_raise(self->store->state, code);
@@ -125,15 +125,14 @@ static PyObject *hook_take(PyObject *object, PyObject *unused) {
   return entry ? Py_BuildValue("NL", entry, 0LL) : NULL;
 }
 
-// done(result) -> whether the entry will be handed out no more
+// done(result): notes the result, which the next take() writes.
 static PyObject *hook_done(PyObject *object, PyObject *result) {
   Hook *self = (Hook *)object;
   long number = PyLong_AsLong(result);
   if (number == -1 && PyErr_Occurred()) return NULL;
   int code;
   WITHOUT_GIL(code, sb_hook_done(self->handle, (int)number));
-  if (code < 0) return sb_raise(self->store->state, code);
-  return PyBool_FromLong(code == SB_SKIPPED || number == SB_HANDLED);
+  return sb_nothing(self->store->state, code);
 }
 
 static void hook_dealloc(PyObject *object) {

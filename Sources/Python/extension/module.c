@@ -51,6 +51,9 @@ static int execute(PyObject *module) {
   for (size_t i = 0; i < sizeof objects / sizeof *objects; i++)
     if (!(*objects[i].place = attribute(objects[i].module, objects[i].name))) return -1;
 
+  if (PyInterpreterState_GetID(PyInterpreterState_Get()) == 0)
+    if (!(state->set_wakeup = attribute("_signal", "set_wakeup_fd"))) return -1;
+
   struct { PyObject **place; const char *text; } words[] = {
       {&state->states[SB_CLOSED], "closed"},
       {&state->states[SB_OPEN], "open"},
@@ -69,7 +72,7 @@ static int execute(PyObject *module) {
   return 0;
 }
 
-// What the state holds, as one array of references.
+// Visits each reference that the state holds.
 static void each(State *state, int (*visit)(PyObject **, void *), void *arg) {
   PyObject **all[] = {
       (PyObject **)&state->store,     (PyObject **)&state->news,      (PyObject **)&state->hook,
@@ -78,9 +81,14 @@ static void each(State *state, int (*visit)(PyObject **, void *), void *arg) {
       &state->rejected,               &state->store_error,            &state->invalid_policy,
       &state->invalid_name,           &state->context,                (PyObject **)&state->coroutine,
       (PyObject **)&state->generator, (PyObject **)&state->async_generator,
-      (PyObject **)&state->method};
+      (PyObject **)&state->method,    &state->set_wakeup};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     if (visit(all[i], arg)) return;
+  struct { PyObject **first; size_t count; } words[] = {
+      {state->states, 3}, {state->modes, 4}, {state->kinds, 2}, {state->verdicts, 3}};
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    for (size_t j = 0; j < words[i].count; j++)
+      if (visit(words[i].first + j, arg)) return;
 }
 
 typedef struct {

@@ -83,11 +83,11 @@ static PyObject *permit_leave(PyObject *object, PyObject *args) {
   State *state = self->breaker->state;
   if (!sb_take_permit(object, &permit)) return Py_NewRef(state->verdicts[2]);
   bool has_changed = sb_may_change(permit.kind, &ending);
-  int code = waits ? sb_finish(self->breaker, &permit, &ending)
+  int code = waits ? sb_finish_interruptibly(self->breaker, &permit, &ending)
                    : sb_finish_now(self->breaker, &permit, &ending);
   if (code == SB_WOULD_BLOCK || code == SB_ERR_ARGUMENT) self->permit = permit;
   if (code == SB_WOULD_BLOCK) Py_RETURN_NONE;
-  if (waits && sb_after_waiting(self->breaker, has_changed)) return NULL;
+  if ((waits && sb_after_waiting(self->breaker, has_changed)) || code == SB_INTERRUPTED) return NULL;
   return sb_verdict(state, code == SB_ERR_CLOSED ? SB_REFUSED : code);
 }
 
@@ -98,8 +98,9 @@ static PyObject *permit_renew(PyObject *object, PyObject *time) {
   if (nanoseconds == -1 && PyErr_Occurred()) return NULL;
   int code;
   sb_permit permit = self->permit;
-  WITHOUT_GIL(code, sb_renew(self->breaker->handle, &permit, nanoseconds));
-  if (code < 0) return sb_raise(self->breaker->state, code);
+  INTERRUPTIBLY((Store *)self->breaker->store, code,
+                sb_renew(self->breaker->handle, &permit, nanoseconds));
+  if (code < 0 || code == SB_INTERRUPTED) return sb_raise(self->breaker->state, code);
   return PyBool_FromLong(code == SB_OK);
 }
 

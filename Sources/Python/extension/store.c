@@ -32,6 +32,7 @@ static PyObject *store_new(PyTypeObject *type, PyObject *args, PyObject *keyword
   self->state = state;
   self->module = Py_NewRef(sb_module_of(type));
   self->handle = handle;
+  self->lock_timeout = timeout;
   self->forks = sb_forks;
   return (PyObject *)self;
 }
@@ -210,7 +211,7 @@ static PyObject *store_renew(PyObject *object, PyObject *args) {
   int code;
   if (!PyArg_ParseTuple(args, "O&L", sb_text, &token, &time)) return NULL;
   USE(self, code, sb_token_renew(handle, token.bytes, token.length, time));
-  if (code < 0) return sb_raise(self->state, code);
+  if (code < 0 || code == SB_INTERRUPTED) return sb_raise(self->state, code);
   return PyBool_FromLong(code == SB_OK);
 }
 

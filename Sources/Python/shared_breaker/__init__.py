@@ -10,18 +10,17 @@
     except Rejected as rejected:
         retry_later(order, after=rejected.retry_after)
 
-There is no daemon and no server. ``cbctl`` shows and steers the same breakers.
+There is no daemon and no server. ``cbctl`` shows and changes the same breakers.
 """
 
 from __future__ import annotations
 
 from . import _extension
-from ._breaker import Breaker
+from ._breaker import Breaker, Permit
 from ._errors import BreakerError, InvalidName, InvalidPolicy, Rejected, StoreError
 from ._events import Event
 from ._judge import retry_after
-from ._permit import Permit
-from ._store import SharedStore
+from ._shared_store import SharedStore
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ _default: SharedStore | None = None
 
 
 def default_store() -> SharedStore:
-    """Return the store of the default path, which ``breaker`` uses if you name none."""
+    """Return the store at the default path, which ``breaker`` uses unless you pass another one."""
     global _default
     if _default is None:
         _default = SharedStore()
@@ -78,7 +77,7 @@ def breaker(
     if store is None:
         store = default_store()
     elif not isinstance(store, SharedStore):
-        raise TypeError(f"{store!r} is no SharedStore")
+        raise TypeError(f"{store!r} is not a SharedStore")
     return store.breaker(
         name,
         policy,

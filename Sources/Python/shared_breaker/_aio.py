@@ -1,6 +1,6 @@
-"""What an event loop must not wait for, done by a few threads.
+"""Does what an event loop must not wait for, in a few threads.
 
-A healthy call never comes here. The threads are started when they are first needed, and only in
+A healthy call never gets here. The threads are started when they are first needed, and only in
 programs that use asyncio.
 """
 
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeVar
 
-    from ._breaker import Breaker
-    from ._permit import Permit
+    from ._extension import Permit
 
     T = TypeVar("T")
 
@@ -36,7 +35,7 @@ os.register_at_fork(after_in_child=_forget_threads)
 
 
 def hand_over(work: Callable[[], T]) -> asyncio.Future[T] | None:
-    """Let a thread do some work; None if it is too late for threads, and it has to be done here."""
+    """Let a thread do some work; return None if no thread can, so that the caller has to."""
     global _threads
     try:
         loop = asyncio.get_running_loop()
@@ -50,7 +49,7 @@ def hand_over(work: Callable[[], T]) -> asyncio.Future[T] | None:
 
 
 async def in_thread(work: Callable[[], T]) -> T:
-    """Wait for work that a thread does. It is done to the end even if the waiting is cancelled."""
+    """Wait for work that a thread does. The thread finishes it even if the waiting is cancelled."""
     future = hand_over(work)
     if future is None:
         return work()
@@ -59,21 +58,19 @@ async def in_thread(work: Callable[[], T]) -> T:
 
 
 def _retrieve(future: asyncio.Future[T]) -> None:
-    """Look at the error of a future that nobody may be waiting for any more."""
+    """Retrieve the error of a future, so that asyncio does not complain if nothing awaits it."""
     if not future.cancelled():
         future.exception()
 
 
-async def enter(breaker: Breaker) -> Permit:
-    """Take a permit, or raise Rejected."""
-    permit = breaker._permit()
+async def enter(permit: Permit) -> None:
+    """Ask for a permit; raise Rejected if the breaker rejects the call."""
     try:
         await in_thread(lambda: permit._enter(True))
     except asyncio.CancelledError:
-        # The thread may have been given a permit, or may be given one yet.
+        # The thread may have the permit already, or may still get it.
         hand_over(lambda: permit._leave(IGNORED, None, 0, 0, True))
         raise
-    return permit
 
 
 async def leave(permit: Permit, outcome: int, text: bytes | None, open_for: int) -> str | None:

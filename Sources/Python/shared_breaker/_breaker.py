@@ -1,25 +1,24 @@
-"""The breaker: what its extension type does not have to do quickly."""
+"""Breakers and permits: their slow-path methods. The hot path is in C."""
 
 from __future__ import annotations
 
+import _thread
 import os
 
 from . import _extension
-from ._errors import Rejected, StoreError
-from ._events import Event, call_listener, remove_listener
+from ._errors import Rejected
+from ._events import Changes, Event, call_listener, remove_listener
 from ._functions import (
     ASYNC_GENERATOR,
     COROUTINE,
     GENERATOR,
-    Granted,
     flags_of,
     guard_async_generator,
     guard_generator,
     resemble_function,
 )
-from ._judge import SUCCESS, Judge
-from ._permit import Permit
-from ._policy import nanoseconds
+from ._judge import IGNORED, SUCCESS, Judge, outcome_number
+from ._policy import elapsed_nanoseconds, nanoseconds
 from ._signals import is_of_signal
 from ._text import called, for_people
 
@@ -29,9 +28,9 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any, Literal, ParamSpec, Self, TypeVar
 
-    from ._judge import Ending
+    from ._judge import Ending, Outcome, Verdict
     from ._policy import Seconds
-    from ._store import SharedStore
+    from ._store import Store
 
     P = ParamSpec("P")
     T = TypeVar("T")
@@ -64,16 +63,16 @@ class Breaker(_extension.Breaker):
     file, without the GIL, and in ``async with`` and coroutine functions by another thread.
     """
 
-    __slots__ = ("_listeners", "_seen")
+    __slots__ = ("_changes", "_listeners")
 
     if TYPE_CHECKING:
-        store: SharedStore
+        store: Store
         _listeners: list[Callable[[Event], object]]
-        _seen: State | None
+        _changes: Changes | None
 
     def __new__(
         cls,
-        store: SharedStore,
+        store: Store,
         name: str,
         policy: str | None,
         on_store_failure: int,
@@ -84,7 +83,7 @@ class Breaker(_extension.Breaker):
         judge_result = judge.result if judge.judges_results else None
         self = super().__new__(cls, store, name, policy, on_store_failure, judge.error, judge_result)
         self._listeners = []
-        self._seen = None
+        self._changes = None
         return self
 
     def __repr__(self) -> str:
@@ -109,7 +108,7 @@ class Breaker(_extension.Breaker):
         from functools import update_wrapper
 
         if not callable(function):
-            raise TypeError(f"{function!r} is no function, so it cannot be put behind a breaker")
+            raise TypeError(f"{function!r} is not a function, so it cannot be put behind a breaker")
         flags = flags_of(function)
         guarded: Any
         if flags & COROUTINE:
@@ -127,7 +126,7 @@ class Breaker(_extension.Breaker):
     def acquire(self) -> Permit:
         """Ask for the right to make one call, which you report on with ``Permit.report``.
 
-        A permit that is dropped without a report says nothing about the resource.
+        A permit that is dropped without a report is ignored: the call tells nothing about the resource.
         """
         permit = self._permit()
         try:
@@ -144,18 +143,18 @@ class Breaker(_extension.Breaker):
         try:
             if permit._enter(False):
                 return permit
-            granted: Permit = await _aio().enter(self)
+            await _aio().enter(permit)
         except Rejected as rejected:
             self._tell(rejected)
             raise
         self._tell()
-        return granted
+        return permit
 
     def acquire_token(self, owner_pid: int | None = None) -> str:
         """Ask for the right to make one call that another process reports on.
 
-        Give it the token, for ``SharedStore.report``. If ``owner_pid`` ends, the slot of a probe is
-        free at once; without it, it is free when the probe has reported, or at ``probe_timeout``.
+        Pass it the token, for ``SharedStore.report``. If the process ``owner_pid`` ends, the slot of a probe is
+        free at once. Without one, it is free when the probe has reported, or after ``probe_timeout``.
         """
         try:
             return self._acquire_token(owner_pid or 0)
@@ -163,10 +162,10 @@ class Breaker(_extension.Breaker):
             self._tell(rejected)
             raise
 
-    # Looking and steering
+    # Looking and changing
 
     def snapshot(self) -> dict[str, Any]:
-        """Return all that is known of the breaker, as in ``cbctl status --json``."""
+        """Return everything about the breaker, as ``cbctl status --json`` prints it."""
         import json
 
         snapshot: dict[str, Any] = json.loads(self._snapshot())
@@ -174,7 +173,7 @@ class Breaker(_extension.Breaker):
 
     @property
     def health(self) -> str:
-        """``shared`` or ``untried``, or the words for why this process is on its own."""
+        """``shared`` or ``untried``, or a sentence that says why this process is on its own."""
         code, text = self._health()
         return {0: "shared", 7: "untried"}.get(code, text)
 
@@ -205,8 +204,8 @@ class Breaker(_extension.Breaker):
     def listen(self, listener: Callable[[Event], object]) -> Callable[[], None]:
         """Call a function when this process finds that the state of the breaker has changed.
 
-        It is called by the call that found it, after everything is written, and holds no lock. Other
-        processes' changes are found by the next call; ``SharedStore.follow`` does not wait for one.
+        The call that found the change calls it, after everything is written and while it holds no lock. The
+        next call finds what other processes have changed; ``SharedStore.follow`` does not wait for a call.
 
         Returns a function that ends it.
         """
@@ -216,8 +215,8 @@ class Breaker(_extension.Breaker):
         return lambda: remove_listener(self._listeners, listener)
 
     def _begin_to_watch(self) -> None:
-        if self._seen is None:
-            self._seen = self._first_state()
+        if self._changes is None:
+            self._changes = Changes(self._first_state())
             # The extension's own, which has no reference to what it calls except this one.
             self._watch = self._tell
 
@@ -227,28 +226,17 @@ class Breaker(_extension.Breaker):
 
     def _tell(self, found: object = None) -> None:
         """Tell listeners what a call has changed or found: a rejection, or how its failure was judged."""
-        if self._seen is None:
+        if self._changes is None:
             return
         store = self.store
         store._tell_health()
         if found is not None and store._call_listeners:
             store._tell_call(self.name, found)
-        while True:
-            before = self._seen
-            try:
-                state = self.state
-            except StoreError:  # a call goes on without the store
-                return
-            if state == before:
-                return
-            # Another thread may have told of a change that is newer than what was read. None comes
-            # between these two lines, which call nothing.
-            if self._seen is before:
-                self._seen = state
-                break
-        event = Event("state", self.name, before, state, None)
-        for listener in [*self._listeners, *store._listeners]:
-            call_listener(listener, event)
+        change = self._changes.look(lambda: self.state)
+        if change is not None:
+            event = Event("state", self.name, *change, None)
+            for listener in [*self._listeners, *store._listeners]:
+                call_listener(listener, event)
 
     # What the extension calls
 
@@ -268,8 +256,9 @@ class Breaker(_extension.Breaker):
             return False
 
     async def _enter_slowly(self, frame: FrameType) -> None:
+        permit = self._permit()
         try:
-            permit = await _aio().enter(self)
+            await _aio().enter(permit)
         except Rejected as rejected:
             self._tell(rejected)
             raise
@@ -280,11 +269,15 @@ class Breaker(_extension.Breaker):
         verdict = await _aio().leave(permit, *(ending or (SUCCESS, None, 0)))
         self._tell(ending if verdict == "counted" else None)
 
+    def _leave_elsewhere(self, permit: Permit, *ending: Any) -> None:
+        _thread.start_new_thread(permit._leave, (*ending, True))
+
     async def _call_slowly(self, work: Awaitable[T]) -> T:
+        permit = self._permit()
         try:
-            permit = await _aio().enter(self)
+            await _aio().enter(permit)
         except BaseException as error:
-            getattr(work, "close", int)()  # or it would be said that it was never awaited
+            getattr(work, "close", int)()  # or Python would warn that it was never awaited
             self._tell(error)
             raise
         self._tell()
@@ -294,11 +287,107 @@ class Breaker(_extension.Breaker):
         if hasattr(generator, "gi_code") and generator.gi_code.co_flags & COROUTINE:
             return self._continue(permit, generator)
         guard = guard_async_generator if hasattr(generator, "__anext__") else guard_generator
-        return guard(Granted(permit), lambda: generator)()
+        return guard(_Granted(permit), lambda: generator)()
+
+
+class Permit(_extension.Permit):
+    """The right to make one call. Report how it went, once."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        @property
+        def breaker(self) -> Breaker: ...
+
+    def __repr__(self) -> str:
+        return f"<Permit of {self.breaker.name!r}: {self.kind or 'reported'}>"
+
+    def report(
+        self,
+        outcome: Outcome | BaseException = "success",
+        error: str | None = None,
+        *,
+        open_for: Seconds | None = None,
+        elapsed: Seconds | None = None,
+    ) -> Verdict:
+        """Report how the call went, and return what became of the report.
+
+        ``outcome`` may be an exception, which the breaker then judges. Where the policy looks at slow
+        calls, ``elapsed`` replaces the time since the permit was granted.
+        """
+        ending = self._ending(outcome, error, open_for, elapsed)
+        verdict = self._leave(*ending, True)
+        self.breaker._tell(ending if verdict == "counted" else None)
+        return verdict  # type: ignore[return-value]
+
+    async def report_async(
+        self,
+        outcome: Outcome | BaseException = "success",
+        error: str | None = None,
+        *,
+        open_for: Seconds | None = None,
+        elapsed: Seconds | None = None,
+    ) -> Verdict:
+        """Do what ``report`` does, without blocking the event loop."""
+        ending = self._ending(outcome, error, open_for, elapsed)
+        verdict = self._leave(*ending, False)
+        if verdict is None:
+            verdict = await _aio().in_thread(lambda: self._leave(*ending, True))
+        elif ending[0] in (SUCCESS, IGNORED):
+            return verdict  # type: ignore[return-value]
+        self.breaker._tell(ending if verdict == "counted" else None)
+        return verdict  # type: ignore[return-value]
+
+    def renew(self, duration: Seconds | None = None) -> bool:
+        """Renew the lease of a probe that is making progress; return False if it has lost the lease.
+
+        Without a duration the lease lasts for ``probe_timeout`` from now on.
+        """
+        return self._renew(0 if duration is None else nanoseconds(duration))
+
+    def _ending(
+        self,
+        outcome: Outcome | BaseException,
+        error: str | None,
+        open_for: Seconds | None,
+        elapsed: Seconds | None,
+    ) -> tuple[int, bytes | None, int, int]:
+        if isinstance(outcome, BaseException):
+            number, text, time = self.breaker._judge(outcome)
+        else:
+            number, text, time = outcome_number(outcome), None, 0
+        if error is not None:
+            text = for_people(error, "an error")
+        if open_for is not None:
+            time = nanoseconds(open_for)
+        return number, text, time, elapsed_nanoseconds(elapsed)
+
+
+class _Granted:
+    """A call that already has its permit: leaving it reports the outcome."""
+
+    __slots__ = ("_permit",)
+
+    def __init__(self, permit: Permit) -> None:
+        self._permit = permit
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self._permit.report("success" if error is None else error)
+
+    async def __aenter__(self) -> None: ...
+
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, GeneratorExit):  # nothing can be awaited any more
+            self._permit.report(error)
+        else:
+            await self._permit.report_async("success" if error is None else error)
 
 
 def _aio() -> Any:
-    """Return the module for asyncio, which takes long to import."""
+    """Return the module for asyncio, which is slow to import."""
     from . import _aio
 
     return _aio

@@ -27,19 +27,19 @@ _CODES = {
 
 
 class BreakerError(Exception):
-    """What every error of this package is."""
+    """The base class of all errors of this package."""
 
 
 class Rejected(BreakerError):
     """A breaker rejected the call, and the work was not run.
 
-    It says when to come back, so a web service can answer 503 with a ``Retry-After`` header::
+    It says when to try again, so a web service can answer 503 with a ``Retry-After`` header::
 
         except Rejected as rejected:
             return Response(status=503, headers={"Retry-After": rejected.retry_after_header})
     """
 
-    # The arguments are all there is, so that raising it costs little and pickling it needs nothing.
+    # It has nothing but its arguments, so raising it is cheap and pickling it needs no method.
     if TYPE_CHECKING:
 
         def __init__(
@@ -64,7 +64,7 @@ class Rejected(BreakerError):
 
     @property
     def retry_after(self) -> float | None:
-        """The seconds after which another call may be permitted; None if nobody knows."""
+        """The seconds after which another call may be permitted; None if that is unknown."""
         return self.args[3]  # type: ignore[no-any-return]
 
     @property
@@ -78,7 +78,7 @@ class Rejected(BreakerError):
         return self.args[4]  # type: ignore[no-any-return]
 
     def __str__(self) -> str:
-        """Say what happened and when to come back, in one line."""
+        """Say what happened and when to try again, in one line."""
         wait = self.retry_after
         if self.mode == "forced_open":
             time = "until further notice" if wait is None else f"for {_time(wait)}"
@@ -101,7 +101,7 @@ class StoreError(BreakerError):
 
     @property
     def code(self) -> str:
-        """What is wrong, for programs: ``busy``, ``disk_full``, ``permission`` and so on."""
+        """What is wrong, as a word for programs: ``busy``, ``disk_full``, ``permission`` and so on."""
         return _CODES.get(self.args[1], "store")
 
     def __str__(self) -> str:
@@ -118,7 +118,7 @@ class InvalidName(BreakerError, ValueError):
 
 
 def _time(seconds: float) -> str:
-    """Return a time in words, rounded up so that nobody comes back too early."""
+    """Return a time in words, rounded up so that no caller comes back too early."""
     if seconds >= 10:
         return f"{math.ceil(seconds)}s"
     return f"{math.ceil(round(seconds * 1_000, 6))}ms"

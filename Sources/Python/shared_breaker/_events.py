@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ._errors import StoreError
 from ._signals import is_of_signal
 
 TYPE_CHECKING = False
@@ -10,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Event:
-    """Something that a listener is told."""
+    """What a listener is called with."""
 
     __slots__ = ("after", "before", "kind", "message", "name", "retry_after")
 
@@ -42,8 +43,41 @@ class Event:
         return f"<Event {self.kind} {self.name}: {self.before} -> {self.after}>"
 
 
+class Changes:
+    """Finds each change of a state once, however many threads look."""
+
+    __slots__ = ("_seen",)
+
+    def __init__(self, state: str) -> None:
+        self._seen = [state]
+
+    @property
+    def last(self) -> str:
+        """The state that was seen last."""
+        return self._seen[0]
+
+    def look(self, state: Callable[[], str]) -> tuple[str, str] | None:
+        """Return the states before and after a new change, or None.
+
+        While the store cannot be read there are no changes, because calls go on without it.
+        """
+        while True:
+            before = self._seen
+            try:
+                after = [state()]
+            except StoreError:
+                return None
+            if after == before:
+                return None
+            # Another thread may have found a newer change since the state was read. No thread can run
+            # between these two lines, because they call nothing.
+            if self._seen is before:
+                self._seen = after
+                return before[0], after[0]
+
+
 def call_listener(listener: Callable[[Event], object], event: Event) -> None:
-    """Call a listener, and log its exceptions."""
+    """Call a listener, and log what it raises."""
     try:
         listener(event)
     except Exception as error:

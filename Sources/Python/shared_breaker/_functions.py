@@ -9,8 +9,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator
     from typing import Any
 
-    from ._permit import Permit
-
 # Flags of code objects; a coroutine may also be a generator that types.coroutine() has made one.
 GENERATOR, COROUTINE, ASYNC_GENERATOR = 0x20, 0x80 | 0x100, 0x200
 
@@ -78,25 +76,3 @@ def guard_async_generator(call: Any, function: Any) -> Any:
                     step = generator.athrow(error)
 
     return guarded
-
-
-class Granted:
-    """A call whose permit was granted before: it reports when it is left."""
-
-    __slots__ = ("_permit",)
-
-    def __init__(self, permit: Permit) -> None:
-        self._permit = permit
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        self._permit.report("success" if error is None else error)
-
-    async def __aenter__(self) -> None: ...
-
-    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, GeneratorExit):  # nothing can be awaited any more
-            self._permit.report(error)
-        else:
-            await self._permit.report_async("success" if error is None else error)

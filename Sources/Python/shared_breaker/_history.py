@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import logging
 import os
@@ -20,20 +19,17 @@ if TYPE_CHECKING:
     from threading import Event
     from typing import Any, Self
 
-    from ._store import SharedStore
-
-    Entry = dict[str, Any]
+    from ._store import Entry, Store
 
 # The longest wait for news: the directory of the store may be removed and made again.
 _PATIENCE = 2.0
-_LONG = int(_PATIENCE * 1e9)
 _HANDLED, _FAILED, _RELEASED = range(3)
 
 _log = logging.getLogger("shared_breaker")
 
 
 class _Alarm:
-    """Wakes who waits, for good. Its descriptor is closed when nobody can use it any more."""
+    """Wakes all waiters, and all later ones. Its descriptor is closed when its last user is gone."""
 
     def __init__(self) -> None:
         self.descriptor = os.eventfd(0)
@@ -46,9 +42,9 @@ class _Alarm:
 
 
 class _Bell:
-    """Wakes all that wait for news of a store. A child of a fork gets its own."""
+    """Wakes everything that waits for news of a store. The child of a fork gets its own."""
 
-    def __init__(self, store: SharedStore) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
         self._news = News(store)
         self._alarm: _Alarm | None = _Alarm()
@@ -65,7 +61,7 @@ class _Bell:
 
     @contextlib.contextmanager
     def _waiting(self) -> Iterator[tuple[int, ...]]:
-        """Keep the descriptors open that ring; there are none once the bell is closed."""
+        """Keep the descriptors to wait on open; there are none once the bell is closed."""
         waiter = object()
         waiters = self._waiters
         waiters.add(waiter)
@@ -80,8 +76,8 @@ class _Bell:
             self._free()
 
     def _free(self) -> None:
-        """Close the descriptors of a closed bell once nobody waits any more."""
-        # A loop that watches a descriptor takes the next file with its number for it.
+        """Close the descriptors of a closed bell once nothing waits on them."""
+        # An event loop that still watches a descriptor would mistake the next file with its number for it.
         if self._is_closed and not self._waiters:
             self._news.close()
             self._alarm = None
@@ -96,7 +92,7 @@ class _Bell:
         return not self._is_closed
 
     def wait(self, at_most: float = _PATIENCE) -> bool:
-        """Wait for news; False if there will be none, because the bell or the store was closed."""
+        """Wait for news; return False if there will be none because the bell or the store was closed."""
         self._own()
         with self._waiting() as descriptors:
             if descriptors:
@@ -118,7 +114,7 @@ class _Bell:
                 for descriptor in descriptors:
                     loop.add_reader(descriptor, rung.set)
                 if descriptors:
-                    # Not wait_for(), which loses a cancellation that comes with the ringing.
+                    # Not wait_for(), which loses a cancellation that arrives together with the news.
                     async with asyncio.timeout(max(0.0, at_most)):
                         await rung.wait()
             except TimeoutError:
@@ -140,18 +136,18 @@ class _Bell:
 
 
 class Follower:
-    """What happens to breakers, as it happens: an iterator and an asynchronous one.
+    """An iterator over what happens to breakers, as it happens; it is also asynchronous.
 
     It ends when it or its store is closed. While the store cannot be read, it waits until it can be.
     """
 
-    def __init__(self, store: SharedStore, name: str | None, after: int | None) -> None:
+    def __init__(self, store: Store, name: str | None, after: int | None) -> None:
         """Use ``SharedStore.follow`` instead."""
         self._store = store
         self._name = None if name is None else name_of(name)
         self._last: int | None = after
         self._entries: list[Entry] = []
-        # What happens from here on rings, so nothing is missed.
+        # From here on everything that happens wakes this follower, so it misses nothing.
         self._bell = _Bell(store)
         self._is_closed = False
         if after is None:
@@ -209,64 +205,70 @@ class Follower:
         self._bell.close()
 
 
-def _pause(wait: int) -> float:
-    # A process that dies while it has an entry wakes nobody.
-    return _PATIENCE if wait < 0 else min(wait / 1e9, 1.0)
-
-
 class _Turn:
-    """What a hook does next: the entry that it has, and what has to be said of it."""
+    """What a hook does next, for ``handle`` and ``handle_async``, whose loops differ only in how they wait."""
 
     def __init__(
-        self, store: SharedStore, hook: str, function: object, name: str | None, timeout: int,
+        self, store: Store, hook: str, function: object, name: str | None, timeout: int,
         attempts: int,
     ) -> None:
         called(function, "the function of a hook")
+        self._store = store
         self._name = name_of(hook, "the name of a hook")
         self._hook = Hook(store, hook, None if name is None else name_of(name), timeout, attempts)
-        self._result: int | None = None
+        self._noted: int | None = None
 
-    def take(self) -> tuple[str | None, int]:
-        """Take an entry, or return how long to wait for one in nanoseconds."""
-        if not self._is_said():
-            return None, _LONG
+    def take(self) -> tuple[str | None, float]:
+        """Take an entry, or return how many seconds to wait for one."""
         try:
-            return self._hook.take()
+            entry, wait = self._hook.take()
         except StoreError as error:
             # If the store was closed, waiting for its news ends at once.
-            return None, 0 if error.code == "closed" else _LONG
+            return None, 0 if error.code == "closed" else _PATIENCE
+        self._noted = None
+        # A process that dies while it has an entry wakes nobody.
+        return entry, _PATIENCE if wait < 0 else min(wait / 1e9, 1.0)
 
-    def end(self, result: int) -> None:
-        """Say what became of the entry, or let ``take`` say it when the store can be used."""
-        self._result = result
-        self._is_said()
+    @contextlib.contextmanager
+    def handling(self) -> Iterator[None]:
+        """Note what becomes of an entry; only an exception that ends the hook leaves the block."""
+        result = _RELEASED
+        try:
+            yield
+            result = _HANDLED
+        except Exception as error:
+            if is_of_signal(error):
+                raise
+            _log.error("the hook %s failed", self._name, exc_info=error)
+            result = _FAILED
+        finally:
+            self._note(result)
 
-    def failed(self, error: Exception) -> int:
-        """Log an exception of the function, unless it is a signal handler's, and return the result."""
-        if is_of_signal(error):
-            return _RELEASED
-        _log.error("the hook %s failed", self._name, exc_info=error)
-        return _FAILED
+    def _note(self, result: int) -> None:
+        try:
+            self._hook.done(result)
+            self._noted = result
+        except StoreError:  # the store was closed meanwhile
+            self._warn()
 
     def leave(self) -> None:
-        """Say in the log that an entry will come again because nothing could be said of it."""
-        if self._result in (_HANDLED, _FAILED):
-            _log.warning(
-                "the hook %s could not write what became of an entry, which may be handled again",
-                self._name)
-
-    def _is_said(self) -> bool:
-        if self._result is not None:
+        """Write what is noted, or say in the log that an entry will come again."""
+        if self._noted is not None:
             try:
-                self._hook.done(self._result)
-            except StoreError:
-                return False
-            self._result = None
-        return True
+                self._store.flush()
+            except StoreError as error:
+                # Closing a store writes the note, and others are to have an entry that was released.
+                if error.code != "closed" and self._noted != _RELEASED:
+                    self._warn()
+
+    def _warn(self) -> None:
+        _log.warning(
+            "the hook %s could not write what became of an entry, which may be handled again",
+            self._name)
 
 
 def handle(
-    store: SharedStore,
+    store: Store,
     name_of_hook: str,
     function: Callable[[Entry], object],
     name: str | None,
@@ -280,27 +282,18 @@ def handle(
     try:
         while stop is None or not stop.is_set():
             entry, wait = turn.take()
-            if entry is None:
-                if not bell.wait(_pause(wait)):
-                    return
-                continue
-            result = _RELEASED
-            try:
-                function(json.loads(entry))
-                result = _HANDLED
-            except Exception as error:
-                result = turn.failed(error)
-                if result == _RELEASED:
-                    raise
-            finally:
-                turn.end(result)
+            if entry is not None:
+                with turn.handling():
+                    function(json.loads(entry))
+            elif not bell.wait(wait):
+                return
     finally:
-        turn.leave()
         bell.close()
+        turn.leave()
 
 
 async def handle_async(
-    store: SharedStore,
+    store: Store,
     name_of_hook: str,
     function: Callable[[Entry], Any],
     name: str | None,
@@ -316,20 +309,11 @@ async def handle_async(
         while True:
             # An entry that is taken after a cancellation goes back when the hook is freed.
             entry, wait = await in_thread(turn.take)
-            if entry is None:
-                if not await bell.wait_async(_pause(wait)):
-                    return
-                continue
-            result = _RELEASED
-            try:
-                await function(json.loads(entry))
-                result = _HANDLED
-            except Exception as error:
-                result = turn.failed(error)
-                if result == _RELEASED:
-                    raise
-            finally:
-                await in_thread(functools.partial(turn.end, result))
+            if entry is not None:
+                with turn.handling():
+                    await function(json.loads(entry))
+            elif not await bell.wait_async(wait):
+                return
     finally:
-        turn.leave()
         bell.close()
+        await in_thread(turn.leave)

@@ -10,7 +10,7 @@ from ._signals import is_of_signal
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from typing import Any
+    from typing import Any, Literal
 
     from ._policy import Seconds
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     ResultRules = ResultRule | Iterable[ResultRule]
     OpenFor = Callable[[object], Seconds | None]
     Ending = tuple[int, bytes | None, int]
+
+    Outcome = Literal["success", "failure", "permanent_failure", "ignored"]
+    Verdict = Literal["counted", "outdated", "refused"]
 
 SUCCESS, FAILURE, PERMANENT_FAILURE, IGNORED = range(4)
 OUTCOMES = {
@@ -32,8 +35,15 @@ OUTCOMES = {
 _IGNORED: Ending = (IGNORED, None, 0)
 
 
+def outcome_number(outcome: str) -> int:
+    """Return the number of an outcome."""
+    if not isinstance(outcome, str) or outcome not in OUTCOMES:
+        raise ValueError(f"there is no outcome {outcome!r}: use one of {', '.join(OUTCOMES)}")
+    return OUTCOMES[outcome]
+
+
 class Judge:
-    """Says for each exception and each result what it means for the resource."""
+    """Decides what each exception and each result means for the resource."""
 
     __slots__ = ("_failure", "_ignore", "_open_for", "_permanent")
 
@@ -52,11 +62,11 @@ class Judge:
 
     @property
     def judges_results(self) -> bool:
-        """Whether what calls return has to be looked at."""
+        """Whether results have to be judged."""
         return bool(self._failure.predicates)
 
     def error(self, error: BaseException) -> Ending:
-        """Judge what a call has raised."""
+        """Judge an exception."""
         is_cancellation = isinstance(error, cancellation_types())
         if self._ignore(error, is_cancellation):
             return _IGNORED
@@ -68,7 +78,7 @@ class Judge:
         return (FAILURE, describe(error), self._time(error)) if is_failure else _IGNORED
 
     def result(self, result: object) -> Ending | None:
-        """Judge what a call has returned; None for a success."""
+        """Judge a result; return None for a success."""
         if self._failure(result):
             return FAILURE, f"a result of type {type(result).__name__}".encode(), self._time(result)
         return None
@@ -86,10 +96,10 @@ class Judge:
 
 
 class _Matcher:
-    """Exception types and predicates, of which one has to fit.
+    """Exception types and predicates, one of which has to match.
 
-    A cancellation fits only a type that is one itself, so neither ``BaseException`` nor a predicate declares
-    that the end of a worker is a failure.
+    A cancellation matches only a rule for its own type, so neither ``BaseException`` nor a predicate makes a failure
+    of the end of a worker.
     """
 
     __slots__ = ("_cancellations", "predicates", "types")
@@ -116,7 +126,7 @@ class _Matcher:
         self.predicates = tuple(predicates)
 
     def __call__(self, value: object, is_cancellation: bool = False) -> bool | None:
-        """Return whether one fits; None if there is none that could tell."""
+        """Return whether one matches; None if no rule could tell."""
         if is_cancellation:
             return isinstance(value, self._cancellations)
         if isinstance(value, self.types):
@@ -134,7 +144,7 @@ class _Matcher:
 
 
 def cancellation_types() -> tuple[type[BaseException], ...]:
-    """Return the types that say that a call was given up, which is nobody's failure unless it is declared one."""
+    """Return the types that mean that a call was given up: no failure, unless a rule names the type."""
     types: list[type[BaseException]] = [GeneratorExit, KeyboardInterrupt, SystemExit]
     # Without importing modules that the program does not use.
     for name in ("asyncio", "concurrent.futures"):
@@ -159,8 +169,8 @@ def describe(error: BaseException) -> bytes:
 def retry_after(value: object) -> float | None:
     """Return the seconds that an HTTP answer asks to wait for in its ``Retry-After`` header.
 
-    Pass it as ``open_for=``. It understands answers, and exceptions with a ``response``, of
-    requests, httpx, aiohttp, urllib and others that have ``headers``.
+    Pass it as ``open_for=``. It understands the answers of requests, httpx, aiohttp, urllib and others that have
+    ``headers``, and exceptions that have such a ``response``.
     """
     for source in (value, getattr(value, "response", None)):
         get = getattr(getattr(source, "headers", None), "get", None)
@@ -179,7 +189,7 @@ def _seconds(text: str) -> float | None:
     date = parsedate_tz(text)
     try:
         return None if date is None else max(0.0, mktime_tz(date) - time.time())
-    except (OverflowError, ValueError) as error:  # a day that no calendar has
+    except (OverflowError, ValueError) as error:  # a date that does not exist
         if is_of_signal(error):
             raise
         return None

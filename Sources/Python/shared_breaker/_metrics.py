@@ -8,7 +8,7 @@ import time
 
 from . import _extension
 from ._errors import StoreError
-from ._store import SharedStore
+from ._shared_store import SharedStore
 from ._text import name_of
 
 TYPE_CHECKING = False

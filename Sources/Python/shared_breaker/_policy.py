@@ -1,4 +1,4 @@
-"""Policies as keywords, in the words of ``cbctl policy --set``."""
+"""Policies as keywords, which become the words of ``cbctl policy --set``."""
 
 from __future__ import annotations
 
@@ -14,60 +14,65 @@ if TYPE_CHECKING:
 
     # A number of seconds, or a timedelta.
     Seconds = float | timedelta
+    Count = int
+    Rate = float
+    Factor = float
+    # A whole number is a count, and a fraction is a rate.
+    CountOrRate = int | float
+else:
 
-    class PolicyWords(TypedDict, total=False):
-        """Every word of a policy as a keyword; ``None`` unsets an optional one."""
+    class TypedDict:
+        """Stands for the one of ``typing``, which takes long to import."""
 
-        max_failures: int | None
-        failures: int | None
-        within: Seconds | None
-        failure_rate: float | None
-        window: Seconds | None
-        last: int | None
-        min_calls: int | None
-        slow_rate: float | None
-        slow_after: Seconds | None
-        reporters: int
-        lumping: Seconds | None
-        open_multiplier: float
-        open_max: Seconds | None
-        jitter: float
-        probes: int
-        successes_to_close: int
-        probe_timeout: Seconds
-        probe_calls: int | None
-        probe_failure_rate: float | None
-        fleet_quorum: int | float | None
-        fleet_spread: Seconds | None
+        def __init_subclass__(cls, total=True):
+            """Accept what the other one accepts."""
 
 
-_COUNTS = {
-    "max_failures", "failures", "last", "min_calls", "reporters", "probes", "successes_to_close",
-    "probe_calls",
+class PolicyWords(TypedDict, total=False):
+    """Every word of a policy but ``open_for`` as a keyword; ``None`` unsets an optional one."""
+
+    max_failures: Count | None
+    failures: Count | None
+    within: Seconds | None
+    failure_rate: Rate | None
+    window: Seconds | None
+    last: Count | None
+    min_calls: Count | None
+    slow_rate: Rate | None
+    slow_after: Seconds | None
+    reporters: Count
+    lumping: Seconds | None
+    open_multiplier: Factor
+    open_max: Seconds | None
+    jitter: Rate
+    probes: Count
+    successes_to_close: Count
+    probe_timeout: Seconds
+    probe_calls: Count | None
+    probe_failure_rate: Rate | None
+    fleet_quorum: CountOrRate | None
+    fleet_spread: Seconds | None
+
+
+# What kind of value each keyword takes.
+_KINDS = {
+    "open_for": "Seconds",
+    **{word: str(kind).partition(" ")[0] for word, kind in PolicyWords.__annotations__.items()},
 }
-_TIMES = {
-    "within", "window", "slow_after", "lumping", "open_for", "open_max", "probe_timeout",
-    "fleet_spread",
-}
-_RATES = {"failure_rate", "slow_rate", "jitter", "probe_failure_rate"}
-_FACTORS = {"open_multiplier"}
-# A whole number is a count, and a fraction is a rate.
-_COUNTS_OR_RATES = {"fleet_quorum"}
 _NUMBERS = (int, float)
-_KEYWORDS = _COUNTS | _TIMES | _RATES | _FACTORS | _COUNTS_OR_RATES
 
 
 def nanoseconds(time: Seconds) -> int:
     """Return a time in whole nanoseconds, as the library takes it: at most 365 days."""
     seconds = _seconds(time)
     if seconds < 0:
-        raise ValueError(f"{time!r} is less than no time: give 0 or more seconds")
+        raise ValueError(f"{time!r} is negative: give 0 or more seconds")
     return _whole(seconds)
 
 
 def elapsed_nanoseconds(time: Seconds | None) -> int:
-    """Return how long a call took, or 0 if nobody knows."""
-    # At least a nanosecond: a clock may have been set back meanwhile.
+    """Return how long a call took, or 0 if that is unknown."""
+    # At least a nanosecond, because the clock may have been set back meanwhile.
     return 0 if time is None else max(1, _whole(_seconds(time)))
 
 
@@ -88,7 +93,7 @@ def _seconds(time: Seconds) -> float:
 
 
 def policy_words(policy: str | None, keywords: dict[str, object]) -> str | None:
-    """Return the words of a policy, of which keywords win; None if there are none."""
+    """Return the words of a policy, in which keywords replace words; None if there are none."""
     if policy is None and not keywords:
         return None
     if policy is not None:
@@ -101,9 +106,9 @@ def policy_words(policy: str | None, keywords: dict[str, object]) -> str | None:
 
 
 def _text(key: str, value: object) -> str:
-    if key not in _KEYWORDS:
-        raise TypeError(
-            f"there is no policy word {key!r}: use one of {', '.join(sorted(_KEYWORDS))}")
+    kind = _KINDS.get(key)
+    if kind is None:
+        raise TypeError(f"there is no policy keyword {key!r}: use one of {', '.join(sorted(_KINDS))}")
     if value is None:
         return "none"
     if isinstance(value, str):
@@ -112,15 +117,15 @@ def _text(key: str, value: object) -> str:
         return exact(value, key, InvalidPolicy)
     if isinstance(value, bool):
         raise TypeError(f"{key} cannot be {value!r}")
-    if key in _TIMES and (isinstance(value, _NUMBERS) or hasattr(value, "total_seconds")):
+    if kind == "Seconds" and (isinstance(value, _NUMBERS) or hasattr(value, "total_seconds")):
         return f"{nanoseconds(value)}ns"  # type: ignore[arg-type]
     if not isinstance(value, _NUMBERS):
         raise TypeError(f"{key} cannot be {value!r}")
-    if key in _COUNTS and not isinstance(value, int):
+    if kind == "Count" and not isinstance(value, int):
         raise TypeError(f"{key} has to be a whole number, and not {value!r}")
-    if key in _RATES or (key in _COUNTS_OR_RATES and isinstance(value, float)):
+    if kind == "Rate" or (kind == "CountOrRate" and isinstance(value, float)):
         return f"{_plain(value * 100)}%"
-    return str(value) if key in _COUNTS else _plain(value)
+    return str(value) if kind == "Count" else _plain(value)
 
 
 def _plain(number: float) -> str:

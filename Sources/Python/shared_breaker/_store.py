@@ -1,4 +1,4 @@
-"""The store: one file that all processes of the host share."""
+"""The file that all processes share: opening, closing, reading and reporting to it."""
 
 from __future__ import annotations
 
@@ -9,45 +9,36 @@ import time
 import weakref
 
 from . import _extension
-from ._breaker import Breaker
 from ._errors import Rejected, visible
-from ._events import Event, call_listener, remove_listener
-from ._judge import FAILURE, PERMANENT_FAILURE, Judge
-from ._permit import outcome_number
-from ._policy import elapsed_nanoseconds, nanoseconds, policy_words
+from ._events import Event, call_listener
+from ._judge import FAILURE, PERMANENT_FAILURE, outcome_number
+from ._policy import elapsed_nanoseconds, nanoseconds
 from ._signals import is_of_signal
-from ._text import called, exact, for_people, name_of
+from ._text import exact, for_people, name_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from threading import Event as ThreadEvent
-    from typing import Any, Literal, Self, Unpack
+    from typing import Any, Literal, Self
 
-    from ._history import Entry, Follower
-    from ._judge import OpenFor, ResultRules, Rules
-    from ._permit import Outcome, Verdict
-    from ._policy import PolicyWords, Seconds
+    from ._judge import Outcome, Verdict
+    from ._policy import Seconds
 
     StoreFailure = Literal["continue_locally", "permit", "reject", "raise"]
+    Entry = dict[str, Any]
 
 _CHANGES_OF_STATE = {"transition", "reset", "suspicion"}
 _STORE_FAILURES = {"continue_locally": 1, "permit": 2, "reject": 3, "raise": 4}
 
 
-class SharedStore(_extension.Store):
-    """A file with breakers, which is opened when it is first used.
-
-    If you give no path, it is ``$SHARED_BREAKER_STORE``, else ``/var/lib/shared-breaker/breakers.db``
-    for root, else ``$XDG_STATE_HOME/shared-breaker/breakers.db`` (``~/.local/state``), which is where
-    ``cbctl`` looks, too.
-    """
+class Store(_extension.Store):
+    """A store without what hands out its breakers, which ``SharedStore`` adds."""
 
     __slots__ = (
         "_breakers", "_call_listeners", "_is_available", "_listeners", "_logged", "_opened_at")
 
     if TYPE_CHECKING:
-        _breakers: weakref.WeakSet[Breaker]
+        _breakers: weakref.WeakSet[Any]
         _call_listeners: list[Callable[[Event], object]]
         _is_available: bool
         _listeners: list[Callable[[Event], object]]
@@ -78,7 +69,7 @@ class SharedStore(_extension.Store):
         self = super().__new__(
             cls,
             path_bytes,
-            _failure_number(on_store_failure),
+            failure_number(on_store_failure),
             nanoseconds(lock_timeout),
             mode or 0,
             None if group is None else exact(group, "the name of a group"),
@@ -107,7 +98,7 @@ class SharedStore(_extension.Store):
 
     @property
     def health(self) -> str:
-        """``available`` or ``untried``, or the words for why this process is on its own."""
+        """``available`` or ``untried``, or a sentence that says why this process is on its own."""
         code, text = self._health()
         return {0: "available", 7: "untried"}.get(code, text)
 
@@ -118,17 +109,17 @@ class SharedStore(_extension.Store):
     def flush(self) -> None:
         """Write what this process has yet to write, and keep the file open.
 
-        There is seldom anything to write: only where the shared counters cannot be used does a process
-        keep its successes, for a second at most while it makes calls. Flush before a process ends
-        without ``close``, as by ``os._exit`` or as a forked child of ``multiprocessing``.
+        Usually there is nothing to write: a process keeps its successes only where it cannot use the
+        shared counters, for a second at most while it makes calls. Flush before a process ends without
+        ``close``, as by ``os._exit`` or as a forked child of ``multiprocessing``.
         """
         self._flush()
 
     def close(self) -> None:
         """Write what this process has yet to write, and close the file for good.
 
-        It happens by itself when the program ends. Breakers of a closed store permit every call and
-        record none. To go on afterwards, use ``flush``.
+        The package does so by itself when the program ends. Breakers of a closed store permit every call and
+        record none. To go on using the store, call ``flush`` instead.
         """
         self._close()
 
@@ -138,51 +129,7 @@ class SharedStore(_extension.Store):
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    # Breakers
-
-    def breaker(
-        self,
-        name: str,
-        policy: str | None = None,
-        *,
-        open_for: Seconds | OpenFor | None = None,
-        ignore: Rules | None = None,
-        permanent: Rules | None = None,
-        failure: ResultRules | None = None,
-        on_store_failure: StoreFailure | None = None,
-        **words: Unpack[PolicyWords],
-    ) -> Breaker:
-        """Get the breaker with a name, and declare its policy if you give one.
-
-        A policy is given as keywords, as words such as ``"max-failures=3 open-for=30s"``, or as both,
-        of which keywords win. The policy that was declared last holds in every process.
-
-        The policy is declared at once if the file exists. Otherwise the first call creates the file and
-        declares it.
-
-        By default each ``Exception`` is a failure. Cancellations, and everything else that is not an
-        ``Exception``, are ignored unless a rule names their type. Rules are exception types, predicates, or iterables of them:
-
-        - ``ignore``: exceptions that say nothing about the resource;
-        - ``permanent``: exceptions that open the breaker at once, since trying again cannot help;
-        - ``failure``: types of exceptions of which only these are failures, and others are ignored;
-          a predicate judges exceptions and also results. One that raises is skipped.
-        - ``open_for``: a time, or a function that reads the time from what failed (an exception or a
-          result), such as ``retry_after``; None means the time of the policy.
-        """
-        name_of(name)
-        keywords: dict[str, object] = {**words}
-        reads_time = callable(open_for)
-        if open_for is not None and not reads_time:
-            keywords["open_for"] = open_for
-        time_of = open_for if reads_time else None
-        judge = Judge(ignore, permanent, failure, time_of)  # type: ignore[arg-type]
-        failure_number = 0 if on_store_failure is None else _failure_number(on_store_failure)
-        breaker = Breaker(self, name, policy_words(policy, keywords), failure_number, judge)
-        self._breakers.add(breaker)
-        if self._listeners:
-            breaker._begin_to_watch()
-        return breaker
+    # Tokens
 
     def report(
         self,
@@ -209,7 +156,7 @@ class SharedStore(_extension.Store):
     # Looking
 
     def snapshot(self, name: str) -> dict[str, Any] | None:
-        """Return all that is known of a breaker; None if there is none with that name."""
+        """Return everything about a breaker; None if there is none with that name."""
         text = self._snapshot(name_of(name))
         import json
 
@@ -220,14 +167,15 @@ class SharedStore(_extension.Store):
         """Return all breakers whose names begin with a text, in the order of their names."""
         import json
 
-        snapshots: list[dict[str, Any]] = json.loads(self._list(None if prefix is None else name_of(prefix)))["breakers"]
+        listed = self._list(None if prefix is None else name_of(prefix))
+        snapshots: list[dict[str, Any]] = json.loads(listed)["breakers"]
         return snapshots
 
     def history(self, name: str | None = None, *, after: int = 0, limit: int = 10_000) -> list[Entry]:
         """Return what happened to a breaker, or to all of them, oldest first.
 
-        ``after`` is the ``id`` of the entry to read on after. Entries are the objects of
-        ``cbctl history --json``.
+        ``after`` is the ``id`` of the last entry that you have read. Entries are the objects that
+        ``cbctl history --json`` prints.
         """
         import json
 
@@ -235,77 +183,6 @@ class SharedStore(_extension.Store):
             name_of(name)
         entries: list[Entry] = json.loads(self._history(name, after, limit)[0])
         return entries
-
-    def follow(self, name: str | None = None, *, after: int | None = None) -> Follower:
-        """Follow what happens in all processes, as it happens, with ``for`` or ``async for``.
-
-        It begins now, or after the entry with the ``id`` in ``after``. Nothing polls: the kernel wakes
-        anyone who waits. It ends when it is closed, or the store is.
-        """
-        from ._history import Follower
-
-        return Follower(self, name, after)
-
-    def handle(
-        self,
-        hook: str,
-        function: Callable[[Entry], object],
-        name: str | None = None,
-        *,
-        timeout: Seconds = 60,
-        attempts: int = 5,
-        stop: ThreadEvent | None = None,
-    ) -> None:
-        """Call a function once for each entry of the history, in one of the processes that ask.
-
-        It returns when ``stop`` is set or the store is closed, within two seconds. If the function
-        raises, or the process dies, the entry is handed out again, up to ``attempts`` times. So is an
-        entry whose end could not be written because the store was lost.
-        """
-        from ._history import handle
-
-        handle(self, hook, function, name, nanoseconds(timeout), attempts, stop)
-
-    async def handle_async(
-        self,
-        hook: str,
-        function: Callable[[Entry], Any],
-        name: str | None = None,
-        *,
-        timeout: Seconds = 60,
-        attempts: int = 5,
-    ) -> None:
-        """Do what ``handle`` does with a coroutine function, until its task is cancelled.
-
-        It also returns when the store is closed.
-        """
-        from ._history import handle_async
-
-        await handle_async(self, hook, function, name, nanoseconds(timeout), attempts)
-
-    # Listening
-
-    def listen(
-        self, listener: Callable[[Event], object], *, calls: bool = False
-    ) -> Callable[[], None]:
-        """Do what ``Breaker.listen`` does for all breakers got from this object, and for the store.
-
-        The listener is also told when this process loses the store, and when it has it back. With
-        ``calls``, it is told of each call of this process that is rejected, and of each failure that
-        counts, except those that are reported with a token. Do little there: there may be many.
-        """
-        called(listener, "a listener")
-        self._listeners.append(listener)
-        if calls:
-            self._call_listeners.append(listener)
-        for breaker in list(self._breakers):
-            breaker._begin_to_watch()
-        return lambda: self._end_listening(listener, calls)
-
-    def _end_listening(self, listener: Callable[[Event], object], calls: bool) -> None:
-        remove_listener(self._listeners, listener)
-        if calls:
-            remove_listener(self._call_listeners, listener)
 
     def _tell_call(self, name: str, found: object) -> None:
         """Tell listeners of a call that was rejected, or that has failed."""
@@ -388,7 +265,7 @@ class SharedStore(_extension.Store):
             call_listener(listener, event)
 
 
-def _failure_number(words: str) -> int:
+def failure_number(words: str) -> int:
     if not isinstance(words, str) or words not in _STORE_FAILURES:
         raise ValueError(
             f"there is no on_store_failure {words!r}: use one of {', '.join(_STORE_FAILURES)}")
@@ -401,7 +278,7 @@ def _program() -> str:
     return name if name not in ("", "-c", "-m") else "python"
 
 
-_stores: weakref.WeakSet[SharedStore] = weakref.WeakSet()
+_stores: weakref.WeakSet[Store] = weakref.WeakSet()
 
 
 @atexit.register

@@ -1,4 +1,4 @@
-"""Text from callers, as the library takes it: UTF-8."""
+"""Converts text from callers to UTF-8, which the library takes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ._errors import InvalidName
 
 
 def exact(text: str, what: str, error: type[ValueError] = ValueError) -> str:
-    """Return a text that has to arrive as it is; raise if it is no text, or cannot be written as UTF-8."""
+    """Return a text that must not change; raise if it is not a str, or has no UTF-8."""
     if not isinstance(text, str):
         raise TypeError(f"{what} is text, and not {text!r}")
     try:
@@ -17,12 +17,12 @@ def exact(text: str, what: str, error: type[ValueError] = ValueError) -> str:
 
 
 def name_of(name: str, what: str = "the name of a breaker") -> str:
-    """Return the name of a breaker, or of what else the library names in the same way."""
+    """Check the name of a breaker, or of anything else with the same rules, and return it."""
     return exact(name, what, InvalidName)
 
 
 def for_people(text: str | None, what: str) -> bytes | None:
-    """Return a text that people read, in which what UTF-8 cannot hold is replaced."""
+    """Return a text for people as UTF-8, in which characters that have none are replaced."""
     if text is None:
         return None
     if not isinstance(text, str):

@@ -22,17 +22,17 @@ import warnings
 
 from . import default_store
 from ._errors import BreakerError, Rejected, StoreError
+from ._events import Changes
 from ._functions import COROUTINE, flags_of
 from ._judge import SUCCESS, cancellation_types
-from ._store import SharedStore
+from ._shared_store import SharedStore
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
     from typing import Any, TypeVar
 
-    from ._breaker import Breaker
-    from ._permit import Permit
+    from ._breaker import Breaker, Permit
 
     T = TypeVar("T")
     Exclusion = type[BaseException] | Callable[[Any], Any]
@@ -63,7 +63,7 @@ class CircuitBreakerError(BreakerError):
     """The circuit is open, or the call has opened it."""
 
     retry_after: float | None = None
-    """The seconds after which another call may be permitted; None if nobody knows."""
+    """The seconds after which another call may be permitted; None if that is unknown."""
 
 
 class CircuitBreakerListener:
@@ -86,11 +86,11 @@ class CircuitBreakerListener:
         old_state: CircuitBreakerState | None,
         new_state: CircuitBreakerState,
     ) -> None:
-        """The state has changed, in whichever process; it is told by the next call of this one."""
+        """The state has changed, in any process; the next call of this process tells."""
 
 
 class CircuitBreakerStorage:
-    """Can be imported, and says on use what to do without it."""
+    """Can be imported; using it raises an error that says what to do instead."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Refuse to be made."""
@@ -173,7 +173,7 @@ class CircuitBreaker:
         # The opening, by its generation, that half_open() has made to end with the next call.
         self._half_opened: int | None = None
         self._declare()
-        self._seen = self._state_named(_NAMES[self._inner._first_state()])
+        self._changes = Changes(_NAMES[self._inner._first_state()])
 
     def _declare(self) -> None:
         self._inner = self._store.breaker(
@@ -246,7 +246,7 @@ class CircuitBreaker:
         It is the last one that was seen if the store is closed.
         """
         self._notice()
-        return self._seen
+        return self._state_named(self._changes.last)
 
     @state.setter
     def state(self, name: str) -> None:
@@ -272,7 +272,7 @@ class CircuitBreaker:
         return self._throw_new_error_on_trip
 
     def half_open(self) -> None:
-        """Let the next call decide, whichever process makes it."""
+        """Let the next call decide, in any process."""
         self._inner.trip(1e-9)
         self._half_opened = self._inner.snapshot()["generation"]
         self._notice()
@@ -287,36 +287,25 @@ class CircuitBreaker:
 
     def _notice(self) -> None:
         """Tell listeners of a change of the state."""
-        while True:
-            before = self._seen
-            try:
-                name = self.current_state
-            except StoreError:  # a call returns or raises what its work did, also without the store
-                return
-            if name == before.name:
-                return
-            state = self._state_named(name)
-            # Another thread may have told of a change that is newer than what was read. None comes
-            # between these two lines, which call nothing.
-            if self._seen is before:
-                self._seen = state
-                break
-        for listener in self.listeners:
-            listener.state_change(self, before, state)
+        change = self._changes.look(lambda: self.current_state)
+        if change is not None:
+            before, after = map(self._state_named, change)
+            for listener in self.listeners:
+                listener.state_change(self, before, after)
 
     # Exclusions and listeners
 
     @property
     def excluded_exceptions(self) -> tuple[Exclusion, ...]:
-        """The exceptions that are no failures."""
+        """The exceptions that are not failures."""
         return tuple(self._exclude)
 
     def add_excluded_exception(self, exception: Exclusion) -> None:
-        """Add an exception that is no failure."""
+        """Add an exception that is not a failure."""
         self._exclude.append(exception)
 
     def add_excluded_exceptions(self, *exceptions: Exclusion) -> None:
-        """Add exceptions that are no failures."""
+        """Add exceptions that are not failures."""
         self._exclude.extend(exceptions)
 
     def remove_excluded_exception(self, exception: Exclusion) -> None:
@@ -501,7 +490,7 @@ class CircuitBreaker:
     def _is_open(self) -> bool:
         try:
             return bool(self._inner.state == "open")
-        except StoreError:  # nobody can tell
+        except StoreError:  # the state is unknown
             return False
 
     def _generate(

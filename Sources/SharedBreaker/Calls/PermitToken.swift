@@ -158,4 +158,24 @@ extension SharedStore {
       throw .store(error)
     }
   }
+
+  /// Renews the lease of a probe that was given a token and is still making progress.
+  ///
+  /// It works like ``Permit/renew(for:)``.
+  ///
+  /// - Parameters:
+  ///   - token: The token that the call was given.
+  ///   - time: How long the lease lasts from now on; `probe-timeout` if nil.
+  /// - Returns: Whether the probe still holds its lease; if not, its report will be refused.
+  /// - Throws: `BreakerError.store` if the store cannot be used. The lease is unchanged: try again.
+  @discardableResult
+  public func renew(
+    _ token: PermitToken, for time: Duration? = nil
+  ) throws(BreakerError) -> Bool {
+    do throws(StoreError) {
+      return try engine.renewInStore(token.ticket, of: engine.cell(token.name), for: time)
+    } catch {
+      throw .store(error)
+    }
+  }
 }

@@ -1,19 +1,25 @@
 internal import BreakerCore
 internal import BreakerStore
 
-/// One process's part in a hook, step by step, for callers that have no tasks: the C library.
+/// One process's part in a hook, step by step: for ``SharedStore/handleHistory(as:of:timeout:attempts:_:)``,
+/// and for the C library, whose callers have no tasks.
+///
+/// What became of an entry is only noted at first, which cannot fail. The next turn writes it and takes the next
+/// entry, in one transaction. A turn that fails keeps the note for the one after it.
 package struct HookPart: Sendable {
   private let engine: Engine
   private var request: HookRequest
+
+  /// What was taken; nil once a result is noted.
   private var entry: Taken?
+
+  /// The fork depth of the process that the entry and the note belong to.
+  private var forkDepth = ForkGuard.depth
 
   private struct Taken {
     var id: Int64
     var name: String
     var claim: HookClaim
-
-    /// The fork depth of the process that took it.
-    var forkDepth = ForkGuard.depth
   }
 
   /// What there is to do.
@@ -21,13 +27,15 @@ package struct HookPart: Sendable {
     case run(HistoryEntry)
 
     /// An entry has failed too often.
-    case skipped
+    case skipped(entry: Int64, name: String)
 
     /// Nothing, but the next attempt is due after a time; nil if only news change that.
     case nothing(Duration?)
   }
 
-  /// Takes part in a hook; ``SharedStore/handleHistory(as:of:timeout:attempts:_:)`` explains it.
+  /// What became of an entry.
+  package typealias Outcome = HookReport.Outcome
+
   package init(
     of store: SharedStore, hook: String, name: String?, timeout: Duration, attempts: Int
   ) {
@@ -36,23 +44,42 @@ package struct HookPart: Sendable {
       hook: hook, name: name, process: engine.claimant(), timeout: timeout, attempts: attempts)
   }
 
-  /// Whether an entry was taken that nothing was said about.
+  /// Whether an entry was taken of which no result is noted.
   package var hasEntry: Bool { entry != nil }
 
-  /// Whether the entry belongs to a process that this one was forked from.
-  package var isParents: Bool { entry.map { $0.forkDepth != ForkGuard.depth } ?? false }
+  /// Whether a result is noted that was not written yet.
+  package var hasNote: Bool { request.report != nil }
 
-  /// Takes the next entry; forgets one that a parent has taken.
-  package mutating func take() throws(StoreError) -> Turn {
+  /// Whether the entry and the note belong to a process that this one was forked from.
+  package var isParents: Bool { forkDepth != ForkGuard.depth }
+
+  /// Notes what became of the entry.
+  package mutating func note(_ outcome: Outcome) {
+    guard let entry else { return }
+    request.report = HookReport(
+      event: entry.id, name: entry.name, claim: entry.claim, outcome: outcome)
+    self.entry = nil
+  }
+
+  /// Writes what is noted, and takes the next entry if this process may run the hook.
+  ///
+  /// What belongs to a parent is left to it.
+  package mutating func take(mayRun: Bool = true) throws(StoreError) -> Turn {
+    if isParents {
+      request.report = nil
+      forkDepth = ForkGuard.depth
+    }
     entry = nil
+    request.mayRun = mayRun
     request.process = engine.claimant()
     let turn = try engine.storage.answer(request)
+    request.report = nil
     request.hasBegun = true
     switch turn {
     case .run(let event, let isAfterGap, let claim):
       entry = Taken(id: event.id, name: event.name, claim: claim)
       return .run(HistoryEntry(event, isAfterGap: isAfterGap))
-    case .gaveUp: return .skipped
+    case .gaveUp(let event, let name): return .skipped(entry: event, name: name)
     case .wait(let nanoseconds):
       // A process that dies closes its files, which is news, before it can be seen gone.
       return .nothing(min(.nanoseconds(nanoseconds), .seconds(1)))
@@ -60,25 +87,8 @@ package struct HookPart: Sendable {
     }
   }
 
-  /// What became of an entry.
-  package enum Result: Sendable { case handled, failed, released }
-
-  /// Says what became of the entry; returns whether it has now failed too often.
-  package mutating func report(_ result: Result) throws(StoreError) -> Bool {
-    guard let entry else { return false }
-    let outcome: HookReport.Outcome =
-      switch result {
-      case .handled: .handled
-      case .failed: .failed
-      case .released: .released
-      }
-    var request = request
-    request.report = HookReport(
-      event: entry.id, name: entry.name, claim: entry.claim, outcome: outcome)
-    request.mayRun = false
-    let turn = try engine.storage.answer(request)
-    self.entry = nil
-    if case .gaveUp = turn { return true }
-    return false
+  /// Writes what is noted, if anything, and takes no entry.
+  package mutating func deliver() throws(StoreError) {
+    if hasNote, !isParents { _ = try take(mayRun: false) }
   }
 }

@@ -42,43 +42,30 @@ extension SharedStore {
     as hook: String, of name: String? = nil, timeout: Duration = .seconds(60), attempts: Int = 5,
     _ body: (HistoryEntry) async throws -> Void
   ) async {
-    let storage = engine.storage
-    let listener = Listener(to: storage, of: engine)
-    var request = HookRequest(
-      hook: hook, name: name, process: engine.claimant(), timeout: timeout, attempts: attempts)
+    let listener = Listener(to: engine.storage, of: engine)
+    var part = HookPart(of: self, hook: hook, name: name, timeout: timeout, attempts: attempts)
     while true {
       let wakeUp = listener.latestWakeUp
-      request.mayRun = !Task.isCancelled
-      if !request.mayRun, request.report == nil { return }
+      let mayRun = !Task.isCancelled
+      if !mayRun, !part.hasNote { return }
       do throws(StoreError) {
-        let turn = try storage.answer(request)
-        request.report = nil
-        request.hasBegun = true
-        switch turn {
-        case .run(let event, let isAfterGap, let claim):
-          let outcome = await run(body, for: HistoryEntry(event, isAfterGap: isAfterGap))
-          request.report = HookReport(
-            event: event.id, name: event.name, claim: claim, outcome: outcome)
-        case .gaveUp(let event, let name):
-          engine.tell(.hookGaveUp(hook: hook, entry: event, name: name))
-        case .wait(let nanoseconds):
-          // A process that dies closes its files, which wakes this one, before it can be seen gone.
-          let wait = min(Duration.nanoseconds(nanoseconds), .seconds(1))
-          await listener.wait(after: wakeUp, atMost: wait)
-        case .idle:
-          await listener.wait(after: wakeUp)
+        switch try part.take(mayRun: mayRun) {
+        case .run(let entry): part.note(await outcome(of: body, for: entry))
+        case .skipped(let entry, let name):
+          engine.tell(.hookGaveUp(hook: hook, entry: entry, name: name))
+        case .nothing(let wait): await listener.wait(after: wakeUp, atMost: wait)
         }
       } catch {
         listener.letGo(after: error)
-        if !request.mayRun { return }
+        if !mayRun { return }
         await listener.wait(after: wakeUp, atMost: Listener.pause)
       }
     }
   }
 
-  private func run(
-    _ body: (HistoryEntry) async throws -> Void, for entry: HistoryEntry
-  ) async -> HookReport.Outcome {
+  private func outcome(
+    of body: (HistoryEntry) async throws -> Void, for entry: HistoryEntry
+  ) async -> HookPart.Outcome {
     do {
       try await body(entry)
       return .handled
