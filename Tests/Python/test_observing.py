@@ -202,6 +202,19 @@ class Logging(StoreTestCase):
             ["payments: closed -> open", "payments: open -> half_open",
              "payments: half_open -> closed"])
 
+    def test_what_a_token_or_a_slow_success_changes_is_in_the_log_with_the_next_change(self):
+        slow = self.store.breaker("slow", slow_rate=0.1, slow_after=1, last=1, min_calls=1)
+        with self.assertLogs("shared_breaker", "INFO") as logs:
+            self.store.report(self.payments.acquire_token(), "failure")
+            slow.acquire().report(elapsed=2)
+            self.assertEqual(slow.state, "open")
+            self.payments.reset()
+            slow.reset()
+        self.assertEqual(
+            [line.split(": ")[:2] for _, line in self.lines(logs)],
+            [["payments", "closed -> open"], ["payments", "open -> closed"],
+             ["slow", "closed -> open"], ["slow", "open -> closed"]])
+
     def test_what_other_processes_change_is_in_their_logs_alone(self):
         self.payments.call(int)
         other = """
