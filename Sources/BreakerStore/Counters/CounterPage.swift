@@ -9,7 +9,7 @@ internal import Glibc
 /// new file yet continue to count together. Only the latest few files stay mapped. Where earlier
 /// ones were mapped, there is now memory private to this process, and what is counted there is
 /// discarded. Unchecked because the compiler does not know that the lock guards which are mapped.
-@safe final class CounterPage: @unchecked Sendable {
+@safe package final class CounterPage: @unchecked Sendable {
   private let lock = Lock()
   private var place: CounterFile.Place?
   private var identity: FileIdentity?

@@ -89,7 +89,7 @@ package enum StorePath {
   }
 
   /// The path with its links resolved, as far as its directories exist.
-  private static func resolved(_ path: String) -> String {
+  static func resolved(_ path: String) -> String {
     let (directory, file) = split(path)
     let real: String
     if let found = StoreFile.realPath(directory) {
