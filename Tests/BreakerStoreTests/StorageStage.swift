@@ -70,11 +70,11 @@ final class StorageStage: Sendable {
     try storage.history(of: name, sinceMilliseconds: nil, limit: nil)
   }
 
-  /// Everything that can be read of the store.
+  /// Everything that can be read of the store, but for its revision.
   func picture() throws -> StorePicture { try StorePicture(of: storage) }
 }
 
-/// Everything that can be read of a store, but for what only a file has.
+/// Everything that can be read of a store, but for its revision and for what only a file has.
 struct StorePicture: Equatable {
   private var breakers: [StoredBreaker]
   private var declarations: [[StoredDeclaration]]
@@ -82,7 +82,6 @@ struct StorePicture: Equatable {
   private var fleet: StoredFleet?
   private var orders: [FleetOrder]
   private var pending: [FleetOrder]
-  private var revision: Int64
 
   init(of storage: some BreakerStorage) throws {
     let listed = try storage.list(beginningWith: "", in: nil)
@@ -93,6 +92,8 @@ struct StorePicture: Equatable {
       breaker.countersKey = 0
       breaker.takenIn = Counted()
       breaker.leasesInFile = 0
+      // A reboot takes the counters of a file, and with them when it was used last.
+      breaker.usedAtMilliseconds = nil
       // For a commit that changes none, any of them is marked.
       breaker.revision = 0
       return breaker
@@ -104,7 +105,6 @@ struct StorePicture: Equatable {
     fleet = try storage.fleet()
     orders = try storage.fleetOrders()
     pending = try storage.pendingOrders(limit: .max).map(\.order)
-    revision = try storage.changes(since: nil).revision
   }
 }
 

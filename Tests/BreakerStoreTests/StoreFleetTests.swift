@@ -65,7 +65,7 @@ import Testing
     for name in ["a", "b"] { try stage.step(name) { $0.give(.reset) } }
     let stamp = stage.clock.clock.wallMilliseconds
     let pending = try stage.storage.pendingOrders(limit: .max)
-    #expect(pending.map(\.order.name) == ["a", "b"])
+    try #require(pending.map(\.order.name) == ["a", "b"])
     #expect(pending.map(\.order.stamp) == [stamp, stamp + 1])
     #expect(pending.map(\.order.host) == ["a", "a"])
     #expect(try stage.storage.pendingOrders(limit: 1) == [pending[0]])
