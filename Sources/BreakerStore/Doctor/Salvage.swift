@@ -141,7 +141,7 @@ private struct FleetRemains {
     let (header, now) = (reader.header(clock), clock.moment)
     do throws(StoreError) {
       fleet = try FleetTable.find(on: reader)
-      registers = try FleetTable.registers(on: reader, in: header, at: now)
+      registers = try FleetTable.registers(of: nil, on: reader, in: header, at: now)
     } catch {
       // Other hosts will repeat what is missing.
     }
@@ -156,15 +156,13 @@ private struct FleetRemains {
   func bring(to storage: SQLiteStorage) throws(StoreError) {
     guard var fleet else { return }
     fleet.position = nil
-    let syncError = try storage.write { transaction throws(StoreError) in
-      let connection = transaction.connection
-      let header = connection.header(transaction.clock)
+    let syncError = try storage.write(wait: .usual) { place throws(StoreError) in
       for register in registers {
-        try FleetTable.keep(register, on: connection, in: header)
+        try place.keep(register)
         fleet.stamp = max(fleet.stamp, register.order.stamp)
       }
-      for order in pending { try FleetTable.insert(order, on: connection, in: header) }
-      try FleetTable.save(fleet, on: connection)
+      for order in pending { try place.append(order) }
+      try place.save(fleet)
     }.syncError
     if let syncError { throw syncError }
   }

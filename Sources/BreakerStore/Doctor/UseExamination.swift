@@ -183,7 +183,7 @@ private enum FalseTimes {
 extension SQLiteStorage {
   /// Writes what every process assumes instead of false times, as the next call would.
   func correctTimes() throws(StoreError) {
-    let names = try read { connection throws(StoreError) in
+    let names = try readFile(isLong: false) { connection throws(StoreError) in
       try FalseTimes.breakers(on: connection, clock: clock)
     }
     for name in names { _ = try transact(name, orCreate: false, wait: .usual) { _ in } }

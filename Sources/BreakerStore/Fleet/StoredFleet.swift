@@ -41,13 +41,11 @@ package struct GivenCommand: Sendable, Hashable {
     self.author = author
   }
 
-  /// The command as a host gives it at a moment; nil if it is refused, in whatever storage.
-  ///
-  /// It is refused if the host belongs to no fleet, or if there is no higher stamp.
+  /// The command as a host of a fleet gives it at a moment; nil if there is no higher stamp.
   func order(
-    to name: String, of fleet: StoredFleet?, in ledger: FleetLedger, at now: Moment
+    to name: String, of fleet: StoredFleet, in ledger: FleetLedger, at now: Moment
   ) -> FleetOrder? {
-    guard let fleet, let stamp = ledger.nextStamp(at: now) else { return nil }
+    guard let stamp = ledger.nextStamp(at: now) else { return nil }
     let command = FleetCommand(
       name: name, action: action, reason: reason, author: author, host: fleet.host, stamp: stamp,
       age: .zero)

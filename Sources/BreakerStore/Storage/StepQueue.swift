@@ -1,3 +1,4 @@
+internal import BreakerCore
 internal import Glibc
 
 /// A step of one thread, which that thread or another one brings into a transaction.
@@ -21,6 +22,27 @@ final class QueuedStep {
     self.name = name
     self.orCreate = orCreate
     self.body = body
+  }
+
+  /// Takes the step in a transaction, after an earlier one may have been rolled back.
+  func take(in group: inout StepGroup<WriteTransaction>) throws(StoreError) {
+    result = nil
+    error = nil
+    guard let body else { return }
+    switch try group.take(name, orCreate: orCreate, body) {
+    case .absent: break
+    case .refused(let refusal): error = refusal
+    case .taken(let row, let events):
+      result = StepResult(row: row, breaker: group.rows[row].breaker, events: events)
+    }
+  }
+
+  /// After the commit: shows the breakers as they stand now.
+  func hasCommitted(in group: StepGroup<WriteTransaction>, _ fingerprints: Fingerprints?) {
+    guard let row = result?.row else { return }
+    result?.breaker = group.rows[row].breaker
+    result?.fingerprints = fingerprints
+    result?.others = group.breakers(besides: row)
   }
 
   func end(_ error: StoreError? = nil) {
@@ -136,4 +158,19 @@ final class StepQueue: @unchecked Sendable {
     }
     lock.unlock()
   }
+}
+
+/// What a step has come to, when its transaction is over.
+struct StepResult {
+  /// Where its breaker is among those of the transaction.
+  fileprivate let row: Int
+
+  /// The breaker as the transaction leaves it, which a later step may have changed again.
+  var breaker: StoredBreaker
+  var events: [BreakerEvent]
+  var syncError: StoreError?
+  var fingerprints: Fingerprints?
+
+  /// The other breakers of the transaction.
+  var others: [StoredBreaker] = []
 }

@@ -1,39 +1,26 @@
 internal import BreakerCore
 
 /// A transaction that writes, from its beginning to its commit.
-final class WriteTransaction {
-  let connection: Connection
-  let clock: StoreClock
-  let program: String
-  let mandate: HistoryAuthor.Mandate
-  let counterPage: CounterPage
-
-  /// How many breakers the store may have before no other is created.
-  let room: Int64
-
-  /// When everything in it happens.
-  private(set) var now: Moment
-
-  /// The revision that it gives to the breakers it changes; nil until it has been looked up.
-  private(set) var revision: Int64?
-
-  /// Whether processes wait for what it writes, as they do for events.
-  var wakesListeners = false
-
-  /// Whether what it writes must survive a power cut before anybody is told of it, as events must.
-  var mustBeDurable = false
-
+final class WriteTransaction: ReadTransaction, StorePlace {
   private let store: OpenStore
+  private let storage: SQLiteStorage
+
+  /// Whether the file is as the latest commits of this process have left it.
+  private var isAsLeft = false
+
+  private(set) var revision: Int64 = 0
+  var demands = CommitDemands()
+
+  /// When everything in it happens; read once it has begun (rule of order 10).
+  private lazy var moment = storage.clock.moment
+
+  override var now: Moment { moment }
+  override var instant: Instant { moment.boot }
 
   init(on store: OpenStore, of storage: SQLiteStorage) {
     self.store = store
-    connection = store.writer
-    clock = storage.clock
-    program = storage.program
-    mandate = storage.mandate
-    counterPage = storage.counterPage
-    room = storage.room
-    now = storage.clock.moment
+    self.storage = storage
+    super.init(on: store.writer, of: storage)
   }
 
   /// Makes sure that the store is still what it was when it was opened (rule of order 12).
@@ -41,146 +28,94 @@ final class WriteTransaction {
   /// - Throws: If it is not; nothing may have been written before.
   func verify() throws(StoreError) { revision = try store.verify() }
 
+  /// Makes sure of the same, unless the file is as this process has left it.
+  func verifyUnlessAsLeft() throws(StoreError) {
+    guard let left = storage.ownCommits.revision else { return try verify() }
+    revision = left.addingSaturating(1)
+    isAsLeft = true
+  }
+
   /// Takes the present as its time (rule of order 10).
   ///
   /// Steps that were taken along must not happen before they were asked for: a probe that was due
   /// then would be rejected.
-  func happensNow() { now = clock.moment }
+  func happensNow() { moment = clock.moment }
 
-  /// Notes that it has recorded an event.
-  func hasRecordedEvent() {
-    wakesListeners = true
-    mustBeDurable = true
-  }
-}
-
-/// A commit, and what has to follow it outside of all locks.
-struct Commit {
-  let log: LogFile
-  let wakesListeners: Bool
-  let mustBeDurable: Bool
-  let isCheckpointDue: Bool
-}
-
-/// The one way to write.
-extension SQLiteStorage {
-  /// Writes in one transaction, and does what follows a commit.
-  ///
-  /// - Returns: The answer of the body, and why what it wrote may not survive a power cut.
-  func write<Answer>(
-    wait: Wait = .usual, _ body: (WriteTransaction) throws(StoreError) -> Answer
-  ) throws(StoreError) -> (answer: Answer, syncError: StoreError?) {
-    let deadline = deadline(of: wait)
-    try lookAfterFile(until: deadline)
-    var answer: Answer?
-    let commit = try commit(until: deadline) { transaction throws(StoreError) in
-      try transaction.verify()
-      return try body(transaction)
-    } committed: {
-      answer = $0
+  override func find(_ name: String) throws(StoreError) -> StoredBreaker? {
+    guard isAsLeft, let known = storage.ownCommits.breaker(name) else {
+      return try super.find(name)
     }
-    var syncError: StoreError?
-    finish(commit) { syncError = $0 }
-    guard let answer else { preconditionFailure("a transaction was committed without its body") }
-    return (answer, syncError)
+    return upToDate(known)
   }
 
-  /// Commits what a body writes, under the lock for writing; all its waits end at the deadline.
-  ///
-  /// - Parameters:
-  ///   - deadline: When to give up, on the monotonic clock.
-  ///   - body: What writes. It is called again if the store turns out to be another one than the one
-  ///     that was opened, or if the disk was full until the log started over. Nothing of the first
-  ///     run remains then.
-  ///   - committed: Takes what the body has returned after the commit, still under the lock. Whatever
-  ///     holds a connection must not outlive it: a fork waits for the lock, and then closes them all.
-  /// - Returns: The commit, which is to be finished.
-  /// - Throws: What the body throws, or why nothing can be written; nothing was written then.
-  func commit<Done>(
-    until deadline: Int64, _ body: (WriteTransaction) throws(StoreError) -> Done,
-    committed: (Done) -> Void
-  ) throws(StoreError) -> Commit {
-    try openToWrite(until: deadline) { store throws(StoreError) in
-      let (done, transaction) = try store.writer.write {
-        () throws(StoreError) -> (Done, WriteTransaction) in
-        let transaction = WriteTransaction(on: store, of: self)
-        return (try body(transaction), transaction)
-      }
-      committed(done)
-      return Commit(
-        log: store.logFile, wakesListeners: transaction.wakesListeners,
-        mustBeDurable: transaction.mustBeDurable, isCheckpointDue: store.isCheckpointDue)
-    }
+  func lackOfRoom() throws(StoreError) -> StoreError? {
+    try StoreRoom.isLeft(on: connection, for: storage.room)
+      ? nil : StoreRoom.error(path: path, limit: storage.room)
   }
 
-  /// Runs a body on the open store, under the lock for writing; all its waits end at the deadline.
-  ///
-  /// A body that finds the store to be another one is run once more, on that one. A body that fails
-  /// because the disk is full is run again if the log can start over in the space that it has.
-  func openToWrite<Result>(
-    until deadline: Int64, _ body: (OpenStore) throws(StoreError) -> Result
-  ) throws(StoreError) -> Result {
-    try Patience.bounded(by: deadline) { () throws(StoreError) in
-      try holding(writing) { () throws(StoreError) in
-        let store = try openedStoreToWrite()
-        do throws(StoreError) { return try body(store) } catch {
-          if error.kind == .diskFull {
-            return try runInFreedLog(of: store, body, after: error)
-          }
-          guard store.isStale else { throw error }
-          return try body(try openedStoreToWrite())
-        }
-      }
-    }
+  func insert(_ breaker: inout StoredBreaker) throws(StoreError) {
+    try BreakerTable.insert(
+      &breaker, revision: revision, on: connection, boot: header.boot.number, now: now)
   }
 
-  /// Runs a body again that failed because the disk was full, once the log starts over.
-  ///
-  /// The log can start over when all of it is in the file and no process is reading it. Readers are
-  /// done within moments. If the file itself has to grow, it cannot take in the log, and the body
-  /// fails as it did before.
-  private func runInFreedLog<Result>(
-    of store: OpenStore, _ body: (OpenStore) throws(StoreError) -> Result, after first: StoreError
-  ) throws(StoreError) -> Result {
-    let deadline = Patience.deadline(after: .milliseconds(50))
-    return try Patience.bounded(by: deadline) { () throws(StoreError) in
-      repeat {
-        let hasMoved = try holding(reading) { store.checkpoint(isUrgent: false) }
-        guard hasMoved else { throw first }
-        do throws(StoreError) { return try body(store) } catch {
-          guard error.kind == .diskFull else { throw error }
-        }
-      } while Patience.pause(until: deadline)
-      throw first
-    }
+  func tie(_ breaker: inout StoredBreaker) { tieCounters(to: &breaker) }
+
+  func save(_ breaker: inout StoredBreaker, before: StoredBreaker) throws(StoreError) {
+    try BreakerTable.save(
+      &breaker, before: before, on: connection, boot: header.boot.number)
   }
 
-  /// Does what follows a commit: wakes those who listen, syncs the log, moves it into the file.
-  ///
-  /// It does so in this order (rule of order 14), and holds no lock, so that only those wait for
-  /// the disk whose writing must be durable.
-  ///
-  /// - Parameters:
-  ///   - commit: The commit.
-  ///   - synced: Is called when the commit will survive a power cut, or with why it may not.
-  func finish(_ commit: Commit, synced: (StoreError?) -> Void) {
-    if commit.wakesListeners { commit.log.touch() }
-    synced(commit.mustBeDurable ? commit.log.sync() : nil)
-    if commit.isCheckpointDue { checkpoint(commit.log) }
+  func delete(_ breaker: StoredBreaker) throws(StoreError) {
+    try BreakerTable.delete(breaker, on: connection)
   }
 
-  /// Moves the log into the file; synced before, so that the lock is not held for as long as the
-  /// disk takes.
-  private func checkpoint(_ log: LogFile) {
-    _ = log.sync()
-    // It can wait for the next commit, and this caller's own is over.
-    let deadline = Patience.deadline(after: .milliseconds(10))
-    guard writing.lock(until: deadline) else { return }
-    defer { writing.unlock() }
-    guard reading.lock(until: deadline) else { return }
-    defer { reading.unlock() }
-    if let store, store.isCheckpointDue { store.checkpoint(isUrgent: false) }
+  func raiseRevision(of name: String?) throws(StoreError) {
+    let any = name == nil ? try BreakerTable.any(on: connection) : nil
+    guard let name = name ?? any else { return }
+    try BreakerTable.raiseRevision(of: name, to: revision, on: connection)
   }
 
-  func deadline(of wait: Wait) -> Int64 { Patience.deadline(of: wait, lockTimeout) }
+  func declare(_ words: String, for breaker: StoredBreaker) throws(StoreError) {
+    try BreakerTable.declare(words, of: breaker.id, at: now, by: storage.program, on: connection)
+  }
+
+  func append(_ event: BreakerEvent, of name: String) throws(StoreError) {
+    let author = HistoryAuthor(
+      pid: ProcessTable.ownPid, program: storage.program, mandate: storage.mandate)
+    try EventTable.insert(event, of: name, by: author, on: connection)
+  }
+
+  func save(_ hook: HookRecord, of name: String) throws(StoreError) {
+    try HookTable.save(hook, of: name, on: connection)
+  }
+
+  func save(_ fleet: StoredFleet) throws(StoreError) {
+    try FleetTable.save(fleet, on: connection)
+  }
+
+  func forgetFleet() throws(StoreError) { try FleetTable.deleteAll(on: connection) }
+
+  func hasRoomForStrangers() throws(StoreError) -> Bool {
+    try FleetTable.countOfRegisters(on: connection) < storage.room
+  }
+
+  func keep(_ register: FleetRegister) throws(StoreError) {
+    try FleetTable.keep(register, on: connection, in: header)
+  }
+
+  func append(_ order: FleetOrder) throws(StoreError) {
+    try FleetTable.insert(order, on: connection, in: header)
+  }
+
+  func deletePending(_ ids: ClosedRange<Int64>) throws(StoreError) {
+    try FleetTable.deletePending(ids, on: connection)
+  }
+
+  func forgetOrders(stampedAbove stamp: Int64) throws(StoreError) {
+    try FleetTable.deleteOrders(stampedAbove: stamp, on: connection)
+  }
+
+  func proveWritable() throws(StoreError) {
+    try OpenStore.proveWritable(on: connection, at: now.wallMilliseconds)
+  }
 }

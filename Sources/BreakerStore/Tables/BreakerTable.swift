@@ -86,14 +86,13 @@ enum BreakerTable {
 
   /// Inserts a breaker that was made just now, which gets its number.
   static func insert(
-    _ breaker: inout StoredBreaker, revision: Int64, on connection: Connection, clock: StoreClock,
+    _ breaker: inout StoredBreaker, revision: Int64, on connection: Connection, boot: Int64,
     now: Moment
   ) throws(StoreError) {
     let query = try connection.statement(.insertBreaker)
     query.bind(1, breaker.name)
     query.bind(2, revision)
-    let header = connection.header(clock)
-    query.bind(3, header.boot.number)
+    query.bind(3, boot)
     query.bind(4, now.wallMilliseconds)
     query.bind(5, era(of: revision))
     query.bind(6, now.boot.nanoseconds)
@@ -102,30 +101,15 @@ enum BreakerTable {
     breaker.era = era(of: revision)
   }
 
-  /// Stores what a step produces besides its breaker: events and a declaration.
-  static func keep(
-    _ draft: BreakerDraft, in transaction: WriteTransaction
-  ) throws(StoreError) {
-    for event in draft.events {
-      try EventTable.insert(event, of: draft.breaker.name, in: transaction)
-    }
-    if let words = draft.declaration {
-      try declare(
-        words, of: draft.breaker.id, at: draft.now, by: transaction.program,
-        on: transaction.connection)
-    }
-  }
-
   /// Writes a breaker that a transaction has changed, with the revision that it has by now.
   static func save(
-    _ breaker: inout StoredBreaker, before: StoredBreaker, on connection: Connection,
-    clock: StoreClock
+    _ breaker: inout StoredBreaker, before: StoredBreaker, on connection: Connection, boot: Int64
   ) throws(StoreError) {
     let update = try connection.statement(.updateBreaker)
-    BreakerRow.bind(breaker, boot: connection.header(clock).boot.number, to: update)
+    BreakerRow.bind(breaker, boot: boot, to: update)
     try update.run()
     if breaker.record.tally != before.record.tally || before.hasFalseTimesInFile {
-      try TallyRow.save(breaker, on: connection, clock: clock)
+      try TallyRow.save(breaker, on: connection, boot: boot)
     }
     let era = era(of: breaker.revision)
     if era != breaker.era {
@@ -145,25 +129,34 @@ enum BreakerTable {
 
   /// Deletes a breaker; a trigger of the table deletes its dependent rows and notes the deletion.
   static func delete(
-    _ breaker: StoredBreaker, in transaction: WriteTransaction
+    _ breaker: StoredBreaker, on connection: Connection
   ) throws(StoreError) {
-    let delete = try transaction.connection.statement(.deleteBreaker)
+    let delete = try connection.statement(.deleteBreaker)
     delete.bind(1, breaker.id)
     try delete.run()
-    var draft = BreakerDraft(
-      now: transaction.now, breaker: breaker,
-      isGone: OwnerJudge(of: transaction.connection.path).isGone)
-    draft.note(.deletion(from: draft.breaker.record.state), reason: nil)
-    try keep(draft, in: transaction)
   }
 
-  static func nextRevision(on connection: Connection) throws(StoreError) -> Int64 {
+  static func list(
+    beginningWith prefix: String, in state: BreakerState?, on connection: Connection
+  ) throws(StoreError) -> [ListedBreaker] {
+    let query = try connection.statement(state == nil ? .namesByPrefix : .namesByState)
+    query.bind(1, prefix)
+    if let state {
+      let origins = BreakerState.allCases.filter { $0.mayBecome(state) }
+      query.bind(2, origins.first.map { Int64($0.rawValue) })
+      query.bind(3, origins.last.map { Int64($0.rawValue) })
+    }
+    return try query.rows { ListedBreaker(id: $0.integer(0), name: $0.text(1) ?? "") }
+  }
+
+  private static func nextRevision(on connection: Connection) throws(StoreError) -> Int64 {
     try connection.statement(.nextRevision).rows { $0.integer(0) }.first ?? 1
   }
 
   /// Marks a breaker as changed, although nothing in it has changed.
-  static func raiseRevision(of name: String, on connection: Connection) throws(StoreError) {
-    let revision = try nextRevision(on: connection)
+  static func raiseRevision(
+    of name: String, to revision: Int64, on connection: Connection
+  ) throws(StoreError) {
     let raise = try connection.statement(.raiseRevision)
     raise.bind(1, name)
     raise.bind(2, revision)
@@ -171,10 +164,9 @@ enum BreakerTable {
     try raise.run()
   }
 
-  /// Marks some breaker as changed, for a transaction that has changed none.
-  static func raiseRevisionOfAny(on connection: Connection) throws(StoreError) {
-    let name = try connection.statement(.anyBreaker).first { $0.text(0) }
-    if let name = name ?? nil { try raiseRevision(of: name, on: connection) }
+  /// The name of one of the breakers that were changed lately; nil if there is none.
+  static func any(on connection: Connection) throws(StoreError) -> String? {
+    try connection.statement(.anyBreaker).first { $0.text(0) } ?? nil
   }
 
   private static func leases(
@@ -208,7 +200,19 @@ enum BreakerTable {
     }
   }
 
-  private static func declare(
+  static func declarations(
+    of name: String, on connection: Connection
+  ) throws(StoreError) -> [StoredDeclaration] {
+    let query = try connection.statement(.declarations)
+    query.bind(1, name)
+    return try query.rows { row in
+      StoredDeclaration(
+        words: row.text(0) ?? "", atMilliseconds: row.integer(1),
+        pid: Int32(truncatingIfNeeded: row.integer(2)), program: row.text(3) ?? "")
+    }
+  }
+
+  static func declare(
     _ words: String, of breaker: Int64, at now: Moment, by program: String,
     on connection: Connection
   ) throws(StoreError) {
@@ -223,5 +227,63 @@ enum BreakerTable {
     trim.bind(1, breaker)
     trim.bind(2, declarations)
     try trim.run()
+  }
+}
+
+/// A process in five columns: its number, its start, its PID namespace, and its lifeline's byte and
+/// file; NULL if there is none.
+extension Statement {
+  /// Reads the process that begins in a column.
+  func process(_ column: Int32) -> ProcessIdentity? {
+    integerOrNil(column).map {
+      ProcessIdentity(
+        pid: Int32(truncatingIfNeeded: $0), startTicks: UInt64(bitPattern: integer(column + 1)),
+        pidNamespace: UInt64(bitPattern: integer(column + 2))
+      ).holding(lifeline(column + 3))
+    }
+  }
+
+  private func lifeline(_ column: Int32) -> Lifeline? {
+    integerOrNil(column).map {
+      Lifeline(byte: $0, file: UInt64(bitPattern: integer(column + 1)))
+    }
+  }
+
+  /// Binds a process to five parameters.
+  func bind(_ first: Int32, _ process: ProcessIdentity?) {
+    bind(first, process.map { Int64($0.pid) })
+    bind(first + 1, process.map { Int64(bitPattern: $0.startTicks) })
+    bind(first + 2, process.map { Int64(bitPattern: $0.pidNamespace) })
+    bind(first + 3, process?.lifeline?.byte)
+    bind(first + 4, (process?.lifeline?.file).map { Int64(bitPattern: $0) })
+  }
+}
+
+extension SQLiteStorage {
+  /// The limit if nobody sets another.
+  package static var usualBreakers: Int64 { StoreRoom.usualBreakers }
+}
+
+/// How many breakers a store has room for.
+enum StoreRoom {
+  /// The limit if nobody sets another: on the order of a hundred megabytes, which take a few
+  /// seconds to list.
+  static let usualBreakers: Int64 = 200_000
+
+  /// Whether there is room for one more breaker.
+  ///
+  /// Row numbers are never reused, so rows are counted only once the numbers reach the limit.
+  static func isLeft(on connection: Connection, for limit: Int64) throws(StoreError) -> Bool {
+    let query = try connection.statement(.breakersAtLimit)
+    query.bind(1, limit)
+    return try query.first { $0.integer(0) } ?? 0 < limit
+  }
+
+  static func error(path: String, limit: Int64) -> StoreError {
+    StoreError(
+      .tooManyBreakers,
+      "the store \(StoreError.visible(path)) is full: it has"
+        + " \(CountedNoun.text(limit, "breaker")), which is the limit: delete those that nobody uses,"
+        + " and find out who creates so many")
   }
 }

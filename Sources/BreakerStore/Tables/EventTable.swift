@@ -26,11 +26,20 @@ enum EventTable {
     return batch
   }
 
-  /// Records an event, and lets the transaction know: the one place that does.
+  /// The newest `limit` events after an instant, oldest first.
+  static func history(
+    of name: String?, sinceMilliseconds: Int64?, limit: Int?, on connection: Connection
+  ) throws(StoreError) -> [RecordedEvent] {
+    let query = try connection.statement(.history)
+    query.bind(1, name)
+    query.bind(2, sinceMilliseconds)
+    query.bind(3, limit.map { Int64($0) } ?? -1)
+    return try query.rows { RecordedEvent($0) }.reversed()
+  }
+
   static func insert(
-    _ event: BreakerEvent, of name: String, in transaction: WriteTransaction
+    _ event: BreakerEvent, of name: String, by author: HistoryAuthor, on connection: Connection
   ) throws(StoreError) {
-    let connection = transaction.connection
     let insert = try connection.statement(.insertEvent)
     insert.bind(1, event.atMilliseconds)
     insert.bind(2, name)
@@ -38,14 +47,13 @@ enum EventTable {
     insert.bind(4, event.change.wireFrom)
     insert.bind(5, event.change.wireTo)
     insert.bind(6, event.reason)
-    insert.bind(7, Int64(ProcessTable.ownPid))
-    insert.bind(8, transaction.program)
+    insert.bind(7, Int64(author.pid))
+    insert.bind(8, author.program)
     insert.bind(9, event.origin)
-    insert.bind(10, transaction.mandate.user)
-    insert.bind(11, transaction.mandate.command)
+    insert.bind(10, author.mandate.user)
+    insert.bind(11, author.mandate.command)
     insert.bind(12, event.beginsOutage ? 1 : 0)
     let id = try insert.rows { $0.integer(0) }.first ?? 0
-    transaction.hasRecordedEvent()
     if id % eventsBetweenTrims == 0 { try trim(to: id, on: connection) }
   }
 
@@ -80,5 +88,38 @@ extension RecordedEvent {
       previous: row.integerOrNil(9), origin: row.text(10),
       mandate: HistoryAuthor.Mandate(user: row.text(11), command: row.text(12)),
       beginsOutage: row.integerOrNil(13).map { $0 != 0 })
+  }
+}
+
+/// How far hooks have got, inside the caller's transaction.
+enum HookTable {
+  static func find(
+    _ hook: String, on connection: Connection
+  ) throws(StoreError) -> HookRecord? {
+    let query = try connection.statement(.hook)
+    query.bind(1, hook)
+    return try query.first { row in
+      var record = HookRecord(handled: row.integer(0))
+      record.failures = row.integer(1)
+      record.claim = row.integer(2)
+      record.owner = row.process(3)
+      record.boot = row.integer(8)
+      record.until = Instant(nanoseconds: row.integer(9))
+      return record
+    }
+  }
+
+  static func save(
+    _ record: HookRecord, of hook: String, on connection: Connection
+  ) throws(StoreError) {
+    let save = try connection.statement(.saveHook)
+    save.bind(1, hook)
+    save.bind(2, record.handled)
+    save.bind(3, record.failures)
+    save.bind(4, record.claim)
+    save.bind(5, record.owner)
+    save.bind(10, record.boot)
+    save.bind(11, record.until.nanoseconds)
+    try save.run()
   }
 }

@@ -94,3 +94,48 @@ package struct StoredDeclaration: Sendable, Hashable {
   package var pid: Int32
   package var program: String
 }
+
+/// A breaker's name by its bytes, as the file compares it: to Swift other bytes can be an equal text.
+package struct NameBytes: Sendable, Hashable {
+  private let name: String
+
+  package init(_ name: String) { self.name = name }
+
+  var bytes: String.UTF8View { name.utf8 }
+
+  /// Whether the file lists it before another name.
+  func precedes(_ other: NameBytes) -> Bool { bytes.lexicographicallyPrecedes(other.bytes) }
+
+  package static func == (left: NameBytes, right: NameBytes) -> Bool {
+    left.name.utf8.elementsEqual(right.name.utf8)
+  }
+
+  package func hash(into hasher: inout Hasher) {
+    var name = name
+    name.withUTF8 { unsafe hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
+  }
+}
+
+/// Parsed policies, because many breakers share a few and parsing one takes microseconds.
+final class PolicyCache: Sendable {
+  static let shared = PolicyCache()
+
+  /// Far more than code declares; callers that invent new texts must not exhaust the memory.
+  static let most = 256
+
+  private let policies = Guarded<[AgreedWords: AgreedPolicy]>([:])
+
+  var count: Int { policies.withLock { $0.count } }
+
+  func policy(of words: AgreedWords) -> AgreedPolicy {
+    let known = policies.withLockIfFree { policies in
+      if let known = policies[words] { return known }
+      let policy = AgreedPolicy(words)
+      if policies.count >= Self.most { policies = [:] }
+      policies[words] = policy
+      return policy
+    }
+    // A child of a fork may find the lock held forever, and then parses the texts each time.
+    return known ?? AgreedPolicy(words)
+  }
+}
