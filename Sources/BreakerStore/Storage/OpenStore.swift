@@ -2,14 +2,18 @@ internal import BreakerCore
 internal import CHost
 internal import CSQLite
 
-/// The two connections to an open store: one writes, so that nobody who reads waits for a writer.
+/// An open store: a connection that writes, and one for reading while that one is busy.
 @safe final class OpenStore {
   let path: String
 
   /// What is open, to be told from what the paths name later.
   var files: OpenFiles
   let writer: Connection
-  let reader: Connection
+
+  /// Opened when it is first needed.
+  ///
+  /// Most processes never need it, and it costs a third of what opening a store costs.
+  private var aside: Connection?
 
   private let lockTimeout: Duration
   private let clock: StoreClock
@@ -50,11 +54,9 @@ internal import CSQLite
     writer = try Connection(path: self.path, lockTimeout: lockTimeout)
     if try Migrator.bringUpToDate(writer, lockTimeout: lockTimeout, clock: clock) { isNew = true }
     try OpenStore.setUp(writer)
-    reader = try Connection(path: self.path, lockTimeout: lockTimeout)
-    try OpenStore.setUp(reader)
     try writer.refuseMoved()
     // The first read makes SQLite map the WAL-index, which the page of the WAL-index is to show.
-    header = try StoreHeader.noted(on: reader).header
+    header = try StoreHeader.noted(on: writer).header
     files.noteLog()
     // Now that they are open: before, somebody may have been quicker than SQLite.
     try PlantedFile.refuse(self.path, in: directory)
@@ -83,7 +85,7 @@ internal import CSQLite
   /// With `mayDoWithout` a store that cannot be written now is no error: then the next transaction
   /// tries again.
   func agree(mayDoWithout: Bool) throws(StoreError) {
-    var agreed = try StoreHeader.seen(on: reader, terms)
+    var agreed = try StoreHeader.seen(on: writer, terms)
     if agreed.hasNews(for: clock) {
       let isOptional = mayDoWithout && !agreed.isCopy
       do throws(StoreError) {
@@ -100,7 +102,26 @@ internal import CSQLite
     if agreed.isAgreed { logFile.leave(.boot(agreed.boot.number)) }
     header = agreed
     writer.header = agreed
-    reader.header = agreed
+    aside?.header = agreed
+  }
+
+  /// The connection that never writes, so that nobody who reads waits for a writer; under the lock
+  /// for reading.
+  ///
+  /// - Returns: The connection; nil if the store's files are being replaced, so that it may have
+  ///   found others than the writer.
+  func reader() throws(StoreError) -> Connection? {
+    if let aside { return aside }
+    let opened = try Connection(path: path, lockTimeout: lockTimeout)
+    try OpenStore.setUp(opened)
+    // The first read makes SQLite open the log.
+    _ = try StoreHeader.noted(on: opened)
+    guard !opened.hasMoved, files.areCurrent() else { return nil }
+    // The connection has a descriptor of its own.
+    files.hold()
+    opened.header = header
+    aside = opened
+    return opened
   }
 
   /// Whether it is still of the boot that the host is in, as far as a clock of tests tells.
@@ -160,9 +181,10 @@ internal import CSQLite
       let briefly = isUrgent || log.isOverdue ? lockTimeout : .milliseconds(10)
       return try Patience.bounded(by: Patience.deadline(after: briefly)) {
         () throws(StoreError) in
-        try writer.writingAlone { () throws(StoreError) in
+        guard let reader = try reader() else { return false }
+        return try writer.writingAlone { () throws(StoreError) in
           try writer.statement(.begin).run()
-          return movePages()
+          return movePages(with: reader)
         }
       }
     } catch {
@@ -171,7 +193,7 @@ internal import CSQLite
   }
 
   /// Moves the pages of the log while the writer holds the write lock, and gives the lock back.
-  private func movePages() -> Bool {
+  private func movePages(with reader: Connection) -> Bool {
     var pages: Int32 = 0
     var moved: Int32 = 0
     let code = unsafe sqlite3_wal_checkpoint_v2(

@@ -117,7 +117,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
       openings.add(1, ordering: .relaxed)
       useCounterPage(of: opened)
       // Rule of order 15: last, when everything else has been checked.
-      _ = walIndex?.attach(to: opened.reader)
+      _ = walIndex?.attach(to: opened.writer)
       return opened
     }
   }
@@ -143,7 +143,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
     counterPage.use(
       .init(storePath: store.path, store: header.identity, boot: header.boot.number),
       // A store can be used without them, so some of the time is left for the store.
-      atMost: min(lockTimeout, .seconds(3600)) / 2)
+      atMost: .nanoseconds(min(lockTimeout.inNanoseconds, 3_600_000_000_000) / 2))
   }
 
   /// Under both locks.
@@ -260,11 +260,13 @@ extension SQLiteStorage {
   ) throws(StoreError) -> Result {
     while true {
       let result: Result? = try holding(reading) { () throws(StoreError) in
-        guard let store, store.isOfThisBoot(clock), !store.isStale else { return nil }
-        let reader = store.reader
+        guard let store, store.isOfThisBoot(clock), !store.isStale,
+          let reader = try store.reader()
+        else { return nil }
         return try reader.read { () throws(StoreError) in try body(reader) }
       }
       if let result { return result }
+      try checkIdentity()
       try holding(writing) { () throws(StoreError) in _ = try openedStore() }
     }
   }

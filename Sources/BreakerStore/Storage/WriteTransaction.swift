@@ -11,8 +11,8 @@ final class WriteTransaction: ReadTransaction, StorePlace {
   private(set) var revision: Int64 = 0
   var demands = CommitDemands()
 
-  /// When everything in it happens.
-  private var moment: Moment
+  /// When everything in it happens; read once it has begun (rule of order 10).
+  private lazy var moment = storage.clock.moment
 
   override var now: Moment { moment }
   override var instant: Instant { moment.boot }
@@ -20,7 +20,6 @@ final class WriteTransaction: ReadTransaction, StorePlace {
   init(on store: OpenStore, of storage: SQLiteStorage) {
     self.store = store
     self.storage = storage
-    moment = storage.clock.moment
     super.init(on: store.writer, of: storage)
   }
 
