@@ -108,3 +108,112 @@ public struct HistoryFeed: AsyncSequence, Sendable {
 
 @available(*, unavailable)
 extension HistoryFeed.Iterator: Sendable {}
+
+/// How far a listener has read the history of a store or of one breaker.
+struct HistoryReader: Sendable {
+  let name: String?
+
+  /// The last entry that has been read; nil if reading begins where the history now ends.
+  private var last: Int64?
+
+  /// The file that ``last`` belongs to; nil if it is not known.
+  private var store: Int64?
+  private var isAfterGap = false
+
+  private static let batchSize = 256
+
+  init(name: String?, after last: Int64?) {
+    self.name = name
+    self.last = last
+  }
+
+  /// Begins where the history now ends; if that cannot be read, where it ends at the first read.
+  mutating func begin(in storage: any BreakerStorage) {
+    do throws(StoreError) {
+      _ = try read(from: storage)
+    } catch {
+      // The calls of this process find out what is wrong with the store, and report it.
+    }
+  }
+
+  /// Returns the next entries; none if there is nothing new.
+  mutating func read(from storage: any BreakerStorage) throws(StoreError) -> [HistoryEntry] {
+    var batch = try storage.events(after: last ?? .max, of: name, limit: Self.batchSize)
+    if goOn(in: batch) {
+      batch = try storage.events(after: last ?? .max, of: name, limit: Self.batchSize)
+      // The file was replaced once more, so the next read starts over.
+      guard batch.store == store else { return [] }
+    }
+    let entries = batch.events.map { event in
+      let isGap = event.isAfterGap(since: last ?? 0, of: name)
+      defer {
+        last = event.id
+        isAfterGap = false
+      }
+      return HistoryEntry(event, isAfterGap: isAfterGap || isGap)
+    }
+    if entries.count < Self.batchSize { last = batch.newest }
+    return entries
+  }
+
+  /// Notes the file of a batch; returns whether reading has to continue from somewhere else.
+  private mutating func goOn(in batch: EventBatch) -> Bool {
+    let known = store
+    store = batch.store
+    guard let last else {
+      self.last = batch.newest
+      return false
+    }
+    if known == batch.store || known == nil, last <= batch.newest { return false }
+    // An older copy of the same file has nothing new to read. Another file has.
+    self.last = known == batch.store ? batch.newest : 0
+    isAfterGap = true
+    return true
+  }
+}
+
+/// One of the listeners of a store, for as long as it exists.
+final class Listener: Sendable {
+  let storage: any BreakerStorage
+  private let owner: Engine
+
+  /// How long to wait before a store that could not be read is read again.
+  static let pause = Duration.seconds(2)
+
+  init(to storage: any BreakerStorage, of owner: Engine) {
+    self.storage = storage
+    self.owner = owner
+    storage.listeners.join()
+  }
+
+  deinit { storage.listeners.leave() }
+
+  /// The number of the latest wake-up: get it before you read, and pass it to `wait`.
+  var latestWakeUp: UInt64 { storage.listeners.latestWakeUp }
+
+  /// Waits until there may be something to read, or the task is cancelled.
+  ///
+  /// If the system cannot watch the file, it waits for ``pause`` at most.
+  func wait(after wakeUp: UInt64, atMost limit: Duration? = nil) async {
+    let listeners = storage.listeners
+    guard let limit = limit ?? (listeners.isBlind ? Self.pause : nil) else {
+      await listeners.wait(after: wakeUp)
+      return
+    }
+    let timer = owner.options.timer
+    await withTaskGroup { group in
+      group.addTask { await listeners.wait(after: wakeUp) }
+      group.addTask {
+        // Only cancellation ends the sleep early, and then the group is done anyway.
+        do { try await timer.sleep(for: limit) } catch {}
+      }
+      await group.next()
+      group.cancelAll()
+    }
+  }
+
+  /// Closes the storage where opening it again may help.
+  func letGo(after error: StoreError) {
+    if error.mayEndByReopening { storage.close() }
+  }
+}
