@@ -45,6 +45,7 @@ typedef struct {
   unsigned forks;    // the process that the users and is_lost belong to
   bool is_lost;      // whether the log was told last that the store cannot be used
   bool is_closing;
+  Py_buffer time;  // that of a test; `time.obj` is NULL if it has the system's
   PyObject *weak;
 } Store;
 

@@ -1,3 +1,4 @@
+from mmap import mmap
 from types import FrameType
 from typing import Any, Awaitable, Callable, Self, TypeVar
 
@@ -13,6 +14,7 @@ class Store:
         group: str | None,
         program: bytes | None,
         maximum_breakers: int,
+        time: mmap | None,
         /,
     ) -> Self: ...
     def _close(self) -> None: ...

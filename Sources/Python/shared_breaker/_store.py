@@ -19,10 +19,16 @@ from ._text import exact, for_people, name_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, Literal, Self
+    from mmap import mmap
+    from typing import Any, Literal, Protocol, Self
 
     from ._judge import Outcome, Verdict
     from ._policy import Seconds
+
+    class Clock(Protocol):
+        """A clock that a test moves by hand."""
+
+        _time: mmap
 
     StoreFailure = Literal["continue_locally", "permit", "reject", "raise"]
     Entry = dict[str, Any]
@@ -55,13 +61,15 @@ class Store(_extension.Store):
         group: str | None = None,
         program: str | None = None,
         maximum_breakers: int | None = None,
+        clock: Clock | None = None,
     ) -> Self:
         """Name a store. Nothing is read or created yet.
 
         ``on_store_failure`` says what calls do while the file cannot be used: go on with a breaker of
         this process alone, be permitted, be rejected, or raise ``StoreError``. ``lock_timeout`` is the
         longest time that a call waits for another process. ``mode`` and ``group`` are the rights of
-        the files if this process creates them. ``program`` is its name in the history.
+        the files if this process creates them. ``program`` is its name in the history. ``clock`` is for
+        tests; see ``shared_breaker.testing``.
         """
         path_bytes = None if path is None else os.fsencode(path)
         if path_bytes == b"":
@@ -75,6 +83,7 @@ class Store(_extension.Store):
             None if group is None else exact(group, "the name of a group"),
             for_people(program if program is not None else _program(), "the name of a program"),
             maximum_breakers or 0,
+            None if clock is None else clock._time,
         )
         self._breakers = weakref.WeakSet()
         self._is_available = True

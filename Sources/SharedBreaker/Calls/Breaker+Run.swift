@@ -145,7 +145,7 @@ extension Breaker {
   }
 
   private func request(probeTimeout: Duration?) -> Engine.Request {
-    .init(owner: .caller, probeTimeout: probeTimeout, onFailure: onStoreFailure)
+    .init(probeTimeout: probeTimeout, onFailure: onStoreFailure)
   }
 
   private func timed(_ ticket: Ticket) -> Ticket {

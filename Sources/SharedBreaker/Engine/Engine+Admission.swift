@@ -6,7 +6,7 @@ extension Engine {
   /// What a caller asks for.
   struct Request {
     /// The process whose end frees the slot of a probe.
-    var owner: Owner
+    var owner = Owner.caller
 
     enum Owner {
       /// This process, which reports the call itself.
