@@ -97,7 +97,9 @@ let package = Package(
     .target(name: "BenchReport", path: "Tests/BenchReport", swiftSettings: settings),
     .executableTarget(
       name: "bench",
-      dependencies: ["SharedBreaker", "CSQLite", "TestSupport", "BenchShim", "BenchReport"],
+      dependencies: [
+        "SharedBreaker", "CSQLite", "TestSupport", "TestShim", "BenchShim", "BenchReport",
+      ],
       path: "Tests/Bench", exclude: ["README.md"], swiftSettings: settings),
     .target(
       name: "TortureReferee", dependencies: ["TestSupport"], path: "Tests/TortureReferee",

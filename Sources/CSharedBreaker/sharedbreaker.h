@@ -90,7 +90,7 @@ extern "C" {
 /* The length of a text that ends at its first zero byte. */
 #define SB_NUL (-1)
 
-/* A duration that nobody can know. */
+/* An unknown duration. */
 #define SB_UNKNOWN (-1)
 
 /* What functions return. */
@@ -98,11 +98,11 @@ enum sb_code {
   /* It is done; the call is permitted; the outcome counts. */
   SB_OK = 0,
 
-  /* Answers that are no errors. */
+  /* Answers that are not errors. */
 
   /* The breaker rejects the call. */
   SB_REJECTED = 1,
-  /* SB_NOWAIT forbids what it takes to answer; see WAITING. Nothing has changed. */
+  /* The answer takes something that SB_NOWAIT forbids; see WAITING. Nothing has changed. */
   SB_WOULD_BLOCK = 2,
   /* The breaker has changed since the call began: the outcome counts in the totals only. */
   SB_OUTDATED = 3,
@@ -131,7 +131,7 @@ enum sb_code {
   SB_ERR_NAME = -4,
   /* A policy has an unknown word or an invalid value, or could never open or never close. */
   SB_ERR_POLICY = -5,
-  /* A text is no token. */
+  /* A text is not a token. */
   SB_ERR_TOKEN = -6,
   /* There is no process with that number. */
   SB_ERR_PROCESS = -7,
@@ -208,7 +208,7 @@ enum sb_outcome {
   SB_FAILURE = 1,
   /* The resource failed so that trying again cannot help: the breaker opens at once. */
   SB_PERMANENT_FAILURE = 2,
-  /* The call says nothing about the resource, as when it was cancelled; it frees a probe's slot. */
+  /* The call tells nothing about the resource, as when it was cancelled; it frees a probe's slot. */
   SB_IGNORED = 3
 };
 
@@ -218,7 +218,7 @@ enum sb_state {
   SB_CLOSED = 0,
   /* Calls are rejected until the open time is over. */
   SB_OPEN = 1,
-  /* A few calls, the probes, find out whether the resource has recovered. */
+  /* A few calls, the probes, test whether the resource has recovered. */
   SB_HALF_OPEN = 2
 };
 
@@ -252,7 +252,7 @@ enum sb_store_failure {
 enum sb_permit_kind {
   /* An ordinary call. */
   SB_NORMAL = 1,
-  /* One of the few calls that find out whether the resource has recovered. */
+  /* One of the few calls that test whether the resource has recovered. */
   SB_PROBE = 2
 };
 
@@ -264,10 +264,9 @@ typedef struct sb_news sb_news;
 typedef struct sb_hook sb_hook;
 
 /*
- * The right to make one call. It is a plain value: it needs no freeing, and may lie anywhere. Leave
- * what is inside to the library. Copies are the same permit: report one of them only, because the library
- * does not notice another and counts it too. One variable can serve any number of calls, one after
- * another.
+ * The right to make one call. It is a plain value: it needs no freeing, and may be anywhere in memory. Leave
+ * its members to the library. Copies are the same permit: report only one of them, because the library would
+ * count the others too. One variable can serve any number of calls, one after another.
  */
 typedef struct sb_permit {
   uint32_t size;
@@ -327,8 +326,8 @@ typedef struct sb_options {
   /* The group of the files, if this process creates them; NULL for that of the process. */
   const char *group;
   int64_t group_length;
-  /* The name of this program in the history; NULL for that of its executable, which a script comes
-   * before, as in "worker.rb (ruby3.1)". */
+  /* The name of this program in the history; NULL for that of its executable, or of its script and the
+   * interpreter, as in "worker.rb (ruby3.1)". */
   const char *program;
   int64_t program_length;
   /* How many breakers the store may have before this process creates no more; 0 for 200,000. */
@@ -337,18 +336,18 @@ typedef struct sb_options {
 
 #define SB_OPTIONS_INIT {sizeof(sb_options), 0, 0, 0, 0, 0, SB_NUL, 0, SB_NUL, 0}
 
-/* The words of one call's error, and the handle that the call is for. It is the caller's, may lie anywhere,
- * and serves any number of calls, one after another. */
+/* The words of one call's error, and the handle that the call is for. It belongs to the caller, may be anywhere
+ * in memory, and serves any number of calls, one after another. */
 typedef struct sb_error {
   uint32_t size;
-  /* What the latest call with it that failed has returned (enum sb_code); 0 if none did. */
+  /* What the latest failed call with this struct returned (enum sb_code); 0 if none has failed. */
   int32_t code;
   /* The sb_store, sb_breaker, sb_news or sb_hook that functions use if they are given this struct in its
    * place. */
   void *handle;
   /* The bytes of `text`. */
   int64_t text_length;
-  /* What went wrong, why, and what to do, in one line, which a zero ends. */
+  /* What went wrong, why, and what to do, in one line that ends with a zero byte. */
   char text[1032];
 } sb_error;
 
@@ -394,10 +393,12 @@ const char *sb_error_text(void);
  *          thread at first.
  *
  * A function whose wait was ended returns SB_INTERRUPTED, and has changed nothing: a permit is what it was
- * before, and nobody takes the store to have failed. Call it again, or leave it. Only waits end early, so an
- * int that is set too early or too late does no harm: calls that need not wait do what they always do, and
- * one that has to wait returns SB_INTERRUPTED at once until the int is 0 again. sb_close() and fork() are not
- * cut short. */
+ * before, and the store is not considered lost. Call it again, or give up. Only waits end early, so an int that
+ * is set too early or too late does no harm: calls that need not wait do what they always do, and one that has
+ * to wait returns SB_INTERRUPTED at once until the int is 0 again. sb_close() and fork() are not cut short.
+ *
+ * A runtime that runs handlers of its users should run them after the call, not in `is_over`: they may call
+ * the library, or fork, which waits for the call to return. */
 void sb_interruptible(int (*is_over)(void *context), void *context);
 
 /* Frees a text that a function handed out; NULL is nothing to free. */
@@ -418,6 +419,13 @@ void sb_free(void *text);
  *
  * Errors: SB_ERR_ARGUMENT, SB_ERR_TEXT, SB_ERR_SIZE. */
 int sb_open(const char *path, int64_t path_length, const sb_options *options, sb_store **store);
+
+/* Names a store for a test, as sb_open() does. Its time does not pass by itself: the test moves it on.
+ *
+ * time_ns  The time in nanoseconds since 1970, which only ever increases. It must stay in its place until
+ *          sb_close(). All processes of the store need the same time, as in a file that they map. */
+int sb_test_open(const char *path, int64_t path_length, const sb_options *options,
+                 const int64_t *time_ns, sb_store **store);
 
 /* Opens the store now, and creates the file if there is none. With SB_EXISTING it never creates it,
  * nor does any later use of this sb_store: the error is SB_ERR_MISSING. */
@@ -485,7 +493,7 @@ int sb_shared_store(const char *path, int64_t path_length, const sb_options *opt
  * on_store_failure  Enum sb_store_failure.
  * breaker           Receives the breaker, which you free with sb_breaker_free(); NULL after an error.
  *
- * A store that cannot be used is no error here: the policy is declared when it can be. If there is no file,
+ * A store that cannot be used is not an error here: the policy is declared when it can be. If there is no file,
  * the first call creates it and declares the policy, so a process that only declares, such as the master of
  * a prefork server, makes no file that its workers might not be allowed to use.
  *
@@ -548,7 +556,7 @@ int sb_enter(sb_breaker *breaker, sb_permit *permit, sb_rejection *rejection, ui
  * flags    0 or SB_NOWAIT. An outcome that has to be written, as every failure has to be while the
  *          store can be used, is SB_WOULD_BLOCK then; the permit can still be used.
  *
- * If the store cannot be used, the report goes to the breaker of this process alone; that is no error.
+ * If the store cannot be used, the report goes to the breaker of this process alone; that is not an error.
  *
  * Answers: SB_OK, SB_OUTDATED, SB_REFUSED, SB_WOULD_BLOCK. Errors, none of which uses the permit up:
  * SB_ERR_ARGUMENT, SB_ERR_SIZE, SB_ERR_PERMIT_USED, SB_ERR_PERMIT_OTHER, SB_ERR_CLOSED. */

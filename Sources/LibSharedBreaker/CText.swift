@@ -1,7 +1,9 @@
+internal import BreakerStore
 internal import CSharedBreaker
 internal import Glibc
+internal import SharedBreaker
 
-/// Text that a C program gives or gets.
+/// Text that a C program passes or receives.
 enum CText {
   /// Reads a text; nil if there is none.
   static func read(
@@ -14,7 +16,7 @@ enum CText {
     return text
   }
 
-  /// Reads a text that has to be there.
+  /// Reads a text that must not be NULL.
   static func required(
     _ start: UnsafePointer<CChar>?, _ length: Int64, _ what: StaticString
   ) throws(Failure) -> String {
@@ -73,7 +75,7 @@ enum CText {
   private let text: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>
   private let length: UnsafeMutablePointer<Int64>?
 
-  /// Empties what the caller has, so that nothing is freed after a failure that was not given.
+  /// Clears the caller's variables, so that it frees nothing it was not given after a failure.
   init(
     _ text: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>?,
     _ length: UnsafeMutablePointer<Int64>?
@@ -99,3 +101,31 @@ enum CText {
 
   func take(_ text: String) throws(Failure) { try take(text.utf8) }
 }
+
+/// The library's version, as text that stays where it is.
+///
+/// Unchecked because nothing ever changes or frees it.
+@safe private struct LastingText: @unchecked Sendable {
+  let start: UnsafePointer<CChar>
+
+  init(_ text: String) {
+    unsafe start = text.withCString { unsafe UnsafePointer(strdup($0)) } ?? CText.constant("")
+  }
+
+  static let version = LastingText(SharedStore.version)
+  static let sqliteVersion = LastingText(SharedStore.sqliteVersion)
+}
+
+@c @implementation
+package func sb_version() -> UnsafePointer<CChar>? { unsafe LastingText.version.start }
+
+@c @implementation
+package func sb_abi_version() -> CInt { SB_ABI_VERSION }
+
+@c @implementation
+package func sb_sqlite_version() -> UnsafePointer<CChar>? {
+  unsafe LastingText.sqliteVersion.start
+}
+
+@c @implementation
+package func sb_free(_ text: UnsafeMutableRawPointer?) { unsafe free(text) }

@@ -1,4 +1,5 @@
 internal import BreakerStore
+internal import CSharedBreaker
 internal import Glibc
 
 /// Keeps forks and calls apart: a fork waits until no thread is inside the library.
@@ -6,14 +7,15 @@ internal import Glibc
 /// So does the close of a store, because a call that is still inside could open it again.
 ///
 /// The library itself can be forked at any moment. Swift's runtime cannot: it has locks of its own,
-/// such as for what is made at its first use, and a child that inherits one of them locked waits for
-/// ever. Healthy calls and rejections from memory need none of them, and do not pass here.
+/// such as one for globals that are made at their first use, and a child that inherits one of them
+/// locked waits forever. Healthy calls and rejections from memory need none of them, and do not pass
+/// here.
 ///
 /// Unchecked because the compiler does not know that the lock guards the count of the calls inside.
 final class CallGate: @unchecked Sendable {
   static let shared = CallGate()
 
-  /// A call passes through here, and who waits for the calls inside holds it meanwhile.
+  /// A call passes through here; a thread that waits for the calls inside holds it meanwhile.
   private let entrance = Lock()
   private let lock = Lock()
   private let isEmpty = ThreadWaker()
@@ -38,7 +40,7 @@ final class CallGate: @unchecked Sendable {
     return try body()
   }
 
-  /// Lets a call pass that must not wait for a fork; nil if there is one.
+  /// Lets a call pass that must not wait for a fork; nil if a fork is under way.
   func passAtOnce<Answer>(
     _ body: () throws(Failure) -> Answer
   ) throws(Failure) -> Answer? {
@@ -58,7 +60,7 @@ final class CallGate: @unchecked Sendable {
     }
   }
 
-  /// Waits for the calls that are inside, of which the caller must not be one.
+  /// Waits for the calls that are inside; the caller must not be inside itself.
   func waitForCalls() {
     shut()
     reopen()
@@ -75,3 +77,9 @@ final class CallGate: @unchecked Sendable {
     entrance.unlock()
   }
 }
+
+@c @implementation
+package func sb_interruptible(
+  _ is_over: (@convention(c) (UnsafeMutableRawPointer?) -> CInt)?,
+  _ context: UnsafeMutableRawPointer?
+) { unsafe Patience.ask(is_over, context) }

@@ -7,7 +7,7 @@ final class ClosableStore: Sendable {
   private let shared: SharedStore
   private let closed = Atomic(false)
 
-  /// Whether it is the process's, so that no caller may close it.
+  /// Whether it belongs to the process, so that no caller may close it.
   let isShared: Bool
 
   init(_ shared: SharedStore, isShared: Bool = false) {
@@ -15,9 +15,9 @@ final class ClosableStore: Sendable {
     self.isShared = isShared
   }
 
-  /// Whether uses are refused, which healthy calls ask too.
+  /// Whether uses are refused; healthy calls ask too.
   ///
-  /// What they know is still current while the store is being closed.
+  /// Otherwise they would go on while the store is being closed, because what they know is current.
   var isClosed: Bool { closed.load(ordering: .relaxed) }
 
   /// The store, if it was not closed.
@@ -43,7 +43,7 @@ final class ClosableStore: Sendable {
   /// Refuses every use that begins from now on.
   func refuseUses() { closed.store(true, ordering: .relaxed) }
 
-  /// Closes the file, which no use that has begun earlier may still need.
+  /// Closes the file; the caller has waited for all uses that began earlier.
   func close() {
     do throws(Failure) {
       try deliverResults()
@@ -63,7 +63,7 @@ final class ClosableStore: Sendable {
   let breaker: Unmanaged<Breaker>
   let store: Unmanaged<ClosableStore>
 
-  /// Whether it is the process's, so that no caller may free it.
+  /// Whether it belongs to the process, so that no caller may free it.
   private let isShared: Bool
 
   private static let mark: UInt64 = 0x7362_2d62_7265_616b
@@ -84,7 +84,7 @@ final class ClosableStore: Sendable {
     return OpaquePointer(handle)
   }
 
-  /// The handle at a pointer of the caller; nil if that is no breaker.
+  /// The handle at a pointer of the caller; nil if that is not a breaker.
   @inline(__always)
   static func at(_ pointer: OpaquePointer?) -> UnsafeMutablePointer<BreakerHandle>? {
     guard let handle = unsafe UnsafeMutablePointer<BreakerHandle>(pointer),
@@ -96,7 +96,7 @@ final class ClosableStore: Sendable {
   /// The breaker at a pointer of the caller, if its store was not closed.
   static func usable(_ pointer: OpaquePointer?) throws(Failure) -> (Breaker, serial: UInt64) {
     guard let handle = unsafe at(ErrorPlace.handle(pointer)) else {
-      throw .argument("that is no breaker")
+      throw .argument("not a breaker")
     }
     _ = try unsafe handle.pointee.store.takeUnretainedValue().usable
     return unsafe (handle.pointee.breaker.takeUnretainedValue(), handle.pointee.serial)
@@ -114,12 +114,12 @@ final class ClosableStore: Sendable {
   }
 }
 
-/// What the pointer to any other thing points to.
+/// What the pointer to a store, news or a hook points to.
 @safe struct Handle {
   private var mark: UInt64
   private let object: Unmanaged<AnyObject>
 
-  /// The kinds of things, by the marks that tell them apart.
+  /// The kinds of handles, by the marks that tell them apart.
   enum Kind: UInt64 {
     case store = 0x7362_2d73_746f_7265
     case news = 0x7362_2d6e_6577_7300
@@ -139,7 +139,7 @@ final class ClosableStore: Sendable {
   ) throws(Failure) -> Object {
     guard let handle = unsafe UnsafeMutablePointer<Handle>(ErrorPlace.handle(pointer)),
       unsafe handle.pointee.mark == kind.rawValue
-    else { throw .argument("that is no \(kind)") }
+    else { throw .argument("not a \(kind)") }
     return unsafe unsafeDowncast(handle.pointee.object.takeUnretainedValue(), to: type)
   }
 

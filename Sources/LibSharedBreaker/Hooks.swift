@@ -3,7 +3,7 @@ internal import BreakerStore
 internal import CSharedBreaker
 internal import SharedBreaker
 
-/// A hook that a C program takes part in.
+/// A hook in which a C program takes part.
 final class OpenHook: Sendable {
   let store: ClosableStore
   let part: Guarded<HookPart>

@@ -13,7 +13,7 @@ final class OpenNews: @unchecked Sendable {
   /// Guards the deadline, and keeps two threads from reading at once.
   private let lock = Lock()
 
-  /// When to look even without a notification, on the coarse clock.
+  /// When to look even without a notification, on the coarse clock; nil if never.
   private var deadline: Int64?
 
   init?(of store: ClosableStore, at path: String) {

@@ -5,13 +5,13 @@ internal import SharedBreaker
 /// The stores and breakers that this process opens once and keeps until it ends.
 ///
 /// They are for callers that forget their handles, such as a PHP script, which ends with each request
-/// while its process goes on. All use is inside the `CallGate`, so a fork finds the table at rest, and the
-/// child goes on with what it inherits.
+/// while its process goes on. Every use is inside the `CallGate`, so the table is at rest during a fork,
+/// and the child goes on with what it inherits.
 final class SharedHandles: Sendable {
   static let ofProcess = SharedHandles()
 
   @safe struct OpenStore {
-    /// The absolute path, which tells it from others.
+    /// The absolute path, which identifies the store.
     let path: String
     let handle: OpaquePointer
     fileprivate let store: ClosableStore
@@ -71,7 +71,7 @@ final class SharedHandles: Sendable {
     }
   }
 
-  /// The path as it is now; a process may change its directory and its environment.
+  /// The absolute path as of now; a process may change its directory and its environment.
   private static func absolute(_ path: String?) throws(Failure) -> String {
     if let path { return StorePath.absolute(path) }
     return try throwingFailures { () throws(StoreError) in

@@ -7,11 +7,28 @@ package func sb_open(
   _ path: UnsafePointer<CChar>?, _ path_length: Int64, _ options: UnsafePointer<sb_options>?,
   _ store: UnsafeMutablePointer<OpaquePointer?>?
 ) -> CInt {
+  unsafe open(path, path_length, options, .system, store)
+}
+
+@c @implementation
+package func sb_test_open(
+  _ path: UnsafePointer<CChar>?, _ path_length: Int64, _ options: UnsafePointer<sb_options>?,
+  _ time_ns: UnsafePointer<Int64>?, _ store: UnsafeMutablePointer<OpaquePointer?>?
+) -> CInt {
+  unsafe open(path, path_length, options, time_ns.map { unsafe StoreClock(at: $0) }, store)
+}
+
+private func open(
+  _ path: UnsafePointer<CChar>?, _ path_length: Int64, _ options: UnsafePointer<sb_options>?,
+  _ clock: StoreClock?, _ store: UnsafeMutablePointer<OpaquePointer?>?
+) -> CInt {
   answer(nil) { () throws(Failure) in
     guard let store = unsafe store else { throw .argument("there is no place for the store") }
     unsafe store.pointee = nil
+    guard let clock else { throw .argument("there is no time for the test") }
     let path = try unsafe CText.storePath(path, path_length)
-    let options = try unsafe StoreOptions(at: options)
+    var options = try unsafe StoreOptions(at: options)
+    options.clock = clock
     let opened = ClosableStore(SharedStore(path: path, options: options))
     unsafe store.pointee = Handle.make(opened, .store)
     return SB_OK
@@ -58,6 +75,18 @@ extension StoreOptions {
       lockTimeout = timeout
     }
     if unsafe options.flags & UInt32(SB_QUIET.rawValue) != 0 { isQuiet = true }
+  }
+}
+
+extension StoreClock {
+  /// The clock of a test, which tells the time that the caller keeps in its memory.
+  fileprivate init(at time: UnsafePointer<Int64>) {
+    let address = UInt(bitPattern: time)
+    let now: @Sendable () -> Int64 = {
+      unsafe UnsafePointer<Int64>(bitPattern: address)?.pointee ?? 0
+    }
+    self.init(
+      bootNanoseconds: now, wallMilliseconds: { now() / 1_000_000 }, bootID: { "the test's" })
   }
 }
 

@@ -101,7 +101,7 @@ extension Rejection {
     try Given.size(rejection.size, MemoryLayout<sb_rejection>.size, "rejection")
     guard let state = BreakerState(rawValue: Int(rejection.state)),
       let mode = BreakerMode(rawValue: Int(rejection.mode))
-    else { throw .argument("that is no rejection of sb_enter()") }
+    else { throw .argument("not a rejection of sb_enter()") }
     let reason = unsafe withUnsafeBytes(of: rejection.reason) { room in
       unsafe String(decoding: room.prefix { $0 != 0 }, as: UTF8.self)
     }

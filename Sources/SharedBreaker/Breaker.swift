@@ -47,7 +47,7 @@ public final class Breaker: Sendable {
   /// While the store cannot be used, the snapshot shows the breaker that stands in for it in this
   /// process, or else what was last known. ``SharedStore/snapshot(of:)`` throws instead.
   public func snapshot() -> BreakerSnapshot {
-    var breaker = engine.storage.upToDate(current().breaker)
+    var breaker = engine.storage.upToDate(current().breaker, at: engine.clock.instant)
     breaker.record.totals += cell.pending.totals
     return BreakerSnapshot(
       of: breaker, at: engine.clock.moment, isGone: engine.storage.isGone)

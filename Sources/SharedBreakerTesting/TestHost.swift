@@ -174,8 +174,13 @@ final class StoreFailure: Sendable {
 
   /// Throws if the store fails for a purpose.
   func check(_ purpose: Purpose) throws(StoreError) {
-    guard let kind = kind.withLock({ $0 }), Self.prevents(kind, purpose) else { return }
-    throw StoreError(
+    if let error = error(purpose) { throw error }
+  }
+
+  /// Why the store fails for a purpose; nil if it does not.
+  func error(_ purpose: Purpose) -> StoreError? {
+    guard let kind = kind.withLock({ $0 }), Self.prevents(kind, purpose) else { return nil }
+    return StoreError(
       kind, "the store of the test host fails (\(kind)), as it was told to: call repairStore()")
   }
 

@@ -236,7 +236,7 @@ struct ServerFaultTests {
     try await exchange(.forcedClosed, from: b, to: b)
     a.start()
     try await a.awaits(.overtaken)
-    #expect(a.log.contains { $0.contains("a later one of host b holds") })
+    #expect(a.log.contains { $0.contains("a later one from host b applies") })
     #expect(try a.snapshot("pay")?.mode == .forcedClosed)
   }
 

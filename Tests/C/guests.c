@@ -42,11 +42,11 @@ static void each_call_keeps_its_words(char **arguments) {
   CHECK(error.code == SB_ERR_HOOK && strstr(error.text, "no entry") != NULL);
   /* A place leads to a handle of the right kind, and not to another place. */
   CHECK_CODE(SB_ERR_ARGUMENT, sb_flush((sb_store *)(void *)SB_BREAKER(breaker, &error)));
-  CHECK(error.code == SB_ERR_ARGUMENT && strstr(error.text, "no store") != NULL);
+  CHECK(error.code == SB_ERR_ARGUMENT && strstr(error.text, "not a store") != NULL);
   CHECK_CODE(SB_ERR_ARGUMENT, sb_enter(SB_BREAKER(NULL, &error), &permit, NULL, 0));
   CHECK_CODE(SB_ERR_ARGUMENT,
              sb_enter(SB_BREAKER((sb_breaker *)(void *)&outer, &outer), &permit, NULL, 0));
-  CHECK(outer.code == SB_ERR_ARGUMENT && strstr(outer.text, "no breaker") != NULL);
+  CHECK(outer.code == SB_ERR_ARGUMENT && strstr(outer.text, "not a breaker") != NULL);
   sb_hook_free(SB_HOOK(hook, &error));
   sb_news_free(SB_NEWS(news, &error));
   CHECK_CODE(SB_OK, sb_close(SB_STORE(store, &error)));

@@ -34,6 +34,39 @@ import Testing
     }
   }
 
+  @Test func `each rule of order names code, models and tests that exist`() throws {
+    let sources = Self.files(in: "\(Self.root)/Sources").compactMap { Golden.read($0) }
+    let tests = Self.files(in: "\(Self.root)/Tests").compactMap { Golden.read($0) }
+    let folder = "\(Self.root)/Tests/Model"
+    let models = Files.names(in: folder).compactMap { Golden.read("\(folder)/\($0)") }
+    let row = #/\n\| ([0-9]+) \|[^|]*\| ([^|]*) \| ([^|]*) \|/#
+    let rows = try Self.section("Rules of order").matches(of: row)
+    #expect(rows.count > 20)
+    for row in rows {
+      for place in row.2.matches(of: #/`([\w.]+)`/#) {
+        let path = place.1.split(separator: ".").map { String($0) }
+        let isThere = sources.contains { Self.declares(path, in: $0) }
+        #expect(isThere, "rule \(row.1): \(place.1)")
+      }
+      for check in row.3.matches(of: #/`(\w+)`/#) {
+        let isThere =
+          tests.contains { $0.contains("struct \(check.1)") }
+          || models.contains { $0.contains(check.1) }
+        #expect(isThere, "rule \(row.1): \(check.1)")
+      }
+    }
+  }
+
+  /// Whether a file declares a name such as `Engine.willFork`, in the type if there is one.
+  private static func declares(_ path: [String], in text: String) -> Bool {
+    guard let name = path.last, text.contains(name) else { return false }
+    let type = path.dropLast().last
+    let isInType = type.map { type in
+      ["struct", "class", "enum", "extension"].contains { text.contains("\($0) \(type)") }
+    }
+    return isInType != false && SourceText(text).words(in: name) != nil
+  }
+
   @Test(arguments: ["BreakerCore", "BreakerStore", "SharedBreaker", "ControlKit", "BreakerRelay"])
   func `each room of a layer is in the map`(layer: String) throws {
     let map = try Self.section("Which room holds what")

@@ -54,7 +54,7 @@ inline take() {
   }
 }
 
-/* Engine.Request.leaseOwner, in a transaction. */
+/* Engine.leaseOwner, in a transaction. */
 inline write() {
   atomic {
     if

@@ -200,9 +200,18 @@ private final class UntouchedStorage: ForwardingStorage {
     return memory.changes(since: revision)
   }
 
-  func find(_ name: String) throws(StoreError) -> StoredBreaker? {
+  func read<Answer>(
+    isLong: Bool, _ body: (any StoreReading) throws(StoreError) -> Answer
+  ) throws(StoreError) -> Answer {
     try touch()
-    return memory.find(name)
+    return try memory.read(isLong: isLong, body)
+  }
+
+  func write<Answer>(
+    wait: Wait, _ body: (any StorePlace) throws(StoreError) -> Answer
+  ) throws(StoreError) -> (answer: Answer, syncError: StoreError?) {
+    try touch()
+    return try memory.write(wait: wait, body)
   }
 
   func transact<Answer>(
@@ -215,6 +224,4 @@ private final class UntouchedStorage: ForwardingStorage {
     transacted?.fingerprints = Fingerprints(before: before, after: memory.currentFingerprint())
     return transacted
   }
-
-  func proveWritable() throws(StoreError) { try touch() }
 }

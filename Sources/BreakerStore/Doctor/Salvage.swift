@@ -77,7 +77,7 @@ struct Salvage {
     do throws(StoreError) {
       let query = try reader.prepare("SELECT \(columns) FROM breaker WHERE id = \(id)")
       let read = try query.first { row throws(StoreError) in
-        try BreakerTable.breaker(row, on: reader, clock: clock)
+        try ReadTransaction(on: reader, clock: clock).breaker(row)
       }
       guard let found = read,
         OutsideText.complaint(aboutName: found.name) == nil,
@@ -138,15 +138,15 @@ private struct FleetRemains {
 
   /// Reads each table as far as it can be read; an earlier version has none of them.
   init(on reader: Connection, clock: StoreClock) {
-    let (header, now) = (reader.header(clock), clock.moment)
+    let transaction = ReadTransaction(on: reader, clock: clock)
     do throws(StoreError) {
-      fleet = try FleetTable.find(on: reader)
-      registers = try FleetTable.registers(on: reader, in: header, at: now)
+      fleet = try transaction.fleet()
+      registers = try transaction.registers(of: nil)
     } catch {
       // Other hosts will repeat what is missing.
     }
     do throws(StoreError) {
-      pending = try FleetTable.pending(.max, on: reader, in: header, at: now).map(\.order)
+      pending = try transaction.pendingOrders(of: nil, limit: .max).map(\.order)
     } catch {
       // No other host knows these commands, but the operator can see that they had no effect there.
     }
@@ -156,15 +156,13 @@ private struct FleetRemains {
   func bring(to storage: SQLiteStorage) throws(StoreError) {
     guard var fleet else { return }
     fleet.position = nil
-    let syncError = try storage.write { transaction throws(StoreError) in
-      let connection = transaction.connection
-      let header = connection.header(transaction.clock)
+    let syncError = try storage.write(wait: .usual) { place throws(StoreError) in
       for register in registers {
-        try FleetTable.keep(register, on: connection, in: header)
+        try place.keep(register)
         fleet.stamp = max(fleet.stamp, register.order.stamp)
       }
-      for order in pending { try FleetTable.insert(order, on: connection, in: header) }
-      try FleetTable.save(fleet, on: connection)
+      for order in pending { try place.append(order) }
+      try place.save(fleet)
     }.syncError
     if let syncError { throw syncError }
   }

@@ -180,7 +180,7 @@ extension StoreDoctor {
 extension SQLiteStorage {
   /// Records how probes that are over have ended, as the next call of their breakers would.
   func freeLeases() throws(StoreError) {
-    let names = try read { connection throws(StoreError) in
+    let names = try readFile(isLong: false) { connection throws(StoreError) in
       try LeaseRemains.find(on: connection, clock: clock).map(\.name)
     }
     // Every transaction settles its breaker first.

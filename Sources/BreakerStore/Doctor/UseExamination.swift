@@ -161,7 +161,7 @@ private enum FalseTimes {
   ) throws(StoreError) -> [String] {
     let query = try connection.prepare("SELECT \(BreakerRow.columns) FROM breaker ORDER BY name")
     return try query.rows { row throws(StoreError) -> String? in
-      let breaker = try BreakerTable.breaker(row, on: connection, clock: clock)
+      let breaker = try ReadTransaction(on: connection, clock: clock).breaker(row)
       return breaker.hasFalseTimesInFile ? breaker.name : nil
     }.compactMap { $0 }
   }
@@ -183,7 +183,7 @@ private enum FalseTimes {
 extension SQLiteStorage {
   /// Writes what every process assumes instead of false times, as the next call would.
   func correctTimes() throws(StoreError) {
-    let names = try read { connection throws(StoreError) in
+    let names = try readFile(isLong: false) { connection throws(StoreError) in
       try FalseTimes.breakers(on: connection, clock: clock)
     }
     for name in names { _ = try transact(name, orCreate: false, wait: .usual) { _ in } }
@@ -201,7 +201,7 @@ struct FleetExamination {
 
   /// What was found; nothing if the store belongs to no fleet.
   func findings() throws(StoreError) -> [StoreFinding] {
-    guard let fleet = try FleetTable.find(on: reader) else { return [] }
+    guard let fleet = try ReadTransaction(on: reader, clock: clock).fleet() else { return [] }
     let place = "fleet \(StoreError.visible(fleet.fleet)), as \(StoreError.visible(fleet.host))"
     let waiting = Int64(fleet.waiting)
     let commands = waiting == 0 ? "" : "; \(CountedNoun.text(waiting, "command")) waiting"

@@ -39,11 +39,11 @@ struct OpenFiles {
   ///
   /// - Throws: `StoreError` if the file or its log was replaced meanwhile, so the log may be
   ///   another file's.
-  func mark(_ log: LogFile) throws(StoreError) {
+  mutating func mark(_ log: LogFile) throws(StoreError) {
     guard let main else { throw StoreError.replaced(path) }
     log.leave(.file(main))
     // Rule of order 16: a process that replaces the file either finds the mark or is noticed here.
-    guard areNamed, log.isAt(logPath) else { throw StoreError.replaced(path) }
+    guard areCurrent(), log.isAt(logPath) else { throw StoreError.replaced(path) }
     guard !log.isInUse(withAnotherThan: main) else { throw LogOwner.leftLog(beside: path) }
   }
 

@@ -15,7 +15,7 @@ enum PlantedFile {
     let main = FileStatus(of: store)
     for suffix in parts {
       let path = store + suffix
-      guard let file = FileStatus(of: path) else { continue }
+      guard let file = suffix.isEmpty ? main : FileStatus(of: path) else { continue }
       try refuse(file, at: path, in: directory)
       if !suffix.isEmpty { try refuse(file, at: path, beside: main) }
     }
@@ -56,7 +56,8 @@ enum PlantedFile {
   /// matter who created them. Their creator may still have them open, and could truncate what the
   /// store's programs have mapped. Only users of the store create files with the store's mode.
   static func isStrange(_ file: FileStatus, beside store: FileStatus) -> Bool {
-    if [geteuid(), 0, store.rights.user].contains(file.rights.user) { return false }
+    let owner = file.rights.user
+    if owner == store.rights.user || owner == 0 || owner == geteuid() { return false }
     if store.rights.isWritableForAll, file.rights.isWritableForAll { return false }
     return !(store.rights.isGroupWritable && file.rights.isGroupWritable)
   }
@@ -69,10 +70,11 @@ enum PlantedFile {
 
   /// Whether a file in a sticky directory that everybody may write to is another user's.
   static func isAnothers(_ owner: uid_t, in directory: String) -> Bool {
+    if owner == 0 || owner == geteuid() { return false }
     var status = stat()
     let open = mode_t(S_ISVTX) | S_IWOTH
     guard unsafe stat(directory, &status) == 0, status.st_mode & open == open else { return false }
-    return ![geteuid(), status.st_uid, 0].contains(owner)
+    return owner != status.st_uid
   }
 }
 

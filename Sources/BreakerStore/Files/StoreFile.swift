@@ -14,15 +14,16 @@ enum StoreFile {
     guard !file.isEmpty else {
       throw StoreError(errno: EISDIR, doing: "use the store", path: path)
     }
-    if !access.isTemporary { try StorePath.refuseTooLong(path) }
+    let existing = realPath(named)
+    if !access.isTemporary { try StorePath.refuseTooLong(path, in: existing) }
     let group = try access.groupNumber()
-    if mayCreate { try makeDirectories(named, access: access, group: group) }
-    guard let directory = realPath(named) else {
+    if mayCreate, existing == nil { try makeDirectories(named, access: access, group: group) }
+    guard let directory = existing ?? realPath(named) else {
       if errno == ENOENT, !mayCreate { throw missing(path) }
       throw StoreError(errno: errno, doing: "reach the directory", path: named)
     }
     try FileSystem.refuseNetwork(directory)
-    let real = directory == "/" ? "/\(file)" : "\(directory)/\(file)"
+    let real = StorePath.join(directory, file)
     if try !exists(real) {
       guard mayCreate || Replacement.isPending(real) else { throw missing(real) }
       try StoreLock.held(real, access: access, atMost: lockTimeout) { lock throws(StoreError) in
@@ -195,12 +196,14 @@ struct LoneMount {
   init?(of store: String) {
     let directory = StorePath.split(store).directory
     let its = unsafe sb_mount(directory)
-    let parts = ([""] + StoreSite.suffixes).filter { FileStatus(of: store + $0) != nil }
+    let parts = [""] + StoreSite.suffixes
     let lone =
       its != 0
       ? parts.first { ![its, 0].contains(unsafe sb_mount(store + $0)) }
       // Before Linux 5.8 the kernel lists the places of mounts, without telling which one a path is on.
-      : FileSystem.mountPoints.flatMap { points in parts.first { points.contains(store + $0) } }
+      : FileSystem.mountPoints.flatMap { points in
+        parts.first { points.contains(store + $0) && FileStatus(of: store + $0) != nil }
+      }
     guard let lone else { return nil }
     suffix = lone
   }

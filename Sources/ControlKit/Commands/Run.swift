@@ -47,10 +47,10 @@ extension CommandSpec {
       "--timeout sends TERM, and KILL 5 seconds later. cbctl passes on every signal that would end "
         + "it, except KILL and the signals of a program's own faults. Without a terminal, as in "
         + "cron or a service, these signals, TSTP and CONT reach the command and everything it has "
-        + "started that is still in its process group, and after a timeout, whatever remains of the "
-        + "group when the command has ended is killed. On a terminal, the command stays in the job "
-        + "of cbctl, so that ^C, ^Z, fg and bg work as they do without cbctl; a signal that is sent "
-        + "to cbctl then reaches only the command.",
+        + "started that is still in its process group. After a timeout, whatever remains of the group "
+        + "when the command has ended is killed. On a terminal, the command stays in the job of "
+        + "cbctl, so that ^C, ^Z, fg and bg work as they do without cbctl; a signal that is sent to "
+        + "cbctl then reaches only the command.",
       "A command that is a probe may take as long as it needs, because cbctl renews its lease "
         + "while both run. No other probe can take its place, so give a command that may hang a "
         + "--timeout. If cbctl is suspended for longer than probe-timeout, the probe has failed.",

@@ -37,7 +37,7 @@ public struct Console: Sendable {
   /// The number of lines of the terminal; nil if there is none.
   public var height: Int?
 
-  /// The environment variables that are text.
+  /// The environment variables, of which cbctl reads only a few.
   public var environment: [String: String]
 
   /// Asks a yes-or-no question; nil if nobody could answer.
@@ -153,17 +153,9 @@ extension Console {
 
   private static func processEnvironment() -> [String: String] {
     var result: [String: String] = [:]
-    var entry = unsafe environ
-    while let line = unsafe entry.pointee {
-      let bytes = unsafe UnsafeRawBufferPointer(start: line, count: strlen(line)).map { $0 }
-      let parts = bytes.split(
-        separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
-      if parts.count == 2, let name = String(validating: parts[0], as: UTF8.self),
-        let value = String(validating: parts[1], as: UTF8.self)
-      {
-        result[name] = value
-      }
-      unsafe entry += 1
+    // Copying all variables would take longer than reading the command line.
+    for name in ["HOME", "NO_COLOR", "SHARED_BREAKER_STORE", "SUDO_USER", "TERM"] {
+      if let value = unsafe getenv(name) { result[name] = unsafe String(validatingCString: value) }
     }
     return result
   }

@@ -8,9 +8,17 @@ static PyObject *store_new(PyTypeObject *type, PyObject *args, PyObject *keyword
   sb_options options = SB_OPTIONS_INIT;
   long long timeout, maximum;
   unsigned int mode;
-  if (!PyArg_ParseTuple(args, "O&iLIO&O&L", sb_text, &path, &options.on_store_failure, &timeout,
-                        &mode, sb_text, &group, sb_text, &program, &maximum))
+  PyObject *time;
+  Py_buffer buffer = {0};
+  if (!PyArg_ParseTuple(args, "O&iLIO&O&LO", sb_text, &path, &options.on_store_failure, &timeout,
+                        &mode, sb_text, &group, sb_text, &program, &maximum, &time) ||
+      (time != Py_None && PyObject_GetBuffer(time, &buffer, PyBUF_SIMPLE)))
     return NULL;
+  if (buffer.obj && buffer.len < (Py_ssize_t)sizeof(int64_t)) {
+    PyBuffer_Release(&buffer);
+    PyErr_SetString(PyExc_ValueError, "a clock needs eight bytes");
+    return NULL;
+  }
   options.lock_timeout_ns = timeout;
   options.mode = mode;
   options.group = group.bytes;
@@ -21,14 +29,16 @@ static PyObject *store_new(PyTypeObject *type, PyObject *args, PyObject *keyword
   // The package tells of a loss itself, through logging.
   options.flags = SB_QUIET;
   sb_store *handle = NULL;
-  int code = sb_open(path.bytes, path.length, &options, &handle);
-  if (code != SB_OK) return sb_raise(state, code);
+  int code = buffer.obj ? sb_test_open(path.bytes, path.length, &options, buffer.buf, &handle)
+                        : sb_open(path.bytes, path.length, &options, &handle);
   allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
-  Store *self = (Store *)allocate(type, 0);
+  Store *self = code == SB_OK ? (Store *)allocate(type, 0) : sb_raise(state, code);
   if (!self) {
     sb_close(handle);
+    PyBuffer_Release(&buffer);
     return NULL;
   }
+  self->time = buffer;
   self->state = state;
   self->module = Py_NewRef(sb_module_of(type));
   self->handle = handle;
@@ -90,6 +100,7 @@ static void store_dealloc(PyObject *object) {
   if (self->weak) PyObject_ClearWeakRefs(object);
   PyObject *pending = sb_raised();
   close_handle(self);
+  PyBuffer_Release(&self->time);
   sb_raise_again(pending);
   Py_CLEAR(self->module);
   freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);

@@ -1,3 +1,4 @@
+from mmap import mmap
 from types import FrameType
 from typing import Any, Awaitable, Callable, Self, TypeVar
 
@@ -13,6 +14,7 @@ class Store:
         group: str | None,
         program: bytes | None,
         maximum_breakers: int,
+        time: mmap | None,
         /,
     ) -> Self: ...
     def _close(self) -> None: ...
@@ -42,7 +44,7 @@ class Hook:
     def done(self, result: int, /) -> None: ...
 
 class Breaker:
-    _watch: Callable[[], object]
+    _watch: Callable[[object], object]
     def __new__(
         cls,
         store: Store,

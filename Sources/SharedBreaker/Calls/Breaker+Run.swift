@@ -145,9 +145,7 @@ extension Breaker {
   }
 
   private func request(probeTimeout: Duration?) -> Engine.Request {
-    .init(
-      owner: engine.ownProcess(), holdsLifeline: true, probeTimeout: probeTimeout,
-      onFailure: onStoreFailure)
+    .init(probeTimeout: probeTimeout, onFailure: onStoreFailure)
   }
 
   private func timed(_ ticket: Ticket) -> Ticket {

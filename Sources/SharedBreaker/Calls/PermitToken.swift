@@ -128,7 +128,7 @@ extension Breaker {
       // A rejection comes first: a script that takes nothing else for one would run its job.
       if owner == nil, snapshot().permits { throw .noSuchProcess(pid) }
     }
-    let request = Engine.Request(owner: owner, onFailure: .throw, isNamed: true)
+    let request = Engine.Request(owner: .token(owner), onFailure: .throw, isNamed: true)
     switch try engine.admit(request, to: cell) {
     case .permitted(let ticket): return PermitToken(name: name, ticket: ticket)
     case .rejected(let rejection): throw .rejected(name: name, told(rejection))

@@ -6,13 +6,20 @@ extension Engine {
   /// What a caller asks for.
   struct Request {
     /// The process whose end frees the slot of a probe.
-    var owner: ProcessIdentity?
+    var owner = Owner.caller
 
-    /// Whether the owner is this process, which reports the call itself.
-    ///
-    /// Its lifeline is then named in the lease. A token may be reported by another program that the
-    /// owner has become by execve(2), which ends the lifeline but not the process.
-    var holdsLifeline = false
+    enum Owner {
+      /// This process, which reports the call itself.
+      ///
+      /// Only a lease names it, so a process that makes healthy calls never looks itself up.
+      case caller
+
+      /// A process that reports the call by a token, if it is known.
+      ///
+      /// Its lease names no lifeline: another program may report that the owner has become by
+      /// execve(2), which ends the lifeline but not the process.
+      case token(ProcessIdentity?)
+    }
 
     /// How long a probe may take, if longer than the policy says.
     var probeTimeout: Duration?
@@ -22,11 +29,22 @@ extension Engine {
 
     /// Whether the permit has to name the row of its breaker.
     var isNamed = false
+  }
 
-    /// The owner as a lease in the store names it.
-    func leaseOwner(holding lifeline: () -> Lifeline?) -> ProcessIdentity? {
-      // Rule of order 23: the lifeline is held before the lease is written.
-      holdsLifeline ? owner?.holding(lifeline()) : owner
+  /// The owner of a request as a lease in the store names it.
+  private func leaseOwner(of request: Request) -> ProcessIdentity? {
+    switch request.owner {
+    // Rule of order 23: the lifeline is held before the lease is written.
+    case .caller: claimant()
+    case .token(let process): process
+    }
+  }
+
+  /// The owner of a request as a lease of this process alone names it.
+  private func localOwner(of request: Request) -> ProcessIdentity? {
+    switch request.owner {
+    case .caller: ownProcess()
+    case .token(let process): process
     }
   }
 
@@ -105,8 +123,7 @@ extension Engine {
     _ request: Request, on cell: Cell
   ) throws(StoreError) -> Decision<Ticket> {
     let (decision, breaker) = try step(cell) {
-      $0.request(
-        by: request.leaseOwner(holding: storage.lifeline), probeTimeout: request.probeTimeout)
+      $0.request(by: leaseOwner(of: request), probeTimeout: request.probeTimeout)
     }
     return decision.map { Ticket($0, of: breaker, from: .store) }
   }
@@ -127,7 +144,7 @@ extension Engine {
       throw .store(trouble)
     case .continueLocally:
       let done = stepAlone(cell, orCreate: true) {
-        $0.request(by: request.owner, probeTimeout: request.probeTimeout)
+        $0.request(by: localOwner(of: request), probeTimeout: request.probeTimeout)
       }
       guard let (decision, breaker) = done else { throw .store(trouble) }
       return decision.map { Ticket($0, of: breaker, from: .local) }

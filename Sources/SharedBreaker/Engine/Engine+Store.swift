@@ -58,7 +58,7 @@ extension Engine {
       }
       update { $0.availability.hasRoom(for: cell) }
       // From now on the store's breaker counts, not this process's own.
-      _ = local.delete(cell.name, ifStill: nil)
+      local.forget(cell.name)
       return nil
     }
   }

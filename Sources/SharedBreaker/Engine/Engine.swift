@@ -78,8 +78,7 @@ public import Synchronization
         // Nobody is left to write it later.
       }
     }
-    if isAvailable { storage.finish() }
-    storage.close()
+    storage.close(isDone: isAvailable)
   }
 
   /// Closes for good: successes that are still being counted are not written.
