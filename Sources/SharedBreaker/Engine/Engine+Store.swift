@@ -6,7 +6,8 @@ internal import Synchronization
 extension Engine {
   /// What a call of a breaker does about the store.
   ///
-  /// A call that may wait tries a store that failed when that is due, so it is never told to.
+  /// If a store that failed is due to be tried again, a call that may wait tries it here, so it never
+  /// gets `tryAgain`.
   func turn(of cell: Cell, mayWait: Bool) -> Availability.Turn {
     if mayWait { return trouble(of: cell).map { Availability.Turn.goWithout($0) } ?? .use }
     if isAvailable, !isAlone(cell) { return .use }
