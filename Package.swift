@@ -50,17 +50,18 @@ let package = Package(
     .target(name: "CArguments"),
     // What cbctl and cbrelay share.
     .target(
-      name: "ProgramKit", dependencies: ["JSONText", "SharedBreaker"], swiftSettings: settings),
+      name: "ProgramKit", dependencies: ["CArguments", "JSONText", "SharedBreaker"],
+      swiftSettings: settings),
     .target(
       name: "ControlKit",
-      dependencies: ["BreakerDocuments", "CArguments", "ProgramKit", "SharedBreaker"],
+      dependencies: ["BreakerDocuments", "ProgramKit", "SharedBreaker"],
       swiftSettings: settings),
     .executableTarget(name: "cbctl", dependencies: ["ControlKit"], swiftSettings: settings),
     // Without pkg-config: hiredis names a flag there that the package manager warns about.
     .systemLibrary(name: "CHiredis", providers: [.apt(["libhiredis-dev"])]),
     .target(
       name: "BreakerRelay",
-      dependencies: ["CArguments", "CHiredis", "JSONText", "ProgramKit", "SharedBreaker"],
+      dependencies: ["CHiredis", "JSONText", "ProgramKit", "SharedBreaker"],
       swiftSettings: settings),
     .executableTarget(name: "cbrelay", dependencies: ["BreakerRelay"], swiftSettings: settings),
     .executableTarget(
@@ -82,8 +83,8 @@ let package = Package(
     .target(name: "TestShim", dependencies: ["CSQLite"], path: "Tests/Shim"),
     .executableTarget(
       name: "puppet",
-      dependencies: ["SharedBreaker", "BreakerStore", "ControlKit", "TestSupport", "TestShim"],
-      path: "Tests/Puppet", swiftSettings: settings),
+      dependencies: ["SharedBreaker", "BreakerStore", "ProgramKit", "TestSupport", "TestShim"],
+      path: "Tests/Puppet", exclude: ["README.md"], swiftSettings: settings),
     .executableTarget(
       name: "environments", dependencies: ["TestSupport"], path: "Tests/Environments",
       exclude: ["README.md"], swiftSettings: settings),
@@ -96,7 +97,9 @@ let package = Package(
     .target(name: "BenchReport", path: "Tests/BenchReport", swiftSettings: settings),
     .executableTarget(
       name: "bench",
-      dependencies: ["SharedBreaker", "CSQLite", "TestSupport", "BenchShim", "BenchReport"],
+      dependencies: [
+        "SharedBreaker", "CSQLite", "TestSupport", "TestShim", "BenchShim", "BenchReport",
+      ],
       path: "Tests/Bench", exclude: ["README.md"], swiftSettings: settings),
     .target(
       name: "TortureReferee", dependencies: ["TestSupport"], path: "Tests/TortureReferee",

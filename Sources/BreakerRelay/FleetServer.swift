@@ -1,6 +1,6 @@
 internal import SharedBreaker
 
-/// The fleet's server as one relay uses it: every question and every change of the protocol.
+/// The fleet's server as a relay uses it: every query and every change of the protocol.
 final class FleetServer {
   private let connection: RedisConnection
   private let context: RelayContext
@@ -18,19 +18,23 @@ final class FleetServer {
     var hostsSeen: Int
   }
 
-  /// The fewest milliseconds that a host may be silent without counting as gone.
+  /// For how many milliseconds a host may always be silent before it counts as gone.
   static let shortestSilence: Int64 = 15_000
 
-  init(_ context: RelayContext) throws(RedisError) {
+  init(_ context: RelayContext) throws(RelayTrouble) {
     self.context = context
-    connection = try RedisConnection(
-      to: context.options.address, patience: RelayContext.patience)
-    var names: [String] = []
-    for answer in try connection.ask(FleetScripts.all.map { ["SCRIPT", "LOAD", $0] }) {
-      if case .error(let text) = answer { throw RedisError(answer: text) }
-      guard let name = answer.text else { throw .unexpected("SCRIPT LOAD") }
-      names.append(name)
+    let (connection, names) = try served { () throws(RedisError) in
+      let connection = try RedisConnection(
+        to: context.options.address, patience: RelayContext.patience)
+      let answers = try connection.ask(FleetScripts.all.map { ["SCRIPT", "LOAD", $0] })
+      let names = try answers.map { answer throws(RedisError) in
+        if case .error(let text) = answer { throw RedisError(answer: text) }
+        guard let name = answer.text else { throw .unexpected("SCRIPT LOAD") }
+        return name
+      }
+      return (connection, names)
     }
+    self.connection = connection
     (beatScript, evidenceScript) = (names[0], names[1])
     (commandScript, forgetScript, leaveScript) = (names[2], names[3], names[4])
   }
@@ -38,18 +42,20 @@ final class FleetServer {
   private var keys: FleetKeys { context.keys }
   private var options: RelayOptions { context.options }
 
-  /// Sends commands in one piece; any answer that is an error is thrown.
-  private func ask(_ commands: [[String]]) throws(RedisError) -> [RedisReply] {
+  /// Sends commands in one piece, and throws if any answer is an error.
+  private func ask(_ commands: [[String]]) throws(RelayTrouble) -> [RedisReply] {
     guard !commands.isEmpty else { return [] }
-    let answers = try connection.ask(commands)
-    for answer in answers {
-      if case .error(let text) = answer { throw RedisError(answer: text) }
+    return try served { () throws(RedisError) in
+      let answers = try connection.ask(commands)
+      for answer in answers {
+        if case .error(let text) = answer { throw RedisError(answer: text) }
+      }
+      return answers
     }
-    return answers
   }
 
-  /// Sends any number of commands, in pieces that the server answers in good time.
-  private func askInPieces(_ commands: [[String]]) throws(RedisError) -> [RedisReply] {
+  /// Sends any number of commands, in pieces that the server answers in time.
+  private func askInPieces(_ commands: [[String]]) throws(RelayTrouble) -> [RedisReply] {
     var answers: [RedisReply] = []
     for start in stride(from: 0, to: commands.count, by: 500) {
       answers += try ask(Array(commands[start..<min(start + 500, commands.count)]))
@@ -65,23 +71,18 @@ extension FleetServer {
   func beat(
     lineage: String, description: String, isKnown: Bool, silence: Int64
   ) throws(RelayTrouble) -> Beat {
-    let answer: RedisReply
-    do throws(RedisError) {
-      answer = try ask([
-        [
-          "EVALSHA", beatScript, "4", keys.count, keys.epoch, keys.hosts,
-          keys.host(options.host), options.host, description, lineage, context.run,
-          String(silence), Self.newEpoch(), isKnown ? "1" : "0",
-        ]
-      ])[0]
-    } catch {
-      throw .redis(error)
-    }
-    guard let parts = answer.elements else { throw .redis(.unexpected("a beat")) }
+    let answer = try ask([
+      [
+        "EVALSHA", beatScript, "4", keys.count, keys.epoch, keys.hosts,
+        keys.host(options.host), options.host, description, lineage, context.run,
+        String(silence), Self.newEpoch(), isKnown ? "1" : "0",
+      ]
+    ])[0]
+    guard let parts = answer.elements else { throw .unexpected("a beat") }
     if parts.first?.text == "taken" { throw .nameTaken(options.host) }
     guard parts.count == 4, let now = parts[0].number(upTo: ServerClock.latest),
       let epoch = parts[1].text, let hosts = parts[3].number(upTo: 1_000_000_000)
-    else { throw .redis(.unexpected("a beat")) }
+    else { throw .unexpected("a beat") }
     let number = parts[2].number(upTo: FleetCommand.highestStamp - 1) ?? 0
     return Beat(now: now, epoch: epoch, number: number, hostsSeen: max(1, Int(hosts)))
   }
@@ -90,20 +91,20 @@ extension FleetServer {
     String(UInt64.random(in: .min ... .max), radix: 16)
   }
 
-  /// Reads what the server keeps of the fleet.
-  func state() throws(RedisError) -> FleetState {
+  /// Reads the state of the fleet.
+  func state() throws(RelayTrouble) -> FleetState {
     let questions = [["MULTI"]] + FleetState.questions(keys) + [["EXEC"]]
     guard let answers = try ask(questions).last?.elements else { throw .unexpected("EXEC") }
-    var state = try FleetState(answers)
+    var state = try served { () throws(RedisError) in try FleetState(answers) }
     try scan(keys.commands) { state.take(commands: $0) }
     try scan(keys.evidence) { state.take(evidence: $0) }
     return state
   }
 
-  /// Reads a hash in pieces that the server answers in good time.
+  /// Reads a hash in pieces that the server answers in time.
   private func scan(
     _ key: String, _ take: ([(field: RedisReply, value: RedisReply)]) -> Void
-  ) throws(RedisError) {
+  ) throws(RelayTrouble) {
     var cursor = "0"
     repeat {
       let answer = try ask([["HSCAN", key, cursor, "COUNT", "1000"]])[0].elements
@@ -115,16 +116,16 @@ extension FleetServer {
     } while cursor != "0"
   }
 
-  /// Forgets evidence that is over.
-  func forget(_ evidence: [RedisReply]) throws(RedisError) {
+  /// Deletes evidence that is out of date.
+  func forget(_ evidence: [RedisReply]) throws(RelayTrouble) {
     for start in stride(from: 0, to: evidence.count, by: 1_000) {
       let words = evidence[start..<min(start + 1_000, evidence.count)].compactMap(\.text)
       _ = try ask([["EVALSHA", forgetScript, "1", keys.evidence] + words])
     }
   }
 
-  /// Tells what has become of breakers.
-  func tell(_ messages: [FleetMessage]) throws(RedisError) {
+  /// Publishes messages about breakers.
+  func tell(_ messages: [FleetMessage]) throws(RelayTrouble) {
     _ = try askInPieces(
       messages.compactMap { message in
         let (kind, time): (String, Duration) =
@@ -143,21 +144,21 @@ extension FleetServer {
       })
   }
 
-  /// What has become of a command.
+  /// The result of publishing a command.
   enum Telling: Hashable {
     case told
 
-    /// A later command of another host holds, so that nobody is told.
+    /// A later command from another host takes precedence, so this one was not published.
     case overtaken(by: String)
 
     /// Its stamp is more than a day ahead of the server's clock, so that others would refuse it.
     case ahead
   }
 
-  /// Tells commands.
+  /// Publishes commands.
   func tell(
     _ commands: [FleetCommand], lineage: String
-  ) throws(RedisError) -> [Telling] {
+  ) throws(RelayTrouble) -> [Telling] {
     let answers = try askInPieces(
       commands.map { command in
         let words = [
@@ -179,8 +180,8 @@ extension FleetServer {
     }
   }
 
-  /// Replaces everything that the host says about itself and its breakers.
-  func describe(_ description: String, _ breakers: [FleetBreaker]) throws(RedisError) {
+  /// Replaces the descriptions of the host and of all its breakers.
+  func describe(_ description: String, _ breakers: [FleetBreaker]) throws(RelayTrouble) {
     let key = keys.host(options.host)
     let fields = breakers.map { ["HSET", key, $0.name, $0.text] }
     _ = try ask([
@@ -190,8 +191,8 @@ extension FleetServer {
     _ = try askInPieces(fields)
   }
 
-  /// Changes what the host says about some of its breakers; nil takes one back.
-  func describe(_ breakers: [String: FleetBreaker?]) throws(RedisError) {
+  /// Changes the descriptions of some of the host's breakers; nil removes one.
+  func describe(_ breakers: [String: FleetBreaker?]) throws(RelayTrouble) {
     let key = keys.host(options.host)
     _ = try askInPieces(
       breakers.map { name, breaker in
@@ -199,11 +200,95 @@ extension FleetServer {
       })
   }
 
-  /// Takes back all that the host says about itself, so that nobody counts it as silent.
-  func leave() throws(RedisError) {
+  /// Removes the description of the host, so that it does not count as silent.
+  func leave() throws(RelayTrouble) {
     let host = options.host
     _ = try ask([
       ["EVALSHA", leaveScript, "2", keys.hosts, keys.host(host), host, context.run]
     ])
   }
+}
+
+/// The stream of a fleet's messages, on a connection of its own.
+final class FleetStream {
+  private let connection: RedisConnection
+  private let key: String
+  private var askedAt = ContinuousClock.now
+
+  /// How long the server waits for messages before it answers that there are none.
+  private static let wait = Duration.seconds(5)
+
+  /// An entry of the stream, as the server keeps it.
+  struct Entry {
+    var name: String
+
+    /// When the server received it, in milliseconds of its clock.
+    var time: Int64
+
+    /// The number in the message; nil if there is none.
+    var number: Int64?
+    var fields: RedisReply
+  }
+
+  init(_ context: RelayContext) throws(RelayTrouble) {
+    key = context.keys.stream
+    connection = try served { () throws(RedisError) in
+      try RedisConnection(to: context.options.address, patience: RelayContext.patience)
+    }
+  }
+
+  var descriptor: Int32 { connection.descriptor }
+
+  /// When the server has to have answered.
+  var deadline: ContinuousClock.Instant { askedAt + Self.wait + RelayContext.patience }
+
+  /// Checks that the server lets this host read the stream.
+  func check(after entry: String) throws(RelayTrouble) {
+    _ = try served { () throws(RedisError) in
+      try connection.ask(["XREAD", "COUNT", "1", "STREAMS", key, entry])
+    }
+  }
+
+  /// Asks for what comes after an entry.
+  func ask(after entry: String) throws(RelayTrouble) {
+    askedAt = .now
+    let words = [
+      "XREAD", "COUNT", "1000", "BLOCK", String(Self.wait.components.seconds * 1_000), "STREAMS",
+      key, entry,
+    ]
+    try served { () throws(RedisError) in try connection.send(words) }
+  }
+
+  /// Returns what has arrived; nil if the server has not answered yet.
+  func arrived() throws(RelayTrouble) -> [Entry]? {
+    try served { () throws(RedisError) in
+      guard let answer = try connection.answers().first else { return nil }
+      switch answer {
+      case .nothing: return []
+      case .error(let text): throw RedisError(answer: text)
+      default: break
+      }
+      guard let entries = answer.elements?.first?.elements?.last?.elements else {
+        throw .unexpected("XREAD")
+      }
+      return try entries.map { entry throws(RedisError) in try Self.entry(entry) }
+    }
+  }
+
+  private static func entry(_ reply: RedisReply) throws(RedisError) -> Entry {
+    guard let parts = reply.elements, parts.count == 2, let name = parts[0].text
+    else { throw .unexpected("XREAD") }
+    // An impossible time counts as one in the future, so that nothing counts as old because of it.
+    let time = ServerClock.time(name.prefix { $0 != "-" }) ?? ServerClock.latest
+    let number = parts[1].pairs?.first { $0.field.text == "n" }?.value
+      .number(upTo: FleetCommand.highestStamp)
+    return Entry(name: name, time: time, number: number, fields: parts[1])
+  }
+}
+
+/// Uses the server; an error of it becomes the relay's trouble.
+private func served<Result>(
+  _ body: () throws(RedisError) -> Result
+) throws(RelayTrouble) -> Result {
+  do { return try body() } catch { throw .redis(error) }
 }

@@ -1,12 +1,12 @@
 internal import SharedBreaker
 
-/// Catching up, when a session begins.
+/// Catching up at the beginning of a session.
 extension FleetSession {
-  /// Exchanges with the server all that either has missed.
+  /// Exchanges with the server everything that either side has missed.
   func catchUp(after feed: LocalFeed) throws(RelayTrouble) {
-    // What changes from here on is told later; what changed before is found in the store.
+    // Changes from here on are told later; earlier ones are found in the store.
     _ = feed.take()
-    let state = try Self.served { () throws(RedisError) in try server.state() }
+    let state = try server.state()
     guard state.epoch == position.epoch else { throw .behind("the server has lost its data") }
     position.number = state.number
     position.entry = state.entry
@@ -18,10 +18,8 @@ extension FleetSession {
         context.refuse(error)
       }
     }
-    try Self.served { () throws(RedisError) in
-      try stream.check(after: position.entry)
-      try server.forget(state.pastEvidence)
-    }
+    try stream.check(after: position.entry)
+    try server.forget(state.pastEvidence)
     context.onStep(.read)
     _ = try forgetImpossibleCommands()
     let own = try Self.stored { () throws(StoreError) in try claim.commands() }
@@ -30,8 +28,8 @@ extension FleetSession {
       state.unheard(knowing: own).map { .remembered($0) }, suspecting: view.suspects)
     context.onStep(.remembered)
     let lost = state.lost(knowing: own)
-    // What is overtaken here was so before; nobody has just given it.
-    _ = try Self.served { () throws(RedisError) in try server.tell(lost, lineage: lineage) }
+    // Commands that are overtaken here were so before, so they are not reported.
+    _ = try server.tell(lost, lineage: lineage)
     context.onStep(.toldLost)
     try tellEvidence()
     try describeAll()
@@ -44,13 +42,13 @@ extension FleetSession {
     scheduleBeat()
   }
 
-  /// Notes where the host has begun to read, if the stream is another one than before.
+  /// Notes where the host has begun to read, in case the stream is a new one.
   private func noteEpoch() throws(RelayTrouble) {
     let place = position
     _ = try Self.stored { () throws(StoreError) in try claim.apply([], position: place) }
   }
 
-  /// Tells which breakers are open here, and which no longer are.
+  /// Tells which breakers are open here, and which are no longer open.
   private func tellEvidence() throws(RelayTrouble) {
     let open = try Self.stored { () throws(StoreError) in
       try context.store.snapshots(in: .open).filter(\.policy.concernsFleet)
@@ -61,14 +59,14 @@ extension FleetSession {
     }
     let names = Set(open.map(\.name))
     for name in view.told.keys where !names.contains(name) {
-      // Without a history, nobody knows whether a probe has succeeded.
+      // Without a history it is unknown whether a probe has succeeded.
       let change = try latestChange(of: name)
       changes[name] = change == .recovered ? .recovered : .closed
     }
     try tell(changes)
   }
 
-  /// Whether the server knows for how long a breaker stays open, to the second.
+  /// Whether the server knows to the second for how long a breaker stays open.
   private func isTold(_ snapshot: BreakerSnapshot) -> Bool {
     guard let told = view.told[snapshot.name], told.generation == snapshot.generation else {
       return false
@@ -93,6 +91,6 @@ extension FleetSession {
     }
     context.manager.showLife()
     undescribed = []
-    try Self.served { () throws(RedisError) in try server.describe(description, breakers) }
+    try server.describe(description, breakers)
   }
 }

@@ -1,15 +1,16 @@
 internal import Glibc
 internal import ProgramKit
 package import SharedBreaker
+internal import Synchronization
 
-/// A host's relay: it claims the store, connects to the fleet, and begins again whenever that ends.
+/// A host's relay, which claims the store, connects to the fleet, and starts over after each failure.
 package final class Relay: Sendable {
   private let context: RelayContext
 
   /// Prepares a relay.
   ///
-  /// - Throws: `RelayTrouble` if the store cannot be used, or belongs to another fleet: until
-  ///   somebody changes that, waiting cannot help.
+  /// - Throws: `RelayTrouble` if the store cannot be used, or belongs to another fleet, because
+  ///   waiting would not help then.
   package init(
     _ options: RelayOptions, storeOptions: StoreOptions = StoreOptions(),
     environment: [String: String] = [:], log: RelayLog,
@@ -21,7 +22,7 @@ package final class Relay: Sendable {
     guard let stop = WakePipe() else { throw .system("no file descriptor is left") }
     var storeOptions = storeOptions
     storeOptions.program = storeOptions.program ?? "cbrelay"
-    // The relay's log has it.
+    // The relay's log reports trouble.
     storeOptions.isQuiet = true
     context = RelayContext(
       options: options, store: SharedStore(path: options.store, options: storeOptions),
@@ -39,7 +40,7 @@ package final class Relay: Sendable {
     }
   }
 
-  /// Ends the relay soon; any thread may call it.
+  /// Asks the relay to end; any thread may call this.
   package func stop() { context.stop.wake() }
 
   /// Works until the relay is stopped.
@@ -67,7 +68,7 @@ package final class Relay: Sendable {
 
 /// Working.
 extension Relay {
-  /// Claims the store, as soon as no other relay works on it; nil if this one is stopped.
+  /// Claims the store as soon as no other relay has it; nil if this one is stopped.
   private func claim() -> RelayClaim? {
     var pause = Pause()
     var hasSaid = false
@@ -94,7 +95,7 @@ extension Relay {
     return nil
   }
 
-  /// Works on a store for as long as it stays the same and can be used.
+  /// Works on a store as long as it is the same one and can be used.
   private func work(with claim: RelayClaim, _ feed: LocalFeed) {
     let socket = statusSocket()
     defer { socket?.close() }
@@ -108,7 +109,7 @@ extension Relay {
         switch error {
         case .replaced: return
         case .store(let error) where error.kind != .busy && error.kind != .diskFull:
-          // It may be another file by now, with another lock.
+          // The path may name another file by now, with another lock.
           sleep(pause.next())
           return
         default: sleep(pause.next())
@@ -129,7 +130,7 @@ extension Relay {
       let late = min(session.nextBeat, session.stream.deadline, tellsAt ?? session.nextBeat)
       let news = tellsAt == nil ? [feed.wakeup.reading] : []
       let ready = wait(for: [session.stream.descriptor] + news, until: late)
-      // Messages first: what they say may spare this host from telling the same.
+      // Messages first: they may make a message of this host superfluous.
       let isLate = ContinuousClock.now >= session.stream.deadline
       if ready[0] || isLate { try session.hear() }
       if ready.dropFirst() == [true] {
@@ -149,7 +150,7 @@ extension Relay {
         try session.beat()
       }
     }
-    try FleetSession.served { () throws(RedisError) in try session.server.leave() }
+    try session.server.leave()
   }
 
   private func statusSocket() -> StatusSocket? {
@@ -168,7 +169,9 @@ extension Relay {
 
 /// Waiting.
 extension Relay {
-  /// Waits until a descriptor can be read, the relay is stopped, or an instant; says which can be.
+  /// Waits until a descriptor can be read, the relay is stopped, or a deadline has passed.
+  ///
+  /// - Returns: Whether each of the descriptors can be read.
   private func wait(
     for descriptors: [Int32], until deadline: ContinuousClock.Instant
   ) -> [Bool] {
@@ -211,10 +214,86 @@ extension Relay {
     guard
       context.health.note(isConnected: false, problem: words, at: StoreClock.system.wallTime)
     else { return }
-    let effect = claim == nil ? "" : ": this host goes on alone"
+    let effect = claim == nil ? "" : ": this host continues on its own"
     context.log.report(.problem, words + effect)
     context.manager.tell("STATUS=\(words)")
-    // If the store is what fails, the line above has to do.
+    // If the store is what fails, the line above has to be enough.
     do { try claim?.note(isConnected: false, problem: words) } catch {}
+  }
+}
+
+/// What has happened to the breakers of this host since the relay last took it.
+final class LocalFeed: Sendable {
+  struct News: Sendable {
+    /// The breakers that have changed, each with the latest change that may concern the fleet.
+    var changes: [String: LocalChange?] = [:]
+
+    /// Whether changes were missed, so that all breakers have to be read.
+    var isIncomplete = false
+  }
+
+  /// Raised when there is news.
+  let wakeup: WakePipe
+  private let news = Mutex(News())
+
+  /// For how many breakers changes are remembered; if there are more, all breakers are read.
+  private static let room = 20_000
+
+  init(wakeup: WakePipe) { self.wakeup = wakeup }
+
+  /// Follows the history of a store until the task is cancelled.
+  func follow(_ store: SharedStore) -> Task<Void, Never> {
+    let feed = store.followHistory()
+    return Task.detached { for await entry in feed { self.take(entry) } }
+  }
+
+  private func take(_ entry: HistoryEntry) {
+    news.withLock { news in
+      if entry.isAfterGap { news.isIncomplete = true }
+      if let change = LocalChange(entry) {
+        news.changes[entry.name] = change
+      } else if news.changes[entry.name] == nil {
+        news.changes[entry.name] = .some(nil)
+      }
+      if news.changes.count > Self.room { news = News(isIncomplete: true) }
+    }
+    wakeup.wake()
+  }
+
+  /// Returns the news since the last call.
+  func take() -> News {
+    wakeup.empty()
+    return news.withLock { news in
+      defer { news = News() }
+      return news
+    }
+  }
+}
+
+/// The pauses between attempts, which grow, and vary so that hosts do not all try at once.
+package struct Pause {
+  private var milliseconds = 50.0
+
+  private static let longest = 1_500.0
+
+  /// How long a session has to last for the pauses to begin again.
+  private static let lasting = Duration.seconds(10)
+
+  package init() {}
+
+  /// Whether there has been no pause yet.
+  package var isFirst: Bool { milliseconds == 50 }
+
+  /// The length of the next pause.
+  package mutating func next() -> Duration {
+    milliseconds = min(milliseconds * 2, Self.longest)
+    return .milliseconds(Int64(milliseconds * .random(in: 0.5...1)))
+  }
+
+  /// Begins again with short pauses if a session has lasted.
+  ///
+  /// After a short session that would retry ten times a second what fails at each session's start.
+  package mutating func noteSession(of age: Duration) {
+    if age > Self.lasting { self = Pause() }
   }
 }

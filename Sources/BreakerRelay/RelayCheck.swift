@@ -2,13 +2,13 @@ internal import Glibc
 internal import ProgramKit
 package import SharedBreaker
 
-/// Tries whether a relay could work, and changes nothing but the store that it may create.
+/// Checks whether a relay could work, and changes nothing.
 package struct RelayCheck {
-  /// What was found, a line each.
+  /// The findings, one line each.
   package private(set) var lines: [String] = []
   package private(set) var isWell = true
 
-  /// What tells the store from others, if it could be read or is not there yet.
+  /// What distinguishes the store from others.
   private enum StoreIdentity {
     case unknown, none
     case lineage(String)
@@ -58,7 +58,7 @@ package struct RelayCheck {
     }
   }
 
-  /// Why a file cannot be created, with the directories that it needs; nil if it seems possible.
+  /// Why a file and its directories cannot be created; nil if it seems possible.
   private static func obstacle(toCreating path: String) -> String? {
     var directory = path
     repeat {
@@ -69,7 +69,7 @@ package struct RelayCheck {
     return "\(directory): \(SystemError.text(errno))"
   }
 
-  /// Tries whether the server's user may do all that a relay does, without doing any of it.
+  /// Checks that the server's user may do everything that a relay does, without doing any of it.
   private func checkRights(_ options: RelayOptions, _ keys: FleetKeys) throws(RedisError) {
     // The server discards the transaction when this connection is closed.
     let connection = try RedisConnection(to: options.address, patience: RelayContext.patience)
@@ -77,7 +77,7 @@ package struct RelayCheck {
     var areKeysRefused = false
     func note(_ command: [String], _ answer: RedisReply) throws(RedisError) {
       guard case .error(let text) = answer else { return }
-      // The answer to EXEC names it after a code of its own.
+      // An answer to EXEC has the code after one of its own.
       guard text.contains("NOPERM") else { throw RedisError(answer: text) }
       if text.contains(" key") { areKeysRefused = true }
       if !refused.contains(command[0]) { refused.append(command[0]) }
@@ -132,7 +132,7 @@ package struct RelayCheck {
     if let version = version("redis"), let major = Int(version.prefix { $0 != "." }), major < 5 {
       throw RedisError("it is Redis \(version), and streams need version 5 or later")
     }
-    // They include INFO, which may be what has just been refused.
+    // The rights include INFO, which may just have been refused.
     try checkRights(options, keys)
     guard let redis = version("redis") else { throw .unexpected("INFO") }
     let role = try connection.ask(["ROLE"]).elements?.first?.text

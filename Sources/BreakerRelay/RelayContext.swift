@@ -1,5 +1,5 @@
 internal import ProgramKit
-internal import SharedBreaker
+package import SharedBreaker
 internal import Synchronization
 
 /// What all parts of a relay work with.
@@ -8,16 +8,16 @@ struct RelayContext: Sendable {
   let store: SharedStore
   let keys: FleetKeys
   let health = RelayHealth()
-  let refusals = Refusals()
+  private let refusals = Refusals()
   let log: RelayLog
   let manager: ServiceManager
 
   let course = RelayCourse()
 
-  /// Tells this run of the relay from another one of the same host.
+  /// Distinguishes this run of the relay from others on the same host.
   let run = String(UInt64.random(in: .min ... .max), radix: 16)
 
-  /// Raised when the relay is to end, and never lowered.
+  /// Raised when the relay has to end, and never lowered.
   let stop: WakePipe
 
   /// Called after each step that a crash could separate from the next one; for tests.
@@ -33,16 +33,16 @@ package enum RelayStep: String, Sendable, CaseIterable {
   case told, forgotten, listening, received, applied, beaten
 }
 
-/// What one session leaves to the next.
+/// What one session passes to the next.
 final class RelayCourse: Sendable {
   struct Notes: Sendable {
-    /// Whether this run of the relay has ever shown on the server that it is alive.
+    /// Whether the server has ever heard from this run of the relay.
     var hasBeenSeen = false
 
-    /// How many hosts the fleet had when that was last known.
+    /// The last known number of hosts in the fleet.
     var hostsSeen = 1
 
-    /// The command whose stamp is ahead of the server's clock, which was reported.
+    /// The stamp of the command that was last reported as ahead of the server's clock.
     var aheadOf: Int64?
   }
 
@@ -51,4 +51,102 @@ final class RelayCourse: Sendable {
   var now: Notes { notes.withLock { $0 } }
 
   func change(_ body: @Sendable (inout Notes) -> Void) { notes.withLock { body(&$0) } }
+}
+
+/// The kinds of messages that were refused, so that each is reported once for each host.
+private final class Refusals: Sendable {
+  private struct Known: Hashable {
+    var kind: Refusal.Kind
+    var host: String?
+  }
+
+  private let known = Mutex<Set<Known>>([])
+
+  /// How many are remembered, so that a server full of nonsense cannot fill the memory.
+  private static let room = 1_000
+
+  /// Notes a refusal; returns whether it is the first of its kind from its host.
+  func note(_ refusal: Refusal) -> Bool {
+    known.withLock { known in
+      known.count < Self.room
+        && known.insert(Known(kind: refusal.kind, host: refusal.host)).inserted
+    }
+  }
+}
+
+extension RelayContext {
+  /// Whether the relay has to end.
+  var isStopped: Bool { stop.isRaised }
+
+  /// Counts a refused message, and reports it if it is the first of its kind from its host.
+  func refuse(_ refusal: Refusal) {
+    health.change { $0.refused += 1 }
+    guard refusals.note(refusal) else { return }
+    let sender = refusal.host.map { "host \($0)" } ?? "an unknown host"
+    log.report(
+      .refused,
+      "refused a message from \(sender): \(refusal.description); more like it are not reported")
+  }
+
+  /// Counts the results of news.
+  func count(_ verdicts: [FleetVerdict], on news: [FleetNews]) {
+    let applied = verdicts.count { $0 == .applied }
+    health.change { $0.applied += Int64(applied) }
+    for (verdict, piece) in zip(verdicts, news) {
+      guard case .refused(let why) = verdict else { continue }
+      let sender: String? =
+        switch piece {
+        case .command(let command), .remembered(let command): command.host
+        case .recovery(_, let host): host
+        default: nil
+        }
+      refuse(Refusal(.command, host: sender, why))
+    }
+  }
+}
+
+/// Why a relay cannot continue; it starts over, unless it has only just been started.
+package enum RelayTrouble: Error, Sendable, Hashable {
+  /// The store cannot be used.
+  case store(StoreError)
+
+  /// The store at this path belongs to this fleet, which is not the relay's.
+  case otherFleet(String, String)
+
+  /// The path has another store than before.
+  case replaced(String)
+
+  /// The server cannot be used.
+  case redis(RedisError)
+
+  /// The host has missed messages, so it has to read everything again.
+  case behind(String)
+
+  /// Another relay uses the name of this host.
+  case nameTaken(String)
+
+  /// The process lacks something that it needs.
+  case system(String)
+}
+
+extension RelayTrouble {
+  /// The server's answer to something makes no sense.
+  static func unexpected(_ what: String) -> RelayTrouble { .redis(.unexpected(what)) }
+
+  /// The trouble and what to do about it, in one line.
+  package func words(for options: RelayOptions) -> String {
+    switch self {
+    case .store(let error): error.description
+    case .otherFleet(let path, let fleet):
+      "the store \(path) belongs to fleet \(fleet): use that one, or run"
+        + " 'cbctl fleet leave' first"
+    case .replaced(let path): "the store \(path) is another one now: starting over with it"
+    case .redis(let error): "cannot use \(options.address): \(error)"
+    case .behind(let why): "catching up with fleet \(options.fleet): \(why)"
+    case .nameTaken(let host):
+      "another cbrelay works as host \(host) of fleet \(options.fleet): give one of the two hosts"
+        + " another name with --host or $SHARED_BREAKER_HOST"
+    case .system(let words): words
+    }
+  }
 }

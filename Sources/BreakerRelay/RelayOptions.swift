@@ -2,13 +2,13 @@ internal import Glibc
 internal import ProgramKit
 internal import SharedBreaker
 
-/// What a relay was told to do.
+/// The options of a relay.
 package struct RelayOptions: Sendable, Hashable {
   package var address: RedisAddress
   package var fleet: String
   package var host: String
 
-  /// The file of the store; nil for the usual one.
+  /// The file of the store; nil for the default.
   package var store: String?
 
   /// About how many messages the server keeps for hosts that are away for a moment.
@@ -33,9 +33,9 @@ package enum RelayRequest: Sendable, Hashable {
 
 /// Reading the command line.
 extension RelayRequest {
-  /// Reads the words after the program's name, and the variables that stand in for some of them.
+  /// Reads the words after the program's name, and the variables that can replace some of them.
   ///
-  /// - Throws: `UsageError`, which says what to do.
+  /// - Throws: `UsageError` if they make no sense.
   package init(
     arguments: [String], environment: [String: String], hostName: String
   ) throws(UsageError) {
@@ -57,7 +57,7 @@ extension RelayRequest {
   }
 }
 
-/// The words of a command line, before they mean something.
+/// The words of a command line, before their values are checked.
 private struct GivenWords {
   enum Meaning { case option, help, version }
 
@@ -93,7 +93,7 @@ private struct GivenWords {
         throw UsageError("\(name) takes no value", "run 'cbrelay --help'")
       }
       let what = word.hasPrefix("-") ? "there is no option" : "cbrelay takes no words, and got"
-      // Not all of it, because it may be an address with a password.
+      // Only the beginning, because the word may be an address with a password.
       let beginning = name.prefix { $0.isLetter || $0 == "-" }
       throw UsageError("\(what) '\(OutsideText.quoted(String(beginning)))'", "run 'cbrelay --help'")
     }
@@ -132,7 +132,7 @@ private struct GivenWords {
       options.address.password = password
     }
     guard options.address.user == nil || options.address.password != nil else {
-      // The server would take such a relay for its default user.
+      // The server would treat such a relay as its default user.
       throw UsageError(
         "the address of the Redis server has a user, but there is no password",
         "use --password-file or $SHARED_BREAKER_REDIS_PASSWORD")
@@ -171,4 +171,65 @@ private struct GivenWords {
     }
     return text
   }
+}
+
+/// The help of `cbrelay`.
+package enum RelayHelp {
+  package static let page = """
+    Tells the hosts of a fleet about each other's circuit breakers, through a Redis or Valkey server.
+
+    USAGE
+      cbrelay --redis URL --fleet NAME [options]
+
+    Run one cbrelay on each host, beside the store that the host's processes share. It passes on
+    the commands that you give with 'cbctl ... --fleet', lets a breaker with fleet-quorum notice that
+    it is open on other hosts, and lets a breaker with fleet-spread notice that it has recovered
+    elsewhere. If the server is unavailable, every host continues on its own, and no breaker opens or
+    closes because of that. A second cbrelay on the same store waits, and takes over when the first
+    one ends.
+
+    OPTIONS
+      --redis URL           the server: redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE]
+                            or unix:///PATH[?db=DATABASE]
+      --fleet NAME          the fleet that this host belongs to, the same on every host
+      --host ID             what other hosts call this one (default: the host's name)
+      --store PATH          the store's file (default: the one that cbctl uses)
+      --password-file PATH  a file whose first line is the server's password
+      --max-stream COUNT    about how many messages the server keeps (default: 100000)
+      --json                log JSON, one object a line (--check and --help print text)
+      --check               check the store and the server, print what was found, and exit
+      --version             print the version
+      -h, --help            print this help
+
+    ENVIRONMENT
+      SHARED_BREAKER_REDIS           for --redis
+      SHARED_BREAKER_REDIS_PASSWORD  the server's password
+      SHARED_BREAKER_FLEET           for --fleet
+      SHARED_BREAKER_HOST            for --host
+      SHARED_BREAKER_STORE           for --store
+      NOTIFY_SOCKET, WATCHDOG_USEC   set by systemd, for Type=notify and WatchdogSec=
+
+    EXIT CODES
+      0   ended by SIGTERM or SIGINT; --check found nothing wrong
+      1   output could not be written
+      64  wrong usage; nothing was done
+      69  the store cannot be used, or belongs to another fleet; --check could not use the store or
+          the server
+
+    EXAMPLES
+      cbrelay --redis redis://redis.internal:6379 --fleet prod
+      cbrelay --redis unix:///run/redis/redis.sock --fleet test --host a --check
+
+    """
+
+  package static let version =
+    "cbrelay \(SharedStore.version) (SQLite \(SharedStore.sqliteVersion))\n"
+}
+
+/// A command line or an environment that cannot be understood.
+package struct UsageError: Error, Hashable, CustomStringConvertible {
+  /// What is wrong and what to do, without the program's name.
+  package var description: String
+
+  package init(_ what: String, _ remedy: String) { description = "\(what): \(remedy)" }
 }

@@ -1,4 +1,3 @@
-internal import CArguments
 internal import ProgramKit
 @unsafe @preconcurrency internal import Glibc
 
@@ -12,7 +11,7 @@ package enum RelayProgram {
     let request: RelayRequest
     do throws(UsageError) {
       request = try RelayRequest(
-        arguments: try words(), environment: environment(), hostName: hostName())
+        arguments: try words(), environment: environment(), hostName: ThisProcess.hostName() ?? "")
     } catch {
       say("cbrelay: \(error)\n")
       exit(64)
@@ -30,10 +29,11 @@ package enum RelayProgram {
     exit(0)
   }
 
-  /// Prints a text and ends the process; a text that does not arrive is a failure.
+  /// Prints a text and ends the process; failing to print is a failure.
   private static func end(afterPrinting text: String, with code: Int32 = 0) -> Never {
-    let problem = write(text, to: STDOUT_FILENO)
-    guard problem != 0, problem != EPIPE else { exit(code) }
+    guard let problem = ThisProcess.write(text, to: STDOUT_FILENO), problem != EPIPE else {
+      exit(code)
+    }
     say(
       "cbrelay: cannot write to standard output: \(SystemError.text(problem)): free some space, or"
         + " print elsewhere\n")
@@ -41,7 +41,7 @@ package enum RelayProgram {
   }
 
   private static func relay(_ options: RelayOptions) {
-    // Blocked before any thread begins, so that the thread below gets them.
+    // Blocked before any thread starts, so that the thread below receives them.
     var signals = sigset_t()
     unsafe sigemptyset(&signals)
     for number in [SIGTERM, SIGINT, SIGHUP] { unsafe sigaddset(&signals, number) }
@@ -55,7 +55,7 @@ package enum RelayProgram {
         var number: Int32 = 0
         unsafe sigwait(&waited, &number)
         relay.stop()
-        // The name of a server may take longer to look up than anybody wants to wait.
+        // Looking up the name of a server can take longer than anybody wants to wait.
         var pause = timespec(tv_sec: Int(grace.components.seconds), tv_nsec: 0)
         unsafe nanosleep(&pause, nil)
         exit(0)
@@ -72,15 +72,12 @@ package enum RelayProgram {
 /// The surroundings of the process.
 extension RelayProgram {
   private static func words() throws(UsageError) -> [String] {
-    var words: [String] = []
-    for index in 1..<max(1, Int(sb_argument_count())) {
-      guard let word = unsafe sb_arguments()[index] else { break }
-      guard let text = unsafe String(validatingCString: word) else {
+    try ThisProcess.arguments().map { word throws(UsageError) in
+      guard let text = String(validating: word, as: UTF8.self) else {
         throw UsageError("an argument is not UTF-8", "use UTF-8")
       }
-      words.append(text)
+      return text
     }
-    return words
   }
 
   private static let variables = [
@@ -97,26 +94,6 @@ extension RelayProgram {
     return values
   }
 
-  private static func hostName() -> String {
-    var name = [CChar](repeating: 0, count: 256)
-    guard unsafe gethostname(&name, name.count - 1) == 0 else { return "" }
-    return String(decoding: name.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
-  }
-
-  /// Prints a message; who does not read it is no reason to stop working.
-  private static func say(_ text: String) { _ = write(text, to: STDERR_FILENO) }
-
-  /// Writes a text, and returns the system's error number; 0 if all is written.
-  private static func write(_ text: String, to descriptor: Int32) -> Int32 {
-    var rest = Array(text.utf8)[...]
-    while !rest.isEmpty {
-      let count = unsafe rest.withUnsafeBytes { bytes in
-        unsafe Glibc.write(descriptor, bytes.baseAddress, bytes.count)
-      }
-      if count < 0, errno == EINTR { continue }
-      guard count > 0 else { return count < 0 ? errno : EIO }
-      rest = rest.dropFirst(count)
-    }
-    return 0
-  }
+  /// Prints a message, and ignores errors: a log that nobody reads must not stop the relay.
+  private static func say(_ text: String) { _ = ThisProcess.write(text, to: STDERR_FILENO) }
 }

@@ -1,131 +1,313 @@
 package import BreakerCore
 
-/// Where breakers are kept: one core step at a time, each of them whole or not at all.
+/// Where breakers are kept: one transaction at a time, each of them whole or not at all.
 ///
-/// The SQLite file is one such place and the memory of a process is another.
+/// The SQLite file is one such storage and the memory of a process is another. What a transaction
+/// does is written once, in terms of ``StorePlace``.
 package protocol BreakerStorage: AnyObject, Sendable {
   /// Where one load tells whether anything changed; the address is good as long as the storage.
   ///
-  /// Zero there means that nothing is known, so that every call has to ask for what changed. It is
-  /// to be loaded before what it vouches for is read (rule of order 4).
+  /// Zero means that nothing is known, so every call has to ask what changed. Load it before you read
+  /// the rows that it vouches for (rule of order 4).
   var fingerprint: UnsafePointer<UInt64> { get }
 
-  /// Makes sure that the storage can be used, and makes it if it is not there.
+  /// The tasks that wait for events of any process.
+  var listeners: Listeners { get }
+
+  /// What processes hold in the storage until they end.
+  var owners: any StoreOwners { get }
+
+  /// The counters that processes share; nil if there are none.
+  var sharedCounters: CounterPage? { get }
+
+  /// Makes sure that the storage can be used, and creates it if it does not exist.
   func open(mayCreate: Bool) throws(StoreError)
+
+  /// Forgets what is open if the file it belongs to was replaced or deleted.
+  ///
+  /// - Throws: Why that is not possible yet; do not use the replaced file meanwhile.
+  func checkIdentity() throws(StoreError)
+
+  /// Closes everything; the next use opens it again.
+  ///
+  /// With `isDone`, it also leaves the file in the state that is best for the next process.
+  func close(isDone: Bool)
+
+  /// Takes the storage's locks before a fork, so that it is at rest, and gives them back after it.
+  func atFork(_ moment: ForkMoment)
 
   /// Everything that changed after a revision, for all breakers at once.
   ///
-  /// Without a revision it is only told which one is the newest.
+  /// Without a revision, it only returns the newest one.
   func changes(since revision: Int64?) throws(StoreError) -> StoreChanges
 
-  /// The breaker of that name, or nil if there is none.
-  func find(_ name: String) throws(StoreError) -> StoredBreaker?
-
-  /// Which breakers there are with names that begin with a text; by name.
+  /// Reads the storage as it stands at one moment.
   ///
-  /// With a state, only those that may be in it by now; who reads them sees which are.
-  func list(beginningWith prefix: String, in state: BreakerState?) throws(StoreError)
-    -> [ListedBreaker]
+  /// A long reading never delays a writer.
+  func read<Answer>(
+    isLong: Bool, _ body: (any StoreReading) throws(StoreError) -> Answer
+  ) throws(StoreError) -> Answer
 
-  /// Some breakers as they stand at one moment, in the order asked for; nil for one that is gone.
-  func read(_ listed: some Collection<ListedBreaker>) throws(StoreError) -> [StoredBreaker?]
+  /// Runs `body` in one transaction; if it throws, nothing has changed.
+  ///
+  /// The body may run again, after its first transaction was rolled back.
+  ///
+  /// - Returns: The answer of the body, and why what it wrote, which every process sees, may not
+  ///   survive a power cut.
+  func write<Answer>(
+    wait: Wait, _ body: (any StorePlace) throws(StoreError) -> Answer
+  ) throws(StoreError) -> (answer: Answer, syncError: StoreError?)
 
   /// Reads a breaker, lets `body` decide, and writes what it decided, in one transaction.
   ///
   /// Threads that call it at the same time share a transaction, each seeing what those before it
-  /// have decided. The clock is read once, inside. If there is no such breaker, `body` gets a new one where
-  /// `orCreate` says so; otherwise it is not called, and the answer is nil.
+  /// have decided. The clock is read once, inside. If there is no such breaker, `body` gets a new one
+  /// where `orCreate` says so; otherwise it is not called, and the answer is nil.
   func transact<Answer>(
     _ name: String, orCreate: Bool, wait: Wait, _ body: (inout BreakerDraft) -> Answer
   ) throws(StoreError) -> Transacted<Answer>?
-
-  /// Changes several breakers, and makes those that are not there, in one transaction.
-  func transact(together steps: [NamedStep], mustBeNew: Bool) throws(StoreError)
-    -> TransactedTogether
-
-  /// Deletes a breaker, if it is still the version asked for.
-  func delete(_ name: String, ifStill version: StoredVersion?) throws(StoreError) -> Deletion
-
-  /// The newest `limit` events after an instant, oldest first.
-  func history(of name: String?, sinceMilliseconds: Int64?, limit: Int?) throws(StoreError)
-    -> [RecordedEvent]
-
-  /// The oldest `limit` events after one, in the order in which they happened.
-  func events(after id: Int64, of name: String?, limit: Int) throws(StoreError) -> EventBatch
-
-  /// Takes what a process says of a hook, and answers what it has to do now, in one transaction.
-  func answer(_ request: HookRequest) throws(StoreError) -> HookTurn
-
-  /// Those who wait for events of all processes.
-  var listeners: Listeners { get }
-
-  /// The policies that code has declared for a breaker.
-  func declarations(of name: String) throws(StoreError) -> [StoredDeclaration]
-
-  /// What the store knows of its fleet; nil if no relay has ever worked on it.
-  func fleet() throws(StoreError) -> StoredFleet?
-
-  /// The latest commands of the fleet, one for each aspect of each breaker.
-  func fleetOrders() throws(StoreError) -> [FleetOrder]
-
-  /// The oldest commands that the relay has yet to publish.
-  func pendingOrders(limit: Int) throws(StoreError) -> [PendingOrder]
-
-  /// Does what a relay requests, in one transaction; if nothing changes, nothing is written.
-  func carryOut(_ request: FleetRequest) throws(StoreError) -> FleetChanges
-
-  /// Forgets everything about the fleet; false if there was nothing to forget.
-  func leaveFleet() throws(StoreError) -> Bool
-
-  /// Takes the right to be the relay of the store; nil if another one has it.
-  func holdRelay() throws(StoreError) -> RelayHold?
-
-  /// Whether a relay works on the store.
-  func isRelayHeld() throws(StoreError) -> Bool
-
-  /// Tells what this store has given out from what one gave out that it is a copy of.
-  func lineage() throws(StoreError) -> Int64
-
-  /// What this process holds for as long as it lives, to be named in a lease or a claim that it is
-  /// about to write; nil if it can hold nothing here.
-  func lifeline() -> Lifeline?
-
-  /// Whether the owner of a lease or a claim has ended for certain.
-  func isGone(_ owner: ProcessIdentity) -> Bool
-
-  /// The counters that processes share for a breaker; nil if it has none, or has lost them.
-  func counters(of breaker: StoredBreaker) -> Counters?
-
-  /// A breaker that was read before, with what has been counted since.
-  func upToDate(_ breaker: StoredBreaker) -> StoredBreaker
-
-  /// Forgets what is open if the file it belongs to was replaced or deleted.
-  ///
-  /// - Throws: Why that cannot be done yet; the replaced file must not be used meanwhile.
-  func checkIdentity() throws(StoreError)
-
-  /// Proves by a write that the storage can be written again.
-  func proveWritable() throws(StoreError)
-
-  /// Leaves the file as the next process should find it, before one that is done with it closes.
-  func finish()
-
-  /// Closes everything; the next use opens it again.
-  func close()
-
-  /// Takes the storage's locks, so that a fork finds it at rest.
-  func willFork()
-
-  /// Gives the locks back, on either side of the fork.
-  func didFork()
 }
 
+/// The two moments at which a storage has something to do about a fork.
+package enum ForkMoment: Sendable {
+  case before
+
+  /// In the parent and in the child.
+  case after
+}
+
+/// Reading.
 extension BreakerStorage {
   /// What tells whether anything changed since it was last loaded.
   package func currentFingerprint() -> UInt64 { unsafe WALIndexPage.load(fingerprint) }
+
+  /// The breaker of that name, or nil if there is none.
+  package func find(_ name: String) throws(StoreError) -> StoredBreaker? {
+    try read(isLong: false) { place throws(StoreError) in try place.find(name) }
+  }
+
+  /// The breakers with names that begin with a text, by name.
+  ///
+  /// With a state, it returns candidates; read each one for its current state.
+  package func list(
+    beginningWith prefix: String, in state: BreakerState?
+  ) throws(StoreError) -> [ListedBreaker] {
+    try read(isLong: true) { place throws(StoreError) in
+      try place.list(beginningWith: prefix, in: state)
+    }
+  }
+
+  /// Some breakers as they stand at one moment, in the order asked for; nil for one that is gone.
+  package func read(
+    _ listed: some Collection<ListedBreaker>
+  ) throws(StoreError) -> [StoredBreaker?] {
+    try read(isLong: true) { place throws(StoreError) in
+      var breakers: [StoredBreaker?] = []
+      breakers.reserveCapacity(listed.count)
+      for one in listed { breakers.append(try place.find(one)) }
+      return breakers
+    }
+  }
+
+  /// The policies that code has declared for a breaker.
+  package func declarations(of name: String) throws(StoreError) -> [StoredDeclaration] {
+    try read(isLong: false) { place throws(StoreError) in try place.declarations(of: name) }
+  }
+
+  /// The newest `limit` events after an instant, oldest first.
+  package func history(
+    of name: String?, sinceMilliseconds: Int64?, limit: Int?
+  ) throws(StoreError) -> [RecordedEvent] {
+    try read(isLong: false) { place throws(StoreError) in
+      try place.history(of: name, sinceMilliseconds: sinceMilliseconds, limit: limit)
+    }
+  }
+
+  /// The oldest `limit` events after one, in the order in which they happened.
+  package func events(
+    after id: Int64, of name: String?, limit: Int
+  ) throws(StoreError) -> EventBatch {
+    // A process that only listens makes no calls, which would check the file.
+    try checkIdentity()
+    return try read(isLong: false) { place throws(StoreError) in
+      try place.events(after: id, of: name, limit: limit)
+    }
+  }
+
+  /// Where the healthy calls of a breaker are counted; nil if it has no counters, or has lost them.
+  package func counters(of breaker: StoredBreaker) -> Counters? {
+    sharedCounters?.counters(of: breaker)
+  }
+
+  /// A breaker that was read before, with what has been counted since.
+  package func upToDate(_ breaker: StoredBreaker, at now: Instant) -> StoredBreaker {
+    var breaker = breaker
+    sharedCounters?.takeIn(to: &breaker, at: now)
+    return breaker
+  }
+}
+
+/// Writing.
+extension BreakerStorage {
+  /// Changes several breakers, and makes those that are not there, in one transaction.
+  package func transact(
+    together steps: [NamedStep], mustBeNew: Bool
+  ) throws(StoreError) -> TransactedTogether {
+    var (done, syncError) = try write(wait: .usual) { place throws(StoreError) in
+      try place.take(together: steps, mustBeNew: mustBeNew)
+    }
+    done.syncError = syncError
+    return done
+  }
+
+  /// Deletes a breaker, if it is still the version asked for.
+  package func delete(
+    _ name: String, ifStill version: StoredVersion?
+  ) throws(StoreError) -> Deletion {
+    let (isDeleted, syncError) = try write(wait: .usual) { place throws(StoreError) in
+      try place.delete(name, ifStill: version)
+    }
+    return Deletion(isDeleted: isDeleted, syncError: syncError)
+  }
 
   /// Deletes a breaker, whatever it has come to; false if there was none.
   package func delete(_ name: String) throws(StoreError) -> Bool {
     try delete(name, ifStill: nil).isDeleted
   }
+
+  /// Applies what a process reports about a hook and asks for, and returns what it has to do now.
+  package func answer(_ request: HookRequest) throws(StoreError) -> HookTurn {
+    try checkIdentity()
+    // Usually another process has the event already, and there is nothing to write.
+    let seen = try read(isLong: false) { place throws(StoreError) in
+      try place.change(by: request)
+    }
+    guard seen.hasChanged else { return seen.turn }
+    return try write(wait: .usual) { place throws(StoreError) in
+      try place.answer(request)
+    }.answer
+  }
+
+  /// Proves by a write that the storage can be written again.
+  package func proveWritable() throws(StoreError) {
+    _ = try write(wait: .brief) { place throws(StoreError) in try place.proveWritable() }
+  }
+}
+
+/// The fleet.
+extension BreakerStorage {
+  /// What the store knows of its fleet; nil if no relay has ever worked on it.
+  package func fleet() throws(StoreError) -> StoredFleet? {
+    try checkIdentity()
+    return try read(isLong: false) { place throws(StoreError) in try place.fleet() }
+  }
+
+  /// The latest commands of the fleet, one for each aspect of each breaker.
+  package func fleetOrders() throws(StoreError) -> [FleetOrder] {
+    try checkIdentity()
+    return try read(isLong: false) { place throws(StoreError) in
+      let now = place.now
+      return try place.registers(of: nil).map(\.order).filter { !$0.isForgotten(at: now) }
+    }
+  }
+
+  /// The oldest commands that the relay has yet to publish.
+  package func pendingOrders(limit: Int) throws(StoreError) -> [PendingOrder] {
+    try checkIdentity()
+    return try read(isLong: false) { place throws(StoreError) in
+      try place.pendingOrders(of: nil, limit: limit)
+    }
+  }
+
+  /// Does what a relay requests, in one transaction; if nothing changes, nothing is written.
+  package func carryOut(_ request: FleetRequest) throws(StoreError) -> FleetChanges {
+    // A relay asks often, and should not delay writers when there is nothing to do.
+    if let known = try fleet(), request.isMet(by: known) { return FleetChanges() }
+    var (changes, syncError) = try write(wait: .usual) { place throws(StoreError) in
+      try place.carryOut(request)
+    }
+    changes.syncError = syncError
+    return changes
+  }
+
+  /// Forgets everything about the fleet; false if there was nothing to forget.
+  package func leaveFleet() throws(StoreError) -> Bool {
+    try write(wait: .usual) { place throws(StoreError) in try place.leaveFleet() }.answer
+  }
+
+  /// Takes the right to be the relay of the store; nil if another one has it.
+  package func holdRelay() throws(StoreError) -> RelayHold? {
+    try beUsable()
+    return try owners.holdRelay()
+  }
+
+  /// Whether a relay works on the store.
+  package func isRelayHeld() throws(StoreError) -> Bool {
+    try beUsable()
+    return try owners.isRelayHeld()
+  }
+
+  /// Distinguishes permits of this store from those of a store that it is a copy of.
+  package func lineage() throws(StoreError) -> Int64 {
+    try checkIdentity()
+    // In a transaction to write, because only that agrees on the lineage of a copy.
+    return try write(wait: .usual) { $0.lineage }.answer
+  }
+
+  private func beUsable() throws(StoreError) { try read(isLong: false) { _ in } }
+}
+
+/// Owners, closing, and forks.
+extension BreakerStorage {
+  /// What this process holds for as long as it lives; nil if it can hold nothing here.
+  package func lifeline() -> Lifeline? { owners.lifeline() }
+
+  /// Whether the owner of a lease or a claim has ended for certain.
+  package func isGone(_ owner: ProcessIdentity) -> Bool { owners.isGone(owner) }
+
+  /// Closes everything; the next use opens it again.
+  package func close() { close(isDone: false) }
+
+  package func willFork() { atFork(.before) }
+  package func didFork() { atFork(.after) }
+}
+
+/// What changed in a storage.
+package struct StoreChanges: Sendable {
+  /// Differs from the last time if revisions alone do not tell all that has happened since.
+  ///
+  /// The file may be another one or an older copy, or a program that knows nothing of revisions,
+  /// such as the sqlite3 shell, has written to it.
+  package var continuity: Int64
+  package var breakers: [StoredBreaker]
+
+  /// The highest revision that these changes bring their reader up to.
+  package var revision: Int64
+
+  /// The revision of the latest deletion, which no row is left to tell of.
+  package var deletedRevision: Int64
+
+  /// Whether the file is of another lineage or boot than this process has taken it for.
+  var isOfOtherHeader = false
+
+  package init(
+    continuity: Int64, breakers: [StoredBreaker], revision: Int64, deletedRevision: Int64
+  ) {
+    self.continuity = continuity
+    self.breakers = breakers
+    self.revision = revision
+    self.deletedRevision = deletedRevision
+  }
+}
+
+/// Consecutive events of a store.
+package struct EventBatch: Sendable, Hashable {
+  /// Identifies this store among all others.
+  package var store: Int64
+
+  /// The latest event of the store, whether or not it is in this batch; 0 if there is none.
+  package var newest: Int64
+
+  /// The oldest events that match the request.
+  package var events: [RecordedEvent]
 }

@@ -251,3 +251,56 @@ extension JSONObjectReader {
     return value
   }
 }
+
+/// The members of a JSON object by their keys; if a key occurs twice, the last member counts.
+public struct JSONFields: Sendable {
+  private var values: [String: JSONMember.Value] = [:]
+
+  /// Reads an object; error messages call what it stands for `thing`.
+  public init(_ text: String, standingFor thing: String) throws(JSONError) {
+    for member in try JSONObjectReader.members(of: text, standingFor: thing) {
+      values[member.key] = member.value
+    }
+  }
+
+  /// The value of a member; nil if there is no such member.
+  public subscript(key: String) -> JSONMember.Value? { values[key] }
+
+  /// The text of a member; nil if it is no text.
+  public func text(_ key: String) -> String? {
+    if case .string(let text)? = values[key] { text } else { nil }
+  }
+
+  /// The text of a member that must be there.
+  public func requiredText(_ key: String) throws(JSONError) -> String {
+    guard let text = text(key) else { throw JSONError(description: "it has no \(key)") }
+    return text
+  }
+
+  /// The number of a member; nil if it is not a whole number.
+  public func number(_ key: String) -> Int64? {
+    if case .number(let text)? = values[key] { Int64(text) } else { nil }
+  }
+
+  /// The duration of a member in milliseconds, which is never negative.
+  public func milliseconds(_ key: String) -> Duration? {
+    number(key).map { .milliseconds(max(0, $0)) }
+  }
+
+  /// Whether a member is `true`.
+  public func isTrue(_ key: String) -> Bool { values[key] == .bool(true) }
+
+  /// The objects of a list; nil if the member is no list.
+  public func objects(
+    _ key: String, standingFor thing: String
+  ) throws(JSONError) -> [JSONFields]? {
+    guard case .nested(let list)? = values[key] else { return nil }
+    var objects: [JSONFields] = []
+    for element in try JSONObjectReader.elements(of: list, standingFor: key) {
+      if case .nested(let object) = element {
+        objects.append(try JSONFields(object, standingFor: thing))
+      }
+    }
+    return objects
+  }
+}

@@ -82,7 +82,7 @@ extension JSONValue {
     result.append(UInt8(ascii: closing))
   }
 
-  /// JSON has no word for what is not finite.
+  /// The text of a number; JSON cannot express one that is not finite.
   private static func text(of number: Double) -> String {
     guard number.isFinite else { return "null" }
     let text = String(number)

@@ -1,7 +1,7 @@
 public import JSONText
 public import SharedBreaker
 
-/// What a relay knows of its fleet: `cbrelay` writes it to its socket, and `cbctl` reads it there.
+/// What a relay knows about its fleet; `cbrelay` writes it to its socket, where `cbctl` reads it.
 public struct RelayStatus: Sendable, Hashable {
   /// What a client can ask a relay for.
   public enum Question: String, Sendable {
@@ -17,10 +17,10 @@ public struct RelayStatus: Sendable, Hashable {
     /// The host's name in the fleet.
     public var name: String
 
-    /// How long ago the host was last heard of; nil if that is unknown.
+    /// How long ago the host was last heard from; nil if that is unknown.
     public var silence: Duration?
 
-    /// Whether it was silent for so long that it no longer counts.
+    /// Whether the host has been silent for so long that it no longer counts.
     public var isSilent: Bool
 
     /// The host's breakers; empty if nobody asked for them.
@@ -81,10 +81,10 @@ public struct RelayStatus: Sendable, Hashable {
   /// Why it is not connected.
   public var problem: String?
 
-  /// How far the relay is behind the fleet's stream.
+  /// How long the latest message took to arrive; zero once all have been read.
   public var lag: Duration?
 
-  /// How many of this host's commands have not reached Redis yet; nil if the store does not tell.
+  /// How many of this host's commands have not reached Redis yet; nil if the store cannot be read.
   public var waiting: Int64?
 
   /// How many commands of other hosts it has applied since it started.
@@ -93,7 +93,7 @@ public struct RelayStatus: Sendable, Hashable {
   /// How many commands of other hosts it has refused since it started.
   public var refused: Int64
 
-  /// The hosts of the fleet; nil if Redis does not tell the relay now.
+  /// The hosts of the fleet; nil if Redis does not answer the relay.
   public var hosts: [Host]?
 
   /// Describes a fleet as one of its relays knows it.
@@ -138,7 +138,7 @@ extension RelayStatus {
 
   /// Reads a document; members that this version does not know are ignored.
   public init(document: String) throws(JSONError) {
-    let fields = try Fields(document, of: "a relay")
+    let fields = try JSONFields(document, standingFor: "a relay")
     let version = fields.number("version")
     guard version == Self.version else {
       throw JSONError(
@@ -152,7 +152,7 @@ extension RelayStatus {
       problem: fields.text("problem"), lag: fields.milliseconds("lag_ms"),
       waiting: fields.number("waiting"), applied: fields.number("applied") ?? 0,
       refused: fields.number("refused") ?? 0,
-      hosts: try fields.objects("hosts", of: "a host")?.map { host throws(JSONError) in
+      hosts: try fields.objects("hosts", standingFor: "a host")?.map { host throws(JSONError) in
         try Host(host)
       })
   }
@@ -170,11 +170,11 @@ extension RelayStatus.Host {
     }
   }
 
-  fileprivate init(_ fields: Fields) throws(JSONError) {
+  fileprivate init(_ fields: JSONFields) throws(JSONError) {
     self.init(
       name: try fields.requiredText("host"), silence: fields.milliseconds("silent_ms"),
       isSilent: fields.isTrue("is_silent"),
-      breakers: try (fields.objects("breakers", of: "a breaker") ?? []).map {
+      breakers: try (fields.objects("breakers", standingFor: "a breaker") ?? []).map {
         breaker throws(JSONError) in
         try RelayStatus.Standing(breaker)
       })
@@ -191,50 +191,10 @@ extension RelayStatus.Standing {
     ])
   }
 
-  fileprivate init(_ fields: Fields) throws(JSONError) {
+  fileprivate init(_ fields: JSONFields) throws(JSONError) {
     self.init(
       name: try fields.requiredText("name"), state: try fields.requiredText("state"),
       mode: fields.text("mode") ?? BreakerMode.automatic.wireName,
       openEndsIn: fields.milliseconds("open_ends_in_ms"), trips: fields.number("trips") ?? 0)
-  }
-}
-
-/// The members of an object, by their keys.
-private struct Fields {
-  private var values: [String: JSONMember.Value] = [:]
-
-  init(_ text: String, of thing: String) throws(JSONError) {
-    for member in try JSONObjectReader.members(of: text, standingFor: thing) {
-      values[member.key] = member.value
-    }
-  }
-
-  func text(_ key: String) -> String? {
-    if case .string(let text)? = values[key] { text } else { nil }
-  }
-
-  func requiredText(_ key: String) throws(JSONError) -> String {
-    guard let text = text(key) else { throw JSONError(description: "it has no \(key)") }
-    return text
-  }
-
-  func number(_ key: String) -> Int64? {
-    if case .number(let text)? = values[key] { Int64(text) } else { nil }
-  }
-
-  func milliseconds(_ key: String) -> Duration? {
-    number(key).map { .milliseconds(max(0, $0)) }
-  }
-
-  func isTrue(_ key: String) -> Bool { values[key] == .bool(true) }
-
-  /// The objects of a list; nil if there is no list.
-  func objects(_ key: String, of thing: String) throws(JSONError) -> [Fields]? {
-    guard case .nested(let list)? = values[key] else { return nil }
-    var objects: [Fields] = []
-    for element in try JSONObjectReader.elements(of: list, standingFor: key) {
-      if case .nested(let object) = element { objects.append(try Fields(object, of: thing)) }
-    }
-    return objects
   }
 }

@@ -47,9 +47,10 @@ public final class Breaker: Sendable {
   /// While the store cannot be used, the snapshot shows the breaker that stands in for it in this
   /// process, or else what was last known. ``SharedStore/snapshot(of:)`` throws instead.
   public func snapshot() -> BreakerSnapshot {
-    var breaker = engine.storage.upToDate(current().breaker)
+    var breaker = engine.storage.upToDate(current().breaker, at: engine.clock.instant)
     breaker.record.totals += cell.pending.totals
-    return engine.snapshot(of: breaker, at: engine.clock.moment)
+    return BreakerSnapshot(
+      of: breaker, at: engine.clock.moment, isGone: engine.storage.isGone)
   }
 
   /// What the store holds, or else the breaker of this process alone, or what was last known.
@@ -159,7 +160,7 @@ extension Breaker {
     _ mode: BreakerMode, for duration: Duration? = nil, reason: String? = nil,
     scope: CommandScope = .host
   ) throws(BreakerError) {
-    let author = engine.author
+    let author = self.author
     try change(.force(mode, for: duration), reason, scope) { draft in
       draft.apply { record, now in
         record.modeSet(to: mode, for: duration, reason: reason, by: author, at: now)
@@ -186,11 +187,11 @@ extension Breaker {
     set values: [PolicyKey: String] = [:], unset keys: Set<PolicyKey> = [],
     scope: CommandScope = .host
   ) throws(BreakerError) {
-    let command = try engine.given(.policy(set: values, unset: keys), to: cell, nil, scope)
+    let command = try given(.policy(set: values, unset: keys), nil, scope)
     let complaint: PolicyError?
     do throws(StoreError) {
       complaint = try engine.waiting { () throws(StoreError) in
-        try engine.override(cell, set: values, unset: keys, as: command)
+        try applyOverride(set: values, unset: keys, as: command)
       }
     } catch {
       throw .store(error)
@@ -202,7 +203,7 @@ extension Breaker {
     _ action: FleetCommand.Action, _ reason: String?, _ scope: CommandScope,
     _ body: (inout BreakerDraft) -> Void
   ) throws(BreakerError) {
-    let command = try engine.given(action, to: cell, reason, scope)
+    let command = try given(action, reason, scope)
     do throws(StoreError) {
       try engine.step(cell) { draft in
         body(&draft)
@@ -212,4 +213,73 @@ extension Breaker {
       throw .store(error)
     }
   }
+
+  /// Sets and removes an operator's values; returns an error if the resulting policy is not valid.
+  private func applyOverride(
+    set values: [PolicyKey: String], unset keys: Set<PolicyKey>, as command: GivenCommand?
+  ) throws(StoreError) -> PolicyError? {
+    // Checked before the transaction too, so that a mistake does not create a breaker.
+    var words = try engine.known(cell).breaker.words
+    do throws(PolicyError) {
+      _ = try words.overridden(set: values, unset: keys, at: engine.clock.moment)
+    } catch {
+      return error
+    }
+    return try engine.step(cell) { draft -> PolicyError? in
+      do throws(PolicyError) {
+        try draft.agree { words, now throws(PolicyError) in
+          try words.overridden(set: values, unset: keys, at: now)
+        }
+        draft.command = command
+        if command != nil, !draft.events.contains(where: { $0.change.kind == .policy }) {
+          // The entry tells the relay about the command, even if it changes nothing on this host.
+          let words = draft.breaker.words.operator ?? ""
+          draft.note(.policy(from: words, to: words), reason: "set by an operator")
+        }
+        return nil
+      } catch {
+        return error
+      }
+    }.answer
+  }
+
+  /// A command that the relay is to tell the other hosts; nil if it is for this host alone.
+  private func given(
+    _ action: FleetCommand.Action, _ reason: String?, _ scope: CommandScope
+  ) throws(BreakerError) -> GivenCommand? {
+    guard scope == .fleet else { return nil }
+    do throws(StoreError) {
+      let isHeld = try engine.storage.isRelayHeld()
+      let fleet = try engine.storage.fleet()
+      if isHeld, fleet != nil { return GivenCommand(action, reason: reason, author: author) }
+    } catch {
+      throw .store(error)
+    }
+    throw .noRelay(name: name)
+  }
+
+  /// This process and its user, as modes and commands name them.
+  private var author: String {
+    HistoryAuthor(
+      pid: engine.ownProcess().pid, program: engine.program, mandate: engine.mandate
+    ).words
+  }
+}
+
+/// Which hosts a command to a breaker reaches.
+///
+/// A later version may add cases, so end a `switch` over a scope with `default`.
+#if hasAttribute(nonexhaustive)
+  @nonexhaustive
+#endif
+public enum CommandScope: Sendable, Hashable {
+  /// This host alone.
+  case host
+
+  /// Every host of the fleet.
+  ///
+  /// The breaker of this host changes at once. The relay of this host, `cbrelay`, tells the other
+  /// hosts, or does so as soon as it reaches them. Each host does what the command says exactly
+  /// once, and of two commands about the same thing every host follows the later one.
+  case fleet
 }

@@ -53,6 +53,17 @@ extension BreakerError: CustomStringConvertible {
   }
 }
 
+extension BreakerError {
+  /// Why the breaker rejected the call; nil if the error is another one.
+  public var rejection: Rejection? {
+    if case .rejected(_, let rejection) = self { return rejection }
+    return nil
+  }
+
+  /// How long to wait before calls may be permitted; nil if that is not known.
+  public var retryAfter: Duration? { rejection?.retryAfter }
+}
+
 extension Rejection: CustomStringConvertible {
   /// The state of the breaker, and when to try again, in words.
   public var description: String {

@@ -37,7 +37,7 @@ public struct BreakerSnapshot: Sendable, Hashable {
   public let isProbeDue: Bool
 
   /// When asking again makes sense, as in ``Rejection/retryAfter`` but for everyone the same; nil if
-  /// calls are permitted, or if nobody can know.
+  /// calls are permitted, or if that is not known.
   public let retryAfter: Duration?
 
   /// The number of failures since the last success.
@@ -96,7 +96,7 @@ public struct BreakerSnapshot: Sendable, Hashable {
   /// When a call last failed.
   public let lastFailureAt: BreakerTimestamp?
 
-  /// When the breaker was last used or changed; nil if nobody can know.
+  /// When the breaker was last used or changed; nil if that is not known.
   ///
   /// Successes are counted without a time. So this is nil if calls have succeeded since the breaker
   /// was last written: the latest may have been just now. The next write to the breaker sets it

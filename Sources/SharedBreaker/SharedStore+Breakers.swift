@@ -33,10 +33,9 @@ extension SharedStore {
     try breaker(name, policy: policy, onStoreFailure: onStoreFailure, createsStore: true)
   }
 
-  /// Returns the breaker with a name, and declares its policy; without a file, the first call declares
-  /// it if `createsStore` is false.
+  /// Returns the breaker with a name, and declares its policy.
   ///
-  /// So a process that only declares, such as the master of a prefork server, makes no file that its
+  /// If there is no file and `createsStore` is false, the first call declares it. So a process that only declares, such as the master of a prefork server, creates no file that its
   /// workers might not be allowed to use.
   package func breaker(
     _ name: String, policy: BreakerPolicy?, onStoreFailure: StoreFailureAction?, createsStore: Bool
@@ -54,7 +53,8 @@ extension SharedStore {
       if createsStore || !isMissing {
         engine.declare(policy, for: breaker.cell)
       } else {
-        engine.declareLater(policy, for: breaker.cell)
+        // The next write to the breaker, which the first call makes, includes the declaration.
+        engine.update { _ = $0.declare(policy, for: breaker.cell) }
       }
     }
     return breaker
@@ -108,7 +108,7 @@ extension SharedStore {
   /// - Throws: `StoreError` if the store cannot be used, or another process locks it for longer
   ///   than ``StoreOptions/lockTimeout``.
   public func noteUse(of name: String) throws(StoreError) -> Bool {
-    // What is only known by its name must not be remembered forever.
+    // A cell is kept forever, so there must be none for a name without a breaker.
     guard try engine.storage.find(name) != nil else { return false }
     let noted = try engine.step(engine.cell(name), orCreate: false) { draft in
       draft.breaker.usedAtMilliseconds = draft.now.wallMilliseconds

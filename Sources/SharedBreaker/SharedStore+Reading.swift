@@ -8,7 +8,64 @@ extension SharedStore {
   /// - Throws: `StoreError` if the store cannot be read.
   public func snapshot(of name: String) throws(StoreError) -> BreakerSnapshot? {
     engine.doRounds()
-    return try engine.storage.find(name).map { engine.snapshot(of: $0, at: engine.clock.moment) }
+    return try engine.storage.find(name).map { snapshot(of: $0, at: engine.clock.moment) }
+  }
+
+  private func snapshot(of breaker: StoredBreaker, at now: Moment) -> BreakerSnapshot {
+    BreakerSnapshot(of: breaker, at: now, isGone: engine.storage.isGone)
+  }
+
+  /// How many breakers are read at once.
+  ///
+  /// Between two reads other processes can write, and the log can start from its beginning again.
+  private static let breakersAtOnce = 500
+
+  /// Returns the names of all breakers, or of those that begin with a text, in byte order.
+  ///
+  /// - Throws: `StoreError` if the store cannot be read.
+  public func names(beginningWith prefix: String = "") throws(StoreError) -> [String] {
+    engine.doRounds()
+    return try engine.storage.list(beginningWith: prefix, in: nil).map(\.name)
+  }
+
+  /// Returns snapshots of breakers, in the byte order of their names.
+  ///
+  /// ```swift
+  /// let open = try store.snapshots(beginningWith: "eu.", in: .open)
+  /// ```
+  ///
+  /// The time this takes grows with the number of breakers read, so select the ones you need. Each
+  /// snapshot is consistent in itself. Different breakers are read at different moments, so that
+  /// reading a large store never blocks its writers.
+  ///
+  /// - Parameters:
+  ///   - prefix: The text that the names begin with.
+  ///   - state: The state that the breakers are in; nil for any.
+  ///   - isWanted: Whether to read the breaker with a name.
+  /// - Returns: The breakers that meet all three conditions, each of them once.
+  /// - Throws: `StoreError` if the store cannot be read.
+  public func snapshots(
+    beginningWith prefix: String = "", in state: BreakerState? = nil,
+    where isWanted: (String) -> Bool = { _ in true }
+  ) throws(StoreError) -> [BreakerSnapshot] {
+    engine.doRounds()
+    let listed = try engine.storage.list(beginningWith: prefix, in: state)
+      .filter { isWanted($0.name) }
+    // Reading rows in the order of the file is faster than in the order of the names.
+    let places = listed.indices.sorted { listed[$0].id < listed[$1].id }
+    var snapshots = [BreakerSnapshot?](repeating: nil, count: listed.count)
+    for start in stride(from: 0, to: places.count, by: Self.breakersAtOnce) {
+      let chunk = places[start..<min(start + Self.breakersAtOnce, places.count)]
+      let found = try engine.storage.read(chunk.map { listed[$0] })
+      let now = engine.clock.moment
+      for (place, breaker) in zip(chunk, found) {
+        guard let breaker else { continue }
+        let snapshot = snapshot(of: breaker, at: now)
+        // It may have changed its state since it was listed, or by time alone.
+        if state == nil || snapshot.state == state { snapshots[place] = snapshot }
+      }
+    }
+    return snapshots.compactMap { $0 }
   }
 
   /// Returns what happened to one breaker or to all of them, oldest first.
@@ -59,5 +116,31 @@ extension SharedStore {
     return try engine.storage.declarations(of: name).map {
       PolicyDeclaration($0, isInForce: $0.words == inForce)
     }
+  }
+}
+
+/// A policy that code has declared for a breaker.
+public struct PolicyDeclaration: Sendable, Hashable {
+  /// The policy in the words of the command line; empty for the default policy.
+  public let text: String
+
+  /// Whether this is the declaration that is in force.
+  public let isInForce: Bool
+
+  /// When the policy was last declared in place of another one.
+  public let at: BreakerTimestamp
+
+  /// The number of the process that declared it then.
+  public let pid: Int32
+
+  /// The name of the program that declared it then.
+  public let program: String
+
+  init(_ declaration: StoredDeclaration, isInForce: Bool) {
+    text = declaration.words
+    self.isInForce = isInForce
+    at = BreakerTimestamp(millisecondsSince1970: declaration.atMilliseconds)
+    pid = declaration.pid
+    program = declaration.program
   }
 }

@@ -1,5 +1,6 @@
-internal import BreakerCore
-package import BreakerStore
+// An application needs only `import SharedBreaker`.
+@_exported public import BreakerCore
+@_exported public import BreakerStore
 
 /// The breakers in one file, shared by every process that opens the same file.
 ///
@@ -87,7 +88,7 @@ public final class SharedStore: Sendable {
   ///   still be used then: calls do what ``StoreOptions/onStoreFailure`` says.
   public func connect() throws(StoreError) {
     try engine.storage.open(mayCreate: true)
-    engine.hasConnected()
+    engine.update { $0.availability.hasConnected() }
   }
 
   /// Opens the store now, but never creates it.
@@ -98,7 +99,7 @@ public final class SharedStore: Sendable {
   /// - Throws: `StoreError`; its kind is `missing` if there is no store at the path.
   public func connectToExisting() throws(StoreError) {
     try engine.storage.open(mayCreate: false)
-    engine.hasConnected()
+    engine.update { $0.availability.hasConnected() }
   }
 
   /// Whether this process could use the store when it last tried; reading it tries nothing.
@@ -136,6 +137,53 @@ public final class SharedStore: Sendable {
   package func closeForGood() { engine.closeForGood() }
 }
 
+/// Diagnosing and repairing a store.
+extension SharedStore {
+  /// Checks everything that the store depends on, and changes nothing.
+  ///
+  /// The checks cover the files and their permissions, the file system, SQLite, the tables and
+  /// every row, the log, the counters, and the processes that have the store open. They take a few
+  /// seconds for a large store, and never more than about ten. If this process forks meanwhile, the
+  /// fork waits for the examination, which then ends soon.
+  ///
+  /// ```swift
+  /// for finding in try store.examine() where !finding.isWell {
+  ///   print("\(finding.check): \(finding.found)")
+  /// }
+  /// ```
+  ///
+  /// - Parameter isAlone: Whether nothing else in this process uses the store meanwhile, as in a
+  ///   command that only diagnoses. Then the examination leaves no trace, not even a reader's mark.
+  ///   Do not say so otherwise: whatever else opens the store could not write to it.
+  /// - Returns: What each check has found, in a fixed order.
+  /// - Throws: `StoreError` if there is no store, or this user may not read it.
+  public func examine(isAlone: Bool = false) throws(StoreError) -> [StoreFinding] {
+    try doctor(isAlone).examine()
+  }
+
+  /// Repairs what ``examine(isAlone:)`` finds, as far as possible, and examines the store again.
+  ///
+  /// No file is deleted: a damaged file is moved aside, under a name that holds the time. Processes
+  /// that are using the store notice within a second. If this process forks meanwhile, the fork
+  /// waits for the repair.
+  ///
+  /// - Parameter isAlone: Whether nothing else in this process uses the store meanwhile, as for
+  ///   ``examine(isAlone:)``. Then a repair that finds nothing to do leaves no trace.
+  /// - Returns: What each check finds now, and what was done about it.
+  /// - Throws: `StoreError` if there is no store, or this user may not read it.
+  public func repair(isAlone: Bool = false) throws(StoreError) -> [StoreFinding] {
+    try doctor(isAlone).repair()
+  }
+
+  private func doctor(_ isAlone: Bool) throws(StoreError) -> StoreDoctor {
+    if let refusal { throw refusal }
+    return StoreDoctor(
+      path: path, clock: engine.clock, program: engine.program,
+      lockTimeout: engine.options.lockTimeout, room: engine.options.maximumBreakers,
+      forks: engine.examinations, isAlone: isAlone)
+  }
+}
+
 /// Ending a process in a test.
 extension SharedStore {
   /// What to run before the process ends, and after it has ended; neither keeps the store alive.
@@ -143,6 +191,11 @@ extension SharedStore {
   /// `before` writes the counts, because a real file would already have them. `after` forgets what
   /// would still permit calls from memory.
   package var ending: (before: @Sendable () -> Void, after: @Sendable () -> Void) {
-    ({ [weak engine] in engine?.close() }, { [weak engine] in engine?.forgetBaseline() })
+    (
+      { [weak engine] in engine?.close() },
+      { [weak engine] in
+        engine?.update { $0.knowledge.forgetBaseline() }
+      }
+    )
   }
 }

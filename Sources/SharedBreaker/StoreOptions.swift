@@ -60,9 +60,9 @@ public struct StoreOptions: Sendable {
   /// Whether to print nothing if there is no observer.
   ///
   /// Otherwise a process without an observer prints a line on standard error when it can no longer
-  /// use the store, and one when it can again: without them, nothing would tell that it goes on
+  /// use the store, and one when it can again: without them, nothing would show that it goes on
   /// alone. It is true if `$SHARED_BREAKER_QUIET` is set to anything but an empty text.
-  public var isQuiet = StoreTrouble.isQuietByEnvironment
+  public var isQuiet = StoreEvent.areQuietByEnvironment
 
   /// Where the store gets the time; tests give it a clock that they move.
   public var clock: StoreClock
@@ -73,7 +73,7 @@ public struct StoreOptions: Sendable {
   /// The processes that share the store; a host in a test has its own.
   package var processes = HostProcesses.system
 
-  /// How many breakers a store may have if ``maximumBreakers`` says nothing else.
+  /// How many breakers a store may have if ``maximumBreakers`` is nil.
   public static let usualMaximumBreakers = Int(SQLiteStorage.usualBreakers)
 
   /// Describes how to use a store; each argument you leave out has its default.
@@ -128,94 +128,4 @@ public enum StoreFailureAction: Sendable, Hashable {
 
   /// Throws `BreakerError.store` instead of permitting the call.
   case `throw`
-}
-
-/// Something that the observer of a store is notified of.
-///
-/// A later version may add cases, so end a `switch` over an event with `default`.
-#if hasAttribute(nonexhaustive)
-  @nonexhaustive
-#endif
-public enum StoreEvent: Sendable, Hashable {
-  /// The store cannot be used; reported once, until it can be used again.
-  case unavailable(StoreError)
-
-  /// The store can be used again; each breaker is in the state that the store says.
-  case available
-
-  /// A change is in the store, but it may not survive a power cut.
-  case notDurable(StoreError)
-
-  /// This process has changed the state of a breaker in the store.
-  case transition(name: String, from: BreakerState, to: BreakerState, reason: String)
-
-  /// The breaker that this process uses while it goes on alone has changed its state.
-  ///
-  /// No other process sees it, and no history has it. When the store is back, its state holds again.
-  case transitionAlone(name: String, from: BreakerState, to: BreakerState, reason: String)
-
-  /// A breaker has rejected a call of this process.
-  ///
-  /// There may be a million of these a second: do no more than count them.
-  case rejected(name: String, Rejection)
-
-  /// After this process declared its policy, other code declared a different one that is in force.
-  ///
-  /// Both policies are in words. `PolicyDifference(from: declaredHere, to: inForce).text()` says in
-  /// which of them they differ, as in `open-for 30s -> 1m, +probes=2`.
-  case policyDiffers(name: String, declaredHere: String, inForce: String)
-
-  /// The store has no room for a breaker, which now works in this process alone; reported once.
-  ///
-  /// Once a second the store is asked again for room, for all such breakers together.
-  case notShared(name: String, StoreError)
-
-  /// A hook has failed too often for an entry of the history, so the entry is skipped.
-  case hookGaveUp(hook: String, entry: Int64, name: String)
-}
-
-extension StoreEvent: CustomStringConvertible {
-  /// What happened, in one line for a log, such as `payments: closed -> open: 3 failures in a row`.
-  public var description: String {
-    switch self {
-    case .unavailable(let error): "the store is unavailable: \(error)"
-    case .available: "the store is available again"
-    case .notDurable(let error): "a change may not survive a power cut: \(error)"
-    case .transition(let name, let from, let to, let reason):
-      Self.line(name, "\(BreakerChange.transition(from: from, to: to)): \(reason)")
-    case .transitionAlone(let name, let from, let to, let reason):
-      Self.line(
-        name, "\(BreakerChange.transition(from: from, to: to)) in this process alone: \(reason)")
-    case .rejected(let name, let rejection): Self.line(name, "a call was rejected: \(rejection)")
-    case .policyDiffers(let name, let declaredHere, let inForce):
-      Self.line(
-        name,
-        "another policy is in force: \(PolicyDifference(from: declaredHere, to: inForce).text())")
-    case .notShared(let name, let error):
-      Self.line(name, "this process shares it with no other: \(error)")
-    case .hookGaveUp(let hook, let entry, let name):
-      Self.line(name, "hook '\(hook)' has failed too often and skips entry \(entry)")
-    }
-  }
-
-  private static func line(_ name: String, _ words: String) -> String {
-    "\(OutsideText.name(name)): \(OutsideText.visible(words))"
-  }
-}
-
-/// Whether a process can use its store.
-///
-/// A later version may add cases, so end a `switch` over the health of a store with `default`.
-#if hasAttribute(nonexhaustive)
-  @nonexhaustive
-#endif
-public enum StoreHealth: Sendable, Hashable {
-  /// The process has not tried to use the store yet.
-  case untried
-
-  /// The process can use the store.
-  case connected
-
-  /// The process could not use the store when it last tried.
-  case unavailable(StoreError)
 }

@@ -1,5 +1,7 @@
 import BenchReport
+import Glibc
 import SharedBreaker
+import TestSupport
 
 /// One run of the benchmark: its directory, its scale, and everything it measures.
 struct Bench {
@@ -19,7 +21,7 @@ struct Bench {
   func figures() throws -> [Figure] {
     try floorFigures() + healthyFigures() + rejectionFigures() + costFigures() + tripFigures()
       + failureFigures() + writerFigures() + neighbourFigures() + timeoutFigures()
-      + blockedFigures() + manyFigures() + commandFigures() + runFigures() + memoryFigures()
+      + blockedFigures() + manyFigures() + commandFigures() + forkFigures() + memoryFigures()
       + fleetFigures()
   }
 
@@ -34,4 +36,51 @@ struct Bench {
       samples: "best of 10")
     return Figure(subject: subject) { try bestNanoseconds(loop) }
   }
+}
+
+/// The directory of one run, and the paths in it.
+struct Room {
+  var path: String
+
+  var store: String { file("store.db") }
+
+  /// Creates a room inside this one, for something that must not share a store.
+  func inner(_ name: String) throws -> Room {
+    let inner = Room(path: file(name))
+    if !Files.exists(inner.path) { try Files.makeDirectory(inner.path, mode: 0o700) }
+    return inner
+  }
+
+  /// Opens a store that waits as long as the raw one, so that no call fails on a busy machine.
+  func openStore() -> SharedStore {
+    SharedStore(path: store, options: StoreOptions(lockTimeout: .seconds(10)))
+  }
+
+  func file(_ name: String) -> String { "\(path)/\(name)" }
+}
+
+/// How long and how often things are measured.
+struct Scale {
+  var isQuick: Bool
+
+  var rounds: Int { isQuick ? 3 : 7 }
+
+  /// The number of transactions in one value.
+  var writes: Int { isQuick ? 2_000 : 10_000 }
+
+  /// How long several processes or threads work for one value.
+  var seconds: Double { isQuick ? 0.3 : 1 }
+  var trips: Int { isQuick ? 2_000 : 100_000 }
+  var breakers: Int { 100_000 }
+}
+
+/// A short description of the machine that is measured.
+func host() throws -> String {
+  let processors = sysconf(Int32(_SC_NPROCESSORS_ONLN))
+  let lines = String(decoding: try Files.read("/proc/cpuinfo"), as: UTF8.self).split(
+    separator: "\n")
+  let model =
+    lines.first { $0.hasPrefix("model name") }?
+    .split(separator: ":").last.map { $0.drop { $0 == " " } } ?? "processor"
+  return "\(processors) x \(model), SQLite \(SharedStore.sqliteVersion)"
 }

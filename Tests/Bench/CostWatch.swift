@@ -15,9 +15,6 @@ struct CostWatch {
   /// Commits in the whole measurement.
   var commits = Double.nan
 
-  private static let begin = "/shared-breaker-bench-begins"
-  private static let end = "/shared-breaker-bench-ends"
-
   /// The child that is observed.
   static func run(_ load: Load, in room: Room, for duration: Double) throws {
     let loop = try load.loop(in: room)
@@ -26,35 +23,27 @@ struct CostWatch {
     while seconds() < settled { try loop(100) }
     let start = try Parent.awaitStart()
     while seconds() < start { usleep(100) }
-    // The two marks delimit the calls in the trace.
-    unsafe access(begin, F_OK)
-    bs_count_allocations(1)
     let begin = seconds()
     var calls = 0
-    while seconds() < begin + duration {
-      try loop(100)
-      calls += 100
+    try SystemCalls.marked {
+      bs_count_allocations(1)
+      while seconds() < begin + duration {
+        try loop(100)
+        calls += 100
+      }
+      bs_count_allocations(0)
     }
-    bs_count_allocations(0)
-    unsafe access(end, F_OK)
     Parent.report([Double(calls), seconds() - begin, Double(bs_allocations())])
     // At its end the process writes what is pending, which is not a cost of its calls.
     Parent.awaitEnd()
   }
 
-  static let strace: String? = ["/usr/bin/strace", "/usr/local/bin/strace", "/bin/strace"].first {
-    unsafe access($0, X_OK) == 0
-  }
-
   /// Observes a child that makes such calls, with its own store, so that only the child commits.
   static func of(_ load: Load, in room: Room, for duration: Double) throws -> CostWatch {
     let own = try room.inner("costs-\(load.rawValue)")
-    let words = ["child", Role.costs.rawValue, load.rawValue, own.path, "\(duration)"]
     let trace = own.file("trace")
-    let child =
-      try strace.map {
-        try Child($0, ["-f", "-qq", "-o", trace, Children.program] + words)
-      } ?? Child(Children.program, words)
+    let child = try SystemCalls.start(
+      .costs, [load.rawValue, own.path, "\(duration)"], trace: trace)
     guard try child.line() == "ready" else { throw BenchError("a child did not get ready") }
     let before = try commits(of: own.store)
     try child.send("\(seconds() + 0.01)")
@@ -66,8 +55,8 @@ struct CostWatch {
     let millions = numbers[0] / 1e6
     costs.allocations = numbers[2] / millions
     costs.commits = Double(after &- before)
-    if strace != nil {
-      let names = systemCalls(in: String(decoding: try Files.read(trace), as: UTF8.self))
+    if SystemCalls.strace != nil {
+      let names = try SystemCalls.stretches(inFile: trace).first ?? []
       let looks = names.count { ["stat", "lstat", "newfstatat", "statx"].contains($0) }
       costs.systemCalls = Double(names.count - looks) / millions
       costs.looks = Double(looks) / numbers[1]
@@ -84,16 +73,49 @@ struct CostWatch {
     guard bytes.count >= 12 else { throw BenchError("no index of the log at \(store)") }
     return bytes[8..<12].reversed().reduce(0) { $0 << 8 | UInt32($1) }
   }
+}
 
-  /// The names of the system calls between the marks of a trace.
-  private static func systemCalls(in trace: String) -> [Substring] {
-    let lines = trace.split(separator: "\n")
-    guard let first = lines.firstIndex(where: { $0.contains(begin) }),
-      let last = lines.lastIndex(where: { $0.contains(end) })
-    else { return [] }
-    return lines[(first + 1)..<last].compactMap { line in
-      let call = line.drop { $0.isNumber || $0 == " " }
-      return call.hasPrefix("<") ? nil : call.prefix { $0 != "(" }
+/// The system calls of a stretch of a program, which marks where the stretch begins and ends.
+enum SystemCalls {
+  static let strace: String? = ["/usr/bin/strace", "/usr/local/bin/strace", "/bin/strace"].first {
+    unsafe access($0, X_OK) == 0
+  }
+
+  private static let begin = "/shared-breaker-bench-begins"
+  private static let end = "/shared-breaker-bench-ends"
+
+  /// Runs a body between the marks, which are system calls themselves.
+  static func marked<Result>(_ body: () throws -> Result) rethrows -> Result {
+    unsafe access(begin, F_OK)
+    defer { unsafe access(end, F_OK) }
+    return try body()
+  }
+
+  /// Starts a child of the benchmark that writes its system calls to a file, if strace is installed.
+  static func start(_ role: Role, _ words: [String], trace: String) throws -> Child {
+    guard let strace else { return try Children.start(role, words) }
+    return try Child(
+      strace, ["-f", "-qq", "-o", trace, Children.program, "child", role.rawValue] + words)
+  }
+
+  /// The names of the calls in each stretch of a trace.
+  static func stretches(inFile path: String) throws -> [[Substring]] {
+    let lines = String(decoding: try Files.read(path), as: UTF8.self).split(separator: "\n")
+    var stretches: [[Substring]] = []
+    var isInside = false
+    for line in lines {
+      if line.contains(begin) {
+        stretches.append([])
+        isInside = true
+      } else if line.contains(end) {
+        isInside = false
+      } else if isInside {
+        let call = line.drop { $0.isNumber || $0 == " " }
+        // The rest of a call that another one has interrupted in the trace.
+        if call.hasPrefix("<") { continue }
+        stretches[stretches.count - 1].append(call.prefix { $0 != "(" })
+      }
     }
+    return stretches
   }
 }

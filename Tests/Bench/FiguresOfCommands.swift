@@ -3,44 +3,48 @@ import SharedBreaker
 import TestSupport
 
 extension Bench {
-  /// The cost of `cbctl check` before each call of a script, beside the least that reading costs.
+  /// What commands cost a script, beside the least that a process and reading a file cost.
   func commandFigures() throws -> [Figure] {
-    let topic = "a command, from its start to its exit"
     let room = try room.inner("commands")
     let store = room.openStore()
     _ = try store.breaker("api", policy: BreakerPolicy(maxFailures: 3))
     try store.connect()
-    let floor = "sqlite3 FILE 'select 1'"
-    let name = "cbctl check"
-    let repetitions = scale.isQuick ? 30 : 100
-    // Taken in turn, so that other work of the machine affects both alike.
+    let (bare, floor) = ("true", "sqlite3 FILE 'select 1'")
+    let cbctl = BuiltProducts.path(of: "cbctl")
+    let commands: [(name: String, program: String, words: [String], against: Comparison?, Goal?)] =
+      [
+        (bare, "/bin/true", [], nil, nil),
+        (floor, sqlite3, [room.store, "select 1"], nil, nil),
+        ("cbctl --version", cbctl, ["--version"], .over(bare), nil),
+        (
+          "cbctl check", cbctl, ["check", "api", "--store", room.store], .times(floor),
+          Goal.atMost(1.8).compared
+        ),
+        (
+          "cbctl run x -- true", cbctl, ["--store", room.store, "run", "x", "--", "/bin/true"],
+          .over(bare), Goal.atMost(3).compared
+        ),
+      ]
+    let repetitions = scale.isQuick ? 50 : 100
+    // Taken in turn, so that other work of the machine affects all alike.
     let latest = Latest {
-      var times: (floor: [Double], check: [Double]) = ([], [])
+      var times = commands.map { _ in [Double]() }
       for _ in 0..<repetitions {
-        times.floor.append(try milliseconds(of: try sqlite3(), [room.store, "select 1"]))
-        times.check.append(
-          try milliseconds(
-            of: BuiltProducts.path(of: "cbctl"), ["check", "api", "--store", room.store]))
+        for (index, command) in commands.enumerated() {
+          times[index].append(try milliseconds(of: command.program, command.words))
+        }
       }
-      return (floor: median(times.floor), check: median(times.check))
+      return times.map { median($0) }
     }
-    func figure(
-      _ name: String, against comparison: Comparison? = nil, goal: Goal? = nil,
-      _ value: @escaping () throws -> Double
-    ) -> Figure {
-      Figure(
-        subject: Subject(
-          topic: topic, name: name, unit: "ms", comparison: comparison, goal: goal,
-          samples: "median of \(repetitions)"),
-        measure: value)
+    return commands.enumerated().map { index, command in
+      let (name, _, _, comparison, goal) = command
+      let subject = Subject(
+        topic: "a command, from its start to its exit", name: name, unit: "ms",
+        comparison: comparison, goal: goal, samples: "median of \(repetitions)")
+      return Figure(subject: subject) {
+        index == 0 ? try latest.renewed()[0] : try latest.same()[index]
+      }
     }
-    return [
-      figure(floor) { try latest.renewed().floor },
-      figure(name, goal: .atMost(5)) { try latest.same().check },
-      figure("\(name), against that", against: .times(floor), goal: .atMost(3).compared) {
-        try latest.same().check
-      },
-    ]
   }
 
   private func milliseconds(of program: String, _ words: [String]) throws -> Double {
@@ -49,11 +53,8 @@ extension Bench {
     return (seconds() - start) * 1e3
   }
 
-  private func sqlite3() throws -> String {
-    let places = ["/usr/local/bin/sqlite3", "/usr/bin/sqlite3"]
-    guard let found = places.first(where: { Files.exists($0) }) else {
-      throw BenchError("sqlite3 is missing")
-    }
-    return found
+  private var sqlite3: String {
+    let own = "/usr/local/bin/sqlite3"
+    return Files.exists(own) ? own : "/usr/bin/sqlite3"
   }
 }

@@ -22,16 +22,44 @@ extension Bench {
         figure("allocations", "/million", .atMost(0)) { try latest.renewed().allocations },
         figure("commits", "", .atMost(0)) { try latest.same().commits },
         figure("system calls but stat", "/million", .atMost(0)) {
-          try traced(latest.same().systemCalls)
+          try traced { try latest.same().systemCalls }
         },
-        figure("stat", "/s", .atMost(1)) { try traced(latest.same().looks) },
+        figure("stat", "/s", .atMost(1)) { try traced { try latest.same().looks } },
       ]
     }
   }
 
-  private func traced(_ value: Double) throws -> Double {
-    guard CostWatch.strace != nil else { throw BenchError("left out: strace is not installed") }
-    return value
+  /// What calls cost in a forked child that makes its first one.
+  func forkFigures() -> [Figure] {
+    let topic = "the first call of a forked child"
+    let count = scale.isQuick ? 100 : 300
+    let latest = Latest { try ForkedCalls.measure(count, in: room.inner("forks")) }
+    let traces = Latest { try ForkedCalls.systemCalls(in: room.inner("traced-forks")) }
+    func figure(
+      _ name: String, _ unit: String, against floor: String? = nil, atMost limit: Double? = nil,
+      _ samples: String, _ value: @escaping () throws -> Double
+    ) -> Figure {
+      let subject = Subject(
+        topic: topic, name: name, unit: unit, comparison: floor.map { .times($0) },
+        goal: limit.map { Goal.atMost($0).compared }, samples: samples)
+      return Figure(subject: subject, measure: value)
+    }
+    let raw = "raw: open the file, and one SELECT"
+    let rawCalls = "system calls, raw"
+    let samples = "median of \(count)"
+    return [
+      figure(raw, "µs", samples) { try latest.renewed().raw },
+      figure("first call", "µs", against: raw, atMost: 1.5, samples) { try latest.same().own },
+      figure(rawCalls, "", "1 child") { try traced { try traces.renewed().raw } },
+      figure("system calls, first call", "", against: rawCalls, "1 child") {
+        try traced { try traces.same().own }
+      },
+    ]
+  }
+
+  private func traced(_ value: () throws -> Double) throws -> Double {
+    guard SystemCalls.strace != nil else { throw BenchError("left out: strace is not installed") }
+    return try value()
   }
 
   /// Whether all processes see a change by one of them at their next call.

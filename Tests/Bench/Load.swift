@@ -1,4 +1,7 @@
+import BenchShim
+import Glibc
 import SharedBreaker
+import Synchronization
 
 /// What is measured, by the name that a child process receives.
 enum Load: String {
@@ -61,4 +64,145 @@ enum Load: String {
     try breaker.trip(for: .seconds(86_400))
     return breaker
   }
+}
+
+/// The floors of calls.
+extension Load {
+  var bareLoop: Loop {
+    switch self {
+    case .atomic:
+      let counter = Counter()
+      return { count in for _ in 0..<count { counter.value.add(1, ordering: .relaxed) } }
+    case .boot: return { count in Self.read(CLOCK_BOOTTIME, count) }
+    case .coarse: return { count in Self.read(CLOCK_MONOTONIC_COARSE, count) }
+    default:
+      return { count in
+        var counter = 0
+        for _ in 0..<count { Self.run { work(&counter) } }
+      }
+    }
+  }
+
+  /// Calls a closure, as everything does that runs a caller's work.
+  @inline(never) private static func run(_ body: () -> Void) { body() }
+
+  private static func read(_ clock: clockid_t, _ count: Int) {
+    var time = timespec()
+    for _ in 0..<count { unsafe clock_gettime(clock, &time) }
+  }
+
+  private final class Counter: Sendable {
+    let value = Atomic<Int>(0)
+  }
+}
+
+enum HealthyLoops {
+  static func calls(_ breaker: Breaker) -> Loop {
+    { count in
+      var counter = 0
+      for _ in 0..<count { try breaker.run { work(&counter) } }
+    }
+  }
+
+  /// Calls from C, through the C library that the script has built.
+  static func libraryCalls(in room: Room) throws -> Loop {
+    guard let path = unsafe getenv("SHARED_BREAKER_LIBRARY").map({ unsafe String(cString: $0) }),
+      let opened = unsafe bs_library_open(path, room.file("c.db"))
+    else { throw BenchError("left out: there is no C library: start it with scripts/bench") }
+    // Calls are made by one thread.
+    nonisolated(unsafe) let library = unsafe opened
+    return { count in
+      let wrong = unsafe bs_library_calls(library, Int64(count))
+      if wrong > 0 { throw BenchError("\(wrong) calls from C went wrong") }
+    }
+  }
+}
+
+enum RejectionLoops {
+  static func decided(_ breaker: Breaker) -> Loop {
+    { count in
+      for _ in 0..<count {
+        if case .permitted = try breaker.decide() { throw BenchError("let through") }
+      }
+    }
+  }
+
+  static func thrown(_ breaker: Breaker) -> Loop {
+    { count in
+      for _ in 0..<count {
+        do {
+          try breaker.run {}
+          throw BenchError("let through")
+        } catch is BreakerError {}
+      }
+    }
+  }
+}
+
+enum FailureLoops {
+  /// Returns a breaker that the failures of one figure do not open.
+  static func breaker(_ name: String, of store: SharedStore) throws -> Breaker {
+    let policy = BreakerPolicy(maxFailures: 1_000_000)
+    return try store.breaker(name, policy: policy, onStoreFailure: .throw)
+  }
+
+  static func failures(_ breaker: Breaker) -> Loop {
+    let error = "connection refused"
+    return { count in for _ in 0..<count { try breaker.acquire().fail(error: error) } }
+  }
+}
+
+enum AsynchronousLoops {
+  static func bare(_ count: Int) throws {
+    try waiting {
+      var counter = 0
+      for _ in 0..<count { await asynchronousWork(&counter) }
+    }
+  }
+
+  static func calls(_ breaker: Breaker) -> Loop {
+    { count in
+      try waiting {
+        var counter = 0
+        for _ in 0..<count { try await breaker.run { await asynchronousWork(&counter) } }
+      }
+    }
+  }
+
+  static func bareOnActor(_ count: Int) throws { try waiting { await Caller().call(count) } }
+
+  static func callsOnActor(_ breaker: Breaker) -> Loop {
+    { count in try waiting { try await Caller().call(count, through: breaker) } }
+  }
+
+  /// A caller with an executor of its own, on which it stays.
+  private actor Caller {
+    func call(_ count: Int) async {
+      var counter = 0
+      for _ in 0..<count { await asynchronousWork(&counter) }
+    }
+
+    func call(_ count: Int, through breaker: Breaker) async throws {
+      var counter = 0
+      for _ in 0..<count { try await breaker.run { await asynchronousWork(&counter) } }
+    }
+  }
+}
+
+/// Does next to nothing, but cannot be inlined by the optimizer.
+@inline(never) func work(_ counter: inout Int) { counter &+= 1 }
+
+@inline(never) func asynchronousWork(_ counter: inout Int) async { counter &+= 1 }
+
+/// Runs asynchronous code to its end, because figures are measured one after the other.
+func waiting(_ body: @escaping @Sendable () async throws -> Void) throws {
+  nonisolated(unsafe) var result: Result<Void, any Error> = .failure(BenchError("did not end"))
+  nonisolated(unsafe) var semaphore = sem_t()
+  unsafe sem_init(&semaphore, 0, 0)
+  Task.detached {
+    do { unsafe result = .success(try await body()) } catch { unsafe result = .failure(error) }
+    unsafe sem_post(&semaphore)
+  }
+  while unsafe sem_wait(&semaphore) != 0 {}
+  try unsafe result.get()
 }

@@ -1,4 +1,5 @@
 import CSQLite
+import Glibc
 
 /// The least that a shared counter in SQLite can cost: one row, one transaction, and little Swift.
 @safe final class RawStore {
@@ -64,6 +65,13 @@ import CSQLite
     guard code == SQLITE_ROW else { throw BenchError("SQLite said \(code)") }
   }
 
+  /// Opens a store's file, and reads from it once; the connection stays open.
+  static func readOnce(_ path: String) throws {
+    let statement = unsafe try prepare("SELECT name FROM breaker", on: try open(path))
+    guard unsafe sqlite3_step(statement) == SQLITE_ROW else { throw BenchError("no row") }
+    unsafe sqlite3_finalize(statement)
+  }
+
   /// The page size of a file.
   static func pageSize(of path: String) throws -> Int {
     let handle = unsafe try open(path)
@@ -74,5 +82,28 @@ import CSQLite
       throw BenchError("cannot read the page size of \(path)")
     }
     return Int(unsafe sqlite3_column_int64(statement, 0))
+  }
+}
+
+/// How a writer of the raw store waits for other writers.
+enum RawWaiting {
+  /// Waits as SQLite does by itself.
+  case timeout
+
+  /// Waits as the library does. Change both together, so that this stays the library's floor.
+  case likeLibrary
+
+  func install(on handle: OpaquePointer) {
+    switch self {
+    case .timeout:
+      unsafe sqlite3_busy_timeout(handle, 10_000)
+    case .likeLibrary:
+      unsafe sqlite3_busy_handler(
+        handle,
+        { _, _ in
+          usleep(UInt32.random(in: 150...1_000))
+          return 1
+        }, nil)
+    }
   }
 }

@@ -11,7 +11,7 @@ import Testing
     return (step.answer, step.events.map { "\($0.arrow), \($0.reason ?? "")" })
   }
 
-  @Test func `the first declaration comes into force and is no event`() {
+  @Test func `the first declaration comes into force without an event`() {
     for isNew in [true, false] {
       var words = AgreedWords(operator: "probes=2")
       let done = declare("max-failures=3", over: &words, isNew: isNew)
@@ -66,7 +66,7 @@ import Testing
     #expect(words == before)
   }
 
-  @Test func `an operator's values that no longer fit the code's are passed over`() {
+  @Test func `an operator's values that no longer fit the code's are ignored`() {
     let agreed = AgreedPolicy(AgreedWords(code: "open-for=1m", operator: "open-max=30s"))
     #expect(agreed.policy == BreakerPolicy(openFor: .seconds(60)))
     #expect(agreed.operatorValues == [.openMax: "30s"])
@@ -106,7 +106,7 @@ import Testing
     #expect(!third.answer && third.events.isEmpty)
   }
 
-  @Test func `words of a lost breaker fill only what is empty`() {
+  @Test func `words of a lost breaker replace none that are there`() {
     let lost = AgreedWords(code: "probes=2", operator: "open-for=9s")
     var empty = AgreedWords()
     empty.fill(from: lost)

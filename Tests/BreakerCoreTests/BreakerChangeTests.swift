@@ -1,6 +1,5 @@
-import Testing
-
 @testable import BreakerCore
+import Testing
 
 /// What the history says happened to a breaker.
 @Suite struct BreakerChangeTests {
@@ -79,5 +78,29 @@ import Testing
         .open, .halfOpen, nil, .closed, .closed, nil, nil, nil, nil, nil, nil, nil, .halfOpen,
         .open,
       ])
+  }
+}
+
+/// How the history names who does something.
+@Suite struct HistoryAuthorTests {
+  private func words(user: String?, command: String?) -> String {
+    HistoryAuthor(
+      pid: 4_711, program: "cbctl", mandate: .init(user: user, command: command)
+    ).words
+  }
+
+  @Test func `a program that acts for a user is named by the user, not by its process`() {
+    #expect(words(user: "deploy", command: "curl") == "curl, by deploy, via cbctl")
+    #expect(words(user: "deploy", command: nil) == "deploy, via cbctl")
+    #expect(words(user: nil, command: "curl") == "curl, via cbctl")
+    #expect(words(user: nil, command: nil) == "cbctl (pid 4711)")
+    #expect(HistoryAuthor(pid: 1, program: "worker").words == "worker (pid 1)")
+  }
+
+  @Test func `the names of users and commands are cut to the limit of names`() {
+    let long = String(repeating: "x", count: 300)
+    let mandate = HistoryAuthor.Mandate(user: long, command: long)
+    #expect(mandate.user?.utf8.count == 255)
+    #expect(mandate.command?.utf8.count == 255)
   }
 }

@@ -40,7 +40,7 @@ import Testing
     #expect(bench.openRemaining == .seconds(40))
   }
 
-  @Test func `a trip of a breaker that is due makes it wait again`() {
+  @Test func `a trip of a breaker that is due restarts its open time`() {
     var bench = Bench()
     bench.becomeDue()
     bench.trip(for: .seconds(5))
@@ -55,7 +55,7 @@ import Testing
     #expect(bench.permit()?.kind == .probe)
   }
 
-  @Test func `a reboot keeps what was left of the open time that was set last`() {
+  @Test func `a reboot keeps the rest of the latest open time`() {
     var bench = Bench()
     bench.trip()
     bench.advance(by: .seconds(1_000))

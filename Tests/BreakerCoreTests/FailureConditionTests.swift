@@ -1,6 +1,5 @@
-import Testing
-
 @testable import BreakerCore
+import Testing
 
 @Suite struct FailureConditionTests {
   @Test(arguments: [1, 2, 5])
@@ -145,11 +144,23 @@ import Testing
     #expect(bench.record.lastError == "revoked")
   }
 
-  @Test func `a failure of a resource that names no open time is an ordinary one`() {
+  @Test func `a failure that names no open time is an ordinary one`() {
     #expect(
       CallOutcome.failure(opensFor: nil, error: "HTTP 503") == .failure(error: "HTTP 503"))
     #expect(
       CallOutcome.failure(opensFor: .seconds(5))
         == .failure(CallOutcome.Failure(.opens(for: .seconds(5)))))
+  }
+}
+
+@Suite struct CallOutcomeTests {
+  @Test func `a failure of any kind is a failure, and no other outcome is`() {
+    for failure in [
+      CallOutcome.failure(), .permanentFailure(), .failure(opensFor: .seconds(1)),
+    ] {
+      #expect(failure.isFailure)
+    }
+    #expect(!CallOutcome.success.isFailure)
+    #expect(!CallOutcome.ignored.isFailure)
   }
 }

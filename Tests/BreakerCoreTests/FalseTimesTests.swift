@@ -58,7 +58,7 @@ import Testing
     #expect(record.leases.isEmpty)
   }
 
-  @Test func `what happened in the future is forgotten or happens now`() {
+  @Test func `an instant in the future is forgotten or becomes now`() {
     let bench = Bench()
     let now = bench.now.boot
     let process = ProcessIdentity(pid: 1, startTicks: 1, pidNamespace: 1)

@@ -72,7 +72,7 @@ import Testing
     #expect(bench.suspect() == true)
   }
 
-  @Test func `a suspicion that was wrong leaves what the breaker has counted`() {
+  @Test func `a suspicion that was wrong keeps the breaker's counts`() {
     var bench = Bench(
       BreakerPolicy(
         maxFailures: 3, failureRate: 0.5, last: 10, minCalls: 4, openFor: .seconds(30),
@@ -190,7 +190,7 @@ import Testing
     #expect(bench.openRemaining == .seconds(5))
   }
 
-  @Test func `a recovery elsewhere leaves alone what an operator or a failure has said`() {
+  @Test func `a recovery elsewhere leaves an open time that an operator or a failure named`() {
     let openings: [(isNamed: Bool, open: (inout Bench) -> Void)] = [
       (false, { $0.calls(3, .failure()) }),
       (false, { $0.call(.permanentFailure()) }),

@@ -74,7 +74,7 @@ import Testing
     #expect(!ledger.isWaiting(for: one))
   }
 
-  @Test func `commands that do not fit together leave what an operator has set since`() {
+  @Test func `commands that do not fit together leave an operator's later values alone`() {
     var ledger = FleetLedger()
     var words = AgreedWords()
     ledger.gave(Self.order(.policy(set: [.openFor: "1h", .probes: "2"], unset: []), stamp: 1))
@@ -85,7 +85,7 @@ import Testing
     #expect(words.operator == "open-max=1m probes=5")
   }
 
-  @Test func `what the fleet says leaves alone what fits only with a value of this host`() {
+  @Test func `a fleet's value leaves alone one that is valid only with a value of this host`() {
     var ledger = FleetLedger()
     ledger.gave(Self.order(.policy(set: [.failures: "3"], unset: []), stamp: 1))
     // Somebody has set the other value on this host alone.
@@ -113,7 +113,7 @@ import Testing
   }
 
   @Test(arguments: Seed.all)
-  func `hosts agree whatever the order of commands, whatever comes twice and whatever is lost`(
+  func `hosts agree in the end, even if commands are reordered, repeated or lost`(
     seed: UInt64
   ) {
     var fleet = LedgerWalk(seed: seed)

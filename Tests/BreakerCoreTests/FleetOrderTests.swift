@@ -1,6 +1,5 @@
-import Testing
-
 @testable import BreakerCore
+import Testing
 
 /// Commands that were given on another host.
 @Suite struct FleetOrderTests {
@@ -133,7 +132,7 @@ import Testing
     #expect(complaint(Self.command(.policy(set: [.probes: "2 x"], unset: []))) != nil)
   }
 
-  @Test func `what a command says is cut to what a store keeps`() {
+  @Test func `the texts of a command are cut to the length that a store keeps`() {
     var command = Self.command(.reset)
     command.reason = String(repeating: "r", count: 5_000)
     command.author = String(repeating: "a", count: 5_000)
@@ -142,7 +141,7 @@ import Testing
     #expect(order.author.utf8.count == OutsideText.longestName)
   }
 
-  @Test func `the age of a command grows, also over a reboot, and is never negative`() {
+  @Test func `the age of a command grows, even over a reboot, and is never negative`() {
     var now = Moment.start
     let order = FleetOrder(Self.command(.reset, age: .seconds(5)), at: now)
     #expect(order.age(at: now) == .seconds(5))
@@ -196,7 +195,7 @@ import Testing
     for action in others { #expect(!FleetOrder(Self.command(action), at: .start).makesBreaker) }
   }
 
-  @Test func `a command is split into what it says about each aspect`() {
+  @Test func `a command is split into one command for each aspect`() {
     let action = Action.policy(set: [.probes: "2", .jitter: "5%"], unset: [.jitter, .openMax])
     let parts = Self.command(action, age: .seconds(3)).byAspect
     #expect(
@@ -222,5 +221,48 @@ import Testing
     for text in ["", "policy:", "policy:nothing", "modes"] {
       #expect(FleetAspect(text: text) == nil)
     }
+  }
+}
+
+/// What becomes of commands with stamps that a clock far ahead has given.
+struct FleetCorrectionTests {
+  private func order(_ stamp: Int64, from host: String = "a", given time: Int64) -> FleetOrder {
+    FleetOrder(
+      FleetCommand(
+        name: "db", action: .reset, author: "x", host: host, stamp: stamp, age: .zero),
+      givenAt: Moment(boot: Instant(nanoseconds: 0), wallMilliseconds: time))
+  }
+
+  @Test func `a command that was given with the wrong clock is forgotten`() {
+    let orders = [order(50, given: 50), order(900, given: 900), order(901, given: 901)]
+    let correction = FleetCorrection(orders, above: 100, of: "a")
+    #expect(correction.highest == 50)
+    #expect(orders.allSatisfy { correction.corrected($0) == nil })
+  }
+
+  @Test func `a command that was given with the right clock gets the stamp that it should have`() {
+    let orders = [
+      order(903, given: 80), order(60, given: 10), order(901, given: 40), order(902, given: 80),
+      order(902, given: 80), order(900, given: 900),
+    ]
+    let correction = FleetCorrection(orders, above: 100, of: "a")
+    #expect(correction.corrected(orders[2])?.stamp == 61)
+    #expect(correction.corrected(orders[3])?.stamp == 80)
+    #expect(correction.corrected(orders[4])?.stamp == 80)
+    #expect(correction.corrected(orders[0])?.stamp == 81)
+    #expect(correction.corrected(orders[1]) == nil && correction.corrected(orders[5]) == nil)
+    #expect(correction.highest == 81)
+    #expect(correction.corrected(orders[0])?.givenAt == orders[0].givenAt)
+  }
+
+  @Test func `another host's command is forgotten at any age`() {
+    let correction = FleetCorrection([order(900, from: "b", given: 80)], above: 100, of: "a")
+    #expect(correction.highest == 0)
+    #expect(correction.corrected(order(900, from: "b", given: 80)) == nil)
+  }
+
+  @Test func `without wrong stamps, nothing is corrected`() {
+    #expect(FleetCorrection([], above: 100, of: "a").highest == 0)
+    #expect(FleetCorrection([order(7, given: 7)], above: 100, of: "a").highest == 7)
   }
 }

@@ -106,7 +106,7 @@ import Testing
     #expect(!event.isAfterGap(since: 2, of: "api"))
   }
 
-  @Test func `a hook begins with the next event, or with what is left if its record was lost`() {
+  @Test func `a hook begins with the next event, or with the oldest one if its record was lost`() {
     var first = request()
     #expect(HookRecord(for: first, newest: 7).handled == 7)
     first.hasBegun = true
@@ -114,7 +114,7 @@ import Testing
     #expect(answer(&lost, first, at: 0) == "run 1 after a gap")
   }
 
-  @Test func `a process that stops takes no event, and what it reports still counts`() {
+  @Test func `a process that stops takes no event, and its report still counts`() {
     var record = HookRecord(handled: 7)
     #expect(answer(&record, request(), at: 0) == "run 1")
     var last = request(.released)

@@ -145,7 +145,7 @@ import Testing
     #expect(bench.state == .open)
   }
 
-  @Test func `no report is covered where there is no window`() {
+  @Test func `without a window, no report is covered`() {
     let reporter = Reporter(process: .worker, at: Moment.start.boot, call: 1)
     #expect(!CallWindow.none.covers(reporter, at: Moment.start.boot))
   }

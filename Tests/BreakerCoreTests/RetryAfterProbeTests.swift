@@ -25,18 +25,18 @@ import Testing
     return rejection.retryAfter
   }
 
-  @Test func `nobody is told to wait for the end of a lease that has only begun`() {
+  @Test func `no caller is told to wait for the end of a lease that has only begun`() {
     #expect(wait(probing(after: [])) == .seconds(1))
     #expect(wait(probing(after: [.milliseconds(50)])) == .milliseconds(50))
   }
 
-  @Test func `the last probes say how long the next one takes`() {
+  @Test func `the latest probes predict how long the next one takes`() {
     #expect(wait(probing(after: [.seconds(4)])) == .seconds(4))
     #expect(wait(probing(after: [.seconds(4), .seconds(2)])) == .seconds(3))
     #expect(wait(probing(after: [.seconds(9), .seconds(9), .seconds(1)])) == .seconds(5))
   }
 
-  @Test func `only probes that have succeeded say how long a probe takes`() {
+  @Test func `only successful probes predict how long the next one takes`() {
     for outcome in [CallOutcome.failure(), .ignored] {
       var bench = probing(after: [.milliseconds(40)])
       bench.reset()
@@ -51,7 +51,7 @@ import Testing
     }
   }
 
-  @Test func `a probe that timed out says nothing about the next one`() {
+  @Test func `a probe that timed out predicts nothing about the next one`() {
     var bench = probing(after: [.milliseconds(40)])
     bench.advance(by: .seconds(30))
     bench.settle()
@@ -60,7 +60,7 @@ import Testing
     #expect(wait(bench) == .milliseconds(40))
   }
 
-  @Test func `a caller may say how long its probe took`() {
+  @Test func `a caller may report how long its probe took`() {
     var bench = probing(after: [])
     let lease = bench.record.leases[0]
     let probe = PermitGrant(kind: .probe, generation: lease.generation, lease: lease.id)
@@ -70,7 +70,7 @@ import Testing
     #expect(wait(bench) == .milliseconds(300))
   }
 
-  @Test func `those who ask before an instant are all told that instant`() {
+  @Test func `all callers that ask before an instant are told the same one`() {
     var bench = probing(after: [.milliseconds(80)])
     let start = bench.now.boot
     let told: [(milliseconds: Int64, at: Int64)] = [
@@ -83,7 +83,7 @@ import Testing
     }
   }
 
-  @Test func `whoever obeys asks neither without a pause nor more than a second too late`() {
+  @Test func `a caller that obeys pauses between two questions, and is at most a second late`() {
     for usual in [Duration.zero, .nanosecond, .milliseconds(3), .milliseconds(700), .seconds(7)] {
       var bench = probing(after: [usual])
       let began = bench.now.boot

@@ -1,6 +1,5 @@
-import Testing
-
 @testable import BreakerCore
+import Testing
 
 @Suite struct ValueTextTests {
   static let units = [
@@ -151,5 +150,18 @@ import Testing
   @Test(arguments: ["", "-1", "+1", "1.0", " 1", "1 ", "x", "٣", "9223372036854775808"])
   func `text that is malformed or too large is not read as a count`(text: String) {
     #expect(CountText.parse(text) == nil)
+  }
+}
+
+@Suite struct CountedNounTests {
+  @Test func `only a count of one has a noun in the singular`() {
+    #expect(CountedNoun.text(0, "call") == "0 calls")
+    #expect(CountedNoun.text(1, "call") == "1 call")
+    #expect(CountedNoun.text(Int64(2), "consecutive failure") == "2 consecutive failures")
+  }
+
+  @Test func `a noun that does not only take an s brings its own plural`() {
+    #expect(CountedNoun.text(1, "policy", plural: "policies") == "1 policy")
+    #expect(CountedNoun.text(3, "policy", plural: "policies") == "3 policies")
   }
 }

@@ -5,7 +5,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-/// What becomes of a fleet when a relay dies.
+/// A fleet whose relay dies.
 @Suite(.enabled(if: RedisServer.isInstalled, "redis-server is not installed"))
 struct CrashTests {
   @Test(.timeLimit(.minutes(60)), arguments: RelayStep.allCases)
@@ -19,7 +19,7 @@ struct CrashTests {
     try b.breaker("db", sharedPolicy).trip()
     try a.breaker("pay").force(.observe, reason: "from a", scope: .fleet)
     try await eventually("a has told its command") { try a.store.fleetStanding()?.waiting == 0 }
-    // Until b's relay is dead, a goes on talking, so that b has something to hear.
+    // Host a goes on talking until b's relay is dead, so that b has something to hear.
     let talking = Talking(of: a)
     await #expect(processExitsWith: .signal(SIGKILL)) {
       [
@@ -50,7 +50,8 @@ struct CrashTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `of two relays on one host one waits, and takes over when the other is killed`() async throws
+  func `the second of two relays on a host waits, and takes over when the first is killed`()
+    async throws
   {
     let fleet = try TestFleet()
     let a = try await fleet.host("a")
@@ -89,7 +90,7 @@ struct CrashTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `a relay whose host has a copy lets go, and says so once`() async throws {
+  func `a relay whose host was copied gives up the name, and says so once`() async throws {
     let fleet = try TestFleet()
     let a = try await fleet.host("a")
     let copy = #"{"version":1,"run":"abc","lineage":"\#(try a.store.lineage())"}"#
@@ -120,7 +121,7 @@ struct CrashTests {
     #expect(RelayCheck(options).lines.last == problem)
     options.store = fleet.directory.file("none.db")
     #expect(RelayCheck(options).lines.last == problem)
-    // Of a store that cannot be read, the relay that shows itself may be the store's own.
+    // If the store cannot be read, the relay with its name may be the store's own.
     options.store = fleet.directory.file("damaged.db")
     try Files.write(fleet.directory.file("damaged.db"), Array("this is no database at all".utf8))
     #expect(!RelayCheck(options).isWell)
@@ -132,7 +133,7 @@ struct CrashTests {
     #expect(!RelayCheck(options).isWell)
   }
 
-  /// Lets another relay work as host a, which is never silent for so long that its name is free.
+  /// Lets another relay use the name of host a, which is never silent long enough to lose it.
   private func show(_ description: String, in fleet: TestFleet) throws {
     let script =
       "redis.call('HSET', KEYS[1], '', ARGV[1]); redis.call('ZADD', KEYS[2], '1e15', 'a')"
@@ -140,7 +141,7 @@ struct CrashTests {
       "EVAL", script, "2", "sb:{test}:host:a", "sb:{test}:hosts", description)
   }
 
-  /// How often a script was run on a server, as for every attempt to work under a name.
+  /// How often a script was run on a server, as every attempt to use a name does.
   private func beats(of fleet: TestFleet) throws -> Int {
     let lines = try fleet.server.command("INFO", "commandstats")
     let count = lines.firstMatch(of: /cmdstat_evalsha:calls=([0-9]+)/).flatMap { Int($0.1) }
@@ -148,7 +149,7 @@ struct CrashTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `a relay that ends leaves what another one of its host has written`() async throws {
+  func `a relay that ends leaves alone what another relay of its host has written`() async throws {
     let fleet = try TestFleet()
     let a = try await fleet.host("a")
     try show(#"{"version":1,"run":"abc","lineage":"1"}"#, in: fleet)
@@ -158,7 +159,7 @@ struct CrashTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `a host that ends in order is not a silent one`() async throws {
+  func `a host whose relay ends normally is not silent`() async throws {
     let fleet = try TestFleet()
     let hosts = try await fleet.hosts("a", "b")
     hosts[1].stop()
@@ -195,7 +196,7 @@ private final class Talking {
     }
   }
 
-  /// Ends, and returns the reason of the last command.
+  /// Ends the host, and returns the reason of the last command.
   func end() throws -> String {
     words.isOver.withLock { $0 = true }
     threads.join()

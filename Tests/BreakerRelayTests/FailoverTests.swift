@@ -3,7 +3,7 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-/// What becomes of a fleet when a replica takes the place of its server.
+/// A fleet whose server is replaced by its replica.
 @Suite(.enabled(if: RedisServer.isInstalled, "redis-server is not installed"))
 struct FailoverTests {
   private let directory: TemporaryDirectory
@@ -42,7 +42,7 @@ struct FailoverTests {
     try await eventually("nothing waits") { try host.store.fleetStanding()?.waiting == 0 }
   }
 
-  /// What a server has of the fleet, without what each beat changes.
+  /// The data of the fleet on a server, without what each beat changes.
   private func contents(of server: RedisServer) throws -> [String] {
     let keys = FleetKeys(fleet: "test")
     return [
@@ -52,13 +52,13 @@ struct FailoverTests {
     ]
   }
 
-  /// What has ever happened to a breaker on a host, in the words of the history.
+  /// The whole history of a breaker on a host.
   private func kinds(of name: String, on host: TestHost) throws -> [String] {
     try host.store.history(of: name).map(\.change.wireKind)
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `a replica that takes the place of its primary goes on with all that was told`()
+  func `a replica that replaces its primary has everything that was told`()
     async throws
   {
     let (a, b) = (hosts[0], hosts[1])

@@ -2,7 +2,7 @@ import Glibc
 import Synchronization
 import TestSupport
 
-/// A server that answers what a test wants, whatever it is asked.
+/// A server that gives the answers that a test wants to any question.
 final class FakeServer {
   /// What to do after the first bytes of a client.
   enum Manner: Sendable {

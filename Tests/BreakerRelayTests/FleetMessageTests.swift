@@ -2,7 +2,7 @@ import BreakerRelay
 import SharedBreaker
 import Testing
 
-/// Messages as the stream has them.
+/// Messages in the stream.
 struct FleetMessageTests {
   private static let opened = [
     "v": "1", "n": "7", "k": "open", "h": "b", "l": "00ff", "b": "db", "g": "4", "r": "1500",
@@ -57,7 +57,7 @@ struct FleetMessageTests {
   ]
 
   @Test(arguments: forged)
-  func `a message that is not like the protocol is refused`(
+  func `a message that breaks the protocol is refused`(
     kind: Refusal.Kind, field: String, value: String?
   ) {
     var fields = Self.opened
@@ -75,7 +75,7 @@ struct FleetMessageTests {
     RedisReply.nothing, .array([]), .integer(1), .array([.bytes([0x76])]),
     .array([.bytes([0xFF]), .bytes([0x31])]), .array([.integer(1), .nothing]),
   ])
-  func `an answer that is no message is refused`(reply: RedisReply) {
+  func `an answer that is not a message is refused`(reply: RedisReply) {
     #expect(throws: Refusal.self) { try FleetMessage(reply, receivedAt: 1_000, at: 1_000) }
   }
 

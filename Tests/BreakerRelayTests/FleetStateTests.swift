@@ -2,7 +2,7 @@ import BreakerRelay
 import SharedBreaker
 import Testing
 
-/// What the server keeps, and what a host concludes from it after it was away.
+/// What the server keeps, and what a host concludes from it after a disconnection.
 struct FleetStateTests {
   private static func bytes(_ text: String) -> RedisReply { .bytes(Array(text.utf8)) }
 
@@ -45,7 +45,7 @@ struct FleetStateTests {
     #expect(
       state.evidence.first?.2
         == FleetView.Evidence(lineage: "00ff", generation: 4, until: 1_000_500))
-    // A host that was long gone does not count, and the server may forget it.
+    // A host that has been away for long does not count, and the server may forget it.
     #expect(state.evidence.count == 1)
     #expect(state.pastEvidence == [Self.bytes("db\nz"), Self.bytes("00ff 4 900000")])
     let unheard = state.unheard(knowing: [])
@@ -61,7 +61,7 @@ struct FleetStateTests {
     #expect(state.entry == "0-0")
   }
 
-  @Test func `of two commands about the same, the later one is exchanged`() throws {
+  @Test func `the later of two commands about the same aspect is exchanged`() throws {
     let kept = command(.reset, from: "b", stamp: 3)
     let state = try Self.state(commands: ["db\nstate": value(kept)])
     for (stamp, host, isUnheard, isLost) in [
@@ -74,7 +74,7 @@ struct FleetStateTests {
     }
   }
 
-  @Test func `a trip or reset that every host has forgotten is not heard again`() throws {
+  @Test func `a trip or reset that is too old is not heard again`() throws {
     let month: Int64 = 30 * 86_400_000
     let day: Int64 = 86_400_000
     for (action, age, isUnheard) in [
@@ -87,7 +87,7 @@ struct FleetStateTests {
       let state = try Self.state(
         commands: ["db\n\(aspect)": value(kept, given: 9_000_000_000 - age)], seconds: 9_000_000)
       #expect(state.unheard(knowing: []).isEmpty != isUnheard, "\(action) \(age)")
-      // It still tells that an earlier one of this host is overtaken.
+      // It still shows that an earlier one of this host is overtaken.
       #expect(
         state.lost(knowing: [command(.reset, from: "a", stamp: 2)]).isEmpty == (aspect == "state"))
       #expect(state.refusals.isEmpty)
@@ -116,7 +116,7 @@ struct FleetStateTests {
     ("db\nmode", #"1 b 5 {"action":"reset","by":"x"}"#),
     ("db\nstate\nx", #"1 b 5 {"action":"reset","by":"x"}"#),
   ])
-  func `a kept command that nobody could have written is refused`(
+  func `an impossible command on the server is refused`(
     field: String, value: String
   ) throws {
     let state = try Self.state(commands: [field: value])
@@ -129,7 +129,7 @@ struct FleetStateTests {
     ("db\nb", "1 2 -9223372036854775808"), ("db\nb", "1 2 9223372036854775807"),
     ("db\nb", "x 2 3"), ("db\nb", "1 -2 3"),
   ])
-  func `kept evidence that nobody could have written is refused`(
+  func `impossible evidence on the server is refused`(
     field: String, value: String
   ) throws {
     let state = try Self.state(evidence: [field: value])
@@ -137,7 +137,7 @@ struct FleetStateTests {
     #expect(state.refusals.count == 1)
   }
 
-  @Test func `evidence without end is refused`() throws {
+  @Test func `endless evidence is refused`() throws {
     var fields: [String: String] = [:]
     for number in 0...FleetView.room { fields["lie.\(number)\nz"] = "1 1 2000000" }
     let state = try Self.state(evidence: fields)
@@ -145,7 +145,7 @@ struct FleetStateTests {
     #expect(state.refusals.map(\.kind) == [.room])
   }
 
-  @Test func `an answer that is none is an error`() {
+  @Test func `an answer that makes no sense is an error`() {
     #expect(throws: RedisError.self) { try FleetState([]) }
     #expect(throws: RedisError.self) {
       try FleetState([.error("OOM x"), .nothing, .nothing, .nothing])

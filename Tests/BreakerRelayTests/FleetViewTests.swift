@@ -3,7 +3,7 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-/// What a host concludes from the messages of others, and what it tells itself.
+/// What a host concludes from messages of other hosts.
 struct FleetViewTests {
   private var view = FleetView(host: "a")
   private let three = BreakerPolicy(fleetQuorum: .hosts(3))
@@ -27,7 +27,7 @@ struct FleetViewTests {
     #expect(view.suspects.isEmpty)
   }
 
-  @Test mutating func `a host counts once, and this host not at all`() throws {
+  @Test mutating func `a host counts once, and this host does not count`() throws {
     for host in ["a", "b", "b", "b"] {
       try view.take(message(.open(for: .seconds(10)), from: host), at: 0)
     }
@@ -35,8 +35,9 @@ struct FleetViewTests {
   }
 
   @Test(arguments: [FleetMessage.Content.recovered, .closed])
-  mutating func `a host that is no longer open counts no more`(content: FleetMessage.Content) throws
-  {
+  mutating func `a host whose breaker is no longer open does not count`(
+    content: FleetMessage.Content
+  ) throws {
     try view.take(message(.open(for: .seconds(10)), from: "b", generation: 4), at: 0)
     try view.take(message(content, from: "b", generation: 3), at: 0)
     #expect(view.others(open: "db", at: 0) == 1, "an old message changes nothing")
@@ -44,7 +45,7 @@ struct FleetViewTests {
     #expect(view.others(open: "db", at: 0) == 0)
   }
 
-  @Test mutating func `evidence without end fills no memory, and is refused with the reason`()
+  @Test mutating func `endless evidence does not fill the memory, and is refused with the reason`()
     throws
   {
     let open = FleetMessage.Content.open(for: .seconds(10))
@@ -58,7 +59,7 @@ struct FleetViewTests {
     #expect(error?.host == "c")
     #expect(error?.description.contains("100000 breakers of other hosts are open") == true)
     #expect(view.others(open: "db", at: 0) == 1)
-    // What is known can change, and what is over makes room.
+    // Known evidence can change, and evidence that is out of date makes room.
     try view.take(message(open, from: "b", generation: 2), at: 1_000)
     #expect(view.others(open: "db", at: 10_500) == 1)
     try view.take(message(.closed, from: "b", generation: 2), at: 1_000)
@@ -132,7 +133,7 @@ struct FleetTellingTests {
     #expect(view.content(for: .closed, of: nil, named: "db", at: 0) == nil)
   }
 
-  @Test mutating func `what was told is taken back`() throws {
+  @Test mutating func `an opening that was told is taken back`() throws {
     view.hasTold(message(.open(for: .seconds(10)), from: "a"), at: 0)
     #expect(view.content(for: .closed, of: nil, named: "db", at: 0) == .closed)
     #expect(view.content(for: .opened, of: nil, named: "db", at: 0) == .closed)
@@ -141,7 +142,7 @@ struct FleetTellingTests {
     #expect(view.content(for: .closed, of: nil, named: "db", at: 0) == nil)
   }
 
-  @Test mutating func `what is told of a breaker never precedes what was told before`() throws {
+  @Test mutating func `the generation that is told never precedes an earlier one`() throws {
     let snapshot = try open(BreakerPolicy(fleetQuorum: .hosts(2)))
     #expect(view.generation(of: snapshot, named: "db") == snapshot.generation)
     #expect(view.generation(of: nil, named: "db") == 0)
@@ -158,7 +159,7 @@ struct FleetTellingTests {
     try view.take(message(.recovered, from: "b"), at: 1_000)
     #expect(view.content(for: .recovered, of: snapshot, named: "db", at: 5_999) == nil)
     #expect(view.content(for: .recovered, of: snapshot, named: "db", at: 6_000) == .recovered)
-    // A host whose evidence the server has always tells, so that nobody counts it any longer.
+    // A host whose evidence is on the server always tells, so that no host counts it any longer.
     view.hasTold(message(.open(for: .seconds(10)), from: "a"), at: 1_000)
     #expect(view.content(for: .recovered, of: snapshot, named: "db", at: 5_999) == .recovered)
   }

@@ -3,7 +3,7 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-/// Messages that somebody writes to the server who is no relay, or another version of one.
+/// Messages from programs that are not relays, or that are relays of another version.
 @Suite(.enabled(if: RedisServer.isInstalled, "redis-server is not installed"))
 struct HostileMessageTests {
   private let fleet: TestFleet
@@ -33,7 +33,9 @@ struct HostileMessageTests {
   private let observe = #"{"action":"force","mode":"observe","by":"x"}"#
 
   @Test(.timeLimit(.minutes(60)))
-  func `what cannot be used is refused once for each host, and the rest is used`() async throws {
+  func `a message that cannot be used is refused once for each host, and others are used`()
+    async throws
+  {
     for _ in 0..<3 {
       try forge(["v": "2", "h": "z", "b": "pay"])
       try forge([
@@ -52,21 +54,21 @@ struct HostileMessageTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `an opening of the host itself that comes too late is taken back`() async throws {
+  func `an outdated opening of the host itself is taken back`() async throws {
     _ = try a.breaker("db", sharedPolicy)
     try fleet.server.command("HSET", "sb:{test}:evidence", "db\na", "1 1 9000000000000")
     try forge(["v": "1", "k": "open", "h": "a", "l": "1", "b": "db", "g": "1", "r": "60000"])
     try await eventually("a has taken it back") {
       try fleet.server.command("EXISTS", "sb:{test}:evidence") == "0"
     }
-    // Its own word that it is closed is no reason to tell anything.
+    // An outdated closing of its own that changes nothing needs no correction.
     try forge(command("z", observe))
     try await eventually("a observes") { try a.snapshot("pay")?.mode == .observe }
     #expect(try fleet.server.command("XLEN", "sb:{test}:stream") == "3")
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `a closing of the host itself that comes too late is told over`() async throws {
+  func `an outdated closing of the host itself is corrected`() async throws {
     try a.breaker("db", sharedPolicy).trip(for: .seconds(3_600))
     try await eventually("a has told it") {
       try fleet.server.command("EXISTS", "sb:{test}:evidence") == "1"
@@ -93,7 +95,7 @@ struct HostileMessageTests {
     try await eventually("a observes") { try a.snapshot("pay")?.mode == .observe }
     try fleet.server.command("XADD", "sb:{test}:stream", "*", "n", "1", "v", "1")
     try await a.awaits(.catchingUp)
-    // It also tells the command that the server lacks, because no relay has told it.
+    // It also passes on the command that the server lacks, because no relay has done so.
     try await eventually("a has caught up") {
       try fleet.server.command("HLEN", "sb:{test}:commands") == "1"
     }
@@ -134,7 +136,7 @@ struct HostileMessageTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `numbers that nobody could have written stop no relay`() async throws {
+  func `impossible numbers do not stop a relay`() async throws {
     let least = "-9223372036854775808"
     let most = "9223372036854775807"
     let now = String(StoreClock.system.wallTime.millisecondsSince1970)
@@ -156,7 +158,7 @@ struct HostileMessageTests {
     let document = try StatusClient.ask("status", of: a)
     #expect(document.contains(#""connected":true"#))
     #expect(document.contains(#"{"host":"z""#))
-    // A real host is heard in spite of all that.
+    // A real host is still heard.
     let b = try await fleet.host("b")
     try b.breaker("pay").force(.observe, scope: .fleet)
     try await eventually("a observes") { try a.snapshot("pay")?.mode == .observe }

@@ -4,7 +4,7 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-/// What holds of more hosts than a few, and of fleets that fall apart.
+/// Fleets of many hosts, and fleets that are split.
 @Suite(.enabled(if: RedisServer.isInstalled, "redis-server is not installed"))
 struct LargeFleetTests {
   @Test(.timeLimit(.minutes(60)))
@@ -46,7 +46,7 @@ struct LargeFleetTests {
     try breakers[0].run {}
     try await allOf(hosts[1...], "are due") { $0.isProbeDue }
     for breaker in breakers[1...] { try breaker.run {} }
-    // Word of an opening may come after a host has closed, which costs it one more probe.
+    // A message about an opening may come after a host has closed, which costs it one more probe.
     for breaker in breakers {
       try await eventually("\(breaker.name) is closed") {
         if breaker.snapshot().state == .halfOpen { try? breaker.run {} }
@@ -56,7 +56,7 @@ struct LargeFleetTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `the half of a fleet that is cut off goes on alone and catches up`() async throws {
+  func `the half of a fleet that is cut off continues on its own and catches up`() async throws {
     let fleet = try TestFleet()
     let way = fleet.directory.file("far.sock")
     try lay(way, to: fleet.server)

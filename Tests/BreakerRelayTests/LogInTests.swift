@@ -40,7 +40,7 @@ struct LogInTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `an error of logging in says what to do`() throws {
+  func `a failed login says what to do`() throws {
     #expect(error(password: nil)?.hasPrefix("it wants a password: use --password-file") == true)
     #expect(error(password: "x") == "it refuses the user or the password: check them")
     #expect(error(user: "u", password: "geheim") == error(password: "x"))

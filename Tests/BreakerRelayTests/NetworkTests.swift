@@ -2,13 +2,13 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-/// Hosts with networks of their own, from which a plug can be pulled.
+/// Hosts with networks of their own, which can be cut off.
 @Suite(
   .enabled(if: RedisServer.isInstalled, "redis-server is not installed"),
   .enabled(if: HostNetwork.isPermitted, "needs root and iproute2, to make networks"))
 struct NetworkTests {
   @Test(.timeLimit(.minutes(60)))
-  func `a host whose network loses everything goes on alone and catches up`() async throws {
+  func `a host whose network loses everything continues on its own and catches up`() async throws {
     let network = try HostNetwork(["a", "b", "c"])
     let directory = try TemporaryDirectory()
     let server = try RedisServer(

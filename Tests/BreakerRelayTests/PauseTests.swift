@@ -1,7 +1,7 @@
 import BreakerRelay
 import Testing
 
-/// How long a relay waits before it tries again.
+/// The pauses of a relay between its attempts.
 struct PauseTests {
   @Test func `pauses become longer, up to one and a half seconds`() {
     var pause = Pause()

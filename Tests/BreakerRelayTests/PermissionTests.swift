@@ -3,7 +3,7 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-/// What the user of the server may do that the guide "A Fleet of Hosts" creates.
+/// The rights of the server user that the guide "A Fleet of Hosts" creates.
 @Suite(
   .enabled(if: RedisServer.isInstalled, "redis-server is not installed"),
   .enabled(if: RedisServer.hasUsers, "the server has no users"))
@@ -19,7 +19,7 @@ struct PermissionTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `the user of the guide may do all that a relay does`() async throws {
+  func `the user in the guide may do everything that a relay does`() async throws {
     let directory = try TemporaryDirectory()
     let list = directory.file("users.acl")
     try Files.write(list, Array((try Self.user() + "\n").utf8))

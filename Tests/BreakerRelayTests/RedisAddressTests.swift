@@ -35,7 +35,7 @@ struct RedisAddressTests {
     "unix:///s%0", "unix:///s%zz", "unix:///s%00", "unix:///%ff",
     "unix:///" + String(repeating: "s", count: 107),
   ])
-  func `a text that is no address is refused`(text: String) {
+  func `a text that is not an address is refused`(text: String) {
     #expect(throws: UsageError.self) { try RedisAddress(text) }
   }
 

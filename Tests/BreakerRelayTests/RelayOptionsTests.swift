@@ -21,7 +21,7 @@ struct RelayOptionsTests {
     return options
   }
 
-  @Test func `options and variables say the same, and options win`() throws {
+  @Test func `variables can replace options, and options take precedence`() throws {
     let plain = try options("--redis redis://h --fleet prod")
     #expect(plain.fleet == "prod")
     #expect(plain.host == "web-1.example")
@@ -87,7 +87,7 @@ struct RelayOptionsTests {
   @Test(arguments: [
     "redis://u:secret@h", "--redis:redis://u:secret@h", "--rediss=redis://:secret@h",
   ])
-  func `a password in a word that is out of place is not shown`(word: String) {
+  func `a password in a misplaced word is not shown`(word: String) {
     let error = #expect(throws: UsageError.self) { try request("--fleet f \(word)") }
     #expect(error?.description.contains("redis") == true)
     #expect(error?.description.contains("secret") == false)

@@ -40,7 +40,7 @@ struct RelayTests {
     try b.breaker("pay").force(.forcedOpen, scope: .fleet)
     try await eventually("a is forced open") { try a.snapshot("pay")?.mode == .forcedOpen }
     a.stop()
-    // As if the clock had been a year ahead when this was given, and had been set since.
+    // This is as if the clock had been a year ahead when the command was given, and corrected since.
     let path = try #require(a.options.store)
     let ahead = StoreClock.system.wallTime.millisecondsSince1970 + 31_536_000_000
     _ = try Database.rows(path, "UPDATE fleet SET stamp = \(ahead)")
@@ -76,7 +76,7 @@ struct RelayTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `a breaker that is deleted while it is open is evidence no more`() async throws {
+  func `a breaker that is deleted while it is open is no longer evidence`() async throws {
     let fleet = try TestFleet()
     let hosts = try await fleet.hosts("a", "b", "c")
     let breakers = try hosts.map { try $0.breaker("db", sharedPolicy) }
@@ -98,7 +98,7 @@ struct RelayTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `the success of a host that was only suspected is no recovery`() async throws {
+  func `the success of a host that was only suspected is not a recovery`() async throws {
     let fleet = try TestFleet()
     let hosts = try await fleet.hosts("a", "b", "c")
     let breakers = try hosts.map { try $0.breaker("db", sharedPolicy) }
@@ -108,7 +108,7 @@ struct RelayTests {
     try await eventually("c suspects") { try hosts[2].snapshot("db")?.state == .halfOpen }
     try breakers[2].run {}
     #expect(try hosts[2].snapshot("db")?.state == .closed)
-    // What c tells of the breaker comes before the second of these.
+    // What c tells about the breaker comes before the second of these.
     for name in ["later", "last"] {
       try hosts[2].breaker(name).force(.observe, scope: .fleet)
       try await eventually("a has heard") { try hosts[0].snapshot(name)?.mode == .observe }
@@ -134,7 +134,7 @@ struct RelayTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `a command is told when the server is back`() async throws {
+  func `a command is passed on when the server is back`() async throws {
     let fleet = try TestFleet()
     let hosts = try await fleet.hosts("a", "b")
     fleet.server.kill()
@@ -146,7 +146,7 @@ struct RelayTests {
     try fleet.server.start()
     try await eventually("b observes") { try hosts[1].snapshot("pay")?.mode == .observe }
     try await eventually("nothing waits") { try hosts[0].store.fleetStanding()?.waiting == 0 }
-    // It notes that it is connected after it has told what waited.
+    // It notes that it is connected after it has passed on what waited.
     try await eventually("a is connected") {
       try hosts[0].store.fleetStanding()?.isConnected == true
     }

@@ -1,12 +1,12 @@
 import BreakerRelay
 import Testing
 
-/// What a host knows of the server's clock.
+/// What a host knows about the server's clock.
 struct ServerClockTests {
   private let start = ContinuousClock.now
 
   @Test(arguments: [-3_600_000, 0, 3_600_000])
-  func `the server's clock goes on from where it was, however wrong it is`(ahead: Int64) {
+  func `the known time of the server advances, however wrong its clock is`(ahead: Int64) {
     let told = 1_700_000_000_000 + ahead
     let clock = ServerClock(milliseconds: told, at: start)
     #expect(clock.now(start) == told)

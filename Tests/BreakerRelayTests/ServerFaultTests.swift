@@ -3,7 +3,7 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-/// What becomes of a fleet when its server fails.
+/// A fleet whose server fails.
 @Suite(.enabled(if: RedisServer.isInstalled, "redis-server is not installed"))
 struct ServerFaultTests {
   private let fleet: TestFleet
@@ -25,7 +25,7 @@ struct ServerFaultTests {
     try await eventually("nothing waits") { try from.store.fleetStanding()?.waiting == 0 }
   }
 
-  /// Waits until both hosts have connected again since they had connected so often.
+  /// Waits until both hosts have connected more often than this.
   private func awaitConnections(after counts: [Int]) async throws {
     for (host, count) in zip(hosts, counts) { try await host.awaits(.connected, times: count + 1) }
   }
@@ -33,7 +33,7 @@ struct ServerFaultTests {
   private var connections: [Int] { hosts.map { $0.count(.connected) } }
 
   @Test(.timeLimit(.minutes(60)), arguments: [true, false])
-  func `a server that is started again is caught up with`(keepsData: Bool) async throws {
+  func `hosts catch up with a server that was restarted`(keepsData: Bool) async throws {
     try await exchange(.observe, from: a, to: b)
     let counts = connections
     if keepsData { try fleet.server.command("SAVE") }
@@ -51,7 +51,7 @@ struct ServerFaultTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `a server that stands still changes no state, and tells later what was commanded`()
+  func `a server that is stopped changes no state, and passes on commands later`()
     async throws
   {
     try await exchange(.observe, from: a, to: b)
@@ -62,7 +62,7 @@ struct ServerFaultTests {
     }
     let counts = connections
     fleet.server.stop()
-    // The relays do not know yet that nobody answers; later they do.
+    // The relays do not know yet that the server does not answer; later they do.
     try a.breaker("early.a").force(.forcedOpen, scope: .fleet)
     try b.breaker("early.b").force(.forcedOpen, scope: .fleet)
     for host in hosts { try await host.awaits(.problem) }
@@ -107,7 +107,7 @@ struct ServerFaultTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `a server whose memory is full is tried until it has room`() async throws {
+  func `a server whose memory is full is retried until it has room`() async throws {
     try await exchange(.observe, from: a, to: b)
     try fleet.server.command("CONFIG", "SET", "maxmemory", "1")
     for host in hosts { try await host.awaits(.problem) }
@@ -122,7 +122,7 @@ struct ServerFaultTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `a server that becomes a replica is left until it can be written`() async throws {
+  func `a server that becomes a replica is retried until it can be written`() async throws {
     try await exchange(.observe, from: a, to: b)
     try fleet.server.command("REPLICAOF", "127.0.0.1", "1")
     for host in hosts { try await host.awaits(.problem) }
@@ -151,7 +151,7 @@ struct ServerFaultTests {
     #expect(try b.store.history(of: "pay").count { $0.change.wireKind == "mode" } == 1)
   }
 
-  /// Tells a command as another host would, some numbers further on, all in one step.
+  /// Publishes a command as another host would, some numbers further on, in one step.
   private func forge(_ mode: BreakerMode, after step: Int = 1, entry: String = "*") throws {
     let script = """
       local n = redis.call('INCRBY', KEYS[2], ARGV[1])
@@ -236,11 +236,12 @@ struct ServerFaultTests {
     try await exchange(.forcedClosed, from: b, to: b)
     a.start()
     try await a.awaits(.overtaken)
-    #expect(a.log.contains { $0.contains("a later one of host b holds") })
+    #expect(a.log.contains { $0.contains("a later one from host b applies") })
     #expect(try a.snapshot("pay")?.mode == .forcedClosed)
   }
 
-  @Test func `a command from tomorrow is not kept, and only such a one gives way to others`()
+  @Test
+  func `a command from tomorrow is not kept, and only such a command is replaced by earlier ones`()
     throws
   {
     let directory = try TemporaryDirectory()
@@ -264,7 +265,7 @@ struct ServerFaultTests {
     try server.command("HSET", keys.commands, "pay\nmode", "\(now + 2 * day) b 0 part")
     #expect(try tell(now + 1, of: "a", at: now + 2 * day) == "b")
     #expect(try kept() == "\(now + 2 * day)")
-    // All agree that nobody can have given it.
+    // All clocks agree that the command is impossible.
     #expect(try tell(now + 1, of: "a", at: now) == "")
     #expect(try kept() == "\(now + 1)")
   }

@@ -2,7 +2,7 @@ import Glibc
 import Synchronization
 import TestSupport
 
-/// A way to a server that a test can disturb: it copies bytes between its own socket and the
+/// A connection to a server that a test can disturb: it copies bytes between its own socket and the
 /// server's.
 final class ServerProxy {
   /// What the proxy does with the bytes that arrive.
@@ -15,7 +15,7 @@ final class ServerProxy {
     /// Passes on what clients say, but answers these bytes for each piece of the server's answers.
     case answer([UInt8])
 
-    /// Takes what arrives, and passes nothing on.
+    /// Reads what arrives, and passes nothing on.
     case lose
 
     /// Leaves everything where it is, new connections too, until the manner is another one.
@@ -55,7 +55,7 @@ final class ServerProxy {
     set { course.state.withLock { $0.manner = newValue } }
   }
 
-  /// How many clients are connected, with those that have gone while the proxy held what they said.
+  /// How many clients are connected, including those that have gone while the proxy held their bytes.
   var connections: Int { course.state.withLock { $0.connections } }
 }
 

@@ -65,9 +65,11 @@ struct ServerProxyTests {
       ServerProxy.Manner.delay(30), .hold, .lose, .answer(Array("\u{1}what?\r\n".utf8)),
       .answer(Array(":7\r\n".utf8)),
     ])
-  func `a disturbed way to the server loses no command, applies none twice and opens nothing`(
-    manner: ServerProxy.Manner
-  ) async throws {
+  func
+    `a disturbed connection to the server loses no command, applies none twice and opens nothing`(
+      manner: ServerProxy.Manner
+    ) async throws
+  {
     try open("db", on: a)
     try open("web", on: b)
     try await awaitEvidence(["db\na", "web\nb"])

@@ -23,7 +23,7 @@ struct StoreFaultTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `a store that is deleted or replaced is begun again`() async throws {
+  func `a relay starts over with a store that was deleted or replaced`() async throws {
     let fleet = try TestFleet()
     let a = try await fleet.host("a")
     let b = try await fleet.host("b")
@@ -46,7 +46,7 @@ struct StoreFaultTests {
 
   @Test(
     .timeLimit(.minutes(60)), .enabled(if: SmallDisk.isPermitted, "needs root, to mount a tmpfs"))
-  func `a full disk costs nothing but time`() async throws {
+  func `a full disk loses nothing`() async throws {
     let fleet = try TestFleet()
     let disk = try SmallDisk(at: fleet.directory.file("disk"), kilobytes: 768)
     let a = try await fleet.host("a")

@@ -42,14 +42,14 @@ struct StrangeServerTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `a server that goes on answering forever is too late`() throws {
+  func `a server that never finishes its answer is too late`() throws {
     let long = Array("*1000000\r\n".utf8) + Array(repeating: UInt8(ascii: ":"), count: 1_000_000)
     let error = try error(.drip(long), patience: .milliseconds(300))
     #expect(error?.description == "it has not answered for 300ms")
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `a server that repeats the password in its answer does not get it into a message`() throws {
+  func `a password that the server repeats in its answer gets into no message`() throws {
     let answer = "-ERR unknown command 'AUTH', with args beginning with: 'hunter2'\r\n"
     let server = try FakeServer(in: directory, .send(Array(answer.utf8)))
     defer { server.stop() }
@@ -80,7 +80,7 @@ struct StrangeServerTests {
     #expect(RedisError(answer: answer).description.hasPrefix(words))
   }
 
-  @Test func `a server that is not there is an error`() throws {
+  @Test func `a missing server is an error`() throws {
     let address = RedisAddress(.socket(path: directory.file("none.sock")))
     let error = #expect(throws: RedisError.self) {
       try RedisConnection(to: address, patience: .seconds(1))

@@ -19,7 +19,7 @@ import Testing
       store.close()
     }
     let looking = try Connection.reading(
-      try StorePlace(stage.store), isAlone: false, lockTimeout: .seconds(1))
+      try StoreSite(stage.store), isAlone: false, lockTimeout: .seconds(1))
     let storage = storage(stage)
     try storage.open(mayCreate: false)
     try storage.proveWritable()
@@ -33,7 +33,7 @@ import Testing
     _ = try storage.transact(
       together: (0..<2_000).map { NamedStep("breaker-\($0)") { _ in } }, mustBeNew: true)
     let reader = try #require(
-      try Connection.reading(try StorePlace(stage.store), isAlone: false, lockTimeout: .seconds(1)))
+      try Connection.reading(try StoreSite(stage.store), isAlone: false, lockTimeout: .seconds(1)))
     let tables = TableExamination(reader: reader)
     let cut = tables.integrity(unless: { true })
     #expect(cut.found == "no damage in what was checked before this process forked")
@@ -76,7 +76,7 @@ import Testing
     let words = try doctor.startOver()
     #expect(words == "there is no damage while nobody writes, so it was left as it is")
     #expect(StoreFile.identity(of: stage.store) == identity)
-    let names = Files.names(in: try StorePlace(stage.store).directory)
+    let names = Files.names(in: try StoreSite(stage.store).directory)
     #expect(!names.contains { $0.contains(".new-") || $0.contains(".corrupt-") }, "\(names)")
   }
 }

@@ -11,7 +11,7 @@ import Testing
     // In a process of its own, because all connections of one process share the index.
     let writer = try stage.puppet()
     #expect(try writer.ask("trip") == "ok")
-    let place = try StorePlace(stage.store)
+    let place = try StoreSite(stage.store)
     let reader = try #require(
       try Connection.reading(place, isAlone: true, lockTimeout: .milliseconds(100)))
     // One of the two copies of the header is ahead of the other, as in the middle of a commit.
@@ -28,7 +28,7 @@ import Testing
     let stage = try Stage()
     let store = stage.sharedStore()
     try store.breaker("api").trip()
-    let place = try StorePlace(stage.store)
+    let place = try StoreSite(stage.store)
     let reader = try #require(
       try Connection.reading(place, isAlone: true, lockTimeout: .milliseconds(100)))
     // Twice, because a log can only start over with the commit after its checkpoint.

@@ -12,7 +12,7 @@ import Testing
   ) throws {
     let stage = try Stage()
     try stage.sharedStore().breaker("api").trip()
-    let place = try StorePlace(stage.store)
+    let place = try StoreSite(stage.store)
     let name = stage.store + ".corrupt-now"
     let fresh = stage.store + ".fresh"
     try Files.write(fresh, [1])

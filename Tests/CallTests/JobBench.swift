@@ -56,3 +56,8 @@ struct JobBench {
     }
   }
 }
+
+/// Retries without end, with the same wait before each attempt.
+func retrying(every delay: Duration = .seconds(2)) -> RetryPolicy {
+  .fixed(attempts: .max, delay: delay)
+}

@@ -25,7 +25,7 @@ import Testing
     #expect(bench.events.entries == ["work at 0", "failed, closed 1, 404"])
   }
 
-  @Test func `a job is neutral when it is ignored or when it or its work is cancelled`() throws {
+  @Test func `an ignored or cancelled job counts neither as a success nor as a failure`() throws {
     let ends: [@Sendable (JobAttempt) -> Void] = [
       { $0.ignore() }, { $0.failure(CancellationError()) }, { $0.job.cancel() },
     ]
@@ -69,7 +69,7 @@ import Testing
     #expect(job.breaker.snapshot().lastError == "HTTP 503")
   }
 
-  @Test func `a job obeys what a reported value says of the resource`() throws {
+  @Test func `a job acts on what a reported value says about the resource`() throws {
     let answers = [CallOutcome.http(status: 200), .ignored, .http(status: 429, retryAfter: "90")]
     let job = try bench.job(retry: .fixed(attempts: 9, delay: .zero)) {
       $0.report(answers[bench.events.entries.count { $0.hasPrefix("work") } - 1])
@@ -83,7 +83,7 @@ import Testing
     #expect(job.breaker.snapshot().retryAfter == .seconds(90))
   }
 
-  @Test func `a job that waits to retry reports a trip by another`() async throws {
+  @Test func `a job that waits to retry reports a trip by another caller`() async throws {
     let job = try bench.job(retry: .fixed(attempts: 9, delay: .seconds(1))) {
       $0.failure(Refused(code: 5))
     }
@@ -218,7 +218,7 @@ import Testing
   }
 
   @Test func `a job whose probe reports after its lease has timed out`() throws {
-    // Nobody keeps the time, as while the process is stopped.
+    // The timer never fires, as while the process is stopped.
     let timer = StoreTimer { _, _ in {} }
     let clock = bench.host.clock
     let reports = Journal<Bool>()

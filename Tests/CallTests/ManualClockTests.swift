@@ -118,7 +118,7 @@ import Testing
       error?.description
         == "nobody sleeps for 2.0 seconds to 3.0 seconds, after 0.001 seconds of real time: "
         + "there are sleepers for 1.5 seconds, 3.5 seconds")
-    // A later sleeper finds nobody who waits for it.
+    // A later sleeper has no waiter left.
     let late = Task { try await clock.sleep(for: .seconds(2)) }
     try await clock.untilSomebodySleeps(for: .seconds(2))
     clock.advance(by: .seconds(4))

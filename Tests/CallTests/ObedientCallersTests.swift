@@ -2,7 +2,7 @@ import SharedBreaker
 import SharedBreakerTesting
 import Testing
 
-/// Callers who come back when they were told to.
+/// Callers that come back when they were told to.
 @Suite(.timeLimit(.minutes(60))) struct ObedientCallersTests {
   private let host = TestHost()
 
@@ -12,14 +12,14 @@ import Testing
     try (0..<count).map { _ in try host.process().store().breaker("api", policy: policy) }
   }
 
-  /// A caller, and the call that it is making if it is making one.
+  /// A caller, and its call if one is under way.
   private struct Caller {
     let breaker: Breaker
     var next: Duration
     var call: SharedPermit?
     var isServed = false
 
-    /// What it was told to wait, each time that it was rejected.
+    /// The waits that it was told, one for each rejection.
     var told: [Duration] = []
   }
 
@@ -57,14 +57,14 @@ import Testing
     return (times.sorted(), callers)
   }
 
-  @Test func `forty callers who obey come back soon after the resource does`() throws {
+  @Test func `forty callers that wait as told come back soon after the resource does`() throws {
     let back = Duration.seconds(10.3)
     let policy = BreakerPolicy(maxFailures: 1, openFor: .seconds(1))
     let (times, callers) = try served(40, policy, back: back)
     let late = times.map { $0 - back }
     #expect(late[20] < .seconds(2), "half of them came back \(late[20]) after the resource")
     #expect(try #require(late.last) < .seconds(2.5))
-    // Nobody asked without a pause.
+    // No caller asked again without a pause.
     #expect(callers.allSatisfy { $0.told.count < 40 && $0.told.allSatisfy { $0 > .zero } })
   }
 
@@ -93,7 +93,7 @@ import Testing
     probe.report(.ignored)
   }
 
-  @Test func `with jitter each caller is told another time, and everyone who looks the same`()
+  @Test func `with jitter each caller is told a different time, and all snapshots show one time`()
     throws
   {
     let policy = BreakerPolicy(maxFailures: 1, openFor: .seconds(100), jitter: 0.5)

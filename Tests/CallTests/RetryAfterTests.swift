@@ -18,7 +18,9 @@ import Testing
     ("99999999999999999999", RetryAfter.longest), ("999999999999", RetryAfter.longest),
     ("Fri, 22 Nov 2126 10:00:00 GMT", RetryAfter.longest),
   ])
-  func `seconds and all three forms of a date are read`(value: String, wait: Duration) {
+  func `a Retry-After value is seconds or a date in any of three forms`(
+    value: String, wait: Duration
+  ) {
     #expect(RetryAfter.wait(value, now: Self.now) == wait)
   }
 
@@ -29,7 +31,7 @@ import Testing
     "Sun, 22 Nov 2026 10:02:61 GMT", "Sun, +2 Nov 2026 10:02:00 GMT",
     "Sunday, 22-Nov 10:02:00 GMT", "Sun Nov 22 10:02:00 26a7", "१२०",
   ])
-  func `a value that is neither is not guessed at`(value: String) {
+  func `a Retry-After value that is neither seconds nor a date is ignored`(value: String) {
     #expect(RetryAfter.wait(value, now: Self.now) == nil)
   }
 

@@ -26,7 +26,7 @@ import Testing
     #expect(breaker.snapshot().totals.successes == 3)
   }
 
-  @Test func `only the first report counts`() throws {
+  @Test func `only the first report of a shared permit counts`() throws {
     let permit = try probe()
     #expect(permit.kind == .probe)
     #expect(permit.report(.success) == .counted)

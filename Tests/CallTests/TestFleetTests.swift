@@ -2,7 +2,7 @@ import SharedBreaker
 import SharedBreakerTesting
 import Testing
 
-/// A fleet of test hosts, which tell each other what a relay would.
+/// A fleet of test hosts, between which the test passes the news as a relay would.
 @Suite struct TestFleetTests {
   @Test func `hosts in memory can play a fleet`() throws {
     let hosts = [TestHost(), TestHost()]
@@ -39,7 +39,7 @@ import Testing
     #expect(try stores[0].lineage() != stores[1].lineage())
   }
 
-  @Test func `a process that is killed is the relay no more`() throws {
+  @Test func `a killed process is no longer the relay`() throws {
     let host = TestHost()
     let process = host.process()
     let relay = try #require(try process.store().claimRelay(fleet: "prod", host: "a"))
@@ -68,7 +68,7 @@ import Testing
     #expect(try next.commands().map(\.age) == [.seconds(7)])
   }
 
-  @Test func `a store that fails cannot be the place of a relay`() throws {
+  @Test func `no process can become the relay of a store that fails`() throws {
     let host = TestHost()
     let relay = try #require(try host.store().claimRelay(fleet: "prod", host: "a"))
     host.failStore(with: .diskFull)

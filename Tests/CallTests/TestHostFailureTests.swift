@@ -49,7 +49,7 @@ import Testing
     (CallOutcome.success, PermitKind?.some(.normal)), (.failure(CallOutcome.Failure()), nil),
     (.ignored, .probe),
   ])
-  func `how a probe went while the store failed is written when the store works again`(
+  func `the outcome of a probe that ended while the store failed is written later`(
     outcome: CallOutcome, next: PermitKind?
   ) throws {
     let policy = BreakerPolicy(maxFailures: 1, openFor: .seconds(60), probeTimeout: .seconds(3_600))

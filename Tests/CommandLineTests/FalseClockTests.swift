@@ -33,7 +33,7 @@ import Testing
   @Test(
     .timeLimit(.minutes(60)), .disabled(if: Memory.isWatched, "a sanitizer must be loaded first"),
     .enabled(if: Self.compiler != nil, "needs a C compiler"))
-  func `a process with a false boot clock opens a breaker for as long as all others`() throws {
+  func `a process with a false boot clock opens a breaker for as long as the others do`() throws {
     let cbctl = try CommandLineTool()
     let misled = try preloaded(cbctl)
     let run = try misled("run api --max-failures 1 --open-for 1h -- false")

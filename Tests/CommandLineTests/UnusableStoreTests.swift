@@ -32,7 +32,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(60)), arguments: Trouble.allCases)
-  func `a path that is no store gives one clear line and exit code 69`(trouble: Trouble) throws {
+  func `a path that is not a store gives one clear line and exit code 69`(trouble: Trouble) throws {
     var cbctl = try CommandLineTool()
     try prepare(trouble, &cbctl)
     let result = try cbctl("status")
@@ -48,7 +48,7 @@ import Testing
       ("-n 4", "too many open files: raise 'ulimit -n'"),
       ("-f 40", "disk I/O error (file too large): raise 'ulimit -f'"),
     ])
-  func `a limit of the process that a store meets is named with how to raise it`(
+  func `an error from a limit of the process names the limit and how to raise it`(
     limit: String, words: String
   ) throws {
     var cbctl = try CommandLineTool()
@@ -101,7 +101,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `a command behind its breaker waits once for a store that is being made`() throws {
+  func `a command behind its breaker waits once for a store that is being created`() throws {
     let cbctl = try CommandLineTool()
     try Files.makeDirectory(cbctl.directory.file("state"))
     // As a process holds them that was stopped while it made the store.

@@ -20,7 +20,7 @@ struct ArgumentParserTests {
     #expect(!before.global.isQuiet)
   }
 
-  @Test func `a letter stands for its option`() throws {
+  @Test func `a one-letter option means its long form`() throws {
     #expect(try parse("status", "-q").global.isQuiet)
     #expect(try parse("-q", "status").global.isQuiet)
   }
@@ -37,7 +37,7 @@ struct ArgumentParserTests {
     #expect(try parse("trip", "x", "--reason", "-1").text("reason") == "-1")
   }
 
-  @Test func `the text of an error may be any bytes`() throws {
+  @Test func `report accepts an error text of any bytes`() throws {
     for remark in ["--- boom", "-h", "\u{301}x", "\u{E0041}", "=", "-"] {
       #expect(try parse("report", "t", "failure", "--error", remark).text("error") == remark)
       #expect(try parse("report", "t", "failure", "--error=\(remark)").text("error") == remark)
@@ -55,7 +55,7 @@ struct ArgumentParserTests {
   }
 
   @Test(arguments: [["--json"], ["--elapsed=1s"], ["--"], []])
-  func `the option for an error takes no other option as its value`(words: [String]) {
+  func `report takes no other option as the value of --error`(words: [String]) {
     let recorder = Recorder()
     let line = ["report", "t", "failure", "--error"] + words
     #expect(ControlKit.run(arguments: line, console: recorder.console()).code == 64)

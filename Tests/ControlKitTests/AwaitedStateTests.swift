@@ -47,7 +47,7 @@ struct AwaitedStateTests {
       ("free", [.halfOpen, .due, .permitted], 1), ("ending", [.halfOpen, .rejected], 0.5),
       ("taken", [.open, .rejected], 1), ("held", [.closed, .rejected], 3),
     ] as [(String, Set<AwaitedState>, Double?)])
-  func `an awaited state holds or says when time alone may bring it`(
+  func `wait knows whether a state holds and when time alone may bring it about`(
     kind: String, holding: Set<AwaitedState>, seconds: Double?
   ) throws {
     let snapshot = try #require(Self.breakers[kind])

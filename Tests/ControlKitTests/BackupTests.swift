@@ -54,7 +54,7 @@ struct BackupTests {
     #expect(other("run", "open", "--", "true").code == 0)
   }
 
-  @Test func `an import takes the time since the export off the times that were left`() {
+  @Test func `an import subtracts the time since the export from the times that were left`() {
     fill()
     let path = export(bench)
     let later = Bench()
@@ -66,14 +66,14 @@ struct BackupTests {
     _ = muchLater("import", path)
     #expect(muchLater("check", "open").output.hasPrefix("permitted: open, the next call is a"))
     #expect(muchLater("check", "forced").output == "permitted: closed\n")
-    // A clock that is behind leaves the times as they were.
+    // A clock that was set back subtracts nothing.
     let earlier = Bench()
     earlier.advance(by: -86_400_000)
     _ = earlier("import", path)
     #expect(earlier("check", "open").output == "rejected: open, retry in 1m\n")
   }
 
-  @Test func `nothing is imported if one of the breakers is there already`() {
+  @Test func `nothing is imported if one of the breakers already exists`() {
     fill()
     let path = export(bench)
     let other = Bench()
@@ -90,7 +90,7 @@ struct BackupTests {
         == "{\"created\":[\"forced\",\"it's $HOME; x\",\"open\"],\"replaced\":[\"set\"],"
         + "\"dry_run\":false}\n")
     #expect(other("export").output == bench("export").output)
-    // A replaced breaker is as the export has it, whatever happened to it since.
+    // A replaced breaker is as it was exported, whatever happened to it since.
     _ = other("trip", "set")
     _ = other("force", "open", "forced_closed")
     _ = other("import", path, "--replace", "--quiet")
@@ -115,7 +115,7 @@ struct BackupTests {
     (line(openFor: "[01]"), "a number begins with 0"), (line(openFor: "[}"), "a value is missing"),
     (line(openFor: "[1,]"), "a value is missing"), (line(openFor: "{\"a\":1]"), "a , or } is"),
   ])
-  func `one wrong line is reported and keeps everything from being imported`(
+  func `one wrong line is reported and nothing is imported`(
     wrong: String, why: String
   ) {
     let path = "\(bench.folder)/export"
@@ -127,7 +127,7 @@ struct BackupTests {
     #expect(bench.files == ["export"])
   }
 
-  @Test func `an import of nothing says so`() {
+  @Test func `an import without breakers says so`() {
     let path = "\(bench.folder)/export"
     for text in ["", "\n\n"] {
       Golden.write(text, to: path)
@@ -140,7 +140,7 @@ struct BackupTests {
     }
   }
 
-  @Test func `the lines of an import may end as Windows ends them`() {
+  @Test func `an import accepts the line ends of Windows`() {
     let path = "\(bench.folder)/export"
     let lines = ["a", "b"].map { Self.line(name: $0) }
     Golden.write(lines.joined(separator: "\r\n\r\n") + "\r\n", to: path)
@@ -153,7 +153,7 @@ struct BackupTests {
     "true", "null", "7", #""text""#, "[]", "{}", #"[1,"two",[null,[]],{"a":{}}]"#,
     #"{"list":[1,2,{"name":"y"}],"name":"z"}"#, " [ 1 , { } ] ", #"{"a":{"b":{"c":[[[]]]}}}"#,
   ])
-  func `an import passes over unknown members of any kind`(value: String) {
+  func `an import ignores unknown members of any kind`(value: String) {
     let path = "\(bench.folder)/export"
     let line = Self.line(name: "x")
     for text in ["\(line.dropLast()),\"more\":\(value)}", "{\"more\":\(value),\(line.dropFirst())"]
@@ -174,7 +174,7 @@ struct BackupTests {
     }
   }
 
-  @Test func `a file that is not there cannot be imported`() {
+  @Test func `a missing file cannot be imported`() {
     #expect(bench("import", "\(bench.folder)/nothing").errors.contains("No such file"))
   }
 

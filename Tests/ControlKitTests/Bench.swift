@@ -60,7 +60,7 @@ final class Bench: Sendable {
     return run(words, on: recorder.console(ask: ask), recorder)
   }
 
-  /// Runs one command line on a console of the recorder.
+  /// Runs one command line on a console that records.
   func run(_ words: [String], on console: Console, _ recorder: Recorder) -> Answer {
     let ending = ControlKit.run(
       arguments: ["--store", path] + words, console: console, options: options)

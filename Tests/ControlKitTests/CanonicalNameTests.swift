@@ -28,7 +28,7 @@ import Testing
     #expect(other("import", path).errors.contains("and 1 other already exist: use --replace"))
   }
 
-  @Test func `an import tells a name from one that is there and looks the same`() {
+  @Test func `an import distinguishes a name from an existing one that looks the same`() {
     _ = bench("policy", Self.composed, "--set", "probes=2")
     let path = "\(bench.folder)/export"
     Golden.write(bench("export").output, to: path)

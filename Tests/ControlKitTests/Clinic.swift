@@ -41,7 +41,7 @@ struct Clinic {
     return ("none", "\(answer)")
   }
 
-  /// Makes the store that of a host of a fleet, with two commands that nobody was told yet.
+  /// Makes the store a host of a fleet, with two commands that have not been passed on yet.
   func joinFleet() throws {
     let store = SharedStore(path: store)
     let relay = try #require(try store.claimRelay(fleet: "prod", host: "a"))

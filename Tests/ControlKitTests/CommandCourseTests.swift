@@ -5,7 +5,7 @@ import Testing
 
 @testable import ControlKit
 
-/// Commands that are really run, and how their ends are judged.
+/// Real commands, and how their ends are judged.
 struct CommandCourseTests {
   private func course(_ words: String..., timeout: Duration? = nil) -> CommandCourse {
     CommandCourse.of(words.map { Array($0.utf8) }, timeout: timeout, restoredSignals: [])
@@ -36,7 +36,7 @@ struct CommandCourseTests {
       ("/nonexistent/program", 127), ("no-such-program-anywhere", 127), ("/etc/passwd", 126),
       ("/", 126), ("/etc/passwd/x", 127), ("", 127),
     ] as [(String, Int32)])
-  func `a command that cannot be run is neutral`(program: String, code: Int32) {
+  func `a command that cannot be run counts as ignored`(program: String, code: Int32) {
     let judgement = course(program).judged(ignoring: [], permanent: [])
     #expect(judgement.ending == .code(code))
     #expect(judgement.outcome == .ignored)
@@ -89,7 +89,7 @@ struct CommandCourseTests {
     #expect(course.end == .killed(signal: SIGTERM))
     let pid = Golden.read("\(bench.path).pid").flatMap { Int32($0.dropLast()) } ?? 0
     #expect(pid > 0)
-    // It is not a child of this process, so init or a subreaper reaps it in its own time.
+    // It is not a child of this process, so init or a subreaper reaps it at some time.
     var patience = 1_000
     while patience > 0, isRunning(pid) {
       usleep(10_000)
@@ -120,7 +120,7 @@ struct CommandCourseTests {
     let pid = try ChildProcess.spawn(
       ["sh", "-c", script].map { Array($0.utf8) }, inOwnGroup: true, restoredSignals: [])
     try DirectoryWatch.wait(in: bench.folder) { Files.exists(bench.path) }
-    // The signal is pending before the time begins to run.
+    // The signal is pending before the timeout begins.
     pthread_kill(pthread_self(), SIGTERM)
     let result = relay.wait(for: pid, timeout: .milliseconds(50))
     #expect(result.wasStopped)

@@ -2,7 +2,7 @@ import Testing
 
 @testable import ControlKit
 
-/// What can be typed next, asked without a shell.
+/// Completion without a shell.
 struct CompleterTests {
   private func answer(_ words: String...) -> Completer.Answer {
     Completer.answer(to: words) { store in store.map { ["of-\($0)"] } ?? ["mail", "pay", "-x"] }
@@ -32,7 +32,7 @@ struct CompleterTests {
     #expect(texts(answer("show", "--", "p")) == ["pay"])
   }
 
-  @Test func `options are offered where one is begun or nothing else fits`() {
+  @Test func `options are offered after a dash or if nothing else fits`() {
     #expect(texts(answer("force", "--f")) == ["--for", "--fleet"])
     #expect(texts(answer("prune", "")).contains("--idle"))
     #expect(!texts(answer("prune", "--dry-run", "--")).contains("--dry-run"))
@@ -57,7 +57,7 @@ struct CompleterTests {
     #expect(keys.map(\.text) == ["open-multiplier=", "open-max="])
   }
 
-  @Test func `the words after the dashes are left to the other program`() {
+  @Test func `words after the dashes are left to the other program`() {
     #expect(texts(answer("run", "pay", "--", "")) == ["COMMAND 3"])
     #expect(texts(answer("run", "pay", "--", "ls", "-")) == ["COMMAND 3"])
   }
@@ -109,7 +109,7 @@ struct CompleterTests {
     #expect(bench.files.isEmpty)
   }
 
-  @Test func `candidates are quoted as their shell wants them`() {
+  @Test func `candidates are quoted for their shell`() {
     let bench = Bench()
     _ = bench("policy", "a:b c", "--set", "probes=2")
     #expect(bench("__complete", "bash", "--", "cbctl show ", ":").output == "words\na:b\\ c\n")

@@ -30,7 +30,7 @@ struct CronScriptTests {
     Golden.write("#!/bin/sh\necho done\nexit \(code)\n", to: "\(folder)/command.text")
     Golden.write(script, to: "\(folder)/script.text")
     let programs = Terminal.program.split(separator: "/").dropLast().joined(separator: "/")
-    // Copies, because a child that another test forks meanwhile may still have open what this
+    // These are copies, because a child that another test has forked may still have open what this
     // process has written. No program can be run while it is open for writing.
     let status = unsafe system(
       "cd '\(folder)' && install command.text '\(command)' && install script.text script && env -i PATH='\(folder)':'/\(programs)':/usr/bin:/bin HOME='\(folder)' "

@@ -91,7 +91,7 @@ import Testing
       if ending.code > 1 { Issue.record("\(ending)") }
     }
     for puppet in puppets { #expect(try puppet.answer() == "failed 200 rejected 0") }
-    // On a busy host each of the four may have given up waiting for the others.
+    // On a busy host, each of the four may have given up waiting for the others.
     #expect(doctor(stage, "--repair").code == 0)
     let names = try Child.run("/bin/ls", [stage.directory.file("state")]).split(separator: "\n")
     #expect(
@@ -116,7 +116,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `a repair records how a prober ended that is gone`() throws {
+  func `a repair records the end of a probe whose process is gone`() throws {
     let stage = try Stage()
     let puppets = try stage.puppets(2, "max-failures=1 open-for=1s probe-timeout=1h")
     try puppets[0].ask("run fail")
@@ -138,7 +138,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `a repair folds a log that has grown too long once nobody holds it`() throws {
+  func `a repair shortens a log that has grown too long once no process holds it`() throws {
     let stage = try Stage()
     let puppet = try stage.puppets(1, "max-failures=3")[0]
     try puppet.ask("run fail")

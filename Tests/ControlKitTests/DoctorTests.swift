@@ -15,7 +15,7 @@ import Testing
     #expect(clinic.doctor("--quiet") == Answer(code: 0, output: "", errors: ""))
   }
 
-  @Test func `the doctor ends with 69 where there is no store`() throws {
+  @Test func `the doctor ends with 69 if there is no store`() throws {
     let directory = try TemporaryDirectory()
     let answer = Answer.of("--store", directory.store, "doctor", "--repair")
     #expect(answer.code == 69)

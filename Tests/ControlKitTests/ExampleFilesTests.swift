@@ -40,7 +40,7 @@ import Testing
   ]
 
   @Test(arguments: recipes)
-  func `a recipe for a job spares a resource that is down all day most of the runs`(
+  func `the recipe of a job skips most runs while its resource is down all day`(
     file: String, minutes: Int
   ) throws {
     let root = #filePath.split(separator: "/").dropLast(3).joined(separator: "/")

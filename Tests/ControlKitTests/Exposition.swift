@@ -1,4 +1,4 @@
-/// A strict reader of Prometheus' text format; what promtool would complain about is an error.
+/// A strict reader of Prometheus' text format, which fails where promtool would complain.
 struct Exposition {
   struct Complaint: Error, CustomStringConvertible {
     var description: String

@@ -2,16 +2,16 @@ import BreakerStore
 import Glibc
 import TestSupport
 
-/// A socket beside a store that answers as a relay does, or fails to.
+/// A socket beside a store that answers like a relay, or fails to answer.
 final class FakeRelay: Sendable {
   /// What it does with a client that has asked.
   enum Manner: Sendable {
     case answers(String)
 
-    /// Sends this and then keeps the connection open without another word.
+    /// Sends this, and then keeps the connection open.
     case hangs(after: String)
 
-    /// Sends without end.
+    /// Sends endlessly.
     case babbles
   }
 
@@ -36,14 +36,14 @@ final class FakeRelay: Sendable {
   }
 
   deinit {
-    // The accepting thread returns from its call, and a client that is waited for is gone by now.
+    // The accepting thread returns from its call, and its client has gone by now.
     shutdown(descriptor, Int32(SHUT_RDWR))
     threads.withLock { $0.join() }
     close(descriptor)
     unsafe unlink(path)
   }
 
-  /// Leaves a socket where nobody listens any more, as a relay that was killed does.
+  /// Leaves a socket without a listener, like a relay that was killed.
   static func leaveStale(beside store: String) throws {
     close(try listen(at: store + "-relay.sock"))
   }

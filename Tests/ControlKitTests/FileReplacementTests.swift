@@ -35,7 +35,7 @@ import Testing
   }
 
   @Test(.enabled(if: SmallDisk.isPermitted, "needs root, to mount a tmpfs"), arguments: kinds)
-  func `a replacement leaves nothing behind where it has no room`(kind: Int32) throws {
+  func `a replacement leaves nothing behind on a full disk`(kind: Int32) throws {
     let directory = try TemporaryDirectory()
     let disk = try SmallDisk(at: directory.file("disk"), kilobytes: 64)
     var file = try FileReplacement(of: directory.file("disk/x"), mode: 0o644, kind: kind)

@@ -3,7 +3,7 @@ import Testing
 
 @testable import ControlKit
 
-/// Which breakers come and go.
+/// Which breakers flap.
 @Suite struct FlappingTests {
   private static let now = Samples.time
 
@@ -11,7 +11,7 @@ import Testing
     Flapping(outagesAt: secondsAgo.map { now.earlier(by: .seconds($0)) }, now: now)
   }
 
-  @Test func `a breaker flaps from five outages within an hour on`() {
+  @Test func `a breaker flaps if it has five outages within an hour`() {
     #expect(!Self.outages([]).isSo)
     #expect(!Self.outages([60, 120, 180, 240]).isSo)
     #expect(Self.outages([60, 120, 180, 240, 3_599]).isSo)
@@ -21,7 +21,8 @@ import Testing
     #expect(!Flapping(outagesAt: future, now: Self.now).isSo)
   }
 
-  @Test func `only what begins an outage counts, so a breaker that stays away does not flap`() {
+  @Test
+  func `a breaker that stays open does not flap, because only the beginning of an outage counts`() {
     func flapping(_ from: String, _ to: String) -> Flapping {
       let entries = (1...9).map {
         Samples.entry(.transition, from: from, to: to, secondsAgo: $0 * 60)

@@ -4,9 +4,9 @@ import Testing
 
 @testable import ControlKit
 
-/// The command `fleet`, and what other commands say of a fleet.
+/// The command `fleet`, and what other commands say about a fleet.
 @Suite struct FleetCommandTests {
-  @Test func `the status of a fleet comes from the relay`() throws {
+  @Test func `fleet status prints what the relay answers`() throws {
     let fleet = try FleetBench()
     let server = try FakeRelay(beside: fleet.bench.path, .answers(FleetSamples.document))
     let pipe = fleet("fleet", "status")
@@ -41,7 +41,7 @@ import Testing
     #expect(none.code == 0)
     #expect(
       none.errors == "cbctl: nothing that matches 'x*' is open, half-open or in a mode\n")
-    // No host tells of it, because it is closed and automatic everywhere; this store has it.
+    // No host describes it, because it is closed and automatic everywhere; this store has it.
     let closed = fleet("fleet", "status", "mail")
     #expect(closed.code == 0)
     #expect(
@@ -52,7 +52,7 @@ import Testing
     withExtendedLifetime(server) {}
   }
 
-  @Test func `a store without a fleet has no status of one`() {
+  @Test func `fleet status fails for a store without a fleet`() {
     let bench = Bench()
     #expect(bench("fleet", "status").errors.hasPrefix("cbctl: no store yet at "))
     #expect(bench("fleet", "leave", "--yes").code == 69)
@@ -69,7 +69,7 @@ import Testing
     #expect(left.errors == "cbctl: nothing to leave: the store belongs to no fleet\n")
   }
 
-  /// What `fleet status` says if the fleet cannot be seen.
+  /// What `fleet status` says if it cannot show the fleet.
   private func complaint(
     _ fleet: FleetBench, document: String, location: SourceLocation = #_sourceLocation
   ) -> String {
@@ -82,7 +82,7 @@ import Testing
     return text.errors.replacing("cbctl: fleet prod cannot be seen: ", with: "")
   }
 
-  @Test func `without a relay the status of a fleet is what the store knows`() throws {
+  @Test func `without a relay, fleet status prints what the store knows`() throws {
     let fleet = try FleetBench()
     _ = fleet("trip", "pay", "--fleet")
     fleet.relay.release()
@@ -140,7 +140,7 @@ import Testing
     withExtendedLifetime(server) {}
   }
 
-  @Test func `without Redis no hosts are shown`() throws {
+  @Test func `fleet status shows no hosts without Redis`() throws {
     let fleet = try FleetBench(isConnected: false, problem: "Connection refused")
     _ = fleet("trip", "pay", "--fleet")
     _ = fleet("trip", "pay", "--fleet")
@@ -157,7 +157,7 @@ import Testing
     withExtendedLifetime(server) {}
   }
 
-  @Test func `a fleet whose hosts Redis does not name just now cannot be seen`() throws {
+  @Test func `fleet status fails while Redis does not name the hosts`() throws {
     let fleet = try FleetBench()
     let server = try FakeRelay(
       beside: fleet.bench.path, .answers(FleetSamples.document(hosts: "null")))
@@ -169,7 +169,7 @@ import Testing
   }
 
   @Test(arguments: [["leave", "pay"], ["leave", "--all"], ["ajar"], []])
-  func `the command about fleets refuses words that mean nothing`(words: [String]) throws {
+  func `fleet refuses arguments that make no sense`(words: [String]) throws {
     let fleet = try FleetBench()
     #expect(fleet.bench.run(["fleet"] + words).code == 64)
   }
@@ -233,7 +233,7 @@ import Testing
     #expect(page.contains("\n  fleet-spread        10s  operator\n"))
   }
 
-  @Test func `a table on a terminal ends in a line about a fleet that is not well`() throws {
+  @Test func `status on a terminal ends with a line about a fleet that has trouble`() throws {
     let fleet = try FleetBench()
     #expect(!fleet.onTerminal("status").output.contains("relay"))
     try fleet.relay.note(isConnected: false, problem: "Connection refused")
@@ -255,7 +255,8 @@ import Testing
       .first { $0.split(separator: " ").dropFirst().first == "fleet" }
   }
 
-  @Test func `the doctor says how the relay does, and nothing without a fleet`() throws {
+  @Test func `the doctor reports on the relay of a fleet, and says nothing without a fleet`() throws
+  {
     let fleet = try FleetBench()
     #expect(finding(fleet) == "ok    fleet       fleet prod, as host-a: the relay is connected")
     _ = fleet("trip", "pay", "--fleet")

@@ -45,7 +45,7 @@ enum FleetSamples {
     fleet: "prod", isRelayRunning: true, isConnected: true, waiting: 2, hosts: 4, silentHosts: 1,
     lag: .milliseconds(3))
 
-  /// A fleet of many hosts: payments is open on some, search held open on all but a few.
+  /// A fleet of many hosts: payments is open on some, and search is forced open on all but a few.
   static func large(hosts count: Int = 20) -> RelayStatus {
     var status = RelayStatus(
       fleet: "prod", host: "web-01.example.net", isConnected: true, since: nil, problem: nil,

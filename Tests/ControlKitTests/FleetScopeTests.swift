@@ -37,7 +37,8 @@ import Testing
     #expect(try fleet.pending().isEmpty)
   }
 
-  @Test func `a command to the fleet changes this host at once and is left to the relay`() throws {
+  @Test func `a command to the fleet changes this host at once, and the relay passes it on`() throws
+  {
     let fleet = try FleetBench()
     #expect(
       fleet("force", "pay", "forced_open", "--for", "2h", "--reason", "disks", "--fleet")
@@ -53,7 +54,7 @@ import Testing
         "set by an operator: probes=3; for every host of fleet prod\n"))
     #expect(fleet("reset", "mail", "pay", "--fleet").code == 0)
     let pending = try fleet.pending()
-    // The reset of mail leaves nothing of its trip to tell.
+    // The reset of mail replaces its trip, which is not passed on any more.
     #expect(pending.map(\.name) == ["pay", "pay", "mail", "pay"])
     #expect(
       pending.map(\.action) == [
@@ -76,7 +77,7 @@ import Testing
     #expect(try fleet.pending().map(\.name) == ["new"])
   }
 
-  @Test func `no breaker is reset if this host has not all of them`() throws {
+  @Test func `no breaker is reset if this host lacks one of them`() throws {
     let fleet = try FleetBench()
     let before = fleet("history", "--json")
     let answer = fleet("reset", "pay", "pya", "--fleet")
@@ -109,8 +110,8 @@ import Testing
     let answer = fleet.bench.run(words + ["--fleet"])
     #expect(answer.code == 0)
     #expect(
-      answer.errors == "cbctl: the relay of this host does not reach the fleet "
-        + #"(Connection\u{a}refused): it tells the others as soon as it does"# + "\n")
+      answer.errors == "cbctl: the relay of this host cannot reach the fleet "
+        + #"(Connection\u{a}refused): it tells the other hosts as soon as it can"# + "\n")
     let line = "; on this host, and later on the others of fleet prod\n"
     #expect(answer.output.hasSuffix(line) != words.contains("--json"))
     #expect(try fleet.pending().count == 1)
@@ -124,7 +125,7 @@ import Testing
     #expect(answer.errors.contains("--fleet without a change: every host has a policy of its own"))
   }
 
-  @Test func `a policy that is not valid here is told to no other host`() throws {
+  @Test func `an invalid policy is passed on to no other host`() throws {
     let fleet = try FleetBench()
     #expect(fleet("policy", "pay", "--set", "open-max=1s", "--fleet").code == 64)
     #expect(try fleet.pending().isEmpty)

@@ -160,7 +160,7 @@ import Testing
     #expect(try complaint(about: key, most + 1) != nil)
   }
 
-  /// Why a policy with this count is refused, when the other keys that the count needs are set.
+  /// Why a policy with this count is refused, with the other keys that the count needs.
   private func complaint(about key: PolicyKey, _ count: Int) throws -> PolicyError? {
     var policy = BreakerPolicy(failureRate: 0.5, window: .seconds(60))
     if key == .last { policy.window = nil }

@@ -26,7 +26,7 @@ import Testing
     return atOnce
   }
 
-  @Test func `news that the printed history has already are not printed again`() {
+  @Test func `entries that the printed history already has are not printed again`() {
     let news = (3...7).map { Self.entry($0) }
     #expect(
       Self.unseen(of: news, after: (1...5).map { Self.entry($0) }) == [news[3], news[4]])
@@ -34,12 +34,12 @@ import Testing
     #expect(Self.unseen(of: news, after: [Self.entry(5)]) == [news[3], news[4]])
   }
 
-  @Test func `every entry of the news is printed if nothing was printed before`() {
+  @Test func `every new entry is printed if nothing was printed before`() {
     let news = (3...5).map { Self.entry($0) }
     #expect(Self.unseen(of: news, after: []) == news)
   }
 
-  @Test func `the news of a replaced file are printed from their beginning`() {
+  @Test func `the entries of a replaced file are printed from the beginning`() {
     let news = [Self.entry(6)] + (1...3).map { Self.entry($0, inFile: 2, isAfterGap: $0 == 1) }
     #expect(Self.unseen(of: news, after: (4...5).map { Self.entry($0) }) == news)
   }

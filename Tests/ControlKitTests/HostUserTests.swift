@@ -2,7 +2,7 @@ import Testing
 
 @testable import ControlKit
 
-/// Who the history says has run a command.
+/// The user whom the history names.
 @Suite struct HostUserTests {
   private func words(_ user: UInt32, login: UInt32? = nil, claim: String? = nil) -> String {
     let names: [UInt32: String] = [0: "root", 1_000: "deploy", 33: "www-data"]
@@ -15,7 +15,7 @@ import Testing
     #expect(words(4_711) == "4711")
   }
 
-  @Test func `a user who has become another one is named too, by whoever knows it`() {
+  @Test func `the user who has logged in or called sudo is named too`() {
     #expect(words(0, login: 1_000) == "root (login deploy)")
     #expect(words(33, login: 4_711) == "www-data (login 4711)")
     // The kernel knows better than the environment.
@@ -52,7 +52,7 @@ import Testing
     #expect(run("page").output.contains("<bdi>false, by deploy, via cbctl</bdi>"))
   }
 
-  @Test func `a command that only looks asks nobody for its user`() {
+  @Test func `a command that only reads does not look up its user`() {
     let bench = Bench()
     _ = bench("policy", "pay", "--set", "probes=2")
     for words in [["status"], ["show", "pay"], ["check", "pay"], ["history"], ["export"]] {

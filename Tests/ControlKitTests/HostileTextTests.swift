@@ -16,7 +16,7 @@ import Testing
     text.unicodeScalars.filter { $0 != "\n" && !Self.isHarmless($0) }
   }
 
-  /// The rule of the code, written a second time to check it.
+  /// The code's rule, written a second time to check it.
   private static func isHarmless(_ scalar: Unicode.Scalar) -> Bool {
     switch scalar.properties.generalCategory {
     case .control, .format, .lineSeparator, .paragraphSeparator: false
@@ -95,7 +95,7 @@ import Testing
     let bench = Bench()
     _ = bench("policy", "x", "--set", "probes=2")
     let many = String(repeating: "n", count: 1_000_000)
-    // A reader sees all of this as a single character.
+    // To a reader, all of this is a single character.
     let one = "e" + String(repeating: "\u{301}", count: 500_000)
     for long in [many, one] {
       for spec in CommandSpec.all {

@@ -55,7 +55,7 @@ struct InitializeCommandTests {
     #expect(bench("init", "--mode", "666").errors.contains("others cannot write"))
   }
 
-  @Test func `an empty file is no store until it is used as one`() throws {
+  @Test func `an empty file is not a store until it is used as one`() throws {
     let bench = Bench()
     try Files.write(bench.path, [])
     #expect(bench("status").errors.contains("no store yet"))

@@ -16,7 +16,7 @@ import Testing
   }
 
   @Test(arguments: commands)
-  func `every command gives a store that lost its write-ahead log one again`(
+  func `every command restores the write-ahead log of a store that lost it`(
     words: [String], code: Int32
   ) throws {
     for isCopy in [false, true] {
@@ -56,7 +56,7 @@ import Testing
     #expect(repaired.code == 1)
     let line = clinic.line("journal", of: repaired)
     #expect(line.word == "warn" && line.text.contains("; repair: not done: "), "\(line.text)")
-    // A breaker without its store stops nothing.
+    // A breaker without its store permits every call.
     let run = clinic.cbctl(["run", "pay", "--", "true"])
     #expect(run.code == 0 && run.errors.contains("runs without its breaker"), "\(run)")
     withExtendedLifetime(reader) {}

@@ -122,7 +122,7 @@ import Testing
     ["--label", "x"], ["--label", "1x=y"], ["--label", "é=y"], ["--label", "name=y"],
     ["--label", "__x=y"], ["--label", "=y"], ["--label", "a=1", "--label", "a=2"],
   ])
-  func `metrics refuses options that mean nothing`(words: [String]) {
+  func `metrics refuses options that make no sense`(words: [String]) {
     let answer = Bench().run(["metrics"] + words)
     #expect(answer.code == 64)
     #expect(answer.output.isEmpty)

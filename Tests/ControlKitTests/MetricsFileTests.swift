@@ -27,7 +27,8 @@ import Testing
     try Child.run("/bin/ls", ["-A", directory.path]).replacing("\n", with: " ")
   }
 
-  @Test func `a metrics file has all that would be printed, and nothing is printed`() throws {
+  @Test func `a metrics file has everything that would be printed, and nothing is printed`() throws
+  {
     let path = directory.file("breakers.prom")
     #expect(output(path) == Answer(code: 0, output: "", errors: ""))
     #expect(try text(path) == bench("metrics").output)

@@ -36,7 +36,7 @@ import Testing
     #expect(try Exposition(text).values[.init(name: "shared_breaker_store_up", labels: [:])] == 0)
   }
 
-  @Test func `the metrics say of each breaker what its snapshot says`() throws {
+  @Test func `the metrics of each breaker agree with its snapshot`() throws {
     let exposition = try Exposition(Self.text(Self.sample))
     func value(_ name: String, _ labels: [String: String]) -> Double? {
       exposition.values[.init(name: "shared_breaker_\(name)", labels: labels)]
@@ -75,7 +75,7 @@ import Testing
   @Test(arguments: [
     #"a"b"#, #"a\b"#, #"\n"#, #"a\u"#, "größe 結果 😀", "👩‍👩‍👧", "\"\u{301}\\\u{301}", "{}=,", " ",
   ])
-  func `the metrics give a name as it is, byte for byte`(name: String) throws {
+  func `the metrics have a name byte for byte`(name: String) throws {
     let names = try Self.names([name]).map { Array($0.utf8) }
     #expect(names == [Array(name.utf8)])
   }

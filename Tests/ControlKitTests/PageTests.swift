@@ -114,7 +114,7 @@ import Testing
     let strip = PageTimeline(timeline: timeline, subject: "Last 4h")
     #expect(
       strip.words
-        == "open for 30m in 1 period, probed for 10s in 1 period, let calls through for 1h 30m, "
+        == "open for 30m in 1 period, probed for 10s in 1 period, let through for 1h 30m, "
         + "unknown for 2h")
     let widths = strip.html.text.matches(of: /h(\d+)v/).compactMap { Int($0.1) }
     #expect(widths.reduce(0, +) == 240)

@@ -180,7 +180,7 @@ struct PlantedFileTests {
         let answer = cbctl(store, "status")
         var status = stat()
         precondition(unsafe lstat(path, &status) == 0)
-        // Whoever creates it first holds a descriptor of it.
+        // The process that creates it holds a descriptor of it.
         for descriptor in Int32(3)..<256 {
           var its = stat()
           guard unsafe fstat(descriptor, &its) == 0, its.st_ino == status.st_ino else { continue }
@@ -192,7 +192,7 @@ struct PlantedFileTests {
   }
 
   @Test(.timeLimit(.minutes(60)), arguments: ["-wal", "-shm", "-counters", "-lock", "-relay"])
-  func `a repair gives nobody's private file to the group of the store`(suffix: String) throws {
+  func `a repair never gives a private file to the group of the store`(suffix: String) throws {
     let directory = try TemporaryDirectory()
     let folder = directory.file("shared")
     try Files.makeDirectory(folder)

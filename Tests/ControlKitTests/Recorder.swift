@@ -28,7 +28,7 @@ final class Recorder: Sendable {
         return .written
       },
       isOutputTerminal: width != nil, width: width, environment: environment, ask: ask)
-    // A machine that is slow must not look like a relay that is.
+    // A slow machine must not look like a slow relay.
     console.relayPatience = .seconds(600)
     return console
   }

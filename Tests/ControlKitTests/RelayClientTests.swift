@@ -5,14 +5,14 @@ import Testing
 
 @testable import ControlKit
 
-/// Asking a relay over its socket, whatever the other side does.
+/// Asking a relay over its socket, whatever the relay does.
 @Suite struct RelayClientTests {
   private let directory: TemporaryDirectory
   private var store: String { directory.file("breakers.db") }
 
   init() throws { directory = try TemporaryDirectory() }
 
-  /// Asks with a patience that no answer exceeds on any machine, unless a test says otherwise.
+  /// Asks with a patience that is enough on any machine, unless a test says otherwise.
   private func status(
     at path: String? = nil, patience: Duration = .seconds(600)
   ) throws(RelaySilence) -> RelayStatus {
@@ -43,7 +43,7 @@ import Testing
     #expect(hosts[3].isSilent && hosts[3].silence == .seconds(750))
   }
 
-  @Test func `a long path of a store leads to its relay too`() throws {
+  @Test func `the relay of a store with a long path is found`() throws {
     var folder = directory.path
     for _ in 0..<5 {
       folder += "/" + String(repeating: "long", count: 8)
@@ -66,14 +66,14 @@ import Testing
     withExtendedLifetime(relay) {}
   }
 
-  @Test func `where no relay listens the client says so`() throws {
+  @Test func `the client says that no relay listens`() throws {
     #expect(silence() == "nothing listens at its socket")
     try FakeRelay.leaveStale(beside: store)
     #expect(silence() == "nothing listens at its socket")
   }
 
   @Test(arguments: ["", #"{"version":1,"#])
-  func `a relay that stops in its answer is given up when the time is over`(
+  func `a relay that stops in the middle of its answer is given up at the deadline`(
     beginning: String
   ) throws {
     let relay = try FakeRelay(beside: store, .hangs(after: beginning))

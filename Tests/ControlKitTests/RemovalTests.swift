@@ -50,7 +50,7 @@ struct RemovalTests {
     #expect(names(bench).count == 4)
   }
 
-  @Test func `all breakers are deleted but those with a reason, as the JSON says`() {
+  @Test func `delete --all deletes all breakers except those with a reason to stay`() {
     let bench = Bench()
     fill(bench)
     let answer = bench("delete", "--all", "--yes", "--json")
@@ -63,7 +63,7 @@ struct RemovalTests {
   }
 
   @Test(arguments: [["reset", "--all"], ["delete", "--all", "--force"]])
-  func `a change of all breakers needs a confirmation, or a word in a script`(words: [String]) {
+  func `a change of all breakers needs a confirmation, or --yes in a script`(words: [String]) {
     let bench = Bench()
     fill(bench)
     let before = bench("status", "--json").output
@@ -106,7 +106,7 @@ struct RemovalTests {
   @Test func `an idle breaker is pruned unless it has a reason to stay`() {
     let bench = Bench()
     fill(bench)
-    // Successes record no time; prune can tell only from now on whether there are more of them.
+    // Successes record no time, so prune notices only from now on whether there are more.
     #expect(bench("prune", "--idle", "1d").output.isEmpty)
     bench.advance(by: day - 1)
     #expect(bench("prune", "--idle", "1d").output.isEmpty)
@@ -149,7 +149,7 @@ struct RemovalTests {
     #expect(bench("prune", "--idle", "1d").output == "pay: pruned\n")
   }
 
-  @Test func `prune needs a time`() {
+  @Test func `prune requires --idle`() {
     #expect(Bench()("prune").code == 64)
   }
 }

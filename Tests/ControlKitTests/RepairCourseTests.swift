@@ -147,7 +147,7 @@ import Testing
     #expect(try Files.permissions(of: clinic.store).mode == 0o604)
   }
 
-  @Test func `a repair gives a breaker without a valid name one that is free`() throws {
+  @Test func `a repair gives a breaker without a valid name an unused one`() throws {
     let clinic = try Clinic()
     try clinic.sql(
       """

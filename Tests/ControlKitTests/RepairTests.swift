@@ -168,7 +168,7 @@ import Testing
     #expect(mail.contains(#""mode":"forced_open","mode_reason":"new disks""#))
     #expect(mail.contains(#""max-failures":3"#))
     #expect(clinic.cbctl(["show", "other-77", "--json"]).output.contains(#""probes":78"#))
-    // What the fleet has said is not asked for again, and what it was not told yet is not lost.
+    // Messages of the fleet are not read again, and commands that it has not heard yet are not lost.
     let store = SharedStore(path: clinic.store)
     #expect(try store.fleetStanding()?.waiting == 2)
     #expect(try store.fleetStanding()?.position == nil)

@@ -123,7 +123,7 @@ struct RetryCommandTests {
     let plain = try policy("--retries=2")
     #expect(plain.attempts == 3)
     #expect((1...2).map { plain.delay(after: $0, random: 0.9) } == [.seconds(1), .seconds(1)])
-    // No default shortens a wait that was asked for.
+    // No default shortens a wait that the command line asks for.
     let long = try policy("--retries=1", "--retry-delay=2h")
     #expect(long.delay(after: 1, random: 0) == .seconds(7_200))
   }
@@ -159,7 +159,7 @@ struct RetryCommandTests {
     #expect(bench.files.contains("attempts") == runs)
   }
 
-  @Test func `a lost store is no rejection and runs no fallback`() {
+  @Test func `a lost store is not a rejection and runs no fallback`() {
     let recorder = Recorder()
     let words = [
       "--store", "/proc/no-such/breakers.db", "run", "pay", "--on-store-failure", "fail",

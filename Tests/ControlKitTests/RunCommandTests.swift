@@ -40,7 +40,7 @@ struct RunCommandTests {
     #expect(bench("check", "pay").output == check)
   }
 
-  @Test func `a preset declares the library's policy and words win over it`() {
+  @Test func `a preset declares the library's policy, which single words override`() {
     let bench = Bench()
     #expect(bench("run", "job", "--preset", "scheduled-job", "--", "true").code == 0)
     let policy = bench("policy", "job").output

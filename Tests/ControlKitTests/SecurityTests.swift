@@ -30,7 +30,7 @@ struct SecurityTests {
       require(answer.errors.contains("permission denied"), answer)
       require(answer.errors.split(separator: "\n").count == 1, answer)
       require(answer.errors.contains(": ask its owner, or use another path"), answer)
-      // A breaker without its store stops nothing.
+      // A breaker without its store permits every call.
       let run = cbctl(path, "run", "x", "--", "true")
       require(run.code == 0 && run.errors.contains("permission denied"), run)
     }

@@ -25,7 +25,7 @@ struct StoreCommandTests {
     ["trip", "pya"], ["force", "pya", "automatic"], ["policy", "pya"], ["delete", "pay", "pya"],
     ["policy", "pya", "--unset", "jitter"], ["reset", "pay", "pya"],
   ])
-  func `a name that no breaker has gives 66, a suggestion and no change`(words: [String]) {
+  func `an unknown name gives 66 and a suggestion, and changes nothing`(words: [String]) {
     let bench = Bench()
     _ = bench("policy", "pay", "--set", "open-for=1m")
     let before = bench("status", "--json")
@@ -39,7 +39,7 @@ struct StoreCommandTests {
   @Test(
     arguments: [("forced_open", 75), ("forced_closed", 0), ("observe", 0)]
       as [(String, Int32)])
-  func `force creates a breaker that nobody has used yet`(mode: String, check: Int32) {
+  func `force creates a breaker that does not exist yet`(mode: String, check: Int32) {
     let bench = Bench()
     let made = bench("force", "pay", mode, "--for", "2h", "--reason", "maintenance")
     #expect(made.code == 0)
@@ -52,7 +52,7 @@ struct StoreCommandTests {
     #expect(bench("force", "mail", "automatic").output == "mail: closed\n")
   }
 
-  @Test func `force says which name may have been meant`() {
+  @Test func `force suggests the name that may have been meant`() {
     let bench = Bench()
     _ = bench("policy", "pay", "--set", "open-for=1m")
     #expect(bench("force", "pya", "forced_open", "--json").code == 0)
@@ -226,7 +226,7 @@ struct StoreCommandTests {
     #expect(lines.last?.contains("12") == true)
   }
 
-  @Test func `a reader that has gone is no failure and a full disk is one`() {
+  @Test func `a reader that has gone is not a failure, but a full disk is`() {
     let recorder = Recorder()
     func help(_ writing: Console.Writing) -> Ending {
       ControlKit.run(arguments: ["--help"], console: recorder.console(output: writing))

@@ -24,7 +24,7 @@ struct SurroundingsTests {
   }
 
   @Test(arguments: commands)
-  func `a closed pipe is no failure of any command`(words: [String], code: Int32) {
+  func `no command fails because of a closed pipe`(words: [String], code: Int32) {
     let recorder = Recorder()
     let answer = store().run(words, on: recorder.console(output: .closed), recorder)
     #expect(answer.code == code)
@@ -48,7 +48,7 @@ struct SurroundingsTests {
   }
 
   @Test(arguments: looking, [["NO_COLOR": "1"], ["TERM": "dumb"], [:]])
-  func `a terminal gets no colours with NO_COLOR or where it is dumb`(
+  func `a terminal gets no colours with NO_COLOR or if it is dumb`(
     words: [String], environment: [String: String]
   ) {
     let recorder = Recorder()

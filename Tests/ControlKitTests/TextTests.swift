@@ -13,7 +13,7 @@ struct TextTests {
     #expect(VisibleText.bare(text) == visible)
   }
 
-  @Test func `quoted text is cut where it would drown the message`() {
+  @Test func `quoted text is cut if it would drown the message`() {
     #expect(VisibleText.quoted("ab") == "'ab'")
     let long = String(repeating: "x", count: 81)
     #expect(VisibleText.quoted(long) == "'\(long.dropLast())…'")

@@ -58,7 +58,7 @@ import Testing
       // If the wall clock was set meanwhile, the end can come before the beginning.
       (-400, ["due 300"]), (nil, ["open 300"]),
     ] as [(Int64?, [String])])
-  func `a timeline tells rejecting from due if the end of the open time is known`(
+  func `a timeline distinguishes rejecting from due if the end of the open time is known`(
     end: Int64?, stretches: [String]
   ) {
     let timeline = Self.timeline([Self.entry(300, .transition, "closed", "open")]) {
@@ -70,7 +70,7 @@ import Testing
     #expect(timeline.stretches.last?.end == Self.now)
   }
 
-  @Test func `a timeline tells rejecting from due only in the last opening`() {
+  @Test func `a timeline distinguishes rejecting from due only in the last opening`() {
     let history = [
       Self.entry(3_000, .transition, "closed", "open"),
       Self.entry(2_000, .transition, "open", "half_open"),

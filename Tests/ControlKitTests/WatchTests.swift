@@ -15,7 +15,7 @@ struct WatchTests {
       ("\u{1b}OH \u{1b}[5~", [.top, .pageDown, .pageUp]), ("\u{1b}[1;5Cg", [.top]),
       ("\u{1b}q", [.quit]), ("\u{c}G", [.redraw, .bottom]), ("é", []),
     ] as [(String, [Key])])
-  func `typed bytes become keys in whatever pieces they come`(typed: String, expected: [Key]) {
+  func `typed bytes become keys however they are split`(typed: String, expected: [Key]) {
     let bytes = Array(typed.utf8)
     for size in 1...4 {
       var keys = Keys()
@@ -164,7 +164,7 @@ struct NarrowWatchTests {
   }
 
   @Test(arguments: [true, false])
-  func `a narrow table has fewer columns, and no number that the wide one has not`(isLive: Bool) {
+  func `a narrow table has fewer columns, and only numbers of the wide one`(isLive: Bool) {
     let wide = Self.rows(width: 400, isLive: isLive)
     for width in 1...200 {
       let narrow = Self.rows(width: width, isLive: isLive)

@@ -25,3 +25,38 @@ import Testing
     #expect(output.hasSuffix(" 0 wrong\n"), "\(output)")
   }
 }
+
+@Suite struct KilledRepairTests {
+  @Test(.timeLimit(.minutes(60)))
+  func `a repair that is killed at any step leaves the old store or the new one`() throws {
+    let directory = try TemporaryDirectory()
+    let output = try Child.run(
+      BuiltProducts.path(of: "fault-player"),
+      ["kills", "repair", directory.path, "\(Steps.stride)", "0"],
+      patienceMilliseconds: 1_800_000)
+    #expect(output.hasSuffix(" 0 wrong\n"), "\(output)")
+  }
+}
+
+@Suite struct PowerCutTests {
+  @Test(
+    .timeLimit(.minutes(60)), arguments: ["a-new-store", "first-use", "a-life", "a-checkpoint"])
+  func `a power cut at any disk step loses no acknowledged transition`(story: String) throws {
+    let directory = try TemporaryDirectory()
+    // Of what was not synced, first nothing survives, then all of it, and then some of it.
+    let seeds = 2 + rounds(2)
+    let output = try Child.run(
+      BuiltProducts.path(of: "fault-player"),
+      ["power-cuts", story, directory.path, "\(Steps.stride)", "\(seeds)"],
+      patienceMilliseconds: 1_800_000)
+    #expect(output.hasSuffix(" 0 wrong\n"), "\(output)")
+  }
+}
+
+enum Steps {
+  /// How many steps apart the ones are at which the disk or the power fails.
+  ///
+  /// Every step has its turn, unless few rounds were asked for, as under a sanitizer. Then only a
+  /// share of the steps of every kind has.
+  static let stride = rounds(1_000) < 100 ? 7 : 1
+}

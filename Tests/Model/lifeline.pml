@@ -54,7 +54,7 @@ inline take() {
   }
 }
 
-/* Engine.Request.make, in a transaction. */
+/* Engine.leaseOwner, in a transaction. */
 inline write() {
   atomic {
     if

@@ -1,8 +1,9 @@
 import Glibc
+import SharedBreaker
 import TestShim
 import TestSupport
 
-/// What a program may do that makes it look odd from outside.
+/// What other code of a program may do to a process that uses breakers.
 extension Worker {
   /// `leave-leader`: ends the first thread; another one answers from now on.
   func leaveLeader() -> String {
@@ -40,6 +41,24 @@ extension Worker {
   func closeDescriptors(_ files: [String]) -> String {
     for file in files { unsafe close(open(file, O_RDWR | O_CLOEXEC)) }
     for descriptor in Int32(3)..<1_024 { close(descriptor) }
+    return "ok"
+  }
+
+  /// `meddle SUFFIX...`: opens, reads and closes files of the store in a thread of its own until the
+  /// process ends; `file` stands for the store's file itself.
+  func meddle(_ words: [String]) -> String {
+    let paths = words.map { store.path + ($0 == "file" ? "" : $0) }
+    Threads().start {
+      var bytes = [UInt8](repeating: 0, count: 4_096)
+      while true {
+        for path in paths {
+          let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC)
+          guard descriptor >= 0 else { continue }
+          _ = unsafe read(descriptor, &bytes, bytes.count)
+          close(descriptor)
+        }
+      }
+    }
     return "ok"
   }
 }

@@ -1,10 +1,10 @@
-import ControlKit
 import Glibc
+import ProgramKit
 
 /// Answers one command after the other until the test closes the pipe.
 do {
   // Swift reads its list of arguments from /proc, which some environments do not have.
-  let arguments = Console.processArguments().map { String(decoding: $0, as: UTF8.self) }
+  let arguments = ThisProcess.arguments().map { String(decoding: $0, as: UTF8.self) }
   let worker = try Worker(Options(arguments))
   worker.serve()
 } catch {

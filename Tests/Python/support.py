@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 import os
 import shutil
 import subprocess
@@ -13,6 +14,8 @@ import unittest
 
 from shared_breaker import SharedStore
 
+# Without a handler, each opening would be printed among the results.
+logging.getLogger("shared_breaker").addHandler(logging.NullHandler())
 
 # Another process that holds the store until a line comes.
 HOLD_THE_STORE = """

@@ -78,20 +78,23 @@ class Exceptions(StoreTestCase):
 
     def test_a_cancelled_task_is_a_failure_where_a_rule_names_it(self):
         payments = self.store.breaker("payments", max_failures=100, failure=asyncio.CancelledError)
-        payments.call(int)  # so that the next calls need no thread, and begin at once
+        begun = asyncio.Event()
 
         @payments
         async def wait():
+            begun.set()
             await asyncio.sleep(3600)
 
         async def block():
             async with payments:
+                begun.set()
                 await asyncio.sleep(3600)
 
         async def main():
             for work in (wait, block):
+                begun.clear()
                 task = asyncio.ensure_future(work())
-                await asyncio.sleep(0)
+                await begun.wait()
                 task.cancel()
                 with self.assertRaises(asyncio.CancelledError):
                     await task

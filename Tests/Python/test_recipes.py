@@ -8,22 +8,27 @@ import http.client
 import http.server
 import importlib
 import importlib.util
+import inspect
+import logging
 import os
+import re
 import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import unittest
 from pathlib import Path
 
-from shared_breaker import Rejected
+import shared_breaker
+from shared_breaker import Rejected, SharedStore
+from shared_breaker._policy import _KINDS
 from support import StoreTestCase, eventually, stop
 
 RECIPES = Path(__file__).parent / "recipes"
-GUIDE = (
-    Path(__file__).parents[2] / "Sources/SharedBreaker/SharedBreaker.docc/UsingItFromPython.md")
+GUIDES = Path(__file__).parents[2] / "Sources/SharedBreaker/SharedBreaker.docc"
 # It is a program, which pip puts beside the interpreter.
 UWSGI = shutil.which(
     "uwsgi", path=os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", "")]))
@@ -31,7 +36,9 @@ UWSGI = shutil.which(
 
 def needs(package):
     """Leave a test out where a package is not installed."""
-    return unittest.skipUnless(importlib.util.find_spec(package), f"{package} is not installed")
+    top = package.partition(".")[0]  # whose absence would be an error in looking for the rest
+    is_there = importlib.util.find_spec(top) and importlib.util.find_spec(package)
+    return unittest.skipUnless(is_there, f"{package} is not installed")
 
 
 class Recipe(StoreTestCase):
@@ -53,8 +60,6 @@ class Recipe(StoreTestCase):
 
     def load(self, name):
         """Load a recipe with a default store of its own."""
-        import shared_breaker
-
         shared_breaker._default = None
         self.addCleanup(setattr, shared_breaker, "_default", None)
         sys.modules.pop(name, None)
@@ -77,9 +82,57 @@ class Recipe(StoreTestCase):
 
 class Guide(unittest.TestCase):
     def test_the_guide_shows_the_recipes_as_they_are_tested(self):
-        guide = GUIDE.read_text()
+        guide = (GUIDES / "PythonRecipes.md").read_text()
         for recipe in RECIPES.glob("*.py"):
             self.assertIn(f"```python\n{recipe.read_text()}```", guide, recipe.name)
+
+    def test_the_guide_has_no_recipe_that_is_not_tested(self):
+        guide = (GUIDES / "PythonRecipes.md").read_text()
+        recipes = {recipe.read_text() for recipe in RECIPES.glob("*.py")}
+        untested = [block for block in re.findall(r"```python\n(.*?)```", guide, re.DOTALL) if block not in recipes]
+        # The import that moves a program from pybreaker, which test_pybreaker tests.
+        self.assertEqual(len(untested), 2, untested)
+        self.assertIn("breaker_clock", untested[0])  # test_testing.py has one like it
+        self.assertIn("from shared_breaker import pybreaker", untested[1])
+
+    def test_the_guide_has_every_keyword_with_its_default(self):
+        guide = (GUIDES / "UsingItFromPython.md").read_text()
+        rows = dict(re.findall(r"^\| ([^|]+) \| ([^|]+) \|", guide, re.MULTILINE))
+        named = {key for row in rows for key in re.findall(r"`(\w+)`", row)}
+        keywords = set(inspect.signature(shared_breaker.breaker).parameters) - {"name", "policy", "words"}
+        keywords |= set(inspect.signature(SharedStore).parameters) - {"path"}
+        self.assertEqual((set(_KINDS) | keywords) - named, set())
+        with tempfile.TemporaryDirectory() as directory:
+            with SharedStore(os.path.join(directory, "breakers.db")) as store:
+                payments = store.breaker("payments")
+                payments.call(int)
+                policy = payments.snapshot()["policy"]
+        self.assertEqual(policy.pop("max-failures"), 5)
+        for row, defaults in rows.items():
+            keys = re.findall(r"`(\w+)`", row)
+            for key, default in zip(keys, defaults.split(", ") * len(keys)):
+                if key in set(_KINDS) - {"max_failures"}:
+                    value = policy.pop(key.replace("_", "-"))
+                    shown = "`None`" if value is None else str(value).rstrip("s%")
+                    self.assertEqual(default, shown, key)
+        self.assertEqual(policy, {})
+
+
+# An application of which one request hangs.
+HANGING_APP = """
+import time
+from shared_breaker import breaker
+
+payments = breaker("payments", max_failures=1, open_for=3600)
+
+
+def app(environ, start_response):
+    if environ["QUERY_STRING"]:
+        with payments:
+            time.sleep(3600)
+    start_response("200 OK", [])
+    return [b""]
+"""
 
 
 class UnixConnection(http.client.HTTPConnection):
@@ -242,6 +295,99 @@ class Servers(Recipe):
     def test_threads_of_uwsgi_share_a_breaker(self):
         self.check_uwsgi("--threads", "4")
 
+    @needs("gunicorn")
+    def test_a_request_that_takes_longer_than_gunicorn_allows_is_a_failure(self):
+        self.assertEqual(self.hang(hook="def worker_abort"), 500)
+        after = self.store.snapshot("payments")
+        self.assertEqual((after["state"], after["totals"]["failures"]), ("open", 1))
+        self.assertIn("WorkerTimeout", after["last_error"])
+
+    @needs("gunicorn")
+    def test_a_request_that_gunicorn_ends_without_the_hook_is_ignored(self):
+        self.hang(hook="def unused")
+        eventually(lambda: self.totals("payments")["ignored"] == 1)
+        self.assertEqual(self.store.snapshot("payments")["state"], "closed")
+
+    def hang(self, hook):
+        """Let a request hang, and return the status of its answer; None if there is none."""
+        path = os.path.join(self.directory, "socket")
+        Path(self.directory, "hanging_app.py").write_text(HANGING_APP)
+        settings = Path(RECIPES, "gunicorn_conf.py").read_text()
+        settings = settings.replace("timeout = 30", "timeout = 1").replace("def worker_abort", hook)
+        Path(self.directory, "conf.py").write_text(settings)
+        self.start(
+            sys.executable, "-m", "gunicorn", "--config", os.path.join(self.directory, "conf.py"),
+            "--bind", f"unix:{path}", "hanging_app:app",
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([self.directory, *sys.path])})
+        eventually(lambda: os.path.exists(path) and self.answers(path))
+        try:
+            return self.ask(path, "?hang")[0]
+        except (http.client.HTTPException, OSError):
+            return None
+
+    @needs("gunicorn")
+    @needs("prometheus_client")
+    def test_any_worker_of_gunicorn_answers_a_scrape_for_all(self):
+        path = os.path.join(self.directory, "socket")
+        files = os.path.join(self.directory, "metrics")
+        os.mkdir(files)
+        payments = self.store.breaker("payments", max_failures=3)
+        payments.call(int)
+        self.let_fail(payments, times=3)
+        self.start(
+            sys.executable, "-m", "gunicorn", "--workers", "4", "--bind", f"unix:{path}",
+            "prometheus_app:app", env={
+                **os.environ, "PYTHONPATH": os.pathsep.join(sys.path),
+                "PROMETHEUS_MULTIPROC_DIR": files})
+        eventually(lambda: os.path.exists(path) and self.answers(path))
+        count = len([self.ask(path) for _ in range(20)])
+        for _ in range(10):
+            lines = self.read(path, "metrics").splitlines()
+            self.assertIn('shared_breaker_state{name="payments",state="open"} 1.0', lines)
+            self.assertIn('shared_breaker_calls_total{name="payments",outcome="failure"} 3.0', lines)
+            requests = [line for line in lines if line.startswith("shop_requests_total")]
+            self.assertGreaterEqual(float(requests[0].split()[1]), count)
+
+    def read(self, path, page):
+        with contextlib.closing(UnixConnection(path)) as connection:
+            connection.request("GET", f"/{page}")
+            return connection.getresponse().read().decode()
+
+    @needs("flask")
+    def test_an_application_of_flask_answers_503_while_the_breaker_rejects(self):
+        client = self.load("flask_app").app.test_client()
+        self.assertEqual(client.post("/orders/one").text, "charged\n")
+        for _ in range(3):
+            self.assertEqual(client.post("/orders/down").status_code, 502)
+        answer = client.post("/orders/one")
+        self.assertEqual((answer.status_code, answer.headers["Retry-After"]), (503, "30"))
+
+    @needs("fastapi")
+    @needs("httpx")
+    def test_a_dependency_of_fastapi_is_behind_the_breaker(self):
+        import httpx
+
+        recipe = self.load("fastapi_app")
+
+        async def main():
+            transport = httpx.ASGITransport(recipe.app)
+            async with httpx.AsyncClient(transport=transport, base_url="http://shop") as client:
+
+                async def ask(order):
+                    return await client.post(f"/orders/{order}")
+
+                one = await asyncio.gather(*(ask("one") for _ in range(20)))
+                unknown = [await ask("unknown") for _ in range(5)]
+                down = [await ask("down") for _ in range(3)]
+                return [each.status_code for each in one + unknown + down], await ask("one")
+
+        statuses, answer = asyncio.run(main())
+        self.assertEqual(statuses, [200] * 20 + [404] * 5 + [502] * 3)
+        self.assertEqual((answer.status_code, answer.headers["Retry-After"]), (503, "30"))
+        totals = self.totals("payments")
+        self.assertEqual(
+            (totals["successes"], totals["ignored"], totals["failures"]), (20, 5, 3))
+
     def test_a_server_of_asyncio_answers_while_the_breaker_rejects(self):
         recipe = self.load("asyncio_server")
         path = os.path.join(self.directory, "socket")
@@ -267,8 +413,8 @@ class Servers(Recipe):
 
 
 class Queues(Recipe):
-    @needs("celery")
-    def test_tasks_of_celery_go_back_to_the_queue_while_the_breaker_rejects(self):
+    def start_celery(self, *replacements):
+        """Start a worker with the recipe, in which some words are replaced, and return the recipe."""
         directory = os.path.join(self.directory, "queue")
         os.mkdir(directory)
         settings = os.path.join(self.directory, "celery_settings.py")
@@ -281,9 +427,13 @@ worker_hijack_root_logger = False
 """)
         # Open for longer than any test: no probe comes between, however slow the worker is.
         source = Path(RECIPES, "celery_app.py").read_text()
-        Path(self.directory, "celery_app.py").write_text(source.replace("open_for=30", "open_for=3600"))
+        for old, new in (("open_for=30", "open_for=3600"), *replacements):
+            self.assertIn(old, source)
+            source = source.replace(old, new)
+        Path(self.directory, "celery_app.py").write_text(source)
         sys.path.insert(0, self.directory)
         self.addCleanup(sys.path.remove, self.directory)
+        sys.modules.pop("celery_settings", None)
         recipe = self.load("celery_app")
         recipe.app.config_from_object("celery_settings")
         environment = {
@@ -295,6 +445,20 @@ worker_hijack_root_logger = False
             "celery_app.app.worker_main("
             "['worker', '-P', 'prefork', '-c', '3', '--without-mingle', '--without-gossip'])")
         self.start(sys.executable, "-c", program, env=environment)
+        return recipe
+
+    @needs("celery")
+    def test_a_task_of_celery_that_hangs_is_a_failure_at_its_soft_limit(self):
+        recipe = self.start_celery(
+            ("soft_time_limit=20", "soft_time_limit=1"), ("max_failures=3", "max_failures=1"),
+            ('return "charged"', "__import__('time').sleep(3600)"))
+        recipe.charge.delay("one")
+        eventually(lambda: (self.store.snapshot("payments") or {}).get("trips"), seconds=300)
+        self.assertIn("SoftTimeLimitExceeded", self.store.snapshot("payments")["last_error"])
+
+    @needs("celery")
+    def test_tasks_of_celery_go_back_to_the_queue_while_the_breaker_rejects(self):
+        recipe = self.start_celery()
         for _ in range(8):
             recipe.charge.delay("down")
 
@@ -314,7 +478,7 @@ class Clients(Recipe):
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self):
-                status = int(self.path.strip("/"))
+                status = int(self.path.rpartition("/")[2])
                 self.send_response(status)
                 if status == 429:
                     self.send_header("Retry-After", "120")
@@ -363,6 +527,146 @@ class Clients(Recipe):
 
         asyncio.run(main())
 
+    @needs("aiohttp")
+    def test_sessions_of_aiohttp_have_a_breaker_for_each_host(self):
+        recipe = self.load("aiohttp_client")
+
+        async def main():
+            async with recipe.new_session() as session:
+
+                async def get(status):
+                    async with session.get(f"{self.url}/{status}") as answer:
+                        return answer.status
+
+                answers = [await get(status) for status in (200, 404, 429)]
+                with self.assertRaises(Rejected) as caught:
+                    await get(200)
+                self.store.breaker("http/127.0.0.1").reset()
+                answers += [await get(500) for _ in range(5)]
+                with self.assertRaises(Rejected):
+                    await get(200)
+                return answers, caught.exception.retry_after
+
+        answers, wait = asyncio.run(main())
+        self.assertEqual(answers, [200, 404, 429] + [500] * 5)
+        self.assertAlmostEqual(wait, 120, delta=5)
+
+    @needs("boto3")
+    def test_calls_of_boto3_fail_with_their_service_only(self):
+        for name, value in (
+            ("AWS_ENDPOINT_URL", self.url), ("AWS_ACCESS_KEY_ID", "a"),
+            ("AWS_SECRET_ACCESS_KEY", "b"), ("AWS_EC2_METADATA_DISABLED", "true")):
+            os.environ[name] = value
+            self.addCleanup(os.environ.pop, name)
+        recipe = self.load("boto3_client")
+        # The last part of the path is the status of the answer.
+        self.assertEqual(recipe.read("bucket", "200"), b"")
+        for _ in range(5):
+            self.assertRaises(recipe.ClientError, recipe.read, "bucket", "404")
+        for _ in range(3):
+            self.assertRaises(recipe.ClientError, recipe.read, "bucket", "500")
+        self.assertRaises(Rejected, recipe.read, "bucket", "200")
+        self.assertEqual(self.totals("s3")["failures"], 3)
+
+    @needs("grpc")
+    def test_channels_of_grpc_pass_the_breaker(self):
+        import grpc
+        from concurrent.futures import ThreadPoolExecutor
+
+        recipe = self.load("grpc_client")
+        known = {b"down": grpc.StatusCode.UNAVAILABLE, b"unknown": grpc.StatusCode.NOT_FOUND}
+
+        def charge(order, context):
+            if order in known:
+                context.abort(known[order], order.decode())
+            return b"charged"
+
+        server = grpc.server(ThreadPoolExecutor(4))
+        server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(
+            "Shop", {"Charge": grpc.unary_unary_rpc_method_handler(charge)})])
+        address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+        server.start()
+        self.addCleanup(lambda: server.stop(None).wait())
+
+        with recipe.new_channel(address) as channel:
+            call = channel.unary_unary("/Shop/Charge")
+            self.assertEqual(call(b"one", timeout=30), b"charged")
+            for order in (b"unknown", b"down", b"down", b"unknown", b"down", b"down", b"down"):
+                with self.assertRaises(grpc.RpcError) as caught:
+                    call(order, timeout=30)
+                self.assertEqual(caught.exception.code(), known[order])
+            self.assertRaises(Rejected, call, b"one", timeout=30)
+            self.assertRaises(Rejected, call.future(b"one", timeout=30).result)
+        after = self.store.snapshot("payments")
+        self.assertEqual(after["last_error"], "down")
+        self.store.breaker("payments").reset()
+
+        async def main():
+            async with recipe.new_async_channel(address) as channel:
+                call = channel.unary_unary("/Shop/Charge")
+                self.assertEqual(await call(b"one", timeout=30), b"charged")
+                for order in (b"unknown", b"down", b"down", b"down"):
+                    with self.assertRaises(grpc.RpcError):
+                        await call(order, timeout=30)
+                with self.assertRaises(Rejected):
+                    await call(b"one", timeout=30)
+
+        asyncio.run(main())
+
+    def test_a_timeout_of_asyncio_inside_the_breaker_is_a_failure(self):
+        recipe = self.load("asyncio_timeout")
+
+        class Timeouts:
+            def timeout(self, seconds):
+                return asyncio.timeout(0.001)
+
+            def wait_for(self, work, seconds):
+                return asyncio.wait_for(work, 0.001)
+
+        recipe.asyncio = Timeouts()
+
+        async def hang(order):
+            await asyncio.Event().wait()
+
+        async def main():
+            for charge in (recipe.charge, recipe.charge_by_wait_for):
+                with self.assertRaises(TimeoutError):
+                    await charge(hang, "one")
+            recipe.asyncio = asyncio
+            with self.assertRaises(TimeoutError):
+                await asyncio.wait_for(recipe.charge(hang, "one"), 0.001)
+
+        asyncio.run(main())
+        totals = self.totals("payments")
+        self.assertEqual((totals["failures"], totals["ignored"]), (2, 1))
+
+    @needs("opentelemetry.sdk")
+    def test_spans_of_opentelemetry_have_the_failures_of_their_calls(self):
+        from opentelemetry import trace
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+        from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+        spans = InMemorySpanExporter()
+        provider = TracerProvider()
+        provider.add_span_processor(SimpleSpanProcessor(spans))
+        self.addCleanup(provider.shutdown)
+        recipe = self.load("opentelemetry_app")
+        # The provider of the process can be set once only.
+        recipe.tracer = trace.get_tracer("shop", tracer_provider=provider)
+
+        def send(order):
+            raise ConnectionError(order)
+
+        for _ in range(3):
+            self.assertRaises(ConnectionError, recipe.charge, send, "one")
+        self.assertRaises(Rejected, recipe.charge, send, "one")
+        self.assertEqual(
+            [event.name for span in spans.get_finished_spans() for event in span.events
+             if event.name != "exception"],
+            ["shared_breaker.failure"] * 3
+            + ["shared_breaker.transition", "shared_breaker.rejection"])
+
     @needs("tenacity")
     def test_retries_of_tenacity_end_when_the_breaker_opens(self):
         recipe = self.load("tenacity_retries")
@@ -372,27 +676,56 @@ class Clients(Recipe):
         self.assertEqual(self.totals("payments")["failures"], 3)
 
     @needs("django")
-    def test_a_view_of_django_answers_503_while_the_breaker_rejects(self):
+    def test_a_service_of_django_answers_503_while_a_breaker_rejects(self):
         import django
         from django.conf import settings
-        from django.test import RequestFactory
 
-        if not settings.configured:
-            settings.configure(ALLOWED_HOSTS=["*"])
-            django.setup()
+        logging.getLogger("django").addHandler(logging.NullHandler())
         recipe = self.load("django_views")
-        request = RequestFactory().get("/")
-        self.assertEqual(recipe.charge(request, "one").status_code, 200)
-        for _ in range(5):
-            with self.assertRaises(recipe.Http404):
-                recipe.charge(request, order="unknown")
-        for _ in range(3):
-            with self.assertRaises(ConnectionError):
-                recipe.charge(request, "down")
-        with self.assertRaises(Rejected) as caught:
-            recipe.charge(request, "one")
-        answer = recipe.RejectedMiddleware(None).process_exception(request, caught.exception)
+        settings.configure(
+            ALLOWED_HOSTS=["*"], ROOT_URLCONF=recipe, LOGGING_CONFIG=None,
+            MIDDLEWARE=["django_views.RejectedMiddleware", "django_views.DatabaseMiddleware"],
+            DATABASES={"default": {
+                "ENGINE": "django.db.backends.sqlite3", "ATOMIC_REQUESTS": True,
+                "NAME": os.path.join(self.directory, "shop.db")}})
+        django.setup()
+        from django.db import connection
+        from django.test import Client
+        from django.urls import path
+
+        def write(request, order):
+            with connection.cursor() as cursor:
+                cursor.execute("INSERT INTO orders VALUES (%s)", [order])
+            return recipe.charge(request, order)
+
+        recipe.urlpatterns = [path("charge/<order>", recipe.charge), path("write/<order>", write)]
+        with connection.cursor() as cursor:
+            cursor.execute("CREATE TABLE orders (number)")
+
+        def ask(page):
+            return Client(raise_request_exception=False).get(page)
+
+        def written():
+            with connection.cursor() as cursor:
+                return [row[0] for row in cursor.execute("SELECT * FROM orders")]
+
+        self.assertEqual(ask("/charge/one").status_code, 200)
+        self.assertEqual({ask("/charge/unknown").status_code for _ in range(5)}, {404})
+        self.assertEqual([ask("/charge/down").status_code for _ in range(3)], [500] * 3)
+        answer = ask("/write/one")
         self.assertEqual((answer.status_code, answer.headers["Retry-After"]), (503, "30"))
+        self.assertEqual(written(), [])  # it was rolled back
+        self.store.breaker("payments").reset()
+        self.assertEqual(ask("/write/one").status_code, 200)
+        self.assertEqual(written(), ["one"])
+        # The database fails at the BEGIN, outside of the view.
+        connection.close()
+        connection.settings_dict["NAME"] = "/proc/no/such/database"
+        self.assertEqual([ask("/charge/one").status_code for _ in range(3)], [500] * 3)
+        answer = ask("/charge/one")
+        self.assertEqual((answer.status_code, answer.headers["Retry-After"]), (503, "10"))
+        self.assertEqual(self.totals("payments")["failures"], 3)
+        self.assertEqual(self.totals("database")["failures"], 3)
 
     @needs("sqlalchemy")
     def test_transactions_of_sqlalchemy_fail_with_their_database_only(self):

@@ -128,7 +128,7 @@ import Testing
     #expect(breaker.state == .closed)
   }
 
-  @Test func `nothing is answered without waiting once another process has written`() throws {
+  @Test func `a call that must not wait is not answered once another process has written`() throws {
     let breaker = try breaker()
     let permit = try permit(of: askAtOnce(breaker))
     try other.breaker("api").trip()
@@ -137,7 +137,8 @@ import Testing
     #expect(breaker.leave(permit, .success, elapsed: nil, mayWait: true) == .outdated)
   }
 
-  @Test func `nothing is answered without waiting while the work of a second is due`() throws {
+  @Test func `a call that must not wait is not answered while the work of a second is due`() throws
+  {
     let breaker = try breaker()
     stage.clock.advance(by: .seconds(2))
     #expect(try askAtOnce(breaker) == nil)
@@ -199,9 +200,18 @@ private final class UntouchedStorage: ForwardingStorage {
     return memory.changes(since: revision)
   }
 
-  func find(_ name: String) throws(StoreError) -> StoredBreaker? {
+  func read<Answer>(
+    isLong: Bool, _ body: (any StoreReading) throws(StoreError) -> Answer
+  ) throws(StoreError) -> Answer {
     try touch()
-    return memory.find(name)
+    return try memory.read(isLong: isLong, body)
+  }
+
+  func write<Answer>(
+    wait: Wait, _ body: (any StorePlace) throws(StoreError) -> Answer
+  ) throws(StoreError) -> (answer: Answer, syncError: StoreError?) {
+    try touch()
+    return try memory.write(wait: wait, body)
   }
 
   func transact<Answer>(
@@ -214,6 +224,4 @@ private final class UntouchedStorage: ForwardingStorage {
     transacted?.fingerprints = Fingerprints(before: before, after: memory.currentFingerprint())
     return transacted
   }
-
-  func proveWritable() throws(StoreError) { try touch() }
 }

@@ -85,7 +85,7 @@ import Testing
     #expect(word(availability.turn(of: cells[1], at: Self.second + 8)) == "try")
   }
 
-  @Test func `a store that is gone counts before the room in it`() {
+  @Test func `a store that is gone matters more than whether it has room`() {
     var availability = Availability()
     let cell = Cell(name: "a")
     _ = availability.hasNoRoom(for: cell, full, at: 0)

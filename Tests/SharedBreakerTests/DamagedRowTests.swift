@@ -12,7 +12,7 @@ private let numbers: [Int64] = [.max, .min + 1, -1]
     "counted_rejections", "suspected_at_ns", "is_open_time_named", "usual_probe_ns",
   ]
 
-  /// Everything that a process may do with a breaker.
+  /// Everything that a process can do with a breaker.
   private func use(_ puppet: Puppet, on stage: Stage) throws {
     for command in ["run fail", "run ok", "snapshot", "trip", "run ok", "snapshot"] {
       try puppet.ask(command)
@@ -28,7 +28,7 @@ private let numbers: [Int64] = [.max, .min + 1, -1]
   }
 
   @Test(.timeLimit(.minutes(60)), arguments: 0..<3, numbers)
-  func `a row with one impossible number neither ends a process nor holds it up`(
+  func `a row with one impossible number neither ends nor blocks a process`(
     state: Int, number: Int64
   ) throws {
     for column in Self.columns where column != "generation" || number > 0 {
@@ -46,7 +46,7 @@ private let numbers: [Int64] = [.max, .min + 1, -1]
   }
 
   @Test(.timeLimit(.minutes(60)), arguments: 0..<3, numbers)
-  func `a row with only impossible numbers neither ends a process nor holds it up`(
+  func `a row with only impossible numbers neither ends nor blocks a process`(
     state: Int, number: Int64
   ) throws {
     let stage = try Stage()

@@ -27,7 +27,7 @@ import Testing
     #expect(!Patience.wasInterrupted)
   }
 
-  @Test func `a wait that is ended early is told from one that was in vain`() {
+  @Test func `a wait that was ended early is distinguished from one that ran out`() {
     let deadline = Patience.monotonicNanoseconds() + Self.day
     let ending = Ending()
     #expect(Patience.pause(1...1, until: deadline))
@@ -37,7 +37,7 @@ import Testing
       #expect(!Patience.pause(until: deadline))
       #expect(Patience.wasInterrupted)
     }
-    // The next use of the store begins anew.
+    // The next use of the store starts from scratch.
     Patience.bounded(by: deadline) { #expect(!Patience.wasInterrupted) }
     ending.isOver = false
     #expect(Patience.pause(1...1, until: deadline))

@@ -4,7 +4,7 @@ import Testing
 @testable import BreakerStore
 @testable import SharedBreaker
 
-/// What a process knows, as a value that no store and no clock stands behind.
+/// What a process knows, as a value without a store or a clock.
 @Suite struct EngineStateTests {
   private let now = Moment(boot: Instant(nanoseconds: 1), wallMilliseconds: 1)
 

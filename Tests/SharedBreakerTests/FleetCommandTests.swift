@@ -9,7 +9,7 @@ import Testing
     let store = stage.sharedStore()
     let relay = try #require(try store.claimRelay(fleet: "prod", host: "a"))
     let api = try store.breaker("api")
-    // Of a command that the next one overtakes nobody else has to hear.
+    // The other hosts need not learn of a command that the next one overtakes.
     try api.reset(scope: .fleet)
     try api.trip(for: .seconds(60), reason: "drill", scope: .fleet)
     try api.force(.observe, for: .seconds(90), reason: "look", scope: .fleet)
@@ -26,7 +26,7 @@ import Testing
         .policy(set: [.openFor: "5m"], unset: [.jitter]),
       ])
     let first = try #require(pending.first).command.stamp
-    // It is the time, but no stamp is given twice.
+    // A stamp is the time, but no stamp is given twice.
     #expect(first == 1_800_000_000_001)
     #expect(pending.map { $0.command.stamp - first } == [0, 1, 2])
     #expect(pending.map(\.command.reason) == ["drill", "look", nil])
@@ -40,7 +40,7 @@ import Testing
     #expect(try relay.pendingCommands(limit: 2) == Array(pending.prefix(2)))
     try relay.published(through: pending[1].id)
     #expect(try relay.pendingCommands() == [pending[2]])
-    // What is to be told again is the latest about each aspect.
+    // Only the latest command about each aspect is told again.
     #expect(
       try relay.commands().map { Array($0.byAspect.keys) } == [
         ["mode"], ["policy:jitter"], ["policy:open-for"], ["state"],

@@ -2,7 +2,7 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-/// Writing, when the program says so, what a process has yet to write.
+/// Writing on request what a process has not written yet.
 @Suite struct FlushTests {
   private let stage: Stage
 
@@ -13,7 +13,7 @@ import Testing
     try Files.makeDirectory(stage.store + "-counters")
   }
 
-  /// The store of a process that waits for nobody.
+  /// The store of a process that waits for no other process.
   private func hastyStore(maximumBreakers: Int? = nil) -> SharedStore {
     SharedStore(
       path: stage.store,
@@ -127,12 +127,34 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `a flush throws while the store that has to take something is gone`() throws {
+  func `a flush with something to write throws while the store is gone`() throws {
     let store = hastyStore()
     let breaker = try store.breaker("api", policy: Self.probing)
     let holder = try endProbe(of: breaker)
     for _ in 0..<2 { #expect(throws: StoreError.self) { try store.flush() } }
     if case .unavailable = store.health {} else { Issue.record("\(store.health)") }
     withExtendedLifetime(holder) {}
+  }
+
+  @Test(.timeLimit(.minutes(60)), arguments: [true, false])
+  func `a policy declared while the store is locked takes effect afterwards`(fails: Bool) throws {
+    let stage = try Stage()
+    _ = try stage.sharedStore().breaker("api", policy: BreakerPolicy(maxFailures: 3))
+    let options = StoreOptions(lockTimeout: .milliseconds(20), clock: stage.clock.clock)
+    let store = SharedStore(path: stage.store, options: options)
+    var holder: Holder? = try Holder(stage.store, "BEGIN IMMEDIATE")
+    let breaker = try store.breaker("api", policy: BreakerPolicy(maxFailures: 7))
+    #expect(holder != nil && store.health != .connected)
+    holder = nil
+    stage.clock.advance(by: .seconds(2))
+    for _ in 0..<2 {
+      if fails { _ = try breaker.acquire().fail() } else { try breaker.run {} }
+      stage.clock.advance(by: .seconds(2))
+    }
+    #expect(store.health == .connected)
+    #expect(try stage.sharedStore().snapshot(of: "api")?.policy.maxFailures == 7)
+    let declared = try store.declarations(of: "api")
+    #expect(declared.map(\.text) == ["max-failures=3", "max-failures=7"])
+    #expect(declared.map(\.isInForce) == [false, true])
   }
 }

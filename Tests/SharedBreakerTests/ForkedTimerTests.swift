@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-/// A fork of a process that keeps the time of calls.
+/// A fork of a process that has timers.
 @Suite(.timeLimit(.minutes(60))) struct ForkedTimerTests {
   private static let policy = "max-failures=1000000"
 

@@ -20,7 +20,7 @@ import Testing
     for path in [other, stage.store] {
       let puppet = try Puppet(on: stage, store: path)
       #expect(try puppet.ask("connect").contains("its file has 2 names"), "\(path)")
-      // The breaker is never the outage.
+      // A broken store never stops calls.
       #expect(try puppet.ask("run ok") == "ok 42")
     }
     #expect(!Files.exists(other + "-wal"))

@@ -4,7 +4,7 @@ import SharedBreakerTesting
 import TestSupport
 import Testing
 
-/// A probe that never comes back, as processes that only ask see it.
+/// A probe that never reports, as other processes see it.
 @Suite struct HungProbeTests {
   private static let policy = BreakerPolicy(
     maxFailures: 1, openFor: .seconds(2), probeTimeout: .seconds(1))

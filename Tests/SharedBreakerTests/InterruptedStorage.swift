@@ -3,24 +3,26 @@ import TestSupport
 
 @testable import BreakerStore
 
-/// A storage in memory in which something else can happen once, around a look-up or transaction.
+/// A storage in memory in which something else can happen once, after a reading or around a transaction.
 final class InterruptedStorage: ForwardingStorage {
   let memory: MemoryStorage
-  private let afterFind = Interruption()
+  private let afterReading = Interruption()
   private let beforeTransaction = Interruption()
   private let afterTransaction = Interruption()
 
   init(_ memory: MemoryStorage) { self.memory = memory }
 
-  func afterNextFind(_ body: @escaping @Sendable () -> Void) { afterFind.set(body) }
+  func afterNextReading(_ body: @escaping @Sendable () -> Void) { afterReading.set(body) }
   func beforeNextTransaction(_ body: @escaping @Sendable () -> Void) {
     beforeTransaction.set(body)
   }
   func afterNextTransaction(_ body: @escaping @Sendable () -> Void) { afterTransaction.set(body) }
 
-  func find(_ name: String) -> StoredBreaker? {
-    defer { afterFind.happen() }
-    return memory.find(name)
+  func read<Answer>(
+    isLong: Bool, _ body: (any StoreReading) throws(StoreError) -> Answer
+  ) throws(StoreError) -> Answer {
+    defer { afterReading.happen() }
+    return try memory.read(isLong: isLong, body)
   }
 
   func transact<Answer>(

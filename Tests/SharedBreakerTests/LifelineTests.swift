@@ -24,7 +24,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(60)), arguments: [true, false])
-  func `a prober that nobody can see frees its slot when it is killed, and not before`(
+  func `a prober in another PID namespace frees its slot when it is killed, and not before`(
     isReaped: Bool
   ) throws {
     let (stage, puppets) = try dueForProbe(3)

@@ -50,7 +50,7 @@ import Testing
     threads.join()
   }
 
-  @Test func `a list shows of each breaker what a look at it alone would show`() throws {
+  @Test func `a list shows the same for each breaker as a snapshot of it alone`() throws {
     let stage = try stage(with: 501)
     let store = stage.sharedStore()
     let policy = BreakerPolicy(failureRate: 0.5, window: .seconds(60))

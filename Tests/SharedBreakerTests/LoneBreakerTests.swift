@@ -118,9 +118,9 @@ private final class FullStorage: ForwardingStorage, @unchecked Sendable {
     throw StoreError(.tooManyBreakers, "there is no room")
   }
 
-  func transact(
-    together steps: [NamedStep], mustBeNew: Bool
-  ) throws(StoreError) -> TransactedTogether {
+  func write<Answer>(
+    wait: Wait, _ body: (any StorePlace) throws(StoreError) -> Answer
+  ) throws(StoreError) -> (answer: Answer, syncError: StoreError?) {
     throw StoreError(.tooManyBreakers, "there is no room")
   }
 }

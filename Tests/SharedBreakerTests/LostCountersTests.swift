@@ -25,7 +25,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `lost counters are found again by a process that only looks`() throws {
+  func `lost counters are found again by a process that only reads`() throws {
     let stage = try Stage()
     let reader = try stage.puppet()
     let puppet = try stage.puppets(1, Self.rate)[0]

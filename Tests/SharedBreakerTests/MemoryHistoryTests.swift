@@ -70,16 +70,16 @@ import Testing
     var first = HookRequest(
       hook: "pager", name: nil, process: ProcessTable.current(), timeout: .seconds(60), attempts: 2)
     let second = first
-    #expect(storage.answer(first) == .idle)
+    #expect(try storage.answer(first) == .idle)
     try trip("a")
-    let event = try #require(storage.history(of: "a", sinceMilliseconds: nil, limit: nil).first)
-    guard case .run(event, isAfterGap: false, let claim) = storage.answer(first) else {
+    let event = try #require(try storage.history(of: "a", sinceMilliseconds: nil, limit: nil).first)
+    guard case .run(event, isAfterGap: false, let claim) = try storage.answer(first) else {
       Issue.record("the hook is not to be run")
       return
     }
-    #expect(storage.answer(second) == .wait(nanoseconds: 60_000_000_000))
+    #expect(try storage.answer(second) == .wait(nanoseconds: 60_000_000_000))
     first.report = HookReport(event: event.id, name: "a", claim: claim, outcome: .handled)
-    #expect(storage.answer(first) == .idle)
-    #expect(storage.answer(second) == .idle)
+    #expect(try storage.answer(first) == .idle)
+    #expect(try storage.answer(second) == .idle)
   }
 }

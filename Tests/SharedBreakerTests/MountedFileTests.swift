@@ -44,7 +44,7 @@ struct MountedFileTests {
     }
     let inside = try puppet(stage, Self.mounts(stage, suffixes))
     #expect(try inside.ask("connect").contains("mount the directory"), "\(suffixes)")
-    // The breaker is never the outage.
+    // A broken store never stops calls.
     #expect(try inside.ask("run ok") == "ok 42")
     #expect(try running.ask("run fail") == "failed")
     #expect(try running.ask("state") == "open")

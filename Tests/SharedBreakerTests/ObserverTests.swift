@@ -78,7 +78,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `an observer holds up no thread when several notify it at the same time`() throws {
+  func `several threads may notify an observer at the same time, each in its own order`() throws {
     let stage = try Stage()
     let log = Log()
     let store = observed(stage, log)

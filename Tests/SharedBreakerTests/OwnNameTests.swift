@@ -2,7 +2,7 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-/// How a process is named in the history that does not name itself.
+/// How the history names a process that does not name itself.
 @Suite struct OwnNameTests {
   @Test(.timeLimit(.minutes(60)))
   func `a server with a title in its command line is named by its program`() throws {

@@ -93,7 +93,7 @@ import Testing
     let told = Told(on: storage, clock: stage.clock.clock)
     let other = SharedStore(
       storage: memory, options: StoreOptions(clock: stage.clock.clock))
-    // What happens once a second has been done, so that asking writes nothing.
+    // The round of this second is done, so that asking writes nothing.
     #expect(try told.store.breaker("api").state == .closed)
     storage.afterNextTransaction { [old] in
       #expect(throws: Never.self) {

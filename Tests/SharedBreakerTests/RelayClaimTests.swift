@@ -62,7 +62,7 @@ import Testing
     #expect(error?.kind == .busy)
     relay.release()
     #expect(throws: StoreError.self) { try store.claimRelay(fleet: "test", host: "a") }
-    // It did not keep the lock.
+    // The refused claim did not keep the lock.
     #expect(try store.fleetStanding()?.isRelayRunning == false)
     #expect(try store.leaveFleet())
     #expect(try store.fleetStanding() == nil)

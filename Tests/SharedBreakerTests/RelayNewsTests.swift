@@ -54,7 +54,7 @@ import Testing
       events.withLock { $0 } == [
         .transition(name: "api", from: .closed, to: .open, reason: "drill")
       ])
-    // Nothing of it is told to others again.
+    // None of it is told to other hosts again.
     #expect(try relay.pendingCommands() == [])
     #expect(
       try relay.apply(news, position: Self.position(4)) == [
@@ -108,7 +108,7 @@ import Testing
       try relay.apply([.suspicion(name: "none", hosts: 9)], position: nil) == [.noBreaker])
   }
 
-  @Test func `what was remembered gives way to what has happened here since`() throws {
+  @Test func `a remembered command from before the latest local change is not needed`() throws {
     let stage = try Stage()
     let store = stage.sharedStore()
     let api = try store.breaker("api")
@@ -124,7 +124,7 @@ import Testing
         ], position: nil) == [.unneeded, .expired, .applied])
     #expect(api.state == .closed)
     #expect(api.snapshot().mode == .automatic)
-    // It is noted nevertheless, so that it never applies.
+    // It is recorded all the same, so that it never applies.
     #expect(try relay.commands().map(\.stamp) == [2, 3])
   }
 
@@ -145,7 +145,7 @@ import Testing
     #expect(try relay.commands().map(\.name) == ["a", "b", "c", "d", "e", "f", "g"])
   }
 
-  @Test func `news that cannot be used are refused, and the others apply`() throws {
+  @Test func `unusable news is refused, and the rest applies`() throws {
     let stage = try Stage()
     let store = stage.sharedStore()
     let relay = try #require(try store.claimRelay(fleet: "prod", host: "a"))
@@ -162,7 +162,7 @@ import Testing
     let isRefused = verdicts.map { if case .refused = $0 { true } else { false } }
     #expect(isRefused == [true, true, true, true, true, true, false])
     #expect(try store.snapshot(of: "api")?.mode == .observe)
-    // What has not fitted applies with what makes it fit.
+    // News that was not valid applies together with news that makes it valid.
     let fitting = Self.command(.policy(set: [.failures: "2"], unset: []), stamp: 1)
     #expect(try relay.apply([.command(fitting)], position: nil) == [.applied])
     #expect(try store.snapshot(of: "api")?.policy.within == .seconds(60))
@@ -185,12 +185,12 @@ import Testing
     }
     #expect(why.contains("full"))
     #expect(verdicts.last == .applied)
-    // When there is room, it is told again.
+    // When there is room, it arrives again.
     #expect(try store.delete("one"))
     #expect(try relay.apply([news[1]], position: nil) == [.applied])
   }
 
-  @Test func `nothing is written if nothing changes`() throws {
+  @Test func `a relay whose news changes nothing writes nothing`() throws {
     let stage = try Stage()
     let store = stage.sharedStore()
     let relay = try #require(try store.claimRelay(fleet: "prod", host: "a"))
@@ -218,7 +218,10 @@ import Testing
     withExtendedLifetime(api) {}
   }
 
-  @Test func `what only the relay needs makes others read one breaker again, and not all`() throws {
+  @Test
+  func `a change that only the relay needs makes other processes reread one breaker, not all`()
+    throws
+  {
     let stage = try Stage()
     let store = stage.sharedStore()
     for name in ["one", "two", "three"] { try store.breaker(name).force(.observe) }
@@ -280,13 +283,13 @@ import Testing
     #expect(pending.map(\.stamp) == pending.map(\.stamp).sorted())
     #expect(try relay.commands().map(\.stamp).max() == pending.last?.stamp)
 
-    // What can be is kept.
+    // The part that is possible is kept.
     let known = try relay.commands()
     #expect(try !relay.forgetCommands(stampedAbove: now + 86_400_000))
     #expect(try relay.commands() == known && relay.pendingCommands().count == 2)
   }
 
-  @Test func `what is said of breakers that the host does not have is remembered within limits`()
+  @Test func `news about breakers that the host does not have is remembered within limits`()
     throws
   {
     let stage = try Stage()
@@ -303,7 +306,7 @@ import Testing
       guard case .refused = verdict else { Issue.record("\(verdict)"); continue }
     }
     #expect(try relay.commands().count == 3)
-    // Those that are known, and the host's own breakers, are not concerned.
+    // Remembered breakers, and those of the host, are not affected.
     try breaker.trip()
     #expect(
       try relay.apply([reset("other 1", 6), reset("own", 7)], position: nil)

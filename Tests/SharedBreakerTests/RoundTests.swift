@@ -5,7 +5,7 @@ import Testing
 @testable import BreakerStore
 @testable import SharedBreaker
 
-/// What is done once a second, by whichever call comes first.
+/// The work that the first call of each second does.
 @Suite struct RoundTests {
   private let stage: Stage
   private let storage: WatchedStorage

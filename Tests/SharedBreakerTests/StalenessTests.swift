@@ -1,6 +1,8 @@
+import SharedBreaker
 import TestSupport
 import Testing
 
+/// What one process writes, the next call of every other process sees.
 @Suite struct StalenessTests {
   @Test(.timeLimit(.minutes(60)))
   func `a change by one process is seen by the very next call of another`() throws {
@@ -60,6 +62,39 @@ import Testing
       try #require(try puppet.ask("run ok") == "rejected open 30000", "policy \(round)")
       try shell("UPDATE breaker SET state = 0, generation = generation + 1")
       try #require(try puppet.ask("run ok") == "ok 42", "state \(round)")
+    }
+  }
+
+  @Test(.timeLimit(.minutes(60)), arguments: 1..<4)
+  func `an edit made while no process has the file open is seen afterwards`(commits: Int) throws {
+    let stage = try Stage()
+    let store = stage.sharedStore()
+    let breaker = try store.breaker("api")
+    for _ in 0..<4 { try breaker.reset() }
+    // The count of commits starts over with each opening.
+    store.close()
+    for _ in 0..<commits { try breaker.reset() }
+    #expect(breaker.snapshot().mode == .automatic)
+    store.close()
+    try Database.rows(stage.store, "UPDATE breaker SET mode = 1")
+    #expect(breaker.snapshot().mode == .forcedOpen)
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `a process's own commit does not hide what another one committed before it`() throws {
+    let directory = try TemporaryDirectory()
+    let here = SharedStore(path: directory.store)
+    let there = SharedStore(path: directory.store)
+    let written = try here.breaker("written")
+    let watched = try here.breaker("watched")
+    for round in 0..<200 {
+      #expect(written.state == .closed)
+      #expect(watched.state == .closed)
+      try there.breaker("watched").trip()
+      // Writes without reading first, as every operator's command does.
+      try written.reset()
+      #expect(watched.state == .open, "round \(round)")
+      try there.breaker("watched").reset()
     }
   }
 }

@@ -1,8 +1,9 @@
+import BreakerStore
 import SharedBreaker
 import TestSupport
 import Testing
 
-/// A writer that is stopped inside a transaction.
+/// Threads and processes that find the store locked, such as by a stopped writer.
 @Suite struct StoppedWriterTests {
   private static let policy = "max-failures=3 open-for=30s"
 
@@ -80,7 +81,7 @@ import Testing
         do { try breaker.acquire().fail() } catch { Issue.record(error) }
       }
     }
-    // One after the other they would have waited for six seconds.
+    // If they had waited in turn, it would have taken six seconds.
     #expect(wait < .milliseconds(2_500))
     try goOn(writer)
   }
@@ -108,8 +109,25 @@ import Testing
         do { try breaker.acquire().succeed() } catch { Issue.record(error) }
       }
     }
-    // One after the other they would have waited for six seconds.
+    // If they had waited in turn, it would have taken six seconds.
     #expect(wait < .milliseconds(2_500))
     withExtendedLifetime(lock) {}
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `threads that meet an unreadable file wait side by side, not one after the other`() throws {
+    let stage = try Stage()
+    try Files.makeDirectory(stage.directory.file("state"))
+    let holder = try Holder(stage.store, "CREATE TABLE t (a); BEGIN EXCLUSIVE")
+    let options = StoreOptions(lockTimeout: .milliseconds(500), clock: stage.clock.clock)
+    let store = SharedStore(path: stage.store, options: options)
+    let breaker = try store.breaker("api")
+    let longest = Guarded(Duration.zero)
+    Threads.run(12) { _ in
+      let time = ContinuousClock().measure { _ = try? breaker.run {} }
+      longest.withLock { $0 = max($0, time) }
+    }
+    #expect(longest.withLock { $0 } < .seconds(3))
+    withExtendedLifetime(holder) {}
   }
 }

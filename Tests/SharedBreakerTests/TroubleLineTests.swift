@@ -75,14 +75,14 @@ import Testing
       }
       let before = dup(STDERR_FILENO)
       dup2(ends[1], STDERR_FILENO)
-      // The test itself wants to print.
+      // Restored because the test itself prints.
       defer { dup2(before, STDERR_FILENO) }
       try Self.lose(path, StoreOptions(program: "worker"))
     }
   }
 
   @Test(arguments: ["observer", "option", "environment"])
-  func `a process prints nothing about its store if somebody else hears of it`(way: String)
+  func `a process prints nothing if it has an observer or was told to be quiet`(way: String)
     async throws
   {
     let directory = try TemporaryDirectory()

@@ -5,9 +5,9 @@ import TestShim
 import TestSupport
 import Testing
 
-/// A clock of the user's, which may do what any caller may.
+/// A clock of the user, which may do anything that a caller may.
 @Suite(.timeLimit(.minutes(60))) struct UsersClockTests {
-  @Test func `no lock that a caller needs is held while a clock of the user's is read`() async {
+  @Test func `no lock that a caller needs is held while the user's clock is read`() async {
     await #expect(processExitsWith: .success) {
       // A clock that is read under the lock waits for itself.
       ts_limit(30)

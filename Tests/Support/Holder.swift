@@ -1,4 +1,5 @@
 internal import CSQLite
+internal import Glibc
 
 /// A connection without any of the library's code that holds a file until it is released.
 @safe package final class Holder {
@@ -19,4 +20,18 @@ internal import CSQLite
   }
 
   deinit { unsafe sqlite3_close_v2(handle) }
+}
+
+/// The lock of flock(2) on a file, as any program that can open it may take it, until it is released.
+package final class FileLock {
+  private let descriptor: Int32
+
+  package init(_ path: String) throws {
+    descriptor = unsafe open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+    guard descriptor >= 0, flock(descriptor, LOCK_EX) == 0 else {
+      throw SupportError("flock \(path)", errno)
+    }
+  }
+
+  deinit { close(descriptor) }
 }

@@ -2,6 +2,7 @@ import BreakerStore
 import Glibc
 import SharedBreaker
 import Synchronization
+import TestShim
 import TestSupport
 import TortureReferee
 
@@ -228,5 +229,55 @@ extension Worker {
     guard random.number(0...999) < board.sickness(of: index) else { return .success }
     let isSlow = random.number(0...9) < (isSlowTold ? 7 : 1)
     return isSlow ? .slow : .failure
+  }
+}
+
+extension Worker {
+  /// Does what an operator would do, through the library.
+  func operate(
+    _ index: Int, _ action: Call.Action, _ detail: String = "-", _ body: () throws -> Void
+  ) {
+    let before = turn
+    let id = scribe.began(action, breakers[index].name, detail)
+    do {
+      try body()
+      note(id, since: before, "ok")
+    } catch {
+      note(id, since: before, "error")
+    }
+  }
+
+  /// Sets a mode, and ends it again unless the process is killed before.
+  func force(_ index: Int, _ random: inout SeededRandom) {
+    let mode = random.pick([BreakerMode.forcedOpen, .forcedClosed, .observe])
+    for mode in [mode, .automatic] {
+      operate(index, .force, mode.wireName) { try breakers[index].force(mode) }
+      work(&random)
+    }
+  }
+}
+
+extension Worker {
+  /// Forks a child that makes some calls, whatever the other threads of this process are doing.
+  func fork(_ random: SeededRandom) {
+    let child = ts_fork()
+    guard child == 0 else {
+      var status: Int32 = 0
+      while unsafe waitpid(child, &status, 0) < 0, errno == EINTR {}
+      precondition(status == 0, "the child of a fork ended with status \(status)")
+      return
+    }
+    ts_limit(20)
+    var random = random
+    do {
+      try scribe.begin("\(journal).\(getpid())")
+    } catch {
+      _exit(1)
+    }
+    for _ in 0..<random.number(1...10) {
+      call(random.number(0...breakers.count - 1), &random, marks: false)
+    }
+    store.close()
+    _exit(0)
   }
 }

@@ -8,12 +8,12 @@ public enum CallOutcome: Sendable, Hashable {
   /// The resource failed.
   case failure(Failure)
 
-  /// The call says nothing about the resource: it counts neither way, and frees its slot.
+  /// The call tells you nothing about the resource: it counts neither way, and frees its slot.
   case ignored
 }
 
 extension CallOutcome {
-  /// Whether the outcome is a failure, of whatever kind.
+  /// Whether the outcome is a failure of any kind.
   public var isFailure: Bool {
     if case .failure = self { true } else { false }
   }
@@ -79,7 +79,7 @@ extension CallOutcome {
   }
 }
 
-/// What became of a reported outcome.
+/// What the breaker did with a reported outcome.
 ///
 /// A later version may add cases, so end a `switch` over a verdict with `default`.
 #if hasAttribute(nonexhaustive)

@@ -8,7 +8,7 @@ package struct ProbeLease: Sendable, Hashable {
   /// The process that frees the slot when it ends; nil if only the deadline frees it.
   package var owner: ProcessIdentity?
 
-  /// When the probe began; nil if an earlier version has given the lease.
+  /// When the probe began; nil if an earlier version granted the lease.
   package var began: Instant?
   package var deadline: Instant
 
@@ -38,18 +38,18 @@ package struct ProbeLease: Sendable, Hashable {
 }
 
 extension ProbeLease {
-  /// How long nobody is told to wait for less than, or those who obey would ask without a pause.
+  /// The shortest wait that callers are told; with less, callers that obey would ask incessantly.
   private static let shortestWait: Int64 = 10_000_000
 
-  /// How long to wait for a probe of which nothing tells how long it takes.
+  /// How long to wait for a probe if it is not known how long probes take.
   private static let longestGuess: Int64 = 1_000_000_000
 
   /// When it makes sense to ask whether a probe that is still under way has ended.
   ///
-  /// That is once it has taken as long as probes usually take, then twice as long, and so on, but
-  /// once a second at least and at its deadline. All who ask before the same instant are told that
-  /// instant. A probe that is quicker than usual costs a wait; one that is slower costs a few
-  /// questions, each of which comes when the probe has taken twice as long as at the one before.
+  /// The first time is when it has taken as long as probes usually take, then twice as long, and so
+  /// on, but at least once a second, and at its deadline. Everybody who asks before such an instant
+  /// is told the same one. A probe that is quicker than usual costs a wait, and a slower one a few
+  /// questions.
   func nextLook(after now: Instant, usually usual: Int64?) -> Instant {
     guard let began else { return min(deadline, now.advanced(by: Self.longestGuess)) }
     let passed = max(0, now.since(began))
@@ -115,7 +115,7 @@ extension BreakerRecord {
     indexOfLease(permit).map { leases.remove(at: $0) }
   }
 
-  /// Notes how long a probe took that has succeeded.
+  /// Notes how long a successful probe took.
   ///
   /// Callers wait for a probe to succeed; after a failure they would have to wait anyway. So a failure
   /// does not count, however long it took.

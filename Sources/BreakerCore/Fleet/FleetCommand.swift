@@ -35,11 +35,11 @@ public struct FleetCommand: Sendable, Hashable {
   /// The host that it was given on.
   public var host: String
 
-  /// What orders the commands of a fleet: the time in milliseconds since 1970, by the clock of the
-  /// host, but more than any stamp that the host had seen.
+  /// The number that orders the commands of a fleet.
   ///
-  /// Of two commands with the same stamp, the one of the host with the greater name is the later
-  /// one.
+  /// It is the time in milliseconds since 1970 on the clock of the host, but higher than every stamp
+  /// that the host had seen. If two commands have the same stamp, the one from the host with the
+  /// greater name is the later one.
   public var stamp: Int64
 
   /// How long ago it was given.
@@ -79,15 +79,15 @@ public struct FleetCommand: Sendable, Hashable {
   }
 }
 
-/// What every host of a fleet decides alike.
+/// Decisions that every host of a fleet makes alike.
 extension FleetCommand {
-  /// Whether a command is later than another one about the same, on which all hosts agree.
+  /// Whether a command is later than another one; all hosts give the same answer.
   public func isLater(than other: FleetCommand) -> Bool {
     if stamp != other.stamp { return stamp > other.stamp }
     return other.host.utf8.lexicographicallyPrecedes(host.utf8)
   }
 
-  /// How long a command to the state is told again, in nanoseconds: thirty days.
+  /// How long a command to the state is passed on, in nanoseconds: thirty days.
   private static let memory: Int64 = 30 * 86_400_000_000_000
 
   /// Whether a command to the state is so old that a host that has not heard it ignores it.
@@ -145,7 +145,7 @@ public enum FleetNews: Sendable, Hashable {
   case recovery(name: String, host: String)
 }
 
-/// What came of a piece of news.
+/// What a piece of news did on this host.
 ///
 /// A later version may add cases, so end a `switch` over a verdict with `default`.
 #if hasAttribute(nonexhaustive)
@@ -155,7 +155,7 @@ public enum FleetVerdict: Sendable, Hashable {
   /// The breaker was changed.
   case applied
 
-  /// This host knows the command already, or a later one about the same.
+  /// This host knows the command already, or a later one about the same aspect.
   case overtaken
 
   /// The time of the trip or of the mode is over.
@@ -169,4 +169,63 @@ public enum FleetVerdict: Sendable, Hashable {
 
   /// The news cannot be used; the value says why.
   case refused(String)
+}
+
+/// What a command can be about: of two commands about the same aspect of a breaker, one wins.
+package enum FleetAspect: Sendable, Hashable {
+  case state
+  case mode
+  case policy(PolicyKey)
+
+  private static let policyPrefix = "policy:"
+
+  /// The name of the aspect in files and messages, which never changes.
+  package var text: String {
+    switch self {
+    case .state: "state"
+    case .mode: "mode"
+    case .policy(let key): Self.policyPrefix + key.rawValue
+    }
+  }
+
+  /// Reads the name of an aspect; nil if this version knows no such aspect.
+  package init?(text: String) {
+    switch text {
+    case "state": self = .state
+    case "mode": self = .mode
+    default:
+      guard text.hasPrefix(Self.policyPrefix),
+        let key = PolicyKey(rawValue: String(text.dropFirst(Self.policyPrefix.count)))
+      else { return nil }
+      self = .policy(key)
+    }
+  }
+}
+
+extension FleetCommand.Action {
+  /// The aspects that the action is about.
+  var aspects: [FleetAspect] {
+    switch self {
+    case .trip, .reset: [.state]
+    case .force: [.mode]
+    case .policy(let values, let keys):
+      PolicyKey.allCases.filter { values[$0] != nil || keys.contains($0) }.map { .policy($0) }
+    }
+  }
+
+  /// The part of the action that is about an aspect.
+  func only(_ aspect: FleetAspect) -> FleetCommand.Action {
+    guard case .policy(let values, let keys) = self, case .policy(let key) = aspect else {
+      return self
+    }
+    if let value = values[key] { return .policy(set: [key: value], unset: []) }
+    return .policy(set: [:], unset: keys.intersection([key]))
+  }
+}
+
+extension FleetAspect {
+  package var isPolicy: Bool {
+    if case .policy = self { return true }
+    return false
+  }
 }

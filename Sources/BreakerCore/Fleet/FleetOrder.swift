@@ -4,7 +4,7 @@ package struct FleetOrder: Sendable, Hashable {
   private let command: FleetCommand
   package let givenAt: Moment
 
-  /// Takes a command that has the age that it says at a moment.
+  /// Takes a command whose age was right at a moment.
   package init(_ command: FleetCommand, at now: Moment) {
     let age = max(.zero, command.age).inNanoseconds
     self.init(command, givenAt: now.at(now.boot.advanced(by: -age)))
@@ -59,7 +59,7 @@ package struct FleetOrder: Sendable, Hashable {
     return FleetOrder(command, givenAt: givenAt)
   }
 
-  /// Whether it is later than another one, on which all hosts agree.
+  /// Whether it is later than another one; all hosts give the same answer.
   func isLater(than other: FleetOrder) -> Bool { command.isLater(than: other.command) }
 }
 
@@ -97,7 +97,7 @@ extension FleetOrder {
     return age(at: now) >= time
   }
 
-  /// Whether nobody has to hear of it any more once a later command was given.
+  /// Whether no host needs this command any more once it has a later one.
   package func isOvertaken(by later: FleetOrder) -> Bool {
     later.isLater(than: self) && Set(later.action.aspects).isSuperset(of: action.aspects)
   }
@@ -105,7 +105,7 @@ extension FleetOrder {
   /// Whether a command to the state is so old that hosts forget it.
   package func isForgotten(at now: Moment) -> Bool { command(at: now).isForgotten }
 
-  /// Who gave the command, as a host that it was not given on says it.
+  /// Who gave the command, as other hosts name them.
   var authorElsewhere: String { "\(author) on \(host)" }
 }
 
@@ -113,9 +113,9 @@ extension FleetOrder {
 package struct FleetRegister: Sendable, Hashable {
   package var order: FleetOrder
 
-  /// Whether the breaker does what it says.
+  /// Whether the breaker follows it.
   ///
-  /// A value of a policy may fit only together with another one that has yet to arrive.
+  /// A value of a policy may be valid only together with another one that has yet to arrive.
   package var isInForce: Bool
 
   package init(_ order: FleetOrder, isInForce: Bool) {
@@ -123,6 +123,43 @@ package struct FleetRegister: Sendable, Hashable {
     self.isInForce = isInForce
   }
 
-  /// The aspect that it is about, which is one alone.
+  /// The one aspect that it is about.
   package var aspect: FleetAspect? { order.action.aspects.first }
+}
+
+/// Repairs the stamps that a host gave while its clock was far ahead, and that no other host accepts.
+///
+/// A command that was given with the wrong clock is forgotten. A command that was given after the
+/// clock was set has such a stamp only because the host had already seen higher ones, so it gets the
+/// stamp that it should have had.
+package struct FleetCorrection: Sendable, Hashable {
+  private var stamps: [Int64: Int64] = [:]
+
+  /// The highest stamp that any command has after the repair; 0 if none is left.
+  package private(set) var highest: Int64
+
+  /// - Parameters:
+  ///   - orders: The commands that the host remembers, and those that it has not told the others yet.
+  ///   - latest: The highest stamp that a command can have.
+  ///   - host: The host itself.
+  package init(_ orders: some Sequence<FleetOrder>, above latest: Int64, of host: String) {
+    highest = 0
+    var wrong: [FleetOrder] = []
+    for order in orders {
+      if order.stamp <= latest {
+        highest = max(highest, order.stamp)
+      } else if order.host == host, order.givenAt.wallMilliseconds <= latest {
+        wrong.append(order)
+      }
+    }
+    for order in wrong.sorted(by: { $0.stamp < $1.stamp }) where stamps[order.stamp] == nil {
+      highest = max(highest + 1, order.givenAt.wallMilliseconds)
+      stamps[order.stamp] = highest
+    }
+  }
+
+  /// A command with a right stamp; nil if it is to be forgotten.
+  package func corrected(_ order: FleetOrder) -> FleetOrder? {
+    stamps[order.stamp].map { order.stamped($0) }
+  }
 }

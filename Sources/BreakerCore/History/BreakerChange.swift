@@ -37,7 +37,7 @@ public enum BreakerChange: Sendable, Hashable {
   /// Something that this version cannot read, because another program has written it.
   case unknown(kind: String, from: String, to: String)
 
-  /// How a probe ended that did not report.
+  /// How a probe ended without a report.
   ///
   /// A later version may add cases, so end a `switch` over it with `default`.
   #if hasAttribute(nonexhaustive)
@@ -55,9 +55,9 @@ public enum BreakerChange: Sendable, Hashable {
 extension BreakerChange {
   /// Whether calls begin to be rejected: a breaker that was closed has opened.
   ///
-  /// A failed probe opens a breaker again, but that is the same outage, which has begun before. A
-  /// suspicion begins an outage only when a failed probe has confirmed it. A change does not tell
-  /// the mode: under one that lets all calls through, no outage begins with an opening.
+  /// A failed probe opens a breaker again, but that continues the same outage. A suspicion begins an
+  /// outage only when a failed probe has confirmed it. The change does not know the mode: while a
+  /// mode lets all calls through, an opening begins no outage.
   public var beginsOutage: Bool {
     self == .transition(from: .closed, to: .open)
       || self == .suspicion(from: .halfOpen, to: .open)
@@ -77,7 +77,7 @@ extension BreakerChange {
 }
 
 extension BreakerChange {
-  /// The state that the change has brought about; nil if it concerns something else.
+  /// The state after the change; nil if it did not concern the state.
   public var stateAfter: BreakerState? {
     switch self {
     case .transition(_, let to), .suspicion(_, let to): to
@@ -151,7 +151,7 @@ extension BreakerChange {
     }
   }
 
-  /// The kind of the change; an unknown one is never written, so it does not matter which it has.
+  /// The kind of the change; that of an unknown change does not matter, because it is never written.
   package var kind: Kind {
     switch self {
     case .transition, .unknown: .transition
@@ -193,7 +193,7 @@ extension BreakerChange {
 extension BreakerChange: CustomStringConvertible {
   /// The change in the words that `cbctl` uses, such as `closed -> open` or `mode: observe`.
   ///
-  /// Of a policy it has the words that differ, as in `policy: open-for 30s -> 1m, +probes=2`.
+  /// For a policy it has the words that differ, as in `policy: open-for 30s -> 1m, +probes=2`.
   public var description: String {
     if case .transition = self { return words() }
     return "\(wireKind): \(words())"

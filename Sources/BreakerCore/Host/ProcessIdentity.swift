@@ -9,7 +9,7 @@ public struct ProcessIdentity: Sendable, Hashable {
   /// The PID namespace that `pid` belongs to.
   public var pidNamespace: UInt64
 
-  /// What shows in other PID namespaces too whether the process lives; nil if it holds nothing.
+  /// What shows processes in other PID namespaces that this one lives; nil if it holds nothing.
   package var lifeline: Lifeline?
 
   /// Identifies a process by its number, its start time and its namespace.
@@ -29,8 +29,7 @@ public struct ProcessIdentity: Sendable, Hashable {
 
 /// A lock on one byte of a file that a process holds for as long as it lives.
 ///
-/// Every process of the host can look whether the byte is locked. No two processes draw the same
-/// one.
+/// Every process of the host can see whether the byte is locked. No two processes use the same one.
 package struct Lifeline: Sendable, Hashable {
   /// The byte, far beyond the end of the file.
   package var byte: Int64

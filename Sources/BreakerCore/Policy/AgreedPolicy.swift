@@ -34,10 +34,10 @@ extension AgreedWords {
   ///
   /// - Parameters:
   ///   - words: The policy in words.
-  ///   - isNew: Whether the process has yet to declare it. One that was declared before stays in
-  ///     force only until another process declares one, or if the breaker was created again.
+  ///   - isNew: Whether the process has yet to declare it. Repeating a declaration does not overrule
+  ///     a later one of another process; it counts only if the breaker was created from scratch.
   ///   - now: The time.
-  /// - Returns: Whether the words have come into force by this.
+  /// - Returns: Whether this brought the words into force.
   package mutating func declared(_ words: String, isNew: Bool, at now: Moment) -> Step<Bool> {
     let before = code
     guard words != before, before == nil || isNew else { return Step(answer: false, events: []) }
@@ -61,9 +61,9 @@ extension AgreedWords {
     return replaceOperators(with: operators.textOrNil, because: reason, at: now)
   }
 
-  /// The words of a backup take the place of these, but no declaration is no reason to drop one.
+  /// Replaces these words by those of a backup; without a declaration there, this one stays.
   ///
-  /// - Returns: Whether another declaration has come into force.
+  /// - Returns: Whether another declaration came into force.
   package mutating func restored(
     to backup: AgreedWords, because reason: String, at now: Moment
   ) -> Step<Bool> {
@@ -111,8 +111,8 @@ package final class AgreedPolicy: Sendable, Hashable {
 
   /// Applies the operator's values over the code's, and those over the default.
   ///
-  /// Operator's values that no longer fit what code declares are ignored, so that a new release of
-  /// the code is never left without a policy.
+  /// If the operator's values no longer fit what code declares, they are ignored, so that a new
+  /// release of the code is never left without a policy.
   package init(_ words: AgreedWords) {
     self.words = words
     let code = Self.parsed(words.code)

@@ -1,4 +1,4 @@
-/// What operators, and code, do to a breaker deliberately.
+/// What operators and code do to a breaker deliberately.
 ///
 /// Each of these requires a record that has been settled at `now`.
 extension BreakerRecord {
@@ -43,5 +43,63 @@ extension BreakerRecord {
       }
     }
     return Step(answer: (), events: [event])
+  }
+}
+
+/// Commands that were given on another host.
+extension BreakerRecord {
+  /// Carries out a command to the state or to the mode as if it had arrived at once.
+  ///
+  /// A time in it is counted from when the command was given.
+  ///
+  /// - Parameters:
+  ///   - order: The command; one to the policy changes nothing here.
+  ///   - isRemembered: Whether the command was given while this host did not listen. Then a reset
+  ///     applies only if the state has not changed since.
+  ///   - now: The time.
+  ///   - policy: The policy in force.
+  ///   - jitter: A number from 0 up to 1, in case the command opens the breaker.
+  /// - Returns: What the command did.
+  package mutating func obeyed(
+    _ order: FleetOrder, isRemembered: Bool, at now: Moment, policy: BreakerPolicy, jitter: Double
+  ) -> Step<FleetVerdict> {
+    let age = order.age(at: now)
+    let isLate = isRemembered && tally.since.map { $0 >= order.givenAt.boot } ?? false
+    var done: Step<Void>
+    switch order.action {
+    case .reset where isLate:
+      return Step(answer: .unneeded, events: [])
+    case .trip(let time):
+      var record = self
+      done = record.tripped(
+        for: time, reason: order.reason, at: now, policy: policy, jitter: jitter)
+      guard record.openNanoseconds > age.inNanoseconds else {
+        return Step(answer: .expired, events: [])
+      }
+      record.shortenOpenTime(by: age.inNanoseconds)
+      self = record
+    case .reset:
+      done = reset(reason: order.reason, at: now)
+    case .force(let mode, let time):
+      if order.isModeOver(at: now) { return modeIsOver(order, at: now) }
+      let left = time.map { max(.zero, $0 - age) }
+      done = modeSet(
+        to: mode, for: left, reason: order.reason, by: order.authorElsewhere, at: now)
+    case .policy:
+      return Step(answer: .unneeded, events: [])
+    }
+    for index in done.events.indices { done.events[index].origin = order.host }
+    return Step(answer: .applied, events: done.events)
+  }
+
+  /// Ends an earlier mode, which the command would have replaced; its own mode is over by now.
+  private mutating func modeIsOver(_ order: FleetOrder, at now: Moment) -> Step<FleetVerdict> {
+    guard let setAt = mode.setAtMilliseconds, setAt <= order.givenAt.wallMilliseconds else {
+      return Step(answer: .expired, events: [])
+    }
+    let event = modeEvent(
+      to: .automatic, because: "the mode has expired", at: now, origin: order.host)
+    mode = ModeSetting()
+    return Step(answer: .applied, events: [event])
   }
 }

@@ -1,6 +1,6 @@
 /// Opening, probing and closing.
 extension BreakerRecord {
-  /// The longest that a failure may keep a breaker open if the policy has no `open-max`.
+  /// The longest time for which a failure may keep a breaker open if the policy has no `open-max`.
   package static let longestNamedOpenTime = Duration.seconds(86_400)
 
   /// The highest value that `growth` can reach.
@@ -45,6 +45,12 @@ extension BreakerRecord {
     return BreakerEvent(
       .extended, reason: reason.text,
       atMilliseconds: now.wallMilliseconds)
+  }
+
+  /// Ends the open time earlier, as if it had been shorter from the beginning.
+  mutating func shortenOpenTime(by nanoseconds: Int64) {
+    openUntil = openUntil?.advanced(by: -nanoseconds)
+    openNanoseconds = openNanoseconds.subtractingSaturating(nanoseconds)
   }
 
   mutating func close(at now: Moment, because reason: String) -> BreakerEvent {
@@ -185,5 +191,56 @@ extension BreakerRecord {
       }
     }
     return open(at: now, because: reason, policy: policy, jitter: jitter)
+  }
+}
+
+/// Why a breaker opens, and for how long if the reason names a time.
+enum TripReason {
+  case consecutive(Int64)
+  case failuresWithin(Int, Duration)
+  case failureRate(CallCounts)
+  case slowRate(CallCounts)
+  case permanent
+  case named(Duration)
+  case probeFailed
+  case probeTimedOut
+  case tooManyProbesFailed(Int64)
+  case operatorSaid(String?, for: Duration?)
+
+  var text: String {
+    switch self {
+    case .consecutive(let count): CountedNoun.text(count, "consecutive failure")
+    case .failuresWithin(let count, let time):
+      CountedNoun.text(count, "failure") + " within \(DurationText.format(time))"
+    case .failureRate(let counts):
+      "\(counts.failures) of \(CountedNoun.text(counts.calls, "call")) failed"
+    case .slowRate(let counts):
+      "\(counts.slow) of \(CountedNoun.text(counts.calls, "call")) took at least slow-after"
+    case .permanent: "a permanent failure"
+    case .named(let time): "a failure that named its open time, \(DurationText.format(time))"
+    case .probeFailed: "the probe failed"
+    case .probeTimedOut: "the probe took longer than probe-timeout"
+    case .tooManyProbesFailed(let count): CountedNoun.text(count, "probe") + " failed"
+    case .operatorSaid(let reason, _): reason ?? "tripped by hand"
+    }
+  }
+
+  /// The open time that the reason names, if any.
+  var openTime: Duration? {
+    switch self {
+    case .named(let time): time
+    case .operatorSaid(_, let time): time
+    case .consecutive, .failuresWithin, .failureRate, .slowRate, .permanent, .probeFailed,
+      .probeTimedOut, .tooManyProbesFailed:
+      nil
+    }
+  }
+
+  /// Whether only an operator, or time, may end the open time.
+  var isNamed: Bool { isOperators || openTime != nil }
+
+  var isOperators: Bool {
+    if case .operatorSaid = self { return true }
+    return false
   }
 }

@@ -1,6 +1,6 @@
 /// What happens when a permitted call has ended.
 extension BreakerRecord {
-  /// A caller reports the outcome of its call.
+  /// Takes the outcome that a caller reports.
   ///
   /// `jitter` is a number from 0 up to 1, drawn by the caller in case this report opens the
   /// breaker. The record must have been settled at `now`.
@@ -145,5 +145,121 @@ extension BreakerRecord {
       Reporter(process: process, evidence: evidence, at: call.now.boot, call: window.sequence))
     reporters.removeAll { $0.evidence == evidence }
     reporters += witnesses.suffix(policy.reporters)
+  }
+}
+
+extension BreakerRecord {
+  /// The first trip condition that this call has met, if any.
+  ///
+  /// Failures are judged by the conditions on failures, and slow calls by the condition on slow
+  /// calls. A call that was neither never opens a breaker.
+  func tripCondition(met call: EndedCall, policy: BreakerPolicy) -> TripReason? {
+    let now = call.now.boot
+    if let failure = call.failure {
+      switch failure.kind {
+      case .opens(let time) where hasReporters(policy, since: streakStartedAt):
+        return .named(time)
+      case .permanent where hasReporters(policy, since: streakStartedAt):
+        return .permanent
+      case .opens, .permanent, .ordinary:
+        break
+      }
+      if let limit = policy.consecutiveFailuresToOpen, consecutiveFailures >= Int64(limit),
+        hasReporters(policy, since: streakStartedAt)
+      {
+        return .consecutive(consecutiveFailures)
+      }
+      if let failures = policy.failures, let within = policy.within {
+        let oldest = now.advanced(by: 1 - within.inNanoseconds)
+        if recentFailures(within: within, at: now) >= Int64(failures),
+          hasReporters(policy, since: oldest)
+        {
+          return .failuresWithin(failures, within)
+        }
+      }
+    }
+    let counts = window.counts(at: now)
+    guard counts.calls >= Int64(policy.callsToJudge) else { return nil }
+    if call.failure != nil, let rate = policy.failureRate,
+      rate.isReached(by: counts.failures, of: counts.calls),
+      hasReporters(policy, of: .failure, where: { window.covers($0, at: now) })
+    {
+      return .failureRate(counts)
+    }
+    if call.isSlow, let rate = policy.slowRate, rate.isReached(by: counts.slow, of: counts.calls),
+      hasReporters(policy, of: .slowCall, where: { window.covers($0, at: now) })
+    {
+      return .slowRate(counts)
+    }
+    return nil
+  }
+
+  /// How many of the remembered failures are younger than `time`.
+  package func recentFailures(within time: Duration, at now: Instant) -> Int64 {
+    let oldest = now.advanced(by: 1 - time.inNanoseconds)
+    return Int64(failureTimes.count { $0 >= oldest })
+  }
+
+  private func hasReporters(_ policy: BreakerPolicy, since start: Instant?) -> Bool {
+    hasReporters(policy, of: .failure) { reporter in start.map { reporter.at >= $0 } == true }
+  }
+
+  private func hasReporters(
+    _ policy: BreakerPolicy, of evidence: Reporter.Evidence, where isRecent: (Reporter) -> Bool
+  ) -> Bool {
+    guard policy.reporters > 1 else { return true }
+    return reporters.count { $0.evidence == evidence && isRecent($0) } >= policy.reporters
+  }
+}
+
+/// Calls counted in memory that all processes share, and not yet taken in by the record.
+package struct HealthyCalls: Sendable, Hashable {
+  /// What to add to the record's totals.
+  package var totals = BreakerTotals()
+
+  /// The successes that the breaker judges, whenever they happened.
+  package var successes: Int64 = 0
+
+  /// The successes in each bucket of a time window, oldest first.
+  package var buckets: [Bucket] = []
+
+  package struct Bucket: Sendable, Hashable {
+    package var start: Instant
+    package var successes: Int64
+
+    package init(start: Instant, successes: Int64) {
+      self.start = start
+      self.successes = successes
+    }
+  }
+
+  package init() {}
+}
+
+extension BreakerRecord {
+  /// Takes in calls counted elsewhere, which happened before the record's next change.
+  package mutating func takeIn(_ calls: HealthyCalls, policy: BreakerPolicy) {
+    totals += calls.totals
+    guard state == .closed, calls.successes > 0 else { return }
+    fitWindow(to: policy)
+    switch window {
+    case .none:
+      break
+    case .time(var time):
+      window = .none
+      for bucket in calls.buckets { time.add(successes: bucket.successes, at: bucket.start) }
+      window = .time(time)
+    case .last(var last):
+      window = .none
+      last.add(successes: calls.successes)
+      window = .last(last)
+    }
+  }
+
+  /// Starts a new window if the policy now asks for a different one.
+  mutating func fitWindow(to policy: BreakerPolicy) {
+    guard !window.fits(policy) else { return }
+    window = CallWindow(for: policy)
+    reporters = []
   }
 }

@@ -36,7 +36,7 @@ package struct BreakerRecord: Sendable, Hashable {
   package var leases: [ProbeLease] = []
   package var lastLease: Int64 = 0
 
-  /// How long probes that succeed take, the last ones above all; nil while none has succeeded.
+  /// How long successful probes take, with the latest weighing most; nil until one has succeeded.
   package var usualProbeNanoseconds: Int64?
   package var probeSuccesses: Int64 = 0
   package var probeFailures: Int64 = 0
@@ -103,7 +103,7 @@ public struct BreakerTotals: Sendable, Hashable {
   /// Calls that failed.
   public var failures: Int64 = 0
 
-  /// Calls that say nothing about the resource.
+  /// Calls that tell you nothing about the resource.
   public var ignored: Int64 = 0
 
   /// Calls that the breaker rejected.
@@ -137,7 +137,7 @@ extension BreakerRecord {
     return mode.mode
   }
 
-  /// What a change of the mode tells; to be asked before the change.
+  /// The event of a change of the mode; get it before the change.
   ///
   /// If the state counts again and the breaker is not closed, calls begin to be rejected.
   func modeEvent(

@@ -1,6 +1,7 @@
+internal import JSONText
 package import SharedBreaker
 
-/// What one host tells the others.
+/// A message from one host to the others.
 package struct FleetMessage: Sendable, Hashable {
   package enum Content: Sendable, Hashable {
     /// The breaker is open here, for this much longer.
@@ -9,7 +10,7 @@ package struct FleetMessage: Sendable, Hashable {
     /// A probe has succeeded here.
     case recovered
 
-    /// The breaker is no longer open here, which says nothing about its resource.
+    /// The breaker is no longer open here, which tells nothing about its resource.
     case closed
 
     /// An operator's command to every host.
@@ -19,10 +20,10 @@ package struct FleetMessage: Sendable, Hashable {
   package var content: Content
   package var name: String
 
-  /// The host that tells it; of a command, the host that it was given on.
+  /// The host that sends the message; for a command, the host that it was given on.
   package var host: String
 
-  /// Tells the host's store from another one under the same name.
+  /// Distinguishes the host's store from another one under the same name.
   package var lineage: String
 
   /// The generation of the breaker; 0 for a command.
@@ -41,7 +42,7 @@ package struct FleetMessage: Sendable, Hashable {
   /// The version of the protocol.
   package static let version = "1"
 
-  /// The most bytes that the fields of a message may have together.
+  /// How many bytes the fields of a message may have in total.
   package static let longest = 65_536
 
   /// The longest time that a breaker can be open, as for an operator's trip.
@@ -57,7 +58,7 @@ package struct Refusal: Error, Sendable, Hashable {
 
   package var kind: Kind
 
-  /// The host that the message says it is from; nil if it says none that could be one.
+  /// The host that the message claims to be from; nil if it names none that could be one.
   package var host: String?
   package var description: String
 
@@ -167,18 +168,18 @@ extension FleetMessage {
     }
   }
 
-  /// The highest stamp that a host can have given by now, with a day for clocks that differ.
+  /// The highest stamp that a host can have given by now, allowing a day for clocks that differ.
   ///
   /// A stamp is about the time on the clock of its host, in milliseconds. One from far in the future
-  /// would overtake all commands that are ever given.
-  package static func latestStamp(at now: Int64) -> Int64 {
+  /// would overtake all later commands.
+  private static func latestStamp(at now: Int64) -> Int64 {
     min(FleetCommand.highestStamp, now + 86_400_000)
   }
 
-  /// The highest stamp that is believed by a host whose own clock may differ from the server's.
+  /// The highest stamp that a host believes, whose own clock may differ from the server's.
   ///
-  /// Either may be the wrong one. The server refuses what is ahead of its own clock, so that what is
-  /// found there was told when its clock said so, or by a program that does not keep to the protocol.
+  /// Either clock may be wrong. The server refuses stamps that are ahead of its own clock, so it keeps
+  /// such a stamp only if its clock was set back, or if a program has broken the protocol.
   package static func latestBelievedStamp(at now: Int64) -> Int64 {
     max(latestStamp(at: now), latestStamp(at: ownTime))
   }
@@ -191,5 +192,153 @@ extension FleetMessage {
       && text.utf8.allSatisfy { byte in
         (0x30...0x39).contains(byte) || (0x61...0x66).contains(byte)
       }
+  }
+}
+
+/// A command as JSON text, which hosts exchange.
+package enum CommandText {
+  /// The text of a command; its stamp and host travel separately.
+  package static func text(of command: FleetCommand) -> String {
+    var members: [JSONValue.Member] = []
+    switch command.action {
+    case .trip(let time):
+      members = [.init("action", .string("trip")), .init("for_ms", JSONValue(milliseconds: time))]
+    case .reset:
+      members = [.init("action", .string("reset"))]
+    case .force(let mode, let time):
+      members = [
+        .init("action", .string("force")), .init("mode", .string(mode.wireName)),
+        .init("for_ms", JSONValue(milliseconds: time)),
+      ]
+    default:
+      guard case .policy(let values, let keys) = command.action else { break }
+      let set = PolicyKey.allCases.compactMap { key in values[key].map { "\(key.rawValue)=\($0)" } }
+      let unset = PolicyKey.allCases.filter(keys.contains).map(\.rawValue)
+      members = [
+        .init("action", .string("policy")), .init("set", .string(set.joined(separator: " "))),
+        .init("unset", .string(unset.joined(separator: " "))),
+      ]
+    }
+    members.append(.init("reason", JSONValue(command.reason)))
+    members.append(.init("by", .string(command.author)))
+    members.append(.init("age_ms", JSONValue(milliseconds: command.age)))
+    return JSONValue.object(members.filter { $0.value != .null }).text
+  }
+
+  /// Reads a command.
+  ///
+  /// - Throws: `Refusal` if this version cannot carry it out.
+  package static func command(
+    _ text: String, name: String, host: String, stamp: Int64
+  ) throws(Refusal) -> FleetCommand {
+    let values: JSONFields
+    do throws(JSONError) {
+      values = try JSONFields(text, standingFor: "a command")
+    } catch {
+      throw Refusal(.command, error.description)
+    }
+    guard let author = values.text("by"), author.utf8.count <= 1_024 else {
+      throw Refusal(.command, "the command does not say who gave it")
+    }
+    guard stamp > 0 else { throw Refusal(.command, "the command has the stamp 0") }
+    return FleetCommand(
+      name: name, action: try values.action(), reason: values.text("reason"), author: author,
+      host: host, stamp: stamp, age: try values.time("age_ms") ?? .zero)
+  }
+}
+
+/// The members of a command.
+extension JSONFields {
+  /// The age of the oldest command that is worth telling.
+  private static let longestAge = DurationText.milliseconds(.seconds(100 * 365 * 86_400))
+
+  fileprivate func time(_ key: String) throws(Refusal) -> Duration? {
+    switch self[key] {
+    case .null, nil: return nil
+    case .number(let digits):
+      guard let number = Int64(digits), (0...Self.longestAge).contains(number) else { break }
+      return .milliseconds(number)
+    default: break
+    }
+    throw Refusal(.command, "the command's \(key) is not a number of milliseconds")
+  }
+
+  fileprivate func action() throws(Refusal) -> FleetCommand.Action {
+    switch text("action") {
+    case "trip": return .trip(for: try limited(time("for_ms")))
+    case "reset": return .reset
+    case "force":
+      guard let mode = text("mode").flatMap({ BreakerMode(wireName: $0) }) else {
+        throw Refusal(.command, "the command sets a mode that this cbrelay does not know")
+      }
+      return .force(mode, for: try limited(time("for_ms")))
+    case "policy": return .policy(set: try set(), unset: try unset())
+    default: throw Refusal(.command, "the command's action is one that this cbrelay does not know")
+    }
+  }
+
+  private func limited(_ time: Duration?) throws(Refusal) -> Duration? {
+    guard let time else { return nil }
+    guard time > .zero, time <= FleetMessage.longestTime else {
+      throw Refusal(.command, "the command's for_ms is not from 1 ms to 365 days")
+    }
+    return time
+  }
+
+  private func set() throws(Refusal) -> [PolicyKey: String] {
+    var values: [PolicyKey: String] = [:]
+    for word in (text("set") ?? "").split(separator: " ") {
+      let parts = word.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+      guard parts.count == 2 else { throw Self.unknownKey(parts[0]) }
+      values[try Self.key(parts[0])] = String(parts[1])
+    }
+    return values
+  }
+
+  private func unset() throws(Refusal) -> Set<PolicyKey> {
+    var keys: Set<PolicyKey> = []
+    for word in (text("unset") ?? "").split(separator: " ") { keys.insert(try Self.key(word)) }
+    return keys
+  }
+
+  private static func key(_ word: Substring) throws(Refusal) -> PolicyKey {
+    guard let key = PolicyKey(rawValue: String(word)) else { throw unknownKey(word) }
+    return key
+  }
+
+  private static func unknownKey(_ word: Substring) -> Refusal {
+    Refusal(
+      .command,
+      "the command is about the policy value '\(OutsideText.quoted(String(word)))', which this"
+        + " cbrelay does not know")
+  }
+}
+
+/// The names of fleets and hosts, which become parts of keys on the server.
+package enum FleetName {
+  package static let longest = 64
+
+  /// Explains why a text cannot be a name; nil if it can.
+  package static func complaint(about name: String) -> String? {
+    if name.isEmpty { return "it is empty" }
+    if name.utf8.count > longest {
+      return "it has \(name.utf8.count) bytes, and \(longest) is the limit"
+    }
+    let isAllowed = name.utf8.allSatisfy { byte in
+      switch byte {
+      case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+        UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."), UInt8(ascii: "_"),
+        UInt8(ascii: "-"):
+        true
+      default: false
+      }
+    }
+    return isAllowed ? nil : "only letters, digits and the characters . _ - are allowed"
+  }
+
+  static func check(_ name: String, of what: String, remedy: String) throws(UsageError) {
+    guard let complaint = complaint(about: name) else { return }
+    throw UsageError(
+      "not a name of \(what): '\(OutsideText.quoted(name))': \(complaint)", remedy)
   }
 }

@@ -1,4 +1,40 @@
-/// The Lua scripts that change a fleet's keys; each changes all that belong together, or none.
+/// The keys of a fleet on the server.
+///
+/// Their common tag, in braces, puts all of them on one node of a cluster.
+package struct FleetKeys: Sendable, Hashable {
+  private let prefix: String
+
+  package init(fleet: String) { prefix = "sb:{\(fleet)}:" }
+
+  /// The pattern of all of them, for the rights of a user of the server.
+  package var pattern: String { prefix + "*" }
+
+  /// The stream of recent messages.
+  package var stream: String { prefix + "stream" }
+
+  /// The number of the latest message.
+  package var count: String { prefix + "count" }
+
+  /// A random text, which is lost if the server loses its data.
+  package var epoch: String { prefix + "epoch" }
+
+  /// The latest command about each aspect of each breaker.
+  package var commands: String { prefix + "commands" }
+
+  /// Which breakers are open on which hosts.
+  package var evidence: String { prefix + "evidence" }
+
+  /// When each host was last seen, in milliseconds of the server's clock.
+  package var hosts: String { prefix + "hosts" }
+
+  /// The descriptions of a host, in an empty field, and of its breakers, by their names.
+  package func host(_ name: String) -> String { prefix + "host:" + name }
+
+  /// The field for the description of a host; no breaker has an empty name.
+  package static let ownField = ""
+}
+
+/// The Lua scripts that change a fleet's keys, each all of its keys or none.
 ///
 /// Times are always those of the server's clock. Numbers are compared as numbers but kept as text,
 /// because Lua prints large ones inexactly. Names are compared by their bytes, because Lua's own
@@ -12,7 +48,7 @@ package enum FleetScripts {
 
   /// Appends a message to the stream, with the next number.
   ///
-  /// The stream comes first: if the server has no memory left, nothing has changed.
+  /// The stream comes first, so that nothing changes if the server has no memory left.
   private static let append = """
     local function append(limit, ...)
       local last = tonumber(redis.call('GET', KEYS[2])) or 0
@@ -28,13 +64,13 @@ package enum FleetScripts {
   /// Shows that a host is alive.
   ///
   /// It answers with the time, the epoch, the number of the latest message and how many hosts were
-  /// seen lately; or with `taken` and the other store's lineage if another relay works under the
-  /// same name. A relay that has just begun may replace an earlier one of the same store, but one
-  /// that has shown itself before is replaced only by a copy of its host.
+  /// seen recently; or with `taken` and the other store's lineage if another relay uses the name. A
+  /// relay that has just started may replace an earlier one of the same store. A run that has been
+  /// seen before may not: if the name is another run's now, the host was copied.
   ///
   /// - Keys: count, epoch, hosts, the host's own.
-  /// - Arguments: the host, what it says about itself, its lineage, its run, how many milliseconds
-  ///   a host may be silent, a new epoch, whether this run has shown itself before.
+  /// - Arguments: the host, its description, its lineage, its run, how many milliseconds a host may
+  ///   be silent, a new epoch, whether this run has been seen before.
   static let beat =
     now + """
       local own = redis.call('HGET', KEYS[4], '')
@@ -57,7 +93,7 @@ package enum FleetScripts {
         redis.call('GET', KEYS[1]) or '0', redis.call('ZCOUNT', KEYS[3], first, '+inf')}
       """
 
-  /// Tells that a breaker has opened or is no longer open, and notes it as evidence.
+  /// Publishes that a breaker has opened or is no longer open, and records it as evidence.
   ///
   /// - Keys: stream, count, evidence.
   /// - Arguments: about how long the stream may become, the kind of message, host, lineage, breaker,
@@ -77,17 +113,17 @@ package enum FleetScripts {
       return 1
       """
 
-  /// Tells a command, unless the server knows a later one about each of its aspects.
+  /// Publishes a command, unless the server knows a later one about each of its aspects.
   ///
-  /// It answers with the host whose command is later, with nothing if it has told the command or the
-  /// server knows this very command, and with an exclamation mark, which is no host, if the stamp
-  /// lies more than a day ahead of the server's clock: other hosts would refuse it. A command whose
-  /// stamp is ahead of the asking host's clock too is no host's, and is replaced.
+  /// It answers with the host whose command is later; with nothing if it has published the command, or
+  /// if the server knows it already; or with an exclamation mark, which cannot be a host, if the stamp
+  /// is more than a day ahead of the server's clock, so that other hosts would refuse it. A known
+  /// command whose stamp is also ahead of the asking host's clock is invalid and is replaced.
   ///
   /// - Keys: stream, count, commands.
   /// - Arguments: about how long the stream may become, the host that gave it, lineage, breaker,
   ///   stamp, the command, its age in milliseconds, the time on the clock of the asking host; then
-  ///   each aspect and the part that is about it.
+  ///   each aspect and the part of the command about it.
   package static let command =
     now + append + """
       if tonumber(ARGV[5]) > now + 86400000 then return '!' end
@@ -126,7 +162,7 @@ package enum FleetScripts {
       return told and '' or winner
       """
 
-  /// Forgets evidence that is over, unless it is new meanwhile.
+  /// Deletes evidence that is out of date, unless it has been renewed meanwhile.
   ///
   /// - Keys: evidence.
   /// - Arguments: each field and its value.
@@ -139,7 +175,7 @@ package enum FleetScripts {
     return 1
     """
 
-  /// Takes back all that a host says about itself, unless another run of its relay has said it.
+  /// Removes the description of a host, unless it is from another run of its relay.
   ///
   /// - Keys: hosts, the host's own.
   /// - Arguments: the host, its run.
@@ -152,4 +188,30 @@ package enum FleetScripts {
     """
 
   static let all = [beat, evidence, command, forget, leave]
+}
+
+/// The rights that a relay needs on the server.
+package enum FleetRights {
+  /// One of each command that a relay and its scripts run, on each kind of key that they run it on.
+  ///
+  /// The commands would do harm, so they are only queued in a transaction that never runs. The server
+  /// refuses to queue a command that its user may not run, or that it cannot run now.
+  package static func commands(_ keys: FleetKeys, host name: String) -> [[String]] {
+    let host = keys.host(name)
+    return [
+      ["INFO", "server"], ["ROLE"], ["TIME"], ["SCRIPT", "LOAD", "return 1"],
+      ["EVALSHA", String(repeating: "0", count: 40), "1", keys.count],
+      ["GET", keys.epoch], ["GET", keys.count], ["SET", keys.epoch, ""], ["SET", keys.count, ""],
+      ["XADD", keys.stream, "*", "v", "1"], ["XREAD", "STREAMS", keys.stream, "0-0"],
+      ["XREVRANGE", keys.stream, "+", "-"],
+      ["HGET", keys.commands, ""], ["HSET", keys.commands, "", ""], ["HSCAN", keys.commands, "0"],
+      ["HGET", keys.evidence, ""], ["HSET", keys.evidence, "", ""], ["HDEL", keys.evidence, ""],
+      ["HSCAN", keys.evidence, "0"],
+      ["HGET", host, ""], ["HSET", host, "", ""], ["HDEL", host, ""], ["HGETALL", host],
+      ["DEL", host], ["EXPIRE", host, "1"],
+      ["ZADD", keys.hosts, "0", ""], ["ZREM", keys.hosts, ""], ["ZSCORE", keys.hosts, ""],
+      ["ZRANGE", keys.hosts, "0", "0"], ["ZCOUNT", keys.hosts, "0", "0"],
+      ["ZREMRANGEBYSCORE", keys.hosts, "0", "0"],
+    ]
+  }
 }

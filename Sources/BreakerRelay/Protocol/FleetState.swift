@@ -1,6 +1,8 @@
+internal import JSONText
+internal import ProgramKit
 package import SharedBreaker
 
-/// What the server keeps of a fleet, read at one moment.
+/// The state of a fleet on the server, read at one moment.
 package struct FleetState: Sendable {
   package var now: Int64
   package var epoch: String
@@ -9,7 +11,7 @@ package struct FleetState: Sendable {
   package var number: Int64
   package var entry: String
 
-  /// The most commands that are read; a server full of nonsense must not fill the memory.
+  /// How many commands are read, so that a server full of nonsense cannot fill the memory.
   private static let roomForCommands = 1_000_000
 
   /// The latest command about each aspect, as a command about that aspect alone.
@@ -17,7 +19,7 @@ package struct FleetState: Sendable {
   package private(set) var evidence: [(name: String, host: String, FleetView.Evidence)] = []
   package private(set) var refusals: [Refusal] = []
 
-  /// Of what a command is the latest.
+  /// The breaker and the aspect that a command is the latest about.
   package struct CommandPlace: Sendable, Hashable {
     package var name: String
     package var aspect: String
@@ -28,13 +30,12 @@ package struct FleetState: Sendable {
     }
   }
 
-  /// Evidence that has been over for a while, as the server has it; its hosts may be gone for good.
+  /// Evidence that has been out of date for a while, as fields and values; its hosts may be gone.
   package private(set) var pastEvidence: [RedisReply] = []
 
   /// The commands that read where the stream is, to be sent between MULTI and EXEC.
   ///
-  /// What the server keeps besides is read afterwards, in pieces: whatever changes meanwhile comes by
-  /// the stream as well.
+  /// Everything else is read afterwards in pieces, because changes meanwhile also arrive by the stream.
   static func questions(_ keys: FleetKeys) -> [[String]] {
     [
       ["TIME"], ["GET", keys.epoch], ["GET", keys.count],
@@ -51,20 +52,20 @@ package struct FleetState: Sendable {
       let entries = answers[3].elements
     else { throw .unexpected("a question about the fleet") }
     self.now = now
-    // The server may have lost everything since it was asked for these.
+    // The server may have lost everything since the session began.
     epoch = answers[1].text ?? ""
     number = answers[2].number(upTo: FleetCommand.highestStamp - 1) ?? 0
     entry = entries.first?.elements?.first?.text ?? "0-0"
   }
 
-  /// Takes in some of the commands that the server keeps.
+  /// Adds some of the commands that the server keeps.
   package mutating func take(commands pairs: [(field: RedisReply, value: RedisReply)]) {
     for (field, value) in pairs {
       do throws(Refusal) { try take(command: field, value) } catch { note(error) }
     }
   }
 
-  /// Takes in some of the evidence that the server keeps.
+  /// Adds some of the evidence that the server keeps.
   package mutating func take(evidence pairs: [(field: RedisReply, value: RedisReply)]) {
     for (field, value) in pairs {
       do throws(Refusal) { try take(evidence: field, value) } catch { note(error) }
@@ -128,11 +129,11 @@ package struct FleetState: Sendable {
   }
 }
 
-/// What a host and the server have to tell each other after they were apart.
+/// What a host and the server have to tell each other after a disconnection.
 extension FleetState {
-  /// The commands that this host has yet to hear, in the order in which they were given.
+  /// The commands that this host has not heard yet, in the order in which they were given.
   ///
-  /// Without those that it would ignore, which the server keeps for good.
+  /// It omits commands that the host would ignore.
   package func unheard(knowing own: [FleetCommand]) -> [FleetCommand] {
     let known = Self.byPlace(own)
     return commands.filter { place, command in
@@ -140,7 +141,7 @@ extension FleetState {
     }.map(\.value).sorted { $1.isLater(than: $0) }
   }
 
-  /// The commands that the server has lost, or has never had.
+  /// The commands of this host that the server does not have.
   package func lost(knowing own: [FleetCommand]) -> [FleetCommand] {
     own.filter { command in
       command.byAspect.keys.contains { aspect in
@@ -159,5 +160,130 @@ extension FleetState {
       }
     }
     return known
+  }
+}
+
+/// The description of a host's breaker on the server, as JSON text.
+///
+/// Times are milliseconds of the server's clock.
+package struct FleetBreaker: Sendable, Hashable {
+  package var name: String
+  package var state: BreakerState
+  package var mode: BreakerMode
+  package var generation: Int64
+  package var trips: Int64
+  package var openUntil: Int64?
+  package var modeUntil: Int64?
+
+  /// Describes a breaker; nil if the fleet need not know about it.
+  package init?(_ snapshot: BreakerSnapshot, at now: Int64) {
+    guard
+      snapshot.policy.concernsFleet || snapshot.state != .closed || snapshot.mode != .automatic
+    else { return nil }
+    name = snapshot.name
+    state = snapshot.state
+    mode = snapshot.mode
+    generation = snapshot.generation
+    trips = snapshot.trips
+    openUntil = snapshot.openEndsIn.map { now + DurationText.milliseconds($0) }
+    modeUntil = snapshot.modeEndsIn.map { now + DurationText.milliseconds($0) }
+  }
+
+  /// The text, without the name.
+  package var text: String {
+    JSONValue.object([
+      .init("state", .string(state.wireName)), .init("mode", .string(mode.wireName)),
+      .init("generation", .integer(generation)), .init("trips", .integer(trips)),
+      .init("open_until_ms", JSONValue(openUntil)), .init("mode_until_ms", JSONValue(modeUntil)),
+    ]).text
+  }
+
+  /// Reads a text; nil if it does not describe a breaker.
+  package init?(_ text: String, named name: String) {
+    guard text.utf8.count <= 1_024, (try? Breaker.validate(name: name)) != nil,
+      let fields = try? JSONFields(text, standingFor: "a breaker"),
+      let state = fields.text("state").flatMap({ BreakerState(wireName: $0) }),
+      let mode = fields.text("mode").flatMap({ BreakerMode(wireName: $0) })
+    else { return nil }
+    func number(_ key: String) -> Int64? {
+      fields.number(key).flatMap { (0...ServerClock.latest).contains($0) ? $0 : nil }
+    }
+    self.name = name
+    self.state = state
+    self.mode = mode
+    generation = number("generation") ?? 0
+    trips = number("trips") ?? 0
+    openUntil = number("open_until_ms")
+    modeUntil = number("mode_until_ms")
+  }
+
+  /// The breaker in the relay's status.
+  func standing(at now: Int64) -> RelayStatus.Standing {
+    let isModeOver = modeUntil.map { $0 <= now } ?? false
+    let ends = state == .open ? openUntil.map { max(0, $0 - now) } : nil
+    return RelayStatus.Standing(
+      name: name, state: state.wireName, mode: (isModeOver ? .automatic : mode).wireName,
+      openEndsIn: ends.map { .milliseconds($0) }, trips: trips)
+  }
+}
+
+/// The description of a host on the server, as JSON text.
+package enum HostText {
+  /// The text; `run` distinguishes this relay from others on the same host.
+  package static func text(lineage: String, run: String, since: BreakerTimestamp) -> String {
+    JSONValue.object([
+      .init("version", .integer(1)), .init("run", .string(run)),
+      .init("lineage", .string(lineage)), .init("relay", .string(SharedStore.version)),
+      .init("since", .string(since.description)),
+    ]).text
+  }
+
+  /// The lineage in a description; nil if there is none.
+  package static func lineage(in text: String) -> String? {
+    guard text.utf8.count <= 1_024 else { return nil }
+    return (try? JSONFields(text, standingFor: "a host"))?.text("lineage")
+  }
+}
+
+/// The server's clock, as this host knows it from the server's latest answer.
+///
+/// Hosts compare only times of this clock, because their own clocks may differ.
+package struct ServerClock: Sendable {
+  private var milliseconds: Int64
+  private var readAt: ContinuousClock.Instant
+
+  /// Begins with the time that the server has just told.
+  package init(milliseconds: Int64, at instant: ContinuousClock.Instant = .now) {
+    self.milliseconds = milliseconds
+    readAt = instant
+  }
+
+  /// The latest possible time, in milliseconds: the year 33658.
+  package static let latest: Int64 = 1_000_000_000_000_000
+
+  /// Reads the answer to TIME; nil if it makes no sense.
+  package static func milliseconds(_ answer: RedisReply) -> Int64? {
+    guard let parts = answer.elements, parts.count == 2,
+      let seconds = parts[0].number(upTo: latest / 1_000),
+      let microseconds = parts[1].number(upTo: 999_999)
+    else { return nil }
+    return seconds * 1_000 + microseconds / 1_000
+  }
+
+  /// Reads a time; nil if it makes no sense.
+  package static func time(_ text: some StringProtocol) -> Int64? {
+    Int64(text).flatMap { (0...latest).contains($0) ? $0 : nil }
+  }
+
+  /// Notes that the server has received something at a time, so its clock is at least there.
+  package mutating func hasReached(_ time: Int64, at instant: ContinuousClock.Instant = .now) {
+    guard time > now(instant), time <= Self.latest else { return }
+    self = ServerClock(milliseconds: time, at: instant)
+  }
+
+  /// The server's time in milliseconds.
+  package func now(_ instant: ContinuousClock.Instant = .now) -> Int64 {
+    let (seconds, rest) = (instant - readAt).components
+    return milliseconds + seconds * 1_000 + rest / 1_000_000_000_000_000
   }
 }

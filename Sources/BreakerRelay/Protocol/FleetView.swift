@@ -1,15 +1,15 @@
 package import SharedBreaker
 
-/// What a host knows of the breakers of the others, and what follows from it.
+/// What a host knows about breakers on other hosts, and what follows from it.
 ///
 /// Times are milliseconds of the server's clock.
 package struct FleetView: Sendable {
-  /// That a host has a breaker open.
+  /// The evidence that a breaker is open on a host.
   package struct Evidence: Sendable, Hashable {
     package var lineage: String
     package var generation: Int64
 
-    /// When the host's open time is over; then its evidence is over too.
+    /// When the open time on the host ends, and the evidence with it.
     package var until: Int64
 
     package init(lineage: String, generation: Int64, until: Int64) {
@@ -21,7 +21,7 @@ package struct FleetView: Sendable {
 
   private let host: String
 
-  /// How many hosts of the fleet were seen lately, with this one.
+  /// How many hosts of the fleet were seen recently, including this one.
   package var hostsSeen = 1
 
   /// Evidence of other hosts, by breaker and host.
@@ -30,17 +30,17 @@ package struct FleetView: Sendable {
   /// How many pieces of evidence that is.
   private var count = 0
 
-  /// When another host last told of a recovery, by breaker.
+  /// When another host last reported a recovery, by breaker.
   private var recoveries: [String: Int64] = [:]
 
-  /// The breakers that the server has evidence of this host about.
+  /// The evidence of this host that the server has, by breaker.
   package private(set) var told: [String: Evidence] = [:]
 
   package init(host: String) { self.host = host }
 
-  /// The most pieces of evidence, and of other things that others tell, that are remembered.
+  /// How many pieces of evidence are remembered, and of other things that other hosts tell.
   ///
-  /// Otherwise anyone who can write to the server could fill the memory of every host.
+  /// Without a limit, anyone who can write to the server could fill the memory of every host.
   package static let room = 100_000
 
   /// Why no more is remembered.
@@ -51,7 +51,7 @@ package struct FleetView: Sendable {
 
 /// What other hosts tell.
 extension FleetView {
-  /// Takes in what the server keeps.
+  /// Adds evidence that the server keeps.
   ///
   /// - Throws: `Refusal` if too much is known already.
   package mutating func take(
@@ -74,9 +74,9 @@ extension FleetView {
     evidence[name, default: [:]][sender] = piece
   }
 
-  /// Takes in a message of another host about one of its breakers.
+  /// Adds a message from another host about one of its breakers.
   ///
-  /// What comes twice, or after what it precedes, changes nothing.
+  /// A message that comes twice or out of order changes nothing.
   ///
   /// - Throws: `Refusal` if too much is known already.
   package mutating func take(_ message: FleetMessage, at now: Int64) throws(Refusal) {
@@ -90,7 +90,7 @@ extension FleetView {
         until: now + DurationText.milliseconds(time))
       try note(piece, of: message.name, from: message.host)
     case .recovered:
-      // Without them, hosts tell more recoveries than they need to.
+      // Without them, this host reports more recoveries than it needs to.
       if recoveries.count >= Self.room { recoveries = [:] }
       recoveries[message.name] = now
       remove(message.host, from: message.name)
@@ -104,7 +104,7 @@ extension FleetView {
     if evidence[name]?.isEmpty == true { evidence[name] = nil }
   }
 
-  /// Forgets what is over.
+  /// Forgets evidence that is out of date.
   package mutating func forgetPast(at now: Int64) {
     for (name, senders) in evidence where senders.contains(where: { $0.value.until <= now }) {
       let rest = senders.filter { $0.value.until > now }
@@ -115,15 +115,15 @@ extension FleetView {
     recoveries = recoveries.filter { now - $0.value < longest }
   }
 
-  /// The breakers that other hosts have open.
+  /// The breakers that are open on other hosts.
   package var suspects: [String] { evidence.keys.sorted() }
 
-  /// How many other hosts have a breaker open.
+  /// On how many other hosts a breaker is open.
   package func others(open name: String, at now: Int64) -> Int {
     evidence[name]?.values.count { $0.until > now } ?? 0
   }
 
-  /// How many other hosts have a breaker open, if they are a quorum for its policy.
+  /// On how many other hosts a breaker is open; nil if they are no quorum for its policy.
   package func quorum(for name: String, policy: BreakerPolicy, at now: Int64) -> Int? {
     guard let quorum = policy.fleetQuorum else { return nil }
     let count = others(open: name, at: now)
@@ -135,8 +135,8 @@ extension FleetView {
 extension FleetView {
   /// What to tell about a breaker of this host whose state has changed; nil for nothing.
   ///
-  /// Hosts that others already know enough about stay quiet, so that an outage of the whole fleet
-  /// costs about as many messages as the quorum has hosts.
+  /// A host says nothing that others already know, so that an outage of the whole fleet costs about as
+  /// many messages as the quorum has hosts.
   package func content(
     for change: LocalChange, of snapshot: BreakerSnapshot?, named name: String, at now: Int64
   ) -> FleetMessage.Content? {
@@ -158,16 +158,16 @@ extension FleetView {
 
   /// The generation to tell of a breaker.
   ///
-  /// One that was deleted has none, and one that was made again begins with the first. But the others
-  /// ignore what precedes the opening that they know.
+  /// A breaker that was deleted has none, and one that was created again begins with the first. But
+  /// other hosts ignore generations before the opening that they know.
   package func generation(of snapshot: BreakerSnapshot?, named name: String) -> Int64 {
     max(snapshot?.generation ?? 0, told[name]?.generation ?? 0)
   }
 
-  /// What to tell again after a message of this host itself; nil if the server knows how it stands.
+  /// What to repeat after an outdated message from this host; nil if the server is up to date.
   ///
-  /// A connection that the relay has given up may still deliver what it had sent, after what the next
-  /// connection has told. The message is the last one of this host about the breaker.
+  /// A connection that the relay has given up may still deliver what it had sent, after messages of the
+  /// next connection. The message is the last one of this host about the breaker.
   package func correction(of message: FleetMessage, at now: Int64) -> FleetMessage.Content? {
     switch (message.content, told[message.name]) {
     case (.open, nil): return .closed
@@ -198,10 +198,10 @@ package enum LocalChange: Sendable, Hashable {
   package init?(_ entry: HistoryEntry) {
     switch (entry.change, entry.change.stateAfter) {
     case (.transition(from: .halfOpen, to: .closed), _):
-      // A host that was only suspected has seen no outage, so its success is no news of a recovery.
+      // A host that only suspected an outage has seen none, so its success is not a recovery.
       self = .recovered
     case (.extended, _), (_, .open):
-      // What other hosts have caused here is no evidence of its own.
+      // An opening that other hosts have caused is not evidence.
       guard entry.host == nil else { return nil }
       self = .opened
     case (.deletion, _), (_, .closed): self = .closed

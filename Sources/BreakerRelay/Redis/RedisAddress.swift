@@ -1,6 +1,6 @@
 internal import SharedBreaker
 
-/// Where a Redis server is, and who asks.
+/// The address of a Redis server, with the user, password and database.
 package struct RedisAddress: Sendable, Hashable {
   /// How the server is reached.
   package enum Place: Sendable, Hashable {
@@ -24,7 +24,7 @@ package struct RedisAddress: Sendable, Hashable {
 }
 
 extension RedisAddress: CustomStringConvertible {
-  /// The address as messages state it: without the password.
+  /// The address for messages, without the password.
   package var description: String {
     let name = user.map { OutsideText.quoted($0) + "@" } ?? ""
     switch place {
@@ -43,8 +43,7 @@ extension RedisAddress {
   ///
   /// User and password are percent-encoded, as in every URL.
   ///
-  /// - Throws: `UsageError`. It quotes nothing of the text, because whatever is wrong with an address
-  ///   may be a part of the password.
+  /// - Throws: `UsageError`, which quotes no part of the text, because any part may be the password.
   package init(_ text: String) throws(UsageError) {
     guard let mark = Self.place(of: "://", in: text) else { throw Self.unreadable }
     var rest = text[mark.upperBound...]
@@ -85,13 +84,13 @@ extension RedisAddress {
   }
 
   private mutating func takeUser(from rest: inout Substring) throws(UsageError) {
-    // A path may contain this character; a user is named before the first slash.
+    // A path may contain an @; the user comes before the first slash.
     let end = rest.firstIndex(of: "/") ?? rest.endIndex
     guard let at = rest[..<end].lastIndex(of: "@") else {
       if rest.first != "/", rest.contains("@") { throw Self.notEncoded }
       return
     }
-    // One that comes later may be the one that ends the password.
+    // A later @ may be the one that ends the password.
     if rest[end...].contains("@") { throw Self.notEncoded }
     let parts = rest[..<at].split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
     rest = rest[rest.index(after: at)...]
@@ -158,7 +157,7 @@ extension RedisAddress {
     return Int(number)
   }
 
-  /// Whether a text has nothing that would mislead its reader, and no space.
+  /// Whether a text has no space, and nothing that would mislead its reader.
   private static func isPlain(_ text: Substring) -> Bool {
     OutsideText.visible(String(text)) == text && !text.contains(" ")
   }

@@ -13,7 +13,7 @@ internal import SharedBreaker
   /// How often something was read since the last complete answer.
   private var reads = 0
 
-  /// So many reads, of at most 16 KiB each, that an answer has no end that anybody would wait for.
+  /// How many reads, of at most 16 KiB each, an answer may take.
   private static let mostReads = 16_384
 
   /// The descriptor of the connection, to wait for answers with `poll`.
@@ -42,7 +42,7 @@ internal import SharedBreaker
     }
     unsafe self.context = unsafe context
     self.patience = patience
-    // From here on `poll` waits, which keeps a deadline however slowly the server answers.
+    // From here on `poll` waits, which keeps the deadline however slowly the server answers.
     unsafe context.pointee.flags &= ~REDIS_BLOCK
     let flags = fcntl(descriptor, F_GETFL)
     guard flags >= 0, fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) == 0 else {
@@ -66,7 +66,7 @@ internal import SharedBreaker
         throw RedisError("it has no database \(address.database): use a smaller number")
       }
     }
-    // The name is for people who look at the server's clients, so it does not matter if it is refused.
+    // The name is only for people who list the server's clients, so a refusal does not matter.
     if case .error(let text) = try ask([["CLIENT", "SETNAME", "cbrelay"]])[0],
       text.hasPrefix("NOAUTH")
     {
@@ -76,7 +76,7 @@ internal import SharedBreaker
 
   /// The error for an answer to AUTH.
   ///
-  /// The answer is never quoted: a server that does not know AUTH repeats the password in it.
+  /// The answer is never quoted, because a server that does not know AUTH repeats the password in it.
   private static func refused(_ answer: String) -> RedisError {
     if answer.hasPrefix("WRONGPASS") || answer.hasPrefix("ERR invalid password") {
       return RedisError(answer: "WRONGPASS")
@@ -111,7 +111,7 @@ internal import SharedBreaker
 extension RedisConnection {
   /// Sends commands in one piece, and returns the answers to them in order.
   ///
-  /// Answers that are errors are among them. After a throw, the connection cannot be used.
+  /// The answers can be errors. After a throw, the connection cannot be used.
   package func ask(_ commands: [[String]]) throws(RedisError) -> [RedisReply] {
     for command in commands { try append(command) }
     let deadline = ContinuousClock.now + patience
@@ -156,7 +156,7 @@ extension RedisConnection {
 /// Reading and writing.
 extension RedisConnection {
   private func append(_ command: [String]) throws(RedisError) {
-    // One buffer holds all words, so that their addresses stay as they are.
+    // One buffer holds all words, so that their addresses do not change.
     var bytes: [CChar] = []
     var lengths: [Int] = []
     for word in command {
@@ -235,5 +235,92 @@ extension RedisConnection {
     guard left > 0 else { throw .late(patience) }
     let count = unsafe poll(&entry, 1, Int32(min(left, 1_000_000)))
     if count == 0 { throw .late(patience) }
+  }
+}
+
+/// An answer of a Redis server.
+package enum RedisReply: Sendable, Hashable {
+  case nothing
+  case integer(Int64)
+  case bytes([UInt8])
+  case error(String)
+  case array([RedisReply])
+
+  /// The answer as text; nil if it is not text, or not UTF-8.
+  package var text: String? {
+    guard case .bytes(let bytes) = self else { return nil }
+    return String(validating: bytes, as: UTF8.self)
+  }
+
+  /// The answer as a whole number, which may have been sent as text.
+  package var number: Int64? {
+    if case .integer(let number) = self { return number }
+    return text.flatMap { Int64($0) }
+  }
+
+  /// The answer as a number from 0 to a limit; nil if it is anything else.
+  ///
+  /// Every number from the server that is computed with comes from here, so that nothing overflows.
+  package func number(upTo limit: Int64) -> Int64? {
+    number.flatMap { (0...limit).contains($0) ? $0 : nil }
+  }
+
+  package var elements: [RedisReply]? {
+    guard case .array(let elements) = self else { return nil }
+    return elements
+  }
+
+  /// The fields and values of an answer that lists them in turn.
+  package var pairs: [(field: RedisReply, value: RedisReply)]? {
+    guard let elements, elements.count % 2 == 0 else { return nil }
+    return stride(from: 0, to: elements.count, by: 2).map { (elements[$0], elements[$0 + 1]) }
+  }
+}
+
+/// Why a Redis server did not do what the relay asked.
+///
+/// The description is one line: what failed, why, and what to do if there is something to do.
+package struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
+  package var description: String
+
+  package init(_ description: String) { self.description = description }
+
+  /// Creates the error for an answer of the server such as `OOM command not allowed`.
+  package init(answer: String) {
+    let words = answer.split(separator: " ")
+    // Errors of transactions, and of scripts before version 7, have the code inside another text.
+    let inner = words.lazy.map { $0.first == "-" ? $0.dropFirst() : $0 }
+    // From version 7 on, a script that may not do something gets no such code.
+    let isForbidden = answer.hasPrefix("ERR The user executing the script can't ")
+    let known = isForbidden ? "NOPERM" : inner.first { Self.meanings[$0] != nil }
+    let code = known ?? words.first ?? ""
+    self.init(Self.meanings[code] ?? "it answers '\(OutsideText.quoted(answer))'")
+  }
+
+  /// What the server's answers mean for a relay, by their first word.
+  private static let meanings: [Substring: String] = [
+    "OOM": "its memory is full: raise its maxmemory, or free some",
+    "READONLY": "it is a read-only replica: give --redis the address of the primary",
+    "NOAUTH": "it wants a password: use --password-file or $SHARED_BREAKER_REDIS_PASSWORD",
+    "WRONGPASS": "it refuses the user or the password: check them",
+    "NOPERM": "its user may not do this: the guide 'A Fleet of Hosts' says what a relay needs",
+    "LOADING": "it is still loading its data",
+    "MASTERDOWN": "it is a replica whose primary is away",
+    "MISCONF": "it cannot save to its disk, so it refuses writes: look at its log",
+    "MOVED": "it is one of a cluster, and another node has the fleet's keys: use that node",
+    "CLUSTERDOWN": "its cluster is down",
+    "UNBLOCKED": "it has become a replica",
+    "WRONGTYPE": "something else uses the keys of this fleet: choose another name for the fleet",
+    "NOSCRIPT": "it has lost the relay's scripts",
+  ]
+
+  package static let closed = RedisError("it closed the connection")
+
+  package static func late(_ patience: Duration) -> RedisError {
+    RedisError("it has not answered for \(DurationText.format(patience))")
+  }
+
+  package static func unexpected(_ what: String) -> RedisError {
+    RedisError("its answer to \(what) makes no sense: is it a Redis server of version 5 or later?")
   }
 }

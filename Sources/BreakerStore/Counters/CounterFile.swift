@@ -22,12 +22,18 @@ internal import Glibc
   let descriptor: Int32
   let identity: FileIdentity
 
+  /// The size that the file had when it was opened.
+  private let size: Int64
+
   /// Whether this file has just replaced one that did not fit.
   let isReplacement: Bool
 
   static func offset(ofSegment segment: Int) -> Int {
     bytesOfHeader + segment * bytesOfSegment
   }
+
+  /// Whether the file has had room for a segment since it was opened.
+  func has(segment: Int) -> Bool { size >= Self.offset(ofSegment: segment + 1) }
 
   /// Reserves the space of a segment; false if there is none.
   func reserve(segment: Int) -> Bool {
@@ -153,6 +159,7 @@ extension CounterFile {
     }
     self.descriptor = descriptor
     identity = FileStatus(status).identity
+    size = Int64(status.st_size)
     self.isReplacement = isReplacement
   }
 

@@ -4,7 +4,7 @@ internal import Glibc
 
 /// What the store depends on: the file system, and SQLite.
 enum DiskExamination {
-  static func findings(_ place: StorePlace) -> [StoreFinding] {
+  static func findings(_ place: StoreSite) -> [StoreFinding] {
     [disk(place), sqlite(number: sqlite3_libversion_number())]
   }
 
@@ -12,7 +12,7 @@ enum DiskExamination {
   static let littleRoom: UInt64 = UInt64(LogLength.limitInBytes) * 8
   private static let fewFiles: UInt64 = 100
 
-  private static func disk(_ place: StorePlace) -> StoreFinding {
+  private static func disk(_ place: StoreSite) -> StoreFinding {
     if let name = FileSystem.networkName(of: place.directory) {
       return StoreFinding(
         .disk, .bad, "\(name), a network file system",

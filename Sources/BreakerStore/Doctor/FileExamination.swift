@@ -2,11 +2,11 @@ internal import Glibc
 
 /// Whether everyone who may use the store can use it, and nobody else.
 enum FileExamination {
-  static func findings(_ place: StorePlace) -> [StoreFinding] {
+  static func findings(_ place: StoreSite) -> [StoreFinding] {
     [directory(place), files(place)]
   }
 
-  private static func directory(_ place: StorePlace) -> StoreFinding {
+  private static func directory(_ place: StoreSite) -> StoreFinding {
     let its = place.ofDirectory.rights
     let store = place.file.rights
     let found = "\(place.directory), mode \(its.octal)"
@@ -47,11 +47,11 @@ enum FileExamination {
   }
 
   /// Whether the directory contains only the store and the files that belong to it.
-  private static func isStoresOwn(_ place: StorePlace) -> Bool {
+  private static func isStoresOwn(_ place: StoreSite) -> Bool {
     DirectoryListing.isOnly(of: StorePath.split(place.path).file, place.directory)
   }
 
-  private static func files(_ place: StorePlace) -> StoreFinding {
+  private static func files(_ place: StoreSite) -> StoreFinding {
     let store = place.file.rights
     let wanted = wanted(place)
     var report = Report()
@@ -68,7 +68,7 @@ enum FileExamination {
           : "a user who may read it can hold up all writers, so all its users must be able to write"
       )
     }
-    for suffix in StorePlace.all {
+    for suffix in StoreSite.all {
       let path = place.beside(suffix)
       guard let status = FileStatus(of: path) else { continue }
       if let complaint = complaint(about: status, place) {
@@ -114,7 +114,7 @@ enum FileExamination {
   ///
   /// If a store is in a directory for a group but does not itself allow that group, it lost the
   /// group when it replaced an earlier store.
-  private static func wanted(_ place: StorePlace) -> FileRights {
+  private static func wanted(_ place: StoreSite) -> FileRights {
     let wanted = place.file.rights.ofUsers
     guard !wanted.isGroupWritable, !wanted.isWritableForAll, var ofGroup = ofGroup(place) else {
       return wanted
@@ -127,7 +127,7 @@ enum FileExamination {
   ///
   /// The directory alone may imply them. Otherwise both the directory and the lock file, which is
   /// older than the store, must.
-  private static func ofGroup(_ place: StorePlace) -> FileRights? {
+  private static func ofGroup(_ place: StoreSite) -> FileRights? {
     if let rights = FileRights(inDirectoryOf: place.path) { return rights }
     let its = place.ofDirectory.rights
     // A lock file of another user of the group does not count: it may have been created for this.
@@ -139,7 +139,7 @@ enum FileExamination {
   }
 
   /// Why a file cannot be repaired, or nil if it can.
-  private static func complaint(about file: FileStatus, _ place: StorePlace) -> String? {
+  private static func complaint(about file: FileStatus, _ place: StoreSite) -> String? {
     if file.isLink { return "is a symbolic link" }
     if !file.isRegular { return "is not a regular file" }
     guard PlantedFile.isAnothers(file.rights.user, in: place.directory) else { return nil }
@@ -183,7 +183,7 @@ private struct Report {
         + " damage it")
   }
 
-  mutating func add(_ mount: LoneMount, of place: StorePlace) {
+  mutating func add(_ mount: LoneMount, of place: StoreSite) {
     isBad = true
     add(
       "\(mount.suffix.isEmpty ? "the store" : mount.suffix) is mounted without its directory",

@@ -3,7 +3,7 @@ internal import Glibc
 
 /// Checks the log, the counters, leftover files, and the processes that have the store open.
 struct LogExamination {
-  let place: StorePlace
+  let place: StoreSite
   let users: StoreUsers
 
   /// A longer log means that some process keeps it from restarting.
@@ -57,7 +57,7 @@ struct LogExamination {
     let kept = DirectoryListing.names(place.directory).filter {
       guard $0.hasPrefix(name), $0 != name else { return false }
       let rest = $0.dropFirst(name.count)
-      return !StorePlace.suffixes.contains(String(rest))
+      return !StoreSite.suffixes.contains(String(rest))
         && rest.indices.contains { index in
           [".orphan", ".corrupt-", ".new-", "-counters.new", "-journal"].contains {
             rest[index...].hasPrefix($0)

@@ -8,7 +8,7 @@ internal import Glibc
 enum OwnedFile {
   /// Changes the rights of the directory of a store, if it is still the one that was examined.
   static func give(
-    _ rights: FileRights, toDirectoryOf place: StorePlace, _ identity: FileIdentity
+    _ rights: FileRights, toDirectoryOf place: StoreSite, _ identity: FileIdentity
   ) throws(StoreError) {
     let (descriptor, now) = try opened(place.directory, O_DIRECTORY, identity)
     defer { close(descriptor) }
@@ -20,7 +20,7 @@ enum OwnedFile {
   /// If it `staysOpen`, a file with locks of SQLite is never closed again, because that would drop
   /// this process's locks (sqlite.org/howtocorrupt.html, 2.2).
   static func give(
-    _ rights: FileRights, to suffix: String, of place: StorePlace, _ identity: FileIdentity,
+    _ rights: FileRights, to suffix: String, of place: StoreSite, _ identity: FileIdentity,
     staysOpen: Bool
   ) throws(StoreError) {
     let path = place.beside(suffix)

@@ -4,9 +4,9 @@ internal import Glibc
 ///
 /// A store, its log and its index have three names, which cannot change together, and a new file must
 /// never meet the old log: SQLite would read that as its own (sqlite.org/howtocorrupt.html, 1.4). So
-/// the new store first gets a name that tells what it is for, beside the one that the damaged store
-/// will have. Once the damaged store has that name, everybody who misses the store completes what was
-/// begun. Before, the damaged store is in its place with everything that belongs to it.
+/// the new store first gets a name that is derived from the one that the damaged store will have. Once
+/// the damaged store has been moved, any process that finds no store completes the replacement. Until
+/// then, the damaged store is in its place with all its files.
 enum Replacement {
   private static let suffix = ".next"
 
@@ -14,7 +14,7 @@ enum Replacement {
   ///
   /// The caller holds the lock of the store.
   static func run(
-    _ place: StorePlace, by fresh: String, setAsideAs name: String
+    _ place: StoreSite, by fresh: String, setAsideAs name: String
   ) throws(StoreError) {
     var moved: [(from: String, to: String)] = []
     func move(_ from: String, _ to: String) throws(StoreError) {
@@ -25,7 +25,7 @@ enum Replacement {
       try move(fresh, name + suffix)
       _ = DirectorySync.run(place.directory)
       // The store first: a process that opens it meanwhile finds none, and waits for the lock.
-      for suffix in [""] + StorePlace.suffixes where FileStatus(of: place.beside(suffix)) != nil {
+      for suffix in [""] + StoreSite.suffixes where FileStatus(of: place.beside(suffix)) != nil {
         try move(place.beside(suffix), name + suffix)
       }
       try move(name + suffix, place.path)
@@ -46,7 +46,7 @@ enum Replacement {
     _ store: String, at milliseconds: Int64
   ) throws(StoreError) -> Bool {
     guard FileStatus(of: store) == nil, let name = name(of: store) else { return false }
-    for suffix in StorePlace.suffixes where FileStatus(of: store + suffix) != nil {
+    for suffix in StoreSite.suffixes where FileStatus(of: store + suffix) != nil {
       let isFree = FileStatus(of: name + suffix) == nil
       try SetAside.move(
         store + suffix,
@@ -71,11 +71,58 @@ enum Replacement {
       .filter { $0.hasPrefix(file + SetAside.infix) && $0.hasSuffix(suffix) }.sorted()
       .map { (directory == "/" ? "/" : directory + "/") + $0.dropLast(suffix.count) }
       .last { name in
-        // What somebody else has put there to be found is nobody's replacement.
+        // A file that another user has planted is not a replacement.
         [name, name + suffix].allSatisfy { path in
           guard let file = FileStatus(of: path), file.isRegular else { return false }
           return !PlantedFile.isAnothers(file.rights.user, in: directory)
         }
       }
+  }
+}
+
+/// Moving files out of the way.
+enum SetAside {
+  /// What follows the name of a file that was set aside; the time comes after it.
+  static let infix = ".corrupt-"
+
+  /// A free name beside the store: the store's name, the time, and a number if needed.
+  static func name(for path: String, at milliseconds: Int64) -> String {
+    let name = path + infix + time(milliseconds)
+    var number = 1
+    var free = name
+    while ([""] + StoreSite.suffixes).contains(where: { FileStatus(of: free + $0) != nil }) {
+      number += 1
+      free = "\(name)-\(number)"
+    }
+    return free
+  }
+
+  /// The UTC time as `20260921T142300Z`.
+  private static func time(_ milliseconds: Int64) -> String {
+    var seconds = time_t(milliseconds / 1_000)
+    var parts = unsafe tm()
+    unsafe gmtime_r(&seconds, &parts)
+    var text = [CChar](repeating: 0, count: 32)
+    let length = unsafe strftime(&text, text.count, "%Y%m%dT%H%M%SZ", &parts)
+    return String(decoding: text[..<length].map { UInt8(bitPattern: $0) }, as: UTF8.self)
+  }
+
+  static func move(_ path: String, to other: String) throws(StoreError) {
+    guard unsafe rename(path, other) == 0 else {
+      throw StoreError(errno: errno, doing: "set aside", path: path)
+    }
+  }
+
+  /// A connection that holds the write lock; nil if the file is too damaged to be locked.
+  static func lock(_ place: StoreSite, lockTimeout: Duration) throws(StoreError) -> Connection? {
+    do throws(StoreError) {
+      let connection = try Connection(path: place.path, lockTimeout: lockTimeout)
+      connection.log = LogOwner.log(beside: place.path, mayWrite: true)
+      try connection.beginAlone()
+      return connection
+    } catch {
+      guard error.kind == .corrupt || error.kind == .notAStore else { throw error }
+      return nil
+    }
   }
 }

@@ -9,7 +9,7 @@ struct Salvage {
   /// Reads what can be read, which may be nothing.
   ///
   /// Nobody may write to the store meanwhile.
-  init(of place: StorePlace, clock: StoreClock, lockTimeout: Duration) {
+  init(of place: StoreSite, clock: StoreClock, lockTimeout: Duration) {
     do throws(StoreError) {
       guard
         let reader = try Connection.reading(place, isAlone: false, lockTimeout: lockTimeout)
@@ -43,7 +43,7 @@ struct Salvage {
 
   /// The store's header; nil if it is damaged too, or of an older version.
   private static func header(
-    on reader: Connection, _ place: StorePlace, _ clock: StoreClock
+    on reader: Connection, _ place: StoreSite, _ clock: StoreClock
   ) -> StoreHeader? {
     do throws(StoreError) {
       return try StoreHeader.seen(on: reader, place.terms(clock))
@@ -77,7 +77,7 @@ struct Salvage {
     do throws(StoreError) {
       let query = try reader.prepare("SELECT \(columns) FROM breaker WHERE id = \(id)")
       let read = try query.first { row throws(StoreError) in
-        try BreakerTable.breaker(row, on: reader, clock: clock)
+        try ReadTransaction(on: reader, clock: clock).breaker(row)
       }
       guard let found = read,
         OutsideText.complaint(aboutName: found.name) == nil,
@@ -125,5 +125,45 @@ extension BreakerDraft {
       record.tripped(
         for: .nanoseconds(length), reason: reason, at: now, policy: policy, jitter: 0)
     }
+  }
+}
+
+/// What can still be read of a damaged store's fleet.
+private struct FleetRemains {
+  private var fleet: StoredFleet?
+  private var registers: [FleetRegister] = []
+  private var pending: [FleetOrder] = []
+
+  init() {}
+
+  /// Reads each table as far as it can be read; an earlier version has none of them.
+  init(on reader: Connection, clock: StoreClock) {
+    let transaction = ReadTransaction(on: reader, clock: clock)
+    do throws(StoreError) {
+      fleet = try transaction.fleet()
+      registers = try transaction.registers(of: nil)
+    } catch {
+      // Other hosts will repeat what is missing.
+    }
+    do throws(StoreError) {
+      pending = try transaction.pendingOrders(of: nil, limit: .max).map(\.order)
+    } catch {
+      // No other host knows these commands, but the operator can see that they had no effect there.
+    }
+  }
+
+  /// Copies all but the position, so that the relay reads again what was lost.
+  func bring(to storage: SQLiteStorage) throws(StoreError) {
+    guard var fleet else { return }
+    fleet.position = nil
+    let syncError = try storage.write(wait: .usual) { place throws(StoreError) in
+      for register in registers {
+        try place.keep(register)
+        fleet.stamp = max(fleet.stamp, register.order.stamp)
+      }
+      for order in pending { try place.append(order) }
+      try place.save(fleet)
+    }.syncError
+    if let syncError { throw syncError }
   }
 }

@@ -1,4 +1,6 @@
+internal import CHost
 internal import CSQLite
+internal import Glibc
 
 /// Examines a store, and repairs what is wrong with it.
 package struct StoreDoctor {
@@ -39,7 +41,7 @@ package struct StoreDoctor {
 
   /// Examines everything; the caller holds the gate.
   func look() throws(StoreError) -> [StoreFinding] {
-    let place = try StorePlace(path)
+    let place = try StoreSite(path)
     let others = LogExamination(place: place, users: StoreUsers(of: place))
     var header: StoreHeader?
     var findings = FileExamination.findings(place) + DiskExamination.findings(place)
@@ -63,7 +65,7 @@ package struct StoreDoctor {
   }
 
   private func lookInside(
-    _ place: StorePlace, _ users: StoreUsers, _ header: inout StoreHeader?
+    _ place: StoreSite, _ users: StoreUsers, _ header: inout StoreHeader?
   ) -> [StoreFinding] {
     var findings: [StoreFinding] = []
     do throws(StoreError) {
@@ -104,7 +106,7 @@ extension Connection {
   ///
   /// Without a log there is only the file to read; with an index, SQLite need not create one.
   static func reading(
-    _ place: StorePlace, isAlone: Bool, lockTimeout: Duration
+    _ place: StoreSite, isAlone: Bool, lockTimeout: Duration
   ) throws(StoreError) -> Connection? {
     let log = FileStatus(of: place.beside(StoreFile.logSuffix))
     let index = FileStatus(of: place.beside(StoreFile.indexSuffix))
@@ -133,5 +135,37 @@ extension Connection {
       else { throw error }
       return try Connection(reading: place.path, way: "mode=ro", lockTimeout: lockTimeout)
     }
+  }
+}
+
+/// Whether a file is or once was a breaker store, however damaged it is now.
+enum StoreEvidence {
+  /// Where a database's header stores its application's number (sqlite.org/fileformat.html, 1.3).
+  static let offsetOfApplication: Int64 = 68
+
+  static func isOurs(_ place: StoreSite) -> Bool {
+    let number = application(place)
+    // A new store starts as an empty file, and is a single empty page for a while.
+    let isBegun = place.file.size == 0 || number == 0 && place.file.size == 1_024
+    return isBegun || number == Migrator.applicationID || hasOurCounters(place)
+  }
+
+  private static func application(_ place: StoreSite) -> Int64? {
+    do throws(StoreError) {
+      let connection = try Connection(
+        reading: place.path, way: Connection.immutable, lockTimeout: .zero)
+      let number = connection.header(at: offsetOfApplication, count: 4)
+      return number?.reduce(0) { $0 << 8 | Int64($1) }
+    } catch {
+      return nil
+    }
+  }
+
+  private static func hasOurCounters(_ place: StoreSite) -> Bool {
+    guard let file = CounterFile.opened(place.beside(CounterFile.suffix), O_RDONLY) else {
+      return false
+    }
+    defer { close(file.descriptor) }
+    return file.header != nil
   }
 }

@@ -12,7 +12,7 @@ struct StoreUsers {
   /// Processes that have the current files open.
   var readers: [User] = []
 
-  /// Processes that a process which has the files open has started, and that do not have them open.
+  /// Processes that do not have the files open, but were started by one that has.
   var children: [User] = []
 
   /// Processes that have files open which were deleted or replaced.
@@ -25,8 +25,8 @@ struct StoreUsers {
   var isComplete = true
 
   /// Examines the open files of every process except this one.
-  init(of place: StorePlace) {
-    let own = [place.path] + StorePlace.all.map { place.beside($0) }
+  init(of place: StoreSite) {
+    let own = [place.path] + StoreSite.all.map { place.beside($0) }
     let current = Set(own.compactMap { FileStatus(of: $0)?.identity })
     // All numbers here are those that `/proc` knows, which may show another PID namespace.
     let ownPid = ProcessTable.ownNumber()
@@ -51,7 +51,7 @@ struct StoreUsers {
     }
   }
 
-  private mutating func look(at pid: Int32, _ place: StorePlace, _ current: Set<FileIdentity>) {
+  private mutating func look(at pid: Int32, _ place: StoreSite, _ current: Set<FileIdentity>) {
     let folder = "/proc/\(pid)/fd"
     errno = 0
     let descriptors = DirectoryListing.names(folder)
@@ -75,7 +75,7 @@ struct StoreUsers {
   }
 
   /// Whether an open file was deleted at the store's path, or moved away from it.
-  private static func wasPart(_ target: String, _ place: StorePlace) -> Bool {
+  private static func wasPart(_ target: String, _ place: StoreSite) -> Bool {
     guard target.hasPrefix(place.path) else { return false }
     let rest = target.dropFirst(place.path.count)
     let parts = ["", StoreFile.logSuffix, StoreFile.indexSuffix]
@@ -84,7 +84,7 @@ struct StoreUsers {
   }
 
   /// The process that holds SQLite's write lock (sqlite.org/walformat.html, 2.3) and is stopped.
-  private static func stopped(among users: [User], _ place: StorePlace) -> User? {
+  private static func stopped(among users: [User], _ place: StoreSite) -> User? {
     guard let index = FileStatus(of: place.beside(StoreFile.indexSuffix)) else { return nil }
     let writers = HeldLock.all(on: index.identity).filter { $0.isForWriting && $0.start == 120 }
     return users.first { user in
@@ -99,36 +99,5 @@ extension [StoreUsers.User] {
     guard !isEmpty else { return "" }
     let first = prefix(8).map(\.words).joined(separator: ", ")
     return before + first + (count > 8 ? " and \(count - 8) more" : "")
-  }
-}
-
-/// The contents of a directory.
-enum DirectoryListing {
-  /// The names in a directory; none if it cannot be read.
-  static func names(_ path: String) -> [String] { found(path) ?? [] }
-
-  /// Whether every name in a readable directory begins with this one.
-  static func isOnly(of name: String, _ directory: String) -> Bool {
-    found(directory)?.allSatisfy { $0.hasPrefix(name) } ?? false
-  }
-
-  private static func found(_ path: String) -> [String]? {
-    guard let stream = unsafe opendir(path) else { return nil }
-    defer { unsafe closedir(stream) }
-    var names: [String] = []
-    while let entry = unsafe readdir(stream) {
-      let name = unsafe withUnsafeBytes(of: &entry.pointee.d_name) { bytes in
-        unsafe String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
-      }
-      if name != ".", name != ".." { names.append(name) }
-    }
-    return names
-  }
-
-  /// The target of a link; empty if it cannot be read.
-  static func target(_ path: String) -> String {
-    var target = [CChar](repeating: 0, count: 4_096)
-    let length = max(0, unsafe readlink(path, &target, target.count))
-    return String(decoding: target[..<length].map { UInt8(bitPattern: $0) }, as: UTF8.self)
   }
 }

@@ -143,7 +143,7 @@ struct TableExamination {
 }
 
 /// Interrupts a statement that takes too long.
-@safe final class ExaminationDeadline {
+@safe private final class ExaminationDeadline {
   private let deadline: Int64
   private let isToEnd: () -> Bool
 

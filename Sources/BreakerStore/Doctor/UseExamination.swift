@@ -120,3 +120,118 @@ struct UseExamination {
     return StoreFinding(.clock, .ok, "this boot is known, and no entry is ahead of the clock")
   }
 }
+
+/// A probe that is over without a record of its end.
+struct LeaseRemains {
+  var name: String
+  var why: String
+
+  static func find(
+    on connection: Connection, clock: StoreClock
+  ) throws(StoreError) -> [LeaseRemains] {
+    let query = try connection.prepare(
+      """
+      SELECT b.name, b.boot, l.pid, l.start_ticks, l.pid_namespace,
+        l.lifeline, l.lifeline_file, l.deadline_ns
+      FROM lease l JOIN breaker b ON b.id = l.breaker ORDER BY b.name, l.id
+      """)
+    let now = clock.instant
+    let boot = connection.header(clock).boot.number
+    return try query.rows { row -> LeaseRemains? in
+      let name = row.text(0) ?? ""
+      if row.integer(1) != boot {
+        return LeaseRemains(name: name, why: "it is from an earlier boot")
+      }
+      if now.nanoseconds >= row.integer(7) {
+        return LeaseRemains(name: name, why: "its time is over")
+      }
+      if let owner = row.process(2), OwnerJudge(of: connection.path).isGone(owner) {
+        return LeaseRemains(name: name, why: "process \(owner.pid) has ended")
+      }
+      return nil
+    }.compactMap { $0 }
+  }
+}
+
+/// Finds times that no process with the host's clock can have written.
+private enum FalseTimes {
+  /// The names of the breakers that hold such times.
+  static func breakers(
+    on connection: Connection, clock: StoreClock
+  ) throws(StoreError) -> [String] {
+    let query = try connection.prepare("SELECT \(BreakerRow.columns) FROM breaker ORDER BY name")
+    return try query.rows { row throws(StoreError) -> String? in
+      let breaker = try ReadTransaction(on: connection, clock: clock).breaker(row)
+      return breaker.hasFalseTimesInFile ? breaker.name : nil
+    }.compactMap { $0 }
+  }
+
+  static func finding(
+    on connection: Connection, clock: StoreClock
+  ) throws(StoreError) -> StoreFinding? {
+    let names = try breakers(on: connection, clock: clock)
+    guard let first = names.first else { return nil }
+    let who = names.count == 1 ? first : "\(first) and \(names.count - 1) more"
+    return StoreFinding(
+      .clock, .warning, "the times of \(who) lie further ahead than any policy allows",
+      means: "a process with a false clock, such as libfaketime's, wrote them: no program believes"
+        + " them, and what they would end is over",
+      repair: "correct them", [.correctTimes])
+  }
+}
+
+extension SQLiteStorage {
+  /// Writes what every process assumes instead of false times, as the next call would.
+  func correctTimes() throws(StoreError) {
+    let names = try readFile(isLong: false) { connection throws(StoreError) in
+      try FalseTimes.breakers(on: connection, clock: clock)
+    }
+    for name in names { _ = try transact(name, orCreate: false, wait: .usual) { _ in } }
+  }
+}
+
+/// Checks this host's part in its fleet.
+struct FleetExamination {
+  let reader: Connection
+
+  let clock: StoreClock
+
+  /// The path of the store.
+  let path: String
+
+  /// What was found; nothing if the store belongs to no fleet.
+  func findings() throws(StoreError) -> [StoreFinding] {
+    guard let fleet = try ReadTransaction(on: reader, clock: clock).fleet() else { return [] }
+    let place = "fleet \(StoreError.visible(fleet.fleet)), as \(StoreError.visible(fleet.host))"
+    let waiting = Int64(fleet.waiting)
+    let commands = waiting == 0 ? "" : "; \(CountedNoun.text(waiting, "command")) waiting"
+    guard try StoreLock.isClaimed(path) else {
+      return [
+        StoreFinding(
+          .fleet, .warning, "\(place): no relay runs\(commands)",
+          means: "this host goes on without the others, and they go on without it",
+          repair: "none: start cbrelay, or run 'cbctl fleet leave' if the host is to leave")
+      ]
+    }
+    guard fleet.isConnected else {
+      let since = fleet.changedAtMilliseconds.map { " for \(age(of: $0))" } ?? " yet"
+      let problem = fleet.problem.map { " (\($0))" } ?? ""
+      return [
+        StoreFinding(
+          .fleet, .warning, "\(place): the relay has not reached it\(since)\(problem)\(commands)",
+          means: "this host goes on without the others, and they go on without it",
+          repair: fleet.problem == nil
+            ? "none: the relay connects as soon as it can"
+            : "none: remove the cause, and the relay connects by itself")
+      ]
+    }
+    return [StoreFinding(.fleet, .ok, "\(place): the relay is connected\(commands)")]
+  }
+
+  /// How long ago a time was, in one unit.
+  private func age(of milliseconds: Int64) -> String {
+    let seconds = max(0, clock.wallMilliseconds - milliseconds) / 1_000
+    let unit: Int64 = seconds < 120 ? 1 : seconds < 7_200 ? 60 : 3_600
+    return DurationText.format(.seconds(seconds / unit * unit))
+  }
+}

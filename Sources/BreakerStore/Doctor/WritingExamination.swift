@@ -6,7 +6,7 @@ internal import Glibc
 ///
 /// It tries without changing a file of the store: an examination leaves no trace.
 struct WritingExamination {
-  let place: StorePlace
+  let place: StoreSite
   let users: StoreUsers
   let lockTimeout: Duration
 
@@ -86,7 +86,7 @@ extension WritingExamination {
     }
   }
 
-  /// The process that holds the write lock; nil if nobody does, and 0 if it cannot be told who.
+  /// The process that holds the write lock; nil if none does, and 0 if it is not known which.
   private func holder(_ descriptor: Int32, _ index: FileStatus) -> Int32? {
     guard descriptor >= 0 else {
       return HeldLock.all(on: index.identity).first {
@@ -107,7 +107,7 @@ extension WritingExamination {
 /// The users that run the programs.
 extension WritingExamination {
   private func ofUsers() -> StoreFinding {
-    let files = ([""] + StorePlace.suffixes).compactMap { FileStatus(of: place.beside($0)) }
+    let files = ([""] + StoreSite.suffixes).compactMap { FileStatus(of: place.beside($0)) }
     func areClosed(to process: ProcessRights) -> Bool {
       !files.allSatisfy { process.mayReadAndWrite($0.rights) }
     }
@@ -141,7 +141,7 @@ extension WritingExamination {
 }
 
 /// The user and the groups that a process runs as.
-struct ProcessRights {
+private struct ProcessRights {
   let user: UInt32
   private let groups: Set<UInt32>
 

@@ -66,21 +66,37 @@ package enum FileSystem {
   ///
   /// All file systems in user space share one type number; the mount table tells them apart.
   package static func networkName(
-    type: UInt64, device: String, mounts: () -> String
+    type: UInt64, device: @autoclosure () -> String, mounts: () -> String
   ) -> String? {
-    if let name = networkTypes[type] { return name }
+    if let name = networkName(ofType: type) { return name }
     guard type == fuse else { return nil }
-    let name = mountedType(of: device, in: mounts())
+    let name = mountedType(of: device(), in: mounts())
     return name.flatMap { networkPrograms.contains($0) ? $0 : nil }
   }
 
-  // The numbers come from linux/magic.h and from the file systems' own sources.
-  private static let networkTypes: [UInt64: String] = [
-    0x6969: "NFS", 0x517B: "SMB", 0xFF53_4D42: "CIFS", 0xFE53_4D42: "SMB2", 0x0102_1997: "9P",
-    0x00C3_6400: "Ceph", 0x5346_414F: "AFS", 0x6B41_4653: "AFS", 0x564C: "NCP",
-    0x7375_7245: "Coda", 0x0BD0_0BD0: "Lustre", 0x4750_4653: "GPFS", 0x1980_0202: "BeeGFS",
-    0x7461_636F: "OCFS2", 0x0116_1970: "GFS2",
-  ]
+  /// The numbers come from linux/magic.h and from the file systems' own sources.
+  ///
+  /// This is no dictionary, because that would have to be made whenever a store is opened.
+  private static func networkName(ofType type: UInt64) -> String? {
+    switch type {
+    case 0x6969: "NFS"
+    case 0x517B: "SMB"
+    case 0xFF53_4D42: "CIFS"
+    case 0xFE53_4D42: "SMB2"
+    case 0x0102_1997: "9P"
+    case 0x00C3_6400: "Ceph"
+    case 0x5346_414F: "AFS"
+    case 0x6B41_4653: "AFS"
+    case 0x564C: "NCP"
+    case 0x7375_7245: "Coda"
+    case 0x0BD0_0BD0: "Lustre"
+    case 0x4750_4653: "GPFS"
+    case 0x1980_0202: "BeeGFS"
+    case 0x7461_636F: "OCFS2"
+    case 0x0116_1970: "GFS2"
+    default: nil
+    }
+  }
 
   private static let fuse: UInt64 = 0x6573_5546
 

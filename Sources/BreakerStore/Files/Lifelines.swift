@@ -6,8 +6,8 @@ internal import Glibc
 ///
 /// They are on bytes of the store's lock file, which is never replaced; if somebody deletes it, the
 /// next lifeline is in the new one, and names it. No descriptor keeps a lifeline, so no other code of
-/// the process can drop it, and no child inherits it. Before each lease the lifeline is looked at from
-/// outside, as other processes see it, and another one is taken if it is not there.
+/// the process can drop it, and no child inherits it. Before each lease, the process checks that others
+/// can see its lifeline, and takes another one if they cannot.
 final class Lifelines: Sendable {
   private let store: String
   private let held = Guarded<[Held]>([])
@@ -35,7 +35,7 @@ final class Lifelines: Sendable {
     }
   }
 
-  /// Whether a lifeline that was held in a store is not held any more, for certain.
+  /// Whether a lifeline that was held in a store has certainly been released.
   static func isReleased(_ lifeline: Lifeline, of store: String) -> Bool {
     guard let file = LockFile(of: store, mayCreate: false), file.number == lifeline.file else {
       return false

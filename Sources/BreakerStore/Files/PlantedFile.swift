@@ -6,8 +6,8 @@ internal import Glibc
 /// user to create a name owns it. A store that another user put there would hand that user your
 /// breakers.
 enum PlantedFile {
-  /// Refuses anything but a regular file, another user's file in such a directory, and a file of a
-  /// user for whom the store is not.
+  /// Refuses what is not a regular file, another user's file in such a directory, and a file of
+  /// somebody who is not a user of the store.
   static func refuse(
     _ store: String, in directory: String,
     parts: [String] = ["", StoreFile.logSuffix, StoreFile.indexSuffix]
@@ -15,7 +15,7 @@ enum PlantedFile {
     let main = FileStatus(of: store)
     for suffix in parts {
       let path = store + suffix
-      guard let file = FileStatus(of: path) else { continue }
+      guard let file = suffix.isEmpty ? main : FileStatus(of: path) else { continue }
       try refuse(file, at: path, in: directory)
       if !suffix.isEmpty { try refuse(file, at: path, beside: main) }
     }
@@ -50,13 +50,14 @@ enum PlantedFile {
         + " or move it away")
   }
 
-  /// Whether a file beside a store is that of a user who could not use the store, or a private one.
+  /// Whether a file beside a store is private, or belongs to somebody who could not use the store.
   ///
-  /// SQLite opens the log and its index by name, and as root it gives them to the store's owner,
-  /// whoever created them. Their creator may still have them open, and could truncate what the
+  /// SQLite opens the log and its index by name, and as root it gives them to the store's owner, no
+  /// matter who created them. Their creator may still have them open, and could truncate what the
   /// store's programs have mapped. Only users of the store create files with the store's mode.
   static func isStrange(_ file: FileStatus, beside store: FileStatus) -> Bool {
-    if [geteuid(), 0, store.rights.user].contains(file.rights.user) { return false }
+    let owner = file.rights.user
+    if owner == store.rights.user || owner == 0 || owner == geteuid() { return false }
     if store.rights.isWritableForAll, file.rights.isWritableForAll { return false }
     return !(store.rights.isGroupWritable && file.rights.isGroupWritable)
   }
@@ -69,9 +70,80 @@ enum PlantedFile {
 
   /// Whether a file in a sticky directory that everybody may write to is another user's.
   static func isAnothers(_ owner: uid_t, in directory: String) -> Bool {
+    if owner == 0 || owner == geteuid() { return false }
     var status = stat()
     let open = mode_t(S_ISVTX) | S_IWOTH
     guard unsafe stat(directory, &status) == 0, status.st_mode & open == open else { return false }
-    return ![geteuid(), status.st_uid, 0].contains(owner)
+    return owner != status.st_uid
+  }
+}
+
+/// The log and its index, claimed before SQLite opens them in a directory that is open to others.
+///
+/// SQLite creates both if they are missing, and opens whatever it finds instead. Between a check of
+/// the names and that, another user could put a file there, so there must be no moment at which a
+/// name is free: what is missing is created here first. Afterwards, SQLite must have found the same
+/// files.
+struct ClaimedFiles {
+  /// Where a database's header says that there is a log (sqlite.org/fileformat2.html, 1.3.3).
+  private static let offsetOfVersions: Int64 = 18
+
+  private let store: String
+  private var identities: [String: FileIdentity] = [:]
+
+  /// Whether the files still have to be claimed, once the store has its log.
+  let areOpen: Bool
+
+  /// Creates what is missing beside a store that has a log, if others may create files there.
+  ///
+  /// - Throws: `StoreError` if another user's file is there.
+  init(beside store: String, in directory: String) throws(StoreError) {
+    self.store = store
+    guard PlantedFile.isOpenToOthers(directory) else {
+      areOpen = false
+      return
+    }
+    guard let main = FileStatus(of: store), Self.hasLog(store) else {
+      areOpen = true
+      return
+    }
+    areOpen = false
+    // In SQLite's own order: an index without a log is set aside.
+    for suffix in [StoreFile.logSuffix, StoreFile.indexSuffix] {
+      let path = store + suffix
+      if FileStatus(of: path) == nil, !Self.create(path, like: main.rights) { continue }
+      try PlantedFile.refuse(store, in: directory, parts: [suffix])
+      identities[suffix] = FileStatus(of: path)?.identity
+    }
+  }
+
+  /// Makes sure that SQLite found the claimed files.
+  func verify() throws(StoreError) {
+    for (suffix, identity) in identities
+    where StoreFile.identity(of: store + suffix) != identity {
+      throw StoreError.replaced(store)
+    }
+  }
+
+  /// Creates an empty file, as SQLite would; false if that is impossible.
+  private static func create(_ path: String, like store: FileRights) -> Bool {
+    do throws(StoreError) {
+      close(try NewFile.create(path, store, mustHave: false))
+      return true
+    } catch {
+      // A user who may only read creates neither. Another process may just have been faster.
+      return error.code == EEXIST
+    }
+  }
+
+  /// Whether the file says that it has a log; an empty log would make SQLite assume that it does.
+  private static func hasLog(_ store: String) -> Bool {
+    do throws(StoreError) {
+      let connection = try Connection(
+        reading: store, way: Connection.immutable, lockTimeout: .zero)
+      return connection.header(at: offsetOfVersions, count: 2) == [2, 2]
+    } catch {
+      return false
+    }
   }
 }

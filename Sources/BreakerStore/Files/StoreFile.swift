@@ -1,3 +1,4 @@
+internal import CHost
 internal import Glibc
 
 /// The file on disk, before SQLite opens it.
@@ -13,15 +14,16 @@ enum StoreFile {
     guard !file.isEmpty else {
       throw StoreError(errno: EISDIR, doing: "use the store", path: path)
     }
-    if !access.isTemporary { try StorePath.refuseTooLong(path) }
+    let existing = realPath(named)
+    if !access.isTemporary { try StorePath.refuseTooLong(path, in: existing) }
     let group = try access.groupNumber()
-    if mayCreate { try makeDirectories(named, access: access, group: group) }
-    guard let directory = realPath(named) else {
+    if mayCreate, existing == nil { try makeDirectories(named, access: access, group: group) }
+    guard let directory = existing ?? realPath(named) else {
       if errno == ENOENT, !mayCreate { throw missing(path) }
       throw StoreError(errno: errno, doing: "reach the directory", path: named)
     }
     try FileSystem.refuseNetwork(directory)
-    let real = directory == "/" ? "/\(file)" : "\(directory)/\(file)"
+    let real = StorePath.join(directory, file)
     if try !exists(real) {
       guard mayCreate || Replacement.isPending(real) else { throw missing(real) }
       try StoreLock.held(real, access: access, atMost: lockTimeout) { lock throws(StoreError) in
@@ -139,5 +141,80 @@ enum StoreFile {
     unsafe free(resolved)
     if text == nil { errno = EILSEQ }
     return text
+  }
+}
+
+/// Additional names of a store's file.
+///
+/// SQLite finds a log by the name of its file. Under a second name, the file therefore gets a
+/// second log. Neither log knows what is in the other, and this damages the file
+/// (sqlite.org/howtocorrupt.html, 2.5). The other name is unknown, and so is whether it is in use.
+/// But if the log and its index have as many names as the file, as after `cp -al` of the whole
+/// directory, every name leads to the same three files.
+struct HardLinks {
+  /// How many names the file has.
+  let names: UInt64
+
+  /// Whether the log and its index have as many names.
+  let areShared: Bool
+
+  /// Nil if the file has no other name, or does not exist.
+  init?(of store: String) {
+    guard let names = FileStatus(of: store)?.names, names > 1 else { return nil }
+    self.names = names
+    areShared = [StoreFile.logSuffix, StoreFile.indexSuffix].allSatisfy {
+      FileStatus(of: store + $0)?.names ?? 0 >= names
+    }
+  }
+
+  /// Refuses a file that can get another log under another name.
+  ///
+  /// A process that has the file open already continues, because it can do no further harm.
+  static func refuse(_ store: String) throws(StoreError) {
+    guard let links = HardLinks(of: store), !links.areShared else { return }
+    throw StoreError(
+      .other, code: EMLINK,
+      "cannot use the store \(StoreError.visible(store)): its file has \(links.names) names, and"
+        + " would get a log under each of them: delete the other names, which 'find -samefile'"
+        + " lists, or replace the file with a copy")
+  }
+}
+
+/// A file of a store that is mounted without its directory, as `docker -v breakers.db:breakers.db`
+/// does.
+///
+/// Where it is mounted, it lies in another directory. There it gets a log, an index and counters of
+/// its own, and nobody can replace it by renaming. To SQLite, this is a file with two names
+/// (sqlite.org/howtocorrupt.html, 2.5), although it has only one.
+struct LoneMount {
+  /// What is added to the store's path to name the file.
+  let suffix: String
+
+  /// The first such file among a store and the files beside it; nil if there is none.
+  ///
+  /// - Parameter store: The path of the store with its directories resolved.
+  init?(of store: String) {
+    let directory = StorePath.split(store).directory
+    let its = unsafe sb_mount(directory)
+    let parts = [""] + StoreSite.suffixes
+    let lone =
+      its != 0
+      ? parts.first { ![its, 0].contains(unsafe sb_mount(store + $0)) }
+      // Before Linux 5.8 the kernel lists the places of mounts, without telling which one a path is on.
+      : FileSystem.mountPoints.flatMap { points in
+        parts.first { points.contains(store + $0) && FileStatus(of: store + $0) != nil }
+      }
+    guard let lone else { return nil }
+    suffix = lone
+  }
+
+  /// Refuses a store of which a file is mounted without its directory.
+  static func refuse(_ store: String) throws(StoreError) {
+    guard let mount = LoneMount(of: store) else { return }
+    throw StoreError(
+      .other, code: EXDEV,
+      "cannot use the store \(StoreError.visible(store)): its file"
+        + " \(StoreError.visible(StorePath.split(store + mount.suffix).file)) is mounted without its"
+        + " directory, and has another log there: mount the directory instead")
   }
 }

@@ -29,7 +29,7 @@ struct StoreLock {
   /// Gives the lock file the rights of the store that its holder has created.
   func share(_ rights: FileRights) {
     guard let status, status.rights != rights.ofUsers else { return }
-    // Whoever may write to the directory can move a private file here.
+    // Anybody who may write to the directory can move a private file here.
     guard status.size == 0, [geteuid(), 0, rights.user].contains(status.rights.user) else { return }
     rights.ofUsers.giveWhatIsAllowed(to: descriptor)
   }
@@ -154,7 +154,7 @@ extension StoreLock {
 extension StoreLock {
   static let relaySuffix = "-relay"
 
-  /// How long a relay waits for those who only ask, in nanoseconds.
+  /// How long a relay waits for processes that only ask, in nanoseconds.
   private static let moment: Int64 = 100_000_000
 
   /// Takes the lock of the relay; nil if another process works as the store's relay.
@@ -182,7 +182,7 @@ extension StoreLock {
     if let status = lock.status {
       try PlantedFile.refuse(status, at: path, in: StorePath.split(path).directory)
     }
-    // Shared, so that those who ask are not in each other's way.
+    // Shared, so that processes that ask do not block each other.
     guard flock(descriptor, LOCK_SH | LOCK_NB) == 0 else { return errno == EWOULDBLOCK }
     flock(descriptor, LOCK_UN)
     return false

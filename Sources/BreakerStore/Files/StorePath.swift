@@ -75,8 +75,12 @@ package enum StorePath {
   static let longest = (path: 480, file: 200)
 
   /// Refuses a path that is too long for all the files of a store.
-  static func refuseTooLong(_ path: String) throws(StoreError) {
-    let path = resolved(path)
+  ///
+  /// The directory is that of the path with its links resolved; nil if it does not exist yet.
+  static func refuseTooLong(
+    _ path: String, in directory: String? = nil
+  ) throws(StoreError) {
+    let path = directory.map { join($0, split(path).file) } ?? resolved(path)
     let file = split(path).file
     for (what, text, limit) in [
       ("file name", file, longest.file), ("path", path, longest.path),
@@ -89,7 +93,7 @@ package enum StorePath {
   }
 
   /// The path with its links resolved, as far as its directories exist.
-  private static func resolved(_ path: String) -> String {
+  static func resolved(_ path: String) -> String {
     let (directory, file) = split(path)
     let real: String
     if let found = StoreFile.realPath(directory) {
@@ -98,7 +102,12 @@ package enum StorePath {
       guard errno == ENOENT, directory != path else { return path }
       real = resolved(directory)
     }
-    return real == "/" ? "/\(file)" : "\(real)/\(file)"
+    return join(real, file)
+  }
+
+  /// The path of a file in a directory.
+  static func join(_ directory: String, _ file: String) -> String {
+    directory == "/" ? "/\(file)" : "\(directory)/\(file)"
   }
 
   /// The directory and the last component of a path.

@@ -1,16 +1,98 @@
 internal import BreakerCore
 
-/// Doing what a relay requests, in one transaction.
-struct FleetHearing<Place: FleetPlace> {
-  private(set) var place: Place
+/// The commands of a fleet.
+extension StorePlace {
+  /// Does what a relay requests; if nothing changes, nothing is written.
+  func carryOut(_ request: FleetRequest) throws(StoreError) -> FleetChanges {
+    let before = try fleet()
+    var hearing = try FleetHearing(request, of: before, in: self)
+    try hearing.run()
+    if hearing.fleet != before { try save(hearing.fleet) }
+    let isPublished = request.published != nil && before?.waiting ?? 0 > 0
+    if let last = request.published, isPublished { try deletePending(0...max(0, last)) }
+    let hasChanged = hearing.hasChanged || isPublished || hearing.fleet != before
+    if hasChanged, !hearing.hasRaisedRevision { try raiseRevision(of: nil) }
+    return hearing.changes
+  }
+
+  /// Notes a command that is given on this host, and keeps it for the relay.
+  ///
+  /// - Returns: False if the store belongs to no fleet, or if there is no higher stamp. Nothing is
+  ///   written then.
+  func give(_ command: GivenCommand, to name: String) throws(StoreError) -> Bool {
+    guard var fleet = try fleet() else { return false }
+    let before = FleetLedger(stamp: fleet.stamp, registers: try registers(of: name))
+    var ledger = before
+    guard let order = command.order(to: name, of: fleet, in: ledger, at: now) else { return false }
+    ledger.gave(order)
+    for (aspect, register) in ledger.registers where register != before.registers[aspect] {
+      try keep(register)
+    }
+    fleet.stamp = ledger.stamp
+    try save(fleet)
+    // Otherwise they would pile up while the host cannot reach the others.
+    for earlier in try pendingOrders(of: name, limit: .max)
+    where earlier.order.isOvertaken(by: order) {
+      try deletePending(earlier.id...earlier.id)
+    }
+    try append(order)
+    return true
+  }
+
+  /// Forgets or corrects every command with a higher stamp than this.
+  ///
+  /// - Returns: The highest stamp that a command has then; 0 if there is none.
+  fileprivate func correct(
+    stampsAbove latest: Int64, of host: String
+  ) throws(StoreError) -> Int64 {
+    let registers = try registers(of: nil)
+    let pending = try pendingOrders(of: nil, limit: .max).map(\.order)
+    let correction = FleetCorrection(registers.map(\.order) + pending, above: latest, of: host)
+    try forgetOrders(stampedAbove: latest)
+    for register in registers {
+      guard let order = correction.corrected(register.order) else { continue }
+      try keep(FleetRegister(order, isInForce: register.isInForce))
+    }
+    for order in pending {
+      guard let order = correction.corrected(order) else { continue }
+      try append(order)
+    }
+    return correction.highest
+  }
+
+  /// Leaves the fleet; false if the store belongs to none.
+  func leaveFleet() throws(StoreError) -> Bool {
+    guard try fleet() != nil else { return false }
+    try forgetFleet()
+    try raiseRevision(of: nil)
+    return true
+  }
+}
+
+extension FleetLedger {
+  fileprivate init(stamp: Int64, registers: [FleetRegister]) {
+    let byAspect = registers.compactMap { register in register.aspect.map { ($0, register) } }
+    self.init(stamp: stamp, registers: Dictionary(byAspect) { $1 })
+  }
+}
+
+/// The request of a relay while it is being carried out, in one transaction.
+private struct FleetHearing<Place: StorePlace> {
+  private let place: Place
   private(set) var changes = FleetChanges()
 
-  /// What the store knows of its fleet then.
+  /// Whether anything has changed besides `fleet`.
+  private(set) var hasChanged = false
+
+  /// Whether a breaker has been written, with the revision of the transaction.
+  private(set) var hasRaisedRevision = false
+
+  /// What the store will know of its fleet.
   private(set) var fleet: StoredFleet
 
   private let request: FleetRequest
 
-  /// - Throws: If the store belongs to another fleet; nothing was changed then.
+  /// - Throws: If the store belongs to another fleet.
   init(_ request: FleetRequest, of fleet: StoredFleet?, in place: Place) throws(StoreError) {
     self.request = request
     self.place = place
@@ -28,6 +110,7 @@ struct FleetHearing<Place: FleetPlace> {
   mutating func run() throws(StoreError) {
     if let latest = request.latestStamp, fleet.stamp > latest {
       fleet.stamp = try place.correct(stampsAbove: latest, of: fleet.host)
+      hasChanged = true
       changes.hasForgotten = true
     }
     for news in request.news { try hear(news) }
@@ -36,10 +119,10 @@ struct FleetHearing<Place: FleetPlace> {
       fleet.problem = note.problem
       fleet.changedAtMilliseconds = place.now.wallMilliseconds
     }
-    // A position alone is not worth that every process looks again: who reads from an earlier one
-    // reads again what changes nothing.
+    // A position alone is not written, because every process would have to look again. A relay that
+    // starts from the earlier position only reads news again that change nothing.
     let isWorthIt =
-      request.news.isEmpty || place.hasChanged || request.position?.epoch != fleet.position?.epoch
+      request.news.isEmpty || hasChanged || request.position?.epoch != fleet.position?.epoch
     if let position = request.position, isWorthIt { fleet.position = position }
   }
 
@@ -71,8 +154,9 @@ struct FleetHearing<Place: FleetPlace> {
     let order = FleetOrder(command, at: place.now)
     if let complaint = order.complaint { return .refused(complaint) }
     if isRemembered, order.isForgotten(at: place.now) { return .expired }
-    let before = try place.registers(of: order.name)
-    var ledger = FleetLedger(stamp: fleet.stamp, registers: before)
+    let before = FleetLedger(
+      stamp: fleet.stamp, registers: try place.registers(of: order.name))
+    var ledger = before
     let aspects = ledger.heard(order)
     fleet.stamp = ledger.stamp
     guard !aspects.isEmpty else { return .overtaken }
@@ -85,20 +169,21 @@ struct FleetHearing<Place: FleetPlace> {
       }
     } catch {
       guard error.kind == .tooManyBreakers else { throw error }
-      // It is not noted, so that it applies if it is told again when there is room.
+      // It is not noted, so that it applies if it comes again when there is room.
       return .refused(error.description)
     }
     if verdict == nil {
-      let hasRoom = try before.isEmpty ? place.hasRoomForStrangers() : true
+      let hasRoom = try before.registers.isEmpty ? place.hasRoomForStrangers() : true
       guard hasRoom else {
         return .refused(
           "commands about too many breakers that this host does not have are remembered already")
       }
-      // Nobody has to follow later what a breaker that is not here was told.
+      // A breaker that is created later need not follow earlier commands.
       ledger.note(true, aspects)
     }
-    for (aspect, register) in ledger.registers where register != before[aspect] {
+    for (aspect, register) in ledger.registers where register != before.registers[aspect] {
       try place.keep(register)
+      hasChanged = true
     }
     return verdict ?? (isMode && order.isModeOver(at: place.now) ? .expired : .noBreaker)
   }
@@ -107,14 +192,21 @@ struct FleetHearing<Place: FleetPlace> {
     _ name: String, orCreate: Bool, _ body: (inout BreakerDraft) -> FleetVerdict
   ) throws(StoreError) -> FleetVerdict? {
     var verdict: FleetVerdict?
-    let events = try place.step(name, orCreate: orCreate) { verdict = body(&$0) }
-    if let events, !events.isEmpty { changes.events.append((name, events)) }
+    // Not in one group, because several news may be about one breaker, each with events of its own.
+    guard let taken = try place.take(name, orCreate: orCreate, { verdict = body(&$0) }) else {
+      return nil
+    }
+    if taken.hasWritten {
+      hasChanged = true
+      hasRaisedRevision = true
+    }
+    if !taken.events.isEmpty { changes.events.append((name, taken.events)) }
     return verdict
   }
 }
 
 extension BreakerDraft {
-  /// Does what a command of another host says.
+  /// Carries out a command of another host.
   fileprivate mutating func obey(
     _ order: FleetOrder, with ledger: inout FleetLedger, isRemembered: Bool
   ) -> FleetVerdict {

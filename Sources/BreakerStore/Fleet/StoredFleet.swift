@@ -5,7 +5,7 @@ package struct StoredFleet: Sendable, Hashable {
   package var fleet: String
   package var host: String
 
-  /// The highest stamp of a command that was seen here.
+  /// The highest stamp of a command that this host has seen.
   package var stamp: Int64 = 0
   package var position: FleetPosition?
 
@@ -29,7 +29,7 @@ package struct PendingOrder: Sendable, Hashable {
   package var order: FleetOrder
 }
 
-/// A command for the whole fleet, which is being carried out on this host.
+/// A command to the whole fleet that an operator of this host gives.
 package struct GivenCommand: Sendable, Hashable {
   package var action: FleetCommand.Action
   package var reason: String?
@@ -41,13 +41,11 @@ package struct GivenCommand: Sendable, Hashable {
     self.author = author
   }
 
-  /// The command as a host gives it at a moment; nil if it is refused, in whatever storage.
-  ///
-  /// It is refused if the host belongs to no fleet, or if there is no higher stamp.
+  /// The command with its host and its stamp; nil if there is no higher stamp.
   func order(
-    to name: String, of fleet: StoredFleet?, in ledger: FleetLedger, at now: Moment
+    to name: String, of fleet: StoredFleet, in ledger: FleetLedger, at now: Moment
   ) -> FleetOrder? {
-    guard let fleet, let stamp = ledger.nextStamp(at: now) else { return nil }
+    guard let stamp = ledger.nextStamp(at: now) else { return nil }
     let command = FleetCommand(
       name: name, action: action, reason: reason, author: author, host: fleet.host, stamp: stamp,
       age: .zero)
@@ -64,7 +62,7 @@ package struct FleetRequest: Sendable, Hashable {
   /// What the relay has learned, to be applied in this order.
   package var news: [FleetNews] = []
 
-  /// How far the relay has read then; nil if that has not changed.
+  /// How far the relay has read with this news; nil if that has not changed.
   package var position: FleetPosition?
 
   /// Whether the relay reaches the other hosts, and why not; nil if that has not changed.
@@ -93,7 +91,7 @@ package struct FleetRequest: Sendable, Hashable {
 }
 
 extension FleetRequest {
-  /// Whether a store that knows this of its fleet has nothing to write.
+  /// Whether nothing has to be written in a store that knows this of its fleet.
   func isMet(by fleet: StoredFleet) -> Bool {
     news.isEmpty && fleet.fleet == self.fleet && fleet.host == host
       && (note.map { $0 == fleet.note } ?? true)
@@ -110,12 +108,12 @@ extension StoredFleet {
   }
 }
 
-/// What has come of a relay's request.
+/// The result of a relay's request.
 package struct FleetChanges: Sendable {
   /// One for each piece of news.
   package var verdicts: [FleetVerdict] = []
 
-  /// Whether commands were forgotten that cannot have their stamps.
+  /// Whether commands with impossible stamps were forgotten.
   package var hasForgotten = false
 
   /// What happened to each breaker.

@@ -120,3 +120,155 @@ package enum ProcessFate: Sendable {
   case over
   case unknown
 }
+
+/// What a store knows about the processes that use it, on this host or on a simulated one.
+package struct HostProcesses: Sendable {
+  /// The calling process.
+  package var current: @Sendable () -> ProcessIdentity
+
+  /// A running process with this number, or nil if there is none.
+  package var find: @Sendable (_ pid: Int32) -> ProcessIdentity?
+
+  /// Why the calling process can do nothing more; nil as long as it runs.
+  package var ending: @Sendable () -> StoreError?
+
+  package init(
+    current: @escaping @Sendable () -> ProcessIdentity,
+    find: @escaping @Sendable (Int32) -> ProcessIdentity?,
+    ending: @escaping @Sendable () -> StoreError?
+  ) {
+    self.current = current
+    self.find = find
+    self.ending = ending
+  }
+
+  /// The processes that the kernel knows about.
+  package static let system = HostProcesses(
+    current: { ProcessTable.current() }, find: { ProcessTable.process($0) }, ending: { nil })
+}
+
+/// Judges whether the owners of the leases and claims in a store have ended.
+///
+/// Only proof counts: a live process must never be mistaken for one that has ended. Without proof
+/// the deadline of a lease or a claim decides.
+package struct OwnerJudge: Sendable {
+  private let store: String
+
+  /// Judges the owners in the store at a path.
+  package init(of store: String) { self.store = store }
+
+  /// Whether an owner has ended for certain.
+  ///
+  /// Its number proves it in its own PID namespace, if `/proc` shows that one. Elsewhere its lifeline
+  /// does: the owner held it before it was named anywhere.
+  package func isGone(_ owner: ProcessIdentity) -> Bool {
+    switch ProcessTable.fate(of: owner) {
+    case .over: true
+    case .running: false
+    case .unknown: owner.lifeline.map { Lifelines.isReleased($0, of: store) } ?? false
+    }
+  }
+}
+
+/// Small files of the kernel, read whole.
+enum ProcFile {
+  static func bytes(_ path: String) -> [UInt8]? {
+    let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC)
+    guard descriptor >= 0 else { return nil }
+    defer { close(descriptor) }
+    var bytes: [UInt8] = []
+    // On the stack, because most of these files are far shorter than a page.
+    var chunk = InlineArray<4_096, UInt8>(repeating: 0)
+    unsafe withUnsafeMutableBytes(of: &chunk) { chunk in
+      while true {
+        let count = unsafe read(descriptor, chunk.baseAddress, chunk.count)
+        guard count > 0 else { break }
+        unsafe bytes += chunk[..<count]
+      }
+    }
+    return bytes
+  }
+
+  static func text(_ path: String) -> String? {
+    bytes(path).map { bytes in
+      String(decoding: bytes.last == newline ? bytes.dropLast() : bytes[...], as: UTF8.self)
+    }
+  }
+
+  fileprivate static let newline = UInt8(ascii: "\n")
+}
+
+/// What `/proc/PID/stat` says about a process (proc_pid_stat(5)).
+///
+/// It is read as bytes, because the file has the name that the process gives itself: in a text, the
+/// last character of a name can merge with the parenthesis that follows it.
+package struct ProcessStat {
+  /// A letter, such as `R` for a running process.
+  package let state: UInt8
+
+  /// The number of threads that are not gone yet, the leader included.
+  let threads: Int
+
+  /// When the process started, in clock ticks since boot.
+  let startTicks: UInt64
+
+  package init?(at path: String) {
+    guard let bytes = ProcFile.bytes(path) else { return nil }
+    self.init(bytes)
+  }
+
+  package init?(_ bytes: [UInt8]) {
+    // The name, in parentheses, may contain spaces and parentheses itself.
+    guard let nameEnd = bytes.lastIndex(of: UInt8(ascii: ")")) else { return nil }
+    let fields = bytes[(nameEnd + 1)...].split(separator: UInt8(ascii: " "))
+    guard fields.count > 19, let state = fields[0].first,
+      let threads = Int(String(decoding: fields[17], as: UTF8.self)),
+      let startTicks = UInt64(String(decoding: fields[19], as: UTF8.self))
+    else { return nil }
+    self.state = state
+    self.threads = threads
+    self.startTicks = startTicks
+  }
+
+  /// Whether only the remains of the process are left.
+  ///
+  /// The leader of a process is shown as a zombie as soon as it has left by pthread_exit(3), though
+  /// other threads may go on.
+  package var isZombie: Bool { state == UInt8(ascii: "Z") && threads == 1 }
+
+  /// Whether this is the moment in which an entry disappears, or goes over to another thread: one
+  /// that calls execve(2) takes the leader's place.
+  var isLeaving: Bool { state == UInt8(ascii: "X") || state == UInt8(ascii: "x") }
+}
+
+/// The line `NSpid` of `/proc/PID/status`: the process's number in each PID namespace, from the one
+/// that `/proc` shows down to the process's own.
+package enum NamespaceNumbers {
+  /// How many numbers there are; nil if the kernel does not tell, as one without namespaces does not.
+  package static func count(in status: [UInt8]) -> Int? {
+    status.split(separator: ProcFile.newline)
+      .first { $0.starts(with: "NSpid:".utf8) }
+      .map { $0.split { $0 == UInt8(ascii: "\t") || $0 == UInt8(ascii: " ") }.count - 1 }
+  }
+}
+
+/// A lock that a process holds on a file, as the kernel lists it (proc_locks(5)).
+struct HeldLock {
+  var pid: Int32
+  var isForWriting: Bool
+
+  /// The first byte of the lock.
+  var start: Int64
+
+  /// The locks held on a file by all visible processes; not those that processes are waiting for.
+  static func all(on file: FileIdentity) -> [HeldLock] {
+    (ProcFile.text("/proc/locks") ?? "").split(separator: "\n").compactMap { line in
+      let fields = line.split(separator: " ")
+      // By inode alone, because some file systems report another device here than `stat` does.
+      guard fields.count >= 8, fields[5].split(separator: ":").last == "\(file.inode)",
+        let pid = Int32(fields[4]), let start = Int64(fields[6])
+      else { return nil }
+      return HeldLock(pid: pid, isForWriting: fields[3] == "WRITE", start: start)
+    }
+  }
+}

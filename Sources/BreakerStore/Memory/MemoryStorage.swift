@@ -3,175 +3,186 @@ internal import CHost
 
 /// Breakers in the memory of one process: for the time that a store cannot be used, and for tests.
 @safe package final class MemoryStorage: BreakerStorage {
-  let clock: StoreClock
+  private let clock: StoreClock
   private let program: String
-  private let state: Guarded<MemoryState>
-  private let judge: @Sendable (ProcessIdentity) -> Bool
+  private let place: Guarded<MemoryPlace>
+  package let memoryOwners: MemoryOwners
 
-  /// What tells these breakers from those of another memory.
-  let identity: Int64
-
-  // The pointer never changes, and what it points to is set atomically.
+  // The pointer never changes, and its target is set atomically.
   private nonisolated(unsafe) let counter: UnsafeMutablePointer<UInt64>
   package let listeners = Listeners(path: nil)
 
   package init(
-    clock: StoreClock, program: String,
+    clock: StoreClock, program: String, room: Int? = nil,
     isGone: @escaping @Sendable (ProcessIdentity) -> Bool
   ) {
     self.clock = clock
     self.program = program
-    judge = isGone
-    let state = MemoryState(isGone: isGone)
-    identity = state.identity
+    memoryOwners = MemoryOwners(isGone: isGone)
+    let place = MemoryPlace(
+      clock: clock, user: MemoryUser(HistoryAuthor(pid: 0, program: program)),
+      room: room.map { Int64($0) } ?? StoreRoom.usualBreakers, isGone: isGone)
     unsafe counter = .allocate(capacity: 1)
-    unsafe counter.initialize(to: state.changes)
-    self.state = Guarded(state)
+    unsafe counter.initialize(to: place.changes)
+    self.place = Guarded(place)
   }
 
   deinit { unsafe counter.deallocate() }
 
   package var fingerprint: UnsafePointer<UInt64> { unsafe UnsafePointer(counter) }
+  package var owners: any StoreOwners { memoryOwners }
+  package var sharedCounters: CounterPage? { nil }
 
-  /// Reads or changes the state under its lock, and shows whether breakers have changed.
-  func withState<Result, Failure: Error>(
-    _ body: (inout MemoryState) throws(Failure) -> Result
-  ) throws(Failure) -> Result {
-    try state.withLock { state throws(Failure) in
-      defer { unsafe sb_set(counter, state.changes) }
-      return try body(&state)
+  /// Uses the place under its lock, and publishes whether breakers have changed.
+  private func withPlace<Answer>(
+    _ body: (MemoryPlace) throws(StoreError) -> Answer
+  ) throws(StoreError) -> Answer {
+    try place.withLock { place throws(StoreError) in
+      defer { unsafe sb_set(counter, place.changes) }
+      return try body(place)
     }
   }
 
+  /// This process, computed each time, because a fork makes another one.
+  private var user: MemoryUser {
+    MemoryUser(HistoryAuthor(pid: ProcessTable.ownPid, program: program))
+  }
+
   package func open(mayCreate: Bool) {}
-  package func finish() {}
-  package func counters(of breaker: StoredBreaker) -> Counters? { nil }
-  package func upToDate(_ breaker: StoredBreaker) -> StoredBreaker { breaker }
   package func checkIdentity() {}
-  package func proveWritable() {}
-  package func close() {}
-  package func lifeline() -> Lifeline? { nil }
-  package func isGone(_ owner: ProcessIdentity) -> Bool { judge(owner) }
+  package func close(isDone: Bool) {}
 
-  package func willFork() {
-    state.willFork()
-    listeners.willFork()
-  }
-
-  package func didFork() {
-    listeners.didFork()
-    state.didFork()
-  }
-
-  /// Forgets every breaker but those of some names.
-  package func clear(keeping names: [String]) {
-    let kept = Set(names.map { NameBytes($0) })
-    withState { $0.clear(keeping: kept) }
+  package func atFork(_ moment: ForkMoment) {
+    switch moment {
+    case .before:
+      place.willFork()
+      listeners.willFork()
+      memoryOwners.willFork()
+    case .after:
+      memoryOwners.didFork()
+      listeners.didFork()
+      place.didFork()
+    }
   }
 
   package func changes(since revision: Int64?) -> StoreChanges {
-    withState { $0.changes(since: revision) }
+    place.withLock { $0.changes(since: revision) }
   }
 
-  package func find(_ name: String) -> StoredBreaker? {
-    withState { $0.breakers[NameBytes(name)] }
+  package func read<Answer>(
+    isLong: Bool, _ body: (any StoreReading) throws(StoreError) -> Answer
+  ) throws(StoreError) -> Answer {
+    try place.withLock { place throws(StoreError) in try place.read(body) }
   }
 
-  package func list(beginningWith prefix: String, in state: BreakerState?) -> [ListedBreaker] {
-    withState { $0.list(beginningWith: prefix, in: state) }
+  package func write<Answer>(
+    wait: Wait, _ body: (any StorePlace) throws(StoreError) -> Answer
+  ) throws(StoreError) -> (answer: Answer, syncError: StoreError?) {
+    (try write(as: user, body), nil)
   }
 
-  package func read(_ listed: some Collection<ListedBreaker>) -> [StoredBreaker?] {
-    withState { state in listed.map { state.breakers[NameBytes($0.name)] } }
+  /// Runs a body in one transaction of a user.
+  package func write<Answer>(
+    as user: MemoryUser, _ body: (any StorePlace) throws(StoreError) -> Answer
+  ) throws(StoreError) -> Answer {
+    try transaction(of: user) { place throws(StoreError) in try body(place) }
   }
-
-  /// Puts a breaker as another storage knew it in the place of one that is not here yet.
-  package func seed(_ breaker: StoredBreaker) { withState { $0.seed(breaker) } }
-
-  /// This process, which is another one after a fork.
-  var author: HistoryAuthor { HistoryAuthor(pid: ProcessTable.ownPid, program: program) }
 
   package func transact<Answer>(
     _ name: String, orCreate: Bool, wait: Wait, _ body: (inout BreakerDraft) -> Answer
   ) throws(StoreError) -> Transacted<Answer>? {
-    try transact(name, orCreate: orCreate, by: author, body)
+    try transact(name, orCreate: orCreate, as: user, body)
   }
 
-  /// The same, as somebody does it.
+  /// Takes a step on a breaker for a user.
   package func transact<Answer>(
-    _ name: String, orCreate: Bool, by author: HistoryAuthor, _ body: (inout BreakerDraft) -> Answer
+    _ name: String, orCreate: Bool, as user: MemoryUser, _ body: (inout BreakerDraft) -> Answer
   ) throws(StoreError) -> Transacted<Answer>? {
-    let transacted = try withState { state throws(StoreError) in
-      try state.step(name, orCreate: orCreate, at: clock.moment, by: author, body)
+    var answer: Answer?
+    let taken = try transaction(of: user) { place throws(StoreError) in
+      try place.take(name, orCreate: orCreate) { answer = body(&$0) }
     }
-    if transacted?.events.isEmpty == false { listeners.wake() }
-    return transacted
+    guard let taken, let answer else { return nil }
+    return Transacted(answer: answer, breaker: taken.breaker, events: taken.events)
   }
 
-  package func transact(
-    together steps: [NamedStep], mustBeNew: Bool
-  ) throws(StoreError) -> TransactedTogether {
-    try transact(together: steps, mustBeNew: mustBeNew, by: author)
+  private func transaction<Answer>(
+    of user: MemoryUser, _ body: (MemoryPlace) throws(StoreError) -> Answer
+  ) throws(StoreError) -> Answer {
+    var wakesListeners = false
+    let answer = try withPlace { place throws(StoreError) in
+      let answer = try place.transaction(of: user, body)
+      wakesListeners = place.demands.wakesListeners
+      return answer
+    }
+    if wakesListeners { listeners.wake() }
+    return answer
+  }
+}
+
+/// What only a store in memory can do.
+extension MemoryStorage {
+  /// The breaker of that name, or nil if there is none.
+  package func find(_ name: String) -> StoredBreaker? { place.withLock { $0.find(name) } }
+
+  /// Forgets a breaker without an event.
+  package func forget(_ name: String) { show { $0.forget(name) } }
+
+  /// Forgets every breaker but those of some names.
+  package func clear(keeping names: [String]) {
+    let kept = Set(names.map { NameBytes($0) })
+    show { $0.clear(keeping: kept) }
   }
 
-  /// The same, as somebody does it.
-  package func transact(
-    together steps: [NamedStep], mustBeNew: Bool, by author: HistoryAuthor
-  ) throws(StoreError) -> TransactedTogether {
-    let done = try withState { state throws(StoreError) in
-      var done = TransactedTogether()
-      if mustBeNew {
-        done.present = steps.map(\.name).filter { state.breakers[NameBytes($0)] != nil }
+  /// Adds a breaker as another storage knew it, unless there is one of its name.
+  package func seed(_ breaker: StoredBreaker) { show { $0.seed(breaker) } }
+
+  /// Carries everything over into the present boot of the host.
+  package func carryOverReboot() { show { $0.carryOverReboot() } }
+
+  private func show(_ body: (MemoryPlace) -> Void) {
+    place.withLock { place in
+      body(place)
+      unsafe sb_set(counter, place.changes)
+    }
+  }
+}
+
+/// What processes hold in a store in memory.
+package final class MemoryOwners: StoreOwners {
+  private let judge: @Sendable (ProcessIdentity) -> Bool
+  private let relay = Guarded(Relay())
+
+  /// The process that is the relay, by a number, and whether it has ended.
+  private struct Relay {
+    var number: Int64 = 0
+    var isGone: (@Sendable () -> Bool)?
+    var isHeld: Bool { isGone.map { !$0() } ?? false }
+  }
+
+  init(isGone: @escaping @Sendable (ProcessIdentity) -> Bool) { judge = isGone }
+
+  package func lifeline() -> Lifeline? { nil }
+
+  package func isGone(_ owner: ProcessIdentity) -> Bool { judge(owner) }
+
+  package func holdRelay() -> RelayHold? { holdRelay { false } }
+
+  /// Does the same for a process that may end without giving the right back.
+  package func holdRelay(isGone: @escaping @Sendable () -> Bool) -> RelayHold? {
+    relay.withLock { relay in
+      guard !relay.isHeld else { return nil }
+      relay.number += 1
+      relay.isGone = isGone
+      let number = relay.number
+      return RelayHold { [self] in
+        self.relay.withLock { if $0.number == number { $0.isGone = nil } }
       }
-      guard done.present.isEmpty else { return done }
-      var next = state
-      for one in steps {
-        let step = try next.step(one.name, orCreate: true, at: clock.moment, by: author, one.body)
-        done.events.append((one.name, step?.events ?? []))
-      }
-      state = next
-      return done
-    }
-    if !done.events.isEmpty { listeners.wake() }
-    return done
-  }
-
-  package func delete(_ name: String, ifStill version: StoredVersion?) -> Deletion {
-    delete(name, ifStill: version, by: author)
-  }
-
-  /// The same, as somebody does it.
-  package func delete(_ name: String, ifStill version: StoredVersion?, by author: HistoryAuthor)
-    -> Deletion
-  {
-    let isDeleted = withState {
-      $0.delete(name, ifStill: version, at: clock.moment, by: author)
-    }
-    if isDeleted { listeners.wake() }
-    return Deletion(isDeleted: isDeleted)
-  }
-
-  package func history(
-    of name: String?, sinceMilliseconds: Int64?, limit: Int?
-  ) -> [RecordedEvent] {
-    withState {
-      $0.past.events(of: name, sinceMilliseconds: sinceMilliseconds, limit: limit)
     }
   }
 
-  package func events(after id: Int64, of name: String?, limit: Int) -> EventBatch {
-    withState {
-      EventBatch(
-        store: identity, newest: $0.past.newest,
-        events: $0.past.events(after: id, of: name, limit: limit))
-    }
-  }
+  package func isRelayHeld() -> Bool { relay.withLock { $0.isHeld } }
 
-  package func answer(_ request: HookRequest) -> HookTurn {
-    withState { $0.answer(request, at: clock.instant, boot: clock.bootID ?? 0) }
-  }
-
-  package func declarations(of name: String) -> [StoredDeclaration] {
-    withState { $0.declared[NameBytes(name)] ?? [] }
-  }
+  func willFork() { relay.willFork() }
+  func didFork() { relay.didFork() }
 }

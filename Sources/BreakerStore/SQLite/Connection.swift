@@ -19,7 +19,7 @@ extension SQLiteStorage {
   /// The store's header; nil until it is known.
   var header: StoreHeader?
 
-  /// The log on which to claim the right to write; nil as long as SQLite's own lock has to do.
+  /// The log on which to claim the right to write; nil while SQLite's own lock must be enough.
   var log: LogFile?
 
   /// Opens an existing file; a symbolic link at its path is refused.
@@ -78,14 +78,19 @@ extension SQLiteStorage {
 
   /// Refuses a file that is no longer the one at its path, because the log there is another file's.
   func refuseMoved() throws(StoreError) {
-    var hasMoved: Int32 = 0
-    unsafe sb_has_moved(handle, &hasMoved)
-    guard hasMoved == 0 else {
+    guard !hasMoved else {
       throw StoreError(
         .other,
         "the store \(StoreError.visible(path)) cannot be opened: it was replaced meanwhile: try again"
       )
     }
+  }
+
+  /// Whether the path no longer names the file that is open.
+  var hasMoved: Bool {
+    var hasMoved: Int32 = 0
+    unsafe sb_has_moved(handle, &hasMoved)
+    return hasMoved != 0
   }
 
   /// Lets SQLite delete an empty log, and its index, when the file is closed.
@@ -172,7 +177,7 @@ extension SQLiteStorage {
     try transaction(.beginReading, body)
   }
 
-  /// If the body throws, nothing of it is kept and its error is thrown, even if rollback fails.
+  /// If the body throws, its changes are rolled back, and its error is thrown even if that fails.
   private func transaction<Result>(
     _ begin: Query, _ body: () throws(StoreError) -> Result
   ) throws(StoreError) -> Result {

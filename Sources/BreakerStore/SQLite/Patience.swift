@@ -5,8 +5,8 @@ internal import Glibc
 
 /// How a connection waits for another process's write lock.
 ///
-/// SQLite's own wait sleeps for ever longer times, so a late-comer loses as long as others keep
-/// writing. Short random pauses give every waiter the same chance at each release, and a deadline
+/// SQLite's own wait sleeps longer after each try, so a process that waits keeps losing while others
+/// write. Short random pauses give every waiter the same chance at each release, and a deadline
 /// bounds the wait. The pauses are many times as long as a transaction: if writers alternated every
 /// few transactions, each would find everything changed and have to read it all again.
 @safe package final class Patience {
@@ -32,7 +32,7 @@ internal import Glibc
     return Self.pause(150_000...1_000_000, until: deadline)
   }
 
-  /// Waits, as a connection does, for something that others have; false if they keep it too long.
+  /// Waits, as a connection does, for something that others hold; false if they hold it too long.
   func outlasts(_ isTaken: () -> Bool) -> Bool {
     var attempts: Int32 = 0
     while isTaken() {
@@ -69,12 +69,12 @@ internal import Glibc
     }
   }
 
-  /// What a wait takes at most that nobody has asked for.
+  /// The longest wait that no caller has asked for.
   static let brief = Duration.milliseconds(10)
 
   /// A wait in nanoseconds; an endless one is cut to some thirty years.
   static func nanoseconds(_ timeout: Duration) -> Int64 {
-    Int64(min(max(0, (timeout / .nanoseconds(1)).rounded(.down)), 1e18))
+    min(max(0, timeout.inNanoseconds), 1_000_000_000_000_000_000)
   }
 
   package static func monotonicNanoseconds() -> Int64 {
@@ -88,9 +88,8 @@ internal import Glibc
 extension Patience {
   /// Runs a body in which every wait of this thread ends at an instant of the monotonic clock.
   ///
-  /// It is for other processes or for other threads of this one that the body waits, in SQLite or
-  /// here. A bound that is set already holds as well. The body may do as much as it likes: what it
-  /// need not wait for, it gets.
+  /// This bounds every wait for another process, or for another thread of this one, in SQLite or here.
+  /// A bound that is already set still applies. Work that waits for nobody is not bounded.
   package static func bounded<Result, Failure: Error>(
     by deadline: Int64, _ body: () throws(Failure) -> Result
   ) throws(Failure) -> Result {
@@ -101,15 +100,15 @@ extension Patience {
     return try body()
   }
 
-  /// Runs a body that is not ours, whose waits nothing bounds.
+  /// Runs code of the application, whose waits have no bound.
   package static func unbounded<Result>(_ body: () -> Result) -> Result {
     let outer = sb_set_wait_end(.max)
     defer { sb_set_wait_end(outer) }
     return body()
   }
 
-  /// Asks a function, or else an integer in memory, before each pause of this thread whether its waits
-  /// are over.
+  /// Lets this thread ask a function, or else an integer in memory, before each pause whether its
+  /// waits are over.
   package static func ask(
     _ areOver: (@convention(c) (UnsafeMutableRawPointer?) -> Int32)?,
     _ context: UnsafeMutableRawPointer?
@@ -121,10 +120,10 @@ extension Patience {
   /// Whether a wait that ends at an instant is over.
   static func isOver(at deadline: Int64) -> Bool { sb_ask(deadline) != Int32(SB_WAIT_GOES_ON) }
 
-  /// Until when a wait that ends at an instant may sleep before it asks again whether it is over.
+  /// How long a wait may sleep before it must ask again whether it is over, as an instant.
   static func nextQuestion(before deadline: Int64) -> Int64 { sb_next_question(deadline) }
 
-  /// Whether somebody has ended a wait of this thread early.
+  /// Whether a wait of this thread was ended early.
   static var wasInterrupted: Bool { sb_was_interrupted() != 0 }
 
   /// Pauses before the caller tries again; false if it has waited long enough.

@@ -9,7 +9,7 @@ enum Query: Int, CaseIterable {
   case storeOfEvents, eventsAfter, eventsOfNameAfter
   case hook, saveHook, raiseRevision, anyBreaker
   case declare, declarations, trimDeclarations
-  case fleet, saveFleet, raiseFleetStamp
+  case fleet, saveFleet
   case registers, registersOfBreaker, saveRegister
   case orders, insertOrder, deleteOrders, deleteLaterOrders, deleteLaterRegisters
 
@@ -147,13 +147,11 @@ enum Query: Int, CaseIterable {
         id, fleet, host, stamp, epoch, number, entry, is_connected, changed_at_ms, problem)
       VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
       """
-    case .raiseFleetStamp: "UPDATE fleet SET stamp = ?1"
     case .registers:
       "SELECT is_in_force, \(FleetOrderColumns.list) FROM fleet_command ORDER BY breaker, aspect"
     case .registersOfBreaker:
       """
-      SELECT is_in_force, \(FleetOrderColumns.list), aspect FROM fleet_command
-      WHERE breaker = ?1
+      SELECT is_in_force, \(FleetOrderColumns.list) FROM fleet_command WHERE breaker = ?1
       """
     case .saveRegister:
       """

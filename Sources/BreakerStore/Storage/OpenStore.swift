@@ -2,19 +2,23 @@ internal import BreakerCore
 internal import CHost
 internal import CSQLite
 
-/// The two connections to an open store: one writes, so that nobody who reads waits for a writer.
+/// An open store: a connection that writes, and one for reading while that one is busy.
 @safe final class OpenStore {
   let path: String
 
-  /// What is open, to be told from what the paths name later.
+  /// The files that are open, to be compared with those that the paths name later.
   var files: OpenFiles
   let writer: Connection
-  let reader: Connection
+
+  /// Opened when it is first needed.
+  ///
+  /// Most processes never need it, and it costs a third of what opening a store costs.
+  private var aside: Connection?
 
   private let lockTimeout: Duration
   private let clock: StoreClock
 
-  /// The lineages of stores that this process has seen the end of.
+  /// The lineages of stores that were replaced or lost while this process had them open.
   private let lost: Set<Int64>
 
   /// The pages of the write-ahead log after the latest commit of this process.
@@ -50,13 +54,11 @@ internal import CSQLite
     writer = try Connection(path: self.path, lockTimeout: lockTimeout)
     if try Migrator.bringUpToDate(writer, lockTimeout: lockTimeout, clock: clock) { isNew = true }
     try OpenStore.setUp(writer)
-    reader = try Connection(path: self.path, lockTimeout: lockTimeout)
-    try OpenStore.setUp(reader)
     try writer.refuseMoved()
     // The first read makes SQLite map the WAL-index, which the page of the WAL-index is to show.
-    header = try StoreHeader.noted(on: reader).header
+    header = try StoreHeader.noted(on: writer).header
     files.noteLog()
-    // Now that they are open: before, somebody may have been quicker than SQLite.
+    // Checked once they are open, because another process may have created a file before SQLite did.
     try PlantedFile.refuse(self.path, in: directory)
     try claimed.verify()
     logFile = try LogFile(path: self.path + StoreFile.logSuffix, mayWrite: true)
@@ -69,21 +71,21 @@ internal import CSQLite
       fileSystemSize: FileSystem.size(of: directory))
     unsafe log.install(on: writer.handle)
     try agree(mayDoWithout: true)
-    // So that the file alone is a store, whatever becomes of its log.
+    // The file alone is then a store, even if its log is lost.
     if isNew { foldNewLog() }
   }
 
-  /// What a store has to be agreed with on: whose words it may believe, and which boot this is.
+  /// What this process contributes when it agrees with the store on its header.
   private var terms: StoreHeader.Terms {
     StoreHeader.Terms(clock: clock, log: logFile, file: files.mainNumber, lost: lost)
   }
 
   /// Agrees with the store on its lineage and on the boot; under both locks.
   ///
-  /// With `mayDoWithout` a store that cannot be written now is no error: then the next transaction
+  /// With `mayDoWithout`, a store that cannot be written now is not an error: the next transaction
   /// tries again.
   func agree(mayDoWithout: Bool) throws(StoreError) {
-    var agreed = try StoreHeader.seen(on: reader, terms)
+    var agreed = try StoreHeader.seen(on: writer, terms)
     if agreed.hasNews(for: clock) {
       let isOptional = mayDoWithout && !agreed.isCopy
       do throws(StoreError) {
@@ -91,8 +93,8 @@ internal import CSQLite
           on: writer, terms,
           until: Patience.deadline(after: isOptional ? .milliseconds(10) : lockTimeout))
       } catch {
-        // A permit of a copy's lineage would be refused once the new one is drawn; a process that can
-        // only look gets no permit.
+        // Once a copy has its new lineage, permits of the old one are refused. A process that can only
+        // read never gets a permit, so it need not wait for that.
         let canOnlyLook = error.kind == .readOnly || error.kind == .permissionDenied
         guard isOptional || mayDoWithout && canOnlyLook else { throw error }
       }
@@ -100,10 +102,29 @@ internal import CSQLite
     if agreed.isAgreed { logFile.leave(.boot(agreed.boot.number)) }
     header = agreed
     writer.header = agreed
-    reader.header = agreed
+    aside?.header = agreed
   }
 
-  /// Whether it is still of the boot that the host is in, as far as a clock of tests tells.
+  /// The connection that never writes, so that nobody who reads waits for a writer; under the lock
+  /// for reading.
+  ///
+  /// - Returns: The connection; nil if the store's files are being replaced, so that it may have
+  ///   found others than the writer.
+  func reader() throws(StoreError) -> Connection? {
+    if let aside { return aside }
+    let opened = try Connection(path: path, lockTimeout: lockTimeout)
+    try OpenStore.setUp(opened)
+    // The first read makes SQLite open the log.
+    _ = try StoreHeader.noted(on: opened)
+    guard !opened.hasMoved, files.areCurrent() else { return nil }
+    // The connection has a descriptor of its own.
+    files.hold()
+    opened.header = header
+    aside = opened
+    return opened
+  }
+
+  /// Whether the host is still in the boot in which the store was opened; only the clock of a test changes.
   func isOfThisBoot(_ clock: StoreClock) -> Bool {
     clock.isSystem || header.boot.id == clock.bootID
   }
@@ -149,20 +170,21 @@ internal import CSQLite
   ///
   /// A checkpoint that overlaps a commit can damage a file with SQLite 3.7.0 to 3.51.2
   /// (sqlite.org/wal.html#walresetbug). So the writer holds the write lock while the reader's
-  /// connection moves the pages: no commit of any program can overlap. If the lock is not to be
-  /// had, or the pages cannot be moved now, there will be a next time.
+  /// connection moves the pages: no commit of any program can overlap. If the lock cannot be taken or
+  /// the pages cannot be moved, a later commit tries again.
   ///
   /// - Returns: Whether pages could be moved.
   @discardableResult
   func checkpoint(isUrgent: Bool) -> Bool {
     do throws(StoreError) {
-      // Readers of this process wait meanwhile, so it is not for long unless it has to be.
+      // Readers of this process wait meanwhile, so it waits briefly unless the log is overdue.
       let briefly = isUrgent || log.isOverdue ? lockTimeout : .milliseconds(10)
       return try Patience.bounded(by: Patience.deadline(after: briefly)) {
         () throws(StoreError) in
-        try writer.writingAlone { () throws(StoreError) in
+        guard let reader = try reader() else { return false }
+        return try writer.writingAlone { () throws(StoreError) in
           try writer.statement(.begin).run()
-          return movePages()
+          return movePages(with: reader)
         }
       }
     } catch {
@@ -171,7 +193,7 @@ internal import CSQLite
   }
 
   /// Moves the pages of the log while the writer holds the write lock, and gives the lock back.
-  private func movePages() -> Bool {
+  private func movePages(with reader: Connection) -> Bool {
     var pages: Int32 = 0
     var moved: Int32 = 0
     let code = unsafe sqlite3_wal_checkpoint_v2(
@@ -181,7 +203,7 @@ internal import CSQLite
     return code == SQLITE_OK
   }
 
-  /// Moves the tables of a new store into its file, once those are done who read what was there before.
+  /// Moves the tables of a new store into its file, once no process reads the earlier state.
   private func foldNewLog() {
     let deadline = Patience.deadline(after: lockTimeout)
     while checkpoint(isUrgent: true), !log.isFolded, Patience.pause(until: deadline) {}
@@ -189,8 +211,8 @@ internal import CSQLite
 
   /// Starts the log over once all of it has been moved into the file; the caller holds both locks.
   ///
-  /// It does so by a commit, because nothing else does. Otherwise the next process, if it is alone,
-  /// finds no note of what was moved, appends to the old log, and moves all of it again.
+  /// Only a commit does that. Without it, the next process, if it is alone, does not know what was
+  /// moved: it appends to the old log, and moves all of it again.
   func startLogOver(at milliseconds: Int64) {
     guard log.isFolded else { return }
     do throws(StoreError) {
@@ -201,11 +223,11 @@ internal import CSQLite
         }
       }
     } catch {
-      // The next one who commits does.
+      // The next commit starts it over.
     }
   }
 
-  /// Writes what changes nothing, in a transaction of the caller's.
+  /// Writes a value that no one depends on, inside the caller's transaction.
   static func proveWritable(
     on connection: Connection, at milliseconds: Int64
   ) throws(StoreError) {

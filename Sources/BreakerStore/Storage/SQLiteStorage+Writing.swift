@@ -1,7 +1,194 @@
-package import BreakerCore
+internal import BreakerCore
 internal import CSQLite
 
-/// Everything that writes.
+/// The one way to write.
+extension SQLiteStorage {
+  /// Writes in one transaction, and does what follows a commit.
+  ///
+  /// - Returns: The answer of the body, and why what it wrote may not survive a power cut.
+  package func write<Answer>(
+    wait: Wait, _ body: (any StorePlace) throws(StoreError) -> Answer
+  ) throws(StoreError) -> (answer: Answer, syncError: StoreError?) {
+    let deadline = deadline(of: wait)
+    try lookAfterFile(until: deadline)
+    var answer: Answer?
+    let commit = try commit(until: deadline) { transaction throws(StoreError) in
+      try transaction.verify()
+      return try body(transaction)
+    } committed: {
+      answer = $0
+    }
+    var syncError: StoreError?
+    finish(commit) { syncError = $0 }
+    guard let answer else { preconditionFailure("a transaction was committed without its body") }
+    return (answer, syncError)
+  }
+
+  /// Commits what a body writes, under the lock for writing; all its waits end at the deadline.
+  ///
+  /// - Parameters:
+  ///   - deadline: When to give up, on the monotonic clock.
+  ///   - body: Writes. It runs again if the store was replaced since it was opened, or if the disk was
+  ///     full until the log started over. The first run is rolled back.
+  ///   - committed: Receives the body's result after the commit, still under the lock. Nothing that
+  ///     holds a connection may outlive it: a fork waits for the lock, and then closes all connections.
+  /// - Returns: The commit, which is to be finished.
+  /// - Throws: What the body throws, or why nothing can be written; nothing was written then.
+  func commit<Done>(
+    until deadline: Int64, _ body: (WriteTransaction) throws(StoreError) -> Done,
+    committed: (Done) -> Void
+  ) throws(StoreError) -> Commit {
+    try openToWrite(until: deadline) { store throws(StoreError) in
+      let (done, transaction) = try store.writer.write {
+        () throws(StoreError) -> (Done, WriteTransaction) in
+        let transaction = WriteTransaction(on: store, of: self)
+        return (try body(transaction), transaction)
+      }
+      committed(done)
+      return Commit(
+        log: store.logFile, demands: transaction.demands,
+        isCheckpointDue: store.isCheckpointDue)
+    }
+  }
+
+  /// Runs a body on the open store, under the lock for writing; all its waits end at the deadline.
+  ///
+  /// If the body finds that the store was replaced, it runs again on the new one. If it fails because
+  /// the disk is full, it runs again if the log can start over in the space that it has.
+  func openToWrite<Result>(
+    until deadline: Int64, _ body: (OpenStore) throws(StoreError) -> Result
+  ) throws(StoreError) -> Result {
+    try Patience.bounded(by: deadline) { () throws(StoreError) in
+      try holding(writing) { () throws(StoreError) in
+        let store = try openedStoreToWrite()
+        do throws(StoreError) { return try body(store) } catch {
+          if error.kind == .diskFull {
+            return try runInFreedLog(of: store, body, after: error)
+          }
+          guard store.isStale else { throw error }
+          return try body(try openedStoreToWrite())
+        }
+      }
+    }
+  }
+
+  /// Runs a body again that failed because the disk was full, once the log starts over.
+  ///
+  /// The log can start over when all of it is in the file and no process is reading it; readers
+  /// finish within moments. If the file would have to grow to take in the log, the body fails with
+  /// its first error.
+  private func runInFreedLog<Result>(
+    of store: OpenStore, _ body: (OpenStore) throws(StoreError) -> Result, after first: StoreError
+  ) throws(StoreError) -> Result {
+    let deadline = Patience.deadline(after: .milliseconds(50))
+    return try Patience.bounded(by: deadline) { () throws(StoreError) in
+      repeat {
+        let hasMoved = try holding(reading) { store.checkpoint(isUrgent: false) }
+        guard hasMoved else { throw first }
+        do throws(StoreError) { return try body(store) } catch {
+          guard error.kind == .diskFull else { throw error }
+        }
+      } while Patience.pause(until: deadline)
+      throw first
+    }
+  }
+
+  /// Does what follows a commit: wakes those who listen, syncs the log, moves it into the file.
+  ///
+  /// It keeps this order (rule of order 14) and holds no lock, so that only callers whose changes
+  /// must be durable wait for the disk.
+  ///
+  /// - Parameters:
+  ///   - commit: The commit.
+  ///   - synced: Called when the commit will survive a power cut, or with the reason why it may not.
+  func finish(_ commit: Commit, synced: (StoreError?) -> Void) {
+    if commit.demands.wakesListeners { commit.log.touch() }
+    synced(commit.demands.mustBeDurable ? commit.log.sync() : nil)
+    if commit.isCheckpointDue { checkpoint(commit.log) }
+  }
+
+  /// Moves the log into the file.
+  ///
+  /// The log is synced first, so that no lock is held while the disk works.
+  private func checkpoint(_ log: LogFile) {
+    _ = log.sync()
+    // The next commit can do it instead, and this caller's commit is done.
+    let deadline = Patience.deadline(after: .milliseconds(10))
+    guard writing.lock(until: deadline) else { return }
+    defer { writing.unlock() }
+    guard reading.lock(until: deadline) else { return }
+    defer { reading.unlock() }
+    if let store, store.isCheckpointDue { store.checkpoint(isUrgent: false) }
+  }
+
+  func deadline(of wait: Wait) -> Int64 { Patience.deadline(of: wait, lockTimeout) }
+
+  func busy() -> StoreError {
+    StoreError(sqlite: SQLITE_BUSY, during: "be changed", message: "", system: 0, path: path)
+  }
+}
+
+/// A commit, and what has to follow it outside of all locks.
+struct Commit {
+  let log: LogFile
+  let demands: CommitDemands
+  let isCheckpointDue: Bool
+}
+
+/// A transaction that writes, from its beginning to its commit.
+///
+/// What it writes is beside the columns of each table, in the room `Tables`.
+final class WriteTransaction: ReadTransaction, StorePlace {
+  private let store: OpenStore
+  let storage: SQLiteStorage
+
+  /// Whether no one has committed since this process did.
+  private var isAsLeft = false
+
+  private(set) var revision: Int64 = 0
+  var demands = CommitDemands()
+
+  /// The time at which everything in it happens; read once it has begun (rule of order 10).
+  private lazy var moment = storage.clock.moment
+
+  override var now: Moment { moment }
+  override var instant: Instant { moment.boot }
+
+  init(on store: OpenStore, of storage: SQLiteStorage) {
+    self.store = store
+    self.storage = storage
+    super.init(on: store.writer, clock: storage.clock, counterPage: storage.counterPage)
+  }
+
+  /// Makes sure that this is still the store that was opened (rule of order 12).
+  ///
+  /// - Throws: If it is not. Call it before anything is written.
+  func verify() throws(StoreError) { revision = try store.verify() }
+
+  /// Makes sure of the same, unless no one has committed since this process did.
+  func verifyUnlessAsLeft() throws(StoreError) {
+    guard let left = storage.ownCommits.revision else { return try verify() }
+    revision = left.addingSaturating(1)
+    isAsLeft = true
+  }
+
+  /// Sets its time to the present (rule of order 10).
+  ///
+  /// A step of another thread must not be dated before that thread asked for it: a probe that was
+  /// due by then would be rejected.
+  func happensNow() { moment = clock.moment }
+
+  override func find(_ name: String) throws(StoreError) -> StoredBreaker? {
+    if isAsLeft, let known = storage.ownCommits.breaker(name) { return upToDate(known) }
+    return try storedBreaker(name).map(upToDate)
+  }
+
+  func proveWritable() throws(StoreError) {
+    try OpenStore.proveWritable(on: connection, at: now.wallMilliseconds)
+  }
+}
+
+/// Steps, for which the threads of a process share transactions.
 extension SQLiteStorage {
   package func transact<Answer>(
     _ name: String, orCreate: Bool, wait: Wait, _ body: (inout BreakerDraft) -> Answer
@@ -25,7 +212,7 @@ extension SQLiteStorage {
       fingerprints: done.fingerprints, others: done.others)
   }
 
-  /// Commits a step and those of all threads that have come meanwhile.
+  /// Commits a step, and the steps of all threads that have queued theirs meanwhile.
   private func lead(_ step: QueuedStep, until deadline: Int64) {
     steps.gather()
     var group = [step]
@@ -46,7 +233,7 @@ extension SQLiteStorage {
     }
   }
 
-  /// One transaction, of the steps of the group and of those that have come until it began.
+  /// Runs one transaction, with the steps of the group and those queued before it began.
   private func run(
     _ group: inout [QueuedStep], until deadline: Int64
   ) throws(StoreError) -> Commit {
@@ -54,110 +241,63 @@ extension SQLiteStorage {
     var commits: UInt32?
     var taken = group
     defer { group = taken }
-    return try commit(until: deadline) { transaction throws(StoreError) -> StepGroup in
-      // The write lock is held, so nobody moves them now.
+    return try commit(until: deadline) {
+      transaction throws(StoreError) -> (steps: StepGroup<WriteTransaction>, revision: Int64) in
+      // They cannot change now, because this process holds the write lock.
       before = currentFingerprint()
       commits = walIndex?.commits()
       ownCommits.check(before)
       // Rule of order 12: before anything is written.
-      if ownCommits.revision == nil { try transaction.verify() }
+      try transaction.verifyUnlessAsLeft()
       taken += steps.take()
       // Rule of order 10: after the last step that is taken along was asked for.
       transaction.happensNow()
-      var done = StepGroup(in: transaction, remembered: ownCommits)
-      try done.run(taken)
-      return done
-    } committed: { done in
+      var done = StepGroup(in: transaction)
+      for step in taken { try step.take(in: &done) }
+      try done.save()
+      return (done, transaction.revision)
+    } committed: { done, revision in
       var fingerprints: Fingerprints?
       if done.hasWritten, let commits, let after = walIndex?.fingerprint(ofCommit: commits &+ 1) {
         fingerprints = Fingerprints(before: before, after: after)
       }
-      done.deliver(to: taken, fingerprints)
-      done.remember(in: &ownCommits, fingerprints)
-    }
-  }
-
-  func busy() -> StoreError {
-    StoreError(sqlite: SQLITE_BUSY, during: "be changed", message: "", system: 0, path: path)
-  }
-
-  package func transact(
-    together steps: [NamedStep], mustBeNew: Bool
-  ) throws(StoreError) -> TransactedTogether {
-    let (done, syncError) = try write { transaction throws(StoreError) in
-      var done = TransactedTogether()
-      if mustBeNew { done.present = try Self.present(steps, in: transaction) }
-      guard done.present.isEmpty else { return done }
-      for step in steps {
-        // Each is a group of its own, because within a group breakers are found one by one.
-        var group = StepGroup(in: transaction, remembered: OwnCommits())
-        let queued = QueuedStep(step.name, orCreate: true, step.body)
-        try group.run([queued])
-        if let error = queued.error { throw error }
-        done.events.append((step.name, queued.result?.events ?? []))
+      for step in taken { step.hasCommitted(in: done, fingerprints) }
+      if let fingerprints {
+        ownCommits.note(done.rows.map(\.breaker), revision: revision, fingerprints)
       }
-      // A restore returns only when all of it is on the disk, also the changes without an event.
-      transaction.wakesListeners = true
-      transaction.mustBeDurable = true
-      return done
     }
-    var told = done
-    told.syncError = syncError
-    return told
+  }
+}
+
+/// What the latest commits of this process have written, as long as nobody else commits.
+///
+/// A transaction that finds the file as the latest of them has left it need not read it again.
+struct OwnCommits {
+  /// The newest revision of the file; nil if the file is not as it was left.
+  private(set) var revision: Int64?
+  private var breakers: [NameBytes: StoredBreaker] = [:]
+  private var fingerprint: UInt64 = 0
+
+  /// Far more breakers than fail at the same time; a record is not small.
+  static let most = 256
+
+  func breaker(_ name: String) -> StoredBreaker? {
+    breakers.isEmpty ? nil : breakers[NameBytes(name)]
   }
 
-  private static func present(
-    _ steps: [NamedStep], in transaction: WriteTransaction
-  ) throws(StoreError) -> [String] {
-    var present: [String] = []
-    for step in steps
-    where try BreakerTable.find(
-      step.name, on: transaction.connection, clock: transaction.clock) != nil
-    {
-      present.append(step.name)
-    }
-    return present
+  /// Forgets everything if the file is not as it was left.
+  mutating func check(_ fingerprint: UInt64?) {
+    guard fingerprint != self.fingerprint || fingerprint == 0 else { return }
+    if revision != nil { self = OwnCommits() }
   }
 
-  package func delete(
-    _ name: String, ifStill version: StoredVersion?
-  ) throws(StoreError) -> Deletion {
-    let (isDeleted, syncError) = try write { transaction throws(StoreError) in
-      guard
-        let found = try BreakerTable.find(name, on: transaction.connection, clock: clock)
-      else { return false }
-      if let version, StoredVersion(of: upToDate(found)) != version { return false }
-      try BreakerTable.delete(found, in: transaction)
-      return true
-    }
-    return Deletion(isDeleted: isDeleted, syncError: syncError)
-  }
-
-  package func answer(_ request: HookRequest) throws(StoreError) -> HookTurn {
-    try checkIdentity()
-    // Most who are woken for an event find that another process has it, and need no write for that.
-    let seen = try read { connection throws(StoreError) in
-      try HookTable.change(request, on: connection, clock: clock)
-    }
-    guard seen.hasChanged else { return seen.turn }
-    return try write { transaction throws(StoreError) in
-      let change = try HookTable.change(request, on: transaction.connection, clock: clock)
-      guard change.hasChanged else { return change.turn }
-      try HookTable.save(change.record, of: request.hook, on: transaction.connection)
-      // One breaker is read again by everyone, instead of all of them as after a stranger's write.
-      if let name = change.turn.breaker ?? request.report?.name {
-        try BreakerTable.raiseRevision(of: name, on: transaction.connection)
-      }
-      // A process that stops leaves the rest to others, who have to be told.
-      if !request.mayRun { transaction.wakesListeners = true }
-      return change.turn
-    }.answer
-  }
-
-  package func proveWritable() throws(StoreError) {
-    _ = try write(wait: .brief) { transaction throws(StoreError) in
-      try OpenStore.proveWritable(
-        on: transaction.connection, at: transaction.now.wallMilliseconds)
-    }
+  /// Notes what a commit has written; all other breakers are as they were.
+  mutating func note(
+    _ written: [StoredBreaker], revision: Int64, _ fingerprints: Fingerprints
+  ) {
+    self.revision = written.reduce(revision) { max($0, $1.revision) }
+    fingerprint = fingerprints.after
+    if breakers.count >= Self.most { breakers = [:] }
+    for breaker in written { breakers[NameBytes(breaker.name)] = breaker }
   }
 }

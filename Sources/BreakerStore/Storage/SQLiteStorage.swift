@@ -18,7 +18,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   let program: String
   let mandate: HistoryAuthor.Mandate
 
-  /// How many breakers the store may have before no other is made.
+  /// The number of breakers at which the store refuses to make another.
   let room: Int64
 
   // Taken in this order (rule of order 1). The open store is replaced under both, and used under
@@ -39,8 +39,9 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   private var mayCreate = true
   let walIndex = WALIndexPage()
   let counterPage = CounterPage()
-  private let lifelines: Lifelines
   package let listeners: Listeners
+  package var owners: any StoreOwners { fileOwners }
+  private let fileOwners: FileOwners
 
   package init(
     path: String, access: StoreAccess = StoreAccess(), lockTimeout: Duration = .milliseconds(500),
@@ -50,7 +51,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
     self.path = StorePath.absolute(path)
     self.refusal = refusal
     listeners = Listeners(path: self.path)
-    lifelines = Lifelines(of: self.path)
+    fileOwners = FileOwners(of: self.path)
     self.access = access
     self.lockTimeout = lockTimeout
     self.clock = clock
@@ -59,36 +60,35 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
     self.room = room.map { Int64($0) } ?? StoreRoom.usualBreakers
   }
 
-  package func willFork() {
-    writing.lock()
-    reading.lock()
-    // No connection is ever carried over a fork (sqlite.org/howtocorrupt.html, 2.6): each side
-    // opens its own at its next use.
-    letGo(ofReplaced: false)
-    counterPage.willFork()
-    steps.willFork()
-    listeners.willFork()
-    lifelines.willFork()
+  package func atFork(_ moment: ForkMoment) {
+    switch moment {
+    case .before:
+      writing.lock()
+      reading.lock()
+      // No connection is ever carried over a fork (sqlite.org/howtocorrupt.html, 2.6): each side
+      // opens its own at its next use.
+      letGo(ofReplaced: false)
+      counterPage.willFork()
+      steps.willFork()
+      listeners.willFork()
+      fileOwners.willFork()
+    case .after:
+      fileOwners.didFork()
+      listeners.didFork()
+      steps.didFork()
+      counterPage.didFork()
+      reading.unlock()
+      writing.unlock()
+    }
   }
 
-  package func didFork() {
-    lifelines.didFork()
-    listeners.didFork()
-    steps.didFork()
-    counterPage.didFork()
-    reading.unlock()
-    writing.unlock()
-  }
-
-  package func lifeline() -> Lifeline? { lifelines.own() }
-
-  package func isGone(_ owner: ProcessIdentity) -> Bool { OwnerJudge(of: path).isGone(owner) }
+  package var sharedCounters: CounterPage? { counterPage }
 
   package var fingerprint: UnsafePointer<UInt64> {
     unsafe walIndex?.fingerprint ?? SQLiteStorage.nothingKnown
   }
 
-  // Nobody writes to it after it was made.
+  // It never changes.
   private nonisolated(unsafe) static let nothingKnown: UnsafePointer<UInt64> = {
     let zero = UnsafeMutablePointer<UInt64>.allocate(capacity: 1)
     unsafe zero.initialize(to: 0)
@@ -117,13 +117,12 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
       openings.add(1, ordering: .relaxed)
       useCounterPage(of: opened)
       // Rule of order 15: last, when everything else has been checked.
-      _ = walIndex?.attach(to: opened.reader)
+      _ = walIndex?.attach(to: opened.writer)
       return opened
     }
   }
 
-  /// Opens what has to be open to write, and agrees with the store on the boot if that could not be
-  /// done before.
+  /// Opens the store for writing, and agrees with it on the boot if that was not possible before.
   ///
   /// Under the lock for writing.
   func openedStoreToWrite() throws(StoreError) -> OpenStore {
@@ -136,14 +135,14 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
     }
   }
 
-  /// Uses the counters of a store; those of another boot may only be replaced if all agree that it is.
+  /// Uses the counters of a store, once all processes agree on the boot that they belong to.
   private func useCounterPage(of store: OpenStore) {
     let header = store.header
     guard header.isAgreed else { return }
     counterPage.use(
       .init(storePath: store.path, store: header.identity, boot: header.boot.number),
-      // A store can be used without them, so some of the time is left for the store.
-      atMost: min(lockTimeout, .seconds(3600)) / 2)
+      // A store can be used without counters, so opening them takes at most half of the time.
+      atMost: .nanoseconds(min(lockTimeout.inNanoseconds, 3_600_000_000_000) / 2))
   }
 
   /// Under both locks.
@@ -155,10 +154,11 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
     store = nil
   }
 
-  package func close() {
+  package func close(isDone: Bool) {
+    if isDone { finish() }
     writing.withLock {
       reading.withLock {
-        // Those who come later find nobody who could tell that the log is not the new file's.
+        // No later process can know that this log is the old file's.
         let wasReplaced = store.map { !$0.files.areCurrent() } ?? false
         if wasReplaced { setAsideLeftLog() }
         letGo(ofReplaced: wasReplaced)
@@ -166,7 +166,8 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
     }
   }
 
-  package func finish() {
+  /// Starts the log over if it can, so that the next process need not read it.
+  func finish() {
     writing.withLock {
       reading.withLock {
         guard let store, store.files.areCurrent() else { return }
@@ -175,8 +176,8 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
     }
   }
 
-  /// - Throws: If the file was replaced and what it has left cannot be set aside yet. Nobody else could
-  ///   tell that it is not the new file's, so the replaced file stays open until then.
+  /// - Throws: If the file was replaced and its log cannot be set aside yet. No other process can know
+  ///   that the log is the old file's, so the replaced file stays open until then.
   package func checkIdentity() throws(StoreError) {
     try Patience.bounded(by: deadline(of: .usual)) { () throws(StoreError) in
       let isCurrent = try holding(reading) { store?.files.areCurrent() }
@@ -191,18 +192,18 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
     }
   }
 
-  /// Sets aside what a replaced file has left, as far as that is possible now; under both locks.
+  /// Sets aside the log of a replaced file if that is possible now; under both locks.
   private func setAsideLeftLog() {
     do throws(StoreError) {
       try Patience.bounded(by: deadline(of: .usual)) { () throws(StoreError) in
         try store?.files.setAsideLeftLog()
       }
     } catch {
-      // Nobody is left to do it later.
+      // This was the last chance: the store is being closed.
     }
   }
 
-  /// Runs a body under a lock, unless the waits of this thread end before it is free.
+  /// Runs a body under a lock, or throws if the lock is not free in time.
   func holding<Result>(
     _ lock: Lock, _ body: () throws(StoreError) -> Result
   ) throws(StoreError) -> Result {
@@ -211,7 +212,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
     return try body()
   }
 
-  /// Checks the identity once a second, for those who read and write without making calls.
+  /// Checks the identity once a second, because code that makes no calls has no other check.
   func lookAfterFile(until deadline: Int64) throws(StoreError) {
     let now = clock.coarseNanoseconds
     let due = nextLook.load(ordering: .relaxed)
@@ -221,4 +222,117 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
     else { return }
     try Patience.bounded(by: deadline) { () throws(StoreError) in try checkIdentity() }
   }
+}
+
+/// Reading, and what changed.
+extension SQLiteStorage {
+  package func read<Answer>(
+    isLong: Bool, _ body: (any StoreReading) throws(StoreError) -> Answer
+  ) throws(StoreError) -> Answer {
+    try readFile(isLong: isLong) { connection throws(StoreError) in
+      try body(ReadTransaction(on: connection, clock: clock, counterPage: counterPage))
+    }
+  }
+
+  /// Reads one state of the file, on the writer's connection if it is idle and the reading is short.
+  ///
+  /// The writer's connection keeps its pages in memory across its own commits; the other connection
+  /// has to read them again. A reader never waits for a writer here, nor a writer for a long reading.
+  func readFile<Result>(
+    isLong: Bool, _ body: (Connection) throws(StoreError) -> Result
+  ) throws(StoreError) -> Result {
+    let deadline = deadline(of: .usual)
+    try lookAfterFile(until: deadline)
+    return try Patience.bounded(by: deadline) { () throws(StoreError) in
+      if !isLong, writing.tryLock() {
+        defer { writing.unlock() }
+        let writer = try openedStore().writer
+        return try writer.read { () throws(StoreError) in try body(writer) }
+      }
+      return try readAside(body)
+    }
+  }
+
+  /// Reads one state of the file on the connection that never writes.
+  private func readAside<Result>(
+    _ body: (Connection) throws(StoreError) -> Result
+  ) throws(StoreError) -> Result {
+    while true {
+      let result: Result? = try holding(reading) { () throws(StoreError) in
+        guard let store, store.isOfThisBoot(clock), !store.isStale,
+          let reader = try store.reader()
+        else { return nil }
+        return try reader.read { () throws(StoreError) in try body(reader) }
+      }
+      if let result { return result }
+      try checkIdentity()
+      try holding(writing) { () throws(StoreError) in _ = try openedStore() }
+    }
+  }
+
+  package func changes(since revision: Int64?) throws(StoreError) -> StoreChanges {
+    var changes = StoreChanges(continuity: 0, breakers: [], revision: 0, deletedRevision: 0)
+    // Rule of order 9: a commit between the count and the reading would be mistaken for one that
+    // raised no revision.
+    for _ in 0..<8 {
+      let before = walIndex?.commits() ?? 0
+      changes = try readFile(isLong: false) { connection throws(StoreError) in
+        try ReadTransaction(on: connection, clock: clock).changes(since: revision)
+      }
+      if changes.isOfOtherHeader {
+        // The store was restored, or its header was edited.
+        writing.withLock { reading.withLock { letGo(ofReplaced: false) } }
+        continue
+      }
+      changes.breakers = changes.breakers.map { upToDate($0, at: clock.instant) }
+      // In bits that the sum below does not reach: each opening may have restarted the count.
+      changes.continuity &+= openings.load(ordering: .relaxed) << 32
+      // Each transaction of this version raises the revision by one, so only other programs change this
+      // sum.
+      changes.continuity &+= Int64(before &- UInt32(truncatingIfNeeded: changes.revision))
+      if before == walIndex?.commits() ?? 0 { break }
+    }
+    return changes
+  }
+}
+
+/// A transaction of an SQLite file, which reads one state of it.
+///
+/// What it reads is beside the columns of each table, in the room `Tables`.
+class ReadTransaction: StoreReading {
+  let connection: Connection
+  let clock: StoreClock
+  private let counterPage: CounterPage?
+
+  init(on connection: Connection, clock: StoreClock, counterPage: CounterPage? = nil) {
+    self.connection = connection
+    self.clock = clock
+    self.counterPage = counterPage
+  }
+
+  final var header: StoreHeader { connection.header(clock) }
+  final var path: String { connection.path }
+  final var lineage: Int64 { header.lineage }
+  final var boot: Int64 { header.boot.number }
+  final func isGone(_ owner: ProcessIdentity) -> Bool { OwnerJudge(of: path).isGone(owner) }
+
+  var now: Moment { clock.moment }
+
+  /// When counters are read.
+  ///
+  /// The time advances while a list is read. Otherwise other processes' latest counts would lie in
+  /// its future, and be taken for damaged.
+  var instant: Instant { clock.instant }
+
+  func find(_ name: String) throws(StoreError) -> StoredBreaker? {
+    try storedBreaker(name).map(upToDate)
+  }
+
+  final func upToDate(_ breaker: StoredBreaker) -> StoredBreaker {
+    var breaker = breaker
+    counterPage?.takeIn(to: &breaker, at: instant)
+    return breaker
+  }
+
+  final func tie(_ breaker: inout StoredBreaker) { counterPage?.tie(to: &breaker, at: instant) }
 }

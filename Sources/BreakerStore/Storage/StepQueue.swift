@@ -1,14 +1,15 @@
+internal import BreakerCore
 internal import Glibc
 
-/// A step of one thread, which that thread or another one brings into a transaction.
+/// A step that one thread has queued, to be committed by that thread or another one.
 final class QueuedStep {
   let name: String
   let orCreate: Bool
 
-  /// Taken away when the step is over, because it must not outlive the call that it came with.
+  /// Nil once the step is over, because the closure must not outlive its caller.
   private(set) var body: ((inout BreakerDraft) -> Void)?
 
-  /// What has become of it; nil if there was no such breaker, or the transaction has failed.
+  /// The result; nil if there was no such breaker, or if the transaction failed.
   var result: StepResult?
   var error: StoreError?
 
@@ -23,6 +24,27 @@ final class QueuedStep {
     self.body = body
   }
 
+  /// Takes the step in a transaction; it may have run in one that was rolled back.
+  func take(in group: inout StepGroup<WriteTransaction>) throws(StoreError) {
+    result = nil
+    error = nil
+    guard let body else { return }
+    switch try group.take(name, orCreate: orCreate, body) {
+    case .absent: break
+    case .refused(let refusal): error = refusal
+    case .taken(let row, let events):
+      result = StepResult(row: row, breaker: group.rows[row].breaker, events: events)
+    }
+  }
+
+  /// After the commit: shows the breakers as they stand now.
+  func hasCommitted(in group: StepGroup<WriteTransaction>, _ fingerprints: Fingerprints?) {
+    guard let row = result?.row else { return }
+    result?.breaker = group.rows[row].breaker
+    result?.fingerprints = fingerprints
+    result?.others = group.breakers(besides: row)
+  }
+
   func end(_ error: StoreError? = nil) {
     if let error {
       result = nil
@@ -32,10 +54,10 @@ final class QueuedStep {
   }
 }
 
-/// Where threads with a step to be committed meet: one of them commits for all.
+/// Lets threads share transactions: one of them commits the steps of all.
 ///
 /// The first thread to arrive leads and commits for everyone. Threads that arrive meanwhile join
-/// the next transaction. Whichever thread leads it takes every waiting step, so no turn is handed
+/// the next transaction. The thread that leads it takes every waiting step, so turns are never handed
 /// over.
 ///
 /// Unchecked because the compiler does not know that the lock guards the queue and the states of
@@ -46,18 +68,18 @@ final class StepQueue: @unchecked Sendable {
   private var isLed = false
   private var forkDepth: UInt64 = 0
 
-  /// Whether the latest transaction took others along.
+  /// Whether the latest transaction had steps of other threads.
   private var hadCompany = false
 
-  /// How many steps wait to be taken along.
+  /// How many steps are waiting.
   var waitingCount: Int { lock.withLock { waiting.count } }
 
   enum Turn { case leads, isDone, isLate }
 
-  /// Waits until the step is done by another thread, or its own thread is to do it.
+  /// Waits until another thread has committed the step, or until this thread is to lead.
   ///
-  /// A step that has waited until an instant of the monotonic clock, and is in no transaction yet,
-  /// is late and will not be done.
+  /// If no transaction has taken the step by the deadline, which is on the monotonic clock, the step
+  /// is late and will never be taken.
   func enter(_ step: QueuedStep, until deadline: Int64) -> Turn {
     lock.withLock {
       if !isLed { return lead(step) }
@@ -66,7 +88,7 @@ final class StepQueue: @unchecked Sendable {
       while true {
         if step.state == .done { return .isDone }
         if step.state == .waiting, !isLed { return lead(step) }
-        // A transaction is bounded itself, and its result must not be missed.
+        // Once taken, it waits for the result; the transaction has a deadline of its own.
         let isInTime = step.waker.wait(
           lock, until: step.state == .taken ? nil : Patience.nextQuestion(before: deadline))
         if !isInTime, step.state == .waiting, Patience.isOver(at: deadline) {
@@ -84,14 +106,14 @@ final class StepQueue: @unchecked Sendable {
     return .leads
   }
 
-  /// Lets those come who were taken along the last time; under the lead.
+  /// Yields, so that threads served last time can queue their next step; for the leader.
   ///
-  /// They are awake by now, but need a processor to get here with their next steps.
+  /// They are awake by now, but each needs a processor to get here.
   func gather() {
     if lock.withLock({ hadCompany && waiting.isEmpty }) { sched_yield() }
   }
 
-  /// Everyone who waits; they will be told of the end of their steps.
+  /// Takes all waiting steps; `finish` or `leave` wakes their threads.
   func take() -> [QueuedStep] {
     lock.withLock {
       hadCompany = !waiting.isEmpty
@@ -103,15 +125,15 @@ final class StepQueue: @unchecked Sendable {
     }
   }
 
-  /// Tells the threads of steps that are over.
+  /// Wakes the threads of steps that are over.
   func finish(_ steps: [QueuedStep]) {
     if steps.isEmpty { return }
     lock.withLock { for step in steps { step.state = .done } }
-    // Without the lock, which each of them needs as it wakes up.
+    // After the lock is released, because each thread needs it as it wakes up.
     for step in steps { step.waker.wake() }
   }
 
-  /// Ends the lead, and tells the threads of steps that are over.
+  /// Ends the lead, and wakes the threads of steps that are over.
   func leave(finishing steps: [QueuedStep]) {
     let next = lock.withLock {
       for step in steps { step.state = .done }
@@ -119,7 +141,7 @@ final class StepQueue: @unchecked Sendable {
       return waiting.first
     }
     for step in steps { step.waker.wake() }
-    // It will find either that it leads, or that somebody has come to lead who takes it along.
+    // It leads now, or another thread has taken the lead and commits its step.
     next?.waker.wake()
   }
 
@@ -130,10 +152,25 @@ final class StepQueue: @unchecked Sendable {
 
   func didFork() {
     if ForkGuard.depth != forkDepth {
-      // Of the threads that were here only one is left, and it was forking.
+      // The child has only the thread that forked; the queued threads are gone.
       waiting = []
       isLed = false
     }
     lock.unlock()
   }
+}
+
+/// The result of a step, once its transaction is over.
+struct StepResult {
+  /// The index of its breaker among those of the transaction.
+  fileprivate let row: Int
+
+  /// The breaker as the transaction leaves it, which a later step may have changed again.
+  var breaker: StoredBreaker
+  var events: [BreakerEvent]
+  var syncError: StoreError?
+  var fingerprints: Fingerprints?
+
+  /// The other breakers of the transaction.
+  var others: [StoredBreaker] = []
 }

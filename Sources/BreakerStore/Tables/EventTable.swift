@@ -1,18 +1,30 @@
 internal import BreakerCore
 
-/// The events of all breakers, in the order in which they were recorded.
+/// How many events are kept; they are in the order in which they were recorded.
 enum EventTable {
   /// How many events are kept of one breaker; `RecordedEvent.mostOfAll` limits all breakers together.
   static let eventsOfOneBreaker: Int64 = 500
 
-  /// After how many events the oldest are deleted; until then a breaker may have that many more.
+  /// How many events are recorded between two deletions of old ones; a breaker may have that many more.
   static let eventsBetweenTrims: Int64 = 32
 
   /// Policy changes have a limit of their own, because callers that disagree create many of them.
   static let policyEventsOfOneBreaker: Int64 = 100
+}
 
-  static func batch(
-    after id: Int64, of name: String?, limit: Int, on connection: Connection
+extension ReadTransaction {
+  func history(
+    of name: String?, sinceMilliseconds: Int64?, limit: Int?
+  ) throws(StoreError) -> [RecordedEvent] {
+    let query = try connection.statement(.history)
+    query.bind(1, name)
+    query.bind(2, sinceMilliseconds)
+    query.bind(3, limit.map { Int64($0) } ?? -1)
+    return try query.rows { RecordedEvent($0) }.reversed()
+  }
+
+  func events(
+    after id: Int64, of name: String?, limit: Int
   ) throws(StoreError) -> EventBatch {
     let empty = try connection.statement(.storeOfEvents).first { row in
       EventBatch(store: row.integer(0), newest: row.integer(1), events: [])
@@ -25,12 +37,10 @@ enum EventTable {
     batch.events = try query.rows { RecordedEvent($0) }
     return batch
   }
+}
 
-  /// Records an event, and lets the transaction know: the one place that does.
-  static func insert(
-    _ event: BreakerEvent, of name: String, in transaction: WriteTransaction
-  ) throws(StoreError) {
-    let connection = transaction.connection
+extension WriteTransaction {
+  func append(_ event: BreakerEvent, of name: String) throws(StoreError) {
     let insert = try connection.statement(.insertEvent)
     insert.bind(1, event.atMilliseconds)
     insert.bind(2, name)
@@ -39,27 +49,27 @@ enum EventTable {
     insert.bind(5, event.change.wireTo)
     insert.bind(6, event.reason)
     insert.bind(7, Int64(ProcessTable.ownPid))
-    insert.bind(8, transaction.program)
+    insert.bind(8, storage.program)
     insert.bind(9, event.origin)
-    insert.bind(10, transaction.mandate.user)
-    insert.bind(11, transaction.mandate.command)
+    insert.bind(10, storage.mandate.user)
+    insert.bind(11, storage.mandate.command)
     insert.bind(12, event.beginsOutage ? 1 : 0)
     let id = try insert.rows { $0.integer(0) }.first ?? 0
-    transaction.hasRecordedEvent()
-    if id % eventsBetweenTrims == 0 { try trim(to: id, on: connection) }
+    if id % EventTable.eventsBetweenTrims == 0 { try trim(to: id) }
   }
 
   /// Deletes the oldest events of each breaker that had one since the last time.
   ///
   /// Searching for the 500th event of a breaker at each of its events would be wasteful.
-  private static func trim(to id: Int64, on connection: Connection) throws(StoreError) {
+  private func trim(to id: Int64) throws(StoreError) {
     let latest = try connection.statement(.breakersOfEventsAfter)
-    latest.bind(1, id - eventsBetweenTrims)
+    latest.bind(1, id - EventTable.eventsBetweenTrims)
     for (name, isPolicy) in try latest.rows({ ($0.text(0) ?? "", $0.integer(1)) }) {
       let ofOne = try connection.statement(.trimEventsOfBreaker)
       ofOne.bind(1, name)
       ofOne.bind(2, isPolicy)
-      ofOne.bind(3, isPolicy == 1 ? policyEventsOfOneBreaker : eventsOfOneBreaker)
+      ofOne.bind(
+        3, isPolicy == 1 ? EventTable.policyEventsOfOneBreaker : EventTable.eventsOfOneBreaker)
       try ofOne.run()
     }
     let ofAll = try connection.statement(.trimEvents)
@@ -80,5 +90,36 @@ extension RecordedEvent {
       previous: row.integerOrNil(9), origin: row.text(10),
       mandate: HistoryAuthor.Mandate(user: row.text(11), command: row.text(12)),
       beginsOutage: row.integerOrNil(13).map { $0 != 0 })
+  }
+}
+
+/// How far hooks have got.
+extension ReadTransaction {
+  func hook(_ name: String) throws(StoreError) -> HookRecord? {
+    let query = try connection.statement(.hook)
+    query.bind(1, name)
+    return try query.first { row in
+      var record = HookRecord(handled: row.integer(0))
+      record.failures = row.integer(1)
+      record.claim = row.integer(2)
+      record.owner = row.process(3)
+      record.boot = row.integer(8)
+      record.until = Instant(nanoseconds: row.integer(9))
+      return record
+    }
+  }
+}
+
+extension WriteTransaction {
+  func save(_ record: HookRecord, of name: String) throws(StoreError) {
+    let save = try connection.statement(.saveHook)
+    save.bind(1, name)
+    save.bind(2, record.handled)
+    save.bind(3, record.failures)
+    save.bind(4, record.claim)
+    save.bind(5, record.owner)
+    save.bind(10, record.boot)
+    save.bind(11, record.until.nanoseconds)
+    try save.run()
   }
 }

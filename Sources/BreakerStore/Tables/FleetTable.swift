@@ -1,8 +1,8 @@
 internal import BreakerCore
 
-/// What a store knows of its fleet, inside the caller's transaction.
-enum FleetTable {
-  static func find(on connection: Connection) throws(StoreError) -> StoredFleet? {
+/// What a store knows of its fleet.
+extension ReadTransaction {
+  func fleet() throws(StoreError) -> StoredFleet? {
     try connection.statement(.fleet).first { row in
       var fleet = StoredFleet(fleet: row.text(0) ?? "", host: row.text(1) ?? "")
       fleet.stamp = row.integer(2)
@@ -17,7 +17,30 @@ enum FleetTable {
     }
   }
 
-  static func save(_ fleet: StoredFleet, on connection: Connection) throws(StoreError) {
+  func registers(of name: String?) throws(StoreError) -> [FleetRegister] {
+    let query = try connection.statement(name == nil ? .registers : .registersOfBreaker)
+    if let name { query.bind(1, name) }
+    return try query.rows { row in
+      FleetOrderColumns.read(row, from: 1, in: self).map {
+        FleetRegister($0, isInForce: row.integer(0) != 0)
+      }
+    }.compactMap { $0 }
+  }
+
+  func pendingOrders(of name: String?, limit: Int) throws(StoreError) -> [PendingOrder] {
+    let query = try connection.statement(.orders)
+    query.bind(1, Int64(limit))
+    query.bind(2, name)
+    return try query.rows { row in
+      FleetOrderColumns.read(row, from: 1, in: self).map {
+        PendingOrder(id: row.integer(0), order: $0)
+      }
+    }.compactMap { $0 }
+  }
+}
+
+extension WriteTransaction {
+  func save(_ fleet: StoredFleet) throws(StoreError) {
     let save = try connection.statement(.saveFleet)
     save.bind(1, fleet.fleet)
     save.bind(2, fleet.host)
@@ -31,136 +54,141 @@ enum FleetTable {
     try save.run()
   }
 
-  /// Deletes everything that is known of the fleet.
-  static func deleteAll(on connection: Connection) throws(StoreError) {
+  func forgetFleet() throws(StoreError) {
     try connection.execute(
       "DELETE FROM fleet; DELETE FROM fleet_command; DELETE FROM fleet_outbox",
       to: "leave its fleet")
   }
 
-  static func registers(
-    of name: String, on connection: Connection, in header: StoreHeader, at now: Moment
-  ) throws(StoreError) -> [FleetAspect: FleetRegister] {
-    let query = try connection.statement(.registersOfBreaker)
-    query.bind(1, name)
-    let found = try query.rows { row -> (FleetAspect, FleetRegister)? in
-      guard let aspect = FleetAspect(text: row.text(1 + FleetOrderColumns.count) ?? ""),
-        let order = FleetOrderColumns.read(row, from: 1, in: header, at: now)
-      else { return nil }
-      return (aspect, FleetRegister(order, isInForce: row.integer(0) != 0))
-    }
-    return Dictionary(found.compactMap { $0 }) { $1 }
+  func hasRoomForStrangers() throws(StoreError) -> Bool {
+    try connection.integer("SELECT count(*) FROM fleet_command") < storage.room
   }
 
-  /// The latest command about each aspect of each breaker.
-  static func registers(
-    on connection: Connection, in header: StoreHeader, at now: Moment
-  ) throws(StoreError) -> [FleetRegister] {
-    try connection.statement(.registers).rows { row in
-      FleetOrderColumns.read(row, from: 1, in: header, at: now).map {
-        FleetRegister($0, isInForce: row.integer(0) != 0)
-      }
-    }.compactMap { $0 }
-  }
-
-  /// Keeps a command in the place of an earlier one about the same aspect.
-  static func keep(
-    _ register: FleetRegister, on connection: Connection, in header: StoreHeader
-  ) throws(StoreError) {
+  func keep(_ register: FleetRegister) throws(StoreError) {
     guard let aspect = register.aspect else { return }
     let save = try connection.statement(.saveRegister)
     save.bind(1, aspect.text)
     save.bind(2, register.isInForce ? 1 : 0)
-    FleetOrderColumns.bind(register.order, from: 3, to: save, in: header)
+    FleetOrderColumns.bind(register.order, from: 3, to: save, boot: boot)
     try save.run()
   }
 
-  /// Notes a command that is given on this host, and keeps it for the relay.
-  ///
-  /// - Returns: Whether it could be; false if the store belongs to no fleet, or knows no higher
-  ///   stamp.
-  static func give(
-    _ command: GivenCommand, to name: String, on connection: Connection, in header: StoreHeader,
-    at now: Moment
-  ) throws(StoreError) -> Bool {
-    let fleet = try find(on: connection)
-    let before = try registers(of: name, on: connection, in: header, at: now)
-    var ledger = FleetLedger(stamp: fleet?.stamp ?? 0, registers: before)
-    guard let order = command.order(to: name, of: fleet, in: ledger, at: now) else { return false }
-    ledger.gave(order)
-    for (aspect, register) in ledger.registers where register != before[aspect] {
-      try keep(register, on: connection, in: header)
-    }
-    let raise = try connection.statement(.raiseFleetStamp)
-    raise.bind(1, ledger.stamp)
-    try raise.run()
-    // Otherwise the commands of a long time without other hosts would become ever more.
-    for earlier in try pending(.max, of: name, on: connection, in: header, at: now)
-    where earlier.order.isOvertaken(by: order) {
-      try deletePending(earlier.id, through: earlier.id, on: connection)
-    }
-    try insert(order, on: connection, in: header)
-    return true
-  }
-
-  /// Keeps a command for the relay.
-  static func insert(
-    _ order: FleetOrder, on connection: Connection, in header: StoreHeader
-  ) throws(StoreError) {
+  func append(_ order: FleetOrder) throws(StoreError) {
     let insert = try connection.statement(.insertOrder)
-    FleetOrderColumns.bind(order, from: 1, to: insert, in: header)
+    FleetOrderColumns.bind(order, from: 1, to: insert, boot: boot)
     try insert.run()
   }
 
-  /// The oldest commands that the relay has yet to publish, to one breaker or to all.
-  static func pending(
-    _ limit: Int, of name: String? = nil, on connection: Connection, in header: StoreHeader,
-    at now: Moment
-  ) throws(StoreError) -> [PendingOrder] {
-    let query = try connection.statement(.orders)
-    query.bind(1, Int64(limit))
-    query.bind(2, name)
-    return try query.rows { row in
-      FleetOrderColumns.read(row, from: 1, in: header, at: now).map {
-        PendingOrder(id: row.integer(0), order: $0)
-      }
-    }.compactMap { $0 }
+  func deletePending(_ ids: ClosedRange<Int64>) throws(StoreError) {
+    let delete = try connection.statement(.deleteOrders)
+    delete.bind(1, ids.lowerBound)
+    delete.bind(2, ids.upperBound)
+    try delete.run()
   }
 
-  /// Forgets or corrects every command with a higher stamp than this.
-  ///
-  /// - Returns: The highest stamp that a command has then; 0 if there is none.
-  static func correct(
-    stampsAbove latest: Int64, of host: String, on connection: Connection, in header: StoreHeader,
-    at now: Moment
-  ) throws(StoreError) -> Int64 {
-    let registers = try registers(on: connection, in: header, at: now)
-    let pending = try pending(.max, on: connection, in: header, at: now)
-    let correction = FleetCorrection(
-      registers.map(\.order) + pending.map(\.order), above: latest, of: host)
+  func forgetOrders(stampedAbove stamp: Int64) throws(StoreError) {
     for query in [Query.deleteLaterRegisters, .deleteLaterOrders] {
       let delete = try connection.statement(query)
-      delete.bind(1, latest)
+      delete.bind(1, stamp)
       try delete.run()
     }
-    for register in registers {
-      guard let order = correction.corrected(register.order) else { continue }
-      try keep(
-        FleetRegister(order, isInForce: register.isInForce), on: connection, in: header)
-    }
-    for pending in pending {
-      guard let order = correction.corrected(pending.order) else { continue }
-      try insert(order, on: connection, in: header)
-    }
-    return correction.highest
+  }
+}
+
+/// The columns of a command, which two tables have in common.
+enum FleetOrderColumns {
+  private static let columns = [
+    "breaker", "stamp", "host", "action", "mode", "length_ns", "policy_set", "policy_unset",
+    "reason", "author", "boot", "given_at_ns", "given_at_ms",
+  ]
+
+  static let list = columns.joined(separator: ", ")
+
+  /// How many columns there are.
+  static let count = Int32(columns.count)
+
+  /// The parameters that the columns are bound to, as in `?3, ?4`.
+  static func parameters(from first: Int) -> String {
+    columns.indices.map { "?\($0 + first)" }.joined(separator: ", ")
   }
 
-  static func deletePending(
-    _ first: Int64 = 0, through last: Int64, on connection: Connection
-  ) throws(StoreError) {
-    let delete = try connection.statement(.deleteOrders)
-    delete.bind(1, first)
-    delete.bind(2, last)
-    try delete.run()
+  private enum Action: String {
+    case trip, reset, force, policy
+  }
+
+  /// Reads the command that begins in a column; nil if this version cannot read it.
+  static func read(
+    _ row: borrowing Statement, from column: Int32, in transaction: ReadTransaction
+  ) -> FleetOrder? {
+    let length = row.integerOrNil(column + 5).map { Duration.nanoseconds($0) }
+    let action: FleetCommand.Action
+    switch Action(rawValue: row.text(column + 3) ?? "") {
+    case .trip: action = .trip(for: length)
+    case .reset: action = .reset
+    case .force:
+      guard let mode = BreakerMode(rawValue: Int(row.integer(column + 4))) else { return nil }
+      action = .force(mode, for: length)
+    case .policy:
+      guard let values = values(row.text(column + 6)), let keys = keys(row.text(column + 7)) else {
+        return nil
+      }
+      action = .policy(set: values, unset: keys)
+    case nil: return nil
+    }
+    let command = FleetCommand(
+      name: row.text(column) ?? "", action: action, reason: row.text(column + 8),
+      author: row.text(column + 9) ?? "", host: row.text(column + 2) ?? "",
+      stamp: row.integer(column + 1), age: .zero)
+    let given = Moment(
+      boot: Instant(nanoseconds: row.integer(column + 11)),
+      wallMilliseconds: row.integer(column + 12))
+    let order = FleetOrder(command, givenAt: given)
+    return row.integer(column + 10) == transaction.boot
+      ? order : order.carriedOver(to: transaction.now)
+  }
+
+  /// Binds a command to consecutive parameters.
+  static func bind(
+    _ order: FleetOrder, from first: Int32, to statement: Statement, boot: Int64
+  ) {
+    statement.bind(first, order.name)
+    statement.bind(first + 1, order.stamp)
+    statement.bind(first + 2, order.host)
+    switch order.action {
+    case .trip(let time):
+      statement.bind(first + 3, Action.trip.rawValue)
+      statement.bind(first + 5, time?.inNanoseconds)
+    case .reset:
+      statement.bind(first + 3, Action.reset.rawValue)
+    case .force(let mode, let time):
+      statement.bind(first + 3, Action.force.rawValue)
+      statement.bind(first + 4, Int64(mode.rawValue))
+      statement.bind(first + 5, time?.inNanoseconds)
+    case .policy(let values, let keys):
+      statement.bind(first + 3, Action.policy.rawValue)
+      statement.bind(first + 6, PolicyWords(values).description)
+      statement.bind(
+        first + 7,
+        PolicyKey.allCases.filter(keys.contains).map(\.rawValue).joined(separator: " "))
+    }
+    statement.bind(first + 8, order.reason)
+    statement.bind(first + 9, order.author)
+    statement.bind(first + 10, boot)
+    statement.bind(first + 11, order.givenAt.boot.nanoseconds)
+    statement.bind(first + 12, order.givenAt.wallMilliseconds)
+  }
+
+  private static func values(_ text: String?) -> [PolicyKey: String]? {
+    do throws(PolicyError) {
+      return try PolicyWords(text: text ?? "").values
+    } catch {
+      return nil
+    }
+  }
+
+  private static func keys(_ text: String?) -> Set<PolicyKey>? {
+    let words = (text ?? "").split(separator: " ")
+    let keys = words.compactMap { PolicyKey(rawValue: String($0)) }
+    return keys.count == words.count ? Set(keys) : nil
   }
 }

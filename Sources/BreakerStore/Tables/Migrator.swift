@@ -24,12 +24,12 @@ enum Migrator {
         return true
       }
     }
-    // Unlike everything else, a change of the journal mode does not wait for other processes. The
+    // A change of the journal mode does not wait for other processes, as everything else does. The
     // lock makes processes that start at once on an empty file take turns.
     return try StoreLock.held(connection.path, atMost: lockTimeout) { _ throws(StoreError) in
       try connection.refuseMoved()
       if try isUpToDate(connection) { return false }
-      // A process that rolls back what a killed creator left holds the file meanwhile.
+      // Another process may hold the file, to roll back what a killed creator left.
       let mode = try Patience.retrying(atMost: lockTimeout) { () throws(StoreError) in
         // A commit writes whole pages and a breaker is a small row, so pages are small. A file that
         // already has its tables keeps its page size.
@@ -124,7 +124,7 @@ enum Migrator {
 
   private static func apply(to connection: Connection, clock: StoreClock) throws(StoreError) {
     let now = clock.wallMilliseconds
-    // The version of an empty file that is not ours yet means nothing.
+    // Until the file is ours, its version means nothing.
     let isOurs = try connection.integer("PRAGMA application_id") == applicationID
     let done = isOurs ? try connection.integer("PRAGMA user_version") : 0
     for (index, migration) in Migration.all.enumerated() where Int64(index) >= done {
@@ -152,4 +152,32 @@ enum Migrator {
       "PRAGMA application_id=\(applicationID); PRAGMA user_version=\(version)",
       to: "be brought up to date")
   }
+}
+
+/// A step that creates or changes a store's tables; a released one never changes.
+struct Migration: Sendable {
+  /// The name of its file in the folder `migrations`.
+  let name: String
+  let bytes: [UInt8]
+
+  var sql: String { String(decoding: bytes, as: UTF8.self) }
+
+  /// Distinguishes an edited migration from the one that a store was created with.
+  var checksum: Int64 { Checksum.of(bytes) }
+
+  /// Every migration, oldest first; the n-th creates version n.
+  static let all: [Migration] = [
+    Migration(name: "0001_create_breakers.sql", bytes: PackageResources._001_create_breakers_sql),
+    Migration(name: "0002_share_counters.sql", bytes: PackageResources._002_share_counters_sql),
+    Migration(name: "0003_index_eras.sql", bytes: PackageResources._003_index_eras_sql),
+    Migration(name: "0004_follow_events.sql", bytes: PackageResources._004_follow_events_sql),
+    Migration(name: "0005_note_use.sql", bytes: PackageResources._005_note_use_sql),
+    Migration(name: "0006_tally_states.sql", bytes: PackageResources._006_tally_states_sql),
+    Migration(name: "0007_agree_on_boots.sql", bytes: PackageResources._007_agree_on_boots_sql),
+    Migration(name: "0008_keep_probes.sql", bytes: PackageResources._008_keep_probes_sql),
+    Migration(name: "0009_join_fleets.sql", bytes: PackageResources._009_join_fleets_sql),
+    Migration(name: "0010_name_users.sql", bytes: PackageResources._010_name_users_sql),
+    Migration(name: "0011_hold_lifelines.sql", bytes: PackageResources._011_hold_lifelines_sql),
+    Migration(name: "0012_time_probes.sql", bytes: PackageResources._012_time_probes_sql),
+  ]
 }

@@ -1,6 +1,6 @@
 package import BreakerCore
 
-/// A breaker in the middle of a transaction: the rules of the core applied to it, and their events.
+/// A breaker in the middle of a step: it applies rules of the core, and keeps their events.
 package struct BreakerDraft {
   package let now: Moment
   package var breaker: StoredBreaker
@@ -15,7 +15,7 @@ package struct BreakerDraft {
 
   /// Creates a draft and applies what time alone has changed since the breaker was last written.
   ///
-  /// So it is recorded before anything else is, and by the policy that held until then.
+  /// Those events come first, and follow from the policy that was in force until now.
   init(now: Moment, breaker: StoredBreaker, isGone: (ProcessIdentity) -> Bool) {
     self.now = now
     self.breaker = breaker
@@ -71,5 +71,111 @@ extension BreakerDraft {
     guard let words = own.declared else { return }
     let isInForce = agree { $0.declared(words, isNew: own.isUndeclared, at: $1) }
     if isInForce { declaration = words }
+  }
+}
+
+/// The steps of the core that a call takes.
+extension BreakerDraft {
+  /// Decides whether a call may be made; a probe gets a lease.
+  package mutating func request(
+    by owner: ProcessIdentity?, probeTimeout: Duration?
+  ) -> Decision<PermitGrant> {
+    let policy = breaker.policy
+    return apply { record, now in
+      record.requested(at: now, by: owner, probeTimeout: probeTimeout, policy: policy)
+    }
+  }
+
+  /// Takes the outcome of a call.
+  package mutating func report(
+    _ outcome: CallOutcome, for grant: PermitGrant, elapsed: Duration?,
+    by reporter: ProcessIdentity
+  ) -> ReportVerdict {
+    let policy = breaker.policy
+    return apply { record, now in
+      record.reported(
+        outcome, for: grant, elapsed: elapsed, at: now, by: reporter, policy: policy,
+        jitter: Jitter.drawn())
+    }
+  }
+
+  /// Gives a probe more time; returns false if it no longer holds its lease.
+  package mutating func renew(_ grant: PermitGrant, for time: Duration?) -> Bool {
+    let policy = breaker.policy
+    return apply { record, now in record.renewed(grant, for: time, at: now, policy: policy) }
+  }
+}
+
+/// How long a transaction waits for its turn.
+package enum Wait: Sendable {
+  case usual
+
+  /// Only for a moment, because it can be done later.
+  case brief
+}
+
+/// The answer of a step, and the breaker as its transaction leaves it.
+package struct Transacted<Answer> {
+  package var answer: Answer
+  package var breaker: StoredBreaker
+  package var events: [BreakerEvent]
+
+  /// Why the transaction, which every process sees, may not survive a power cut.
+  package var syncError: StoreError?
+
+  /// The fingerprints right before and right after it; nil if another commit has come since.
+  package var fingerprints: Fingerprints?
+
+  /// The other breakers that the same transaction has changed, as they stand after it.
+  package var others: [StoredBreaker] = []
+}
+
+extension Transacted: Sendable where Answer: Sendable {}
+
+/// The fingerprints right before and right after a transaction.
+package struct Fingerprints: Sendable, Hashable {
+  package var before: UInt64
+  package var after: UInt64
+}
+
+/// The result of a deletion.
+package struct Deletion: Sendable {
+  /// False if there was no such breaker, or if it was no longer the version asked for.
+  package var isDeleted: Bool
+
+  /// Why the deletion, which every process sees, may not survive a power cut.
+  package var syncError: StoreError?
+
+  package init(isDeleted: Bool, syncError: StoreError? = nil) {
+    self.isDeleted = isDeleted
+    self.syncError = syncError
+  }
+}
+
+/// A change to apply to the breaker of this name.
+package struct NamedStep {
+  package var name: String
+  package var body: (inout BreakerDraft) -> Void
+
+  package init(_ name: String, _ body: @escaping (inout BreakerDraft) -> Void) {
+    self.name = name
+    self.body = body
+  }
+}
+
+/// The result of several steps in one transaction.
+package struct TransactedTogether: Sendable {
+  /// The names that exist although they must be new; if there are any, nothing was changed.
+  package var present: [String] = []
+
+  /// What happened to each breaker.
+  package var events: [(name: String, events: [BreakerEvent])] = []
+
+  /// Why the transaction, which every process sees, may not survive a power cut.
+  package var syncError: StoreError?
+
+  package init(present: [String] = [], syncError: StoreError? = nil) {
+    self.present = present
+    self.syncError = syncError
   }
 }

@@ -32,7 +32,7 @@ package struct StoredBreaker: Sendable, Hashable {
     self.createdAtMilliseconds = createdAtMilliseconds
   }
 
-  /// A breaker that is made now, and is yet to get its number.
+  /// A breaker that is made now and has no id yet.
   init(named name: String, madeAt now: Moment, lineage: Int64) {
     self.init(id: 0, name: name, createdAtMilliseconds: now.wallMilliseconds)
     self.lineage = lineage
@@ -76,7 +76,7 @@ package struct StoredVersion: Sendable, Hashable {
   }
 }
 
-/// A breaker, and where it is found.
+/// The name of a breaker, and its id, by which to read it.
 package struct ListedBreaker: Sendable, Hashable {
   package var id: Int64
   package var name: String
@@ -93,4 +93,49 @@ package struct StoredDeclaration: Sendable, Hashable {
   package var atMilliseconds: Int64
   package var pid: Int32
   package var program: String
+}
+
+/// A breaker's name, compared by its bytes, as in the file; Swift finds some different bytes equal.
+package struct NameBytes: Sendable, Hashable {
+  private let name: String
+
+  package init(_ name: String) { self.name = name }
+
+  var bytes: String.UTF8View { name.utf8 }
+
+  /// Whether it comes before another name in the order of the file.
+  func precedes(_ other: NameBytes) -> Bool { bytes.lexicographicallyPrecedes(other.bytes) }
+
+  package static func == (left: NameBytes, right: NameBytes) -> Bool {
+    left.name.utf8.elementsEqual(right.name.utf8)
+  }
+
+  package func hash(into hasher: inout Hasher) {
+    var name = name
+    name.withUTF8 { unsafe hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
+  }
+}
+
+/// Parsed policies, because many breakers share a few and parsing one takes microseconds.
+final class PolicyCache: Sendable {
+  static let shared = PolicyCache()
+
+  /// Far more than code declares; it protects the memory from callers that invent texts.
+  static let most = 256
+
+  private let policies = Guarded<[AgreedWords: AgreedPolicy]>([:])
+
+  var count: Int { policies.withLock { $0.count } }
+
+  func policy(of words: AgreedWords) -> AgreedPolicy {
+    let known = policies.withLockIfFree { policies in
+      if let known = policies[words] { return known }
+      let policy = AgreedPolicy(words)
+      if policies.count >= Self.most { policies = [:] }
+      policies[words] = policy
+      return policy
+    }
+    // A child of a fork may find the lock held forever, and then parses the texts each time.
+    return known ?? AgreedPolicy(words)
+  }
 }

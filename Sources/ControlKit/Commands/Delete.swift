@@ -4,7 +4,7 @@ import SharedBreaker
 extension CommandSpec {
   static let delete = CommandSpec(
     name: "delete",
-    summary: "delete breakers that nobody uses any more",
+    summary: "delete breakers that are no longer used",
     arguments: [ArgumentSpec(label: "NAME", kind: .name, count: .any, summary: "the breakers")],
     options: [
       OptionSpec(name: "all", summary: "delete every breaker that can be deleted without --force"),
@@ -12,9 +12,9 @@ extension CommandSpec {
       .dryRun, .yes,
     ],
     details: [
-      "delete requires --force for a breaker that is not closed, that has a probe under way, or "
-        + "for which an operator has set a mode or a policy value. If no breaker has one of the "
-        + "names, or if one requires --force, none is deleted.",
+      "delete requires --force for a breaker that is not closed, has a probe under way, or has a "
+        + "mode or policy value set by an operator. If one of the breakers does not exist or "
+        + "requires --force, none is deleted.",
       "--all keeps the breakers that require --force. It asks for confirmation; in a script, add "
         + "--yes.",
       "A breaker that is still in use returns with its next call: closed, with its code's policy, "
@@ -42,8 +42,8 @@ extension CommandSpec {
         .failed, "\(VisibleText.name(name)): not deleted", reason, "use --force to delete it anyway"
       )
     }
-    let kept = Set(removal.kept.map { NameBytes($0.name) })
-    chosen.removeAll { kept.contains(NameBytes($0.name)) }
+    let kept = Set(removal.kept.map { Array($0.name.utf8) })
+    chosen.removeAll { kept.contains(Array($0.name.utf8)) }
     if parsed.has("all"), !removal.isDryRun, !chosen.isEmpty {
       try context.confirm("delete \(CountedNoun.text(chosen.count, "breaker"))?", parsed)
     }
@@ -60,7 +60,7 @@ extension CommandSpec {
 }
 
 /// Breakers that a command removes, and those that it keeps.
-struct Removal {
+private struct Removal {
   var isDryRun: Bool
   var removed: [String] = []
   var kept: [(name: String, reason: String)] = []
@@ -103,8 +103,8 @@ struct Removal {
 }
 
 extension BreakerSnapshot {
-  /// Why the breaker should stay: what its next call would not restore; nil if there is nothing.
-  var reasonToStay: String? {
+  /// Why the breaker should stay: what its next call would not restore; nil if there is no reason.
+  fileprivate var reasonToStay: String? {
     if mode != .automatic {
       return "its mode is \(mode.wireName), set by \(VisibleText.bare(modeSetBy ?? "an operator"))"
     }
@@ -129,4 +129,84 @@ extension CommandContext {
     if all.isEmpty { note("no breakers: nothing to \(parsed.spec.name)") }
     return all
   }
+}
+
+extension CommandSpec {
+  static let prune = CommandSpec(
+    name: "prune",
+    summary: "delete breakers that have been unused for a while",
+    options: [
+      OptionSpec(name: "idle", kind: .duration, summary: "how long they must have been unused"),
+      .dryRun,
+    ],
+    details: [
+      "Deletes each breaker that is closed, has no probe under way, has no mode or policy value "
+        + "set by an operator, and has had no call for the time that --idle says. A breaker that is "
+        + "used again returns, as 'cbctl delete --help' explains.",
+      "Successful calls leave a count but no time. If the count has grown since it was last "
+        + "written, prune records that the breaker has been used now. So run prune regularly; the "
+        + "first run may delete nothing. A process that has a breaker but makes no calls does not "
+        + "use it.",
+    ],
+    examples: [
+      Example("cbctl prune --idle 30d --dry-run", "list what would be deleted"),
+      Example("cbctl prune --idle 30d --quiet", "clean up every night, from cron"),
+    ],
+    exitCodes: [.done, .usage, .storeUnavailable],
+    actsForUser: true
+  ) { context, parsed throws(ControlError) in
+    guard let idle = parsed.duration("idle") else {
+      throw .usage("no --idle", "it says how long a breaker must be unused", help: "prune")
+    }
+    let latest = context.now().earlier(by: idle)
+    var removal = Removal(isDryRun: parsed.has("dry-run"))
+    for snapshot in try context.snapshots(fitting: []) {
+      if let reason = snapshot.reasonToStay {
+        removal.kept.append((snapshot.name, reason))
+      } else if let used = snapshot.lastUsedAt {
+        if used > latest {
+          removal.kept.append((snapshot.name, "it was used at \(used)"))
+        } else if try removal.mayRemove(snapshot, despiteChanges: false, context) {
+          removal.removed.append(snapshot.name)
+        } else {
+          removal.kept.append((snapshot.name, "it was used meanwhile"))
+        }
+      } else {
+        removal.kept.append((snapshot.name, "calls have succeeded since the last look"))
+        if removal.isDryRun { continue }
+        _ = try context.ask { store throws(StoreError) in try store.noteUse(of: snapshot.name) }
+      }
+    }
+    removal.report(as: "pruned", context)
+    return .done
+  }
+}
+
+extension CommandContext {
+  /// Asks for confirmation at a terminal; without a terminal, `--yes` is required.
+  ///
+  /// - Parameters:
+  ///   - question: What to ask.
+  ///   - parsed: The command line.
+  ///   - subject: What needs the confirmation; nil for the command with `--all`.
+  /// - Throws: If nobody can be asked, or if the answer is no. Nothing has been done then.
+  func confirm(
+    _ question: String, _ parsed: ParsedCommand, for subject: String? = nil
+  ) throws(ControlError) {
+    if parsed.has("yes") { return }
+    guard let ask = console.ask else {
+      throw ControlError(
+        .usage, subject ?? "\(parsed.spec.name) --all", "there is no terminal to confirm it at",
+        "add --yes")
+    }
+    guard ask("\(question) [y/N] ") else {
+      throw ControlError(.failed, "nothing was done", "you did not confirm it", "answer y to do it")
+    }
+  }
+}
+
+extension OptionSpec {
+  static let yes = OptionSpec(name: "yes", letter: "y", summary: "do not ask for confirmation")
+  static let dryRun = OptionSpec(
+    name: "dry-run", summary: "print what would be done, and do nothing")
 }

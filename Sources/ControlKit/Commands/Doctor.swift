@@ -1,3 +1,4 @@
+import BreakerDocuments
 import ProgramKit
 import SharedBreaker
 
@@ -7,9 +8,9 @@ extension CommandSpec {
     summary: "check the store, and repair it",
     options: [OptionSpec(name: "repair", summary: "repair what can be repaired, then check again")],
     details: [
-      "Prints each check with its result: ok, note (harmless as it is), warn or BAD. After that it "
-        + "says what was found, what that means, and what --repair would do or has done. Without "
-        + "--repair, nothing is changed. The exit code is 0 only if no check ends in warn or BAD.",
+      "Prints each check with its result, which is ok, note (harmless), warn or BAD, and says what "
+        + "was found, what that means, and what --repair would do or has done. Without --repair, "
+        + "nothing is changed. The exit code is 0 only if no check ends in warn or BAD.",
       "--repair deletes no file. It sets a damaged store aside as NAME.corrupt-TIME, with "
         + "everything beside it, and creates a new one with the same mode and group. The new store "
         + "takes over the policies, modes, totals and open times that can still be read. Running "
@@ -45,10 +46,9 @@ extension CommandContext {
     }
   }
 
-  /// The finding about the fleet after its relay was asked, because a relay that hangs keeps its
-  /// lock.
+  /// Asks the relay of a fleet that seems well, because a relay that hangs still has its lock.
   ///
-  /// No other silence is a warning: a relay that is not `cbrelay` need not answer.
+  /// Only an answer that is late is a warning: a relay other than `cbrelay` need not answer.
   private func withAnswer(_ finding: StoreFinding) -> StoreFinding {
     do throws(RelaySilence) {
       _ = try RelayClient(store: store.path, patience: console.relayPatience).status(.figures)
@@ -57,10 +57,73 @@ extension CommandContext {
       var finding = finding
       finding.result = .warning
       finding.found += "; the relay gives no answer"
-      finding.means = "this host may be going on without the others, and they without it"
-      finding.repair = "none: look at the log of cbrelay, and start it again if this lasts"
+      finding.means = "this host may be cut off from the others"
+      finding.repair = "none: look at the log of cbrelay, and restart it if this lasts"
       return finding
     }
     return finding
+  }
+}
+
+extension StoreFinding {
+  /// The finding as one line, which is wrapped if a width is given.
+  func line(width: Int?, painter: Painter) -> String {
+    var text = found
+    if let means { text += ": \(means)" }
+    if let repair { text += "; repair: \(repair)" }
+    let word = result.word.padded(to: 4)
+    let line = VisibleText.bare(text)
+    let beginning = "\(word)  \(check.padded(to: 10))  "
+    let lines =
+      width.map { TextWrap.hanging(line, after: beginning, width: $0) } ?? [beginning + line]
+    return lines.joined(separator: "\n")
+      .replacing(word, with: painter.paint(word, result.color), maxReplacements: 1)
+  }
+
+  fileprivate var json: JSONValue {
+    .object([
+      .init("check", .string(check)),
+      .init("result", .string(result.rawValue)),
+      .init("found", .string(found)),
+      .init("means", JSONValue(means)),
+      .init("repair", JSONValue(repair)),
+    ])
+  }
+}
+
+extension [StoreFinding] {
+  /// The document of `doctor --json`.
+  func document(of store: String) -> JSONValue {
+    .object([
+      .init("store", .string(store)),
+      .init("well", .bool(allSatisfy(\.isWell))),
+      .init("checks", .array(map(\.json))),
+    ])
+  }
+}
+
+extension StoreFinding.Result {
+  fileprivate var word: String {
+    switch self {
+    case .ok: "ok"
+    case .note: "note"
+    case .bad: "BAD"
+    default: "warn"
+    }
+  }
+
+  fileprivate var color: Color? {
+    switch self {
+    case .ok: .green
+    case .note: nil
+    case .bad: .red
+    default: .yellow
+    }
+  }
+}
+
+extension String {
+  fileprivate func padded(to width: Int) -> String {
+    self + String(repeating: " ", count: Swift.max(0, width - count))
   }
 }

@@ -9,8 +9,7 @@ extension CommandSpec {
     arguments: [
       ArgumentSpec(
         label: "ACTION", kind: .choice(["status", "leave"]),
-        summary: "status: show how breakers stand on every host; leave: end this host's part in "
-          + "the fleet"),
+        summary: "status: show the breakers of every host; leave: take this host out of the fleet"),
       ArgumentSpec(
         label: "NAME", kind: .pattern, count: .any,
         summary: "status: a name, or a pattern with *, ? or [a-z] (default: every breaker that is "
@@ -24,14 +23,14 @@ extension CommandSpec {
     details: [
       "A fleet is all hosts whose relays, cbrelay, use the same Redis and the same name. Commands "
         + "that change a breaker, such as force, take --fleet to act on all of them.",
-      "status asks the relay of this host. A host is silent if its relay has not been heard of for "
-        + "a while; its breakers go on without the others. The exit code is 69 if the relay of "
-        + "this host does not run, gives no answer, or does not reach the fleet.",
-      "A terminal shows a column for each host if there is room, and otherwise how many hosts a "
-        + "breaker is open on. Elsewhere, each line is about one breaker on one host.",
-      "leave makes the store forget the fleet, with the commands that have not reached it. "
-        + "Breakers keep their states, modes and policies. Stop the relay first: while it runs, "
-        + "nothing is done.",
+      "status asks the relay of this host. A host is silent if nothing has been heard from its "
+        + "relay for a while; its breakers then work on their own. The exit code is 69 if the relay "
+        + "of this host does not run, does not answer, or cannot reach the fleet.",
+      "A terminal shows a column for each host if there is room, and otherwise on how many hosts a "
+        + "breaker is open. In a pipe, each line is about one breaker on one host.",
+      "leave makes the store forget the fleet and the commands that have not reached it. Breakers "
+        + "keep their states, modes and policies. Stop the relay first: leave does nothing while it "
+        + "runs.",
     ],
     examples: [
       Example("cbctl fleet status", "see where a breaker is not closed"),
@@ -64,12 +63,12 @@ extension CommandSpec {
       if context.global.isJSON { context.print(FleetDocument.of(standing)) }
       throw error
     }
-    let patterns = parsed.distinctTexts("NAME").map { NamePattern($0) }
+    let patterns = parsed.patterns
     let overview = FleetOverview(of: status, fitting: patterns, isComplete: parsed.has("all"))
     let unmatched = patterns.filter { pattern in
       !overview.rows.contains { pattern.matches($0.name) }
     }
-    // Hosts leave out breakers that are closed and automatic, so this store may know a name.
+    // Hosts do not describe breakers that are closed and automatic, so this store may know a name.
     let known = unmatched.contains(where: \.isName) ? try context.names() : []
     if let missing = unmatched.first(where: { pattern in
       pattern.isName && !known.contains { pattern.matches($0) }

@@ -1,3 +1,4 @@
+import BreakerDocuments
 import SharedBreaker
 
 extension CommandSpec {
@@ -5,7 +6,7 @@ extension CommandSpec {
 
   static let force = CommandSpec(
     name: "force",
-    summary: "set or remove a mode that overrules the state",
+    summary: "set or remove a mode that overrides the state",
     arguments: [
       ArgumentSpec(
         label: "NAME", kind: .name,
@@ -19,11 +20,11 @@ extension CommandSpec {
       .reason, .fleet,
     ],
     details: [
-      "forced_open rejects every call. forced_closed lets every call through. observe lets every "
-        + "call through too, and records what the breaker would have done. automatic removes the "
-        + "mode, so that the state decides again.",
-      "The first three create the breaker and the store if they do not exist, so that you can hold "
-        + "a service off before its first call. automatic creates nothing.",
+      "forced_open rejects every call. forced_closed permits every call. observe also permits every "
+        + "call, and records what the breaker would have done. automatic removes the mode, so that "
+        + "the state decides again.",
+      "The first three create the breaker and the store if they do not exist, so that you can stop "
+        + "calls to a service before the first one. automatic creates nothing.",
     ],
     examples: [
       Example(
@@ -59,7 +60,7 @@ extension CommandSpec {
 }
 
 extension CommandContext {
-  /// The message about a name that no breaker has yet, which may be a typing error.
+  /// The message about a name that no breaker has yet, which may be a typo.
   fileprivate func noteOnFirstUse(of name: String) throws(ControlError) -> String? {
     let found = try ask { store throws(StoreError) in try store.snapshot(of: name) }
     if found != nil { return nil }
@@ -67,4 +68,169 @@ extension CommandContext {
     guard let meant = Suggestion.nearest(to: name, among: try names()) else { return words }
     return "\(words): did you mean \(VisibleText.quoted(meant))?"
   }
+}
+
+extension CommandSpec {
+  static let trip = CommandSpec(
+    name: "trip",
+    summary: "open a breaker now",
+    arguments: [ArgumentSpec(label: "NAME", kind: .name, summary: "the breaker")],
+    options: [
+      OptionSpec(
+        name: "for", kind: .duration, summary: "stay open for D instead of the policy's open-for"),
+      .reason, .fleet,
+    ],
+    details: [
+      "Probes close the breaker again, as after any trip. To reject calls until you say otherwise, "
+        + "use 'cbctl force NAME forced_open'."
+    ],
+    examples: [
+      Example(
+        "cbctl trip payments --for 10m --reason 'vendor is down'", "stop calls for ten minutes")
+    ],
+    actsForUser: true
+  ) { context, parsed throws(ControlError) in
+    let fleet = try context.fleet(of: parsed)
+    let breaker = try context.existingBreaker(parsed.text("NAME") ?? "", for: fleet)
+    try context.act { () throws(BreakerError) in
+      try breaker.trip(
+        for: parsed.duration("for"), reason: parsed.text("reason"), scope: fleet.scope)
+    }
+    try context.printState(of: [breaker.name], after: fleet)
+    return .done
+  }
+}
+
+extension CommandSpec {
+  static let reset = CommandSpec(
+    name: "reset",
+    summary: "close breakers and clear their counters",
+    arguments: [ArgumentSpec(label: "NAME", kind: .name, count: .any, summary: "the breakers")],
+    options: [
+      OptionSpec(name: "all", summary: "reset every breaker of the store"),
+      .reason, .fleet, .yes,
+    ],
+    details: [
+      "Every process notices the reset at its next call. A reset keeps the history and the mode.",
+      "If one of the breakers does not exist, none is reset. --all asks for confirmation; in a "
+        + "script, add --yes.",
+      "--all --fleet resets the breakers that this store has, on every host.",
+    ],
+    examples: [Example("cbctl reset payments", "close it when the resource is known to be back")],
+    exitCodes: [.done, .failed, .usage, .noBreaker, .storeUnavailable],
+    meanings: [.failed: "you did not confirm it"],
+    actsForUser: true
+  ) { context, parsed throws(ControlError) in
+    let fleet = try context.fleet(of: parsed)
+    let names = try context.chosenNames(parsed)
+    var breakers: [Breaker] = []
+    for name in names { breakers.append(try context.existingBreaker(name, for: fleet)) }
+    if parsed.has("all"), !names.isEmpty {
+      let hosts = fleet.map { " on every host of fleet \(VisibleText.name($0.fleet))" } ?? ""
+      try context.confirm("reset \(CountedNoun.text(names.count, "breaker"))\(hosts)?", parsed)
+    }
+    for breaker in breakers {
+      try context.act { () throws(BreakerError) in
+        try breaker.reset(reason: parsed.text("reason"), scope: fleet.scope)
+      }
+    }
+    try context.printState(of: names, after: fleet)
+    return .done
+  }
+}
+
+/// Changing breakers.
+extension CommandContext {
+  /// A breaker that must exist; a change to it fails if the store fails.
+  func existingBreaker(
+    _ name: String, for fleet: FleetStanding? = nil
+  ) throws(ControlError) -> Breaker {
+    try connectToExisting()
+    let found = try act { () throws(BreakerError) in try store.existingBreaker(name) }
+    if let found { return found }
+    guard fleet != nil else { throw .noBreaker(name, among: try names()) }
+    throw .noBreaker(
+      name, among: try names(),
+      remedy: "this host has none of that name: run the command on a host that has it, which "
+        + "'cbctl fleet status --all' shows")
+  }
+
+  /// Returns the breaker with a name, which its first change creates, and creates the store now.
+  func madeBreaker(_ name: String) throws(ControlError) -> Breaker {
+    try act { () throws(BreakerError) in try Breaker.validate(name: name) }
+    try ask { store throws(StoreError) in try store.connect() }
+    return try act { () throws(BreakerError) in
+      try store.breaker(name, onStoreFailure: .throw)
+    }
+  }
+
+  /// Prints the states of breakers after a change, which may be for a whole fleet.
+  fileprivate func printState(of names: [String], after fleet: FleetStanding? = nil)
+    throws(ControlError)
+  {
+    var snapshots: [BreakerSnapshot] = []
+    for name in names {
+      let found = try ask { store throws(StoreError) in try store.snapshot(of: name) }
+      // Another process may have deleted the breaker since.
+      if let found { snapshots.append(found) }
+    }
+    if global.isJSON {
+      print(BreakerDocument.list(snapshots))
+    } else if !global.isQuiet {
+      print(snapshots.map { StateLine.text(of: $0) + fleet.words + "\n" }.joined())
+    }
+    noteDelay(of: fleet)
+  }
+}
+
+/// Commands to a whole fleet.
+extension CommandContext {
+  /// The fleet that a command is for; nil without `--fleet`.
+  ///
+  /// A command calls this before it changes anything.
+  ///
+  /// - Throws: If no relay runs on this host, because nothing would tell the other hosts.
+  func fleet(of parsed: ParsedCommand) throws(ControlError) -> FleetStanding? {
+    guard parsed.has("fleet") else { return nil }
+    var standing: FleetStanding?
+    do throws(StoreError) {
+      try store.connectToExisting()
+      standing = try store.fleetStanding()
+    } catch {
+      // Without a store there is no relay either, and the relay has to be started first.
+      if error.kind != .missing { throw ControlError(error) }
+    }
+    if let standing, standing.isRelayRunning { return standing }
+    throw ControlError(
+      .storeUnavailable, "nothing was changed", "cbrelay does not run on this host",
+      "start it, or leave out --fleet to act on this host alone")
+  }
+
+  /// Says why other hosts get a command later, if the relay cannot tell them now.
+  func noteDelay(of fleet: FleetStanding?) {
+    guard let fleet, !fleet.isConnected else { return }
+    let problem = fleet.problem.map { " (\(VisibleText.bare($0)))" } ?? ""
+    note(
+      "the relay of this host cannot reach the fleet\(problem): it tells the other hosts as soon as "
+        + "it can")
+  }
+}
+
+extension FleetStanding? {
+  /// The scope of a command that was given with `--fleet`, or without it.
+  var scope: CommandScope { self == nil ? .host : .fleet }
+
+  /// The end of a line about a changed breaker.
+  var words: String {
+    guard let standing = self else { return "" }
+    let hosts = standing.isConnected ? "for every host" : "on this host, and later on the others"
+    return "; \(hosts) of fleet \(VisibleText.name(standing.fleet))"
+  }
+}
+
+extension OptionSpec {
+  static let reason = OptionSpec(
+    name: "reason", kind: .remark, summary: "why, as the history will show it")
+  static let fleet = OptionSpec(
+    name: "fleet", summary: "do the same on every host of the fleet, through cbrelay")
 }

@@ -21,10 +21,9 @@ extension CommandSpec {
       "With --json, each line is one object.",
       "--follow begins with the last 10 entries, or with those that --since or --limit asks for; "
         + "with --limit 0 it begins with none.",
-      "--follow sleeps until any process changes something, and ends when you stop it or when "
-        + "nobody reads its output any more. If the store's file is deleted, it says so on "
-        + "standard error and waits for a new one; if it is replaced, it continues with the new "
-        + "file.",
+      "--follow sleeps until a process changes something, and ends when you stop it or when the "
+        + "reader of its output is gone. If the store's file is deleted, it says so on standard "
+        + "error and waits for a new one; if the file is replaced, it continues with the new one.",
     ],
     examples: [
       Example("cbctl history payments --since 1h", "list what happened in the last hour"),
@@ -46,7 +45,7 @@ extension CommandSpec {
     var entries = try context.ask { store throws(StoreError) in
       try store.history(of: name, since: since, limit: limit.map { max(1, $0) })
     }
-    // The history of a deleted breaker can still be read, so only an empty one checks the name.
+    // A deleted breaker still has a history, so the name is checked only if there is none.
     if entries.isEmpty, let name { _ = try context.snapshot(of: name) }
     if limit == 0 { entries = [] }
     let isTerminal = context.console.isOutputTerminal
@@ -73,7 +72,7 @@ extension CommandContext {
     print(texts.map { $0 + "\n" }.joined())
   }
 
-  /// Prints entries as they happen, until nobody reads the output any more.
+  /// Prints entries as they happen, until the output has no reader any more.
   fileprivate func follow(
     _ news: News, after entries: [HistoryEntry], _ lines: inout HistoryLines
   ) {
@@ -86,5 +85,38 @@ extension CommandContext {
       print(tail.unseen(of: delivery.entries), &lines)
       if end.isOutputClosed { return }
     }
+  }
+}
+
+/// Finds where the news continue a printed history, so that each entry is printed exactly once.
+///
+/// Listening begins before the history is read, so both may have some entries.
+struct HistoryTail {
+  /// What identifies an entry, because a new file uses the same numbers again.
+  private struct Mark: Hashable {
+    var id: Int64
+    var at: BreakerTimestamp
+    var name: String
+
+    init(_ entry: HistoryEntry) { (id, at, name) = (entry.id, entry.at, entry.name) }
+  }
+
+  private let printed: Set<Mark>
+  private var last: Int64
+
+  init(after printed: [HistoryEntry]) {
+    self.printed = Set(printed.map { Mark($0) })
+    last = printed.last?.id ?? 0
+  }
+
+  /// Returns those of the next entries that have not been printed.
+  mutating func unseen(of news: [HistoryEntry]) -> [HistoryEntry] {
+    var unseen: [HistoryEntry] = []
+    // After a gap the store may have a new file, whose numbers begin again.
+    for entry in news where entry.isAfterGap || entry.id > last {
+      last = entry.id
+      if !printed.contains(Mark(entry)) { unseen.append(entry) }
+    }
+    return unseen
   }
 }

@@ -19,9 +19,9 @@ extension CommandSpec {
     details: [
       "Prints the text format of Prometheus, which the textfile collector of node_exporter reads. "
         + "This command changes nothing: it makes no call and creates no store.",
-      "If the store is unavailable, the text says so with shared_breaker_store_up 0, and the exit "
-        + "code is 69. If no breaker has one of the names, the text contains the others, and the "
-        + "exit code is 66.",
+      "If the store is unavailable, the output has shared_breaker_store_up 0, and the exit code is "
+        + "69. If one of the breakers does not exist, the output has the others, and the exit code "
+        + "is 66.",
       FileReplacement.rule,
       "shared_breaker_store_breakers_left_out counts the breakers beyond the limit.",
     ],
@@ -62,16 +62,14 @@ extension CommandSpec {
   private static func collect(
     _ report: inout MetricsReport, _ parsed: ParsedCommand, _ context: CommandContext
   ) throws(ControlError) -> ControlError? {
-    let patterns = parsed.distinctTexts("NAME").map { NamePattern($0) }
+    let patterns = parsed.patterns
     let names = try context.names()
-    let chosen = names.filter { name in
-      patterns.isEmpty || patterns.contains { $0.matches(name) }
-    }
+    let chosen = names.filter { NamePattern.matches($0, patterns) }
     let limit = Int(clamping: parsed.number("limit") ?? 1_000)
-    let told = Set(chosen.prefix(limit).map { NameBytes($0) })
+    let told = Set(chosen.prefix(limit).map { Array($0.utf8) })
     report.breakers = try context.ask { store throws(StoreError) in
       try store.snapshots(beginningWith: NamePattern.commonBeginning(of: patterns)) {
-        told.contains(NameBytes($0))
+        told.contains(Array($0.utf8))
       }
     }
     report.store.breakers = names.count
@@ -86,5 +84,52 @@ extension CommandSpec {
       pattern.isName && !chosen.contains { pattern.matches($0) }
     }
     return missing.map { .noBreaker($0.text, among: names) }
+  }
+}
+
+/// A label that the command line adds to every sample, such as `store=payments`.
+enum LabelText {
+  /// The labels that samples already have.
+  static let taken: Set<String> = [
+    "name", "state", "mode", "to", "outcome", "file", "version", "sqlite",
+    "fleet",
+  ]
+
+  static func parse(_ text: String) throws(ControlError) -> Sample.Label {
+    func wrong(_ why: String) -> ControlError {
+      .usage("wrong label \(VisibleText.quoted(text))", why, help: "metrics")
+    }
+    guard let separator = text.utf8.firstIndex(of: UInt8(ascii: "=")) else {
+      throw wrong("it has no value")
+    }
+    let name = String(text[..<separator])
+    let isName = name.utf8.enumerated().allSatisfy { index, byte in
+      switch byte {
+      case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"): true
+      case UInt8(ascii: "_"): true
+      case UInt8(ascii: "0")...UInt8(ascii: "9"): index > 0
+      default: false
+      }
+    }
+    // Prometheus reserves names that begin with two underscores.
+    guard isName, !name.isEmpty, !name.hasPrefix("__") else {
+      throw wrong("its name may have letters, digits and _ only")
+    }
+    guard !taken.contains(name) else { throw wrong("samples already have that label") }
+    return Sample.Label(name: name, value: String(text[text.utf8.index(after: separator)...]))
+  }
+
+  /// All labels of a command line, none of which may occur twice.
+  static func parse(_ texts: [String]) throws(ControlError) -> [Sample.Label] {
+    var labels: [Sample.Label] = []
+    for text in texts {
+      let label = try parse(text)
+      guard !labels.contains(where: { $0.name == label.name }) else {
+        throw .usage(
+          "wrong label \(VisibleText.quoted(text))", "it was given twice", help: "metrics")
+      }
+      labels.append(label)
+    }
+    return labels
   }
 }

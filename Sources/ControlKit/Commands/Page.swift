@@ -1,5 +1,5 @@
 import BreakerDocuments
-import Glibc
+import ProgramKit
 import SharedBreaker
 
 extension CommandSpec {
@@ -26,8 +26,8 @@ extension CommandSpec {
         + "states of each breaker, what happened, why, and who did it, as of the time at which it "
         + "was written.",
       FileReplacement.rule,
-      "The page contains errors and reasons, so only the file's owner may read it unless you pass "
-        + "a --mode.",
+      "The page contains errors and reasons, so only the file's owner may read it unless you give a "
+        + "--mode.",
     ],
     examples: [
       Example(
@@ -70,14 +70,14 @@ extension CommandSpec {
 }
 
 extension BreakersPage {
-  /// How many history entries a page lists: some three megabytes with reasons of usual length.
+  /// How many history entries a page lists: about three megabytes with reasons of usual length.
   private static let entriesOfPage = 8_000
   private static let latestOfPage = 20
 
   /// Reads the breakers that the command line asks for.
   fileprivate init(_ context: CommandContext, _ parsed: ParsedCommand) throws(ControlError) {
-    let patterns = parsed.distinctTexts("NAME").map { NamePattern($0) }
-    let snapshots = try context.snapshots(fitting: patterns, in: nil)
+    let patterns = parsed.patterns
+    let snapshots = try context.snapshots(fitting: patterns)
     var entries: [HistoryEntry] = []
     if !patterns.isEmpty, patterns.allSatisfy(\.isName) {
       for snapshot in snapshots {
@@ -88,32 +88,24 @@ extension BreakersPage {
       entries.sort { $0.id < $1.id }
     } else {
       entries = try context.ask { store throws(StoreError) in try store.history() }
-      entries = entries.filter { entry in
-        patterns.isEmpty || patterns.contains { $0.matches(entry.name) }
-      }
+      entries = entries.filter { NamePattern.matches($0.name, patterns) }
     }
-    let histories = Dictionary(grouping: entries) { NameBytes($0.name) }
+    let histories = Dictionary(grouping: entries) { Array($0.name.utf8) }
     let usualLimit = min(100, max(5, Self.entriesOfPage / max(1, snapshots.count)))
     self.init(
-      host: Self.hostName, store: context.store.path, now: context.now(),
+      host: ThisProcess.hostName() ?? "this host", store: context.store.path, now: context.now(),
       span: parsed.duration("since") ?? .seconds(86_400),
       limit: parsed.number("limit").map { Int($0) } ?? usualLimit,
       fleet: try context.pageFleet(),
       breakers: WorryOrder.sorted(snapshots).map {
-        PageBreaker(snapshot: $0, history: histories[NameBytes($0.name)] ?? [])
+        PageBreaker(snapshot: $0, history: histories[Array($0.name.utf8)] ?? [])
       },
       latest: entries.suffix(Self.latestOfPage))
-  }
-
-  private static var hostName: String {
-    var name = [CChar](repeating: 0, count: 256)
-    guard unsafe gethostname(&name, name.count - 1) == 0 else { return "this host" }
-    return String(decoding: name.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
   }
 }
 
 extension CommandContext {
-  /// The fleet on a page; where the relay gives no answer, the page says why.
+  /// The fleet on a page; if the relay gives no answer, the page says why.
   fileprivate func pageFleet() throws(ControlError) -> PageFleet? {
     guard let standing = try fleetStanding() else { return nil }
     do throws(ControlError) {

@@ -16,7 +16,7 @@ extension CommandSpec {
         summary: "stop an attempt after D: a failure, with exit code 124"),
       OptionSpec(
         name: "ignore-exit", kind: .exitCodes, isRepeatable: true,
-        summary: "exit codes that say nothing about the resource, such as 2,64-78"),
+        summary: "exit codes that are not the resource's fault, such as 2,64-78"),
       OptionSpec(
         name: "permanent-exit", kind: .exitCodes, isRepeatable: true,
         summary: "exit codes that open the breaker at once"),
@@ -34,27 +34,27 @@ extension CommandSpec {
         + "a shell shows as 128+N. When it ends with a code of its own, listed below, it also "
         + "prints a line on standard error.",
       "Exit code 0 of the command is a success. Any other exit code is a failure, and so is death "
-        + "by a signal. A command that cannot be run, or that was stopped because cbctl was told "
-        + "to stop, says nothing about the resource: both are ignored.",
+        + "by a signal. A command that cannot be run, or that ended because cbctl was told to "
+        + "stop, tells nothing about the resource and is ignored.",
       "Only a failure is retried, and only while the breaker permits calls. Each attempt is a call "
-        + "of its own, has the whole --timeout, and reads what is left of standard input. A "
+        + "of its own with the whole --timeout, and reads what is left of standard input. A "
         + "permanent or ignored exit code ends the attempts, and so does a signal that tells cbctl "
         + "to stop. If the policy's reporters is above 1, a permanent exit code opens the breaker "
         + "only once that many runs have failed since the last success.",
       "--fallback runs instead of a rejected call, and after a call whose last attempt has "
-        + "failed. Its exit code becomes that of cbctl, and the breaker does not count it. No "
-        + "fallback runs once cbctl has been told to stop.",
+        + "failed. cbctl exits with its code, and the breaker does not count it. No fallback "
+        + "runs once cbctl has been told to stop.",
       "--timeout sends TERM, and KILL 5 seconds later. cbctl passes on every signal that would end "
         + "it, except KILL and the signals of a program's own faults. Without a terminal, as in "
         + "cron or a service, these signals, TSTP and CONT reach the command and everything it has "
-        + "started that has not left its process group. After a timeout, what is left of the group "
+        + "started that is still in its process group. After a timeout, whatever remains of the group "
         + "when the command has ended is killed. On a terminal, the command stays in the job of "
-        + "cbctl, so that ^C, ^Z, fg and bg work as they do without cbctl; a signal sent to cbctl "
-        + "then reaches the command alone.",
+        + "cbctl, so that ^C, ^Z, fg and bg work as they do without cbctl; a signal that is sent to "
+        + "cbctl then reaches only the command.",
       "A command that is a probe may take as long as it needs, because cbctl renews its lease "
         + "while both run. No other probe can take its place, so give a command that may hang a "
         + "--timeout. If cbctl is suspended for longer than probe-timeout, the probe has failed.",
-      "As the first process of a container, cbctl also reaps orphans.",
+      "If cbctl is the first process of a container, it also reaps orphans.",
       "If cbctl itself is killed with KILL, the command goes on and its outcome is lost. The slot "
         + "of a probe is free at once.",
       "The command owns standard output. With --json, a rejection is printed there as 'acquire "
@@ -86,5 +86,51 @@ extension CommandSpec {
     command.permanentCodes = parsed.codes("permanent-exit")
     command.fallback = parsed.text("fallback")
     return try command.run()
+  }
+}
+
+extension OptionSpec {
+  /// How often `run` retries, and how long it waits before each retry.
+  static let retry = [
+    OptionSpec(
+      name: "retries", kind: .countFromZero,
+      summary: "after a failure, retry up to N times (0)"),
+    OptionSpec(
+      name: "retry-delay", kind: .duration, summary: "wait D before the first retry (1s)"),
+    OptionSpec(
+      name: "retry-backoff", kind: .factor,
+      summary: "make each further wait X times as long (1)"),
+    OptionSpec(name: "retry-max-delay", kind: .duration, summary: "never wait longer than D (1m)"),
+    OptionSpec(
+      name: "retry-jitter", kind: .rate,
+      summary: "vary each wait by up to this share either way (0%)"),
+  ]
+}
+
+extension RetryPolicy {
+  /// The retries that the options of a command line describe.
+  ///
+  /// - Throws: A usage error if the options contradict each other.
+  static func given(by parsed: ParsedCommand) throws(ControlError) -> RetryPolicy {
+    let command = parsed.spec.name
+    guard let retries = parsed.number("retries") else {
+      if let option = OptionSpec.retry.first(where: { parsed.has($0.name) }) {
+        throw .usage("--\(option.name) without --retries", "nothing is retried", help: command)
+      }
+      return .never
+    }
+    let factor = parsed.factor("retry-backoff") ?? 1
+    guard factor >= 1 else {
+      throw .usage("--retry-backoff below 1", "waits would get shorter", help: command)
+    }
+    let jitter = parsed.rate("retry-jitter") ?? 0.0
+    guard jitter <= 1.0 else {
+      throw .usage("--retry-jitter above 100%", "waits would be negative", help: command)
+    }
+    let delay = parsed.duration("retry-delay") ?? .seconds(1)
+    let longest = parsed.duration("retry-max-delay") ?? max(delay, .seconds(60))
+    return .exponential(
+      attempts: Int(min(retries, .max - 1)) + 1, delay: delay, factor: factor, longest: longest,
+      jitter: jitter)
   }
 }

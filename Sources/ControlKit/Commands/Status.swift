@@ -14,13 +14,13 @@ extension CommandSpec {
     details: [
       "This command changes nothing: it makes no call and creates no store.",
       "FAILURES counts consecutive failures, or those within the policy's time; the number after "
-        + "the slash opens the breaker. RETRY-IN is how long callers are still rejected; 'due' "
-        + "means that the next call is a probe. SINCE is when the state last changed, in UTC, and "
-        + "FOR is how long ago that was.",
+        + "the slash opens the breaker. RETRY-IN is how much longer calls are rejected; 'due' means "
+        + "that the next call is a probe. SINCE is when the state last changed, in UTC, and FOR is "
+        + "how long ago that was.",
       "A terminal shows the most important columns that fit, and a last line with the number of "
-        + "breakers in each state. Elsewhere the columns are always the same, with full times and "
+        + "breakers in each state. In a pipe, the columns are always the same, with full times and "
         + "one word in each.",
-      "A name that no breaker has is an error. A pattern that matches no name only prints a "
+      "A breaker that does not exist is an error. A pattern that matches no name only prints a "
         + "message on standard error.",
     ],
     examples: [
@@ -28,7 +28,7 @@ extension CommandSpec {
       Example("cbctl status 'payments-*' --state open --json", "list some open ones as JSON"),
     ]
   ) { context, parsed throws(ControlError) in
-    let patterns = parsed.distinctTexts("NAME").map { NamePattern($0) }
+    let patterns = parsed.patterns
     let state = parsed.text("state").flatMap { BreakerState(wireName: $0) }
     let chosen = try context.snapshots(fitting: patterns, in: state)
     if context.global.isJSON {
@@ -44,7 +44,7 @@ extension CommandSpec {
         let width = context.console.width ?? HelpPage.width
         let modes = ModeLines.text(of: chosen, at: context.now(), width: width)
         context.print(modes.map { $0 + "\n" }.joined())
-        // The worst come first, so on a small screen they have scrolled away.
+        // The worst come first, so they have scrolled off a small screen.
         let isLong = context.console.height.map { chosen.count + modes.count + 4 > $0 } ?? false
         if isLong, let worst = SummaryLine.worst(of: chosen, width: context.console.width ?? 80) {
           context.print(worst + "\n")
@@ -59,7 +59,7 @@ extension CommandSpec {
     return .done
   }
 
-  /// Messages about names, patterns and states that nothing matches.
+  /// Messages about patterns and a state that nothing matches.
   private static func notes(
     _ patterns: [NamePattern], _ state: BreakerState?, _ chosen: [BreakerSnapshot],
     _ context: CommandContext
@@ -80,5 +80,102 @@ extension CommandSpec {
     }
     guard let state, chosen.isEmpty else { return [] }
     return ["no matching breaker is \(state.wireName): the store has \(count)"]
+  }
+}
+
+/// The line below the table that counts the breakers in each state.
+enum SummaryLine {
+  /// The state or mode of a breaker as one word, the worst first.
+  private enum Standing: Int, CaseIterable {
+    case forcedOpen, open, halfOpen, due, forcedClosed, observe, closed
+
+    init(_ snapshot: BreakerSnapshot) {
+      self =
+        switch (snapshot.mode, snapshot.state) {
+        case (.forcedOpen, _): .forcedOpen
+        case (.forcedClosed, _): .forcedClosed
+        case (.observe, _): .observe
+        case (.automatic, .open): snapshot.isProbeDue ? .due : .open
+        case (.automatic, .halfOpen): .halfOpen
+        default: .closed
+        }
+    }
+
+    var words: String {
+      switch self {
+      case .forcedOpen: BreakerMode.forcedOpen.wireName
+      case .open: BreakerState.open.wireName
+      case .halfOpen: BreakerState.halfOpen.wireName
+      case .due: "due"
+      case .forcedClosed: BreakerMode.forcedClosed.wireName
+      case .observe: BreakerMode.observe.wireName
+      case .closed: BreakerState.closed.wireName
+      }
+    }
+
+    var color: Color {
+      switch self {
+      case .forcedOpen, .open: .red
+      case .halfOpen, .due, .forcedClosed, .observe: .yellow
+      case .closed: .green
+      }
+    }
+  }
+
+  /// The line, which leaves out the least worrying counts first if `width` is too small.
+  static func text(
+    of snapshots: [BreakerSnapshot], width: Int? = nil, painter: Painter
+  ) -> String {
+    var counts: [Standing: Int64] = [:]
+    for snapshot in snapshots { counts[Standing(snapshot), default: 0] += 1 }
+    let words = Standing.allCases.compactMap { standing in
+      counts[standing].map { (text: "\($0) \(standing.words)", color: standing.color) }
+    }
+    let count = CountedNoun.text(snapshots.count, "breaker")
+    let next = snapshots.filter { $0.mode == .automatic }.compactMap(\.retryAfter).min()
+    let retry = next.map { "; next retry in \(SpokenDuration.format($0))" } ?? ""
+    var line = count
+    var length = count.count
+    for (index, word) in words.enumerated() {
+      length += word.text.count + 2
+      // The worst come first, and the ellipsis needs room too.
+      if let width, length + 3 > width { return line + (index == 0 ? "" : ", …") }
+      line += (index == 0 ? ": " : ", ") + painter.paint(word.text, word.color)
+    }
+    return width.map { length + retry.count > $0 } == true ? line : line + retry
+  }
+
+  /// The names of the worst breakers, whose lines have scrolled off the screen; nil if all are well.
+  static func worst(of snapshots: [BreakerSnapshot], width: Int) -> String? {
+    let worst = WorryOrder.sorted(snapshots.filter { !$0.permits || $0.state != .closed })
+    guard !worst.isEmpty else { return nil }
+    let names = worst.map { VisibleText.name($0.name) }.joined(separator: ", ")
+    return TextWidth.cut("worst: \(names)", to: width)
+  }
+}
+
+/// Lines about breakers that have a mode: which mode, who set it, and why.
+enum ModeLines {
+  /// How many breakers get a line, so that the lines do not drown the table.
+  private static let most = 5
+
+  /// The lines, the worst first, each cut to `width` columns, so that the reason is what is cut.
+  static func text(
+    of snapshots: [BreakerSnapshot], at now: BreakerTimestamp, width: Int
+  ) -> [String] {
+    let forced = WorryOrder.sorted(snapshots.filter { $0.mode != .automatic })
+    var lines = forced.prefix(most).map { line(of: $0, at: now) }
+    if forced.count > most {
+      lines.append("\(forced.count - most) more have a mode: 'cbctl show NAME' says who set it")
+    }
+    return lines.map { TextWidth.cut($0, to: width) }
+  }
+
+  private static func line(of snapshot: BreakerSnapshot, at now: BreakerTimestamp) -> String {
+    let end = snapshot.modeEndsIn.map { "for \(SpokenDuration.format($0))" } ?? "without an end"
+    var line = "\(VisibleText.name(snapshot.name)): \(snapshot.mode.wireName) \(end), set"
+    if let time = snapshot.modeSetAt { line += " " + Age.text(of: time, at: now) }
+    if let author = snapshot.modeSetBy { line += " by " + VisibleText.bare(author) }
+    return line + (snapshot.modeReason.map { ": \(VisibleText.bare($0))" } ?? "")
   }
 }

@@ -2,6 +2,43 @@ import BreakerDocuments
 import SharedBreaker
 
 extension CommandSpec {
+  static let check = CommandSpec(
+    name: "check",
+    summary: "check whether a call would be permitted now",
+    arguments: [ArgumentSpec(label: "NAME", kind: .name, summary: "the breaker")],
+    details: [
+      "The exit code is the answer: 0 if a call would be permitted, 75 if it would be rejected. "
+        + "The command takes no permit and changes nothing."
+    ],
+    examples: [
+      Example(
+        "cbctl check payments --quiet; [ $? -eq 75 ] && exit 0",
+        "skip a job while calls are rejected: only 75 means that")
+    ],
+    exitCodes: [.done, .usage, .noBreaker, .storeUnavailable, .rejected],
+    meanings: [.done: "a call is permitted"]
+  ) { context, parsed throws(ControlError) in
+    let snapshot = try context.snapshot(of: parsed.text("NAME") ?? "")
+    if context.global.isJSON {
+      context.print(
+        .object([
+          .init("permitted", .bool(snapshot.permits)),
+          .init("state", .string(snapshot.state.wireName)),
+          .init("retry_after_ms", JSONValue(milliseconds: snapshot.retryAfter)),
+          .init("mode", .string(snapshot.mode.wireName)),
+          .init("mode_reason", JSONValue(snapshot.modeReason)),
+          .init("mode_set_by", JSONValue(snapshot.modeSetBy)),
+          .init("mode_set_at", BreakerDocument.time(snapshot.modeSetAt)),
+        ]))
+    } else if !context.global.isQuiet {
+      let answer = snapshot.permits ? "permitted" : "rejected"
+      context.print("\(answer): \(StateLine.words(of: snapshot))\n")
+    }
+    return snapshot.permits ? .done : .exit(.rejected)
+  }
+}
+
+extension CommandSpec {
   static let wait = CommandSpec(
     name: "wait",
     summary: "wait until a breaker reaches a state",
@@ -13,10 +50,10 @@ extension CommandSpec {
       OptionSpec(name: "timeout", kind: .duration, summary: "give up after D, with exit code 1"),
     ],
     details: [
-      "Returns at once if the breaker is already in that state, and otherwise as soon as it is, "
-        + "whichever process changed it. Until then the command sleeps; it makes no call and "
-        + "changes nothing. The start or end of a probe wakes nobody, so while a probe may be "
-        + "under way, the command may notice a change up to a second late.",
+      "Returns at once if the breaker is already in that state, and otherwise as soon as any process "
+        + "brings it there. Until then the command sleeps; it makes no call and changes nothing. "
+        + "The start or end of a probe does not wake it, so while a probe may be under way, it may "
+        + "notice a change up to a second late.",
       "closed, open and half_open are the breaker's state. permitted and rejected are what would "
         + "happen to a call now, whatever the mode. due means that the next call is a probe: time "
         + "alone makes an open breaker due, but only that call makes it half_open.",
@@ -79,5 +116,40 @@ extension CommandContext {
     if let news = News(of: store, name: name) { return news }
     throw ControlError(
       .failed, "cannot wait", "this process has no file descriptor left", "raise 'ulimit -n'")
+  }
+}
+
+/// What `wait` can wait for: a state, or what would happen to a call.
+enum AwaitedState: String, Sendable, CaseIterable {
+  case closed, open
+  case halfOpen = "half_open"
+  case due, permitted, rejected
+
+  func holds(for snapshot: BreakerSnapshot) -> Bool {
+    switch self {
+    case .closed: snapshot.state == .closed
+    case .open: snapshot.state == .open
+    case .halfOpen: snapshot.state == .halfOpen
+    case .due: snapshot.isNextCallProbe
+    case .permitted: snapshot.permits
+    case .rejected: !snapshot.permits
+    }
+  }
+
+  /// How long until time alone can have brought the state about; nil if it cannot.
+  func nextLook(at snapshot: BreakerSnapshot) -> Duration? {
+    var times = snapshot.leases.map(\.endsIn)
+    switch self {
+    case .closed, .halfOpen: return nil
+    // A probe that takes too long opens the breaker.
+    case .open: return snapshot.state == .halfOpen ? times.min() : nil
+    case .due, .permitted, .rejected: break
+    }
+    times += [snapshot.openEndsIn, snapshot.modeEndsIn, snapshot.retryAfter].compactMap { $0 }
+    // No event reports that a probe was taken or given back, or that its owner died.
+    let isProbed = snapshot.state == .halfOpen || !snapshot.leases.isEmpty
+    if isProbed, snapshot.state != .closed { times.append(.seconds(1)) }
+    // A time that is over has not brought the state about; looking again at once would be a busy loop.
+    return times.filter { $0 > .zero }.min()
   }
 }

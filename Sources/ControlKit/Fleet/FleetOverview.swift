@@ -1,17 +1,17 @@
 import ProgramKit
 import SharedBreaker
 
-/// The breakers of a fleet, each with how it stands on every host that can be heard.
+/// The breakers of a fleet, each with how it stands on every host that answers.
 struct FleetOverview {
   /// One breaker of the fleet.
   struct Row {
     var name: String
 
-    /// How it stands on each host, by the host's place; a host that does not have it is left out.
+    /// How it stands on each host, by the host's index; a host without the breaker is left out.
     var standings: [Int: RelayStatus.Standing]
   }
 
-  /// The hosts that can be heard, by name.
+  /// The hosts that are not silent, by name.
   private(set) var hosts: [RelayStatus.Host]
 
   /// The hosts that have gone silent, by name.
@@ -26,7 +26,7 @@ struct FleetOverview {
   /// How many breakers are left out because they are closed and automatic on every host.
   private(set) var usual = 0
 
-  /// The names of all breakers that some host has told of.
+  /// The names of all breakers that any host has described.
   private(set) var names: [String]
 
   /// Chooses breakers of a fleet.
@@ -41,17 +41,16 @@ struct FleetOverview {
     let hosts = all.filter { !$0.isSilent }
     self.hosts = hosts
     silent = all.filter(\.isSilent)
-    var found: [NameBytes: Row] = [:]
+    var found: [[UInt8]: Row] = [:]
     for (place, host) in hosts.enumerated() {
       for standing in host.breakers {
-        found[NameBytes(standing.name), default: Row(name: standing.name, standings: [:])]
+        found[Array(standing.name.utf8), default: Row(name: standing.name, standings: [:])]
           .standings[place] = standing
       }
     }
     names = found.values.map(\.name).sorted()
-    rows = found.values.filter { row in
-      patterns.isEmpty || patterns.contains { $0.matches(row.name) }
-    }.sorted { $0.isWorse(than: $1) }
+    rows = found.values.filter { NamePattern.matches($0.name, patterns) }
+      .sorted { $0.isWorse(than: $1) }
     // A breaker that was asked for by its name or a pattern is always shown.
     guard !isComplete, patterns.isEmpty else { return }
     let count = rows.count
@@ -103,7 +102,7 @@ extension FleetOverview.Row {
   private static let mostNames = 8
 
   private static func list(_ names: [String]) -> String {
-    // Counting those that are left out takes as much room as one name.
+    // The count of omitted names takes as much room as one name.
     let shown = names.count > mostNames + 1 ? names.prefix(mostNames) : names[...]
     let list = shown.map(VisibleText.name).joined(separator: ", ")
     return shown.count == names.count ? list : "\(list) and \(names.count - shown.count) more"
@@ -130,7 +129,8 @@ extension RelayStatus.Standing {
     return "\(word) \(SpokenDuration.format(openEndsIn))"
   }
 
-  /// The order of the words, the worst first; unknown ones come before those that permit calls.
+  /// The place in the order of the words, the worst first; an unknown word comes before those that
+  /// permit calls.
   fileprivate var rank: Int { Self.order.firstIndex(of: word) ?? 3 }
 
   private static let order = [

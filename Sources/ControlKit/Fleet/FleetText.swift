@@ -1,3 +1,4 @@
+import BreakerDocuments
 import ProgramKit
 import SharedBreaker
 
@@ -28,7 +29,7 @@ struct FleetText {
   private func breakers(width: Int, painter: Painter) -> String {
     let rest = overview.usual
     guard !overview.rows.isEmpty else {
-      // Hosts leave out breakers that are closed and automatic, so there may well be some.
+      // Hosts do not describe breakers that are closed and automatic, so there may be some.
       let subject = overview.isOfSome ? "What you asked for" : "Every breaker"
       return "\(subject) is closed and automatic on every host.\n"
     }
@@ -59,7 +60,7 @@ struct FleetText {
 
   private func lines(width: Int, painter: Painter) -> String {
     let names = overview.rows.map { VisibleText.name($0.name) }
-    // A very long name does not push all the others aside.
+    // A very long name does not indent all the other lines.
     let indent = (names.map(TextWidth.of).filter { $0 <= width / 3 }.max() ?? 0) + 2
     return zip(overview.rows, names).map { row, name in
       var lead = name + String(repeating: " ", count: max(2, indent - TextWidth.of(name)))
@@ -93,7 +94,7 @@ struct FleetText {
     return TextWrap.lines(label + relayWords, width: width).map { $0 + "\n" }.joined()
   }
 
-  /// How the relay of this host does, in words.
+  /// The state of this host's relay, in words.
   var relayWords: String {
     let duration = status.since.map { " for \(Age.short(of: $0, at: now))" } ?? ""
     var words = ["connected" + duration]
@@ -116,7 +117,7 @@ struct FleetText {
 extension FleetText {
   /// The table for programs: a line for each breaker on each host, with one word in each column.
   ///
-  /// A host that has nothing to show has a line too, so that a silent one is always found.
+  /// A host without breakers has a line too, so that a silent host is always listed.
   var plain: String {
     let titles = ["HOST", "SILENT", "NAME", "STATE", "MODE", "RETRY-IN", "TRIPS"]
     var table = Table(
@@ -145,5 +146,64 @@ extension FleetText {
       .init(standing?.mode ?? "-"), .init(retry ?? "-"),
       .init(standing.map { String($0.trips) } ?? "-"),
     ]
+  }
+}
+
+/// The document of `fleet status --json`; members are only ever added.
+enum FleetDocument {
+  /// The document about a fleet whose relay has answered, with the breakers that were asked for.
+  static func of(_ status: RelayStatus, showing overview: FleetOverview) -> JSONValue {
+    let hosts = overview.hosts.enumerated().map { place, host in
+      json(host, overview.rows.compactMap { $0.standings[place] })
+    }
+    return .object([
+      .init("fleet", .string(status.fleet)),
+      .init("host", .string(status.host)),
+      .init(
+        "relay",
+        .object([
+          .init("running", .bool(true)),
+          .init("connected", .bool(status.isConnected)),
+          .init("since", BreakerDocument.time(status.since)),
+          .init("problem", JSONValue(status.problem)),
+          .init("lag_ms", JSONValue(milliseconds: status.lag)),
+          .init("waiting", JSONValue(status.waiting)),
+          .init("applied", .integer(status.applied)),
+          .init("refused", .integer(status.refused)),
+        ])),
+      .init("hosts", .array(hosts + overview.silent.map { json($0, []) })),
+    ])
+  }
+
+  /// The document about a fleet whose relay does not answer: what the store knows.
+  static func of(_ standing: FleetStanding) -> JSONValue {
+    .object([
+      .init("fleet", .string(standing.fleet)),
+      .init("host", .string(standing.host)),
+      .init(
+        "relay",
+        .object([
+          .init("running", .bool(standing.isRelayRunning)),
+          .init("connected", .bool(standing.isConnected)),
+          .init("since", BreakerDocument.time(standing.isRelayRunning ? standing.changedAt : nil)),
+          .init("problem", JSONValue(standing.problem)),
+          .init("lag_ms", .null),
+          .init("waiting", .integer(Int64(standing.waiting))),
+          .init("applied", .null),
+          .init("refused", .null),
+        ])),
+      .init("hosts", .array([])),
+    ])
+  }
+
+  private static func json(
+    _ host: RelayStatus.Host, _ standings: [RelayStatus.Standing]
+  ) -> JSONValue {
+    .object([
+      .init("host", .string(host.name)),
+      .init("silent", .bool(host.isSilent)),
+      .init("silent_ms", JSONValue(milliseconds: host.silence)),
+      .init("breakers", .array(standings.map(\.document))),
+    ])
   }
 }

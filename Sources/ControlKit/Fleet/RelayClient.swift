@@ -11,8 +11,8 @@ struct RelayClient {
   /// How long connecting, asking and reading may take together.
   var patience: Duration
 
-  /// The longest answer that is read: a hundred thousand breakers are some ten megabytes.
-  static let longestAnswer = 32 << 20
+  /// The longest answer that is read; a hundred thousand breakers take about ten megabytes.
+  private static let longestAnswer = 32 << 20
 
   init(store path: String, patience: Duration) {
     self.path = path + "-relay.sock"
@@ -63,23 +63,11 @@ private struct RelaySocket {
 
   func close() { Glibc.close(descriptor) }
 
-  /// Connects; the limit on sending also bounds how long a full queue of the relay is waited for.
+  /// Connects; the limit on sending also bounds the wait for the relay's full queue.
   private func connect(to path: String, until end: ContinuousClock.Instant) throws(RelaySilence) {
-    let place = try SocketPlace(path)
-    defer { place.close() }
+    guard let address = SocketAddress(path: path) else { throw RelaySilence(errno: errno) }
     try limitSending(until: end)
-    var address = sockaddr_un()
-    address.sun_family = sa_family_t(AF_UNIX)
-    unsafe withUnsafeMutableBytes(of: &address.sun_path) { bytes in
-      unsafe bytes.copyBytes(from: place.path.utf8)
-    }
-    let length = socklen_t(MemoryLayout<sockaddr_un>.size)
-    let result = unsafe withUnsafePointer(to: &address) { pointer in
-      unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-        unsafe Glibc.connect(descriptor, $0, length)
-      }
-    }
-    guard result != 0 else { return }
+    guard !address.connect(descriptor) else { return }
     switch errno {
     case EAGAIN, EINPROGRESS: throw .late
     case ENOENT, ECONNREFUSED: throw RelaySilence("nothing listens at its socket")
@@ -130,7 +118,7 @@ private struct RelaySocket {
       descriptor, SOL_SOCKET, SO_SNDTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
   }
 
-  /// The time that is left, which is never zero, because zero would mean to wait forever.
+  /// The time that is left, which is never zero, because zero would mean waiting forever.
   private func milliseconds(until end: ContinuousClock.Instant) throws(RelaySilence) -> Int64 {
     let rest = SpokenDuration.milliseconds(end - ContinuousClock.now)
     guard rest > 0 else { throw .late }
@@ -138,33 +126,84 @@ private struct RelaySocket {
   }
 }
 
-/// Where a socket is, as a path that an address has room for.
-private struct SocketPlace {
-  let path: String
-  private let directory: Int32?
-
-  /// How many bytes the path in an address has, with the zero that ends it.
-  private static let room = MemoryLayout.size(ofValue: sockaddr_un().sun_path)
-
-  init(_ path: String) throws(RelaySilence) {
-    guard path.utf8.count >= Self.room, let slash = path.utf8.lastIndex(of: UInt8(ascii: "/"))
-    else {
-      self.path = path
-      directory = nil
-      return
-    }
-    // A path that is too long is shortened to its directory's descriptor.
-    let descriptor = unsafe open(String(path[..<slash]), O_DIRECTORY | O_CLOEXEC)
-    guard descriptor >= 0 else { throw RelaySilence(errno: errno) }
-    self.path = "/proc/self/fd/\(descriptor)\(path[slash...])"
-    directory = descriptor
-    guard self.path.utf8.count < Self.room else {
-      close()
-      throw RelaySilence(errno: ENAMETOOLONG)
-    }
+extension CommandContext {
+  /// What the store knows of its fleet; nil if it belongs to none.
+  func fleetStanding() throws(ControlError) -> FleetStanding? {
+    try connectToExisting()
+    return try ask { store throws(StoreError) in try store.fleetStanding() }
   }
 
-  func close() {
-    if let directory { Glibc.close(directory) }
+  /// Asks the relay of a fleet what it knows.
+  ///
+  /// - Throws: If it does not run, answer or reach the fleet, or if Redis does not name the hosts.
+  func answer(of fleet: FleetStanding) throws(ControlError) -> RelayStatus {
+    func unseen(_ why: String, _ remedy: String) -> ControlError {
+      ControlError(
+        .storeUnavailable, "fleet \(VisibleText.name(fleet.fleet)) cannot be seen", why, remedy)
+    }
+    let now = now()
+    guard fleet.isRelayRunning else {
+      throw unseen(fleet.trouble(at: now) ?? "", "start cbrelay")
+    }
+    let status: RelayStatus
+    do throws(RelaySilence) {
+      status = try RelayClient(store: store.path, patience: console.relayPatience).status()
+    } catch {
+      throw unseen(
+        "the relay of this host gives no answer (\(VisibleText.bare(error.why)))",
+        "try again, or look at its log")
+    }
+    guard status.isConnected else {
+      throw unseen(
+        FleetTrouble.notReached(since: status.since, status.problem, status.waiting ?? 0, at: now),
+        status.problem == nil
+          ? "it connects as soon as it can"
+          : "remove the cause, and it connects by itself")
+    }
+    guard status.hosts != nil else {
+      throw unseen("Redis gives the relay of this host no answer now", "try again")
+    }
+    return status
+  }
+}
+
+/// What is wrong with a host's connection to its fleet, in words.
+private enum FleetTrouble {
+  /// Says that the relay is not connected, for how long, why, and how many commands wait.
+  static func notReached(
+    since: BreakerTimestamp?, _ problem: String?, _ waiting: Int64, at now: BreakerTimestamp
+  ) -> String {
+    let duration = since.map { " for \(Age.short(of: $0, at: now))" } ?? " yet"
+    let problem = problem.map { " (\(VisibleText.bare($0)))" } ?? ""
+    return "this host's relay has not reached it\(duration)\(problem)\(words(waiting))"
+  }
+
+  static func noRelay(waiting: Int64) -> String {
+    "the relay of this host does not run" + words(waiting)
+  }
+
+  private static func words(_ waiting: Int64) -> String {
+    switch waiting {
+    case 0: ""
+    case 1: ", and 1 command waits"
+    default: ", and \(waiting) commands wait"
+    }
+  }
+}
+
+extension FleetStanding {
+  /// What is wrong with this host's connection to the fleet, and why if `isFull`; nil if nothing is.
+  func trouble(at now: BreakerTimestamp, isFull: Bool = true) -> String? {
+    if !isRelayRunning { return FleetTrouble.noRelay(waiting: Int64(waiting)) }
+    if isConnected { return nil }
+    return FleetTrouble.notReached(
+      since: changedAt, isFull ? problem : nil, Int64(waiting), at: now)
+  }
+
+  /// One line about that, and where to find out more.
+  func hint(at now: BreakerTimestamp) -> String? {
+    trouble(at: now, isFull: false).map {
+      "fleet \(VisibleText.name(fleet)): \($0): see 'cbctl doctor'"
+    }
   }
 }

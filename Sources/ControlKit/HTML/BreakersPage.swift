@@ -1,6 +1,7 @@
+import ProgramKit
 import SharedBreaker
 
-/// Breakers and their history, as one HTML file that needs no other file.
+/// Breakers and their history as one HTML file, which loads nothing else.
 struct BreakersPage {
   /// The name of the host.
   var host: String
@@ -8,7 +9,7 @@ struct BreakersPage {
   /// The path of the store.
   var store: String
 
-  /// When the page was made; it shows times and not ages, because it does not update itself.
+  /// When the page was made, which shows times rather than ages, because it does not update itself.
   var now: BreakerTimestamp
 
   /// How far back the timelines of the overview go.
@@ -61,7 +62,7 @@ extension BreakersPage {
     return document.text
   }
 
-  /// The title, which shows among many tabs how many breakers reject calls.
+  /// The title, which shows in a browser's tab how many breakers reject calls.
   private var title: String {
     let count = breakers.count { !$0.snapshot.permits }
     let all = CountedNoun.text(breakers.count, "breaker")
@@ -85,8 +86,8 @@ extension BreakersPage {
   }
 
   /// The position of each breaker on the page, by name.
-  private var places: [NameBytes: Int] {
-    Dictionary(breakers.enumerated().map { (NameBytes($1.snapshot.name), $0) }) { first, _ in first
+  private var places: [[UInt8]: Int] {
+    Dictionary(breakers.enumerated().map { (Array($1.snapshot.name.utf8), $0) }) { first, _ in first
     }
   }
 }
@@ -95,11 +96,242 @@ extension BreakersPage {
 struct PageBreaker {
   var snapshot: BreakerSnapshot
 
-  /// Its whole history as far as it is kept, oldest first.
+  /// The breaker's history as far as it is kept, oldest first.
   var history: [HistoryEntry]
 }
 
 extension Painter {
   /// A painter without colours, because the page has its own.
   static let plain = Painter(isOn: false)
+}
+
+/// One line for each breaker; those that need attention have a list of their own.
+private struct PageOverview {
+  var page: BreakersPage
+
+  var html: HTML {
+    let breakers = Array(page.breakers.enumerated())
+    let worrying = breakers.filter { Self.isWorrying($1.snapshot) }
+    let others = breakers.filter { !Self.isWorrying($1.snapshot) }
+    let flapping = others.filter { isFlapping($1) }
+    let usual = others.filter { !isFlapping($1) }
+    let apart: HTML =
+      flapping.isEmpty
+      ? .nothing : "\(section("flapping", Self.flappingTitle, flapping, nobody: ""))\n"
+    return """
+      \(PageTimeline.legend)
+      \(section("worrying", "Needs attention", worrying, nobody: "Nothing: every breaker is closed and automatic."))
+      \(apart)\(section("usual", "Healthy", usual, nobody: "None."))
+      """
+  }
+
+  private static func isWorrying(_ snapshot: BreakerSnapshot) -> Bool {
+    !snapshot.permits || snapshot.state != .closed || snapshot.mode != .automatic
+  }
+
+  /// The title, which explains the word.
+  private static let flappingTitle =
+    "Flapping: closed now, and opened \(Flapping.outages) times or more in the last "
+    + SpokenDuration.format(Flapping.span)
+
+  private func isFlapping(_ breaker: PageBreaker) -> Bool {
+    Flapping(history: breaker.history, now: page.now).isSo
+  }
+
+  private func section(
+    _ id: HTML, _ title: String, _ breakers: [(offset: Int, element: PageBreaker)], nobody: String
+  ) -> HTML {
+    let content: HTML = breakers.isEmpty ? "<p>\(nobody)</p>" : table(of: breakers)
+    return """
+      <section aria-labelledby="\(id)">
+      <h2 id="\(id)">\(title) (\(breakers.count))</h2>
+      \(content)
+      </section>
+      """
+  }
+
+  private func table(of breakers: [(offset: Int, element: PageBreaker)]) -> HTML {
+    let titles = ["Breaker", "State", spanWords, "Trips", "Last failure"]
+    return """
+      <table class="overview" role="table">
+      <caption>States from \(PageTime.full(start)) to \(PageTime.full(page.now))</caption>
+      <thead role="rowgroup"><tr role="row">\(titles.map(PageTable.title))</tr></thead>
+      <tbody role="rowgroup">
+      \(breakers.map { row($1, at: $0) })</tbody>
+      </table>
+      """
+  }
+
+  private func row(_ breaker: PageBreaker, at place: Int) -> HTML {
+    let snapshot = breaker.snapshot
+    let timeline = Timeline(
+      of: snapshot, history: breaker.history, from: start, to: page.now)
+    let failure = snapshot.lastFailureAt.map { PageTime.brief($0, at: page.now) } ?? "never"
+    return """
+      <tr role="row"><th role="rowheader" scope="row">\
+      <a href="#b\(place + 1)"><bdi>\(VisibleText.name(snapshot.name))</bdi></a></th>\
+      <td role="cell">\(PageState(snapshot: snapshot, now: page.now).html)</td>\
+      <td role="cell">\(PageTimeline(timeline: timeline, subject: spanWords).html)</td>\
+      <td role="cell" class="count" data-label="Trips">\(snapshot.trips)</td>\
+      <td role="cell" data-label="Last failure">\(failure)</td></tr>
+
+      """
+  }
+
+  private var start: BreakerTimestamp { page.now.earlier(by: page.span) }
+
+  private var spanWords: String { "Last \(SpokenDuration.format(page.span))" }
+}
+
+/// Everything about one breaker, collapsed until the reader opens it.
+private struct PageDetails {
+  var breaker: PageBreaker
+  var place: Int
+  var page: BreakersPage
+
+  private var snapshot: BreakerSnapshot { breaker.snapshot }
+
+  /// The section, with the link target inside it, because a browser then opens it for a link.
+  var html: HTML {
+    """
+    <details>
+    <summary><bdi class="name">\(VisibleText.name(snapshot.name))</bdi> \
+    \(PageState(snapshot: snapshot, now: page.now).html)</summary>
+    <div class="inside" id="b\(place + 1)">
+    \(strip)
+    <dl>
+    \(facts.map { "<dt>\($0.label)</dt><dd>\($0.value)</dd>\n" as HTML })</dl>
+    \(PageHistory(now: page.now).table(of: shown, caption: caption))
+    </div>
+    </details>
+
+    """
+  }
+
+  /// The timeline, from the earliest known moment.
+  private var strip: HTML {
+    // A damaged file can hold any time.
+    let earliest = page.now.earlier(by: .seconds(10 * 365 * 86_400))
+    let made = max(snapshot.createdAt ?? earliest, earliest)
+    let all = Timeline(of: snapshot, history: breaker.history, from: made, to: page.now)
+    guard let known = all.stretches.first(where: { $0.course != .unknown }) else { return .nothing }
+    let timeline = Timeline(
+      of: snapshot, history: breaker.history, from: known.start, to: page.now)
+    return """
+      <figure>
+      \(PageTimeline(timeline: timeline, subject: "Whole history").html)
+      <figcaption><span>\(PageTime.full(known.start))</span> \
+      <span>\(PageTime.full(page.now))</span></figcaption>
+      </figure>
+      """
+  }
+
+  private var facts: [(label: String, value: HTML)] {
+    let words = BreakerDetails(
+      snapshot: snapshot, declarations: [], history: breaker.history, now: page.now)
+    var facts: [(label: String, value: HTML)] = []
+    func add(_ label: String, _ value: HTML?) {
+      if let value { facts.append((label, value)) }
+    }
+    if snapshot.mode != .automatic {
+      add("state", "\(snapshot.state.wireName)")
+      add("mode set by", snapshot.modeSetBy.map { "<bdi>\($0)</bdi>" })
+      add("mode since", snapshot.modeSetAt.map { PageTime.full($0) })
+      let end = snapshot.modeEndsIn.map { PageTime.full(page.now.later(by: $0)) }
+      add("mode until", end ?? "somebody removes it")
+      add("reason", snapshot.modeReason.map { "<q>\($0)</q>" })
+    }
+    add("last error", snapshot.lastError.map { "<q>\($0)</q>" })
+    add("last failure", snapshot.lastFailureAt.map { PageTime.full($0) })
+    add("failures", "\(snapshot.consecutiveFailures) consecutive")
+    if snapshot.policy.failureRate != nil || snapshot.policy.slowRate != nil {
+      add("window", "\(words.window)")
+    }
+    add("totals", "\(words.totals)")
+    add("trips", "\(snapshot.trips)")
+    add("opened", snapshot.openedAt.map { PageTime.full($0) })
+    add("created", snapshot.createdAt.map { PageTime.full($0) })
+    add("policy", policy)
+    return facts
+  }
+
+  /// The words of the policy; those of an operator are marked, because they are easily forgotten.
+  private var policy: HTML {
+    let words = PolicyKey.allCases.compactMap { key -> HTML? in
+      guard let text = snapshot.policy.text(for: key) else { return nil }
+      let source = snapshot.source(of: key)
+      let word: HTML = "\(key.rawValue)=\(text)"
+      guard source == .operator else { return "<li><code>\(word)</code></li>" }
+      return "<li><code>\(word)</code> <span class=\"note\">\(source.wireName)</span></li>"
+    }
+    return "<ul class=\"words\">\(words)</ul>"
+  }
+
+  private var shown: [HistoryEntry] { breaker.history.suffix(page.limit) }
+
+  private var caption: String {
+    let all = breaker.history.count
+    if shown.count == all { return "History, newest first" }
+    return "History, the newest \(shown.count) of \(all) entries"
+  }
+}
+
+/// The fleet that a store belongs to: where breakers are not closed, and which hosts are silent.
+struct PageFleet {
+  /// The name of the fleet.
+  var name: String
+
+  /// The breakers that are not closed and automatic everywhere; nil if the relay does not answer.
+  var overview: FleetOverview?
+
+  /// The state of this host's relay, in words.
+  var relay: String
+
+  var html: HTML {
+    """
+
+    <section aria-labelledby="fleet">
+    <h2 id="fleet">Fleet <bdi>\(VisibleText.name(name))</bdi></h2>
+    \(overview.map(breakers) ?? .nothing)<p class="note">Relay of this host: \(relay)</p>
+    </section>
+    """
+  }
+
+  private func breakers(_ overview: FleetOverview) -> HTML {
+    let count = CountedNoun.text(overview.hosts.count, "host")
+    guard !overview.rows.isEmpty else {
+      return "<p>Every breaker is closed and automatic on \(count).</p>\n\(silent(overview))"
+    }
+    let rows = overview.rows.map { row($0, on: overview.hosts) }
+    return """
+      <table class="fleet" role="table">
+      <caption>Breakers that are not closed and automatic on all of \(count)</caption>
+      <thead role="rowgroup"><tr role="row">\(["Breaker", "Hosts"].map(PageTable.title))</tr></thead>
+      <tbody role="rowgroup">
+      \(rows)</tbody>
+      </table>
+      \(silent(overview))
+      """
+  }
+
+  private func row(_ row: FleetOverview.Row, on hosts: [RelayStatus.Host]) -> HTML {
+    let phrases: [HTML] = row.phrases(on: hosts).map { "<li>\($0)</li>" }
+    return """
+      <tr role="row"><th role="rowheader" scope="row"><bdi>\(VisibleText.name(row.name))</bdi></th>\
+      <td role="cell"><ul class="words">\(phrases)</ul></td></tr>
+
+      """
+  }
+
+  private func silent(_ overview: FleetOverview) -> HTML {
+    guard !overview.silent.isEmpty else { return .nothing }
+    let hosts = overview.silent.map { host in
+      VisibleText.name(host.name)
+        + (host.silence.map { " for \(SpokenDuration.format($0))" } ?? "")
+    }
+    return """
+      <p><span class="state doubtful">silent</span> \(hosts.joined(separator: ", "))</p>
+
+      """
+  }
 }

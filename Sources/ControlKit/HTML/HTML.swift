@@ -1,6 +1,6 @@
-/// Markup that escapes every text interpolated into it; only other markup goes in unchanged.
+/// Markup that escapes every text interpolated into it; only other markup is inserted unchanged.
 ///
-/// So text from outside cannot become markup by an oversight.
+/// So no oversight can turn text from outside into markup.
 struct HTML: ExpressibleByStringInterpolation, Sendable {
   private(set) var text: String
 
@@ -57,4 +57,121 @@ struct HTML: ExpressibleByStringInterpolation, Sendable {
     default: false
     }
   }
+}
+
+/// The style sheet: light or dark as the reader prefers, for small and large screens.
+enum PageStyle {
+  static let sheet: HTML = """
+    :root {
+      color-scheme: light dark;
+      --paper: #ffffff; --raised: #f5f6f8; --line: #d5d9df; --ink: #1a1e24; --faint: #565f6b;
+      --link: #0b57a4; --bad: #b3261e; --doubtful: #855600; --good: #1f7040;
+      --fill-bad: #d03a31; --fill-doubtful: #b97800; --fill-good: #3a9a62; --fill-unknown: #8b929c;
+    }
+    @media (prefers-color-scheme: dark) {
+      :root {
+        --paper: #14171b; --raised: #1d2127; --line: #373d46; --ink: #e7eaee; --faint: #a4adb9;
+        --link: #8fc1ff; --bad: #ff8f85; --doubtful: #f7bd55; --good: #75d39a;
+        --fill-bad: #f2584d; --fill-doubtful: #d99a2b; --fill-good: #2f9b60; --fill-unknown: #737c88;
+      }
+    }
+    * { box-sizing: border-box; }
+    html { text-size-adjust: 100%; -webkit-text-size-adjust: 100%; }
+    body {
+      margin: 0 auto; padding: 1.5rem clamp(1rem, 3vw, 2.5rem) 4rem; max-width: 80rem;
+      background: var(--paper); color: var(--ink);
+      font: 1rem/1.5 system-ui, "Segoe UI", Roboto, "Noto Sans", sans-serif;
+    }
+    h1 { margin: 0; font-size: 1.6rem; line-height: 1.25; overflow-wrap: anywhere; }
+    h2 { margin: 2.25rem 0 .5rem; font-size: 1.2rem; }
+    .lead { margin: .35rem 0 0; font-size: 1.1rem; }
+    .name { font-weight: 600; overflow-wrap: anywhere; }
+    .note, caption, figcaption, dt { color: var(--faint); font-size: .875rem; }
+    header .note { margin: .25rem 0 0; overflow-wrap: anywhere; }
+    a { color: var(--link); text-underline-offset: .15em; }
+    :focus-visible { outline: 3px solid var(--link); outline-offset: 2px; border-radius: 3px; }
+    code { font: .875rem/1.5 ui-monospace, "Cascadia Mono", Menlo, Consolas, monospace; }
+    q { quotes: none; }
+    q, .why { overflow-wrap: anywhere; unicode-bidi: isolate; }
+    time { white-space: nowrap; font-variant-numeric: tabular-nums; }
+
+    .state { display: inline-block; font-weight: 600; white-space: nowrap; }
+    .state::before {
+      content: ""; display: inline-block; width: .65em; height: .65em; margin-right: .45em;
+      border-radius: 50%; background: currentColor;
+    }
+    .state.doubtful::before { border-radius: 0; transform: rotate(45deg) scale(.9); }
+    .state.bad::before { border-radius: 0; }
+    .state.bad { color: var(--bad); }
+    .state.doubtful { color: var(--doubtful); }
+    .state.good { color: var(--good); }
+
+    .strip { display: block; width: 100%; height: 1.5rem; shape-rendering: crispEdges; }
+    path.bad { fill: var(--fill-bad); }
+    path.doubtful { fill: var(--fill-doubtful); }
+    path.good { fill: var(--fill-good); }
+    path.unknown { fill: var(--fill-unknown); }
+    .legend {
+      display: flex; flex-wrap: wrap; gap: .25rem 1.25rem; margin: 1.25rem 0 0; padding: 0;
+      list-style: none; font-size: .875rem;
+    }
+    .legend .strip { display: inline-block; width: 1rem; height: 1rem; vertical-align: -.15em; }
+
+    table { width: 100%; border-collapse: collapse; }
+    caption { text-align: left; padding-bottom: .35rem; }
+    th, td { padding: .45rem .75rem .45rem 0; text-align: left; vertical-align: top; }
+    th:last-child, td:last-child { padding-right: 0; }
+    thead th { color: var(--faint); font-size: .875rem; font-weight: 600; }
+    tr { border-bottom: 1px solid var(--line); }
+    tbody th { font-weight: 600; overflow-wrap: anywhere; }
+    .overview thead th:nth-child(1) { width: 22%; }
+    .overview thead th:nth-child(2) { width: 20%; }
+    .overview thead th:nth-child(4) { width: 5rem; text-align: right; }
+    .overview thead th:nth-child(5) { width: 9rem; }
+    .overview { table-layout: fixed; }
+    .overview .note { display: block; }
+    .overview .count { text-align: right; font-variant-numeric: tabular-nums; }
+    .fleet tbody th { width: 22%; }
+    .fleet td { overflow-wrap: anywhere; }
+    .history { font-size: .9375rem; }
+    .history td { overflow-wrap: anywhere; min-width: 6rem; }
+    .history td.what { min-width: 12rem; }
+    .history td.why { width: 40%; }
+    .who i { font-style: normal; color: var(--faint); font-size: .875em; white-space: nowrap; }
+
+    details { border: 1px solid var(--line); border-radius: .5rem; margin: .5rem 0; }
+    summary { padding: .6rem .9rem; cursor: pointer; border-radius: .5rem; }
+    summary:hover, details[open] > summary { background: var(--raised); }
+    summary .state { margin-left: .75rem; }
+    .inside { padding: .9rem; scroll-margin-top: 4rem; }
+    details:has(:target) { border-color: var(--link); }
+    figure { margin: 0 0 1rem; }
+    figcaption { display: flex; flex-wrap: wrap; justify-content: space-between; gap: 0 1rem; }
+    dl { display: grid; grid-template-columns: max-content 1fr; gap: .3rem 1.25rem;
+      align-items: baseline; margin: 0 0 1.25rem; }
+    dd { margin: 0; overflow-wrap: anywhere; }
+    .words { display: flex; flex-wrap: wrap; gap: 0 1.25rem; margin: 0; padding: 0; list-style: none; }
+
+    @media (max-width: 46rem) {
+      table, tbody, caption { display: block; }
+      thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
+      th, td { padding: 0; }
+      tr { display: grid; grid-template-columns: auto 1fr; gap: .1rem 1rem; padding: .6rem 0; }
+      .overview tr { grid-template-columns: minmax(0, 1fr) auto; }
+      .overview td:nth-child(2), .overview td:nth-child(5) { text-align: right; }
+      .overview td:nth-child(3) { grid-column: 1 / -1; }
+      .overview td:nth-child(n + 4) { font-size: .875rem; color: var(--faint); }
+      .overview .count { text-align: left; }
+      .overview td[data-label]::before { content: attr(data-label) " "; }
+      .history tr { grid-template-columns: max-content minmax(0, 1fr); }
+      .history td.what { min-width: 0; }
+      .history td.why { width: auto; }
+      .history td.why:empty { display: none; }
+      .history td:nth-child(n + 3) { grid-column: 1 / -1; }
+    }
+    @media print {
+      body { max-width: none; padding: 0; }
+      tr, details { break-inside: avoid; }
+    }
+    """
 }

@@ -50,7 +50,7 @@ enum HelpPage {
     private(set) var text = ""
 
     mutating func line(_ line: String) {
-      for part in HelpPage.wrap(line, HelpPage.width) { text += part + "\n" }
+      for part in TextWrap.lines(line, width: HelpPage.width) { text += part + "\n" }
     }
 
     mutating func section(_ line: String) {
@@ -67,7 +67,7 @@ enum HelpPage {
     }
 
     private mutating func row(_ label: String, _ summary: String) {
-      let lines = HelpPage.wrap(summary, HelpPage.width - HelpPage.labelWidth)
+      let lines = TextWrap.lines(summary, width: HelpPage.width - HelpPage.labelWidth)
       let label = "  " + label
       let isShort = label.count + 2 <= HelpPage.labelWidth
       if !isShort { text += label + "\n" }
@@ -79,19 +79,84 @@ enum HelpPage {
 
     private mutating func example(_ example: Example) {
       text += "  \(example.line)\n"
-      for line in HelpPage.wrap(example.purpose, HelpPage.width - 6) { text += "      \(line)\n" }
+      for line in TextWrap.lines(example.purpose, width: HelpPage.width - 6) {
+        text += "      \(line)\n"
+      }
+    }
+  }
+}
+
+/// A list on a page, from which both help and the manual are made.
+struct HelpSection: Sendable {
+  struct Row: Sendable {
+    var label: String
+    var summary: String
+
+    init(_ label: String, _ summary: String) {
+      self.label = label
+      self.summary = summary
     }
   }
 
-  static func wrap(_ text: String, _ width: Int) -> [String] {
-    var lines: [String] = []
-    for word in text.split(separator: " ") {
-      if let last = lines.last, last.count + 1 + word.count <= width {
-        lines[lines.count - 1] = last + " " + word
-      } else {
-        lines.append(String(word))
-      }
-    }
-    return lines
+  /// The heading in help.
+  var title: String
+
+  /// The heading in the manual.
+  var heading: String
+  var rows: [Row] = []
+  var examples: [Example] = []
+
+  init(_ title: String, heading: String, rows: [Row] = [], examples: [Example] = []) {
+    self.title = title
+    self.heading = heading
+    self.rows = rows
+    self.examples = examples
+  }
+}
+
+extension HelpSection {
+  /// The lists on the page of a command.
+  static func all(of spec: CommandSpec) -> [HelpSection] {
+    let sections = [
+      HelpSection(
+        "Arguments", heading: "ARGUMENTS",
+        rows: spec.arguments.map { Row($0.label, $0.summary) }),
+      HelpSection("Options", heading: "OPTIONS", rows: rows(of: spec.options)),
+      HelpSection(
+        "Policy, which this command declares for every process", heading: "POLICY OPTIONS",
+        rows: spec.takesPolicy ? rows(of: OptionSpec.policy) : []),
+      HelpSection(
+        "Options of every command", heading: "GENERAL OPTIONS", rows: rows(of: GlobalOptions.specs)),
+      HelpSection("Examples", heading: "EXAMPLES", examples: spec.examples),
+      HelpSection("Exit codes", heading: "EXIT STATUS", rows: rows(ofCodesOf: spec)),
+    ]
+    return sections.filter { !$0.rows.isEmpty || !$0.examples.isEmpty }
+  }
+
+  /// The lists on the first page.
+  static func overview() -> [HelpSection] {
+    [
+      HelpSection(
+        "Commands", heading: "COMMANDS",
+        rows: CommandSpec.all.map { Row($0.name, $0.summary) }),
+      HelpSection(
+        "Options, before or after the command", heading: "OPTIONS",
+        rows: rows(of: GlobalOptions.specs)),
+      HelpSection(
+        "Help topics", heading: "HELP TOPICS",
+        rows: HelpTopic.all.map { Row("help \($0.name)", $0.summary) }),
+    ]
+  }
+
+  static func rows(of options: [OptionSpec]) -> [Row] {
+    options.map { Row($0.usage, $0.summary) }
+  }
+
+  private static func rows(ofCodesOf spec: CommandSpec) -> [Row] {
+    spec.exitCodes.map { Row(String($0.rawValue), spec.meanings[$0] ?? $0.summary) }
+  }
+
+  static func rows(of codes: [ExitCode]) -> [Row] {
+    codes.map { Row(String($0.rawValue), $0.summary) }
   }
 }

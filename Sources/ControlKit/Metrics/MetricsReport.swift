@@ -6,12 +6,12 @@ struct MetricsReport: Sendable {
   var store: StoreFigures
   var breakers: [BreakerSnapshot] = []
 
-  /// Labels that tell the figures of this store from those of other stores.
+  /// Labels that distinguish this store's samples from those of other stores.
   var labels: [Sample.Label] = []
 
   private static let ofStore = StoreMetrics.families + FleetMetrics.families
 
-  /// Prints the report in pieces, because that of a large store would fill the memory.
+  /// Prints the report in pieces, because the whole of a large store's would fill the memory.
   func write(asJSON isJSON: Bool, to output: @escaping (String) -> Void) {
     var pieces = Pieces(output: output)
     if isJSON {
@@ -56,11 +56,11 @@ struct MetricsReport: Sendable {
   private static let backslash = UInt8(ascii: "\\")
   private static let quote = UInt8(ascii: "\"")
 
-  /// A label's value: the visible form of the text, made so that different texts stay different.
+  /// A label's value: the visible form of the text, which is different for different texts.
   ///
   /// Prometheus refuses two series with the same labels, so a `\u{` that is part of the text itself
-  /// becomes `\u{5c}u{`. This works on bytes, because a combining mark after a quote would join it
-  /// to one character.
+  /// becomes `\u{5c}u{`. This works on bytes, because a quote and a combining mark after it would be
+  /// one character.
   private static func escaped(_ value: String) -> String {
     // Nearly every value needs no change.
     if value.utf8.allSatisfy({ $0 >= 0x20 && $0 < 0x7F && $0 != backslash && $0 != quote }) {
@@ -102,7 +102,7 @@ struct MetricsReport: Sendable {
   }
 }
 
-/// Text that is printed whenever enough of it has gathered.
+/// Text that is printed in large pieces.
 private struct Pieces {
   let output: (String) -> Void
   private var bytes: [UInt8] = []
@@ -117,5 +117,65 @@ private struct Pieces {
   mutating func flush() {
     if !bytes.isEmpty { output(String(decoding: bytes, as: UTF8.self)) }
     bytes.removeAll(keepingCapacity: true)
+  }
+}
+
+/// All samples of one metric, which Prometheus requires to be together.
+struct MetricFamily<Subject>: Sendable {
+  enum Kind: String, Sendable {
+    case gauge, counter
+  }
+
+  var name: String
+  var kind: Kind
+
+  /// What the metric measures, in one line.
+  var help: String
+
+  /// Returns the samples of one subject.
+  var samples: @Sendable (Subject) -> [Sample]
+
+  init(
+    _ kind: Kind, _ name: String, _ help: String,
+    samples: @escaping @Sendable (Subject) -> [Sample]
+  ) {
+    self.kind = kind
+    self.name = "shared_breaker_\(name)"
+    self.help = help
+    self.samples = samples
+  }
+}
+
+/// One number, with the labels that distinguish it within its family.
+struct Sample: Sendable, Hashable {
+  struct Label: Sendable, Hashable {
+    var name: String
+    var value: String
+  }
+
+  var labels: [Label]
+
+  /// The number, in digits.
+  var value: String
+
+  init(_ value: String, _ labels: KeyValuePairs<String, String> = [:]) {
+    self.labels = labels.map { Label(name: $0.key, value: $0.value) }
+    self.value = value
+  }
+
+  init(_ value: Int64, _ labels: KeyValuePairs<String, String> = [:]) {
+    self.init(String(value), labels)
+  }
+
+  init(_ isSo: Bool, _ labels: KeyValuePairs<String, String> = [:]) {
+    self.init(isSo ? "1" : "0", labels)
+  }
+
+  /// Writes a duration in seconds, exact to the nanosecond.
+  init(_ duration: Duration, _ labels: KeyValuePairs<String, String> = [:]) {
+    let (seconds, attoseconds) = duration.components
+    let digits = String(1_000_000_000 + attoseconds / 1_000_000_000).dropFirst()
+    let end = digits.lastIndex { $0 != "0" }
+    self.init(end.map { "\(seconds).\(digits[...$0])" } ?? String(seconds), labels)
   }
 }

@@ -1,6 +1,8 @@
 import ProgramKit
 import SharedBreaker
 
+@unsafe @preconcurrency import Glibc
+
 /// What happened to a command, from its start to its end.
 struct CommandCourse: Sendable, Hashable {
   enum End: Sendable, Hashable {
@@ -19,13 +21,13 @@ struct CommandCourse: Sendable, Hashable {
   /// The timeout, if the command did not end in time.
   var overrun: Duration?
 
-  /// Whether a signal told this process to stop meanwhile, which it passed on.
+  /// Whether a signal, which was passed on, told this process to stop meanwhile.
   var wasStopped = false
 
-  /// Runs a command to its end; in its own group, what it leaves behind at a timeout is killed too.
+  /// Runs a command to its end; after a timeout, the rest of a group of its own is killed too.
   ///
-  /// While the command runs, this calls `upkeep`, first after `interval` and then after as long as
-  /// `upkeep` returns.
+  /// While the command runs, this calls `upkeep`, first after `interval` and then after the time that
+  /// `upkeep` last returned.
   static func of(
     _ commandLine: [[UInt8]], timeout: Duration?, inOwnGroup: Bool = true,
     restoredSignals: [Int32] = [], interval: Duration? = nil, upkeep: () -> Duration? = { nil }
@@ -65,7 +67,7 @@ struct CommandJudgement: Sendable, Hashable {
 }
 
 extension CommandCourse {
-  /// Judges by the exit code: 0 is a success, a listed one ignored or permanent, others a failure.
+  /// Judges the exit code: 0 is a success, a listed one is ignored or permanent, others are failures.
   func judged(ignoring ignored: Set<Int32>, permanent: Set<Int32>) -> CommandJudgement {
     var judgement = judgement(ignored, permanent)
     judgement.isLast = wasStopped
@@ -103,7 +105,7 @@ extension CommandCourse {
     case .notStarted: return .ignored
     case .exited(0): return .success
     case .exited(let code):
-      // The exit code of a command that was told to stop says nothing about the resource.
+      // The exit code of a command that was told to stop tells nothing about the resource.
       if wasStopped || ignored.contains(code) { return .ignored }
       let error = "exit code \(code)"
       return permanent.contains(code)
@@ -111,5 +113,100 @@ extension CommandCourse {
     case .killed(let signal):
       return wasStopped ? .ignored : .failure(error: "killed by signal \(signal)")
     }
+  }
+}
+
+/// Starts commands that share the streams and the environment of this process.
+enum ChildProcess {
+  /// The errno of a command that could not be started.
+  struct SpawnError: Error { var number: Int32 }
+
+  /// Starts a command, found by PATH, in which no signal is blocked.
+  ///
+  /// In a group of its own, the command and what it starts can be signalled together. In the group of
+  /// this process, ^C and ^Z of the terminal reach the command, and it may use the terminal.
+  static func spawn(
+    _ commandLine: [[UInt8]], inOwnGroup: Bool, restoredSignals: [Int32]
+  ) throws(SpawnError) -> pid_t {
+    var attributes = posix_spawnattr_t()
+    unsafe posix_spawnattr_init(&attributes)
+    defer { unsafe posix_spawnattr_destroy(&attributes) }
+    var mask = sigset_t()
+    unsafe sigemptyset(&mask)
+    var restored = sigset_t()
+    unsafe sigemptyset(&restored)
+    for number in restoredSignals { unsafe sigaddset(&restored, number) }
+    unsafe posix_spawnattr_setsigmask(&attributes, &mask)
+    unsafe posix_spawnattr_setsigdefault(&attributes, &restored)
+    var flags = POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF
+    if inOwnGroup { flags |= POSIX_SPAWN_SETPGROUP }
+    unsafe posix_spawnattr_setpgroup(&attributes, 0)
+    unsafe posix_spawnattr_setflags(&attributes, Int16(flags))
+
+    let words = unsafe commandLine.map { word in
+      unsafe (word + [0]).withUnsafeBytes { bytes in
+        unsafe bytes.baseAddress.flatMap { unsafe strdup($0.assumingMemoryBound(to: CChar.self)) }
+      }
+    }
+    defer { unsafe words.forEach { unsafe free($0) } }
+    var pid = pid_t()
+    guard let program = unsafe words.first ?? nil, unsafe program.pointee != 0 else {
+      // An empty name would match a directory of PATH.
+      throw SpawnError(number: ENOENT)
+    }
+    let number = unsafe posix_spawnp(&pid, program, nil, &attributes, words + [nil], environ)
+    if number == ENOEXEC, let line = BareScript.commandLine(commandLine) {
+      return try spawn(line, inOwnGroup: inOwnGroup, restoredSignals: restoredSignals)
+    }
+    if number != 0 { throw SpawnError(number: number) }
+    return pid
+  }
+}
+
+extension SystemError {
+  /// Whether an errno means that there is no such program, which shells report as 127.
+  fileprivate static func isNotFound(_ number: Int32) -> Bool {
+    number == ENOENT || number == ENOTDIR
+  }
+}
+
+/// A script without an interpreter line, which the system cannot run, but shells, `env` and `nice` do.
+private enum BareScript {
+  private static let shell = Array("/bin/sh".utf8)
+  private static let slash = UInt8(ascii: "/")
+
+  /// The command line that runs the script with a shell; nil if the program is no such script.
+  static func commandLine(_ words: [[UInt8]]) -> [[UInt8]]? {
+    guard let program = words.first, program != shell,
+      let file = places(of: program).first(where: isExecutable), isText(file)
+    else { return nil }
+    return [shell, Array("--".utf8), file] + words.dropFirst()
+  }
+
+  private static func places(of program: [UInt8]) -> [[UInt8]] {
+    if program.contains(slash) { return [program] }
+    let path = unsafe getenv("PATH").map { text in
+      unsafe UnsafeRawBufferPointer(start: text, count: strlen(text)).map { $0 }
+    }
+    return (path ?? Array("/bin:/usr/bin".utf8))
+      .split(separator: UInt8(ascii: ":"), omittingEmptySubsequences: false)
+      .map { $0.isEmpty ? program : $0 + [slash] + program }
+  }
+
+  private static func isExecutable(_ file: [UInt8]) -> Bool {
+    let path = file.map { CChar(bitPattern: $0) } + [0]
+    var status = stat()
+    guard unsafe stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG else { return false }
+    return unsafe access(path, X_OK) == 0
+  }
+
+  /// Whether the file is text, and not a program for another machine that a shell would misread.
+  private static func isText(_ file: [UInt8]) -> Bool {
+    let descriptor = unsafe open(file.map { CChar(bitPattern: $0) } + [0], O_RDONLY | O_CLOEXEC)
+    guard descriptor >= 0 else { return false }
+    defer { close(descriptor) }
+    var beginning = [UInt8](repeating: 0, count: 128)
+    let count = unsafe read(descriptor, &beginning, beginning.count)
+    return count >= 0 && !beginning.prefix(count).contains(0)
   }
 }

@@ -1,6 +1,7 @@
+import Glibc
 import SharedBreaker
 
-/// A command behind its breaker, which runs until it succeeds or another attempt is not worth it.
+/// A command behind its breaker, which is retried until it succeeds or a retry makes no sense.
 struct GuardedCommand {
   var context: CommandContext
   var breaker: Breaker
@@ -33,7 +34,7 @@ struct GuardedCommand {
       say(
         "attempt \(attempts.ended) of \(retry.attempts) failed: retrying in "
           + DurationText.format(.milliseconds(DurationText.milliseconds(wait))))
-      Pause.sleep(for: wait)
+      Self.sleep(for: wait)
       // If this attempt turns out to be the last, its message has already been printed.
       last = judgement
       last?.complaint = nil
@@ -46,7 +47,7 @@ struct GuardedCommand {
     let course = self.course(
       of: commandLine, timeout: timeout, interval: permit.kind == .probe ? renewalInterval : nil
     ) {
-      // If renewing fails because of the store, it may work next time.
+      // If the store is what fails, the next renewal may succeed.
       (try? permit.renew()) == false ? nil : renewalInterval
     }
     let judgement = course.judged(ignoring: ignoredCodes, permanent: permanentCodes)
@@ -65,7 +66,7 @@ struct GuardedCommand {
     return judgement
   }
 
-  /// How often a probe renews its lease: often enough that two renewals may fail.
+  /// How often a probe renews its lease, so that two renewals in a row may fail.
   private var renewalInterval: Duration {
     max(breaker.snapshot().policy.probeTimeout / 3, .milliseconds(10))
   }
@@ -87,12 +88,19 @@ struct GuardedCommand {
       restoredSignals: context.console.restoredSignals, interval: interval, upkeep: upkeep)
   }
 
+  /// Sleeps before a retry; a signal that ends this process ends it here too.
+  private static func sleep(for duration: Duration) {
+    var asked = timespec(max(.zero, duration))
+    var left = timespec()
+    while unsafe nanosleep(&asked, &left) != 0, errno == EINTR { asked = left }
+  }
+
   private func say(_ words: String) {
     context.note("\(VisibleText.name(breaker.name)): \(words)")
   }
 }
 
-/// How the command ends, with a fallback or without.
+/// Ending, with a fallback or without.
 extension GuardedCommand {
   private func end(_ judgement: CommandJudgement) -> Ending {
     if let complaint = judgement.complaint { context.complain(complaint) }
@@ -110,7 +118,7 @@ extension GuardedCommand {
     return run(fallback)
   }
 
-  /// Runs the fallback; the breaker learns nothing of its outcome.
+  /// Runs the fallback, whose outcome the breaker does not count.
   private func run(_ fallback: String) -> Ending {
     let words = ["/bin/sh", "-c", fallback].map { Array($0.utf8) }
     let judgement = course(of: words, timeout: nil).judged(ignoring: [], permanent: [])

@@ -1,5 +1,50 @@
 import SharedBreaker
 
+/// The state of a breaker in one line, as commands print it after every change.
+enum StateLine {
+  static func text(of snapshot: BreakerSnapshot) -> String {
+    "\(VisibleText.name(snapshot.name)): \(words(of: snapshot))"
+  }
+
+  static func words(of snapshot: BreakerSnapshot) -> String {
+    guard let mode = mode(of: snapshot) else { return state(of: snapshot) }
+    return "\(mode); state: \(state(of: snapshot))"
+  }
+
+  private static func state(of snapshot: BreakerSnapshot) -> String {
+    var parts = [snapshot.state.wireName]
+    if snapshot.isNextCallProbe {
+      parts.append("the next call is a probe")
+    } else if let wait = snapshot.mode == .automatic ? snapshot.retryAfter : snapshot.openEndsIn,
+      wait > .zero
+    {
+      parts.append("retry in \(SpokenDuration.format(wait))")
+    }
+    if snapshot.state == .closed, snapshot.consecutiveFailures > 0 {
+      parts.append(CountedNoun.text(snapshot.consecutiveFailures, "consecutive failure"))
+    }
+    return parts.joined(separator: ", ")
+  }
+
+  /// The mode that an operator has set, until when, and why.
+  private static func mode(of snapshot: BreakerSnapshot) -> String? {
+    guard snapshot.mode != .automatic else { return nil }
+    let end = snapshot.modeEndsIn.map { " for \(SpokenDuration.format($0))" } ?? ""
+    let reason = snapshot.modeReason.map { " (\(VisibleText.bare($0)))" } ?? ""
+    return snapshot.mode.wireName + end + reason
+  }
+}
+
+extension BreakerSnapshot {
+  /// The number of probes that hold a slot.
+  var probesUnderWay: Int64 { Int64(leases.count { !$0.isOwnerGone }) }
+
+  /// Whether the next call is a probe.
+  var isNextCallProbe: Bool {
+    isProbeDue || (state == .halfOpen && mode == .automatic && permits)
+  }
+}
+
 /// History entries, one aligned row each.
 struct HistoryLines {
   /// The present, for ages beside the times on a terminal; nil in a pipe.
@@ -14,7 +59,7 @@ struct HistoryLines {
   /// The widths of the columns, so that later entries are aligned with earlier ones.
   private var widths: [Int] = []
 
-  /// The widest text that sets a column's width; a longer one moves the rest of its row right.
+  /// The widest text that widens its column; a longer one only moves the rest of its row.
   private var widest: Int { max(30, (width ?? 120) / 3) }
 
   init(now: BreakerTimestamp? = nil, width: Int? = nil, hasNames: Bool = false) {
@@ -44,7 +89,7 @@ struct HistoryLines {
     }
   }
 
-  /// A row with its times aligned at their ends, where their seconds are.
+  /// A row with its times aligned on the right, where their seconds are.
   private func row(of texts: [String], ending: String) -> FlowingRow {
     let count = now == nil ? 1 : 2
     let times = zip(texts, widths).prefix(count).map { text, width in
@@ -75,7 +120,7 @@ struct HistoryLines {
       + [entry.change.wireKind, entry.change.words()]
   }
 
-  /// Who did it and why, at the end of the line because a reason can be a kilobyte long.
+  /// The author and the reason, at the end of the line because a reason can be a kilobyte long.
   private static func ending(_ entry: HistoryEntry) -> String {
     VisibleText.bare(entry.reason.map { "\(entry.author): \($0)" } ?? entry.author)
   }

@@ -2,7 +2,7 @@ import SharedBreaker
 
 /// A timeline drawn with one character for each part, and the times below.
 enum TimelineLines {
-  /// Lengths of a part in minutes that are easy to count with; each divides a day.
+  /// Possible lengths of a part in minutes, each of which divides a day.
   private static let minutes = [10, 15, 20, 24, 30, 40, 60]
 
   private static let labelGap = 2
@@ -20,7 +20,7 @@ enum TimelineLines {
     ] + TextWrap.lines(sum(of: timeline), width: width)
   }
 
-  /// What the characters mean that are drawn.
+  /// The meaning of the characters that are drawn.
   private static func legend(
     of parts: [Timeline.Course], _ beginning: String, width: Int, _ painter: Painter
   ) -> [String] {
@@ -28,7 +28,7 @@ enum TimelineLines {
     var lines = [beginning]
     var length = beginning.count
     for course in drawn {
-      let words = words(of: course) + (course == drawn.last ? "" : ",")
+      let words = course.words + (course == drawn.last ? "" : ",")
       // The character and two spaces come before the words.
       length += words.count + 3
       if length > width {
@@ -69,14 +69,14 @@ enum TimelineLines {
     return line + String(repeating: " ", count: count - line.count - last.count) + last
   }
 
-  /// How long the breaker rejected calls, was open and was due, as far as that is known.
+  /// How long the breaker rejected calls, was open and was due, as far as the history shows.
   private static func sum(of timeline: Timeline) -> String {
     let told = [Timeline.Course.rejecting, .open, .due].compactMap { course -> String? in
       let extent = timeline.extent(of: course)
       guard extent.spells > 0 else { return nil }
       let time = SpokenDuration.format(.milliseconds(extent.milliseconds))
       let periods = extent.spells > 1 ? " in \(extent.spells) periods" : ""
-      return "\(words(of: course)) for \(time)\(periods)"
+      return "\(course.words) for \(time)\(periods)"
     }
     let isCalm = timeline.stretches.allSatisfy { $0.course != .rejecting && $0.course != .open }
     return ((isCalm ? ["never rejected"] : []) + told).joined(separator: ", ")
@@ -99,17 +99,6 @@ enum TimelineLines {
     case .passing: .green
     case .due, .probing: .yellow
     case .open, .rejecting: .red
-    }
-  }
-
-  private static func words(of course: Timeline.Course) -> String {
-    switch course {
-    case .unknown: "unknown"
-    case .passing: "let through"
-    case .due: "due"
-    case .probing: "probed"
-    case .open: "open"
-    case .rejecting: "rejected"
     }
   }
 }

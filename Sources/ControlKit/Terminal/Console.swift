@@ -1,3 +1,7 @@
+import ProgramKit
+
+@unsafe @preconcurrency import Glibc
+
 /// The surroundings of a command, which a test can replace.
 public struct Console: Sendable {
   /// The result of writing text.
@@ -5,7 +9,7 @@ public struct Console: Sendable {
     /// The text was written.
     case written
 
-    /// Nobody reads any more, which is not a failure: `cbctl history | head` ends like this.
+    /// The reader is gone, which is not a failure: `cbctl history | head` ends like this.
     case closed
 
     /// The text could not be written; the number is an errno.
@@ -21,7 +25,7 @@ public struct Console: Sendable {
   /// Whether standard output is a terminal.
   public var isOutputTerminal: Bool
 
-  /// The descriptor of standard output, to notice when nobody reads it any more; nil for none.
+  /// The descriptor of standard output, to notice when its reader is gone; nil for none.
   public var outputDescriptor: Int32?
 
   /// Whether this process has a terminal, which a command that it runs may use.
@@ -33,7 +37,7 @@ public struct Console: Sendable {
   /// The number of lines of the terminal; nil if there is none.
   public var height: Int?
 
-  /// The environment variables that are text.
+  /// The environment variables, of which cbctl reads only a few.
   public var environment: [String: String]
 
   /// Asks a yes-or-no question; nil if nobody could answer.
@@ -42,13 +46,13 @@ public struct Console: Sendable {
   /// The signals that this process ignores but the commands that it runs must not.
   public var restoredSignals: [Int32]
 
-  /// How long a person is made to wait for the answer of the host's relay.
+  /// How long a command for people waits for the answer of the host's relay.
   public var relayPatience = Duration.seconds(2)
 
   /// The name of the user who runs the command, for the history; nil if nobody should be named.
   public var user: @Sendable () -> String? = { nil }
 
-  /// Creates a console; it is not a terminal unless you say so.
+  /// Creates a console, which is not a terminal unless you say so.
   public init(
     output: @escaping @Sendable (String) -> Writing,
     errorOutput: @escaping @Sendable (String) -> Writing,
@@ -83,5 +87,145 @@ public struct Console: Sendable {
   var hasColors: Bool {
     guard isOutputTerminal, environment["TERM"] != "dumb" else { return false }
     return environment["NO_COLOR"].map(\.isEmpty) ?? true
+  }
+}
+
+extension Console {
+  /// The console of this process.
+  ///
+  /// From now on the process ignores SIGPIPE, so that a reader may close the pipe, and SIGXFSZ, so
+  /// that a store that may not grow is an ordinary error.
+  public static func system() -> Console {
+    let ignoredAnew = [SIGPIPE, SIGXFSZ].filter { number in
+      let previous = signal(number, SIG_IGN)
+      return unsafe unsafeBitCast(previous, to: Int.self) == 0
+    }
+    let isTerminal = isatty(STDOUT_FILENO) == 1
+    let size = isTerminal ? terminalSize() : winsize()
+    let environment = processEnvironment()
+    var console = Console(
+      output: { write($0, to: STDOUT_FILENO) },
+      errorOutput: { write($0, to: STDERR_FILENO) },
+      isOutputTerminal: isTerminal,
+      outputDescriptor: STDOUT_FILENO,
+      hasTerminal: hasTerminal(),
+      width: size.ws_col > 0 ? Int(size.ws_col) : nil,
+      height: size.ws_row > 0 ? Int(size.ws_row) : nil,
+      environment: environment,
+      ask: systemAsk(),
+      restoredSignals: ignoredAnew)
+    console.user = { HostUser.current(environment).words }
+    return console
+  }
+
+  static func write(_ text: String, to descriptor: Int32) -> Writing {
+    switch ThisProcess.write(text, to: descriptor, waitsForRoom: true) {
+    case nil: .written
+    case EPIPE?: .closed
+    case let number?: .failed(number)
+    }
+  }
+
+  /// Asks on standard error and reads the answer from standard input, if both are a terminal.
+  private static func systemAsk() -> (@Sendable (String) -> Bool)? {
+    guard isatty(STDIN_FILENO) == 1, isatty(STDERR_FILENO) == 1 else { return nil }
+    return { question in
+      _ = write(question, to: STDERR_FILENO)
+      return ["y", "yes"].contains(readLine()?.lowercased())
+    }
+  }
+
+  /// Whether there is a controlling terminal, on which a command may ask for a password even if the
+  /// standard streams go elsewhere.
+  static func hasTerminal() -> Bool {
+    let descriptor = unsafe open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC)
+    guard descriptor >= 0 else { return false }
+    close(descriptor)
+    return true
+  }
+
+  /// The size; zero if the terminal does not report it.
+  private static func terminalSize() -> winsize {
+    var size = winsize()
+    _ = unsafe ioctl(STDOUT_FILENO, UInt(TIOCGWINSZ), &size)
+    return size
+  }
+
+  private static func processEnvironment() -> [String: String] {
+    var result: [String: String] = [:]
+    // Copying all variables would take longer than reading the command line.
+    for name in ["HOME", "NO_COLOR", "SHARED_BREAKER_STORE", "SUDO_USER", "TERM"] {
+      if let value = unsafe getenv(name) { result[name] = unsafe String(validatingCString: value) }
+    }
+    return result
+  }
+}
+
+/// The user who runs a command, as the history names them.
+struct HostUser {
+  /// The real user of the process.
+  var number: UInt32
+
+  /// The user who has logged in, according to the kernel; nil if it does not know.
+  var login: UInt32?
+
+  /// The user who called `sudo`, according to the environment; used only if it can be a name.
+  var claim: String?
+
+  /// The name of a user; nil if it has none.
+  var name: (UInt32) -> String?
+
+  /// The user as text: `deploy`, `root (login deploy)`, or `root (SUDO_USER deploy)` if only the
+  /// environment says so; a number for a user without a name.
+  ///
+  /// `sudo` changes the real user, but not the login, which is what an operator wants to know.
+  /// Anybody can set SUDO_USER, so the text says where the name comes from.
+  var words: String {
+    let user = words(of: number)
+    if let login { return login == number ? user : "\(user) (login \(words(of: login)))" }
+    guard let claim, !claim.isEmpty, claim != user, claim.utf8.allSatisfy(Self.isOfName) else {
+      return user
+    }
+    return "\(user) (SUDO_USER \(claim))"
+  }
+
+  /// Whether a byte can be part of a name, so that a claim cannot look like more than one.
+  private static func isOfName(_ byte: UInt8) -> Bool {
+    switch byte {
+    case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+      UInt8(ascii: "0")...UInt8(ascii: "9"), 0x80...:
+      true
+    default: "._-@+$\\".utf8.contains(byte)
+    }
+  }
+
+  private func words(of number: UInt32) -> String { name(number) ?? String(number) }
+}
+
+extension HostUser {
+  /// The user of this process.
+  static func current(_ environment: [String: String]) -> HostUser {
+    HostUser(
+      number: getuid(), login: login(), claim: environment["SUDO_USER"], name: name)
+  }
+
+  /// The user who has logged in; nil if there is none, or if the kernel does not record logins.
+  private static func login() -> UInt32? {
+    do throws(ControlError) {
+      var number: UInt32?
+      try InputText.forEachLine(of: "/proc/self/loginuid") { _, line throws(ControlError) in
+        number = UInt32(line)
+      }
+      // The highest number stands for nobody.
+      return number == .max ? nil : number
+    } catch {
+      return nil
+    }
+  }
+
+  private static func name(of number: UInt32) -> String? {
+    guard let entry = unsafe getpwuid(number), let name = unsafe entry.pointee.pw_name
+    else { return nil }
+    return unsafe String(cString: name)
   }
 }

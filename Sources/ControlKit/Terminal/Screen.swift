@@ -1,14 +1,14 @@
 import Glibc
 import ProgramKit
 
-/// A terminal to draw on, which gets its former state back at the end.
+/// A terminal to draw on, whose former state is restored at the end.
 final class Screen {
   /// A request of the user or the system to the view.
   enum Wish: Sendable, Hashable {
     case key(Key)
 
     /// The content or the size of the terminal has changed.
-    case drawAnew
+    case redraw
 
     /// A signal told the process to end.
     case end(signal: Int32)
@@ -23,7 +23,7 @@ final class Screen {
   private var keys = Keys()
   private var shown: Frame?
 
-  /// Takes over the terminal; nil if there is none.
+  /// Takes control of the terminal; nil if there is none.
   init?(output: Int32) {
     guard isatty(output) == 1, let signals = WakePipe() else { return nil }
     let isTyped = isatty(STDIN_FILENO) == 1
@@ -51,7 +51,7 @@ final class Screen {
     return (size.ws_col > 0 ? Int(size.ws_col) : 80, size.ws_row > 0 ? Int(size.ws_row) : 24)
   }
 
-  /// Shows a frame; does nothing while the terminal takes no output, as after ^S.
+  /// Shows a frame; does nothing while the terminal accepts no output, as after ^S.
   func show(_ frame: Frame, _ write: (String) -> Void) {
     let text = frame.update(from: shown)
     guard !text.isEmpty, canWrite else { return }
@@ -72,7 +72,7 @@ final class Screen {
       let bytes = read(input)
       wishes += bytes.isEmpty ? [.hungUp] : keys.read(bytes).map { .key($0) }
     }
-    if wishes.contains(where: { $0 == .drawAnew || $0 == .key(.redraw) }) { shown = nil }
+    if wishes.contains(where: { $0 == .redraw || $0 == .key(.redraw) }) { shown = nil }
     return wishes
   }
 
@@ -85,12 +85,86 @@ final class Screen {
       TerminalGuard.enter()
     case let number: return .end(signal: number)
     }
-    return .drawAnew
+    return .redraw
   }
 
   private func read(_ descriptor: Int32) -> [UInt8] {
     unsafe [UInt8](unsafeUninitializedCapacity: 256) { buffer, count in
       count = max(0, unsafe Glibc.read(descriptor, buffer.baseAddress, buffer.count))
     }
+  }
+}
+
+/// The content of a screen, line by line.
+struct Frame: Sendable, Hashable {
+  var lines: [String] = []
+
+  /// The output that turns an earlier frame into this one, with only the lines that differ.
+  ///
+  /// Without an earlier frame it writes every line, whatever the screen shows.
+  func update(from earlier: Frame?) -> String {
+    // Erase from the top, because there is no line below a frame that fills the screen.
+    var text = earlier == nil ? Self.position(0) + "\u{1b}[J" : ""
+    for (index, line) in lines.enumerated() where earlier?.line(index) != line {
+      // Erase first, because after a line of full width the cursor is on its last character.
+      text += Self.position(index) + "\u{1b}[K" + line
+    }
+    if let earlier, earlier.lines.count > lines.count {
+      text += Self.position(lines.count) + "\u{1b}[J"
+    }
+    // A terminal that knows these sequences shows the whole update at once; others ignore them.
+    return text.isEmpty ? "" : "\u{1b}[?2026h\(text)\u{1b}[?2026l"
+  }
+
+  private func line(_ index: Int) -> String? { index < lines.count ? lines[index] : nil }
+
+  private static func position(_ index: Int) -> String { "\u{1b}[\(index + 1);1H" }
+}
+
+/// The keys of a live view.
+enum Key: Sendable, Hashable {
+  case quit, redraw, up, down, pageUp, pageDown, top, bottom
+}
+
+/// Turns the bytes that a terminal sends into keys; a key's bytes can arrive in pieces.
+struct Keys: Sendable {
+  private var rest: [UInt8] = []
+
+  private static let escape: UInt8 = 0x1B
+  private static let letters: [UInt8: Key] = [
+    UInt8(ascii: "q"): .quit, UInt8(ascii: "Q"): .quit, 0x0C: .redraw,
+    UInt8(ascii: "k"): .up, UInt8(ascii: "j"): .down, UInt8(ascii: "\n"): .down,
+    UInt8(ascii: "\r"): .down, UInt8(ascii: "b"): .pageUp, UInt8(ascii: "f"): .pageDown,
+    UInt8(ascii: " "): .pageDown, UInt8(ascii: "g"): .top, UInt8(ascii: "G"): .bottom,
+  ]
+  private static let sequences: [String: Key] = [
+    "A": .up, "B": .down, "H": .top, "F": .bottom, "5~": .pageUp, "6~": .pageDown,
+    "1~": .top, "7~": .top, "4~": .bottom, "8~": .bottom,
+  ]
+
+  /// Returns the keys that the bytes complete, and skips sequences without a meaning.
+  mutating func read(_ bytes: [UInt8]) -> [Key] {
+    rest += bytes
+    var keys: [Key] = []
+    while let first = rest.first {
+      guard first == Self.escape else {
+        if let key = Self.letters[first] { keys.append(key) }
+        rest.removeFirst()
+        continue
+      }
+      guard let length = sequenceLength() else { break }
+      let parameters = String(decoding: rest[..<length].dropFirst(2), as: UTF8.self)
+      if let key = Self.sequences[parameters] { keys.append(key) }
+      rest.removeFirst(length)
+    }
+    return keys
+  }
+
+  /// The length of the sequence at the beginning; nil if it is not complete.
+  private func sequenceLength() -> Int? {
+    guard rest.count > 1 else { return nil }
+    let isSequence = rest[1] == UInt8(ascii: "[") || rest[1] == UInt8(ascii: "O")
+    guard isSequence else { return 1 }
+    return rest.indices.dropFirst(2).first { (0x40...0x7E).contains(rest[$0]) }.map { $0 + 1 }
   }
 }

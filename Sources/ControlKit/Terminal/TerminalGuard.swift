@@ -2,9 +2,9 @@ import Glibc
 
 /// The terminal that this process has changed, and how to restore it however the process ends.
 ///
-/// There is at most one, where a signal handler can find it. A handler may call almost nothing
-/// (signal-safety(7)), so it allocates no memory and takes no lock. Everything that it touches is
-/// allocated before and never freed, because a handler can run at any time.
+/// There is at most one, in a place where a signal handler finds it. A handler may call very few
+/// functions (signal-safety(7)), so it allocates no memory and takes no lock. Everything it touches is
+/// allocated beforehand and never freed, because a handler can run at any time.
 @safe enum TerminalGuard {
   private struct Kept {
     var input: Int32
@@ -49,7 +49,7 @@ import Glibc
     let actions = UnsafeMutablePointer<sigaction>.allocate(capacity: highestSignal + 1)
     unsafe actions.initialize(repeating: sigaction(), count: highestSignal + 1)
     unsafe formerActions = actions
-    for number in told where !isIgnored(number) {
+    for number in told where !OutsideSignals.isIgnored(number) {
       unsafe sigaction(number, nil, actions + Int(number))
       listen(to: number)
     }
@@ -90,7 +90,7 @@ import Glibc
 
   /// Stops until this process is continued, as the signal does by default.
   ///
-  /// The caller knows when the stop is over, so the loop does not receive the SIGCONT.
+  /// The loop does not receive the SIGCONT, because the caller knows when the stop is over.
   static func stop() {
     leave()
     signal(SIGTSTP, SIG_DFL)
@@ -104,11 +104,11 @@ import Glibc
   static func end() {
     leave()
     guard let actions = unsafe formerActions else { return }
-    let heard = told.filter { !isIgnored($0) }
+    let heard = told.filter { !OutsideSignals.isIgnored($0) }
     for number in heard + fatal { unsafe sigaction(number, actions + Int(number), nil) }
   }
 
-  /// Gives handlers a stack of their own, because an overflowed stack has no room for them.
+  /// Gives handlers a stack of their own, because a stack that has overflowed has no room for them.
   private static func giveHandlersRoom() {
     let size = 65_536
     let place = UnsafeMutableRawPointer.allocate(byteCount: size, alignment: 16)
@@ -120,13 +120,6 @@ import Glibc
     var action = sigaction()
     unsafe action.__sigaction_handler.sa_handler = tell
     unsafe sigaction(number, &action, nil)
-  }
-
-  private static func isIgnored(_ number: Int32) -> Bool {
-    var action = sigaction()
-    guard unsafe sigaction(number, nil, &action) == 0 else { return false }
-    let handler = unsafe unsafeBitCast(action.__sigaction_handler.sa_handler, to: Int.self)
-    return unsafe handler == unsafeBitCast(SIG_IGN, to: Int.self)
   }
 
   private static func put(_ text: StaticString, to descriptor: Int32) {

@@ -29,6 +29,7 @@ static PyObject *breaker_new(PyTypeObject *type, PyObject *args, PyObject *keywo
   self->store = Py_NewRef(store);
   self->judge = Py_NewRef(judge);
   self->judge_result = judge_result == Py_None ? NULL : Py_NewRef(judge_result);
+  self->logged_state = NEVER_LOGGED;
   sb_forget_blocks(self);
   return (PyObject *)self;
 }
@@ -138,12 +139,13 @@ static PyObject *leave_async(PyObject *object, PyObject *const *arguments, Py_ss
       must_end_now = true;
   }
   PyObject *answer = NULL;
+  int code;
   if (must_end_now) {
     sb_finish(self, &permit, ending);
     answer = PyErr_Occurred() ? NULL : Py_NewRef(self->state->done);
-  } else if (sb_finish_now(self, &permit, ending) == SB_WOULD_BLOCK) {
+  } else if ((code = sb_finish_now(self, &permit, ending)) == SB_WOULD_BLOCK) {
     answer = sb_leave_slowly(self, &permit, ending);
-  } else {
+  } else if (!sb_watch_failure(self, code, ending)) {
     answer = Py_NewRef(self->state->done);
   }
   if (ending) Py_XDECREF(ending->owner);

@@ -5,25 +5,73 @@
 // set comes from outside, such as from a signal handler, and belongs to the caller.
 #define INTERRUPTED (-1)
 
-// Does what is due after a call that may have waited: it lets signal handlers run, and tells the log of the
-// store. Returns INTERRUPTED if something has raised.
-int sb_after_waiting(Breaker *self) {
-  PyObject *pending = sb_raised();
-  int status = PyErr_CheckSignals() ? INTERRUPTED : 0;
-  if (sb_tell_log((Store *)self->store)) status = INTERRUPTED;
-  sb_raise_again(pending);
-  return status;
+#define UNKNOWN_STATE (-1)
+
+// Returns the state as it is now.
+static int state_now(Breaker *self) {
+  int state = SB_CLOSED, code;
+  WITHOUT_GIL(code, sb_breaker_state(self->handle, &state));
+  return code == SB_OK ? state : UNKNOWN_STATE;
 }
 
-// Lets listeners look at what a call has found or changed. It keeps the exception that is set.
-int sb_watch(Breaker *self) {
-  if (!self->watch) return 0;
+// Tells the log what this process has changed, if the state is another one than after its last call that
+// waited. It keeps the exception that is set.
+static int tell_state(Breaker *self, int state) {
+  int before = self->logged_state;
+  if (state == UNKNOWN_STATE || state == before) return 0;
+  self->logged_state = state;
+  if (before == NEVER_LOGGED && state == SB_CLOSED) return 0;
   PyObject *pending = sb_raised();
-  PyObject *answer = PyObject_CallNoArgs(self->watch);
+  PyObject *words = before == NEVER_LOGGED ? Py_None : self->state->states[before];
+  PyObject *answer = PyObject_CallMethod(
+      (PyObject *)self, "_log_changes", "OO", words, self->state->states[state]);
   int status = answer ? 0 : INTERRUPTED;
   Py_XDECREF(answer);
   sb_raise_again(pending);
   return status;
+}
+
+// Does what is due after a call that may have waited: it lets signal handlers run, and tells the log of the
+// store, and of the state if the call may have changed it. Returns INTERRUPTED if something has raised.
+int sb_after_waiting(Breaker *self, bool has_changed) {
+  PyObject *pending = sb_raised();
+  // Handlers come last of what releases the GIL: the interpreter may overlook a signal while it takes it again.
+  int state = has_changed ? state_now(self) : UNKNOWN_STATE;
+  int status = PyErr_CheckSignals() ? INTERRUPTED : 0;
+  if (sb_tell_log((Store *)self->store)) status = INTERRUPTED;
+  if (tell_state(self, state)) status = INTERRUPTED;
+  sb_raise_again(pending);
+  return status;
+}
+
+// Lets listeners look at what a call has found or changed, and gives them how its failure was judged if that
+// counts, or the rejection that is set. It keeps the exception that is set.
+static int watch_ending(Breaker *self, int code, const Ending *ending) {
+  if (!self->watch) return 0;
+  PyObject *pending = sb_raised();
+  PyObject *found = pending ? pending : Py_None;
+  if (ending && ending->owner && code == SB_OK) found = ending->owner;
+  PyObject *answer = PyObject_CallFunctionObjArgs(self->watch, found, NULL);
+  int status = answer ? 0 : INTERRUPTED;
+  Py_XDECREF(answer);
+  sb_raise_again(pending);
+  return status;
+}
+
+int sb_watch(Breaker *self) { return watch_ending(self, SB_OK, NULL); }
+
+// Whether a report may change the state: that of a failure, or of a probe. A slow success that opens the
+// breaker is told with the next change.
+bool sb_may_change(uint32_t kind, const Ending *ending) {
+  return kind == SB_PROBE ||
+         (ending && (ending->outcome == SB_FAILURE || ending->outcome == SB_PERMANENT_FAILURE));
+}
+
+// Tells the log and listeners of a failure whose report did not wait, as it does not while the store is lost.
+int sb_watch_failure(Breaker *self, int code, const Ending *ending) {
+  if (!sb_may_change(0, ending) || code != SB_OK) return 0;
+  int status = sb_after_waiting(self, true);
+  return watch_ending(self, code, ending) ? INTERRUPTED : status;
 }
 
 static int entered(Breaker *self, int code, const sb_rejection *rejection) {
@@ -61,7 +109,7 @@ int sb_begin(Breaker *self, sb_permit *permit) {
   sb_rejection rejection = SB_REJECTION_INIT;
   INTERRUPTIBLY((Store *)self->store, code, sb_enter(self->handle, permit, &rejection, 0));
   code = entered(self, code, &rejection);
-  if (sb_after_waiting(self)) return give_up(self, permit);
+  if (sb_after_waiting(self, permit->kind == SB_PROBE)) return give_up(self, permit);
   return code;
 }
 
@@ -122,7 +170,7 @@ int sb_judge_result(Breaker *self, PyObject *result, Ending *ending) {
 // Reports an outcome if that needs no file. Returns the code of the library.
 int sb_finish_now(Breaker *self, sb_permit *permit, const Ending *ending) {
   // The permit of a call that no breaker permitted.
-  if (!permit->kind) return SB_OK;
+  if (!permit->kind) return SB_REFUSED;
   return sb_leave(self->handle, permit, ending ? ending->outcome : SB_SUCCESS,
                   ending && ending->has_details ? &ending->details : NULL, SB_NOWAIT);
 }
@@ -175,10 +223,12 @@ int sb_finish_interruptibly(Breaker *self, sb_permit *permit, const Ending *endi
 
 // Reports an outcome where listeners may be told, after waiting for the store if it must.
 int sb_finish_and_watch(Breaker *self, sb_permit *permit, const Ending *ending) {
-  if (sb_finish_now(self, permit, ending) != SB_WOULD_BLOCK) return 0;
-  int code = sb_finish_interruptibly(self, permit, ending);
-  int status = sb_after_waiting(self) || code == SB_INTERRUPTED ? INTERRUPTED : 0;
-  return sb_watch(self) ? INTERRUPTED : status;
+  bool has_changed = sb_may_change(permit->kind, ending);
+  int code = sb_finish_now(self, permit, ending);
+  if (code != SB_WOULD_BLOCK) return sb_watch_failure(self, code, ending);
+  code = sb_finish_interruptibly(self, permit, ending);
+  int status = sb_after_waiting(self, has_changed) || code == SB_INTERRUPTED ? INTERRUPTED : 0;
+  return watch_ending(self, code, ending) ? INTERRUPTED : status;
 }
 
 // Gives back a permit whose call tells nothing about the resource. It leaves exceptions alone.

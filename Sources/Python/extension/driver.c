@@ -107,6 +107,8 @@ static PySendResult work_ended(Driver *self, PyObject **result) {
   if (code == SB_WOULD_BLOCK) {
     self->inner = sb_leave_slowly(breaker, &self->permit, ending);
     if (!self->inner) end_with_exception(self);
+  } else if (sb_watch_failure(breaker, code, ending)) {
+    end_with_exception(self);
   }
   self->permit = sb_no_permit();
   Py_XDECREF(judged.owner);

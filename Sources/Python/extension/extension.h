@@ -66,6 +66,7 @@ typedef struct {
   PyObject *store;
   PyObject *judge;  // judges what was raised
   PyObject *judge_result;  // judges what was returned; NULL if every result is a success
+  int logged_state;  // the one after the last call that may have changed it, or NEVER_LOGGED
   PyObject *watch;  // called after a call that was not healthy; NULL if there are no listeners
   PyObject *weak;
   // The `with` blocks under way. Their permits are equal while the breaker is healthy: one of them
@@ -75,6 +76,8 @@ typedef struct {
   Block *blocks;
   unsigned forks;  // the process that the blocks belong to
 } Breaker;
+
+#define NEVER_LOGGED (-1)
 
 // How a call ended, as the library takes it. `owner` keeps the text alive.
 typedef struct {
@@ -160,8 +163,10 @@ void sb_ends_wait(Wait *wait, int code);
 // calls.c
 int sb_begin(Breaker *self, sb_permit *permit);
 int sb_begin_and_watch(Breaker *self, sb_permit *permit);
-int sb_after_waiting(Breaker *self);
+int sb_after_waiting(Breaker *self, bool has_changed);
+bool sb_may_change(uint32_t kind, const Ending *ending);
 int sb_watch(Breaker *self);
+int sb_watch_failure(Breaker *self, int code, const Ending *ending);
 int sb_begin_now(Breaker *self, sb_permit *permit);
 int sb_judge_exception(Breaker *self, PyObject *exception, Ending *ending);
 int sb_judge_result(Breaker *self, PyObject *result, Ending *ending);

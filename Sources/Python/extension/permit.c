@@ -82,11 +82,12 @@ static PyObject *permit_leave(PyObject *object, PyObject *args) {
   sb_permit permit;
   State *state = self->breaker->state;
   if (!sb_take_permit(object, &permit)) return Py_NewRef(state->verdicts[2]);
+  bool has_changed = sb_may_change(permit.kind, &ending);
   int code = waits ? sb_finish_interruptibly(self->breaker, &permit, &ending)
                    : sb_finish_now(self->breaker, &permit, &ending);
   if (code == SB_WOULD_BLOCK || code == SB_ERR_ARGUMENT) self->permit = permit;
   if (code == SB_WOULD_BLOCK) Py_RETURN_NONE;
-  if ((waits && sb_after_waiting(self->breaker)) || code == SB_INTERRUPTED) return NULL;
+  if ((waits && sb_after_waiting(self->breaker, has_changed)) || code == SB_INTERRUPTED) return NULL;
   return sb_verdict(state, code == SB_ERR_CLOSED ? SB_REFUSED : code);
 }
 

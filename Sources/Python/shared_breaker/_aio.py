@@ -73,6 +73,6 @@ async def enter(permit: Permit) -> None:
         raise
 
 
-async def leave(permit: Permit, outcome: int, text: bytes | None, open_for: int) -> None:
-    """Report how a call went."""
-    await in_thread(lambda: permit._leave(outcome, text, open_for, 0, True))
+async def leave(permit: Permit, outcome: int, text: bytes | None, open_for: int) -> str | None:
+    """Report how a call went, and return what became of the report."""
+    return await in_thread(lambda: permit._leave(outcome, text, open_for, 0, True))

@@ -6,6 +6,7 @@ import _thread
 import os
 
 from . import _extension
+from ._errors import Rejected
 from ._events import Changes, Event, call_listener, remove_listener
 from ._functions import (
     ASYNC_GENERATOR,
@@ -16,7 +17,7 @@ from ._functions import (
     guard_generator,
     resemble_function,
 )
-from ._judge import SUCCESS, Judge, outcome_number
+from ._judge import IGNORED, SUCCESS, Judge, outcome_number
 from ._policy import elapsed_nanoseconds, nanoseconds
 from ._signals import is_of_signal
 from ._text import called, for_people
@@ -128,16 +129,25 @@ class Breaker(_extension.Breaker):
         A permit that is dropped without a report is ignored: the call tells nothing about the resource.
         """
         permit = self._permit()
-        permit._enter(True)
+        try:
+            permit._enter(True)
+        except Rejected as rejected:
+            self._tell(rejected)
+            raise
         self._tell()
         return permit
 
     async def acquire_async(self) -> Permit:
         """Do what ``acquire`` does, without blocking the event loop."""
         permit = self._permit()
-        if not permit._enter(False):
+        try:
+            if permit._enter(False):
+                return permit
             await _aio().enter(permit)
-            self._tell()
+        except Rejected as rejected:
+            self._tell(rejected)
+            raise
+        self._tell()
         return permit
 
     def acquire_token(self, owner_pid: int | None = None) -> str:
@@ -146,7 +156,11 @@ class Breaker(_extension.Breaker):
         Pass it the token, for ``SharedStore.report``. If the process ``owner_pid`` ends, the slot of a probe is
         free at once. Without one, it is free when the probe has reported, or after ``probe_timeout``.
         """
-        return self._acquire_token(owner_pid or 0)
+        try:
+            return self._acquire_token(owner_pid or 0)
+        except Rejected as rejected:
+            self._tell(rejected)
+            raise
 
     # Looking and changing
 
@@ -166,11 +180,13 @@ class Breaker(_extension.Breaker):
     def reset(self, reason: str | None = None) -> None:
         """Close the breaker and clear its counters, in every process."""
         self._reset(for_people(reason, "a reason"))
+        self._log_changes()
         self._tell()
 
     def trip(self, open_for: Seconds | None = None, reason: str | None = None) -> None:
         """Open the breaker now, for a time, or for as long as its policy says."""
         self._trip(0 if open_for is None else nanoseconds(open_for), for_people(reason, "a reason"))
+        self._log_changes()
         self._tell()
 
     def force(
@@ -208,11 +224,14 @@ class Breaker(_extension.Breaker):
         """Return the state, but create no file for it, because nothing has happened without one."""
         return self.state if os.path.exists(self.store.path) else "closed"
 
-    def _tell(self) -> None:
+    def _tell(self, found: object = None) -> None:
+        """Tell listeners what a call has changed or found: a rejection, or how its failure was judged."""
         if self._changes is None:
             return
         store = self.store
         store._tell_health()
+        if found is not None and store._call_listeners:
+            store._tell_call(self.name, found)
         change = self._changes.look(lambda: self.state)
         if change is not None:
             event = Event("state", self.name, *change, None)
@@ -220,6 +239,10 @@ class Breaker(_extension.Breaker):
                 call_listener(listener, event)
 
     # What the extension calls
+
+    def _log_changes(self, before: State | None = None, after: State | None = None) -> None:
+        """Write a line for each change of the state that this process has made since it last did so."""
+        self.store._log_changes(self.name, self._health()[0], before, after)
 
     def _permit(self) -> Permit:
         return Permit(self)
@@ -234,13 +257,17 @@ class Breaker(_extension.Breaker):
 
     async def _enter_slowly(self, frame: FrameType) -> None:
         permit = self._permit()
-        await _aio().enter(permit)
+        try:
+            await _aio().enter(permit)
+        except Rejected as rejected:
+            self._tell(rejected)
+            raise
         self._tell()
         self._place(frame, permit)
 
     async def _leave_slowly(self, permit: Permit, ending: Ending | None) -> None:
-        await _aio().leave(permit, *(ending or (SUCCESS, None, 0)))
-        self._tell()
+        verdict = await _aio().leave(permit, *(ending or (SUCCESS, None, 0)))
+        self._tell(ending if verdict == "counted" else None)
 
     def _leave_elsewhere(self, permit: Permit, *ending: Any) -> None:
         _thread.start_new_thread(permit._leave, (*ending, True))
@@ -249,11 +276,11 @@ class Breaker(_extension.Breaker):
         permit = self._permit()
         try:
             await _aio().enter(permit)
-        except BaseException:
+        except BaseException as error:
             getattr(work, "close", int)()  # or Python would warn that it was never awaited
+            self._tell(error)
             raise
-        finally:
-            self._tell()
+        self._tell()
         return await self._continue(permit, work)
 
     def _watch_generator(self, permit: Permit, generator: Any) -> Any:
@@ -291,7 +318,7 @@ class Permit(_extension.Permit):
         """
         ending = self._ending(outcome, error, open_for, elapsed)
         verdict = self._leave(*ending, True)
-        self.breaker._tell()
+        self.breaker._tell(ending if verdict == "counted" else None)
         return verdict  # type: ignore[return-value]
 
     async def report_async(
@@ -307,7 +334,9 @@ class Permit(_extension.Permit):
         verdict = self._leave(*ending, False)
         if verdict is None:
             verdict = await _aio().in_thread(lambda: self._leave(*ending, True))
-            self.breaker._tell()
+        elif ending[0] in (SUCCESS, IGNORED):
+            return verdict  # type: ignore[return-value]
+        self.breaker._tell(ending if verdict == "counted" else None)
         return verdict  # type: ignore[return-value]
 
     def renew(self, duration: Seconds | None = None) -> bool:

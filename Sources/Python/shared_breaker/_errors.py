@@ -82,14 +82,14 @@ class Rejected(BreakerError):
         wait = self.retry_after
         if self.mode == "forced_open":
             time = "until further notice" if wait is None else f"for {_time(wait)}"
-            why = f": {_visible(self.reason)}" if self.reason else ""
+            why = f": {visible(self.reason)}" if self.reason else ""
             what = f"an operator holds it open {time}{why}"
         else:
             again = "try again later" if wait is None else f"try again in {_time(wait)}"
             what = (
                 f"a probe is under way: {again} at the latest" if self.state == "half_open"
                 else f"it is {self.state}: {again}")
-        return f"{_visible(self.name)} is rejecting calls: {what}"
+        return f"{visible(self.name)} is rejecting calls: {what}"
 
 
 class StoreError(BreakerError):
@@ -124,6 +124,6 @@ def _time(seconds: float) -> str:
     return f"{math.ceil(round(seconds * 1_000, 6))}ms"
 
 
-def _visible(text: str | None) -> str:
+def visible(text: str | None) -> str:
     """Return text from outside with its unprintable characters escaped."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text or "")

@@ -13,21 +13,31 @@ if TYPE_CHECKING:
 class Event:
     """What a listener is called with."""
 
-    __slots__ = ("after", "before", "kind", "message", "name")
+    __slots__ = ("after", "before", "kind", "message", "name", "retry_after")
 
     def __init__(
-        self, kind: str, name: str | None, before: str | None, after: str, message: str | None
+        self,
+        kind: str,
+        name: str | None,
+        before: str | None,
+        after: str,
+        message: str | None,
+        retry_after: float | None = None,
     ) -> None:
         self.kind = kind
-        """``state`` for a breaker, or ``store`` for whether the store can be used."""
+        """``state`` for a breaker, or ``store`` for whether the store can be used; of a call,
+        ``rejection`` or ``failure``."""
         self.name = name
         """The name of the breaker; None for an event of the store."""
         self.before = before
-        """The state before; None if it is not known."""
+        """The state before; None if it is not known, and for a call."""
         self.after = after
-        """The state now: of a breaker, or ``available`` or ``unavailable``."""
+        """The state now: of a breaker, or ``available`` or ``unavailable``. It is the state in which the
+        breaker rejected a call, and ``counted`` for a failure."""
         self.message = message
-        """Why the store cannot be used."""
+        """Why the store cannot be used, why a call was rejected, or what the failed call raised."""
+        self.retry_after = retry_after
+        """The ``retry_after`` of a rejection."""
 
     def __repr__(self) -> str:
         return f"<Event {self.kind} {self.name}: {self.before} -> {self.after}>"

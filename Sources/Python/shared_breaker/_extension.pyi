@@ -44,7 +44,7 @@ class Hook:
     def done(self, result: int, /) -> None: ...
 
 class Breaker:
-    _watch: Callable[[], object]
+    _watch: Callable[[object], object]
     def __new__(
         cls,
         store: Store,

@@ -128,13 +128,24 @@ class SharedStore(Store):
 
     # Listening
 
-    def listen(self, listener: Callable[[Event], object]) -> Callable[[], None]:
+    def listen(
+        self, listener: Callable[[Event], object], *, calls: bool = False
+    ) -> Callable[[], None]:
         """Do what ``Breaker.listen`` does for all breakers got from this object, and for the store.
 
-        The listener is also told when this process loses the store, and when it has it back.
+        The listener is also told when this process loses the store, and when it has it back. With
+        ``calls``, it is told of each call of this process that is rejected, and of each failure that
+        counts, except those that are reported with a token. Do little there: there may be many.
         """
         called(listener, "a listener")
         self._listeners.append(listener)
+        if calls:
+            self._call_listeners.append(listener)
         for breaker in list(self._breakers):
             breaker._begin_to_watch()
-        return lambda: remove_listener(self._listeners, listener)
+        return lambda: self._end_listening(listener, calls)
+
+    def _end_listening(self, listener: Callable[[Event], object], calls: bool) -> None:
+        remove_listener(self._listeners, listener)
+        if calls:
+            remove_listener(self._call_listeners, listener)

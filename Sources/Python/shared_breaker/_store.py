@@ -5,11 +5,13 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+import time
 import weakref
 
 from . import _extension
+from ._errors import Rejected, visible
 from ._events import Event, call_listener
-from ._judge import outcome_number
+from ._judge import FAILURE, PERMANENT_FAILURE, outcome_number
 from ._policy import elapsed_nanoseconds, nanoseconds
 from ._signals import is_of_signal
 from ._text import exact, for_people, name_of
@@ -31,18 +33,23 @@ if TYPE_CHECKING:
     StoreFailure = Literal["continue_locally", "permit", "reject", "raise"]
     Entry = dict[str, Any]
 
+_CHANGES_OF_STATE = {"transition", "reset", "suspicion"}
 _STORE_FAILURES = {"continue_locally": 1, "permit": 2, "reject": 3, "raise": 4}
 
 
 class Store(_extension.Store):
     """A store without what hands out its breakers, which ``SharedStore`` adds."""
 
-    __slots__ = ("_breakers", "_is_available", "_listeners")
+    __slots__ = (
+        "_breakers", "_call_listeners", "_is_available", "_listeners", "_logged", "_opened_at")
 
     if TYPE_CHECKING:
         _breakers: weakref.WeakSet[Any]
+        _call_listeners: list[Callable[[Event], object]]
         _is_available: bool
         _listeners: list[Callable[[Event], object]]
+        _logged: dict[str, int]
+        _opened_at: str
 
     def __new__(
         cls,
@@ -81,6 +88,9 @@ class Store(_extension.Store):
         self._breakers = weakref.WeakSet()
         self._is_available = True
         self._listeners = []
+        self._call_listeners = []
+        self._logged = {}
+        self._opened_at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime())
         _stores.add(self)
         return self
 
@@ -183,6 +193,18 @@ class Store(_extension.Store):
         entries: list[Entry] = json.loads(self._history(name, after, limit)[0])
         return entries
 
+    def _tell_call(self, name: str, found: object) -> None:
+        """Tell listeners of a call that was rejected, or that has failed."""
+        if isinstance(found, Rejected):
+            event = Event("rejection", name, None, found.state, str(found), found.retry_after)
+        elif isinstance(found, tuple) and found[0] in (FAILURE, PERMANENT_FAILURE):
+            text = None if found[1] is None else found[1].decode(errors="replace")
+            event = Event("failure", name, None, "counted", text)
+        else:
+            return
+        for listener in list(self._call_listeners):
+            call_listener(listener, event)
+
     # What the extension calls, in the thread of the call that has found it
 
     def _log_health(self, trouble: str | None) -> None:
@@ -198,6 +220,45 @@ class Store(_extension.Store):
         except Exception as error:  # of a filter, say; the call that has found it goes on
             if is_of_signal(error):
                 raise
+
+    def _log_changes(
+        self, name: str, health: int, before: str | None, after: str | None
+    ) -> None:
+        """Write a line for each change of a breaker's state that this process has made."""
+        try:
+            if health == 0:
+                changes = self._own_changes(name)
+            else:  # no other process knows of it
+                changes = [(before or "closed", after, "of this process alone")] if after else []
+            for old, new, reason in changes:
+                import logging
+
+                level = logging.WARNING if (old, new) == ("closed", "open") else logging.INFO
+                logging.getLogger("shared_breaker").log(
+                    level, "%s: %s -> %s%s", visible(name), old, new,
+                    f": {visible(reason)}" if reason else "")
+        except Exception as error:  # the call goes on, whatever has become of the log and the store
+            if is_of_signal(error):
+                raise
+
+    def _own_changes(self, name: str) -> list[tuple[str | None, str | None, str | None]]:
+        """Return the changes of a state that the history has of this process, each of them once."""
+        import json
+
+        before = self._logged.setdefault(name, 0)
+        text, last = self._history(name, before, 1_000)
+        if last < before:  # another file has taken the place of the one that was read
+            self._logged[name] = 0
+        own = []
+        for entry in json.loads(text):
+            # Another thread may have come first. None comes between these lines, which call nothing.
+            if entry["id"] <= self._logged[name]:
+                continue
+            self._logged[name] = entry["id"]
+            is_own = entry["by"]["pid"] == os.getpid() and entry["at"] >= self._opened_at
+            if is_own and entry["kind"] in _CHANGES_OF_STATE and entry["from"] != entry["to"]:
+                own.append((entry["from"], entry["to"], entry["reason"]))
+        return own
 
     def _tell_health(self) -> None:
         code, text = self._health()

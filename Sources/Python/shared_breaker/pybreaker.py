@@ -416,6 +416,7 @@ class CircuitBreaker:
             permit = self._inner._permit()
             permit._enter(True)
         except Rejected as rejected:
+            self._inner._tell(rejected)
             raise self._rejection(rejected) from None
         if self._listeners:
             self._tell_call(func, args, kwargs)

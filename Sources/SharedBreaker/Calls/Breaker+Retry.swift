@@ -94,25 +94,7 @@ extension Breaker {
   /// ```
   ///
   /// The work is synchronous, but no thread is blocked between two attempts: the task is suspended.
-  /// Everything else is as for asynchronous work.
-  ///
-  /// - Parameters:
-  ///   - retry: How often to try, and how long to wait between two attempts.
-  ///   - classify: Judges errors and values.
-  ///   - probeTimeout: How long the work may take as a probe; it counts where it is longer than the
-  ///     policy's `probe-timeout`.
-  ///   - work: The work to run. No lock is held while it runs.
-  ///   - onRejection: What to do instead if the work never ran because the breaker rejected the
-  ///     call; by default the rejection is thrown.
-  ///   - onFailure: What to do instead if the last attempt threw an error that counts as a failure;
-  ///     by default that error is thrown.
-  ///   - onFailedValue: What to do instead if the last attempt returned a value that counts as a
-  ///     failure; by default that value is returned.
-  /// - Returns: What the work or a fallback returned.
-  /// - Throws: What the last attempt or a fallback threw, `BreakerError.rejected` if the work never
-  ///   ran, or `CancellationError` if the caller is cancelled between two attempts. If the store
-  ///   cannot be used and ``StoreFailureAction/throw`` is set, `BreakerError.store`, which no
-  ///   fallback replaces.
+  /// Everything else, including the parameters, is as for asynchronous work.
   public nonisolated(nonsending) func run<Value>(
     retry: RetryPolicy,
     classify: Classifier<Value> = .usual,
@@ -176,23 +158,19 @@ extension Breaker {
       return try await onRejection(rejected(error))
     }
     while true {
-      let value: Value
-      do { value = try await work() } catch {
-        let outcome = course.outcome(of: error, classify.errors)
-        end(ticket, outcome)
-        guard let next = try await course.nextInTime(after: error, outcome) else {
-          guard outcome.isFailure else { throw error }
-          return try await onFailure(error)
-        }
+      let ending: Result<Value, any Error>
+      do { ending = .success(try await work()) } catch { ending = .failure(error) }
+      let outcome = course.end(ticket, ending, classify)
+      if let next = try await course.nextInTime(after: ending, outcome) {
         ticket = next
         continue
       }
-      let outcome = classify.values(value)
-      end(ticket, outcome)
-      guard outcome != .success, let next = try await course.nextInTime(after: nil, outcome) else {
-        return outcome.isFailure ? try await onFailedValue(value) : value
+      switch ending {
+      case .success(let value): return outcome.isFailure ? try await onFailedValue(value) : value
+      case .failure(let error):
+        guard outcome.isFailure else { throw error }
+        return try await onFailure(error)
       }
-      ticket = next
     }
   }
 
@@ -207,23 +185,18 @@ extension Breaker {
       return try onRejection(rejected(error))
     }
     while true {
-      let value: Value
-      do { value = try work() } catch {
-        let outcome = course.outcome(of: error, classify.errors)
-        end(ticket, outcome)
-        guard let next = course.next(after: error, outcome) else {
-          guard outcome.isFailure else { throw error }
-          return try onFailure(error)
-        }
+      let ending: Result<Value, any Error> = Result { try work() }
+      let outcome = course.end(ticket, ending, classify)
+      if let next = course.next(after: ending, outcome) {
         ticket = next
         continue
       }
-      let outcome = classify.values(value)
-      end(ticket, outcome)
-      guard outcome != .success, let next = course.next(after: nil, outcome) else {
-        return outcome.isFailure ? try onFailedValue(value) : value
+      switch ending {
+      case .success(let value): return outcome.isFailure ? try onFailedValue(value) : value
+      case .failure(let error):
+        guard outcome.isFailure else { throw error }
+        return try onFailure(error)
       }
-      ticket = next
     }
   }
 
@@ -234,13 +207,122 @@ extension Breaker {
   }
 }
 
-extension BreakerError {
-  /// Why the breaker rejected the call; nil if the error is another one.
-  public var rejection: Rejection? {
-    if case .rejected(_, let rejection) = self { return rejection }
-    return nil
+/// Decides what the error or the value of a call says about the resource.
+///
+/// ```swift
+/// let http = Classifier<Response>(
+///   errors: { $0 is InvalidRequest ? .ignored : Breaker.usualOutcome(of: $0) },
+///   values: { $0.status >= 500 ? .failure(error: "HTTP \($0.status)") : .success })
+/// ```
+///
+/// A value that means failure is still returned to the caller, unless the call has a fallback for
+/// it (`onFailedValue`).
+///
+/// A classifier belongs to one type of values, because it judges them. To judge errors alone, write
+/// an ``ErrorJudge``, and pass it as `.errors(judge)` to calls that return a value of any type.
+public struct Classifier<Value>: Sendable {
+  let errors: ErrorJudge
+  let values: @Sendable (Value) -> CallOutcome
+
+  /// Creates a classifier for errors and values.
+  ///
+  /// - Parameters:
+  ///   - errors: Judges an error; by default every error but a cancellation is a failure.
+  ///   - values: Judges a value; by default every value is a success.
+  public init(
+    errors: @escaping ErrorJudge = Breaker.usualOutcome,
+    values: @escaping @Sendable (Value) -> CallOutcome = { _ in .success }
+  ) {
+    self.errors = errors
+    self.values = values
   }
 
-  /// How long to wait before calls may be permitted; nil if nobody can know.
-  public var retryAfter: Duration? { rejection?.retryAfter }
+  /// A classifier to which every error but a cancellation is a failure, and every value a success.
+  public static var usual: Classifier { Classifier() }
+
+  /// Creates a classifier for errors; every value is a success.
+  public static func errors(_ judge: @escaping ErrorJudge) -> Classifier {
+    Classifier(errors: judge)
+  }
+
+  /// Creates a classifier for values; every error but a cancellation is a failure.
+  public static func values(_ judge: @escaping @Sendable (Value) -> CallOutcome) -> Classifier {
+    Classifier(values: judge)
+  }
+}
+
+/// The course of one call: ends each attempt, and decides whether another one follows.
+private struct CallCourse {
+  private let breaker: Breaker
+  private let probeTimeout: Duration?
+  private var attempts: RetryPolicy.Attempts
+
+  init(_ breaker: Breaker, _ retry: RetryPolicy, probeTimeout: Duration?) {
+    self.breaker = breaker
+    self.probeTimeout = probeTimeout
+    attempts = RetryPolicy.Attempts(retry)
+  }
+
+  /// Asks for the permit of the first attempt.
+  func begin() throws(BreakerError) -> Ticket {
+    try breaker.begin(probeTimeout: probeTimeout)
+  }
+
+  /// Judges an attempt and reports its outcome, which is returned.
+  func end<Value>(
+    _ ticket: Ticket, _ ending: Result<Value, any Error>, _ classify: Classifier<Value>
+  ) -> CallOutcome {
+    let outcome =
+      switch ending {
+      case .success(let value): classify.values(value)
+      case .failure(let error): judged(error, by: classify.errors)
+      }
+    breaker.end(ticket, outcome)
+    return outcome
+  }
+
+  /// Judges an error; a timeout is a failure, whatever the judge says.
+  private func judged(_ error: any Error, by judge: ErrorJudge) -> CallOutcome {
+    if let error = error as? CallTimedOut, error.name == breaker.name {
+      return .failure(error: error.description)
+    }
+    return breaker.judged(error, by: judge)
+  }
+
+  /// Blocks the thread until the next attempt and returns its permit; nil if there is none.
+  mutating func next<Value>(
+    after ending: Result<Value, any Error>, _ outcome: CallOutcome
+  ) -> Ticket? {
+    guard let wait = wait(after: ending, outcome) else { return nil }
+    breaker.engine.options.timer.block(for: wait)
+    return permitted()
+  }
+
+  /// Suspends the task until the next attempt and returns its permit; nil if there is none.
+  mutating nonisolated(nonsending) func nextInTime<Value>(
+    after ending: Result<Value, any Error>, _ outcome: CallOutcome
+  ) async throws -> Ticket? {
+    guard let wait = wait(after: ending, outcome) else { return nil }
+    try await breaker.engine.options.timer.sleep(for: wait)
+    return permitted()
+  }
+
+  /// How long to wait for the next attempt; nil if there is none.
+  private mutating func wait<Value>(
+    after ending: Result<Value, any Error>, _ outcome: CallOutcome
+  ) -> Duration? {
+    var error: (any Error)?
+    switch ending {
+    case .success: if outcome == .success { return nil }
+    case .failure(let thrown): error = thrown
+    }
+    guard !Task.isCancelled else { return nil }
+    return attempts.wait(
+      after: outcome, error: error, ifPermitted: breaker.snapshot().permits)
+  }
+
+  /// Returns a permit; nil if the breaker has opened meanwhile, so that no attempt follows.
+  private func permitted() -> Ticket? {
+    do throws(BreakerError) { return try begin() } catch { return nil }
+  }
 }

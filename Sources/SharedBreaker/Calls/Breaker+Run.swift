@@ -108,16 +108,14 @@ extension Breaker {
     return result
   }
 
-  /// What an error says about the resource.
-  ///
-  /// Whatever a cancelled caller's work throws says nothing about the resource.
+  /// Judges an error; in a cancelled task it is ignored, because the cancellation may have caused it.
   @usableFromInline func judged(
     _ error: any Error, by judge: (any Error) -> CallOutcome
   ) -> CallOutcome {
     Task.isCancelled ? .ignored : judge(error)
   }
 
-  /// Asks for a permit; `probeTimeout` gives a probe more time than the policy does.
+  /// Asks for a permit; `probeTimeout` can give a probe more time than the policy does.
   func begin(probeTimeout: Duration? = nil) throws(BreakerError) -> Ticket {
     if let rejection = engine.rejectFromMemory(cell) {
       throw .rejected(name: name, told(rejection))
@@ -140,23 +138,25 @@ extension Breaker {
     return try engine.admit(request(probeTimeout: probeTimeout), to: cell).map(timed)
   }
 
-  /// Decides from memory; nil if that takes reading or writing the store.
-  func decideCallAtOnce() throws(BreakerError) -> Decision<Ticket>? {
-    let call = enterHealthy()
-    if call.isPermitted { return .permitted(Ticket(call)) }
-    return try engine.admitAtOnce(request(probeTimeout: nil), to: cell)?.map(timed)
+  /// Decides on a call that the healthy path has not permitted; nil if the caller must not wait and
+  /// the decision takes reading or writing the store.
+  func decideCall(mayWait: Bool) throws(BreakerError) -> Decision<Ticket>? {
+    try engine.admit(request(probeTimeout: nil), to: cell, mayWait: mayWait)?.map(timed)
   }
 
   private func request(probeTimeout: Duration?) -> Engine.Request {
-    .init(
-      owner: engine.ownProcess(), holdsLifeline: true, probeTimeout: probeTimeout,
-      onFailure: onStoreFailure)
+    .init(probeTimeout: probeTimeout, onFailure: onStoreFailure)
   }
 
   private func timed(_ ticket: Ticket) -> Ticket {
     var ticket = ticket
     if cell.word.has(CellWord.measures) { ticket.start = engine.clock.instant }
     return ticket
+  }
+
+  /// Reports the outcome of a call that does not end as healthy calls do.
+  @inline(never) @usableFromInline func end(_ call: HealthyCall, _ outcome: CallOutcome) {
+    end(Ticket(call), outcome)
   }
 
   @discardableResult
@@ -182,5 +182,30 @@ extension Breaker {
     return .init(
       outcome: outcome, ticket: ticket, elapsed: elapsed ?? measured,
       isKeptAlone: onStoreFailure == .continueLocally)
+  }
+}
+
+/// Decides what an error says about the resource, for calls that return a value of any type.
+///
+/// Write one for a resource, and share it among all of its calls and jobs:
+///
+/// ```swift
+/// let judge: ErrorJudge = { $0 is InvalidOrder ? .ignored : Breaker.usualOutcome(of: $0) }
+///
+/// let receipt = try payments.run(outcome: judge) { try client.charge(order) }
+/// let quote = try await payments.run(timeout: .seconds(2), classify: .errors(judge)) {
+///   try await client.quote(order)
+/// }
+/// let job = BreakerJob(payments, outcome: judge) { attempt in client.refund(order, attempt) }
+/// ```
+public typealias ErrorJudge = @Sendable (any Error) -> CallOutcome
+
+extension Breaker {
+  /// Judges an error by default: a cancellation is ignored, and every other error is a failure.
+  ///
+  /// Any error of a task that has been cancelled is a cancellation too.
+  public static func usualOutcome(of error: any Error) -> CallOutcome {
+    error is CancellationError || Task.isCancelled
+      ? .ignored : .failure(error: String(describing: error))
   }
 }

@@ -29,11 +29,11 @@ internal import Synchronization
 /// Rare work is in separate functions, so that the common path saves no registers. The fewer
 /// instructions a call has, the sooner the processor reaches the next one's memory.
 ///
-/// What can be inlined here is compiled into the C library, where a call of a function would cost a
-/// fifth of the time. Programs in Swift call `enterHealthy` and `endHealthy`.
+/// The inlinable functions are compiled into the C library, where a function call would take a fifth
+/// of the time. Programs in Swift call `enterHealthy` and `endHealthy`.
 extension Breaker {
   @usableFromInline func enterHealthy() -> HealthyCall {
-    // The clock first: what is loaded before it would have to be kept over its call.
+    // The clock comes first: what is loaded before would have to be saved across its call.
     permitHealthy(inSecond: engine.second)
   }
 
@@ -73,11 +73,6 @@ extension Breaker {
     engine.isCurrent
       && engine.countSuccess(of: cell, since: call.start, under: CellWord(bits: call.word))
   }
-
-  /// Reports the outcome of a call that does not end as healthy calls do.
-  @inline(never) @usableFromInline func end(_ call: HealthyCall, _ outcome: CallOutcome) {
-    end(Ticket(call), outcome)
-  }
 }
 
 extension Engine {
@@ -102,7 +97,7 @@ extension Engine {
     return true
   }
 
-  /// Counts a success in the bucket of now, if the policy has any.
+  /// Counts a success, in the current bucket if the policy has buckets.
   func countNow(_ cell: Cell, _ word: CellWord) {
     if word.has(CellWord.marks), !cell.isMarked(at: coarseNanoseconds) { beginBucket(of: cell) }
     cell.countSuccess()
@@ -121,7 +116,7 @@ extension Engine {
   /// Marks the current bucket, so that successes can be counted in it.
   func beginBucket(of cell: Cell) {
     let coarse = coarseNanoseconds
-    // Rule of order 3: a clock of the user's is read before the lock is taken.
+    // Rule of order 3: the user's clock is read before the lock is taken.
     let usersNow = isSystemClock ? nil : clock.instant
     look { state in
       guard let window = state.knowledge.window(of: cell) else { return }

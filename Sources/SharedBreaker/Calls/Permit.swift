@@ -1,4 +1,6 @@
-internal import BreakerCore
+public import BreakerCore
+internal import BreakerStore
+internal import Synchronization
 
 /// The right to make one call, which you use up by reporting how the call went.
 ///
@@ -64,7 +66,7 @@ public struct Permit: ~Copyable, Sendable {
     use(.failure(error: error), elapsed)
   }
 
-  /// Reports that the call says nothing about the resource.
+  /// Reports that the call tells you nothing about the resource.
   ///
   /// - Returns: What became of the report.
   @discardableResult
@@ -79,6 +81,31 @@ public struct Permit: ~Copyable, Sendable {
   @discardableResult
   public consuming func report(_ outcome: CallOutcome, elapsed: Duration? = nil) -> ReportVerdict {
     use(outcome, elapsed)
+  }
+
+  /// Renews the lease of a probe that is still making progress.
+  ///
+  /// A probe that has not reported by `probe-timeout` has failed, and its report is refused. A
+  /// probe that takes longer renews its lease before that:
+  ///
+  /// ```swift
+  /// let permit = try payments.acquire()
+  /// for part in parts {
+  ///   try upload(part)
+  ///   guard try permit.renew() else { return }  // Its outcome no longer counts.
+  /// }
+  /// permit.succeed()
+  /// ```
+  ///
+  /// Renewing never shortens a lease. An ordinary permit has no lease to lose: renewing it does
+  /// nothing and returns true.
+  ///
+  /// - Parameter time: How long the lease lasts from now on; `probe-timeout` if nil.
+  /// - Returns: Whether the probe still holds its lease; if not, its report will be refused.
+  /// - Throws: `BreakerError.store` if the store cannot be used. The lease is unchanged: try again.
+  @discardableResult
+  public func renew(for time: Duration? = nil) throws(BreakerError) -> Bool {
+    try breaker.renew(ticket, for: time)
   }
 
   /// Turns the permit into one that can be kept in a closure, a task or a dictionary.
@@ -131,5 +158,69 @@ extension Breaker {
     case .permitted(let ticket): return .permitted(Permit(self, ticket))
     case .rejected(let rejection): return .rejected(told(rejection))
     }
+  }
+}
+
+extension Breaker {
+  func renew(_ ticket: Ticket, for time: Duration?) throws(BreakerError) -> Bool {
+    do throws(StoreError) {
+      return try engine.renew(ticket, of: cell, for: time)
+    } catch {
+      throw .store(error)
+    }
+  }
+}
+
+/// A permit that you can keep in a closure, a task or a dictionary, and report on once.
+///
+/// The compiler makes sure that a ``Permit`` is used once; for a shared permit that is checked when you
+/// report:
+///
+/// ```swift
+/// let permit = try payments.acquire().shared()
+/// client.send(request) { answer in
+///   permit.report(answer.isOK ? .success : .failure(error: answer.text))
+/// }
+/// ```
+///
+/// The first report counts, from any thread. If the last reference goes away without a
+/// report, the call counts as ignored, and a probe's slot is free again. Everything else is as for a
+/// ``Permit``.
+public final class SharedPermit: Sendable {
+  private let breaker: Breaker
+  private let ticket: Ticket
+  private let isUsed = Atomic<Bool>(false)
+
+  init(_ breaker: Breaker, _ ticket: Ticket) {
+    self.breaker = breaker
+    self.ticket = ticket
+  }
+
+  deinit { report(.ignored) }
+
+  /// Whether the permit is for an ordinary call or for a probe.
+  public var kind: PermitKind { ticket.grant.kind }
+
+  /// Reports how the call went.
+  ///
+  /// - Parameters:
+  ///   - outcome: What the call says about the resource.
+  ///   - elapsed: How long the call took; if nil, the time since the permit was given.
+  /// - Returns: What became of the report; it is refused if there was one before.
+  @discardableResult
+  public func report(_ outcome: CallOutcome, elapsed: Duration? = nil) -> ReportVerdict {
+    guard !isUsed.exchange(true, ordering: .relaxed) else { return .refused }
+    return breaker.end(ticket, outcome, elapsed: elapsed)
+  }
+
+  /// Renews the lease of a probe that is still making progress; see ``Permit/renew(for:)``.
+  ///
+  /// - Parameter time: How long the lease lasts from now on; `probe-timeout` if nil.
+  /// - Returns: Whether the call is still under way; if not, its outcome will be refused.
+  /// - Throws: `BreakerError.store` if the store cannot be used. The lease is unchanged: try again.
+  @discardableResult
+  public func renew(for time: Duration? = nil) throws(BreakerError) -> Bool {
+    guard !isUsed.load(ordering: .relaxed) else { return false }
+    return try breaker.renew(ticket, for: time)
   }
 }

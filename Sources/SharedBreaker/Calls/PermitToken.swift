@@ -128,7 +128,7 @@ extension Breaker {
       // A rejection comes first: a script that takes nothing else for one would run its job.
       if owner == nil, snapshot().permits { throw .noSuchProcess(pid) }
     }
-    let request = Engine.Request(owner: owner, onFailure: .throw, isNamed: true)
+    let request = Engine.Request(owner: .token(owner), onFailure: .throw, isNamed: true)
     switch try engine.admit(request, to: cell) {
     case .permitted(let ticket): return PermitToken(name: name, ticket: ticket)
     case .rejected(let rejection): throw .rejected(name: name, told(rejection))
@@ -154,6 +154,26 @@ extension SharedStore {
       return try engine.acceptInStore(
         .init(outcome: outcome, ticket: token.ticket, elapsed: elapsed),
         of: engine.cell(token.name))
+    } catch {
+      throw .store(error)
+    }
+  }
+
+  /// Renews the lease of a probe that was given a token and is still making progress.
+  ///
+  /// It works like ``Permit/renew(for:)``.
+  ///
+  /// - Parameters:
+  ///   - token: The token that the call was given.
+  ///   - time: How long the lease lasts from now on; `probe-timeout` if nil.
+  /// - Returns: Whether the probe still holds its lease; if not, its report will be refused.
+  /// - Throws: `BreakerError.store` if the store cannot be used. The lease is unchanged: try again.
+  @discardableResult
+  public func renew(
+    _ token: PermitToken, for time: Duration? = nil
+  ) throws(BreakerError) -> Bool {
+    do throws(StoreError) {
+      return try engine.renewInStore(token.ticket, of: engine.cell(token.name), for: time)
     } catch {
       throw .store(error)
     }

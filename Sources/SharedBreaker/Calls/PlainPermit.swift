@@ -3,8 +3,8 @@ internal import BreakerStore
 
 /// A permit as plain numbers, for a caller that cannot keep Swift values: the C library.
 ///
-/// The caller sees to it that each is used once. The permit of a healthy call is only its
-/// `HealthyCall`.
+/// The caller makes sure that each permit is used once. A call that the healthy path permits has a
+/// `HealthyCall` instead.
 package struct PlainPermit: Sendable, Hashable {
   package var flags: UInt64 = 0
   package var word: UInt64 = 0
@@ -28,24 +28,26 @@ package struct PlainPermit: Sendable, Hashable {
 
 /// Calls whose permits are numbers.
 extension Breaker {
-  /// Rejects a call from memory, and tells the observer; nil if only the store can decide.
+  /// Rejects a call from memory, and notifies the observer; nil if only the store can decide.
   package func rejectFromMemory() -> Rejection? {
     engine.rejectFromMemory(cell).map { told($0) }
   }
 
-  /// Asks for the right to make one call, and tells the observer of a rejection.
+  /// Asks for the right to make one call that the healthy path has not permitted, and notifies the
+  /// observer of a rejection.
   ///
-  /// - Parameter mayWait: Whether the answer may take reading or writing the store.
-  /// - Returns: The answer; nil if there is none without waiting.
+  /// - Parameter mayWait: Whether the call may wait for a file or another process.
+  /// - Returns: The decision; nil if the call must not wait and the decision takes reading or writing
+  ///   the store.
   /// - Throws: `BreakerError.store` as ``acquire()`` does.
   package func enter(mayWait: Bool) throws(BreakerError) -> Decision<PlainPermit>? {
-    let decision = try mayWait ? decideCall() : decideCallAtOnce()
+    let decision = try decideCall(mayWait: mayWait)
     if case .rejected(let rejection)? = decision { _ = told(rejection) }
     return decision?.map { PlainPermit($0) }
   }
 
-  /// Reports how a call went; nil if that takes waiting, and the caller must not wait or its wait was
-  /// ended early.
+  /// Reports how a call went; nil, and nothing has changed, if that takes reading or writing the store
+  /// and the caller must not wait or its wait was ended early.
   package func leave(
     _ permit: PlainPermit, _ outcome: CallOutcome, elapsed: Duration?, mayWait: Bool
   ) -> ReportVerdict? {
@@ -64,8 +66,7 @@ extension Breaker {
   ) -> ReportVerdict? {
     if outcome == .success, elapsed == nil, counts(ticket) { return .counted }
     let report = report(outcome, of: ticket, elapsed: elapsed)
-    return mayWait
-      ? engine.acceptUnlessInterrupted(report, of: cell) : engine.acceptAtOnce(report, of: cell)
+    return engine.accept(report, of: cell, mayWait: mayWait)
   }
 
   /// Renews the lease of a probe, as ``Permit/renew(for:)`` does.

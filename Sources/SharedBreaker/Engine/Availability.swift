@@ -2,30 +2,30 @@ internal import BreakerStore
 
 /// Whether the store can be used, by all breakers and by each, and when it is tried again.
 ///
-/// A value without effects, which the engine guards: it answers what there is to tell.
+/// A value without effects, which the engine guards. Its functions return the events to report.
 struct Availability {
   private(set) var health = StoreHealth.untried
 
   /// When a store that failed is tried again, on the coarse clock.
   private var nextAttempt: Int64 = 0
 
-  /// When the attempt began that is under way.
+  /// When the attempt that is under way began.
   private var attempt: Int64?
 
   /// The breakers that the store has no room for, while it can be used for all others.
   private var lone: [ObjectIdentifier: (name: String, error: StoreError)] = [:]
 
-  /// When the store is asked again for room: once for all of them together.
+  /// When the store is asked for room again, once for all of them together.
   private var nextRoom = Int64.min
 
-  /// How long a store that failed is left alone at least and at most, in nanoseconds.
+  /// The shortest and the longest pause before a store that failed is tried again, in nanoseconds.
   private static let pause: Int64 = 1_000_000_000
   private static let longestPause: Int64 = 10_000_000_000
 
-  /// How long it is left alone after an attempt, for each nanosecond that the attempt took.
+  /// How many nanoseconds of pause follow an attempt for each nanosecond that it took.
   ///
-  /// An attempt waits for other processes for 10 ms at most. But a file system can hold it up for
-  /// longer, and then no call should pay for that once a second.
+  /// An attempt waits for other processes for 10 ms at most, but a file system can delay it for
+  /// longer. Then no call should pay for that once a second.
   private static let pauseOfCost: Int64 = 100
 
   /// What a call does about the store.
@@ -42,7 +42,7 @@ struct Availability {
 extension Availability {
   var isAvailable: Bool { if case .unavailable = health { false } else { true } }
 
-  /// What the next call does, which has not taken its turn yet.
+  /// What the next call will do; it has not taken its turn yet.
   func nextTurn(at now: Int64) -> Turn {
     guard case .unavailable(let error) = health else { return .use }
     return now >= nextAttempt ? .tryAgain : .goWithout(error)
@@ -57,8 +57,8 @@ extension Availability {
     return turn
   }
 
-  /// Leaves the store alone: after the first failure for a second, and after an attempt to come back
-  /// for as long as that deserves.
+  /// Leaves the store alone: for a second after the first failure, and after an attempt to come back
+  /// for a time that depends on how long it took.
   mutating func failed(_ error: StoreError, at now: Int64) -> StoreEvent? {
     defer { health = .unavailable(error) }
     let cost = now - (attempt ?? now)
@@ -73,7 +73,7 @@ extension Availability {
     return isAvailable ? nil : .available
   }
 
-  /// The store has been read or written, so it is there.
+  /// Notes that the store has been read or written.
   mutating func hasConnected() { if health == .untried { health = .connected } }
 }
 
@@ -86,12 +86,12 @@ extension Availability {
   /// Why a breaker goes on in this process alone; nil if it does not.
   func reasonAlone(_ cell: Cell) -> StoreError? { lone[ObjectIdentifier(cell)]?.error }
 
-  /// When a call of a breaker tries the store again, on the coarse clock.
+  /// When a call of a breaker will try the store again, on the coarse clock.
   func nextTry(of cell: Cell) -> Int64 {
     isAvailable && reasonAlone(cell) != nil ? nextRoom : nextAttempt
   }
 
-  /// What the next call of a breaker does, which has not taken its turn yet.
+  /// What the next call of a breaker will do; it has not taken its turn yet.
   func nextTurn(of cell: Cell, at now: Int64) -> Turn {
     guard let error = reasonAlone(cell) else { return .use }
     return now >= nextRoom ? .tryAgain : .goWithout(error)

@@ -12,30 +12,30 @@ public import Synchronization
 
   /// Where this process counts: in the counter page, or else for itself.
   ///
-  /// An atomic, which Swift does not call `Sendable` only because it holds a pointer.
+  /// Unchecked because Swift does not consider an atomic pointer `Sendable`.
   @usableFromInline
   nonisolated(unsafe) let counters = unsafe Atomic<UnsafeMutablePointer<UInt64>?>(nil)
 
   /// When a breaker that rejects calls is due for a probe.
   private let openUntil = Atomic<Int64>(0)
 
-  /// By how much longer a time callers are told at most, in parts per million.
+  /// By how much a wait may be lengthened before a caller is told, in parts per million.
   private let jitter = Atomic<Int64>(0)
 
-  /// The nanoseconds that make a call slow.
+  /// From how many nanoseconds on a call is slow.
   private let slowAfter = Atomic<Int64>(.max)
 
-  /// Up to when, on the coarse clock, the bucket of now is known to be marked.
+  /// Until when, on the coarse clock, the current bucket is known to be marked.
   private let markedUntil = Atomic<Int64>(0)
 
   let name: String
 
-  /// What this process has counted for itself; created when it is first needed, and kept.
+  /// What this process has counted for itself; created when first needed, and kept.
   ///
-  /// An atomic, like the counters.
+  /// Unchecked for the same reason as `counters`.
   private nonisolated(unsafe) let own = unsafe Atomic<UnsafeMutablePointer<UInt64>?>(nil)
 
-  /// What is known under the engine's lock; `Knowledge` hands it out, so that its owner has the lock.
+  /// What is known under the engine's lock; only `Knowledge` hands it out, so the lock is held.
   fileprivate nonisolated(unsafe) var memory = CellMemory()
 
   init(name: String) { self.name = name }
@@ -47,7 +47,7 @@ public import Synchronization
 
 /// What is known of a breaker under the engine's lock.
 struct CellMemory {
-  /// What was read last; nil of a healthy breaker to which this process has written nothing.
+  /// What was read last; nil for a healthy breaker to which this process has written nothing.
   var known: Known?
   var revision: Int64 = .min
   var agreed: AgreedPolicy?
@@ -59,10 +59,10 @@ struct CellMemory {
   struct Declaration {
     var words: String
 
-    /// The revision since which the store has it; nil if it has yet to be written.
+    /// The revision at which the store got it; nil if it has yet to be written.
     var since: Int64?
 
-    /// Whether a later declaration was found in its place.
+    /// Whether a later declaration has taken its place.
     var isOverruled = false
   }
 
@@ -81,7 +81,7 @@ extension Knowledge {
 extension Knowledge {
   /// What a call needs to mark a bucket; nil if the policy in force has no window.
   func window(of cell: Cell) -> (length: Duration, marks: BucketMarks?)? {
-    // Read by themselves, because in a short window each call needs them.
+    // Copies only these two, because with a short window every call needs them.
     unsafe cell.memory.agreed?.policy.window.map { (length: $0, marks: unsafe cell.memory.marks) }
   }
 }
@@ -92,20 +92,20 @@ extension Cell {
     CellWord(bits: bits.load(ordering: .acquiring))
   }
 
-  /// Whether a success of a call that a word let through changes nothing but a counter.
+  /// Whether the success of a call that a word permitted changes nothing but a counter.
   @inlinable @inline(__always) func counts(under word: CellWord) -> Bool {
     self.word.bits == word.bits && word.has(CellWord.countsOnly)
   }
 
-  /// How long a breaker that rejects calls does so from an instant on.
+  /// How much longer, from an instant on, a breaker rejects calls.
   func openRemaining(at nanoseconds: Int64) -> Int64 {
     openUntil.load(ordering: .relaxed).subtractingSaturating(nanoseconds)
   }
 
-  /// A time to wait as one of many callers is told it, so that not all of them come back at once.
+  /// A wait that varies from caller to caller, so that they do not all come back at once.
   ///
-  /// What the call has at hand takes the place of a random number: when it was made, and how many
-  /// were rejected before it.
+  /// Instead of a random number it uses what the call has at hand: when the call was made, and how
+  /// many were rejected before it.
   func spread(_ nanoseconds: Int64, at now: Int64, after rejections: UInt64) -> Int64 {
     let jitter = jitter.load(ordering: .relaxed)
     guard jitter > 0 else { return nanoseconds }
@@ -125,10 +125,10 @@ extension Cell {
     nanoseconds >= slowAfter.load(ordering: .relaxed)
   }
 
-  /// Whether the bucket of now is marked, as far as the coarse clock tells.
+  /// Whether the current bucket is marked, as far as the coarse clock can tell.
   func isMarked(at coarse: Int64) -> Bool { coarse < markedUntil.load(ordering: .relaxed) }
 
-  /// Gives healthy calls what was read; the word last (rule of order 6).
+  /// Shows healthy calls what was read; the word comes last (rule of order 6).
   func show(_ known: Known) {
     openUntil.store(known.breaker.record.openUntil?.nanoseconds ?? 0, ordering: .relaxed)
     jitter.store(known.policy.jitter.partsPerMillion, ordering: .relaxed)
@@ -138,10 +138,10 @@ extension Cell {
     bits.store(known.word.bits, ordering: .releasing)
   }
 
-  /// Makes every call ask.
+  /// Makes every call look the breaker up.
   func hide() { bits.store(CellWord.unknown.bits, ordering: .releasing) }
 
-  /// Marks the bucket of a window, so that successes can be counted in it.
+  /// Marks the current bucket of a window, so that successes can be counted in it.
   ///
   /// - Parameters:
   ///   - window: The window of the policy in force.
@@ -154,14 +154,14 @@ extension Cell {
     guard let address = unsafe counters.load(ordering: .acquiring) else { return }
     let left = unsafe Counters(at: address, marks: marks).beginBucket(
       ofWindow: window.inNanoseconds, at: now)
-    // The coarse clock is too coarse for a bucket that is hardly longer than its steps. It also
+    // The coarse clock cannot be used for a bucket that is hardly longer than its steps. It also
     // stands still while the host sleeps, so it is not trusted for long.
     let isLong = left > Self.coarseStep
     let trusted = min(left, Self.longestTrust)
     markedUntil.store(isLong ? coarse + trusted : 0, ordering: .relaxed)
   }
 
-  /// After a sleep of the host no bucket goes unmarked for longer than this.
+  /// After the host has slept, no bucket stays unmarked for longer than this.
   private static let longestTrust: Int64 = 100_000_000
 
   /// The longest time that the coarse clock may be behind.
@@ -176,14 +176,14 @@ extension Cell {
     }
   }
 
-  /// Counts a rejection, and returns a number that differs from that of any other at the same time.
+  /// Counts a rejection, and returns a number that no other rejection at the same time gets.
   @discardableResult func countRejection() -> UInt64 {
     guard let address = unsafe counters.load(ordering: .acquiring) else { return 0 }
     let count = unsafe sb_count(address.advanced(by: SB_COUNTER_REJECTIONS))
     return UInt64(UInt(bitPattern: address)) &+ count &* 0x9E37_79B9_7F4A_7C15
   }
 
-  /// Counts in the counter page, or else in what this process has yet to write.
+  /// Counts in the counter page, or else among the counts that this process has yet to write.
   func count(_ counted: Counted) {
     if let address = unsafe counters.load(ordering: .acquiring) {
       unsafe Counters(at: address).add(counted)
@@ -193,18 +193,18 @@ extension Cell {
 
 /// What this process has counted for itself, and has yet to write.
 extension Cell {
-  /// The counts, which the caller writes, or gives back with `keep`.
+  /// Takes the counts, which the caller writes or gives back with `keep`.
   func takePending() -> Counted { ownCounters.map { $0.take() } ?? Counted() }
 
-  /// The counts, left where they are.
+  /// The counts, which stay where they are.
   var pending: Counted { ownCounters.map { $0.read() } ?? Counted() }
 
-  /// Counts what cannot be written now.
+  /// Counts again what could not be written.
   func keep(_ pending: Counted) {
     if !pending.isZero { unsafe Counters(at: ownAddress).add(pending) }
   }
 
-  /// Whether there are such counts, or calls that may be adding to them.
+  /// Whether there are such counts, or calls that may be adding some.
   var mayHavePending: Bool {
     guard let address = unsafe own.load(ordering: .acquiring) else { return false }
     let counts = unsafe counters.load(ordering: .relaxed)
@@ -223,5 +223,76 @@ extension Cell {
     guard !isMine, let earlier = unsafe earlier else { return unsafe made.address }
     made.deallocate()
     return unsafe earlier
+  }
+}
+
+/// All that a healthy call has to know of its breaker, in one word.
+///
+/// It also stands for the permit of such a call: the outcome is judged if the word is still the one
+/// that permitted the call.
+@usableFromInline struct CellWord: Sendable, Hashable {
+  @usableFromInline var bits: UInt64
+
+  /// Nothing is known.
+  static var unknown: CellWord { CellWord(bits: 0) }
+
+  /// Calls are permitted, and their outcomes count.
+  @inlinable static var permits: UInt64 { 1 }
+
+  /// A success changes nothing but a counter.
+  @inlinable static var countsOnly: UInt64 { 2 }
+
+  /// Calls have to be timed.
+  @inlinable static var measures: UInt64 { 4 }
+
+  /// Successes are counted in buckets of time, each of which has to be marked when it begins.
+  @inlinable static var marks: UInt64 { 8 }
+
+  /// Calls are rejected until a known instant.
+  static let rejects: UInt64 = 16
+
+  private static let forkShift: UInt64 = 5
+  private static let forkMask: UInt64 = 0x3FFF
+  private static let rowShift: UInt64 = 19
+  private static let rowMask: UInt64 = 0xFFF
+  private static let generationShift: UInt64 = 31
+
+  /// The latest generation that fits into a word; later ones are looked up at each call.
+  static let latestGeneration: Int64 = 1 << 32
+
+  /// Whether a word can distinguish this process from all that it was forked from; if not, each call
+  /// is looked up.
+  static var knowsThisFork: Bool { ForkGuard.depth <= forkMask }
+
+  @inlinable @inline(__always) init(bits: UInt64) { self.bits = bits }
+
+  init(flags: UInt64, of breaker: StoredBreaker) {
+    bits =
+      flags | min(ForkGuard.depth, Self.forkMask) << Self.forkShift
+      | Self.mark(of: breaker) << Self.rowShift
+      | UInt64(bitPattern: breaker.record.generation) << Self.generationShift
+  }
+
+  /// A few bits that distinguish one row from another, and from that of another store; 0 for no row.
+  private static func mark(of breaker: StoredBreaker) -> UInt64 {
+    if breaker.id == 0 { return 0 }
+    let mixed =
+      UInt64(bitPattern: breaker.lineage) &* 0x9E37_79B9_7F4A_7C15
+      &+ UInt64(bitPattern: breaker.id)
+    return mixed % rowMask + 1
+  }
+
+  @inlinable @inline(__always) func has(_ flag: UInt64) -> Bool { bits & flag != 0 }
+
+  var generation: Int64 { Int64(bits >> Self.generationShift) }
+
+  /// Whether it was made in this process, and not in one that it was forked from.
+  var isOwn: Bool { bits >> Self.forkShift & Self.forkMask == ForkGuard.depth }
+
+  /// Whether it belongs to this row of this store, or to no row, as far as its few bits can tell.
+  func mayBe(of breaker: StoredBreaker) -> Bool {
+    let known = bits >> Self.rowShift & Self.rowMask
+    let row = Self.mark(of: breaker)
+    return known == 0 || row == 0 || known == row
   }
 }

@@ -1,18 +1,25 @@
 internal import BreakerCore
 internal import BreakerStore
 
-/// Whether a call may be made.
+/// Deciding whether a call may be made.
 extension Engine {
   /// What a caller asks for.
   struct Request {
     /// The process whose end frees the slot of a probe.
-    var owner: ProcessIdentity?
+    var owner = Owner.caller
 
-    /// Whether the owner is this process, which reports the call by itself.
-    ///
-    /// Its lifeline then goes with the lease. Whoever reports by a token may be another program that
-    /// the owner has become by execve(2), which ends the lifeline and not the process.
-    var holdsLifeline = false
+    enum Owner {
+      /// This process, which reports the call itself.
+      ///
+      /// Only a lease names it, so a process that makes healthy calls never looks itself up.
+      case caller
+
+      /// A process that reports the call by a token, if it is known.
+      ///
+      /// Its lease names no lifeline: another program may report that the owner has become by
+      /// execve(2), which ends the lifeline but not the process.
+      case token(ProcessIdentity?)
+    }
 
     /// How long a probe may take, if longer than the policy says.
     var probeTimeout: Duration?
@@ -22,59 +29,80 @@ extension Engine {
 
     /// Whether the permit has to name the row of its breaker.
     var isNamed = false
+  }
 
-    func make(
-      on draft: inout BreakerDraft, lifeline: () -> Lifeline? = { nil }
-    ) -> Decision<PermitGrant> {
-      let policy = draft.breaker.policy
-      return draft.apply { record, now in
-        record.requested(
-          // Rule of order 23: it is held before the lease is written.
-          at: now, by: holdsLifeline ? owner?.holding(lifeline()) : owner,
-          probeTimeout: probeTimeout, policy: policy)
-      }
+  /// The owner of a request as a lease in the store names it.
+  private func leaseOwner(of request: Request) -> ProcessIdentity? {
+    switch request.owner {
+    // Rule of order 23: the lifeline is held before the lease is written.
+    case .caller: claimant()
+    case .token(let process): process
     }
   }
 
-  func admit(_ request: Request, to cell: Cell) throws(BreakerError) -> Decision<Ticket> {
-    try decide(request, on: cell).spread(by: cell)
+  /// The owner of a request as a lease of this process alone names it.
+  private func localOwner(of request: Request) -> ProcessIdentity? {
+    switch request.owner {
+    case .caller: ownProcess()
+    case .token(let process): process
+    }
   }
 
-  private func decide(
-    _ request: Request, on cell: Cell
-  ) throws(BreakerError) -> Decision<Ticket> {
-    try waiting { () throws(BreakerError) in
-      doRounds()
-      if let trouble = trouble(of: cell) {
-        return try admitWithoutStore(request, to: cell, trouble)
+  /// Decides whether a call may be made, and waits for the store if it has to.
+  func admit(_ request: Request, to cell: Cell) throws(BreakerError) -> Decision<Ticket> {
+    guard let decision = try admit(request, to: cell, mayWait: true) else {
+      preconditionFailure("a call that may wait was not decided")
+    }
+    return decision
+  }
+
+  /// Decides whether a call may be made.
+  ///
+  /// - Parameters:
+  ///   - request: What the caller asks for.
+  ///   - cell: The cell of the breaker.
+  ///   - mayWait: Whether the call may wait for a file or another process.
+  /// - Returns: The decision. It is nil, and nothing has changed, if the caller must not wait and
+  ///   the decision takes reading or writing the store.
+  /// - Throws: `BreakerError.store` if the wait for the store was ended early, or if the store cannot
+  ///   be used and the request says to throw.
+  func admit(
+    _ request: Request, to cell: Cell, mayWait: Bool
+  ) throws(BreakerError) -> Decision<Ticket>? {
+    try waiting { () throws(BreakerError) -> Decision<Ticket>? in
+      if mayWait { doRounds() } else if isRoundDue(inSecond: second) { return nil }
+      switch turn(of: cell, mayWait: mayWait) {
+      case .tryAgain: return nil
+      case .goWithout(let trouble): return try admitWithoutStore(request, to: cell, trouble)
+      case .use: break
       }
       do throws(StoreError) {
-        return try admitThroughStore(request, to: cell)
+        if let decision = try decideWithoutWriting(request, on: cell, mayWait: mayWait) {
+          return decision
+        }
+        return try mayWait ? decideInStore(request, on: cell) : nil
       } catch {
         if error.isInterrupted { throw .store(error) }
         failed(error, of: cell)
         return try admitWithoutStore(request, to: cell, error)
       }
-    }
+    }?.spread(by: cell)
   }
 
-  private func admitThroughStore(
-    _ request: Request, to cell: Cell
-  ) throws(StoreError) -> Decision<Ticket> {
-    if !isCurrent { try refresh() }
-    // What another process has written leaves a healthy breaker as it was.
+  /// The decision if it changes nothing in the store; nil if it does, or takes reading the store and
+  /// the caller must not wait.
+  private func decideWithoutWriting(
+    _ request: Request, on cell: Cell, mayWait: Bool
+  ) throws(StoreError) -> Decision<Ticket>? {
+    guard try isCurrent(mayWait: mayWait) else { return nil }
+    // What another process has written has not changed a healthy breaker.
     let word = cell.word
     if word.has(CellWord.permits), !request.isNamed { return .permitted(Ticket(word)) }
-    if let decision = assess(try known(cell), of: cell) { return decision }
-    let (decision, breaker) = try step(cell) {
-      request.make(on: &$0, lifeline: storage.lifeline)
-    }
-    return decision.map { Ticket($0, of: breaker, from: .store) }
+    return try known(cell, mayWait: mayWait).flatMap { assess($0, of: cell) }
   }
 
-  /// The answer that changes nothing in the store; nil if the call would change it.
-  func assess(_ known: Known, of cell: Cell) -> Decision<Ticket>? {
-    // Its first call creates the breaker, so that other processes can find it.
+  private func assess(_ known: Known, of cell: Cell) -> Decision<Ticket>? {
+    // The first call of a breaker creates it, so that other processes can find it.
     guard known.exists else { return nil }
     // A closure, because a reference to the method of an unknown class would be allocated.
     let assessment = known.breaker.record.assessed(
@@ -91,10 +119,20 @@ extension Engine {
     }
   }
 
-  func admitWithoutStore(
+  private func decideInStore(
+    _ request: Request, on cell: Cell
+  ) throws(StoreError) -> Decision<Ticket> {
+    let (decision, breaker) = try step(cell) {
+      $0.request(by: leaseOwner(of: request), probeTimeout: request.probeTimeout)
+    }
+    return decision.map { Ticket($0, of: breaker, from: .store) }
+  }
+
+  /// Does what the caller wants done while the store cannot be used.
+  private func admitWithoutStore(
     _ request: Request, to cell: Cell, _ trouble: StoreError
   ) throws(BreakerError) -> Decision<Ticket> {
-    // A process that has ended makes no calls, whatever it was to do without its store.
+    // A process that has ended makes no calls, whatever its `StoreFailureAction` is.
     if let ending = options.processes.ending() { throw .store(ending) }
     switch request.onFailure {
     case .permit:
@@ -105,7 +143,9 @@ extension Engine {
     case .throw:
       throw .store(trouble)
     case .continueLocally:
-      let done = stepAlone(cell, orCreate: true) { request.make(on: &$0) }
+      let done = stepAlone(cell, orCreate: true) {
+        $0.request(by: localOwner(of: request), probeTimeout: request.probeTimeout)
+      }
       guard let (decision, breaker) = done else { throw .store(trouble) }
       return decision.map { Ticket($0, of: breaker, from: .local) }
     }
@@ -124,18 +164,16 @@ extension Engine {
 }
 
 extension Decision {
-  /// The same answer with what is made of the grant.
-  func map<Other>(_ make: (Grant) -> Other) -> Decision<Other> {
+  /// The same decision with another value instead of the grant.
+  func map<Other>(_ transform: (Grant) -> Other) -> Decision<Other> {
     switch self {
-    case .permitted(let grant): .permitted(make(grant))
+    case .permitted(let grant): .permitted(transform(grant))
     case .rejected(let rejection): .rejected(rejection)
     }
   }
-}
 
-extension Decision {
-  /// The same answer as one of many callers is given it, who are not to come back together.
-  func spread(by cell: Cell) -> Decision {
+  /// The same decision, with waits spread so that rejected callers do not all come back together.
+  fileprivate func spread(by cell: Cell) -> Decision {
     switch self {
     case .permitted: self
     case .rejected(let rejection): .rejected(cell.spread(rejection))

@@ -1,7 +1,7 @@
 internal import BreakerCore
 internal import BreakerStore
 
-/// The outcomes of calls.
+/// Taking the outcomes of calls.
 extension Engine {
   /// How a call went.
   struct Report {
@@ -9,73 +9,80 @@ extension Engine {
     var ticket: Ticket
     var elapsed: Duration?
 
-    /// Whether a breaker of this process alone takes it while the store cannot.
+    /// Whether this process's own breaker takes the outcome while the store cannot.
     var isKeptAlone = true
-
-    func make(
-      on draft: inout BreakerDraft, for grant: PermitGrant, by reporter: ProcessIdentity
-    ) -> ReportVerdict {
-      let policy = draft.breaker.policy
-      return draft.apply { record, now in
-        record.reported(
-          outcome, for: grant, elapsed: elapsed, at: now, by: reporter, policy: policy,
-          jitter: Jitter.drawn())
-      }
-    }
   }
 
-  /// Accepts the outcome of a call that was permitted; the store's trouble is not the caller's.
+  /// Accepts the outcome of a call that was permitted, whether or not the store can be used.
   func accept(_ report: Report, of cell: Cell) -> ReportVerdict {
-    acceptUnlessInterrupted(report, of: cell) ?? acceptAlone(report, of: cell)
+    // A wait that was ended early is over for good: the outcome stays in this process.
+    accept(report, of: cell, mayWait: true) ?? acceptAlone(report, of: cell)
   }
 
-  /// Accepts the outcome of a call; nil if the wait for the store was ended early, and nothing has
-  /// changed.
-  func acceptUnlessInterrupted(_ report: Report, of cell: Cell) -> ReportVerdict? {
-    // The parent reports what the child of a fork has inherited; a process that has ended reports
-    // nothing.
+  /// Accepts the outcome of a call that was permitted.
+  ///
+  /// - Parameters:
+  ///   - report: How the call went.
+  ///   - cell: The cell of the breaker.
+  ///   - mayWait: Whether the report may wait for a file or another process.
+  /// - Returns: What became of the report. It is nil, and nothing has changed, if the report takes
+  ///   reading or writing the store and the caller must not wait or its wait was ended early.
+  func accept(_ report: Report, of cell: Cell, mayWait: Bool) -> ReportVerdict? {
+    // The parent of a fork reports its own calls, and a process that has ended reports nothing.
     guard report.ticket.isOwn, options.processes.ending() == nil else { return .refused }
     switch report.ticket.source {
-    case .none:
-      return .outdated
-    case .local:
-      return !isAvailable || isAlone(cell) ? acceptAlone(report, of: cell) : .outdated
-    case .store:
-      return waiting {
-        if trouble(of: cell) != nil { return acceptAlone(report, of: cell) }
-        do throws(StoreError) {
-          return try acceptInStore(report, of: cell)
-        } catch {
-          if error.isInterrupted { return nil }
-          failed(error, of: cell)
-          return acceptAlone(report, of: cell)
-        }
+    case .none: return .outdated
+    case .local: return !isAvailable || isAlone(cell) ? acceptAlone(report, of: cell) : .outdated
+    case .store: break
+    }
+    return waiting { () -> ReportVerdict? in
+      switch turn(of: cell, mayWait: mayWait) {
+      case .tryAgain: return nil
+      case .goWithout: return acceptAlone(report, of: cell)
+      case .use: break
+      }
+      do throws(StoreError) {
+        return try mayWait
+          ? acceptInStore(report, of: cell)
+          : acceptWithoutWriting(report, of: cell, mayWait: false)
+      } catch {
+        if error.isInterrupted { return nil }
+        failed(error, of: cell)
+        return acceptAlone(report, of: cell)
       }
     }
   }
 
   /// Accepts the outcome of a call, and throws if the store cannot take it.
   func acceptInStore(_ report: Report, of cell: Cell) throws(StoreError) -> ReportVerdict {
-    let (outcome, ticket) = (report.outcome, report.ticket)
-    if !outcome.isFailure {
-      if !isCurrent { try refresh() }
-      // What another process has written changes nothing for this breaker.
-      if countUnchanged(report, of: cell) { return .counted }
-      if let verdict = count(report, of: cell, try known(cell)) { return verdict }
-    }
-    // A failure leaves its text and time behind, so it is written even if it no longer counts.
+    if let verdict = try acceptWithoutWriting(report, of: cell, mayWait: true) { return verdict }
+    let ticket = report.ticket
     let reporter = ownProcess()
     let done = try step(cell, orCreate: false) { draft in
-      report.make(on: &draft, for: ticket.grant(on: draft.breaker), by: reporter)
+      draft.report(
+        report.outcome, for: ticket.grant(on: draft.breaker), elapsed: report.elapsed,
+        by: reporter)
     }
     return done?.answer ?? Self.missed(ticket)
   }
 
-  /// Counts an outcome for which the breaker is as it was when it let the call through; false if its
-  /// record has to be looked at.
+  /// Counts an outcome that changes nothing else; nil if it has to be written, or takes reading the
+  /// store and the caller must not wait.
+  private func acceptWithoutWriting(
+    _ report: Report, of cell: Cell, mayWait: Bool
+  ) throws(StoreError) -> ReportVerdict? {
+    // A failure leaves its text and time behind, so it is written even if it no longer counts.
+    guard !report.outcome.isFailure, try isCurrent(mayWait: mayWait) else { return nil }
+    // What another process has written has not changed this breaker.
+    if countUnchanged(report, of: cell) { return .counted }
+    return try known(cell, mayWait: mayWait).flatMap { count(report, of: cell, $0) }
+  }
+
+  /// Counts an outcome if the breaker has not changed since it permitted the call; otherwise returns
+  /// false, and its record has to be looked at.
   ///
   /// The caller has checked that the cells are current.
-  func countUnchanged(_ report: Report, of cell: Cell) -> Bool {
+  private func countUnchanged(_ report: Report, of cell: Cell) -> Bool {
     let word = report.ticket.word
     switch report.outcome {
     case .success where word.has(CellWord.measures):
@@ -96,8 +103,8 @@ extension Engine {
   }
 
   /// Counts an outcome that changes nothing else; nil if it has to be written.
-  func count(_ report: Report, of cell: Cell, _ known: Known) -> ReportVerdict? {
-    // The breaker that gave the permit was deleted, so nobody is left to take the outcome.
+  private func count(_ report: Report, of cell: Cell, _ known: Known) -> ReportVerdict? {
+    // The breaker that gave the permit was deleted, so nothing is left to take the outcome.
     guard known.exists else { return Self.missed(report.ticket) }
     let record = known.breaker.record
     let grant = report.ticket.grant(on: known.breaker)
@@ -113,23 +120,135 @@ extension Engine {
     return grant.generation == record.generation ? .counted : .outdated
   }
 
-  /// What becomes of the outcome of a call whose breaker was deleted.
+  /// The verdict on the outcome of a call whose breaker was deleted.
   private static func missed(_ ticket: Ticket) -> ReportVerdict {
     ticket.grant.kind == .probe ? .refused : .outdated
   }
 
   /// Accepts the outcome of a call while the store cannot take it.
-  func acceptAlone(_ report: Report, of cell: Cell) -> ReportVerdict {
+  private func acceptAlone(_ report: Report, of cell: Cell) -> ReportVerdict {
     if report.ticket.source == .store, report.ticket.grant.kind == .probe {
       update { $0.unwrittenProbes.note(report, of: cell) }
     }
-    // Its callers ask no breaker while the store is gone, so there is none to tell.
+    // Without the store, the callers of this breaker ask no other one.
     guard report.isKeptAlone else { return .outdated }
     let reporter = ownProcess()
-    let done = stepAlone(cell, orCreate: true) { draft in
-      report.make(on: &draft, for: report.ticket.grant, by: reporter)
+    let done = stepAlone(cell, orCreate: true) {
+      $0.report(
+        report.outcome, for: report.ticket.grant, elapsed: report.elapsed, by: reporter)
     }
     return done?.answer ?? .refused
+  }
+}
+
+/// Renewing the leases of probes.
+extension Engine {
+  /// Gives the probe of a ticket more time; returns false if it no longer holds its lease.
+  func renew(
+    _ ticket: Ticket, of cell: Cell, for time: Duration?
+  ) throws(StoreError) -> Bool {
+    guard ticket.grant.kind == .probe else { return true }
+    guard ticket.isOwn else { return false }
+    switch ticket.source {
+    case .none:
+      return true
+    case .local:
+      return stepAlone(cell, orCreate: false) { $0.renew(ticket.grant, for: time) }?.answer ?? false
+    case .store:
+      return try waiting { () throws(StoreError) in
+        if let trouble = trouble(of: cell) { throw trouble }
+        do throws(StoreError) {
+          return try renewInStore(ticket, of: cell, for: time)
+        } catch {
+          failed(error, of: cell)
+          throw error
+        }
+      }
+    }
+  }
+
+  func renewInStore(
+    _ ticket: Ticket, of cell: Cell, for time: Duration?
+  ) throws(StoreError) -> Bool {
+    guard ticket.grant.kind == .probe else { return true }
+    return try step(cell, orCreate: false) { draft in
+      draft.renew(ticket.grant(on: draft.breaker), for: time)
+    }?.answer ?? false
+  }
+}
+
+/// A call that was permitted: everything that is needed to take its outcome.
+struct Ticket: Sendable {
+  var grant: PermitGrant
+
+  /// The row of the breaker, and the lineage of its store; 0 if they are not known.
+  var breaker: Int64 = 0
+  var lineage: Int64 = 0
+
+  /// The word of a call that was permitted from memory, in which a few bits identify the row.
+  var word = CellWord.unknown
+  var source: Source
+
+  /// When the call began, if the policy looks at how long calls take.
+  var start: Instant?
+
+  /// The fork depth of the process that got the ticket: a child does not own it.
+  var forkDepth = ForkGuard.depth
+
+  enum Source: Sendable {
+    case store
+
+    /// The breaker that this process has for itself alone.
+    case local
+
+    /// No breaker at all: the outcome is discarded.
+    case none
+  }
+
+  /// The ticket for a permit that a breaker has granted.
+  init(_ grant: PermitGrant, of breaker: StoredBreaker, from source: Source) {
+    self.init(grant, breaker: breaker.id, lineage: breaker.lineage, from: source)
+  }
+
+  /// The ticket for a permit of a breaker that is known by its numbers, or not at all.
+  init(_ grant: PermitGrant, breaker: Int64 = 0, lineage: Int64 = 0, from source: Source) {
+    self.grant = grant
+    self.breaker = breaker
+    self.lineage = lineage
+    self.source = source
+  }
+
+  /// The ticket that a word of the healthy path stands for.
+  init(_ word: CellWord) {
+    self.init(PermitGrant(kind: .normal, generation: word.generation), from: .store)
+    self.word = word
+  }
+
+  init(_ call: HealthyCall) {
+    let word = CellWord(bits: call.word)
+    self.init(word)
+    start = word.has(CellWord.measures) ? Instant(nanoseconds: call.start) : nil
+  }
+}
+
+extension Ticket {
+  /// Whether it belongs to this process, and not to one that this process was forked from.
+  var isOwn: Bool {
+    forkDepth == ForkGuard.depth && (word == .unknown || word.isOwn)
+  }
+
+  /// The grant as far as it is valid for a breaker.
+  ///
+  /// A breaker of another store, or one that was deleted and created again under the same name, did
+  /// not give it, so the outcome changes no state.
+  func grant(on breaker: StoredBreaker) -> PermitGrant {
+    let isOther =
+      self.breaker != 0 && (self.breaker != breaker.id || lineage != breaker.lineage)
+    guard isOther || !word.mayBe(of: breaker) else { return grant }
+    var grant = grant
+    grant.generation = PermitGrant.unjudged
+    grant.lease = 0
+    return grant
   }
 }
 

@@ -2,7 +2,7 @@ internal import BreakerStore
 public import CHost
 public import Synchronization
 
-/// Work that is done once a second, without a thread of its own.
+/// Work that is done once a second, by a call and not by a thread.
 extension Engine {
   /// Whether the next call has to do the rounds.
   @inlinable @inline(__always) func isRoundDue(inSecond second: Int64) -> Bool {
@@ -30,7 +30,7 @@ extension Engine {
     ).exchanged
     guard isMine else { return }
     secondOfRound.store(now, ordering: .relaxed)
-    // Whoever tries a store that failed checks it as well.
+    // The call that tries a store that failed checks the file as well.
     guard isAvailable else { return }
     do throws(StoreError) {
       try waiting { () throws(StoreError) in try storage.checkIdentity() }
@@ -44,22 +44,48 @@ extension Engine {
         try writePending()
       }
     } catch {
-      // It can wait; a call that needs the store will find out what is wrong with it.
+      // It can wait. A call that needs the store will find out what is wrong with it.
     }
     update { $0.outbox.forgetWritten(by: $0.knowledge) }
   }
 
   private static let roundNanoseconds: Int64 = 1_000_000_000
+}
+
+extension Breaker {
+  /// The second of the system's wall clock, which stores use unless their options name another clock.
+  @inlinable @inline(__always) package static var systemSecond: Int64 { sb_second() }
+}
+
+/// Writing what this process has not written yet.
+extension Engine {
+  /// Writes everything that is left, and tries the store again if it failed.
+  func flush(wait: Wait = .usual) throws(StoreError) {
+    guard hasToWrite else { return }
+    try waiting(wait) { () throws(StoreError) in
+      if isAvailable { try writeUnwrittenProbes() } else { try comeBack() }
+      try writePending()
+    }
+  }
+
+  private var hasToWrite: Bool {
+    look { state in
+      state.unwrittenProbes.first != nil
+        || state.outbox.cells.contains {
+          state.knowledge[$0].isUndeclared || !$0.pending.isZero
+        }
+    }
+  }
 
   /// Writes what healthy calls have left in memory, and what could not be declared.
   ///
-  /// - Throws: What kept some of it from being written; that remains to be written.
-  func writePending() throws(StoreError) {
+  /// - Throws: What prevented some of it from being written; that remains to be written.
+  private func writePending() throws(StoreError) {
     var withoutRoom: StoreError?
     for cell in look({ $0.outbox.cells }) {
       let isUndeclared = look { $0.knowledge[cell].isUndeclared }
       guard isUndeclared || !cell.pending.isZero else { continue }
-      // One that the store has no room for asks for it at its own next call.
+      // A breaker that the store has no room for asks again at its own next call.
       if let error = reasonAlone(cell) {
         withoutRoom = error
         continue
@@ -74,9 +100,15 @@ extension Engine {
     }
     if let withoutRoom { throw withoutRoom }
   }
-}
 
-extension Breaker {
-  /// The second of the wall clock of the system, which is the clock of every store that names no other.
-  @inlinable @inline(__always) package static var systemSecond: Int64 { sb_second() }
+  /// Writes how probes went that ended without the store, which frees their slots.
+  ///
+  /// - Throws: What prevented one from being written; it and those after it remain to be written.
+  func writeUnwrittenProbes() throws(StoreError) {
+    while let probe = look({ $0.unwrittenProbes.first }) {
+      // The child of a fork leaves those that it has inherited to its parent.
+      if probe.report.ticket.isOwn { _ = try acceptInStore(probe.report, of: probe.cell) }
+      update { $0.unwrittenProbes.remove(probe) }
+    }
+  }
 }

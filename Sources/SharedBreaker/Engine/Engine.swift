@@ -3,13 +3,17 @@ internal import BreakerStore
 public import CHost
 public import Synchronization
 
-/// Keeps what this process knows of its breakers as current as the store, and copes without it.
+/// Keeps what this process knows of its breakers as current as the store, and goes on without it.
 ///
 /// A fingerprint of the store vouches for what is known: while it is unchanged, nothing has to be read.
 /// Everything that can change is in one `EngineState`, and `update` is the only way to change it: it
 /// takes the lock, lets the state take its step, publishes what healthy calls read, releases the lock,
-/// and then tells the observer. CONTRIBUTING.md lists what has to come before what, under "Rules of
-/// order"; comments name these rules by their numbers.
+/// and then tells the observer. `Engine+Admission` decides whether calls may be made,
+/// `Engine+Reporting` takes their outcomes, `Engine+Store` reads and writes the store for both, and
+/// `Engine+Rounds` writes what is left once a second.
+///
+/// CONTRIBUTING.md lists what has to come before what, under "Rules of order"; comments refer to these
+/// rules by number.
 @usableFromInline @safe final class Engine: Sendable {
   let storage: any BreakerStorage
 
@@ -20,7 +24,7 @@ public import Synchronization
   let mandate: HistoryAuthor.Mandate
   let examinations = ForkGate()
 
-  /// Where one load tells whether the store has changed; a pointer that never changes.
+  /// One load from here tells whether the store has changed; the pointer never changes.
   @usableFromInline nonisolated(unsafe) let fingerprint: UnsafePointer<UInt64>
   @usableFromInline let isSystemClock: Bool
 
@@ -52,8 +56,8 @@ public import Synchronization
     mandate = options.mandate
     local = MemoryStorage(
       clock: options.clock, program: program, isGone: { [storage] in storage.isGone($0) })
-    Self.makeWhatIsMadeOnce(options.clock)
-    // Not checked: a fork may find the deinit begun, but never over.
+    Self.warmUp(options.clock)
+    // Unchecked, because a fork may come after the deinit has begun, but never after it has ended.
     unsafe forkGuard = ForkGuard(
       of: self,
       before: { [unowned(unsafe) self] in unsafe willFork() },
@@ -68,17 +72,16 @@ public import Synchronization
   func close() {
     if look({ $0.availability.health }) != .untried {
       do throws(StoreError) {
-        // Whoever has waited for the store once in an outage does not do so again at its end.
+        // A process that goes on alone has waited for the store once, which is enough.
         try flush(wait: isAvailable ? .usual : .brief)
       } catch {
         // Nobody is left to write it later.
       }
     }
-    if isAvailable { storage.finish() }
-    storage.close()
+    storage.close(isDone: isAvailable)
   }
 
-  /// Closes for good: what healthy calls that are ending still count is not written.
+  /// Closes for good: successes that are still being counted are not written.
   func closeForGood() {
     close()
     update {
@@ -91,10 +94,10 @@ public import Synchronization
 
   func tell(_ event: StoreEvent) {
     if let observer = options.observer { return Patience.unbounded { observer(event) } }
-    if !options.isQuiet { StoreTrouble.print(event, program: program) }
+    if !options.isQuiet { event.printIfStoreWasLost(by: program) }
   }
 
-  /// Runs a body that may use the store several times: all its waits together take no longer than one.
+  /// Runs a body whose waits for the store together take no longer than one wait may.
   func waiting<Result, Failure: Error>(
     _ wait: Wait = .usual, _ body: () throws(Failure) -> Result
   ) throws(Failure) -> Result {
@@ -104,7 +107,7 @@ public import Synchronization
 
 /// The state, and its one way to change.
 extension Engine {
-  /// Lets the state take a step, and then tells what has come of it.
+  /// Lets the state take a step, and then tells the observer what has come of it.
   @discardableResult
   func update<Answer>(_ step: (inout EngineState) -> Answer) -> Answer {
     let (answer, events) = change(step)
@@ -113,7 +116,7 @@ extension Engine {
     return answer
   }
 
-  /// Lets the state take a step, and answers what the caller has to tell when it holds no lock.
+  /// Lets the state take a step, and returns what to tell the observer once no lock is held.
   func change<Answer>(_ step: (inout EngineState) -> Answer) -> (Answer, [StoreEvent]) {
     state.withLock { state in
       let answer = step(&state)
@@ -124,7 +127,9 @@ extension Engine {
     }
   }
 
-  /// Shows healthy calls what has changed; a store that changes nothing would cost them a cache miss.
+  /// Shows healthy calls what has changed.
+  ///
+  /// Writing a value that is there already would cost them a cache miss.
   private func publish(_ state: borrowing EngineState) {
     let fingerprint = state.knowledge.vouched
     if vouched.load(ordering: .relaxed) != fingerprint {
@@ -147,7 +152,7 @@ extension Engine {
 
   /// Whether what the cells know is what the store holds at this moment.
   ///
-  /// To be asked before a cell is read (rule of order 5).
+  /// Ask this before you read a cell (rule of order 5).
   @inlinable @inline(__always) var isCurrent: Bool {
     let now = unsafe sb_load(fingerprint)
     return now == vouched.load(ordering: .acquiring) && now != 0
@@ -167,15 +172,10 @@ extension Engine {
     look { $0.knowledge.cells[name] } ?? update { $0.knowledge.cell(name) }
   }
 
-  /// What was last known of a breaker, without asking.
+  /// What was last known of a breaker; this reads nothing.
   func lastKnown(_ cell: Cell) -> Known {
     let now = clock.moment
     return look { $0.knowledge.lastKnown(cell, at: now) }
-  }
-
-  /// A breaker as it stands at a moment, for those who look.
-  func snapshot(of breaker: StoredBreaker, at now: Moment) -> BreakerSnapshot {
-    BreakerSnapshot(of: breaker, at: now, isGone: storage.isGone)
   }
 
   /// This process, as the owner of what it is given.
@@ -194,15 +194,15 @@ extension Engine {
 
 /// Around a fork.
 extension Engine {
-  /// Makes what would otherwise be made at its first use.
+  /// Creates what Swift would otherwise create at its first use, under a lock.
   ///
-  /// The child of a fork that finds another thread at it would wait for that thread, which it does
+  /// If another thread did that while this one forked, the child would wait for a thread that it does
   /// not have.
-  private static func makeWhatIsMadeOnce(_ clock: StoreClock) {
+  private static func warmUp(_ clock: StoreClock) {
     _ = clock.bootID
     _ = Jitter.drawn()
-    StoreTimer.makeWhatIsMadeOnce()
-    BreakerJob.makeWhatIsMadeOnce()
+    StoreTimer.warmUp()
+    BreakerJob.warmUp()
     _ = StoredBreaker(id: 0, name: "", createdAtMilliseconds: 0).policy
   }
 
@@ -216,8 +216,7 @@ extension Engine {
     state.willFork { state in
       // Neither side knows afterwards what the other one has done.
       state.knowledge.forgetAll()
-      // Swift makes a generic type at its first use. It happens here, because a child that finds
-      // another thread at it would wait for that thread, which it does not have.
+      // Creates the generic types that `didFork` needs, for the reason that `warmUp` names.
       state.outbox.cells.forEach { _ = $0.pending }
     }
   }

@@ -1,9 +1,9 @@
 internal import BreakerCore
 internal import BreakerStore
 
-/// Everything that an engine guards with its one lock, and what its steps have to tell.
+/// Everything that an engine guards with its one lock.
 ///
-/// A step changes it and collects events; the engine tells them when the lock is released.
+/// A step changes it and collects events, which the engine reports once it has released the lock.
 struct EngineState {
   var knowledge = Knowledge()
   var availability = Availability()
@@ -13,7 +13,7 @@ struct EngineState {
 
   mutating func collect(_ event: StoreEvent?) { if let event { events.append(event) } }
 
-  /// Collects what a commit has to tell: that it may not survive a power cut, and what happened.
+  /// Collects what happened in a commit, and that it may not survive a power cut.
   mutating func collect(
     _ happened: [(name: String, events: [BreakerEvent])], _ syncError: StoreError?
   ) {
@@ -47,7 +47,7 @@ struct EngineState {
 
 /// Steps that concern more than one of its parts.
 extension EngineState {
-  /// Takes over what was read of a breaker; what is newer stays.
+  /// Takes over what was read of a breaker, unless something newer is known.
   ///
   /// - Returns: What is known then; nil if everything was forgotten since the reading began.
   mutating func learn(_ read: Known, of cell: Cell, after forgettings: Int64, keeping: Bool)
@@ -66,7 +66,7 @@ extension EngineState {
     -> Known?
   {
     guard forgettings == knowledge.forgettings else { return nil }
-    // A healthy one may have been created and read meanwhile.
+    // A healthy breaker may have been created and read meanwhile.
     let memory = knowledge[cell]
     if memory.known == nil, memory.revision != .min { return nil }
     let known = memory.known ?? knowledge.unwritten(cell, at: now)
@@ -86,8 +86,7 @@ extension EngineState {
     for known in read {
       if let cell = knowledge.cells[known.breaker.name] { outbox.note(cell, by: knowledge) }
     }
-    // Rule of order 5: last. A call that fails meanwhile makes every other call go on without the
-    // store.
+    // Rule of order 5: last. If a call has failed meanwhile, every call goes on without the store.
     knowledge.vouch(for: availability.isAvailable ? fingerprint : 0)
     availability.hasConnected()
   }
@@ -98,12 +97,11 @@ extension EngineState {
     return words
   }
 
-  /// Notes that the store has had a declaration since a revision, which was read after so many
-  /// forgettings.
+  /// Notes that the store has had a declaration since a revision.
   mutating func hasDeclared(
     _ words: String, for cell: Cell, at revision: Int64, after forgettings: Int64
   ) {
-    // The revisions of a file that has been replaced meanwhile mean nothing in the new one.
+    // If the file has been replaced meanwhile, its revision means nothing in the new one.
     let revision = forgettings == knowledge.forgettings ? revision : .min
     collect(knowledge.hasDeclared(words, for: cell, at: revision))
   }
@@ -114,7 +112,7 @@ extension EngineState {
     outbox.note(cell, by: knowledge)
   }
 
-  /// Goes on without the store: with one breaker if the store has no room for it, else with all.
+  /// Goes on without the store: with one breaker if the store has no room for it, otherwise with all.
   mutating func failed(_ error: StoreError, of cell: Cell?, at now: Int64) {
     if let cell, error.kind == .tooManyBreakers {
       collect(availability.hasNoRoom(for: cell, error, at: now))
@@ -130,4 +128,71 @@ extension EngineState {
     collect(availability.recovered())
     knowledge.forgetBaseline()
   }
+}
+
+/// The cells for which this process may have something to write: counts, or a declaration.
+struct Outbox {
+  private var entries: [Entry] = []
+  private var noted: Set<ObjectIdentifier> = []
+
+  private struct Entry {
+    let cell: Cell
+
+    /// How many times in a row there was nothing to write.
+    var quietRounds: UInt8 = 0
+
+    /// Whether the cell can be dropped, because no call can still be adding to the process's own counts.
+    var isWritten: Bool { quietRounds >= 2 }
+  }
+
+  var cells: [Cell] { entries.map(\.cell) }
+
+  /// Adds a cell if it may have something to write.
+  mutating func note(_ cell: Cell, by knowledge: Knowledge) {
+    guard Self.mayHaveToWrite(cell, knowledge) else { return }
+    guard noted.insert(ObjectIdentifier(cell)).inserted else { return }
+    entries.append(Entry(cell: cell))
+  }
+
+  /// Drops cells that have had nothing to write for two rounds.
+  mutating func forgetWritten(by knowledge: Knowledge) {
+    if entries.isEmpty { return }
+    for index in entries.indices {
+      let isQuiet = !Self.mayHaveToWrite(entries[index].cell, knowledge)
+      entries[index].quietRounds = isQuiet ? entries[index].quietRounds + 1 : 0
+    }
+    for entry in entries where entry.isWritten { noted.remove(ObjectIdentifier(entry.cell)) }
+    entries.removeAll(where: \.isWritten)
+  }
+
+  private static func mayHaveToWrite(_ cell: Cell, _ knowledge: Knowledge) -> Bool {
+    knowledge[cell].isUndeclared || cell.mayHavePending
+  }
+}
+
+/// The outcomes of probes that ended while the store could not be written.
+///
+/// Everything else that is counted without the store is forgotten. But a probe holds a slot in the
+/// store, and every process would wait for that slot until the probe's deadline.
+struct UnwrittenProbes {
+  private var entries: [Entry] = []
+
+  final class Entry: Sendable {
+    let cell: Cell
+    let report: Engine.Report
+
+    init(_ report: Engine.Report, of cell: Cell) { (self.report, self.cell) = (report, cell) }
+  }
+
+  /// More than a process ever has under way; beyond that, a probe's deadline frees its slot.
+  private static let room = 1_000
+
+  var first: Entry? { entries.first }
+
+  mutating func note(_ report: Engine.Report, of cell: Cell) {
+    if entries.count < Self.room { entries.append(Entry(report, of: cell)) }
+  }
+
+  /// Removes an entry that was written, perhaps by another thread too.
+  mutating func remove(_ entry: Entry) { entries.removeAll { $0 === entry } }
 }

@@ -3,13 +3,14 @@ internal import BreakerStore
 
 /// What this process knows of the breakers of its store, and how current that is.
 ///
-/// A value without locks: the engine guards it, publishes what healthy calls read, and tells what its
-/// functions answer. Its only effect is on cells, whose memory it alone changes, and which show healthy
-/// calls what was learned.
+/// A value without locks: the engine guards it, publishes what healthy calls read, and tells the
+/// observer about the events that its functions return. Its only effect is on cells: it alone changes
+/// their memory, and they show healthy calls what was learned.
 struct Knowledge {
   private(set) var cells = CellTable()
 
-  /// How often everything was forgotten: nothing read before is learned after (rule of order 8).
+  /// How often everything was forgotten; nothing read before that is learned after it (rule of order
+  /// 8).
   private(set) var forgettings: Int64 = 0
 
   /// The fingerprint of the store up to which every cell is current; 0 if none is.
@@ -18,7 +19,7 @@ struct Knowledge {
   /// Up to where the changes of the store have been read.
   private(set) var baseline: Baseline?
 
-  /// The policy that was declared last: many breakers are declared with the same one.
+  /// The policy that was declared last, because many breakers are declared with the same one.
   private var latestDeclared: (policy: BreakerPolicy, words: String)?
 
   struct Baseline {
@@ -44,7 +45,7 @@ extension Knowledge {
   ///   - read: What was read.
   ///   - cell: The cell of the breaker.
   ///   - keeping: Whether the record of a healthy breaker is to be kept, because it will be needed.
-  /// - Returns: What has become of the policy that is declared here, if that is news.
+  /// - Returns: The event to report if another policy has replaced the one that is declared here.
   mutating func learn(_ read: Known, of cell: Cell, keeping: Bool) -> StoreEvent? {
     let memory = self[cell]
     // What is known not to exist was deleted if it was written before the latest deletion.
@@ -67,13 +68,13 @@ extension Knowledge {
     cell.show(known)
   }
 
-  /// What is known without asking.
+  /// What was last known of a breaker; this reads nothing.
   func lastKnown(_ cell: Cell, at now: Moment) -> Known {
     if let known = self[cell].known { return known }
     return remembered(cell).map { Known($0, exists: true) } ?? unwritten(cell, at: now)
   }
 
-  /// A breaker of which nobody has had anything to write.
+  /// A breaker that no process has written yet.
   func unwritten(_ cell: Cell, at now: Moment) -> Known {
     var breaker = StoredBreaker(
       id: 0, name: cell.name, createdAtMilliseconds: now.wallMilliseconds)
@@ -81,7 +82,7 @@ extension Knowledge {
     return Known(breaker, exists: false)
   }
 
-  /// The record of a healthy breaker, as far as it is kept.
+  /// A healthy breaker, as far as its record is kept.
   private func remembered(_ cell: Cell) -> StoredBreaker? {
     guard let agreed = self[cell].agreed else { return nil }
     var breaker = StoredBreaker(id: 0, name: cell.name, createdAtMilliseconds: 0)
@@ -90,7 +91,7 @@ extension Knowledge {
     return breaker
   }
 
-  /// Forgets what is known of a breaker: it is read again when it is used.
+  /// Forgets what is known of a breaker, which is read again when it is used.
   mutating func forget(_ cell: Cell) {
     var memory = self[cell]
     memory.known = nil
@@ -122,11 +123,11 @@ extension Knowledge {
   ///   - changes: What changed.
   ///   - read: The breakers that changed, as they are now.
   ///   - since: The baseline from which the changes were asked for.
-  /// - Returns: What there is to tell of declarations that were overruled.
+  /// - Returns: The events to report for declarations that were overruled.
   mutating func takeOver(
     _ changes: StoreChanges, _ read: [Known], since: Baseline?
   ) -> [StoreEvent] {
-    // The changes alone do not tell what is gone, or what an older copy of the file holds.
+    // The changes alone do not show what was deleted, or what an older copy of the file holds.
     let isContinued =
       since?.continuity == changes.continuity && since?.deletedRevision == changes.deletedRevision
       && changes.revision >= since?.revision ?? .max
@@ -140,15 +141,15 @@ extension Knowledge {
     }
   }
 
-  /// Vouches for every cell, as long as the store has a fingerprint.
+  /// Vouches for every cell as long as the store has this fingerprint.
   mutating func vouch(for fingerprint: UInt64) { vouched = fingerprint }
 
-  /// Stays current over a commit of this process, if nothing else has happened in between.
+  /// Stays current after a commit of this process, if nothing else has happened in between.
   ///
-  /// To read back what it has just written would cost a call that fails a third of its time. What has
-  /// to be compared is rule of order 7.
+  /// Reading back what was just written would take a third of the time of a call that fails. Rule of
+  /// order 7 says what has to be compared.
   mutating func goOn(over commit: Fingerprints, at revision: Int64, after forgettings: Int64) {
-    // Rule of order 8: if all was forgotten meanwhile, what was written has not been learned.
+    // Rule of order 8: if everything was forgotten meanwhile, what was written has not been learned.
     guard forgettings == self.forgettings, let known = baseline,
       known.revision.addingSaturating(1) == revision,
       vouched == commit.before, vouched != 0
@@ -160,16 +161,16 @@ extension Knowledge {
 
 /// Policies that code declares.
 extension Knowledge {
-  /// Notes what code declares, and answers it in words.
+  /// Notes the policy that code declares, and returns it in words.
   mutating func declare(_ policy: BreakerPolicy, for cell: Cell) -> String {
     let words = words(of: policy)
     self[cell].declaration = .init(words: words)
-    // A breaker that nobody has written yet is as this process says.
+    // A breaker that no process has written yet has the policy that this process declares.
     if self[cell].known?.exists == false { forget(cell) }
     return words
   }
 
-  /// The words of a policy, which all breakers that are declared with it share.
+  /// The words of a policy; all breakers that are declared with it share the string.
   private mutating func words(of policy: BreakerPolicy) -> String {
     if let latestDeclared, latestDeclared.policy == policy { return latestDeclared.words }
     let words = PolicyWords(of: policy).description
@@ -179,7 +180,7 @@ extension Knowledge {
 
   /// Notes that the store has had a declaration since a revision.
   ///
-  /// - Returns: What there is to tell, if a later declaration was already read.
+  /// - Returns: The event to report if a later declaration was already read.
   mutating func hasDeclared(_ words: String, for cell: Cell, at revision: Int64) -> StoreEvent? {
     guard let declaration = self[cell].declaration, declaration.words == words,
       declaration.since == nil
@@ -188,9 +189,9 @@ extension Knowledge {
     return overruling(of: cell)
   }
 
-  /// What to tell if a declaration that came after the one made here has taken its place.
+  /// The event to report if a declaration that came after the one made here has taken its place.
   ///
-  /// Words that were in force before that are not news: this process has replaced them, or is about
+  /// Words that were in force before are not news, because this process has replaced them or is about
   /// to.
   private mutating func overruling(of cell: Cell) -> StoreEvent? {
     let memory = self[cell]
@@ -200,5 +201,86 @@ extension Knowledge {
     self[cell].declaration?.isOverruled = declaration.words != inForce
     guard declaration.words != inForce, !declaration.isOverruled else { return nil }
     return .policyDiffers(name: cell.name, declaredHere: declaration.words, inForce: inForce)
+  }
+}
+
+/// What a process knows of one breaker, as last read.
+final class Known: Sendable {
+  let breaker: StoredBreaker
+
+  /// Whether the breaker is in the store; false before its first call.
+  let exists: Bool
+
+  /// Where all processes count successes; nil if the breaker has no shared counters.
+  let counters: Counters?
+
+  init(_ breaker: StoredBreaker, exists: Bool, counters: Counters? = nil) {
+    self.breaker = breaker
+    self.exists = exists
+    self.counters = counters
+  }
+
+  var policy: BreakerPolicy { breaker.policy }
+
+  /// The record as it stands at an instant.
+  func record(at now: Moment, isGone: (ProcessIdentity) -> Bool) -> BreakerRecord {
+    breaker.record.settled(at: now, policy: policy, isGone: isGone)
+  }
+
+  /// What healthy calls have to know of the breaker.
+  var word: CellWord {
+    // The first call creates the breaker, so that other processes can find it.
+    guard exists else { return .unknown }
+    let record = breaker.record
+    let permits =
+      record.state == .closed && record.mode.mode.isJudging
+      && record.generation <= CellWord.latestGeneration && CellWord.knowsThisFork
+    let hasWindow = !CallWindow.none.fits(policy)
+    let countsOnly = permits && record.streakStartedAt == nil && (!hasWindow || counters != nil)
+    let rejects = record.state == .open && record.mode.mode == .automatic
+    let flags =
+      (permits ? CellWord.permits : 0) | (countsOnly ? CellWord.countsOnly : 0)
+      | (policy.slowAfter != nil ? CellWord.measures : 0)
+      | (policy.window != nil ? CellWord.marks : 0) | (rejects ? CellWord.rejects : 0)
+    return CellWord(flags: flags, of: breaker)
+  }
+}
+
+/// Cells by the bytes of their names.
+///
+/// A dictionary would keep a second copy of each name, and the name takes most of a cell's memory.
+struct CellTable {
+  private var slots: [Cell?] = Array(repeating: nil, count: 16)
+  private(set) var count = 0
+
+  /// The cell of a name, or nil if there is none.
+  subscript(name: String) -> Cell? { slots[slot(of: name)] }
+
+  /// Every cell, in no order.
+  var cells: some Sequence<Cell> { slots.lazy.compactMap { $0 } }
+
+  /// Adds a cell; there must be none with its name.
+  mutating func insert(_ cell: Cell) {
+    // At least a quarter of the slots stay free, so that searches are short.
+    if (count + 1) * 4 > slots.count * 3 { grow() }
+    slots[slot(of: cell.name)] = cell
+    count += 1
+  }
+
+  /// Where the cell of a name is, or would be.
+  private func slot(of name: String) -> Int {
+    let mask = slots.count - 1
+    let name = NameBytes(name)
+    var index = name.hashValue & mask
+    while let cell = slots[index], NameBytes(cell.name) != name {
+      index = (index + 1) & mask
+    }
+    return index
+  }
+
+  private mutating func grow() {
+    let earlier = slots
+    slots = Array(repeating: nil, count: 2 * earlier.count)
+    for case let cell? in earlier { slots[slot(of: cell.name)] = cell }
   }
 }

@@ -3,9 +3,9 @@ internal import BreakerStore
 
 /// The right of one process to be the relay of a store, for as long as it is kept.
 ///
-/// A relay tells other hosts what happens to the breakers of its own, and writes into the store
-/// what other hosts tell. `cbrelay` is one, over Redis. Each method is one transaction, and writes
-/// nothing if nothing changes.
+/// A relay tells other hosts what happens to the breakers of its own host, and writes the news from
+/// other hosts into the store. `cbrelay` is a relay that uses Redis. Each method is one transaction,
+/// and writes nothing if nothing changes.
 public final class RelayClaim: Sendable {
   /// A command that was given on this host and that the other hosts do not know yet.
   public struct Pending: Sendable, Hashable {
@@ -52,13 +52,13 @@ public final class RelayClaim: Sendable {
     _ = try carryOut(request)
   }
 
-  /// Applies what other hosts have told, in order, and notes how far the relay has read.
+  /// Applies news from other hosts, in order, and notes how far the relay has read.
   ///
   /// If none of the news changes anything, a new position in the same epoch is not written either.
-  /// A relay that begins from an earlier position hears what it knows, which changes nothing.
+  /// A relay that begins from an earlier position reads the same news again, which changes nothing.
   ///
   /// - Parameters:
-  ///   - news: What other hosts have told.
+  ///   - news: The news from other hosts.
   ///   - position: How far the relay has read with these; nil to leave it as it is.
   /// - Returns: What came of each piece of news.
   /// - Throws: `StoreError` if the store cannot be written, or belongs to another fleet. Then
@@ -74,8 +74,8 @@ public final class RelayClaim: Sendable {
 
   /// Returns the latest commands of the fleet that this host knows, about one aspect each.
   ///
-  /// They are what a relay tells others who were away, or who have lost what they knew. Trips and
-  /// resets of more than thirty days ago are not among them.
+  /// A relay sends them to hosts that were away, or that have lost what they knew. Trips and resets
+  /// of more than thirty days ago are not among them.
   ///
   /// - Throws: `StoreError` if the store cannot be read.
   public func commands() throws(StoreError) -> [FleetCommand] {
@@ -85,8 +85,8 @@ public final class RelayClaim: Sendable {
 
   /// Forgets commands with stamps that no command of the fleet can have.
   ///
-  /// A host whose clock was far ahead gave them. No other host follows them, and as long as they are
-  /// remembered, each new command of the host has a higher stamp yet, and is refused like them. What
+  /// They come from a host whose clock was far ahead. No other host follows them. As long as they are
+  /// remembered, each new command of that host gets an even higher stamp, and is refused too. What
   /// they have changed on this host stays until another command changes it.
   ///
   /// - Parameter stamp: The highest stamp that a command can have.
@@ -102,7 +102,7 @@ public final class RelayClaim: Sendable {
   ///
   /// - Parameters:
   ///   - isConnected: Whether it does.
-  ///   - problem: Why not, or what else is wrong; nil if nothing is.
+  ///   - problem: Why it does not, or what else is wrong; nil if nothing is wrong.
   /// - Throws: `StoreError` if the store cannot be written.
   public func note(isConnected: Bool, problem: String?) throws(StoreError) {
     var request = request

@@ -17,8 +17,8 @@ extension SharedStore {
   ///
   /// - Parameters:
   ///   - fleet: The name of the fleet.
-  ///   - host: What the fleet is to call this host: another name than those of the other hosts.
-  /// - Returns: The claim; nil if another process works as the relay of the store.
+  ///   - host: The name of this host in the fleet, which no other host of the fleet may have.
+  /// - Returns: The claim; nil if another process is the relay of the store.
   /// - Throws: `StoreError` if the store cannot be written, if it belongs to another fleet, or if a
   ///   name is not valid. Names have 1 to 255 bytes of UTF-8 and no control characters.
   public func claimRelay(fleet: String, host: String) throws(StoreError) -> RelayClaim? {
@@ -37,7 +37,7 @@ extension SharedStore {
     return RelayClaim(engine, hold, fleet: fleet, host: host)
   }
 
-  /// Forgets the fleet, its commands, and what has yet to be told to the other hosts.
+  /// Forgets the fleet, its commands, and what the relay has not told the other hosts yet.
   ///
   /// Breakers stay as they are, with the modes and the policies that the fleet has set.
   ///
@@ -62,5 +62,43 @@ extension SharedStore {
   public func lineage() throws(StoreError) -> String {
     let digits = String(UInt64(bitPattern: try engine.storage.lineage()), radix: 16)
     return String(repeating: "0", count: 16 - digits.count) + digits
+  }
+}
+
+/// What a store knows of the fleet that its host belongs to.
+public struct FleetStanding: Sendable, Hashable {
+  /// The name of the fleet.
+  public let fleet: String
+
+  /// What the fleet calls this host.
+  public let host: String
+
+  /// How far the relay has read what other hosts tell; nil if it has read nothing yet.
+  public let position: FleetPosition?
+
+  /// Whether a relay works on the store.
+  public let isRelayRunning: Bool
+
+  /// Whether that relay reaches the other hosts.
+  public let isConnected: Bool
+
+  /// When the relay last noted that it reaches them, or that it does not.
+  public let changedAt: BreakerTimestamp?
+
+  /// Why the relay does not reach the other hosts, in its own words; nil if it knows of nothing.
+  public let problem: String?
+
+  /// How many commands the relay has yet to tell the other hosts.
+  public let waiting: Int
+
+  init(_ stored: StoredFleet, isRelayRunning: Bool) {
+    fleet = stored.fleet
+    host = stored.host
+    position = stored.position
+    self.isRelayRunning = isRelayRunning
+    isConnected = isRelayRunning && stored.isConnected
+    changedAt = stored.changedAtMilliseconds.map(BreakerTimestamp.init(millisecondsSince1970:))
+    problem = stored.problem
+    waiting = stored.waiting
   }
 }

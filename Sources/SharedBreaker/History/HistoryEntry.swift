@@ -82,10 +82,10 @@ extension HistoryEntry: CustomStringConvertible {
 }
 
 extension HistoryEntry {
-  /// Who did it, and the host for which a relay did: `worker (pid 4711)`, or
-  /// `curl, by deploy, via cbctl`.
+  /// Who did it, such as `worker (pid 4711)` or `curl, by deploy, via cbctl`.
   ///
-  /// The names are as they were given, so they may contain control characters.
+  /// If a relay did it, the text ends with the host that the news came from. Names are as they were
+  /// given, so they may contain control characters.
   public var author: String {
     let mandate = HistoryAuthor.Mandate(user: user, command: command)
     return HistoryAuthor(pid: pid, program: program, mandate: mandate).words

@@ -22,7 +22,7 @@ extension SharedStore {
   /// - Returns: A sequence that you can iterate more than once; each iteration listens for itself.
   public func followHistory(of name: String? = nil, after id: Int64? = nil) -> HistoryFeed {
     var reader = HistoryReader(name: name, after: id)
-    // The end of the history is looked up now: at the first iteration it may have moved on.
+    // The end of the history is looked up now, because it may have moved on by the first iteration.
     if id == nil { reader.begin(in: engine.storage) }
     return HistoryFeed(reader: reader, storage: engine.storage, owner: engine)
   }
@@ -39,13 +39,13 @@ public struct HistoryFeed: AsyncSequence, Sendable {
   let reader: HistoryReader
   let storage: any BreakerStorage
 
-  /// What to tell of a store that cannot be read.
+  /// Called when the store can no longer be read, and when it can be read again.
   var report: (@Sendable (StoreError?) -> Void)?
 
   /// Kept alive because the engine closes the storage when it is deallocated.
   let owner: Engine
 
-  /// Also says when the store cannot be read, because it was deleted or fails.
+  /// Also reports when the store can no longer be read, and when it can be read again.
   ///
   /// - Parameter report: A function that the listener's task calls under no lock: with the error when
   ///   the store cannot be read any more, and with nil when it can be read again.

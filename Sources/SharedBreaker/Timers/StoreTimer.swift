@@ -74,7 +74,7 @@ public struct StoreTimer: Sendable {
   }
 
   /// Creates what would otherwise be created at its first use; starts no thread.
-  static func makeWhatIsMadeOnce() { _ = HelperThreads.shared }
+  static func warmUp() { _ = HelperThreads.shared }
 }
 
 /// Waiting.
@@ -124,4 +124,24 @@ extension StoreTimer {
   ///
   /// Swift traps on durations whose nanoseconds or seconds do not fit into 64 bits.
   private static let century = Duration.seconds(100 * 31_557_600)
+}
+
+/// Blocks a thread until another thread opens the gate.
+@safe private final class Gate: Sendable {
+  // The pointer never changes, and threads may use a semaphore at the same time.
+  private nonisolated(unsafe) let semaphore: UnsafeMutablePointer<sem_t>
+
+  init() {
+    unsafe semaphore = .allocate(capacity: 1)
+    unsafe sem_init(semaphore, 0, 0)
+  }
+
+  deinit {
+    unsafe sem_destroy(semaphore)
+    unsafe semaphore.deallocate()
+  }
+
+  func open() { unsafe sem_post(semaphore) }
+
+  func wait() { while unsafe sem_wait(semaphore) != 0 {} }
 }

@@ -1,0 +1,104 @@
+/// Durations as people write them: `250ms`, `30s`, `5m`, `2h`, `1d`, and also `10us`.
+public enum DurationText {
+  private static let units: [(name: String, nanoseconds: Int64)] = [
+    ("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000), ("m", 60_000_000_000),
+    ("h", 3_600_000_000_000), ("d", 86_400_000_000_000),
+  ]
+
+  /// Parses a whole number followed by its unit, such as `30s`; nil if the text is anything else.
+  public static func parse(_ text: String) -> Duration? {
+    let digits = text.utf8.prefix { (0x30...0x39).contains($0) }
+    let unit = Substring(text.utf8.dropFirst(digits.count))
+    guard let count = Int64(Substring(digits)),
+      let nanoseconds = units.first(where: { $0.name == unit })?.nanoseconds
+    else { return nil }
+    let (product, overflow) = count.multipliedReportingOverflow(by: nanoseconds)
+    return overflow ? nil : .nanoseconds(product)
+  }
+
+  /// Formats a duration in the largest unit that is exact; `parse` reads the same duration back.
+  public static func format(_ duration: Duration) -> String {
+    let nanoseconds = duration.inNanoseconds
+    guard nanoseconds != 0 else { return "0s" }
+    for unit in units.reversed() where nanoseconds % unit.nanoseconds == 0 {
+      return "\(nanoseconds / unit.nanoseconds)\(unit.name)"
+    }
+    return "\(nanoseconds)ns"
+  }
+
+  /// Returns a duration in whole milliseconds, rounded up, as JSON documents state it.
+  public static func milliseconds(_ duration: Duration) -> Int64 {
+    let (seconds, attoseconds) = duration.components
+    let perMillisecond: Int64 = 1_000_000_000_000_000
+    let rest = attoseconds / perMillisecond + (attoseconds % perMillisecond > 0 ? 1 : 0)
+    return seconds.multipliedSaturating(by: 1_000).addingSaturating(rest)
+  }
+
+  static func format(_ duration: Duration?) -> String { duration.map { format($0) } ?? "none" }
+}
+
+/// Whole numbers such as `5`: digits only.
+package enum CountText {
+  package static func parse(_ text: String) -> Int? {
+    text.utf8.allSatisfy { (0x30...0x39).contains($0) } ? Int(text) : nil
+  }
+}
+
+/// Rates as people write them: `50%`, `12.5%`.
+public enum RateText {
+  /// Parses a percentage such as `50%`; nil if the text is anything else.
+  public static func parse(_ text: String) -> BreakerPolicy.Rate? {
+    guard text.utf8.last == 0x25 else { return nil }
+    return FactorText.parse(String(Substring(text.utf8.dropLast()))).map {
+      BreakerPolicy.Rate.percent($0)
+    }
+  }
+
+  /// Formats a rate; `parse` reads the same rate back.
+  public static func format(_ rate: BreakerPolicy.Rate) -> String {
+    let sign = rate.partsPerMillion < 0 ? "-" : ""
+    let (whole, rest) = rate.partsPerMillion.magnitude.quotientAndRemainder(dividingBy: 10_000)
+    guard rest != 0 else { return "\(sign)\(whole)%" }
+    var decimals = String(rest)
+    decimals = String(repeating: "0", count: 4 - decimals.count) + decimals
+    while decimals.hasSuffix("0") { decimals.removeLast() }
+    return "\(sign)\(whole).\(decimals)%"
+  }
+}
+
+/// Plain decimal numbers such as `1.5`, without a sign, an exponent or words.
+enum FactorText {
+  static func parse(_ text: String) -> Double? {
+    let isPlain = text.utf8.allSatisfy { (0x30...0x39).contains($0) || $0 == 0x2E }
+    return isPlain && !text.isEmpty && text.utf8.count <= 20 ? Double(text) : nil
+  }
+
+  static func format(_ factor: Double) -> String {
+    let text = String(factor)
+    return text.hasSuffix(".0") ? String(text.dropLast(2)) : text
+  }
+}
+
+/// Quorums as people write them: `3`, `30%`.
+enum QuorumText {
+  static func parse(_ text: String) -> FleetQuorum? {
+    CountText.parse(text).map { .hosts($0) } ?? RateText.parse(text).map { .share($0) }
+  }
+
+  static func format(_ quorum: FleetQuorum) -> String {
+    switch quorum {
+    case .hosts(let count): String(count)
+    case .share(let rate): RateText.format(rate)
+    }
+  }
+}
+
+/// A count with its noun, as people read it: `0 calls`, `1 call`, `2 policies`.
+public enum CountedNoun {
+  /// The count and the noun; `plural` is for a noun that does not only take an `s`.
+  public static func text(
+    _ count: some BinaryInteger, _ noun: String, plural: String? = nil
+  ) -> String {
+    "\(count) " + (count == 1 ? noun : plural ?? noun + "s")
+  }
+}

@@ -1,0 +1,65 @@
+package import BreakerCore
+
+/// Lifelines and the role of relay: what a process holds in a store until it ends.
+package protocol StoreOwners: AnyObject, Sendable {
+  /// The lifeline of this process, to be named in a lease or claim that it is about to write; nil if
+  /// it cannot have one here.
+  func lifeline() -> Lifeline?
+
+  /// Whether the owner of a lease or a claim has ended for certain.
+  func isGone(_ owner: ProcessIdentity) -> Bool
+
+  /// Takes the right to be the relay of the store; nil if another one has it.
+  func holdRelay() throws(StoreError) -> RelayHold?
+
+  /// Whether a relay works on the store.
+  func isRelayHeld() throws(StoreError) -> Bool
+}
+
+/// The right to be the relay of a store; it ends when this object is released.
+package final class RelayHold: Sendable {
+  private let end: @Sendable () -> Void
+  private let isOver = Guarded(false)
+
+  init(_ end: @escaping @Sendable () -> Void) { self.end = end }
+
+  deinit { release() }
+
+  /// Gives the right back; it does nothing the second time.
+  package func release() {
+    let isFirst = isOver.withLock { isOver in
+      defer { isOver = true }
+      return !isOver
+    }
+    if isFirst { end() }
+  }
+}
+
+/// What processes hold in a store in a file: locks on files beside it.
+final class FileOwners: StoreOwners {
+  private let path: String
+  private let lifelines: Lifelines
+
+  init(of path: String) {
+    self.path = path
+    lifelines = Lifelines(of: path)
+  }
+
+  func lifeline() -> Lifeline? { lifelines.own() }
+
+  func isGone(_ owner: ProcessIdentity) -> Bool { OwnerJudge(of: path).isGone(owner) }
+
+  func holdRelay() throws(StoreError) -> RelayHold? {
+    guard let lock = try StoreLock.claimed(StorePath.resolved(path)) else { return nil }
+    let forkDepth = ForkGuard.depth
+    // A child that was forked meanwhile inherits the lock, but is not the relay.
+    return RelayHold { if ForkGuard.depth == forkDepth { lock.release() } else { lock.letGo() } }
+  }
+
+  func isRelayHeld() throws(StoreError) -> Bool {
+    try StoreLock.isClaimed(StorePath.resolved(path))
+  }
+
+  func willFork() { lifelines.willFork() }
+  func didFork() { lifelines.didFork() }
+}

@@ -1,0 +1,224 @@
+import Glibc
+import ProgramKit
+import SharedBreaker
+
+/// The figures of a store as a whole.
+struct StoreFigures: Sendable {
+  /// When the figures were taken.
+  var now: BreakerTimestamp
+
+  /// How many breakers there are; nil if the store is unavailable.
+  var breakers: Int?
+
+  /// How many of the requested breakers are left out.
+  var leftOut = 0
+
+  /// The fleet that the store belongs to; nil if it belongs to none.
+  var fleet: FleetFigures?
+
+  /// The length of each file.
+  var files: [File] = []
+
+  struct File: Sendable, Hashable {
+    var name: String
+    var bytes: Int64
+  }
+
+  /// The lengths of those files of a store that exist.
+  static func files(of path: String) -> [File] {
+    let suffixes: KeyValuePairs = ["database": "", "log": "-wal", "counters": "-counters"]
+    return suffixes.compactMap { name, suffix in
+      var status = stat()
+      guard unsafe stat(path + suffix, &status) == 0 else { return nil }
+      return File(name: name, bytes: Int64(status.st_size))
+    }
+  }
+}
+
+/// The metrics of the store.
+enum StoreMetrics {
+  static let families: [MetricFamily<StoreFigures>] = [
+    .init(.gauge, "build_info", "Always 1; the versions of cbctl and of SQLite.") { _ in
+      [Sample(1, ["version": ControlKit.version, "sqlite": SharedStore.sqliteVersion])]
+    },
+    .init(.gauge, "collected_timestamp_seconds", "When these metrics were written.") {
+      [Sample($0.now.sinceEpoch)]
+    },
+    .init(.gauge, "store_up", "Whether the store could be read.") {
+      [Sample($0.breakers != nil)]
+    },
+    .init(.gauge, "store_size_bytes", "The size of each file of the store.") { store in
+      store.files.map { Sample($0.bytes, ["file": $0.name]) }
+    },
+    .init(.gauge, "store_breakers", "How many breakers the store has.") { store in
+      store.breakers.map { [Sample(Int64($0))] } ?? []
+    },
+    .init(
+      .gauge, "store_breakers_left_out", "How many of the requested breakers --limit has left out."
+    ) { store in
+      store.breakers == nil ? [] : [Sample(Int64(store.leftOut))]
+    },
+  ]
+}
+
+/// The metrics of each breaker.
+enum BreakerMetrics {
+  static let families: [MetricFamily<BreakerSnapshot>] = [
+    .init(.gauge, "state", "Whether the breaker is in this state.") { breaker in
+      BreakerState.allCases.map {
+        Sample(breaker.state == $0, ["name": breaker.name, "state": $0.wireName])
+      }
+    },
+    .init(.gauge, "mode", "Whether the breaker has this mode.") { breaker in
+      BreakerMode.allCases.map {
+        Sample(breaker.mode == $0, ["name": breaker.name, "mode": $0.wireName])
+      }
+    },
+    .init(
+      .gauge, "mode_remaining_seconds", "How long the mode will hold; left out if it has no end."
+    ) { breaker in
+      breaker.modeEndsIn.map { [Sample($0, ["name": breaker.name])] } ?? []
+    },
+    .init(.gauge, "permitted", "Whether the breaker would permit a call now.") {
+      [Sample($0.permits, ["name": $0.name])]
+    },
+    .init(.gauge, "probes_in_flight", "Probes that are under way.") {
+      [Sample($0.probesUnderWay, ["name": $0.name])]
+    },
+    .init(.gauge, "consecutive_failures", "Failures with no success between them.") {
+      [Sample($0.consecutiveFailures, ["name": $0.name])]
+    },
+    .init(
+      .gauge, "last_transition_timestamp_seconds",
+      "When the state last changed, or when the breaker was created if it never did."
+    ) { breaker in
+      guard let time = breaker.changedAt ?? breaker.createdAt else { return [] }
+      return [Sample(time.sinceEpoch, ["name": breaker.name])]
+    },
+    .init(
+      .counter, "transitions_total", "How often the breaker entered this state from another one."
+    ) { breaker in
+      BreakerState.allCases.map {
+        Sample(breaker.transitions[$0], ["name": breaker.name, "to": $0.wireName])
+      }
+    },
+    .init(.counter, "state_seconds_total", "How long the breaker has been in this state.") {
+      breaker in
+      BreakerState.allCases.map {
+        Sample(settledTime(in: $0, of: breaker), ["name": breaker.name, "state": $0.wireName])
+      }
+    },
+    .init(.counter, "calls_total", "Calls that were permitted, by outcome.") { breaker in
+      let totals = breaker.totals
+      return [
+        Sample(totals.successes, ["name": breaker.name, "outcome": "success"]),
+        Sample(totals.failures, ["name": breaker.name, "outcome": "failure"]),
+        Sample(totals.ignored, ["name": breaker.name, "outcome": "ignored"]),
+      ]
+    },
+    .init(.counter, "slow_calls_total", "Calls that took at least slow-after.") {
+      [Sample($0.totals.slow, ["name": $0.name])]
+    },
+    .init(.counter, "rejections_total", "Calls that were rejected.") {
+      [Sample($0.totals.rejections, ["name": $0.name])]
+    },
+    .init(
+      .counter, "observed_rejections_total", "Calls that only the mode observe let through."
+    ) {
+      [Sample($0.totals.wouldReject, ["name": $0.name])]
+    },
+  ]
+
+  /// How long a breaker has been in a state, not counting the last second of the present state.
+  ///
+  /// A change of state that is being written now has already read the clock, and ends the state a
+  /// little earlier than this snapshot assumes. Prometheus mistakes a counter that goes back for one
+  /// that was reset, so the last second is counted in the next scrape.
+  private static func settledTime(
+    in state: BreakerState, of breaker: BreakerSnapshot
+  ) -> Duration {
+    let time = breaker.timeInStates[state]
+    return state == breaker.state ? time - min(breaker.timeInState, .seconds(1)) : time
+  }
+}
+
+extension BreakerTimestamp {
+  /// The seconds since 1970, as Prometheus counts time.
+  fileprivate var sinceEpoch: Duration { .milliseconds(max(0, millisecondsSince1970)) }
+}
+
+/// The figures of the fleet that a store belongs to.
+struct FleetFigures: Sendable, Hashable {
+  var fleet: String
+  var isRelayRunning: Bool
+  var isConnected: Bool
+
+  /// How many commands have yet to reach the other hosts.
+  var waiting: Int64
+
+  /// How many hosts the fleet has, and how many of them are silent; nil if the relay does not know.
+  var hosts: Int64?
+  var silentHosts: Int64?
+
+  /// How long the latest message of another host took to arrive.
+  var lag: Duration?
+}
+
+extension FleetFigures {
+  /// Combines what the store knows with the relay's answer, if there is one.
+  init(_ standing: FleetStanding, _ status: RelayStatus?) {
+    self.init(
+      fleet: standing.fleet, isRelayRunning: standing.isRelayRunning,
+      isConnected: standing.isConnected, waiting: Int64(standing.waiting))
+    guard let status, status.isConnected else { return }
+    hosts = status.hosts.map { Int64($0.count) }
+    silentHosts = status.hosts.map { Int64($0.count(where: \.isSilent)) }
+    lag = status.lag
+  }
+}
+
+/// The metrics of a fleet; a store without a fleet has no samples of them.
+enum FleetMetrics {
+  static let families: [MetricFamily<StoreFigures>] = [
+    family("relay_running", "Whether the relay of this host runs.") {
+      Sample($0.isRelayRunning, $1)
+    },
+    family("connected", "Whether the relay is connected to Redis.") { Sample($0.isConnected, $1) },
+    family("waiting_commands", "Commands of this host that have yet to reach the others.") {
+      Sample($0.waiting, $1)
+    },
+    family("hosts", "How many hosts the fleet has, with those that are silent.") { figures, label in
+      figures.hosts.map { Sample($0, label) }
+    },
+    family("silent_hosts", "How many hosts of the fleet have gone silent.") { figures, label in
+      figures.silentHosts.map { Sample($0, label) }
+    },
+    family("lag_seconds", "How far the relay is behind what other hosts have said.") {
+      figures, label in
+      figures.lag.map { Sample($0, label) }
+    },
+  ]
+
+  private static func family(
+    _ name: String, _ help: String,
+    _ sample: @escaping @Sendable (FleetFigures, KeyValuePairs<String, String>) -> Sample?
+  ) -> MetricFamily<StoreFigures> {
+    MetricFamily(.gauge, "fleet_\(name)", help) { store in
+      store.fleet.flatMap { sample($0, ["fleet": $0.fleet]) }.map { [$0] } ?? []
+    }
+  }
+}
+
+extension CommandContext {
+  /// The figures of the store's fleet; nil if it belongs to none.
+  ///
+  /// A scrape waits for the relay a tenth as long as a person does, and then omits its figures.
+  func fleetFigures() throws(ControlError) -> FleetFigures? {
+    guard let standing = try fleetStanding() else { return nil }
+    guard standing.isRelayRunning else { return FleetFigures(standing, nil) }
+    let client = RelayClient(store: store.path, patience: console.relayPatience / 10)
+    do throws(RelaySilence) { return FleetFigures(standing, try client.status(.figures)) } catch {
+      return FleetFigures(standing, nil)
+    }
+  }
+}

@@ -1,0 +1,214 @@
+"""The metrics of a store, with the names and labels that ``cbctl metrics`` has."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+
+from . import _extension
+from ._errors import StoreError
+from ._shared_store import SharedStore
+from ._text import name_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any, Literal, NamedTuple
+
+    Labels = dict[str, str]
+    Samples = list[tuple[Labels, float]]
+    Snapshot = dict[str, Any]
+    Stores = SharedStore | Mapping[str, SharedStore]
+
+    class Family(NamedTuple):
+        """All samples of one metric, whose name has no prefix yet."""
+
+        kind: Literal["gauge", "counter"]
+        name: str
+        help: str
+        samples: Callable[[Any], Samples]
+else:
+    from collections import namedtuple
+
+    Family = namedtuple("Family", "kind name help samples")
+
+STATES = ("closed", "open", "half_open")
+MODES = ("automatic", "forced_open", "forced_closed", "observe")
+_OUTCOMES = {"success": "successes", "failure": "failures", "ignored": "ignored"}
+
+
+class Figures:
+    """What one look at a store has found. A store that cannot be read has no breakers."""
+
+    def __init__(self, store: SharedStore, prefix: str | None, limit: int) -> None:
+        """Read a store. It is never created."""
+        self.breakers: list[Snapshot] = []
+        self.count: int | None = None
+        self.now = time.time()
+        self.is_alone = store._health()[0] not in (0, 7)
+        try:
+            store.connect(existing=True)
+            found = store.snapshots()
+        except StoreError:
+            return
+        self.count = len(found)
+        wanted = [breaker for breaker in found if breaker["name"].startswith(prefix or "")]
+        self.left_out = max(0, len(wanted) - limit)
+        self.breakers = wanted[:limit]
+        self.sizes = _sizes(store.path)
+
+
+class Source:
+    """The stores of a collector, by the values of their label ``store`` if there are several."""
+
+    def __init__(self, stores: Stores | None, prefix: str | None, limit: int) -> None:
+        if prefix is not None:
+            name_of(prefix)
+        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+            raise ValueError(f"limit cannot be {limit!r}: give a whole number of at least 1")
+        if stores is None:
+            from . import default_store
+
+            stores = default_store()
+        named = {"": stores} if isinstance(stores, SharedStore) else dict(stores)
+        for store in named.values():
+            if not isinstance(store, SharedStore):
+                raise TypeError(f"{store!r} is not a SharedStore")
+        self.stores = named
+        self._prefix = prefix
+        self._limit = limit
+
+    def read(self) -> list[tuple[Labels, Figures]]:
+        """Look at each store; the labels are what its samples have in addition."""
+        return [
+            ({"store": name} if name else {}, Figures(store, self._prefix, self._limit))
+            for name, store in self.stores.items()]
+
+
+def samples_of(family: Family, read: list[tuple[Labels, Figures]]) -> Samples:
+    """Return all samples of a family."""
+    is_of_store = family in STORE_FAMILIES
+    return [
+        (more | labels, value)
+        for more, figures in read
+        for subject in ([figures] if is_of_store else figures.breakers)
+        for labels, value in family.samples(subject)]
+
+
+def _sizes(path: str) -> Samples:
+    sizes: Samples = []
+    for file, suffix in (("database", ""), ("log", "-wal"), ("counters", "-counters")):
+        try:
+            sizes.append(({"file": file}, float(os.stat(path + suffix).st_size)))
+        except OSError:
+            continue
+    return sizes
+
+
+def _named(breaker: Snapshot, value: float) -> Samples:
+    return [({"name": visible(breaker["name"])}, float(value))]
+
+
+def _each(breaker: Snapshot, label: str, values: dict[str, float]) -> Samples:
+    name = visible(breaker["name"])
+    return [({"name": name, label: key}, float(value)) for key, value in values.items()]
+
+
+def _since_epoch(breaker: Snapshot) -> Samples:
+    from datetime import datetime
+
+    at = breaker["changed_at"] or breaker["created_at"]
+    return _named(breaker, datetime.fromisoformat(at).timestamp()) if at else []
+
+
+def _mode_remaining(breaker: Snapshot) -> Samples:
+    left = breaker["mode_ends_in_ms"]
+    return [] if left is None else _named(breaker, left / 1_000)
+
+
+STORE_FAMILIES = [
+    Family(
+        "gauge", "build_info", "Always 1; the versions of this package and of SQLite.",
+        lambda store: [
+            ({"version": _extension.version(), "sqlite": _extension.sqlite_version()}, 1.0)]),
+    Family(
+        "gauge", "collected_timestamp_seconds", "When these metrics were collected.",
+        lambda store: [({}, store.now)]),
+    Family(
+        "gauge", "store_up", "Whether the store could be read.",
+        lambda store: [({}, float(store.count is not None))]),
+    Family(
+        "gauge", "store_size_bytes", "The size of each file of the store.",
+        lambda store: [] if store.count is None else store.sizes),
+    Family(
+        "gauge", "store_breakers", "How many breakers the store has.",
+        lambda store: [] if store.count is None else [({}, float(store.count))]),
+    Family(
+        "gauge", "store_breakers_left_out",
+        "How many of the requested breakers the limit has left out.",
+        lambda store: [] if store.count is None else [({}, float(store.left_out))]),
+    Family(
+        "gauge", "process_alone",
+        "Whether this process cannot use the store, so that its breakers are its own.",
+        lambda store: [({}, float(store.is_alone))]),
+]
+
+BREAKER_FAMILIES = [
+    Family(
+        "gauge", "state", "Whether the breaker is in this state.",
+        lambda one: _each(one, "state", {state: one["state"] == state for state in STATES})),
+    Family(
+        "gauge", "mode", "Whether the breaker has this mode.",
+        lambda one: _each(one, "mode", {mode: one["mode"] == mode for mode in MODES})),
+    Family(
+        "gauge", "mode_remaining_seconds",
+        "How long the mode will hold; left out if it has no end.", _mode_remaining),
+    Family(
+        "gauge", "permitted", "Whether the breaker would permit a call now.",
+        lambda one: _named(one, one["permitted"])),
+    Family(
+        "gauge", "consecutive_failures", "Failures with no success between them.",
+        lambda one: _named(one, one["consecutive_failures"])),
+    Family(
+        "gauge", "last_transition_timestamp_seconds",
+        "When the state last changed, or when the breaker was created if it never did.",
+        _since_epoch),
+    Family(
+        "counter", "transitions_total", "How often the breaker entered this state from another one.",
+        lambda one: _each(one, "to", {"open": one["trips"]})),
+    Family(
+        "counter", "calls_total", "Calls that were permitted, by outcome.",
+        lambda one: _each(
+            one, "outcome", {key: one["totals"][total] for key, total in _OUTCOMES.items()})),
+    Family(
+        "counter", "slow_calls_total", "Calls that took at least slow-after.",
+        lambda one: _named(one, one["totals"]["slow"])),
+    Family(
+        "counter", "rejections_total", "Calls that were rejected.",
+        lambda one: _named(one, one["totals"]["rejections"])),
+    Family(
+        "counter", "observed_rejections_total", "Calls that only the mode observe let through.",
+        lambda one: _named(one, one["totals"]["would_reject"])),
+]
+
+# Characters that control a terminal, end a line, change the writing direction, or are invisible.
+_MISLEADING = re.compile(
+    "[\x00-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
+    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3"
+    "\U0001d173-\U0001d17a\U000e0000-\U000e0fff]")
+# They join a visible character that is not ASCII to the next one, or choose its form.
+_JOINING = re.compile("[\u200c\u200d\ufe00-\ufe0f]")
+
+
+def visible(name: str) -> str:
+    """Return the name of a breaker as a label has it: different names stay different."""
+    if name.isascii() and name.isprintable() and "\\u{" not in name:
+        return name
+    shown, can_be_joined = [], False
+    for character in name.replace("\\u{", "\\u{5c}u{"):
+        misleads = _MISLEADING.match(character) is not None
+        is_kept = not misleads or (can_be_joined and _JOINING.match(character))
+        shown.append(character if is_kept else f"\\u{{{ord(character):x}}}")
+        can_be_joined = not misleads and not character.isascii()
+    return "".join(shown)

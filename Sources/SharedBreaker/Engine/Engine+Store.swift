@@ -1,0 +1,328 @@
+internal import BreakerCore
+internal import BreakerStore
+internal import Synchronization
+
+/// Going on without the store, and coming back to it.
+extension Engine {
+  /// What a call of a breaker does about the store.
+  ///
+  /// A call that may wait tries a store that failed when that is due, so it is never told to.
+  func turn(of cell: Cell, mayWait: Bool) -> Availability.Turn {
+    if mayWait { return trouble(of: cell).map { Availability.Turn.goWithout($0) } ?? .use }
+    if isAvailable, !isAlone(cell) { return .use }
+    let now = clock.coarseNanoseconds
+    return look {
+      let turn = $0.availability.nextTurn(at: now)
+      if case .use = turn { return $0.availability.nextTurn(of: cell, at: now) }
+      return turn
+    }
+  }
+
+  /// What prevents the store from being used; nil if nothing does.
+  ///
+  /// Once a second one call tries the store again. All others go on without it.
+  func trouble() -> StoreError? {
+    if isAvailable { return nil }
+    let now = clock.coarseNanoseconds
+    switch update({ $0.availability.turn(at: now) }) {
+    case .use: return nil
+    case .goWithout(let error): return error
+    case .tryAgain:
+      do throws(StoreError) {
+        try waiting(.brief) { () throws(StoreError) in try comeBack() }
+      } catch {
+        return error
+      }
+      return nil
+    }
+  }
+
+  /// What prevents a breaker from being shared; nil if nothing does.
+  func trouble(of cell: Cell) -> StoreError? {
+    if let trouble = trouble() { return trouble }
+    guard isAlone(cell) else { return nil }
+    let now = clock.coarseNanoseconds
+    switch update({ $0.availability.turn(of: cell, at: now) }) {
+    case .use: return nil
+    case .goWithout(let error): return error
+    case .tryAgain:
+      do throws(StoreError) {
+        try waiting(.brief) { () throws(StoreError) in
+          // Creates the breaker now, with its declared policy, so that the next call finds it.
+          _ = try step(cell) { _ in }
+        }
+      } catch {
+        failed(error, of: cell)
+        return error
+      }
+      update { $0.availability.hasRoom(for: cell) }
+      // From now on the store's breaker counts, not this process's own.
+      local.forget(cell.name)
+      return nil
+    }
+  }
+
+  /// Tries the store that failed, and writes what could not be written without it.
+  func comeBack() throws(StoreError) {
+    do throws(StoreError) {
+      try storage.checkIdentity()
+      // A full disk can still be read, so only a write shows that there is room again.
+      try storage.proveWritable()
+      // The store does not know the breakers that it has no room for. What was counted for all
+      // others is forgotten, because the store is the truth.
+      local.clear(keeping: look { $0.availability.namesAlone })
+      update { $0.recovered() }
+      try writeUnwrittenProbes()
+    } catch {
+      failed(error)
+      throw error
+    }
+  }
+
+  /// Goes on without the store: with one breaker if the store has no room for it, otherwise with all.
+  ///
+  /// A wait that was ended early shows nothing about the store, so it changes nothing.
+  func failed(_ error: StoreError, of cell: Cell? = nil) {
+    if error.isInterrupted { return }
+    if error.mayEndByReopening { storage.close() }
+    let now = clock.coarseNanoseconds
+    update { $0.failed(error, of: cell, at: now) }
+  }
+}
+
+/// Keeping up with what the store holds.
+extension Engine {
+  /// Makes what the cells know current; returns false if that takes reading the store and the caller
+  /// must not wait.
+  func isCurrent(mayWait: Bool) throws(StoreError) -> Bool {
+    if isCurrent { return true }
+    if mayWait { try refresh() }
+    return mayWait
+  }
+
+  /// What the store holds of a breaker; nil if it has to be read and the caller must not wait.
+  ///
+  /// The caller has made the cells current.
+  func known(_ cell: Cell, mayWait: Bool) throws(StoreError) -> Known? {
+    try mayWait ? known(cell) : look { $0.knowledge[cell].known }
+  }
+
+  /// What the store holds of a breaker now.
+  func known(_ cell: Cell) throws(StoreError) -> Known {
+    while true {
+      if !isCurrent { try refresh() }
+      let (known, forgettings) = look { ($0.knowledge[cell].known, $0.knowledge.forgettings) }
+      if let known { return known }
+      let found = try storage.find(cell.name)
+      if let known = learn(found, of: cell, after: forgettings) { return known }
+    }
+  }
+
+  /// Takes over what was read of a breaker, unless something newer is known.
+  ///
+  /// - Returns: What is known then; nil if everything was forgotten since the reading began.
+  private func learn(
+    _ breaker: StoredBreaker?, of cell: Cell, after forgettings: Int64
+  ) -> Known? {
+    guard let breaker else {
+      let now = clock.moment
+      return update { $0.learnThatNobodyWrote(cell, after: forgettings, at: now) }
+    }
+    let read = read(breaker)
+    return update { $0.learn(read, of: cell, after: forgettings, keeping: false) }
+  }
+
+  /// Reads what has changed since the last time, for all breakers of this process at once.
+  func refresh() throws(StoreError) {
+    var events: [StoreEvent] = []
+    try refreshes.run(unless: { isCurrent }) { () throws(StoreError) in
+      // Rule of order 4: before the rows.
+      let fingerprint = storage.currentFingerprint()
+      let since = look { $0.knowledge.baseline }
+      let changes = try storage.changes(since: since?.revision)
+      let changed = changes.breakers.map { read($0) }
+      events =
+        change {
+          $0.takeOver(changes, changed, since: since, fingerprint: fingerprint)
+        }.1
+    }
+    // Rule of order 3: without the lock that refreshes share.
+    events.forEach(tell)
+  }
+
+  private func read(_ breaker: StoredBreaker) -> Known {
+    Known(breaker, exists: true, counters: storage.counters(of: breaker))
+  }
+}
+
+/// Steps of the core on a breaker, each in one transaction.
+extension Engine {
+  /// Takes a step on a breaker of the store, and creates the breaker if there is none.
+  @discardableResult
+  func step<Answer>(
+    _ cell: Cell, _ body: (inout BreakerDraft) -> Answer
+  ) throws(StoreError) -> (answer: Answer, breaker: StoredBreaker) {
+    guard let done = try step(cell, orCreate: true, body) else {
+      preconditionFailure("a breaker that may be created was not created")
+    }
+    return done
+  }
+
+  /// Takes a step on a breaker of the store; nil if there is none and none may be created.
+  ///
+  /// The same transaction writes what this process has yet to write to the breaker.
+  func step<Answer>(
+    _ cell: Cell, orCreate: Bool, _ body: (inout BreakerDraft) -> Answer
+  ) throws(StoreError) -> (answer: Answer, breaker: StoredBreaker)? {
+    let (own, forgettings) = update { state in
+      let memory = state.knowledge[cell]
+      let own = OwnShare(
+        declared: memory.declaration?.words, isUndeclared: memory.isUndeclared,
+        pending: cell.takePending())
+      return (own, state.knowledge.forgettings)
+    }
+    do throws(StoreError) {
+      let done = try storage.transact(cell.name, orCreate: orCreate, wait: .usual) { draft in
+        draft.add(own)
+        return body(&draft)
+      }
+      guard let done else {
+        update { $0.keep(own.pending, of: cell) }
+        return nil
+      }
+      hasCommitted(done, of: cell, own, after: forgettings)
+      return (done.answer, done.breaker)
+    } catch {
+      update { $0.keep(own.pending, of: cell) }
+      throw error
+    }
+  }
+
+  /// Takes over what a transaction has written, and tells the observer about it.
+  func hasCommitted<Answer>(
+    _ done: Transacted<Answer>, of cell: Cell, _ own: OwnShare, after forgettings: Int64
+  ) {
+    let known = read(done.breaker)
+    let others = done.others.map { read($0) }
+    update { state in
+      if own.isUndeclared, let words = own.declared {
+        state.hasDeclared(words, for: cell, at: done.breaker.revision, after: forgettings)
+      }
+      _ = state.learn(known, of: cell, after: forgettings, keeping: true)
+      // Rule of order 5: every cell, before the fingerprint that vouches for all of them.
+      for other in others {
+        guard let its = state.knowledge.cells[other.breaker.name] else { continue }
+        _ = state.learn(other, of: its, after: forgettings, keeping: true)
+      }
+      if let commit = done.fingerprints {
+        state.knowledge.goOn(over: commit, at: done.breaker.revision, after: forgettings)
+      }
+      state.availability.hasConnected()
+      state.collect([(cell.name, done.events)], done.syncError)
+    }
+  }
+
+  /// Takes a step on the breaker that this process has for itself alone.
+  func stepAlone<Answer>(
+    _ cell: Cell, orCreate: Bool, _ body: (inout BreakerDraft) -> Answer
+  ) -> (answer: Answer, breaker: StoredBreaker)? {
+    if orCreate { local.seed(lastKnown(cell).breaker) }
+    let done: Transacted<Answer>?
+    // Only a command to the fleet can be refused, and none is given while the store is gone.
+    do throws(StoreError) {
+      done = try local.transact(cell.name, orCreate: orCreate, wait: .usual, body)
+    } catch {
+      return nil
+    }
+    guard let done else { return nil }
+    if !done.events.isEmpty { update { $0.collect(done.events, of: cell.name, isAlone: true) } }
+    return (done.answer, done.breaker)
+  }
+
+  /// Declares the policy that code gives a breaker.
+  ///
+  /// If the store cannot be written now, the next write to the breaker includes the declaration.
+  func declare(_ policy: BreakerPolicy, for cell: Cell) {
+    let (words, forgettings) = update { ($0.declare(policy, for: cell), $0.knowledge.forgettings) }
+    waiting {
+      guard trouble(of: cell) == nil else { return }
+      do throws(StoreError) {
+        let known = try known(cell)
+        guard !known.exists || known.breaker.words.code != words else {
+          update {
+            $0.hasDeclared(words, for: cell, at: known.breaker.revision, after: forgettings)
+          }
+          return
+        }
+        try step(cell) { _ in }
+      } catch {
+        failed(error, of: cell)
+      }
+    }
+  }
+
+  /// Takes several steps in one transaction, each on its own breaker, all of them or none.
+  ///
+  /// - Returns: The names that exist although they must be new. If there are any, nothing was changed.
+  func step(
+    together steps: [NamedStep], mustBeNew: Bool
+  ) throws(StoreError) -> [String] {
+    let done = try storage.transact(together: steps, mustBeNew: mustBeNew)
+    update { $0.collect(done.events, done.syncError) }
+    return done.present
+  }
+
+  /// Deletes a breaker; false if there is none, or if it is no longer the version asked for.
+  func delete(_ name: String, ifStill version: StoredVersion?) throws(StoreError) -> Bool {
+    let done = try storage.delete(name, ifStill: version)
+    update { $0.collect([], done.syncError) }
+    return done.isDeleted
+  }
+
+  /// Does what a relay requests, and tells the observer what has changed.
+  func carryOut(_ request: FleetRequest) throws(StoreError) -> FleetChanges {
+    let done = try storage.carryOut(request)
+    update { $0.collect(done.events, done.syncError) }
+    return done
+  }
+}
+
+/// The readings of what changed: one at a time, for all threads that wait for it.
+final class Refreshes: Sendable {
+  private let lock = Lock()
+  private let failures = Atomic<Int64>(0)
+  private let latest = Guarded<StoreError?>(nil)
+
+  /// Reads, unless the thread before this one has done so meanwhile.
+  ///
+  /// - Throws: What the reading throws. A thread that has waited for another one that failed has
+  ///   waited long enough, and gets the same error.
+  fileprivate func run(
+    unless isDone: () -> Bool, _ read: () throws(StoreError) -> Void
+  ) throws(StoreError) {
+    let arrival = failures.load(ordering: .relaxed)
+    guard lock.lock(until: Patience.end) else { throw .waitedInVain() }
+    defer { lock.unlock() }
+    if isDone() { return }
+    if failures.load(ordering: .relaxed) != arrival, let error = latest.withLock({ $0 }) {
+      throw error
+    }
+    do throws(StoreError) { try read() } catch {
+      // A thread whose wait was ended early has learned nothing that others could use.
+      guard !error.isInterrupted else { throw error }
+      latest.withLock { $0 = error }
+      failures.add(1, ordering: .relaxed)
+      throw error
+    }
+  }
+
+  func willFork() {
+    lock.lock()
+    latest.willFork()
+  }
+
+  func didFork() {
+    latest.didFork()
+    lock.unlock()
+  }
+}

@@ -1,0 +1,257 @@
+import BreakerCore
+import TestSupport
+import Testing
+
+@testable import BreakerStore
+
+/// What holds of a store that belongs to a fleet, wherever breakers are kept.
+@Suite(.timeLimit(.minutes(60))) struct StoreFleetTests {
+  @Test(arguments: StorageKind.allCases)
+  func `a refused command leaves no breaker, no event and no other trace`(
+    kind: StorageKind
+  ) throws {
+    let stage = try StorageStage(kind)
+    let empty = try stage.picture()
+    func refuse() {
+      #expect(throws: StoreError.self) {
+        try stage.step("api") { draft in
+          draft.breaker.record.totals.failures += 1
+          draft.note(.extended, reason: nil)
+          draft.declaration = "probes=2"
+          draft.give(.reset)
+        }
+      }
+    }
+    refuse()
+    #expect(try stage.picture() == empty)
+    try stage.step("api") { $0.breaker.record.totals.failures = 7 }
+    let before = try stage.picture()
+    refuse()
+    #expect(try stage.picture() == before)
+  }
+
+  @Test(arguments: StorageKind.allCases)
+  func `of several steps all are undone when one is refused`(kind: StorageKind) throws {
+    let stage = try StorageStage(kind)
+    try stage.step("old") { _ in }
+    let before = try stage.picture()
+    #expect(throws: StoreError.self) {
+      try stage.storage.transact(
+        together: [
+          NamedStep("old") { $0.trip(for: nil) }, NamedStep("new") { $0.trip(for: nil) },
+          NamedStep("last") { $0.give(.reset) },
+        ], mustBeNew: false)
+    }
+    #expect(try stage.picture() == before)
+  }
+
+  @Test(arguments: StorageKind.allCases)
+  func `a store without a higher stamp refuses commands`(kind: StorageKind) throws {
+    let stage = try StorageStage(kind)
+    try stage.hear()
+    try stage.step("api") { $0.give(.reset) }
+    try stage.hear(.command(.given(.reset, to: "api", stamp: FleetCommand.highestStamp)))
+    let before = try stage.picture()
+    #expect(throws: StoreError.self) { try stage.step("web") { $0.give(.reset) } }
+    #expect(try stage.picture() == before)
+  }
+
+  @Test(arguments: StorageKind.allCases)
+  func `a command that is given waits for the relay, with the next stamp`(
+    kind: StorageKind
+  ) throws {
+    let stage = try StorageStage(kind)
+    try stage.hear()
+    for name in ["a", "b"] { try stage.step(name) { $0.give(.reset) } }
+    let stamp = stage.clock.clock.wallMilliseconds
+    let pending = try stage.storage.pendingOrders(limit: .max)
+    #expect(pending.map(\.order.name) == ["a", "b"])
+    #expect(pending.map(\.order.stamp) == [stamp, stamp + 1])
+    #expect(pending.map(\.order.host) == ["a", "a"])
+    #expect(try stage.storage.pendingOrders(limit: 1) == [pending[0]])
+    let fleet = try #require(try stage.storage.fleet())
+    #expect(fleet.stamp == stamp + 1 && fleet.waiting == 2)
+    #expect(try stage.storage.fleetOrders().map(\.name) == ["a", "b"])
+    try stage.hear { $0.published = pending[0].id }
+    #expect(try stage.storage.pendingOrders(limit: .max) == [pending[1]])
+  }
+
+  @Test(arguments: StorageKind.allCases)
+  func `a later command takes the place of an earlier one to the same breaker alone`(
+    kind: StorageKind
+  ) throws {
+    let stage = try StorageStage(kind)
+    try stage.hear()
+    for name in ["a", "b", "a"] { try stage.step(name) { $0.give(.reset) } }
+    #expect(try stage.storage.pendingOrders(limit: .max).map(\.order.name) == ["b", "a"])
+    // What it says of the mode is not overtaken by a command to the state.
+    try stage.step("a") { $0.give(.force(.observe, for: nil)) }
+    #expect(try stage.storage.pendingOrders(limit: .max).map(\.order.name) == ["b", "a", "a"])
+  }
+
+  @Test(arguments: StorageKind.allCases)
+  func `a command of another host is carried out once, and not by an earlier one`(
+    kind: StorageKind
+  ) throws {
+    let stage = try StorageStage(kind)
+    try stage.step("api") { _ in }
+    let trip = FleetNews.command(.given(.trip(for: .seconds(60)), to: "api", stamp: 5))
+    let first = try stage.hear(trip)
+    #expect(first.verdicts == [.applied])
+    #expect(first.events.map(\.name) == ["api"])
+    #expect(try stage.storage.find("api")?.record.state == .open)
+    #expect(try stage.events().map(\.origin) == ["b"])
+    #expect(try stage.storage.fleet()?.stamp == 5)
+    let before = try stage.picture()
+    #expect(
+      try stage.hear(trip, .command(.given(.reset, to: "api", stamp: 4))).verdicts
+        == [.overtaken, .overtaken])
+    #expect(try stage.picture() == before)
+  }
+
+  @Test(arguments: StorageKind.allCases)
+  func `a command to a breaker that is not here is remembered, or makes it`(
+    kind: StorageKind
+  ) throws {
+    let stage = try StorageStage(kind)
+    let verdicts = try stage.hear(
+      .command(.given(.trip(for: nil), to: "far", stamp: 5)),
+      .command(.given(.force(.observe, for: nil), to: "new", stamp: 6)),
+      .command(.given(.force(.observe, for: .seconds(5)), to: "late", stamp: 7, age: .seconds(9))),
+      .suspicion(name: "far", hosts: 3), .recovery(name: "far", host: "b")
+    ).verdicts
+    #expect(verdicts == [.noBreaker, .applied, .expired, .noBreaker, .noBreaker])
+    #expect(try stage.storage.list(beginningWith: "", in: nil).map(\.name) == ["new"])
+    #expect(try stage.storage.fleetOrders().map(\.name) == ["far", "late", "new"])
+  }
+
+  @Test(arguments: StorageKind.allCases)
+  func `a command for which there is no room is refused, and the others are carried out`(
+    kind: StorageKind
+  ) throws {
+    let stage = try StorageStage(kind, room: 1)
+    try stage.step("api") { _ in }
+    let verdicts = try stage.hear(
+      .command(.given(.force(.observe, for: nil), to: "new", stamp: 5)),
+      .command(.given(.force(.observe, for: nil), to: "api", stamp: 6)),
+      .command(.given(.trip(for: nil), to: "far", stamp: 7))
+    ).verdicts
+    #expect(verdicts.count == 3 && verdicts[1] == .applied)
+    for verdict in [verdicts[0], verdicts[2]] {
+      guard case .refused = verdict else {
+        Issue.record("\(verdict)")
+        continue
+      }
+    }
+    #expect(try stage.storage.fleetOrders().map(\.name) == ["api"])
+    #expect(try stage.storage.list(beginningWith: "", in: nil).map(\.name) == ["api"])
+  }
+
+  @Test(arguments: StorageKind.allCases)
+  func `what a relay notes and how far it has read are kept`(kind: StorageKind) throws {
+    let stage = try StorageStage(kind)
+    let position = FleetPosition(epoch: "e", number: 1, entry: "1-0")
+    try stage.hear { request in
+      request.position = position
+      request.note = FleetRequest.Note(isConnected: true, problem: "slow")
+    }
+    let fleet = try #require(try stage.storage.fleet())
+    #expect(fleet.fleet == "prod" && fleet.host == "a")
+    #expect(fleet.position == position)
+    #expect(fleet.isConnected && fleet.problem == "slow")
+    #expect(fleet.changedAtMilliseconds == stage.clock.clock.wallMilliseconds)
+    // A position alone is not worth a write.
+    let before = try stage.picture()
+    try stage.hear(.suspicion(name: "far", hosts: 2)) { request in
+      request.position = FleetPosition(epoch: "e", number: 2, entry: "2-0")
+    }
+    #expect(try stage.picture() == before)
+  }
+
+  @Test(arguments: StorageKind.allCases)
+  func `each change to the fleet marks a breaker as changed, and nothing else does`(
+    kind: StorageKind
+  ) throws {
+    let stage = try StorageStage(kind)
+    for name in ["a", "b"] { try stage.step(name) { _ in } }
+    var revision = try stage.revision()
+    func raises(_ number: Int64, _ body: () throws -> Void) throws {
+      try body()
+      let now = try stage.revision()
+      #expect(now == revision + number)
+      revision = now
+    }
+    try raises(1) { try stage.hear() }
+    try raises(0) { try stage.hear() }
+    try raises(1) { try stage.hear(.command(.given(.trip(for: nil), to: "far", stamp: 5))) }
+    try raises(1) { try stage.hear(.command(.given(.trip(for: nil), to: "a", stamp: 6))) }
+    try raises(0) { try stage.hear(.command(.given(.trip(for: nil), to: "a", stamp: 6))) }
+    try raises(1) { try stage.step("b") { $0.give(.reset) } }
+    let id = try #require(try stage.storage.pendingOrders(limit: 1).first).id
+    try raises(1) { try stage.hear { $0.published = id } }
+    try raises(0) { try stage.hear { $0.published = id } }
+    try raises(1) { _ = try stage.storage.leaveFleet() }
+    try raises(0) { _ = try stage.storage.leaveFleet() }
+  }
+
+  @Test(arguments: StorageKind.allCases)
+  func `the store of one fleet hears nothing of another one`(kind: StorageKind) throws {
+    let stage = try StorageStage(kind)
+    try stage.step("api") { _ in }
+    try stage.hear()
+    let before = try stage.picture()
+    #expect(throws: StoreError.self) {
+      try stage.hear(.command(.given(.trip(for: nil), to: "api", stamp: 5))) {
+        $0.fleet = "test"
+      }
+    }
+    #expect(try stage.picture() == before)
+    #expect(try stage.storage.leaveFleet())
+    #expect(try stage.storage.fleet() == nil)
+    #expect(try stage.hear { $0.fleet = "test" }.verdicts.isEmpty)
+  }
+
+  @Test(arguments: StorageKind.allCases)
+  func `leaving the fleet forgets its commands, told and untold`(kind: StorageKind) throws {
+    let stage = try StorageStage(kind)
+    try stage.hear(.command(.given(.trip(for: nil), to: "far", stamp: 5)))
+    try stage.step("api") { $0.give(.reset) }
+    #expect(try stage.storage.leaveFleet())
+    #expect(try stage.storage.fleetOrders().isEmpty)
+    #expect(try stage.storage.pendingOrders(limit: .max).isEmpty)
+  }
+
+  @Test(arguments: StorageKind.allCases)
+  func `stamps that the fleet cannot have are corrected, or their commands forgotten`(
+    kind: StorageKind
+  ) throws {
+    let stage = try StorageStage(kind)
+    try stage.step("api") { _ in }
+    let now = stage.clock.clock.wallMilliseconds
+    let far = now + 9_000_000
+    try stage.hear(.command(.given(.trip(for: nil), to: "api", stamp: far)))
+    try stage.step("web") { $0.give(.reset) }
+    #expect(try stage.storage.fleet()?.stamp == far + 1)
+    let changes = try stage.hear { $0.latestStamp = now + 1_000 }
+    #expect(changes.hasForgotten)
+    #expect(try stage.storage.fleet()?.stamp == now)
+    // The command of the other host is forgotten; its own has the stamp that it should have had.
+    #expect(try stage.storage.fleetOrders().map(\.name) == ["web"])
+    #expect(try stage.storage.fleetOrders().map(\.stamp) == [now])
+    #expect(try stage.storage.pendingOrders(limit: .max).map(\.order.stamp) == [now])
+  }
+
+  @Test(arguments: StorageKind.allCases)
+  func `one relay at a time works on a store`(kind: StorageKind) throws {
+    let stage = try StorageStage(kind)
+    #expect(try !stage.storage.isRelayHeld())
+    let hold = try #require(try stage.storage.holdRelay())
+    #expect(try stage.storage.isRelayHeld())
+    #expect(try stage.storage.holdRelay() == nil)
+    hold.release()
+    #expect(try !stage.storage.isRelayHeld())
+    let again = try stage.storage.holdRelay()
+    #expect(again != nil)
+    again?.release()
+  }
+}

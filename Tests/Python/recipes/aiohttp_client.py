@@ -1,0 +1,23 @@
+import functools
+
+import aiohttp
+
+from shared_breaker import breaker, retry_after
+
+
+@functools.cache
+def breaker_of(host):
+    return breaker(
+        f"http/{host}", max_failures=5, open_for=retry_after,
+        failure=lambda answer: answer.status == 429 or answer.status >= 500)
+
+
+async def through_breaker(request, handler):
+    """A middleware that gives each host a breaker. It is passed for each redirection, too."""
+    return await breaker_of(request.url.host).call(handler, request)
+
+
+def new_session():
+    """Make a session, in a running event loop. Its timeouts end within the breaker."""
+    return aiohttp.ClientSession(
+        middlewares=[through_breaker], timeout=aiohttp.ClientTimeout(sock_connect=2, sock_read=10))

@@ -1,0 +1,25 @@
+import boto3
+from botocore.config import Config
+from botocore.exceptions import ClientError, ConnectionError, HTTPClientError
+
+from shared_breaker import breaker
+
+
+def is_outage(error):
+    """Whether the service gave no answer, or asks for fewer requests, or has failed itself."""
+    if isinstance(error, ClientError):
+        status = error.response["ResponseMetadata"]["HTTPStatusCode"]
+        return status == 429 or status >= 500
+    return isinstance(error, (ConnectionError, HTTPClientError))
+
+
+storage = breaker("s3", max_failures=3, open_for=30, failure=is_outage)
+# A call that fails has failed after all its attempts, so leave few of them to the client.
+s3 = boto3.client("s3", config=Config(
+    connect_timeout=2, read_timeout=10, retries={"total_max_attempts": 2}))
+
+
+@storage
+def read(bucket, key):
+    """Read an object: its body, too, is read behind the breaker."""
+    return s3.get_object(Bucket=bucket, Key=key)["Body"].read()
