@@ -208,6 +208,29 @@ static void it_goes_on_without_the_store(void) {
   CHECK_CODE(SB_OK, sb_close(store));
 }
 
+static void a_test_moves_the_time(const char *path) {
+  char other[4096];
+  int64_t now = INT64_C(1900000000000000000);
+  sb_permit permit = SB_PERMIT_INIT;
+  sb_rejection rejection = SB_REJECTION_INIT;
+  sb_breaker *breaker;
+  sb_store *store;
+  snprintf(other, sizeof other, "%s.test", path);
+  CHECK_CODE(SB_ERR_ARGUMENT, sb_test_open(other, SB_NUL, NULL, NULL, &store));
+  CHECK(store == NULL);
+  CHECK_CODE(SB_OK, sb_test_open(other, SB_NUL, NULL, &now, &store));
+  breaker = open_breaker(store, "timed", "max-failures=1 open-for=30s jitter=0%");
+  call(breaker, SB_FAILURE);
+  now += 29 * INT64_C(1000000000);
+  CHECK_CODE(SB_REJECTED, sb_enter(breaker, &permit, &rejection, 0));
+  CHECK(rejection.retry_after_ns == INT64_C(1000000000));
+  now += INT64_C(1000000000);
+  call(breaker, SB_SUCCESS);
+  CHECK(state_of(breaker) == SB_CLOSED);
+  sb_breaker_free(breaker);
+  CHECK_CODE(SB_OK, sb_close(store));
+}
+
 int main(int count, char **arguments) {
   sb_store *store = open_store(arguments);
   (void)count;
@@ -224,6 +247,7 @@ int main(int count, char **arguments) {
   nothing_waits_unasked(store);
   CHECK_CODE(SB_OK, sb_close(store));
   declaring_makes_no_file(arguments[1]);
+  a_test_moves_the_time(arguments[1]);
   it_goes_on_without_the_store();
   return 0;
 }

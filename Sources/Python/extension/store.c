@@ -32,7 +32,7 @@ static PyObject *store_new(PyTypeObject *type, PyObject *args, PyObject *keyword
   int code = buffer.obj ? sb_test_open(path.bytes, path.length, &options, buffer.buf, &handle)
                         : sb_open(path.bytes, path.length, &options, &handle);
   allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
-  Store *self = code == SB_OK ? (Store *)allocate(type, 0) : sb_raise(state, code);
+  Store *self = (Store *)(code == SB_OK ? allocate(type, 0) : sb_raise(state, code));
   if (!self) {
     sb_close(handle);
     PyBuffer_Release(&buffer);
