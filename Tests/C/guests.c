@@ -1,5 +1,5 @@
-/* What languages that only call C need: the words of an error in the caller's own struct, and stores and
- * breakers that a process opens once. */
+/* Tests what other languages need of C: error texts in the caller's own struct, and stores and breakers that
+ * a process opens once. */
 #include "process.h"
 
 #include <dirent.h>
