@@ -12,7 +12,7 @@ extension CommandSpec {
       "Each line is a JSON object with the name, the state and how long it stays open, the mode "
         + "with its end and reason, and the policies of code and of an operator.",
       "An export has no history, totals, windows, counted failures or probes. For a complete copy, "
-        + "see \"Back up and restore\" in the guide Operations.",
+        + "see the guide Backing Up.",
     ],
     examples: [
       Example("cbctl export > breakers.ndjson", "save every breaker"),
