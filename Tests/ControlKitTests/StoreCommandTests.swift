@@ -7,8 +7,7 @@ import Testing
 struct StoreCommandTests {
   @Test(arguments: [
     ["status"], ["status", "x"], ["show", "x"], ["history"], ["check", "x"], ["reset", "x"],
-    ["reset", "--all"], ["trip", "x"], ["force", "x", "automatic"], ["policy", "x"],
-    ["delete", "x"],
+    ["reset", "--all"], ["force", "x", "automatic"], ["policy", "x"], ["delete", "x"],
     ["policy", "x", "--unset", "jitter"], ["report", "cb2.1.1.1.0.0.x", "success"],
   ])
   func `a command that needs a store ends with 69 without one and creates none`(words: [String]) {
@@ -22,7 +21,7 @@ struct StoreCommandTests {
 
   @Test(arguments: [
     ["status", "pya"], ["show", "pya"], ["history", "pya"], ["check", "pya"], ["reset", "pya"],
-    ["trip", "pya"], ["force", "pya", "automatic"], ["policy", "pya"], ["delete", "pay", "pya"],
+    ["force", "pya", "automatic"], ["policy", "pya"], ["delete", "pay", "pya"],
     ["policy", "pya", "--unset", "jitter"], ["reset", "pay", "pya"],
   ])
   func `an unknown name gives 66 and a suggestion, and changes nothing`(words: [String]) {
@@ -61,6 +60,21 @@ struct StoreCommandTests {
     #expect(
       answer.errors == "cbctl: pyaa: created, because no breaker had that name: "
         + "did you mean 'pya'?\n")
+  }
+
+  @Test func `trip treats an unknown name as force does`() {
+    let bench = Bench()
+    let made = bench("trip", "pay", "--for", "1m")
+    #expect(
+      made
+        == Answer(
+          code: 0, output: "pay: open, retry in 1m\n",
+          errors: "cbctl: pay: created, because no breaker had that name\n"))
+    #expect(bench("trip", "pay").errors.isEmpty)
+    #expect(
+      bench("trip", "pya").errors
+        == "cbctl: pya: created, because no breaker had that name: did you mean 'pay'?\n")
+    #expect(bench("trip", "a\nb").code == 64)
   }
 
   @Test func `force with a wrong name or mode creates nothing`() {
