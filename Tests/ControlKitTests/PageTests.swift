@@ -94,7 +94,7 @@ import Testing
 
   @Test func `the HTML page lists the newest of a long history and says there is more`() {
     let history = (0..<50).map {
-      Samples.entry(.transition, from: "closed", to: "open", secondsAgo: 50 - $0)
+      Samples.entry(.extended, from: "open", to: "extended", secondsAgo: 50 - $0)
     }
     var page = Self.page([Samples.payments], history: history, limit: 7)
     page.latest = []

@@ -205,6 +205,30 @@ struct StoreCommandTests {
         == "cbctl: no matching breaker is half_open: the store has 3 breakers\n")
   }
 
+  @Test func `modes choose what status lists`() {
+    let bench = Bench()
+    _ = bench("policy", "plain", "--set", "open-for=1m")
+    for mode in ["forced_open", "forced_closed", "observe"] { _ = bench("force", mode, mode) }
+    func names(_ mode: String) -> [Substring] {
+      bench("status", "--mode", mode).output.split(separator: "\n").dropFirst().compactMap {
+        $0.split(separator: " ").first
+      }
+    }
+    for mode in ["forced_open", "forced_closed", "observe"] {
+      #expect(names(mode) == [mode[...]])
+    }
+    #expect(names("automatic") == ["plain"])
+    #expect(Set(names("set")) == ["forced_open", "forced_closed", "observe"])
+    #expect(bench("status", "--mode", "set", "--json").output.ranges(of: "\"name\":").count == 3)
+    #expect(
+      bench("status", "plain", "--mode", "set").errors
+        == "cbctl: no matching breaker is forced or observed: the store has 4 breakers\n")
+    #expect(
+      bench("status", "--state", "open", "--mode", "observe").errors
+        == "cbctl: no matching breaker is open and observe: the store has 4 breakers\n")
+    #expect(bench("status", "--mode", "forced").code == 64)
+  }
+
   @Test func `history is limited by time and by number`() {
     let bench = Bench()
     _ = bench("policy", "pay", "--set", "open-for=1m")
