@@ -58,6 +58,20 @@ import Testing
     }
   }
 
+  @Test(arguments: [36, 50, 63, 64, 79, 200])
+  func `help fits a narrow terminal, except for lines to copy`(width: Int) {
+    let bench = Bench()
+    let examples = Set(CommandSpec.all.flatMap(\.examples).map { "  \($0.line)" })
+    let pages =
+      [["help"], ["--help"], ["status", "--help"]]
+      + (CommandSpec.all.map(\.name) + HelpTopic.all.map(\.name)).map { ["help", $0] }
+    for words in pages {
+      for line in lines(of: words, bench, width: width) where !examples.contains(line) {
+        #expect(TextWidth.of(line) <= min(width, 80), "\(words): \(line)")
+      }
+    }
+  }
+
   @Test(arguments: [["show", "pay"], ["show", longName], ["history"], ["history", "pay"]])
   func `a terminal of 80 columns gets every word of a wide one in one piece`(words: [String]) {
     let bench = bench()
