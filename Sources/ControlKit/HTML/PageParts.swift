@@ -221,7 +221,14 @@ struct PageEvents {
       }
     }
 
-    func has(_ entry: HistoryEntry) -> Bool {
+    func has(_ row: HistoryRow) -> Bool {
+      switch row {
+      case .entry(let entry): has(entry)
+      case .cycles: self == .outage
+      }
+    }
+
+    private func has(_ entry: HistoryEntry) -> Bool {
       switch self {
       case .person: return entry.user != nil && entry.command == nil
       case .mode: if case .mode = entry.change { return true }
@@ -238,11 +245,7 @@ struct PageEvents {
 
   /// The classes by which the style tells what a row is about.
   static func classes(of row: HistoryRow, _ places: [[UInt8]: Int]) -> HTML {
-    let kinds: [HTML] =
-      switch row {
-      case .entry(let entry): Kind.allCases.filter { $0.has(entry) }.map { " k-\($0.rawValue)" }
-      case .cycles: [" k-\(Kind.outage.rawValue)"]
-      }
+    let kinds = Kind.allCases.filter { $0.has(row) }.map { " k-\($0.rawValue)" as HTML }
     return "n\(places[Array(row.name.utf8)].map { $0 + 1 } ?? 0)\(kinds)"
   }
 
@@ -266,7 +269,8 @@ struct PageEvents {
   /// The boxes, and the rules of the style that they switch on.
   private func filters(of shown: [HistoryRow]) -> HTML {
     let names = names(of: shown)
-    let kinds = Kind.allCases.map { kind -> HTML in
+    let used = Kind.allCases.filter { kind in shown.contains { kind.has($0) } }
+    let kinds = used.map { kind -> HTML in
       """
       <label><input type="radio" name="kind" id="f-\(kind.rawValue)" autocomplete="off"> \(kind.words)</label>
 
@@ -274,7 +278,7 @@ struct PageEvents {
     }
     let options = names.map { "<option value=\"n\($0.place)\">\($0.name)</option>" as HTML }
     let rules =
-      Kind.allCases.map { kind -> HTML in
+      used.map { kind -> HTML in
         """
         #events:has(#f-\(kind.rawValue):checked) tbody tr:not(.k-\(kind.rawValue)) { display: none; }
 
