@@ -179,5 +179,6 @@ struct Migration: Sendable {
     Migration(name: "0010_name_users.sql", bytes: PackageResources._010_name_users_sql),
     Migration(name: "0011_hold_lifelines.sql", bytes: PackageResources._011_hold_lifelines_sql),
     Migration(name: "0012_time_probes.sql", bytes: PackageResources._012_time_probes_sql),
+    Migration(name: "0014_confirm_commands.sql", bytes: PackageResources._014_confirm_commands_sql),
   ]
 }
