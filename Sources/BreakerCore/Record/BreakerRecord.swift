@@ -32,6 +32,9 @@ package struct BreakerRecord: Sendable, Hashable {
   /// When other hosts of the fleet last made the breaker half-open; nil if not since the host booted.
   package var suspectedAt: Instant?
 
+  /// When a recovery on another host last shortened the open time; nil if not since the host booted.
+  package var recoveredAt: Instant?
+
   // Probes. A lease outlives the state in which it was granted, because its call does too.
   package var leases: [ProbeLease] = []
   package var lastLease: Int64 = 0
