@@ -37,8 +37,9 @@ public final class BreakerJob: Sendable {
   /// How often to try the work, and how long to wait between two attempts.
   public let retry: RetryPolicy
 
-  /// How long an attempt may take as a probe, where that is longer than the timeout of the job and
-  /// `probe-timeout`.
+  /// How long an attempt may take if it is a probe.
+  ///
+  /// It applies only if it is longer than the timeout of the job and `probe-timeout`.
   public let probeTimeout: Duration?
 
   let outcome: ErrorJudge

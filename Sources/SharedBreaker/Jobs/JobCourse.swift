@@ -76,7 +76,7 @@ extension BreakerJob {
     }
   }
 
-  /// How an attempt has ended.
+  /// How an attempt ended.
   enum Report {
     case outcome(CallOutcome)
     case failure((any Error)?)
