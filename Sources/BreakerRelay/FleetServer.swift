@@ -1,3 +1,4 @@
+internal import Glibc
 internal import SharedBreaker
 
 /// The fleet's server as a relay uses it: every query and every change of the protocol.
@@ -269,7 +270,10 @@ final class FleetStream {
     }
   }
 
-  var descriptor: Int32 { connection.descriptor }
+  /// What to wait for before something can have arrived.
+  var awaited: pollfd {
+    pollfd(fd: connection.descriptor, events: Int16(connection.awaited), revents: 0)
+  }
 
   /// When the server has to have answered.
   var deadline: ContinuousClock.Instant { askedAt + Self.wait + RelayContext.patience }

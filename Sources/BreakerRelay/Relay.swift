@@ -128,8 +128,8 @@ extension Relay {
     var tellsAt: ContinuousClock.Instant?
     while !context.isStopped {
       let late = min(session.nextBeat, session.stream.deadline, tellsAt ?? session.nextBeat)
-      let news = tellsAt == nil ? [feed.wakeup.reading] : []
-      let ready = wait(for: [session.stream.descriptor] + news, until: late)
+      let news = tellsAt == nil ? [Self.awaited(feed.wakeup.reading)] : []
+      let ready = wait(for: [session.stream.awaited] + news, until: late)
       // Messages first: they may make a message of this host superfluous.
       let isLate = ContinuousClock.now >= session.stream.deadline
       if ready[0] || isLate { try session.hear() }
@@ -169,16 +169,18 @@ extension Relay {
 
 /// Waiting.
 extension Relay {
-  /// Waits until a descriptor can be read, the relay is stopped, or a deadline has passed.
+  private static func awaited(_ descriptor: Int32) -> pollfd {
+    pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+  }
+
+  /// Waits until something happens to a descriptor, the relay is stopped, or a deadline has passed.
   ///
-  /// - Returns: Whether each of the descriptors can be read.
+  /// - Returns: Whether it has happened to each of the descriptors.
   private func wait(
-    for descriptors: [Int32], until deadline: ContinuousClock.Instant
+    for descriptors: [pollfd], until deadline: ContinuousClock.Instant
   ) -> [Bool] {
     context.manager.showLife()
-    var entries = (descriptors + [context.stop.reading]).map {
-      pollfd(fd: $0, events: Int16(POLLIN), revents: 0)
-    }
+    var entries = descriptors + [Self.awaited(context.stop.reading)]
     let limit = min(deadline - .now, context.manager.watchdogInterval ?? .seconds(60))
     let milliseconds = Int32(clamping: max(0, DurationText.milliseconds(limit)))
     _ = unsafe poll(&entries, nfds_t(entries.count), milliseconds)

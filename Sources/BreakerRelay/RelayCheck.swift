@@ -139,7 +139,8 @@ package struct RelayCheck {
     guard role == "master" else { throw RedisError(answer: "READONLY") }
     // Valkey also names the version of Redis that it replaces.
     let server = version("valkey").map { "Valkey \($0)" } ?? "Redis \(redis)"
-    pass("\(server) at \(options.address), \(time) ms away")
+    let encryption = connection.encryption.map { ", \($0)" } ?? ""
+    pass("\(server) at \(options.address), \(time) ms away\(encryption)")
     guard try !isNameTaken(options, keys, connection) else {
       return fail(RelayTrouble.nameTaken(options.host).words(for: options))
     }

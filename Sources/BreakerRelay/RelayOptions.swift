@@ -66,7 +66,8 @@ private struct GivenWords {
   var isCheck = false
 
   private static let options: Set<String> = [
-    "--redis", "--fleet", "--host", "--store", "--password-file", "--max-stream",
+    "--redis", "--fleet", "--host", "--store", "--password-file", "--max-stream", "--ca-file",
+    "--client-cert-file", "--client-key-file",
   ]
   private static let flags: Set<String> = ["--json", "--check", "--help", "--version"]
 
@@ -137,6 +138,10 @@ private struct GivenWords {
         "the address of the Redis server has a user, but there is no password",
         "use --password-file or $SHARED_BREAKER_REDIS_PASSWORD")
     }
+    options.address.tls = try tls(
+      of: options.address, authorities: value("--ca-file", or: "SHARED_BREAKER_REDIS_CA_FILE"),
+      certificate: value("--client-cert-file", or: "SHARED_BREAKER_REDIS_CLIENT_CERT_FILE"),
+      key: value("--client-key-file", or: "SHARED_BREAKER_REDIS_CLIENT_KEY_FILE"))
     if let text = values["--max-stream"] {
       guard let count = Int(text), (1_000...100_000_000).contains(count) else {
         throw UsageError(
@@ -147,6 +152,32 @@ private struct GivenWords {
     }
     options.isJSON = isJSON
     return options
+  }
+
+  /// How the connection to a server is encrypted; nil if its address does not ask for that.
+  private func tls(
+    of address: RedisAddress, authorities: String?, certificate: String?, key: String?
+  ) throws(UsageError) -> RedisTLS? {
+    guard address.tls != nil else {
+      guard authorities ?? certificate ?? key == nil else {
+        // Whoever names a certificate does not expect to be without encryption.
+        throw UsageError(
+          "there are files for TLS, but the address of the Redis server does not ask for TLS",
+          "use rediss://, or leave out --ca-file, --client-cert-file and --client-key-file and their"
+            + " variables")
+      }
+      return nil
+    }
+    guard (certificate == nil) == (key == nil) else {
+      throw UsageError(
+        "a client certificate needs its key, and a key its certificate",
+        "use --client-cert-file and --client-key-file together")
+    }
+    let tls = RedisTLS(authorities: authorities, certificate: certificate, key: key)
+    do throws(RedisError) { try tls.check() } catch {
+      throw UsageError(error.description)
+    }
+    return tls
   }
 
   /// The password that a file or a variable holds; nil if neither is given.
@@ -189,12 +220,16 @@ package enum RelayHelp {
     one ends.
 
     OPTIONS
-      --redis URL           the server: redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE]
-                            or unix:///PATH[?db=DATABASE]
+      --redis URL           the server: redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE],
+                            rediss://... for TLS, or unix:///PATH[?db=DATABASE]
       --fleet NAME          the fleet that this host belongs to, the same on every host
       --host ID             what other hosts call this one (default: the host's name)
       --store PATH          the store's file (default: the one that cbctl uses)
       --password-file PATH  a file whose first line is the server's password
+      --ca-file PATH        for TLS, a file with the certificates of the authorities to trust
+                            (default: those of the system)
+      --client-cert-file PATH, --client-key-file PATH
+                            for TLS, this host's certificate and its key, if the server wants one
       --max-stream COUNT    about how many messages the server keeps (default: 100000)
       --json                log JSON, one object a line (--check and --help print text)
       --check               check the store and the server, print what was found, and exit
@@ -204,6 +239,9 @@ package enum RelayHelp {
     ENVIRONMENT
       SHARED_BREAKER_REDIS           for --redis
       SHARED_BREAKER_REDIS_PASSWORD  the server's password
+      SHARED_BREAKER_REDIS_CA_FILE   for --ca-file
+      SHARED_BREAKER_REDIS_CLIENT_CERT_FILE, SHARED_BREAKER_REDIS_CLIENT_KEY_FILE
+                                     for --client-cert-file and --client-key-file
       SHARED_BREAKER_FLEET           for --fleet
       SHARED_BREAKER_HOST            for --host
       SHARED_BREAKER_STORE           for --store
@@ -218,6 +256,7 @@ package enum RelayHelp {
 
     EXAMPLES
       cbrelay --redis redis://redis.internal:6379 --fleet prod
+      cbrelay --redis rediss://cbrelay@redis.internal --fleet prod --password-file /etc/redis.pw
       cbrelay --redis unix:///run/redis/redis.sock --fleet test --host a --check
 
     """
@@ -231,5 +270,8 @@ package struct UsageError: Error, Hashable, CustomStringConvertible {
   /// What is wrong and what to do, without the program's name.
   package var description: String
 
-  package init(_ what: String, _ remedy: String) { description = "\(what): \(remedy)" }
+  package init(_ what: String, _ remedy: String) { self.init("\(what): \(remedy)") }
+
+  /// Creates an error from a text that also says what to do.
+  package init(_ description: String) { self.description = description }
 }

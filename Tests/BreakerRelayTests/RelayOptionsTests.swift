@@ -73,6 +73,51 @@ struct RelayOptionsTests {
     #expect(try options(line, ["SHARED_BREAKER_REDIS_PASSWORD": "w"]).address.user == "u")
   }
 
+  @Test(arguments: ["--ca-file", "--client-cert-file", "--client-key-file"])
+  func `a file for TLS is refused where nothing would be encrypted`(option: String) {
+    for address in ["redis://h", "unix:///s"] {
+      let error = #expect(throws: UsageError.self) {
+        try options("--redis \(address) --fleet f \(option) /etc/hosts")
+      }
+      #expect(error?.description.contains("use rediss://") == true)
+    }
+    let name = option.dropFirst(2).uppercased().map { $0 == "-" ? "_" : $0 }
+    let variables = ["SHARED_BREAKER_REDIS_\(String(name))": "/etc/hosts"]
+    #expect(throws: UsageError.self) { try options("--redis redis://h --fleet f", variables) }
+  }
+
+  @Test(.enabled(if: Certificates.arePossible, "openssl is not installed"))
+  func `the files for TLS are checked before anything starts`() throws {
+    let directory = try TemporaryDirectory()
+    let certificates = try Certificates(in: directory)
+    let pair = try certificates.pair("client")
+    let other = try certificates.pair("other")
+    let locked = try certificates.locked(pair)
+    func error(_ rest: String) -> String {
+      let error = #expect(throws: UsageError.self, "\(rest)") {
+        try options("--redis rediss://h --fleet f \(rest)")
+      }
+      return error?.description ?? ""
+    }
+    let line = "--client-cert-file \(pair.certificate) --client-key-file"
+    #expect(error("--ca-file /no/such").contains("'/no/such' cannot be read: "))
+    #expect(error("--ca-file \(pair.key)").contains("must hold the certificates of authorities"))
+    #expect(error("--client-cert-file \(pair.certificate)").contains("together"))
+    #expect(error("--client-key-file \(pair.key)").contains("together"))
+    #expect(error("\(line) \(other.key)").contains("must hold the key of the client certificate"))
+    #expect(error("\(line) \(locked.key)").contains("without a passphrase"))
+    let good = try options(
+      "--redis rediss://h --fleet f --ca-file \(certificates.file) \(line) \(pair.key)")
+    #expect(good.address.tls == certificates.trust(showing: pair))
+    #expect(try options("--redis rediss://h --fleet f").address.tls == RedisTLS())
+    let variables = [
+      "SHARED_BREAKER_REDIS_CA_FILE": certificates.file,
+      "SHARED_BREAKER_REDIS_CLIENT_CERT_FILE": pair.certificate,
+      "SHARED_BREAKER_REDIS_CLIENT_KEY_FILE": pair.key,
+    ]
+    #expect(try options("--redis rediss://h --fleet f", variables).address == good.address)
+  }
+
   @Test(arguments: [
     "", "--redis redis://h", "--fleet f", "--redis redis://h --fleet a/b",
     "--redis redis://h --fleet f --host a:b", "--redis redis://h --fleet f --host",

@@ -64,11 +64,15 @@ final class TestHost: Sendable {
     let threads: Threads
   }
 
-  init(_ name: String, as host: String, in directory: TemporaryDirectory, address: String) throws {
+  init(
+    _ name: String, as host: String, in directory: TemporaryDirectory, address: String,
+    tls: RedisTLS? = nil
+  ) throws {
     var options = RelayOptions(
       address: try RedisAddress(address), fleet: "test", host: host,
       store: directory.file("\(name).db"))
     options.isJSON = true
+    options.address.tls = tls
     self.options = options
     store = SharedStore(
       path: options.store, options: StoreOptions(lockTimeout: .seconds(60), program: "test"))

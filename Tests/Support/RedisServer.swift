@@ -22,6 +22,16 @@ package final class RedisServer {
   /// Whether the server has users with rights of their own, as Redis has since version 6.
   package static let hasUsers = (try? Child.run(program, ["--version"]))?.contains(" v=5.") == false
 
+  /// Whether the server speaks TLS, as Redis can since version 6.
+  package static let hasTLS = isInstalled && hasUsers && isBuiltWithTLS
+
+  private static var isBuiltWithTLS: Bool {
+    // One that knows the option finds no certificate; another one does not understand it.
+    let words = ["--port", "0", "--tls-port", "1", "--tls-cert-file", "/"]
+    let child = try? Child(program, words, hasWords: true)
+    return (try? child?.rest())?.contains("configure TLS") == true
+  }
+
   /// Starts a server, and waits until it answers.
   ///
   /// - Parameters:
@@ -101,17 +111,41 @@ extension RedisServer {
   package static func primary(
     in directory: TemporaryDirectory, name: String
   ) throws -> (server: RedisServer, port: String) {
+    try atPort(in: directory, name: name) {
+      ["--port", $0, "--bind", "127.0.0.1", "--repl-diskless-sync-delay", "0"]
+    }
+  }
+
+  /// Starts a server with options that depend on a port.
+  package static func atPort(
+    in directory: TemporaryDirectory, name: String, options: (String) -> [String]
+  ) throws -> (server: RedisServer, port: String) {
     var problem: any Error = SupportError("no port is free")
     for _ in 0..<20 {
       let port = String(try freePort())
       do {
-        let options = ["--port", port, "--bind", "127.0.0.1", "--repl-diskless-sync-delay", "0"]
-        return (try RedisServer(in: directory, name: name, options: options), port)
+        return (try RedisServer(in: directory, name: name, options: options(port)), port)
       } catch {
         problem = error
       }
     }
     throw problem
+  }
+
+  /// Starts a server that speaks TLS at a port of the loopback interface.
+  package static func encrypted(
+    in directory: TemporaryDirectory, name: String = "redis.sock", certificate: String,
+    key: String, authorities: String, wantsCertificates: Bool = false, options: [String] = []
+  ) throws -> (server: RedisServer, port: UInt16) {
+    let (server, port) = try atPort(in: directory, name: name) { port in
+      [
+        "--tls-port", port, "--bind", "127.0.0.1", "--tls-cert-file", certificate,
+        "--tls-key-file", key, "--tls-ca-cert-file", authorities, "--tls-auth-clients",
+        wantsCertificates ? "yes" : "no",
+      ] + options
+    }
+    guard let number = UInt16(port) else { throw SupportError("port \(port)") }
+    return (server, number)
   }
 
   /// A port of the loopback interface that nobody uses at this moment.

@@ -13,10 +13,15 @@ package struct RedisAddress: Sendable, Hashable {
   package var password: String?
   package var database = 0
 
+  /// How the connection is encrypted; nil if it is not, as always with a socket of this host.
+  package var tls: RedisTLS?
+
   package init(
-    _ place: Place, user: String? = nil, password: String? = nil, database: Int = 0
+    _ place: Place, tls: RedisTLS? = nil, user: String? = nil, password: String? = nil,
+    database: Int = 0
   ) {
     self.place = place
+    self.tls = tls
     self.user = user
     self.password = password
     self.database = database
@@ -30,7 +35,8 @@ extension RedisAddress: CustomStringConvertible {
     switch place {
     case .tcp(let host, let port):
       let host = host.contains(":") ? "[\(OutsideText.quoted(host))]" : OutsideText.quoted(host)
-      return "redis://\(name)\(host):\(port)" + (database == 0 ? "" : "/\(database)")
+      let scheme = tls == nil ? "redis" : "rediss"
+      return "\(scheme)://\(name)\(host):\(port)" + (database == 0 ? "" : "/\(database)")
     case .socket(let path):
       return "unix://\(name)\(OutsideText.visible(path))" + (database == 0 ? "" : "?db=\(database)")
     }
@@ -39,7 +45,8 @@ extension RedisAddress: CustomStringConvertible {
 
 /// Reading addresses.
 extension RedisAddress {
-  /// Reads `redis://[user[:password]@]host[:port][/database]` or `unix:///path[?db=database]`.
+  /// Reads `redis://[user[:password]@]host[:port][/database]`, the same with `rediss://` for TLS, or
+  /// `unix:///path[?db=database]`.
   ///
   /// User and password are percent-encoded, as in every URL.
   ///
@@ -50,10 +57,7 @@ extension RedisAddress {
     switch text[..<mark.lowerBound] {
     case "redis": self.init(.tcp(host: "", port: 6_379))
     case "unix": self.init(.socket(path: ""))
-    case "rediss":
-      throw UsageError(
-        "rediss:// is not supported, because this cbrelay has no TLS",
-        "run stunnel beside it, and give --redis the address of stunnel")
+    case "rediss": self.init(.tcp(host: "", port: 6_379), tls: RedisTLS())
     default: throw Self.unreadable
     }
     try takeUser(from: &rest)
@@ -69,7 +73,8 @@ extension RedisAddress {
 
   private static let unreadable = UsageError(
     "not an address of a Redis server",
-    "use redis://HOST:PORT or unix:///PATH, such as redis://redis.internal:6379")
+    "use redis://HOST:PORT, rediss://HOST:PORT for TLS, or unix:///PATH, such as"
+      + " redis://redis.internal:6379")
 
   private static func place(of mark: String, in text: String) -> Range<String.Index>? {
     let bytes = Array(mark.utf8)

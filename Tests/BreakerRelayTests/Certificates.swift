@@ -1,0 +1,126 @@
+import BreakerRelay
+import TestSupport
+
+/// An authority of one test, and the certificates that it gives out; all in the test's directory.
+final class Certificates {
+  /// A certificate and its key.
+  struct Pair {
+    var certificate: String
+    var key: String
+  }
+
+  /// When a certificate is valid.
+  enum Time: String {
+    case now = "20200101000000Z 20991231000000Z"
+    case past = "20200101000000Z 20210101000000Z"
+    case future = "20980101000000Z 20991231000000Z"
+  }
+
+  private static let program = "/usr/bin/openssl"
+
+  static let arePossible = Files.exists(program)
+
+  private let directory: TemporaryDirectory
+  private let name: String
+  private let authority: Pair
+
+  /// Makes an authority; several in a directory have different names.
+  init(in directory: TemporaryDirectory, name: String = "authority") throws {
+    self.directory = directory
+    self.name = name
+    authority = Pair(
+      certificate: directory.file("\(name).pem"), key: directory.file("\(name).key"))
+    try Self.run(
+      ["req", "-x509", "-days", "3650", "-subj", "/CN=\(name)", "-out", authority.certificate]
+        + Self.newKey(authority.key))
+    let settings = """
+      [ca]
+      default_ca = usual
+      [usual]
+      new_certs_dir = \(directory.path)
+      database = \(directory.file("\(name).index"))
+      rand_serial = yes
+      default_md = sha256
+      policy = any
+      copy_extensions = copy
+      unique_subject = no
+      [any]
+      commonName = supplied
+
+      """
+    try Files.write(directory.file("\(name).cnf"), Array(settings.utf8))
+    try Files.write(directory.file("\(name).index"), [])
+  }
+
+  /// What trusts this authority alone, and shows a certificate if there is one.
+  func trust(showing pair: Pair? = nil) -> RedisTLS {
+    RedisTLS(
+      authorities: authority.certificate, certificate: pair?.certificate, key: pair?.key)
+  }
+
+  /// The file of the authority's certificate.
+  var file: String { authority.certificate }
+
+  /// Gives out a certificate; a later one of the same file replaces it.
+  func pair(
+    _ file: String, for names: String = "DNS:localhost,IP:127.0.0.1", valid time: Time = .now
+  ) throws -> Pair {
+    let pair = Pair(
+      certificate: directory.file("\(file).pem"), key: directory.file("\(file).key"))
+    let request = directory.file("\(file).csr")
+    let words = ["-subj", "/CN=\(file)", "-addext", "subjectAltName=\(names)", "-out", request]
+    try Self.run(["req", "-new"] + words + Self.newKey(pair.key))
+    let times = time.rawValue.split(separator: " ").map(String.init)
+    try Self.run([
+      "ca", "-batch", "-notext", "-config", directory.file("\(name).cnf"), "-cert",
+      authority.certificate, "-keyfile", authority.key, "-in", request, "-out", pair.certificate,
+      "-startdate", times[0], "-enddate", times[1],
+    ])
+    return pair
+  }
+
+  /// A certificate that nobody but itself has signed.
+  func selfSigned(_ file: String) throws -> Pair {
+    let pair = Pair(
+      certificate: directory.file("\(file).pem"), key: directory.file("\(file).key"))
+    try Self.run(
+      [
+        "req", "-x509", "-days", "3650", "-subj", "/CN=\(file)", "-addext",
+        "subjectAltName=DNS:localhost", "-out", pair.certificate,
+      ] + Self.newKey(pair.key))
+    return pair
+  }
+
+  /// Encrypts the key of a certificate with a passphrase.
+  func locked(_ pair: Pair) throws -> Pair {
+    var locked = pair
+    locked.key += ".locked"
+    try Self.run(["ec", "-in", pair.key, "-out", locked.key, "-aes256", "-passout", "pass:geheim"])
+    return locked
+  }
+
+  private static func newKey(_ path: String) -> [String] {
+    ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", path]
+  }
+
+  private static func run(_ words: [String]) throws {
+    let child = try Child(program, words, hasWords: true)
+    let output = try child.rest()
+    guard child.waitForEnd() == 0 else { throw SupportError("openssl \(words): \(output)") }
+  }
+
+  /// OpenSSL's own server; `next` is the line that says at which port.
+  static func server(_ pair: Pair, _ options: [String]) throws -> (child: Child, port: UInt16) {
+    let words = [
+      "s_server", "-accept", "127.0.0.1:0", "-cert", pair.certificate, "-key", pair.key,
+    ]
+    let child = try Child(program, words + options, hasWords: true)
+    while let line = try child.line() {
+      guard line.hasPrefix("ACCEPT "), let colon = line.lastIndex(of: ":"),
+        let port = UInt16(line[line.index(after: colon)...])
+      else { continue }
+      return (child, port)
+    }
+    throw SupportError("openssl s_server has not started")
+  }
+}
