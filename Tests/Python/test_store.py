@@ -710,8 +710,9 @@ class Failing(StoreTestCase):
             store.breaker("payments").call(int)
         self.assertNotEqual(caught.exception.code, "")
         self.assertEqual(store.breaker("other", on_store_failure="permit").call(int), 0)
-        with self.assertRaises(Rejected):
+        with self.assertRaises(Rejected) as rejected:
             store.breaker("third", on_store_failure="reject").call(int)
+        self.assertRegex(str(rejected.exception), "^third is rejecting calls: the store cannot be used: try again in")
 
     def test_connect_says_what_is_wrong(self):
         with self.assertRaises(StoreError) as caught:
