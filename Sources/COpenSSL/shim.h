@@ -1,7 +1,14 @@
 #pragma once
+#include <openssl/crypto.h>
 #include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
+
+#if OPENSSL_VERSION_MAJOR < 3
+#error "OpenSSL 3 is needed"
+#endif
 
 // What OpenSSL has only as macros, which Swift does not see.
 
