@@ -20,6 +20,7 @@ package struct RelayCheck {
     var storeOptions = storeOptions
     storeOptions.isQuiet = true
     checkStore(SharedStore(path: options.store, options: storeOptions), options)
+    for path in options.secretFiles { checkSecret(path) }
     do throws(RedisError) {
       try checkServer(options)
     } catch {
@@ -33,6 +34,15 @@ package struct RelayCheck {
   }
 
   private mutating func pass(_ words: String) { lines.append("ok: \(OutsideText.visible(words))") }
+
+  /// Warns of a secret that everybody may read, which can be meant so in a container.
+  private mutating func checkSecret(_ path: String) {
+    var facts = stat()
+    guard unsafe stat(path, &facts) == 0, facts.st_mode & S_IROTH != 0 else { return }
+    lines.append(
+      OutsideText.visible(
+        "warning: every user of this host may read '\(path)': run 'chmod o= \(path)'"))
+  }
 
   private mutating func checkStore(_ store: SharedStore, _ options: RelayOptions) {
     defer { store.close() }

@@ -15,6 +15,9 @@ package struct RelayOptions: Sendable, Hashable {
   package var maximumStream = 100_000
   package var isJSON = false
 
+  /// The files that only this user should be able to read.
+  package var secretFiles: [String] = []
+
   package init(address: RedisAddress, fleet: String, host: String, store: String? = nil) {
     self.address = address
     self.fleet = fleet
@@ -150,6 +153,7 @@ private struct GivenWords {
       }
       options.maximumStream = count
     }
+    options.secretFiles = [values["--password-file"], options.address.tls?.key].compactMap { $0 }
     options.isJSON = isJSON
     return options
   }
@@ -173,11 +177,8 @@ private struct GivenWords {
         "a client certificate needs its key, and a key its certificate",
         "use --client-cert-file and --client-key-file together")
     }
-    let tls = RedisTLS(authorities: authorities, certificate: certificate, key: key)
-    do throws(RedisError) { try tls.check() } catch {
-      throw UsageError(error.description)
-    }
-    return tls
+    // They are not read yet: another program may still have to put them there.
+    return RedisTLS(authorities: authorities, certificate: certificate, key: key)
   }
 
   /// The password that a file or a variable holds; nil if neither is given.
@@ -270,8 +271,5 @@ package struct UsageError: Error, Hashable, CustomStringConvertible {
   /// What is wrong and what to do, without the program's name.
   package var description: String
 
-  package init(_ what: String, _ remedy: String) { self.init("\(what): \(remedy)") }
-
-  /// Creates an error from a text that also says what to do.
-  package init(_ description: String) { self.description = description }
+  package init(_ what: String, _ remedy: String) { description = "\(what): \(remedy)" }
 }

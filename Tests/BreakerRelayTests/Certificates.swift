@@ -63,12 +63,14 @@ final class Certificates {
 
   /// Gives out a certificate; a later one of the same file replaces it.
   func pair(
-    _ file: String, for names: String = "DNS:localhost,IP:127.0.0.1", valid time: Time = .now
+    _ file: String, for names: String = "DNS:localhost,IP:127.0.0.1", valid time: Time = .now,
+    use: String? = nil
   ) throws -> Pair {
     let pair = Pair(
       certificate: directory.file("\(file).pem"), key: directory.file("\(file).key"))
     let request = directory.file("\(file).csr")
-    let words = ["-subj", "/CN=\(file)", "-addext", "subjectAltName=\(names)", "-out", request]
+    var words = ["-subj", "/CN=\(file)", "-addext", "subjectAltName=\(names)", "-out", request]
+    if let use { words += ["-addext", "extendedKeyUsage=\(use)"] }
     try Self.run(["req", "-new"] + words + Self.newKey(pair.key))
     let times = time.rawValue.split(separator: " ").map(String.init)
     try Self.run([
@@ -80,14 +82,14 @@ final class Certificates {
   }
 
   /// A certificate that nobody but itself has signed.
-  func selfSigned(_ file: String) throws -> Pair {
+  func selfSigned(_ file: String, key: [String]? = nil) throws -> Pair {
     let pair = Pair(
       certificate: directory.file("\(file).pem"), key: directory.file("\(file).key"))
     try Self.run(
       [
         "req", "-x509", "-days", "3650", "-subj", "/CN=\(file)", "-addext",
         "subjectAltName=DNS:localhost", "-out", pair.certificate,
-      ] + Self.newKey(pair.key))
+      ] + (key.map { $0 + ["-nodes", "-keyout", pair.key] } ?? Self.newKey(pair.key)))
     return pair
   }
 

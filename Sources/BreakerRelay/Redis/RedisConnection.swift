@@ -315,6 +315,11 @@ package struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
 
   package static let closed = RedisError("it closed the connection")
 
+  /// The error for a connection that the system has given up, by the system's number.
+  package static func broken(_ number: Int32) -> RedisError {
+    [0, ECONNRESET, EPIPE].contains(number) ? .closed : RedisError(SystemError.text(number))
+  }
+
   package static let noRedis = RedisError("it does not speak the protocol of Redis")
 
   package static let tooLong = RedisError("its answer is too long")
