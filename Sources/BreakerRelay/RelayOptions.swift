@@ -70,7 +70,7 @@ private struct GivenWords {
 
   private static let options: Set<String> = [
     "--redis", "--fleet", "--host", "--store", "--password-file", "--max-stream", "--ca-file",
-    "--client-cert-file", "--client-key-file",
+    "--client-cert-file", "--client-key-file", "--sentinel-user", "--sentinel-password-file",
   ]
   private static let flags: Set<String> = ["--json", "--check", "--help", "--version"]
 
@@ -145,6 +145,11 @@ private struct GivenWords {
       of: options.address, authorities: value("--ca-file", or: "SHARED_BREAKER_REDIS_CA_FILE"),
       certificate: value("--client-cert-file", or: "SHARED_BREAKER_REDIS_CLIENT_CERT_FILE"),
       key: value("--client-key-file", or: "SHARED_BREAKER_REDIS_CLIENT_KEY_FILE"))
+    options.address.place = try place(
+      of: options.address, user: value("--sentinel-user", or: "SHARED_BREAKER_REDIS_SENTINEL_USER"),
+      password: Self.password(
+        file: values["--sentinel-password-file"],
+        variable: environment["SHARED_BREAKER_REDIS_SENTINEL_PASSWORD"]))
     if let text = values["--max-stream"] {
       guard let count = Int(text), (1_000...100_000_000).contains(count) else {
         throw UsageError(
@@ -153,9 +158,32 @@ private struct GivenWords {
       }
       options.maximumStream = count
     }
-    options.secretFiles = [values["--password-file"], options.address.tls?.key].compactMap { $0 }
+    options.secretFiles = [
+      values["--password-file"], values["--sentinel-password-file"], options.address.tls?.key,
+    ].compactMap { $0 }
     options.isJSON = isJSON
     return options
+  }
+
+  /// How the server is reached, with what its sentinels want to know.
+  private func place(
+    of address: RedisAddress, user: String?, password: String?
+  ) throws(UsageError) -> RedisAddress.Place {
+    guard case .sentinels(var sentinels) = address.place else {
+      guard user ?? password == nil else {
+        throw UsageError(
+          "there is a user or a password for sentinels, but the address names none",
+          "use sentinel://HOST:PORT,HOST:PORT/NAME, or leave them out")
+      }
+      return address.place
+    }
+    guard user == nil || password != nil else {
+      throw UsageError(
+        "there is a user for the sentinels, but no password",
+        "use --sentinel-password-file or $SHARED_BREAKER_REDIS_SENTINEL_PASSWORD")
+    }
+    (sentinels.user, sentinels.password) = (user, password)
+    return .sentinels(sentinels)
   }
 
   /// How the connection to a server is encrypted; nil if its address does not ask for that.
@@ -167,7 +195,7 @@ private struct GivenWords {
         // Whoever names a certificate does not expect to be without encryption.
         throw UsageError(
           "there are files for TLS, but the address of the Redis server does not ask for TLS",
-          "use rediss://, or leave out --ca-file, --client-cert-file and --client-key-file and their"
+          "use rediss:// or sentinels://, or leave out --ca-file, --client-cert-file and --client-key-file and their"
             + " variables")
       }
       return nil
@@ -222,7 +250,10 @@ package enum RelayHelp {
 
     OPTIONS
       --redis URL           the server: redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE],
-                            rediss://... for TLS, or unix:///PATH[?db=DATABASE]
+                            rediss://... for TLS, unix:///PATH[?db=DATABASE], or the primary
+                            that sentinels name:
+                            sentinel://[USER[:PASSWORD]@]HOST[:PORT][,...]/NAME[/DATABASE],
+                            sentinels://... for TLS to all of them
       --fleet NAME          the fleet that this host belongs to, the same on every host
       --host ID             what other hosts call this one (default: the host's name)
       --store PATH          the store's file (default: the one that cbctl uses)
@@ -231,6 +262,8 @@ package enum RelayHelp {
                             (default: those of the system)
       --client-cert-file PATH, --client-key-file PATH
                             for TLS, this host's certificate and its key, if the server wants one
+      --sentinel-user NAME, --sentinel-password-file PATH
+                            the user and the password of the sentinels, if they want them
       --max-stream COUNT    about how many messages the server keeps (default: 100000)
       --json                log JSON, one object a line (--check and --help print text)
       --check               check the store and the server, print what was found, and exit
@@ -243,6 +276,8 @@ package enum RelayHelp {
       SHARED_BREAKER_REDIS_CA_FILE   for --ca-file
       SHARED_BREAKER_REDIS_CLIENT_CERT_FILE, SHARED_BREAKER_REDIS_CLIENT_KEY_FILE
                                      for --client-cert-file and --client-key-file
+      SHARED_BREAKER_REDIS_SENTINEL_USER, SHARED_BREAKER_REDIS_SENTINEL_PASSWORD
+                                     for --sentinel-user, and the password of the sentinels
       SHARED_BREAKER_FLEET           for --fleet
       SHARED_BREAKER_HOST            for --host
       SHARED_BREAKER_STORE           for --store
@@ -258,6 +293,7 @@ package enum RelayHelp {
     EXAMPLES
       cbrelay --redis redis://redis.internal:6379 --fleet prod
       cbrelay --redis rediss://cbrelay@redis.internal --fleet prod --password-file /etc/redis.pw
+      cbrelay --redis sentinel://10.0.0.1,10.0.0.2,10.0.0.3/mymaster --fleet prod
       cbrelay --redis unix:///run/redis/redis.sock --fleet test --host a --check
 
     """

@@ -105,6 +105,35 @@ struct RelayOptionsTests {
     }
   }
 
+  @Test func `sentinels have a user and a password of their own`() throws {
+    let line = "--redis sentinel://u@a,b/main --fleet f"
+    let variables = [
+      "SHARED_BREAKER_REDIS_PASSWORD": "p", "SHARED_BREAKER_REDIS_SENTINEL_USER": "v",
+      "SHARED_BREAKER_REDIS_SENTINEL_PASSWORD": "q",
+    ]
+    let address = try options(line, variables).address
+    #expect(address.user == "u" && address.password == "p")
+    guard case .sentinels(let sentinels) = address.place else { throw SupportError("\(address)") }
+    #expect(sentinels.user == "v" && sentinels.password == "q" && sentinels.name == "main")
+    #expect(sentinels.members.map(\.host) == ["a", "b"])
+    #expect(try options(line + " --sentinel-user v", variables).address == address)
+    let directory = try TemporaryDirectory()
+    let file = directory.file("password")
+    try Files.write(file, Array("q\n".utf8))
+    let both = try options(line + " --sentinel-password-file \(file)", variables)
+    #expect(both.address == address)
+    #expect(both.secretFiles == [file])
+    for (address, rest) in [
+      ("redis://h", "--sentinel-user v"), ("redis://h", "--sentinel-password-file \(file)"),
+      ("sentinel://h/m", "--sentinel-user v"),
+    ] {
+      let error = #expect(throws: UsageError.self) {
+        try options("--redis \(address) --fleet f \(rest)")
+      }
+      #expect(error?.description.contains("sentinels, but") == true)
+    }
+  }
+
   @Test(arguments: [
     "", "--redis redis://h", "--fleet f", "--redis redis://h --fleet a/b",
     "--redis redis://h --fleet f --host a:b", "--redis redis://h --fleet f --host",

@@ -66,7 +66,8 @@ struct TLSTests {
         $0.contains(" at rediss://localhost:\(port), ") && $0.contains("ms away, TLSv1.3, with a")
       }, "\(check.lines)")
     address.tls = nil
-    #expect(self.error(port, nil).hasSuffix("use rediss:// if its port speaks TLS"))
+    #expect(
+      self.error(port, nil).hasSuffix(": use rediss:// or sentinels:// if its port speaks TLS"))
   }
 
   @Test(.timeLimit(.minutes(60)))

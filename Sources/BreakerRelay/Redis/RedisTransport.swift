@@ -34,6 +34,9 @@ enum TransportStep {
       // First, because files that cannot be used are no matter of the server.
       session = try address.tls.map { tls throws(RedisError) in try TLSSession(tls, host: host) }
       descriptor = try Self.connected(to: host, port, patience: patience, by: end)
+    case .sentinels:
+      // They are asked before, because they have no data themselves.
+      throw RedisError("its sentinels have not been asked")
     case .socket(let path):
       session = nil
       descriptor = unsafe try Self.opened(
