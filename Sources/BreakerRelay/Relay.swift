@@ -24,7 +24,7 @@ package final class Relay: Sendable {
     storeOptions.program = storeOptions.program ?? "cbrelay"
     // The relay's log reports trouble.
     storeOptions.isQuiet = true
-    let watch = SentinelWatch(options.address, until: stop) { log.report(.problem, $0) }
+    let watch = SentinelWatch(options.address, until: stop) { log.report(.sentinels, $0) }
     context = RelayContext(
       options: options, store: SharedStore(path: options.store, options: storeOptions),
       keys: FleetKeys(fleet: options.fleet), log: log,

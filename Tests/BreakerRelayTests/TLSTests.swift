@@ -338,3 +338,10 @@ struct TLSTests {
     for host in hosts { host.stop() }
   }
 }
+
+extension Certificates {
+  /// What trusts this authority alone, and shows a certificate if there is one.
+  func trust(showing pair: Pair? = nil) -> RedisTLS {
+    RedisTLS(authorities: file, certificate: pair?.certificate, key: pair?.key)
+  }
+}

@@ -59,6 +59,9 @@ final class SentinelWatch: Sendable {
     }
   }
 
+  /// The primary that the relay uses; nil if it has none.
+  var current: Sentinels.Member? { state.withLock { $0.current } }
+
   /// Notes which primary a session uses; nil when it has ended.
   func use(_ server: RedisAddress?) {
     let member = server.flatMap { server in
@@ -76,7 +79,7 @@ final class SentinelWatch: Sendable {
     var contacts = sentinels.members.map { Contact(member: $0) }
     var hasSaid = false
     while !isStopped(within: Self.interval) {
-      guard let current = state.withLock({ $0.current }) else { continue }
+      guard let current else { continue }
       var named: [Sentinels.Member] = []
       for index in contacts.indices where !stop.isRaised {
         if let primary = contacts[index].ask(sentinels, tls: address.tls) { named.append(primary) }
@@ -110,7 +113,8 @@ final class SentinelWatch: Sendable {
   }
 
   private func isStopped(within time: Duration) -> Bool {
-    RedisTransport.wait(for: POLLIN, of: stop.reading, by: .now + time)
+    _ = RedisTransport.wait(for: POLLIN, of: stop.reading, by: .now + time)
+    return stop.isRaised
   }
 
   /// A sentinel and the connection to it.

@@ -45,12 +45,14 @@ package struct Sentinels: Sendable, Hashable {
 /// Asking.
 extension Sentinels {
   /// Connects to a sentinel; its connection is encrypted like that of the primary.
-  func connect(to member: Member, tls: RedisTLS?) throws(RedisError) -> RedisConnection {
+  func connect(
+    to member: Member, tls: RedisTLS?, patience: Duration = Self.patience
+  ) throws(RedisError) -> RedisConnection {
     do throws(RedisError) {
       return try RedisConnection(
         to: RedisAddress(
           .tcp(host: member.host, port: member.port), tls: tls, user: user, password: password),
-        patience: Self.patience)
+        patience: min(patience, Self.patience))
     } catch {
       throw RedisError("the sentinel \(member): \(Self.words(for: error))")
     }
@@ -118,7 +120,7 @@ extension Sentinels {
     var silence: RedisError?
     for sentinel in members {
       do throws(RedisError) {
-        let connection = try connect(to: sentinel, tls: address.tls)
+        let connection = try connect(to: sentinel, tls: address.tls, patience: patience)
         let named = try primary(namedBy: sentinel, over: connection)
         if let connection = attempt(named) { return connection }
       } catch {
