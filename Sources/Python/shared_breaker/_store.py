@@ -112,7 +112,10 @@ class Store(_extension.Store):
         return {0: "available", 7: "untried"}.get(code, text)
 
     def connect(self, *, existing: bool = False) -> None:
-        """Open the file now, to learn whether it can be used; ``existing`` never creates it."""
+        """Open the file now, to learn whether it can be used.
+
+        With ``existing`` it is never created, and from then on no other use of this object creates it either.
+        """
         self._connect(existing)
 
     def flush(self) -> None:
