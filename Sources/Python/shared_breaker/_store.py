@@ -41,7 +41,8 @@ class Store(_extension.Store):
     """A store without what hands out its breakers, which ``SharedStore`` adds."""
 
     __slots__ = (
-        "_breakers", "_call_listeners", "_is_available", "_listeners", "_logged", "_opened_at")
+        "_breakers", "_call_listeners", "_is_available", "_listeners", "_logged", "_opened_at",
+        "_options")
 
     if TYPE_CHECKING:
         _breakers: weakref.WeakSet[Any]
@@ -50,6 +51,7 @@ class Store(_extension.Store):
         _listeners: list[Callable[[Event], object]]
         _logged: dict[str, int]
         _opened_at: str
+        _options: dict[str, Any]
 
     def __new__(
         cls,
@@ -71,6 +73,9 @@ class Store(_extension.Store):
         and the group of the files that this process creates. ``program`` names this process in the
         history. ``clock`` is for tests; see ``shared_breaker.testing``.
         """
+        options = {
+            "on_store_failure": on_store_failure, "lock_timeout": lock_timeout, "mode": mode,
+            "group": group, "program": program, "maximum_breakers": maximum_breakers}
         path_bytes = None if path is None else os.fsencode(path)
         if path_bytes == b"":
             raise ValueError("the path is empty: leave it out for the default store")
@@ -91,6 +96,7 @@ class Store(_extension.Store):
         self._call_listeners = []
         self._logged = {}
         self._opened_at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime())
+        self._options = options
         _stores.add(self)
         return self
 
@@ -207,6 +213,16 @@ class Store(_extension.Store):
             return
         for listener in list(self._call_listeners):
             call_listener(listener, event)
+
+    def _lead_to(self, other: Store) -> None:
+        """Exchange files with a store of a test, and let the breakers got from this one follow."""
+        self._exchange(other)
+        for what in ("_is_available", "_logged", "_opened_at"):
+            mine = getattr(self, what)
+            setattr(self, what, getattr(other, what))
+            setattr(other, what, mine)
+        for breaker in list(self._breakers):
+            breaker._follow_store()
 
     # What the extension calls, in the thread of the call that has found it
 
