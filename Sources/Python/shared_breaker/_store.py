@@ -306,7 +306,7 @@ def failure_number(words: str) -> int:
 def _program() -> str:
     """Return the name of the program, which is not that of the interpreter."""
     name = os.path.basename(sys.argv[0]) if getattr(sys, "argv", None) else ""
-    return name if name not in ("", "-c", "-m") else "python"
+    return name if name not in ("", "-", "-c", "-m") else "python"
 
 
 _stores: weakref.WeakSet[Store] = weakref.WeakSet()
