@@ -1,3 +1,4 @@
+import BreakerStore
 import SharedBreaker
 import TestSupport
 
@@ -10,6 +11,8 @@ final class Worker {
   var hearing: Hearing?
   var begun: BreakerJob?
   var relay: RelayClaim?
+  var slots: SlotPage?
+  var heldSlots: [HeldSlot] = []
 
   init(_ options: Options) throws {
     store = options.makeStore()
@@ -93,6 +96,10 @@ final class Worker {
       Gate.shared.stop(at: Int(words[0]) ?? 0)
       return "ok"
     },
+    "slot-begin": { worker, words in worker.beginSlot(words) },
+    "slot-wait": { worker, words in worker.waitForSlot(words) },
+    "slot-end": { worker, _ in worker.endSlot() },
+    "slot-storm": { worker, words in try worker.stormSlots(words) },
     "fork": { worker, words in try worker.fork(words) },
     "fork-churn": { worker, words in try worker.forkWhileChurning(words) },
     "fork-examining": { worker, words in try worker.forkWhileExamining(words) },

@@ -168,6 +168,18 @@ package struct OwnerJudge: Sendable {
     case .unknown: owner.lifeline.map { Lifelines.isReleased($0, of: store) } ?? false
     }
   }
+
+  /// Whether the program that an owner ran has ended for certain: its process, or the program alone,
+  /// by execve(2), which ends its calls as well.
+  func hasEnded(_ owner: ProcessIdentity) -> Bool {
+    switch ProcessTable.fate(of: owner) {
+    case .over: true
+    case .running, .unknown: owner.lifeline.map { Lifelines.isReleased($0, of: store) } ?? false
+    }
+  }
+
+  /// Whether nobody holds a lifeline on a byte of the lock file that the store has now.
+  func hasReleased(_ byte: Int64) -> Bool { Lifelines.isReleased(byte: byte, of: store) }
 }
 
 /// Small files of the kernel, read whole.

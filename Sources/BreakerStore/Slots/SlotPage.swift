@@ -1,0 +1,143 @@
+internal import BreakerCore
+internal import CHost
+internal import Glibc
+
+/// The slots that all processes of a store share, mapped into memory.
+///
+/// A store without a limit has none of this. Calls go on in the file in which they began: a file that was
+/// replaced stays mapped for as long as anybody uses a block of it. Until the calls in it have ended, more
+/// may be under way than the limit allows.
+package final class SlotPage: Sendable {
+  private let state: Guarded<State>
+  private let lifelines: Lifelines?
+  private let identify: @Sendable () -> ProcessIdentity
+
+  private struct State {
+    var place: SharedFile.Place?
+    var identity: FileIdentity?
+    var head: SlotMapping?
+    var owners: SlotOwners?
+    var blocks: [Int64: SlotBlock] = [:]
+
+    /// When to try again after the file could not be opened, on the monotonic clock.
+    var nextTry: Int64 = 0
+
+    /// When this process may replace a file again, so that two that disagree do not fill the disk.
+    var nextReplacement: Int64 = 0
+  }
+
+  /// The slots of a store; this process holds a lifeline as long as it has them.
+  package convenience init(of path: String) {
+    let lifelines = Lifelines(of: path)
+    self.init(lifelines) { ProcessTable.current().holding(lifelines.own()) }
+  }
+
+  /// The slots of a store for a process that enters itself as `identify` says.
+  init(
+    _ lifelines: Lifelines? = nil, identify: @escaping @Sendable () -> ProcessIdentity
+  ) {
+    self.lifelines = lifelines
+    self.identify = identify
+    state = Guarded(State())
+  }
+
+  package func willFork() {
+    lifelines?.willFork()
+    state.willFork { state in
+      state.owners?.willFork()
+      for block in state.blocks.values { block.watch.willFork() }
+    }
+  }
+
+  package func didFork() {
+    state.didFork { state in
+      for block in state.blocks.values { block.watch.didFork() }
+      state.owners?.didFork()
+    }
+    lifelines?.didFork()
+  }
+
+  /// Uses the file of a store from now on, which may be the one that is already in use.
+  package func use(storePath: String, store: Int64, boot: Int64) {
+    let place = SharedFile.Place(storePath: storePath, store: store, boot: boot)
+    state.withLock { state in
+      if place != state.place { Self.forget(&state) }
+      state.place = place
+      state.nextTry = 0
+    }
+  }
+
+  /// Switches to the file that is at the path now, if it is a different one.
+  package func lookAfterFile() {
+    state.withLock { state in
+      guard let place = state.place, let identity = state.identity,
+        identity != StoreFile.identity(of: place.path(of: SlotFile.kind))
+      else { return }
+      withFile(&state) { _, _ in }
+    }
+  }
+
+  /// The block of a breaker; nil if it cannot have one now.
+  package func block(ofBreaker id: Int64) -> SlotBlock? {
+    guard id > 0 else { return nil }
+    return state.withLock { state in
+      if let block = state.blocks[id] { return block }
+      withFile(&state) { state, file in
+        guard let head = state.head ?? SlotMapping(file, 0, SlotFile.kind.bytesOfHeader) else {
+          return
+        }
+        state.head = head
+        guard let index = Self.index(ofBreaker: id, in: head),
+          let mapping = SlotMapping(
+            file, SlotFile.offset(ofBlock: index), SlotFile.bytesOfBlock)
+        else { return }
+        let owners =
+          state.owners
+          ?? SlotOwners(
+            head, judge: OwnerJudge(of: state.place?.storePath ?? ""), identify: identify)
+        state.owners = owners
+        state.blocks[id] = SlotBlock(mapping, owners)
+      }
+      return state.blocks[id]
+    }
+  }
+
+  private static func forget(_ state: inout State) {
+    state.identity = nil
+    state.head = nil
+    state.owners = nil
+    state.blocks = [:]
+  }
+
+  /// Opens the file only briefly, because every child would inherit a descriptor that stayed open.
+  private func withFile(_ state: inout State, _ body: (inout State, SharedFile) -> Void) {
+    let now = Patience.monotonicNanoseconds()
+    guard let place = state.place, now >= state.nextTry else { return }
+    guard
+      let file = SharedFile.open(
+        SlotFile.kind, place, isOfThisBoot: state.identity != nil,
+        mayReplace: now >= state.nextReplacement, atMost: .milliseconds(10))
+    else {
+      state.nextTry = Patience.deadline(after: .seconds(1))
+      return
+    }
+    defer { close(file.descriptor) }
+    if file.isReplacement { state.nextReplacement = Patience.deadline(after: .seconds(1)) }
+    if file.identity != state.identity {
+      Self.forget(&state)
+      state.identity = file.identity
+    }
+    body(&state, file)
+  }
+
+  /// The index of a breaker's block, which it gets if it has none; nil if there is none left.
+  private static func index(ofBreaker id: Int64, in head: SlotMapping) -> Int? {
+    let number = UInt64(bitPattern: id)
+    for index in 0..<SlotFile.blocks {
+      let entry = unsafe head.word(SlotFile.offsetOfBlocks + index * 8)
+      if unsafe sb_see(entry) == number { return index }
+      if unsafe sb_decide(entry, 0, number) != 0 || sb_see(entry) == number { return index }
+    }
+    return nil
+  }
+}
