@@ -70,6 +70,10 @@ let package = Package(
     .executableTarget(
       name: "worker-pool", dependencies: ["SharedBreaker"], path: "Sources/Examples/WorkerPool",
       swiftSettings: settings),
+    .target(name: "CPrefork", path: "Sources/Examples/CPrefork"),
+    .executableTarget(
+      name: "prefork", dependencies: ["CPrefork", "SharedBreaker"],
+      path: "Sources/Examples/Prefork", swiftSettings: settings),
     .executableTarget(
       name: "queue-consumer", dependencies: ["SharedBreaker"],
       path: "Sources/Examples/QueueConsumer", swiftSettings: settings),
@@ -161,8 +165,8 @@ let package = Package(
     .testTarget(
       name: "CommandLineTests",
       dependencies: [
-        "SharedBreaker", "TestSupport", "bench", "cbctl", "fleet-simulation", "queue-consumer",
-        "url-fetch", "worker-pool",
+        "SharedBreaker", "TestSupport", "bench", "cbctl", "fleet-simulation", "prefork",
+        "queue-consumer", "url-fetch", "worker-pool",
       ],
       swiftSettings: settings),
   ],

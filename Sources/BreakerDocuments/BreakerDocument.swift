@@ -53,6 +53,11 @@ public enum BreakerDocument {
       .init("failure_rate", snapshot.failureRate.map { .number($0) } ?? .null),
       .init("window", window(of: snapshot)),
       .init("trips", .integer(snapshot.trips)),
+      .init("flapping", .bool(snapshot.isFlapping)),
+      .init("probes_in_flight", .integer(snapshot.probesInFlight)),
+      .init("transitions", perState(snapshot.transitions) { .integer($0) }),
+      .init("in_state_ms", JSONValue(milliseconds: snapshot.timeInState)),
+      .init("time_in_state_ms", timeInStates(of: snapshot)),
       .init("generation", .integer(snapshot.generation)),
       .init("created_at", time(snapshot.createdAt)),
       .init("changed_at", time(snapshot.changedAt)),
@@ -64,6 +69,27 @@ public enum BreakerDocument {
       .init("totals", totals(snapshot.totals)),
       .init("policy", policy),
     ]
+  }
+
+  /// The times in each state, of which the present one's grows by exactly `in_state_ms`.
+  ///
+  /// Both are rounded apart, so that a reader who takes one from the other gets a number that never goes
+  /// back.
+  private static func timeInStates(of snapshot: BreakerSnapshot) -> JSONValue {
+    var times = snapshot.timeInStates
+    times[snapshot.state] -= snapshot.timeInState
+    let present = DurationText.milliseconds(snapshot.timeInState)
+    return .object(
+      BreakerState.allCases.map { state in
+        let before = DurationText.milliseconds(times[state])
+        return .init(state.wireName, .integer(state == snapshot.state ? before + present : before))
+      })
+  }
+
+  private static func perState<Value>(
+    _ values: PerState<Value>, _ json: (Value) -> JSONValue
+  ) -> JSONValue {
+    .object(BreakerState.allCases.map { .init($0.wireName, json(values[$0])) })
   }
 
   /// An instant in a document.

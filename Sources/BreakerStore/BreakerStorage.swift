@@ -262,7 +262,7 @@ extension BreakerStorage {
   /// What this process holds for as long as it lives; nil if it can hold nothing here.
   package func lifeline() -> Lifeline? { owners.lifeline() }
 
-  /// Whether the owner of a lease or a claim has ended for certain.
+  /// Whether the owner of a lease or a claim has certainly ended.
   package func isGone(_ owner: ProcessIdentity) -> Bool { owners.isGone(owner) }
 
   /// Closes everything; the next use opens it again.

@@ -124,6 +124,16 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
   /// Whether nobody knows what is wrong with the store, because the wait for it was ended early.
   package var isInterrupted: Bool { kind == .busy && code == EINTR }
 
+  /// Whether this user may not do with the file what another one may.
+  var isDenial: Bool { kind == .permissionDenied || kind == .readOnly }
+
+  /// Creates the error for a file that this process has open for writing, and may not open so again.
+  static func denied(_ path: String) -> StoreError {
+    StoreError(
+      .permissionDenied,
+      "the store \(visible(path)) cannot be opened once more: the process has dropped the right to")
+  }
+
   /// Creates the error for a command to a fleet that its store cannot pass on.
   static func noFleet(path: String) -> StoreError {
     StoreError(

@@ -14,11 +14,16 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
+#include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
 
 int sb_no_checkpoint_on_close(sqlite3 *db) {
   return sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, (int *)0);
+}
+
+int sb_has_access_list(const char *path) {
+  return getxattr(path, "system.posix_acl_access", NULL, 0) > 0;
 }
 
 int sb_persist_wal(sqlite3 *db) {

@@ -26,7 +26,9 @@ public enum ControlKit {
     }
     switch request {
     case .help(let spec):
-      return show(spec.map { HelpPage.of($0) } ?? HelpPage.overview(), on: console)
+      let width = console.width
+      return show(
+        spec.map { HelpPage.of($0, width: width) } ?? HelpPage.overview(width: width), on: console)
     case .version:
       return show("cbctl \(version) (SQLite \(SharedStore.sqliteVersion))\n", on: console)
     case .command(let parsed):

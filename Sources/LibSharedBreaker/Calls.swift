@@ -103,8 +103,25 @@ package func sb_enter(
       unsafe permit.pointee.give(call, by: handle.pointee.serial)
       return SB_OK.rawValue
     }
+    return unsafe rejectOrEnterWithCare(handle, permit, rejection, flags)
   }
   return unsafe enterWithCare(breaker, permit, rejection, flags)
+}
+
+/// Rejects a call from memory if possible; everything the caller passes has been checked.
+///
+/// By itself, so that a permitted call saves no registers for it.
+@inline(never)
+private func rejectOrEnterWithCare(
+  _ handle: UnsafeMutablePointer<BreakerHandle>, _ permit: UnsafeMutablePointer<sb_permit>,
+  _ rejection: UnsafeMutablePointer<sb_rejection>?, _ flags: UInt32
+) -> CInt {
+  @inline(__always) func wait(_ breaker: Breaker) -> Int64? { breaker.waitFromMemory() }
+  if let wait = unsafe handle.pointee.breaker._withUnsafeGuaranteedRef(wait) {
+    if let rejection = unsafe rejection { unsafe rejection.pointee.beOpen(for: wait) }
+    return SB_REJECTED.rawValue
+  }
+  return unsafe enterWithCare(OpaquePointer(handle), permit, rejection, flags)
 }
 
 @inline(never)
@@ -116,7 +133,7 @@ private func enterWithCare(
     return place.keeping(unsafe sb_enter(ErrorPlace.handle(handle), permit, rejection, flags))
   }
   do throws(Failure) {
-    let (breaker, serial) = try unsafe BreakerHandle.usable(handle)
+    let (_, serial) = try unsafe BreakerHandle.usable(handle)
     guard let permit = unsafe permit else { throw .argument("the permit is NULL") }
     try unsafe Given.size(permit.pointee.size, MemoryLayout<sb_permit>.size, "permit")
     if unsafe permit.pointee.serial != 0 {
@@ -126,10 +143,6 @@ private func enterWithCare(
       try Given.size(size, MemoryLayout<sb_rejection>.size, "rejection")
     }
     try Given.flags(flags, allowed: SB_NOWAIT)
-    if let reason = breaker.rejectFromMemory() {
-      unsafe reason.fill(rejection)
-      return SB_REJECTED.rawValue
-    }
     let mayWait = flags & UInt32(SB_NOWAIT.rawValue) == 0
     let decision = try unsafe passing(to: handle, mayWait: mayWait) { breaker throws(Failure) in
       try throwingFailures(ofBreaker: { () throws(BreakerError) in

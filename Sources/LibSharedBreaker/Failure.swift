@@ -24,8 +24,8 @@ struct Failure: Error {
     case .invalidName: self.init(SB_ERR_NAME, error.description)
     case .invalidPolicy: self.init(SB_ERR_POLICY, error.description)
     case .noSuchProcess: self.init(SB_ERR_PROCESS, error.description)
-    // No function of the C library gives a command to a fleet.
-    case .noRelay: self.init(SB_ERR_STORE, error.description)
+    // No function of the C library gives a command to a fleet, or restores breakers.
+    case .noRelay, .alreadyExist: self.init(SB_ERR_STORE, error.description)
     case .store(let error): self.init(error)
     }
   }

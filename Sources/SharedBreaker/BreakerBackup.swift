@@ -6,7 +6,7 @@ internal import JSONText
 ///
 /// ```swift
 /// let backups = try store.snapshots().map(\.backup)
-/// let present = try otherStore.restore(backups, replacing: false)
+/// try otherStore.restore(backups, replacing: false)
 /// ```
 ///
 /// To keep a backup in a file, write it as JSON with ``json(at:)``, as `cbctl export` does.
@@ -92,24 +92,23 @@ extension SharedStore {
   /// - Parameters:
   ///   - backups: The backups, each name once.
   ///   - replacing: Whether breakers with these names may exist already.
-  /// - Returns: The names that exist already, if `replacing` is false. If there are any, nothing
+  /// - Throws: `BreakerError.alreadyExist` if there are such breakers and `replacing` is false, and
+  ///   another `BreakerError` if a backup is not valid or the store cannot be used. Then nothing
   ///   was changed.
-  /// - Throws: `BreakerError` if a backup is not valid or the store cannot be used. Then nothing
-  ///   was changed.
-  public func restore(
-    _ backups: [BreakerBackup], replacing: Bool
-  ) throws(BreakerError) -> [String] {
+  public func restore(_ backups: [BreakerBackup], replacing: Bool) throws(BreakerError) {
     var steps: [NamedStep] = []
     for backup in backups {
       try Breaker.validate(name: backup.name)
       let words = try backup.words()
       steps.append(NamedStep(backup.name) { backup.apply(to: &$0, words) })
     }
+    let present: [String]
     do throws(StoreError) {
-      return try engine.step(together: steps, mustBeNew: !replacing)
+      present = try engine.step(together: steps, mustBeNew: !replacing)
     } catch {
       throw .store(error)
     }
+    if !present.isEmpty { throw .alreadyExist(names: present) }
   }
 }
 

@@ -30,6 +30,9 @@ public enum BreakerError: Error, Sendable, Hashable {
   /// No relay works on the store, so no other host would learn of a command to the whole fleet.
   case noRelay(name: String)
 
+  /// Nothing was restored, because breakers with these names exist and were not to be replaced.
+  case alreadyExist(names: [String])
+
   /// The store could not be used.
   case store(StoreError)
 }
@@ -48,12 +51,25 @@ extension BreakerError: CustomStringConvertible {
     case .noRelay(let name):
       "\(OutsideText.visible(name)) was not changed, because no relay would tell the other hosts:"
         + " start cbrelay on this host, or act on this host alone"
+    case .alreadyExist(let names):
+      "nothing was restored, because \(Self.listed(names)) already: restore with 'replacing: true' to"
+        + " replace what exists, or leave these out"
     case .store(let error): error.description
     }
   }
 }
 
 extension BreakerError {
+  /// The first of several names, and how many others there are, with the verb.
+  private static func listed(_ names: [String]) -> String {
+    let first = names.first.map { OutsideText.visible($0) } ?? "a breaker"
+    switch names.count {
+    case ...1: return "\(first) exists"
+    case 2: return "\(first) and 1 other exist"
+    default: return "\(first) and \(names.count - 1) others exist"
+    }
+  }
+
   /// Why the breaker rejected the call; nil if the error is another one.
   public var rejection: Rejection? {
     if case .rejected(_, let rejection) = self { return rejection }

@@ -78,6 +78,11 @@ public struct BreakerSnapshot: Sendable, Hashable {
   /// How often the breaker has opened.
   public let trips: Int64
 
+  /// Whether the breaker flapped: ``Flapping/outages`` outages had begun within ``Flapping/span``.
+  ///
+  /// Outages before a reboot of the host do not count.
+  public let isFlapping: Bool
+
   /// A number that rises with every change of the state.
   public let generation: Int64
 
@@ -124,6 +129,9 @@ public struct BreakerSnapshot: Sendable, Hashable {
 
   /// The probes that were under way, including those of earlier rounds.
   public let leases: [LeaseSnapshot]
+
+  /// The number of probes that hold a slot, because their owners have not ended.
+  public var probesInFlight: Int64 { Int64(leases.count { !$0.isOwnerGone }) }
 
   let agreed: AgreedPolicy
 
@@ -228,6 +236,7 @@ extension BreakerSnapshot {
     windowFailures = counts.failures
     windowSlow = counts.slow
     trips = record.trips
+    isFlapping = record.isFlapping(at: now.boot)
     generation = record.generation
     createdAt = BreakerTimestamp(millisecondsSince1970: stored.createdAtMilliseconds)
     changedAt = record.changedAtMilliseconds.map(BreakerTimestamp.init(millisecondsSince1970:))

@@ -42,7 +42,9 @@ public final class SharedStore: Sendable {
     }
     self.path = chosen
     self.refusal = refusal
-    let program = options.program.map { OutsideText.cut($0, to: 255) } ?? ProgramName.current()
+    let program =
+      options.program.map { OutsideText.cut($0, to: OutsideText.longestName) }
+      ?? ProgramName.current()
     let storage = SQLiteStorage(
       path: chosen, access: StoreAccess(mode: options.mode, group: options.group),
       lockTimeout: options.lockTimeout, clock: options.clock, program: program,

@@ -43,13 +43,20 @@ extension Bench {
 
   /// What a call from C costs, which has no closure to call.
   private func libraryFigures(_ topic: String) throws -> [Figure] {
-    do {
-      return [
+    try unlessMissing {
+      [
         try figure(topic, "C, enter and leave", .library, goal: .atMost(12)),
         try figure(
           topic, "C, against Swift's run", .library, against: .times("run, consecutive failures"),
           goal: .atMost(1.3).compared),
       ]
+    }
+  }
+
+  /// Figures of the C library; none, and a complaint, if it was not built.
+  private func unlessMissing(_ figures: () throws -> [Figure]) throws -> [Figure] {
+    do {
+      return try figures()
     } catch let error as BenchError {
       complain("\(error)")
       return []
@@ -59,14 +66,22 @@ extension Bench {
   /// What a rejected call costs.
   func rejectionFigures() throws -> [Figure] {
     let topic = "rejected call"
+    let value = "rejection, as a value"
+    let library = try unlessMissing {
+      [
+        try figure(
+          topic, "rejection, from C", .libraryRejected, against: .times(value),
+          goal: .atMost(1.5).compared)
+      ]
+    }
     return [
       try figure(
-        topic, "rejection, as a value", .decided, against: .over("bare CLOCK_BOOTTIME"),
+        topic, value, .decided, against: .over("bare CLOCK_BOOTTIME"),
         goal: .atMost(40)),
       try figure(
         topic, "rejection, thrown", .thrown, against: .over("bare CLOCK_BOOTTIME"),
         goal: .atMost(150)),
-    ] + peerFigures(topic, .rejected)
+    ] + library + peerFigures(topic, .rejected)
   }
 }
 

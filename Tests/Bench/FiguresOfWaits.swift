@@ -3,7 +3,7 @@ import SharedBreaker
 import TestSupport
 
 extension Bench {
-  /// How long after its deadline a caller continues whose work ignores the deadline.
+  /// How long after the deadline a caller continues if its work ignores the deadline.
   func timeoutFigures() throws -> [Figure] {
     let topic = "work that takes no notice of its timeout"
     let latest = Latest { try LateFreeing.watch(in: try room.inner("late")) }

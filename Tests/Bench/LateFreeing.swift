@@ -1,7 +1,7 @@
 import Glibc
 import SharedBreaker
 
-/// How long after its deadline a caller continues whose work ignores the deadline.
+/// How long after the deadline a caller continues if its work ignores the deadline.
 enum LateFreeing {
   static let timeout = Duration.milliseconds(20)
   static let calls = 50

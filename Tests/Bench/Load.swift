@@ -15,6 +15,7 @@ enum Load: String {
   case rawTimeout = "raw-timeout"
   case raw, failure
   case library = "c-library"
+  case libraryRejected = "c-library-rejected"
 
   /// The loop of the load, with a store and a connection of its own.
   func loop(in room: Room) throws -> Loop { try loop(in: room, on: room.openStore()) }
@@ -32,7 +33,8 @@ enum Load: String {
     case .actor:
       return AsynchronousLoops.callsOnActor(
         try store.breaker("actor", policy: consecutivePolicy))
-    case .library: return try HealthyLoops.libraryCalls(in: room)
+    case .library: return try LibraryLoops.calls(in: room)
+    case .libraryRejected: return try LibraryLoops.rejectedCalls(in: room)
     case .decided: return RejectionLoops.decided(try openBreaker(of: store))
     case .thrown: return RejectionLoops.thrown(try openBreaker(of: store))
     case .rawTimeout:
@@ -103,18 +105,31 @@ enum HealthyLoops {
       for _ in 0..<count { try breaker.run { work(&counter) } }
     }
   }
+}
 
-  /// Calls from C, through the C library that the script has built.
-  static func libraryCalls(in room: Room) throws -> Loop {
+/// Calls from C, through the C library that the script has built.
+enum LibraryLoops {
+  static func calls(in room: Room) throws -> Loop {
+    nonisolated(unsafe) let library = try unsafe open("c", in: room)
+    return { count in try check(unsafe bs_library_calls(library, Int64(count))) }
+  }
+
+  static func rejectedCalls(in room: Room) throws -> Loop {
+    nonisolated(unsafe) let library = try unsafe open("c-rejected", in: room)
+    guard unsafe bs_library_trip(library) == 0 else { throw BenchError("C could not trip") }
+    return { count in try check(unsafe bs_library_rejections(library, Int64(count))) }
+  }
+
+  /// Opens the library, whose calls are made by one thread.
+  private static func open(_ name: String, in room: Room) throws -> UnsafeMutableRawPointer {
     guard let path = unsafe getenv("SHARED_BREAKER_LIBRARY").map({ unsafe String(cString: $0) }),
-      let opened = unsafe bs_library_open(path, room.file("c.db"))
+      let opened = unsafe bs_library_open(path, room.file("\(name).db"))
     else { throw BenchError("left out: there is no C library: start it with scripts/bench") }
-    // Calls are made by one thread.
-    nonisolated(unsafe) let library = unsafe opened
-    return { count in
-      let wrong = unsafe bs_library_calls(library, Int64(count))
-      if wrong > 0 { throw BenchError("\(wrong) calls from C went wrong") }
-    }
+    return unsafe opened
+  }
+
+  private static func check(_ wrong: Int64) throws {
+    if wrong > 0 { throw BenchError("\(wrong) calls from C went wrong") }
   }
 }
 

@@ -92,6 +92,27 @@ void *bs_library_open(const char *path, const char *store_path) {
   return code == SB_OK ? opened : 0;
 }
 
+int bs_library_trip(void *pointer) {
+  library *opened = pointer;
+  sb_permit permit = SB_PERMIT_INIT;
+  sb_details details = SB_DETAILS_INIT;
+  details.open_for_ns = INT64_C(86400) * 1000000000;
+  if (opened->enter(opened->breaker, &permit, 0, 0) != SB_OK) return -1;
+  return opened->leave(opened->breaker, &permit, SB_FAILURE, &details, 0) == SB_OK ? 0 : -1;
+}
+
+int64_t bs_library_rejections(void *pointer, int64_t count) {
+  library *opened = pointer;
+  sb_permit permit = SB_PERMIT_INIT;
+  sb_rejection rejection = SB_REJECTION_INIT;
+  int64_t wrong = 0;
+  for (int64_t index = 0; index < count; index++) {
+    wrong += opened->enter(opened->breaker, &permit, &rejection, 0) != SB_REJECTED;
+    wrong += rejection.retry_after_ns <= 0;
+  }
+  return wrong;
+}
+
 int64_t bs_library_calls(void *pointer, int64_t count) {
   library *opened = pointer;
   sb_permit permit = SB_PERMIT_INIT;

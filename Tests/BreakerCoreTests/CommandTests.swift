@@ -40,6 +40,7 @@ import Testing
     clean.lastLease = 1
     clean.usualProbeNanoseconds = 0
     clean.trips = 1
+    clean.outageTimes = [Moment.start.boot]
     clean.totals = totals
     clean.lastError = "refused"
     clean.closedAt = bench.now.boot

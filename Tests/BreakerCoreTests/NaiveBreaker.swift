@@ -40,6 +40,7 @@ struct NaiveBreaker {
     case closed(at: Int)
     case reset(at: Int)
     case modeSet(BreakerMode, until: Int?)
+    case outageBegan(at: Int)
     case counted(WritableKeyPath<BreakerTotals, Int64>)
   }
 
@@ -120,6 +121,11 @@ extension NaiveBreaker {
       }
     }
     return false
+  }
+
+  /// When the last five outages began.
+  var outages: [Int] {
+    facts.compactMap { if case .outageBegan(let at) = $0 { at } else { nil } }.suffix(5)
   }
 
   /// The mode that was set last, whether or not it is over.

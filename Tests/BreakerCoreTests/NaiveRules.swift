@@ -147,7 +147,14 @@ extension NaiveBreaker {
   mutating func set(_ mode: BreakerMode, for time: Duration?, _ given: Circumstances) {
     arrows.append("mode:\(lastMode.mode.wireName)>\(mode.wireName)")
     let until = time.map { given.now + nanoseconds($0) }
+    noteEnd(of: lastMode.mode, next: mode, at: given.now)
     facts.append(.modeSet(mode, until: mode == .automatic ? nil : until))
+  }
+
+  /// Calls begin to be rejected if a mode that let them through ends while the breaker is not closed.
+  private mutating func noteEnd(of mode: BreakerMode, next: BreakerMode, at now: Int) {
+    let letThrough = mode == .observe || mode == .forcedClosed
+    if letThrough, next == .automatic, state != .closed { facts.append(.outageBegan(at: now)) }
   }
 }
 
@@ -164,6 +171,7 @@ extension NaiveBreaker {
       guard then <= given.now else { break }
       if end == then {
         arrows.append("mode:\(lastMode.mode.wireName)>automatic")
+        noteEnd(of: lastMode.mode, next: .automatic, at: end)
         facts.append(.modeSet(.automatic, until: nil))
       } else if let late = leases.first(where: { $0.deadline == deadline }) {
         facts += [.leaseEnded(late.id), .counted(\.failures)]
@@ -218,6 +226,9 @@ extension NaiveBreaker {
   private mutating func open(for named: Int?, isNamed: Bool = false, _ given: Circumstances) {
     let length = named ?? openTime(after: tripsInARow(at: given.now), given)
     arrows.append("\(isSuspected ? "suspicion:" : "")\(state.wireName)>open")
+    if state == .closed || isSuspected, ![.observe, .forcedClosed].contains(lastMode.mode) {
+      facts.append(.outageBegan(at: given.now))
+    }
     facts.append(
       .opened(
         at: given.now, until: given.now + length, from: isSuspected ? .closed : state,

@@ -49,6 +49,7 @@ struct RandomWalk {
       "deadlines", record.leases.map { Int($0.deadline.nanoseconds) }, model.leases.map(\.deadline))
     compare("usual probe", record.usualProbeNanoseconds.map { Int($0) }, model.usualProbe)
     compare("trips", record.trips, model.trips)
+    compare("outages", record.outageTimes.map { Int($0.nanoseconds) }, model.outages)
     compare("totals", record.totals, model.totals)
     compare("mode", record.mode.mode, model.lastMode.mode)
   }

@@ -189,7 +189,7 @@ static void it_goes_on_without_the_store(void) {
   CHECK(SB_IS_STORE_ERROR(sb_reset(alone, NULL, 0)));
   /* The policy of a breaker could not be declared, so there is something to write. */
   CHECK(SB_IS_STORE_ERROR(sb_flush(store)));
-  /* What this process has for itself alone never waits, between two attempts to use the store. */
+  /* Between two attempts to use the store, a breaker of this process alone never waits. */
   for (;;) {
     int code = sb_enter(alone, &permit, NULL, SB_NOWAIT);
     if (code == SB_OK) code = sb_leave(alone, &permit, SB_FAILURE, NULL, SB_NOWAIT);

@@ -1,5 +1,5 @@
-/* What languages that only call C need: the words of an error in the caller's own struct, and stores and
- * breakers that a process opens once. */
+/* Tests what other languages need of C: error texts in the caller's own struct, and stores and breakers that
+ * a process opens once. */
 #include "process.h"
 
 #include <dirent.h>
@@ -184,9 +184,13 @@ static void threads_and_children_share(char *path) {
   before = descriptors();
   child = fork();
   if (child == 0) {
+    int own;
     CHECK(shared(path, "threads", NULL) == breaker);
-    for (index = 0; index < 100; index++) call(shared(path, "threads", NULL), SB_SUCCESS);
-    CHECK(descriptors() == before);
+    call((sb_breaker *)breaker, SB_SUCCESS);
+    own = descriptors(); /* at most the parent's, because each process opens what it reads with when it needs it */
+    CHECK(own <= before);
+    for (index = 1; index < 100; index++) call(shared(path, "threads", NULL), SB_SUCCESS);
+    CHECK(descriptors() == own);
     _exit(0);
   }
   await(child);

@@ -50,6 +50,81 @@ import Testing
     #expect(waits.entries == ["suspended", "suspended", "suspended", "suspended"])
   }
 
+  /// Judges the error of `refuse` as nothing that the resource has done.
+  private let judge: ErrorJudge = { $0 is Refused ? .ignored : Breaker.usualOutcome(of: $0) }
+
+  private func totals(_ breaker: Breaker) -> [Int64] {
+    let totals = breaker.snapshot().totals
+    return [totals.successes, totals.failures, totals.ignored]
+  }
+
+  @Test func `an error judge fits wherever a classifier does`() async throws {
+    let breaker = try breaker()
+    #expect(throws: Refused.self) { _ = try breaker.run(outcome: judge) { try refuse() } }
+    #expect(throws: Refused.self) {
+      _ = try breaker.run(outcome: judge, probeTimeout: .seconds(60)) { try refuse() }
+    }
+    #expect(throws: Refused.self) {
+      _ = try breaker.run(outcome: judge) {
+        try refuse()
+      } onRejection: { _ in
+        1
+      }
+    }
+    await #expect(throws: Refused.self) {
+      _ = try await breaker.run(outcome: judge) {
+        await Task.yield()
+        return try refuse()
+      } onRejection: { _ in
+        await Task.yield()
+        return 1
+      }
+    }
+    await #expect(throws: Refused.self) {
+      _ = try await breaker.run(retry: retry, outcome: judge) { try refuse() }
+    }
+    // A judge takes the place of what the classifier says of errors, and of nothing else.
+    let values = Classifier<Int>(
+      errors: { _ in .permanentFailure() }, values: { $0 == 1 ? .failure() : .success })
+    #expect(throws: Refused.self) {
+      _ = try breaker.run(outcome: judge, classify: values) { try refuse() }
+    }
+    #expect(totals(breaker) == [0, 0, 6])
+    #expect(try breaker.run(outcome: judge, classify: values) { 1 } == 1)
+    #expect(try breaker.run(outcome: judge, classify: values) { 2 } == 2)
+    #expect(totals(breaker) == [1, 1, 6])
+    #expect(waits.entries == [])
+  }
+
+  @Test func `a call with a timeout takes an error judge, which does not judge the timeout`()
+    async throws
+  {
+    let host = TestHost()
+    let breaker = try host.store().breaker("api", policy: BreakerPolicy(maxFailures: 99))
+    await #expect(throws: Refused.self) {
+      _ = try await breaker.run(timeout: .seconds(1), outcome: judge) { throw Refused() }
+    }
+    #expect(totals(breaker) == [0, 0, 1])
+    let late = Task {
+      try await breaker.run(timeout: .seconds(1), outcome: { _ in .ignored }) {
+        try await host.clock.sleep(for: .seconds(60))
+      }
+    }
+    try await host.clock.untilSomebodySleeps(for: .seconds(1))
+    host.clock.advance(by: .seconds(1))
+    await #expect(throws: CallTimedOut.self) { try await late.value }
+    #expect(totals(breaker) == [0, 1, 1])
+  }
+
+  @Test func `a blocking call with retries takes an error judge too`() throws {
+    let breaker = try breaker()
+    #expect(throws: Refused.self) {
+      _ = try breaker.run(retry: retry, outcome: judge) { try refuse() }
+    }
+    #expect(totals(breaker) == [0, 0, 1])
+    #expect(waits.entries == [])
+  }
+
   @Test func `a call outside of a task blocks its thread between its attempts`() throws {
     let breaker = try breaker()
     #expect(

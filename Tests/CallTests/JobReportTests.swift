@@ -65,6 +65,100 @@ import Testing
     }
   }
 
+  @Test func `an attempt knows its number and renews its time while it makes progress`()
+    async throws
+  {
+    let attempts = Journal<JobAttempt>()
+    let job = try bench.job(timeout: .seconds(3), retry: retrying()) { attempts.note($0) }
+    job.start()
+    let first = try attempts.entry(0)
+    #expect(first.number == 1)
+    for _ in 0..<5 {
+      bench.host.clock.advance(by: .seconds(2))
+      #expect(try first.renew())
+      #expect(bench.host.clock.sleeps == [.seconds(3)])
+    }
+    // A renewal never shortens the time, and one that is longer holds.
+    #expect(try first.renew(for: .seconds(1)))
+    #expect(bench.host.clock.sleeps == [.seconds(3)])
+    #expect(try first.renew(for: .seconds(9)))
+    bench.host.clock.advance(by: .seconds(8))
+    #expect(bench.events.entries == ["work at 0"])
+    bench.host.clock.advance(by: .seconds(1))
+    await bench.until(2)
+    #expect(bench.events.entries == ["work at 0", "timed out, closed 0"])
+    #expect(try !first.renew())
+    try await bench.pass(.seconds(2))
+    await until { attempts.count == 2 }
+    #expect(try attempts.entry(1).number == 2)
+    #expect(try attempts.entry(1).success())
+  }
+
+  @Test func `a probe of a job keeps its lease for as long as it renews its time`() async throws {
+    let attempts = Journal<JobAttempt>()
+    let job = try bench.job(
+      BreakerPolicy(maxFailures: 1, openFor: .seconds(1)), timeout: .seconds(20)
+    ) { attempts.note($0) }
+    try job.breaker.trip()
+    bench.host.clock.advance(by: .seconds(1))
+    job.start()
+    let probe = try attempts.entry(0)
+    #expect(probe.kind == .probe)
+    for _ in 0..<6 {
+      bench.host.clock.advance(by: .seconds(19))
+      #expect(try probe.renew())
+    }
+    #expect(probe.success())
+    #expect(job.state == .closed)
+    #expect(job.breaker.snapshot().totals.failures == 0)
+  }
+
+  @Test func `an attempt whose lease cannot be renewed keeps the time it had`() async throws {
+    let attempts = Journal<JobAttempt>()
+    let job = try bench.job(
+      BreakerPolicy(maxFailures: 1, openFor: .seconds(1)), timeout: .seconds(20)
+    ) { attempts.note($0) }
+    try job.breaker.trip()
+    bench.host.clock.advance(by: .seconds(1))
+    job.start()
+    let probe = try attempts.entry(0)
+    bench.host.clock.advance(by: .seconds(15))
+    bench.host.failStore(with: .busy)
+    let error = #expect(throws: BreakerError.self) { try probe.renew() }
+    guard case .store = error else {
+      Issue.record("\(String(describing: error))")
+      return
+    }
+    #expect(bench.host.clock.sleeps == [.seconds(5)])
+    bench.host.repairStore()
+    // A process tries a store that has failed again after a second.
+    bench.host.clock.advance(by: .seconds(1))
+    #expect(try probe.renew())
+    #expect(bench.host.clock.sleeps == [.seconds(20)])
+    // A lease that is lost cannot be renewed.
+    try job.breaker.reset()
+    job.cancel()
+    #expect(try !probe.renew())
+  }
+
+  @Test func `threads that renew and report at once end an attempt once`() throws {
+    for _ in 0..<50 {
+      let attempts = Journal<JobAttempt>()
+      let job = try bench.job(BreakerPolicy(maxFailures: 9)) { attempts.note($0) }
+      job.start()
+      let attempt = try attempts.entry(0)
+      let counted = Journal<Int>()
+      Threads.run(8) { thread in
+        if thread < 6 { _ = try? attempt.renew(for: .seconds(20 + thread)) }
+        if thread >= 6, attempt.success() { counted.note(thread) }
+      }
+      #expect(counted.count == 1)
+      #expect(!job.isUnderWay)
+      #expect(bench.host.clock.sleeps.isEmpty)
+      #expect((try? attempt.renew()) == false)
+    }
+  }
+
   @Test func `a report after the job has ended schedules nothing`() async throws {
     let attempts = Journal<JobAttempt>()
     let job = try bench.job(retry: retrying()) {

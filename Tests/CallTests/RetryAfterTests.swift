@@ -50,6 +50,10 @@ import Testing
       (503, "0", .failure(error: "HTTP 503")),
       (503, "Sun, 22 Nov 2026 09:59:30 GMT", .failure(error: "HTTP 503")),
       (503, "Sun, 22 Nov 2026 10:00:30 GMT", .failure(opensFor: .seconds(30), error: "HTTP 503")),
+      (0, nil, .failure(error: "no HTTP answer (status 0)")),
+      (-1, "5", .failure(opensFor: .seconds(5), error: "no HTTP answer (status -1)")),
+      (99, nil, .failure(error: "no HTTP answer (status 99)")), (100, nil, .success),
+      (600, nil, .failure(error: "HTTP 600")),
       (599, nil, .failure(error: "HTTP 599")), (403, "5", .permanentFailure(error: "HTTP 403")),
     ] as [(Int, String?, CallOutcome)])
   func `an answer is judged by its status and its header`(

@@ -35,6 +35,46 @@ import Testing
     #expect(breaker.snapshot().totals.failures == 0)
   }
 
+  @Test func `a shared permit reports in a word, once, as a permit does`() throws {
+    #expect(try breaker.acquire().shared().succeed(elapsed: .seconds(1)) == .counted)
+    #expect(try breaker.acquire().shared().ignore() == .counted)
+    let failing = try breaker.acquire().shared()
+    #expect(failing.fail(error: "down") == .counted)
+    #expect(failing.succeed() == .refused)
+    #expect(failing.ignore() == .refused)
+    let totals = breaker.snapshot().totals
+    #expect([totals.successes, totals.ignored, totals.failures] == [1, 1, 1])
+    #expect(breaker.snapshot().lastError == "down")
+  }
+
+  @Test func `a permit can give its probe more time than the policy does`() throws {
+    func due() throws {
+      try breaker.reset()
+      try breaker.trip()
+      host.clock.advance(by: .seconds(10))
+    }
+    try due()
+    let long = try breaker.acquire(probeTimeout: .seconds(90)).shared()
+    host.clock.advance(by: .seconds(89))
+    #expect(long.succeed() == .counted)
+    try due()
+    guard case .permitted(let permit) = try breaker.decide(probeTimeout: .seconds(90)) else {
+      Issue.record("the probe was rejected")
+      return
+    }
+    host.clock.advance(by: .seconds(89))
+    #expect(permit.succeed() == .counted)
+    try due()
+    let token = try breaker.acquireToken(probeTimeout: .seconds(90))
+    host.clock.advance(by: .seconds(89))
+    #expect(try host.store().report(token, .success) == .counted)
+    // A time that is shorter than the policy's does not count.
+    try due()
+    let short = try breaker.acquire(probeTimeout: .seconds(1)).shared()
+    host.clock.advance(by: .seconds(29))
+    #expect(short.succeed() == .counted)
+  }
+
   @Test func `a permit that goes away without a report frees its slot`() throws {
     var permit: SharedPermit? = try probe()
     #expect(breaker.snapshot().leases.count == 1)

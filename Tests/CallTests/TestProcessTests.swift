@@ -132,18 +132,15 @@ import Testing
     let work = HungWork()
     let hung = Journal<Int64>()
     let store = victim.store()
+    try store.registerHook("pager")
+    try breaker.trip()
     let dying = Task {
       await store.handleHistory(as: "pager") { entry in
         hung.note(entry.id)
         await work.hang()
       }
     }
-    // A hook handles only what happens after the store knows of it.
-    while hung.count == 0 {
-      try breaker.trip()
-      try breaker.reset()
-      await Task.yield()
-    }
+    await until { hung.count > 0 }
     let handled = Journal<Int64>()
     let heirs = host.process().store()
     let inheriting = Task {
@@ -159,6 +156,35 @@ import Testing
       task.cancel()
       await task.value
     }
+  }
+
+  @Test func `a hook handles all that happens after it was registered, and only that`() async throws
+  {
+    let store = host.store()
+    let breaker = try store.breaker("api")
+    try breaker.trip()
+    try store.registerHook("pager")
+    try breaker.reset()
+    // Registering it again, in any process, forgets nothing.
+    try host.process().store().registerHook("pager")
+    try breaker.trip()
+    let handled = Journal<BreakerState?>()
+    let hook = Task {
+      await store.handleHistory(as: "pager") { handled.note($0.change.stateAfter) }
+    }
+    await until { handled.count == 2 }
+    #expect(handled.entries == [.closed, .open])
+    hook.cancel()
+    await hook.value
+  }
+
+  @Test func `a hook that cannot be registered says why`() throws {
+    let store = host.store()
+    host.failStore(with: .diskFull)
+    let error = #expect(throws: StoreError.self) { try store.registerHook("pager") }
+    #expect(error?.kind == .diskFull)
+    host.repairStore()
+    try store.registerHook("pager")
   }
 
   /// A breaker whose next call is its probe.

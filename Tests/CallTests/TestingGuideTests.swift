@@ -13,7 +13,7 @@ import Testing
     let examples = guide.split(separator: "```swift\n").dropFirst().compactMap {
       $0.split(separator: "```").first.map { Self.lines(of: String($0)) }
     }.filter { $0.first?.hasPrefix(".testTarget") == false }
-    #expect(examples.count == 8)
+    #expect(examples.count == 10)
     for example in examples {
       #expect(tests.contains(example.joined(separator: "\n")), "\(example[0])")
     }
@@ -27,6 +27,50 @@ import Testing
   private static func lines(of text: String) -> [String] {
     text.split(separator: "\n").map { String($0.drop { $0 == " " }) }
       .filter { !$0.isEmpty && !$0.hasPrefix("import ") }
+  }
+
+  @Test func `an outage pages once, however many processes run the hook`() async throws {
+    let host = TestHost()
+    let breaker = try host.store().breaker("api", policy: BreakerPolicy(maxFailures: 1))
+    let (pages, pager) = AsyncStream.makeStream(of: String.self)
+    try host.store().registerHook("pager")
+    let workers = (0..<3).map { _ in
+      let store = host.process().store()
+      return Task {
+        await store.handleHistory(as: "pager") { if $0.beginsOutage { pager.yield($0.name) } }
+      }
+    }
+    try? breaker.run { throw ServiceDown() }
+    var iterator = pages.makeAsyncIterator()
+    #expect(await iterator.next() == "api")
+    host.clock.advance(by: .seconds(30))
+    try? breaker.run { throw ServiceDown() }
+    try breaker.reset()
+    for worker in workers { worker.cancel() }
+    for worker in workers { await worker.value }
+    pager.finish()
+    #expect(await iterator.next() == nil)
+  }
+
+  @Test func `a page that cannot be sent is sent again a second later`() async throws {
+    let host = TestHost()
+    let store = host.store()
+    let (pages, pager) = AsyncStream.makeStream(of: Int64.self)
+    try store.registerHook("pager")
+    let worker = Task {
+      await store.handleHistory(as: "pager") { entry in
+        pager.yield(entry.id)
+        if host.clock.now.offset == .zero { throw ServiceDown() }
+      }
+    }
+    try store.breaker("api").trip()
+    var iterator = pages.makeAsyncIterator()
+    let first = await iterator.next()
+    try await host.clock.untilSomebodySleeps(for: .seconds(1))
+    host.clock.advance(by: .seconds(1))
+    #expect(await iterator.next() == first)
+    worker.cancel()
+    await worker.value
   }
 
   @Test func `the service is asked again after half a minute`() throws {

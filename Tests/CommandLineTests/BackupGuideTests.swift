@@ -2,11 +2,11 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-/// The commands with which the guide Operations makes and restores a backup.
+/// The commands with which the guide Backing Up makes and restores a backup.
 @Suite struct BackupGuideTests {
   private static func blocks(below title: String) throws -> [String] {
     let root = #filePath.split(separator: "/").dropLast(3).joined(separator: "/")
-    let path = "/\(root)/Sources/SharedBreaker/SharedBreaker.docc/Operations.md"
+    let path = "/\(root)/Sources/SharedBreaker/SharedBreaker.docc/BackingUp.md"
     let text = String(decoding: try Files.read(path), as: UTF8.self)
     let section = try #require(text.components(between: "## \(title)\n", "\n## "))
     return section.matches(of: /```sh\n((?s).*?)```/).map { String($0.1) }
@@ -14,7 +14,7 @@ import Testing
 
   @Test(.timeLimit(.minutes(60)))
   func `a backup as the guide makes it has every success, also after it was restored`() throws {
-    let blocks = try Self.blocks(below: "Back up and restore")
+    let blocks = try Self.blocks(below: "Copy the store") + Self.blocks(below: "Restore a copy")
     try #require(blocks.count == 2)
     let directory = try TemporaryDirectory()
     let store = SharedStore(path: directory.store)

@@ -27,6 +27,28 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(60)))
+  func `the prefork example replaces a worker that is killed while it probes`() throws {
+    let (code, lines) = try run("prefork")
+    #expect(code == 0, "\(lines)")
+    #expect(lines.contains { $0.hasSuffix("was killed by signal 9. Another one takes its place,") })
+    #expect(lines.contains { $0.hasPrefix("  closed -> open: 3 consecutive failures (pid ") })
+    #expect(lines.contains { $0.contains(" probe -> lost: ") }, "\(lines)")
+    #expect(lines.contains { $0.hasPrefix("  half_open -> closed: ") })
+    #expect(lines.last == "4 workers ended well, and the breaker is closed.")
+  }
+
+  @Test func `the guide to prefork servers shows the code that the example runs`() throws {
+    let root = "/" + #filePath.split(separator: "/").dropLast(3).joined(separator: "/")
+    func text(_ path: String) throws -> String {
+      String(decoding: try Files.read("\(root)/Sources/\(path)"), as: UTF8.self)
+    }
+    let guide = try text("SharedBreaker/SharedBreaker.docc/PreforkFromSwift.md")
+    for file in ["include/prefork.h", "prefork.c"] {
+      #expect(guide.contains("```c\n\(try text("Examples/CPrefork/\(file)"))```\n"), "\(file)")
+    }
+  }
+
+  @Test(.timeLimit(.minutes(60)))
   func `the queue consumer example says why a job was not done`() throws {
     let (code, lines) = try run("queue-consumer")
     #expect(code == 0, "\(lines)")

@@ -23,6 +23,31 @@ import Testing
     }
   }
 
+  @Test func `the doctor finds a directory that keeps the group from its store`() throws {
+    let clinic = try Clinic()
+    try Files.changeMode(clinic.folder, to: 0o2770)
+    for suffix in ["", "-wal", "-shm", "-counters", "-lock"] {
+      try Files.changeMode(clinic.store + suffix, to: 0o660)
+    }
+    let above = String(clinic.folder.dropLast("/state".count))
+    func directory() -> (word: Substring, text: Substring) {
+      clinic.line("directory", of: clinic.doctor())
+    }
+    for (mode, word) in [(0o700, "warn"), (0o701, "ok"), (0o710, "ok"), (0o711, "ok")] {
+      try Files.changeMode(above, to: UInt32(mode))
+      let line = directory()
+      #expect(line.word == word, "\(String(mode, radix: 8)): \(line.text)")
+      #expect(line.text.contains("\(above), mode 700, ") == (word == "warn"), "\(line.text)")
+    }
+    // A store of one user is not for a group.
+    try Files.changeMode(above, to: 0o700)
+    for suffix in ["", "-wal", "-shm", "-counters", "-lock"] {
+      try Files.changeMode(clinic.store + suffix, to: 0o600)
+    }
+    try Files.changeMode(clinic.folder, to: 0o700)
+    #expect(directory().word == "ok", "\(directory().text)")
+  }
+
   @Test(arguments: ["text", "damaged database", "whole database with a log"])
   func `the doctor leaves alone a file that was never a store`(kind: String) throws {
     let clinic = try Clinic()

@@ -93,8 +93,8 @@ import Testing
     #expect(
       line.hasPrefix(
         isSeen
-          ? "warn  writing     \(who)cannot write to the store"
-          : "note  writing     \(who)could not write to the store"), "\(line)")
+          ? "warn  writing     \(who)cannot reach and write the store"
+          : "note  writing     \(who)could not reach and write the store"), "\(line)")
     try server.send("")
     _ = server.waitForEnd()
   }

@@ -93,7 +93,7 @@ import Testing
     #expect(server.asked.isEmpty)
   }
 
-  @Test(arguments: [["trip"], ["reset"], ["force", "automatic"], ["policy", "--unset=open-for"]])
+  @Test(arguments: [["reset"], ["force", "automatic"], ["policy", "--unset=open-for"]])
   func `a command for a breaker that only other hosts have says where to run it`(
     words: [String]
   ) throws {

@@ -98,6 +98,13 @@ import Testing
     for key in PolicyKey.allCases { #expect(guide.contains("`\(key.rawValue)`"), "\(key)") }
   }
 
+  @Test func `the guide names every kind of event`() throws {
+    let guide = try Self.guide("JSONAndExitCodes")
+    for kind in BreakerChange.Kind.allCases {
+      #expect(guide.contains("`\(kind.wireName)`"), "\(kind)")
+    }
+  }
+
   @Test func `an enum of the public API may grow, or the guide says that it is complete`() throws {
     let guide = try Self.guide("Compatibility")
     let api = try Self.text("Tests/API/SharedBreaker.txt")

@@ -76,7 +76,10 @@ import Testing
   }
 
   @Test func `metrics reserves exactly the labels that it uses itself`() {
-    let snapshot = Samples.payments
+    let snapshot = Samples.breaker("x", madeSecondsAgo: 1) {
+      $0.mode.mode = .observe
+      $0.mode.setAtMilliseconds = 1
+    }
     let own = BreakerMetrics.families.flatMap { $0.samples(snapshot) }.flatMap { $0.labels }
     let stores = (StoreMetrics.families + FleetMetrics.families).flatMap {
       $0.samples(

@@ -68,7 +68,7 @@ import Testing
     }
     let text = Self.text(MetricsReport(store: Self.store, breakers: snapshots))
     let series = try Exposition(text).values.keys.compactMap { $0.labels["name"] }
-    #expect(series.count == 23 * breakers.count)
+    #expect(series.count == 24 * breakers.count)
     return Set(series).sorted()
   }
 

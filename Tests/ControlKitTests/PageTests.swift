@@ -94,12 +94,34 @@ import Testing
 
   @Test func `the HTML page lists the newest of a long history and says there is more`() {
     let history = (0..<50).map {
-      Samples.entry(.transition, from: "closed", to: "open", secondsAgo: 50 - $0)
+      Samples.entry(.extended, from: "open", to: "extended", secondsAgo: 50 - $0)
     }
     var page = Self.page([Samples.payments], history: history, limit: 7)
     page.latest = []
     #expect(page.html.contains("History, the newest 7 of 50 entries"))
     #expect(page.html.matches(of: /<td role="cell" class="what">/).count == 7)
+  }
+
+  @Test func `every filter of the HTML page has its box, its rule and its rows`() {
+    let html = Self.page().html
+    let rules = html.matches(
+      of: /#events:has\((#f-[a-z]+|\[value=n\d+\]):checked\) tbody tr:not\(\.([a-z0-9-]+)\)/)
+    #expect(
+      rules.map { String($0.2) } == ["k-outage", "k-person", "k-mode", "k-policy", "n1", "n7"])
+    for rule in rules {
+      let box =
+        rule.1.hasPrefix("#")
+        ? "id=\"\(rule.1.dropFirst())\"" : "<option value=\"\(rule.2)\">"
+      #expect(html.ranges(of: box).count == 1, "\(box)")
+      let rows = html.matches(of: /<tr role="row" class="([^"]*)">/).filter {
+        $0.1.split(separator: " ").contains(rule.2)
+      }
+      #expect(!rows.isEmpty, "\(rule.2)")
+    }
+    // A history of one kind has no box for the others.
+    let some = Self.page(history: [Samples.history[1]]).html
+    #expect(some.ranges(of: "id=\"f-").count == 2)
+    #expect(!Self.page(history: []).html.contains("class=\"filters\""))
   }
 
   @Test func `the parts of a strip on the HTML page cover it`() {

@@ -45,7 +45,7 @@ struct RenderingTests {
     let names = Samples.all.filter { !$0.name.contains(" ") }
     let text = StatusTable(snapshots: names).render(width: nil, painter: Painter(isOn: false))
     for line in text.split(separator: "\n") {
-      #expect(line.split(separator: " ").count == 9, "\(line)")
+      #expect(line.split(separator: " ").count == 10, "\(line)")
     }
   }
 
@@ -169,7 +169,7 @@ struct RenderingTests {
       Samples.entry(.extended, from: "open", to: "extended"),
     ]
     #expect(entries.map(HistoryLines.words) == ["probe -> timed_out", "open -> extended"])
-    let lines = HistoryLines().render(entries)
+    let lines = HistoryLines().render(entries.map { .entry($0) })
     #expect(lines[0].contains("  probe      probe -> timed_out  "))
     #expect(lines[1].contains("  extension  open -> extended    "))
   }
@@ -177,8 +177,10 @@ struct RenderingTests {
   @Test func `a long change pushes no other line of the history aside`() {
     var entries = Samples.history
     entries.append(Samples.entry(.policy, from: "", to: Self.longPolicy))
-    let lines = HistoryLines(hasNames: true).render(entries)
-    #expect(lines.dropLast() == HistoryLines(hasNames: true).render(Samples.history)[...])
+    let lines = HistoryLines(hasNames: true).render(entries.map { .entry($0) })
+    #expect(
+      lines.dropLast()
+        == HistoryLines(hasNames: true).render(Samples.history.map { .entry($0) })[...])
     #expect(lines.last?.contains("+probe-timeout=30s  cbctl (pid 1)") == true)
   }
 
@@ -196,26 +198,33 @@ struct RenderingTests {
   func `the history fits a terminal and breaks only between words`(width: Int, hasNames: Bool) {
     func words(_ lines: [String]) -> [Substring] { lines.flatMap { $0.split(separator: " ") } }
     let entries = Self.longHistory
-    let lines = HistoryLines(now: Self.now, width: width, hasNames: hasNames).render(entries)
+    let lines = HistoryLines(now: Self.now, width: width, hasNames: hasNames).render(
+      entries.map { .entry($0) })
     for line in lines {
       #expect(TextWidth.of(line) <= width, "\(line)")
       #expect(line.last != " ")
     }
-    #expect(words(lines) == words(HistoryLines(now: Self.now, hasNames: hasNames).render(entries)))
+    #expect(
+      words(lines)
+        == words(HistoryLines(now: Self.now, hasNames: hasNames).render(entries.map { .entry($0) }))
+    )
     // No terminal has room for this name, so it is broken where a line ends.
     let long = [Samples.hostileEntry(String(repeating: "long-name-", count: 25))]
-    for line in HistoryLines(now: Self.now, width: width, hasNames: hasNames).render(long) {
+    for line in HistoryLines(now: Self.now, width: width, hasNames: hasNames).render(
+      long.map { .entry($0) })
+    {
       #expect(TextWidth.of(line) <= width, "\(line)")
     }
   }
 
   @Test func `the history of an 80-column terminal matches its snapshot`() {
-    let lines = HistoryLines(now: Self.now, width: 80, hasNames: true).render(Self.longHistory)
+    let lines = HistoryLines(now: Self.now, width: 80, hasNames: true).render(
+      Self.longHistory.map { .entry($0) })
     Golden.expect(lines.map { $0 + "\n" }.joined(), "history-terminal.txt")
   }
 
   @Test func `the lines of the history match their snapshot`() {
-    let lines = HistoryLines(hasNames: true).render(Samples.history)
+    let lines = HistoryLines(hasNames: true).render(Samples.history.map { .entry($0) })
     Golden.expect(lines.map { $0 + "\n" }.joined(), "history.txt")
   }
 

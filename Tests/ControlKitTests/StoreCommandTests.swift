@@ -7,8 +7,7 @@ import Testing
 struct StoreCommandTests {
   @Test(arguments: [
     ["status"], ["status", "x"], ["show", "x"], ["history"], ["check", "x"], ["reset", "x"],
-    ["reset", "--all"], ["trip", "x"], ["force", "x", "automatic"], ["policy", "x"],
-    ["delete", "x"],
+    ["reset", "--all"], ["force", "x", "automatic"], ["policy", "x"], ["delete", "x"],
     ["policy", "x", "--unset", "jitter"], ["report", "cb2.1.1.1.0.0.x", "success"],
   ])
   func `a command that needs a store ends with 69 without one and creates none`(words: [String]) {
@@ -22,7 +21,7 @@ struct StoreCommandTests {
 
   @Test(arguments: [
     ["status", "pya"], ["show", "pya"], ["history", "pya"], ["check", "pya"], ["reset", "pya"],
-    ["trip", "pya"], ["force", "pya", "automatic"], ["policy", "pya"], ["delete", "pay", "pya"],
+    ["force", "pya", "automatic"], ["policy", "pya"], ["delete", "pay", "pya"],
     ["policy", "pya", "--unset", "jitter"], ["reset", "pay", "pya"],
   ])
   func `an unknown name gives 66 and a suggestion, and changes nothing`(words: [String]) {
@@ -61,6 +60,21 @@ struct StoreCommandTests {
     #expect(
       answer.errors == "cbctl: pyaa: created, because no breaker had that name: "
         + "did you mean 'pya'?\n")
+  }
+
+  @Test func `trip treats an unknown name as force does`() {
+    let bench = Bench()
+    let made = bench("trip", "pay", "--for", "1m")
+    #expect(
+      made
+        == Answer(
+          code: 0, output: "pay: open, retry in 1m\n",
+          errors: "cbctl: pay: created, because no breaker had that name\n"))
+    #expect(bench("trip", "pay").errors.isEmpty)
+    #expect(
+      bench("trip", "pya").errors
+        == "cbctl: pya: created, because no breaker had that name: did you mean 'pay'?\n")
+    #expect(bench("trip", "a\nb").code == 64)
   }
 
   @Test func `force with a wrong name or mode creates nothing`() {
@@ -189,6 +203,30 @@ struct StoreCommandTests {
     #expect(
       bench("status", "--state", "half_open").errors
         == "cbctl: no matching breaker is half_open: the store has 3 breakers\n")
+  }
+
+  @Test func `modes choose what status lists`() {
+    let bench = Bench()
+    _ = bench("policy", "plain", "--set", "open-for=1m")
+    for mode in ["forced_open", "forced_closed", "observe"] { _ = bench("force", mode, mode) }
+    func names(_ mode: String) -> [Substring] {
+      bench("status", "--mode", mode).output.split(separator: "\n").dropFirst().compactMap {
+        $0.split(separator: " ").first
+      }
+    }
+    for mode in ["forced_open", "forced_closed", "observe"] {
+      #expect(names(mode) == [mode[...]])
+    }
+    #expect(names("automatic") == ["plain"])
+    #expect(Set(names("set")) == ["forced_open", "forced_closed", "observe"])
+    #expect(bench("status", "--mode", "set", "--json").output.ranges(of: "\"name\":").count == 3)
+    #expect(
+      bench("status", "plain", "--mode", "set").errors
+        == "cbctl: no matching breaker is forced or observed: the store has 4 breakers\n")
+    #expect(
+      bench("status", "--state", "open", "--mode", "observe").errors
+        == "cbctl: no matching breaker is open and observe: the store has 4 breakers\n")
+    #expect(bench("status", "--mode", "forced").code == 64)
   }
 
   @Test func `history is limited by time and by number`() {

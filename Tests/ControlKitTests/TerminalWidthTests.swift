@@ -43,6 +43,35 @@ import Testing
     for line in lines { #expect(TextWidth.of(line) <= 80, "\(line)") }
   }
 
+  @Test(arguments: [36, 37, 40, 47, 52, 64, 79, 81, 100, 132, 160, 199, 200])
+  func `no command prints a line that a narrow or a wide terminal would break`(width: Int) {
+    let bench = bench()
+    for _ in 1...Flapping.outages {
+      for command in ["trip", "reset"] { _ = bench(command, "shaky-\(Self.longName)") }
+    }
+    let commands =
+      Self.commands + [["history", "--all"], ["status", "--mode", "set"], ["policy", "pay"]]
+    for words in commands {
+      for line in lines(of: words, bench, width: width) {
+        #expect(TextWidth.of(line) <= width, "\(words): \(line)")
+      }
+    }
+  }
+
+  @Test(arguments: [36, 50, 63, 64, 79, 200])
+  func `help fits a narrow terminal, except for lines to copy`(width: Int) {
+    let bench = Bench()
+    let examples = Set(CommandSpec.all.flatMap(\.examples).map { "  \($0.line)" })
+    let pages =
+      [["help"], ["--help"], ["status", "--help"]]
+      + (CommandSpec.all.map(\.name) + HelpTopic.all.map(\.name)).map { ["help", $0] }
+    for words in pages {
+      for line in lines(of: words, bench, width: width) where !examples.contains(line) {
+        #expect(TextWidth.of(line) <= min(width, 80), "\(words): \(line)")
+      }
+    }
+  }
+
   @Test(arguments: [["show", "pay"], ["show", longName], ["history"], ["history", "pay"]])
   func `a terminal of 80 columns gets every word of a wide one in one piece`(words: [String]) {
     let bench = bench()

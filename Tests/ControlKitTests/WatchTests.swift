@@ -106,7 +106,7 @@ struct WatchTests {
 
   @Test(arguments: 1...30)
   func `the live view fits every screen`(height: Int) {
-    for width in [60, 80, 200] {
+    for width in [36, 47, 60, 80, 200] {
       let lines = Self.lines(width: width, height: height, offset: 3)
       #expect(lines.count <= height)
       for line in lines { #expect(TextWidth.of(line) <= width, "\(line)") }

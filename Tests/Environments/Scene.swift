@@ -54,7 +54,7 @@ final class Scene {
 
   var storeDirectory: String { String(store.dropLast("/breakers.db".count)) }
 
-  /// The paths of the files of the store that exist.
+  /// The paths of the store's existing files.
   var files: [String] {
     ["", "-wal", "-shm", "-counters"].map { store + $0 }.filter { Files.exists($0) }
   }

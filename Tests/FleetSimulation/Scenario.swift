@@ -14,7 +14,7 @@ struct Scenario {
   /// How many hosts have the trouble.
   var sick: Int
 
-  /// When they have it.
+  /// The times during which these hosts have the trouble.
   var troubles: [Range<Int64>]
 
   static let second: Int64 = 1_000_000_000

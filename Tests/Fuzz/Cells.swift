@@ -33,7 +33,7 @@ enum Cells {
   private static let textsOfBreaker = [
     "name", "mode_reason", "last_error", "code_policy", "operator_policy",
   ]
-  private static let blobsOfBreaker = ["failure_times", "call_window", "reporters"]
+  private static let blobsOfBreaker = ["failure_times", "call_window", "reporters", "outage_times"]
 
   /// Returns SQL that changes one cell, or that cell in all rows, bypassing the checks of the
   /// tables.

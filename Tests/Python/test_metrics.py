@@ -83,7 +83,17 @@ class Prometheus(MetricsTestCase):
         self.assertEqual(of("consecutive_failures"), 2)
         self.assertAlmostEqual(
             of("last_transition_timestamp_seconds"), value("collected_timestamp_seconds"), delta=60)
-        self.assertEqual(of("transitions_total", to="open"), 1)
+        self.assertEqual(
+            [of("transitions_total", to=state) for state in ("closed", "open", "half_open")], [0, 1, 0])
+        self.assertEqual(of("probes_in_flight"), 0)
+        self.assertEqual(of("flapping"), 0)
+        # The last second of the present state is left to the next scrape.
+        self.assertLess(of("state_seconds_total", state="open"), 60)
+        self.assertEqual(of("state_seconds_total", state="half_open"), 0)
+        author = self.store.snapshot("payments")["mode_set_by"]
+        self.assertAlmostEqual(
+            of("mode_set_timestamp_seconds", mode="observe", set_by=author),
+            value("collected_timestamp_seconds"), delta=60)
         self.assertEqual(
             [of("calls_total", outcome=each) for each in ("success", "failure", "ignored")],
             [6, 2, 3])
@@ -94,6 +104,26 @@ class Prometheus(MetricsTestCase):
         self.assertEqual(value("store_breakers"), 1)
         self.assertEqual(value("process_alone"), 0)
         self.assertGreater(value("store_size_bytes", file="database"), 0)
+
+    def test_a_breaker_that_flaps_is_marked(self):
+        for outage in range(1, 6):
+            self.payments.trip()
+            self.payments.reset()
+            registry = self.registry()
+            marked = registry.get_sample_value("shared_breaker_flapping", {"name": "payments"})
+            self.assertEqual(marked, outage == 5)
+
+    def test_the_seconds_in_a_state_never_go_back(self):
+        from shared_breaker import _metrics
+
+        family = next(f for f in _metrics.BREAKER_FAMILIES if f.name == "state_seconds_total")
+        last = {}
+        for _ in range(200):
+            self.payments.trip()
+            self.payments.reset()
+            for labels, seconds in family.samples(self.store.snapshot("payments")):
+                self.assertGreaterEqual(seconds, last.get(labels["state"], 0))
+                last[labels["state"]] = seconds
 
     def test_names_help_and_labels_are_those_of_cbctl(self):
         self.use()
@@ -139,7 +169,8 @@ class Prometheus(MetricsTestCase):
 
         def figures(lines):
             # Figures of the moment, and of what only one of them is.
-            moment = ("build_info", "collected_", "process_", "size_bytes", "timestamp")
+            moment = (
+                "build_info", "collected_", "process_", "size_bytes", "timestamp", "state_seconds")
             return {
                 (re.match(r"\w+", line)[0], *sorted(re.findall(r'\w+="(?:[^"\\]|\\.)*"', line))):
                 float(line.rpartition(" ")[2])
@@ -337,6 +368,9 @@ class OpenTelemetry(MetricsTestCase):
         self.assertEqual(values["shared_breaker.state", name, ("state", "open")], 1)
         self.assertEqual(values["shared_breaker.state", name, ("state", "closed")], 0)
         self.assertEqual(values["shared_breaker.transitions", name, ("to", "open")], 1)
+        self.assertLess(values["shared_breaker.state_duration", name, ("state", "open")], 60)
+        self.assertEqual(found["shared_breaker.state_duration"].unit, "s")
+        self.assertEqual(values["shared_breaker.flapping", name], 0)
         self.assertEqual(values["shared_breaker.rejections", name], 4)
         for outcome, count in (("success", 5), ("failure", 2), ("ignored", 3)):
             self.assertEqual(values["shared_breaker.calls", name, ("outcome", outcome)], count)

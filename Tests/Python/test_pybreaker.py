@@ -507,7 +507,7 @@ class Sharing(StoreTestCase):
 
     def test_listeners_hear_of_a_change_once_if_several_threads_find_it(self):
         class Overtaken(pybreaker.CircuitBreaker):
-            """One of which other threads do something while this one looks at its state."""
+            """A breaker that other threads change while this thread reads its state."""
 
             meanwhile = []
 

@@ -72,7 +72,7 @@ import Testing
     try self.change(stage, change)
     stage.clock.advance(by: .seconds(1))
     let isForced = change == .replaced || change == .replacedButNotItsLog
-    // The first to notice opens the new one while all others still have the old one open.
+    // The first process to notice opens the new file while all others still have the old one open.
     let answers =
       try isAtOnce ? puppets.ask("run ok") : puppets.map { try $0.ask("run ok") }
     #expect(answers.count(isForced ? "rejected" : "ok") == 6, "\(answers)")

@@ -11,11 +11,30 @@ import Testing
     try idle.open(mayCreate: true)
     let before = try idle.changes(since: nil)
     let backups = (0..<3).map { BreakerBackup(name: "breaker \($0)") }
-    #expect(try stage.sharedStore().restore(backups, replacing: false) == [])
+    try stage.sharedStore().restore(backups, replacing: false)
     let after = try idle.changes(since: before.revision)
     #expect(after.continuity == before.continuity)
     #expect(after.revision == before.revision + 1)
     #expect(Set(after.breakers.map(\.name)) == Set(backups.map(\.name)))
+  }
+
+  @Test func `a restore that would replace breakers names them and changes nothing`() throws {
+    let stage = try Stage()
+    let store = stage.sharedStore()
+    try store.breaker("a").trip()
+    try store.breaker("b").trip()
+    let backups = ["new", "a", "b"].map { BreakerBackup(name: $0) }
+    let error = #expect(throws: BreakerError.self) {
+      try store.restore(backups, replacing: false)
+    }
+    #expect(error == .alreadyExist(names: ["a", "b"]))
+    #expect(
+      error?.description.hasPrefix("nothing was restored, because a and 1 other exist") == true)
+    #expect(try store.names() == ["a", "b"])
+    #expect(try store.breaker("a").state == .open)
+    try store.restore(backups, replacing: true)
+    #expect(try store.names() == ["a", "b", "new"])
+    #expect(try store.breaker("a").state == .closed)
   }
 
   @Test func `restored breakers have what the library would have written`() throws {
@@ -26,7 +45,7 @@ import Testing
     backup.operatorPolicy = "probes=4  open-for=5m"
     backup.mode = .forcedOpen
     backup.modeSetBy = String(repeating: "x", count: 300)
-    #expect(try store.restore([backup], replacing: false) == [])
+    try store.restore([backup], replacing: false)
     _ = try store.breaker(
       "api", policy: BreakerPolicy(maxFailures: 3, openFor: .seconds(60), probes: 2))
     let words = try Database.rows(
@@ -43,7 +62,7 @@ import Testing
     backup.mode = .forcedOpen
     backup.modeFor = .zero
     backup.modeReason = "long ago"
-    #expect(try store.restore([backup], replacing: false) == [])
+    try store.restore([backup], replacing: false)
     #expect(try store.snapshot(of: "api")?.mode == .automatic)
     #expect(try store.history(of: "api").allSatisfy { $0.reason != "long ago" })
     #expect(try store.breaker("api").run { 42 } == 42)
@@ -57,7 +76,7 @@ import Testing
     backup.mode = .forcedOpen
     backup.modeFor = .zero
     backup.modeReason = "long ago"
-    #expect(try store.restore([backup], replacing: true) == [])
+    try store.restore([backup], replacing: true)
     #expect(try store.snapshot(of: "api")?.mode == .automatic)
     #expect(try store.history(of: "api").allSatisfy { $0.reason != "long ago" })
   }
@@ -68,7 +87,7 @@ import Testing
     try store.breaker("api").overridePolicy(set: [.probes: "2"])
     let backup = try #require(try store.snapshot(of: "api")).backup
     let before = try store.history(of: "api")
-    #expect(try store.restore([backup], replacing: true) == [])
+    try store.restore([backup], replacing: true)
     #expect(try store.history(of: "api") == before)
   }
 
@@ -81,7 +100,7 @@ import Testing
     stage.clock.advance(by: .seconds(10))
     var backup = before.backup
     backup.openFor = .seconds(300)
-    #expect(try store.restore([backup], replacing: true) == [])
+    try store.restore([backup], replacing: true)
     let after = try #require(try store.snapshot(of: "api"))
     #expect(after.openEndsIn == .seconds(300))
     #expect(after.trips == 1)
@@ -105,7 +124,7 @@ import Testing
     open.state = .open
     open.openFor = .seconds(30)
     let store = SharedStore(path: stage.store, options: options)
-    #expect(try store.restore([open, BreakerBackup(name: "closed")], replacing: false) == [])
+    try store.restore([open, BreakerBackup(name: "closed")], replacing: false)
     #expect(told.withLock { $0 } == ["open closed>open restored"])
   }
 }

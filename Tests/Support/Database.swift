@@ -14,17 +14,27 @@ package enum Database {
     unsafe sqlite3_busy_timeout(database, 10_000)
     let rows = Rows()
     let context = unsafe Unmanaged.passUnretained(rows).toOpaque()
-    let result = unsafe sqlite3_exec(
-      database, sql,
-      { context, count, values, _ in
-        guard let context = unsafe context, let values = unsafe values else { return 0 }
-        let rows = unsafe Unmanaged<Rows>.fromOpaque(context).takeUnretainedValue()
-        rows.all.append(
-          (0..<Int(count)).map { column in
-            unsafe values[column].map { unsafe String(cString: $0) } ?? "NULL"
-          })
-        return 0
-      }, context, nil)
+    func run() -> Int32 {
+      unsafe sqlite3_exec(
+        database, sql,
+        { context, count, values, _ in
+          guard let context = unsafe context, let values = unsafe values else { return 0 }
+          let rows = unsafe Unmanaged<Rows>.fromOpaque(context).takeUnretainedValue()
+          rows.all.append(
+            (0..<Int(count)).map { column in
+              unsafe values[column].map { unsafe String(cString: $0) } ?? "NULL"
+            })
+          return 0
+        }, context, nil)
+    }
+    let deadline = ContinuousClock.now + .seconds(10)
+    var result = run()
+    // A change of the journal mode does not wait, and a child that another test is just starting holds
+    // the locks of its parent's open files until its exec.
+    while result == SQLITE_BUSY, rows.all.isEmpty, ContinuousClock.now < deadline {
+      sqlite3_sleep(1)
+      result = run()
+    }
     guard result == SQLITE_OK else {
       throw unsafe SupportError("\(sql): \(String(cString: sqlite3_errmsg(database)))")
     }

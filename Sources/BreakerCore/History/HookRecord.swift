@@ -123,7 +123,7 @@ extension HookRecord {
   ///   - now: The time on the boot clock.
   ///   - boot: The boot that `now` belongs to.
   ///   - lineage: The lineage of the store that holds the record.
-  ///   - isGone: Whether a process has ended for certain, and so no longer runs the hook.
+  ///   - isGone: Whether a process has certainly ended, and so no longer runs the hook.
   ///   - next: Finds the first event of interest after another one.
   /// - Returns: What the process has to do now.
   /// - Throws: What `next` throws.

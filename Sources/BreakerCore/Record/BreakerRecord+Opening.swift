@@ -27,9 +27,11 @@ extension BreakerRecord {
     let change =
       isConfirmed
       ? BreakerChange.suspicion(from: from, to: state) : .transition(from: from, to: state)
+    let beginsOutage = change.beginsOutage && !mode(at: now.boot).letsCallsThrough
+    if beginsOutage { noteOutage(at: now.boot) }
     return BreakerEvent(
       change, reason: reason.text, atMilliseconds: now.wallMilliseconds,
-      beginsOutage: change.beginsOutage && !mode(at: now.boot).letsCallsThrough)
+      beginsOutage: beginsOutage)
   }
 
   /// Restarts the open time of an open breaker; this is neither a trip nor a transition.
@@ -242,5 +244,31 @@ enum TripReason {
   var isOperators: Bool {
     if case .operatorSaid = self { return true }
     return false
+  }
+}
+
+/// When a breaker flaps: its resource comes and goes, so that it is healthy only between outages.
+///
+/// What counts is how often an outage began. One long outage is not flapping, however often its probes
+/// fail, and neither is an opening that rejects nobody because of the mode.
+public enum Flapping {
+  /// With how many outages within ``span`` a breaker flaps.
+  public static let outages = 5
+
+  /// The time that outages are counted over.
+  public static let span = Duration.seconds(3_600)
+}
+
+extension BreakerRecord {
+  /// Whether the breaker flaps.
+  package func isFlapping(at now: Instant) -> Bool {
+    let start = now.advanced(by: -Flapping.span.inNanoseconds)
+    return outageTimes.count { $0 > start } >= Flapping.outages
+  }
+
+  /// Notes that an outage begins.
+  mutating func noteOutage(at now: Instant) {
+    outageTimes.append(now)
+    outageTimes.removeFirst(max(0, outageTimes.count - Flapping.outages))
   }
 }

@@ -93,6 +93,7 @@ extension BreakerRecord {
     record.lastCountedFailureAt = nil
     record.suspectedAt = isSuspected ? suspectedAt : nil
     record.failureTimes = []
+    record.outageTimes = []
     record.reporters = []
     // The processes that held leases ended with the earlier boot, so their slots are free.
     record.leases = []
@@ -165,6 +166,7 @@ extension BreakerRecord {
     suspectedAt = suspectedAt?.inPast(of: now)
     tally.since = tally.since?.inPast(of: now)
     failureTimes.removeAll { $0.isFalsePast(at: now) }
+    outageTimes.removeAll { $0.isFalsePast(at: now) }
     reporters.removeAll { $0.at.isFalsePast(at: now) }
     window.forgetFuture(at: now)
     return self != before

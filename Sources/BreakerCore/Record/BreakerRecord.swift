@@ -32,6 +32,9 @@ package struct BreakerRecord: Sendable, Hashable {
   /// When other hosts of the fleet last made the breaker half-open; nil if not since the host booted.
   package var suspectedAt: Instant?
 
+  /// When the latest outages began, at most as many as ``Flapping`` asks for, oldest first.
+  package var outageTimes: [Instant] = []
+
   // Probes. A lease outlives the state in which it was granted, because its call does too.
   package var leases: [ProbeLease] = []
   package var lastLease: Int64 = 0
@@ -140,13 +143,14 @@ extension BreakerRecord {
   /// The event of a change of the mode; get it before the change.
   ///
   /// If the state counts again and the breaker is not closed, calls begin to be rejected.
-  func modeEvent(
+  mutating func modeEvent(
     to next: BreakerMode, because reason: String?, at now: Moment, origin: String? = nil
   ) -> BreakerEvent {
-    BreakerEvent(
+    let beginsOutage = state != .closed && mode.mode.letsCallsThrough && next == .automatic
+    if beginsOutage { noteOutage(at: now.boot) }
+    return BreakerEvent(
       .mode(from: mode.mode, to: next), reason: reason, atMilliseconds: now.wallMilliseconds,
-      origin: origin,
-      beginsOutage: state != .closed && mode.mode.letsCallsThrough && next == .automatic)
+      origin: origin, beginsOutage: beginsOutage)
   }
 
   /// Whether outcomes can change the state, which they cannot while a mode is forced.

@@ -34,7 +34,7 @@ enum FileExamination {
     var wanted = its
     wanted.mode |= 0o2070
     wanted.group = store.group
-    if wanted == its { return StoreFinding(.directory, .ok, found) }
+    if wanted == its { return way(place) ?? StoreFinding(.directory, .ok, found) }
     let isOwn = isStoresOwn(place)
     return StoreFinding(
       .directory, .warning, found + ", group \(its.group)",
@@ -44,6 +44,22 @@ enum FileExamination {
         ? "give it to group \(store.group) with mode \(wanted.octal)"
         : "none, because others may use the directory: move the store to one of its own",
       isOwn ? [.adjust(suffix: nil, place.ofDirectory.identity, wanted)] : [])
+  }
+
+  /// Finds a directory on the way that keeps the group from a store that is for it; nil if none does.
+  private static func way(_ place: StoreSite) -> StoreFinding? {
+    let group = place.file.rights.group
+    let barrier = place.way.first { _, rights in
+      rights.mode & 0o001 == 0 && (rights.group != group || rights.mode & 0o010 == 0)
+    }
+    guard let (path, rights) = barrier else { return nil }
+    return StoreFinding(
+      .directory, .warning,
+      "\(path), mode \(rights.octal), user \(rights.user), group \(rights.group)",
+      means: "users of group \(group), who share the store, cannot reach it, and go on alone",
+      repair:
+        "none, because others may use the directory: let them pass with chmod o+x, or move the"
+        + " store")
   }
 
   /// Whether the directory contains only the store and the files that belong to it.

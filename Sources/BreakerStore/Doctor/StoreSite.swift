@@ -1,3 +1,4 @@
+internal import CHost
 internal import Glibc
 
 /// Where an existing store lies, and what the system reports about it.
@@ -37,6 +38,22 @@ struct StoreSite {
   }
 
   func beside(_ suffix: String) -> String { path + suffix }
+
+  /// The directories on the way to the store's own, whose modes say who may pass, from the inside out.
+  ///
+  /// A directory with an access control list is left out, because its mode does not tell (acl(5)).
+  var way: [(path: String, rights: FileRights)] {
+    var way: [(path: String, rights: FileRights)] = []
+    var path = directory
+    while path != "/" {
+      path = StorePath.split(path).directory
+      guard let status = FileStatus(of: path),
+        unsafe sb_has_access_list(path) == 0
+      else { continue }
+      way.append((path, status.rights))
+    }
+    return way
+  }
 
   /// The evidence against which to check the store's header.
   func terms(_ clock: StoreClock) -> StoreHeader.Terms {

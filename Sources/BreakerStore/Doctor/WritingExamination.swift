@@ -110,11 +110,14 @@ extension WritingExamination {
     let files = ([""] + StoreSite.suffixes).compactMap { FileStatus(of: place.beside($0)) }
     func areClosed(to process: ProcessRights) -> Bool {
       !files.allSatisfy { process.mayReadAndWrite($0.rights) }
+        || !place.way.allSatisfy { process.mayPass($0.rights) }
+        || !process.mayPass(place.ofDirectory.rights)
     }
     let readers = users.readers.filter { ProcessRights(of: $0.pid).map(areClosed) ?? false }
     if let first = readers.first {
       return StoreFinding(
-        .writing, .warning, "\(described(first))" + more(readers) + " cannot write to the store",
+        .writing, .warning,
+        "\(described(first))" + more(readers) + " cannot reach and write the store",
         means: "it goes on with breakers of its own",
         repair: "none: make the store for its group, with 'cbctl init --group'")
     }
@@ -122,7 +125,8 @@ extension WritingExamination {
     let children = users.children.filter { ProcessRights(of: $0.pid).map(areClosed) ?? false }
     if let first = children.first {
       return StoreFinding(
-        .writing, .note, "\(described(first))" + more(children) + " could not write to the store",
+        .writing, .note,
+        "\(described(first))" + more(children) + " could not reach and write the store",
         means: "a process that has it open started it: if it uses breakers, they are its own",
         repair: "none: if it should share them, make the store for its group, with"
           + " 'cbctl init --group'")
@@ -148,6 +152,9 @@ private struct ProcessRights {
   /// Whether the modes of files do not restrict it (CAP_DAC_OVERRIDE of capabilities(7)).
   private let isUnrestricted: Bool
 
+  /// Whether the modes of directories do not (CAP_DAC_READ_SEARCH).
+  private let maySearch: Bool
+
   /// Nil if the process cannot be examined.
   init?(of pid: Int32) {
     guard let status = ProcFile.text("/proc/\(pid)/status") else { return nil }
@@ -167,13 +174,18 @@ private struct ProcessRights {
     }
     guard let user else { return nil }
     isUnrestricted = capabilities & 0b10 != 0
+    maySearch = capabilities & 0b110 != 0
     self.user = user
     self.groups = groups
   }
 
-  func mayReadAndWrite(_ file: FileRights) -> Bool {
-    if isUnrestricted { return true }
+  func mayReadAndWrite(_ file: FileRights) -> Bool { isUnrestricted || bits(of: file) & 0o6 == 0o6 }
+
+  /// Whether it may reach what is in a directory.
+  func mayPass(_ directory: FileRights) -> Bool { maySearch || bits(of: directory) & 0o1 != 0 }
+
+  private func bits(of file: FileRights) -> UInt32 {
     let shift: UInt32 = user == file.user ? 6 : groups.contains(file.group) ? 3 : 0
-    return file.mode >> shift & 0o6 == 0o6
+    return file.mode >> shift
   }
 }

@@ -116,7 +116,7 @@ package enum ProcessTable {
 package enum ProcessFate: Sendable {
   case running
 
-  /// It has ended for certain.
+  /// It has certainly ended.
   case over
   case unknown
 }
@@ -157,7 +157,7 @@ package struct OwnerJudge: Sendable {
   /// Judges the owners in the store at a path.
   package init(of store: String) { self.store = store }
 
-  /// Whether an owner has ended for certain.
+  /// Whether an owner has certainly ended.
   ///
   /// Its number proves it in its own PID namespace, if `/proc` shows that one. Elsewhere its lifeline
   /// does: the owner held it before it was named anywhere.

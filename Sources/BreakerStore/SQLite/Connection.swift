@@ -76,6 +76,9 @@ extension SQLiteStorage {
   /// The header to read rows by.
   func header(_ clock: StoreClock) -> StoreHeader { header ?? StoreHeader.unknown(clock) }
 
+  /// Whether SQLite could open the file for reading alone.
+  var isReadOnly: Bool { unsafe sqlite3_db_readonly(handle, "main") == 1 }
+
   /// Refuses a file that is no longer the one at its path, because the log there is another file's.
   func refuseMoved() throws(StoreError) {
     guard !hasMoved else {

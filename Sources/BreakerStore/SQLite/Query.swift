@@ -1,3 +1,5 @@
+internal import BreakerCore
+
 /// Every statement that a connection keeps prepared; no outside text ever becomes part of one.
 enum Query: Int, CaseIterable {
   case begin, beginReading, commit
@@ -86,12 +88,13 @@ enum Query: Int, CaseIterable {
         ?12)
       RETURNING id
       """
-    case .breakersOfEventsAfter: "SELECT DISTINCT name, kind = 3 FROM event WHERE id > ?1"
+    case .breakersOfEventsAfter:
+      "SELECT DISTINCT name, \(Self.isPolicyEvent) FROM event WHERE id > ?1"
     case .trimEvents: "DELETE FROM event WHERE id <= ?1"
     case .trimEventsOfBreaker:
       """
-      DELETE FROM event WHERE name = ?1 AND (kind = 3) = ?2 AND id <= (
-        SELECT id FROM event WHERE name = ?1 AND (kind = 3) = ?2 ORDER BY id DESC LIMIT 1 OFFSET ?3)
+      DELETE FROM event WHERE name = ?1 AND (\(Self.isPolicyEvent)) = ?2 AND id <= (
+        SELECT id FROM event WHERE name = ?1 AND (\(Self.isPolicyEvent)) = ?2 ORDER BY id DESC LIMIT 1 OFFSET ?3)
       """
     case .history:
       """
@@ -181,6 +184,8 @@ enum Query: Int, CaseIterable {
     max(deleted_revision, coalesce((
       SELECT max(revision) FROM breaker WHERE era = (SELECT max(era) FROM breaker)), 0)) + 1
     """
+
+  private static let isPolicyEvent = "kind = \(BreakerChange.Kind.policy.rawValue)"
 
   private static let eventColumns = """
     id, at_ms, name, kind, from_word, to_word, reason, pid, program, previous, origin, user, command,

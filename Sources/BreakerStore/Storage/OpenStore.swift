@@ -113,6 +113,8 @@ internal import CSQLite
   func reader() throws(StoreError) -> Connection? {
     if let aside { return aside }
     let opened = try Connection(path: path, lockTimeout: lockTimeout)
+    // SQLite opens what it may not write for reading alone; then nothing could move the log's pages.
+    guard opened.isReadOnly == writer.isReadOnly else { throw StoreError.denied(path) }
     try OpenStore.setUp(opened)
     // The first read makes SQLite open the log.
     _ = try StoreHeader.noted(on: opened)
@@ -181,15 +183,34 @@ internal import CSQLite
       let briefly = isUrgent || log.isOverdue ? lockTimeout : .milliseconds(10)
       return try Patience.bounded(by: Patience.deadline(after: briefly)) {
         () throws(StoreError) in
-        guard let reader = try reader() else { return false }
-        return try writer.writingAlone { () throws(StoreError) in
-          try writer.statement(.begin).run()
-          return movePages(with: reader)
+        do throws(StoreError) {
+          guard let reader = try reader() else { return false }
+          return try writer.writingAlone { () throws(StoreError) in
+            try writer.statement(.begin).run()
+            return movePages(with: reader)
+          }
+        } catch {
+          guard error.isDenial else { throw error }
+          return try writer.writingAlone { () throws(StoreError) in movePagesAsWriter() }
         }
       }
     } catch {
       return false
     }
+  }
+
+  /// Moves the pages of the log on the writer's connection, for a process that has dropped the right to
+  /// open another one since it opened the store.
+  ///
+  /// In this mode SQLite itself takes the write lock first. Only if another program than this library
+  /// held it for the whole wait, would SQLite go on without it.
+  private func movePagesAsWriter() -> Bool {
+    var pages: Int32 = 0
+    var moved: Int32 = 0
+    let code = unsafe sqlite3_wal_checkpoint_v2(
+      writer.handle, "main", SQLITE_CHECKPOINT_FULL, &pages, &moved)
+    log.checkpointed(isFolded: code == SQLITE_OK && pages == moved)
+    return code == SQLITE_OK
   }
 
   /// Moves the pages of the log while the writer holds the write lock, and gives the lock back.

@@ -254,17 +254,34 @@ extension SQLiteStorage {
   }
 
   /// Reads one state of the file on the connection that never writes.
+  ///
+  /// A process that has dropped its rights since it opened the store may not open that one any more.
+  /// Then it reads on the writer's connection, and waits for it.
   private func readAside<Result>(
     _ body: (Connection) throws(StoreError) -> Result
   ) throws(StoreError) -> Result {
     while true {
+      var isDenied = false
       let result: Result? = try holding(reading) { () throws(StoreError) in
-        guard let store, store.isOfThisBoot(clock), !store.isStale,
-          let reader = try store.reader()
-        else { return nil }
+        guard let store, store.isOfThisBoot(clock), !store.isStale else { return nil }
+        let reader: Connection?
+        do throws(StoreError) {
+          reader = try store.reader()
+        } catch {
+          guard error.isDenial else { throw error }
+          isDenied = true
+          return nil
+        }
+        guard let reader else { return nil }
         return try reader.read { () throws(StoreError) in try body(reader) }
       }
       if let result { return result }
+      if isDenied {
+        return try holding(writing) { () throws(StoreError) in
+          let writer = try openedStore().writer
+          return try writer.read { () throws(StoreError) in try body(writer) }
+        }
+      }
       try checkIdentity()
       try holding(writing) { () throws(StoreError) in _ = try openedStore() }
     }

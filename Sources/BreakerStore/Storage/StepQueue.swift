@@ -76,7 +76,7 @@ final class StepQueue: @unchecked Sendable {
 
   enum Turn { case leads, isDone, isLate }
 
-  /// Waits until another thread has committed the step, or until this thread is to lead.
+  /// Waits until another thread has committed the step, or until it is this thread's turn to lead.
   ///
   /// If no transaction has taken the step by the deadline, which is on the monotonic clock, the step
   /// is late and will never be taken.

@@ -6,7 +6,7 @@ package protocol StoreOwners: AnyObject, Sendable {
   /// it cannot have one here.
   func lifeline() -> Lifeline?
 
-  /// Whether the owner of a lease or a claim has ended for certain.
+  /// Whether the owner of a lease or a claim has certainly ended.
   func isGone(_ owner: ProcessIdentity) -> Bool
 
   /// Takes the right to be the relay of the store; nil if another one has it.

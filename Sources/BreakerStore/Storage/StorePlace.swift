@@ -14,7 +14,7 @@ package protocol StoreReading: AnyObject {
   /// The boot that the store's times belong to.
   var boot: Int64 { get }
 
-  /// Whether the owner of a lease or a claim has ended for certain.
+  /// Whether the owner of a lease or a claim has certainly ended.
   func isGone(_ owner: ProcessIdentity) -> Bool
 
   /// The breaker of that name, with everything that has been counted; nil if there is none.

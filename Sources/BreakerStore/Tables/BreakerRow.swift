@@ -19,7 +19,7 @@ enum BreakerRow {
     "failures", "ignored", "rejections", "slow", "would_reject", "code_policy", "operator_policy",
     "counters_key", "counted_successes", "counted_unjudged", "counted_ignored",
     "counted_rejections", "counted_slow", "counted_would_reject", "used_at_ms", "leases",
-    "suspected_at_ns", "is_open_time_named", "usual_probe_ns",
+    "suspected_at_ns", "is_open_time_named", "usual_probe_ns", "outage_times",
   ]
 
   static let columns = all.joined(separator: ", ")
@@ -64,6 +64,7 @@ enum BreakerRow {
     breaker.record.suspectedAt = reader.instant()
     breaker.record.isOpenTimeNamed = reader.integer() != 0
     breaker.record.usualProbeNanoseconds = reader.countOrNil()
+    breaker.record.outageTimes = Blobs.instants(reader.blob())
     return (breaker, boot, bootOfState)
   }
 
@@ -160,6 +161,7 @@ enum BreakerRow {
     row.bind(record.suspectedAt?.nanoseconds)
     row.bind(record.isOpenTimeNamed ? 1 : 0)
     row.bind(record.usualProbeNanoseconds)
+    row.bind(Blobs.pack(record.outageTimes))
   }
 }
 
@@ -275,7 +277,7 @@ enum Blobs {
   }
 }
 
-/// The failure times of a record.
+/// The failure times and the outage times of a record.
 extension Blobs {
   static func pack(_ instants: [Instant]) -> [UInt8]? {
     instants.isEmpty ? nil : pack(instants.map(\.nanoseconds))

@@ -116,7 +116,7 @@ package struct NameBytes: Sendable, Hashable {
   }
 }
 
-/// Parsed policies, because many breakers share a few and parsing one takes microseconds.
+/// A cache of parsed policies: many breakers share a few, and it takes microseconds to parse one.
 final class PolicyCache: Sendable {
   static let shared = PolicyCache()
 

@@ -111,7 +111,7 @@ package final class FileNews: Sendable {
     /// A process may have added to the history.
     package var isTouched = false
 
-    /// A file was put in place, or taken away: not all parts of it may be there yet.
+    /// A file was put in place or removed; some parts of the store may still be missing.
     package var isMoved = false
 
     /// The directory is no longer where it was.

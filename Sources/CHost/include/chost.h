@@ -214,6 +214,9 @@ uint64_t sb_memory_limit(void);
 static inline int sb_flag(void) { return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); }
 static inline int sb_flag_raise(int flag) { return eventfd_write(flag, 1); }
 
+// Whether a file has an access control list, beside which its mode does not say who may use it.
+int sb_has_access_list(const char *path);
+
 // Frees a page that sb_index_page has made.
 void sb_index_free(void *page);
 

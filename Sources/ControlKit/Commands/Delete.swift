@@ -109,7 +109,7 @@ extension BreakerSnapshot {
       return "its mode is \(mode.wireName), set by \(VisibleText.bare(modeSetBy ?? "an operator"))"
     }
     if !operatorValues.isEmpty { return "an operator has set policy values" }
-    if probesUnderWay > 0 { return "a probe is under way" }
+    if probesInFlight > 0 { return "a probe is under way" }
     return state == .closed ? nil : "it is \(state.wireName)"
   }
 }

@@ -41,27 +41,32 @@ extension CommandSpec {
     }
     let fleet = try context.fleet(of: parsed)
     let name = parsed.text("NAME") ?? ""
-    let breaker: Breaker
-    var note: String?
-    if mode == .automatic {
-      breaker = try context.existingBreaker(name, for: fleet)
-    } else {
-      breaker = try context.madeBreaker(name)
-      note = try context.noteOnFirstUse(of: name)
-    }
-    try context.act { () throws(BreakerError) in
+    try context.change(name, creating: mode != .automatic, for: fleet) {
+      breaker throws(BreakerError) in
       try breaker.force(
         mode, for: parsed.duration("for"), reason: parsed.text("reason"), scope: fleet.scope)
     }
-    if let note { context.note(note) }
-    try context.printState(of: [name], after: fleet)
     return .done
   }
 }
 
 extension CommandContext {
+  /// Changes one breaker, and prints its state.
+  ///
+  /// A command that stops calls creates the breaker, because that may be before the first call.
+  fileprivate func change(
+    _ name: String, creating: Bool, for fleet: FleetStanding?,
+    _ body: (Breaker) throws(BreakerError) -> Void
+  ) throws(ControlError) {
+    let breaker = creating ? try madeBreaker(name) : try existingBreaker(name, for: fleet)
+    let note = creating ? try noteOnFirstUse(of: name) : nil
+    try act { () throws(BreakerError) in try body(breaker) }
+    if let note { self.note(note) }
+    try printState(of: [name], after: fleet)
+  }
+
   /// The message about a name that no breaker has yet, which may be a typo.
-  fileprivate func noteOnFirstUse(of name: String) throws(ControlError) -> String? {
+  private func noteOnFirstUse(of name: String) throws(ControlError) -> String? {
     let found = try ask { store throws(StoreError) in try store.snapshot(of: name) }
     if found != nil { return nil }
     let words = "\(VisibleText.name(name)): created, because no breaker had that name"
@@ -74,7 +79,10 @@ extension CommandSpec {
   static let trip = CommandSpec(
     name: "trip",
     summary: "open a breaker now",
-    arguments: [ArgumentSpec(label: "NAME", kind: .name, summary: "the breaker")],
+    arguments: [
+      ArgumentSpec(
+        label: "NAME", kind: .name, summary: "the breaker; created if it does not exist")
+    ],
     options: [
       OptionSpec(
         name: "for", kind: .duration, summary: "stay open for D instead of the policy's open-for"),
@@ -82,7 +90,9 @@ extension CommandSpec {
     ],
     details: [
       "Probes close the breaker again, as after any trip. To reject calls until you say otherwise, "
-        + "use 'cbctl force NAME forced_open'."
+        + "use 'cbctl force NAME forced_open'.",
+      "Like force, it creates the breaker and the store if they do not exist, and says so: the name may "
+        + "be a typo.",
     ],
     examples: [
       Example(
@@ -91,12 +101,11 @@ extension CommandSpec {
     actsForUser: true
   ) { context, parsed throws(ControlError) in
     let fleet = try context.fleet(of: parsed)
-    let breaker = try context.existingBreaker(parsed.text("NAME") ?? "", for: fleet)
-    try context.act { () throws(BreakerError) in
+    let name = parsed.text("NAME") ?? ""
+    try context.change(name, creating: true, for: fleet) { breaker throws(BreakerError) in
       try breaker.trip(
         for: parsed.duration("for"), reason: parsed.text("reason"), scope: fleet.scope)
     }
-    try context.printState(of: [breaker.name], after: fleet)
     return .done
   }
 }

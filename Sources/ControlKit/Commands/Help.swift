@@ -17,14 +17,15 @@ extension CommandSpec {
     exitCodes: [.done, .usage]
   ) { context, parsed throws(ControlError) in
     let isManual = parsed.has("man")
+    let width = context.console.width
     guard let topic = parsed.text("TOPIC") else {
-      context.print(isManual ? ManualPage.overview() : HelpPage.overview())
+      context.print(isManual ? ManualPage.overview() : HelpPage.overview(width: width))
       return .done
     }
     if let spec = CommandSpec.all.first(where: { $0.name == topic }) {
-      context.print(isManual ? ManualPage.of(spec) : HelpPage.of(spec))
+      context.print(isManual ? ManualPage.of(spec) : HelpPage.of(spec, width: width))
     } else if let topic = HelpTopic.named(topic) {
-      context.print(isManual ? ManualPage.of(topic) : HelpPage.of(topic))
+      context.print(isManual ? ManualPage.of(topic) : HelpPage.of(topic, width: width))
     } else {
       let known = CommandSpec.all.map(\.name) + HelpTopic.all.map(\.name)
       let meant = Suggestion.nearest(to: topic, among: known).map { "did you mean '\($0)'?" }

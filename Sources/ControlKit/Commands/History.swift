@@ -16,8 +16,11 @@ extension CommandSpec {
         name: "limit", kind: .countFromZero,
         summary: "list only the newest N entries (default: all; 10 with --follow alone)"),
       OptionSpec(name: "follow", letter: "f", summary: "then print each new entry as it happens"),
+      OptionSpec(name: "all", summary: "list every entry, even if it repeats earlier ones"),
     ],
     details: [
+      "On a terminal, a breaker that opens and closes again and again has one line for what is between "
+        + "the first and the last of these changes. --all lists them one by one, as in a pipe.",
       "With --json, each line is one object.",
       "--follow begins with the last 10 entries, or with those that --since or --limit asks for; "
         + "with --limit 0 it begins with none.",
@@ -51,7 +54,11 @@ extension CommandSpec {
     let isTerminal = context.console.isOutputTerminal
     var lines = HistoryLines(
       now: isTerminal ? context.now() : nil, width: context.console.width, hasNames: name == nil)
-    context.print(entries, &lines)
+    if isTerminal, !context.global.isJSON, !parsed.has("all") {
+      context.print(lines.add(HistoryRow.folded(entries)).map { $0 + "\n" }.joined())
+    } else {
+      context.print(entries, &lines)
+    }
     if let news {
       context.follow(news, after: entries, &lines)
     } else if entries.isEmpty {

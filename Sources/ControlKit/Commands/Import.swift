@@ -12,7 +12,7 @@ extension CommandSpec {
       "Each line is a JSON object with the name, the state and how long it stays open, the mode "
         + "with its end and reason, and the policies of code and of an operator.",
       "An export has no history, totals, windows, counted failures or probes. For a complete copy, "
-        + "see \"Back up and restore\" in the guide Operations.",
+        + "see the guide Backing Up.",
     ],
     examples: [
       Example("cbctl export > breakers.ndjson", "save every breaker"),
@@ -74,10 +74,15 @@ extension CommandSpec {
       return .done
     }
     try context.ask { store throws(StoreError) in try store.connect() }
-    let refused = try context.act { () throws(BreakerError) in
+    do throws(BreakerError) {
       try context.store.restore(backups, replacing: parsed.has("replace"))
+    } catch {
+      // Another process has made it since this one looked.
+      guard case .alreadyExist(let names) = error, let name = names.first else {
+        throw ControlError(error)
+      }
+      throw .alreadyThere(name, count: names.count)
     }
-    if let name = refused.first { throw .alreadyThere(name, count: refused.count) }
     context.printSummary(of: backups, replaced: present, isDryRun: false)
     return .done
   }

@@ -91,7 +91,7 @@ extension CommandSpec {
 enum LabelText {
   /// The labels that samples already have.
   static let taken: Set<String> = [
-    "name", "state", "mode", "to", "outcome", "file", "version", "sqlite",
+    "name", "state", "mode", "set_by", "to", "outcome", "file", "version", "sqlite",
     "fleet",
   ]
 

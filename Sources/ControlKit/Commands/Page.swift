@@ -24,7 +24,7 @@ extension CommandSpec {
     details: [
       "The page is one file that runs no script and loads nothing. It shows the present and past "
         + "states of each breaker, what happened, why, and who did it, as of the time at which it "
-        + "was written.",
+        + "was written. The list of changes can be filtered by kind and by breaker.",
       FileReplacement.rule,
       "The page contains errors and reasons, so only the file's owner may read it unless you give a "
         + "--mode.",
@@ -72,8 +72,6 @@ extension CommandSpec {
 extension BreakersPage {
   /// How many history entries a page lists: about three megabytes with reasons of usual length.
   private static let entriesOfPage = 8_000
-  private static let latestOfPage = 20
-
   /// Reads the breakers that the command line asks for.
   fileprivate init(_ context: CommandContext, _ parsed: ParsedCommand) throws(ControlError) {
     let patterns = parsed.patterns
@@ -100,7 +98,7 @@ extension BreakersPage {
       breakers: WorryOrder.sorted(snapshots).map {
         PageBreaker(snapshot: $0, history: histories[Array($0.name.utf8)] ?? [])
       },
-      latest: entries.suffix(Self.latestOfPage))
+      latest: entries)
   }
 }
 

@@ -9,7 +9,7 @@ extension CommandSpec {
     details: [
       "Shows the breaker's state, its window and last error, a chart of its last day, its policy "
         + "and where each value comes from, policies that code has declared and that are not in "
-        + "force, the owners of its probes, and its last 10 history entries. Times are in UTC."
+        + "force, the owners of its probes, and the last 10 lines of its history. Times are in UTC."
     ],
     examples: [Example("cbctl show payments", "find out why it is open")]
   ) { context, parsed throws(ControlError) in
@@ -46,8 +46,11 @@ struct BreakerDetails {
   /// When the snapshot was taken.
   var now: BreakerTimestamp
 
-  /// The newest entries, which are shown one by one.
-  var recent: [HistoryEntry] { history.suffix(10) }
+  /// How many of the newest rows of the history are shown.
+  static let recentCount = 10
+
+  /// The newest entries, one by one.
+  var recent: [HistoryEntry] { history.suffix(Self.recentCount) }
 
   /// The states of the last day.
   var timeline: Timeline {
@@ -65,8 +68,6 @@ extension BreakerDetails {
         .init("leases", .array(snapshot.leases.map(Self.json))),
         .init("history", .array(recent.map(EntryDocument.of))),
         .init("timeline", .array(timeline.stretches.map(Self.json))),
-        .init("transitions", Self.perState(snapshot.transitions) { .integer($0) }),
-        .init("time_in_state_ms", Self.perState(snapshot.timeInStates) { .init(milliseconds: $0) }),
       ])
   }
 
@@ -93,12 +94,6 @@ extension BreakerDetails {
       PolicyKey.allCases.map { key in
         .init(key.rawValue, .string(snapshot.source(of: key).wireName))
       })
-  }
-
-  private static func perState<Value>(
-    _ values: PerState<Value>, _ json: (Value) -> JSONValue
-  ) -> JSONValue {
-    .object(BreakerState.allCases.map { .init($0.wireName, json(values[$0])) })
   }
 
   private static func json(_ declaration: PolicyDeclaration) -> JSONValue {
@@ -133,7 +128,8 @@ extension BreakerDetails {
     section("Last day", TimelineLines.render(timeline, width: inner, painter: painter))
     section("Policy", PolicyTable.render(snapshot, painter: painter) + drift(width: inner))
     section("Probes under way", snapshot.leases.map(Self.words))
-    let entries = HistoryLines(now: now, width: inner).render(recent)
+    let rows = HistoryRow.folded(history).suffix(Self.recentCount)
+    let entries = HistoryLines(now: now, width: inner).render(Array(rows))
     section("History", entries.isEmpty ? ["nothing yet"] : entries)
     return lines.map { $0 + "\n" }.joined()
   }

@@ -9,14 +9,18 @@ extension CommandSpec {
     options: [
       OptionSpec(
         name: "state", kind: .choice(BreakerState.allCases.map(\.wireName)),
-        summary: "list only breakers in this state")
+        summary: "list only breakers in this state"),
+      OptionSpec(
+        name: "mode", kind: .choice(ChosenMode.words),
+        summary: "list only breakers with this mode; set is every mode but automatic"),
     ],
     details: [
       "This command changes nothing: it makes no call and creates no store.",
       "FAILURES counts consecutive failures, or those within the policy's time; the number after "
         + "the slash opens the breaker. RETRY-IN is how much longer calls are rejected; 'due' means "
         + "that the next call is a probe. SINCE is when the state last changed, in UTC, and FOR is "
-        + "how long ago that was.",
+        + "how long ago that was, or the same of the mode if one is set. NOTE marks a breaker that is "
+        + "flapping: it had \(FlappingWords.rule), and was healthy only between them.",
       "A terminal shows the most important columns that fit, and a last line with the number of "
         + "breakers in each state. In a pipe, the columns are always the same, with full times and "
         + "one word in each.",
@@ -26,11 +30,15 @@ extension CommandSpec {
     examples: [
       Example("cbctl status", "list every breaker"),
       Example("cbctl status 'payments-*' --state open --json", "list some open ones as JSON"),
+      Example("cbctl status --mode set", "list those that somebody has forced"),
     ]
   ) { context, parsed throws(ControlError) in
     let patterns = parsed.patterns
     let state = parsed.text("state").flatMap { BreakerState(wireName: $0) }
-    let chosen = try context.snapshots(fitting: patterns, in: state)
+    let mode = parsed.text("mode").map { ChosenMode(word: $0) }
+    let chosen = try context.snapshots(fitting: patterns, in: state).filter {
+      mode?.has($0.mode) ?? true
+    }
     if context.global.isJSON {
       BreakerDocument.write(WorryOrder.sorted(chosen)) { context.print($0) }
     } else if !chosen.isEmpty {
@@ -42,10 +50,13 @@ extension CommandSpec {
           of: chosen, width: context.console.width, painter: context.painter)
         context.print("\n\(summary)\n")
         let width = context.console.width ?? HelpPage.width
-        let modes = ModeLines.text(of: chosen, at: context.now(), width: width)
-        context.print(modes.map { $0 + "\n" }.joined())
+        let now = context.now()
+        let lines =
+          FlappingLine.text(of: chosen, width: width)
+          + ModeLines.text(of: chosen, at: now, width: width)
+        context.print(lines.map { $0 + "\n" }.joined())
         // The worst come first, so they have scrolled off a small screen.
-        let isLong = context.console.height.map { chosen.count + modes.count + 4 > $0 } ?? false
+        let isLong = context.console.height.map { chosen.count + lines.count + 4 > $0 } ?? false
         if isLong, let worst = SummaryLine.worst(of: chosen, width: context.console.width ?? 80) {
           context.print(worst + "\n")
         }
@@ -55,14 +66,14 @@ extension CommandSpec {
         }
       }
     }
-    for note in try notes(patterns, state, chosen, context) { context.note(note) }
+    for note in try notes(patterns, state, mode, chosen, context) { context.note(note) }
     return .done
   }
 
-  /// Messages about patterns and a state that nothing matches.
+  /// Messages about patterns, a state and a mode that nothing matches.
   private static func notes(
-    _ patterns: [NamePattern], _ state: BreakerState?, _ chosen: [BreakerSnapshot],
-    _ context: CommandContext
+    _ patterns: [NamePattern], _ state: BreakerState?, _ mode: ChosenMode?,
+    _ chosen: [BreakerSnapshot], _ context: CommandContext
   ) throws(ControlError) -> [String] {
     var unmatched = patterns.filter { pattern in
       !chosen.contains { pattern.matches($0.name) }
@@ -78,8 +89,36 @@ extension CommandSpec {
         "no name matches \(VisibleText.quoted($0.text)): the store has \(count)"
       }
     }
-    guard let state, chosen.isEmpty else { return [] }
-    return ["no matching breaker is \(state.wireName): the store has \(count)"]
+    let asked = [state?.wireName, mode?.words].compactMap { $0 }
+    guard !asked.isEmpty, chosen.isEmpty else { return [] }
+    return ["no matching breaker is \(asked.joined(separator: " and ")): the store has \(count)"]
+  }
+}
+
+/// The mode of the breakers that are listed: one of the modes, or any but `automatic`.
+private struct ChosenMode {
+  private static let anySet = "set"
+
+  static let words = BreakerMode.allCases.map(\.wireName) + [anySet]
+
+  /// The mode; nil for any but `automatic`.
+  private let mode: BreakerMode?
+
+  init(word: String) { mode = BreakerMode(wireName: word) }
+
+  func has(_ other: BreakerMode) -> Bool { mode.map { $0 == other } ?? (other != .automatic) }
+
+  var words: String { mode?.wireName ?? "forced or observed" }
+}
+
+/// The line about breakers that flap, which their states alone would hide.
+enum FlappingLine {
+  /// At most one line, cut to `width` columns.
+  static func text(of snapshots: [BreakerSnapshot], width: Int) -> [String] {
+    let names = WorryOrder.sorted(snapshots.filter(\.isFlapping)).map { VisibleText.name($0.name) }
+    guard !names.isEmpty else { return [] }
+    let text = "\(FlappingWords.mark): \(names.joined(separator: ", ")) (\(FlappingWords.rule))"
+    return [TextWidth.cut(text, to: width)]
   }
 }
 
@@ -87,7 +126,7 @@ extension CommandSpec {
 enum SummaryLine {
   /// The state or mode of a breaker as one word, the worst first.
   private enum Standing: Int, CaseIterable {
-    case forcedOpen, open, halfOpen, due, forcedClosed, observe, closed
+    case forcedOpen, open, halfOpen, due, flapping, forcedClosed, observe, closed
 
     init(_ snapshot: BreakerSnapshot) {
       self =
@@ -97,7 +136,7 @@ enum SummaryLine {
         case (.observe, _): .observe
         case (.automatic, .open): snapshot.isProbeDue ? .due : .open
         case (.automatic, .halfOpen): .halfOpen
-        default: .closed
+        default: snapshot.isFlapping ? .flapping : .closed
         }
     }
 
@@ -107,6 +146,7 @@ enum SummaryLine {
       case .open: BreakerState.open.wireName
       case .halfOpen: BreakerState.halfOpen.wireName
       case .due: "due"
+      case .flapping: FlappingWords.mark
       case .forcedClosed: BreakerMode.forcedClosed.wireName
       case .observe: BreakerMode.observe.wireName
       case .closed: BreakerState.closed.wireName
@@ -116,7 +156,7 @@ enum SummaryLine {
     var color: Color {
       switch self {
       case .forcedOpen, .open: .red
-      case .halfOpen, .due, .forcedClosed, .observe: .yellow
+      case .halfOpen, .due, .flapping, .forcedClosed, .observe: .yellow
       case .closed: .green
       }
     }
@@ -147,7 +187,8 @@ enum SummaryLine {
 
   /// The names of the worst breakers, whose lines have scrolled off the screen; nil if all are well.
   static func worst(of snapshots: [BreakerSnapshot], width: Int) -> String? {
-    let worst = WorryOrder.sorted(snapshots.filter { !$0.permits || $0.state != .closed })
+    let worst = WorryOrder.sorted(
+      snapshots.filter { !$0.permits || $0.state != .closed || $0.isFlapping })
     guard !worst.isEmpty else { return nil }
     let names = worst.map { VisibleText.name($0.name) }.joined(separator: ", ")
     return TextWidth.cut("worst: \(names)", to: width)

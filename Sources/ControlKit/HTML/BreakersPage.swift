@@ -1,7 +1,7 @@
 import ProgramKit
 import SharedBreaker
 
-/// Breakers and their history as one HTML file, which loads nothing else.
+/// Breakers and their history as one HTML file, which loads nothing else and runs no script.
 struct BreakersPage {
   /// The name of the host.
   var host: String
@@ -74,10 +74,7 @@ extension BreakersPage {
     if breakers.isEmpty { return "<p>There are no breakers to show.</p>\(fleet)" }
     return """
       \(PageOverview(page: self).html)\(fleet)
-      <section aria-labelledby="latest">
-      <h2 id="latest">Latest changes</h2>
-      \(PageHistory(now: now, places: places).table(of: latest, caption: "Newest first"))
-      </section>
+      \(PageEvents(history: PageHistory(now: now, places: places), rows: HistoryRow.folded(latest), all: latest.count).html)
       <section aria-labelledby="each">
       <h2 id="each">Every breaker in detail</h2>
       \(breakers.enumerated().map { PageDetails(breaker: $1, place: $0, page: self).html })
@@ -113,8 +110,8 @@ private struct PageOverview {
     let breakers = Array(page.breakers.enumerated())
     let worrying = breakers.filter { Self.isWorrying($1.snapshot) }
     let others = breakers.filter { !Self.isWorrying($1.snapshot) }
-    let flapping = others.filter { isFlapping($1) }
-    let usual = others.filter { !isFlapping($1) }
+    let flapping = others.filter(\.element.snapshot.isFlapping)
+    let usual = others.filter { !$1.snapshot.isFlapping }
     let apart: HTML =
       flapping.isEmpty
       ? .nothing : "\(section("flapping", Self.flappingTitle, flapping, nobody: ""))\n"
@@ -130,13 +127,7 @@ private struct PageOverview {
   }
 
   /// The title, which explains the word.
-  private static let flappingTitle =
-    "Flapping: closed now, and opened \(Flapping.outages) times or more in the last "
-    + SpokenDuration.format(Flapping.span)
-
-  private func isFlapping(_ breaker: PageBreaker) -> Bool {
-    Flapping(history: breaker.history, now: page.now).isSo
-  }
+  private static let flappingTitle = "Flapping: closed now, with \(FlappingWords.rule)"
 
   private func section(
     _ id: HTML, _ title: String, _ breakers: [(offset: Int, element: PageBreaker)], nobody: String
@@ -151,7 +142,7 @@ private struct PageOverview {
   }
 
   private func table(of breakers: [(offset: Int, element: PageBreaker)]) -> HTML {
-    let titles = ["Breaker", "State", spanWords, "Trips", "Last failure"]
+    let titles: [HTML] = ["Breaker", "State", axis, "Trips", "Last failure"]
     return """
       <table class="overview" role="table">
       <caption>States from \(PageTime.full(start)) to \(PageTime.full(page.now))</caption>
@@ -171,11 +162,29 @@ private struct PageOverview {
       <tr role="row"><th role="rowheader" scope="row">\
       <a href="#b\(place + 1)"><bdi>\(VisibleText.name(snapshot.name))</bdi></a></th>\
       <td role="cell">\(PageState(snapshot: snapshot, now: page.now).html)</td>\
-      <td role="cell">\(PageTimeline(timeline: timeline, subject: spanWords).html)</td>\
+      <td role="cell">\(PageTimeline(timeline: timeline, subject: spanWords).html)\
+      \(axisBelow)</td>\
       <td role="cell" class="count" data-label="Trips">\(snapshot.trips)</td>\
       <td role="cell" data-label="Last failure">\(failure)</td></tr>
 
       """
+  }
+
+  /// The times below one strip, on a narrow screen, where the table has no head.
+  private var axisBelow: HTML {
+    """
+    <span class="axis below" aria-hidden="true"><span>\(PageTime.short(start))</span>\
+    <span>\(PageTime.short(page.now))</span></span>
+    """
+  }
+
+  /// The title of the strips: what they show, and the time of day below each quarter of them.
+  private var axis: HTML {
+    let quarters = (0...4).map { quarter -> HTML in
+      let time = page.now.earlier(by: page.span * (4 - quarter) / 4)
+      return "<span>\(PageTime.short(time))</span>"
+    }
+    return "\(spanWords)<span class=\"axis\" aria-hidden=\"true\">\(quarters)</span>"
   }
 
   private var start: BreakerTimestamp { page.now.earlier(by: page.span) }
@@ -201,7 +210,7 @@ private struct PageDetails {
     \(strip)
     <dl>
     \(facts.map { "<dt>\($0.label)</dt><dd>\($0.value)</dd>\n" as HTML })</dl>
-    \(PageHistory(now: page.now).table(of: shown, caption: caption))
+    \(PageHistory(now: page.now).table(of: shown, caption: "\(caption)"))
     </div>
     </details>
 
@@ -233,10 +242,13 @@ private struct PageDetails {
     func add(_ label: String, _ value: HTML?) {
       if let value { facts.append((label, value)) }
     }
+    if snapshot.isFlapping { add("flapping", "\(FlappingWords.rule)") }
     if snapshot.mode != .automatic {
       add("state", "\(snapshot.state.wireName)")
       add("mode set by", snapshot.modeSetBy.map { "<bdi>\($0)</bdi>" })
-      add("mode since", snapshot.modeSetAt.map { PageTime.full($0) })
+      add(
+        "mode since",
+        snapshot.modeSetAt.map { "\(PageTime.full($0)) (\(Age.text(of: $0, at: page.now)))" })
       let end = snapshot.modeEndsIn.map { PageTime.full(page.now.later(by: $0)) }
       add("mode until", end ?? "somebody removes it")
       add("reason", snapshot.modeReason.map { "<q>\($0)</q>" })
@@ -267,12 +279,12 @@ private struct PageDetails {
     return "<ul class=\"words\">\(words)</ul>"
   }
 
-  private var shown: [HistoryEntry] { breaker.history.suffix(page.limit) }
+  private var shown: [HistoryRow] { HistoryRow.folded(breaker.history).suffix(page.limit) }
 
   private var caption: String {
-    let all = breaker.history.count
-    if shown.count == all { return "History, newest first" }
-    return "History, the newest \(shown.count) of \(all) entries"
+    let (all, count) = (breaker.history.count, shown.reduce(0) { $0 + $1.count })
+    if count == all { return "History, newest first" }
+    return "History, the newest \(count) of \(all) entries"
   }
 }
 

@@ -66,13 +66,15 @@ enum PageStyle {
       color-scheme: light dark;
       --paper: #ffffff; --raised: #f5f6f8; --line: #d5d9df; --ink: #1a1e24; --faint: #565f6b;
       --link: #0b57a4; --bad: #b3261e; --doubtful: #855600; --good: #1f7040;
-      --fill-bad: #d03a31; --fill-doubtful: #b97800; --fill-good: #3a9a62; --fill-unknown: #8b929c;
+      --fill-bad: #d03a31; --fill-opened: #e07a5f; --fill-doubtful: #b97800; --fill-due: #5b7fc7;
+      --fill-good: #3a9a62; --fill-unknown: #8b929c;
     }
     @media (prefers-color-scheme: dark) {
       :root {
         --paper: #14171b; --raised: #1d2127; --line: #373d46; --ink: #e7eaee; --faint: #a4adb9;
         --link: #8fc1ff; --bad: #ff8f85; --doubtful: #f7bd55; --good: #75d39a;
-        --fill-bad: #f2584d; --fill-doubtful: #d99a2b; --fill-good: #2f9b60; --fill-unknown: #737c88;
+        --fill-bad: #f2584d; --fill-opened: #b9604a; --fill-doubtful: #d99a2b; --fill-due: #7d9fe6;
+        --fill-good: #2f9b60; --fill-unknown: #737c88;
       }
     }
     * { box-sizing: border-box; }
@@ -108,9 +110,17 @@ enum PageStyle {
 
     .strip { display: block; width: 100%; height: 1.5rem; shape-rendering: crispEdges; }
     path.bad { fill: var(--fill-bad); }
+    path.comb { shape-rendering: auto; }
+    path.opened { fill: var(--fill-opened); }
     path.doubtful { fill: var(--fill-doubtful); }
+    path.due { fill: var(--fill-due); }
     path.good { fill: var(--fill-good); }
     path.unknown { fill: var(--fill-unknown); }
+    .axis {
+      display: flex; justify-content: space-between; font-size: .75rem; font-weight: 400;
+      font-variant-numeric: tabular-nums;
+    }
+    .axis.below { display: none; color: var(--faint); }
     .legend {
       display: flex; flex-wrap: wrap; gap: .25rem 1.25rem; margin: 1.25rem 0 0; padding: 0;
       list-style: none; font-size: .875rem;
@@ -139,6 +149,13 @@ enum PageStyle {
     .history td.why { width: 40%; }
     .who i { font-style: normal; color: var(--faint); font-size: .875em; white-space: nowrap; }
 
+    .filters { display: flex; flex-wrap: wrap; gap: .5rem 1.5rem; align-items: center; margin: 0 0 .75rem; }
+    .filters fieldset { display: flex; flex-wrap: wrap; gap: .25rem 1rem; border: 0; margin: 0; padding: 0; }
+    .filters legend { float: left; padding: 0 .25rem 0 0; color: var(--faint); }
+    .filters select { max-width: 16rem; font: inherit; }
+    @supports not selector(:has(a)) { .filters { display: none; } }
+    .scroll { max-height: 34rem; overflow: auto; border: 1px solid var(--line); border-radius: .5rem; padding: .5rem .9rem; }
+
     details { border: 1px solid var(--line); border-radius: .5rem; margin: .5rem 0; }
     summary { padding: .6rem .9rem; cursor: pointer; border-radius: .5rem; }
     summary:hover, details[open] > summary { background: var(--raised); }
@@ -157,11 +174,12 @@ enum PageStyle {
       thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
       th, td { padding: 0; }
       tr { display: grid; grid-template-columns: auto 1fr; gap: .1rem 1rem; padding: .6rem 0; }
-      .overview tr { grid-template-columns: minmax(0, 1fr) auto; }
+      .overview tr { grid-template-columns: minmax(35%, 1fr) auto; }
       .overview td:nth-child(2), .overview td:nth-child(5) { text-align: right; }
       .overview td:nth-child(3) { grid-column: 1 / -1; }
       .overview td:nth-child(n + 4) { font-size: .875rem; color: var(--faint); }
       .overview .count { text-align: left; }
+      .axis.below { display: flex; }
       .overview td[data-label]::before { content: attr(data-label) " "; }
       .history tr { grid-template-columns: max-content minmax(0, 1fr); }
       .history td.what { min-width: 0; }
@@ -172,6 +190,8 @@ enum PageStyle {
     @media print {
       body { max-width: none; padding: 0; }
       tr, details { break-inside: avoid; }
+      .filters { display: none; }
+      .scroll { max-height: none; border: 0; padding: 0; }
     }
     """
 }

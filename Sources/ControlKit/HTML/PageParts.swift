@@ -21,18 +21,34 @@ struct PageState {
   }
 
   private var addition: HTML? {
-    if snapshot.mode != .automatic {
-      let end = snapshot.modeEndsIn.map {
-        "until \(PageTime.brief(now.later(by: $0), at: now))" as HTML
-      }
-      return end ?? "until somebody removes it"
-    }
+    if snapshot.mode != .automatic { return "\(modeEnd)\(modeBeginning)" }
+    let flapping: HTML? = snapshot.isFlapping ? "\(FlappingWords.mark)" : nil
+    guard let wait else { return flapping }
+    return flapping.map { "\($0), \(wait)" } ?? wait
+  }
+
+  private var wait: HTML? {
     if snapshot.isNextCallProbe { return "the next call is a probe" }
     return snapshot.retryAfter.map { "retry from \(PageTime.brief(now.later(by: $0), at: now))" }
   }
+
+  private var modeEnd: HTML {
+    guard let end = snapshot.modeEndsIn else { return "until somebody removes it" }
+    return "until \(PageTime.brief(now.later(by: end), at: now))"
+  }
+
+  /// How long ago the mode was set, by whom, and why.
+  private var modeBeginning: HTML {
+    let age: HTML = snapshot.modeSetAt.map { ", set \(Age.text(of: $0, at: now))" } ?? ", set"
+    let author: HTML = snapshot.modeSetBy.map { " by <bdi>\($0)</bdi>" } ?? .nothing
+    guard snapshot.modeSetAt != nil || snapshot.modeSetBy != nil else { return .nothing }
+    let reason: HTML = snapshot.modeReason.map { ": <q>\($0)</q>" } ?? .nothing
+    return "\(age)\(author)\(reason)"
+  }
 }
 
-/// A timeline drawn as a strip: the worse the state, the higher and redder the bar.
+/// A timeline drawn as a strip: the worse the state, the higher and redder the bar, and a comb while
+/// the breaker flapped.
 struct PageTimeline {
   var timeline: Timeline
 
@@ -85,7 +101,11 @@ struct PageTimeline {
     while start < parts.count {
       let run = parts[start...].prefix { $0 == parts[start] }.count
       if parts[start] == course {
-        moves.append("M\(start) \(Self.height - height)h\(run)v\(height)h-\(run)z")
+        // A comb has a tooth in every other part.
+        let (step, width) = course == .flapping ? (2, 1) : (run, run)
+        for tooth in stride(from: start, to: start + run, by: step) {
+          moves.append("M\(tooth) \(Self.height - height)h\(width)v\(height)h-\(width)z")
+        }
       }
       start += run
     }
@@ -99,7 +119,7 @@ struct PageTimeline {
     case .due: 6
     case .probing: 8
     case .open: 10
-    case .rejecting: 12
+    case .rejecting, .flapping: 12
     }
   }
 
@@ -107,8 +127,11 @@ struct PageTimeline {
     switch course {
     case .unknown: "unknown"
     case .passing: "good"
-    case .due, .probing: "doubtful"
-    case .open, .rejecting: "bad"
+    case .due: "due"
+    case .probing: "doubtful"
+    case .open: "opened"
+    case .rejecting: "bad"
+    case .flapping: "bad comb"
     }
   }
 }
@@ -120,26 +143,33 @@ struct PageHistory {
   /// The positions of the breakers on the page; nil if all entries are about one breaker.
   var places: [[UInt8]: Int]?
 
-  /// The table of entries, which are given oldest first.
-  func table(of entries: [HistoryEntry], caption: String) -> HTML {
-    if entries.isEmpty { return "<p>Nothing has changed yet.</p>" }
+  /// The table of rows, which are given oldest first.
+  func table(of rows: [HistoryRow], caption: HTML) -> HTML {
+    if rows.isEmpty { return "<p>Nothing has changed yet.</p>" }
     let titles = ["When"] + (places == nil ? [] : ["Breaker"]) + ["What", "Why", "Who"]
     return """
       <table class="history" role="table">
       <caption>\(caption)</caption>
       <thead role="rowgroup"><tr role="row">\(titles.map(PageTable.title))</tr></thead>
       <tbody role="rowgroup">
-      \(entries.reversed().map(row))</tbody>
+      \(rows.reversed().map(row))</tbody>
       </table>
       """
   }
 
-  private func row(_ entry: HistoryEntry) -> HTML {
-    let name: HTML = places.map { "<td role=\"cell\">\(link(to: entry.name, $0))</td>" } ?? .nothing
+  private func row(_ row: HistoryRow) -> HTML {
+    let name: HTML = places.map { "<td role=\"cell\">\(link(to: row.name, $0))</td>" } ?? .nothing
+    let kind: HTML = places.map { " class=\"\(PageEvents.classes(of: row, $0))\"" } ?? .nothing
+    let (what, why, who): (HTML, HTML, HTML) =
+      switch row {
+      case .entry(let entry): (self.what(entry), "\(entry.reason ?? "")", self.who(entry))
+      case .cycles(let cycles):
+        ("\(cycles.words)", "until \(PageTime.brief(cycles.last.at, at: now))", .nothing)
+      }
     return """
-      <tr role="row"><td role="cell">\(PageTime.brief(entry.at, at: now))</td>\(name)\
-      <td role="cell" class="what">\(what(entry))</td><td role="cell" class="why">\(entry.reason ?? "")</td>\
-      <td role="cell" class="who">\(who(entry))</td></tr>
+      <tr role="row"\(kind)><td role="cell">\(PageTime.brief(row.at, at: now))</td>\(name)\
+      <td role="cell" class="what">\(what)</td><td role="cell" class="why">\(why)</td>\
+      <td role="cell" class="who">\(who)</td></tr>
 
       """
   }
@@ -164,12 +194,133 @@ struct PageHistory {
   }
 }
 
+/// The history of all breakers, which a reader can filter without a script: the style hides the rows that
+/// the chosen boxes leave out.
+struct PageEvents {
+  var history: PageHistory
+
+  /// The rows of all breakers, oldest first.
+  var rows: [HistoryRow]
+
+  /// How many entries these rows stand for.
+  var all: Int
+
+  /// How many of the newest rows are listed.
+  static let most = 400
+
+  /// What rows can be about; those of other kinds show only with everything.
+  private enum Kind: String, CaseIterable {
+    case outage, person, mode, policy
+
+    var words: String {
+      switch self {
+      case .outage: "outages and probes"
+      case .person: "done by people"
+      case .mode: "modes"
+      case .policy: "policies"
+      }
+    }
+
+    func has(_ row: HistoryRow) -> Bool {
+      switch row {
+      case .entry(let entry): has(entry)
+      case .cycles: self == .outage
+      }
+    }
+
+    private func has(_ entry: HistoryEntry) -> Bool {
+      switch self {
+      case .person: return entry.user != nil && entry.command == nil
+      case .mode: if case .mode = entry.change { return true }
+      case .policy: if case .policy = entry.change { return true }
+      case .outage:
+        switch entry.change {
+        case .transition, .suspicion, .probe, .extended, .recovery, .reset: return true
+        default: return false
+        }
+      }
+      return false
+    }
+  }
+
+  /// The classes by which the style tells what a row is about.
+  static func classes(of row: HistoryRow, _ places: [[UInt8]: Int]) -> HTML {
+    let kinds = Kind.allCases.filter { $0.has(row) }.map { " k-\($0.rawValue)" as HTML }
+    return "n\(places[Array(row.name.utf8)].map { $0 + 1 } ?? 0)\(kinds)"
+  }
+
+  private var shown: [HistoryRow] { rows.suffix(Self.most) }
+
+  var html: HTML {
+    let shown = shown
+    let count = shown.reduce(0) { $0 + $1.count }
+    let caption: HTML =
+      count == all ? "Newest first" : "The newest \(count) of \(all) entries, newest first"
+    return """
+      <section id="events" aria-labelledby="latest">
+      <h2 id="latest">Latest changes</h2>
+      \(shown.isEmpty ? .nothing : filters(of: shown))<div class="scroll" tabindex="0" role="region" aria-labelledby="latest">
+      \(history.table(of: shown, caption: caption))
+      </div>
+      </section>
+      """
+  }
+
+  /// The boxes, and the rules of the style that they switch on.
+  private func filters(of shown: [HistoryRow]) -> HTML {
+    let names = names(of: shown)
+    let used = Kind.allCases.filter { kind in shown.contains { kind.has($0) } }
+    let kinds = used.map { kind -> HTML in
+      """
+      <label><input type="radio" name="kind" id="f-\(kind.rawValue)" autocomplete="off"> \(kind.words)</label>
+
+      """
+    }
+    let options = names.map { "<option value=\"n\($0.place)\">\($0.name)</option>" as HTML }
+    let rules =
+      used.map { kind -> HTML in
+        """
+        #events:has(#f-\(kind.rawValue):checked) tbody tr:not(.k-\(kind.rawValue)) { display: none; }
+
+        """
+      }
+      + names.map { name -> HTML in
+        """
+        #events:has([value=n\(name.place)]:checked) tbody tr:not(.n\(name.place)) { display: none; }
+
+        """
+      }
+    return """
+      <style>
+      \(rules)</style>
+      <div class="filters">
+      <fieldset><legend>Show</legend>
+      <label><input type="radio" name="kind" autocomplete="off" checked> everything</label>
+      \(kinds)</fieldset>
+      <label class="of">of <select autocomplete="off"><option value="all" selected>every breaker</option>\(options)</select></label>
+      </div>
+
+      """
+  }
+
+  /// The breakers that the rows are about, by name; those that were deleted have no place.
+  private func names(of shown: [HistoryRow]) -> [(name: String, place: Int)] {
+    let places = history.places ?? [:]
+    let known = Set(shown.map { Array($0.name.utf8) })
+    return known.compactMap { bytes in
+      places[bytes].map { (VisibleText.name(String(decoding: bytes, as: UTF8.self)), $0 + 1) }
+    }.sorted { $0.name < $1.name }
+  }
+}
+
 /// What the tables of a page have in common.
 ///
 /// Rows and cells name their roles, because a browser may no longer treat them as such if the style
 /// makes them blocks, as on a narrow screen.
 enum PageTable {
-  static func title(_ words: String) -> HTML {
+  static func title(_ words: String) -> HTML { title("\(words)" as HTML) }
+
+  static func title(_ words: HTML) -> HTML {
     "<th role=\"columnheader\" scope=\"col\">\(words)</th>"
   }
 }
@@ -180,6 +331,11 @@ enum PageTime {
   static func full(_ time: BreakerTimestamp) -> HTML {
     let text = time.description
     return element(time, text.prefix(10) + " " + text.prefix(19).dropFirst(11) + "Z")
+  }
+
+  /// The time of day, below a timeline: `10:58`.
+  static func short(_ time: BreakerTimestamp) -> HTML {
+    "\(String(time.description.prefix(16).dropFirst(11)))"
   }
 
   /// The time, without the part of the date that is the same as the page's.

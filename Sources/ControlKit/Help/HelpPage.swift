@@ -1,11 +1,14 @@
 /// Renders the table of commands as pages of help.
 enum HelpPage {
-  private static let labelWidth = 26
+  /// The width of a page, unless the terminal is narrower.
   static let width = 80
 
+  /// The width below which a label has a line of its own.
+  private static let narrow = 64
+
   /// The page of `cbctl --help`.
-  static func overview() -> String {
-    var page = Page()
+  static func overview(width: Int? = nil) -> String {
+    var page = Page(width: width)
     page.line(purpose)
     page.section("Usage: \(usage)")
     page.add(HelpSection.overview())
@@ -18,8 +21,8 @@ enum HelpPage {
   static let usage = "cbctl [options] COMMAND ..."
 
   /// The page of one command.
-  static func of(_ spec: CommandSpec) -> String {
-    var page = Page()
+  static func of(_ spec: CommandSpec, width: Int? = nil) -> String {
+    var page = Page(width: width)
     page.line(spec.summary.prefix(1).uppercased() + spec.summary.dropFirst() + ".")
     page.section("Usage: \(usage(of: spec))")
     for paragraph in spec.details { page.section(paragraph) }
@@ -28,8 +31,8 @@ enum HelpPage {
   }
 
   /// The page of one topic.
-  static func of(_ topic: HelpTopic) -> String {
-    var page = Page()
+  static func of(_ topic: HelpTopic, width: Int? = nil) -> String {
+    var page = Page(width: width)
     page.line(topic.introduction)
     page.add(topic.sections())
     if let closing = topic.closing { page.section(closing) }
@@ -45,12 +48,19 @@ enum HelpPage {
     return all.joined(separator: " ")
   }
 
-  /// Lines of help, wrapped at 80 columns; lists have two columns.
+  /// Lines of help, wrapped at 80 columns or at the terminal's width; lists have two columns.
   private struct Page {
+    private let width: Int
+    private let labelWidth: Int
     private(set) var text = ""
 
+    init(width: Int?) {
+      self.width = max(20, min(width ?? HelpPage.width, HelpPage.width))
+      labelWidth = self.width < HelpPage.narrow ? 6 : 26
+    }
+
     mutating func line(_ line: String) {
-      for part in TextWrap.lines(line, width: HelpPage.width) { text += part + "\n" }
+      for part in TextWrap.lines(line, width: width) { text += part + "\n" }
     }
 
     mutating func section(_ line: String) {
@@ -67,19 +77,22 @@ enum HelpPage {
     }
 
     private mutating func row(_ label: String, _ summary: String) {
-      let lines = TextWrap.lines(summary, width: HelpPage.width - HelpPage.labelWidth)
-      let label = "  " + label
-      let isShort = label.count + 2 <= HelpPage.labelWidth
-      if !isShort { text += label + "\n" }
+      let lines = TextWrap.lines(summary, width: width - labelWidth)
+      let head = "  " + label
+      let isShort = head.count + 2 <= labelWidth
+      if !isShort {
+        for part in TextWrap.hanging(label, after: "  ", width: width) { text += part + "\n" }
+      }
       for (index, line) in lines.enumerated() {
-        let left = isShort && index == 0 ? label : ""
-        text += left + String(repeating: " ", count: HelpPage.labelWidth - left.count) + line + "\n"
+        let left = isShort && index == 0 ? head : ""
+        text += left + String(repeating: " ", count: labelWidth - left.count) + line + "\n"
       }
     }
 
+    /// Adds an example, whose line is not broken, so that it can be copied.
     private mutating func example(_ example: Example) {
       text += "  \(example.line)\n"
-      for line in TextWrap.lines(example.purpose, width: HelpPage.width - 6) {
+      for line in TextWrap.lines(example.purpose, width: width - 6) {
         text += "      \(line)\n"
       }
     }

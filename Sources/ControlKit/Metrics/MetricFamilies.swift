@@ -79,14 +79,32 @@ enum BreakerMetrics {
     ) { breaker in
       breaker.modeEndsIn.map { [Sample($0, ["name": breaker.name])] } ?? []
     },
+    .init(
+      .gauge, "mode_set_timestamp_seconds",
+      "When the mode was set, and by whom; left out if it is automatic."
+    ) { breaker in
+      guard let time = breaker.modeSetAt else { return [] }
+      let author = breaker.modeSetBy ?? ""
+      return [
+        Sample(
+          time.sinceEpoch,
+          ["name": breaker.name, "mode": breaker.mode.wireName, "set_by": author])
+      ]
+    },
     .init(.gauge, "permitted", "Whether the breaker would permit a call now.") {
       [Sample($0.permits, ["name": $0.name])]
     },
     .init(.gauge, "probes_in_flight", "Probes that are under way.") {
-      [Sample($0.probesUnderWay, ["name": $0.name])]
+      [Sample($0.probesInFlight, ["name": $0.name])]
     },
     .init(.gauge, "consecutive_failures", "Failures with no success between them.") {
       [Sample($0.consecutiveFailures, ["name": $0.name])]
+    },
+    .init(
+      .gauge, "flapping",
+      "Whether the breaker flaps: \(FlappingWords.rule)."
+    ) {
+      [Sample($0.isFlapping, ["name": $0.name])]
     },
     .init(
       .gauge, "last_transition_timestamp_seconds",

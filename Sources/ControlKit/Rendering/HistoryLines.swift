@@ -23,6 +23,7 @@ enum StateLine {
     if snapshot.state == .closed, snapshot.consecutiveFailures > 0 {
       parts.append(CountedNoun.text(snapshot.consecutiveFailures, "consecutive failure"))
     }
+    if snapshot.isFlapping { parts.append(FlappingWords.mark) }
     return parts.joined(separator: ", ")
   }
 
@@ -36,13 +37,18 @@ enum StateLine {
 }
 
 extension BreakerSnapshot {
-  /// The number of probes that hold a slot.
-  var probesUnderWay: Int64 { Int64(leases.count { !$0.isOwnerGone }) }
-
   /// Whether the next call is a probe.
   var isNextCallProbe: Bool {
     isProbeDue || (state == .halfOpen && mode == .automatic && permits)
   }
+}
+
+/// The words about breakers that flap.
+enum FlappingWords {
+  static let mark = "flapping"
+
+  /// When a breaker flaps; a test compares the words with the rule.
+  static let rule = "\(Flapping.outages) or more outages in the last hour"
 }
 
 /// History entries, one aligned row each.
@@ -68,14 +74,17 @@ struct HistoryLines {
     self.hasNames = hasNames
   }
 
-  func render(_ entries: [HistoryEntry]) -> [String] {
+  func render(_ rows: [HistoryRow]) -> [String] {
     var copy = self
-    return copy.add(entries)
+    return copy.add(rows)
   }
 
   /// The lines of further entries, aligned with those of earlier ones.
-  mutating func add(_ entries: [HistoryEntry]) -> [String] {
-    let rows = entries.map { times(of: $0) + cells(of: $0).map(VisibleText.bare) }
+  mutating func add(_ entries: [HistoryEntry]) -> [String] { add(entries.map { .entry($0) }) }
+
+  /// The lines of further rows, aligned with those of earlier ones.
+  mutating func add(_ entries: [HistoryRow]) -> [String] {
+    let rows = entries.map { times(of: $0.at) + cells(of: $0).map(VisibleText.bare) }
     for row in rows {
       if widths.isEmpty { widths = row.map { _ in 0 } }
       for (index, text) in row.enumerated() {
@@ -84,7 +93,7 @@ struct HistoryLines {
       }
     }
     return zip(rows, entries).flatMap { texts, entry in
-      let row = row(of: texts, ending: Self.ending(entry))
+      let row = row(of: texts, ending: ending(entry))
       return width.map { row.lines(width: $0) } ?? [row.line]
     }
   }
@@ -110,18 +119,27 @@ struct HistoryLines {
     "\(Age.clock(of: entry.at, at: now))  \(entry)"
   }
 
-  private func times(of entry: HistoryEntry) -> [String] {
-    guard let now else { return [entry.at.description] }
-    return [Age.clock(of: entry.at, at: now), Age.short(of: entry.at, at: now)]
+  private func times(of time: BreakerTimestamp) -> [String] {
+    guard let now else { return [time.description] }
+    return [Age.clock(of: time, at: now), Age.short(of: time, at: now)]
   }
 
-  private func cells(of entry: HistoryEntry) -> [String] {
-    (hasNames ? [VisibleText.name(entry.name)] : [])
-      + [entry.change.wireKind, entry.change.words()]
+  private func cells(of row: HistoryRow) -> [String] {
+    let name = hasNames ? [VisibleText.name(row.name)] : []
+    switch row {
+    case .entry(let entry): return name + [entry.change.wireKind, entry.change.words()]
+    case .cycles(let cycles): return name + ["repeated", cycles.words]
+    }
   }
 
   /// The author and the reason, at the end of the line because a reason can be a kilobyte long.
-  private static func ending(_ entry: HistoryEntry) -> String {
-    VisibleText.bare(entry.reason.map { "\(entry.author): \($0)" } ?? entry.author)
+  private func ending(_ row: HistoryRow) -> String {
+    switch row {
+    case .entry(let entry):
+      return VisibleText.bare(entry.reason.map { "\(entry.author): \($0)" } ?? entry.author)
+    case .cycles(let cycles):
+      let last = cycles.last.at
+      return "until \(now.map { Age.clock(of: last, at: $0) } ?? last.description)"
+    }
   }
 }

@@ -55,18 +55,12 @@ enum Age {
     let milliseconds = milliseconds(of: time, at: now)
     // If the clock was set back, the past looks like the future.
     guard milliseconds >= 1_000 else { return "just now" }
-    return SpokenDuration.format(.seconds(milliseconds / 1_000)) + " ago"
+    return short(of: time, at: now) + " ago"
   }
 
-  /// How long ago, in one unit: `0s`, `90s`, `12m`, `3d`.
+  /// How long ago, as every other duration is written: `0s`, `1m 30s`, `3d 4h`.
   static func short(of time: BreakerTimestamp, at now: BreakerTimestamp) -> String {
-    let seconds = max(0, milliseconds(of: time, at: now)) / 1_000
-    return switch seconds {
-    case ..<120: "\(seconds)s"
-    case ..<7_200: "\(seconds / 60)m"
-    case ..<172_800: "\(seconds / 3_600)h"
-    default: "\(seconds / 86_400)d"
-    }
+    SpokenDuration.format(.seconds(max(0, milliseconds(of: time, at: now)) / 1_000))
   }
 
   /// The time of day in UTC, without the part of the date that is today's: `14:23:00Z`.

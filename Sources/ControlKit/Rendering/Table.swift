@@ -47,6 +47,7 @@ struct StatusTable {
       Column("RATE", right: true) { .init(Self.rate(of: $0)) },
       Column("TRIPS", right: true) { .init(String($0.trips)) },
       Column("LAST-FAILURE") { .init($0.lastFailureAt?.description ?? "-") },
+      Column("NOTE") { .init($0.isFlapping ? FlappingWords.mark : "-") },
     ]
   }
 
@@ -54,7 +55,7 @@ struct StatusTable {
     let shown = snapshots
     let rates = rates
     var columns = [
-      Column("NAME", comfortable: rates == nil ? 24 : 16) {
+      Column("NAME", comfortable: rates == nil ? 24 : 13) {
         .init(VisibleText.name($0.name), Self.nameColor(of: $0))
       },
       rates == nil
@@ -66,6 +67,10 @@ struct StatusTable {
         Column("MODE") {
           $0.mode == .automatic ? .init("-") : .init($0.mode.wireName, .yellow)
         })
+    }
+    if shown.contains(where: \.isFlapping) {
+      columns.append(
+        Column("NOTE", rank: 7) { .init($0.isFlapping ? FlappingWords.mark : "-", .yellow) })
     }
     columns += [
       Column("FOR", right: true, rank: 8) {
@@ -149,7 +154,7 @@ struct StatusTable {
   }
 
   private static func nameColor(of snapshot: BreakerSnapshot) -> Color? {
-    snapshot.permits && snapshot.state == .closed ? nil : .bold
+    snapshot.permits && snapshot.state == .closed && !snapshot.isFlapping ? nil : .bold
   }
 }
 
@@ -186,7 +191,8 @@ enum WorryOrder {
   private static func rank(of snapshot: BreakerSnapshot) -> Int {
     if !snapshot.permits { return 0 }
     if snapshot.state != .closed { return 1 }
-    return snapshot.mode == .automatic ? 3 : 2
+    if snapshot.isFlapping { return 2 }
+    return snapshot.mode == .automatic ? 4 : 3
   }
 }
 

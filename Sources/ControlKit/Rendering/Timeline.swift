@@ -37,6 +37,9 @@ struct Timeline: Sendable, Hashable {
     case open
     case rejecting
 
+    /// Rejected and let through in turn, while the breaker flapped; no single stretch has this course.
+    case flapping
+
     init(_ state: BreakerState?, isDue: Bool?, _ mode: BreakerMode) {
       switch (mode, state) {
       case (_, nil): self = .unknown
@@ -56,6 +59,7 @@ struct Timeline: Sendable, Hashable {
       case .probing: "probed"
       case .open: "open"
       case .rejecting: "rejected"
+      case .flapping: "flapping"
       }
     }
 
@@ -64,6 +68,9 @@ struct Timeline: Sendable, Hashable {
 
   /// The stretches in order and without gaps, from the start of the span to its end.
   private(set) var stretches: [Stretch]
+
+  /// The times in which the breaker flapped, in order, from the first outage to the beginning of the last.
+  private(set) var flapping: [Range<BreakerTimestamp>]
 
   /// Reads a breaker's history, which is oldest first and may begin before the span.
   init(
@@ -78,26 +85,64 @@ struct Timeline: Sendable, Hashable {
       stretch.end = min(stretch.end, end)
       return stretch.start < stretch.end ? stretch : nil
     }
+    flapping = Self.flapping(in: history).compactMap { range in
+      let clamped = range.clamped(to: start..<max(start, end))
+      return clamped.isEmpty ? nil : clamped
+    }
+  }
+
+  /// The times in which a breaker with this history flapped, by the rule of ``Flapping``.
+  private static func flapping(in history: [HistoryEntry]) -> [Range<BreakerTimestamp>] {
+    let outages = history.filter(\.beginsOutage).map(\.at).sorted()
+    var ranges: [Range<BreakerTimestamp>] = []
+    for (first, last) in zip(outages, outages.dropFirst(Flapping.outages - 1))
+    where last < first.later(by: Flapping.span) {
+      if let before = ranges.last, first <= before.upperBound {
+        ranges[ranges.count - 1] = before.lowerBound..<last
+      } else {
+        ranges.append(first..<last)
+      }
+    }
+    return ranges
   }
 
   /// The worst that happened in each of `count` parts of equal length.
+  ///
+  /// Where the breaker flapped, a part in which calls were let through too is not one long outage.
   func worst(inEachOf count: Int) -> [Course] {
     guard count > 0, let first = stretches.first, let last = stretches.last else { return [] }
     let start = first.start.millisecondsSince1970
     let length = Double(last.end.millisecondsSince1970 - start) / Double(count)
-    var parts = [Course](repeating: .unknown, count: count)
+    func parts(from begin: BreakerTimestamp, to end: BreakerTimestamp) -> Range<Int> {
+      let from = max(0, Int(Double(begin.millisecondsSince1970 - start) / length))
+      let to = Int((Double(end.millisecondsSince1970 - start) / length).rounded(.up))
+      return from..<max(from, min(count, max(to, from + 1)))
+    }
+    var worst = [Course](repeating: .unknown, count: count)
+    var hasPassed = [Bool](repeating: false, count: count)
     for stretch in stretches {
-      let from = Int(Double(stretch.start.millisecondsSince1970 - start) / length)
-      let to = Int((Double(stretch.end.millisecondsSince1970 - start) / length).rounded(.up))
-      for part in max(0, from)..<min(count, max(to, from + 1)) {
-        parts[part] = max(parts[part], stretch.course)
+      for part in parts(from: stretch.start, to: stretch.end) {
+        worst[part] = max(worst[part], stretch.course)
+        hasPassed[part] = hasPassed[part] || stretch.course == .passing
       }
     }
-    return parts
+    for range in flapping {
+      for part in parts(from: range.lowerBound, to: range.upperBound)
+      where hasPassed[part] && worst[part] > .passing {
+        worst[part] = .flapping
+      }
+    }
+    return worst
   }
 
   /// How long calls took one course in total, and in how many periods.
   func extent(of course: Course) -> (milliseconds: Int64, spells: Int) {
+    if course == .flapping {
+      let lengths = flapping.map {
+        $0.upperBound.millisecondsSince1970 - $0.lowerBound.millisecondsSince1970
+      }
+      return (lengths.reduce(0, +), lengths.count)
+    }
     var result: (milliseconds: Int64, spells: Int) = (0, 0)
     var previous: Course?
     for stretch in stretches {
@@ -217,30 +262,4 @@ extension BreakerChange {
   fileprivate var modeBefore: BreakerMode? {
     if case .mode(let from, _) = self { from } else { nil }
   }
-}
-
-/// Whether a breaker flaps: its resource comes and goes, so that it is healthy only between outages.
-///
-/// What counts is how often an outage began. One long outage is not flapping, however often its probes
-/// fail.
-struct Flapping {
-  /// With how many outages within the span a breaker flaps.
-  static let outages = 5
-
-  static let span = Duration.seconds(3_600)
-
-  /// How many outages have begun within the span.
-  var count: Int
-
-  init(outagesAt instants: some Sequence<BreakerTimestamp>, now: BreakerTimestamp) {
-    let start = now.earlier(by: Self.span)
-    count = instants.count { $0 > start && $0 <= now }
-  }
-
-  /// Reads the history of one breaker.
-  init(history: [HistoryEntry], now: BreakerTimestamp) {
-    self.init(outagesAt: history.lazy.filter(\.beginsOutage).map(\.at), now: now)
-  }
-
-  var isSo: Bool { count >= Self.outages }
 }

@@ -71,7 +71,7 @@ enum TimelineLines {
 
   /// How long the breaker rejected calls, was open and was due, as far as the history shows.
   private static func sum(of timeline: Timeline) -> String {
-    let told = [Timeline.Course.rejecting, .open, .due].compactMap { course -> String? in
+    let told = [Timeline.Course.flapping, .rejecting, .open, .due].compactMap { course -> String? in
       let extent = timeline.extent(of: course)
       guard extent.spells > 0 else { return nil }
       let time = SpokenDuration.format(.milliseconds(extent.milliseconds))
@@ -90,6 +90,7 @@ enum TimelineLines {
     case .probing: "▄"
     case .open: "▆"
     case .rejecting: "█"
+    case .flapping: "▞"
     }
   }
 
@@ -98,7 +99,7 @@ enum TimelineLines {
     case .unknown: .faint
     case .passing: .green
     case .due, .probing: .yellow
-    case .open, .rejecting: .red
+    case .open, .rejecting, .flapping: .red
     }
   }
 }

@@ -144,7 +144,7 @@ class _Matcher:
 
 
 def cancellation_types() -> tuple[type[BaseException], ...]:
-    """Return the types that mean that a call was given up: no failure, unless a rule names the type."""
+    """Return the types that mean that a call was cancelled, which is no failure unless a rule names them."""
     types: list[type[BaseException]] = [GeneratorExit, KeyboardInterrupt, SystemExit]
     # Without importing modules that the program does not use.
     for name in ("asyncio", "concurrent.futures"):

@@ -122,6 +122,24 @@ def _since_epoch(breaker: Snapshot) -> Samples:
     return _named(breaker, datetime.fromisoformat(at).timestamp()) if at else []
 
 
+def _mode_set(breaker: Snapshot) -> Samples:
+    from datetime import datetime
+
+    at = breaker["mode_set_at"]
+    if not at:
+        return []
+    author = visible(breaker["mode_set_by"] or "")
+    labels = {"name": visible(breaker["name"]), "mode": breaker["mode"], "set_by": author}
+    return [(labels, datetime.fromisoformat(at).timestamp())]
+
+
+def _state_seconds(breaker: Snapshot) -> Samples:
+    # Not the last second of the present state: a change that is being written now ends it earlier.
+    times = dict(breaker["time_in_state_ms"])
+    times[breaker["state"]] -= min(breaker["in_state_ms"], 1_000)
+    return _each(breaker, "state", {state: time / 1_000 for state, time in times.items()})
+
+
 def _mode_remaining(breaker: Snapshot) -> Samples:
     left = breaker["mode_ends_in_ms"]
     return [] if left is None else _named(breaker, left / 1_000)
@@ -165,18 +183,31 @@ BREAKER_FAMILIES = [
         "gauge", "mode_remaining_seconds",
         "How long the mode will hold; left out if it has no end.", _mode_remaining),
     Family(
+        "gauge", "mode_set_timestamp_seconds",
+        "When the mode was set, and by whom; left out if it is automatic.", _mode_set),
+    Family(
         "gauge", "permitted", "Whether the breaker would permit a call now.",
         lambda one: _named(one, one["permitted"])),
     Family(
+        "gauge", "probes_in_flight", "Probes that are under way.",
+        lambda one: _named(one, one["probes_in_flight"])),
+    Family(
         "gauge", "consecutive_failures", "Failures with no success between them.",
         lambda one: _named(one, one["consecutive_failures"])),
+    Family(
+        "gauge", "flapping",
+        "Whether the breaker flaps: 5 or more outages in the last hour.",
+        lambda one: _named(one, one["flapping"])),
     Family(
         "gauge", "last_transition_timestamp_seconds",
         "When the state last changed, or when the breaker was created if it never did.",
         _since_epoch),
     Family(
         "counter", "transitions_total", "How often the breaker entered this state from another one.",
-        lambda one: _each(one, "to", {"open": one["trips"]})),
+        lambda one: _each(one, "to", one["transitions"])),
+    Family(
+        "counter", "state_seconds_total", "How long the breaker has been in this state.",
+        _state_seconds),
     Family(
         "counter", "calls_total", "Calls that were permitted, by outcome.",
         lambda one: _each(

@@ -67,9 +67,9 @@ class Store(_extension.Store):
 
         ``on_store_failure`` says what calls do while the file cannot be used: go on with a breaker of
         this process alone, be permitted, be rejected, or raise ``StoreError``. ``lock_timeout`` is the
-        longest time that a call waits for another process. ``mode`` and ``group`` are the rights of
-        the files if this process creates them. ``program`` is its name in the history. ``clock`` is for
-        tests; see ``shared_breaker.testing``.
+        longest time that a call waits for another process. ``mode`` and ``group`` set the permissions
+        and the group of the files that this process creates. ``program`` names this process in the
+        history. ``clock`` is for tests; see ``shared_breaker.testing``.
         """
         path_bytes = None if path is None else os.fsencode(path)
         if path_bytes == b"":

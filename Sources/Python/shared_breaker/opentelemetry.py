@@ -38,6 +38,9 @@ _LEFT_OUT = {"build_info", "collected_timestamp_seconds"}
 _FAMILIES = [f for f in STORE_FAMILIES + BREAKER_FAMILIES if f.name not in _LEFT_OUT]
 _UNITS = {"_seconds": "s", "_bytes": "By"}
 
+# Without its unit, the name of this metric would be that of another one.
+_RENAMED = {"state_seconds_total": "state_duration_seconds_total"}
+
 
 def instrument(
     stores: Stores | None = None,
@@ -106,7 +109,7 @@ class _Reading:
 def _instruments(meter: Meter, source: Source) -> Callable[[], None]:
     reading = _Reading(source)
     for family in _FAMILIES:
-        name, unit = family.name.removesuffix("_total"), ""
+        name, unit = _RENAMED.get(family.name, family.name).removesuffix("_total"), ""
         for suffix, symbol in _UNITS.items():
             if name.endswith(suffix):
                 name, unit = name.removesuffix(suffix), symbol

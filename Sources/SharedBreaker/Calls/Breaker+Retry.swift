@@ -13,6 +13,7 @@ extension Breaker {
   /// ```
   ///
   /// - Parameters:
+  ///   - outcome: Judges errors, instead of the classifier.
   ///   - classify: Judges errors and values.
   ///   - probeTimeout: How long the work may take as a probe; it counts where it is longer than the
   ///     policy's `probe-timeout`.
@@ -28,6 +29,7 @@ extension Breaker {
   ///   If the store cannot be used and ``StoreFailureAction/throw`` is set, `BreakerError.store`,
   ///   which no fallback replaces.
   public func run<Value>(
+    outcome: ErrorJudge? = nil,
     classify: Classifier<Value> = .usual,
     probeTimeout: Duration? = nil,
     _ work: () throws -> Value,
@@ -36,7 +38,7 @@ extension Breaker {
     onFailedValue: (Value) throws -> Value = { $0 }
   ) throws -> Value {
     try run(
-      in: CallCourse(self, .never, probeTimeout: probeTimeout), classify, work,
+      in: CallCourse(self, .never, probeTimeout: probeTimeout), classify.with(outcome), work,
       onRejection, onFailure, onFailedValue)
   }
 
@@ -56,6 +58,7 @@ extension Breaker {
   ///
   /// - Parameters:
   ///   - retry: How often to try, and how long to wait between two attempts.
+  ///   - outcome: Judges errors, instead of the classifier.
   ///   - classify: Judges errors and values.
   ///   - probeTimeout: How long the work may take as a probe; it counts where it is longer than the
   ///     policy's `probe-timeout`.
@@ -73,6 +76,7 @@ extension Breaker {
   @available(*, noasync, message: "It would block one of Swift's threads: write 'try await'.")
   public func run<Value>(
     retry: RetryPolicy,
+    outcome: ErrorJudge? = nil,
     classify: Classifier<Value> = .usual,
     probeTimeout: Duration? = nil,
     _ work: () throws -> Value,
@@ -81,7 +85,7 @@ extension Breaker {
     onFailedValue: (Value) throws -> Value = { $0 }
   ) throws -> Value {
     try run(
-      in: CallCourse(self, retry, probeTimeout: probeTimeout), classify, work,
+      in: CallCourse(self, retry, probeTimeout: probeTimeout), classify.with(outcome), work,
       onRejection, onFailure, onFailedValue)
   }
 
@@ -97,6 +101,7 @@ extension Breaker {
   /// Everything else, including the parameters, is as for asynchronous work.
   public nonisolated(nonsending) func run<Value>(
     retry: RetryPolicy,
+    outcome: ErrorJudge? = nil,
     classify: Classifier<Value> = .usual,
     probeTimeout: Duration? = nil,
     _ work: () throws -> Value,
@@ -106,7 +111,7 @@ extension Breaker {
   ) async throws -> Value {
     // The work is asynchronous here, or this would call itself.
     try await run(
-      retry: retry, classify: classify, probeTimeout: probeTimeout,
+      retry: retry, classify: classify.with(outcome), probeTimeout: probeTimeout,
       { () async throws -> Value in try work() },
       onRejection: onRejection, onFailure: onFailure, onFailedValue: onFailedValue)
   }
@@ -128,6 +133,7 @@ extension Breaker {
   ///
   /// - Parameters:
   ///   - retry: How often to try, and how long to wait between two attempts.
+  ///   - outcome: Judges errors, instead of the classifier.
   ///   - classify: Judges errors and values.
   ///   - probeTimeout: How long the work may take as a probe; it counts where it is longer than the
   ///     policy's `probe-timeout`.
@@ -145,6 +151,7 @@ extension Breaker {
   ///   fallback replaces.
   public nonisolated(nonsending) func run<Value>(
     retry: RetryPolicy = .never,
+    outcome: ErrorJudge? = nil,
     classify: Classifier<Value> = .usual,
     probeTimeout: Duration? = nil,
     _ work: nonisolated(nonsending) () async throws -> Value,
@@ -152,6 +159,7 @@ extension Breaker {
     onFailure: nonisolated(nonsending) (any Error) async throws -> Value = { throw $0 },
     onFailedValue: nonisolated(nonsending) (Value) async throws -> Value = { $0 }
   ) async throws -> Value {
+    let classify = classify.with(outcome)
     var course = CallCourse(self, retry, probeTimeout: probeTimeout)
     var ticket: Ticket
     do throws(BreakerError) { ticket = try course.begin() } catch {
@@ -219,7 +227,8 @@ extension Breaker {
 /// it (`onFailedValue`).
 ///
 /// A classifier belongs to one type of values, because it judges them. To judge errors alone, write
-/// an ``ErrorJudge``, and pass it as `.errors(judge)` to calls that return a value of any type.
+/// an ``ErrorJudge``, and pass it as `outcome` to calls that return a value of any type. If a call
+/// has both, the `outcome` judges its errors and the classifier its values.
 public struct Classifier<Value>: Sendable {
   let errors: ErrorJudge
   let values: @Sendable (Value) -> CallOutcome
@@ -235,6 +244,11 @@ public struct Classifier<Value>: Sendable {
   ) {
     self.errors = errors
     self.values = values
+  }
+
+  /// The same classifier, whose errors a judge judges if there is one.
+  func with(_ judge: ErrorJudge?) -> Classifier {
+    judge.map { Classifier(errors: $0, values: values) } ?? self
   }
 
   /// A classifier to which every error but a cancellation is a failure, and every value a success.
@@ -317,6 +331,8 @@ private struct CallCourse {
     case .failure(let thrown): error = thrown
     }
     guard !Task.isCancelled else { return nil }
+    // With library evolution the closure must not use `self`, which `wait` changes.
+    let breaker = breaker
     return attempts.wait(
       after: outcome, error: error, ifPermitted: breaker.snapshot().permits)
   }

@@ -132,7 +132,7 @@ extension Breaker {
     return rejection
   }
 
-  func decideCall(probeTimeout: Duration? = nil) throws(BreakerError) -> Decision<Ticket> {
+  func decideCall(probeTimeout: Duration?) throws(BreakerError) -> Decision<Ticket> {
     let call = enterHealthy()
     if call.isPermitted { return .permitted(Ticket(call)) }
     return try engine.admit(request(probeTimeout: probeTimeout), to: cell).map(timed)
@@ -193,7 +193,7 @@ extension Breaker {
 /// let judge: ErrorJudge = { $0 is InvalidOrder ? .ignored : Breaker.usualOutcome(of: $0) }
 ///
 /// let receipt = try payments.run(outcome: judge) { try client.charge(order) }
-/// let quote = try await payments.run(timeout: .seconds(2), classify: .errors(judge)) {
+/// let quote = try await payments.run(timeout: .seconds(2), outcome: judge) {
 ///   try await client.quote(order)
 /// }
 /// let job = BreakerJob(payments, outcome: judge) { attempt in client.refund(order, attempt) }

@@ -23,6 +23,7 @@ extension Breaker {
   /// - Parameters:
   ///   - timeout: How long an attempt may take.
   ///   - retry: How often to try, and how long to wait between two attempts.
+  ///   - outcome: Judges errors, instead of the classifier; a timeout is always a failure.
   ///   - classify: Judges errors and values; a timeout is always a failure.
   ///   - probeTimeout: How long the work may take as a probe; it counts where it is longer than
   ///     `timeout` and the policy's `probe-timeout`. It does not extend `timeout`.
@@ -44,6 +45,7 @@ extension Breaker {
   public nonisolated(nonsending) func run<Value: Sendable>(
     timeout: Duration,
     retry: RetryPolicy = .never,
+    outcome: ErrorJudge? = nil,
     classify: Classifier<Value> = .usual,
     probeTimeout: Duration? = nil,
     onTimeout: @escaping @Sendable () -> Void = {},
@@ -55,7 +57,8 @@ extension Breaker {
     let timer = engine.options.timer
     let timedOut = CallTimedOut(name: name, timeout: timeout)
     return try await run(
-      retry: retry, classify: classify, probeTimeout: max(timeout, probeTimeout ?? .zero),
+      retry: retry, outcome: outcome, classify: classify,
+      probeTimeout: max(timeout, probeTimeout ?? .zero),
       {
         switch await DeadlineRace.run(work, against: timer, timeout, onTimeout: onTimeout) {
         case .finished(let ending): return try ending.get()

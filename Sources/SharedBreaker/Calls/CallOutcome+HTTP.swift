@@ -14,6 +14,7 @@ extension CallOutcome {
   /// - 408 and 429 are failures, and so is every status from 500 on except 501 and 505. With a
   ///   `Retry-After` that names a time, the failure opens the breaker for that time. Zero seconds, or
   ///   a date that has passed, make it an ordinary failure.
+  /// - A number below 100 is no status: clients use 0 where there was no answer. It is a failure.
   /// - Every other status is a success: the server works, even if it refuses the request.
   ///
   /// - Parameters:
@@ -27,10 +28,11 @@ extension CallOutcome {
     status: Int, retryAfter: String? = nil, permanent: Set<Int> = [],
     now: BreakerTimestamp = StoreClock.system.wallTime
   ) -> CallOutcome {
-    let error = "HTTP \(status)"
+    let error = status < 100 ? "no HTTP answer (status \(status))" : "HTTP \(status)"
     if permanent.contains(status) { return .permanentFailure(error: error) }
     let isFailure =
-      status == 408 || status == 429 || (status >= 500 && status != 501 && status != 505)
+      status < 100 || status == 408 || status == 429
+      || (status >= 500 && status != 501 && status != 505)
     guard isFailure else { return .success }
     // A server that may be asked again at once has not asked to be left alone.
     let wait = RetryAfter.wait(retryAfter, now: now).flatMap { $0 > .zero ? $0 : nil }

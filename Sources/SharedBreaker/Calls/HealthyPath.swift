@@ -4,7 +4,7 @@ internal import CHost
 internal import Synchronization
 
 /// A call that was permitted on the healthy path.
-@usableFromInline package struct HealthyCall: Sendable {
+@frozen @usableFromInline package struct HealthyCall: Sendable {
   /// The word that permitted the call; 0 if it was not permitted.
   @usableFromInline package let word: UInt64
 
@@ -105,12 +105,17 @@ extension Engine {
 
   /// Rejects a call from memory; nil if only the store can decide.
   @inline(__always) func rejectFromMemory(_ cell: Cell) -> Rejection? {
+    waitFromMemory(cell).map { .whileOpen(for: $0) }
+  }
+
+  /// Rejects a call from memory, and returns how many nanoseconds its caller should wait; nil if only
+  /// the store can decide.
+  @inline(__always) func waitFromMemory(_ cell: Cell) -> Int64? {
     guard isCurrent, cell.word.has(CellWord.rejects) else { return nil }
     let now = bootNanoseconds
     let remaining = cell.openRemaining(at: now)
     guard remaining > 0, now < nextRoundOnBootClock.load(ordering: .relaxed) else { return nil }
-    let wait = cell.spread(remaining, at: now, after: cell.countRejection())
-    return Rejection(state: .open, mode: .automatic, retryAfter: .nanoseconds(wait))
+    return cell.spread(remaining, at: now, after: cell.countRejection())
   }
 
   /// Marks the current bucket, so that successes can be counted in it.
@@ -142,4 +147,11 @@ extension Engine {
   @inline(never) private func coarseNanosecondsOfOtherClock() -> Int64 { clock.coarseNanoseconds }
 
   @inline(never) private func nanosecondsOfOtherClock() -> Int64 { clock.instant.nanoseconds }
+}
+
+extension Rejection {
+  /// The rejection of an open breaker that no operator has touched.
+  static func whileOpen(for nanoseconds: Int64) -> Rejection {
+    Rejection(state: .open, mode: .automatic, retryAfter: .nanoseconds(nanoseconds))
+  }
 }

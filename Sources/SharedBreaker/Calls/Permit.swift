@@ -2,7 +2,7 @@ public import BreakerCore
 internal import BreakerStore
 internal import Synchronization
 
-/// The right to make one call, which you use up by reporting how the call went.
+/// The right to make one call, used up by a report of how it went; shared() makes one that you can keep.
 ///
 /// Use a permit where `run` does not fit, such as when a call begins in one function and ends in
 /// another:
@@ -12,7 +12,8 @@ internal import Synchronization
 /// if send(request) { permit.succeed() } else { permit.fail(error: "refused") }
 /// ```
 ///
-/// Reporting consumes the permit, so it cannot be used twice. A permit that is dropped without a
+/// Reporting consumes the permit, so it cannot be used twice. To keep it in a closure, a task or a
+/// dictionary until the call has ended, turn it into a ``SharedPermit`` with ``shared()``. A permit that is dropped without a
 /// report counts as ignored: the breaker takes neither credit nor blame, and a probe's slot is free
 /// again.
 ///
@@ -134,11 +135,15 @@ public enum PermitDecision: ~Copyable, Sendable {
 extension Breaker {
   /// Asks for the right to make one call, and throws if the breaker rejects it.
   ///
+  /// - Parameter probeTimeout: How long the call may take as a probe; it counts where it is longer
+  ///   than the policy's `probe-timeout`.
   /// - Returns: The permit, which belongs to this process: if the process ends, a probe's slot is
   ///   free again.
   /// - Throws: `BreakerError.rejected` if the breaker rejects the call, and `BreakerError.store` if
   ///   the store cannot be used and ``StoreFailureAction/throw`` is set.
-  public func acquire() throws(BreakerError) -> Permit { Permit(self, try begin()) }
+  public func acquire(probeTimeout: Duration? = nil) throws(BreakerError) -> Permit {
+    Permit(self, try begin(probeTimeout: probeTimeout))
+  }
 
   /// Asks for the right to make one call, and returns a rejection instead of throwing it.
   ///
@@ -149,12 +154,16 @@ extension Breaker {
   /// }
   /// ```
   ///
+  /// - Parameter probeTimeout: How long the call may take as a probe; it counts where it is longer
+  ///   than the policy's `probe-timeout`.
   /// - Returns: The permit, or the rejection.
   /// - Throws: `BreakerError.store` if the store cannot be used and ``StoreFailureAction/throw`` is
   ///   set; nothing otherwise.
-  public func decide() throws(BreakerError) -> PermitDecision {
+  public func decide(
+    probeTimeout: Duration? = nil
+  ) throws(BreakerError) -> PermitDecision {
     if let rejection = engine.rejectFromMemory(cell) { return .rejected(told(rejection)) }
-    switch try decideCall() {
+    switch try decideCall(probeTimeout: probeTimeout) {
     case .permitted(let ticket): return .permitted(Permit(self, ticket))
     case .rejected(let rejection): return .rejected(told(rejection))
     }
@@ -179,7 +188,7 @@ extension Breaker {
 /// ```swift
 /// let permit = try payments.acquire().shared()
 /// client.send(request) { answer in
-///   permit.report(answer.isOK ? .success : .failure(error: answer.text))
+///   if answer.isOK { permit.succeed() } else { permit.fail(error: answer.text) }
 /// }
 /// ```
 ///
@@ -200,6 +209,32 @@ public final class SharedPermit: Sendable {
 
   /// Whether the permit is for an ordinary call or for a probe.
   public var kind: PermitKind { ticket.grant.kind }
+
+  /// Reports that the call succeeded; see ``Permit/succeed(elapsed:)``.
+  ///
+  /// - Parameter elapsed: How long the call took; if nil, the time since the permit was given.
+  /// - Returns: What became of the report; it is refused if there was one before.
+  @discardableResult
+  public func succeed(elapsed: Duration? = nil) -> ReportVerdict {
+    report(.success, elapsed: elapsed)
+  }
+
+  /// Reports that the call failed in the ordinary way; see ``Permit/fail(error:elapsed:)``.
+  ///
+  /// - Parameters:
+  ///   - error: What went wrong, for people to read.
+  ///   - elapsed: How long the call took; if nil, the time since the permit was given.
+  /// - Returns: What became of the report; it is refused if there was one before.
+  @discardableResult
+  public func fail(error: String? = nil, elapsed: Duration? = nil) -> ReportVerdict {
+    report(.failure(error: error), elapsed: elapsed)
+  }
+
+  /// Reports that the call tells you nothing about the resource.
+  ///
+  /// - Returns: What became of the report; it is refused if there was one before.
+  @discardableResult
+  public func ignore() -> ReportVerdict { report(.ignored) }
 
   /// Reports how the call went.
   ///

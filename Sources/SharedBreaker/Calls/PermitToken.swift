@@ -115,20 +115,26 @@ extension Breaker {
   /// It always needs the store, whatever ``StoreOptions/onStoreFailure`` says, because the token
   /// refers to a breaker in the store.
   ///
-  /// - Parameter pid: The process whose end frees a probe's slot; if nil, or if its end cannot be
-  ///   seen, the slot is free when the probe has reported, or at `probe-timeout`.
+  /// - Parameters:
+  ///   - pid: The process whose end frees a probe's slot; if nil, or if its end cannot be seen, the
+  ///     slot is free when the probe has reported, or at `probe-timeout`.
+  ///   - probeTimeout: How long the call may take as a probe; it counts where it is longer than the
+  ///     policy's `probe-timeout`.
   /// - Returns: The token to report with, to ``SharedStore/report(_:_:elapsed:)``.
   /// - Throws: `BreakerError.rejected` if the breaker rejects the call,
   ///   `BreakerError.noSuchProcess` if it does not but `pid` is not running, and
   ///   `BreakerError.store` if the store cannot be used.
-  public func acquireToken(endingWith pid: Int32? = nil) throws(BreakerError) -> PermitToken {
+  public func acquireToken(
+    endingWith pid: Int32? = nil, probeTimeout: Duration? = nil
+  ) throws(BreakerError) -> PermitToken {
     var owner: ProcessIdentity?
     if let pid {
       owner = engine.options.processes.find(pid)
       // A rejection comes first: a script that takes nothing else for one would run its job.
       if owner == nil, snapshot().permits { throw .noSuchProcess(pid) }
     }
-    let request = Engine.Request(owner: .token(owner), onFailure: .throw, isNamed: true)
+    let request = Engine.Request(
+      owner: .token(owner), probeTimeout: probeTimeout, onFailure: .throw, isNamed: true)
     switch try engine.admit(request, to: cell) {
     case .permitted(let ticket): return PermitToken(name: name, ticket: ticket)
     case .rejected(let rejection): throw .rejected(name: name, told(rejection))

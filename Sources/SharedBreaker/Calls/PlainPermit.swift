@@ -28,9 +28,13 @@ package struct PlainPermit: Sendable, Hashable {
 
 /// Calls whose permits are numbers.
 extension Breaker {
-  /// Rejects a call from memory, and notifies the observer; nil if only the store can decide.
-  package func rejectFromMemory() -> Rejection? {
-    engine.rejectFromMemory(cell).map { told($0) }
+  /// Rejects a call from memory because the breaker is open, and notifies the observer.
+  ///
+  /// - Returns: How many nanoseconds the caller should wait; nil if only the store can decide.
+  package func waitFromMemory() -> Int64? {
+    guard let wait = engine.waitFromMemory(cell) else { return nil }
+    if engine.options.observer != nil { _ = told(.whileOpen(for: wait)) }
+    return wait
   }
 
   /// Asks for the right to make one call that the healthy path has not permitted, and notifies the
@@ -39,7 +43,7 @@ extension Breaker {
   /// - Parameter mayWait: Whether the call may wait for a file or another process.
   /// - Returns: The decision; nil if the call must not wait and the decision takes reading or writing
   ///   the store.
-  /// - Throws: `BreakerError.store` as ``acquire()`` does.
+  /// - Throws: `BreakerError.store` as ``acquire(probeTimeout:)`` does.
   package func enter(mayWait: Bool) throws(BreakerError) -> Decision<PlainPermit>? {
     let decision = try decideCall(mayWait: mayWait)
     if case .rejected(let rejection)? = decision { _ = told(rejection) }

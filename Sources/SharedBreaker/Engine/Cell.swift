@@ -230,7 +230,7 @@ extension Cell {
 ///
 /// It also stands for the permit of such a call: the outcome is judged if the word is still the one
 /// that permitted the call.
-@usableFromInline struct CellWord: Sendable, Hashable {
+@frozen @usableFromInline struct CellWord: Sendable, Hashable {
   @usableFromInline var bits: UInt64
 
   /// Nothing is known.

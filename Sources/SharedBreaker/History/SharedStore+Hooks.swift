@@ -14,8 +14,9 @@ extension SharedStore {
   /// }
   /// ```
   ///
-  /// Handling begins with what happens after the hook name is first used. What happens while no
-  /// process runs the hook is handled later, as far as it is still kept.
+  /// Handling begins with what happens after the hook name is first used, here or with
+  /// ``registerHook(_:)``. What happens while no process runs the hook is handled later, as far as
+  /// it is still kept.
   ///
   /// - **Once or more.** An entry is handled when the hook returns. That is once, unless the
   ///   process dies while the hook runs, the hook takes longer than `timeout`, or the process
@@ -61,6 +62,28 @@ extension SharedStore {
         await listener.wait(after: wakeUp, atMost: Listener.pause)
       }
     }
+  }
+
+  /// Registers a hook, so that everything that happens from now on will be handled.
+  ///
+  /// A hook is registered when ``handleHistory(as:of:timeout:attempts:_:)`` first runs, which a task
+  /// does at a time of its own. Register it yourself where nothing may be missed until then: before a
+  /// server starts its workers, and in a test:
+  ///
+  /// ```swift
+  /// try store.registerHook("pager")
+  /// let hook = Task { await store.handleHistory(as: "pager") { pages.append($0.name) } }
+  /// try breaker.trip()    // This will be handled, whenever the task begins.
+  /// ```
+  ///
+  /// A hook that is registered already is left as it is.
+  ///
+  /// - Parameter hook: The name of the hook, which all processes share.
+  /// - Throws: `StoreError` if the store cannot be used; then the hook may not be registered.
+  public func registerHook(_ hook: String) throws(StoreError) {
+    // Neither the time nor the attempts matter to a turn that runs nothing.
+    var part = HookPart(of: self, hook: hook, name: nil, timeout: .zero, attempts: 1)
+    _ = try part.take(mayRun: false)
   }
 
   private func outcome(

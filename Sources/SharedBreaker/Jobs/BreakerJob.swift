@@ -37,8 +37,9 @@ public final class BreakerJob: Sendable {
   /// How often to try the work, and how long to wait between two attempts.
   public let retry: RetryPolicy
 
-  /// How long an attempt may take as a probe, where that is longer than the timeout of the job and
-  /// `probe-timeout`.
+  /// How long an attempt may take if it is a probe.
+  ///
+  /// It applies only if it is longer than the timeout of the job and `probe-timeout`.
   public let probeTimeout: Duration?
 
   let outcome: ErrorJudge
@@ -209,6 +210,33 @@ public final class JobAttempt: Sendable {
 
   /// Whether the attempt is an ordinary call or a probe.
   public var kind: PermitKind { ticket.grant.kind }
+
+  /// Which attempt of the job it is; the first one is 1.
+  public var number: Int { attempts.ended + 1 }
+
+  /// Gives an attempt that is still making progress more time.
+  ///
+  /// The timeout of the attempt counts from now on, and a probe keeps its lease for as long. Call it
+  /// whenever a part of long work is done, so that only work that hangs times out:
+  ///
+  /// ```swift
+  /// let job = BreakerJob(archive, timeout: .seconds(10)) { attempt in
+  ///   upload.onPart = { _ in try? attempt.renew() }
+  ///   upload.onEnd = { error in if let error { attempt.failure(error) } else { attempt.success() } }
+  ///   upload.start()
+  /// }
+  /// ```
+  ///
+  /// Renewing never shortens the time.
+  ///
+  /// - Parameter time: How long the attempt may take from now on; the job's `timeout` if nil.
+  /// - Returns: Whether the attempt is still under way; if not, its report will be ignored.
+  /// - Throws: `BreakerError.store` if the lease of a probe cannot be renewed because the store cannot
+  ///   be used. The time is unchanged: try again.
+  @discardableResult
+  public func renew(for time: Duration? = nil) throws(BreakerError) -> Bool {
+    try job.renew(self, for: time ?? job.timeout)
+  }
 
   /// Reports that the work has succeeded.
   ///

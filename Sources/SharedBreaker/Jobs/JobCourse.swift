@@ -28,6 +28,12 @@ extension BreakerJob {
     /// Cancels what the timer will do in this phase: end the attempt, or begin the next one.
     var takeBack: (@Sendable () -> Void)?
 
+    /// When the attempt that is running times out.
+    ///
+    /// An earlier deadline, which was renewed too late to be cancelled, differs from it and ends
+    /// nothing.
+    var deadline = Instant(nanoseconds: 0)
+
     private var storedPhase = Phase.idle
     private var forkDepth = ForkGuard.depth
     private var isOwn: Bool { forkDepth == ForkGuard.depth }
@@ -76,11 +82,11 @@ extension BreakerJob {
     }
   }
 
-  /// How an attempt has ended.
+  /// How an attempt ended.
   enum Report {
     case outcome(CallOutcome)
     case failure((any Error)?)
-    case timeout
+    case timeout(at: Instant)
   }
 }
 
@@ -105,13 +111,37 @@ extension BreakerJob {
       return false
     }
     // The deadline is set before the work can report, so that a report always finds one to cancel.
-    let isOn = schedule(after: timeout, while: { $0.isRunning(attempt) }) {
-      self.end(attempt, .timeout)
-    }
-    guard isOn else { return false }
+    guard setDeadline(of: attempt, after: timeout) else { return false }
     note("the work begins")
     work(attempt)
     return true
+  }
+
+  /// Sets the deadline of an attempt unless it has a later one; false if the attempt has ended.
+  private func setDeadline(of attempt: JobAttempt, after time: Duration) -> Bool {
+    let deadline = breaker.engine.clock.instant.advanced(by: time.inNanoseconds)
+    let (isRunning, earlier) = course.withLock { course -> (Bool, (@Sendable () -> Void)?) in
+      guard course.isRunning(attempt) else { return (false, nil) }
+      let isLater = course.takeBack == nil || deadline > course.deadline
+      guard isLater else { return (true, nil) }
+      defer { course.deadline = deadline }
+      return (true, course.takeBack ?? {})
+    }
+    guard let earlier else { return isRunning }
+    earlier()
+    _ = schedule(after: time, while: { $0.isRunning(attempt) && $0.deadline == deadline }) {
+      self.end(attempt, .timeout(at: deadline))
+    }
+    return course.withLock { $0.isRunning(attempt) }
+  }
+
+  /// Renews the time of an attempt; false if it has ended, or was a probe that has lost its lease.
+  func renew(_ attempt: JobAttempt, for time: Duration) throws(BreakerError) -> Bool {
+    guard course.withLock({ $0.isRunning(attempt) }),
+      // As at the beginning of an attempt, the lease outlasts the timeout.
+      try breaker.renew(attempt.ticket, for: max(time, probeTimeout ?? .zero))
+    else { return false }
+    return setDeadline(of: attempt, after: time)
   }
 
   /// Schedules something that can be cancelled; false if the job has moved on meanwhile.
@@ -136,10 +166,12 @@ extension BreakerJob {
   func end(_ attempt: JobAttempt, _ report: Report) -> Bool {
     let (isFirst, takeBack) = course.withLock { course -> (Bool, (@Sendable () -> Void)?) in
       guard course.isRunning(attempt) else { return (false, nil) }
+      if case .timeout(let deadline) = report, deadline != course.deadline { return (false, nil) }
       let takeBack = course.takeBack
       return (course.move(attempt.run, to: .deciding), takeBack)
     }
     guard isFirst else {
+      if case .timeout = report { return false }
       note("a report that comes too late is ignored")
       return false
     }

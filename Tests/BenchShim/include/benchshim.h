@@ -16,5 +16,11 @@ void *bs_library_open(const char *library, const char *store);
 // Makes healthy calls through the C library. Returns how many of them went wrong.
 int64_t bs_library_calls(void *opened, int64_t count);
 
+// Opens the breaker for a day. Returns 0 if that worked.
+int bs_library_trip(void *opened);
+
+// Makes calls that the breaker rejects. Returns how many of them went wrong.
+int64_t bs_library_rejections(void *opened, int64_t count);
+
 // Has this process killed when the one that started it ends.
 void bs_end_with_parent(void);

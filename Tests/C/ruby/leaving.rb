@@ -5,6 +5,9 @@
 require "json"
 require File.expand_path(ARGV.fetch(0))
 
+# Who runs this in the background may have it ignore the signal that one of the ways needs.
+trap("INT", "DEFAULT")
+
 STORE = ARGV.fetch(1)
 MANY = "max-failures=1000000"
 

@@ -16,8 +16,8 @@ def charge(self, order):
         with payments:
             return send_to_payments(order)
     except Rejected as rejected:
-        # Back to the queue until the breaker may permit it, at no cost to the retries of its own;
-        # something random keeps all these tasks from coming back at once.
+        # Put the task back until the breaker may permit it, without using up its own retries.
+        # The random part keeps all these tasks from coming back at once.
         wait = (rejected.retry_after or 10) + random.uniform(0, 1)
         raise self.retry(exc=rejected, countdown=wait)
 
