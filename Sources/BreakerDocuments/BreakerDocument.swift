@@ -3,13 +3,17 @@ public import SharedBreaker
 /// The JSON documents about breakers; members are only ever added.
 public enum BreakerDocument {
   /// The document of `status`, and of every command that changes breakers.
-  public static func list(_ snapshots: [BreakerSnapshot]) -> JSONValue {
-    list(of: snapshots.map { .object(members(of: $0)) })
+  public static func list(
+    _ snapshots: [BreakerSnapshot], _ others: [JSONValue.Member] = []
+  ) -> JSONValue {
+    list(of: snapshots.map { .object(members(of: $0)) }, others)
   }
 
   /// The document of breakers that are documents already.
-  public static func list(of breakers: [JSONValue]) -> JSONValue {
-    .object([.init("breakers", .array(breakers))])
+  public static func list(
+    of breakers: [JSONValue], _ others: [JSONValue.Member] = []
+  ) -> JSONValue {
+    .object([.init("breakers", .array(breakers))] + others)
   }
 
   /// Prints the document of many breakers in pieces, because the whole would fill the memory.

@@ -10,6 +10,9 @@ final class FleetServer {
   private let forgetScript: String
   private let leaveScript: String
 
+  /// The server's clock when the connection began.
+  let clock: ServerClock
+
   /// What the server answers to a beat.
   struct Beat {
     var now: Int64
@@ -23,17 +26,22 @@ final class FleetServer {
 
   init(_ context: RelayContext) throws(RelayTrouble) {
     self.context = context
-    let (connection, names) = try served { () throws(RedisError) in
+    let (connection, names, clock) = try served { () throws(RedisError) in
       let connection = try RedisConnection(
         to: context.options.address, patience: RelayContext.patience)
-      let answers = try connection.ask(FleetScripts.all.map { ["SCRIPT", "LOAD", $0] })
-      let names = try answers.map { answer throws(RedisError) in
+      let answers = try connection.ask(
+        FleetScripts.all.map { ["SCRIPT", "LOAD", $0] } + [["TIME"]])
+      let names = try answers.dropLast().map { answer throws(RedisError) in
         if case .error(let text) = answer { throw RedisError(answer: text) }
         guard let name = answer.text else { throw .unexpected("SCRIPT LOAD") }
         return name
       }
-      return (connection, names)
+      guard let now = answers.last.flatMap({ ServerClock.milliseconds($0) }) else {
+        throw .unexpected("TIME")
+      }
+      return (connection, names, ServerClock(milliseconds: now))
     }
+    self.clock = clock
     self.connection = connection
     (beatScript, evidenceScript) = (names[0], names[1])
     (commandScript, forgetScript, leaveScript) = (names[2], names[3], names[4])
@@ -69,15 +77,17 @@ extension FleetServer {
   ///
   /// - Throws: `RelayTrouble.nameTaken` if another relay works under its name.
   func beat(
-    lineage: String, description: String, isKnown: Bool, silence: Int64
+    lineage: String, _ description: HostText, sentAt: Int64, isKnown: Bool, silence: Int64
   ) throws(RelayTrouble) -> Beat {
-    let answer = try ask([
-      [
-        "EVALSHA", beatScript, "4", keys.count, keys.epoch, keys.hosts,
-        keys.host(options.host), options.host, description, lineage, context.run,
-        String(silence), Self.newEpoch(), isKnown ? "1" : "0",
-      ]
-    ])[0]
+    var words = [
+      "EVALSHA", beatScript, "5", keys.count, keys.epoch, keys.hosts,
+      keys.host(options.host), keys.stream, options.host, description.plain, lineage, context.run,
+      String(silence), Self.newEpoch(), isKnown ? "1" : "0", String(sentAt),
+    ]
+    if let read = description.position {
+      words += [read.epoch, String(read.number), read.entry, description.text]
+    }
+    let answer = try ask([words])[0]
     guard let parts = answer.elements else { throw .unexpected("a beat") }
     if parts.first?.text == "taken" { throw .nameTaken(options.host) }
     guard parts.count == 4, let now = parts[0].number(upTo: ServerClock.latest),
@@ -151,16 +161,22 @@ extension FleetServer {
     /// A later command from another host takes precedence, so this one was not published.
     case overtaken(by: String)
 
-    /// Its stamp is more than a day ahead of the server's clock, so that others would refuse it.
-    case ahead
+    /// It cannot go out for now, for this reason.
+    case refused(String)
   }
+
+  private static let isAhead =
+    "it seems to be from tomorrow or later: set the clock of this host, or that of the server"
+
+  private static let isTooLarge =
+    "it has more than \(FleetMessage.longest) bytes, which no host reads: give a shorter one"
 
   /// Publishes commands.
   func tell(
     _ commands: [FleetCommand], lineage: String
   ) throws(RelayTrouble) -> [Telling] {
     let answers = try askInPieces(
-      commands.map { command in
+      commands.filter { !Self.isTooLarge($0) }.map { command in
         let words = [
           "EVALSHA", commandScript, "3", keys.stream, keys.count, keys.commands,
           String(options.maximumStream), command.host, lineage, command.name,
@@ -171,13 +187,29 @@ extension FleetServer {
           words += [part.key, CommandText.text(of: part.value)]
         }
       })
-    return answers.map { answer in
-      switch answer.text {
+    var rest = answers[...]
+    return commands.map { command in
+      if Self.isTooLarge(command) { return .refused(Self.isTooLarge) }
+      return switch rest.popFirst()?.text {
       case nil, "": .told
-      case "!": .ahead
+      case "!": .refused(Self.isAhead)
       case let host?: .overtaken(by: host)
       }
     }
+  }
+
+  /// Whether other hosts would refuse the message because of its size.
+  private static func isTooLarge(_ command: FleetCommand) -> Bool {
+    // The other fields of a message have far fewer bytes.
+    CommandText.text(of: command).utf8.count + command.name.utf8.count
+      > FleetMessage.longest - 1_024
+  }
+
+  /// Replaces the list of commands that this host has refused; nil if there are none.
+  func describe(refusals text: String?) throws(RelayTrouble) {
+    let key = keys.host(options.host)
+    let field = FleetKeys.refusalsField
+    _ = try ask([text.map { ["HSET", key, field, $0] } ?? ["HDEL", key, field]])
   }
 
   /// Replaces the descriptions of the host and of all its breakers.

@@ -21,7 +21,8 @@ extension FleetSession {
     try stream.check(after: position.entry)
     try server.forget(state.pastEvidence)
     context.onStep(.read)
-    _ = try forgetImpossibleCommands()
+    withdrawals = try Self.stored { () throws(StoreError) in try claim.withdrawals() }
+    _ = try correctImpossibleStamps()
     let own = try Self.stored { () throws(StoreError) in try claim.commands() }
     try noteEpoch()
     try apply(
@@ -39,7 +40,8 @@ extension FleetSession {
     }
     try listen()
     context.onStep(.listening)
-    scheduleBeat()
+    // The next beat tells how far this host has read.
+    scheduleBeat(after: 0)
   }
 
   /// Notes where the host has begun to read, in case the stream is a new one.
@@ -91,6 +93,7 @@ extension FleetSession {
     }
     context.manager.showLife()
     undescribed = []
-    try server.describe(description, breakers)
+    toldRefusals = nil
+    try server.describe(description.plain, breakers)
   }
 }

@@ -11,22 +11,34 @@ final class FleetSession {
   let stream: FleetStream
   let lineage: String
 
-  /// The description of this host on the server.
-  let description: String
+  /// What this host says about itself on the server.
+  var description: HostText
   var view: FleetView
   var clock: ServerClock
   var position: FleetPosition
 
   /// The breakers whose descriptions on the server are out of date.
   var undescribed: Set<String> = []
-  private(set) var nextBeat = ContinuousClock.now
+
+  /// Whether breakers of this host may have begun or ceased to follow commands.
+  var mayFollowOthers = true
+
+  /// The commands that breakers of this host do not follow, because they do not fit.
+  var unfollowed: [RefusedCommand] = []
+
+  /// The refusals of this host that the server has.
+  var toldRefusals: String?
+
+  /// How often operators had withdrawn commands when the session began.
+  var withdrawals: Int64 = 0
+  var nextBeat = ContinuousClock.now
   private let beganAt = ContinuousClock.now
 
   /// The number of the latest message at the last beat, if it had not arrived by then.
-  private var awaitedNumber: Int64?
+  var awaitedNumber: Int64?
 
   /// How often a host shows that it is alive, in milliseconds.
-  private static let shortestInterval: Int64 = 1_000
+  static let shortestInterval: Int64 = 1_000
 
   /// Connects and catches up.
   init(_ context: RelayContext, claim: RelayClaim, since: BreakerTimestamp) throws(RelayTrouble) {
@@ -35,14 +47,14 @@ final class FleetSession {
     let host = context.options.host
     let lineage = try Self.stored { () throws(StoreError) in try context.store.lineage() }
     self.lineage = lineage
-    description = HostText.text(lineage: lineage, run: context.run, since: since)
+    description = HostText(lineage: lineage, run: context.run, since: since)
     view = FleetView(host: host)
     let server = try FleetServer(context)
     self.server = server
     stream = try FleetStream(context)
     let notes = context.course.now
     let beat = try server.beat(
-      lineage: lineage, description: description, isKnown: notes.hasBeenSeen,
+      lineage: lineage, description, sentAt: server.clock.now(), isKnown: notes.hasBeenSeen,
       silence: FleetServer.shortestSilence)
     context.course.change { $0.hasBeenSeen = true }
     clock = ServerClock(milliseconds: beat.now)
@@ -59,7 +71,7 @@ final class FleetSession {
   }
 
   /// A breaker of this host; nil if there is none of that name.
-  private func snapshot(of name: String) throws(RelayTrouble) -> BreakerSnapshot? {
+  func snapshot(of name: String) throws(RelayTrouble) -> BreakerSnapshot? {
     try Self.stored { () throws(StoreError) in try context.store.snapshot(of: name) }
   }
 
@@ -68,59 +80,6 @@ final class FleetSession {
 
   /// The server's time in milliseconds.
   var now: Int64 { clock.now() }
-}
-
-/// Showing that the host is alive.
-extension FleetSession {
-  /// The time between beats, which grows with the fleet, so that the server's load does not.
-  private var interval: Int64 { max(Self.shortestInterval, Int64(view.hostsSeen)) }
-
-  /// Shows that the host is alive, and notices whether the server has lost its data.
-  func beat() throws(RelayTrouble) {
-    let lineage = try Self.stored { () throws(StoreError) in try context.store.lineage() }
-    guard lineage == self.lineage else { throw .replaced(context.store.path) }
-    let beat = try server.beat(
-      lineage: lineage, description: description, isKnown: true,
-      silence: max(FleetServer.shortestSilence, 3 * interval))
-    clock = ServerClock(milliseconds: beat.now)
-    noteHosts(beat.hostsSeen)
-    view.forgetPast(at: beat.now)
-    guard beat.epoch == position.epoch else { throw .behind("the server has lost its data") }
-    try compare(with: beat.number)
-    if try forgetImpossibleCommands() {
-      // Commands of other hosts that came meanwhile seemed to be earlier.
-      throw .behind("commands that were overruled hold again")
-    }
-    try describe()
-    scheduleBeat()
-    context.onStep(.beaten)
-  }
-
-  /// Notes how many hosts the fleet has.
-  ///
-  /// A server that has just lost its data knows only the hosts that have come back since.
-  private func noteHosts(_ count: Int) {
-    let isEarly = age < .milliseconds(FleetServer.shortestSilence)
-    view.hostsSeen = isEarly ? max(view.hostsSeen, count) : count
-    let seen = view.hostsSeen
-    context.course.change { $0.hostsSeen = seen }
-  }
-
-  /// Checks that the messages that the server has do arrive, and notes if all have.
-  ///
-  /// The connection for messages may lead to a different server than this one, or to none.
-  private func compare(with number: Int64) throws(RelayTrouble) {
-    guard number >= position.number else {
-      throw .behind("the server has gone back to message \(number)")
-    }
-    if let awaitedNumber, position.number < awaitedNumber {
-      throw .behind("message \(awaitedNumber) has not arrived")
-    }
-    awaitedNumber = number > position.number ? number : nil
-    if number == position.number { context.health.change { $0.lag = 0 } }
-  }
-
-  func scheduleBeat() { nextBeat = .now + .milliseconds(interval) }
 }
 
 /// Telling other hosts.
@@ -137,6 +96,8 @@ extension FleetSession {
   func tell(_ changes: [String: LocalChange?]) throws(RelayTrouble) {
     var messages: [FleetMessage] = []
     let now = now
+    // A change of a policy may let a value of the fleet fit.
+    if !unfollowed.isEmpty { mayFollowOthers = true }
     for (name, change) in changes {
       undescribed.insert(name)
       guard let change else { continue }
@@ -166,11 +127,31 @@ extension FleetSession {
       let commands = pending.map(\.command)
       let tellings = try server.tell(commands, lineage: lineage)
       context.onStep(.told)
-      for (command, telling) in zip(commands, tellings) { report(command, telling) }
-      // Commands after one that is ahead are further ahead.
-      let done = pending[..<(tellings.firstIndex(of: .ahead) ?? pending.count)]
-      if let last = done.last {
-        try Self.stored { () throws(StoreError) in try claim.published(through: last.id) }
+      var done: [Int64] = []
+      var refusals: [Int64: String?] = [:]
+      for (command, telling) in zip(pending, tellings) {
+        switch telling {
+        case .told: done.append(command.id)
+        case .refused(let why):
+          if command.refusal != why { refusals[command.id] = why }
+        case .overtaken(let host):
+          // It waits until this host has heard the later one, which takes it away.
+          if try hasLost(command.command) {
+            done.append(command.id)
+          } else {
+            let why = "a later one from host \(host) applies"
+            if command.refusal != why { refusals[command.id] = why }
+          }
+          guard command.refusal == nil else { break }
+          context.log.report(
+            .overtaken,
+            "the command to \(command.command.name) is not passed on: a later one from host"
+              + " \(host) applies")
+        }
+      }
+      reportRefusals(refusals, of: pending)
+      if !done.isEmpty || !refusals.isEmpty {
+        try Self.stored { () throws(StoreError) in try claim.published(done, refusing: refusals) }
       }
       context.onStep(.forgotten)
       if done.count < pending.count { return false }
@@ -178,53 +159,42 @@ extension FleetSession {
     return true
   }
 
-  /// Reports a command of this host that other hosts do not carry out.
-  private func report(_ command: FleetCommand, _ telling: FleetServer.Telling) {
-    switch telling {
-    case .told: break
-    case .overtaken(let host):
-      context.log.report(
-        .overtaken,
-        "the command to \(command.name) is not passed on: a later one from host \(host) applies")
-    case .ahead:
-      guard context.course.now.aheadOf != command.stamp else { return }
-      context.course.change { $0.aheadOf = command.stamp }
-      context.log.report(
-        .problem,
-        "commands wait: the one to \(command.name) seems to be from tomorrow or later: correct the"
-          + " clock of this host or of the server")
+  /// Whether this host knows later commands about everything that one of its own is about.
+  private func hasLost(_ command: FleetCommand) throws(RelayTrouble) -> Bool {
+    let known = try Self.stored { () throws(StoreError) in
+      try context.store.fleetCommands(to: command.name)
+    }
+    return command.byAspect.allSatisfy { aspect, part in
+      known.contains { $0.aspect == aspect && $0.command.isLater(than: part) }
     }
   }
 
-  /// Forgets commands from the future, which no host carries out, so that later ones can apply.
+  /// Reports the first of some commands that cannot go out, if there were none before.
+  private func reportRefusals(_ refusals: [Int64: String?], of pending: [RelayClaim.Pending]) {
+    guard pending.allSatisfy({ $0.refusal == nil }),
+      let first = pending.first(where: { refusals[$0.id] != nil }),
+      case let why?? = refusals[first.id]
+    else { return }
+    context.log.report(
+      .problem, "commands wait: the one to \(first.command.name) cannot go out: \(why)")
+  }
+
+  /// Corrects the stamps of commands from the future, which no host carries out.
   ///
   /// Both the server's clock and this host's have to agree, because either may be wrong.
   ///
   /// - Returns: Whether there were any.
-  func forgetImpossibleCommands() throws(RelayTrouble) -> Bool {
+  func correctImpossibleStamps() throws(RelayTrouble) -> Bool {
     let latest = FleetMessage.latestBelievedStamp(at: now)
-    let hasForgotten = try Self.stored { () throws(StoreError) in
-      try claim.forgetCommands(stampedAbove: latest)
+    let hasCorrected = try Self.stored { () throws(StoreError) in
+      try claim.correctStamps(above: latest)
     }
-    guard hasForgotten else { return false }
+    guard hasCorrected else { return false }
     context.log.report(
       .overtaken,
-      "forgot commands that were given while the clock of this host was far ahead: repeat them if"
-        + " they are still wanted")
+      "commands that were given while the clock of this host was far ahead have got the stamps that"
+        + " they should have had: they go out now")
     return true
-  }
-
-  /// Updates the descriptions of this host's breakers on the server.
-  private func describe() throws(RelayTrouble) {
-    guard !undescribed.isEmpty else { return }
-    let now = now
-    var breakers: [String: FleetBreaker?] = [:]
-    for name in undescribed {
-      let snapshot = try snapshot(of: name)
-      breakers[name] = .some(snapshot.flatMap { FleetBreaker($0, at: now) })
-    }
-    undescribed = []
-    try server.describe(breakers)
   }
 }
 
@@ -257,21 +227,22 @@ extension FleetSession {
       guard try goOn(to: entry) else { continue }
       // A host that was suspended may not know how late it is.
       if entry.time < now + 86_400_000 { clock.hasReached(entry.time) }
-      do throws(Refusal) {
-        let message = try FleetMessage(entry.fields, receivedAt: entry.time, at: now)
-        guard message.host != context.options.host else {
-          own[message.name] = message
-          continue
-        }
-        try view.take(message, at: now)
-        switch message.content {
-        case .command(let command): news.append(Self.news(of: command))
-        case .recovered: news.append(.recovery(name: message.name, host: message.host))
-        case .open: opened.insert(message.name)
-        case .closed: break
-        }
-      } catch {
-        context.refuse(error)
+      guard let message = message(in: entry) else { continue }
+      let isOwn = message.host == context.options.host
+      switch message.content {
+      case .command(let command):
+        // Nothing that comes in the name of this host is news, unless an operator may have withdrawn it.
+        var isKnown = isOwn
+        if isOwn, withdrawals > 0 { isKnown = try knows(command) }
+        if !isKnown { news.append(Self.news(of: command)) }
+      case .open, .recovered, .closed:
+        if isOwn { own[message.name] = message }
+      }
+      guard !isOwn else { continue }
+      switch message.content {
+      case .recovered: news.append(.recovery(name: message.name, host: message.host))
+      case .open: opened.insert(message.name)
+      case .closed, .command: break
       }
     }
     try apply(news, suspecting: opened.sorted())
@@ -279,6 +250,31 @@ extension FleetSession {
     if let last = entries.last {
       let lag = max(0, now - last.time)
       context.health.change { $0.lag = lag }
+    }
+  }
+
+  /// Reads an entry; nil if this host cannot use it.
+  private func message(in entry: FleetStream.Entry) -> FleetMessage? {
+    do throws(Refusal) {
+      let message = try FleetMessage(entry.fields, receivedAt: entry.time, at: now)
+      try view.take(message, at: now)
+      return message
+    } catch {
+      context.refuse(error)
+      return nil
+    }
+  }
+
+  /// Whether this host knows a command that it has told itself.
+  ///
+  /// It does not if an operator has withdrawn the command while the server had it already. All hosts
+  /// follow it then, so this one does too.
+  private func knows(_ command: FleetCommand) throws(RelayTrouble) -> Bool {
+    let known = try Self.stored { () throws(StoreError) in
+      try context.store.fleetCommands(to: command.name)
+    }
+    return command.byAspect.allSatisfy { aspect, part in
+      known.contains { $0.aspect == aspect && !part.isLater(than: $0.command) }
     }
   }
 
@@ -352,6 +348,7 @@ extension FleetSession {
       context.manager.showLife()
       context.onStep(.applied)
       context.count(verdicts, on: piece)
+      mayFollowOthers = mayFollowOthers || piece.contains(where: \.setsPolicy)
     }
   }
 
@@ -365,5 +362,17 @@ extension FleetSession {
     let snapshot = try snapshot(of: name)
     guard let snapshot, snapshot.state == .closed else { return nil }
     return view.quorum(for: name, policy: snapshot.policy, at: now)
+  }
+}
+
+extension FleetNews {
+  /// Whether it is a command to a policy, some of which may fit only together.
+  fileprivate var setsPolicy: Bool {
+    switch self {
+    case .command(let command), .remembered(let command):
+      if case .policy = command.action { return true }
+      return false
+    default: return false
+    }
   }
 }

@@ -42,8 +42,28 @@ final class RelayCourse: Sendable {
     /// The last known number of hosts in the fleet.
     var hostsSeen = 1
 
-    /// The stamp of the command that was last reported as ahead of the server's clock.
-    var aheadOf: Int64?
+    /// Whether the log has said that this host's clock differs from the server's.
+    var isSkewed = false
+
+    /// The commands of other hosts that were refused here, by the names of their breakers.
+    var refused: [String: RefusedCommand] = [:]
+  }
+
+  /// How many refused commands are remembered.
+  private static let room = 10 * RefusedCommands.room
+
+  /// Notes that a command was refused; it replaces an earlier one to the same breaker.
+  func refuse(_ command: RefusedCommand) {
+    change { notes in
+      if notes.refused[command.name] == nil, notes.refused.count >= Self.room { return }
+      notes.refused[command.name] = command
+    }
+  }
+
+  /// Notes that a command was not refused, which makes up for earlier ones to the same breaker.
+  func accept(_ command: FleetCommand) {
+    guard let known = now.refused[command.name], known.stamp <= command.stamp else { return }
+    change { $0.refused[command.name] = nil }
   }
 
   private let notes = Mutex(Notes())
@@ -81,6 +101,7 @@ extension RelayContext {
   /// Counts a refused message, and reports it if it is the first of its kind from its host.
   func refuse(_ refusal: Refusal) {
     health.change { $0.refused += 1 }
+    if let command = refusal.command { course.refuse(command) }
     guard refusals.note(refusal) else { return }
     let sender = refusal.host.map { "host \($0)" } ?? "an unknown host"
     log.report(
@@ -93,14 +114,21 @@ extension RelayContext {
     let applied = verdicts.count { $0 == .applied }
     health.change { $0.applied += Int64(applied) }
     for (verdict, piece) in zip(verdicts, news) {
-      guard case .refused(let why) = verdict else { continue }
-      let sender: String? =
+      let command: FleetCommand? =
         switch piece {
-        case .command(let command), .remembered(let command): command.host
-        case .recovery(_, let host): host
+        case .command(let command), .remembered(let command): command
         default: nil
         }
-      refuse(Refusal(.command, host: sender, why))
+      guard case .refused(let why) = verdict else {
+        if let command { course.accept(command) }
+        continue
+      }
+      var refusal = Refusal(.command, host: command?.host, why)
+      if let command {
+        refusal.command = RefusedCommand(
+          name: command.name, stamp: command.stamp, host: command.host, why)
+      }
+      refuse(refusal)
     }
   }
 }

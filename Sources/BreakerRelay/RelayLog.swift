@@ -85,6 +85,9 @@ final class RelayHealth: Sendable {
     var lag: Int64?
     var applied: Int64 = 0
     var refused: Int64 = 0
+
+    /// By how many milliseconds this host's clock is ahead of the server's; nil if that is unknown.
+    var skew: Int64?
   }
 
   private let figures = Mutex(Figures())

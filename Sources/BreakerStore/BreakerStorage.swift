@@ -219,6 +219,34 @@ extension BreakerStorage {
     }
   }
 
+  /// The latest commands to a breaker, one for each aspect, and those that have yet to go out.
+  package func fleetOrders(
+    to name: String
+  ) throws(StoreError) -> (registers: [FleetRegister], pending: [PendingOrder]) {
+    try checkIdentity()
+    return try read(isLong: false) { place throws(StoreError) in
+      (try place.registers(of: name), try place.pendingOrders(of: name, limit: .max))
+    }
+  }
+
+  /// The latest commands that the breakers of this host do not follow, because their policies do not
+  /// permit it.
+  package func unfollowedOrders() throws(StoreError) -> [FleetOrder] {
+    try checkIdentity()
+    return try read(isLong: false) { place throws(StoreError) in
+      try place.registers(of: nil).filter { !$0.isInForce }.map(\.order)
+    }
+  }
+
+  /// Takes back the commands to a breaker that the relay has yet to publish.
+  package func withdraw(from name: String) throws(StoreError) -> [FleetOrder] {
+    let orders = try fleetOrders(to: name)
+    if orders.pending.isEmpty { return [] }
+    return try write(wait: .usual) { place throws(StoreError) in
+      try place.withdraw(from: name)
+    }.answer
+  }
+
   /// Does what a relay requests, in one transaction; if nothing changes, nothing is written.
   package func carryOut(_ request: FleetRequest) throws(StoreError) -> FleetChanges {
     // A relay asks often, and should not delay writers when there is nothing to do.

@@ -58,6 +58,7 @@ enum ExitCode: Int32, Sendable, CaseIterable {
   case failed = 1
   case usage = 64
   case noBreaker = 66
+  case unconfirmed = 68
   case storeUnavailable = 69
   case rejected = 75
   case timedOut = 124
@@ -72,6 +73,7 @@ enum ExitCode: Int32, Sendable, CaseIterable {
       "failed: a report was refused, a wait timed out, doctor has a warning, output was lost"
     case .usage: "wrong usage; nothing was done"
     case .noBreaker: "no such breaker; none was created"
+    case .unconfirmed: "done here, but not every host of the fleet has confirmed it in time"
     case .storeUnavailable: "the store, or a fleet's relay, is unavailable"
     case .rejected: "rejected by a breaker"
     case .timedOut: "run: the command took longer than --timeout"
@@ -83,7 +85,7 @@ enum ExitCode: Int32, Sendable, CaseIterable {
   /// Whether only `run` exits with the code.
   var isOfRunAlone: Bool {
     switch self {
-    case .done, .failed, .usage, .noBreaker, .storeUnavailable, .rejected: false
+    case .done, .failed, .usage, .noBreaker, .unconfirmed, .storeUnavailable, .rejected: false
     case .timedOut, .cannotRun, .notFound: true
     }
   }

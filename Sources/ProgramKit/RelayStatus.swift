@@ -4,12 +4,40 @@ public import SharedBreaker
 /// What a relay knows about its fleet; `cbrelay` writes it to its socket, where `cbctl` reads it.
 public struct RelayStatus: Sendable, Hashable {
   /// What a client can ask a relay for.
-  public enum Question: String, Sendable {
+  public enum Question: Sendable, Hashable {
     /// The fleet, with each host's breakers.
     case status
 
     /// The fleet without breakers: the server need not read them from every host.
     case figures
+
+    /// Which hosts have carried out the latest commands to a breaker.
+    case confirmations(of: String)
+
+    /// How many bytes a question may have.
+    public static let longest = 512
+
+    private static let confirmations = "confirmations "
+
+    /// The words of the question, without the line feed at their end.
+    public var words: String {
+      switch self {
+      case .status: "status"
+      case .figures: "figures"
+      case .confirmations(let name): Self.confirmations + name
+      }
+    }
+
+    /// Reads a question; nil if it is none.
+    public init?(words: String) {
+      switch words {
+      case "status": self = .status
+      case "figures": self = .figures
+      default:
+        guard words.hasPrefix(Self.confirmations) else { return nil }
+        self = .confirmations(of: String(words.dropFirst(Self.confirmations.count)))
+      }
+    }
   }
 
   /// A host of the fleet, as it last described itself.
@@ -23,11 +51,18 @@ public struct RelayStatus: Sendable, Hashable {
     /// Whether the host has been silent for so long that it no longer counts.
     public var isSilent: Bool
 
+    /// By how much the host's clock is ahead of the server's; nil if the host does not tell.
+    public var skew: Duration?
+
     /// The host's breakers; empty if nobody asked for them.
     public var breakers: [Standing]
 
     /// Describes a host.
-    public init(name: String, silence: Duration?, isSilent: Bool, breakers: [Standing]) {
+    public init(
+      name: String, silence: Duration?, isSilent: Bool, skew: Duration? = nil,
+      breakers: [Standing]
+    ) {
+      self.skew = skew
       self.name = name
       self.silence = silence
       self.isSilent = isSilent
@@ -84,6 +119,9 @@ public struct RelayStatus: Sendable, Hashable {
   /// How long the latest message took to arrive; zero once all have been read.
   public var lag: Duration?
 
+  /// By how much this host's clock is ahead of the server's; nil if that is unknown.
+  public var skew: Duration?
+
   /// How many of this host's commands have not reached Redis yet; nil if the store cannot be read.
   public var waiting: Int64?
 
@@ -99,7 +137,8 @@ public struct RelayStatus: Sendable, Hashable {
   /// Describes a fleet as one of its relays knows it.
   public init(
     fleet: String, host: String, isConnected: Bool, since: BreakerTimestamp? = nil,
-    problem: String? = nil, lag: Duration? = nil, waiting: Int64?, applied: Int64, refused: Int64,
+    problem: String? = nil, lag: Duration? = nil, skew: Duration? = nil, waiting: Int64?,
+    applied: Int64, refused: Int64,
     hosts: [Host]? = nil
   ) {
     self.fleet = fleet
@@ -108,6 +147,7 @@ public struct RelayStatus: Sendable, Hashable {
     self.since = since
     self.problem = problem
     self.lag = lag
+    self.skew = skew
     self.waiting = waiting
     self.applied = applied
     self.refused = refused
@@ -129,6 +169,7 @@ extension RelayStatus {
       .init("since", JSONValue(since?.description)),
       .init("problem", JSONValue(problem)),
       .init("lag_ms", JSONValue(milliseconds: lag)),
+      .init("skew_ms", JSONValue(milliseconds: skew)),
       .init("waiting", JSONValue(waiting)),
       .init("applied", .integer(applied)),
       .init("refused", .integer(refused)),
@@ -150,6 +191,7 @@ extension RelayStatus {
       isConnected: fields.isTrue("connected"),
       since: fields.text("since").flatMap { BreakerTimestamp($0) },
       problem: fields.text("problem"), lag: fields.milliseconds("lag_ms"),
+      skew: fields.number("skew_ms").map { .milliseconds($0) },
       waiting: fields.number("waiting"), applied: fields.number("applied") ?? 0,
       refused: fields.number("refused") ?? 0,
       hosts: try fields.objects("hosts", standingFor: "a host")?.map { host throws(JSONError) in
@@ -162,11 +204,11 @@ extension RelayStatus.Host {
   fileprivate func document(answering question: RelayStatus.Question) -> JSONValue {
     let members: [JSONValue.Member] = [
       .init("host", .string(name)), .init("silent_ms", JSONValue(milliseconds: silence)),
-      .init("is_silent", .bool(isSilent)),
+      .init("is_silent", .bool(isSilent)), .init("skew_ms", JSONValue(milliseconds: skew)),
     ]
     return switch question {
     case .status: .object(members + [.init("breakers", .array(breakers.map(\.document)))])
-    case .figures: .object(members)
+    case .figures, .confirmations: .object(members)
     }
   }
 
@@ -174,6 +216,7 @@ extension RelayStatus.Host {
     self.init(
       name: try fields.requiredText("host"), silence: fields.milliseconds("silent_ms"),
       isSilent: fields.isTrue("is_silent"),
+      skew: fields.number("skew_ms").map { .milliseconds($0) },
       breakers: try (fields.objects("breakers", standingFor: "a breaker") ?? []).map {
         breaker throws(JSONError) in
         try RelayStatus.Standing(breaker)

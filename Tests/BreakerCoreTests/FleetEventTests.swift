@@ -169,6 +169,70 @@ import Testing
     #expect(bench.permit()?.kind == .probe)
   }
 
+  @Test func `two recoveries elsewhere within open-for shorten one open time`() {
+    var bench = Bench(Self.policy)
+    bench.jitter = 0
+    bench.calls(3, .failure())
+    #expect(bench.recover() == true)
+    bench.call(.failure())
+    #expect(bench.state == .open)
+    for _ in 0..<100 { #expect(bench.recover() == false) }
+    bench.becomeDue()
+    bench.call(.failure())
+    // By now open-for has passed.
+    #expect(bench.recover() == true)
+    bench.call(.success)
+    bench.calls(3, .failure())
+    #expect(bench.recover() == false)
+    RebootTests.reboot(&bench, uptime: .seconds(1), passed: .seconds(1))
+    #expect(bench.record.recoveredAt == nil)
+  }
+
+  @Test func `a suspicion's probe that is as slow as calls here opens nothing`() {
+    var policy = Self.policy
+    policy.probeTimeout = .seconds(2)
+    var bench = Bench(policy)
+    #expect(bench.suspect() == true)
+    let first = bench.permit()
+    bench.advance(by: .seconds(2))
+    // How long calls take is unknown, so the breaker goes on by what its own calls say.
+    #expect(bench.permit()?.kind == .normal)
+    #expect(bench.state == .closed)
+    #expect(bench.record.totals.failures == 0)
+    #expect(bench.record.trips == 0)
+    #expect(bench.report(.success, for: first, elapsed: .seconds(4)) == .refused)
+    #expect(bench.record.usualProbeNanoseconds == 4_000_000_000)
+    // From now on it gets the time that calls take.
+    bench.advance(by: .seconds(30))
+    #expect(bench.suspect() == true)
+    let second = bench.permit()
+    bench.advance(by: .seconds(4))
+    #expect(bench.state == .halfOpen)
+    bench.report(.success, for: second, elapsed: .seconds(4))
+    #expect(bench.state == .closed && bench.record.trips == 0)
+    // But not more than that.
+    bench.advance(by: .seconds(30))
+    #expect(bench.suspect() == true)
+    _ = bench.permit()
+    bench.advance(by: .seconds(12))
+    #expect(bench.permit() == nil)
+    #expect(bench.state == .open)
+    #expect(bench.record.totals.failures == 1)
+  }
+
+  @Test func `a late success of another probe only teaches how long calls take`() {
+    var bench = Bench(Self.policy)
+    bench.becomeDue()
+    let probe = bench.permit()
+    bench.advance(by: .seconds(30))
+    #expect(bench.report(.failure(), for: probe, elapsed: .seconds(31)) == .refused)
+    #expect(bench.record.usualProbeNanoseconds == nil)
+    #expect(bench.report(.success, for: probe) == .refused)
+    #expect(bench.record.usualProbeNanoseconds == nil)
+    #expect(bench.report(.success, for: probe, elapsed: .seconds(31)) == .refused)
+    #expect(bench.record.usualProbeNanoseconds == 31_000_000_000)
+  }
+
   @Test func `an open time that ends within fleet-spread anyway stays as it is`() {
     var bench = Bench(Self.policy)
     bench.calls(3, .failure())

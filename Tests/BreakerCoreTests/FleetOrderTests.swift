@@ -170,6 +170,16 @@ import Testing
     #expect(!order(both, stamp: 1).isOvertaken(by: order(one, stamp: 2)))
   }
 
+  @Test func `a part of a command is told from other commands`() {
+    let whole = FleetOrder(
+      Self.command(.policy(set: [.probes: "2"], unset: [.jitter]), stamp: 7), at: .start)
+    for register in FleetLedger(stamp: 0).taking(whole) {
+      #expect(register.order.isPart(of: whole))
+    }
+    #expect(whole.isPart(of: whole))
+    #expect(!FleetOrder(Self.command(.reset, stamp: 8), at: .start).isPart(of: whole))
+  }
+
   @Test func `a command to the state is forgotten after thirty days, or when its time is over`() {
     func isForgotten(_ action: FleetCommand.Action, after age: Duration) -> Bool {
       FleetOrder(Self.command(action, age: age), at: .start).isForgotten(at: .start)
@@ -226,43 +236,72 @@ import Testing
 
 /// What becomes of commands with stamps that a clock far ahead has given.
 struct FleetCorrectionTests {
-  private func order(_ stamp: Int64, from host: String = "a", given time: Int64) -> FleetOrder {
-    FleetOrder(
+  /// The wall clock is at 100, and the other one at a second.
+  private static let now = Moment(boot: Instant(nanoseconds: 1_000_000_000), wallMilliseconds: 100)
+
+  /// A command that was given so many milliseconds ago, when the wall clock showed a time.
+  private func order(
+    _ stamp: Int64, from host: String = "a", given time: Int64, ago passed: Int64 = 0
+  ) -> FleetOrder {
+    let boot = Self.now.boot.advanced(by: -passed * 1_000_000)
+    return FleetOrder(
       FleetCommand(
         name: "db", action: .reset, author: "x", host: host, stamp: stamp, age: .zero),
-      givenAt: Moment(boot: Instant(nanoseconds: 0), wallMilliseconds: time))
+      givenAt: Moment(boot: boot, wallMilliseconds: time))
   }
 
-  @Test func `a command that was given with the wrong clock is forgotten`() {
-    let orders = [order(50, given: 50), order(900, given: 900), order(901, given: 901)]
-    let correction = FleetCorrection(orders, above: 100, of: "a")
-    #expect(correction.highest == 50)
-    #expect(orders.allSatisfy { correction.corrected($0) == nil })
+  private func correction(_ orders: [FleetOrder]) -> FleetCorrection {
+    FleetCorrection(orders, above: 100, of: "a", at: Self.now)
+  }
+
+  @Test func `a command that was given with the wrong clock is dated by the other one`() {
+    let orders = [
+      order(50, given: 50), order(900, given: 900, ago: 30), order(901, given: 901, ago: 10),
+    ]
+    let correction = correction(orders)
+    #expect(orders.map { correction.corrected($0)?.stamp } == [nil, 70, 90])
+    #expect(correction.corrected(orders[1])?.givenAt.wallMilliseconds == 70)
+    #expect(correction.corrected(orders[1])?.givenAt.boot == orders[1].givenAt.boot)
+    #expect(correction.highest == 90)
   }
 
   @Test func `a command that was given with the right clock gets the stamp that it should have`() {
     let orders = [
-      order(903, given: 80), order(60, given: 10), order(901, given: 40), order(902, given: 80),
-      order(902, given: 80), order(900, given: 900),
+      order(903, given: 80, ago: 20), order(60, given: 10, ago: 90), order(901, given: 40, ago: 60),
+      order(902, given: 80, ago: 20), order(902, given: 80, ago: 20),
     ]
-    let correction = FleetCorrection(orders, above: 100, of: "a")
+    let correction = correction(orders)
     #expect(correction.corrected(orders[2])?.stamp == 61)
     #expect(correction.corrected(orders[3])?.stamp == 80)
     #expect(correction.corrected(orders[4])?.stamp == 80)
     #expect(correction.corrected(orders[0])?.stamp == 81)
-    #expect(correction.corrected(orders[1]) == nil && correction.corrected(orders[5]) == nil)
+    #expect(correction.corrected(orders[1]) == nil)
     #expect(correction.highest == 81)
     #expect(correction.corrected(orders[0])?.givenAt == orders[0].givenAt)
   }
 
+  @Test func `corrected commands keep their order, whatever the clocks say`() {
+    let orders = [order(900, given: 900, ago: 5), order(901, given: 30, ago: 70)]
+    let correction = correction(orders)
+    #expect(orders.map { correction.corrected($0)?.stamp } == [95, 96])
+  }
+
   @Test func `another host's command is forgotten at any age`() {
-    let correction = FleetCorrection([order(900, from: "b", given: 80)], above: 100, of: "a")
+    let correction = correction([order(900, from: "b", given: 80)])
     #expect(correction.highest == 0)
     #expect(correction.corrected(order(900, from: "b", given: 80)) == nil)
   }
 
   @Test func `without wrong stamps, nothing is corrected`() {
-    #expect(FleetCorrection([], above: 100, of: "a").highest == 0)
-    #expect(FleetCorrection([order(7, given: 7)], above: 100, of: "a").highest == 7)
+    #expect(correction([]).highest == 0)
+    #expect(correction([order(7, given: 7)]).highest == 7)
+  }
+}
+
+extension FleetLedger {
+  fileprivate func taking(_ order: FleetOrder) -> [FleetRegister] {
+    var ledger = self
+    ledger.gave(order)
+    return Array(ledger.registers.values)
   }
 }

@@ -31,9 +31,12 @@ struct NaiveBreaker {
 
     /// How long a probe took that succeeded, whether or not it still counted.
     case probeTook(Int)
+
+    /// How long a probe took that succeeded after its time was over.
+    case probeTookTooLong(Int)
     case opened(at: Int, until: Int, from: BreakerState, isNamed: Bool)
     case extended(until: Int)
-    case recovered(until: Int)
+    case recovered(at: Int, until: Int)
     case halfOpened
     case suspected(at: Int)
     case acquitted(at: Int)
@@ -92,7 +95,7 @@ extension NaiveBreaker {
     guard state == .open else { return nil }
     for fact in facts.reversed() {
       switch fact {
-      case .opened(_, let until, _, _), .extended(let until), .recovered(let until): return until
+      case .opened(_, let until, _, _), .extended(let until), .recovered(_, let until): return until
       default: continue
       }
     }
@@ -182,7 +185,13 @@ extension NaiveBreaker {
   /// How long probes take that succeed; each of them weighs as much as all before it.
   var usualProbe: Int? {
     var usual: Int?
-    for case .probeTook(let time) in facts { usual = usual.map { ($0 + time) / 2 } ?? time }
+    for fact in facts {
+      switch fact {
+      case .probeTook(let time): usual = usual.map { ($0 + time) / 2 } ?? time
+      case .probeTookTooLong(let time): usual = max(usual ?? 0, time)
+      default: continue
+      }
+    }
     return usual
   }
 
@@ -225,7 +234,7 @@ extension NaiveBreaker {
       switch fact {
       case .probeFailed: failedProbes += 1
       case .probeSucceeded: return Int64(failedProbes)
-      case .acquitted: return Int64(streak.count { $0.counts })
+      case .acquitted: return Int64(failedProbes + streak.count { $0.counts })
       default: continue
       }
     }

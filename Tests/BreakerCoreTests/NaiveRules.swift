@@ -40,7 +40,9 @@ extension NaiveBreaker {
     case .halfOpen:
       if let slot = nextSlot(given.now) { return reject(slot - given.now) }
     }
-    let time = max(nanoseconds(policy.probeTimeout), probeTimeout.map { nanoseconds($0) } ?? 0)
+    let usual = isSuspected ? 3 * (usualProbe ?? 0) : 0
+    let time = max(
+      nanoseconds(policy.probeTimeout), probeTimeout.map { nanoseconds($0) } ?? 0, usual)
     let lease = Lease(
       id: lastLease + 1, generation: generation, owner: owner, began: given.now,
       deadline: given.now + time)
@@ -58,7 +60,12 @@ extension NaiveBreaker {
   ) -> ReportVerdict {
     let isCurrent = permit.generation == generation
     if permit.kind == .probe {
-      guard isHeld(permit) else { return .refused }
+      guard isHeld(permit) else {
+        if outcome == .success, let elapsed, elapsed >= policy.probeTimeout {
+          facts.append(.probeTookTooLong(nanoseconds(elapsed)))
+        }
+        return .refused
+      }
       let began = leases.first { $0.id == permit.lease }?.began ?? given.now
       facts.append(.leaseEnded(permit.lease))
       if outcome == .success {
@@ -138,9 +145,12 @@ extension NaiveBreaker {
       return false
     }
     guard spread > .zero, openUntil > given.now + nanoseconds(spread) else { return false }
+    for case .recovered(let at, _) in facts where given.now - at < nanoseconds(policy.openFor) {
+      return false
+    }
     let due = given.now + Int(given.draw * Double(nanoseconds(spread)))
     arrows.append("recovery:open>due")
-    facts.append(.recovered(until: due))
+    facts.append(.recovered(at: given.now, until: due))
     return true
   }
 
@@ -174,9 +184,15 @@ extension NaiveBreaker {
         noteEnd(of: lastMode.mode, next: .automatic, at: end)
         facts.append(.modeSet(.automatic, until: nil))
       } else if let late = leases.first(where: { $0.deadline == deadline }) {
-        facts += [.leaseEnded(late.id), .counted(\.failures)]
+        facts.append(.leaseEnded(late.id))
         arrows.append("probe:probe>timed_out")
         let isJudged = isJudging && late.generation == generation
+        if isJudged, isSuspected, usualProbe == nil {
+          arrows.append("suspicion:half_open>closed")
+          facts.append(.acquitted(at: then))
+          continue
+        }
+        facts.append(.counted(\.failures))
         let draw = ProbeLease(
           id: late.id, generation: late.generation, owner: late.owner,
           deadline: Instant(nanoseconds: Int64(deadline))

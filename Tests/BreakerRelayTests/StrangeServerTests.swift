@@ -42,6 +42,16 @@ struct StrangeServerTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
+  func `an answer that announces too much is refused before it arrives`() throws {
+    let nested = "*400000\r\n" + String(repeating: "*400000\r\n", count: 3)
+    for text in ["*2000000000\r\n", "*1000001\r\n", "*2\r\n:1\r\n*1000000\r\n", nested] {
+      let error = try error(.send(Array(text.utf8)))
+      #expect(error == .tooLong, "\(text.prefix(20))")
+      Files.removeAll(directory.file("fake.sock"))
+    }
+  }
+
+  @Test(.timeLimit(.minutes(60)))
   func `a server that never finishes its answer is too late`() throws {
     let long = Array("*1000000\r\n".utf8) + Array(repeating: UInt8(ascii: ":"), count: 1_000_000)
     let error = try error(.drip(long), patience: .milliseconds(300))

@@ -72,7 +72,7 @@ import Testing
     let fleet = try #require(try stage.storage.fleet())
     #expect(fleet.stamp == stamp + 1 && fleet.waiting == 2)
     #expect(try stage.storage.fleetOrders().map(\.name) == ["a", "b"])
-    try stage.hear { $0.published = pending[0].id }
+    try stage.hear { $0.published = [pending[0].id] }
     #expect(try stage.storage.pendingOrders(limit: .max) == [pending[1]])
   }
 
@@ -188,8 +188,8 @@ import Testing
     try raises(0) { try stage.hear(.command(.given(.trip(for: nil), to: "a", stamp: 6))) }
     try raises(1) { try stage.step("b") { $0.give(.reset) } }
     let id = try #require(try stage.storage.pendingOrders(limit: 1).first).id
-    try raises(1) { try stage.hear { $0.published = id } }
-    try raises(0) { try stage.hear { $0.published = id } }
+    try raises(1) { try stage.hear { $0.published = [id] } }
+    try raises(0) { try stage.hear { $0.published = [id] } }
     try raises(1) { _ = try stage.storage.leaveFleet() }
     try raises(0) { _ = try stage.storage.leaveFleet() }
   }
@@ -233,12 +233,60 @@ import Testing
     try stage.step("web") { $0.give(.reset) }
     #expect(try stage.storage.fleet()?.stamp == far + 1)
     let changes = try stage.hear { $0.latestStamp = now + 1_000 }
-    #expect(changes.hasForgotten)
+    #expect(changes.hasCorrected)
     #expect(try stage.storage.fleet()?.stamp == now)
     // The command of the other host is forgotten; its own has the stamp that it should have had.
     #expect(try stage.storage.fleetOrders().map(\.name) == ["web"])
     #expect(try stage.storage.fleetOrders().map(\.stamp) == [now])
     #expect(try stage.storage.pendingOrders(limit: .max).map(\.order.stamp) == [now])
+  }
+
+  @Test(arguments: StorageKind.allCases)
+  func `a command that cannot go out waits with the reason until it can`(kind: StorageKind) throws {
+    let stage = try StorageStage(kind)
+    try stage.hear()
+    for name in ["api", "web"] { try stage.step(name) { $0.give(.reset) } }
+    let ids = try stage.storage.pendingOrders(limit: .max).map(\.id)
+    try stage.hear { $0.refusals = [ids[0]: "too early", ids[1]: "too late"] }
+    #expect(try stage.storage.fleet()?.waiting == 2)
+    #expect(try stage.storage.fleet()?.refused == 2)
+    #expect(try stage.storage.fleet()?.refusal == "too early")
+    try stage.hear {
+      $0.published = [ids[0]]
+      $0.refusals = [ids[1]: nil]
+    }
+    #expect(try stage.storage.pendingOrders(limit: .max).map(\.refusal) == [nil])
+    #expect(try stage.storage.fleet()?.refused == 0)
+    #expect(try stage.storage.fleet()?.refusal == nil)
+    try stage.hear { $0.published = [ids[0]] }
+    #expect(try stage.storage.pendingOrders(limit: .max).map(\.id) == [ids[1]])
+  }
+
+  @Test(arguments: StorageKind.allCases)
+  func `a withdrawn command is forgotten, and its breaker stays as it is`(
+    kind: StorageKind
+  ) throws {
+    let stage = try StorageStage(kind)
+    try stage.hear()
+    try stage.step("web") { $0.give(.reset) }
+    #expect(try stage.storage.withdraw(from: "api").isEmpty)
+    #expect(try stage.storage.fleet()?.withdrawals == 0)
+    try stage.step("api") { $0.give(.trip(for: nil)) }
+    try stage.step("api") { $0.give(.policy(set: [.probes: "2"], unset: [.jitter])) }
+    let trip = try #require(
+      try stage.storage.pendingOrders(limit: .max).first { $0.order.action == .trip(for: nil) })
+    try stage.hear { $0.published = [trip.id] }
+    #expect(try stage.storage.withdraw(from: "api").map(\.action).count == 1)
+    #expect(try stage.storage.fleet()?.withdrawals == 1)
+    // What has gone out stays known, and so do commands to other breakers.
+    #expect(try stage.storage.fleetOrders().map(\.action) == [.trip(for: nil), .reset])
+    #expect(try stage.storage.pendingOrders(limit: .max).map(\.order.name) == ["web"])
+    // If the server has got it after all, it applies like that of any other host.
+    let again = FleetCommand(
+      name: "api", action: .policy(set: [.probes: "2"], unset: []), author: "x", host: "a",
+      stamp: trip.order.stamp + 1, age: .zero)
+    #expect(try stage.hear(.command(again)).verdicts != [.overtaken])
+    #expect(try stage.storage.fleetOrders().count == 3)
   }
 
   @Test(arguments: StorageKind.allCases)

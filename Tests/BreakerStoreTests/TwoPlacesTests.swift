@@ -175,7 +175,13 @@ private struct Walk {
           request.position = FleetPosition(
             epoch: "\(number / 5)", number: Int64(number), entry: "\(number)")
           request.note = FleetRequest.Note(isConnected: number > 4, problem: nil)
-        case .publish: request.published = published[isMemory ? 1 : 0]
+        case .publish:
+          guard let id = published[isMemory ? 1 : 0] else { break }
+          if number % 3 == 0 {
+            request.refusals = [id: "too early"]
+          } else {
+            request.published = [id]
+          }
         case .correct: request.latestStamp = latest
         default: break
         }
@@ -185,7 +191,7 @@ private struct Walk {
         if case .refused = verdict { return "refused" }
         return "\(verdict)"
       }
-      return "\(verdicts) \(changes.hasForgotten) \(changes.events)"
+      return "\(verdicts) \(changes.hasCorrected) \(changes.events)"
     }
   }
 

@@ -32,7 +32,7 @@ import Testing
     #expect(try relays[1].apply(news, position: nil) == [.applied])
     #expect(try relays[1].apply(news, position: nil) == [.overtaken])
     #expect(breakers[1].snapshot().modeEndsIn == .seconds(55))
-    try relays[0].published(through: pending[0].id)
+    try relays[0].published([pending[0].id])
     #expect(try stores[0].fleetStanding()?.waiting == 0)
     #expect(try relays[0].pendingCommands() == [])
     #expect(try relays[0].commands() == pending.map(\.command))

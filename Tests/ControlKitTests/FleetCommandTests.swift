@@ -78,7 +78,7 @@ import Testing
     let json = fleet("fleet", "status", "--json")
     #expect(json.code == 69 && json.errors == text.errors, sourceLocation: location)
     #expect(json.output.contains(document), "\(json.output)", sourceLocation: location)
-    #expect(json.output.hasSuffix(#""hosts":[]}"# + "\n"), sourceLocation: location)
+    #expect(json.output.hasSuffix(#""hosts":[],"commands":[]}"# + "\n"), sourceLocation: location)
     return text.errors.replacing("cbctl: fleet prod cannot be seen: ", with: "")
   }
 

@@ -44,14 +44,15 @@ import Testing
       fleet("force", "pay", "forced_open", "--for", "2h", "--reason", "disks", "--fleet")
         == Answer(
           code: 0,
-          output: "pay: forced_open for 2h (disks); state: closed; for every host of fleet prod\n",
+          output: "pay: forced_open for 2h (disks); state: closed; on this host, and on its way to "
+            + "the others of fleet prod\n",
           errors: ""))
     #expect(
       fleet("trip", "mail", "--for", "5m", "--fleet").output
-        == "mail: open, retry in 5m; for every host of fleet prod\n")
+        == "mail: open, retry in 5m; on this host, and on its way to the others of fleet prod\n")
     #expect(
       fleet("policy", "pay", "--set", "probes=3", "--unset", "jitter", "--fleet").output.hasSuffix(
-        "set by an operator: probes=3; for every host of fleet prod\n"))
+        "set by an operator: probes=3; on this host, and on its way to the others of fleet prod\n"))
     #expect(fleet("reset", "mail", "pay", "--fleet").code == 0)
     let pending = try fleet.pending()
     // The reset of mail replaces its trip, which is not passed on any more.

@@ -30,6 +30,7 @@ final class Recorder: Sendable {
       isOutputTerminal: width != nil, width: width, environment: environment, ask: ask)
     // A slow machine must not look like a slow relay.
     console.relayPatience = .seconds(600)
+    console.publishPatience = .zero
     return console
   }
 }

@@ -7,6 +7,9 @@
  * store fails at any step.
  *
  * The model has one breaker and one aspect of it; others have registers of their own.
+ *
+ * With CONFIRMS, relays also tell how far their hosts have read, and an operator may take back a command that
+ * waits. Whoever reads then that a host has confirmed a command is not deceived.
  */
 
 #ifndef COMMANDS
@@ -52,6 +55,15 @@ bit isBroken[2]; /* the connection of a host */
 
 bit hasLost;
 byte mishaps;
+
+#ifdef CONFIRMS
+/* How far each host has said that it has read, and in which epoch: in Redis. */
+byte heard[2];
+byte heardEpoch[2];
+/* The relay has to read the state again: 1 until it begins to, and 2 until it has taken it over. */
+byte mustRead[2];
+bit hasWithdrawn;
+#endif
 
 /* FleetLedger. */
 inline haveEffect(c) {
@@ -110,8 +122,38 @@ end:
       outbox[me] = outbox[me] | bit(given);
       me = 0
     }
+#ifdef CONFIRMS
+  /* StorePlace.withdraw: one transaction. What has had its effect may have it again. */
+  :: atomic {
+      !hasWithdrawn && mishaps < MISHAPS ->
+      if :: me = 0 :: me = 1 fi;
+      if
+      :: outbox[me] & bit(inForce[me]) && inForce[me] != 0 ->
+        mishaps++; hasWithdrawn = 1;
+        outbox[me] = outbox[me] & ~bit(inForce[me]);
+        inForce[me] = 0;
+        did[me] = 0;
+#ifndef WITHDRAWS_ALONE
+        mustRead[me] = 1
+#endif
+      :: else
+      fi;
+      me = 0
+    }
+#endif
   od
 }
+
+#ifdef CONFIRMS
+/* The script of a beat: it compares the epoch, and that the entry is still the one that was read. */
+inline confirm(h, number) {
+#ifdef CONFIRMS_ANY_EPOCH
+  if :: epoch != 0 -> heard[h] = number; heardEpoch[h] = epoch :: else fi
+#else
+  if :: epoch != 0 && epoch == known[h] -> heard[h] = number; heardEpoch[h] = epoch :: else fi
+#endif
+}
+#endif
 
 /* A kill is a step of the relay itself, where it would have gone on. */
 #define mayDie :: atomic { mishaps < MISHAPS -> mishaps++; goto begin }
@@ -138,6 +180,9 @@ begin:
   }
 resync:
   atomic {
+#ifdef CONFIRMS
+    if :: mustRead[me] -> mustRead[me] = 2 :: else fi;
+#endif
     if :: epoch == 0 -> lastEpoch++; epoch = lastEpoch :: else fi;
     hand = told; handCount = count; handEpoch = epoch
   }
@@ -146,6 +191,9 @@ resync:
   :: d_step {
       apply(hand);
       position[me] = handCount; known[me] = handEpoch;
+#ifdef CONFIRMS
+      if :: mustRead[me] == 2 -> mustRead[me] = 0 :: else fi;
+#endif
       hand = 0; handCount = 0; handEpoch = 0
     }
   fi;
@@ -176,6 +224,18 @@ endOfNews:
   :: atomic { isBroken[me] -> goto begin }
 #ifndef EPOCH_NOT_COMPARED
   :: atomic { !isBroken[me] && epoch != known[me] -> goto resync }
+#endif
+#ifdef CONFIRMS
+  :: atomic { !isBroken[me] && mustRead[me] -> goto resync }
+  :: d_step {
+#ifdef CONFIRMS_ANY_EPOCH
+      (!isBroken[me] && epoch != 0 && (heard[me] != position[me] || heardEpoch[me] != epoch)) ->
+#else
+      (!isBroken[me] && epoch != 0 && epoch == known[me]
+        && (heard[me] != position[me] || heardEpoch[me] != epoch)) ->
+#endif
+      confirm(me, position[me])
+    }
 #endif
 
   :: atomic {
@@ -211,6 +271,9 @@ endOfNews:
     }
 #ifdef POSITION_BEFORE_EFFECT
     position[me] = handCount;
+#endif
+#ifdef CONFIRMS_BEFORE_EFFECT
+    d_step { if :: !isBroken[me] -> confirm(me, handCount) :: else fi };
 #endif
     if
     mayDie
@@ -255,6 +318,9 @@ end:
       hasLost = 1; mishaps++;
       for (i : 1 .. ENTRIES - 1) { entry[i] = 0 }
       i = 0;
+#ifdef CONFIRMS
+      heard[0] = 0; heard[1] = 0; heardEpoch[0] = 0; heardEpoch[1] = 0;
+#endif
       count = 0; told = 0; epoch = 0
     }
   /* XADD with MAXLEN. */
@@ -279,6 +345,11 @@ end:
           fi
         }
         i = 0;
+#ifdef CONFIRMS
+        /* What was confirmed later than the end of what is left is lost with it. */
+        if :: heard[0] > kept -> heard[0] = 0 :: else fi;
+        if :: heard[1] > kept -> heard[1] = 0 :: else fi;
+#endif
         count = kept; kept = 0;
         isBroken[0] = 1; isBroken[1] = 1
       }
@@ -287,12 +358,24 @@ end:
 }
 
 /* Nothing is under way: both relays wait for news at the end of the stream. */
-#define isQuiet(h) (relay[h + 1]@endOfNews && outbox[h] == 0 && !isBroken[h] && hasRead(h))
+#ifdef CONFIRMS
+#define isSettled(h) (!mustRead[h])
+#else
+#define isSettled(h) 1
+#endif
+#define isQuiet(h) (relay[h + 1]@endOfNews && outbox[h] == 0 && !isBroken[h] && hasRead(h) && isSettled(h))
 #define hasRead(h) (position[h] >= count && isOfEpoch(h))
 #ifdef EPOCH_NOT_COMPARED
 #define isOfEpoch(h) (known[h] != 0)
 #else
 #define isOfEpoch(h) (known[h] == epoch)
+#endif
+
+#ifdef CONFIRMS
+/* What an observer concludes: the author carries a command out at once, and whoever has withdrawn a later one
+   has yet to take over what it overruled. */
+#define hasConfirmed(h, e) \
+  (author[entry[e]] != h && heardEpoch[h] == epoch && heard[h] >= e && !mustRead[h])
 #endif
 
 active proctype referee() {
@@ -303,11 +386,31 @@ end:
       isQuiet(0) && isQuiet(1) ->
       assert(inForce[0] == inForce[1]);
       for (c : 1 .. given) {
+#ifdef CONFIRMS
+        /* One that was withdrawn in time is not in force anywhere. */
+        assert(hasWithdrawn || !isGreater(c, inForce[0]))
+#else
         assert(!isGreater(c, inForce[0]));
         /* The host that gave it had its effect at once; another one had it, or a greater one. */
         assert(did[author[c]] & bit(c))
+#endif
       }
       c = 0
     }
+#ifdef CONFIRMS
+  /* Whom an observer takes for having carried out a command has it in force, or a greater one. A host that
+     withdraws its own later command reads the state again before it says anything. */
+  :: d_step {
+      for (c : 1 .. count) {
+        if
+        :: entry[c] != 0 && entry[c] != TRIMMED && epoch != 0 ->
+          assert(!hasConfirmed(0, c) || !isGreater(entry[c], inForce[0]));
+          assert(!hasConfirmed(1, c) || !isGreater(entry[c], inForce[1]))
+        :: else
+        fi
+      }
+      c = 0
+    }
+#endif
   od
 }

@@ -171,6 +171,16 @@ class Logging(StoreTestCase):
         self.assertEqual(
             [record.levelname for record in logs.records], ["WARNING", "INFO", "INFO"])
 
+    def test_an_opening_after_others_have_closed_the_breaker_is_a_line_at_once(self):
+        with self.assertLogs("shared_breaker", "INFO") as logs:
+            self.let_fail(self.payments)
+            self.run_python(
+                "import sys; from shared_breaker import SharedStore; "
+                "SharedStore(sys.argv[1]).breaker('payments').reset()", self.store.path)
+            self.let_fail(self.payments)
+        self.assertEqual(
+            self.lines(logs), [("WARNING", "payments: closed -> open: 1 consecutive failure")] * 2)
+
     def test_what_an_operator_of_this_process_changes_is_a_line(self):
         with self.assertLogs("shared_breaker", "INFO") as logs:
             self.payments.trip(60, reason="maintenance\n")

@@ -38,7 +38,7 @@ import Testing
     #expect(try store.history(of: "api").allSatisfy { $0.host == nil })
     #expect(try store.fleetStanding()?.waiting == 3)
     #expect(try relay.pendingCommands(limit: 2) == Array(pending.prefix(2)))
-    try relay.published(through: pending[1].id)
+    try relay.published(pending[...1].map(\.id))
     #expect(try relay.pendingCommands() == [pending[2]])
     // Only the latest command about each aspect is told again.
     #expect(

@@ -52,6 +52,45 @@ import Testing
     #expect(try store.fleetStanding()?.isConnected == false)
   }
 
+  @Test func `a relay that has only begun is not connected, whatever an earlier one was`() throws {
+    let stage = try Stage()
+    let store = stage.sharedStore()
+    let first = try #require(try store.claimRelay(fleet: "prod", host: "a"))
+    try first.note(isConnected: true, problem: nil)
+    first.release()
+    let second = try #require(try store.claimRelay(fleet: "prod", host: "a"))
+    #expect(try store.fleetStanding()?.isRelayRunning == true)
+    #expect(try store.fleetStanding()?.isConnected == false)
+    try second.note(isConnected: true, problem: nil)
+    #expect(try store.fleetStanding()?.isConnected == true)
+  }
+
+  @Test func `a host knows its fleet's latest commands to a breaker, and which wait`() throws {
+    let stage = try Stage()
+    let store = stage.sharedStore()
+    let relay = try #require(try store.claimRelay(fleet: "prod", host: "a"))
+    let api = try store.breaker("api")
+    try api.force(.observe, scope: .fleet)
+    try relay.published(try relay.pendingCommands().map(\.id))
+    try api.overridePolicy(set: [.probes: "2"], unset: [.jitter], scope: .fleet)
+    let pending = try relay.pendingCommands()
+    try relay.published([], refusing: [pending[0].id: "the clock"])
+    let known = try store.fleetCommands(to: "api")
+    #expect(Set(known.map(\.aspect)) == ["policy:probes", "policy:jitter", "mode"])
+    #expect(known.last?.aspect == "mode" && known.last?.isWaiting == false)
+    #expect(known.prefix(2).allSatisfy { $0.isWaiting && $0.refusal == "the clock" })
+    #expect(try relay.pendingCommands().map(\.refusal) == ["the clock"])
+    #expect(try store.fleetStanding()?.refused == 1)
+    #expect(try store.fleetStanding()?.refusal == "the clock")
+    #expect(try relay.withdrawals() == 0)
+    #expect(try store.withdrawCommands(to: "api").map(\.stamp) == [pending[0].command.stamp])
+    #expect(try relay.withdrawals() == 1)
+    #expect(try store.fleetCommands(to: "api").map(\.aspect) == ["mode"])
+    #expect(try store.snapshot(of: "api")?.policy.probes == 2)
+    #expect(try store.fleetStanding()?.waiting == 0)
+    #expect(try relay.unfollowedCommands() == [])
+  }
+
   @Test func `a store belongs to one fleet until it leaves it`() throws {
     let stage = try Stage()
     let store = stage.sharedStore()

@@ -202,7 +202,7 @@ import Testing
     try storage.open(mayCreate: false)
     let before = storage.currentFingerprint()
     try relay.note(isConnected: true, problem: nil)
-    try relay.published(through: 99)
+    try relay.published([99], refusing: [99: "no"])
     #expect(try relay.apply([], position: nil) == [])
     #expect(try relay.apply([reset], position: Self.position(2)) == [.overtaken])
     #expect(
@@ -233,7 +233,7 @@ import Testing
       { try relay.note(isConnected: true, problem: nil) },
       { _ = try relay.apply([], position: Self.position(1)) },
       { try store.breaker("one").reset(scope: .fleet) },
-      { try relay.published(through: 1) },
+      { try relay.published([1]) },
       {
         _ = try relay.apply([.command(Self.command(.reset, stamp: 7, name: "no"))], position: nil)
       },
@@ -262,8 +262,10 @@ import Testing
     #expect(try relay.apply([other], position: nil) == [.overtaken])
     #expect(try relay.pendingCommands().count == 1)
 
-    #expect(try relay.forgetCommands(stampedAbove: now + 86_400_000))
-    #expect(try relay.pendingCommands() == [] && relay.commands() == [])
+    // The command gets the stamp that it should have had, and still goes out.
+    #expect(try relay.correctStamps(above: now + 86_400_000))
+    #expect(try relay.pendingCommands().map(\.command.stamp) == [now])
+    #expect(try relay.commands().map(\.stamp) == [now])
     #expect(try store.snapshot(of: "api")?.mode == .forcedOpen)
     #expect(try relay.apply([other], position: nil) == [.applied])
     #expect(try store.snapshot(of: "api")?.mode == .observe)
@@ -276,7 +278,7 @@ import Testing
     stage.clock.moveWall(by: .zero - year)
     try breaker.trip(scope: .fleet)
     try breaker.force(.forcedOpen, scope: .fleet)
-    #expect(try relay.forgetCommands(stampedAbove: now + 86_400_000))
+    #expect(try relay.correctStamps(above: now + 86_400_000))
     let pending = try relay.pendingCommands().map(\.command)
     #expect(pending.map(\.action) == [.trip(for: nil), .force(.forcedOpen, for: nil)])
     #expect(pending.allSatisfy { $0.stamp <= now + 86_400_000 })
@@ -285,7 +287,7 @@ import Testing
 
     // The part that is possible is kept.
     let known = try relay.commands()
-    #expect(try !relay.forgetCommands(stampedAbove: now + 86_400_000))
+    #expect(try !relay.correctStamps(above: now + 86_400_000))
     #expect(try relay.commands() == known && relay.pendingCommands().count == 2)
   }
 

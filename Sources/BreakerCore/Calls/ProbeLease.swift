@@ -89,7 +89,8 @@ extension BreakerRecord {
     at now: Instant, to owner: ProcessIdentity?, for time: Duration?, policy: BreakerPolicy
   ) -> PermitGrant {
     lastLease += 1
-    let deadline = Self.deadline(at: now, after: max(time ?? .zero, policy.probeTimeout))
+    let usual = isSuspected ? Self.patience(usually: usualProbeNanoseconds) : .zero
+    let deadline = Self.deadline(at: now, after: max(time ?? .zero, policy.probeTimeout, usual))
     leases.append(
       ProbeLease(
         id: lastLease, generation: generation, owner: owner, began: now, deadline: deadline))
@@ -123,6 +124,20 @@ extension BreakerRecord {
     guard let began = lease.began else { return }
     let took = max(0, elapsed?.inNanoseconds ?? now.since(began))
     usualProbeNanoseconds = usualProbeNanoseconds.map { $0.addingSaturating(took) / 2 } ?? took
+  }
+
+  /// Notes how long a probe took that succeeded after its lease had ended.
+  ///
+  /// The breaker has gone on without it, but it shows that calls can take that long here.
+  mutating func noteLateSuccess(after elapsed: Duration) {
+    let took = max(0, elapsed.inNanoseconds)
+    usualProbeNanoseconds = max(usualProbeNanoseconds ?? 0, took)
+  }
+
+  /// How long a probe may take that only the word of other hosts has caused: three times as long as
+  /// probes usually take here, because a call that is as slow as ever tells nothing bad.
+  private static func patience(usually usual: Int64?) -> Duration {
+    .nanoseconds((usual ?? 0).multipliedSaturating(by: 3))
   }
 
   private func indexOfLease(_ permit: PermitGrant) -> Int? {

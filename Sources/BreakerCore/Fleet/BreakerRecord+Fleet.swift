@@ -32,6 +32,11 @@ extension BreakerRecord {
     return now.since(closedSince) < policy.openFor.inNanoseconds
   }
 
+  /// Whether a recovery elsewhere shortened an open time within the latest `open-for`.
+  private func hasJustRecovered(at now: Instant, policy: BreakerPolicy) -> Bool {
+    recoveredAt.map { now.since($0) < policy.openFor.inNanoseconds } ?? false
+  }
+
   /// Whether the breaker is half-open because other hosts have it open.
   var isSuspected: Bool {
     state == .halfOpen && suspectedAt.map { $0 == tally.since } ?? false
@@ -54,7 +59,8 @@ extension BreakerRecord {
   ///
   /// An open time stays as it is if an operator or a failure named it, or if it ends within
   /// `fleet-spread` anyway: if each of several recoveries could shorten it, the hosts of a fleet
-  /// would come back much closer together.
+  /// would come back much closer together. Nor does it become shorter twice within `open-for`, so
+  /// that a fleet that is wrong about this host costs it one probe now and then.
   ///
   /// - Parameters:
   ///   - host: The other host.
@@ -70,7 +76,10 @@ extension BreakerRecord {
       let spread = policy.fleetSpread?.inNanoseconds, spread > 0
     else { return Step(answer: false, events: []) }
     let left = openUntil.since(now.boot)
-    guard left > spread else { return Step(answer: false, events: []) }
+    guard left > spread, !hasJustRecovered(at: now.boot, policy: policy) else {
+      return Step(answer: false, events: [])
+    }
+    recoveredAt = now.boot
     shortenOpenTime(by: left - Int64(Double(spread) * part))
     let event = BreakerEvent(
       .recovery, reason: "\(host) recovered", atMilliseconds: now.wallMilliseconds, origin: host)

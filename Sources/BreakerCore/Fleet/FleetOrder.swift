@@ -52,15 +52,21 @@ package struct FleetOrder: Sendable, Hashable {
     return FleetOrder(part, givenAt: givenAt)
   }
 
-  /// The same command with another stamp.
-  func stamped(_ stamp: Int64) -> FleetOrder {
+  /// The same command with another stamp, and another time on the wall clock.
+  func stamped(_ stamp: Int64, givenAt wallMilliseconds: Int64) -> FleetOrder {
     var command = command
     command.stamp = stamp
-    return FleetOrder(command, givenAt: givenAt)
+    return FleetOrder(
+      command, givenAt: Moment(boot: givenAt.boot, wallMilliseconds: wallMilliseconds))
+  }
+
+  /// Whether it is a part of another command, or the whole of it.
+  package func isPart(of other: FleetOrder) -> Bool {
+    stamp == other.stamp && host == other.host && name.utf8.elementsEqual(other.name.utf8)
   }
 
   /// Whether it is later than another one; all hosts give the same answer.
-  func isLater(than other: FleetOrder) -> Bool { command.isLater(than: other.command) }
+  package func isLater(than other: FleetOrder) -> Bool { command.isLater(than: other.command) }
 }
 
 extension FleetOrder {
@@ -129,11 +135,16 @@ package struct FleetRegister: Sendable, Hashable {
 
 /// Repairs the stamps that a host gave while its clock was far ahead, and that no other host accepts.
 ///
-/// A command that was given with the wrong clock is forgotten. A command that was given after the
-/// clock was set has such a stamp only because the host had already seen higher ones, so it gets the
-/// stamp that it should have had.
+/// A command of this host gets the stamp that it should have had. The clock that counts from the boot
+/// tells when it was given, whatever the wall clock said then. A command of another host with such a
+/// stamp is forgotten, because nobody else follows it.
 package struct FleetCorrection: Sendable, Hashable {
-  private var stamps: [Int64: Int64] = [:]
+  private struct Stamp: Sendable, Hashable {
+    var stamp: Int64
+    var wallMilliseconds: Int64
+  }
+
+  private var stamps: [Int64: Stamp] = [:]
 
   /// The highest stamp that any command has after the repair; 0 if none is left.
   package private(set) var highest: Int64
@@ -142,24 +153,32 @@ package struct FleetCorrection: Sendable, Hashable {
   ///   - orders: The commands that the host remembers, and those that it has not told the others yet.
   ///   - latest: The highest stamp that a command can have.
   ///   - host: The host itself.
-  package init(_ orders: some Sequence<FleetOrder>, above latest: Int64, of host: String) {
+  ///   - now: The time, on clocks that are right by now.
+  package init(
+    _ orders: some Sequence<FleetOrder>, above latest: Int64, of host: String, at now: Moment
+  ) {
     highest = 0
     var wrong: [FleetOrder] = []
     for order in orders {
       if order.stamp <= latest {
         highest = max(highest, order.stamp)
-      } else if order.host == host, order.givenAt.wallMilliseconds <= latest {
+      } else if order.host == host {
         wrong.append(order)
       }
     }
     for order in wrong.sorted(by: { $0.stamp < $1.stamp }) where stamps[order.stamp] == nil {
-      highest = max(highest + 1, order.givenAt.wallMilliseconds)
-      stamps[order.stamp] = highest
+      let passed = order.age(at: now).inNanoseconds / 1_000_000
+      let given = min(
+        order.givenAt.wallMilliseconds, now.wallMilliseconds.subtractingSaturating(passed))
+      highest = max(highest + 1, given)
+      stamps[order.stamp] = Stamp(stamp: highest, wallMilliseconds: given)
     }
   }
 
   /// A command with a right stamp; nil if it is to be forgotten.
   package func corrected(_ order: FleetOrder) -> FleetOrder? {
-    stamps[order.stamp].map { order.stamped($0) }
+    stamps[order.stamp].map {
+      order.stamped($0.stamp, givenAt: $0.wallMilliseconds)
+    }
   }
 }

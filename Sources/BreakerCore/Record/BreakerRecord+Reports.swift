@@ -11,7 +11,13 @@ extension BreakerRecord {
     // A probe without its lease has already reported, or lost the lease at its deadline or when its
     // owner ended.
     if permit.kind == .probe {
-      guard let lease = endLease(permit) else { return Step(answer: .refused, events: []) }
+      guard let lease = endLease(permit) else {
+        // A probe that lost its lease at its deadline has taken at least as long as that.
+        if outcome == .success, let elapsed, elapsed >= policy.probeTimeout {
+          noteLateSuccess(after: elapsed)
+        }
+        return Step(answer: .refused, events: [])
+      }
       if outcome == .success { noteSuccess(of: lease, elapsed: elapsed, at: now.boot) }
     }
     let isSlow = policy.isSlow(elapsed)

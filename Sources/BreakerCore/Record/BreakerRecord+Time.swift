@@ -49,11 +49,17 @@ extension BreakerRecord {
     _ lease: ProbeLease, at now: Moment, policy: BreakerPolicy
   ) -> [BreakerEvent] {
     leases.removeAll { $0.id == lease.id }
-    count(.failure(error: TripReason.probeTimedOut.text), isSlow: false, at: now)
     let who = lease.owner.map { "process \($0.pid)" } ?? "it"
     let event = BreakerEvent(
       .probe(.timedOut), reason: "\(who) took longer than probe-timeout",
       atMilliseconds: now.wallMilliseconds)
+    if isSuspected, isJudging(at: now.boot), lease.generation == generation,
+      usualProbeNanoseconds == nil
+    {
+      // Nobody knows how long calls take here, and the breaker has seen no failure of its own.
+      return [event, acquit(at: now, because: "how long calls take here is unknown")]
+    }
+    count(.failure(error: TripReason.probeTimedOut.text), isSlow: false, at: now)
     guard isJudging(at: now.boot), lease.generation == generation else { return [event] }
     let opening = probeFailed(
       at: now, because: .timeout, policy: policy, jitter: lease.jitter)
@@ -92,6 +98,7 @@ extension BreakerRecord {
     record.streakStartedAt = streakStartedAt.map { _ in bootTime }
     record.lastCountedFailureAt = nil
     record.suspectedAt = isSuspected ? suspectedAt : nil
+    record.recoveredAt = nil
     record.failureTimes = []
     record.outageTimes = []
     record.reporters = []
@@ -164,6 +171,7 @@ extension BreakerRecord {
     lastCountedFailureAt = lastCountedFailureAt.flatMap { $0.isFalsePast(at: now) ? nil : $0 }
     closedAt = closedAt?.inPast(of: now)
     suspectedAt = suspectedAt?.inPast(of: now)
+    recoveredAt = recoveredAt?.inPast(of: now)
     tally.since = tally.since?.inPast(of: now)
     failureTimes.removeAll { $0.isFalsePast(at: now) }
     outageTimes.removeAll { $0.isFalsePast(at: now) }

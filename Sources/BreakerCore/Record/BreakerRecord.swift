@@ -35,6 +35,9 @@ package struct BreakerRecord: Sendable, Hashable {
   /// When the latest outages began, at most as many as ``Flapping`` asks for, oldest first.
   package var outageTimes: [Instant] = []
 
+  /// When a recovery on another host last shortened the open time; nil if not since the host booted.
+  package var recoveredAt: Instant?
+
   // Probes. A lease outlives the state in which it was granted, because its call does too.
   package var leases: [ProbeLease] = []
   package var lastLease: Int64 = 0

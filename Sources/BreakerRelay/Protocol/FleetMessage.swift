@@ -62,6 +62,9 @@ package struct Refusal: Error, Sendable, Hashable {
   package var host: String?
   package var description: String
 
+  /// The command that is refused, if it is one.
+  package var command: RefusedCommand?
+
   package init(_ kind: Kind, host: String? = nil, _ description: String) {
     self.kind = kind
     self.host = host
@@ -86,7 +89,14 @@ extension FleetMessage {
     do throws(Refusal) {
       try self.init(values, delay: .milliseconds(max(0, now - time)), at: now)
     } catch {
-      throw Refusal(error.kind, host: sender, error.description)
+      var refusal = Refusal(error.kind, host: sender, error.description)
+      if values["k"] == "command", let sender, let name = values["b"],
+        let stamp = values["s"].flatMap({ Int64($0) })
+      {
+        refusal.command = RefusedCommand(
+          name: name, stamp: stamp, host: sender, error.description)
+      }
+      throw refusal
     }
   }
 

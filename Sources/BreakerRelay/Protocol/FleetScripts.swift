@@ -32,6 +32,9 @@ package struct FleetKeys: Sendable, Hashable {
 
   /// The field for the description of a host; no breaker has an empty name.
   package static let ownField = ""
+
+  /// The field for the commands that a host has refused; no breaker has a line break in its name.
+  package static let refusalsField = "\nrefused"
 }
 
 /// The Lua scripts that change a fleet's keys, each all of its keys or none.
@@ -68,14 +71,23 @@ package enum FleetScripts {
   /// relay that has just started may replace an earlier one of the same store. A run that has been
   /// seen before may not: if the name is another run's now, the host was copied.
   ///
-  /// - Keys: count, epoch, hosts, the host's own.
-  /// - Arguments: the host, its description, its lineage, its run, how many milliseconds a host may
-  ///   be silent, a new epoch, whether this run has been seen before.
-  static let beat =
+  /// A beat may have waited in a server that was stopped, so it is as old as its sending.
+  ///
+  /// The description that says how far the host has read replaces the plain one only if the server
+  /// has that very message. After a failover, the number may stand for another one, which the host
+  /// has not seen.
+  ///
+  /// - Keys: count, epoch, hosts, the host's own, stream.
+  /// - Arguments: the host, its plain description, its lineage, its run, how many milliseconds a host
+  ///   may be silent, a new epoch, whether this run has been seen before, when the beat was sent;
+  ///   then, if the host has read the state, the epoch, number and entry up to which it has read, and
+  ///   the description that says so.
+  package static let beat =
     now + """
       local own = redis.call('HGET', KEYS[4], '')
+      local before = tonumber(redis.call('ZSCORE', KEYS[3], ARGV[1]) or '0')
       if own then
-        local seen = tonumber(redis.call('ZSCORE', KEYS[3], ARGV[1]) or '0')
+        local seen = before
         local run = string.match(own, '"run":"(%x+)"')
         local lineage = string.match(own, '"lineage":"(%x+)"')
         local isOther = lineage ~= ARGV[3] or ARGV[7] == '1'
@@ -84,9 +96,27 @@ package enum FleetScripts {
         end
       end
       redis.call('SET', KEYS[2], ARGV[6], 'NX')
-      redis.call('ZADD', KEYS[3], string.format('%.0f', now), ARGV[1])
+      local seen = math.min(now, tonumber(ARGV[8]))
+      if before > seen and before <= now then seen = before end
+      if now - seen > 86400000 then seen = now end
+      redis.call('ZADD', KEYS[3], string.format('%.0f', seen), ARGV[1])
       redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', string.format('(%.0f', now - 86400000))
-      if own ~= ARGV[2] then redis.call('HSET', KEYS[4], '', ARGV[2]) end
+      local description = ARGV[2]
+      if ARGV[9] and redis.call('GET', KEYS[2]) == ARGV[9] then
+        if ARGV[11] == '0-0' then
+          local isEmpty = #redis.call('XREVRANGE', KEYS[5], '+', '-', 'COUNT', '1') == 0
+          if isEmpty and (redis.call('GET', KEYS[1]) or '0') == ARGV[10] then
+            description = ARGV[12]
+          end
+        else
+          local entry = redis.call('XREVRANGE', KEYS[5], ARGV[11], ARGV[11])[1]
+          local fields = entry and entry[2] or {}
+          for i = 1, #fields, 2 do
+            if fields[i] == 'n' and fields[i + 1] == ARGV[10] then description = ARGV[12] end
+          end
+        end
+      end
+      if own ~= description then redis.call('HSET', KEYS[4], '', description) end
       redis.call('EXPIRE', KEYS[4], 86400)
       local first = string.format('%.0f', now - tonumber(ARGV[5]))
       return {string.format('%.0f', now), redis.call('GET', KEYS[2]),
@@ -118,7 +148,8 @@ package enum FleetScripts {
   /// It answers with the host whose command is later; with nothing if it has published the command, or
   /// if the server knows it already; or with an exclamation mark, which cannot be a host, if the stamp
   /// is more than a day ahead of the server's clock, so that other hosts would refuse it. A known
-  /// command whose stamp is also ahead of the asking host's clock is invalid and is replaced.
+  /// command whose stamp is also ahead of the asking host's clock is invalid and is replaced. With
+  /// the command, the server keeps the number of its message.
   ///
   /// - Keys: stream, count, commands.
   /// - Arguments: about how long the stream may become, the host that gave it, lineage, breaker,
@@ -141,19 +172,18 @@ package enum FleetScripts {
         return #host > #otherHost
       end
       local given = string.format('%.0f', now - tonumber(ARGV[7]))
-      local told = false
+      local told = nil
       local winner = ''
       for i = 9, #ARGV, 2 do
         local place = ARGV[4] .. '\\n' .. ARGV[i]
         local known = redis.call('HGET', KEYS[3], place)
         if not known or isLater(ARGV[5], ARGV[2], known) then
           if not told then
-            append(ARGV[1], 'k', 'command', 'h', ARGV[2], 'l', ARGV[3], 'b', ARGV[4], 's', ARGV[5],
-              'c', ARGV[6])
-            told = true
+            told = append(ARGV[1], 'k', 'command', 'h', ARGV[2], 'l', ARGV[3], 'b', ARGV[4],
+              's', ARGV[5], 'c', ARGV[6])
           end
-          redis.call('HSET', KEYS[3], place,
-            ARGV[5] .. ' ' .. ARGV[2] .. ' ' .. given .. ' ' .. ARGV[i + 1])
+          redis.call('HSET', KEYS[3], place, ARGV[5] .. ' ' .. ARGV[2] .. ' ' .. given .. ' ' ..
+            string.sub(ARGV[i + 1], 1, -2) .. ',"n":' .. told .. '}')
         else
           local stamp, host = string.match(known, '^(%d+) (%S+) ')
           if tonumber(stamp) ~= tonumber(ARGV[5]) or host ~= ARGV[2] then winner = host end

@@ -106,7 +106,9 @@ package struct FleetState: Sendable {
       }
       commands[CommandPlace(name: name, aspect: aspect)] = command
     } catch {
-      throw Refusal(error.kind, host: host, error.description)
+      var refusal = Refusal(error.kind, host: host, error.description)
+      refusal.command = RefusedCommand(name: name, stamp: stamp, host: host, error.description)
+      throw refusal
     }
   }
 
@@ -160,6 +162,34 @@ extension FleetState {
       }
     }
     return known
+  }
+}
+
+/// What the server keeps of a command, as far as it tells commands apart.
+struct KeptCommand: Sendable, Hashable {
+  var stamp: Int64
+  var host: String
+
+  /// The number of its message; nil if an earlier relay has told it.
+  var number: Int64?
+
+  /// Reads what the server keeps; nil if there is nothing, or it makes no sense.
+  init?(_ text: String?) {
+    let parts = text?.split(separator: " ", maxSplits: 3) ?? []
+    guard parts.count == 4, let stamp = Int64(parts[0]),
+      FleetName.complaint(about: String(parts[1])) == nil
+    else { return nil }
+    self.stamp = stamp
+    host = String(parts[1])
+    let fields = try? JSONFields(String(parts[3]), standingFor: "a command")
+    number = fields?.number("n").flatMap { $0 > 0 ? $0 : nil }
+  }
+
+  /// Whether it is later than a command that a host knows.
+  func isLater(than command: FleetCommand) -> Bool {
+    var other = command
+    (other.stamp, other.host) = (stamp, host)
+    return other.isLater(than: command)
   }
 }
 
@@ -224,24 +254,6 @@ package struct FleetBreaker: Sendable, Hashable {
     return RelayStatus.Standing(
       name: name, state: state.wireName, mode: (isModeOver ? .automatic : mode).wireName,
       openEndsIn: ends.map { .milliseconds($0) }, trips: trips)
-  }
-}
-
-/// The description of a host on the server, as JSON text.
-package enum HostText {
-  /// The text; `run` distinguishes this relay from others on the same host.
-  package static func text(lineage: String, run: String, since: BreakerTimestamp) -> String {
-    JSONValue.object([
-      .init("version", .integer(1)), .init("run", .string(run)),
-      .init("lineage", .string(lineage)), .init("relay", .string(SharedStore.version)),
-      .init("since", .string(since.description)),
-    ]).text
-  }
-
-  /// The lineage in a description; nil if there is none.
-  package static func lineage(in text: String) -> String? {
-    guard text.utf8.count <= 1_024 else { return nil }
-    return (try? JSONFields(text, standingFor: "a host"))?.text("lineage")
   }
 }
 

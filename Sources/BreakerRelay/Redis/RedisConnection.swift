@@ -10,6 +10,9 @@ internal import SharedBreaker
   private let context: UnsafeMutablePointer<redisContext>
   private let patience: Duration
 
+  /// How many elements the answer that is being read may still have.
+  private let elementsLeft: UnsafeMutablePointer<Int>
+
   /// How often something was read since the last complete answer.
   private var reads = 0
 
@@ -26,22 +29,14 @@ internal import SharedBreaker
   ///   - patience: How long to wait for the server in each of these steps.
   /// - Throws: `RedisError` if the server does not answer in time, or refuses.
   package init(to address: RedisAddress, patience: Duration) throws(RedisError) {
-    let (seconds, rest) = patience.components
-    let limit = timeval(tv_sec: Int(seconds), tv_usec: Int(rest / 1_000_000_000_000))
-    let made =
-      switch address.place {
-      case .tcp(let host, let port):
-        unsafe redisConnectWithTimeout(host, Int32(port), limit)
-      case .socket(let path): unsafe redisConnectUnixWithTimeout(path, limit)
-      }
-    guard let context = unsafe made else { throw RedisError("no memory is left for a connection") }
-    guard unsafe context.pointee.err == 0 else {
-      let problem = unsafe Self.problem(of: context)
-      unsafe redisFree(context)
-      throw RedisError("\(problem): check the address, and whether the server runs")
-    }
+    let context = unsafe try Self.connected(to: address, patience: patience)
     unsafe self.context = unsafe context
     self.patience = patience
+    unsafe elementsLeft = UnsafeMutablePointer<Int>.allocate(capacity: 1)
+    unsafe elementsLeft.initialize(to: AnswerBounds.mostElements)
+    guard let reader = unsafe context.pointee.reader,
+      unsafe AnswerBounds.bound(reader, by: elementsLeft)
+    else { throw RedisError("no memory is left for a connection") }
     // From here on `poll` waits, which keeps the deadline however slowly the server answers.
     unsafe context.pointee.flags &= ~REDIS_BLOCK
     let flags = fcntl(descriptor, F_GETFL)
@@ -52,7 +47,49 @@ internal import SharedBreaker
     try logIn(address)
   }
 
-  deinit { unsafe redisFree(context) }
+  deinit {
+    unsafe redisFree(context)
+    unsafe elementsLeft.deallocate()
+  }
+
+  /// Connects to the first address of the server that answers.
+  private static func connected(
+    to address: RedisAddress, patience: Duration
+  ) throws(RedisError) -> UnsafeMutablePointer<redisContext> {
+    let end = ContinuousClock.now + patience
+    guard case .tcp(let host, let port) = address.place else {
+      guard case .socket(let path) = address.place else { throw .closed }
+      return unsafe try opened(unsafe redisConnectUnixWithTimeout(path, limit(until: end)))
+    }
+    var problem = RedisError("its name has no address: check it")
+    for number in try HostLookup.system.addresses(of: host, patience: patience) {
+      do throws(RedisError) {
+        return unsafe try opened(
+          unsafe redisConnectWithTimeout(number, Int32(port), limit(until: end)))
+      } catch {
+        problem = error
+      }
+    }
+    throw problem
+  }
+
+  /// The time until a deadline, which is never zero, because zero would mean waiting forever.
+  private static func limit(until end: ContinuousClock.Instant) -> timeval {
+    let milliseconds = max(10, DurationText.milliseconds(end - .now))
+    return timeval(tv_sec: Int(milliseconds / 1_000), tv_usec: Int(milliseconds % 1_000) * 1_000)
+  }
+
+  private static func opened(
+    _ made: UnsafeMutablePointer<redisContext>?
+  ) throws(RedisError) -> UnsafeMutablePointer<redisContext> {
+    guard let context = unsafe made else { throw RedisError("no memory is left for a connection") }
+    guard unsafe context.pointee.err == 0 else {
+      let problem = unsafe Self.problem(of: context)
+      unsafe redisFree(context)
+      throw RedisError("\(problem): check the address, and whether the server runs")
+    }
+    return unsafe context
+  }
 
   private func logIn(_ address: RedisAddress) throws(RedisError) {
     if let password = address.password {
@@ -190,7 +227,8 @@ extension RedisConnection {
 
   private func fill() throws(RedisError) {
     reads += 1
-    guard reads <= Self.mostReads else { throw RedisError("its answer is too long") }
+    let read = unsafe context.pointee.reader.map { unsafe Int($0.pointee.len) } ?? 0
+    guard reads <= Self.mostReads, read <= AnswerBounds.mostBytes else { throw .tooLong }
     errno = 0
     guard unsafe redisBufferRead(context) == REDIS_OK else {
       throw problem
@@ -201,10 +239,11 @@ extension RedisConnection {
   private func next() throws(RedisError) -> RedisReply? {
     var raw: UnsafeMutableRawPointer?
     guard unsafe redisGetReplyFromReader(context, &raw) == REDIS_OK else {
-      throw problem
+      throw unsafe elementsLeft.pointee < 0 ? .tooLong : problem
     }
     guard let raw = unsafe raw else { return nil }
     reads = 0
+    unsafe elementsLeft.pointee = AnswerBounds.mostElements
     defer { unsafe freeReplyObject(raw) }
     return unsafe Self.value(raw.assumingMemoryBound(to: redisReply.self).pointee)
   }
@@ -315,6 +354,8 @@ package struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
   ]
 
   package static let closed = RedisError("it closed the connection")
+
+  package static let tooLong = RedisError("its answer is too long")
 
   package static func late(_ patience: Duration) -> RedisError {
     RedisError("it has not answered for \(DurationText.format(patience))")

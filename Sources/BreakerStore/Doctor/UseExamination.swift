@@ -225,7 +225,18 @@ struct FleetExamination {
             : "none: remove the cause, and the relay connects by itself")
       ]
     }
-    return [StoreFinding(.fleet, .ok, "\(place): the relay is connected\(commands)")]
+    guard let refusal = fleet.refusal else {
+      return [StoreFinding(.fleet, .ok, "\(place): the relay is connected\(commands)")]
+    }
+    let refused = CountedNoun.text(Int64(fleet.refused), "command")
+    return [
+      StoreFinding(
+        .fleet, .warning,
+        "\(place): the relay is connected, and \(refused) cannot go out (\(refusal))",
+        means: "the other hosts do not follow what was given here",
+        repair: "none: remove the cause, and they go out, or take them back with 'cbctl fleet"
+          + " withdraw NAME'")
+    ]
   }
 
   /// How long ago a time was, in one unit.

@@ -8,9 +8,13 @@ extension StorePlace {
     var hearing = try FleetHearing(request, of: before, in: self)
     try hearing.run()
     if hearing.fleet != before { try save(hearing.fleet) }
-    let isPublished = request.published != nil && before?.waiting ?? 0 > 0
-    if let last = request.published, isPublished { try deletePending(0...max(0, last)) }
-    let hasChanged = hearing.hasChanged || isPublished || hearing.fleet != before
+    let hasWaiting = before?.waiting ?? 0 > 0
+    let isNews = hasWaiting && !(request.published.isEmpty && request.refusals.isEmpty)
+    if isNews {
+      for id in request.published { try deletePending(id...id) }
+      for (id, why) in request.refusals { try refuse(id, because: why) }
+    }
+    let hasChanged = hearing.hasChanged || isNews || hearing.fleet != before
     if hasChanged, !hearing.hasRaisedRevision { try raiseRevision(of: nil) }
     return hearing.changes
   }
@@ -39,6 +43,28 @@ extension StorePlace {
     return true
   }
 
+  /// Takes back the commands to a breaker that the relay has yet to publish.
+  ///
+  /// What they have changed on this host stays until another command changes it. Their registers go
+  /// too, or the relay would tell them at its next connect.
+  ///
+  /// - Returns: The commands.
+  func withdraw(from name: String) throws(StoreError) -> [FleetOrder] {
+    guard var fleet = try fleet() else { return [] }
+    let pending = try pendingOrders(of: name, limit: .max)
+    guard !pending.isEmpty else { return [] }
+    for register in try registers(of: name)
+    where pending.contains(where: { register.order.isPart(of: $0.order) }) {
+      try forget(register)
+    }
+    for order in pending { try deletePending(order.id...order.id) }
+    // The relay reads what the fleet says about these breakers again.
+    fleet.withdrawals += 1
+    try save(fleet)
+    try raiseRevision(of: nil)
+    return pending.map(\.order)
+  }
+
   /// Forgets or corrects every command with a higher stamp than this.
   ///
   /// - Returns: The highest stamp that a command has then; 0 if there is none.
@@ -47,7 +73,8 @@ extension StorePlace {
   ) throws(StoreError) -> Int64 {
     let registers = try registers(of: nil)
     let pending = try pendingOrders(of: nil, limit: .max).map(\.order)
-    let correction = FleetCorrection(registers.map(\.order) + pending, above: latest, of: host)
+    let correction = FleetCorrection(
+      registers.map(\.order) + pending, above: latest, of: host, at: now)
     try forgetOrders(stampedAbove: latest)
     for register in registers {
       guard let order = correction.corrected(register.order) else { continue }
@@ -111,7 +138,7 @@ private struct FleetHearing<Place: StorePlace> {
     if let latest = request.latestStamp, fleet.stamp > latest {
       fleet.stamp = try place.correct(stampsAbove: latest, of: fleet.host)
       hasChanged = true
-      changes.hasForgotten = true
+      changes.hasCorrected = true
     }
     for news in request.news { try hear(news) }
     if let note = request.note, note != fleet.note {

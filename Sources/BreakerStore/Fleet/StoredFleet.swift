@@ -17,6 +17,13 @@ package struct StoredFleet: Sendable, Hashable {
   /// How many commands the relay has yet to publish.
   package var waiting = 0
 
+  /// How many of these could not be published, and why the oldest could not.
+  package var refused = 0
+  package var refusal: String?
+
+  /// How often operators have withdrawn commands.
+  package var withdrawals: Int64 = 0
+
   package init(fleet: String, host: String) {
     self.fleet = fleet
     self.host = host
@@ -27,6 +34,15 @@ package struct StoredFleet: Sendable, Hashable {
 package struct PendingOrder: Sendable, Hashable {
   package var id: Int64
   package var order: FleetOrder
+
+  /// Why the relay could not publish it; nil as long as nothing is known.
+  package var refusal: String?
+
+  package init(id: Int64, order: FleetOrder, refusal: String? = nil) {
+    self.id = id
+    self.order = order
+    self.refusal = refusal
+  }
 }
 
 /// A command to the whole fleet that an operator of this host gives.
@@ -68,8 +84,11 @@ package struct FleetRequest: Sendable, Hashable {
   /// Whether the relay reaches the other hosts, and why not; nil if that has not changed.
   package var note: Note?
 
-  /// The latest command that the relay has published; nil if there is none.
-  package var published: Int64?
+  /// The commands that the relay has published.
+  package var published: [Int64] = []
+
+  /// The commands that cannot be published for now, and why; nil if that is over.
+  package var refusals: [Int64: String?] = [:]
 
   /// The highest stamp that a command of the fleet can have; nil if that is not known.
   package var latestStamp: Int64?
@@ -96,7 +115,7 @@ extension FleetRequest {
     news.isEmpty && fleet.fleet == self.fleet && fleet.host == host
       && (note.map { $0 == fleet.note } ?? true)
       && (position.map { $0 == fleet.position } ?? true)
-      && (published == nil || fleet.waiting == 0)
+      && ((published.isEmpty && refusals.isEmpty) || fleet.waiting == 0)
       && (latestStamp.map { fleet.stamp <= $0 } ?? true)
   }
 }
@@ -113,8 +132,8 @@ package struct FleetChanges: Sendable {
   /// One for each piece of news.
   package var verdicts: [FleetVerdict] = []
 
-  /// Whether commands with impossible stamps were forgotten.
-  package var hasForgotten = false
+  /// Whether commands with impossible stamps were corrected or forgotten.
+  package var hasCorrected = false
 
   /// What happened to each breaker.
   package var events: [(name: String, events: [BreakerEvent])] = []

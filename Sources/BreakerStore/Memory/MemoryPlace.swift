@@ -30,7 +30,7 @@ final class MemoryPlace {
   private var declared = MemoryTable<NameBytes, [StoredDeclaration]>()
   private var hooks = MemoryTable<NameBytes, HookRecord>()
   private var registers = MemoryTable<NameBytes, [FleetAspect: FleetRegister]>()
-  private var outbox = MemoryTable<Int64, FleetOrder>()
+  private var outbox = MemoryTable<Int64, PendingOrder>()
 
   /// The latest event of each breaker, kept or not.
   private var latest = MemoryTable<NameBytes, Int64>()
@@ -160,7 +160,9 @@ extension MemoryPlace {
     registers.mapRows { _, registers in
       registers.mapValues { FleetRegister($0.order.carriedOver(to: now), isInForce: $0.isInForce) }
     }
-    outbox.mapRows { $1.carriedOver(to: now) }
+    outbox.mapRows {
+      PendingOrder(id: $0, order: $1.order.carriedOver(to: now), refusal: $1.refusal)
+    }
     marks.revision = revision
     commit()
   }
@@ -211,6 +213,9 @@ extension MemoryPlace: StoreReading {
   func fleet() -> StoredFleet? {
     var fleet = marks.fleet
     fleet?.waiting = outbox.rows.count
+    let refusals = outbox.rows.sorted { $0.key < $1.key }.compactMap(\.value.refusal)
+    fleet?.refused = refusals.count
+    fleet?.refusal = refusals.first
     return fleet
   }
 
@@ -223,7 +228,7 @@ extension MemoryPlace: StoreReading {
 
   func pendingOrders(of name: String?, limit: Int) -> [PendingOrder] {
     let sorted = outbox.rows.sorted { $0.key < $1.key }
-      .map { PendingOrder(id: $0.key, order: $0.value) }
+      .map(\.value)
     let found = name.map { name in
       sorted.filter { NameBytes($0.order.name) == NameBytes(name) }
     }
@@ -313,7 +318,14 @@ extension MemoryPlace: StorePlace {
 
   func append(_ order: FleetOrder) {
     marks.lastOrder += 1
-    outbox[marks.lastOrder] = order
+    outbox[marks.lastOrder] = PendingOrder(id: marks.lastOrder, order: order)
+  }
+
+  func refuse(_ id: Int64, because why: String?) { outbox[id]?.refusal = why }
+
+  func forget(_ register: FleetRegister) {
+    guard let aspect = register.aspect else { return }
+    registers[NameBytes(register.order.name)]?[aspect] = nil
   }
 
   func deletePending(_ ids: ClosedRange<Int64>) {
@@ -325,7 +337,7 @@ extension MemoryPlace: StorePlace {
       let left = registers.filter { $0.value.order.stamp <= stamp }
       return left.isEmpty ? nil : left
     }
-    outbox.mapRows { $1.stamp <= stamp ? $1 : nil }
+    outbox.mapRows { $1.order.stamp <= stamp ? $1 : nil }
   }
 
   func proveWritable() {}

@@ -13,7 +13,8 @@ enum Query: Int, CaseIterable {
   case declare, declarations, trimDeclarations
   case fleet, saveFleet
   case registers, registersOfBreaker, saveRegister
-  case orders, insertOrder, deleteOrders, deleteLaterOrders, deleteLaterRegisters
+  case orders, insertOrder, refuseOrder, deleteOrders
+  case deleteLaterOrders, deleteLaterRegisters, deleteRegister
 
   var sql: String {
     switch self {
@@ -141,14 +142,18 @@ enum Query: Int, CaseIterable {
     case .fleet:
       """
       SELECT fleet, host, stamp, epoch, number, entry, is_connected, changed_at_ms, problem,
-        (SELECT count(*) FROM fleet_outbox)
+        (SELECT count(*) FROM fleet_outbox),
+        (SELECT count(*) FROM fleet_outbox WHERE refusal IS NOT NULL),
+        (SELECT refusal FROM fleet_outbox WHERE refusal IS NOT NULL ORDER BY id LIMIT 1),
+        withdrawals
       FROM fleet
       """
     case .saveFleet:
       """
       INSERT OR REPLACE INTO fleet (
-        id, fleet, host, stamp, epoch, number, entry, is_connected, changed_at_ms, problem)
-      VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+        id, fleet, host, stamp, epoch, number, entry, is_connected, changed_at_ms, problem,
+        withdrawals)
+      VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
       """
     case .registers:
       "SELECT is_in_force, \(FleetOrderColumns.list) FROM fleet_command ORDER BY breaker, aspect"
@@ -163,7 +168,7 @@ enum Query: Int, CaseIterable {
       """
     case .orders:
       """
-      SELECT id, \(FleetOrderColumns.list) FROM fleet_outbox
+      SELECT id, \(FleetOrderColumns.list), refusal FROM fleet_outbox
       WHERE ?2 IS NULL OR breaker = ?2 ORDER BY id LIMIT ?1
       """
     case .insertOrder:
@@ -171,9 +176,11 @@ enum Query: Int, CaseIterable {
       INSERT INTO fleet_outbox (\(FleetOrderColumns.list))
       VALUES (\(FleetOrderColumns.parameters(from: 1)))
       """
+    case .refuseOrder: "UPDATE fleet_outbox SET refusal = ?2 WHERE id = ?1"
     case .deleteOrders: "DELETE FROM fleet_outbox WHERE id BETWEEN ?1 AND ?2"
     case .deleteLaterOrders: "DELETE FROM fleet_outbox WHERE stamp > ?1"
     case .deleteLaterRegisters: "DELETE FROM fleet_command WHERE stamp > ?1"
+    case .deleteRegister: "DELETE FROM fleet_command WHERE breaker = ?1 AND aspect = ?2"
     }
   }
 

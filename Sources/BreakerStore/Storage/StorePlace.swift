@@ -109,6 +109,12 @@ package protocol StorePlace: StoreReading {
   /// Adds a command to those that the relay has yet to publish.
   func append(_ order: FleetOrder) throws(StoreError)
 
+  /// Notes why a command cannot be published for now; nil if that is over.
+  func refuse(_ id: Int64, because why: String?) throws(StoreError)
+
+  /// Forgets the latest command about an aspect of a breaker.
+  func forget(_ register: FleetRegister) throws(StoreError)
+
   /// Removes commands from those that the relay has yet to publish.
   func deletePending(_ ids: ClosedRange<Int64>) throws(StoreError)
 

@@ -19,7 +19,7 @@ enum BreakerRow {
     "failures", "ignored", "rejections", "slow", "would_reject", "code_policy", "operator_policy",
     "counters_key", "counted_successes", "counted_unjudged", "counted_ignored",
     "counted_rejections", "counted_slow", "counted_would_reject", "used_at_ms", "leases",
-    "suspected_at_ns", "is_open_time_named", "usual_probe_ns", "outage_times",
+    "suspected_at_ns", "is_open_time_named", "usual_probe_ns", "outage_times", "recovered_at_ns",
   ]
 
   static let columns = all.joined(separator: ", ")
@@ -65,6 +65,7 @@ enum BreakerRow {
     breaker.record.isOpenTimeNamed = reader.integer() != 0
     breaker.record.usualProbeNanoseconds = reader.countOrNil()
     breaker.record.outageTimes = Blobs.instants(reader.blob())
+    breaker.record.recoveredAt = reader.instant()
     return (breaker, boot, bootOfState)
   }
 
@@ -162,6 +163,7 @@ enum BreakerRow {
     row.bind(record.isOpenTimeNamed ? 1 : 0)
     row.bind(record.usualProbeNanoseconds)
     row.bind(Blobs.pack(record.outageTimes))
+    row.bind(record.recoveredAt?.nanoseconds)
   }
 }
 

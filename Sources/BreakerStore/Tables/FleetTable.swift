@@ -13,6 +13,9 @@ extension ReadTransaction {
       fleet.changedAtMilliseconds = row.integerOrNil(7)
       fleet.problem = row.text(8)
       fleet.waiting = Int(row.integer(9))
+      fleet.refused = Int(row.integer(10))
+      fleet.refusal = row.text(11)
+      fleet.withdrawals = row.integer(12)
       return fleet
     }
   }
@@ -33,7 +36,8 @@ extension ReadTransaction {
     query.bind(2, name)
     return try query.rows { row in
       FleetOrderColumns.read(row, from: 1, in: self).map {
-        PendingOrder(id: row.integer(0), order: $0)
+        PendingOrder(
+          id: row.integer(0), order: $0, refusal: row.text(FleetOrderColumns.count + 1))
       }
     }.compactMap { $0 }
   }
@@ -51,6 +55,7 @@ extension WriteTransaction {
     save.bind(7, fleet.isConnected ? 1 : 0)
     save.bind(8, fleet.changedAtMilliseconds)
     save.bind(9, fleet.problem)
+    save.bind(10, fleet.withdrawals)
     try save.run()
   }
 
@@ -77,6 +82,21 @@ extension WriteTransaction {
     let insert = try connection.statement(.insertOrder)
     FleetOrderColumns.bind(order, from: 1, to: insert, boot: boot)
     try insert.run()
+  }
+
+  func refuse(_ id: Int64, because why: String?) throws(StoreError) {
+    let update = try connection.statement(.refuseOrder)
+    update.bind(1, id)
+    update.bind(2, why)
+    try update.run()
+  }
+
+  func forget(_ register: FleetRegister) throws(StoreError) {
+    guard let aspect = register.aspect else { return }
+    let delete = try connection.statement(.deleteRegister)
+    delete.bind(1, register.order.name)
+    delete.bind(2, aspect.text)
+    try delete.run()
   }
 
   func deletePending(_ ids: ClosedRange<Int64>) throws(StoreError) {

@@ -180,5 +180,6 @@ struct Migration: Sendable {
     Migration(name: "0011_hold_lifelines.sql", bytes: PackageResources._011_hold_lifelines_sql),
     Migration(name: "0012_time_probes.sql", bytes: PackageResources._012_time_probes_sql),
     Migration(name: "0013_note_outages.sql", bytes: PackageResources._013_note_outages_sql),
+    Migration(name: "0014_confirm_commands.sql", bytes: PackageResources._014_confirm_commands_sql),
   ]
 }

@@ -158,7 +158,8 @@ struct StoreHeader: Hashable {
   private static let latestInstant = """
     SELECT max(
       coalesce(max(streak_started_at_ns), 0), coalesce(max(counted_failure_at_ns), 0),
-      coalesce(max(closed_at_ns), 0), coalesce(max(suspected_at_ns), 0), coalesce(max(open_until_ns - open_length_ns), 0),
+      coalesce(max(closed_at_ns), 0), coalesce(max(suspected_at_ns), 0), coalesce(max(recovered_at_ns), 0),
+      coalesce(max(open_until_ns - open_length_ns), 0),
       coalesce((SELECT max(state_since_ns) FROM breaker WHERE state_since_boot = ?1), 0))
     FROM breaker WHERE boot = ?1
     """

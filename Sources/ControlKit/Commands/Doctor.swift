@@ -51,7 +51,15 @@ extension CommandContext {
   /// Only an answer that is late is a warning: a relay other than `cbrelay` need not answer.
   private func withAnswer(_ finding: StoreFinding) -> StoreFinding {
     do throws(RelaySilence) {
-      _ = try RelayClient(store: store.path, patience: console.relayPatience).status(.figures)
+      let client = RelayClient(store: store.path, patience: console.relayPatience)
+      let skew = try client.status(.figures).skew
+      guard let words = skew.flatMap({ ClockSkew.words($0) }) else { return finding }
+      var finding = finding
+      finding.result = .warning
+      finding.found += "; the clock of this host is \(words) the server's"
+      finding.means = "of two commands to the fleet, the one that was given earlier may win"
+      finding.repair = "none: set the clock of this host"
+      return finding
     } catch {
       guard error == .late else { return finding }
       var finding = finding
@@ -61,7 +69,6 @@ extension CommandContext {
       finding.repair = "none: look at the log of cbrelay, and restart it if this lasts"
       return finding
     }
-    return finding
   }
 }
 

@@ -5,15 +5,16 @@ import SharedBreaker
 extension CommandSpec {
   static let fleet = CommandSpec(
     name: "fleet",
-    summary: "show the hosts of a fleet, or leave it",
+    summary: "show the hosts of a fleet, take commands back, or leave it",
     arguments: [
       ArgumentSpec(
-        label: "ACTION", kind: .choice(["status", "leave"]),
-        summary: "status: show the breakers of every host; leave: take this host out of the fleet"),
+        label: "ACTION", kind: .choice(["status", "withdraw", "leave"]),
+        summary: "status: show the breakers of every host; withdraw: take back commands that have "
+          + "not gone out; leave: take this host out of the fleet"),
       ArgumentSpec(
         label: "NAME", kind: .pattern, count: .any,
         summary: "status: a name, or a pattern with *, ? or [a-z] (default: every breaker that is "
-          + "not closed and automatic on every host)"),
+          + "not closed and automatic on every host); withdraw: the breaker"),
     ],
     options: [
       OptionSpec(
@@ -26,8 +27,14 @@ extension CommandSpec {
       "status asks the relay of this host. A host is silent if nothing has been heard from its "
         + "relay for a while; its breakers then work on their own. The exit code is 69 if the relay "
         + "of this host does not run, does not answer, or cannot reach the fleet.",
+      "If you name a breaker, status also shows the latest commands to it: which hosts have carried "
+        + "them out, which have refused them, which are silent, and which have relays of a version "
+        + "that does not say so.",
       "A terminal shows a column for each host if there is room, and otherwise on how many hosts a "
         + "breaker is open. In a pipe, each line is about one breaker on one host.",
+      "withdraw takes back the commands to a breaker that have not gone out, such as those of a host "
+        + "whose clock is a day ahead. What they have changed on this host stays until another "
+        + "command changes it.",
       "leave makes the store forget the fleet and the commands that have not reached it. Breakers "
         + "keep their states, modes and policies. Stop the relay first: leave does nothing while it "
         + "runs.",
@@ -35,11 +42,14 @@ extension CommandSpec {
     examples: [
       Example("cbctl fleet status", "see where a breaker is not closed"),
       Example("cbctl fleet status 'payments-*' --json", "list some breakers of all hosts as JSON"),
+      Example("cbctl fleet status payments", "see who has carried out the latest commands to it"),
+      Example("cbctl fleet withdraw payments", "take back what has not gone out"),
       Example("cbctl fleet leave", "take this host out of its fleet"),
     ],
     exitCodes: [.done, .failed, .usage, .noBreaker, .storeUnavailable],
     meanings: [.failed: "leave: the relay still runs, or you did not confirm it"]
   ) { context, parsed throws(ControlError) in
+    if parsed.text("ACTION") == "withdraw" { return try withdraw(context, parsed) }
     guard parsed.text("ACTION") == "leave" else { return try showFleet(context, parsed) }
     for word in ["NAME", "all"] where parsed.has(word) {
       throw .usage(
@@ -77,10 +87,15 @@ extension CommandSpec {
         missing.text, among: overview.names + known,
         remedy: "run 'cbctl fleet status --all' to list all names")
     }
+    var commands: [NamedConfirmations] = []
+    for pattern in patterns where pattern.isName {
+      commands.append(try context.confirmations(of: pattern.text))
+    }
     if context.global.isJSON {
-      context.print(FleetDocument.of(status, showing: overview))
+      context.print(FleetDocument.of(status, showing: overview, commands))
     } else {
-      let text = FleetText(status: status, overview: overview, now: context.now())
+      let text = FleetText(
+        status: status, overview: overview, commands: commands, now: context.now())
       context.print(
         context.console.isOutputTerminal
           ? text.page(width: context.console.width ?? HelpPage.width, painter: context.painter)
@@ -89,6 +104,39 @@ extension CommandSpec {
     for pattern in unmatched {
       context.note(
         "nothing that matches \(VisibleText.quoted(pattern.text)) is open, half-open or in a mode")
+    }
+    return .done
+  }
+
+  private static func withdraw(
+    _ context: CommandContext, _ parsed: ParsedCommand
+  ) throws(ControlError) -> Ending {
+    let patterns = parsed.patterns
+    guard patterns.count == 1, let name = patterns.first, name.isName, !parsed.has("all") else {
+      throw .usage("withdraw without one name", "it takes back commands to it", help: "fleet")
+    }
+    guard let standing = try context.fleetStanding() else {
+      throw ControlError(
+        .storeUnavailable, "no fleet",
+        "no relay has worked on \(VisibleText.bare(context.store.path))",
+        "start cbrelay to join one")
+    }
+    let commands = try context.ask { store throws(StoreError) in
+      try store.withdrawCommands(to: name.text)
+    }
+    if context.global.isJSON {
+      context.print(
+        .object([
+          .init("fleet", .string(standing.fleet)), .init("host", .string(standing.host)),
+          .init("name", .string(name.text)), .init("withdrawn", .integer(Int64(commands.count))),
+        ]))
+    } else if commands.isEmpty {
+      context.note("nothing to withdraw: no command to \(VisibleText.quoted(name.text)) waits")
+    } else if !context.global.isQuiet {
+      let count = CountedNoun.text(commands.count, "command")
+      context.print(
+        "\(VisibleText.name(name.text)): withdrew \(count); this host stays as it is until the"
+          + " fleet says otherwise\n")
     }
     return .done
   }

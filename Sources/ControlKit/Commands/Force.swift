@@ -17,7 +17,7 @@ extension CommandSpec {
     ],
     options: [
       OptionSpec(name: "for", kind: .duration, summary: "remove the mode after D"),
-      .reason, .fleet,
+      .reason, .fleet, .wait,
     ],
     details: [
       "forced_open rejects every call. forced_closed permits every call. observe also permits every "
@@ -33,6 +33,7 @@ extension CommandSpec {
       Example("cbctl force payments automatic", "remove the mode"),
       Example("cbctl force payments forced_open --for 2h --fleet", "reject calls on every host"),
     ],
+    exitCodes: [.done, .usage, .noBreaker, .unconfirmed, .storeUnavailable],
     actsForUser: true
   ) { context, parsed throws(ControlError) in
     let mode = parsed.text("MODE").flatMap { BreakerMode(wireName: $0) } ?? .automatic
@@ -41,12 +42,11 @@ extension CommandSpec {
     }
     let fleet = try context.fleet(of: parsed)
     let name = parsed.text("NAME") ?? ""
-    try context.change(name, creating: mode != .automatic, for: fleet) {
+    return try context.change(name, creating: mode != .automatic, for: fleet, parsed) {
       breaker throws(BreakerError) in
       try breaker.force(
         mode, for: parsed.duration("for"), reason: parsed.text("reason"), scope: fleet.scope)
     }
-    return .done
   }
 }
 
@@ -55,14 +55,15 @@ extension CommandContext {
   ///
   /// A command that stops calls creates the breaker, because that may be before the first call.
   fileprivate func change(
-    _ name: String, creating: Bool, for fleet: FleetStanding?,
+    _ name: String, creating: Bool, for fleet: FleetStanding?, _ parsed: ParsedCommand,
     _ body: (Breaker) throws(BreakerError) -> Void
-  ) throws(ControlError) {
+  ) throws(ControlError) -> Ending {
+    let course = try course(of: fleet, to: [name], parsed)
     let breaker = creating ? try madeBreaker(name) : try existingBreaker(name, for: fleet)
     let note = creating ? try noteOnFirstUse(of: name) : nil
     try act { () throws(BreakerError) in try body(breaker) }
     if let note { self.note(note) }
-    try printState(of: [name], after: fleet)
+    return try printState(of: [name], after: course)
   }
 
   /// The message about a name that no breaker has yet, which may be a typo.
@@ -86,7 +87,7 @@ extension CommandSpec {
     options: [
       OptionSpec(
         name: "for", kind: .duration, summary: "stay open for D instead of the policy's open-for"),
-      .reason, .fleet,
+      .reason, .fleet, .wait,
     ],
     details: [
       "Probes close the breaker again, as after any trip. To reject calls until you say otherwise, "
@@ -98,15 +99,16 @@ extension CommandSpec {
       Example(
         "cbctl trip payments --for 10m --reason 'vendor is down'", "stop calls for ten minutes")
     ],
+    exitCodes: [.done, .usage, .noBreaker, .unconfirmed, .storeUnavailable],
     actsForUser: true
   ) { context, parsed throws(ControlError) in
     let fleet = try context.fleet(of: parsed)
     let name = parsed.text("NAME") ?? ""
-    try context.change(name, creating: true, for: fleet) { breaker throws(BreakerError) in
+    return try context.change(name, creating: true, for: fleet, parsed) {
+      breaker throws(BreakerError) in
       try breaker.trip(
         for: parsed.duration("for"), reason: parsed.text("reason"), scope: fleet.scope)
     }
-    return .done
   }
 }
 
@@ -117,7 +119,7 @@ extension CommandSpec {
     arguments: [ArgumentSpec(label: "NAME", kind: .name, count: .any, summary: "the breakers")],
     options: [
       OptionSpec(name: "all", summary: "reset every breaker of the store"),
-      .reason, .fleet, .yes,
+      .reason, .fleet, .wait, .yes,
     ],
     details: [
       "Every process notices the reset at its next call. A reset keeps the history and the mode.",
@@ -126,7 +128,7 @@ extension CommandSpec {
       "--all --fleet resets the breakers that this store has, on every host.",
     ],
     examples: [Example("cbctl reset payments", "close it when the resource is known to be back")],
-    exitCodes: [.done, .failed, .usage, .noBreaker, .storeUnavailable],
+    exitCodes: [.done, .failed, .usage, .noBreaker, .unconfirmed, .storeUnavailable],
     meanings: [.failed: "you did not confirm it"],
     actsForUser: true
   ) { context, parsed throws(ControlError) in
@@ -138,13 +140,13 @@ extension CommandSpec {
       let hosts = fleet.map { " on every host of fleet \(VisibleText.name($0.fleet))" } ?? ""
       try context.confirm("reset \(CountedNoun.text(names.count, "breaker"))\(hosts)?", parsed)
     }
+    let course = try context.course(of: fleet, to: names, parsed)
     for breaker in breakers {
       try context.act { () throws(BreakerError) in
         try breaker.reset(reason: parsed.text("reason"), scope: fleet.scope)
       }
     }
-    try context.printState(of: names, after: fleet)
-    return .done
+    return try context.printState(of: names, after: course)
   }
 }
 
@@ -173,10 +175,12 @@ extension CommandContext {
     }
   }
 
-  /// Prints the states of breakers after a change, which may be for a whole fleet.
-  fileprivate func printState(of names: [String], after fleet: FleetStanding? = nil)
-    throws(ControlError)
-  {
+  /// Prints the states of breakers after a change, and what has become of it in the fleet.
+  fileprivate func printState(
+    of names: [String], after course: FleetCourse?
+  ) throws(ControlError) -> Ending {
+    var course = course
+    try course?.follow(self)
     var snapshots: [BreakerSnapshot] = []
     for name in names {
       let found = try ask { store throws(StoreError) in try store.snapshot(of: name) }
@@ -184,11 +188,13 @@ extension CommandContext {
       if let found { snapshots.append(found) }
     }
     if global.isJSON {
-      print(BreakerDocument.list(snapshots))
+      print(BreakerDocument.list(snapshots, course.map { [$0.document] } ?? []))
     } else if !global.isQuiet {
-      print(snapshots.map { StateLine.text(of: $0) + fleet.words + "\n" }.joined())
+      let end = (course?.words ?? "") + "\n"
+      print(snapshots.map { StateLine.text(of: $0) + end }.joined())
     }
-    noteDelay(of: fleet)
+    for line in course?.notes ?? [] { note(line) }
+    return course?.ending ?? .done
   }
 }
 
@@ -200,7 +206,12 @@ extension CommandContext {
   ///
   /// - Throws: If no relay runs on this host, because nothing would tell the other hosts.
   func fleet(of parsed: ParsedCommand) throws(ControlError) -> FleetStanding? {
-    guard parsed.has("fleet") else { return nil }
+    guard parsed.has("fleet") else {
+      if parsed.has("wait") {
+        throw .usage("--wait without --fleet", "only other hosts confirm", help: parsed.spec.name)
+      }
+      return nil
+    }
     var standing: FleetStanding?
     do throws(StoreError) {
       try store.connectToExisting()
@@ -215,26 +226,18 @@ extension CommandContext {
       "start it, or leave out --fleet to act on this host alone")
   }
 
-  /// Says why other hosts get a command later, if the relay cannot tell them now.
-  func noteDelay(of fleet: FleetStanding?) {
-    guard let fleet, !fleet.isConnected else { return }
-    let problem = fleet.problem.map { " (\(VisibleText.bare($0)))" } ?? ""
-    note(
-      "the relay of this host cannot reach the fleet\(problem): it tells the other hosts as soon as "
-        + "it can")
+  /// Begins to follow a command to a fleet, before it is given; nil without `--fleet`.
+  func course(
+    of fleet: FleetStanding?, to names: [String], _ parsed: ParsedCommand
+  ) throws(ControlError) -> FleetCourse? {
+    guard let fleet else { return nil }
+    return try FleetCourse(fleet, to: names, atMost: parsed.duration("wait"), self)
   }
 }
 
 extension FleetStanding? {
   /// The scope of a command that was given with `--fleet`, or without it.
   var scope: CommandScope { self == nil ? .host : .fleet }
-
-  /// The end of a line about a changed breaker.
-  var words: String {
-    guard let standing = self else { return "" }
-    let hosts = standing.isConnected ? "for every host" : "on this host, and later on the others"
-    return "; \(hosts) of fleet \(VisibleText.name(standing.fleet))"
-  }
 }
 
 extension OptionSpec {
@@ -242,4 +245,7 @@ extension OptionSpec {
     name: "reason", kind: .remark, summary: "why, as the history will show it")
   static let fleet = OptionSpec(
     name: "fleet", summary: "do the same on every host of the fleet, through cbrelay")
+  static let wait = OptionSpec(
+    name: "wait", kind: .duration,
+    summary: "with --fleet: wait up to D until every host has confirmed it")
 }

@@ -16,7 +16,7 @@ extension CommandSpec {
       OptionSpec(
         name: "unset-all",
         summary: "go back to the code's values of all words that this command does not set"),
-      .fleet,
+      .fleet, .wait,
     ],
     details: [
       "In every process, a value that you set takes precedence over the code's until you unset it.",
@@ -28,6 +28,7 @@ extension CommandSpec {
       Example("cbctl policy payments --unset open-for", "go back to the code's value"),
       Example("cbctl policy payments --unset-all", "go back to the code's policy"),
     ],
+    exitCodes: [.done, .usage, .noBreaker, .unconfirmed, .storeUnavailable],
     actsForUser: true
   ) { context, parsed throws(ControlError) in
     let name = parsed.text("NAME") ?? ""
@@ -48,28 +49,32 @@ extension CommandSpec {
     // With --set, only the values that are set now remain.
     if parsed.has("unset-all") { unset = Set(PolicyKey.allCases) }
     let fleet = try context.fleet(of: parsed)
+    var course = try context.course(of: fleet, to: [name], parsed)
     let breaker =
       settings.isEmpty
       ? try context.existingBreaker(name, for: fleet) : try context.madeBreaker(name)
     try context.act { () throws(BreakerError) in
       try breaker.overridePolicy(set: settings, unset: unset, scope: fleet.scope)
     }
+    try course?.follow(context)
     let snapshot = try context.snapshot(of: name)
     if context.global.isJSON {
-      printPolicy(of: snapshot, context)
+      printPolicy(of: snapshot, context, course)
     } else if !context.global.isQuiet {
       context.print(
-        "\(StateLine.text(of: snapshot)); \(operatorWords(of: snapshot))\(fleet.words)\n")
+        "\(StateLine.text(of: snapshot)); \(operatorWords(of: snapshot))\(course?.words ?? "")\n")
     }
-    context.noteDelay(of: fleet)
-    return .done
+    for line in course?.notes ?? [] { context.note(line) }
+    return course?.ending ?? .done
   }
 
-  private static func printPolicy(of snapshot: BreakerSnapshot, _ context: CommandContext) {
+  private static func printPolicy(
+    of snapshot: BreakerSnapshot, _ context: CommandContext, _ course: FleetCourse? = nil
+  ) {
     if context.global.isJSON {
       let sources = JSONValue.Member("policy_sources", BreakerDetails.sources(of: snapshot))
       let breaker = JSONValue.object(BreakerDocument.members(of: snapshot) + [sources])
-      context.print(BreakerDocument.list(of: [breaker]))
+      context.print(BreakerDocument.list(of: [breaker], course.map { [$0.document] } ?? []))
     } else {
       context.print(PolicyTable.render(snapshot).map { $0 + "\n" }.joined())
     }

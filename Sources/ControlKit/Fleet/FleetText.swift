@@ -7,14 +7,17 @@ struct FleetText {
   var status: RelayStatus
   var overview: FleetOverview
 
+  /// The latest commands to the breakers that were asked for by their names.
+  var commands: [NamedConfirmations] = []
+
   /// The present, for how long the relay has been connected.
   var now: BreakerTimestamp
 
   /// The page for a terminal.
   func page(width: Int, painter: Painter) -> String {
     [
-      title(painter), breakers(width: width, painter: painter), silent(width: width, painter),
-      relay(width: width),
+      title(painter), breakers(width: width, painter: painter), commands(width: width, painter),
+      silent(width: width, painter), skewed(width: width, painter), relay(width: width),
     ].compactMap { $0 }.joined(separator: "\n")
   }
 
@@ -85,6 +88,26 @@ struct FleetText {
     return painter.paint("Silent hosts", .yellow) + "\n" + lines.joined()
   }
 
+  /// The hosts whose clocks differ from the server's by a minute or more.
+  private func skewed(width: Int, _ painter: Painter) -> String? {
+    let lines = (overview.hosts + overview.silent).compactMap { host -> String? in
+      host.skew.flatMap { ClockSkew.words($0) }
+        .map { "\(VisibleText.name(host.name)): \($0) the server's" }
+    }
+    guard !lines.isEmpty else { return nil }
+    return painter.paint("Wrong clocks", .yellow) + "\n"
+      + lines.flatMap { TextWrap.lines("  " + $0, width: width) }.map { $0 + "\n" }.joined()
+  }
+
+  /// The latest commands, each with who has carried it out.
+  private func commands(width: Int, _ painter: Painter) -> String? {
+    let lines = commands.flatMap { $0.lines }
+    guard !lines.isEmpty else { return nil }
+    return painter.paint("Commands", .bold) + "\n"
+      + lines.flatMap { TextWrap.hanging($0, after: "  ", width: width) }.map { $0 + "\n" }
+      .joined()
+  }
+
   private static func silence(of host: RelayStatus.Host) -> String {
     host.silence.map { "for \(SpokenDuration.format($0))" } ?? "-"
   }
@@ -152,7 +175,9 @@ extension FleetText {
 /// The document of `fleet status --json`; members are only ever added.
 enum FleetDocument {
   /// The document about a fleet whose relay has answered, with the breakers that were asked for.
-  static func of(_ status: RelayStatus, showing overview: FleetOverview) -> JSONValue {
+  static func of(
+    _ status: RelayStatus, showing overview: FleetOverview, _ commands: [NamedConfirmations] = []
+  ) -> JSONValue {
     let hosts = overview.hosts.enumerated().map { place, host in
       json(host, overview.rows.compactMap { $0.standings[place] })
     }
@@ -170,8 +195,10 @@ enum FleetDocument {
           .init("waiting", JSONValue(status.waiting)),
           .init("applied", .integer(status.applied)),
           .init("refused", .integer(status.refused)),
+          .init("skew_ms", JSONValue(milliseconds: status.skew)),
         ])),
       .init("hosts", .array(hosts + overview.silent.map { json($0, []) })),
+      .init("commands", .array(commands.flatMap(\.documents))),
     ])
   }
 
@@ -191,8 +218,10 @@ enum FleetDocument {
           .init("waiting", .integer(Int64(standing.waiting))),
           .init("applied", .null),
           .init("refused", .null),
+          .init("skew_ms", .null),
         ])),
       .init("hosts", .array([])),
+      .init("commands", .array([])),
     ])
   }
 
@@ -203,7 +232,82 @@ enum FleetDocument {
       .init("host", .string(host.name)),
       .init("silent", .bool(host.isSilent)),
       .init("silent_ms", JSONValue(milliseconds: host.silence)),
+      .init("skew_ms", JSONValue(milliseconds: host.skew)),
       .init("breakers", .array(standings.map(\.document))),
     ])
+  }
+}
+
+/// How far a host's clock is ahead of the server's.
+enum ClockSkew {
+  /// The words for it; nil if it is less than a minute, which does no harm.
+  static func words(_ skew: Duration) -> String? {
+    let length = max(skew, .zero - skew)
+    guard length >= .seconds(60) else { return nil }
+    return "\(SpokenDuration.format(length)) \(skew > .zero ? "ahead of" : "behind")"
+  }
+}
+
+/// The latest commands to one breaker, and who has carried them out.
+struct NamedConfirmations {
+  var name: String
+  var confirmations: FleetConfirmations
+
+  /// The commands, one for each time that somebody gave one, the latest first.
+  private var given: [[FleetConfirmations.Command]] {
+    var groups: [[FleetConfirmations.Command]] = []
+    for command in confirmations.commands {
+      let place = groups.firstIndex {
+        $0[0].stamp == command.stamp && $0[0].host == command.host
+      }
+      if let place { groups[place].append(command) } else { groups.append([command]) }
+    }
+    return groups
+  }
+
+  /// A line for each command, and one for each kind of host that has not confirmed it.
+  var lines: [String] {
+    given.flatMap { parts -> [String] in
+      let first = parts[0]
+      let aspects = parts.map(\.aspect).joined(separator: ", ")
+      let reason = first.reason.map { " (\(VisibleText.bare($0)))" } ?? ""
+      let age = SpokenDuration.format(first.age)
+      let lead =
+        "\(VisibleText.name(name)), \(aspects), \(age) ago by \(VisibleText.bare(first.author)) on "
+        + "\(VisibleText.name(first.host))\(reason): "
+      if let winner = first.winner {
+        return [lead + "overruled by a later command from \(VisibleText.name(winner))"]
+      }
+      if let refusal = first.refusal {
+        return [lead + "cannot go out (\(VisibleText.bare(refusal)))"]
+      }
+      guard first.isTold else {
+        return [lead + (confirmations.problem == nil ? "not told yet" : "unknown")]
+      }
+      return [lead + FleetCourse.words(of: first.hosts)]
+        + FleetCourse.missing(of: first.hosts).map { "  " + $0 }
+    }
+  }
+
+  var documents: [JSONValue] {
+    confirmations.commands.map { command in
+      guard case .object(let members) = command.document else { return command.document }
+      return .object([.init("name", .string(name))] + members)
+    }
+  }
+}
+
+extension CommandContext {
+  /// Asks the relay of this host who has carried out the latest commands to a breaker.
+  ///
+  /// An earlier relay knows nothing of that.
+  func confirmations(of name: String) throws(ControlError) -> NamedConfirmations {
+    let client = RelayClient(store: store.path, patience: console.relayPatience)
+    do throws(RelaySilence) {
+      return NamedConfirmations(name: name, confirmations: try client.confirmations(of: name))
+    } catch {
+      note("which hosts have carried out commands is unknown: \(VisibleText.bare(error.why))")
+      return NamedConfirmations(name: name, confirmations: FleetConfirmations(commands: []))
+    }
   }
 }

@@ -23,17 +23,33 @@ struct RelayClient {
   ///
   /// - Throws: `RelaySilence` if nothing listens, or no whole answer arrives in time.
   func status(_ question: RelayStatus.Question = .status) throws(RelaySilence) -> RelayStatus {
+    let text = try answer(to: question)
+    do { return try RelayStatus(document: text) } catch {
+      throw RelaySilence("its answer cannot be understood: \(error.description)")
+    }
+  }
+
+  /// Asks who has carried out the latest commands to a breaker.
+  func confirmations(of name: String) throws(RelaySilence) -> FleetConfirmations {
+    let text = try answer(to: .confirmations(of: name))
+    guard !text.isEmpty else {
+      throw RelaySilence("it is of an earlier version, which knows of no confirmations")
+    }
+    do { return try FleetConfirmations(document: text) } catch {
+      throw RelaySilence("its answer cannot be understood: \(error.description)")
+    }
+  }
+
+  private func answer(to question: RelayStatus.Question) throws(RelaySilence) -> String {
     let end = ContinuousClock.now + patience
     let socket = try RelaySocket(connectedTo: path, until: end)
     defer { socket.close() }
-    try socket.send("\(question.rawValue)\n", until: end)
+    try socket.send("\(question.words)\n", until: end)
     let answer = try socket.readAll(atMost: Self.longestAnswer, until: end)
     guard let text = String(validating: answer, as: UTF8.self) else {
       throw RelaySilence("its answer is not UTF-8")
     }
-    do { return try RelayStatus(document: text) } catch {
-      throw RelaySilence("its answer cannot be understood: \(error.description)")
-    }
+    return text
   }
 }
 

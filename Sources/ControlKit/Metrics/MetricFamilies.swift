@@ -174,12 +174,18 @@ struct FleetFigures: Sendable, Hashable {
   /// How many commands have yet to reach the other hosts.
   var waiting: Int64
 
+  /// How many of these cannot go out.
+  var refused: Int64 = 0
+
   /// How many hosts the fleet has, and how many of them are silent; nil if the relay does not know.
   var hosts: Int64?
   var silentHosts: Int64?
 
   /// How long the latest message of another host took to arrive.
   var lag: Duration?
+
+  /// By how much this host's clock is ahead of the server's.
+  var skew: Duration?
 }
 
 extension FleetFigures {
@@ -187,11 +193,13 @@ extension FleetFigures {
   init(_ standing: FleetStanding, _ status: RelayStatus?) {
     self.init(
       fleet: standing.fleet, isRelayRunning: standing.isRelayRunning,
-      isConnected: standing.isConnected, waiting: Int64(standing.waiting))
+      isConnected: standing.isConnected, waiting: Int64(standing.waiting),
+      refused: Int64(standing.refused))
     guard let status, status.isConnected else { return }
     hosts = status.hosts.map { Int64($0.count) }
     silentHosts = status.hosts.map { Int64($0.count(where: \.isSilent)) }
     lag = status.lag
+    skew = status.skew
   }
 }
 
@@ -201,9 +209,14 @@ enum FleetMetrics {
     family("relay_running", "Whether the relay of this host runs.") {
       Sample($0.isRelayRunning, $1)
     },
-    family("connected", "Whether the relay is connected to Redis.") { Sample($0.isConnected, $1) },
+    family("connected", "Whether the relay has reached Redis since it began, and still does.") {
+      Sample($0.isConnected, $1)
+    },
     family("waiting_commands", "Commands of this host that have yet to reach the others.") {
       Sample($0.waiting, $1)
+    },
+    family("refused_commands", "Commands of this host that cannot go out to the others.") {
+      Sample($0.refused, $1)
     },
     family("hosts", "How many hosts the fleet has, with those that are silent.") { figures, label in
       figures.hosts.map { Sample($0, label) }
@@ -214,6 +227,10 @@ enum FleetMetrics {
     family("lag_seconds", "How far the relay is behind what other hosts have said.") {
       figures, label in
       figures.lag.map { Sample($0, label) }
+    },
+    family("clock_skew_seconds", "How far this host's clock is ahead of the server's.") {
+      figures, label in
+      figures.skew.map { Sample($0, label) }
     },
   ]
 

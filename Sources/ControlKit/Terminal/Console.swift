@@ -49,6 +49,9 @@ public struct Console: Sendable {
   /// How long a command for people waits for the answer of the host's relay.
   public var relayPatience = Duration.seconds(2)
 
+  /// How long a command to a fleet waits to see whether it has gone out.
+  public var publishPatience = Duration.milliseconds(250)
+
   /// The name of the user who runs the command, for the history; nil if nobody should be named.
   public var user: @Sendable () -> String? = { nil }
 

@@ -14,11 +14,11 @@ static int state_now(Breaker *self) {
   return code == SB_OK ? state : UNKNOWN_STATE;
 }
 
-// Tells the log what this process has changed, if the state is another one than after its last call that
-// waited. It keeps the exception that is set.
+// Tells the log what this process has changed; a breaker that was closed and still is has not changed. One that
+// was open and still is may have been closed by others meanwhile. It keeps the exception that is set.
 static int tell_state(Breaker *self, int state) {
   int before = self->logged_state;
-  if (state == UNKNOWN_STATE || state == before) return 0;
+  if (state == UNKNOWN_STATE || (state == SB_CLOSED && state == before)) return 0;
   self->logged_state = state;
   if (before == NEVER_LOGGED && state == SB_CLOSED) return 0;
   PyObject *pending = sb_raised();

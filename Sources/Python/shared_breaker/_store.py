@@ -229,7 +229,8 @@ class Store(_extension.Store):
             if health == 0:
                 changes = self._own_changes(name)
             else:  # no other process knows of it
-                changes = [(before or "closed", after, "of this process alone")] if after else []
+                change = (before or "closed", after, "of this process alone")
+                changes = [change] if after and after != before else []
             for old, new, reason in changes:
                 import logging
 

@@ -14,6 +14,9 @@ public final class RelayClaim: Sendable {
 
     /// The command.
     public let command: FleetCommand
+
+    /// Why it cannot go out for now, as the relay has noted it; nil as long as nothing is known.
+    public let refusal: String?
   }
 
   private let engine: Engine
@@ -38,18 +41,46 @@ public final class RelayClaim: Sendable {
   public func pendingCommands(limit: Int = 100) throws(StoreError) -> [Pending] {
     let now = engine.clock.moment
     return try engine.storage.pendingOrders(limit: limit).map {
-      Pending(id: $0.id, command: $0.order.command(at: now))
+      Pending(id: $0.id, command: $0.order.command(at: now), refusal: $0.refusal)
     }
   }
 
-  /// Notes that the other hosts can learn of a command, and of all before it.
+  /// Notes which commands the other hosts can learn of now, and which cannot go out.
   ///
+  /// A command that cannot go out stays pending until it can, or until an operator withdraws it with
+  /// ``SharedStore/withdrawCommands(to:)``.
+  ///
+  /// - Parameters:
+  ///   - ids: The commands that are out.
+  ///   - refusals: The commands that cannot go out for now, each with the reason; nil if that is over.
   /// - Throws: `StoreError` if the store cannot be written. Then the commands stay pending, and
   ///   telling them again does no harm.
-  public func published(through id: Int64) throws(StoreError) {
+  public func published(
+    _ ids: [Int64], refusing refusals: [Int64: String?] = [:]
+  ) throws(StoreError) {
     var request = request
-    request.published = id
+    request.published = ids
+    request.refusals = refusals.mapValues { why in why.map { OutsideText.cut($0) } }
     _ = try carryOut(request)
+  }
+
+  /// Returns how often operators of this host have withdrawn commands.
+  ///
+  /// A relay that sees the number change reads the commands of the fleet again, because the host may
+  /// have overruled one of them by a command that is withdrawn now.
+  ///
+  /// - Throws: `StoreError` if the store cannot be read.
+  public func withdrawals() throws(StoreError) -> Int64 {
+    try engine.storage.fleet()?.withdrawals ?? 0
+  }
+
+  /// Returns the latest commands that breakers of this host do not follow, because the values that
+  /// they set do not fit the policies here; each is about one aspect.
+  ///
+  /// - Throws: `StoreError` if the store cannot be read.
+  public func unfollowedCommands() throws(StoreError) -> [FleetCommand] {
+    let now = engine.clock.moment
+    return try engine.storage.unfollowedOrders().map { $0.command(at: now) }
   }
 
   /// Applies news from other hosts, in order, and notes how far the relay has read.
@@ -83,19 +114,20 @@ public final class RelayClaim: Sendable {
     return try engine.storage.fleetOrders().map { $0.command(at: now) }
   }
 
-  /// Forgets commands with stamps that no command of the fleet can have.
+  /// Corrects the stamps that no command of the fleet can have.
   ///
   /// They come from a host whose clock was far ahead. No other host follows them. As long as they are
-  /// remembered, each new command of that host gets an even higher stamp, and is refused too. What
-  /// they have changed on this host stays until another command changes it.
+  /// remembered, each new command of that host gets an even higher stamp, and is refused too. A
+  /// command of this host gets the stamp that it should have had; one of another host is forgotten,
+  /// and what it has changed here stays until another command changes it.
   ///
   /// - Parameter stamp: The highest stamp that a command can have.
   /// - Returns: Whether there were any.
   /// - Throws: `StoreError` if the store cannot be written.
-  public func forgetCommands(stampedAbove stamp: Int64) throws(StoreError) -> Bool {
+  public func correctStamps(above stamp: Int64) throws(StoreError) -> Bool {
     var request = request
     request.latestStamp = max(0, stamp)
-    return try carryOut(request).hasForgotten
+    return try carryOut(request).hasCorrected
   }
 
   /// Notes whether the relay reaches the other hosts, if that has changed.

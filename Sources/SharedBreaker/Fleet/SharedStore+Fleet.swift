@@ -29,7 +29,10 @@ extension SharedStore {
     }
     guard let hold = try engine.storage.holdRelay() else { return nil }
     do throws(StoreError) {
-      _ = try engine.carryOut(FleetRequest(fleet: fleet, host: host))
+      // What an earlier relay noted says nothing about this one.
+      var request = FleetRequest(fleet: fleet, host: host)
+      request.note = .init(isConnected: false, problem: nil)
+      _ = try engine.carryOut(request)
     } catch {
       hold.release()
       throw error
@@ -52,6 +55,31 @@ extension SharedStore {
     }
     defer { hold.release() }
     return try engine.storage.leaveFleet()
+  }
+
+  /// Returns the latest commands of the fleet to a breaker, as this host knows them.
+  ///
+  /// - Returns: One for each aspect of the breaker, the latest first.
+  /// - Throws: `StoreError` if the store cannot be read.
+  public func fleetCommands(to name: String) throws(StoreError) -> [KnownFleetCommand] {
+    let now = engine.clock.moment
+    let (registers, pending) = try engine.storage.fleetOrders(to: name)
+    return registers.sorted { $0.order.isLater(than: $1.order) }.map { register in
+      let waiting = pending.first { register.order.isPart(of: $0.order) }
+      return KnownFleetCommand(register, at: now, waiting: waiting)
+    }
+  }
+
+  /// Takes back the commands to a breaker that have not reached the other hosts yet.
+  ///
+  /// What they have changed on this host stays until another command changes it. If the server has
+  /// got one of them after all, because its answer was lost, the hosts follow it.
+  ///
+  /// - Returns: The commands that no longer wait.
+  /// - Throws: `StoreError` if the store cannot be written.
+  public func withdrawCommands(to name: String) throws(StoreError) -> [FleetCommand] {
+    let now = engine.clock.moment
+    return try engine.storage.withdraw(from: name).map { $0.command(at: now) }
   }
 
   /// Returns the identifier that distinguishes this store from its copies: 16 hexadecimal digits.
@@ -79,7 +107,7 @@ public struct FleetStanding: Sendable, Hashable {
   /// Whether a relay works on the store.
   public let isRelayRunning: Bool
 
-  /// Whether that relay reaches the other hosts.
+  /// Whether that relay has reached the other hosts since it began, and still does.
   public let isConnected: Bool
 
   /// When the relay last noted that it reaches them, or that it does not.
@@ -91,6 +119,12 @@ public struct FleetStanding: Sendable, Hashable {
   /// How many commands the relay has yet to tell the other hosts.
   public let waiting: Int
 
+  /// How many of these cannot go out for now, such as those of a host whose clock is a day ahead.
+  public let refused: Int
+
+  /// Why the oldest of those cannot go out; nil if there is none.
+  public let refusal: String?
+
   init(_ stored: StoredFleet, isRelayRunning: Bool) {
     fleet = stored.fleet
     host = stored.host
@@ -100,5 +134,29 @@ public struct FleetStanding: Sendable, Hashable {
     changedAt = stored.changedAtMilliseconds.map(BreakerTimestamp.init(millisecondsSince1970:))
     problem = stored.problem
     waiting = stored.waiting
+    refused = stored.refused
+    refusal = stored.refusal
+  }
+}
+
+/// The latest command of a fleet about one aspect of a breaker, as one host knows it.
+public struct KnownFleetCommand: Sendable, Hashable {
+  /// The aspect: `state`, `mode`, or `policy:` with a key of the policy.
+  public let aspect: String
+
+  /// The command, as far as it is about that aspect.
+  public let command: FleetCommand
+
+  /// Whether this host has yet to tell it to the others.
+  public let isWaiting: Bool
+
+  /// Why it cannot go out for now; nil as long as nothing is known.
+  public let refusal: String?
+
+  init(_ register: FleetRegister, at now: Moment, waiting: PendingOrder?) {
+    aspect = register.aspect?.text ?? ""
+    command = register.order.command(at: now)
+    isWaiting = waiting != nil
+    refusal = waiting?.refusal
   }
 }

@@ -1,0 +1,118 @@
+internal import SharedBreaker
+
+/// Showing that the host is alive.
+extension FleetSession {
+  /// The time between beats, which grows with the fleet, so that the server's load does not.
+  private var interval: Int64 { max(Self.shortestInterval, Int64(view.hostsSeen)) }
+
+  /// Shows that the host is alive, and notices whether the server has lost its data.
+  func beat() throws(RelayTrouble) {
+    let lineage = try Self.stored { () throws(StoreError) in try context.store.lineage() }
+    guard lineage == self.lineage else { throw .replaced(context.store.path) }
+    guard try Self.stored({ () throws(StoreError) in try claim.withdrawals() }) == withdrawals
+    else { throw .behind("commands of this host were withdrawn") }
+    // A host never says that it has read a command before it says that it has refused it.
+    try describeRefusals()
+    description.position = position
+    let sent = FleetMessage.ownTime
+    let beat = try server.beat(
+      lineage: lineage, description, sentAt: now, isKnown: true,
+      silence: max(FleetServer.shortestSilence, 3 * interval))
+    clock = ServerClock(milliseconds: beat.now)
+    noteSkew((sent + FleetMessage.ownTime) / 2 - beat.now)
+    noteHosts(beat.hostsSeen)
+    view.forgetPast(at: beat.now)
+    guard beat.epoch == position.epoch else { throw .behind("the server has lost its data") }
+    try compare(with: beat.number)
+    if try correctImpossibleStamps() {
+      // Commands of other hosts that came meanwhile seemed to be earlier.
+      throw .behind("commands that were overruled hold again")
+    }
+    try describe()
+    scheduleBeat()
+    context.onStep(.beaten)
+  }
+
+  /// The difference between clocks from which on a host says so, in milliseconds.
+  private static let largestSkew: Int64 = 60_000
+
+  /// Notes by how much this host's clock is ahead of the server's.
+  private func noteSkew(_ skew: Int64) {
+    // The description stays the same as long as only the time that a beat takes differs.
+    if let known = description.skew, (known - skew).magnitude < 1_000 { return }
+    description.skew = skew
+    context.health.change { $0.skew = skew }
+    let isSkewed = skew.magnitude >= Self.largestSkew
+    guard context.course.now.isSkewed != isSkewed else { return }
+    context.course.change { $0.isSkewed = isSkewed }
+    guard isSkewed else {
+      context.log.report(.connected, "the clock of this host agrees with the server's again")
+      return
+    }
+    let time = DurationText.format(.seconds(Int64(skew.magnitude) / 1_000))
+    context.log.report(
+      .problem,
+      "the clock of this host is \(time) \(skew > 0 ? "ahead of" : "behind") the server's: of two"
+        + " commands to the fleet the wrong one may win: set it")
+  }
+
+  /// Tells which commands breakers of this host do not follow, if that has changed.
+  private func describeRefusals() throws(RelayTrouble) {
+    if mayFollowOthers {
+      let commands = try Self.stored { () throws(StoreError) in try claim.unfollowedCommands() }
+      unfollowed = commands.map {
+        RefusedCommand(
+          name: $0.name, stamp: $0.stamp, host: $0.host, "it does not fit the policy of this host")
+      }
+      mayFollowOthers = false
+    }
+    let names = Set(unfollowed.map(\.name))
+    let others = context.course.now.refused.values.filter { !names.contains($0.name) }
+    let all = (unfollowed + others).sorted { ($0.name, $0.stamp) < ($1.name, $1.stamp) }
+    let text = RefusedCommands(all).text
+    guard text != toldRefusals else { return }
+    try server.describe(refusals: text)
+    toldRefusals = text
+  }
+
+  /// Notes how many hosts the fleet has.
+  ///
+  /// A server that has just lost its data knows only the hosts that have come back since.
+  private func noteHosts(_ count: Int) {
+    let isEarly = age < .milliseconds(FleetServer.shortestSilence)
+    view.hostsSeen = isEarly ? max(view.hostsSeen, count) : count
+    let seen = view.hostsSeen
+    context.course.change { $0.hostsSeen = seen }
+  }
+
+  /// Checks that the messages that the server has do arrive, and notes if all have.
+  ///
+  /// The connection for messages may lead to a different server than this one, or to none.
+  private func compare(with number: Int64) throws(RelayTrouble) {
+    guard number >= position.number else {
+      throw .behind("the server has gone back to message \(number)")
+    }
+    if let awaitedNumber, position.number < awaitedNumber {
+      throw .behind("message \(awaitedNumber) has not arrived")
+    }
+    awaitedNumber = number > position.number ? number : nil
+    if number == position.number { context.health.change { $0.lag = 0 } }
+  }
+
+  func scheduleBeat(after milliseconds: Int64? = nil) {
+    nextBeat = .now + .milliseconds(milliseconds ?? interval)
+  }
+
+  /// Updates the descriptions of this host's breakers on the server.
+  private func describe() throws(RelayTrouble) {
+    guard !undescribed.isEmpty else { return }
+    let now = now
+    var breakers: [String: FleetBreaker?] = [:]
+    for name in undescribed {
+      let snapshot = try snapshot(of: name)
+      breakers[name] = .some(snapshot.flatMap { FleetBreaker($0, at: now) })
+    }
+    undescribed = []
+    try server.describe(breakers)
+  }
+}

@@ -1,0 +1,160 @@
+internal import JSONText
+package import SharedBreaker
+
+/// What a host says about itself on the server, as JSON text.
+package struct HostText: Sendable, Hashable {
+  package var lineage: String
+
+  /// Distinguishes this run of the relay from others on the same host.
+  package var run: String
+  package var since: BreakerTimestamp
+
+  /// By how many milliseconds the clock of the host is ahead of the server's; nil if that is unknown.
+  package var skew: Int64?
+
+  /// How far the host has carried out what the stream says; nil until it has read the state.
+  package var position: FleetPosition?
+
+  package init(
+    lineage: String, run: String, since: BreakerTimestamp, skew: Int64? = nil,
+    position: FleetPosition? = nil
+  ) {
+    self.lineage = lineage
+    self.run = run
+    self.since = since
+    self.skew = skew
+    self.position = position
+  }
+
+  /// The text without the position.
+  package var plain: String { text(with: nil) }
+
+  /// The whole text.
+  package var text: String { text(with: position) }
+
+  private func text(with position: FleetPosition?) -> String {
+    var members: [JSONValue.Member] = [
+      .init("version", .integer(1)), .init("run", .string(run)),
+      .init("lineage", .string(lineage)), .init("relay", .string(SharedStore.version)),
+      .init("since", .string(since.description)), .init("confirms", .bool(true)),
+    ]
+    if let skew { members.append(.init("skew_ms", .integer(skew))) }
+    if let position {
+      members += [
+        .init("read_epoch", .string(position.epoch)), .init("read", .integer(position.number)),
+      ]
+    }
+    return JSONValue.object(members).text
+  }
+
+  /// The lineage in a description; nil if there is none.
+  package static func lineage(in text: String) -> String? { HostDescription(text)?.lineage }
+}
+
+/// What is known of a host from its description, which another version may have written.
+package struct HostDescription: Sendable, Hashable {
+  package var lineage: String?
+  package var skew: Int64?
+
+  /// Whether the host tells how far it has read.
+  package var confirms: Bool
+
+  /// The epoch and the number up to which it has carried out what the stream says.
+  package var epoch: String?
+  package var number: Int64?
+
+  /// Reads a description; nil if it makes no sense.
+  package init?(_ text: String) {
+    guard text.utf8.count <= 1_024, let fields = try? JSONFields(text, standingFor: "a host") else {
+      return nil
+    }
+    lineage = fields.text("lineage")
+    let longest = ServerClock.latest
+    skew = fields.number("skew_ms").flatMap { (-longest...longest).contains($0) ? $0 : nil }
+    confirms = fields.isTrue("confirms")
+    epoch = fields.text("read_epoch")
+    number = fields.number("read").flatMap { $0 >= 0 ? $0 : nil }
+  }
+
+  /// Whether the host has read a message of an epoch.
+  package func hasRead(_ message: Int64, of epoch: String) -> Bool {
+    guard confirms, self.epoch == epoch, let number else { return false }
+    return number >= message
+  }
+}
+
+/// A command that a host has refused, and why.
+package struct RefusedCommand: Sendable, Hashable {
+  package var name: String
+  package var stamp: Int64
+
+  /// The host on which it was given.
+  package var host: String
+  package var why: String
+
+  package init(name: String, stamp: Int64, host: String, _ why: String) {
+    self.name = name
+    self.stamp = stamp
+    self.host = host
+    self.why = why
+  }
+}
+
+/// The commands that a host has refused, as the other hosts read them.
+package struct RefusedCommands: Sendable, Hashable {
+  package var commands: [RefusedCommand]
+
+  /// Whether the host has refused more than it lists, so that it may have refused any command.
+  package var hasMore: Bool
+
+  /// How many are listed.
+  package static let room = 100
+
+  private static let longest = 262_144
+
+  package init(_ commands: [RefusedCommand]) {
+    self.commands = Array(commands.prefix(Self.room))
+    hasMore = commands.count > Self.room
+  }
+
+  /// The text; nil if there are none.
+  package var text: String? {
+    guard !commands.isEmpty else { return nil }
+    let list = commands.map { command in
+      JSONValue.object([
+        .init("name", .string(command.name)), .init("stamp", .integer(command.stamp)),
+        .init("host", .string(command.host)), .init("why", .string(command.why)),
+      ])
+    }
+    return JSONValue.object([.init("commands", .array(list)), .init("more", .bool(hasMore))]).text
+  }
+
+  /// Reads a text; one that makes no sense may stand for any command.
+  package init(_ text: String) {
+    commands = []
+    hasMore = true
+    guard text.utf8.count <= Self.longest,
+      let fields = try? JSONFields(text, standingFor: "refusals"),
+      let list = try? fields.objects("commands", standingFor: "a refusal"), list.count <= Self.room
+    else { return }
+    hasMore = fields.isTrue("more")
+    for entry in list {
+      guard let name = entry.text("name"), let stamp = entry.number("stamp"),
+        let host = entry.text("host"), let why = entry.text("why")
+      else {
+        hasMore = true
+        continue
+      }
+      commands.append(RefusedCommand(name: name, stamp: stamp, host: host, why))
+    }
+  }
+
+  /// Why the host has not carried out a command; nil if it has not refused it.
+  package func why(_ name: String, stamp: Int64, host: String) -> String? {
+    let found = commands.first {
+      $0.stamp == stamp && $0.host == host && $0.name.utf8.elementsEqual(name.utf8)
+    }
+    if let found { return found.why }
+    return hasMore ? "it has refused more commands than it lists" : nil
+  }
+}
