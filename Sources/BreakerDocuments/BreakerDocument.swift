@@ -132,6 +132,7 @@ public enum BreakerDocument {
     case .count: JSONValue(Int64(text))
     case .factor: Double(text).map { .number($0) } ?? .null
     case .duration, .rate: .string(text)
+    case .word: .string(text)
     case .countOrRate: Int64(text).map { JSONValue($0) } ?? .string(text)
     @unknown default: .string(text)
     }

@@ -234,6 +234,14 @@ enum sb_mode {
   SB_OBSERVE = 3
 };
 
+/* What rejects a call. */
+enum sb_cause {
+  /* The breaker is not closed, or its mode says so. */
+  SB_CAUSE_OPEN = 0,
+  /* As many calls are under way as max-concurrent permits. */
+  SB_CAUSE_BUSY = 1
+};
+
 /* What sb_enter() does while the store cannot be used. */
 enum sb_store_failure {
   /* For a breaker: what its store's options say. For a store: SB_ALONE. */
@@ -287,13 +295,16 @@ typedef struct sb_rejection {
   /* The bytes of `reason`; 0 if none was given. */
   int32_t reason_length;
   /* When asking again makes sense: when the open time or the mode ends, or when the probe under way may
-   * have succeeded. SB_UNKNOWN if that is up to an operator. */
+   * have succeeded. SB_UNKNOWN if that is up to an operator, or if the breaker is busy. */
   int64_t retry_after_ns;
+  /* Enum sb_cause. */
+  int32_t cause;
+  int32_t reserved;
   /* Why the mode was set, if the mode is what rejects; cut at a character, and ended by a zero. */
   char reason[256];
 } sb_rejection;
 
-#define SB_REJECTION_INIT {sizeof(sb_rejection), 0, 0, 0, 0, {0}}
+#define SB_REJECTION_INIT {sizeof(sb_rejection), 0, 0, 0, 0, 0, 0, {0}}
 
 /* What else is known about how a call went. */
 typedef struct sb_details {

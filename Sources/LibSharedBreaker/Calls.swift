@@ -54,6 +54,7 @@ extension sb_permit {
     opaque.7 = UInt64(bitPattern: permit.breaker)
     opaque.8 = UInt64(bitPattern: permit.lineage)
     opaque.9 = permit.forkDepth
+    opaque.10 = permit.held
   }
 
   fileprivate var plain: PlainPermit {
@@ -67,6 +68,7 @@ extension sb_permit {
     permit.breaker = Int64(bitPattern: opaque.7)
     permit.lineage = Int64(bitPattern: opaque.8)
     permit.forkDepth = opaque.9
+    permit.held = opaque.10
     return permit
   }
 

@@ -29,6 +29,12 @@ final class ProcessStorage: BreakerStorage {
   var owners: any StoreOwners { self }
   var sharedCounters: CounterPage? { nil }
 
+  func slots(ofBreaker id: Int64) -> (any CallSlots)? {
+    host.memory.slots(ofBreaker: id, as: process.identity)
+  }
+
+  func lookAfterSlots() {}
+
   func open(mayCreate: Bool) throws(StoreError) { _ = try memory(for: .reading) }
   func checkIdentity() {}
   func close(isDone: Bool) {}

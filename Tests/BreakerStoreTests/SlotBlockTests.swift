@@ -123,10 +123,10 @@ import Testing
     let terms = SlotTerms(CallLimit(1), revision: 1)
     let block = try stage.block()
     let held = try #require(block.begun(terms: terms))
-    block.owners.remove(SlotWord(bits: held.word).owner)
+    block.owners.remove(try #require(block.owners.own))
     #expect(block.end(held))
     let again = try #require(block.begun(terms: terms))
-    block.owners.remove(SlotWord(bits: held.word).owner)
+    block.owners.remove(try #require(block.owners.own))
     // Until then, others take its slot for that of a dead process.
     let other = try stage.block()
     #expect(other.begun(terms: terms) != nil)

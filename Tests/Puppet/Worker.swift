@@ -42,6 +42,7 @@ final class Worker {
   }
 
   private static func text(of rejection: Rejection) -> String {
+    if rejection.cause == .busy { return "busy" }
     let wait = rejection.retryAfter.map { String(Int64($0 / .milliseconds(1))) } ?? "never"
     return "rejected \(rejection.state.wireName) \(wait)"
   }
@@ -108,6 +109,7 @@ final class Worker {
     "job-begin": { worker, words in worker.beginJob(words) },
     "job-start": { worker, _ in worker.startJob() },
     "job-state": { worker, _ in worker.jobState() },
+    "exit": { _, _ in exit(0) },
     "threads": { _, _ in String(ProcessThreads.count(named: "breaker")) },
     "leave-leader": { worker, _ in worker.leaveLeader() },
     "rename": { worker, words in worker.rename(words) },

@@ -2,49 +2,6 @@ package import BreakerCore
 internal import CHost
 internal import Synchronization
 
-/// The limit under which a call is made, as the policy of its breaker has it.
-package struct SlotTerms: Sendable, Hashable {
-  package let limit: CallLimit
-
-  /// How many callers may wait.
-  package let places: Int
-
-  /// The revision of the policy: later terms take the place of earlier ones.
-  package let revision: Int64
-
-  /// The limit as it is in the gate.
-  fileprivate let shape: UInt64
-
-  package init(_ limit: CallLimit, places: Int = 0, revision: Int64) {
-    self.limit = limit
-    self.places = min(places, SlotFile.placesOfBlock)
-    self.revision = revision
-    shape = GateWord(limit).bits
-  }
-}
-
-/// What a call was given: it keeps it until it ends.
-package struct HeldSlot: Sendable, Hashable {
-  /// The first of its slots, the word by which it is taken, and the number of times it was taken.
-  let index: Int
-  let word: UInt64
-  let serial: UInt64
-}
-
-/// What a caller is told.
-package enum SlotEntry: Sendable, Hashable {
-  case begun(HeldSlot)
-
-  /// There is no room, and no place to wait, or the wait is over.
-  case busy
-
-  /// Later terms are in force: the caller has to look at the policy again.
-  case outdated
-
-  /// The table of owners is full.
-  case unknown
-}
-
 /// The slots and the queue of one breaker, which all processes of the host share.
 ///
 /// Nothing here is locked: a process that is stopped or killed at any instruction keeps what it had
@@ -53,7 +10,8 @@ package enum SlotEntry: Sendable, Hashable {
 /// `SlotQueue` has the callers that wait.
 ///
 /// Unchecked because the compiler does not know that all access to the memory is atomic.
-@safe package final class SlotBlock: @unchecked Sendable {
+@safe package final class SlotBlock: CallSlots, @unchecked Sendable {
+  package let number = SlotNumber.next()
   let mapping: SlotMapping
   let owners: SlotOwners
 
@@ -76,7 +34,7 @@ package enum SlotEntry: Sendable, Hashable {
   ///   - wait: How long the caller waits for its turn; nil if not at all.
   /// - Returns: The slots, which the caller has to give back by `end`, or why there are none.
   package func enter(
-    _ claim: CallClaim, _ terms: SlotTerms, wait: SlotWait? = nil
+    _ claim: CallClaim, _ terms: SlotTerms, wait: SlotWait?
   ) -> SlotEntry {
     if let held = take(claim, terms) { return .begun(held) }
     return enterWithCare(claim, terms, wait)
@@ -84,11 +42,11 @@ package enum SlotEntry: Sendable, Hashable {
 
   /// Ends a call; false if it has ended before, or belongs to another process.
   @discardableResult package func end(_ held: HeldSlot) -> Bool {
-    guard owners.isOwn(SlotWord(bits: held.word).owner),
-      unsafe sb_load(line(held.index, .serial)) == held.serial
+    guard held.block == number, let own = owners.ownAgain,
+      UInt32(truncatingIfNeeded: unsafe sb_load(line(held.index, .serial))) == held.serial,
+      giveBack(held.index, SlotWord(takenBy: own, held.priority))
     else { return false }
-    guard giveBack(held) else { return false }
-    // Rule of order 25: a slot becomes free before it is looked who waits.
+    // Rule of order 27: a slot becomes free before it is looked who waits.
     if gate.has(GateWord.ordinaryWaits | GateWord.backgroundWaits | GateWord.isNarrowed) {
       settle()
     }
@@ -99,7 +57,7 @@ package enum SlotEntry: Sendable, Hashable {
 /// Taking a free slot at once.
 extension SlotBlock {
   /// Takes a slot for a call that needs only one, if nothing is in its way.
-  private func take(_ claim: CallClaim, _ terms: SlotTerms) -> HeldSlot? {
+  package func take(_ claim: CallClaim, _ terms: SlotTerms) -> HeldSlot? {
     let isPlain =
       claim.units <= 1
       && (claim.priority == .ordinary || terms.limit.reserved == 0 || terms.limit.units == 1)
@@ -138,17 +96,18 @@ extension SlotBlock {
     unsafe sb_set(line(index, .since), UInt64(bitPattern: sb_coarse_nanoseconds()))
     unsafe sb_set(line(index, .units), UInt64(units))
     unsafe sb_set(line(index, .next), UInt64(next.map { $0 + 1 } ?? 0))
-    return HeldSlot(index: index, word: word.bits, serial: serial)
+    return HeldSlot(
+      index, word.priority, serial: UInt32(truncatingIfNeeded: serial), of: number)
   }
 
-  /// Frees the slots of a call of this process.
-  private func giveBack(_ held: HeldSlot) -> Bool {
-    var next = held.index
+  /// Frees the slots of a call, which begin with an index and are taken by a word.
+  private func giveBack(_ first: Int, _ word: SlotWord) -> Bool {
+    var next = first
     var isFirst = true
     // Each line is read before its slot is free, because another process may write it then.
     while next < SlotFile.slotsOfBlock {
       let following = unsafe sb_load(line(next, .next))
-      guard unsafe sb_decide(slot(next), held.word, 0) != 0 else { return !isFirst }
+      guard unsafe sb_decide(slot(next), word.bits, 0) != 0 else { return !isFirst }
       isFirst = false
       guard following != 0 else { return true }
       next = Int(clamping: following) - 1
@@ -181,7 +140,7 @@ extension SlotBlock {
     let isAllowed =
       usage.total <= limit.units && usage[claim.priority] <= limit.most(claim.priority)
     guard isComplete, isAllowed, gate.limit == limit else {
-      _ = giveBack(held)
+      _ = giveBack(held.index, word)
       return nil
     }
     return held
@@ -198,24 +157,50 @@ extension SlotBlock {
   }
 
   /// Puts terms in force, unless later ones are; false then.
-  private func adopt(_ terms: SlotTerms) -> Bool {
+  @discardableResult package func adopt(_ terms: SlotTerms) -> Bool {
     while true {
       let before = gate
       let revision = Int64(bitPattern: unsafe sb_see(header(.revision)))
       guard terms.revision >= revision else { return before.limit == terms.limit }
       if before.bits & GateWord.shape == terms.shape { return true }
       if terms.revision > revision {
-        let found = UInt64(bitPattern: revision)
-        let own = UInt64(bitPattern: terms.revision)
-        guard unsafe sb_decide(header(.revision), found, own) != 0 else { continue }
+        guard replaceRevision(revision, by: terms.revision) else { continue }
       }
-      raise(.slots, to: terms.limit.units)
-      let isNarrowed = (terms.limit.units..<slotExtent).contains { !word(ofSlot: $0).isFree }
-      let after = before.next(terms.limit, isNarrowed: isNarrowed || before.limit != nil)
-      guard unsafe sb_decide(header(.gate), before.bits, after.bits) != 0 else { continue }
-      settle()
-      return true
+      if replaceLimit(before, by: terms) { return true }
     }
+  }
+
+  /// Puts terms in force for certain.
+  ///
+  /// A revision that is later than all that the store holds was damaged, or belongs to a store of which
+  /// an older copy has taken the place. It must not keep callers away for good.
+  package func impose(_ terms: SlotTerms) {
+    while true {
+      let before = gate
+      let revision = Int64(bitPattern: unsafe sb_see(header(.revision)))
+      guard terms.revision < revision else {
+        adopt(terms)
+        return
+      }
+      guard replaceRevision(revision, by: terms.revision) else { continue }
+      if before.bits & GateWord.shape == terms.shape || replaceLimit(before, by: terms) { return }
+    }
+  }
+
+  private func replaceRevision(_ found: Int64, by revision: Int64) -> Bool {
+    unsafe sb_decide(
+      header(.revision), UInt64(bitPattern: found), UInt64(bitPattern: revision)) != 0
+  }
+
+  private func replaceLimit(_ before: GateWord, by terms: SlotTerms) -> Bool {
+    raise(.slots, to: terms.limit.units)
+    let isNarrowed = (terms.limit.units..<max(terms.limit.units, slotExtent)).contains {
+      !word(ofSlot: $0).isFree
+    }
+    let after = before.next(terms.limit, isNarrowed: isNarrowed || before.limit != nil)
+    guard unsafe sb_decide(header(.gate), before.bits, after.bits) != 0 else { return false }
+    settle()
+    return true
   }
 }
 
@@ -287,7 +272,7 @@ extension SlotBlock {
   }
 
   /// How many units are under way.
-  var usage: SlotUsage {
+  package var usage: SlotUsage {
     var usage = SlotUsage()
     for index in 0..<slotExtent {
       let word = word(ofSlot: index)

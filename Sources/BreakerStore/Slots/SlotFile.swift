@@ -1,3 +1,4 @@
+internal import CHost
 internal import Glibc
 
 /// The file of the calls that are under way on breakers with a limit, and of the callers that wait.
@@ -50,6 +51,9 @@ enum SlotFile {
   }
 
   deinit { unsafe munmap(address, length) }
+
+  /// Releases the file's disk space: from now on this is memory of this process alone.
+  func beEmpty() { _ = unsafe sb_empty_mapping(address, length) }
 
   /// A word of the part, by its offset in bytes.
   func word(_ offset: Int) -> UnsafeMutablePointer<UInt64> {

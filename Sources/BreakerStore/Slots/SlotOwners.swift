@@ -1,5 +1,6 @@
 internal import BreakerCore
 internal import CHost
+internal import Glibc
 internal import Synchronization
 
 /// The processes that take part in the limits of a store, in the table of owners of one file.
@@ -55,18 +56,17 @@ final class SlotOwners: Sendable {
       }
       self.number.store(number, ordering: .relaxed)
       self.index.store(index, ordering: .relaxed)
+      CleanExit.note(self)
       forkDepth.store(ForkGuard.depth, ordering: .releasing)
       return number
     }
   }
 
-  /// Whether a number is that of this process, which enters itself again if the table has lost it.
-  func isOwn(_ number: UInt64) -> Bool {
-    if own == number { return true }
-    guard forkDepth.load(ordering: .acquiring) == ForkGuard.depth,
-      self.number.load(ordering: .relaxed) == number
-    else { return false }
-    return register() == number
+  /// The number of this process, which enters itself again if the table has lost it; nil if it never
+  /// was in the table.
+  var ownAgain: UInt64? {
+    if let own { return own }
+    return forkDepth.load(ordering: .acquiring) == ForkGuard.depth ? register() : nil
   }
 
   /// Whether an owner has ended for certain.
@@ -75,6 +75,21 @@ final class SlotOwners: Sendable {
     guard let index = index(of: number) else { return true }
     // The line was written before the entry, so one that cannot be read is damaged.
     return process(at: index).map { judge.hasEnded($0) } ?? true
+  }
+
+  /// Notes that this process ends by itself: its calls end with it, and none of them is lost.
+  func noteExit() {
+    guard let own else { return }
+    unsafe sb_set(line(index.load(ordering: .relaxed)).advanced(by: Self.exitWord), own)
+  }
+
+  /// Whether the calls of an owner that has ended are lost: it was killed, or nobody knows.
+  ///
+  /// They are not if it exited by itself, or if its process runs another program now.
+  func hasLostCalls(_ number: UInt64) -> Bool {
+    guard let index = index(of: number) else { return true }
+    if unsafe sb_load(line(index).advanced(by: Self.exitWord)) == number { return false }
+    return process(at: index).map { ProcessTable.fate(of: $0) != .running } ?? true
   }
 
   /// The process of an owner; nil if it is not known.
@@ -93,6 +108,9 @@ final class SlotOwners: Sendable {
 extension SlotOwners {
   private static func claimed(_ number: UInt64) -> UInt64 { number << 2 | 1 }
   private static func registered(_ number: UInt64) -> UInt64 { number << 2 | 2 }
+
+  /// The word of a line that a process writes when it exits; the words before it describe the process.
+  private static let exitWord = 7
 
   func entry(_ index: Int) -> UnsafeMutablePointer<UInt64> {
     unsafe mapping.word(SlotFile.offsetOfOwners + index * 8)
@@ -115,7 +133,7 @@ extension SlotOwners {
   private func enter(_ number: UInt64, _ process: ProcessIdentity) -> Int? {
     for index in indices(for: number) where unsafe sb_load(entry(index)) == 0 {
       guard unsafe sb_decide(entry(index), 0, Self.claimed(number)) != 0 else { continue }
-      let words = Self.words(number, process)
+      let words = Self.words(number, process) + [0]
       for (offset, word) in words.enumerated() {
         unsafe sb_set(line(index).advanced(by: offset), word)
       }
@@ -161,5 +179,33 @@ extension SlotOwners {
       if isGone, unsafe sb_decide(entry(index), found, 0) != 0 { isAny = true }
     }
     return isAny
+  }
+}
+
+/// What is done when this process exits by itself, which a process that is killed does not do.
+private enum CleanExit {
+  private struct One {
+    weak var owners: SlotOwners?
+  }
+
+  private struct State {
+    var isAsked = false
+    var all: [One] = []
+  }
+
+  private static let state = Guarded(State())
+
+  /// Has owners note the exit of this process.
+  static func note(_ owners: SlotOwners) {
+    let isFirst = state.withLock { state in
+      state.all.removeAll { $0.owners == nil || $0.owners === owners }
+      state.all.append(One(owners: owners))
+      defer { state.isAsked = true }
+      return !state.isAsked
+    }
+    // A thread that is using the list while the process exits is worth no wait.
+    if isFirst {
+      atexit { CleanExit.state.withLockIfFree { for one in $0.all { one.owners?.noteExit() } } }
+    }
   }
 }

@@ -4,9 +4,9 @@ internal import Glibc
 
 /// The slots that all processes of a store share, mapped into memory.
 ///
-/// A store without a limit has none of this. Calls go on in the file in which they began: a file that was
-/// replaced stays mapped for as long as anybody uses a block of it. Until the calls in it have ended, more
-/// may be under way than the limit allows.
+/// A store without a limit has none of this. Calls go on in the file in which they began, even if it was
+/// replaced. Until they have ended, more may be under way than the limit allows. Only the latest few
+/// files stay mapped; where earlier ones were mapped, there is memory of this process alone.
 package final class SlotPage: Sendable {
   private let state: Guarded<State>
   private let lifelines: Lifelines?
@@ -18,6 +18,9 @@ package final class SlotPage: Sendable {
     var head: SlotMapping?
     var owners: SlotOwners?
     var blocks: [Int64: SlotBlock] = [:]
+
+    /// What is mapped of files that were replaced.
+    var retired: [[SlotMapping]] = []
 
     /// When to try again after the file could not be opened, on the monotonic clock.
     var nextTry: Int64 = 0
@@ -59,9 +62,12 @@ package final class SlotPage: Sendable {
 
   /// Uses the file of a store from now on, which may be the one that is already in use.
   package func use(storePath: String, store: Int64, boot: Int64) {
-    let place = SharedFile.Place(storePath: storePath, store: store, boot: boot)
+    use(SharedFile.Place(storePath: storePath, store: store, boot: boot))
+  }
+
+  func use(_ place: SharedFile.Place) {
     state.withLock { state in
-      if place != state.place { Self.forget(&state) }
+      if place != state.place { Self.retire(&state) }
       state.place = place
       state.nextTry = 0
     }
@@ -70,7 +76,7 @@ package final class SlotPage: Sendable {
   /// Switches to the file that is at the path now, if it is a different one.
   package func lookAfterFile() {
     state.withLock { state in
-      guard let place = state.place, let identity = state.identity,
+      guard let place = state.place, let identity = state.identity, !state.blocks.isEmpty,
         identity != StoreFile.identity(of: place.path(of: SlotFile.kind))
       else { return }
       withFile(&state) { _, _ in }
@@ -102,7 +108,14 @@ package final class SlotPage: Sendable {
     }
   }
 
-  private static func forget(_ state: inout State) {
+  /// Stops using a file. Calls still end in it, until so many others have taken its place.
+  private static func retire(_ state: inout State) {
+    if let head = state.head {
+      state.retired.append([head] + state.blocks.values.map(\.mapping))
+    }
+    if state.retired.count > CounterPage.retiredFiles {
+      for mapping in state.retired.removeFirst() { mapping.beEmpty() }
+    }
     state.identity = nil
     state.head = nil
     state.owners = nil
@@ -124,7 +137,7 @@ package final class SlotPage: Sendable {
     defer { close(file.descriptor) }
     if file.isReplacement { state.nextReplacement = Patience.deadline(after: .seconds(1)) }
     if file.identity != state.identity {
-      Self.forget(&state)
+      Self.retire(&state)
       state.identity = file.identity
     }
     body(&state, file)

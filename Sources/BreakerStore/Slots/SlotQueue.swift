@@ -13,8 +13,18 @@ package struct SlotWait: Sendable {
   package init(
     atMost timeout: Duration, while isWanted: @escaping @Sendable () -> Bool = { true }
   ) {
-    until = Patience.deadline(after: timeout)
+    self.init(until: Patience.deadline(after: timeout), while: isWanted)
+  }
+
+  /// A wait until an instant of the monotonic clock.
+  package init(until end: Int64, while isWanted: @escaping @Sendable () -> Bool) {
+    until = end
     self.isWanted = isWanted
+  }
+
+  /// When a wait that begins now and lasts at most so long ends.
+  package static func end(ofAtMost timeout: Duration) -> Int64 {
+    Patience.deadline(after: timeout)
   }
 }
 
@@ -84,7 +94,7 @@ extension SlotBlock {
       index: index,
       word: PlaceWord(WaitingPlace(claim.priority, ticket: ticket), isBrief: isBrief))
     unsafe sb_tell(place(index), caller.word.bits)
-    // Rule of order 25: the flag comes after the place, and before the caller looks for room.
+    // Rule of order 27: the flag comes after the place, and before the caller looks for room.
     raiseFlag(claim.priority)
     return caller
   }
@@ -197,7 +207,7 @@ extension SlotBlock {
         idle |= GateWord.isNarrowed
       }
       if idle != 0 {
-        // Rule of order 25: whoever has come meanwhile has changed the word.
+        // Rule of order 27: whoever has come meanwhile has changed the word.
         let after = before.next(removing: idle)
         guard unsafe sb_decide(header(.gate), before.bits, after.bits) != 0 else { continue }
       }

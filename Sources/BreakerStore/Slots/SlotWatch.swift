@@ -139,8 +139,9 @@ extension SlotBlock {
         guard isGone(owner) else { continue }
         if unsafe sb_decide(place(index), found.bits, 0) != 0 { isAny = true }
       }
-      if !calls.isEmpty {
-        watch.add(calls.map { LostCalls(process: owners.process($0.key), calls: $0.value) })
+      let lost = calls.filter { owners.hasLostCalls($0.key) }
+      if !lost.isEmpty {
+        watch.add(lost.map { LostCalls(process: owners.process($0.key), calls: $0.value) })
       }
       if isAny { settle() }
       return isAny

@@ -135,13 +135,15 @@ extension Breaker {
   func decideCall(probeTimeout: Duration?) throws(BreakerError) -> Decision<Ticket> {
     let call = enterHealthy()
     if call.isPermitted { return .permitted(Ticket(call)) }
+    if let ticket = engine.takeRoom(on: cell) { return .permitted(ticket) }
     return try engine.admit(request(probeTimeout: probeTimeout), to: cell).map(timed)
   }
 
   /// Decides on a call that the healthy path has not permitted; nil if the caller must not wait and
   /// the decision takes reading or writing the store.
   func decideCall(mayWait: Bool) throws(BreakerError) -> Decision<Ticket>? {
-    try engine.admit(request(probeTimeout: nil), to: cell, mayWait: mayWait)?.map(timed)
+    if let ticket = engine.takeRoom(on: cell) { return .permitted(ticket) }
+    return try engine.admit(request(probeTimeout: nil), to: cell, mayWait: mayWait)?.map(timed)
   }
 
   private func request(probeTimeout: Duration?) -> Engine.Request {
@@ -161,6 +163,8 @@ extension Breaker {
 
   @discardableResult
   func end(_ ticket: Ticket, _ outcome: CallOutcome, elapsed: Duration? = nil) -> ReportVerdict {
+    // The room is free once the outcome is known, so that whoever gets it meets what has come of it.
+    defer { if let held = ticket.held { engine.giveBack(held, on: cell) } }
     if outcome == .success, elapsed == nil, counts(ticket) { return .counted }
     return engine.accept(report(outcome, of: ticket, elapsed: elapsed), of: cell)
   }

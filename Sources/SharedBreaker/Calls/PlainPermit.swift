@@ -16,6 +16,9 @@ package struct PlainPermit: Sendable, Hashable {
   package var lineage: Int64 = 0
   package var forkDepth: UInt64 = 0
 
+  /// The room that the call has taken of a limit; 0 if it is under none.
+  package var held: UInt64 = 0
+
   package init() {}
 
   package static let probe: UInt64 = 1
@@ -68,9 +71,13 @@ extension Breaker {
   private func leave(
     _ ticket: Ticket, _ outcome: CallOutcome, elapsed: Duration?, mayWait: Bool
   ) -> ReportVerdict? {
-    if outcome == .success, elapsed == nil, counts(ticket) { return .counted }
-    let report = report(outcome, of: ticket, elapsed: elapsed)
-    return engine.accept(report, of: cell, mayWait: mayWait)
+    let verdict =
+      outcome == .success && elapsed == nil && counts(ticket)
+      ? .counted
+      : engine.accept(
+        report(outcome, of: ticket, elapsed: elapsed), of: cell, mayWait: mayWait)
+    if verdict != nil, let held = ticket.held { engine.giveBack(held, on: cell) }
+    return verdict
   }
 
   /// Renews the lease of a probe, as ``Permit/renew(for:)`` does.
@@ -99,6 +106,7 @@ extension PlainPermit {
     breaker = ticket.breaker
     lineage = ticket.lineage
     forkDepth = ticket.forkDepth
+    held = ticket.held?.bits ?? 0
   }
 }
 
@@ -116,5 +124,6 @@ extension Ticket {
     word = CellWord(bits: permit.word)
     start = has(PlainPermit.hasStart) ? Instant(nanoseconds: permit.start) : nil
     forkDepth = permit.forkDepth
+    held = HeldSlot(bits: permit.held)
   }
 }

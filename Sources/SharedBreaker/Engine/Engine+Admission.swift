@@ -27,6 +27,9 @@ extension Engine {
     /// What the call does while the store cannot be used.
     var onFailure: StoreFailureAction
 
+    /// How much the call takes of a limit, and its priority.
+    var claim = CallClaim()
+
     /// Whether the permit has to name the row of its breaker.
     var isNamed = false
   }
@@ -69,6 +72,17 @@ extension Engine {
   func admit(
     _ request: Request, to cell: Cell, mayWait: Bool
   ) throws(BreakerError) -> Decision<Ticket>? {
+    guard let decision = try decide(request, on: cell, mayWait: mayWait) else { return nil }
+    guard case .permitted(let ticket) = decision,
+      let limit = limit(over: ticket, request, of: cell)
+    else { return decision }
+    return try findRoom(for: ticket, under: limit, request, of: cell, mayWait: mayWait)
+  }
+
+  /// Decides whether a call may be made if there is room for it.
+  func decide(
+    _ request: Request, on cell: Cell, mayWait: Bool
+  ) throws(BreakerError) -> Decision<Ticket>? {
     try waiting { () throws(BreakerError) -> Decision<Ticket>? in
       if mayWait { doRounds() } else if isRoundDue(inSecond: second) { return nil }
       switch turn(of: cell, mayWait: mayWait) {
@@ -97,17 +111,16 @@ extension Engine {
     guard try isCurrent(mayWait: mayWait) else { return nil }
     // What another process has written has not changed a healthy breaker.
     let word = cell.word
-    if word.has(CellWord.permits), !request.isNamed { return .permitted(Ticket(word)) }
+    if word.has(CellWord.permits | CellWord.permitsWithinLimit), !request.isNamed {
+      return .permitted(Ticket(word))
+    }
     return try known(cell, mayWait: mayWait).flatMap { assess($0, of: cell) }
   }
 
   private func assess(_ known: Known, of cell: Cell) -> Decision<Ticket>? {
     // The first call of a breaker creates it, so that other processes can find it.
     guard known.exists else { return nil }
-    // A closure, because a reference to the method of an unknown class would be allocated.
-    let assessment = known.breaker.record.assessed(
-      at: clock.instant, policy: known.policy, isGone: { storage.isGone($0) })
-    switch assessment {
+    switch assess(known) {
     case .permitted(let grant):
       if grant.wouldReject { cell.count(.oneWouldReject) }
       return .permitted(Ticket(grant, of: known.breaker, from: .store))
@@ -117,6 +130,13 @@ extension Engine {
     case .undecided:
       return nil
     }
+  }
+
+  /// The answer of the core to a call now.
+  func assess(_ known: Known) -> Assessment {
+    // A closure, because a reference to the method of an unknown class would be allocated.
+    known.breaker.record.assessed(
+      at: clock.instant, policy: known.policy, isGone: { storage.isGone($0) })
   }
 
   private func decideInStore(
@@ -182,8 +202,8 @@ extension Decision {
 }
 
 extension Counted {
-  fileprivate static var oneRejection: Counted { one(\.rejections) }
-  fileprivate static var oneWouldReject: Counted { one(\.wouldReject) }
+  static var oneRejection: Counted { one(\.rejections) }
+  static var oneWouldReject: Counted { one(\.wouldReject) }
 
   private static func one(_ count: WritableKeyPath<Counted, Int64>) -> Counted {
     var counted = Counted()

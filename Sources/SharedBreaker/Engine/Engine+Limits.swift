@@ -1,0 +1,269 @@
+internal import BreakerCore
+internal import BreakerStore
+
+/// Calls of breakers that limit how many may be under way.
+///
+/// A call is permitted first, and then takes its room. What it was granted is given back if there is no
+/// room: the lease of a probe too.
+extension Engine {
+  /// The limit of a breaker in the store; nil if it has none, or if there is no place to keep it.
+  func limit(of breaker: StoredBreaker) -> CellLimit? {
+    guard breaker.policy.limit != nil else { return nil }
+    return CellLimit(breaker.policy, storage.slots(ofBreaker: breaker.id))
+  }
+
+  /// Permits a call from memory, and takes its room, if that takes nothing more than a free slot.
+  func takeRoom(on cell: Cell) -> Ticket? {
+    guard !isRoundDue(inSecond: second), isCurrent else { return nil }
+    let word = cell.word
+    guard word.has(CellWord.permitsWithinLimit), let (limit, terms) = cell.limit,
+      let held = limit.slots.take(CallClaim(), terms)
+    else { return nil }
+    var ticket = Ticket(word)
+    ticket.held = held
+    if word.has(CellWord.measures) { ticket.start = clock.instant }
+    return ticket
+  }
+
+  /// Gives back the room of a call that has ended.
+  func giveBack(_ held: HeldSlot, on cell: Cell) {
+    if let limit = cell.limit?.limit, limit.slots.number == held.block {
+      limit.slots.end(held)
+    } else {
+      look { $0.knowledge.limit(of: held, on: cell) }?.slots.end(held)
+    }
+  }
+
+  /// The limit that a permitted call is under; nil if it is under none.
+  func limit(over ticket: Ticket, _ request: Request, of cell: Cell) -> LimitInForce? {
+    // The outcome of a token may come from any process, so none of them could give back its room.
+    if request.isNamed { return nil }
+    switch ticket.source {
+    case .store: return cell.limit.map { LimitInForce(limit: $0.limit, terms: $0.terms) }
+    case .local: return localLimit(of: cell)
+    case .none: return nil
+    }
+  }
+
+  /// The limit of the breaker that stands in for a shared one.
+  private func localLimit(of cell: Cell) -> LimitInForce? {
+    guard let breaker = local.find(cell.name),
+      let made = CellLimit(breaker.policy, local.slots(ofBreakerNamed: cell.name))
+    else { return nil }
+    let limit = update { $0.knowledge.kept(made, by: cell) }
+    return LimitInForce(limit: limit, terms: limit.terms(at: breaker.revision))
+  }
+
+  /// A limit, and the terms that a call knows.
+  struct LimitInForce {
+    var limit: CellLimit
+    var terms: SlotTerms
+  }
+}
+
+/// Finding room.
+extension Engine {
+  /// How often a call looks at the policy again because others know a later one.
+  private static let mostLooks = 8
+
+  /// Finds room for a call that has been permitted, and waits for it if the policy says so.
+  ///
+  /// - Returns: The decision; nil, and nothing has changed, if the caller must not wait and there is no
+  ///   room at once.
+  func findRoom(
+    for permitted: Ticket, under inForce: LimitInForce, _ request: Request, of cell: Cell,
+    mayWait: Bool
+  ) throws(BreakerError) -> Decision<Ticket>? {
+    var (ticket, inForce) = (permitted, inForce)
+    // A probe has a lease, and its time has begun.
+    let timeout = ticket.grant.kind == .probe ? nil : inForce.limit.timeout
+    let end = timeout.map { SlotWait.end(ofAtMost: $0) }
+    var looks = 0
+    while true {
+      if let held = inForce.limit.slots.take(request.claim, inForce.terms) {
+        return .permitted(ticket.holding(held))
+      }
+      guard mayWait else {
+        giveUp(ticket, of: cell)
+        return nil
+      }
+      let asked = ticket
+      let wait = end.map { end in
+        SlotWait(until: end) { [self] in isStillPermitted(cell, as: asked) }
+      }
+      let entry = inForce.limit.slots.enter(request.claim, inForce.terms, wait: wait)
+      let wasInterrupted = wait != nil && entry == .busy && Patience.wasInterrupted
+      recordLostCalls(of: cell, under: inForce.limit)
+      if wasInterrupted {
+        giveUp(ticket, of: cell)
+        throw .store(.interruptedWaiting(for: cell.name))
+      }
+      switch entry {
+      case .begun(let held):
+        guard wait != nil, !isUnchanged(cell, since: ticket) else {
+          return .permitted(ticket.holding(held))
+        }
+        // The breaker has changed while the call waited.
+        return try decideAgain(request, on: cell, holding: held, under: inForce)
+      case .busy:
+        if wait != nil, !isStillPermitted(cell, as: ticket),
+          let decision = try decide(request, on: cell, mayWait: true)
+        {
+          guard case .permitted(let next) = decision,
+            let limit = limit(over: next, request, of: cell)
+          else { return decision }
+          (ticket, inForce) = (next, limit)
+          looks += 1
+          if looks < Self.mostLooks { continue }
+        }
+        return try rejectAsBusy(ticket, of: cell)
+      case .outdated:
+        looks += 1
+        guard let next = termsNow(of: cell, after: inForce, isLast: looks >= Self.mostLooks) else {
+          return .permitted(ticket)
+        }
+        inForce = next
+      case .unknown:
+        // The processes that take part are too many to be known: a limit is no reason to stop working.
+        return .permitted(ticket)
+      }
+    }
+  }
+
+  /// Decides again on a call that has got its room after a wait.
+  private func decideAgain(
+    _ request: Request, on cell: Cell, holding held: HeldSlot, under inForce: LimitInForce
+  ) throws(BreakerError) -> Decision<Ticket>? {
+    let decision: Decision<Ticket>?
+    do throws(BreakerError) {
+      decision = try decide(request, on: cell, mayWait: true)
+    } catch {
+      inForce.limit.slots.end(held)
+      throw error
+    }
+    guard case .permitted(let ticket)? = decision else {
+      inForce.limit.slots.end(held)
+      return decision
+    }
+    return .permitted(ticket.holding(held))
+  }
+
+  /// Rejects a call for which there is no room.
+  private func rejectAsBusy(
+    _ ticket: Ticket, of cell: Cell
+  ) throws(BreakerError) -> Decision<Ticket> {
+    let record = lastKnown(cell).record(at: clock.moment, isGone: storage.isGone)
+    if record.mode.mode == .observe {
+      cell.count(.oneWouldReject)
+      return .permitted(ticket)
+    }
+    giveUp(ticket, of: cell)
+    cell.countRejection()
+    return .rejected(
+      Rejection(state: record.state, mode: record.mode.mode, retryAfter: nil, cause: .busy))
+  }
+
+  /// Gives back the lease of a probe that is not made.
+  private func giveUp(_ ticket: Ticket, of cell: Cell) {
+    guard ticket.grant.kind == .probe else { return }
+    _ = accept(Report(outcome: .ignored, ticket: ticket), of: cell)
+  }
+
+  /// The terms in force, after others have shown that they know later ones; nil if there are none.
+  ///
+  /// If nothing later is in the store, what the others know is wrong.
+  private func termsNow(
+    of cell: Cell, after known: LimitInForce, isLast: Bool
+  ) -> LimitInForce? {
+    do throws(StoreError) {
+      guard let found = try storage.find(cell.name) else { return nil }
+      guard let limit = limit(of: found) else { return nil }
+      let kept = update { $0.knowledge.kept(limit, by: cell) }
+      let now = LimitInForce(limit: kept, terms: kept.terms(at: found.revision))
+      if isLast || now.terms.revision <= known.terms.revision { kept.slots.impose(now.terms) }
+      return now
+    } catch {
+      return nil
+    }
+  }
+}
+
+/// While a call waits.
+extension Engine {
+  /// Whether a breaker still permits calls, as far as that is known.
+  private func isStillPermitted(_ cell: Cell, as ticket: Ticket) -> Bool {
+    if ticket.source != .store { return true }
+    do throws(StoreError) {
+      _ = try waiting(.brief) { () throws(StoreError) in try isCurrent(mayWait: true) }
+    } catch {
+      // A store that fails changes nothing for those who wait.
+      return true
+    }
+    if cell.word.has(CellWord.permitsWithinLimit) { return true }
+    if cell.word.has(CellWord.permits) { return false }
+    guard let known = look({ $0.knowledge[cell].known }), known.exists else { return false }
+    switch assess(known) {
+    case .permitted: return known.limit != nil
+    case .rejected, .undecided: return false
+    }
+  }
+
+  /// Whether a breaker is as it was when it permitted a call.
+  private func isUnchanged(_ cell: Cell, since ticket: Ticket) -> Bool {
+    if ticket.source != .store { return true }
+    return isCurrent && cell.word == ticket.word
+  }
+
+  /// Lets those who wait see what a transaction of this process has changed.
+  ///
+  /// If the breaker has opened, they leave at once; if its limit was raised, they begin.
+  func tellThoseWhoWait(on cell: Cell, under limit: CellLimit?) {
+    let now = cell.limit
+    if let limit, !cell.word.has(CellWord.permitsWithinLimit) { limit.slots.wakeAll() }
+    if let now, now.limit !== limit { now.limit.slots.adopt(now.terms) }
+  }
+
+  /// Looks once a second whether the slots are still those that other processes use.
+  func lookAfterLimits() {
+    let limited = look { $0.knowledge.limited }
+    guard !limited.isEmpty, isAvailable else { return }
+    storage.lookAfterSlots()
+    for reference in limited {
+      let (cell, known) = (reference.cell, reference.cell.limit?.limit)
+      let row = look { $0.knowledge[cell].row }
+      guard let row, storage.slots(ofBreaker: row) !== known?.slots else { continue }
+      update { $0.knowledge.forget(cell) }
+    }
+  }
+
+  /// Records the calls that this process has found lost, if the policy counts them.
+  private func recordLostCalls(of cell: Cell, under limit: CellLimit) {
+    for lost in limit.slots.takeLostCalls() where limit.countsLostCalls {
+      let process = lost.process.map { "process \($0.pid)" } ?? "its process"
+      let reporter = lost.process ?? ownProcess()
+      do throws(StoreError) {
+        try waiting { () throws(StoreError) in
+          _ = try step(cell, orCreate: false) { draft in
+            let grant = PermitGrant(kind: .normal, generation: draft.breaker.record.generation)
+            for _ in 0..<min(lost.calls, SlotTerms.most) {
+              _ = draft.report(
+                .failure(error: "\(process) was killed while the call was under way"), for: grant,
+                elapsed: nil, by: reporter)
+            }
+          }
+        }
+      } catch {
+        failed(error, of: cell)
+      }
+    }
+  }
+}
+
+extension Ticket {
+  /// The same ticket with the room that its call has taken.
+  fileprivate func holding(_ held: HeldSlot) -> Ticket {
+    var ticket = self
+    ticket.held = held
+    return ticket
+  }
+}

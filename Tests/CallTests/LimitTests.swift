@@ -1,0 +1,218 @@
+import BreakerStore
+import SharedBreaker
+import SharedBreakerTesting
+import TestSupport
+import Testing
+
+/// Breakers that limit how many calls may be under way.
+@Suite(.timeLimit(.minutes(60))) struct LimitTests {
+  private let host = TestHost()
+
+  private func breaker(
+    _ policy: BreakerPolicy, in process: TestProcess? = nil
+  ) throws -> Breaker {
+    let breaker = try (process?.store() ?? host.store()).breaker("gpu", policy: policy)
+    // The first call creates the breaker.
+    try breaker.run {}
+    return breaker
+  }
+
+  private func isBusy(_ breaker: Breaker) -> Bool {
+    do throws(BreakerError) {
+      breaker.end(try breaker.acquire())
+      return false
+    } catch {
+      return error.rejection?.cause == .busy
+    }
+  }
+
+  @Test func `as many calls as the limit allows are under way on the whole host`() throws {
+    let policy = BreakerPolicy(maxConcurrent: 3)
+    let breakers = try (0..<3).map { _ in try breaker(policy, in: host.process()) }
+    var permits = try (0..<3).map { try breakers[$0].acquire().shared() }
+    for breaker in breakers { #expect(isBusy(breaker)) }
+    permits.removeFirst().succeed()
+    permits.append(try breakers[2].acquire().shared())
+    #expect(isBusy(breakers[0]))
+    permits.removeFirst().fail()
+    #expect(!isBusy(breakers[0]))
+    // One that is dropped gives its room back, too.
+    permits.removeAll()
+    for _ in 0..<3 { permits.append(try breakers[1].acquire().shared()) }
+    #expect(isBusy(breakers[1]))
+  }
+
+  @Test func `a busy breaker says so, and has neither failed nor opened`() throws {
+    let breaker = try breaker(BreakerPolicy(maxFailures: 1, maxConcurrent: 1))
+    let permit = try breaker.acquire()
+    let error = #expect(throws: BreakerError.self) { try breaker.run {} }
+    #expect(error?.rejection?.cause == .busy)
+    #expect(error?.rejection?.state == .closed)
+    #expect(error?.retryAfter == nil)
+    #expect(
+      error?.description
+        == "gpu is rejecting calls: as many calls are under way as its max-concurrent permits: "
+        + "try again later")
+    permit.succeed()
+    #expect(breaker.state == .closed)
+    let totals = breaker.snapshot().totals
+    #expect(totals.rejections == 1 && totals.failures == 0 && totals.successes == 2)
+  }
+
+  @Test func `work gives its room back however it ends`() async throws {
+    let breaker = try breaker(BreakerPolicy(maxFailures: 100, maxConcurrent: 1))
+    for _ in 0..<3 {
+      try breaker.run { #expect(isBusy(breaker)) }
+      #expect(throws: Refused.self) { try breaker.run { throw Refused() } }
+      try await breaker.run { () async throws in #expect(isBusy(breaker)) }
+      await #expect(throws: Refused.self) {
+        try await breaker.run { () async throws in throw Refused() }
+      }
+      await #expect(throws: CallTimedOut.self) {
+        try await breaker.run(timeout: .zero) { try await Task.sleep(for: .seconds(600)) }
+      }
+    }
+    #expect(!isBusy(breaker))
+  }
+
+  @Test func `a killed process leaves its room to others, and its calls count if the policy says so`(
+  ) throws {
+    for (lostCalls, failures) in [(BreakerPolicy.LostCalls.failure, Int64(2)), (.ignored, 0)] {
+      let host = TestHost()
+      let policy = BreakerPolicy(maxFailures: 2, maxConcurrent: 2, lostCalls: lostCalls)
+      let worker = host.process()
+      let other = try worker.store().breaker("gpu", policy: policy)
+      try other.run {}
+      let permits = [try other.acquire().shared(), try other.acquire().shared()]
+      let breaker = try host.store().breaker("gpu", policy: policy)
+      #expect(isBusy(breaker))
+      worker.kill()
+      // Whoever finds the room also finds the calls.
+      _ = isBusy(breaker)
+      #expect(breaker.snapshot().totals.failures == failures)
+      #expect(breaker.state == (lostCalls == .failure ? .open : .closed))
+      withExtendedLifetime(permits) {}
+    }
+  }
+
+  @Test func `a probe needs room as well, and leaves its lease to another one if there is none`() throws
+  {
+    let breaker = try breaker(BreakerPolicy(maxFailures: 1, maxConcurrent: 1))
+    let other = try host.process().store().breaker("gpu")
+    let permit = try breaker.acquire()
+    try other.trip()
+    host.clock.advance(by: .seconds(30))
+    let error = #expect(throws: BreakerError.self) { try other.run {} }
+    #expect(error?.rejection?.cause == .busy)
+    #expect(other.snapshot().leases.isEmpty)
+    #expect(other.state == .halfOpen)
+    permit.ignore()
+    try other.run {}
+    #expect(other.state == .closed)
+  }
+
+  @Test func `an operator who changes the limit changes it for the next call`() throws {
+    let breaker = try breaker(BreakerPolicy(maxConcurrent: 1))
+    let other = try host.process().store().breaker("gpu")
+    var permits = [try breaker.acquire().shared()]
+    #expect(isBusy(other))
+    try breaker.overridePolicy(set: [.maxConcurrent: "2"])
+    permits.append(try other.acquire().shared())
+    #expect(isBusy(other) && isBusy(breaker))
+    try other.overridePolicy(unset: [.maxConcurrent])
+    try other.overridePolicy(set: [.maxConcurrent: "1"])
+    permits.removeFirst().succeed()
+    #expect(isBusy(breaker))
+    permits.removeFirst().succeed()
+    #expect(!isBusy(breaker))
+  }
+
+  @Test func `a limit that is removed holds for nobody`() throws {
+    let breaker = try host.store().breaker("gpu")
+    try breaker.overridePolicy(set: [.maxConcurrent: "1"])
+    let permit = try breaker.acquire()
+    #expect(isBusy(breaker))
+    try breaker.overridePolicy(unset: [.maxConcurrent])
+    #expect(!isBusy(breaker))
+    permit.succeed()
+    try breaker.overridePolicy(set: [.maxConcurrent: "1"])
+    #expect(!isBusy(breaker))
+  }
+
+  @Test func `a caller waits for its turn, no longer than it may`() throws {
+    let policy = BreakerPolicy(maxConcurrent: 1, queueTimeout: .milliseconds(1))
+    let breaker = try breaker(policy)
+    let permit = try breaker.acquire().shared()
+    #expect(isBusy(breaker))
+    try breaker.overridePolicy(set: [.queueTimeout: "1h"])
+    let threads = Threads()
+    let answer = Guarded<Int?>(nil)
+    threads.start {
+      let value = try? breaker.run { 42 }
+      answer.withLock { $0 = value }
+    }
+    permit.succeed()
+    threads.join()
+    #expect(answer.withLock { $0 } == 42)
+  }
+
+  @Test func `those who wait are rejected when the breaker opens`() throws {
+    let policy = BreakerPolicy(maxConcurrent: 1, queue: 4, queueTimeout: .seconds(3_600))
+    let breaker = try breaker(policy)
+    let permit = try breaker.acquire()
+    let threads = Threads()
+    let errors = Guarded<[BreakerError]>([])
+    for _ in 0..<4 {
+      let waiting = try host.process().store().breaker("gpu")
+      threads.start {
+        do throws(BreakerError) {
+          waiting.end(try waiting.acquire())
+        } catch {
+          errors.withLock { $0.append(error) }
+        }
+      }
+    }
+    try host.process().store().breaker("gpu").trip()
+    threads.join()
+    #expect(errors.withLock { $0 }.count == 4)
+    for error in errors.withLock({ $0 }) {
+      #expect(error.rejection?.cause == .open)
+      #expect(error.rejection?.state == .open)
+    }
+    permit.ignore()
+  }
+
+  @Test func `an operator who only observes lets calls through that would be rejected`() throws {
+    let breaker = try breaker(BreakerPolicy(maxConcurrent: 1))
+    let permit = try breaker.acquire()
+    try breaker.force(.observe)
+    let before = breaker.snapshot().totals.wouldReject
+    try breaker.run {}
+    #expect(breaker.snapshot().totals.wouldReject == before + 1)
+    permit.succeed()
+    try breaker.run {}
+    #expect(breaker.snapshot().totals.wouldReject == before + 1)
+  }
+
+  @Test func `the breaker that stands in for a shared one has the limit of that one`() throws {
+    let breaker = try breaker(BreakerPolicy(maxConcurrent: 1))
+    host.failStore()
+    host.clock.advance(by: .seconds(2))
+    let permit = try breaker.acquire()
+    #expect(isBusy(breaker))
+    permit.succeed()
+    #expect(!isBusy(breaker))
+    let late = try breaker.acquire()
+    host.repairStore()
+    host.clock.advance(by: .seconds(2))
+    #expect(!isBusy(breaker))
+    late.succeed()
+    let next = try breaker.acquire()
+    #expect(isBusy(breaker))
+    next.succeed()
+  }
+}
+
+extension Breaker {
+  fileprivate func end(_ permit: consuming Permit) { permit.ignore() }
+}
