@@ -89,6 +89,7 @@ extension Rejection: CustomStringConvertible {
     }
     guard mode == .forcedOpen else {
       let later = wait ?? "try again later"
+      if let reason { return "\(OutsideText.visible(reason)): \(later)" }
       guard state == .halfOpen else { return "it is \(state.wireName): \(later)" }
       return "a probe is under way: \(wait.map { "\($0) at the latest" } ?? later)"
     }

@@ -284,7 +284,7 @@ breaker("payments").trip(0.001, reason="elsewhere")
                 self.let_fail(payments)
                 self.assertRaises(Rejected, payments.call, int)
         self.assertEqual(self.lines(logs)[1:], [
-            ("WARNING", "payments: closed -> open: of this process alone")])
+            ("WARNING", "payments: open, in this process alone")])
 
     def test_healthy_and_rejected_calls_write_nothing(self):
         with self.assertNoLogs("shared_breaker", "INFO"):

@@ -27,19 +27,24 @@ from shared_breaker import (
 from shared_breaker._aio import in_thread
 from shared_breaker._extension import Hook
 from shared_breaker._judge import Judge
+from shared_breaker.testing import Host
 from support import HOLD_THE_STORE, Resource, StoreTestCase, eventually, in_child, threads
 
 
 class Looking(StoreTestCase):
     def test_a_snapshot_is_the_document_of_cbctl(self):
-        payments = self.store.breaker("payments", max_failures=3)
-        self.let_fail(payments)
-        snapshot = payments.snapshot()
-        self.assertEqual(snapshot["name"], "payments")
-        self.assertEqual(snapshot["consecutive_failures"], 1)
-        self.assertEqual(snapshot["last_error"], "Resource: down")
-        self.assertEqual(self.store.snapshot("payments"), snapshot)
-        self.assertIsNone(self.store.snapshot("orders"))
+        # A snapshot says how long its states have lasted, so no time passes between two of them.
+        with Host(self.directory) as host:
+            payments = host.store.breaker("payments", max_failures=3)
+            self.let_fail(payments)
+            host.clock.advance(5)
+            snapshot = payments.snapshot()
+            self.assertEqual(snapshot["name"], "payments")
+            self.assertEqual(snapshot["consecutive_failures"], 1)
+            self.assertEqual(snapshot["last_error"], "Resource: down")
+            self.assertEqual(snapshot["time_in_state_ms"]["closed"], 5_000)
+            self.assertEqual(host.store.snapshot("payments"), snapshot)
+            self.assertIsNone(host.store.snapshot("orders"))
 
     def test_breakers_are_listed_by_the_beginning_of_their_names(self):
         for name in ("b/2", "a", "b/1"):
@@ -710,8 +715,9 @@ class Failing(StoreTestCase):
             store.breaker("payments").call(int)
         self.assertNotEqual(caught.exception.code, "")
         self.assertEqual(store.breaker("other", on_store_failure="permit").call(int), 0)
-        with self.assertRaises(Rejected):
+        with self.assertRaises(Rejected) as rejected:
             store.breaker("third", on_store_failure="reject").call(int)
+        self.assertRegex(str(rejected.exception), "^third is rejecting calls: the store cannot be used: try again in")
 
     def test_connect_says_what_is_wrong(self):
         with self.assertRaises(StoreError) as caught:

@@ -86,6 +86,30 @@ struct GroupStoreTests {
     #expect(try Files.permissions(of: stage.store).mode == (isForGroup ? 0o660 : 0o600))
   }
 
+  @Test(
+    .timeLimit(.minutes(60)),
+    arguments: [
+      (65_534, 0o755, 65_534), (65_534, 0o700, 65_534), (65_534, 0o775, 0), (65_534, 0o1777, 0),
+      (0, 0o755, 0),
+    ] as [(UInt32, UInt32, UInt32)])
+  func `a store that root makes in the directory of one other user is for that user`(
+    user: UInt32, mode: UInt32, owner: UInt32
+  ) throws {
+    let stage = try Stage()
+    let folder = stage.directory.file("state")
+    try Files.makeDirectory(folder)
+    try give(folder, to: user, Self.group, mode: mode)
+    #expect(try stage.puppet().ask("force forced_open") == "ok")
+    for part in Self.parts where Files.exists(stage.store + part) {
+      let rights = try Files.permissions(of: stage.store + part)
+      #expect(rights.user == owner && rights.mode == 0o600, "\(part): \(rights)")
+    }
+    guard user == owner, user != 0 else { return }
+    let worker = try stage.puppet("user=nobody")
+    #expect(try worker.ask("run ok").hasPrefix("rejected"))
+    #expect(try worker.ask("health") == "connected")
+  }
+
   @Test func `a new store is for its user alone in a directory with other files`() throws {
     let stage = try Stage()
     let folder = stage.directory.file("state")

@@ -80,7 +80,7 @@ public struct Rejection: Sendable, Hashable {
   /// back at once.
   public var retryAfter: Duration?
 
-  /// Why the mode was set, if the mode is what rejects.
+  /// Why the mode was set, if the mode is what rejects; or that the store cannot be used, if that is.
   public var reason: String?
 
   /// What rejects: the state or the mode of the breaker, or its limit.

@@ -76,13 +76,18 @@ extension FileRights {
   /// The rights that a store's directory implies; nil if it implies none.
   ///
   /// A directory implies them if it is for one group, as `cbctl init --group` creates it, and holds
-  /// only this store.
+  /// only this store. What root creates in a directory of one other user is for that user, whose
+  /// service could not use the store otherwise.
   init?(inDirectoryOf store: String) {
     let (directory, name) = StorePath.split(store)
-    guard let status = FileStatus(of: directory), status.rights.mode & 0o2777 == 0o2770,
-      DirectoryListing.isOnly(of: name, directory)
-    else { return nil }
-    self.init(mode: 0o660, user: Self.unchanged, group: status.rights.group)
+    guard let rights = FileStatus(of: directory)?.rights else { return nil }
+    if rights.mode & 0o2777 == 0o2770, DirectoryListing.isOnly(of: name, directory) {
+      self.init(mode: 0o660, user: Self.unchanged, group: rights.group)
+    } else if geteuid() == 0, rights.user != 0, rights.mode & 0o022 == 0 {
+      self.init(mode: 0o600, user: rights.user, group: rights.group)
+    } else {
+      return nil
+    }
   }
 }
 

@@ -14,7 +14,8 @@ extension CommandSpec {
       "In a pipe, or with --json or TERM=dumb, it prints one line for each breaker and then one "
         + "for each change, until the reader of its output is gone. Each line has the state of the "
         + "breaker when the line is printed. If the store is deleted or cannot be read, a line on "
-        + "standard error says so, and another says when it is back.",
+        + "standard error says so, and another says when it is back. Each breaker has its line again "
+        + "then, because it may be another store.",
       "The command sleeps until the store wakes it, and changes nothing.",
     ],
     examples: [
@@ -52,16 +53,14 @@ struct ChangeLines {
 
   /// Prints until the output has no reader any more.
   func run() throws(ControlError) {
-    let now = context.now()
-    let snapshots = WorryOrder.sorted(try context.matching(patterns))
-    if snapshots.isEmpty { context.note("no breaker matches yet: waiting for the first change") }
-    context.print(snapshots.map { line(now, $0, nil) }.joined())
+    try printAll()
     let poll = DescriptorPoll(
       descriptors: [news.descriptor], output: context.console.outputDescriptor)
     while context.isOutputOpen {
       let end = poll.wait()
       let delivery = news.take()
       context.tell(delivery.troubles)
+      if delivery.troubles.contains(nil) { try printAll() }
       for entry in delivery.entries where NamePattern.matches(entry.name, patterns) {
         let snapshot = try context.ask { store throws(StoreError) in
           try store.snapshot(of: entry.name)
@@ -70,6 +69,14 @@ struct ChangeLines {
       }
       if end.isOutputClosed { return }
     }
+  }
+
+  /// Prints how each breaker is now.
+  private func printAll() throws(ControlError) {
+    let now = context.now()
+    let snapshots = WorryOrder.sorted(try context.matching(patterns))
+    if snapshots.isEmpty { context.note("no breaker matches yet: waiting for the first change") }
+    context.print(snapshots.map { line(now, $0, nil) }.joined())
   }
 
   private func line(

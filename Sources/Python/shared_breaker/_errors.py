@@ -81,7 +81,7 @@ class Rejected(BreakerError):
 
     @property
     def reason(self) -> str | None:
-        """The reason that the operator gave; None if there is none."""
+        """The reason that the operator gave, or that the store cannot be used; None if there is none."""
         return self.args[4]  # type: ignore[no-any-return]
 
     @property
@@ -101,9 +101,12 @@ class Rejected(BreakerError):
             what = f"an operator holds it open {time}{why}"
         else:
             again = "try again later" if wait is None else f"try again in {_time(wait)}"
-            what = (
-                f"a probe is under way: {again} at the latest" if self.state == "half_open"
-                else f"it is {self.state}: {again}")
+            if self.reason:
+                what = f"{visible(self.reason)}: {again}"
+            elif self.state == "half_open":
+                what = f"a probe is under way: {again} at the latest"
+            else:
+                what = f"it is {self.state}: {again}"
         return f"{visible(self.name)} is rejecting calls: {what}"
 
 

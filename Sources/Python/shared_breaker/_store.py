@@ -227,17 +227,19 @@ class Store(_extension.Store):
         """Write a line for each change of a breaker's state that this process has made."""
         try:
             if health == 0:
-                changes = self._own_changes(name)
-            else:  # no other process knows of it
-                change = (before or "closed", after, "of this process alone")
-                changes = [change] if after and after != before else []
-            for old, new, reason in changes:
+                lines = [
+                    ((old, new) == ("closed", "open"), f"{old} -> {new}{f': {visible(why)}' if why else ''}")
+                    for old, new, why in self._own_changes(name)]
+            elif after and after != before:
+                # No other process knows of it, and what it was before may be long ago.
+                lines = [(after == "open" and before != "half_open", f"{after}, in this process alone")]
+            else:
+                return
+            for is_warning, words in lines:
                 import logging
 
-                level = logging.WARNING if (old, new) == ("closed", "open") else logging.INFO
                 logging.getLogger("shared_breaker").log(
-                    level, "%s: %s -> %s%s", visible(name), old, new,
-                    f": {visible(reason)}" if reason else "")
+                    logging.WARNING if is_warning else logging.INFO, "%s: %s", visible(name), words)
         except Exception as error:  # the call goes on, whatever has become of the log and the store
             if is_of_signal(error):
                 raise

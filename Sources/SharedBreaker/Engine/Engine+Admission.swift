@@ -179,7 +179,8 @@ extension Engine {
     let known = lastKnown(cell).record(at: clock.moment, isGone: storage.isGone)
     return Rejection(
       state: known.state, mode: known.mode.mode,
-      retryAfter: .nanoseconds(max(0, nextTry - clock.coarseNanoseconds)))
+      retryAfter: .nanoseconds(max(0, nextTry - clock.coarseNanoseconds)),
+      reason: known.mode.mode == .forcedOpen ? known.mode.reason : "the store cannot be used")
   }
 }
 
