@@ -23,6 +23,9 @@ package protocol BreakerStorage: AnyObject, Sendable {
   /// The slots of a breaker with a limit; nil if it can have none now.
   func slots(ofBreaker id: Int64) -> (any CallSlots)?
 
+  /// The calls under way on breakers with a limit, and those who wait, as far as that is known.
+  func slotStates(ofBreakers ids: [Int64]) -> [Int64: SlotState]
+
   /// Uses other slots from now on if those in use were replaced or deleted.
   func lookAfterSlots()
 

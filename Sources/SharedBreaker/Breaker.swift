@@ -47,15 +47,21 @@ public final class Breaker: Sendable {
   /// While the store cannot be used, the snapshot shows the breaker that stands in for it in this
   /// process, or else what was last known. ``SharedStore/snapshot(of:)`` throws instead.
   public func snapshot() -> BreakerSnapshot {
-    var breaker = engine.storage.upToDate(current().breaker, at: engine.clock.instant)
+    let shared = shared()
+    let known = shared ?? lastKnown()
+    var breaker = engine.storage.upToDate(known.breaker, at: engine.clock.instant)
     breaker.record.totals += cell.pending.totals
+    let slots = shared == nil ? engine.slotsAlone(of: cell) : engine.slots(of: [breaker])[breaker.id]
     return BreakerSnapshot(
-      of: breaker, at: engine.clock.moment, isGone: engine.storage.isGone)
+      of: breaker, at: engine.clock.moment, slots: slots, isGone: engine.storage.isGone)
   }
 
   /// What the store holds, or else the breaker of this process alone, or what was last known.
-  private func current() -> Known {
-    let shared = engine.waiting { () -> Known? in
+  private func current() -> Known { shared() ?? lastKnown() }
+
+  /// What the store holds; nil if it cannot be used.
+  private func shared() -> Known? {
+    engine.waiting { () -> Known? in
       engine.doRounds()
       guard engine.trouble() == nil, !engine.isAlone(cell) else { return nil }
       do throws(StoreError) {
@@ -65,9 +71,10 @@ public final class Breaker: Sendable {
         return nil
       }
     }
-    if let shared { return shared }
-    if let local = engine.local.find(name) { return Known(local, exists: true) }
-    return engine.lastKnown(cell)
+  }
+
+  private func lastKnown() -> Known {
+    engine.local.find(name).map { Known($0, exists: true) } ?? engine.lastKnown(cell)
   }
 }
 

@@ -133,6 +133,13 @@ public struct BreakerSnapshot: Sendable, Hashable {
   /// The number of probes that hold a slot, because their owners have not ended.
   public var probesInFlight: Int64 { Int64(leases.count { !$0.isOwnerGone }) }
 
+  /// The calls under way under `max-concurrent`, and those who wait; nil if the policy has no
+  /// `max-concurrent`, or if what is under way is not known.
+  ///
+  /// It is not known while the file `-slots` beside the store is missing, cannot be read, or belongs to
+  /// another boot; the next call makes a new one.
+  public let limit: LimitSnapshot?
+
   let agreed: AgreedPolicy
 
   /// The version that the snapshot was taken of.
@@ -193,8 +200,12 @@ public struct LeaseSnapshot: Sendable, Hashable {
 }
 
 extension BreakerSnapshot {
-  init(of stored: StoredBreaker, at now: Moment, isGone: (ProcessIdentity) -> Bool) {
+  init(
+    of stored: StoredBreaker, at now: Moment, slots: SlotState? = nil,
+    isGone: (ProcessIdentity) -> Bool
+  ) {
     agreed = stored.agreed
+    limit = slots.map { LimitSnapshot($0) }
     version = StoredVersion(of: stored)
     let policy = agreed.policy
     let owners = stored.record.leases.compactMap(\.owner)

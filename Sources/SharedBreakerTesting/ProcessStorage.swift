@@ -33,6 +33,10 @@ final class ProcessStorage: BreakerStorage {
     host.memory.slots(ofBreaker: id, as: process.identity)
   }
 
+  func slotStates(ofBreakers ids: [Int64]) -> [Int64: SlotState] {
+    host.memory.slotStates(ofBreakers: ids)
+  }
+
   func lookAfterSlots() {}
 
   func open(mayCreate: Bool) throws(StoreError) { _ = try memory(for: .reading) }

@@ -179,8 +179,8 @@ import Testing
 
   @Test func `words of another version come last, and are compared like the others`() {
     let difference = PolicyDifference(
-      from: "zeal=1 queue=3 bare probes=1", to: "queue=4 probes=2 ahead=a=b  bare")
-    #expect(difference.text() == "probes 1 -> 2, +ahead=a=b, queue 3 -> 4, -zeal=1")
+      from: "zeal=1 quota=3 bare probes=1", to: "quota=4 probes=2 ahead=a=b  bare")
+    #expect(difference.text() == "probes 1 -> 2, +ahead=a=b, quota 3 -> 4, -zeal=1")
   }
 
   @Test func `the later one of two equal words counts, as in a policy`() {

@@ -1,4 +1,5 @@
 import BreakerStore
+import Glibc
 import SharedBreaker
 import SharedBreakerTesting
 import TestSupport
@@ -56,7 +57,8 @@ import Testing
     permit.succeed()
     #expect(breaker.state == .closed)
     let totals = breaker.snapshot().totals
-    #expect(totals.rejections == 1 && totals.failures == 0 && totals.successes == 2)
+    #expect(totals.busy == 1 && totals.rejections == 0)
+    #expect(totals.failures == 0 && totals.successes == 2)
   }
 
   @Test func `work gives its room back however it ends`() async throws {
@@ -89,7 +91,9 @@ import Testing
       worker.kill()
       // Whoever finds the room also finds the calls.
       _ = isBusy(breaker)
-      #expect(breaker.snapshot().totals.failures == failures)
+      let totals = breaker.snapshot().totals
+      #expect(totals.failures == failures && totals.ignored >= 2 - failures)
+      #expect(totals.lostCalls == 2)
       #expect(breaker.state == (lostCalls == .failure ? .open : .closed))
       withExtendedLifetime(permits) {}
     }
@@ -156,6 +160,36 @@ import Testing
     #expect(answer.withLock { $0 } == 42)
   }
 
+  @Test func `a snapshot shows who is under way and who waits`() throws {
+    let policy = BreakerPolicy(maxConcurrent: 2, queueTimeout: .seconds(3_600))
+    let (worker, other) = (host.process(), host.process())
+    let breaker = try breaker(policy, in: worker)
+    #expect(breaker.snapshot().limit?.unitsInUse == 0)
+    var permits = [try breaker.acquire().shared(), try breaker.acquire().shared()]
+    let waiting = try other.store().breaker("gpu")
+    let threads = Threads()
+    threads.start { _ = try? waiting.run {} }
+    while breaker.snapshot().limit?.waiters.count == 0 { sched_yield() }
+    let shown = try #require(try host.store().snapshot(of: "gpu")?.limit)
+    #expect(shown.unitsInUse == 2)
+    #expect(shown.calls.map(\.pid) == [worker.pid, worker.pid])
+    #expect(shown.waiters.map(\.pid) == [other.pid])
+    #expect((shown.calls + shown.waiters).allSatisfy { $0.units == 1 && !$0.isOwnerGone })
+    #expect(shown.waits.count == 0 && shown.waits.abandoned == 0)
+    permits.removeFirst().succeed()
+    threads.join()
+    let later = try #require(breaker.snapshot().limit)
+    #expect(later.unitsInUse == 1 && later.waiters.isEmpty)
+    #expect(later.waits.count == 1 && later.waits.total > .zero)
+    worker.kill()
+    let left = try #require(waiting.snapshot().limit)
+    #expect(left.unitsInUse == 0)
+    #expect(left.calls.map(\.isOwnerGone) == [true])
+    // A breaker without a limit has nothing to show.
+    #expect(try other.store().breaker("plain").snapshot().limit == nil)
+    permits.removeAll()
+  }
+
   @Test func `those who wait are rejected when the breaker opens`() throws {
     let policy = BreakerPolicy(maxConcurrent: 1, queue: 4, queueTimeout: .seconds(3_600))
     let breaker = try breaker(policy)
@@ -197,9 +231,11 @@ import Testing
   @Test func `the breaker that stands in for a shared one has the limit of that one`() throws {
     let breaker = try breaker(BreakerPolicy(maxConcurrent: 1))
     host.failStore()
-    host.clock.advance(by: .seconds(2))
+    // Only a call that has to write notices it.
+    #expect(throws: Refused.self) { try breaker.run { throw Refused() } }
     let permit = try breaker.acquire()
     #expect(isBusy(breaker))
+    #expect(breaker.snapshot().limit?.unitsInUse == 1)
     permit.succeed()
     #expect(!isBusy(breaker))
     let late = try breaker.acquire()

@@ -1,4 +1,5 @@
 import BreakerStore
+import Glibc
 import SharedBreaker
 import TestSupport
 

@@ -12,6 +12,10 @@ extension ForwardingStorage {
   var owners: any StoreOwners { memory.owners }
   var sharedCounters: CounterPage? { nil }
   func slots(ofBreaker id: Int64) -> (any CallSlots)? { memory.slots(ofBreaker: id) }
+  func slotStates(ofBreakers ids: [Int64]) -> [Int64: SlotState] {
+    memory.slotStates(ofBreakers: ids)
+  }
+
   func lookAfterSlots() {}
   func open(mayCreate: Bool) {}
   func checkIdentity() {}

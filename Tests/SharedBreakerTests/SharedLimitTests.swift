@@ -48,7 +48,51 @@ import Testing
     _ = try puppets[2].ask("acquire")
     #expect(try puppets[2].ask("state") == "open")
     let counts = try stage.sharedStore().snapshot(of: "api")?.totals
-    #expect(counts?.failures == 2)
+    #expect(counts?.failures == 2 && counts?.lostCalls == 2)
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `killed calls are noticed even while there is room`() throws {
+    let stage = try Stage()
+    let puppets = try stage.puppets(3, "max-concurrent=9 lost-calls=failure max-failures=2")
+    #expect(try puppets[0].ask("run") == "42")
+    for puppet in puppets.dropLast() { #expect(try puppet.ask("acquire") == "normal") }
+    for puppet in puppets.dropLast() { puppet.kill() }
+    // The first call of a later second looks after it, at most once a second on the host.
+    while try stage.sharedStore().snapshot(of: "api")?.totals.lostCalls != 2 {
+      stage.clock.advance(by: .seconds(2))
+      try #require(["42", "rejected open 30000"].contains(puppets[2].ask("run")))
+    }
+    #expect(try puppets[2].ask("state") == "open")
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `a snapshot shows who is under way, and does not know without the file`() throws {
+    let stage = try Stage()
+    let puppets = try stage.puppets(2, "max-concurrent=2")
+    #expect(try puppets[0].ask("run") == "42")
+    let store = stage.sharedStore()
+    for puppet in puppets { #expect(try puppet.ask("acquire") == "normal") }
+    let shown = try #require(try store.snapshot(of: "api")?.limit)
+    #expect(shown.unitsInUse == 2)
+    #expect(Set(shown.calls.map(\.pid)) == Set(puppets.map { $0.process.pid }))
+    #expect(shown.calls.allSatisfy { $0.program?.isEmpty == false && $0.age >= .zero })
+    puppets[1].kill()
+    #expect(puppets[1].process.waitForEnd() != 0)
+    let left = try #require(try store.snapshot(of: "api")?.limit)
+    #expect(left.unitsInUse == 1)
+    #expect(left.calls.count { $0.isOwnerGone && $0.program == nil } == 1)
+    // Only its beginning says what it belongs to.
+    let path = stage.store + "-slots"
+    let intact = try Files.read(path)
+    for damage in [[], Array(intact.prefix(70_000)), [0] + intact.dropFirst()] {
+      Files.removeAll(path)
+      try Files.write(path, damage)
+      #expect(try store.snapshot(of: "api")?.limit == nil)
+    }
+    Files.removeAll(path)
+    #expect(try store.snapshot(of: "api")?.limit == nil)
+    #expect(!Files.exists(path))
   }
 
   @Test(.timeLimit(.minutes(60)))

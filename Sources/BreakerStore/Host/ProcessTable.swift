@@ -46,6 +46,14 @@ package enum ProcessTable {
     }
   }
 
+  /// The name that a running process of this PID namespace has; nil if it cannot be looked up here.
+  package static func name(of process: ProcessIdentity) -> String? {
+    guard fate(of: process) == .running, ownNumber() == getpid(),
+      let name = ProcFile.text("/proc/\(process.pid)/comm")
+    else { return nil }
+    return OutsideText.cut(name, to: OutsideText.longestName)
+  }
+
   /// Whether a process was stopped by a signal and has not been continued.
   ///
   /// The number is the one by which `/proc` knows the process, and `/proc/locks` too.

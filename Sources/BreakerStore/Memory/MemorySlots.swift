@@ -37,6 +37,11 @@ final class MemorySlots: Sendable {
     }
   }
 
+  /// Who has slots of a breaker, and who waits, if anybody has ever had any.
+  func state(of breaker: Key) -> SlotState {
+    state.withLock { $0.tables[breaker] }?.state() ?? SlotState()
+  }
+
   func willFork() {
     state.willFork { state in for table in state.tables.values { table.willFork() } }
   }
@@ -85,6 +90,8 @@ package final class MemoryBreakerSlots: CallSlots {
 
   package func wakeAll() { table.wakeAll() }
 
+  package func lookAround() { table.lookAround { found in lost.withLock { $0 += found } } }
+
   package func takeLostCalls() -> [LostCalls] {
     lost.withLock { lost in
       defer { lost = [] }
@@ -114,6 +121,10 @@ private final class MemorySlotTable: @unchecked Sendable {
   private var table: SlotTable<MemorySlotOwner>?
   private var revision: Int64 = .min
   private var sleepers: [Int64: ThreadWaker] = [:]
+  private var waits = SlotWaits()
+
+  /// When each call began, and when each caller that waits came, by its number or ticket.
+  private var beginnings: [Int64: Int64] = [:]
 
   /// How often a thread that waits looks for the dead.
   private static let tick: Int64 = 50_000_000
@@ -165,6 +176,7 @@ private final class MemorySlotTable: @unchecked Sendable {
   func end(_ call: Int64, by owner: MemorySlotOwner) -> Bool {
     lock.withLock {
       guard table?.calls[call]?.owner == owner, table?.end(call) == true else { return false }
+      beginnings[call] = nil
       wakeDue()
       return true
     }
@@ -173,6 +185,8 @@ private final class MemorySlotTable: @unchecked Sendable {
   func adopt(_ terms: SlotTerms, isForced: Bool) -> Bool {
     lock.withLock { adoptLocked(terms, isForced: isForced) }
   }
+
+  func lookAround(_ onLoss: ([LostCalls]) -> Void) { lock.withLock { _ = expire(onLoss) } }
 
   func wakeAll() { lock.withLock { for sleeper in sleepers.values { sleeper.wake() } } }
 }
@@ -197,7 +211,52 @@ extension MemorySlotTable {
   private func request(
     _ claim: CallClaim, by owner: MemorySlotOwner, mayWait: Bool
   ) -> SlotTable<MemorySlotOwner>.Entry {
-    table?.enter(claim, by: owner, mayWait: mayWait) ?? .busy
+    let entry = table?.enter(claim, by: owner, mayWait: mayWait) ?? .busy
+    switch entry {
+    case .begun(let number), .waiting(let number): noteBeginning(of: number)
+    case .busy: break
+    }
+    return entry
+  }
+
+  private func noteBeginning(of number: Int64) {
+    beginnings[number] = Patience.monotonicNanoseconds()
+  }
+
+  private func begin(_ ticket: Int64) -> Int64? {
+    guard let call = table?.begin(ticket: ticket) else { return nil }
+    noteBeginning(of: call)
+    return call
+  }
+
+  /// Who has slots, and who waits.
+  func state() -> SlotState {
+    lock.withLock {
+      var state = SlotState()
+      state.waits = waits
+      guard let table else { return state }
+      let now = Patience.monotonicNanoseconds()
+      func participant(
+        _ owner: MemorySlotOwner, _ claim: CallClaim, _ number: Int64
+      ) -> SlotParticipant {
+        SlotParticipant(
+          process: owner.process, isGone: isGone(owner), claim: claim,
+          nanoseconds: max(0, now - (beginnings[number] ?? now)))
+      }
+      for (number, call) in table.calls.sorted(by: { $0.key < $1.key }) {
+        let claim = CallClaim(units: call.weight, priority: call.priority)
+        let found = participant(call.owner, claim, number)
+        if !found.isGone { state.usage[call.priority] += call.weight }
+        state.calls.append(found)
+      }
+      state.waiters = table.waiters.map { participant($0.owner, $0.claim, $0.place.ticket) }
+      return state
+    }
+  }
+
+  private func isGone(_ owner: MemorySlotOwner) -> Bool {
+    // The calls of the process that this one was forked from are not under way here.
+    owner.forkDepth != ForkGuard.depth || judge(owner.process)
   }
 
   /// Waits for the turn of a ticket.
@@ -206,18 +265,28 @@ extension MemorySlotTable {
   ) -> Entry {
     let sleeper = ThreadWaker()
     sleepers[ticket] = sleeper
+    let start = Patience.monotonicNanoseconds()
+    var hasBegun = false
     defer {
+      waits.note(Patience.monotonicNanoseconds() - start, hasBegun: hasBegun)
+      beginnings[ticket] = nil
       sleepers[ticket] = nil
       _ = table?.withdraw(ticket: ticket)
       wakeDue()
     }
     while true {
-      if let call = table?.begin(ticket: ticket) { return .begun(call) }
+      if let call = begin(ticket) {
+        hasBegun = true
+        return .begun(call)
+      }
       // Code of the caller, which takes locks of its own.
       lock.unlock()
       let goesOn = wait.isWanted() && !Patience.isOver(at: wait.until)
       lock.lock()
-      if let call = table?.begin(ticket: ticket) { return .begun(call) }
+      if let call = begin(ticket) {
+        hasBegun = true
+        return .begun(call)
+      }
       guard goesOn else { return .busy }
       let end = min(wait.until, Patience.monotonicNanoseconds() + Self.tick)
       if !sleeper.wait(lock, until: end) { _ = expire(onLoss) }
@@ -232,10 +301,12 @@ extension MemorySlotTable {
     for call in known.calls.values where call.owner.forkDepth == depth {
       if judge(call.owner.process) { ended[call.owner.process, default: 0] += 1 }
     }
-    // The calls of the process that this one was forked from are not under way here.
-    let remains = known.expire { $0.forkDepth != depth || judge($0.process) }
+    let remains = known.expire { isGone($0) }
     guard remains.calls > 0 || remains.waiters > 0 else { return false }
     table = known
+    beginnings = beginnings.filter { number, _ in
+      known.calls[number] != nil || known.waiters.contains { $0.place.ticket == number }
+    }
     if !ended.isEmpty { onLoss(ended.map { LostCalls(process: $0.key, calls: $0.value) }) }
     wakeDue()
     return true

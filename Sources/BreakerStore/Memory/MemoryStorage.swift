@@ -59,6 +59,11 @@ internal import CHost
     memorySlots.slots(of: .name(name), as: Self.onlyProcess)
   }
 
+  /// Who has these slots, and who waits.
+  package func slotState(ofBreakerNamed name: String) -> SlotState {
+    memorySlots.state(of: .name(name))
+  }
+
   /// The owner of all calls in a memory that only this process uses.
   private static var onlyProcess: ProcessIdentity {
     ProcessIdentity(pid: ProcessTable.ownPid, startTicks: 0, pidNamespace: 0)
@@ -67,6 +72,10 @@ internal import CHost
   /// The slots of a breaker as one process of the host uses them.
   package func slots(ofBreaker id: Int64, as process: ProcessIdentity) -> (any CallSlots)? {
     id > 0 ? memorySlots.slots(of: .row(id), as: process) : nil
+  }
+
+  package func slotStates(ofBreakers ids: [Int64]) -> [Int64: SlotState] {
+    Dictionary(ids.map { ($0, memorySlots.state(of: .row($0))) }, uniquingKeysWith: { $1 })
   }
 
   package func lookAfterSlots() {}

@@ -30,6 +30,9 @@ package protocol CallSlots: AnyObject, Sendable {
   /// Wakes everybody who waits, so that they ask whether they still want to.
   func wakeAll()
 
+  /// Frees what owners have that have ended, from time to time.
+  func lookAround()
+
   /// The calls that this process has found lost since it was last asked.
   func takeLostCalls() -> [LostCalls]
 

@@ -215,6 +215,12 @@ extension SlotBlock {
     /// How many slots, and how many places, have ever been in use.
     case slots = 9
     case places = 10
+
+    /// When somebody last looked whether owners have ended, on the coarse clock.
+    case lookedAt = 11
+
+    /// How long callers have waited: a count for each bound, and two words more.
+    case waits = 16
   }
 
   enum LineWord: Int {

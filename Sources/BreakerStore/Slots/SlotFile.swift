@@ -50,6 +50,19 @@ enum SlotFile {
     self.length = length
   }
 
+  /// A copy of a part as it is now, which is never more than looked at; nil if it cannot be read whole.
+  init?(copying file: SharedFile, _ offset: Int, _ length: Int) {
+    let address = unsafe mmap(
+      nil, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+    guard unsafe address != MAP_FAILED, let address = unsafe address else { return nil }
+    guard unsafe pread(file.descriptor, address, length, offset) == length else {
+      unsafe munmap(address, length)
+      return nil
+    }
+    unsafe self.address = address
+    self.length = length
+  }
+
   deinit { unsafe munmap(address, length) }
 
   /// Releases the file's disk space: from now on this is memory of this process alone.

@@ -73,6 +73,9 @@ package final class SlotPage: Sendable {
     }
   }
 
+  /// Where the file is; nil if the store has yet to be opened.
+  var place: SharedFile.Place? { state.withLock { $0.place } }
+
   /// Switches to the file that is at the path now, if it is a different one.
   package func lookAfterFile() {
     state.withLock { state in
@@ -141,6 +144,13 @@ package final class SlotPage: Sendable {
       state.identity = file.identity
     }
     body(&state, file)
+  }
+
+  /// The index of a breaker's block; nil if it has none.
+  static func knownIndex(ofBreaker id: Int64, in head: SlotMapping) -> Int? {
+    (0..<SlotFile.blocks).first {
+      unsafe sb_see(head.word(SlotFile.offsetOfBlocks + $0 * 8)) == UInt64(bitPattern: id)
+    }
   }
 
   /// The index of a breaker's block, which it gets if it has none; nil if there is none left.

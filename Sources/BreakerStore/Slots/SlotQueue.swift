@@ -42,22 +42,36 @@ extension SlotBlock {
     if wait == nil, gate.limit?.hasRoom(for: claim, beside: usage) != true { return .busy }
     guard let caller = arrive(claim, own, isBrief: wait == nil) else { return .busy }
     defer { leave(caller) }
-    if wait != nil, waiting(before: caller) >= terms.places { return .busy }
-    var patience = Self.briefTries
+    guard let wait else { return attendBriefly(caller, claim, own) }
+    if waiting(before: caller) >= terms.places { return .busy }
+    let start = Patience.monotonicNanoseconds()
+    let entry = attend(caller, claim, own, wait)
+    noteWait(Patience.monotonicNanoseconds() - start, hasBegun: entry != .busy)
+    return entry
+  }
+
+  /// Tries for a moment to begin a call that does not wait.
+  private func attendBriefly(_ caller: Caller, _ claim: CallClaim, _ own: UInt64) -> SlotEntry {
+    for _ in 0..<Self.briefTries {
+      guard isPresent(caller) else { return .busy }
+      let first = first
+      if first?.index == caller.index {
+        return takeWithCare(claim, own).map { .begun($0) } ?? .busy
+      }
+      // Another one that does not wait is gone in a moment.
+      guard first?.word.isBrief == true else { return .busy }
+      sched_yield()
+    }
+    return .busy
+  }
+
+  private func attend(
+    _ caller: Caller, _ claim: CallClaim, _ own: UInt64, _ wait: SlotWait
+  ) -> SlotEntry {
     while true {
       let heard = unsafe sb_bell(waiter(caller.index, .bell))
       guard isPresent(caller) else { return .busy }
-      let first = first
       if first?.index == caller.index, let held = takeWithCare(claim, own) { return .begun(held) }
-      guard let wait else {
-        // Another one that does not wait is gone in a moment.
-        patience -= 1
-        guard patience > 0, first?.word.isBrief == true, first?.index != caller.index else {
-          return .busy
-        }
-        sched_yield()
-        continue
-      }
       guard wait.isWanted(), !Patience.isOver(at: wait.until) else { return .busy }
       let isWatching = watch.begin(caller.index)
       if isWatching, lookForTheDead() || noteAbsence(but: caller.index) { continue }

@@ -148,6 +148,20 @@ extension SlotBlock {
     }
   }
 
+  /// Frees what owners have that have ended, at most once a second on the whole host.
+  package func lookAround() {
+    let now = sb_coarse_nanoseconds()
+    let last = unsafe sb_see(header(.lookedAt))
+    // A time that is ahead is a damaged one.
+    let passed = now.subtractingSaturating(Int64(clamping: last))
+    guard passed < 0 || passed >= Self.round,
+      unsafe sb_decide(header(.lookedAt), last, UInt64(bitPattern: now)) != 0
+    else { return }
+    _ = lookForTheDead()
+  }
+
+  private static let round: Int64 = 1_000_000_000
+
   /// Lets the others go on without the first in the queue, if there has been room for it for long and
   /// it did not come; it comes back by itself.
   func noteAbsence(but index: Int) -> Bool {

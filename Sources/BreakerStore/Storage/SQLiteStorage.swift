@@ -90,6 +90,10 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
 
   package func slots(ofBreaker id: Int64) -> (any CallSlots)? { slotPage.block(ofBreaker: id) }
 
+  package func slotStates(ofBreakers ids: [Int64]) -> [Int64: SlotState] {
+    slotPage.states(ofBreakers: ids)
+  }
+
   package func lookAfterSlots() { slotPage.lookAfterFile() }
 
   package var fingerprint: UnsafePointer<UInt64> {

@@ -26,7 +26,9 @@ struct StoreFigures: Sendable {
 
   /// The lengths of those files of a store that exist.
   static func files(of path: String) -> [File] {
-    let suffixes: KeyValuePairs = ["database": "", "log": "-wal", "counters": "-counters"]
+    let suffixes: KeyValuePairs = [
+      "database": "", "log": "-wal", "counters": "-counters", "slots": "-slots",
+    ]
     return suffixes.compactMap { name, suffix in
       var status = stat()
       guard unsafe stat(path + suffix, &status) == 0 else { return nil }

@@ -98,7 +98,8 @@ def samples_of(family: Family, read: list[tuple[Labels, Figures]]) -> Samples:
 
 def _sizes(path: str) -> Samples:
     sizes: Samples = []
-    for file, suffix in (("database", ""), ("log", "-wal"), ("counters", "-counters")):
+    for file, suffix in (
+            ("database", ""), ("log", "-wal"), ("counters", "-counters"), ("slots", "-slots")):
         try:
             sizes.append(({"file": file}, float(os.stat(path + suffix).st_size)))
         except OSError:

@@ -231,7 +231,6 @@ final class CellLimit: Sendable {
   let limit: CallLimit
   let places: Int
   let timeout: Duration?
-  let countsLostCalls: Bool
 
   /// The limit of a policy; nil if it has none.
   init?(_ policy: BreakerPolicy, _ slots: (any CallSlots)?) {
@@ -240,12 +239,11 @@ final class CellLimit: Sendable {
     self.limit = limit
     places = policy.placesToWait
     timeout = policy.queueTimeout
-    countsLostCalls = policy.lostCalls == .failure
   }
 
   func isSame(as other: CellLimit) -> Bool {
     slots === other.slots && limit == other.limit && places == other.places
-      && timeout == other.timeout && countsLostCalls == other.countsLostCalls
+      && timeout == other.timeout
   }
 
   func terms(at revision: Int64) -> SlotTerms {

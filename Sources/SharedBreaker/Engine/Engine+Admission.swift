@@ -205,6 +205,7 @@ extension Decision {
 extension Counted {
   static var oneRejection: Counted { one(\.rejections) }
   static var oneWouldReject: Counted { one(\.wouldReject) }
+  static var oneBusy: Counted { one(\.busy) }
 
   private static func one(_ count: WritableKeyPath<Counted, Int64>) -> Counted {
     var counted = Counted()

@@ -12,6 +12,26 @@ extension Engine {
     return CellLimit(breaker.policy, storage.slots(ofBreaker: breaker.id))
   }
 
+  /// The calls under way on those of some breakers that have a limit, as far as that is known.
+  func slots(of breakers: [StoredBreaker]) -> [Int64: SlotState] {
+    let limited = breakers.filter { $0.policy.limit != nil }
+    return limited.isEmpty ? [:] : storage.slotStates(ofBreakers: limited.map(\.id))
+  }
+
+  /// The calls under way on the breaker that stands in for a shared one; nil if there is none, or if it
+  /// has no limit.
+  func slotsAlone(of cell: Cell) -> SlotState? {
+    guard let breaker = local.find(cell.name), breaker.policy.limit != nil else { return nil }
+    return local.slotState(ofBreakerNamed: cell.name)
+  }
+
+  /// A snapshot of a breaker, with the calls under way on it.
+  func snapshot(
+    of breaker: StoredBreaker, at now: Moment, _ slots: [Int64: SlotState]
+  ) -> BreakerSnapshot {
+    BreakerSnapshot(of: breaker, at: now, slots: slots[breaker.id], isGone: storage.isGone)
+  }
+
   /// Permits a call from memory, and takes its room, if that takes nothing more than a free slot.
   func takeRoom(on cell: Cell) -> Ticket? {
     guard !isRoundDue(inSecond: second), isCurrent else { return nil }
@@ -158,7 +178,7 @@ extension Engine {
       return .permitted(ticket)
     }
     giveUp(ticket, of: cell)
-    cell.countRejection()
+    cell.count(.oneBusy)
     return .rejected(
       Rejection(state: record.state, mode: record.mode.mode, retryAfter: nil, cause: .busy))
   }
@@ -230,27 +250,22 @@ extension Engine {
     storage.lookAfterSlots()
     for reference in limited {
       let (cell, known) = (reference.cell, reference.cell.limit?.limit)
+      if let known {
+        known.slots.lookAround()
+        recordLostCalls(of: cell, under: known)
+      }
       let row = look { $0.knowledge[cell].row }
       guard let row, storage.slots(ofBreaker: row) !== known?.slots else { continue }
       update { $0.knowledge.forget(cell) }
     }
   }
 
-  /// Records the calls that this process has found lost, if the policy counts them.
+  /// Records the calls that this process has found lost.
   private func recordLostCalls(of cell: Cell, under limit: CellLimit) {
-    for lost in limit.slots.takeLostCalls() where limit.countsLostCalls {
-      let process = lost.process.map { "process \($0.pid)" } ?? "its process"
-      let reporter = lost.process ?? ownProcess()
+    for lost in limit.slots.takeLostCalls() {
       do throws(StoreError) {
         try waiting { () throws(StoreError) in
-          _ = try step(cell, orCreate: false) { draft in
-            let grant = PermitGrant(kind: .normal, generation: draft.breaker.record.generation)
-            for _ in 0..<min(lost.calls, SlotTerms.most) {
-              _ = draft.report(
-                .failure(error: "\(process) was killed while the call was under way"), for: grant,
-                elapsed: nil, by: reporter)
-            }
-          }
+          _ = try step(cell, orCreate: false) { $0.lose(lost) }
         }
       } catch {
         failed(error, of: cell)
