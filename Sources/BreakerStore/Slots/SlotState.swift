@@ -158,7 +158,7 @@ extension SlotPage {
     // A breaker that is not in the file has not had a call since the file was made.
     var states = Dictionary(
       found.filter { $0.1 == nil }.map { ($0.0, SlotState()) }, uniquingKeysWith: { $1 })
-    for (id, block) in blocks { states[id] = SlotBlock(block, owners).state(at: now) }
+    for (id, block) in blocks { states[id] = SlotBlock(block, owners, of: id).state(at: now) }
     return states
   }
 }
