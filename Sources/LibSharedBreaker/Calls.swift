@@ -148,9 +148,11 @@ private func enterWithCare(
     let mayWait = flags & UInt32(SB_NOWAIT.rawValue) == 0
     let decision = try unsafe passing(to: handle, mayWait: mayWait) { breaker throws(Failure) in
       try throwingFailures(ofBreaker: { () throws(BreakerError) in
-        try breaker.enter(mayWait: mayWait)
+        try breaker.enter(mayWait: mayWait) { CallGate.shared.stepOut($0) }
       })
     }
+    // The store may have been closed while the call waited for its turn.
+    if case .rejected? = decision { _ = try unsafe BreakerHandle.usable(handle) }
     switch decision {
     case .permitted(let plain):
       unsafe permit.pointee.give(plain, by: serial)

@@ -16,10 +16,35 @@ public final class Breaker: Sendable {
   @usableFromInline let cell: Cell
   let onStoreFailure: StoreFailureAction
 
-  init(_ engine: Engine, cell: Cell, onStoreFailure: StoreFailureAction) {
+  /// How much each call takes of the limit, and its priority.
+  let claim: CallClaim
+
+  init(
+    _ engine: Engine, cell: Cell, onStoreFailure: StoreFailureAction, claim: CallClaim = CallClaim()
+  ) {
     self.engine = engine
     self.cell = cell
     self.onStoreFailure = onStoreFailure
+    self.claim = claim
+  }
+
+  /// Returns the same breaker for calls that take several units of `max-concurrent`, or that can wait.
+  ///
+  /// ```swift
+  /// let heavy = gpu.claiming(units: 2)
+  /// try heavy.run { try render(scene) }
+  /// ```
+  ///
+  /// A call that needs more units than `max-concurrent` permits takes all of them.
+  ///
+  /// - Parameters:
+  ///   - units: How many units each call takes; less than 1 is 1.
+  ///   - inBackground: Whether its calls leave the units of `reserve` to all others, and wait behind
+  ///     them.
+  public func claiming(units: Int = 1, inBackground: Bool = false) -> Breaker {
+    Breaker(
+      engine, cell: cell, onStoreFailure: onStoreFailure,
+      claim: CallClaim(units: max(1, units), priority: inBackground ? .background : .ordinary))
   }
 
   /// The name that processes share the breaker by.
@@ -51,7 +76,8 @@ public final class Breaker: Sendable {
     let known = shared ?? lastKnown()
     var breaker = engine.storage.upToDate(known.breaker, at: engine.clock.instant)
     breaker.record.totals += cell.pending.totals
-    let slots = shared == nil ? engine.slotsAlone(of: cell) : engine.slots(of: [breaker])[breaker.id]
+    let slots =
+      shared == nil ? engine.slotsAlone(of: cell) : engine.slots(of: [breaker])[breaker.id]
     return BreakerSnapshot(
       of: breaker, at: engine.clock.moment, slots: slots, isGone: engine.storage.isGone)
   }

@@ -85,7 +85,8 @@ extension Rejection: CustomStringConvertible {
   public var description: String {
     let wait = retryAfter.map { "try again in \(Self.rounded($0))" }
     if cause == .busy {
-      return "as many calls are under way as its max-concurrent permits: \(wait ?? "try again later")"
+      return "as many calls are under way as its max-concurrent permits: "
+        + (wait ?? "try again later")
     }
     guard mode == .forcedOpen else {
       let later = wait ?? "try again later"

@@ -136,6 +136,9 @@ public final class SharedStore: Sendable {
   public func close() { engine.close() }
 
   /// Closes the store so that nothing opens it again, provided that nobody uses it any more.
+  /// Sends away everybody who waits for room, from now on.
+  package func endWaits() { engine.endWaits() }
+
   package func closeForGood() { engine.closeForGood() }
 }
 

@@ -64,9 +64,11 @@ import Testing
   @Test func `work gives its room back however it ends`() async throws {
     let breaker = try breaker(BreakerPolicy(maxFailures: 100, maxConcurrent: 1))
     for _ in 0..<3 {
-      try breaker.run { #expect(isBusy(breaker)) }
+      try breaker.run { #expect(breaker.snapshot().limit?.unitsInUse == 1) }
       #expect(throws: Refused.self) { try breaker.run { throw Refused() } }
-      try await breaker.run { () async throws in #expect(isBusy(breaker)) }
+      try await breaker.run { () async throws in
+        #expect(breaker.snapshot().limit?.unitsInUse == 1)
+      }
       await #expect(throws: Refused.self) {
         try await breaker.run { () async throws in throw Refused() }
       }
@@ -77,8 +79,10 @@ import Testing
     #expect(!isBusy(breaker))
   }
 
-  @Test func `a killed process leaves its room to others, and its calls count if the policy says so`(
-  ) throws {
+  @Test
+  func `a killed process leaves its room to others, and its calls count if the policy says so`()
+    throws
+  {
     for (lostCalls, failures) in [(BreakerPolicy.LostCalls.failure, Int64(2)), (.ignored, 0)] {
       let host = TestHost()
       let policy = BreakerPolicy(maxFailures: 2, maxConcurrent: 2, lostCalls: lostCalls)
@@ -99,7 +103,8 @@ import Testing
     }
   }
 
-  @Test func `a probe needs room as well, and leaves its lease to another one if there is none`() throws
+  @Test func `a probe needs room as well, and leaves its lease to another one if there is none`()
+    throws
   {
     let breaker = try breaker(BreakerPolicy(maxFailures: 1, maxConcurrent: 1))
     let other = try host.process().store().breaker("gpu")
@@ -214,6 +219,103 @@ import Testing
       #expect(error.rejection?.state == .open)
     }
     permit.ignore()
+  }
+
+  @Test func `tasks that wait for their turn occupy none of Swift's threads`() async throws {
+    let policy = BreakerPolicy(maxConcurrent: 1, queueTimeout: .seconds(3_600))
+    let breaker = try breaker(policy)
+    let permit = try breaker.acquire().shared()
+    let begun = Guarded(0)
+    try await withThrowingTaskGroup(of: Void.self) { group in
+      for _ in 0..<40 {
+        group.addTask {
+          try await breaker.run { () async throws in begun.withLock { $0 += 1 } }
+        }
+      }
+      while breaker.snapshot().limit?.waiters.count != 40 { await Task.yield() }
+      #expect(begun.withLock { $0 } == 0)
+      permit.succeed()
+      try await group.waitForAll()
+    }
+    #expect(begun.withLock { $0 } == 40)
+    #expect(breaker.snapshot().limit?.unitsInUse == 0)
+  }
+
+  @Test func `a task that is cancelled while it waits leaves at once, and ran nothing`()
+    async throws
+  {
+    let policy = BreakerPolicy(maxConcurrent: 1, queueTimeout: .seconds(3_600))
+    let breaker = try breaker(policy)
+    let permit = try breaker.acquire()
+    let waiting = [
+      Task { try await breaker.run { () async throws in Issue.record("it ran") } },
+      Task {
+        try await breaker.run(retry: .fixed(attempts: 3, delay: .zero)) { () async throws in
+          Issue.record("it ran")
+        }
+      },
+    ]
+    while breaker.snapshot().limit?.waiters.count != 2 { await Task.yield() }
+    for task in waiting {
+      task.cancel()
+      await #expect(throws: CancellationError.self) { try await task.value }
+    }
+    #expect(breaker.snapshot().limit?.waits.abandoned == 2)
+    let totals = breaker.snapshot().totals
+    #expect(totals.busy == 0 && totals.failures == 0)
+    permit.succeed()
+  }
+
+  @Test func `a call inside of a call needs no room of its own, as long as the outer one lasts`()
+    async throws
+  {
+    let breaker = try breaker(BreakerPolicy(maxConcurrent: 1))
+    let other = try host.store().breaker("disk", policy: BreakerPolicy(maxConcurrent: 1))
+    try other.run {}
+    try breaker.run {
+      try breaker.run { #expect(breaker.snapshot().limit?.unitsInUse == 1) }
+      try other.run { try breaker.run { try other.run {} } }
+      // A thread of its own is not inside.
+      let threads = Threads()
+      threads.start { #expect(isBusy(breaker)) }
+      threads.join()
+      try breaker.run(retry: .fixed(attempts: 2, delay: .zero)) {}
+    }
+    let late = try await breaker.run { () async throws -> Task<Bool, Never> in
+      async let child = breaker.run { () async throws in 42 }
+      #expect(try await child == 42)
+      try await breaker.run(timeout: .seconds(600)) {}
+      return Task {
+        // It outlives the call that it was started in.
+        while breaker.snapshot().limit?.unitsInUse != 0 { await Task.yield() }
+        let permit = try? breaker.acquire()
+        guard permit != nil else { return false }
+        return isBusy(breaker)
+      }
+    }
+    #expect(await late.value)
+    #expect(breaker.snapshot().limit?.unitsInUse == 0)
+  }
+
+  @Test func `calls take as many units as they claim, and background leaves the reserve`() throws {
+    let breaker = try breaker(BreakerPolicy(maxConcurrent: 4, reserve: 2))
+    let heavy = breaker.claiming(units: 2)
+    let background = breaker.claiming(inBackground: true)
+    let first = try background.acquire().shared()
+    let second = try background.acquire().shared()
+    #expect(isBusy(background) && !isBusy(breaker))
+    let third = try heavy.acquire().shared()
+    #expect(isBusy(breaker) && breaker.snapshot().limit?.unitsInUse == 4)
+    first.succeed()
+    #expect(isBusy(heavy))
+    second.succeed()
+    #expect(!isBusy(heavy))
+    third.succeed()
+    // One that claims more than there is takes all.
+    let all = try breaker.claiming(units: 9).acquire()
+    #expect(isBusy(breaker))
+    all.succeed()
+    #expect(!isBusy(breaker.claiming(units: 0)))
   }
 
   @Test func `an operator who only observes lets calls through that would be rejected`() throws {

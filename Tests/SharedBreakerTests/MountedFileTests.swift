@@ -28,7 +28,9 @@ struct MountedFileTests {
 
   @Test(
     .timeLimit(.minutes(60)),
-    arguments: [[""], ["-wal"], ["-shm"], ["-counters"], ["-slots"], ["", "-wal", "-shm", "-counters"]])
+    arguments: [
+      [""], ["-wal"], ["-shm"], ["-counters"], ["-slots"], ["", "-wal", "-shm", "-counters"],
+    ])
   func `a file that is mounted without its directory is refused, and loses nothing`(
     suffixes: [String]
   ) throws {

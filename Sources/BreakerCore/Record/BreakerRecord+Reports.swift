@@ -54,10 +54,11 @@ extension BreakerRecord {
       }
     var events: [BreakerEvent] = []
     for _ in 0..<calls {
-      events += reported(
-        outcome, for: PermitGrant(kind: .normal, generation: generation), elapsed: nil, at: now,
-        by: process, policy: policy, jitter: jitter
-      ).events
+      events +=
+        reported(
+          outcome, for: PermitGrant(kind: .normal, generation: generation), elapsed: nil, at: now,
+          by: process, policy: policy, jitter: jitter
+        ).events
     }
     return Step(answer: (), events: events)
   }

@@ -78,9 +78,36 @@ package final class MemoryBreakerSlots: CallSlots {
     }
   }
 
+  /// Waits in a thread of its own: few callers wait in memory.
+  package func queue(
+    _ claim: CallClaim, _ terms: SlotTerms, wait: SlotWait,
+    _ answer: @escaping @Sendable (SlotEntry) -> Void
+  ) -> QueuedCall {
+    if let held = take(claim, terms) { return .answered(.begun(held)) }
+    let isWanted = Guarded(true)
+    let patient = SlotWait(
+      until: wait.until, while: { isWanted.withLock { $0 } && wait.isWanted() })
+    let isStarted = SystemThread.startDetached("breaker-queue") { [self] in
+      answer(enter(claim, terms, wait: patient))
+    }
+    guard isStarted else { return .answered(.busy) }
+    return .waiting { [self] in
+      isWanted.withLock { $0 = false }
+      wakeAll()
+    }
+  }
+
   @discardableResult package func end(_ held: HeldSlot) -> Bool {
     held.block == number && table.end(held.number, by: owner)
   }
+
+  package func isUnderWay(_ held: HeldSlot) -> Bool {
+    held.block == number && table.isUnderWay(held.number, by: owner)
+  }
+
+  /// No other process has this memory.
+  package func isUnderWay(_ inherited: InheritedSlot) -> Bool { false }
+  package func inheritance(of held: HeldSlot) -> InheritedSlot? { nil }
 
   @discardableResult package func adopt(_ terms: SlotTerms) -> Bool {
     table.adopt(terms, isForced: false)
@@ -106,7 +133,9 @@ package final class MemoryBreakerSlots: CallSlots {
   }
 }
 
-/// Who has slots in memory. What a process had before it was forked is not its child's.
+/// Who has slots in memory.
+///
+/// What a process had before it was forked is not its child's.
 private struct MemorySlotOwner: Hashable, Sendable {
   let process: ProcessIdentity
   let forkDepth: UInt64
@@ -180,6 +209,10 @@ private final class MemorySlotTable: @unchecked Sendable {
       wakeDue()
       return true
     }
+  }
+
+  func isUnderWay(_ call: Int64, by owner: MemorySlotOwner) -> Bool {
+    lock.withLock { table?.calls[call]?.owner == owner }
   }
 
   func adopt(_ terms: SlotTerms, isForced: Bool) -> Bool {

@@ -18,8 +18,26 @@ package protocol CallSlots: AnyObject, Sendable {
   /// - Returns: The slots, which the caller has to give back by `end`, or why there are none.
   func enter(_ claim: CallClaim, _ terms: SlotTerms, wait: SlotWait?) -> SlotEntry
 
+  /// Lets a call wait for its turn without a thread; what it is told otherwise comes at once.
+  ///
+  /// - Parameter answer: Called once with what the caller is told, from any thread, unless the call was
+  ///   answered at once.
+  func queue(
+    _ claim: CallClaim, _ terms: SlotTerms, wait: SlotWait,
+    _ answer: @escaping @Sendable (SlotEntry) -> Void
+  ) -> QueuedCall
+
   /// Ends a call; false if it has ended before, or belongs to another process.
   @discardableResult func end(_ held: HeldSlot) -> Bool
+
+  /// Whether a call of this process has not ended yet.
+  func isUnderWay(_ held: HeldSlot) -> Bool
+
+  /// Whether a call of another process has not ended yet, and neither has the process.
+  func isUnderWay(_ inherited: InheritedSlot) -> Bool
+
+  /// A call as other processes can name it; nil if they cannot.
+  func inheritance(of held: HeldSlot) -> InheritedSlot?
 
   /// Puts terms in force, unless later ones are; false then.
   @discardableResult func adopt(_ terms: SlotTerms) -> Bool
@@ -113,12 +131,46 @@ package struct HeldSlot: Sendable, Hashable {
   package var block: UInt64 { bits >> Self.blockShift & SlotNumber.mask }
 }
 
+/// The room of a call as a process can name it that was started inside of the call.
+package struct InheritedSlot: Sendable, Hashable, LosslessStringConvertible {
+  let breaker: Int64
+  let owner: UInt64
+  let index: Int
+  let serial: UInt32
+
+  init(breaker: Int64, owner: UInt64, index: Int, serial: UInt32) {
+    self.breaker = breaker
+    self.owner = owner
+    self.index = index
+    self.serial = serial
+  }
+
+  package init?(_ description: String) {
+    let parts = description.split(separator: ".", omittingEmptySubsequences: false)
+    guard parts.count == 4, let breaker = Int64(parts[0]), let owner = UInt64(parts[1]),
+      let index = Int(parts[2]), (0..<SlotFile.slotsOfBlock).contains(index),
+      let serial = UInt32(parts[3])
+    else { return nil }
+    self.init(breaker: breaker, owner: owner, index: index, serial: serial)
+  }
+
+  package var description: String { "\(breaker).\(owner).\(index).\(serial)" }
+}
+
 /// The numbers of slots in this process, and in those that are forked from it.
 enum SlotNumber {
   static let mask: UInt64 = 0xF_FFFF
   private static let last = Atomic<UInt64>(0)
 
   static func next() -> UInt64 { last.add(1, ordering: .relaxed).newValue & mask }
+}
+
+/// What becomes of a call that may wait without a thread.
+package enum QueuedCall: Sendable {
+  case answered(SlotEntry)
+
+  /// It waits. The function gives its place up, and then it is told that there is no room.
+  case waiting(giveUp: @Sendable () -> Void)
 }
 
 /// What a caller is told.

@@ -15,16 +15,23 @@ internal import Synchronization
   let mapping: SlotMapping
   let owners: SlotOwners
 
+  /// The row of the breaker.
+  private let breaker: Int64
+
   /// The slot from which a call looks for a free one.
   private let hint = Atomic<Int>(0)
 
   /// What this process knows about those who do not come or do not live.
   let watch = SlotWatch()
 
-  init(_ mapping: SlotMapping, _ owners: SlotOwners, number: UInt64 = SlotNumber.next()) {
+  init(
+    _ mapping: SlotMapping, _ owners: SlotOwners, of breaker: Int64,
+    number: UInt64 = SlotNumber.next()
+  ) {
     self.number = number
     self.mapping = mapping
     self.owners = owners
+    self.breaker = breaker
   }
 
   /// Asks for room for one call.
@@ -52,6 +59,30 @@ internal import Synchronization
       settle()
     }
     return true
+  }
+}
+
+/// Calls inside of calls.
+extension SlotBlock {
+  package func isUnderWay(_ held: HeldSlot) -> Bool {
+    held.block == number && isTaken(held.index, by: owners.own, serial: held.serial)
+  }
+
+  package func isUnderWay(_ inherited: InheritedSlot) -> Bool {
+    inherited.breaker == breaker
+      && isTaken(inherited.index, by: inherited.owner, serial: inherited.serial)
+      && !owners.isGone(inherited.owner)
+  }
+
+  private func isTaken(_ index: Int, by owner: UInt64?, serial: UInt32) -> Bool {
+    let word = word(ofSlot: index)
+    return !word.isFree && word.owner == owner
+      && UInt32(truncatingIfNeeded: unsafe sb_load(line(index, .serial))) == serial
+  }
+
+  package func inheritance(of held: HeldSlot) -> InheritedSlot? {
+    guard isUnderWay(held), let own = owners.own else { return nil }
+    return InheritedSlot(breaker: breaker, owner: own, index: held.index, serial: held.serial)
   }
 }
 
@@ -150,11 +181,27 @@ extension SlotBlock {
   private func enterWithCare(
     _ claim: CallClaim, _ terms: SlotTerms, _ wait: SlotWait?
   ) -> SlotEntry {
-    guard let own = owners.register() else { return .unknown }
-    guard adopt(terms) else { return .outdated }
-    if let held = take(claim, terms) { return .begun(held) }
-    if lookForTheDead(), let held = take(claim, terms) { return .begun(held) }
-    return attend(claim, terms, own, wait)
+    switch prepare(claim, terms) {
+    case .entry(let entry): entry
+    case .owner(let own): attend(claim, terms, own, wait)
+    }
+  }
+
+  /// Does everything for a call but wait for its turn.
+  func prepare(_ claim: CallClaim, _ terms: SlotTerms) -> Prepared {
+    guard let own = owners.register() else { return .entry(.unknown) }
+    guard adopt(terms) else { return .entry(.outdated) }
+    if let held = take(claim, terms) { return .entry(.begun(held)) }
+    if lookForTheDead(), let held = take(claim, terms) { return .entry(.begun(held)) }
+    return .owner(own)
+  }
+
+  enum Prepared {
+    /// The call is decided.
+    case entry(SlotEntry)
+
+    /// It has to wait, in the name of this process.
+    case owner(UInt64)
   }
 
   /// Puts terms in force, unless later ones are; false then.
@@ -237,6 +284,9 @@ extension SlotBlock {
     case owner
     case since
     case units
+
+    /// The process whose bell is rung instead of that of the place, counted from 1; 0 for none.
+    case ringer
   }
 
   func header(_ word: HeaderWord) -> UnsafeMutablePointer<UInt64> {

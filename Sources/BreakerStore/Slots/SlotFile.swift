@@ -23,6 +23,9 @@ enum SlotFile {
   static let offsetOfOwners = 16_384
   static let offsetOfOwnerLines = largestPage
 
+  /// A bell for each owner, at which a process waits for all callers that have no thread.
+  static let offsetOfBells = 32_768
+
   static let slotsOfBlock = 1_024
   static let placesOfBlock = 1_024
   static let bytesOfLine = 64

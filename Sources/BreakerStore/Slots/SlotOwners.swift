@@ -16,6 +16,9 @@ final class SlotOwners: Sendable {
   private let identify: @Sendable () -> ProcessIdentity
   private let registering = Lock()
 
+  /// Those of this process who wait without a thread.
+  let dispatcher = SlotDispatcher()
+
   // The number of this process, its index, and the fork depth for which they hold.
   private let number = Atomic<UInt64>(0)
   private let index = Atomic<Int>(0)
@@ -32,8 +35,15 @@ final class SlotOwners: Sendable {
 
   deinit { if let own { remove(own) } }
 
-  func willFork() { registering.lock() }
-  func didFork() { registering.unlock() }
+  func willFork() {
+    registering.lock()
+    dispatcher.willFork()
+  }
+
+  func didFork() {
+    dispatcher.didFork()
+    registering.unlock()
+  }
 
   /// The number of this process; nil if it is not in the table, or no longer.
   var own: UInt64? {
@@ -101,6 +111,29 @@ final class SlotOwners: Sendable {
   func remove(_ number: UInt64) {
     guard let index = index(of: number) else { return }
     unsafe sb_decide(entry(index), Self.registered(number), 0)
+  }
+}
+
+/// The bells of processes.
+extension SlotOwners {
+  /// Where this process is in the table.
+  var ownIndex: Int { index.load(ordering: .relaxed) }
+
+  private func bell(_ index: Int) -> UnsafeMutablePointer<UInt64> {
+    unsafe mapping.word(SlotFile.offsetOfBells + index * 8)
+  }
+
+  /// Wakes the thread of a process that waits for others; nothing if there is no such process.
+  func ring(_ index: Int) {
+    if (0..<SlotFile.owners).contains(index) { unsafe sb_ring(bell(index)) }
+  }
+
+  func ringOwn() { ring(ownIndex) }
+
+  var ownBell: UInt32 { unsafe sb_bell(bell(ownIndex)) }
+
+  func awaitOwnBell(_ heard: UInt32, until nanoseconds: Int64) {
+    unsafe sb_await(bell(ownIndex), heard, nanoseconds)
   }
 }
 

@@ -105,13 +105,15 @@ package final class SlotPage: Sendable {
           ?? SlotOwners(
             head, judge: OwnerJudge(of: state.place?.storePath ?? ""), identify: identify)
         state.owners = owners
-        state.blocks[id] = SlotBlock(mapping, owners)
+        state.blocks[id] = SlotBlock(mapping, owners, of: id)
       }
       return state.blocks[id]
     }
   }
 
-  /// Stops using a file. Calls still end in it, until so many others have taken its place.
+  /// Stops using a file.
+  ///
+  /// Calls still end in it, until so many others have taken its place.
   private static func retire(_ state: inout State) {
     if let head = state.head {
       state.retired.append([head] + state.blocks.values.map(\.mapping))

@@ -10,6 +10,9 @@ package struct SlotWait: Sendable {
   /// Whether it still wants to wait; asked before each sleep, and whenever the caller is woken.
   let isWanted: @Sendable () -> Bool
 
+  /// Runs a body in which the thread sleeps.
+  let asleep: @Sendable (() -> Void) -> Void
+
   package init(
     atMost timeout: Duration, while isWanted: @escaping @Sendable () -> Bool = { true }
   ) {
@@ -17,9 +20,13 @@ package struct SlotWait: Sendable {
   }
 
   /// A wait until an instant of the monotonic clock.
-  package init(until end: Int64, while isWanted: @escaping @Sendable () -> Bool) {
+  package init(
+    until end: Int64, while isWanted: @escaping @Sendable () -> Bool,
+    asleep: @escaping @Sendable (() -> Void) -> Void = { $0() }
+  ) {
     until = end
     self.isWanted = isWanted
+    self.asleep = asleep
   }
 
   /// When a wait that begins now and lasts at most so long ends.
@@ -76,7 +83,7 @@ extension SlotBlock {
       let isWatching = watch.begin(caller.index)
       if isWatching, lookForTheDead() || noteAbsence(but: caller.index) { continue }
       let end = isWatching ? min(wait.until, SlotWatch.nextTick) : wait.until
-      unsafe sb_await(waiter(caller.index, .bell), heard, end)
+      wait.asleep { unsafe sb_await(waiter(caller.index, .bell), heard, end) }
     }
   }
 
@@ -98,8 +105,13 @@ extension SlotBlock {
 /// Coming and going.
 extension SlotBlock {
   /// Takes a place; nil if all are taken.
-  func arrive(_ claim: CallClaim, _ own: UInt64, isBrief: Bool) -> Caller? {
+  ///
+  /// With `ringing`, the bell of that process in the table of owners is rung for the caller.
+  func arrive(
+    _ claim: CallClaim, _ own: UInt64, isBrief: Bool, ringing ringer: Int? = nil
+  ) -> Caller? {
     guard let index = claimPlace(own) else { return nil }
+    unsafe sb_set(waiter(index, .ringer), UInt64(clamping: ringer.map { $0 + 1 } ?? 0))
     unsafe sb_set(waiter(index, .owner), own)
     unsafe sb_set(waiter(index, .units), UInt64(clamping: claim.units))
     unsafe sb_set(waiter(index, .since), UInt64(bitPattern: sb_coarse_nanoseconds()))
@@ -154,7 +166,7 @@ extension SlotBlock {
   }
 
   /// Whether a caller still has its place, into which it comes back if it had not come for its turn.
-  private func isPresent(_ caller: Caller) -> Bool {
+  func isPresent(_ caller: Caller) -> Bool {
     let absent = caller.word.noting(isAbsent: true)
     while true {
       let found = word(ofPlace: caller.index)
@@ -168,7 +180,7 @@ extension SlotBlock {
   }
 
   /// How many waited when a caller arrived.
-  private func waiting(before caller: Caller) -> Int {
+  func waiting(before caller: Caller) -> Int {
     (0..<placeExtent).count { index in
       let word = word(ofPlace: index)
       return word.isWaiting && !word.isBrief && word.place.ticket < caller.word.place.ticket
@@ -230,5 +242,12 @@ extension SlotBlock {
     }
   }
 
-  func ring(_ index: Int) { unsafe sb_ring(waiter(index, .bell)) }
+  func ring(_ index: Int) {
+    let ringer = unsafe sb_see(waiter(index, .ringer))
+    if ringer == 0 {
+      unsafe sb_ring(waiter(index, .bell))
+    } else {
+      owners.ring(Int(clamping: ringer) - 1)
+    }
+  }
 }

@@ -181,7 +181,9 @@ extension SlotPage {
     var states = Dictionary(
       found.filter { $0.1 == nil }.map { ($0.0, SlotState()) }, uniquingKeysWith: { $1 })
     // Nobody takes anything in a copy, so it needs no number of its own.
-    for (id, block) in blocks { states[id] = SlotBlock(block, owners, number: 0).state(at: now) }
+    for (id, block) in blocks {
+      states[id] = SlotBlock(block, owners, of: id, number: 0).state(at: now)
+    }
     return states
   }
 

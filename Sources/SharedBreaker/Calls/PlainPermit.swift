@@ -43,12 +43,16 @@ extension Breaker {
   /// Asks for the right to make one call that the healthy path has not permitted, and notifies the
   /// observer of a rejection.
   ///
-  /// - Parameter mayWait: Whether the call may wait for a file or another process.
+  /// - Parameters:
+  ///   - mayWait: Whether the call may wait for a file, another process, or its turn.
+  ///   - asleep: Runs a body in which the thread sleeps until its turn.
   /// - Returns: The decision; nil if the call must not wait and the decision takes reading or writing
-  ///   the store.
+  ///   the store, or a turn in the queue.
   /// - Throws: `BreakerError.store` as ``acquire(probeTimeout:)`` does.
-  package func enter(mayWait: Bool) throws(BreakerError) -> Decision<PlainPermit>? {
-    let decision = try decideCall(mayWait: mayWait)
+  package func enter(
+    mayWait: Bool, asleep: (@Sendable (() -> Void) -> Void)? = nil
+  ) throws(BreakerError) -> Decision<PlainPermit>? {
+    let decision = try decideCall(mayWait: mayWait, asleep: asleep)
     if case .rejected(let rejection)? = decision { _ = told(rejection) }
     return decision?.map { PlainPermit($0) }
   }

@@ -30,7 +30,7 @@ public import Synchronization
 
   let name: String
 
-  /// The limit that calls are under; nil if they are under none. `CellMemory` keeps it.
+  /// The limit that calls are under, which `CellMemory` keeps; nil if they are under none.
   ///
   /// Unchecked for the same reason as `counters`.
   private nonisolated(unsafe) let limitInForce = unsafe Atomic<UnsafeRawPointer?>(nil)

@@ -30,6 +30,9 @@ extension Engine {
     /// How much the call takes of a limit, and its priority.
     var claim = CallClaim()
 
+    /// Runs a body in which the thread sleeps until its turn; nil if that takes nothing else.
+    var asleep: (@Sendable (() -> Void) -> Void)?
+
     /// Whether the permit has to name the row of its breaker.
     var isNamed = false
   }
@@ -73,10 +76,32 @@ extension Engine {
     _ request: Request, to cell: Cell, mayWait: Bool
   ) throws(BreakerError) -> Decision<Ticket>? {
     guard let decision = try decide(request, on: cell, mayWait: mayWait) else { return nil }
-    guard case .permitted(let ticket) = decision,
-      let limit = limit(over: ticket, request, of: cell)
-    else { return decision }
+    guard let (ticket, limit) = limit(over: decision, request, of: cell) else { return decision }
     return try findRoom(for: ticket, under: limit, request, of: cell, mayWait: mayWait)
+  }
+
+  /// Decides whether a call may be made, and suspends the task while it waits for its turn.
+  ///
+  /// - Throws: `CancellationError` too, if the task is cancelled while it waits.
+  nonisolated(nonsending) func admitInTurn(
+    _ request: Request, to cell: Cell
+  ) async throws -> Decision<Ticket> {
+    guard let decision = try decide(request, on: cell, mayWait: true) else {
+      preconditionFailure("a call that may wait was not decided")
+    }
+    guard let (ticket, limit) = limit(over: decision, request, of: cell) else { return decision }
+    return try await findRoomInTurn(for: ticket, under: limit, request, of: cell)
+  }
+
+  /// The ticket of a permitted call and the limit that it is under; nil if there is none.
+  private func limit(
+    over decision: Decision<Ticket>, _ request: Request, of cell: Cell
+  ) -> (Ticket, LimitInForce)? {
+    // The outcome of a token may come from any process, so none of them could give back its room.
+    guard !request.isNamed, case .permitted(let ticket) = decision,
+      let limit = limit(over: ticket, of: cell)
+    else { return nil }
+    return (ticket, limit)
   }
 
   /// Decides whether a call may be made if there is room for it.

@@ -1,5 +1,6 @@
 internal import BreakerCore
 internal import BreakerStore
+internal import Synchronization
 
 /// Calls of breakers that limit how many may be under way.
 ///
@@ -33,14 +34,15 @@ extension Engine {
   }
 
   /// Permits a call from memory, and takes its room, if that takes nothing more than a free slot.
-  func takeRoom(on cell: Cell) -> Ticket? {
-    guard !isRoundDue(inSecond: second), isCurrent else { return nil }
+  func takeRoom(on cell: Cell, _ claim: CallClaim) -> Ticket? {
+    guard !isRoundDue(inSecond: second), isCurrent, !CallNesting.mayInherit else { return nil }
     let word = cell.word
-    guard word.has(CellWord.permitsWithinLimit), let (limit, terms) = cell.limit,
-      let held = limit.slots.take(CallClaim(), terms)
-    else { return nil }
+    guard word.has(CellWord.permitsWithinLimit), let (limit, terms) = cell.limit else { return nil }
     var ticket = Ticket(word)
-    ticket.held = held
+    if !CallNesting.isInside(limit.slots) {
+      guard let held = limit.slots.take(claim, terms) else { return nil }
+      ticket.held = held
+    }
     if word.has(CellWord.measures) { ticket.start = clock.instant }
     return ticket
   }
@@ -54,10 +56,13 @@ extension Engine {
     }
   }
 
+  /// The room of a call, as a command that runs inside of it can name it.
+  func inheritance(of held: HeldSlot, on cell: Cell) -> InheritedSlot? {
+    look { $0.knowledge.limit(of: held, on: cell) }?.slots.inheritance(of: held)
+  }
+
   /// The limit that a permitted call is under; nil if it is under none.
-  func limit(over ticket: Ticket, _ request: Request, of cell: Cell) -> LimitInForce? {
-    // The outcome of a token may come from any process, so none of them could give back its room.
-    if request.isNamed { return nil }
+  func limit(over ticket: Ticket, of cell: Cell) -> LimitInForce? {
     switch ticket.source {
     case .store: return cell.limit.map { LimitInForce(limit: $0.limit, terms: $0.terms) }
     case .local: return localLimit(of: cell)
@@ -81,118 +86,12 @@ extension Engine {
   }
 }
 
-/// Finding room.
+/// While a call looks for room.
 extension Engine {
-  /// How often a call looks at the policy again because others know a later one.
-  private static let mostLooks = 8
-
-  /// Finds room for a call that has been permitted, and waits for it if the policy says so.
-  ///
-  /// - Returns: The decision; nil, and nothing has changed, if the caller must not wait and there is no
-  ///   room at once.
-  func findRoom(
-    for permitted: Ticket, under inForce: LimitInForce, _ request: Request, of cell: Cell,
-    mayWait: Bool
-  ) throws(BreakerError) -> Decision<Ticket>? {
-    var (ticket, inForce) = (permitted, inForce)
-    // A probe has a lease, and its time has begun.
-    let timeout = ticket.grant.kind == .probe ? nil : inForce.limit.timeout
-    let end = timeout.map { SlotWait.end(ofAtMost: $0) }
-    var looks = 0
-    while true {
-      if let held = inForce.limit.slots.take(request.claim, inForce.terms) {
-        return .permitted(ticket.holding(held))
-      }
-      guard mayWait else {
-        giveUp(ticket, of: cell)
-        return nil
-      }
-      let asked = ticket
-      let wait = end.map { end in
-        SlotWait(until: end) { [self] in isStillPermitted(cell, as: asked) }
-      }
-      let entry = inForce.limit.slots.enter(request.claim, inForce.terms, wait: wait)
-      let wasInterrupted = wait != nil && entry == .busy && Patience.wasInterrupted
-      recordLostCalls(of: cell, under: inForce.limit)
-      if wasInterrupted {
-        giveUp(ticket, of: cell)
-        throw .store(.interruptedWaiting(for: cell.name))
-      }
-      switch entry {
-      case .begun(let held):
-        guard wait != nil, !isUnchanged(cell, since: ticket) else {
-          return .permitted(ticket.holding(held))
-        }
-        // The breaker has changed while the call waited.
-        return try decideAgain(request, on: cell, holding: held, under: inForce)
-      case .busy:
-        if wait != nil, !isStillPermitted(cell, as: ticket),
-          let decision = try decide(request, on: cell, mayWait: true)
-        {
-          guard case .permitted(let next) = decision,
-            let limit = limit(over: next, request, of: cell)
-          else { return decision }
-          (ticket, inForce) = (next, limit)
-          looks += 1
-          if looks < Self.mostLooks { continue }
-        }
-        return try rejectAsBusy(ticket, of: cell)
-      case .outdated:
-        looks += 1
-        guard let next = termsNow(of: cell, after: inForce, isLast: looks >= Self.mostLooks) else {
-          return .permitted(ticket)
-        }
-        inForce = next
-      case .unknown:
-        // The processes that take part are too many to be known: a limit is no reason to stop working.
-        return .permitted(ticket)
-      }
-    }
-  }
-
-  /// Decides again on a call that has got its room after a wait.
-  private func decideAgain(
-    _ request: Request, on cell: Cell, holding held: HeldSlot, under inForce: LimitInForce
-  ) throws(BreakerError) -> Decision<Ticket>? {
-    let decision: Decision<Ticket>?
-    do throws(BreakerError) {
-      decision = try decide(request, on: cell, mayWait: true)
-    } catch {
-      inForce.limit.slots.end(held)
-      throw error
-    }
-    guard case .permitted(let ticket)? = decision else {
-      inForce.limit.slots.end(held)
-      return decision
-    }
-    return .permitted(ticket.holding(held))
-  }
-
-  /// Rejects a call for which there is no room.
-  private func rejectAsBusy(
-    _ ticket: Ticket, of cell: Cell
-  ) throws(BreakerError) -> Decision<Ticket> {
-    let record = lastKnown(cell).record(at: clock.moment, isGone: storage.isGone)
-    if record.mode.mode == .observe {
-      cell.count(.oneWouldReject)
-      return .permitted(ticket)
-    }
-    giveUp(ticket, of: cell)
-    cell.count(.oneBusy)
-    return .rejected(
-      Rejection(state: record.state, mode: record.mode.mode, retryAfter: nil, cause: .busy))
-  }
-
-  /// Gives back the lease of a probe that is not made.
-  private func giveUp(_ ticket: Ticket, of cell: Cell) {
-    guard ticket.grant.kind == .probe else { return }
-    _ = accept(Report(outcome: .ignored, ticket: ticket), of: cell)
-  }
-
   /// The terms in force, after others have shown that they know later ones; nil if there are none.
   ///
   /// If nothing later is in the store, what the others know is wrong.
-  private func termsNow(
+  func termsNow(
     of cell: Cell, after known: LimitInForce, isLast: Bool
   ) -> LimitInForce? {
     do throws(StoreError) {
@@ -206,12 +105,10 @@ extension Engine {
       return nil
     }
   }
-}
 
-/// While a call waits.
-extension Engine {
   /// Whether a breaker still permits calls, as far as that is known.
-  private func isStillPermitted(_ cell: Cell, as ticket: Ticket) -> Bool {
+  func isStillPermitted(_ cell: Cell, as ticket: Ticket) -> Bool {
+    if isEnding.load(ordering: .sequentiallyConsistent) { return false }
     if ticket.source != .store { return true }
     do throws(StoreError) {
       _ = try waiting(.brief) { () throws(StoreError) in try isCurrent(mayWait: true) }
@@ -229,9 +126,17 @@ extension Engine {
   }
 
   /// Whether a breaker is as it was when it permitted a call.
-  private func isUnchanged(_ cell: Cell, since ticket: Ticket) -> Bool {
+  func isUnchanged(_ cell: Cell, since ticket: Ticket) -> Bool {
     if ticket.source != .store { return true }
     return isCurrent && cell.word == ticket.word
+  }
+
+  /// Sends away everybody who waits for room, because the store is being closed for good.
+  func endWaits() {
+    isEnding.store(true, ordering: .sequentiallyConsistent)
+    for reference in look({ $0.knowledge.limited }) {
+      for limit in look({ $0.knowledge[reference.cell].limits }) { limit.slots.wakeAll() }
+    }
   }
 
   /// Lets those who wait see what a transaction of this process has changed.
@@ -261,7 +166,7 @@ extension Engine {
   }
 
   /// Records the calls that this process has found lost.
-  private func recordLostCalls(of cell: Cell, under limit: CellLimit) {
+  func recordLostCalls(of cell: Cell, under limit: CellLimit) {
     for lost in limit.slots.takeLostCalls() {
       do throws(StoreError) {
         try waiting { () throws(StoreError) in
@@ -271,14 +176,5 @@ extension Engine {
         failed(error, of: cell)
       }
     }
-  }
-}
-
-extension Ticket {
-  /// The same ticket with the room that its call has taken.
-  fileprivate func holding(_ held: HeldSlot) -> Ticket {
-    var ticket = self
-    ticket.held = held
-    return ticket
   }
 }
