@@ -20,7 +20,7 @@ import Testing
     let examples = guide.split(separator: "```swift\n").dropFirst().compactMap {
       $0.split(separator: "```").first.map { Self.lines(of: String($0)) }
     }
-    #expect(examples.count == 2)
+    #expect(examples.count == 3)
     for example in examples {
       #expect(tests.contains(example.joined(separator: "\n")), "\(example[0])")
     }
@@ -47,6 +47,20 @@ import Testing
     #expect(try answer("why").hasPrefix("Too many"))
     for permit in permits { permit.succeed() }
     #expect(try answer("why") == "WHY")
+  }
+
+  @Test func `training takes two units and leaves what is reserved`() throws {
+    let store = TestHost().store()
+    let gpu = try store.breaker("gpu", policy: BreakerPolicy(maxConcurrent: 4, reserve: 2))
+    let trained = Journal<Int>()
+    func train() throws { trained.note(gpu.snapshot().limit?.unitsInUse ?? 0) }
+    let training = gpu.claiming(units: 2, inBackground: true)
+    try training.run { try train() }
+    #expect(trained.entries == [2])
+    let permit = try training.acquire().shared()
+    #expect(throws: BreakerError.self) { try training.run {} }
+    try gpu.run {}
+    permit.succeed()
   }
 
   @Test func `a policy for a database leaves connections to people`() throws {

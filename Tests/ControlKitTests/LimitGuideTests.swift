@@ -13,7 +13,7 @@ struct LimitGuideTests {
     let guide = "/\(root)/Sources/SharedBreaker/SharedBreaker.docc/SharingALimit.md"
     blocks = try #require(Golden.read(guide)).split(separator: "```").map { String($0) }
       .filter { $0.hasPrefix("sh\n") }.map { String($0.dropFirst(3)) }
-    try #require(blocks.count == 4)
+    try #require(blocks.count == 5)
   }
 
   /// A program that complains if more than two of it run at a time.
@@ -56,6 +56,12 @@ struct LimitGuideTests {
     let script = (1...5).map { _ in "\(job) &\n" }.joined() + "wait\n"
     let output = run(script, "render")
     #expect(output == Array(repeating: "did scene.blend", count: 5))
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `training takes two units in the background`() {
+    let script = "cbctl policy gpu --set max-concurrent=4 --set reserve=1 >policy\n" + blocks[4]
+    #expect(run(script, "train") == ["did --resume"])
   }
 
   @Test(.timeLimit(.minutes(60)))

@@ -159,7 +159,7 @@ struct StoreCommandTests {
     let answer = bench("policy", "pay", "--set", "open-max=1s")
     #expect(answer.code == 64)
     #expect(answer.errors.contains("open-max"))
-    #expect(bench("policy", "pay").output.contains("open-for            1m       operator"))
+    #expect(bench("policy", "pay").output.contains("open-for            1m   operator"))
     #expect(!bench("policy", "pay").output.contains("open-max"))
   }
 

@@ -129,7 +129,8 @@ extension BreakerDetails {
     }
     section("", facts(width: inner))
     section("Last day", TimelineLines.render(timeline, width: inner, painter: painter))
-    section("Policy", PolicyTable.render(snapshot, painter: painter) + drift(width: inner))
+    let policy = PolicyTable.render(snapshot, width: inner, painter: painter)
+    section("Policy", policy + drift(width: inner))
     section("Probes under way", snapshot.leases.map(Self.words))
     let limit = LimitDetails(snapshot: snapshot)
     func wrapped(_ lines: [String]) -> [String] {

@@ -291,8 +291,7 @@ private struct PageDetails {
 
   /// The words of the policy; those of an operator are marked, because they are easily forgotten.
   private var policy: HTML {
-    let words = PolicyKey.allCases.compactMap { key -> HTML? in
-      guard let text = snapshot.policy.text(for: key) else { return nil }
+    let words = snapshot.policyWords.map { key, text -> HTML in
       let source = snapshot.source(of: key)
       let word: HTML = "\(key.rawValue)=\(text)"
       guard source == .operator else { return "<li><code>\(word)</code></li>" }
