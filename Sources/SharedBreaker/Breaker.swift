@@ -41,6 +41,7 @@ public final class Breaker: Sendable {
   ///   - units: How many units each call takes; less than 1 is 1.
   ///   - inBackground: Whether its calls leave the units of `reserve` to all others, and wait behind
   ///     them.
+  /// - Returns: The breaker for such calls.
   public func claiming(units: Int = 1, inBackground: Bool = false) -> Breaker {
     Breaker(
       engine, cell: cell, onStoreFailure: onStoreFailure,

@@ -136,10 +136,10 @@ public final class SharedStore: Sendable {
   public func close() { engine.close() }
 
   /// Closes the store so that nothing opens it again, provided that nobody uses it any more.
+  package func closeForGood() { engine.closeForGood() }
+
   /// Sends away everybody who waits for room, from now on.
   package func endWaits() { engine.endWaits() }
-
-  package func closeForGood() { engine.closeForGood() }
 }
 
 /// Diagnosing and repairing a store.

@@ -54,11 +54,11 @@ internal import Glibc
   /// parameters.
   static func open(
     _ place: Place, isOfThisBoot: Bool, mayReplace: Bool, atMost timeout: Duration
-  ) -> CounterFile? {
-    SharedFile.open(
+  ) throws(StoreError) -> CounterFile? {
+    let file = try SharedFile.open(
       kind, place, isOfThisBoot: isOfThisBoot, mayReplace: mayReplace, atMost: timeout,
-      fill: { takeOverTotals(into: $0, at: place) }
-    ).map { CounterFile(file: $0) }
+      fill: { takeOverTotals(of: $1, into: $0, at: place) })
+    return file.map { CounterFile(file: $0) }
   }
 
   static func opened(_ path: String, _ flags: Int32) -> CounterFile? {
@@ -71,10 +71,10 @@ internal import Glibc
   /// Copies the counters of an earlier boot without the marks, whose times belong to that boot.
   ///
   /// - Returns: False if there are any and they cannot be copied.
-  private static func takeOverTotals(into new: SharedFile, at place: Place) -> Bool {
-    guard let earlier = opened(place.path(of: kind), O_RDONLY) else { return true }
-    defer { close(earlier.descriptor) }
-    guard earlier.header?.store == place.store else { return true }
+  private static func takeOverTotals(
+    of earlier: SharedFile?, into new: SharedFile, at place: Place
+  ) -> Bool {
+    guard let earlier, earlier.header?.store == place.store else { return true }
     var bytes = [UInt8](repeating: 0, count: breakersOfSegment * bytesOfCounters)
     let size = lseek(earlier.descriptor, 0, SEEK_END)
     var segment = 0

@@ -78,28 +78,26 @@ extension SharedFile {
   ///   - mayReplace: Whether a file that does not fit may be replaced.
   ///   - timeout: How long to wait for processes that are creating it; keep this short while a
   ///     transaction is open.
-  ///   - fill: Fills a new file before others see it; false if that failed.
-  /// - Returns: The file; nil if it cannot be opened or created.
+  ///   - fill: Fills a new file before others see it, perhaps with what the one before it holds, if
+  ///     there is one; false if that failed.
+  /// - Returns: The file; nil if one that does not fit is in its place, or if it cannot be created.
+  /// - Throws: What was missing to open it.
   static func open(
     _ kind: Kind, _ place: Place, isOfThisBoot: Bool, mayReplace: Bool, atMost timeout: Duration,
-    fill: (SharedFile) -> Bool = { _ in true }
-  ) -> SharedFile? {
+    fill: (SharedFile, _ earlier: SharedFile?) -> Bool = { _, _ in true }
+  ) throws(StoreError) -> SharedFile? {
     switch found(kind, at: place, isOfThisBoot: isOfThisBoot) {
     case .fitting(let file): return file
     case .other where !mayReplace: return nil
     case .other, .nothing: break
     }
-    do throws(StoreError) {
-      return try StoreLock.held(place.storePath, atMost: timeout) { _ in
-        // Another process may have created it meanwhile.
-        switch found(kind, at: place, isOfThisBoot: isOfThisBoot) {
-        case .fitting(let file): return file
-        case .nothing: return created(kind, at: place, replacing: false, fill)
-        case .other: return mayReplace ? created(kind, at: place, replacing: true, fill) : nil
-        }
+    return try StoreLock.held(place.storePath, atMost: timeout) { _ throws(StoreError) in
+      // Another process may have created it meanwhile.
+      switch found(kind, at: place, isOfThisBoot: isOfThisBoot) {
+      case .fitting(let file): return file
+      case .nothing: return try created(kind, at: place, replacing: false, fill)
+      case .other: return mayReplace ? try created(kind, at: place, replacing: true, fill) : nil
       }
-    } catch {
-      return nil
     }
   }
 
@@ -114,33 +112,30 @@ extension SharedFile {
 
   /// Creates the file; the caller holds the lock of the store.
   private static func created(
-    _ kind: Kind, at place: Place, replacing isReplacement: Bool, _ fill: (SharedFile) -> Bool
-  ) -> SharedFile? {
+    _ kind: Kind, at place: Place, replacing isReplacement: Bool,
+    _ fill: (SharedFile, SharedFile?) -> Bool
+  ) throws(StoreError) -> SharedFile? {
     // Users of the store may write to the file, and nobody else, even if root creates it.
     guard let rights = FileStatus(of: place.storePath)?.rights else { return nil }
     let header = Header(store: place.store, boot: place.boot)
     let path = place.path(of: kind)
     let name = path + ".new"
+    let earlier = opened(kind, path, O_RDONLY)
+    if earlier == nil, StoreError.isOfDescriptors(errno) {
+      throw StoreError(errno: errno, doing: "use", path: path)
+    }
+    defer { if let earlier { close(earlier.descriptor) } }
     unsafe unlink(name)
-    guard let file = new(kind, name, rights, isReplacement) else { return nil }
-    let isReady = file.reserve(0, kind.bytesOfHeader) && fill(file) && file.write(header)
+    let descriptor = try NewFile.create(name, rights, mustHave: true)
+    guard let file = SharedFile(kind, descriptor, isReplacement: isReplacement) else { return nil }
+    let isReady =
+      file.reserve(0, kind.bytesOfHeader) && fill(file, earlier) && file.write(header)
     guard isReady, unsafe rename(name, path) == 0 else {
       close(file.descriptor)
       unsafe unlink(name)
       return nil
     }
     return file
-  }
-
-  private static func new(
-    _ kind: Kind, _ name: String, _ rights: FileRights, _ isReplacement: Bool
-  ) -> SharedFile? {
-    do throws(StoreError) {
-      let descriptor = try NewFile.create(name, rights, mustHave: true)
-      return SharedFile(kind, descriptor, isReplacement: isReplacement)
-    } catch {
-      return nil
-    }
   }
 
   /// Opens the file at a path, whatever it belongs to.

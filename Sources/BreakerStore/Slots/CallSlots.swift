@@ -20,8 +20,13 @@ package protocol CallSlots: AnyObject, Sendable {
 
   /// Lets a call wait for its turn without a thread; what it is told otherwise comes at once.
   ///
-  /// - Parameter answer: Called once with what the caller is told, from any thread, unless the call was
-  ///   answered at once.
+  /// - Parameters:
+  ///   - claim: How much the call takes, and its priority.
+  ///   - terms: The limit that the caller knows.
+  ///   - wait: How long the caller waits for its turn.
+  ///   - answer: Called once with what the caller is told, from any thread, unless the call was
+  ///     answered at once.
+  /// - Returns: The answer, or how the caller gives up.
   func queue(
     _ claim: CallClaim, _ terms: SlotTerms, wait: SlotWait,
     _ answer: @escaping @Sendable (SlotEntry) -> Void

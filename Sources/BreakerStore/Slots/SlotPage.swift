@@ -131,11 +131,16 @@ package final class SlotPage: Sendable {
   private func withFile(_ state: inout State, _ body: (inout State, SharedFile) -> Void) {
     let now = Patience.monotonicNanoseconds()
     guard let place = state.place, now >= state.nextTry else { return }
-    guard
-      let file = SharedFile.open(
+    var found: SharedFile?
+    do throws(StoreError) {
+      found = try SharedFile.open(
         SlotFile.kind, place, isOfThisBoot: state.identity != nil,
         mayReplace: now >= state.nextReplacement, atMost: .milliseconds(10))
-    else {
+    } catch {
+      // Descriptors may be free again at once, and asking for one costs little.
+      if error.isOfDescriptors { return }
+    }
+    guard let file = found else {
       state.nextTry = Patience.deadline(after: .seconds(1))
       return
     }
