@@ -25,7 +25,9 @@ public struct LimitSnapshot: Sendable, Hashable {
 
   /// A call under way, or a caller that waits.
   public struct Participant: Sendable, Hashable {
-    /// The process; nil if it is not known. In another PID namespace this is its number there.
+    /// The process; nil if it is not known.
+    ///
+    /// In another PID namespace this is its number there.
     public let pid: Int32?
 
     /// The name of the process's program; nil if it cannot be looked up from here.

@@ -51,8 +51,8 @@ struct LimitDetails {
       return [
         (
           "limit",
-          "\(units(most)); how many are under way is not known before the next call, unless this"
-            + " user may not read the store's file of slots"
+          "\(units(most)); how many are under way is not known: no call has been made since the host"
+            + " booted, or the file of the slots was deleted or is closed to this user"
         )
       ]
     }
