@@ -126,7 +126,7 @@ class Limits(StoreTestCase):
         self.gpu.call(self.assert_busy)
         permit = self.gpu.acquire()
         self.assert_busy()
-        permit.succeed()
+        permit.report("success")
         permit = self.gpu.acquire()
         del permit
         self.assert_free()
