@@ -236,6 +236,13 @@ private func leaveWithCare(
       unsafe sb_leave(ErrorPlace.handle(handle), permit, outcome, details, flags))
   }
   do throws(Failure) {
+    if let closed = unsafe BreakerHandle.at(handle), let permit = unsafe permit?.pointee,
+      unsafe permit.serial == closed.pointee.serial, !permit.isHealthy,
+      unsafe closed.pointee.store.takeUnretainedValue().isClosed
+    {
+      // Others could not have its room until this process ends.
+      unsafe closed.pointee.breaker.takeUnretainedValue().giveBackRoom(of: permit.plain)
+    }
     let (_, serial) = try unsafe BreakerHandle.usable(handle)
     guard let permit = unsafe permit else { throw .argument("the permit is NULL") }
     try unsafe permit.pointee.check(givenBy: serial)

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 
-from shared_breaker import Rejected
+from shared_breaker import Rejected, SharedStore
 from support import Resource, StoreTestCase, eventually
 
 # Another process that has a call under way until a line comes.
@@ -126,7 +126,7 @@ class Limits(StoreTestCase):
         self.gpu.call(self.assert_busy)
         permit = self.gpu.acquire()
         self.assert_busy()
-        permit.succeed()
+        permit.report("success")
         permit = self.gpu.acquire()
         del permit
         self.assert_free()
@@ -258,6 +258,14 @@ class Limits(StoreTestCase):
             self.store.close()
             thread.join(60)
         self.assertEqual(ended, [1])
+
+    def test_calls_of_a_closed_store_give_their_room_back(self):
+        other = SharedStore(self.path)
+        gpu = other.breaker("gpu")
+        with gpu:
+            self.assert_busy()
+            other.close()
+        self.assert_free()
 
     def test_killed_calls_are_failures_where_the_policy_says_so(self):
         self.store.breaker("gpu", max_concurrent=1, lost_calls="failure", max_failures=1)

@@ -84,6 +84,11 @@ extension Breaker {
     return verdict
   }
 
+  /// Gives back the room of a call whose outcome nobody takes any more, as after its store was closed.
+  package func giveBackRoom(of permit: PlainPermit) {
+    if let held = Ticket(permit).held { engine.giveBack(held, on: cell) }
+  }
+
   /// Renews the lease of a probe, as ``Permit/renew(for:)`` does.
   package func renew(_ permit: PlainPermit, for time: Duration?) throws(BreakerError) -> Bool {
     try renew(Ticket(permit), for: time)
