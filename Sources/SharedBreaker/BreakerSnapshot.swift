@@ -140,6 +140,12 @@ public struct BreakerSnapshot: Sendable, Hashable {
   /// another boot; the next call makes a new one.
   public let limit: LimitSnapshot?
 
+  /// Whether a call of one unit would find room under `max-concurrent` now, without waiting; true without
+  /// `max-concurrent`, and nil if what is under way is not known.
+  ///
+  /// It says nothing about the state and the mode: see ``permits``.
+  public var hasRoom: Bool? { policy.maxConcurrent == nil ? true : limit?.hasRoom }
+
   let agreed: AgreedPolicy
 
   /// The version that the snapshot was taken of.
@@ -202,10 +208,13 @@ public struct LeaseSnapshot: Sendable, Hashable {
 extension BreakerSnapshot {
   init(
     of stored: StoredBreaker, at now: Moment, slots: SlotState? = nil,
+    nameOf: (ProcessIdentity) -> String? = ProcessTable.name,
     isGone: (ProcessIdentity) -> Bool
   ) {
     agreed = stored.agreed
-    limit = slots.map { LimitSnapshot($0) }
+    limit = agreed.policy.limit.flatMap { limit in
+      slots.map { LimitSnapshot($0, under: limit, nameOf: nameOf) }
+    }
     version = StoredVersion(of: stored)
     let policy = agreed.policy
     let owners = stored.record.leases.compactMap(\.owner)

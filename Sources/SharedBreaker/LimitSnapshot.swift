@@ -20,9 +20,14 @@ public struct LimitSnapshot: Sendable, Hashable {
   /// How long callers have waited.
   public let waits: Waits
 
+  /// Whether a call of one unit would find room now.
+  let hasRoom: Bool
+
   /// A call under way, or a caller that waits.
   public struct Participant: Sendable, Hashable {
-    /// The process; nil if it is not known. In another PID namespace this is its number there.
+    /// The process; nil if it is not known.
+    ///
+    /// In another PID namespace this is its number there.
     public let pid: Int32?
 
     /// The name of the process's program; nil if it cannot be looked up from here.
@@ -34,8 +39,15 @@ public struct LimitSnapshot: Sendable, Hashable {
     /// For how long the call has been under way, or the caller has waited.
     public let age: Duration
 
+    /// Whether the call is a background call, which leaves what is reserved to all others.
+    public let isBackground: Bool
+
     /// Whether the process has ended, so that the next one who looks frees what it had.
     public let isOwnerGone: Bool
+
+    /// Whether a caller that waits did not come when it was its turn, as one that is stopped; the others
+    /// do not wait for it.
+    public let isAbsent: Bool
   }
 
   /// How long callers have waited, counted since the host booted or the file of the slots was made.
@@ -65,10 +77,11 @@ public struct LimitSnapshot: Sendable, Hashable {
 }
 
 extension LimitSnapshot {
-  init(_ state: SlotState) {
+  init(_ state: SlotState, under limit: CallLimit, nameOf: (ProcessIdentity) -> String?) {
     unitsInUse = state.usage.total
-    calls = state.calls.map(Participant.init)
-    waiters = state.waiters.map(Participant.init)
+    calls = state.calls.map { Participant($0, nameOf) }
+    waiters = state.waiters.map { Participant($0, nameOf) }
+    hasRoom = state.hasRoom(under: limit)
     let bounds = SlotWaits.bounds.map { Duration?.some(.nanoseconds($0)) } + [nil]
     waits = Waits(
       buckets: zip(bounds, state.waits.counts).map { .init(atMost: $0, count: $1) },
@@ -77,11 +90,13 @@ extension LimitSnapshot {
 }
 
 extension LimitSnapshot.Participant {
-  fileprivate init(_ participant: SlotParticipant) {
+  fileprivate init(_ participant: SlotParticipant, _ nameOf: (ProcessIdentity) -> String?) {
     pid = participant.process?.pid
-    program = participant.process.flatMap { ProcessTable.name(of: $0) }
+    program = participant.process.flatMap(nameOf)
     units = participant.claim.units
     age = .nanoseconds(participant.nanoseconds)
+    isBackground = participant.claim.priority == .background
     isOwnerGone = participant.isGone
+    isAbsent = participant.isAbsent
   }
 }

@@ -11,7 +11,7 @@ internal import Synchronization
 ///
 /// Unchecked because the compiler does not know that all access to the memory is atomic.
 @safe package final class SlotBlock: CallSlots, @unchecked Sendable {
-  package let number = SlotNumber.next()
+  package let number: UInt64
   let mapping: SlotMapping
   let owners: SlotOwners
 
@@ -24,7 +24,11 @@ internal import Synchronization
   /// What this process knows about those who do not come or do not live.
   let watch = SlotWatch()
 
-  init(_ mapping: SlotMapping, _ owners: SlotOwners, of breaker: Int64) {
+  init(
+    _ mapping: SlotMapping, _ owners: SlotOwners, of breaker: Int64,
+    number: UInt64 = SlotNumber.next()
+  ) {
+    self.number = number
     self.mapping = mapping
     self.owners = owners
     self.breaker = breaker

@@ -20,10 +20,23 @@ package struct SlotParticipant: Sendable, Hashable {
 
   /// Whether the process has certainly ended.
   package var isGone: Bool
+
+  /// Whether a caller that waits did not come when it was its turn, so that the others go on.
+  package var isAbsent = false
   package var claim: CallClaim
 
   /// For how long it has been under way, or has waited.
   package var nanoseconds: Int64
+}
+
+extension SlotState {
+  /// Whether an ordinary call of one unit would find room now, under a limit.
+  package func hasRoom(under limit: CallLimit) -> Bool {
+    let goesBefore = waiters.contains { waiter in
+      waiter.claim.priority == .ordinary && !waiter.isGone && !waiter.isAbsent
+    }
+    return !goesBefore && limit.hasRoom(for: CallClaim(), beside: usage)
+  }
 }
 
 /// How long callers have waited for their turn, since the slots are in memory.
@@ -118,9 +131,10 @@ extension SlotBlock {
     for index in 0..<placeExtent {
       let word = word(ofPlace: index)
       guard word.isWaiting || word.isAbsent, !word.isBrief else { continue }
-      let waiter = unsafe participant(
+      var waiter = unsafe participant(
         owner(ofWaiter: index), since: sb_load(waiter(index, .since)),
         sb_load(waiter(index, .units)), word.place.priority)
+      waiter.isAbsent = word.isAbsent
       waiters.append((word.place, waiter))
     }
     state.waiters = waiters.sorted { $0.place < $1.place }.map(\.waiter)
@@ -138,9 +152,19 @@ extension SlotPage {
       let file = SharedFile.opened(SlotFile.kind, place.path(of: SlotFile.kind), O_RDONLY)
     else { return [:] }
     defer { close(file.descriptor) }
-    guard file.header == SharedFile.Header(store: place.store, boot: place.boot),
-      let directory = SlotMapping(copying: file, 0, SlotFile.kind.bytesOfHeader)
-    else { return [:] }
+    guard file.header == SharedFile.Header(store: place.store, boot: place.boot) else { return [:] }
+    return Self.states(in: file, of: place.storePath) { _ in ids } ?? [:]
+  }
+
+  /// The same of those breakers in an open file that `choose` chooses among all that it has; nil if the
+  /// file cannot be read.
+  static func states(
+    in file: SharedFile, of storePath: String, choose: ([Int64]) -> [Int64]
+  ) -> [Int64: SlotState]? {
+    guard let directory = SlotMapping(copying: file, 0, SlotFile.kind.bytesOfHeader) else {
+      return nil
+    }
+    let ids = choose(Self.breakers(in: directory))
     let found = ids.map { ($0, Self.knownIndex(ofBreaker: $0, in: directory)) }
     var blocks: [(Int64, SlotMapping)] = []
     for case (let id, let index?) in found {
@@ -150,15 +174,24 @@ extension SlotPage {
       }
     }
     // After the blocks, because owners are entered before they take anything (rule of order 26).
-    guard let head = SlotMapping(copying: file, 0, SlotFile.kind.bytesOfHeader) else { return [:] }
-    let owners = SlotOwners(head, judge: OwnerJudge(of: place.storePath)) {
-      ProcessTable.current()
-    }
+    guard let head = SlotMapping(copying: file, 0, SlotFile.kind.bytesOfHeader) else { return nil }
+    let owners = SlotOwners(head, judge: OwnerJudge(of: storePath)) { ProcessTable.current() }
     let now = sb_coarse_nanoseconds()
     // A breaker that is not in the file has not had a call since the file was made.
     var states = Dictionary(
       found.filter { $0.1 == nil }.map { ($0.0, SlotState()) }, uniquingKeysWith: { $1 })
-    for (id, block) in blocks { states[id] = SlotBlock(block, owners, of: id).state(at: now) }
+    // Nobody takes anything in a copy, so it needs no number of its own.
+    for (id, block) in blocks {
+      states[id] = SlotBlock(block, owners, of: id, number: 0).state(at: now)
+    }
     return states
+  }
+
+  /// The breakers that have slots in a file.
+  private static func breakers(in head: SlotMapping) -> [Int64] {
+    (0..<SlotFile.blocks).compactMap { index in
+      let id = unsafe sb_see(head.word(SlotFile.offsetOfBlocks + index * 8))
+      return id == 0 ? nil : Int64(bitPattern: id)
+    }
   }
 }
