@@ -59,9 +59,10 @@ let package = Package(
     .executableTarget(name: "cbctl", dependencies: ["ControlKit"], swiftSettings: settings),
     // Without pkg-config: hiredis names a flag there that the package manager warns about.
     .systemLibrary(name: "CHiredis", providers: [.apt(["libhiredis-dev"])]),
+    .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
     .target(
       name: "BreakerRelay",
-      dependencies: ["CHiredis", "JSONText", "ProgramKit", "SharedBreaker"],
+      dependencies: ["CHiredis", "COpenSSL", "JSONText", "ProgramKit", "SharedBreaker"],
       swiftSettings: settings),
     .executableTarget(name: "cbrelay", dependencies: ["BreakerRelay"], swiftSettings: settings),
     .executableTarget(

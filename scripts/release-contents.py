@@ -61,6 +61,7 @@ gcc_package = output("dpkg-query", "-S", archive).split(":")[0]
 gcc = debian(gcc_package)
 sqlite = debian("libsqlite3-dev")
 hiredis = debian("libhiredis-dev")
+openssl = debian("libssl-dev")
 own = Path(library, "lib", "libsharedbreaker.so.1").read_bytes()
 if not re.search(rb"20\d\d-\d\d-\d\d \d\d:\d\d:\d\d [0-9a-f]{60}", own):
     sys.exit("release-contents: the library for the wheels has no SQLite inside")
@@ -78,6 +79,7 @@ parts = {
     "DYNAMIC_LINK": [
         package("libsqlite3", sqlite, "blessing", "Organization: Debian", f"pkg:deb/debian/libsqlite3-0@{sqlite}"),
         package("libhiredis", hiredis, "BSD-3-Clause", "Organization: Debian", f"pkg:deb/debian/libhiredis0.14@{hiredis}"),
+        package("libssl", openssl, "Apache-2.0", "Organization: Debian", f"pkg:deb/debian/libssl3@{openssl}"),
     ],
 }
 relations = [{

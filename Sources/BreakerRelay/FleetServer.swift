@@ -1,3 +1,4 @@
+internal import Glibc
 internal import SharedBreaker
 
 /// The fleet's server as a relay uses it: every query and every change of the protocol.
@@ -27,11 +28,14 @@ final class FleetServer {
   init(_ context: RelayContext) throws(RelayTrouble) {
     self.context = context
     let (connection, names, clock) = try served { () throws(RedisError) in
-      let connection = try RedisConnection(
-        to: context.options.address, patience: RelayContext.patience)
+      let connection = try RedisConnection.primary(
+        of: context.options.address, patience: RelayContext.patience,
+        trying: context.sentinels?.takeFavourite())
       let answers = try connection.ask(
-        FleetScripts.all.map { ["SCRIPT", "LOAD", $0] } + [["TIME"]])
-      let names = try answers.dropLast().map { answer throws(RedisError) in
+        [["ROLE"]] + FleetScripts.all.map { ["SCRIPT", "LOAD", $0] } + [["TIME"]])
+      // A replica that permits writes would take them and lose them.
+      try ServerRole(answers[0]).check()
+      let names = try answers.dropFirst().dropLast().map { answer throws(RedisError) in
         if case .error(let text) = answer { throw RedisError(answer: text) }
         guard let name = answer.text else { throw .unexpected("SCRIPT LOAD") }
         return name
@@ -46,6 +50,9 @@ final class FleetServer {
     (beatScript, evidenceScript) = (names[0], names[1])
     (commandScript, forgetScript, leaveScript) = (names[2], names[3], names[4])
   }
+
+  /// Where the server is, also if sentinels have named it.
+  var address: RedisAddress { connection.address }
 
   private var keys: FleetKeys { context.keys }
   private var options: RelayOptions { context.options }
@@ -262,14 +269,17 @@ final class FleetStream {
     var fields: RedisReply
   }
 
-  init(_ context: RelayContext) throws(RelayTrouble) {
+  init(_ context: RelayContext, at address: RedisAddress) throws(RelayTrouble) {
     key = context.keys.stream
     connection = try served { () throws(RedisError) in
-      try RedisConnection(to: context.options.address, patience: RelayContext.patience)
+      try RedisConnection(to: address, patience: RelayContext.patience)
     }
   }
 
-  var descriptor: Int32 { connection.descriptor }
+  /// What to wait for before something can have arrived.
+  var awaited: pollfd {
+    pollfd(fd: connection.descriptor, events: Int16(connection.awaited), revents: 0)
+  }
 
   /// When the server has to have answered.
   var deadline: ContinuousClock.Instant { askedAt + Self.wait + RelayContext.patience }

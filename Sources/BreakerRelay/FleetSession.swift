@@ -51,7 +51,7 @@ final class FleetSession {
     view = FleetView(host: host)
     let server = try FleetServer(context)
     self.server = server
-    stream = try FleetStream(context)
+    stream = try FleetStream(context, at: server.address)
     let notes = context.course.now
     let beat = try server.beat(
       lineage: lineage, description, sentAt: server.clock.now(), isKnown: notes.hasBeenSeen,

@@ -24,10 +24,12 @@ package final class Relay: Sendable {
     storeOptions.program = storeOptions.program ?? "cbrelay"
     // The relay's log reports trouble.
     storeOptions.isQuiet = true
+    let watch = SentinelWatch(options.address, until: stop) { log.report(.sentinels, $0) }
     context = RelayContext(
       options: options, store: SharedStore(path: options.store, options: storeOptions),
       keys: FleetKeys(fleet: options.fleet), log: log,
-      manager: ServiceManager(environment: environment), stop: stop, onStep: onStep)
+      manager: ServiceManager(environment: environment), sentinels: watch, stop: stop,
+      onStep: onStep)
     let standing: FleetStanding?
     do throws(StoreError) {
       try context.store.connect()
@@ -52,6 +54,8 @@ package final class Relay: Sendable {
       .started,
       "started: host \(options.host) of fleet \(options.fleet), store \(context.store.path)")
     context.manager.tell("READY=1")
+    let watching = try watchSentinels()
+    defer { watching?.join() }
     while !context.isStopped, let claim = claim() {
       let task = feed.follow(context.store)
       defer {
@@ -68,6 +72,15 @@ package final class Relay: Sendable {
 
 /// Working.
 extension Relay {
+  /// Begins to follow what sentinels name, if there are any.
+  private func watchSentinels() throws(RelayTrouble) -> BackgroundThread? {
+    guard let sentinels = context.sentinels else { return nil }
+    guard let thread = BackgroundThread({ sentinels.run() }) else {
+      throw .system("no thread is left")
+    }
+    return thread
+  }
+
   /// Claims the store as soon as no other relay has it; nil if this one is stopped.
   private func claim() -> RelayClaim? {
     var pause = Pause()
@@ -123,17 +136,23 @@ extension Relay {
     _ claim: RelayClaim, _ feed: LocalFeed, noteAge: (Duration) -> Void
   ) throws(RelayTrouble) {
     let session = try FleetSession(context, claim: claim, since: StoreClock.system.wallTime)
+    context.sentinels?.use(session.server.address)
+    defer { context.sentinels?.use(nil) }
     try session.catchUp(after: feed)
-    try noteConnection(claim, hostsSeen: session.view.hostsSeen)
+    try noteConnection(claim, to: session.server.address, hostsSeen: session.view.hostsSeen)
+    let moved = (context.sentinels?.hasMoved).map { [Self.awaited($0.reading)] } ?? []
     var tellsAt: ContinuousClock.Instant?
     while !context.isStopped {
       let late = min(session.nextBeat, session.stream.deadline, tellsAt ?? session.nextBeat)
-      let news = tellsAt == nil ? [feed.wakeup.reading] : []
-      let ready = wait(for: [session.stream.descriptor] + news, until: late)
+      let news = tellsAt == nil ? [Self.awaited(feed.wakeup.reading)] : []
+      let ready = wait(for: [session.stream.awaited] + moved + news, until: late)
+      if !moved.isEmpty, ready[1] {
+        throw .redis(RedisError("its sentinels name another primary now"))
+      }
       // Messages first: they may make a message of this host superfluous.
       let isLate = ContinuousClock.now >= session.stream.deadline
       if ready[0] || isLate { try session.hear() }
-      if ready.dropFirst() == [true] {
+      if ready.dropFirst(1 + moved.count) == [true] {
         _ = try session.tellPendingCommands()
         tellsAt = .now + session.hesitation
       }
@@ -169,16 +188,18 @@ extension Relay {
 
 /// Waiting.
 extension Relay {
-  /// Waits until a descriptor can be read, the relay is stopped, or a deadline has passed.
+  private static func awaited(_ descriptor: Int32) -> pollfd {
+    pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+  }
+
+  /// Waits until something happens to a descriptor, the relay is stopped, or a deadline has passed.
   ///
-  /// - Returns: Whether each of the descriptors can be read.
+  /// - Returns: Whether it has happened to each of the descriptors.
   private func wait(
-    for descriptors: [Int32], until deadline: ContinuousClock.Instant
+    for descriptors: [pollfd], until deadline: ContinuousClock.Instant
   ) -> [Bool] {
     context.manager.showLife()
-    var entries = (descriptors + [context.stop.reading]).map {
-      pollfd(fd: $0, events: Int16(POLLIN), revents: 0)
-    }
+    var entries = descriptors + [Self.awaited(context.stop.reading)]
     let limit = min(deadline - .now, context.manager.watchdogInterval ?? .seconds(60))
     let milliseconds = Int32(clamping: max(0, DurationText.milliseconds(limit)))
     _ = unsafe poll(&entries, nfds_t(entries.count), milliseconds)
@@ -190,7 +211,9 @@ extension Relay {
 
 /// Reporting.
 extension Relay {
-  private func noteConnection(_ claim: RelayClaim, hostsSeen: Int) throws(RelayTrouble) {
+  private func noteConnection(
+    _ claim: RelayClaim, to server: RedisAddress, hostsSeen: Int
+  ) throws(RelayTrouble) {
     try FleetSession.stored { () throws(StoreError) in
       try claim.note(isConnected: true, problem: nil)
     }
@@ -198,8 +221,9 @@ extension Relay {
       context.health.note(isConnected: true, problem: nil, at: StoreClock.system.wallTime)
     else { return }
     let hosts = CountedNoun.text(hostsSeen, "host")
-    let words =
-      "connected to \(context.options.address): the fleet \(context.options.fleet) has \(hosts)"
+    let address = context.options.address
+    let name = server == address ? "" : ", which name \(server)"
+    let words = "connected to \(address)\(name): the fleet \(context.options.fleet) has \(hosts)"
     context.log.report(.connected, words)
     context.manager.tell("STATUS=\(words)")
   }

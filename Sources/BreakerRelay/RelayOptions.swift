@@ -15,6 +15,9 @@ package struct RelayOptions: Sendable, Hashable {
   package var maximumStream = 100_000
   package var isJSON = false
 
+  /// The files that only this user should be able to read.
+  package var secretFiles: [String] = []
+
   package init(address: RedisAddress, fleet: String, host: String, store: String? = nil) {
     self.address = address
     self.fleet = fleet
@@ -66,7 +69,8 @@ private struct GivenWords {
   var isCheck = false
 
   private static let options: Set<String> = [
-    "--redis", "--fleet", "--host", "--store", "--password-file", "--max-stream",
+    "--redis", "--fleet", "--host", "--store", "--password-file", "--max-stream", "--ca-file",
+    "--client-cert-file", "--client-key-file", "--sentinel-user", "--sentinel-password-file",
   ]
   private static let flags: Set<String> = ["--json", "--check", "--help", "--version"]
 
@@ -137,6 +141,15 @@ private struct GivenWords {
         "the address of the Redis server has a user, but there is no password",
         "use --password-file or $SHARED_BREAKER_REDIS_PASSWORD")
     }
+    options.address.tls = try tls(
+      of: options.address, authorities: value("--ca-file", or: "SHARED_BREAKER_REDIS_CA_FILE"),
+      certificate: value("--client-cert-file", or: "SHARED_BREAKER_REDIS_CLIENT_CERT_FILE"),
+      key: value("--client-key-file", or: "SHARED_BREAKER_REDIS_CLIENT_KEY_FILE"))
+    options.address.place = try place(
+      of: options.address, user: value("--sentinel-user", or: "SHARED_BREAKER_REDIS_SENTINEL_USER"),
+      password: Self.password(
+        file: values["--sentinel-password-file"],
+        variable: environment["SHARED_BREAKER_REDIS_SENTINEL_PASSWORD"]))
     if let text = values["--max-stream"] {
       guard let count = Int(text), (1_000...100_000_000).contains(count) else {
         throw UsageError(
@@ -145,8 +158,55 @@ private struct GivenWords {
       }
       options.maximumStream = count
     }
+    options.secretFiles = [
+      values["--password-file"], values["--sentinel-password-file"], options.address.tls?.key,
+    ].compactMap { $0 }
     options.isJSON = isJSON
     return options
+  }
+
+  /// How the server is reached, with what its sentinels want to know.
+  private func place(
+    of address: RedisAddress, user: String?, password: String?
+  ) throws(UsageError) -> RedisAddress.Place {
+    guard case .sentinels(var sentinels) = address.place else {
+      guard user ?? password == nil else {
+        throw UsageError(
+          "there is a user or a password for sentinels, but the address names none",
+          "use sentinel://HOST:PORT,HOST:PORT/NAME, or leave them out")
+      }
+      return address.place
+    }
+    guard user == nil || password != nil else {
+      throw UsageError(
+        "there is a user for the sentinels, but no password",
+        "use --sentinel-password-file or $SHARED_BREAKER_REDIS_SENTINEL_PASSWORD")
+    }
+    (sentinels.user, sentinels.password) = (user, password)
+    return .sentinels(sentinels)
+  }
+
+  /// How the connection to a server is encrypted; nil if its address does not ask for that.
+  private func tls(
+    of address: RedisAddress, authorities: String?, certificate: String?, key: String?
+  ) throws(UsageError) -> RedisTLS? {
+    guard address.tls != nil else {
+      guard authorities ?? certificate ?? key == nil else {
+        // Whoever names a certificate does not expect to be without encryption.
+        throw UsageError(
+          "there are files for TLS, but the address of the Redis server does not ask for TLS",
+          "use rediss:// or sentinels://, or leave out --ca-file, --client-cert-file and --client-key-file and their"
+            + " variables")
+      }
+      return nil
+    }
+    guard (certificate == nil) == (key == nil) else {
+      throw UsageError(
+        "a client certificate needs its key, and a key its certificate",
+        "use --client-cert-file and --client-key-file together")
+    }
+    // They are not read yet: another program may still have to put them there.
+    return RedisTLS(authorities: authorities, certificate: certificate, key: key)
   }
 
   /// The password that a file or a variable holds; nil if neither is given.
@@ -189,12 +249,21 @@ package enum RelayHelp {
     one ends.
 
     OPTIONS
-      --redis URL           the server: redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE]
-                            or unix:///PATH[?db=DATABASE]
+      --redis URL           the server: redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE],
+                            rediss://... for TLS, unix:///PATH[?db=DATABASE], or the primary
+                            that sentinels name:
+                            sentinel://[USER[:PASSWORD]@]HOST[:PORT][,...]/NAME[/DATABASE],
+                            sentinels://... for TLS to all of them
       --fleet NAME          the fleet that this host belongs to, the same on every host
       --host ID             what other hosts call this one (default: the host's name)
       --store PATH          the store's file (default: the one that cbctl uses)
       --password-file PATH  a file whose first line is the server's password
+      --ca-file PATH        for TLS, a file with the certificates of the authorities to trust
+                            (default: those of the system)
+      --client-cert-file PATH, --client-key-file PATH
+                            for TLS, this host's certificate and its key, if the server wants one
+      --sentinel-user NAME, --sentinel-password-file PATH
+                            the user and the password of the sentinels, if they want them
       --max-stream COUNT    about how many messages the server keeps (default: 100000)
       --json                log JSON, one object a line (--check and --help print text)
       --check               check the store and the server, print what was found, and exit
@@ -204,6 +273,11 @@ package enum RelayHelp {
     ENVIRONMENT
       SHARED_BREAKER_REDIS           for --redis
       SHARED_BREAKER_REDIS_PASSWORD  the server's password
+      SHARED_BREAKER_REDIS_CA_FILE   for --ca-file
+      SHARED_BREAKER_REDIS_CLIENT_CERT_FILE, SHARED_BREAKER_REDIS_CLIENT_KEY_FILE
+                                     for --client-cert-file and --client-key-file
+      SHARED_BREAKER_REDIS_SENTINEL_USER, SHARED_BREAKER_REDIS_SENTINEL_PASSWORD
+                                     for --sentinel-user, and the password of the sentinels
       SHARED_BREAKER_FLEET           for --fleet
       SHARED_BREAKER_HOST            for --host
       SHARED_BREAKER_STORE           for --store
@@ -218,6 +292,8 @@ package enum RelayHelp {
 
     EXAMPLES
       cbrelay --redis redis://redis.internal:6379 --fleet prod
+      cbrelay --redis rediss://cbrelay@redis.internal --fleet prod --password-file /etc/redis.pw
+      cbrelay --redis sentinel://10.0.0.1,10.0.0.2,10.0.0.3/mymaster --fleet prod
       cbrelay --redis unix:///run/redis/redis.sock --fleet test --host a --check
 
     """

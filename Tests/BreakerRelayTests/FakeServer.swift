@@ -17,6 +17,9 @@ final class FakeServer {
   }
 
   let path: String
+
+  /// The port of the loopback interface, or 0 for a server with a path.
+  let port: UInt16
   private let listener: Int32
   private let threads = Threads()
   private let end = End()
@@ -30,7 +33,29 @@ final class FakeServer {
     // A client that writes to a server which has closed must not end the tests.
     signal(SIGPIPE, SIG_IGN)
     path = directory.file("fake.sock")
+    port = 0
     listener = try UnixSocket.listen(at: path)
+    threads.start { [listener, end] in Self.serve(listener, manner, until: end) }
+  }
+
+  /// Creates a server at a port that nobody else uses.
+  init(_ manner: Manner) throws {
+    signal(SIGPIPE, SIG_IGN)
+    path = ""
+    listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+    guard listener >= 0 else { throw SupportError("socket", errno) }
+    var address = sockaddr_in()
+    address.sin_family = sa_family_t(AF_INET)
+    address.sin_addr.s_addr = in_addr_t(0x7F00_0001).bigEndian
+    var size = socklen_t(MemoryLayout<sockaddr_in>.size)
+    let code = unsafe withUnsafeMutablePointer(to: &address) { [listener] pointer in
+      unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+        unsafe bind(listener, $0, size) == 0 && listen(listener, 64) == 0
+          ? unsafe getsockname(listener, $0, &size) : -1
+      }
+    }
+    guard code == 0 else { throw SupportError("listen at 127.0.0.1", errno) }
+    port = UInt16(bigEndian: address.sin_port)
     threads.start { [listener, end] in Self.serve(listener, manner, until: end) }
   }
 

@@ -73,6 +73,67 @@ struct RelayOptionsTests {
     #expect(try options(line, ["SHARED_BREAKER_REDIS_PASSWORD": "w"]).address.user == "u")
   }
 
+  @Test(arguments: ["--ca-file", "--client-cert-file", "--client-key-file"])
+  func `a file for TLS is refused where nothing would be encrypted`(option: String) {
+    for address in ["redis://h", "unix:///s"] {
+      let error = #expect(throws: UsageError.self) {
+        try options("--redis \(address) --fleet f \(option) /etc/hosts")
+      }
+      #expect(error?.description.contains("use rediss://") == true)
+    }
+    let name = option.dropFirst(2).uppercased().map { $0 == "-" ? "_" : $0 }
+    let variables = ["SHARED_BREAKER_REDIS_\(String(name))": "/etc/hosts"]
+    #expect(throws: UsageError.self) { try options("--redis redis://h --fleet f", variables) }
+  }
+
+  @Test func `the files for TLS come from options or variables, the last two together`() throws {
+    let all = "--ca-file /ca --client-cert-file /cert --client-key-file /key"
+    let good = try options("--redis rediss://h --fleet f \(all)")
+    #expect(good.address.tls == RedisTLS(authorities: "/ca", certificate: "/cert", key: "/key"))
+    #expect(good.secretFiles == ["/key"])
+    #expect(try options("--redis rediss://h --fleet f").address.tls == RedisTLS())
+    let variables = [
+      "SHARED_BREAKER_REDIS_CA_FILE": "/ca", "SHARED_BREAKER_REDIS_CLIENT_CERT_FILE": "/cert",
+      "SHARED_BREAKER_REDIS_CLIENT_KEY_FILE": "/key",
+    ]
+    #expect(try options("--redis rediss://h --fleet f", variables) == good)
+    for option in ["--client-cert-file", "--client-key-file"] {
+      let error = #expect(throws: UsageError.self) {
+        try options("--redis rediss://h --fleet f \(option) /etc/hosts")
+      }
+      #expect(error?.description.contains("together") == true)
+    }
+  }
+
+  @Test func `sentinels have a user and a password of their own`() throws {
+    let line = "--redis sentinel://u@a,b/main --fleet f"
+    let variables = [
+      "SHARED_BREAKER_REDIS_PASSWORD": "p", "SHARED_BREAKER_REDIS_SENTINEL_USER": "v",
+      "SHARED_BREAKER_REDIS_SENTINEL_PASSWORD": "q",
+    ]
+    let address = try options(line, variables).address
+    #expect(address.user == "u" && address.password == "p")
+    guard case .sentinels(let sentinels) = address.place else { throw SupportError("\(address)") }
+    #expect(sentinels.user == "v" && sentinels.password == "q" && sentinels.name == "main")
+    #expect(sentinels.members.map(\.host) == ["a", "b"])
+    #expect(try options(line + " --sentinel-user v", variables).address == address)
+    let directory = try TemporaryDirectory()
+    let file = directory.file("password")
+    try Files.write(file, Array("q\n".utf8))
+    let both = try options(line + " --sentinel-password-file \(file)", variables)
+    #expect(both.address == address)
+    #expect(both.secretFiles == [file])
+    for (address, rest) in [
+      ("redis://h", "--sentinel-user v"), ("redis://h", "--sentinel-password-file \(file)"),
+      ("sentinel://h/m", "--sentinel-user v"),
+    ] {
+      let error = #expect(throws: UsageError.self) {
+        try options("--redis \(address) --fleet f \(rest)")
+      }
+      #expect(error?.description.contains("sentinels, but") == true)
+    }
+  }
+
   @Test(arguments: [
     "", "--redis redis://h", "--fleet f", "--redis redis://h --fleet a/b",
     "--redis redis://h --fleet f --host a:b", "--redis redis://h --fleet f --host",

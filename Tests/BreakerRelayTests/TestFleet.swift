@@ -64,10 +64,20 @@ final class TestHost: Sendable {
     let threads: Threads
   }
 
-  init(_ name: String, as host: String, in directory: TemporaryDirectory, address: String) throws {
+  convenience init(
+    _ name: String, as host: String, in directory: TemporaryDirectory, address: String,
+    tls: RedisTLS? = nil
+  ) throws {
+    var server = try RedisAddress(address)
+    server.tls = tls
+    try self.init(name, as: host, in: directory, server: server)
+  }
+
+  init(
+    _ name: String, as host: String, in directory: TemporaryDirectory, server: RedisAddress
+  ) throws {
     var options = RelayOptions(
-      address: try RedisAddress(address), fleet: "test", host: host,
-      store: directory.file("\(name).db"))
+      address: server, fleet: "test", host: host, store: directory.file("\(name).db"))
     options.isJSON = true
     self.options = options
     store = SharedStore(

@@ -330,24 +330,31 @@ import Testing
     #expect(breaker.snapshot().totals.wouldReject == before + 1)
   }
 
-  @Test func `the breaker that stands in for a shared one has the limit of that one`() throws {
-    let breaker = try breaker(BreakerPolicy(maxConcurrent: 1))
+  @Test func `processes share the limit that they know while the store cannot be used`() throws {
+    let policy = BreakerPolicy(maxConcurrent: 1)
+    let breakers = [try breaker(policy), try breaker(policy, in: host.process())]
     host.failStore()
     // Only a call that has to write notices it.
-    #expect(throws: Refused.self) { try breaker.run { throw Refused() } }
-    let permit = try breaker.acquire()
-    #expect(isBusy(breaker))
-    #expect(breaker.snapshot().limit?.unitsInUse == 1)
-    permit.succeed()
-    #expect(!isBusy(breaker))
-    let late = try breaker.acquire()
+    for breaker in breakers {
+      #expect(throws: Refused.self) { try breaker.run { throw Refused() } }
+    }
+    let permit = try breakers[0].acquire().shared()
+    for breaker in breakers {
+      #expect(isBusy(breaker))
+      #expect(breaker.snapshot().limit?.unitsInUse == 1)
+    }
+    // One that has never had the store keeps to the limit alone.
+    let late = try host.process().store().breaker("gpu", policy: policy)
+    let alone = try late.acquire()
+    #expect(isBusy(late))
+    #expect(late.snapshot().limit?.unitsInUse == 1)
+    alone.succeed()
+    #expect(!isBusy(late))
     host.repairStore()
     host.clock.advance(by: .seconds(2))
-    #expect(!isBusy(breaker))
-    late.succeed()
-    let next = try breaker.acquire()
-    #expect(isBusy(breaker))
-    next.succeed()
+    for breaker in breakers { #expect(isBusy(breaker)) }
+    permit.succeed()
+    try breakers[1].run {}
   }
 }
 

@@ -5,6 +5,9 @@ package final class RedisServer {
   private let directory: TemporaryDirectory
   private let options: [String]
   private let launcher: [String]
+
+  /// The file that the server may change; sentinels need one.
+  private let configuration: String?
   private var child: Child?
 
   /// The path of the server's socket.
@@ -22,6 +25,16 @@ package final class RedisServer {
   /// Whether the server has users with rights of their own, as Redis has since version 6.
   package static let hasUsers = (try? Child.run(program, ["--version"]))?.contains(" v=5.") == false
 
+  /// Whether the server speaks TLS, as Redis can since version 6.
+  package static let hasTLS = isInstalled && hasUsers && isBuiltWithTLS
+
+  private static var isBuiltWithTLS: Bool {
+    // One that knows the option finds no certificate; another one does not understand it.
+    let words = ["--port", "0", "--tls-port", "1", "--tls-cert-file", "/"]
+    let child = try? Child(program, words, hasWords: true)
+    return (try? child?.rest())?.contains("configure TLS") == true
+  }
+
   /// Starts a server, and waits until it answers.
   ///
   /// - Parameters:
@@ -29,14 +42,16 @@ package final class RedisServer {
   ///   - name: The name of its socket there.
   ///   - options: What it is started with besides.
   ///   - launcher: What to begin its command with.
+  ///   - configuration: A file that the server reads first, and may change.
   /// - Throws: If it cannot be started.
   package init(
     in directory: TemporaryDirectory, name: String = "redis.sock", options: [String] = [],
-    launcher: [String] = []
+    launcher: [String] = [], configuration: String? = nil
   ) throws {
     self.directory = directory
     self.options = options
     self.launcher = launcher
+    self.configuration = configuration
     socket = directory.file(name)
     try start()
   }
@@ -49,11 +64,12 @@ package final class RedisServer {
 
   /// Starts the server again after ``kill()``, with what it has saved.
   package func start() throws {
-    let words = [
-      "--port", "0", "--unixsocket", socket, "--dir", directory.path, "--save", "",
-      "--dbfilename", "\(socket.split(separator: "/").last ?? "redis").rdb", "--daemonize", "no",
-      "--loglevel", "warning", "--logfile", socket + ".log",
-    ]
+    let words =
+      (configuration.map { [$0] } ?? []) + [
+        "--port", "0", "--unixsocket", socket, "--dir", directory.path, "--save", "",
+        "--dbfilename", "\(socket.split(separator: "/").last ?? "redis").rdb", "--daemonize", "no",
+        "--loglevel", "warning", "--logfile", socket + ".log",
+      ]
     let all = launcher + [Self.program] + words + options
     let child = try Child(all[0], Array(all.dropFirst()))
     self.child = child
@@ -81,7 +97,10 @@ package final class RedisServer {
 
   /// Sends a command, and returns the answer as redis-cli prints it.
   @discardableResult
-  package func command(_ words: String...) throws -> String {
+  package func command(_ words: String...) throws -> String { try command(words: words) }
+
+  @discardableResult
+  package func command(words: [String]) throws -> String {
     let output = try Child.run(Self.client, ["-s", socket] + words)
     return String(output.reversed().drop(while: \.isWhitespace).reversed())
   }
@@ -101,17 +120,44 @@ extension RedisServer {
   package static func primary(
     in directory: TemporaryDirectory, name: String
   ) throws -> (server: RedisServer, port: String) {
+    try atPort(in: directory, name: name) {
+      ["--port", $0, "--bind", "127.0.0.1", "--repl-diskless-sync-delay", "0"]
+    }
+  }
+
+  /// Starts a server with options that depend on a port.
+  package static func atPort(
+    in directory: TemporaryDirectory, name: String, configuration: String? = nil,
+    options: (String) -> [String]
+  ) throws -> (server: RedisServer, port: String) {
     var problem: any Error = SupportError("no port is free")
     for _ in 0..<20 {
       let port = String(try freePort())
       do {
-        let options = ["--port", port, "--bind", "127.0.0.1", "--repl-diskless-sync-delay", "0"]
-        return (try RedisServer(in: directory, name: name, options: options), port)
+        let server = try RedisServer(
+          in: directory, name: name, options: options(port), configuration: configuration)
+        return (server, port)
       } catch {
         problem = error
       }
     }
     throw problem
+  }
+
+  /// Starts a server that speaks TLS at a port of the loopback interface.
+  package static func encrypted(
+    in directory: TemporaryDirectory, name: String = "redis.sock", certificate: String,
+    key: String, authorities: String, wantsCertificates: Bool = false, options: [String] = []
+  ) throws -> (server: RedisServer, port: UInt16) {
+    let (server, port) = try atPort(in: directory, name: name) { port in
+      [
+        "--tls-port", port, "--bind", "127.0.0.1", "--tls-cert-file", certificate,
+        "--tls-key-file", key, "--tls-ca-cert-file", authorities, "--tls-auth-clients",
+        wantsCertificates ? "yes" : "no",
+      ] + options
+    }
+    guard let number = UInt16(port) else { throw SupportError("port \(port)") }
+    return (server, number)
   }
 
   /// A port of the loopback interface that nobody uses at this moment.

@@ -74,7 +74,7 @@ package final class HostLookup: Sendable {
   }
 
   /// Whether a host is an address already.
-  private static func isNumber(_ host: String) -> Bool {
+  static func isNumber(_ host: String) -> Bool {
     var four = in_addr()
     var six = in6_addr()
     return unsafe inet_pton(AF_INET, host, &four) == 1 || inet_pton(AF_INET6, host, &six) == 1

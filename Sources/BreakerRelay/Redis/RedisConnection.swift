@@ -7,11 +7,21 @@ internal import SharedBreaker
 ///
 /// It belongs to one thread.
 @safe package final class RedisConnection {
-  private let context: UnsafeMutablePointer<redisContext>
+  /// The server, which is not an address of sentinels.
+  package let address: RedisAddress
+
+  private let transport: RedisTransport
+  private let reader: UnsafeMutablePointer<redisReader>
   private let patience: Duration
 
   /// How many elements the answer that is being read may still have.
   private let elementsLeft: UnsafeMutablePointer<Int>
+
+  /// What has not gone out yet.
+  private var outgoing: [UInt8] = []
+
+  /// Where bytes arrive; a record of TLS has no more.
+  private var arriving = [UInt8](repeating: 0, count: 16_384)
 
   /// How often something was read since the last complete answer.
   private var reads = 0
@@ -19,76 +29,63 @@ internal import SharedBreaker
   /// How many reads, of at most 16 KiB each, an answer may take.
   private static let mostReads = 16_384
 
+  /// What to wait for with `poll` before something can be read.
+  package private(set) var awaited = POLLIN
+
   /// The descriptor of the connection, to wait for answers with `poll`.
-  package var descriptor: Int32 { unsafe context.pointee.fd }
+  package var descriptor: Int32 { transport.descriptor }
+
+  /// What is known of the encryption; nil if there is none.
+  package var encryption: String? { transport.encryption }
 
   /// Connects, and logs in if the address has a password.
   ///
   /// - Parameters:
   ///   - address: The server.
   ///   - patience: How long to wait for the server in each of these steps.
-  /// - Throws: `RedisError` if the server does not answer in time, or refuses.
+  /// - Throws: `RedisError` if the server does not answer in time, refuses, or is not who it should be.
   package init(to address: RedisAddress, patience: Duration) throws(RedisError) {
-    let context = unsafe try Self.connected(to: address, patience: patience)
-    unsafe self.context = unsafe context
+    transport = try RedisTransport(to: address, patience: patience)
+    self.address = address
     self.patience = patience
+    guard let reader = unsafe redisReaderCreate() else {
+      throw RedisError("no memory is left for a connection")
+    }
+    unsafe self.reader = unsafe reader
     unsafe elementsLeft = UnsafeMutablePointer<Int>.allocate(capacity: 1)
     unsafe elementsLeft.initialize(to: AnswerBounds.mostElements)
-    guard let reader = unsafe context.pointee.reader,
-      unsafe AnswerBounds.bound(reader, by: elementsLeft)
-    else { throw RedisError("no memory is left for a connection") }
-    // From here on `poll` waits, which keeps the deadline however slowly the server answers.
-    unsafe context.pointee.flags &= ~REDIS_BLOCK
-    let flags = fcntl(descriptor, F_GETFL)
-    guard flags >= 0, fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) == 0 else {
-      throw RedisError("its connection cannot be set up: \(SystemError.text(errno))")
+    guard unsafe AnswerBounds.bound(reader, by: elementsLeft) else {
+      throw RedisError("no memory is left for a connection")
     }
-    if case .tcp = address.place { unsafe redisEnableKeepAlive(context) }
-    try logIn(address)
+    do throws(RedisError) {
+      try logIn(address)
+    } catch {
+      guard case .tcp = address.place, address.tls == nil, error == .closed || error == .noRedis
+      else { throw error }
+      throw RedisError("\(error): use rediss:// or sentinels:// if its port speaks TLS")
+    }
+  }
+
+  /// Connects to the server that an address leads to, after asking the sentinels of one that has some.
+  ///
+  /// - Parameters:
+  ///   - address: The address.
+  ///   - patience: How long to wait for the server in each step.
+  ///   - favourite: What to try before the sentinels are asked.
+  /// - Returns: A connection, of which only sentinels make sure that it is to a primary.
+  /// - Throws: `RedisError`, also if the sentinels name no server that is a primary.
+  package static func primary(
+    of address: RedisAddress, patience: Duration, trying favourite: Sentinels.Member? = nil
+  ) throws(RedisError) -> RedisConnection {
+    guard case .sentinels(let sentinels) = address.place else {
+      return try RedisConnection(to: address, patience: patience)
+    }
+    return try sentinels.connect(for: address, patience: patience, trying: favourite)
   }
 
   deinit {
-    unsafe redisFree(context)
+    unsafe redisReaderFree(reader)
     unsafe elementsLeft.deallocate()
-  }
-
-  /// Connects to the first address of the server that answers.
-  private static func connected(
-    to address: RedisAddress, patience: Duration
-  ) throws(RedisError) -> UnsafeMutablePointer<redisContext> {
-    let end = ContinuousClock.now + patience
-    guard case .tcp(let host, let port) = address.place else {
-      guard case .socket(let path) = address.place else { throw .closed }
-      return unsafe try opened(unsafe redisConnectUnixWithTimeout(path, limit(until: end)))
-    }
-    var problem = RedisError("its name has no address: check it")
-    for number in try HostLookup.system.addresses(of: host, patience: patience) {
-      do throws(RedisError) {
-        return unsafe try opened(
-          unsafe redisConnectWithTimeout(number, Int32(port), limit(until: end)))
-      } catch {
-        problem = error
-      }
-    }
-    throw problem
-  }
-
-  /// The time until a deadline, which is never zero, because zero would mean waiting forever.
-  private static func limit(until end: ContinuousClock.Instant) -> timeval {
-    let milliseconds = max(10, DurationText.milliseconds(end - .now))
-    return timeval(tv_sec: Int(milliseconds / 1_000), tv_usec: Int(milliseconds % 1_000) * 1_000)
-  }
-
-  private static func opened(
-    _ made: UnsafeMutablePointer<redisContext>?
-  ) throws(RedisError) -> UnsafeMutablePointer<redisContext> {
-    guard let context = unsafe made else { throw RedisError("no memory is left for a connection") }
-    guard unsafe context.pointee.err == 0 else {
-      let problem = unsafe Self.problem(of: context)
-      unsafe redisFree(context)
-      throw RedisError("\(problem): check the address, and whether the server runs")
-    }
-    return unsafe context
   }
 
   private func logIn(_ address: RedisAddress) throws(RedisError) {
@@ -127,20 +124,10 @@ internal import SharedBreaker
     return RedisError("it refuses to log in: is it a Redis server that takes a password?")
   }
 
-  private var problem: RedisError { unsafe Self.problem(of: context) }
-
-  private static func problem(of context: UnsafeMutablePointer<redisContext>) -> RedisError {
-    switch unsafe context.pointee.err {
-    case REDIS_ERR_IO:
-      return RedisError(errno == 0 ? "the connection failed" : SystemError.text(errno))
-    case REDIS_ERR_EOF: return .closed
-    case REDIS_ERR_PROTOCOL: return RedisError("it does not speak the protocol of Redis")
-    default:
-      let text = unsafe withUnsafeBytes(of: context.pointee.errstr) { bytes in
-        unsafe String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
-      }
-      return RedisError(OutsideText.quoted(text))
-    }
+  private var problem: RedisError {
+    unsafe reader.pointee.err == REDIS_ERR_OOM
+      ? RedisError("no memory is left for its answer")
+      : .noRedis
   }
 }
 
@@ -150,7 +137,7 @@ extension RedisConnection {
   ///
   /// The answers can be errors. After a throw, the connection cannot be used.
   package func ask(_ commands: [[String]]) throws(RedisError) -> [RedisReply] {
-    for command in commands { try append(command) }
+    for command in commands { append(command) }
     let deadline = ContinuousClock.now + patience
     try flush(by: deadline)
     var answers: [RedisReply] = []
@@ -159,7 +146,7 @@ extension RedisConnection {
       if let answer = try next() {
         answers.append(answer)
       } else {
-        try wait(for: POLLIN, by: deadline)
+        try wait(for: awaited, by: deadline)
         try fill()
       }
     }
@@ -177,7 +164,7 @@ extension RedisConnection {
 
   /// Sends a command whose answer is read later, with ``answers()``.
   package func send(_ command: [String]) throws(RedisError) {
-    try append(command)
+    append(command)
     try flush(by: ContinuousClock.now + patience)
   }
 
@@ -192,53 +179,49 @@ extension RedisConnection {
 
 /// Reading and writing.
 extension RedisConnection {
-  private func append(_ command: [String]) throws(RedisError) {
-    // One buffer holds all words, so that their addresses do not change.
-    var bytes: [CChar] = []
-    var lengths: [Int] = []
+  private func append(_ command: [String]) {
+    outgoing += "*\(command.count)\r\n".utf8
     for word in command {
-      bytes += word.utf8.map { CChar(bitPattern: $0) }
-      lengths.append(word.utf8.count)
+      outgoing += "$\(word.utf8.count)\r\n".utf8
+      outgoing += word.utf8
+      outgoing += "\r\n".utf8
     }
-    bytes.append(0)
-    let code = unsafe bytes.withUnsafeBufferPointer { buffer in
-      var places: [UnsafePointer<CChar>?] = unsafe []
-      var offset = 0
-      for length in lengths {
-        unsafe places.append(buffer.baseAddress.map { unsafe $0 + offset })
-        offset += length
-      }
-      return unsafe redisAppendCommandArgv(context, Int32(lengths.count), &places, lengths)
-    }
-    guard code == REDIS_OK else { throw problem }
   }
 
   private func flush(by deadline: ContinuousClock.Instant) throws(RedisError) {
-    var isDone: Int32 = 0
-    while true {
-      errno = 0
-      guard unsafe redisBufferWrite(context, &isDone) == REDIS_OK else {
-        throw problem
+    var written = 0
+    while written < outgoing.count {
+      switch try transport.write(outgoing[written...]) {
+      case .moved(let count): written += count
+      case .waits(let event): try wait(for: event, by: deadline)
       }
-      if isDone != 0 { return }
-      try wait(for: POLLOUT, by: deadline)
     }
+    outgoing.removeAll(keepingCapacity: written <= 65_536)
   }
 
+  /// Reads what has arrived, if anything has.
   private func fill() throws(RedisError) {
-    reads += 1
-    let read = unsafe context.pointee.reader.map { unsafe Int($0.pointee.len) } ?? 0
-    guard reads <= Self.mostReads, read <= AnswerBounds.mostBytes else { throw .tooLong }
-    errno = 0
-    guard unsafe redisBufferRead(context) == REDIS_OK else {
-      throw problem
-    }
+    repeat {
+      reads += 1
+      let kept = unsafe Int(reader.pointee.len)
+      guard reads <= Self.mostReads, kept <= AnswerBounds.mostBytes else { throw .tooLong }
+      switch try transport.read(into: &arriving) {
+      case .moved(let count):
+        awaited = POLLIN
+        let code = unsafe arriving.withUnsafeBytes { bytes in
+          unsafe redisReaderFeed(
+            reader, bytes.baseAddress?.assumingMemoryBound(to: CChar.self), count)
+        }
+        guard code == REDIS_OK else { throw problem }
+      case .waits(let event): awaited = event
+      }
+    } while transport.hasUnread
   }
 
   /// The next complete answer that has been read; nil if there is none.
   private func next() throws(RedisError) -> RedisReply? {
     var raw: UnsafeMutableRawPointer?
-    guard unsafe redisGetReplyFromReader(context, &raw) == REDIS_OK else {
+    guard unsafe redisReaderGetReply(reader, &raw) == REDIS_OK else {
       throw unsafe elementsLeft.pointee < 0 ? .tooLong : problem
     }
     guard let raw = unsafe raw else { return nil }
@@ -269,11 +252,9 @@ extension RedisConnection {
   }
 
   private func wait(for event: Int32, by deadline: ContinuousClock.Instant) throws(RedisError) {
-    var entry = pollfd(fd: descriptor, events: Int16(event), revents: 0)
-    let left = DurationText.milliseconds(deadline - .now)
-    guard left > 0 else { throw .late(patience) }
-    let count = unsafe poll(&entry, 1, Int32(min(left, 1_000_000)))
-    if count == 0 { throw .late(patience) }
+    guard RedisTransport.wait(for: event, of: descriptor, by: deadline) else {
+      throw .late(patience)
+    }
   }
 }
 
@@ -326,6 +307,10 @@ package struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
 
   /// Creates the error for an answer of the server such as `OOM command not allowed`.
   package init(answer: String) {
+    guard !Self.isUnknownCommand(answer) else {
+      self = .unknownCommand(answer)
+      return
+    }
     let words = answer.split(separator: " ")
     // Errors of transactions, and of scripts before version 7, have the code inside another text.
     let inner = words.lazy.map { $0.first == "-" ? $0.dropFirst() : $0 }
@@ -334,6 +319,24 @@ package struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
     let known = isForbidden ? "NOPERM" : inner.first { Self.meanings[$0] != nil }
     let code = known ?? words.first ?? ""
     self.init(Self.meanings[code] ?? "it answers '\(OutsideText.quoted(answer))'")
+  }
+
+  /// Whether an answer says that the server does not know a command; scripts say it in other words.
+  static func isUnknownCommand(_ answer: String) -> Bool {
+    answer.contains("ERR unknown command") || answer.contains("Unknown Redis command")
+  }
+
+  /// The error for a command that does not exist, without the words that were sent with it.
+  private static func unknownCommand(_ answer: String) -> RedisError {
+    let parts = answer.split(maxSplits: 2, omittingEmptySubsequences: false) {
+      $0 == "'" || $0 == "`"
+    }
+    let isNamed = answer.contains("ERR unknown command") && parts.count == 3
+    let command =
+      isNamed ? OutsideText.quoted(String(parts[1])) : "a command of the relay's scripts"
+    return RedisError(
+      "it does not know \(command): use Redis from version 5 on, or Valkey, without renamed commands"
+    )
   }
 
   /// What the server's answers mean for a relay, by their first word.
@@ -354,6 +357,13 @@ package struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
   ]
 
   package static let closed = RedisError("it closed the connection")
+
+  /// The error for a connection that the system has given up, by the system's number.
+  package static func broken(_ number: Int32) -> RedisError {
+    [0, ECONNRESET, EPIPE].contains(number) ? .closed : RedisError(SystemError.text(number))
+  }
+
+  package static let noRedis = RedisError("it does not speak the protocol of Redis")
 
   package static let tooLong = RedisError("its answer is too long")
 

@@ -193,17 +193,8 @@ extension CommandContext {
           .init("cause", .string(rejection.cause.wireName)),
         ]))
     } else {
-      note("\(VisibleText.name(name)): rejected: \(rejection.spoken)")
+      note("\(VisibleText.name(name)): rejected: \(rejection)")
     }
     return .exit(.rejected)
-  }
-}
-
-extension Rejection {
-  /// Why the call was rejected and for how long, for people.
-  var spoken: String {
-    var rounded = self
-    rounded.retryAfter = retryAfter.map(SpokenDuration.rounded)
-    return rounded.description
   }
 }

@@ -19,9 +19,13 @@ extension Engine {
     return limited.isEmpty ? [:] : storage.slotStates(ofBreakers: limited.map(\.id))
   }
 
-  /// The calls under way on the breaker that stands in for a shared one; nil if there is none, or if it
+  /// The calls under way on a breaker while the store cannot be used; nil if that is not known, or if it
   /// has no limit.
   func slotsAlone(of cell: Cell) -> SlotState? {
+    if cell.limit != nil {
+      let row = look { $0.knowledge[cell].row }
+      return row.flatMap { storage.slotStates(ofBreakers: [$0])[$0] }
+    }
     guard let breaker = local.find(cell.name), breaker.policy.limit != nil else { return nil }
     return local.slotState(ofBreakerNamed: cell.name)
   }
@@ -63,9 +67,11 @@ extension Engine {
 
   /// The limit that a permitted call is under; nil if it is under none.
   func limit(over ticket: Ticket, of cell: Cell) -> LimitInForce? {
+    let known = cell.limit.map { LimitInForce(limit: $0.limit, terms: $0.terms) }
     switch ticket.source {
-    case .store: return cell.limit.map { LimitInForce(limit: $0.limit, terms: $0.terms) }
-    case .local: return localLimit(of: cell)
+    case .store: return known
+    // The page of the slots needs no store, so this process goes on sharing what it knows of.
+    case .local: return known ?? localLimit(of: cell)
     case .none: return nil
     }
   }
