@@ -242,19 +242,4 @@ import Testing
     try plain.run {}
     #expect(try plain.acquire().environment.isEmpty)
   }
-
-  @Test(.timeLimit(.minutes(60)))
-  func `processes go on sharing their limit while another one holds the store`() throws {
-    let stage = try Stage()
-    let puppets = try stage.puppets(2, "max-concurrent=1", options: ["lock-timeout=20"])
-    #expect(try puppets.ask("run") == ["ok 42", "ok 42"])
-    let holder = try Holder(stage.store, "BEGIN IMMEDIATE")
-    // Each of them loses the store.
-    #expect(try puppets.ask("run fail") == ["failed", "failed"])
-    #expect(try puppets[0].ask("acquire") == "normal")
-    #expect(try puppets[1].ask("acquire") == "busy")
-    #expect(try puppets[0].ask("succeed") == "counted")
-    #expect(try puppets[1].ask("acquire") == "normal")
-    withExtendedLifetime(holder) {}
-  }
 }

@@ -127,6 +127,9 @@ package final class SlotPage: Sendable {
     state.blocks = [:]
   }
 
+  /// How long to wait for a process that is creating the file: without it, a limit is not shared.
+  private static let patience = Duration.milliseconds(250)
+
   /// Opens the file only briefly, because every child would inherit a descriptor that stayed open.
   private func withFile(_ state: inout State, _ body: (inout State, SharedFile) -> Void) {
     let now = Patience.monotonicNanoseconds()
@@ -135,7 +138,7 @@ package final class SlotPage: Sendable {
     do throws(StoreError) {
       found = try SharedFile.open(
         SlotFile.kind, place, isOfThisBoot: state.identity != nil,
-        mayReplace: now >= state.nextReplacement, atMost: .milliseconds(10))
+        mayReplace: now >= state.nextReplacement, atMost: Self.patience)
     } catch {
       // Descriptors may be free again at once, and asking for one costs little.
       if error.isOfDescriptors { return }

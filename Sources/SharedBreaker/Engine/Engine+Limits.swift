@@ -7,10 +7,14 @@ internal import Synchronization
 /// A call is permitted first, and then takes its room. What it was granted is given back if there is no
 /// room: the lease of a probe too.
 extension Engine {
-  /// The limit of a breaker in the store; nil if it has none, or if there is no place to keep it.
+  /// The limit of a breaker in the store; nil if it has none.
+  ///
+  /// As long as there is no place that processes share, this one keeps to the limit alone.
   func limit(of breaker: StoredBreaker) -> CellLimit? {
-    guard breaker.policy.limit != nil else { return nil }
-    return CellLimit(breaker.policy, storage.slots(ofBreaker: breaker.id))
+    guard breaker.policy.limit != nil, breaker.id > 0 else { return nil }
+    let slots =
+      storage.slots(ofBreaker: breaker.id) ?? local.slots(ofBreakerNamed: breaker.name)
+    return CellLimit(breaker.policy, slots)
   }
 
   /// The calls under way on those of some breakers that have a limit, as far as that is known.
