@@ -127,7 +127,9 @@ extension Relay {
     try noteConnection(claim, hostsSeen: session.view.hostsSeen)
     var tellsAt: ContinuousClock.Instant?
     while !context.isStopped {
-      let late = min(session.nextBeat, session.stream.deadline, tellsAt ?? session.nextBeat)
+      let late = min(
+        session.nextBeat, session.stream.deadline, tellsAt ?? session.nextBeat,
+        session.nextSuspicion ?? session.nextBeat)
       let news = tellsAt == nil ? [Self.awaited(feed.wakeup.reading)] : []
       let ready = wait(for: [session.stream.awaited] + news, until: late)
       // Messages first: they may make a message of this host superfluous.
@@ -144,6 +146,7 @@ extension Relay {
         try session.tell(news.changes)
         if try session.tellPendingCommands() { feed.wakeup.wake() }
       }
+      try session.suspectThoseDue()
       noteAge(session.age)
       if ContinuousClock.now >= session.nextBeat {
         if try session.tellPendingCommands() { feed.wakeup.wake() }

@@ -37,7 +37,7 @@ import Testing
     for family in families { #expect(guide.contains("`\(family)`")) }
     let alerts = try Self.text(Self.resources + "/prometheus-alerts.yml")
       .matches(of: /alert: ([A-Za-z]+)/).map { $0.1 }
-    #expect(alerts.count == 12)
+    #expect(alerts.count == 13)
     for alert in alerts { #expect(guide.contains("`\(alert)`"), "\(alert)") }
     #expect(Self.names(in: guide).subtracting(families) == [])
   }
