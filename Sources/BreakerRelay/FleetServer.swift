@@ -28,11 +28,14 @@ final class FleetServer {
   init(_ context: RelayContext) throws(RelayTrouble) {
     self.context = context
     let (connection, names, clock) = try served { () throws(RedisError) in
-      let connection = try RedisConnection(
-        to: context.options.address, patience: RelayContext.patience)
+      let connection = try RedisConnection.primary(
+        of: context.options.address, patience: RelayContext.patience,
+        trying: context.sentinels?.takeFavourite())
       let answers = try connection.ask(
-        FleetScripts.all.map { ["SCRIPT", "LOAD", $0] } + [["TIME"]])
-      let names = try answers.dropLast().map { answer throws(RedisError) in
+        [["ROLE"]] + FleetScripts.all.map { ["SCRIPT", "LOAD", $0] } + [["TIME"]])
+      // A replica that permits writes would take them and lose them.
+      try ServerRole(answers[0]).check()
+      let names = try answers.dropFirst().dropLast().map { answer throws(RedisError) in
         if case .error(let text) = answer { throw RedisError(answer: text) }
         guard let name = answer.text else { throw .unexpected("SCRIPT LOAD") }
         return name
@@ -47,6 +50,9 @@ final class FleetServer {
     (beatScript, evidenceScript) = (names[0], names[1])
     (commandScript, forgetScript, leaveScript) = (names[2], names[3], names[4])
   }
+
+  /// Where the server is, also if sentinels have named it.
+  var address: RedisAddress { connection.address }
 
   private var keys: FleetKeys { context.keys }
   private var options: RelayOptions { context.options }
@@ -175,13 +181,9 @@ extension FleetServer {
   private static let isTooLarge =
     "it has more than \(FleetMessage.longest) bytes, which no host reads: give a shorter one"
 
-  /// Publishes commands.
+  /// Publishes commands: those of this host, and those of others with the seals that these have given.
   ///
-  /// - Parameters:
-  ///   - commands: Those of this host, and those of other hosts with the seals that these have given.
-  ///   - lineage: The lineage of this host's store.
-  ///   - now: The server's time.
-  ///   - replaceable: What the server may replace by them, although it may seem to be later.
+  /// What is in `replaceable` the server may replace, although it may seem to be later.
   func tell(
     _ commands: [FleetCommand], lineage: String, at now: Int64,
     replacing replaceable: [FleetState.CommandPlace: String] = [:]

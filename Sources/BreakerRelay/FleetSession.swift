@@ -55,7 +55,7 @@ final class FleetSession {
     view = FleetView(host: host)
     let server = try FleetServer(context)
     self.server = server
-    stream = try FleetStream(context)
+    stream = try FleetStream(context, at: server.address)
     let notes = context.course.now
     if context.authority.isOn { description.sentAt = server.clock.now() }
     let beat = try server.beat(

@@ -22,10 +22,10 @@ final class FleetStream {
     var fields: RedisReply
   }
 
-  init(_ context: RelayContext) throws(RelayTrouble) {
+  init(_ context: RelayContext, at address: RedisAddress) throws(RelayTrouble) {
     key = context.keys.stream
     connection = try served { () throws(RedisError) in
-      try RedisConnection(to: context.options.address, patience: RelayContext.patience)
+      try RedisConnection(to: address, patience: RelayContext.patience)
     }
   }
 

@@ -24,10 +24,12 @@ package final class Relay: Sendable {
     storeOptions.program = storeOptions.program ?? "cbrelay"
     // The relay's log reports trouble.
     storeOptions.isQuiet = true
+    let watch = SentinelWatch(options.address, until: stop) { log.report(.sentinels, $0) }
     context = RelayContext(
       options: options, store: SharedStore(path: options.store, options: storeOptions),
       keys: FleetKeys(fleet: options.fleet), log: log,
-      manager: ServiceManager(environment: environment), stop: stop, onStep: onStep)
+      manager: ServiceManager(environment: environment), sentinels: watch, stop: stop,
+      onStep: onStep)
     let standing: FleetStanding?
     do throws(StoreError) {
       try context.store.connect()
@@ -52,6 +54,8 @@ package final class Relay: Sendable {
       .started,
       "started: host \(options.host) of fleet \(options.fleet), store \(context.store.path)")
     context.manager.tell("READY=1")
+    let watching = try watchSentinels()
+    defer { watching?.join() }
     while !context.isStopped, let claim = claim() {
       let task = feed.follow(context.store)
       defer {
@@ -68,6 +72,15 @@ package final class Relay: Sendable {
 
 /// Working.
 extension Relay {
+  /// Begins to follow what sentinels name, if there are any.
+  private func watchSentinels() throws(RelayTrouble) -> BackgroundThread? {
+    guard let sentinels = context.sentinels else { return nil }
+    guard let thread = BackgroundThread({ sentinels.run() }) else {
+      throw .system("no thread is left")
+    }
+    return thread
+  }
+
   /// Claims the store as soon as no other relay has it; nil if this one is stopped.
   private func claim() -> RelayClaim? {
     var pause = Pause()
@@ -123,19 +136,25 @@ extension Relay {
     _ claim: RelayClaim, _ feed: LocalFeed, noteAge: (Duration) -> Void
   ) throws(RelayTrouble) {
     let session = try FleetSession(context, claim: claim, since: StoreClock.system.wallTime)
+    context.sentinels?.use(session.server.address)
+    defer { context.sentinels?.use(nil) }
     try session.catchUp(after: feed)
-    try noteConnection(claim, hostsSeen: session.view.hostsSeen)
+    try noteConnection(claim, to: session.server.address, hostsSeen: session.view.hostsSeen)
+    let moved = (context.sentinels?.hasMoved).map { [Self.awaited($0.reading)] } ?? []
     var tellsAt: ContinuousClock.Instant?
     while !context.isStopped {
       let late = min(
         session.nextBeat, session.stream.deadline, tellsAt ?? session.nextBeat,
         session.nextSuspicion ?? session.nextBeat)
       let news = tellsAt == nil ? [Self.awaited(feed.wakeup.reading)] : []
-      let ready = wait(for: [session.stream.awaited] + news, until: late)
+      let ready = wait(for: [session.stream.awaited] + moved + news, until: late)
+      if !moved.isEmpty, ready[1] {
+        throw .redis(RedisError("its sentinels name another primary now"))
+      }
       // Messages first: they may make a message of this host superfluous.
       let isLate = ContinuousClock.now >= session.stream.deadline
       if ready[0] || isLate { try session.hear() }
-      if ready.dropFirst() == [true] {
+      if ready.dropFirst(1 + moved.count) == [true] {
         _ = try session.tellPendingCommands()
         tellsAt = .now + session.hesitation
       }
@@ -195,7 +214,9 @@ extension Relay {
 
 /// Reporting.
 extension Relay {
-  private func noteConnection(_ claim: RelayClaim, hostsSeen: Int) throws(RelayTrouble) {
+  private func noteConnection(
+    _ claim: RelayClaim, to server: RedisAddress, hostsSeen: Int
+  ) throws(RelayTrouble) {
     try FleetSession.stored { () throws(StoreError) in
       try claim.note(isConnected: true, problem: nil)
     }
@@ -203,8 +224,9 @@ extension Relay {
       context.health.note(isConnected: true, problem: nil, at: StoreClock.system.wallTime)
     else { return }
     let hosts = CountedNoun.text(hostsSeen, "host")
-    let words =
-      "connected to \(context.options.address): the fleet \(context.options.fleet) has \(hosts)"
+    let address = context.options.address
+    let name = server == address ? "" : ", which name \(server)"
+    let words = "connected to \(address)\(name): the fleet \(context.options.fleet) has \(hosts)"
     context.log.report(.connected, words)
     context.manager.tell("STATUS=\(words)")
   }

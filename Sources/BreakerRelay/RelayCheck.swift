@@ -20,6 +20,7 @@ package struct RelayCheck {
     var storeOptions = storeOptions
     storeOptions.isQuiet = true
     checkStore(SharedStore(path: options.store, options: storeOptions), options)
+    for path in options.secretFiles { checkSecret(path) }
     do throws(RedisError) {
       try checkServer(options)
     } catch {
@@ -32,7 +33,18 @@ package struct RelayCheck {
     isWell = false
   }
 
+  private mutating func warn(_ words: String) {
+    lines.append("warning: \(OutsideText.visible(words))")
+  }
+
   private mutating func pass(_ words: String) { lines.append("ok: \(OutsideText.visible(words))") }
+
+  /// Warns of a secret that everybody may read, which can be meant so in a container.
+  private mutating func checkSecret(_ path: String) {
+    var facts = stat()
+    guard unsafe stat(path, &facts) == 0, facts.st_mode & S_IROTH != 0 else { return }
+    warn("every user of this host may read '\(path)': run 'chmod o= \(path)'")
+  }
 
   private mutating func checkStore(_ store: SharedStore, _ options: RelayOptions) {
     defer { store.close() }
@@ -70,9 +82,11 @@ package struct RelayCheck {
   }
 
   /// Checks that the server's user may do everything that a relay does, without doing any of it.
-  private func checkRights(_ options: RelayOptions, _ keys: FleetKeys) throws(RedisError) {
+  private func checkRights(
+    at address: RedisAddress, _ options: RelayOptions, _ keys: FleetKeys
+  ) throws(RedisError) {
     // The server discards the transaction when this connection is closed.
-    let connection = try RedisConnection(to: options.address, patience: RelayContext.patience)
+    let connection = try RedisConnection(to: address, patience: RelayContext.patience)
     var refused: [String] = []
     var areKeysRefused = false
     func note(_ command: [String], _ answer: RedisReply) throws(RedisError) {
@@ -119,11 +133,29 @@ package struct RelayCheck {
     return now - seen < FleetServer.shortestSilence && HostText.lineage(in: own) != lineage
   }
 
+  /// Says what each sentinel names; one that does not answer is a problem only if none does.
+  private mutating func check(_ sentinels: Sentinels, tls: RedisTLS?) {
+    for member in sentinels.members {
+      do throws(RedisError) {
+        let connection = try sentinels.connect(to: member, tls: tls)
+        let named = try sentinels.primary(namedBy: member, over: connection)
+        pass("the sentinel \(member) names \(named)")
+      } catch {
+        warn("\(error)")
+      }
+    }
+  }
+
   private mutating func checkServer(_ options: RelayOptions) throws(RedisError) {
     let start = ContinuousClock.now
-    let connection = try RedisConnection(to: options.address, patience: RelayContext.patience)
+    if case .sentinels(let sentinels) = options.address.place {
+      check(sentinels, tls: options.address.tls)
+    }
+    let connection = try RedisConnection.primary(
+      of: options.address, patience: RelayContext.patience)
     let keys = FleetKeys(fleet: options.fleet)
-    let facts = try connection.ask([["INFO", "server"]])[0]
+    let answers = try connection.ask([["INFO", "server"], ["ROLE"]])
+    let facts = answers[0]
     let time = DurationText.milliseconds(.now - start)
     func version(_ name: String) -> Substring? {
       facts.text?.split(whereSeparator: \.isNewline).first { $0.hasPrefix("\(name)_version:") }
@@ -132,15 +164,14 @@ package struct RelayCheck {
     if let version = version("redis"), let major = Int(version.prefix { $0 != "." }), major < 5 {
       throw RedisError("it is Redis \(version), and streams need version 5 or later")
     }
-    // The rights include INFO, which may just have been refused.
-    try checkRights(options, keys)
+    try ServerRole(answers[1]).check()
+    // The rights include INFO and ROLE, which may just have been refused.
+    try checkRights(at: connection.address, options, keys)
     guard let redis = version("redis") else { throw .unexpected("INFO") }
-    let role = try connection.ask(["ROLE"]).elements?.first?.text
-    guard role == "master" else { throw RedisError(answer: "READONLY") }
     // Valkey also names the version of Redis that it replaces.
     let server = version("valkey").map { "Valkey \($0)" } ?? "Redis \(redis)"
     let encryption = connection.encryption.map { ", \($0)" } ?? ""
-    pass("\(server) at \(options.address), \(time) ms away\(encryption)")
+    pass("\(server) at \(connection.address), \(time) ms away\(encryption)")
     guard try !isNameTaken(options, keys, connection) else {
       return fail(RelayTrouble.nameTaken(options.host).words(for: options))
     }

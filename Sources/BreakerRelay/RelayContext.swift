@@ -12,6 +12,9 @@ struct RelayContext: Sendable {
   let log: RelayLog
   let manager: ServiceManager
 
+  /// Follows what sentinels name; nil if the address has none.
+  let sentinels: SentinelWatch?
+
   let course = RelayCourse()
 
   /// Whose word counts.

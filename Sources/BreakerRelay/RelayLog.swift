@@ -9,7 +9,7 @@ package struct RelayLog: Sendable {
   /// The kinds of lines, for programs that read the log.
   package enum Kind: String, Sendable {
     case started, waiting, connected, catchingUp = "catching_up", problem, refused, overtaken
-    case ended
+    case sentinels, ended
   }
 
   private let isJSON: Bool

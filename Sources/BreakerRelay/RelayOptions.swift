@@ -24,6 +24,9 @@ package struct RelayOptions: Sendable, Hashable {
   /// The hosts whose commands this host obeys; nil for those of every host.
   package var obeyed: Set<String>?
 
+  /// The files that only this user should be able to read.
+  package var secretFiles: [String] = []
+
   package init(address: RedisAddress, fleet: String, host: String, store: String? = nil) {
     self.address = address
     self.fleet = fleet
@@ -81,7 +84,8 @@ private struct GivenWords {
 
   private static let options: Set<String> = [
     "--redis", "--fleet", "--host", "--store", "--password-file", "--max-stream", "--ca-file",
-    "--client-cert-file", "--client-key-file", "--key-file", "--unsigned", "--obey",
+    "--client-cert-file", "--client-key-file", "--sentinel-user", "--sentinel-password-file",
+    "--key-file", "--unsigned", "--obey",
   ]
   private static let flags: Set<String> = ["--json", "--check", "--help", "--version"]
 
@@ -160,6 +164,11 @@ private struct GivenWords {
       of: &options, keyFile: value("--key-file", or: "SHARED_BREAKER_FLEET_KEY_FILE"),
       unsigned: value("--unsigned", or: "SHARED_BREAKER_FLEET_UNSIGNED"),
       obeyed: value("--obey", or: "SHARED_BREAKER_FLEET_OBEY"))
+    options.address.place = try place(
+      of: options.address, user: value("--sentinel-user", or: "SHARED_BREAKER_REDIS_SENTINEL_USER"),
+      password: Self.password(
+        file: values["--sentinel-password-file"],
+        variable: environment["SHARED_BREAKER_REDIS_SENTINEL_PASSWORD"]))
     if let text = values["--max-stream"] {
       guard let count = Int(text), (1_000...100_000_000).contains(count) else {
         throw UsageError(
@@ -168,6 +177,9 @@ private struct GivenWords {
       }
       options.maximumStream = count
     }
+    options.secretFiles = [
+      values["--password-file"], values["--sentinel-password-file"], options.address.tls?.key,
+    ].compactMap { $0 }
     options.isJSON = isJSON
     return options
   }
@@ -199,6 +211,27 @@ private struct GivenWords {
       "use --key-file, the same on every host")
   }
 
+  /// How the server is reached, with what its sentinels want to know.
+  private func place(
+    of address: RedisAddress, user: String?, password: String?
+  ) throws(UsageError) -> RedisAddress.Place {
+    guard case .sentinels(var sentinels) = address.place else {
+      guard user ?? password == nil else {
+        throw UsageError(
+          "there is a user or a password for sentinels, but the address names none",
+          "use sentinel://HOST:PORT,HOST:PORT/NAME, or leave them out")
+      }
+      return address.place
+    }
+    guard user == nil || password != nil else {
+      throw UsageError(
+        "there is a user for the sentinels, but no password",
+        "use --sentinel-password-file or $SHARED_BREAKER_REDIS_SENTINEL_PASSWORD")
+    }
+    (sentinels.user, sentinels.password) = (user, password)
+    return .sentinels(sentinels)
+  }
+
   /// How the connection to a server is encrypted; nil if its address does not ask for that.
   private func tls(
     of address: RedisAddress, authorities: String?, certificate: String?, key: String?
@@ -208,7 +241,7 @@ private struct GivenWords {
         // Whoever names a certificate does not expect to be without encryption.
         throw UsageError(
           "there are files for TLS, but the address of the Redis server does not ask for TLS",
-          "use rediss://, or leave out --ca-file, --client-cert-file and --client-key-file and their"
+          "use rediss:// or sentinels://, or leave out --ca-file, --client-cert-file and --client-key-file and their"
             + " variables")
       }
       return nil
@@ -218,11 +251,8 @@ private struct GivenWords {
         "a client certificate needs its key, and a key its certificate",
         "use --client-cert-file and --client-key-file together")
     }
-    let tls = RedisTLS(authorities: authorities, certificate: certificate, key: key)
-    do throws(RedisError) { try tls.check() } catch {
-      throw UsageError(error.description)
-    }
-    return tls
+    // They are not read yet: another program may still have to put them there.
+    return RedisTLS(authorities: authorities, certificate: certificate, key: key)
   }
 
   /// The password that a file or a variable holds; nil if neither is given.
@@ -266,7 +296,10 @@ package enum RelayHelp {
 
     OPTIONS
       --redis URL           the server: redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE],
-                            rediss://... for TLS, or unix:///PATH[?db=DATABASE]
+                            rediss://... for TLS, unix:///PATH[?db=DATABASE], or the primary
+                            that sentinels name:
+                            sentinel://[USER[:PASSWORD]@]HOST[:PORT][,...]/NAME[/DATABASE],
+                            sentinels://... for TLS to all of them
       --fleet NAME          the fleet that this host belongs to, the same on every host
       --host ID             what other hosts call this one (default: the host's name)
       --store PATH          the store's file (default: the one that cbctl uses)
@@ -275,6 +308,8 @@ package enum RelayHelp {
                             (default: those of the system)
       --client-cert-file PATH, --client-key-file PATH
                             for TLS, this host's certificate and its key, if the server wants one
+      --sentinel-user NAME, --sentinel-password-file PATH
+                            the user and the password of the sentinels, if they want them
       --key-file PATH       sign what this host tells with the first key of this file, and refuse what
                             is not signed with one of its keys
       --unsigned WORD       accept: take what is not signed too, while hosts get their first key
@@ -293,6 +328,8 @@ package enum RelayHelp {
       SHARED_BREAKER_REDIS_CA_FILE   for --ca-file
       SHARED_BREAKER_REDIS_CLIENT_CERT_FILE, SHARED_BREAKER_REDIS_CLIENT_KEY_FILE
                                      for --client-cert-file and --client-key-file
+      SHARED_BREAKER_REDIS_SENTINEL_USER, SHARED_BREAKER_REDIS_SENTINEL_PASSWORD
+                                     for --sentinel-user, and the password of the sentinels
       SHARED_BREAKER_FLEET           for --fleet
       SHARED_BREAKER_FLEET_KEY_FILE, SHARED_BREAKER_FLEET_UNSIGNED, SHARED_BREAKER_FLEET_OBEY
                                      for --key-file, --unsigned and --obey
@@ -310,6 +347,7 @@ package enum RelayHelp {
     EXAMPLES
       cbrelay --redis redis://redis.internal:6379 --fleet prod
       cbrelay --redis rediss://cbrelay@redis.internal --fleet prod --password-file /etc/redis.pw
+      cbrelay --redis sentinel://10.0.0.1,10.0.0.2,10.0.0.3/mymaster --fleet prod
       cbrelay --redis unix:///run/redis/redis.sock --fleet test --host a --check
 
     """
@@ -323,8 +361,5 @@ package struct UsageError: Error, Hashable, CustomStringConvertible {
   /// What is wrong and what to do, without the program's name.
   package var description: String
 
-  package init(_ what: String, _ remedy: String) { self.init("\(what): \(remedy)") }
-
-  /// Creates an error from a text that also says what to do.
-  package init(_ description: String) { self.description = description }
+  package init(_ what: String, _ remedy: String) { description = "\(what): \(remedy)" }
 }

@@ -158,7 +158,8 @@ private final class FleetReading {
   init(_ context: RelayContext, patience: Duration) throws(RedisError) {
     keys = context.keys
     authority = context.authority
-    connection = try RedisConnection(to: context.options.address, patience: patience)
+    connection = try RedisConnection.primary(
+      of: context.options.address, patience: patience, trying: context.sentinels?.current)
     let answers = try connection.ask([["TIME"], ["ZRANGE", keys.hosts, "0", "-1", "WITHSCORES"]])
     guard let now = ServerClock.milliseconds(answers[0]), let seen = answers[1].pairs else {
       throw .unexpected("a question about the hosts")

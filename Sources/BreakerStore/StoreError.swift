@@ -124,6 +124,11 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
   /// Whether nobody knows what is wrong with the store, because the wait for it was ended early.
   package var isInterrupted: Bool { kind == .busy && code == EINTR }
 
+  /// Whether this process, or the system, had no descriptor left.
+  var isOfDescriptors: Bool { kind == .other && Self.isOfDescriptors(code) }
+
+  static func isOfDescriptors(_ code: Int32) -> Bool { code == EMFILE || code == ENFILE }
+
   /// Whether this user may not do with the file what another one may.
   var isDenial: Bool { kind == .permissionDenied || kind == .readOnly }
 

@@ -83,7 +83,7 @@ extension BreakerError {
 extension Rejection: CustomStringConvertible {
   /// The state of the breaker, and when to try again, in words.
   public var description: String {
-    let wait = retryAfter.map { "try again in \(Self.rounded($0))" }
+    let wait = retryAfter.map { "try again in \(DurationText.spoken($0))" }
     guard mode == .forcedOpen else {
       let later = wait ?? "try again later"
       if let reason { return "\(OutsideText.visible(reason)): \(later)" }
@@ -92,12 +92,5 @@ extension Rejection: CustomStringConvertible {
     }
     let why = reason.map { " (\(OutsideText.visible($0)))" } ?? ""
     return "its mode is \(mode.wireName)\(why): \(wait ?? "wait until somebody removes the mode")"
-  }
-
-  /// A wait in words, rounded up so that a caller does not come back too early.
-  private static func rounded(_ wait: Duration) -> String {
-    let milliseconds = DurationText.milliseconds(wait)
-    guard milliseconds >= 10_000 else { return DurationText.format(.milliseconds(milliseconds)) }
-    return DurationText.format(.seconds((milliseconds + 999) / 1_000))
   }
 }

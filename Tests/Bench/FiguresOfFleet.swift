@@ -7,19 +7,24 @@ extension Bench {
   /// What hosts of a fleet hear of each other, and what their relays cost.
   func fleetFigures() -> [Figure] {
     let fleet = Latest { try FleetRoom() }
-    return delayFigures(fleet) + flowFigures(fleet) + returnFigures(fleet) + relayFigures()
+    let encrypted = Latest { try FleetRoom(isEncrypted: true) }
+    return delayFigures(fleet, encrypted) + flowFigures(fleet) + returnFigures(fleet)
+      + relayFigures()
   }
 
   private static var delays: Int { 100 }
 
   /// How long it takes until another host knows.
-  private func delayFigures(_ fleet: Latest<FleetRoom>) -> [Figure] {
-    let kinds: [(String, (FleetRoom) throws -> Double)] = [
-      ("bare XADD until XREAD has it", { try $0.bareMicroseconds() }),
-      ("a command until the other host has it", { try $0.commandMicroseconds() }),
-      ("a trip until the other host suspects", { try $0.suspicionMicroseconds() }),
+  private func delayFigures(
+    _ fleet: Latest<FleetRoom>, _ encrypted: Latest<FleetRoom>
+  ) -> [Figure] {
+    let kinds: [(String, Latest<FleetRoom>, (FleetRoom) throws -> Double)] = [
+      ("bare XADD until XREAD has it", fleet, { try $0.bareMicroseconds() }),
+      ("a command until the other host has it", fleet, { try $0.commandMicroseconds() }),
+      ("the same over TLS", encrypted, { try $0.commandMicroseconds() }),
+      ("a trip until the other host suspects", fleet, { try $0.suspicionMicroseconds() }),
     ]
-    return kinds.flatMap { name, measure in
+    return kinds.flatMap { name, fleet, measure in
       let latest = Latest { () throws -> [Double] in
         let room = try fleet.once()
         return try (0..<Self.delays).map { _ in try measure(room) }
@@ -69,14 +74,7 @@ extension Bench {
   private func relayFigures() -> [Figure] {
     // Nobody has done anything there: a relay that catches up is not idle.
     let fleet = Latest { try FleetRoom() }
-    let idle = Latest { () throws -> (seconds: Double, megabytes: Double) in
-      let room = try fleet.once()
-      let before = try room.relayUse()
-      let start = seconds()
-      usleep(2_000_000)
-      let after = try room.relayUse()
-      return ((after.seconds - before.seconds) / (seconds() - start), after.megabytes)
-    }
+    let encrypted = Latest { try FleetRoom(isEncrypted: true) }
     let alone = "healthy call, no relay"
     let policy = BreakerPolicy(maxFailures: 5, fleetQuorum: .hosts(3))
     func healthy(
@@ -89,17 +87,34 @@ extension Bench {
         return try bestNanoseconds(HealthyLoops.calls(breaker))
       }
     }
-    return [
-      Figure(
-        subject: Subject(
-          topic: "fleet", name: "relay, idle, of one processor", unit: "%", samples: "2 s")
-      ) { try idle.renewed().seconds * 100 },
-      Figure(
-        subject: Subject(topic: "fleet", name: "relay, resident memory", unit: "MB", samples: "1")
-      ) { try idle.same().megabytes },
+    return idleFigures("relay", fleet) + idleFigures("relay with TLS", encrypted) + [
       healthy(alone, { [store] in store }),
       healthy(
         "healthy call, beside a relay", { try fleet.once().stores[0] }, against: .over(alone)),
+    ]
+  }
+}
+
+extension Bench {
+  /// What a relay costs that has no news.
+  private func idleFigures(_ name: String, _ fleet: Latest<FleetRoom>) -> [Figure] {
+    let idle = Latest { () throws -> (seconds: Double, megabytes: Double) in
+      let room = try fleet.once()
+      let before = try room.relayUse()
+      let start = seconds()
+      usleep(2_000_000)
+      let after = try room.relayUse()
+      return ((after.seconds - before.seconds) / (seconds() - start), after.megabytes)
+    }
+    return [
+      Figure(
+        subject: Subject(
+          topic: "fleet", name: "\(name), idle, of one processor", unit: "%", samples: "2 s")
+      ) { try idle.renewed().seconds * 100 },
+      Figure(
+        subject: Subject(
+          topic: "fleet", name: "\(name), resident memory", unit: "MB", samples: "1")
+      ) { try idle.same().megabytes },
     ]
   }
 }

@@ -12,10 +12,27 @@ final class FleetRoom {
   private let relays: [Child]
   private var used = 0
 
-  init() throws {
+  /// Starts the server and the relays, and waits until they are connected, with TLS or without.
+  init(isEncrypted: Bool = false) throws {
     guard RedisServer.isInstalled else { throw BenchError("there is no redis-server") }
     let directory = try TemporaryDirectory()
-    let server = try RedisServer(in: directory)
+    let server: RedisServer
+    var options: [String]
+    if isEncrypted {
+      guard RedisServer.hasTLS, Certificates.arePossible else {
+        throw BenchError("there is no TLS")
+      }
+      let certificates = try Certificates(in: directory)
+      let pair = try certificates.pair("server")
+      let (encrypted, port) = try RedisServer.encrypted(
+        in: directory, certificate: pair.certificate, key: pair.key, authorities: certificates.file)
+      server = encrypted
+      options = ["--redis", "rediss://localhost:\(port)", "--ca-file", certificates.file]
+    } else {
+      server = try RedisServer(in: directory)
+      options = ["--redis", server.address]
+    }
+    options += ["--fleet", "bench"]
     self.directory = directory
     self.server = server
     stores = ["a", "b"].map {
@@ -24,10 +41,8 @@ final class FleetRoom {
     }
     for store in stores { try store.connect() }
     relays = try ["a", "b"].map {
-      let words = [
-        BuiltProducts.path(of: "cbrelay"), "--redis", server.address, "--fleet", "bench",
-        "--host", $0, "--store", directory.file("\($0).db"),
-      ]
+      let own = ["--host", $0, "--store", directory.file("\($0).db")]
+      let words = [BuiltProducts.path(of: "cbrelay")] + options + own
       let line = words.map { "'\($0)'" }.joined(separator: " ")
       return try Child("/bin/sh", ["-c", "exec \(line) 2>/dev/null"])
     }

@@ -41,6 +41,21 @@ import Testing
     #expect(DurationText.format(value) == text)
   }
 
+  @Test(arguments: [
+    (Duration.zero, "0s"), (.seconds(-1), "0s"), (.nanoseconds(1), "1ms"),
+    (.milliseconds(999), "999ms"), (.microseconds(999_001), "1s"), (.milliseconds(1_001), "2s"),
+    (.seconds(59), "59s"), (.milliseconds(59_001), "1m"), (.seconds(61), "1m 1s"),
+    (.milliseconds(3_599_001), "1h"), (.seconds(3_600), "1h"), (.seconds(3_601), "1h 1m"),
+    (.seconds(86_340), "23h 59m"), (.seconds(86_399), "1d"), (.seconds(86_400), "1d"),
+    (.seconds(86_401), "1d 1h"), (.seconds(90_000), "1d 1h"), (.seconds(172_799), "2d"),
+    (.seconds(Int64.max), "106751991167300d 16h"),
+  ])
+  func `a duration for people has at most two units and is rounded up`(
+    value: Duration, text: String
+  ) {
+    #expect(DurationText.spoken(value) == text)
+  }
+
   @Test func `a duration that is not set is written as none`() {
     #expect(DurationText.format(Duration?.none) == "none")
     #expect(DurationText.format(Duration?.some(.seconds(1))) == "1s")

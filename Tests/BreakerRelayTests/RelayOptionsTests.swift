@@ -86,36 +86,52 @@ struct RelayOptionsTests {
     #expect(throws: UsageError.self) { try options("--redis redis://h --fleet f", variables) }
   }
 
-  @Test(.enabled(if: Certificates.arePossible, "openssl is not installed"))
-  func `the files for TLS are checked before anything starts`() throws {
-    let directory = try TemporaryDirectory()
-    let certificates = try Certificates(in: directory)
-    let pair = try certificates.pair("client")
-    let other = try certificates.pair("other")
-    let locked = try certificates.locked(pair)
-    func error(_ rest: String) -> String {
-      let error = #expect(throws: UsageError.self, "\(rest)") {
-        try options("--redis rediss://h --fleet f \(rest)")
-      }
-      return error?.description ?? ""
-    }
-    let line = "--client-cert-file \(pair.certificate) --client-key-file"
-    #expect(error("--ca-file /no/such").contains("'/no/such' cannot be read: "))
-    #expect(error("--ca-file \(pair.key)").contains("must hold the certificates of authorities"))
-    #expect(error("--client-cert-file \(pair.certificate)").contains("together"))
-    #expect(error("--client-key-file \(pair.key)").contains("together"))
-    #expect(error("\(line) \(other.key)").contains("must hold the key of the client certificate"))
-    #expect(error("\(line) \(locked.key)").contains("without a passphrase"))
-    let good = try options(
-      "--redis rediss://h --fleet f --ca-file \(certificates.file) \(line) \(pair.key)")
-    #expect(good.address.tls == certificates.trust(showing: pair))
+  @Test func `the files for TLS come from options or variables, the last two together`() throws {
+    let all = "--ca-file /ca --client-cert-file /cert --client-key-file /key"
+    let good = try options("--redis rediss://h --fleet f \(all)")
+    #expect(good.address.tls == RedisTLS(authorities: "/ca", certificate: "/cert", key: "/key"))
+    #expect(good.secretFiles == ["/key"])
     #expect(try options("--redis rediss://h --fleet f").address.tls == RedisTLS())
     let variables = [
-      "SHARED_BREAKER_REDIS_CA_FILE": certificates.file,
-      "SHARED_BREAKER_REDIS_CLIENT_CERT_FILE": pair.certificate,
-      "SHARED_BREAKER_REDIS_CLIENT_KEY_FILE": pair.key,
+      "SHARED_BREAKER_REDIS_CA_FILE": "/ca", "SHARED_BREAKER_REDIS_CLIENT_CERT_FILE": "/cert",
+      "SHARED_BREAKER_REDIS_CLIENT_KEY_FILE": "/key",
     ]
-    #expect(try options("--redis rediss://h --fleet f", variables).address == good.address)
+    #expect(try options("--redis rediss://h --fleet f", variables) == good)
+    for option in ["--client-cert-file", "--client-key-file"] {
+      let error = #expect(throws: UsageError.self) {
+        try options("--redis rediss://h --fleet f \(option) /etc/hosts")
+      }
+      #expect(error?.description.contains("together") == true)
+    }
+  }
+
+  @Test func `sentinels have a user and a password of their own`() throws {
+    let line = "--redis sentinel://u@a,b/main --fleet f"
+    let variables = [
+      "SHARED_BREAKER_REDIS_PASSWORD": "p", "SHARED_BREAKER_REDIS_SENTINEL_USER": "v",
+      "SHARED_BREAKER_REDIS_SENTINEL_PASSWORD": "q",
+    ]
+    let address = try options(line, variables).address
+    #expect(address.user == "u" && address.password == "p")
+    guard case .sentinels(let sentinels) = address.place else { throw SupportError("\(address)") }
+    #expect(sentinels.user == "v" && sentinels.password == "q" && sentinels.name == "main")
+    #expect(sentinels.members.map(\.host) == ["a", "b"])
+    #expect(try options(line + " --sentinel-user v", variables).address == address)
+    let directory = try TemporaryDirectory()
+    let file = directory.file("password")
+    try Files.write(file, Array("q\n".utf8))
+    let both = try options(line + " --sentinel-password-file \(file)", variables)
+    #expect(both.address == address)
+    #expect(both.secretFiles == [file])
+    for (address, rest) in [
+      ("redis://h", "--sentinel-user v"), ("redis://h", "--sentinel-password-file \(file)"),
+      ("sentinel://h/m", "--sentinel-user v"),
+    ] {
+      let error = #expect(throws: UsageError.self) {
+        try options("--redis \(address) --fleet f \(rest)")
+      }
+      #expect(error?.description.contains("sentinels, but") == true)
+    }
   }
 
   @Test(arguments: [

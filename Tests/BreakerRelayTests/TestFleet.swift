@@ -65,15 +65,22 @@ final class TestHost: Sendable {
     let threads: Threads
   }
 
-  init(
+  convenience init(
     _ name: String, as host: String, in directory: TemporaryDirectory, address: String,
     tls: RedisTLS? = nil, with change: (inout RelayOptions) -> Void = { _ in }
   ) throws {
+    var server = try RedisAddress(address)
+    server.tls = tls
+    try self.init(name, as: host, in: directory, server: server, with: change)
+  }
+
+  init(
+    _ name: String, as host: String, in directory: TemporaryDirectory, server: RedisAddress,
+    with change: (inout RelayOptions) -> Void = { _ in }
+  ) throws {
     var options = RelayOptions(
-      address: try RedisAddress(address), fleet: "test", host: host,
-      store: directory.file("\(name).db"))
+      address: server, fleet: "test", host: host, store: directory.file("\(name).db"))
     options.isJSON = true
-    options.address.tls = tls
     change(&options)
     self.options = options
     store = SharedStore(

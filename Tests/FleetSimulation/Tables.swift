@@ -38,7 +38,8 @@ struct Tables {
   private var confirming: String {
     table(
       [
-        "hosts", "half have confirmed after", "all", "all, if one in a hundred has to connect again",
+        "hosts", "half have confirmed after", "all",
+        "all, if one in a hundred has to connect again",
       ],
       sizes(10, 100, 500, 1_000, 10_000).map { hosts in
         let times = Confirming(hosts: hosts).times()

@@ -60,6 +60,14 @@ class Blocks(StoreTestCase):
         self.assertEqual(rejected.retry_after_header, "30")
         self.assertEqual(str(rejected), "payments is rejecting calls: it is open: try again in 30s")
 
+    def test_a_rejection_says_times_as_cbctl_does(self):
+        for seconds, words in (
+            (0.0004, "1ms"), (0.999, "999ms"), (1, "1s"), (1.973, "2s"), (59.5, "1m"), (60, "1m"),
+            (90, "1m 30s"), (600, "10m"), (3_601, "1h 1m"), (7_199.5, "2h"), (86_399, "1d"), (90_000, "1d 1h"),
+        ):
+            rejected = Rejected("payments", "open", "automatic", seconds, None)
+            self.assertTrue(str(rejected).endswith(f": try again in {words}"), f"{seconds}: {rejected}")
+
     def test_a_rejection_survives_pickling(self):
         rejected = Rejected("payments", "half_open", "automatic", 0.25, None)
         again = pickle.loads(pickle.dumps(rejected))

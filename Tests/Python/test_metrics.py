@@ -181,11 +181,29 @@ class Prometheus(MetricsTestCase):
         for series, value in figures(ours).items():
             self.assertEqual(theirs[series], value, series)
 
-    def test_a_missing_store_is_down_and_is_not_created(self):
+    def test_of_a_store_that_nobody_has_used_yet_nothing_is_said_and_it_is_not_created(self):
         registry = self.registry()
-        self.assertEqual(registry.get_sample_value("shared_breaker_store_up"), 0)
+        self.assertIsNone(registry.get_sample_value("shared_breaker_store_up"))
+        self.assertEqual(registry.get_sample_value("shared_breaker_process_alone"), 0)
         self.assertEqual(os.listdir(self.directory), [])
         self.assertNotIn("shared_breaker_state", self.families(registry))
+        self.use()
+        self.assertEqual(registry.get_sample_value("shared_breaker_store_up"), 1)
+
+    def test_a_store_that_was_used_and_is_gone_is_down_until_a_call_makes_another_one(self):
+        self.use()
+        registry = self.registry()
+        for file in os.listdir(self.directory):
+            os.remove(os.path.join(self.directory, file))
+        self.assertEqual(registry.get_sample_value("shared_breaker_store_up"), 0)
+        self.assertFalse(os.path.exists(self.path))
+        orders = self.store.breaker("orders")
+        eventually(lambda: orders.call(int)
+                   or registry.get_sample_value("shared_breaker_store_up") == 1)
+
+    def test_a_store_that_nobody_can_use_is_down(self):
+        os.mkdir(self.path)
+        self.assertEqual(self.registry().get_sample_value("shared_breaker_store_up"), 0)
 
     def test_a_store_that_fails_is_down_and_comes_back(self):
         self.use()
@@ -401,7 +419,7 @@ class OpenTelemetry(MetricsTestCase):
                 self.assertEqual(len(reads), count)
 
     def test_a_store_that_fails_is_down(self):
-        with SharedStore("/proc/no/such/directory/breakers.db") as store:
+        with SharedStore("/proc/version/breakers.db") as store:
             self.instrument({"gone": store, "here": self.store})
             self.use()
             values, _ = self.points()

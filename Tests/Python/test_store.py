@@ -10,6 +10,8 @@ import os
 import signal
 import socket
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 import unittest
@@ -811,6 +813,15 @@ class Failing(StoreTestCase):
         follower = self.store.follow()
         self.assertEqual(threads(), before)
         follower.close()
+
+    def test_a_program_without_a_file_is_called_python(self):
+        program = 'from shared_breaker import breaker; breaker("mail").trip()'
+        for words in (["-c", program], ["-"]):
+            with self.subTest(words[0]):
+                subprocess.run(
+                    [sys.executable, *words], input=program, text=True, check=True, timeout=120,
+                    env={**os.environ, "SHARED_BREAKER_STORE": self.path})
+                self.assertRegex(self.store.history("mail")[-1]["by"]["program"], "^python")
 
     def test_counts_of_a_program_are_written_when_it_ends(self):
         program = """

@@ -56,6 +56,62 @@ class Hosts(StoreTestCase):
                 self.assertEqual(strict.call(int), 0)
                 self.assertEqual(self.host.store.health, "available")
 
+    def test_a_store_of_the_program_leads_to_the_host_with_all_its_breakers_until_the_host_is_closed(self):
+        mine = self.store.breaker("payments", max_failures=1, on_store_failure="raise")
+        charge = mine(lambda fail: 1 // (not fail))
+        self.let_fail(mine)
+        with open(os.devnull, "w") as nothing:
+            print(mine.state, file=nothing)
+        for number in range(3):
+            directory = os.path.join(self.directory, f"{number}")
+            os.mkdir(directory)
+            with Host(directory, store=self.store) as host:
+                self.assertIs(host.store, self.store)
+                self.assertEqual(self.store.path, host.path)
+                late = self.store.breaker("late", max_failures=1)
+                self.assertEqual((mine.state, charge(False), late.call(int)), ("closed", 1, 0))
+                self.assertRaises(ZeroDivisionError, charge, True)
+                self.assertRaises(Rejected, charge, False)
+                host.clock.advance(60)
+                self.assertEqual((charge(False), mine.state), (1, "closed"))
+                self.let_fail(late)
+                with self.assertLogs("shared_breaker", "WARNING"), host.failure():
+                    self.assertRaises(StoreError, mine.call, int)
+            self.assertEqual(self.store.path, self.path)
+            self.assertEqual(mine.state, "open")
+            self.assertRaises(Rejected, charge, False)
+            # It was got meanwhile, and goes on with the program's store too.
+            self.assertEqual((late.state, late.call(int)), ("closed", 0))
+        self.assertEqual(self.totals("late")["successes"], 3)
+
+    def test_listeners_of_a_store_hear_what_happens_on_the_host(self):
+        heard = []
+        mine = self.store.breaker("payments", max_failures=1)
+        self.let_fail(mine)
+        self.addCleanup(self.store.listen(lambda event: heard.append((event.before, event.after))))
+        directory = os.path.join(self.directory, "host")
+        os.mkdir(directory)
+        with self.assertLogs("shared_breaker") as log, Host(directory, store=self.store):
+            self.let_fail(mine)
+        self.assertEqual(heard, [("closed", "open")])
+        self.assertEqual(len(log.records), 1, log.output)
+        mine.reset()
+        self.assertEqual(heard, [("closed", "open"), ("open", "closed")])
+
+    def test_a_store_that_the_test_closes_is_open_again_afterwards(self):
+        mine = self.store.breaker("payments", max_failures=1)
+        self.let_fail(mine)
+        directory = os.path.join(self.directory, "host")
+        os.mkdir(directory)
+        with Host(directory, store=self.store):
+            self.store.close()
+            self.assertEqual(mine.call(int), 0)
+        self.assertRaises(Rejected, mine.call, int)
+
+    def test_only_a_store_can_lead_to_a_host(self):
+        with self.assertRaisesRegex(TypeError, "is not a SharedStore"):
+            Host(self.directory, store=self.path)
+
     def test_a_clock_has_eight_bytes(self):
         class Short:
             _time = bytearray(7)
@@ -63,6 +119,16 @@ class Hosts(StoreTestCase):
         with self.assertRaises(ValueError):
             SharedStore(self.path, clock=Short())
 
+
+MODULE = """
+import shared_breaker
+
+payments = shared_breaker.breaker("payments", max_failures=1, open_for=30)
+
+@payments
+def charge(order):
+    return 1 // order
+"""
 
 PROGRAM = """
 import os
@@ -93,6 +159,26 @@ def test_each_test_has_a_store_of_its_own(breaker_clock, breaker_store, number):
     breaker_clock.advance(30)
     assert payments.call(int) == 0
 
+@pytest.mark.parametrize("number", range(3))
+def test_breakers_of_modules_are_those_of_the_test(breaker_clock, breaker_store, number):
+    import shop  # the first time, or not
+    assert (shop.payments.store is breaker_store, mine.store is breaker_store) == (True, True)
+    assert (shop.payments.state, mine.state) == ("closed", "closed")
+    with pytest.raises(ZeroDivisionError):
+        shop.charge(0)
+    with pytest.raises(Rejected):
+        shop.charge(1)
+    breaker_clock.advance(30)
+    assert shop.charge(1) == 1
+    with pytest.raises(LookupError):
+        mine.call(fail)
+
+def test_without_a_fixture_they_are_those_of_the_run():
+    import shop
+    assert shop.payments.store.path != os.environ["DEVELOPERS"]
+    assert shop.charge(1) == 1
+    assert shop.payments.snapshot()["totals"]["failures"] == 0
+
 def test_the_store_fails(breaker_host):
     with breaker_host.failure():
         assert breaker("payments").call(int) == 0
@@ -105,12 +191,14 @@ class Plugin(StoreTestCase):
     def run_pytest(self, *words):
         with open(os.path.join(self.directory, "test_program.py"), "w") as file:
             file.write(PROGRAM)
+        with open(os.path.join(self.directory, "shop.py"), "w") as file:
+            file.write(MODULE)
         environment = {**os.environ, "SHARED_BREAKER_STORE": self.path, "DEVELOPERS": self.path}
         done = subprocess.run(
             [sys.executable, "-m", "pytest", "-p", "shared_breaker.pytest_plugin", "-q", *words],
             cwd=self.directory, env=environment, text=True, stdout=subprocess.PIPE, timeout=120)
         self.assertEqual(done.returncode, 0, done.stdout)
-        self.assertIn("8 passed", done.stdout)
+        self.assertIn("12 passed", done.stdout)
         self.assertFalse(os.path.exists(self.path))
 
     def test_fixtures_isolate_tests_from_each_other_and_from_the_developers_store(self):

@@ -29,6 +29,21 @@ import Testing
     #expect(try counts(owner) == counts(root))
   }
 
+  @Test(.timeLimit(.minutes(60)), arguments: [true, false], 0...12)
+  func `a process that lacked descriptors when it opened its store counts with the others`(
+    isFirst: Bool, descriptors: Int
+  ) throws {
+    let stage = try Stage()
+    let options =
+      isFirst ? [["descriptors=\(descriptors)"], []] : [[], ["descriptors=\(descriptors)"]]
+    var puppets: [Puppet] = []
+    for options in options { puppets += try stage.puppets(1, "", options: options) }
+    #expect(
+      try puppets.ask("successes 100") == ["ok 100 rejected 0", "ok 100 rejected 0"])
+    for puppet in puppets { puppet.kill() }
+    #expect(try stage.sharedStore().snapshot(of: "api")?.totals.successes == 200)
+  }
+
   @Test(.timeLimit(.minutes(60)), .enabled(if: isSuperuser, "needs root, to become somebody else"))
   func `processes do without a counter file that they can neither use nor create`() throws {
     let stage = try Stage()

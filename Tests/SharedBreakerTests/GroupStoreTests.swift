@@ -110,6 +110,32 @@ struct GroupStoreTests {
     #expect(try worker.ask("health") == "connected")
   }
 
+  @Test(.timeLimit(.minutes(60)))
+  func `the doctor gives a store of root to the one other user of its directory`() throws {
+    let stage = try Stage()
+    let folder = stage.directory.file("state")
+    try Files.makeDirectory(folder)
+    let root = try stage.puppet()
+    #expect(try root.ask("force forced_open") == "ok")
+    root.kill()
+    try give(folder, to: 65_534, Self.group, mode: 0o755)
+    let store = stage.sharedStore()
+    let found = try #require(try store.examine().first { $0.check == "files" })
+    #expect(found.result == .warning)
+    let words = "the store belongs to root, mode 600, and its directory to nobody"
+    #expect(found.found.hasPrefix(words), "\(found)")
+    #expect(found.means?.contains("programs of nobody cannot use the store") == true, "\(found)")
+    let repaired = try store.repair()
+    #expect(repaired.first { $0.check == "files" }?.isWell == true, "\(repaired)")
+    for part in Self.parts where Files.exists(stage.store + part) {
+      let rights = try Files.permissions(of: stage.store + part)
+      #expect(rights.user == 65_534 && rights.mode == 0o600, "\(part): \(rights)")
+    }
+    let worker = try stage.puppet("user=nobody")
+    #expect(try worker.ask("run ok").hasPrefix("rejected"))
+    #expect(try worker.ask("health") == "connected")
+  }
+
   @Test func `a new store is for its user alone in a directory with other files`() throws {
     let stage = try Stage()
     let folder = stage.directory.file("state")
@@ -146,7 +172,7 @@ struct GroupStoreTests {
     let store = stage.sharedStore()
     let found = try #require(try store.examine().first { $0.check == "files" })
     #expect(found.result == .warning)
-    #expect(found.found.contains("the store has mode 600, group 65534"), "\(found)")
+    #expect(found.found.contains("the store has mode 600, group nogroup"), "\(found)")
     let means = try #require(found.means)
     #expect(means.contains("is for group 54320, whose users cannot use the store"), "\(means)")
     let repaired = try store.repair()

@@ -70,6 +70,8 @@ import Testing
       Rejection(state: state, mode: mode, retryAfter: time, reason: reason).description
     }
     #expect(words(.open, .automatic, .seconds(12)) == "it is open: try again in 12s")
+    #expect(words(.open, .automatic, .seconds(6_599)) == "it is open: try again in 1h 50m")
+    #expect(words(.open, .automatic, .milliseconds(1_973)) == "it is open: try again in 2s")
     #expect(words(.open, .automatic, nil) == "it is open: try again later")
     let probed = "a probe is under way: try again"
     #expect(words(.halfOpen, .automatic, .seconds(2)) == "\(probed) in 2s at the latest")

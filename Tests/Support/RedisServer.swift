@@ -5,6 +5,9 @@ package final class RedisServer {
   private let directory: TemporaryDirectory
   private let options: [String]
   private let launcher: [String]
+
+  /// The file that the server may change; sentinels need one.
+  private let configuration: String?
   private var child: Child?
 
   /// The path of the server's socket.
@@ -39,14 +42,16 @@ package final class RedisServer {
   ///   - name: The name of its socket there.
   ///   - options: What it is started with besides.
   ///   - launcher: What to begin its command with.
+  ///   - configuration: A file that the server reads first, and may change.
   /// - Throws: If it cannot be started.
   package init(
     in directory: TemporaryDirectory, name: String = "redis.sock", options: [String] = [],
-    launcher: [String] = []
+    launcher: [String] = [], configuration: String? = nil
   ) throws {
     self.directory = directory
     self.options = options
     self.launcher = launcher
+    self.configuration = configuration
     socket = directory.file(name)
     try start()
   }
@@ -59,11 +64,12 @@ package final class RedisServer {
 
   /// Starts the server again after ``kill()``, with what it has saved.
   package func start() throws {
-    let words = [
-      "--port", "0", "--unixsocket", socket, "--dir", directory.path, "--save", "",
-      "--dbfilename", "\(socket.split(separator: "/").last ?? "redis").rdb", "--daemonize", "no",
-      "--loglevel", "warning", "--logfile", socket + ".log",
-    ]
+    let words =
+      (configuration.map { [$0] } ?? []) + [
+        "--port", "0", "--unixsocket", socket, "--dir", directory.path, "--save", "",
+        "--dbfilename", "\(socket.split(separator: "/").last ?? "redis").rdb", "--daemonize", "no",
+        "--loglevel", "warning", "--logfile", socket + ".log",
+      ]
     let all = launcher + [Self.program] + words + options
     let child = try Child(all[0], Array(all.dropFirst()))
     self.child = child
@@ -91,7 +97,10 @@ package final class RedisServer {
 
   /// Sends a command, and returns the answer as redis-cli prints it.
   @discardableResult
-  package func command(_ words: String...) throws -> String {
+  package func command(_ words: String...) throws -> String { try command(words: words) }
+
+  @discardableResult
+  package func command(words: [String]) throws -> String {
     let output = try Child.run(Self.client, ["-s", socket] + words)
     return String(output.reversed().drop(while: \.isWhitespace).reversed())
   }
@@ -118,13 +127,16 @@ extension RedisServer {
 
   /// Starts a server with options that depend on a port.
   package static func atPort(
-    in directory: TemporaryDirectory, name: String, options: (String) -> [String]
+    in directory: TemporaryDirectory, name: String, configuration: String? = nil,
+    options: (String) -> [String]
   ) throws -> (server: RedisServer, port: String) {
     var problem: any Error = SupportError("no port is free")
     for _ in 0..<20 {
       let port = String(try freePort())
       do {
-        return (try RedisServer(in: directory, name: name, options: options(port)), port)
+        let server = try RedisServer(
+          in: directory, name: name, options: options(port), configuration: configuration)
+        return (server, port)
       } catch {
         problem = error
       }

@@ -35,6 +35,33 @@ public enum DurationText {
   }
 
   static func format(_ duration: Duration?) -> String { duration.map { format($0) } ?? "none" }
+
+  /// Writes a duration for people, in at most two units: `12s`, `1m 30s`, `3d 4h`.
+  ///
+  /// It is rounded up, so that waiting that long is always enough: to seconds from 1 s on, to minutes
+  /// from 1 h on, and to hours from 1 d on.
+  public static func spoken(_ duration: Duration) -> String {
+    let milliseconds = milliseconds(duration)
+    guard milliseconds > 0 else { return "0s" }
+    guard milliseconds > 999 else { return "\(milliseconds)ms" }
+    let (whole, rest) = duration.components
+    let seconds = rest > 0 ? whole.addingSaturating(1) : whole
+    switch seconds {
+    case ..<60: return "\(seconds)s"
+    case ..<3_600: return pair(seconds, 60, "m", "s")
+    case ..<86_400:
+      let minutes = (seconds + 59) / 60
+      return minutes == 1_440 ? "1d" : pair(minutes, 60, "h", "m")
+    default: return pair(seconds / 3_600 + (seconds % 3_600 > 0 ? 1 : 0), 24, "d", "h")
+    }
+  }
+
+  private static func pair(
+    _ count: Int64, _ size: Int64, _ large: String, _ small: String
+  ) -> String {
+    let (whole, rest) = count.quotientAndRemainder(dividingBy: size)
+    return rest == 0 ? "\(whole)\(large)" : "\(whole)\(large) \(rest)\(small)"
+  }
 }
 
 /// Whole numbers such as `5`: digits only.

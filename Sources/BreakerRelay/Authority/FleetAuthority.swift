@@ -139,9 +139,7 @@ extension String {
 /// a command in the name of another one. There is one for each aspect, because of two commands, each
 /// may be the later one about something.
 extension FleetAuthority {
-  /// A command of this host with its seals; without a key, it stays as it is.
-  ///
-  /// - Parameter now: The server's time.
+  /// A command of this host with its seals, at the server's time; without a key, it stays as it is.
   package func signed(_ command: FleetCommand, at now: Int64) -> FleetCommand {
     guard isOn else { return command }
     var command = command

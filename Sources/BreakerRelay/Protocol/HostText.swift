@@ -116,11 +116,7 @@ package struct HostDescription: Sendable, Hashable {
 
   /// Whether the host has read a message of an epoch.
   ///
-  /// - Parameters:
-  ///   - message: The number of the message.
-  ///   - epoch: The epoch.
-  ///   - given: When the command was given, in milliseconds of the server's clock: a signed description
-  ///     that is older is one that somebody has put back.
+  /// A signed description that is older than the command is one that somebody has put back.
   package func hasRead(_ message: Int64, of epoch: String, since given: Int64 = 0) -> Bool {
     guard confirms, self.epoch == epoch, let number else { return false }
     if proof == .proven, (sentAt ?? 0) < given { return false }

@@ -6,6 +6,9 @@ package struct RedisAddress: Sendable, Hashable {
   package enum Place: Sendable, Hashable {
     case tcp(host: String, port: UInt16)
     case socket(path: String)
+
+    /// The primary that sentinels name.
+    case sentinels(Sentinels)
   }
 
   package var place: Place
@@ -32,11 +35,15 @@ extension RedisAddress: CustomStringConvertible {
   /// The address for messages, without the password.
   package var description: String {
     let name = user.map { OutsideText.quoted($0) + "@" } ?? ""
+    let part = database == 0 ? "" : "/\(database)"
     switch place {
     case .tcp(let host, let port):
-      let host = host.contains(":") ? "[\(OutsideText.quoted(host))]" : OutsideText.quoted(host)
-      let scheme = tls == nil ? "redis" : "rediss"
-      return "\(scheme)://\(name)\(host):\(port)" + (database == 0 ? "" : "/\(database)")
+      let server = Sentinels.Member(host: host, port: port)
+      return "\(tls == nil ? "redis" : "rediss")://\(name)\(server)\(part)"
+    case .sentinels(let sentinels):
+      let members = sentinels.members.map(\.description).joined(separator: ",")
+      let scheme = tls == nil ? "sentinel" : "sentinels"
+      return "\(scheme)://\(name)\(members)/\(OutsideText.quoted(sentinels.name))\(part)"
     case .socket(let path):
       return "unix://\(name)\(OutsideText.visible(path))" + (database == 0 ? "" : "?db=\(database)")
     }
@@ -45,8 +52,9 @@ extension RedisAddress: CustomStringConvertible {
 
 /// Reading addresses.
 extension RedisAddress {
-  /// Reads `redis://[user[:password]@]host[:port][/database]`, the same with `rediss://` for TLS, or
-  /// `unix:///path[?db=database]`.
+  /// Reads `redis://[user[:password]@]host[:port][/database]`, the same with `rediss://` for TLS,
+  /// `sentinel://[user[:password]@]host[:port][,host[:port]...]/name[/database]`, the same with
+  /// `sentinels://` for TLS, or `unix:///path[?db=database]`.
   ///
   /// User and password are percent-encoded, as in every URL.
   ///
@@ -58,11 +66,14 @@ extension RedisAddress {
     case "redis": self.init(.tcp(host: "", port: 6_379))
     case "unix": self.init(.socket(path: ""))
     case "rediss": self.init(.tcp(host: "", port: 6_379), tls: RedisTLS())
+    case "sentinel": self.init(.sentinels(Sentinels([], name: "")))
+    case "sentinels": self.init(.sentinels(Sentinels([], name: "")), tls: RedisTLS())
     default: throw Self.unreadable
     }
     try takeUser(from: &rest)
     switch place {
     case .tcp: try takeServer(from: rest)
+    case .sentinels: try takeSentinels(from: rest)
     case .socket: try takeSocket(from: rest)
     }
   }
@@ -73,8 +84,8 @@ extension RedisAddress {
 
   private static let unreadable = UsageError(
     "not an address of a Redis server",
-    "use redis://HOST:PORT, rediss://HOST:PORT for TLS, or unix:///PATH, such as"
-      + " redis://redis.internal:6379")
+    "use redis://HOST:PORT, rediss://HOST:PORT for TLS, sentinel://HOST:PORT,HOST:PORT/NAME, or"
+      + " unix:///PATH, such as redis://redis.internal:6379")
 
   private static func place(of mark: String, in text: String) -> Range<String.Index>? {
     let bytes = Array(mark.utf8)
@@ -106,8 +117,31 @@ extension RedisAddress {
 
   private mutating func takeServer(from rest: Substring) throws(UsageError) {
     let parts = rest.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
-    var server = parts[0]
     if parts.count == 2, !parts[1].isEmpty { database = try Self.database(parts[1]) }
+    let server = try Self.server(parts[0], usualPort: 6_379)
+    place = .tcp(host: server.host, port: server.port)
+  }
+
+  private mutating func takeSentinels(from rest: Substring) throws(UsageError) {
+    let parts = rest.split(separator: "/", maxSplits: 2, omittingEmptySubsequences: false)
+    guard parts.count > 1, !parts[1].isEmpty, Self.isPlain(parts[1]) else {
+      throw UsageError(
+        "the address of the sentinels does not name the primary that they watch",
+        "use sentinel://HOST:PORT,HOST:PORT/NAME, with the name after 'sentinel monitor' in their"
+          + " configuration")
+    }
+    if parts.count == 3, !parts[2].isEmpty { database = try Self.database(parts[2]) }
+    let members = try parts[0].split(separator: ",", omittingEmptySubsequences: false).map {
+      text throws(UsageError) in try Self.server(text, usualPort: 26_379)
+    }
+    place = .sentinels(Sentinels(members, name: String(parts[1])))
+  }
+
+  /// Reads `host[:port]`.
+  private static func server(
+    _ text: Substring, usualPort: UInt16
+  ) throws(UsageError) -> Sentinels.Member {
+    var server = text
     let host: Substring
     if server.first == "[" {
       guard let end = server.firstIndex(of: "]") else { throw Self.unreadable }
@@ -118,8 +152,8 @@ extension RedisAddress {
       host = server.prefix { $0 != ":" }
       server = server[host.endIndex...]
     }
-    guard !host.isEmpty, Self.isPlain(host) else { throw Self.unreadable }
-    var port: UInt16 = 6_379
+    guard !host.isEmpty, Self.isPlain(host), !host.contains(",") else { throw Self.unreadable }
+    var port = usualPort
     if !server.isEmpty {
       guard let number = UInt16(server.dropFirst()), number > 0 else {
         throw UsageError(
@@ -127,7 +161,7 @@ extension RedisAddress {
       }
       port = number
     }
-    place = .tcp(host: String(host), port: port)
+    return Sentinels.Member(host: String(host), port: port)
   }
 
   /// The longest path that the system can connect to.

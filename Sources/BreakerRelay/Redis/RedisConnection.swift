@@ -7,6 +7,9 @@ internal import SharedBreaker
 ///
 /// It belongs to one thread.
 @safe package final class RedisConnection {
+  /// The server, which is not an address of sentinels.
+  package let address: RedisAddress
+
   private let transport: RedisTransport
   private let reader: UnsafeMutablePointer<redisReader>
   private let patience: Duration
@@ -43,6 +46,7 @@ internal import SharedBreaker
   /// - Throws: `RedisError` if the server does not answer in time, refuses, or is not who it should be.
   package init(to address: RedisAddress, patience: Duration) throws(RedisError) {
     transport = try RedisTransport(to: address, patience: patience)
+    self.address = address
     self.patience = patience
     guard let reader = unsafe redisReaderCreate() else {
       throw RedisError("no memory is left for a connection")
@@ -58,8 +62,25 @@ internal import SharedBreaker
     } catch {
       guard case .tcp = address.place, address.tls == nil, error == .closed || error == .noRedis
       else { throw error }
-      throw RedisError("\(error): use rediss:// if its port speaks TLS")
+      throw RedisError("\(error): use rediss:// or sentinels:// if its port speaks TLS")
     }
+  }
+
+  /// Connects to the server that an address leads to, after asking the sentinels of one that has some.
+  ///
+  /// - Parameters:
+  ///   - address: The address.
+  ///   - patience: How long to wait for the server in each step.
+  ///   - favourite: What to try before the sentinels are asked.
+  /// - Returns: A connection, of which only sentinels make sure that it is to a primary.
+  /// - Throws: `RedisError`, also if the sentinels name no server that is a primary.
+  package static func primary(
+    of address: RedisAddress, patience: Duration, trying favourite: Sentinels.Member? = nil
+  ) throws(RedisError) -> RedisConnection {
+    guard case .sentinels(let sentinels) = address.place else {
+      return try RedisConnection(to: address, patience: patience)
+    }
+    return try sentinels.connect(for: address, patience: patience, trying: favourite)
   }
 
   deinit {
@@ -286,6 +307,10 @@ package struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
 
   /// Creates the error for an answer of the server such as `OOM command not allowed`.
   package init(answer: String) {
+    guard !Self.isUnknownCommand(answer) else {
+      self = .unknownCommand(answer)
+      return
+    }
     let words = answer.split(separator: " ")
     // Errors of transactions, and of scripts before version 7, have the code inside another text.
     let inner = words.lazy.map { $0.first == "-" ? $0.dropFirst() : $0 }
@@ -294,6 +319,24 @@ package struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
     let known = isForbidden ? "NOPERM" : inner.first { Self.meanings[$0] != nil }
     let code = known ?? words.first ?? ""
     self.init(Self.meanings[code] ?? "it answers '\(OutsideText.quoted(answer))'")
+  }
+
+  /// Whether an answer says that the server does not know a command; scripts say it in other words.
+  static func isUnknownCommand(_ answer: String) -> Bool {
+    answer.contains("ERR unknown command") || answer.contains("Unknown Redis command")
+  }
+
+  /// The error for a command that does not exist, without the words that were sent with it.
+  private static func unknownCommand(_ answer: String) -> RedisError {
+    let parts = answer.split(maxSplits: 2, omittingEmptySubsequences: false) {
+      $0 == "'" || $0 == "`"
+    }
+    let isNamed = answer.contains("ERR unknown command") && parts.count == 3
+    let command =
+      isNamed ? OutsideText.quoted(String(parts[1])) : "a command of the relay's scripts"
+    return RedisError(
+      "it does not know \(command): use Redis from version 5 on, or Valkey, without renamed commands"
+    )
   }
 
   /// What the server's answers mean for a relay, by their first word.
@@ -314,6 +357,11 @@ package struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
   ]
 
   package static let closed = RedisError("it closed the connection")
+
+  /// The error for a connection that the system has given up, by the system's number.
+  package static func broken(_ number: Int32) -> RedisError {
+    [0, ECONNRESET, EPIPE].contains(number) ? .closed : RedisError(SystemError.text(number))
+  }
 
   package static let noRedis = RedisError("it does not speak the protocol of Redis")
 

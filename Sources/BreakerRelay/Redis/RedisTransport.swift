@@ -19,7 +19,7 @@ enum TransportStep {
   /// The descriptor of the connection.
   let descriptor: Int32
 
-  private let session: TLSSession?
+  private var session: TLSSession?
 
   /// Connects to a server; what it says first has not been read yet.
   ///
@@ -29,27 +29,25 @@ enum TransportStep {
   /// - Throws: `RedisError` if the server does not answer in time, or cannot prove who it is.
   init(to address: RedisAddress, patience: Duration) throws(RedisError) {
     let end = ContinuousClock.now + patience
-    let host: String
     switch address.place {
-    case .tcp(let name, let port):
-      host = name
-      descriptor = try Self.connected(to: name, port, patience: patience, by: end)
+    case .tcp(let host, let port):
+      // First, because files that cannot be used are no matter of the server.
+      session = try address.tls.map { tls throws(RedisError) in try TLSSession(tls, host: host) }
+      descriptor = try Self.connected(to: host, port, patience: patience, by: end)
+    case .sentinels:
+      // They are asked before, because they have no data themselves.
+      throw RedisError("its sentinels have not been asked")
     case .socket(let path):
-      host = ""
+      session = nil
       descriptor = unsafe try Self.opened(
         unsafe redisConnectUnixWithTimeout(path, Self.limit(until: end)), staysAlive: false)
     }
-    do throws(RedisError) {
-      session = try Self.session(address.tls, host: host, descriptor, patience: patience, by: end)
-    } catch {
-      close(descriptor)
-      throw error
-    }
+    try shakeHands(patience: patience, by: end)
   }
 
   deinit {
-    // The session says goodbye first.
-    withExtendedLifetime(session) {}
+    // It says goodbye over the descriptor, whose number another file may get as soon as it is closed.
+    session = nil
     close(descriptor)
   }
 
@@ -92,7 +90,7 @@ enum TransportStep {
     _ count: Int, waitingFor event: Int32
   ) throws(RedisError) -> TransportStep {
     if count >= 0 { return .moved(count) }
-    guard errno == EAGAIN || errno == EINTR else { throw RedisError(SystemError.text(errno)) }
+    guard errno == EAGAIN || errno == EINTR else { throw .broken(errno) }
     return .waits(for: event)
   }
 }
@@ -152,20 +150,18 @@ extension RedisTransport {
     return OutsideText.quoted(text)
   }
 
-  /// Agrees on the encryption; nil if there is none.
-  private static func session(
-    _ tls: RedisTLS?, host: String, _ descriptor: Int32, patience: Duration,
-    by end: ContinuousClock.Instant
-  ) throws(RedisError) -> TLSSession? {
-    guard let tls else { return nil }
-    let session = try TLSSession(tls, host: host, descriptor: descriptor)
+  /// Agrees on the encryption, if there is to be any.
+  private func shakeHands(
+    patience: Duration, by end: ContinuousClock.Instant
+  ) throws(RedisError) {
+    guard let session else { return }
+    try session.use(descriptor)
     while let event = try session.shakeHands() {
-      guard wait(for: event, of: descriptor, by: end) else {
+      guard Self.wait(for: event, of: descriptor, by: end) else {
         throw RedisError(
           "the handshake of TLS has not ended for \(DurationText.format(patience)): check that its"
             + " port speaks TLS")
       }
     }
-    return session
   }
 }

@@ -22,12 +22,12 @@ package struct RedisTLS: Sendable, Hashable {
     self.key = key
   }
 
-  /// Checks the files, which are read again for each connection.
-  ///
-  /// - Throws: `RedisError` if one cannot be used, with what to do.
-  package func check() throws(RedisError) {
-    let context = unsafe try TLSSession.context(self)
-    unsafe SSL_CTX_free(context)
+  /// The name or the address that a server's certificate has to be for; nil if none can be.
+  package static func name(of host: String) -> String? {
+    // A name with a dot at its end is the same name. With a dot at its beginning, OpenSSL would accept
+    // every name that ends so.
+    let name = host.hasSuffix(".") ? host.dropLast() : host[...]
+    return name.isEmpty || name.hasPrefix(".") || name.contains("\0") ? nil : String(name)
   }
 }
 
@@ -42,23 +42,32 @@ package struct RedisTLS: Sendable, Hashable {
   /// Whether OpenSSL has given up on the connection, so that nothing more may be sent.
   private var isBroken = false
 
-  /// Prepares a conversation over a descriptor that does not block, which stays the caller's.
-  init(_ tls: RedisTLS, host: String, descriptor: Int32) throws(RedisError) {
+  /// Reads the files, and prepares a conversation with a server that has a name.
+  ///
+  /// - Throws: `RedisError` if a file cannot be used.
+  init(_ tls: RedisTLS, host: String) throws(RedisError) {
     let context = unsafe try Self.context(tls)
     defer { unsafe SSL_CTX_free(context) }
     guard let session = unsafe SSL_new(context) else { throw Self.noMemory }
     unsafe self.session = unsafe session
     self.host = host
-    guard unsafe Self.expect(host, by: session), unsafe SSL_set_fd(session, descriptor) == 1 else {
+    guard let name = RedisTLS.name(of: host), unsafe Self.expect(name, by: session) else {
       // The server would not have to prove its name, so there is no connection.
       throw RedisError("the name '\(OutsideText.quoted(host))' cannot be checked: use another name")
     }
     unsafe SSL_set_connect_state(session)
   }
 
+  /// Sets the connection, a descriptor that does not block, and that the caller closes afterwards.
+  ///
+  /// The process has to ignore SIGPIPE, because OpenSSL writes to a server that has closed.
+  func use(_ descriptor: Int32) throws(RedisError) {
+    guard unsafe SSL_set_fd(session, descriptor) == 1 else { throw Self.noMemory }
+  }
+
   /// Tells the server that nothing more follows, if that does not block.
   deinit {
-    ERR_clear_error()
+    Self.forgetErrors()
     if isProven, !isBroken { unsafe SSL_shutdown(session) }
     unsafe SSL_free(session)
   }
@@ -67,7 +76,7 @@ package struct RedisTLS: Sendable, Hashable {
   ///
   /// - Returns: What to wait for before the next step; nil once the server has proved who it is.
   func shakeHands() throws(RedisError) -> Int32? {
-    ERR_clear_error()
+    Self.forgetErrors()
     let code = unsafe SSL_do_handshake(session)
     guard code == 1 else { return try wanted(after: code) }
     // The handshake itself fails otherwise. A connection that nobody has checked must not be used.
@@ -79,7 +88,7 @@ package struct RedisTLS: Sendable, Hashable {
   }
 
   func read(into buffer: inout [UInt8]) throws(RedisError) -> TransportStep {
-    ERR_clear_error()
+    Self.forgetErrors()
     let count = unsafe buffer.withUnsafeMutableBytes {
       unsafe SSL_read(session, $0.baseAddress, Int32(clamping: $0.count))
     }
@@ -88,7 +97,7 @@ package struct RedisTLS: Sendable, Hashable {
   }
 
   func write(_ bytes: ArraySlice<UInt8>) throws(RedisError) -> TransportStep {
-    ERR_clear_error()
+    Self.forgetErrors()
     let count = unsafe bytes.withUnsafeBytes {
       unsafe SSL_write(session, $0.baseAddress, Int32(clamping: $0.count))
     }
@@ -123,8 +132,8 @@ extension TLSSession {
   private static let noMemory = RedisError("no memory is left for a connection")
 
   /// Makes what connections are made from; the caller frees it.
-  static func context(_ tls: RedisTLS) throws(RedisError) -> OpaquePointer {
-    ERR_clear_error()
+  private static func context(_ tls: RedisTLS) throws(RedisError) -> OpaquePointer {
+    forgetErrors()
     guard let context = unsafe SSL_CTX_new(TLS_client_method()) else { throw noMemory }
     do throws(RedisError) {
       unsafe SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nil)
@@ -166,7 +175,10 @@ extension TLSSession {
         "the client certificate file", certificate,
         "it must hold this host's certificate as PEM, and those of authorities between after it")
     }
-    guard unsafe SSL_CTX_use_PrivateKey_file(context, key, SSL_FILETYPE_PEM) == 1 else {
+    // The latter notices a key of another kind than the certificate's.
+    guard unsafe SSL_CTX_use_PrivateKey_file(context, key, SSL_FILETYPE_PEM) == 1,
+      unsafe SSL_CTX_check_private_key(context) == 1
+    else {
       throw unusable(
         "the client key file", key,
         "it must hold the key of the client certificate as PEM, without a passphrase")
@@ -187,15 +199,20 @@ extension TLSSession {
   }
 
   /// Makes the server prove a name or an address; returns whether that is possible.
-  private static func expect(_ host: String, by session: OpaquePointer) -> Bool {
-    if HostLookup.isNumber(host) {
-      return unsafe X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(session), host) == 1
+  private static func expect(_ name: String, by session: OpaquePointer) -> Bool {
+    if HostLookup.isNumber(name) {
+      return unsafe X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(session), name) == 1
     }
-    unsafe SSL_set_hostflags(session, UInt32(X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS))
-    // A name with a dot at its end is the same name; certificates have none.
-    let name = host.hasSuffix(".") ? String(host.dropLast()) : host
-    return unsafe !name.isEmpty && SSL_set1_host(session, name) == 1
-      && sb_tls_name_server(session, name) == 1
+    // Only the names that are there to be checked count, as RFC 9525 demands.
+    unsafe SSL_set_hostflags(
+      session, UInt32(X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT))
+    return unsafe SSL_set1_host(session, name) == 1 && sb_tls_name_server(session, name) == 1
+  }
+
+  /// Makes what is wrong with the next step be of that step.
+  private static func forgetErrors() {
+    ERR_clear_error()
+    errno = 0
   }
 }
 
@@ -212,7 +229,7 @@ extension TLSSession {
     case SSL_ERROR_ZERO_RETURN: throw .closed
     case SSL_ERROR_SYSCALL:
       isBroken = true
-      throw system == 0 ? .closed : RedisError(SystemError.text(system))
+      throw .broken(system)
     default:
       isBroken = true
       throw problem(ERR_peek_error())
@@ -237,8 +254,8 @@ extension TLSSession {
     switch code {
     case X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH:
       return RedisError(
-        "its certificate is not for '\(name)': use a name that the certificate has, or give the server"
-          + " a certificate for this one")
+        "its certificate is not for '\(name)': use a name that it has, or give the server a certificate"
+          + " with this one among its alternative names")
     case X509_V_ERR_CERT_HAS_EXPIRED:
       return RedisError(
         "its certificate has expired: renew it, or set the clock of this host if that is wrong")
@@ -253,7 +270,8 @@ extension TLSSession {
       X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY, X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
       return RedisError(
         "its certificate is of an authority that this host does not trust: name the file of the"
-          + " authority's certificate with --ca-file")
+          + " authority's certificate with --ca-file, or install ca-certificates if it is a public one"
+      )
     default:
       let why = unsafe X509_verify_cert_error_string(Int(code)).map { unsafe String(cString: $0) }
       return RedisError("its certificate is refused: \(why ?? "code \(code)")")

@@ -74,26 +74,23 @@ extension CounterFile {
   ///   - mayReplace: Whether a file that does not fit may be replaced.
   ///   - timeout: How long to wait for processes that are creating it; keep this short while a
   ///     transaction is open.
-  /// - Returns: The file; nil if it cannot be opened or created.
+  /// - Returns: The file; nil if one that does not fit is in its place, or if it cannot be created.
+  /// - Throws: What was missing to open it.
   static func open(
     _ place: Place, isOfThisBoot: Bool, mayReplace: Bool, atMost timeout: Duration
-  ) -> CounterFile? {
+  ) throws(StoreError) -> CounterFile? {
     switch found(at: place, isOfThisBoot: isOfThisBoot) {
     case .fitting(let file): return file
     case .other where !mayReplace: return nil
     case .other, .nothing: break
     }
-    do throws(StoreError) {
-      return try StoreLock.held(place.storePath, atMost: timeout) { _ in
-        // Another process may have created it meanwhile.
-        switch found(at: place, isOfThisBoot: isOfThisBoot) {
-        case .fitting(let file): return file
-        case .nothing: return created(at: place, replacing: false)
-        case .other: return mayReplace ? created(at: place, replacing: true) : nil
-        }
+    return try StoreLock.held(place.storePath, atMost: timeout) { _ throws(StoreError) in
+      // Another process may have created it meanwhile.
+      switch found(at: place, isOfThisBoot: isOfThisBoot) {
+      case .fitting(let file): return file
+      case .nothing: return try created(at: place, replacing: false)
+      case .other: return mayReplace ? try created(at: place, replacing: true) : nil
       }
-    } catch {
-      return nil
     }
   }
 
@@ -107,33 +104,30 @@ extension CounterFile {
   }
 
   /// Creates the file; the caller holds the lock of the store.
-  private static func created(at place: Place, replacing isReplacement: Bool) -> CounterFile? {
+  private static func created(
+    at place: Place, replacing isReplacement: Bool
+  ) throws(StoreError) -> CounterFile? {
     // Users of the store may count in the file, and nobody else, even if root creates it.
     guard let rights = FileStatus(of: place.storePath)?.rights else { return nil }
     let header = Header(store: place.store, boot: place.boot)
     let name = place.path + ".new"
+    let earlier = opened(place.path, O_RDONLY)
+    if earlier == nil, StoreError.isOfDescriptors(errno) {
+      throw StoreError(errno: errno, doing: "use", path: place.path)
+    }
+    defer { if let earlier { close(earlier.descriptor) } }
     unsafe unlink(name)
-    guard let file = new(name, rights, isReplacement) else { return nil }
+    let descriptor = try NewFile.create(name, rights, mustHave: true)
+    guard let file = CounterFile(descriptor, isReplacement: isReplacement) else { return nil }
     let isReady =
       sb_reserve(file.descriptor, 0, Int64(bytesOfHeader)) == 0
-      && file.takeOverTotals(ofFileAt: place.path, header) && file.write(header)
+      && file.takeOverTotals(of: earlier, header) && file.write(header)
     guard isReady, unsafe rename(name, place.path) == 0 else {
       close(file.descriptor)
       unsafe unlink(name)
       return nil
     }
     return file
-  }
-
-  private static func new(
-    _ name: String, _ rights: FileRights, _ isReplacement: Bool
-  ) -> CounterFile? {
-    do throws(StoreError) {
-      let descriptor = try NewFile.create(name, rights, mustHave: true)
-      return CounterFile(descriptor, isReplacement: isReplacement)
-    } catch {
-      return nil
-    }
   }
 
   static func opened(_ path: String, _ flags: Int32) -> CounterFile? {
@@ -166,10 +160,8 @@ extension CounterFile {
   /// Copies the counters of an earlier boot without the marks, whose times belong to that boot.
   ///
   /// - Returns: False if there are any and they cannot be copied.
-  private func takeOverTotals(ofFileAt path: String, _ header: Header) -> Bool {
-    guard let earlier = Self.opened(path, O_RDONLY) else { return true }
-    defer { close(earlier.descriptor) }
-    guard earlier.header?.store == header.store else { return true }
+  private func takeOverTotals(of earlier: CounterFile?, _ header: Header) -> Bool {
+    guard let earlier, earlier.header?.store == header.store else { return true }
     var bytes = [UInt8](repeating: 0, count: Self.breakersOfSegment * Self.bytesOfCounters)
     let size = lseek(earlier.descriptor, 0, SEEK_END)
     var segment = 0

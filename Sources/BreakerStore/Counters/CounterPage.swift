@@ -131,10 +131,15 @@ extension CounterPage {
   ) {
     let now = Patience.monotonicNanoseconds()
     guard let place, now >= nextTry else { return }
-    guard
-      let file = CounterFile.open(
+    var found: CounterFile?
+    do throws(StoreError) {
+      found = try CounterFile.open(
         place, isOfThisBoot: identity != nil, mayReplace: now >= nextReplacement, atMost: timeout)
-    else {
+    } catch {
+      // Descriptors may be free again at once, and asking for one costs little.
+      if error.isOfDescriptors { return }
+    }
+    guard let file = found else {
       nextTry = Patience.deadline(after: .seconds(1))
       return
     }

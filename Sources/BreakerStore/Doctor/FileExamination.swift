@@ -37,11 +37,12 @@ enum FileExamination {
     if wanted == its { return way(place) ?? StoreFinding(.directory, .ok, found) }
     let isOwn = isStoresOwn(place)
     return StoreFinding(
-      .directory, .warning, found + ", group \(its.group)",
-      means: "users of group \(store.group), who share the store, cannot create or share the files"
+      .directory, .warning, found + ", \(HostUsers.group(its.group))",
+      means:
+        "users of \(HostUsers.group(store.group)), who share the store, cannot create or share the files"
         + " beside it",
       repair: isOwn
-        ? "give it to group \(store.group) with mode \(wanted.octal)"
+        ? "give it to \(HostUsers.group(store.group)) with mode \(wanted.octal)"
         : "none, because others may use the directory: move the store to one of its own",
       isOwn ? [.adjust(suffix: nil, place.ofDirectory.identity, wanted)] : [])
   }
@@ -55,8 +56,9 @@ enum FileExamination {
     guard let (path, rights) = barrier else { return nil }
     return StoreFinding(
       .directory, .warning,
-      "\(path), mode \(rights.octal), user \(rights.user), group \(rights.group)",
-      means: "users of group \(group), who share the store, cannot reach it, and go on alone",
+      "\(path), mode \(rights.octal), \(names(rights))",
+      means:
+        "users of \(HostUsers.group(group)), who share the store, cannot reach it, and go on alone",
       repair:
         "none, because others may use the directory: let them pass with chmod o+x, or move the"
         + " store")
@@ -73,14 +75,21 @@ enum FileExamination {
     var report = Report()
     if let links = HardLinks(of: place.path) { report.add(links) }
     if let mount = LoneMount(of: place.path) { report.add(mount, of: place) }
-    if wanted.group != store.group || wanted.mode != store.mode {
+    if wanted.user != store.user {
+      let owner = HostUsers.name(of: wanted.user)
       report.add(
-        "the store has mode \(store.octal), group \(store.group)",
-        repair: "change it to mode \(wanted.octal), group \(wanted.group)",
+        "the store belongs to \(HostUsers.name(of: store.user)), mode \(store.octal), and its"
+          + " directory to \(owner)",
+        repair: "give it to \(owner)", .adjust(suffix: "", place.file.identity, wanted))
+      report.means.append("programs of \(owner) cannot use the store, and go on alone")
+    } else if wanted.group != store.group || wanted.mode != store.mode {
+      report.add(
+        "the store has mode \(store.octal), \(HostUsers.group(store.group))",
+        repair: "change it to mode \(wanted.octal), \(HostUsers.group(wanted.group))",
         .adjust(suffix: "", place.file.identity, wanted))
       report.means.append(
         wanted.isGroupWritable && !store.isGroupWritable
-          ? "its directory is for group \(wanted.group), whose users cannot use the store"
+          ? "its directory is for \(HostUsers.group(wanted.group)), whose users cannot use the store"
           : "a user who may read it can hold up all writers, so all its users must be able to write"
       )
     }
@@ -98,8 +107,8 @@ enum FileExamination {
       if PlantedFile.isStrange(status, beside: place.file) {
         report.isBad = true
         report.add(
-          "\(suffix) belongs to user \(status.rights.user), mode \(status.rights.octal), and the"
-            + " store to user \(store.user)",
+          "\(suffix) belongs to \(HostUsers.user(status.rights.user)), mode"
+            + " \(status.rights.octal), and the store to \(HostUsers.user(store.user))",
           repair: "none for \(suffix): only you know whether the store's programs created it: give"
             + " it to the store's owner, or move it away")
         report.means.append("programs refuse it, because its owner may have put it there")
@@ -114,16 +123,18 @@ enum FileExamination {
         continue
       }
       // A difference that the store itself has too is not reported again.
-      let found =
-        "\(suffix) has mode \(status.rights.octal), user \(status.rights.user),"
-        + " group \(status.rights.group)"
+      let found = "\(suffix) has mode \(status.rights.octal), \(names(status.rights))"
       report.add(
         differs(status.rights, from: store) ? found : nil,
         repair: "give \(suffix) the rights of the store",
         .adjust(suffix: suffix, status.identity, wanted))
     }
     return report.finding(
-      about: "the store has mode \(store.octal), user \(store.user), group \(store.group)")
+      about: "the store has mode \(store.octal), \(names(store))")
+  }
+
+  private static func names(_ rights: FileRights) -> String {
+    "\(HostUsers.user(rights.user)), \(HostUsers.group(rights.group))"
   }
 
   /// The rights that the store must have.
@@ -131,7 +142,16 @@ enum FileExamination {
   /// If a store is in a directory for a group but does not itself allow that group, it lost the
   /// group when it replaced an earlier store.
   private static func wanted(_ place: StoreSite) -> FileRights {
-    let wanted = place.file.rights.ofUsers
+    var wanted = place.file.rights.ofUsers
+    let its = place.ofDirectory.rights
+    // What root creates there belongs to that user, unless an earlier version has created it.
+    if wanted.user == 0, !wanted.isGroupWritable, !wanted.isWritableForAll,
+      let owner = its.soleWriter
+    {
+      wanted.user = owner
+      wanted.group = its.group
+      return wanted
+    }
     guard !wanted.isGroupWritable, !wanted.isWritableForAll, var ofGroup = ofGroup(place) else {
       return wanted
     }
@@ -159,7 +179,7 @@ enum FileExamination {
     if file.isLink { return "is a symbolic link" }
     if !file.isRegular { return "is not a regular file" }
     guard PlantedFile.isAnothers(file.rights.user, in: place.directory) else { return nil }
-    return "belongs to user \(file.rights.user), who may have put it there"
+    return "belongs to \(HostUsers.user(file.rights.user)), who may have put it there"
   }
 
   /// The owner of a file does not matter if the group or everybody may write to it.

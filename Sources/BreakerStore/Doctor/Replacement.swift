@@ -87,7 +87,7 @@ enum SetAside {
 
   /// A free name beside the store: the store's name, the time, and a number if needed.
   static func name(for path: String, at milliseconds: Int64) -> String {
-    let name = path + infix + time(milliseconds)
+    let name = path + infix + UTC.text(milliseconds, as: "%Y%m%dT%H%M%SZ")
     var number = 1
     var free = name
     while ([""] + StoreSite.suffixes).contains(where: { FileStatus(of: free + $0) != nil }) {
@@ -95,16 +95,6 @@ enum SetAside {
       free = "\(name)-\(number)"
     }
     return free
-  }
-
-  /// The UTC time as `20260921T142300Z`.
-  private static func time(_ milliseconds: Int64) -> String {
-    var seconds = time_t(milliseconds / 1_000)
-    var parts = unsafe tm()
-    unsafe gmtime_r(&seconds, &parts)
-    var text = [CChar](repeating: 0, count: 32)
-    let length = unsafe strftime(&text, text.count, "%Y%m%dT%H%M%SZ", &parts)
-    return String(decoding: text[..<length].map { UInt8(bitPattern: $0) }, as: UTF8.self)
   }
 
   static func move(_ path: String, to other: String) throws(StoreError) {
@@ -124,5 +114,18 @@ enum SetAside {
       guard error.kind == .corrupt || error.kind == .notAStore else { throw error }
       return nil
     }
+  }
+}
+
+/// Points in time as the doctor writes them.
+enum UTC {
+  /// A point in time by the wall clock, in a format of `strftime`.
+  static func text(_ milliseconds: Int64, as format: String) -> String {
+    var seconds = time_t(milliseconds / 1_000)
+    var parts = unsafe tm()
+    unsafe gmtime_r(&seconds, &parts)
+    var text = [CChar](repeating: 0, count: 32)
+    let length = unsafe strftime(&text, text.count, format, &parts)
+    return String(decoding: text[..<length].map { UInt8(bitPattern: $0) }, as: UTF8.self)
   }
 }

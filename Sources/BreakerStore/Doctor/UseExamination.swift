@@ -87,8 +87,12 @@ struct UseExamination {
     let count = try reader.integer("SELECT count(*) FROM event")
     let limit = RecordedEvent.mostOfAll
     let isFull = count >= limit
+    // After a deletion or a restore, this tells which store it is.
+    let created = try reader.integer("SELECT created_at_ms FROM store")
+    let begun = UTC.text(created, as: "%Y-%m-%dT%H:%M:%SZ")
     return StoreFinding(
-      .history, isFull ? .note : .ok, "\(count) of at most \(limit) entries",
+      .history, isFull ? .note : .ok,
+      "\(count) of at most \(limit) entries, in a store that was created at \(begun)",
       means: isFull ? "each new entry replaces the oldest one" : nil)
   }
 

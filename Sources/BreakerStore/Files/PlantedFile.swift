@@ -34,8 +34,8 @@ enum PlantedFile {
     guard isAnothers(file.rights.user, in: directory) else { return }
     throw StoreError(
       .permissionDenied, code: EPERM,
-      "cannot use \(StoreError.visible(path)): it belongs to user \(file.rights.user), who may have"
-        + " put it there for others to find: use a directory that not everybody may write to")
+      "cannot use \(StoreError.visible(path)): it belongs to \(HostUsers.user(file.rights.user)), who may"
+        + " have put it there for others to find: use a directory that not everybody may write to")
   }
 
   static func refuse(
@@ -45,8 +45,8 @@ enum PlantedFile {
     let user = file.rights.user
     throw StoreError(
       .permissionDenied, code: EPERM,
-      "cannot use \(StoreError.visible(path)): it belongs to user \(user), and the store to user"
-        + " \(store.rights.user): give it to the store's owner if the store's programs created it,"
+      "cannot use \(StoreError.visible(path)): it belongs to \(HostUsers.user(user)), and the store to"
+        + " \(HostUsers.user(store.rights.user)): give it to the store's owner if the store's programs created it,"
         + " or move it away")
   }
 

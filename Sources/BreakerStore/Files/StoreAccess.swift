@@ -83,12 +83,15 @@ extension FileRights {
     guard let rights = FileStatus(of: directory)?.rights else { return nil }
     if rights.mode & 0o2777 == 0o2770, DirectoryListing.isOnly(of: name, directory) {
       self.init(mode: 0o660, user: Self.unchanged, group: rights.group)
-    } else if geteuid() == 0, rights.user != 0, rights.mode & 0o022 == 0 {
-      self.init(mode: 0o600, user: rights.user, group: rights.group)
+    } else if geteuid() == 0, let owner = rights.soleWriter {
+      self.init(mode: 0o600, user: owner, group: rights.group)
     } else {
       return nil
     }
   }
+
+  /// The user, other than root, who alone may create files in a directory with these rights.
+  var soleWriter: uid_t? { user != 0 && mode & 0o022 == 0 ? user : nil }
 }
 
 /// Finds the file or directory that keeps this process from using a store.
@@ -102,8 +105,11 @@ enum Denial {
     let it = culprit == path ? "it" : StoreError.visible(culprit)
     let rights = status.rights
     let mode = String(repeating: "0", count: max(0, 4 - rights.octal.count)) + rights.octal
-    return "\(it) belongs to \(HostUsers.name(of: rights.user)), mode \(mode), and this process"
-      + " runs as \(HostUsers.name(of: geteuid()))"
+    // Being in the group helps if it may do what others may not.
+    let isForGroup = (rights.mode >> 3) & ~rights.mode & 0o7 != 0
+    let others = isForGroup ? " and \(HostUsers.group(rights.group))" : ""
+    return "\(it) belongs to \(HostUsers.name(of: rights.user))\(others), mode \(mode), and this"
+      + " process runs as \(HostUsers.name(of: geteuid()))"
   }
 
   private static func culprit(at path: String) -> (String, FileStatus)? {
@@ -137,15 +143,32 @@ enum Denial {
 
 /// The users of this host.
 enum HostUsers {
-  /// The name of a user of this host, or its number.
+  /// The name of a user of this host: `root`, `shop`, or `user 999` for one that has none.
+  static func name(of user: uid_t) -> String { known(user) ?? "user \(user)" }
+
+  /// A user as a word and a name: `user root`, `user 999`.
+  static func user(_ user: uid_t) -> String { "user \(known(user) ?? "\(user)")" }
+
+  /// A group as a word and a name: `group workers`, `group 999`.
+  static func group(_ group: gid_t) -> String {
+    "group \(find(group, in: "/etc/group") ?? "\(group)")"
+  }
+
+  private static func known(_ user: uid_t) -> String? {
+    user == 0 ? "root" : find(user, in: "/etc/passwd")
+  }
+
+  /// The name that a file of this host gives to a number.
   ///
-  /// Only the file with the local users is read. Asking a directory service could take seconds.
-  static func name(of user: uid_t) -> String {
-    if user == 0 { return "root" }
-    for line in (ProcFile.text("/etc/passwd") ?? "").split(separator: "\n") {
+  /// Only the files with the local users and groups are read. Asking a directory service could take
+  /// seconds.
+  private static func find(_ number: UInt32, in file: String) -> String? {
+    for line in (ProcFile.text(file) ?? "").split(separator: "\n") {
       let fields = line.split(separator: ":", maxSplits: 3, omittingEmptySubsequences: false)
-      if fields.count == 4, fields[2] == "\(user)" { return StoreError.visible(String(fields[0])) }
+      if fields.count == 4, fields[2] == "\(number)" {
+        return StoreError.visible(String(fields[0]))
+      }
     }
-    return "user \(user)"
+    return nil
   }
 }

@@ -186,17 +186,8 @@ extension CommandContext {
           .init("retry_after_ms", JSONValue(milliseconds: rejection.retryAfter)),
         ]))
     } else {
-      note("\(VisibleText.name(name)): rejected: \(rejection.spoken)")
+      note("\(VisibleText.name(name)): rejected: \(rejection)")
     }
     return .exit(.rejected)
-  }
-}
-
-extension Rejection {
-  /// Why the call was rejected and for how long, for people.
-  var spoken: String {
-    var rounded = self
-    rounded.retryAfter = retryAfter.map(SpokenDuration.rounded)
-    return rounded.description
   }
 }

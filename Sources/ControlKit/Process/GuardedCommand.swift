@@ -23,7 +23,7 @@ struct GuardedCommand {
         guard let last, case .rejected(_, let rejection) = error else {
           return try reject(error)
         }
-        say("not retried: \(rejection.spoken)")
+        say("not retried: \(rejection)")
         return end(last)
       }
       let judgement = attempt(permit)
@@ -114,7 +114,7 @@ extension GuardedCommand {
     guard let fallback, case .rejected(_, let rejection) = error else {
       return try context.reject(error)
     }
-    say("rejected: \(rejection.spoken): running the fallback instead")
+    say("rejected: \(rejection): running the fallback instead")
     return run(fallback)
   }
 

@@ -184,6 +184,20 @@ static PyObject *go_on(PyObject *object, PyObject *args) {
   return sb_drive(self, &permit, Py_NewRef(work));
 }
 
+// _exchange(other): lets each of two breakers be the other one from now on, for a test.
+static PyObject *exchange(PyObject *object, PyObject *with) {
+  Breaker *self = (Breaker *)object, *other = (Breaker *)with;
+  if (!PyObject_TypeCheck(with, self->state->breaker)) {
+    PyErr_Format(PyExc_TypeError, "%R is not a Breaker", with);
+    return NULL;
+  }
+  sb_breaker *handle = self->handle;
+  self->handle = other->handle;
+  other->handle = handle;
+  self->logged_state = other->logged_state = NEVER_LOGGED;
+  Py_RETURN_NONE;
+}
+
 static PyObject *reset(PyObject *object, PyObject *words) {
   Breaker *self = (Breaker *)object;
   Text reason;
@@ -268,6 +282,7 @@ static PyMethodDef methods[] = {
     {"_guard", guard, METH_VARARGS, NULL},
     {"_continue", go_on, METH_VARARGS, NULL},
     {"_place", place, METH_VARARGS, NULL},
+    {"_exchange", exchange, METH_O, NULL},
     {"_reset", reset, METH_O, NULL},
     {"_trip", trip, METH_VARARGS, NULL},
     {"_force", force, METH_VARARGS, NULL},

@@ -26,6 +26,10 @@ _CODES = {
 }
 
 
+# A unit of time, its name, and those of the part that is left.
+_UNITS = ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "m"), (60, "m", 1, "s"))
+
+
 class BreakerError(Exception):
     """The base class of all errors of this package."""
 
@@ -121,10 +125,18 @@ class InvalidName(BreakerError, ValueError):
 
 
 def _time(seconds: float) -> str:
-    """Return a time in words, rounded up so that no caller comes back too early."""
-    if seconds >= 10:
-        return f"{math.ceil(seconds)}s"
-    return f"{math.ceil(round(seconds * 1_000, 6))}ms"
+    """Return a time in at most two units, as ``cbctl`` does: rounded up, so that no caller comes back too early."""
+    seconds = round(max(seconds, 0), 9)
+    if seconds <= 0.999:
+        return f"{math.ceil(round(seconds * 1_000, 6))}ms" if seconds else "0s"
+    whole = math.ceil(seconds)
+    step = 1 if whole < 3_600 else 60 if whole < 86_400 else 3_600
+    whole = -(-whole // step) * step
+    if whole < 60:
+        return f"{whole}s"
+    size, name, part, rest = next(unit for unit in _UNITS if whole >= unit[0])
+    left = whole % size // part
+    return f"{whole // size}{name} {left}{rest}" if left else f"{whole // size}{name}"
 
 
 def visible(text: str | None) -> str:

@@ -45,13 +45,22 @@ class Figures:
         """Read a store. It is never created."""
         self.breakers: list[Snapshot] = []
         self.count: int | None = None
+        self.is_up: bool | None = False
         self.now = time.time()
-        self.is_alone = store._health()[0] not in (0, 7)
+        health = store.health
+        self.is_alone = health not in ("available", "untried")
         try:
-            store.connect(existing=True)
+            # Not ``connect(existing=True)``, after which the process's calls would not create it either.
+            os.stat(store.path)
             found = store.snapshots()
-        except StoreError:
+        except FileNotFoundError:
+            # Nobody knows yet whether the first call can create the file.
+            if health == "untried":
+                self.is_up = None
             return
+        except (OSError, StoreError):
+            return
+        self.is_up = True
         self.count = len(found)
         wanted = [breaker for breaker in found if breaker["name"].startswith(prefix or "")]
         self.left_out = max(0, len(wanted) - limit)
@@ -155,7 +164,7 @@ STORE_FAMILIES = [
         lambda store: [({}, store.now)]),
     Family(
         "gauge", "store_up", "Whether the store could be read.",
-        lambda store: [({}, float(store.count is not None))]),
+        lambda store: [] if store.is_up is None else [({}, float(store.is_up))]),
     Family(
         "gauge", "store_size_bytes", "The size of each file of the store.",
         lambda store: [] if store.count is None else store.sizes),

@@ -41,7 +41,8 @@ class Store(_extension.Store):
     """A store without what hands out its breakers, which ``SharedStore`` adds."""
 
     __slots__ = (
-        "_breakers", "_call_listeners", "_is_available", "_listeners", "_logged", "_opened_at")
+        "_breakers", "_call_listeners", "_is_available", "_listeners", "_logged", "_opened_at",
+        "_options")
 
     if TYPE_CHECKING:
         _breakers: weakref.WeakSet[Any]
@@ -50,6 +51,7 @@ class Store(_extension.Store):
         _listeners: list[Callable[[Event], object]]
         _logged: dict[str, int]
         _opened_at: str
+        _options: dict[str, Any]
 
     def __new__(
         cls,
@@ -71,6 +73,9 @@ class Store(_extension.Store):
         and the group of the files that this process creates. ``program`` names this process in the
         history. ``clock`` is for tests; see ``shared_breaker.testing``.
         """
+        options = {
+            "on_store_failure": on_store_failure, "lock_timeout": lock_timeout, "mode": mode,
+            "group": group, "program": program, "maximum_breakers": maximum_breakers}
         path_bytes = None if path is None else os.fsencode(path)
         if path_bytes == b"":
             raise ValueError("the path is empty: leave it out for the default store")
@@ -91,6 +96,7 @@ class Store(_extension.Store):
         self._call_listeners = []
         self._logged = {}
         self._opened_at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime())
+        self._options = options
         _stores.add(self)
         return self
 
@@ -112,7 +118,10 @@ class Store(_extension.Store):
         return {0: "available", 7: "untried"}.get(code, text)
 
     def connect(self, *, existing: bool = False) -> None:
-        """Open the file now, to learn whether it can be used; ``existing`` never creates it."""
+        """Open the file now, to learn whether it can be used.
+
+        With ``existing`` it is never created, and from then on no other use of this object creates it either.
+        """
         self._connect(existing)
 
     def flush(self) -> None:
@@ -205,6 +214,16 @@ class Store(_extension.Store):
         for listener in list(self._call_listeners):
             call_listener(listener, event)
 
+    def _lead_to(self, other: Store) -> None:
+        """Exchange files with a store of a test, and let the breakers got from this one follow."""
+        self._exchange(other)
+        for what in ("_is_available", "_logged", "_opened_at"):
+            mine = getattr(self, what)
+            setattr(self, what, getattr(other, what))
+            setattr(other, what, mine)
+        for breaker in list(self._breakers):
+            breaker._follow_store()
+
     # What the extension calls, in the thread of the call that has found it
 
     def _log_health(self, trouble: str | None) -> None:
@@ -287,7 +306,7 @@ def failure_number(words: str) -> int:
 def _program() -> str:
     """Return the name of the program, which is not that of the interpreter."""
     name = os.path.basename(sys.argv[0]) if getattr(sys, "argv", None) else ""
-    return name if name not in ("", "-c", "-m") else "python"
+    return name if name not in ("", "-", "-c", "-m") else "python"
 
 
 _stores: weakref.WeakSet[Store] = weakref.WeakSet()

@@ -35,8 +35,8 @@ __all__ = ["BreakerCollector"]
 class BreakerCollector(Collector):
     """Collects the metrics of a store, or of several stores, each time a registry asks for them.
 
-    It never raises because a store has failed, and never creates one: ``shared_breaker_store_up`` is 0
-    then, and the store has no other figures.
+    It never raises because a store has failed, and never creates one. ``shared_breaker_store_up`` is 0
+    if the store cannot be read, and left out before its first use; then it has no breakers either.
     """
 
     def __init__(

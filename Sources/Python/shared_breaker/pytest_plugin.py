@@ -1,12 +1,12 @@
 """A plugin for pytest, which is there as soon as the package is installed.
 
-``breaker_host``   a ``shared_breaker.testing.Host`` in a directory of the test, whose store is the default one
-                   meanwhile
+``breaker_host``   a ``shared_breaker.testing.Host`` in a directory of the test, to which the default store leads
+                   meanwhile, with all breakers of the program that were got from it
 ``breaker_store``  its store
 ``breaker_clock``  its clock, such as for ``breaker_clock.advance(30)``
 
-No test uses the default store of whoever runs the tests: breakers that modules get without a fixture share a
-store of the test run, or of each worker of pytest-xdist.
+No test uses the default store of whoever runs the tests: what tests without a fixture do goes to a store of the
+test run, or of each worker of pytest-xdist.
 """
 
 from __future__ import annotations
@@ -47,22 +47,20 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
 
 @pytest.fixture
 def breaker_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
-    """A host of the test's own, whose store is the default one."""
-    import shared_breaker
-
+    """A host of the test's own, to which the default store leads."""
+    from . import default_store
     from .testing import Host
 
     directory = tmp_path / "shared-breaker"
     directory.mkdir()
-    with Host(directory) as host:
+    with Host(directory, store=default_store()) as host:
         monkeypatch.setenv(_VARIABLE, host.path)
-        monkeypatch.setattr(shared_breaker, "_default", host.store)
         yield host
 
 
 @pytest.fixture
 def breaker_store(breaker_host: Host) -> SharedStore:
-    """A store of the test's own, which is the default one."""
+    """The default store, which leads to a file of the test's own."""
     return breaker_host.store
 
 

@@ -6,6 +6,9 @@ The plugin for pytest, ``shared_breaker.pytest_plugin``, makes fixtures of them.
         payments = host.store.breaker("payments", max_failures=1, open_for=30)
         ...
         host.clock.advance(30)
+
+If the program that is tested has a store of its own, as that of ``default_store()``, let it lead to the host:
+``Host(directory, store=shop.store)``.
 """
 
 from __future__ import annotations
@@ -60,14 +63,27 @@ class Clock:
 class Host:
     """A host of a test: a directory with a store, and a clock for the processes that share them."""
 
-    def __init__(self, directory: str | os.PathLike[str]) -> None:
-        """Use a directory, which other processes of the test may use as well."""
+    def __init__(
+        self, directory: str | os.PathLike[str], store: SharedStore | None = None
+    ) -> None:
+        """Use a directory, which other processes of the test may use as well.
+
+        ``store`` is one that the program has made, such as ``default_store()``. Until the host is closed, it
+        leads to the host's file and clock, with the breakers that were ever got from it: those that modules
+        have made when they were imported, and functions behind them. Blocks and permits that are under way
+        at the beginning or the end of that time report to nobody, so end the program's threads first.
+        """
+        if store is not None and not isinstance(store, SharedStore):
+            raise TypeError(f"{store!r} is not a SharedStore")
         self.path = os.path.join(directory, "breakers.db")
         """The path of the store."""
         self.clock = Clock(os.path.join(directory, "breakers.clock"))
         """The clock of the host."""
-        self.store = self.open()
-        """A store of this process."""
+        self._own = self.open(**(store._options if store else {}))
+        if store is not None:
+            store._lead_to(self._own)
+        self.store = store or self._own
+        """A store of this process: that of the program if you gave one."""
 
     def open(self, **options: Any) -> SharedStore:
         """Open the store once more, as another process would; ``options`` are those of ``SharedStore``."""
@@ -93,8 +109,11 @@ class Host:
             self.clock.advance(2)
 
     def close(self) -> None:
-        """Close the store of this process."""
-        self.store.close()
+        """Close the store of this process, or let that of the program lead again to where it did."""
+        if self.store is not self._own:
+            self.store._lead_to(self._own)
+            self.store = self._own
+        self._own.close()
 
     def __enter__(self) -> Self:
         return self

@@ -40,6 +40,25 @@ extension CallOutcome {
   }
 }
 
+extension Rejection {
+  /// The value of a `Retry-After` header for those whom you cannot serve, in whole seconds.
+  ///
+  /// It is rounded up, so that nobody comes back too early, and at least 1. If the time is up to an
+  /// operator it is nil: leave out the header then.
+  ///
+  /// ```swift
+  /// } catch BreakerError.rejected(_, let rejection) {
+  ///   answer(503, headers: ["Retry-After": rejection.retryAfterHeader])
+  /// }
+  /// ```
+  public var retryAfterHeader: String? {
+    retryAfter.map { wait in
+      let (seconds, rest) = wait.components
+      return String(max(1, seconds.addingSaturating(rest > 0 ? 1 : 0)))
+    }
+  }
+}
+
 /// The value of an HTTP `Retry-After` header, which names seconds or a date.
 public enum RetryAfter {
   /// The longest wait that is taken from a header; a server that names more is not believed.

@@ -1,16 +1,13 @@
-import BreakerRelay
-import TestSupport
-
 /// An authority of one test, and the certificates that it gives out; all in the test's directory.
-final class Certificates {
+package final class Certificates {
   /// A certificate and its key.
-  struct Pair {
-    var certificate: String
-    var key: String
+  package struct Pair {
+    package var certificate: String
+    package var key: String
   }
 
   /// When a certificate is valid.
-  enum Time: String {
+  package enum Time: String {
     case now = "20200101000000Z 20991231000000Z"
     case past = "20200101000000Z 20210101000000Z"
     case future = "20980101000000Z 20991231000000Z"
@@ -18,14 +15,14 @@ final class Certificates {
 
   private static let program = "/usr/bin/openssl"
 
-  static let arePossible = Files.exists(program)
+  package static let arePossible = Files.exists(program)
 
   private let directory: TemporaryDirectory
   private let name: String
   private let authority: Pair
 
   /// Makes an authority; several in a directory have different names.
-  init(in directory: TemporaryDirectory, name: String = "authority") throws {
+  package init(in directory: TemporaryDirectory, name: String = "authority") throws {
     self.directory = directory
     self.name = name
     authority = Pair(
@@ -52,23 +49,19 @@ final class Certificates {
     try Files.write(directory.file("\(name).index"), [])
   }
 
-  /// What trusts this authority alone, and shows a certificate if there is one.
-  func trust(showing pair: Pair? = nil) -> RedisTLS {
-    RedisTLS(
-      authorities: authority.certificate, certificate: pair?.certificate, key: pair?.key)
-  }
-
   /// The file of the authority's certificate.
-  var file: String { authority.certificate }
+  package var file: String { authority.certificate }
 
   /// Gives out a certificate; a later one of the same file replaces it.
-  func pair(
-    _ file: String, for names: String = "DNS:localhost,IP:127.0.0.1", valid time: Time = .now
+  package func pair(
+    _ file: String, for names: String = "DNS:localhost,IP:127.0.0.1", valid time: Time = .now,
+    use: String? = nil
   ) throws -> Pair {
     let pair = Pair(
       certificate: directory.file("\(file).pem"), key: directory.file("\(file).key"))
     let request = directory.file("\(file).csr")
-    let words = ["-subj", "/CN=\(file)", "-addext", "subjectAltName=\(names)", "-out", request]
+    var words = ["-subj", "/CN=\(file)", "-addext", "subjectAltName=\(names)", "-out", request]
+    if let use { words += ["-addext", "extendedKeyUsage=\(use)"] }
     try Self.run(["req", "-new"] + words + Self.newKey(pair.key))
     let times = time.rawValue.split(separator: " ").map(String.init)
     try Self.run([
@@ -80,19 +73,19 @@ final class Certificates {
   }
 
   /// A certificate that nobody but itself has signed.
-  func selfSigned(_ file: String) throws -> Pair {
+  package func selfSigned(_ file: String, key: [String]? = nil) throws -> Pair {
     let pair = Pair(
       certificate: directory.file("\(file).pem"), key: directory.file("\(file).key"))
     try Self.run(
       [
         "req", "-x509", "-days", "3650", "-subj", "/CN=\(file)", "-addext",
         "subjectAltName=DNS:localhost", "-out", pair.certificate,
-      ] + Self.newKey(pair.key))
+      ] + (key.map { $0 + ["-nodes", "-keyout", pair.key] } ?? Self.newKey(pair.key)))
     return pair
   }
 
   /// Encrypts the key of a certificate with a passphrase.
-  func locked(_ pair: Pair) throws -> Pair {
+  package func locked(_ pair: Pair) throws -> Pair {
     var locked = pair
     locked.key += ".locked"
     try Self.run(["ec", "-in", pair.key, "-out", locked.key, "-aes256", "-passout", "pass:geheim"])
@@ -110,7 +103,9 @@ final class Certificates {
   }
 
   /// OpenSSL's own server; `next` is the line that says at which port.
-  static func server(_ pair: Pair, _ options: [String]) throws -> (child: Child, port: UInt16) {
+  package static func server(_ pair: Pair, _ options: [String]) throws -> (
+    child: Child, port: UInt16
+  ) {
     let words = [
       "s_server", "-accept", "127.0.0.1:0", "-cert", pair.certificate, "-key", pair.key,
     ]
