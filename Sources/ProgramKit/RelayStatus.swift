@@ -211,7 +211,7 @@ extension RelayStatus {
       .init("since", JSONValue(since?.description)),
       .init("problem", JSONValue(problem)),
       .init("lag_ms", JSONValue(milliseconds: lag)),
-      .init("skew_ms", JSONValue(milliseconds: skew)),
+      .init("skew_ms", JSONValue(skew.map { DurationText.milliseconds($0) })),
       .init("waiting", JSONValue(waiting)),
       .init("applied", .integer(applied)),
       .init("refused", .integer(refused)),
@@ -252,7 +252,8 @@ extension RelayStatus.Host {
   fileprivate func document(answering question: RelayStatus.Question) -> JSONValue {
     let members: [JSONValue.Member] = [
       .init("host", .string(name)), .init("silent_ms", JSONValue(milliseconds: silence)),
-      .init("is_silent", .bool(isSilent)), .init("skew_ms", JSONValue(milliseconds: skew)),
+      .init("is_silent", .bool(isSilent)),
+      .init("skew_ms", JSONValue(skew.map { DurationText.milliseconds($0) })),
       .init("relay", JSONValue(relay)), .init("speaks", .integer(speaks)),
       .init("signed", isProven.map { .bool($0) } ?? .null),
       .init("keys", .array(keys.map { .string($0) })),
