@@ -191,10 +191,11 @@ struct FleetText {
         + ($0.speaks < 2 ? ", neither confirms nor signs" : "")
     }
     guard groups.count > 1 else { return [] }
-    let most = groups.values.map(\.count).max()
+    let most = groups.values.map(\.count).max() ?? 0
     return groups.sorted { ($0.value.count, $0.key) < ($1.value.count, $1.key) }.map {
       let hosts = $0.value
-      return "\($0.key): \(hosts.count == most ? "\(hosts.count) hosts" : list(hosts.map(\.name)))"
+      let isUsual = hosts.count == most && most > 3
+      return "\($0.key): " + (isUsual ? "\(most) hosts" : list(hosts.map(\.name)))
     }
   }
 
