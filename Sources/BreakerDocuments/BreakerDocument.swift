@@ -59,6 +59,7 @@ public enum BreakerDocument {
       .init("trips", .integer(snapshot.trips)),
       .init("flapping", .bool(snapshot.isFlapping)),
       .init("probes_in_flight", .integer(snapshot.probesInFlight)),
+      .init("limit", limit(of: snapshot)),
       .init("transitions", perState(snapshot.transitions) { .integer($0) }),
       .init("in_state_ms", JSONValue(milliseconds: snapshot.timeInState)),
       .init("time_in_state_ms", timeInStates(of: snapshot)),
@@ -107,6 +108,36 @@ public enum BreakerDocument {
     ])
   }
 
+  /// How much is under way under a limit, with nulls for what nobody knows; null without a limit.
+  private static func limit(of snapshot: BreakerSnapshot) -> JSONValue {
+    guard let units = snapshot.policy.maxConcurrent else { return .null }
+    let limit = snapshot.limit
+    return .object([
+      .init("units", .integer(Int64(units))),
+      .init("in_use", JSONValue(limit.map { Int64($0.unitsInUse) })),
+      .init("waiting", JSONValue(limit.map { Int64($0.waiters.count { !$0.isOwnerGone }) })),
+      .init("room", snapshot.hasRoom.map { .bool($0) } ?? .null),
+      .init("waits", limit.map { waits($0.waits) } ?? .null),
+    ])
+  }
+
+  private static func waits(_ waits: LimitSnapshot.Waits) -> JSONValue {
+    .object([
+      .init("count", .integer(waits.count)),
+      .init("total_ms", JSONValue(milliseconds: waits.total)),
+      .init("abandoned", .integer(waits.abandoned)),
+      .init(
+        "buckets",
+        .array(
+          waits.buckets.map { bucket in
+            .object([
+              .init("at_most_ms", JSONValue(milliseconds: bucket.atMost)),
+              .init("count", .integer(bucket.count)),
+            ])
+          })),
+    ])
+  }
+
   private static func totals(_ totals: BreakerTotals) -> JSONValue {
     .object([
       .init("successes", .integer(totals.successes)),
@@ -115,6 +146,8 @@ public enum BreakerDocument {
       .init("rejections", .integer(totals.rejections)),
       .init("slow", .integer(totals.slow)),
       .init("would_reject", .integer(totals.wouldReject)),
+      .init("busy", .integer(totals.busy)),
+      .init("lost_calls", .integer(totals.lostCalls)),
     ])
   }
 
@@ -132,6 +165,7 @@ public enum BreakerDocument {
     case .count: JSONValue(Int64(text))
     case .factor: Double(text).map { .number($0) } ?? .null
     case .duration, .rate: .string(text)
+    case .word: .string(text)
     case .countOrRate: Int64(text).map { JSONValue($0) } ?? .string(text)
     @unknown default: .string(text)
     }

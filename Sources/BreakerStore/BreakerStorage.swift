@@ -20,6 +20,15 @@ package protocol BreakerStorage: AnyObject, Sendable {
   /// The counters that processes share; nil if there are none.
   var sharedCounters: CounterPage? { get }
 
+  /// The slots of a breaker with a limit; nil if it can have none now.
+  func slots(ofBreaker id: Int64) -> (any CallSlots)?
+
+  /// The calls under way on breakers with a limit, and those who wait, as far as that is known.
+  func slotStates(ofBreakers ids: [Int64]) -> [Int64: SlotState]
+
+  /// Uses other slots from now on if those in use were replaced or deleted.
+  func lookAfterSlots()
+
   /// Makes sure that the storage can be used, and creates it if it does not exist.
   func open(mayCreate: Bool) throws(StoreError)
 

@@ -121,6 +121,14 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
         + advice(.busy, system: 0))
   }
 
+  /// Creates the error for a wait for room that was ended before its time.
+  package static func interruptedWaiting(for name: String) -> StoreError {
+    StoreError(
+      .busy, code: EINTR,
+      "the wait for room under the limit of \(visible(name)) was interrupted: nothing has changed:"
+        + " try again")
+  }
+
   /// Whether nobody knows what is wrong with the store, because the wait for it was ended early.
   package var isInterrupted: Bool { kind == .busy && code == EINTR }
 

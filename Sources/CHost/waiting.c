@@ -58,9 +58,13 @@ int sb_ask(int64_t nanoseconds) {
 }
 
 int64_t sb_next_question(int64_t nanoseconds) {
+  return sb_next_question_within(nanoseconds, interruptible_for);
+}
+
+int64_t sb_next_question_within(int64_t nanoseconds, int64_t longest) {
   int64_t end = sb_wait_end();
   int64_t next = nanoseconds < end ? nanoseconds : end;
-  int64_t soon = sb_is_interruptible() ? now() + interruptible_for : next;
+  int64_t soon = sb_is_interruptible() ? now() + longest : next;
   return next < soon ? next : soon;
 }
 

@@ -57,7 +57,10 @@
  * read the file; to tell others, as every failure must, they write it. Writing waits for other
  * processes, for `lock_timeout_ns` at most. With SB_NOWAIT they return SB_WOULD_BLOCK instead of
  * reading or writing the file, or of waiting for a fork() or an sb_close() of another thread, and you
- * call them again where waiting is allowed, such as in a worker thread of an event loop. All other
+ * call them again where waiting is allowed, such as in a worker thread of an event loop. Where the policy
+ * has a `queue-timeout`, sb_enter() also waits for room under `max-concurrent`, as long as that says: so
+ * give callers that wait threads of their own, and never those that the calls under way need to end. A
+ * caller that waits delays neither fork() nor sb_close(), which sends it away with SB_ERR_CLOSED. All other
  * functions that take a store, a breaker or a hook may read or write the file, unless their description
  * says that they do not. sb_interruptible() lets signals and other threads end waits early.
  *
@@ -234,6 +237,14 @@ enum sb_mode {
   SB_OBSERVE = 3
 };
 
+/* What rejects a call. */
+enum sb_cause {
+  /* The breaker is not closed, or its mode says so. */
+  SB_CAUSE_OPEN = 0,
+  /* As many calls are under way as max-concurrent permits. */
+  SB_CAUSE_BUSY = 1
+};
+
 /* What sb_enter() does while the store cannot be used. */
 enum sb_store_failure {
   /* For a breaker: what its store's options say. For a store: SB_ALONE. */
@@ -287,13 +298,16 @@ typedef struct sb_rejection {
   /* The bytes of `reason`; 0 if none was given. */
   int32_t reason_length;
   /* When asking again makes sense: when the open time or the mode ends, or when the probe under way may
-   * have succeeded. SB_UNKNOWN if that is up to an operator. */
+   * have succeeded. SB_UNKNOWN if that is up to an operator, or if the breaker is busy. */
   int64_t retry_after_ns;
   /* Why the mode was set, if the mode is what rejects; cut at a character, and ended by a zero. */
-  char reason[256];
+  char reason[248];
+  /* Enum sb_cause. */
+  int32_t cause;
+  int32_t reserved;
 } sb_rejection;
 
-#define SB_REJECTION_INIT {sizeof(sb_rejection), 0, 0, 0, 0, {0}}
+#define SB_REJECTION_INIT {sizeof(sb_rejection), 0, 0, 0, 0, {0}, 0, 0}
 
 /* What else is known about how a call went. */
 typedef struct sb_details {
@@ -546,7 +560,10 @@ int sb_breaker_state(sb_breaker *breaker, int *state);
  * SB_ERR_PERMIT_LIVE, SB_ERR_CLOSED, and the store's with SB_FAIL.
  *
  * The permit of a probe is a lease. If the process dies, the next caller gets its slot at once; if the
- * probe has not reported by `probe-timeout`, it has failed, unless sb_renew() gave it more time. */
+ * probe has not reported by `probe-timeout`, it has failed, unless sb_renew() gave it more time.
+ *
+ * With `max-concurrent`, the permit is one unit of it until sb_leave(), whatever thread calls that. A call
+ * that is made inside of another one of the same breaker takes a unit of its own, so do not nest them. */
 int sb_enter(sb_breaker *breaker, sb_permit *permit, sb_rejection *rejection, uint32_t flags);
 
 /* Reports how the call of a permit went, and uses the permit up.
@@ -579,8 +596,8 @@ int sb_rejection_text(sb_breaker *breaker, const sb_rejection *rejection, char *
  *
  * A token is a permit as text, without spaces and at most 1,024 bytes long, with which any process of
  * the host can report how the call went. The token of a probe can be used once. That of an ordinary
- * call is recorded nowhere, and counts each time it is used. Tokens need the store: while it cannot be
- * used, these functions return its error.
+ * call is recorded nowhere, and counts each time it is used. A token takes no room under
+ * `max-concurrent`. Tokens need the store: while it cannot be used, these functions return its error.
  */
 
 /* Asks for the right to make one call whose outcome another process reports.

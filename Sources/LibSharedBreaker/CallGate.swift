@@ -51,6 +51,18 @@ final class CallGate: @unchecked Sendable {
     return try body()
   }
 
+  /// Runs a body in which a call that is inside sleeps, for as long as others please.
+  ///
+  /// Forks and closing stores need not wait for it: a thread that sleeps in the kernel holds no lock of
+  /// Swift's runtime. It goes on when they are done.
+  func stepOut(_ body: () -> Void) {
+    leave()
+    body()
+    entrance.lock()
+    enter()
+    entrance.unlock()
+  }
+
   private func enter() { lock.withLock { inside += 1 } }
 
   private func leave() {

@@ -54,6 +54,7 @@ extension sb_permit {
     opaque.7 = UInt64(bitPattern: permit.breaker)
     opaque.8 = UInt64(bitPattern: permit.lineage)
     opaque.9 = permit.forkDepth
+    opaque.10 = permit.held
   }
 
   fileprivate var plain: PlainPermit {
@@ -67,6 +68,7 @@ extension sb_permit {
     permit.breaker = Int64(bitPattern: opaque.7)
     permit.lineage = Int64(bitPattern: opaque.8)
     permit.forkDepth = opaque.9
+    permit.held = opaque.10
     return permit
   }
 
@@ -146,9 +148,11 @@ private func enterWithCare(
     let mayWait = flags & UInt32(SB_NOWAIT.rawValue) == 0
     let decision = try unsafe passing(to: handle, mayWait: mayWait) { breaker throws(Failure) in
       try throwingFailures(ofBreaker: { () throws(BreakerError) in
-        try breaker.enter(mayWait: mayWait)
+        try breaker.enter(mayWait: mayWait) { CallGate.shared.stepOut($0) }
       })
     }
+    // The store may have been closed while the call waited for its turn.
+    if case .rejected? = decision { _ = try unsafe BreakerHandle.usable(handle) }
     switch decision {
     case .permitted(let plain):
       unsafe permit.pointee.give(plain, by: serial)
@@ -232,6 +236,13 @@ private func leaveWithCare(
       unsafe sb_leave(ErrorPlace.handle(handle), permit, outcome, details, flags))
   }
   do throws(Failure) {
+    if let closed = unsafe BreakerHandle.at(handle), let permit = unsafe permit?.pointee,
+      unsafe permit.serial == closed.pointee.serial, !permit.isHealthy,
+      unsafe closed.pointee.store.takeUnretainedValue().isClosed
+    {
+      // Others could not have its room until this process ends.
+      unsafe closed.pointee.breaker.takeUnretainedValue().giveBackRoom(of: permit.plain)
+    }
     let (_, serial) = try unsafe BreakerHandle.usable(handle)
     guard let permit = unsafe permit else { throw .argument("the permit is NULL") }
     try unsafe permit.pointee.check(givenBy: serial)

@@ -41,7 +41,12 @@ final class ClosableStore: Sendable {
   }
 
   /// Refuses every use that begins from now on.
-  func refuseUses() { closed.store(true, ordering: .relaxed) }
+  ///
+  /// Callers that wait for their turn leave at once.
+  func refuseUses() {
+    closed.store(true, ordering: .relaxed)
+    shared.endWaits()
+  }
 
   /// Closes the file; the caller has waited for all uses that began earlier.
   func close() {

@@ -90,6 +90,7 @@ extension sb_rejection {
     state = Int32(SB_OPEN.rawValue)
     mode = Int32(SB_AUTOMATIC.rawValue)
     retry_after_ns = nanoseconds
+    cause = Int32(SB_CAUSE_OPEN.rawValue)
     reason.0 = 0
     reason_length = 0
   }
@@ -102,6 +103,7 @@ extension Rejection {
     unsafe rejection.pointee.state = Int32(state.rawValue)
     unsafe rejection.pointee.mode = Int32(mode.rawValue)
     unsafe rejection.pointee.retry_after_ns = retryAfter?.inNanoseconds ?? Int64(SB_UNKNOWN)
+    unsafe rejection.pointee.cause = Int32(cause.code.rawValue)
     unsafe withUnsafeMutableBytes(of: &rejection.pointee.reason) { room in
       let text = reason.map { OutsideText.cut($0, to: room.count - 1) } ?? ""
       unsafe room.copyBytes(from: text.utf8)
@@ -113,7 +115,8 @@ extension Rejection {
   init(_ rejection: sb_rejection) throws(Failure) {
     try Given.size(rejection.size, MemoryLayout<sb_rejection>.size, "rejection")
     guard let state = BreakerState(rawValue: Int(rejection.state)),
-      let mode = BreakerMode(rawValue: Int(rejection.mode))
+      let mode = BreakerMode(rawValue: Int(rejection.mode)),
+      let cause = RejectionCause.allCases.first(where: { $0.code.rawValue == rejection.cause })
     else { throw .argument("not a rejection of sb_enter()") }
     let reason = unsafe withUnsafeBytes(of: rejection.reason) { room in
       unsafe String(decoding: room.prefix { $0 != 0 }, as: UTF8.self)
@@ -121,6 +124,16 @@ extension Rejection {
     self.init(
       state: state, mode: mode,
       retryAfter: rejection.retry_after_ns < 0 ? nil : .nanoseconds(rejection.retry_after_ns),
-      reason: reason.isEmpty ? nil : reason)
+      reason: reason.isEmpty ? nil : reason, cause: cause)
+  }
+}
+
+extension RejectionCause {
+  fileprivate var code: sb_cause {
+    switch self {
+    case .open: SB_CAUSE_OPEN
+    case .busy: SB_CAUSE_BUSY
+    @unknown default: SB_CAUSE_OPEN
+    }
   }
 }

@@ -16,10 +16,36 @@ public final class Breaker: Sendable {
   @usableFromInline let cell: Cell
   let onStoreFailure: StoreFailureAction
 
-  init(_ engine: Engine, cell: Cell, onStoreFailure: StoreFailureAction) {
+  /// How much each call takes of the limit, and its priority.
+  let claim: CallClaim
+
+  init(
+    _ engine: Engine, cell: Cell, onStoreFailure: StoreFailureAction, claim: CallClaim = CallClaim()
+  ) {
     self.engine = engine
     self.cell = cell
     self.onStoreFailure = onStoreFailure
+    self.claim = claim
+  }
+
+  /// Returns the same breaker for calls that take several units of `max-concurrent`, or that can wait.
+  ///
+  /// ```swift
+  /// let heavy = gpu.claiming(units: 2)
+  /// try heavy.run { try render(scene) }
+  /// ```
+  ///
+  /// A call that needs more units than `max-concurrent` permits takes all of them.
+  ///
+  /// - Parameters:
+  ///   - units: How many units each call takes; less than 1 is 1.
+  ///   - inBackground: Whether its calls leave the units of `reserve` to all others, and wait behind
+  ///     them.
+  /// - Returns: The breaker for such calls.
+  public func claiming(units: Int = 1, inBackground: Bool = false) -> Breaker {
+    Breaker(
+      engine, cell: cell, onStoreFailure: onStoreFailure,
+      claim: CallClaim(units: max(1, units), priority: inBackground ? .background : .ordinary))
   }
 
   /// The name that processes share the breaker by.
@@ -47,15 +73,22 @@ public final class Breaker: Sendable {
   /// While the store cannot be used, the snapshot shows the breaker that stands in for it in this
   /// process, or else what was last known. ``SharedStore/snapshot(of:)`` throws instead.
   public func snapshot() -> BreakerSnapshot {
-    var breaker = engine.storage.upToDate(current().breaker, at: engine.clock.instant)
+    let shared = shared()
+    let known = shared ?? lastKnown()
+    var breaker = engine.storage.upToDate(known.breaker, at: engine.clock.instant)
     breaker.record.totals += cell.pending.totals
+    let slots =
+      shared == nil ? engine.slotsAlone(of: cell) : engine.slots(of: [breaker])[breaker.id]
     return BreakerSnapshot(
-      of: breaker, at: engine.clock.moment, isGone: engine.storage.isGone)
+      of: breaker, at: engine.clock.moment, slots: slots, isGone: engine.storage.isGone)
   }
 
   /// What the store holds, or else the breaker of this process alone, or what was last known.
-  private func current() -> Known {
-    let shared = engine.waiting { () -> Known? in
+  private func current() -> Known { shared() ?? lastKnown() }
+
+  /// What the store holds; nil if it cannot be used.
+  private func shared() -> Known? {
+    engine.waiting { () -> Known? in
       engine.doRounds()
       guard engine.trouble() == nil, !engine.isAlone(cell) else { return nil }
       do throws(StoreError) {
@@ -65,9 +98,10 @@ public final class Breaker: Sendable {
         return nil
       }
     }
-    if let shared { return shared }
-    if let local = engine.local.find(name) { return Known(local, exists: true) }
-    return engine.lastKnown(cell)
+  }
+
+  private func lastKnown() -> Known {
+    engine.local.find(name).map { Known($0, exists: true) } ?? engine.lastKnown(cell)
   }
 }
 

@@ -84,6 +84,10 @@ extension Rejection: CustomStringConvertible {
   /// The state of the breaker, and when to try again, in words.
   public var description: String {
     let wait = retryAfter.map { "try again in \(DurationText.spoken($0))" }
+    if cause == .busy {
+      return "as many calls are under way as its max-concurrent permits: "
+        + (wait ?? "try again later")
+    }
     guard mode == .forcedOpen else {
       let later = wait ?? "try again later"
       if let reason { return "\(OutsideText.visible(reason)): \(later)" }

@@ -133,6 +133,19 @@ public struct BreakerSnapshot: Sendable, Hashable {
   /// The number of probes that hold a slot, because their owners have not ended.
   public var probesInFlight: Int64 { Int64(leases.count { !$0.isOwnerGone }) }
 
+  /// The calls under way under `max-concurrent`, and those who wait; nil if the policy has no
+  /// `max-concurrent`, or if what is under way is not known.
+  ///
+  /// It is not known while the file `-slots` beside the store is missing, cannot be read, or belongs to
+  /// another boot; the next call makes a new one.
+  public let limit: LimitSnapshot?
+
+  /// Whether a call of one unit would find room under `max-concurrent` now, without waiting; true without
+  /// `max-concurrent`, and nil if what is under way is not known.
+  ///
+  /// It says nothing about the state and the mode: see ``permits``.
+  public var hasRoom: Bool? { policy.maxConcurrent == nil ? true : limit?.hasRoom }
+
   let agreed: AgreedPolicy
 
   /// The version that the snapshot was taken of.
@@ -193,8 +206,15 @@ public struct LeaseSnapshot: Sendable, Hashable {
 }
 
 extension BreakerSnapshot {
-  init(of stored: StoredBreaker, at now: Moment, isGone: (ProcessIdentity) -> Bool) {
+  init(
+    of stored: StoredBreaker, at now: Moment, slots: SlotState? = nil,
+    nameOf: (ProcessIdentity) -> String? = ProcessTable.name,
+    isGone: (ProcessIdentity) -> Bool
+  ) {
     agreed = stored.agreed
+    limit = agreed.policy.limit.flatMap { limit in
+      slots.map { LimitSnapshot($0, under: limit, nameOf: nameOf) }
+    }
     version = StoredVersion(of: stored)
     let policy = agreed.policy
     let owners = stored.record.leases.compactMap(\.owner)

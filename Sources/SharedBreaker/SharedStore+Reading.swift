@@ -8,11 +8,9 @@ extension SharedStore {
   /// - Throws: `StoreError` if the store cannot be read.
   public func snapshot(of name: String) throws(StoreError) -> BreakerSnapshot? {
     engine.doRounds()
-    return try engine.storage.find(name).map { snapshot(of: $0, at: engine.clock.moment) }
-  }
-
-  private func snapshot(of breaker: StoredBreaker, at now: Moment) -> BreakerSnapshot {
-    BreakerSnapshot(of: breaker, at: now, isGone: engine.storage.isGone)
+    return try engine.storage.find(name).map {
+      engine.snapshot(of: $0, at: engine.clock.moment, engine.slots(of: [$0]))
+    }
   }
 
   /// How many breakers are read at once.
@@ -57,10 +55,11 @@ extension SharedStore {
     for start in stride(from: 0, to: places.count, by: Self.breakersAtOnce) {
       let chunk = places[start..<min(start + Self.breakersAtOnce, places.count)]
       let found = try engine.storage.read(chunk.map { listed[$0] })
+      let slots = engine.slots(of: found.compactMap { $0 })
       let now = engine.clock.moment
       for (place, breaker) in zip(chunk, found) {
         guard let breaker else { continue }
-        let snapshot = snapshot(of: breaker, at: now)
+        let snapshot = engine.snapshot(of: breaker, at: now, slots)
         // It may have changed its state since it was listed, or by time alone.
         if state == nil || snapshot.state == state { snapshots[place] = snapshot }
       }

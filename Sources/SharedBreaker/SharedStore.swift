@@ -137,6 +137,9 @@ public final class SharedStore: Sendable {
 
   /// Closes the store so that nothing opens it again, provided that nobody uses it any more.
   package func closeForGood() { engine.closeForGood() }
+
+  /// Sends away everybody who waits for room, from now on.
+  package func endWaits() { engine.endWaits() }
 }
 
 /// Diagnosing and repairing a store.

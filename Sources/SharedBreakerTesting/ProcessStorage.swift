@@ -29,6 +29,16 @@ final class ProcessStorage: BreakerStorage {
   var owners: any StoreOwners { self }
   var sharedCounters: CounterPage? { nil }
 
+  func slots(ofBreaker id: Int64) -> (any CallSlots)? {
+    host.memory.slots(ofBreaker: id, as: process.identity)
+  }
+
+  func slotStates(ofBreakers ids: [Int64]) -> [Int64: SlotState] {
+    host.memory.slotStates(ofBreakers: ids)
+  }
+
+  func lookAfterSlots() {}
+
   func open(mayCreate: Bool) throws(StoreError) { _ = try memory(for: .reading) }
   func checkIdentity() {}
   func close(isDone: Bool) {}

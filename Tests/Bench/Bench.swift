@@ -19,7 +19,8 @@ struct Bench {
 
   /// Floors come first, because a row is compared with an earlier one of the same round.
   func figures() throws -> [Figure] {
-    try floorFigures() + healthyFigures() + rejectionFigures() + costFigures() + tripFigures()
+    try floorFigures() + healthyFigures() + rejectionFigures() + limitFigures() + costFigures()
+      + tripFigures()
       + failureFigures() + writerFigures() + neighbourFigures() + timeoutFigures()
       + blockedFigures() + manyFigures() + commandFigures() + forkFigures() + memoryFigures()
       + fleetFigures()

@@ -16,6 +16,9 @@ enum Load: String {
   case raw, failure
   case library = "c-library"
   case libraryRejected = "c-library-rejected"
+  case limited, busy, semaphore
+  case limitedPermit = "limited-permit"
+  case fileLock = "file-lock"
 
   /// The loop of the load, with a store and a connection of its own.
   func loop(in room: Room) throws -> Loop { try loop(in: room, on: room.openStore()) }
@@ -24,7 +27,7 @@ enum Load: String {
   func loop(in room: Room, on store: SharedStore) throws -> Loop {
     switch self {
     case .bare, .atomic, .boot, .coarse: return bareLoop
-    case .consecutive, .window, .last, .slow:
+    case .consecutive, .window, .last, .slow, .limited:
       return HealthyLoops.calls(try breaker(of: store))
     case .bareAwait: return AsynchronousLoops.bare
     case .bareActor: return AsynchronousLoops.bareOnActor
@@ -43,6 +46,10 @@ enum Load: String {
     case .raw:
       let raw = try RawStore(room.file("raw.db"), waiting: .likeLibrary)
       return { count in for _ in 0..<count { try raw.increment() } }
+    case .limitedPermit: return LimitLoops.permits(try breaker(of: store))
+    case .busy: return try LimitLoops.busy(try breaker(of: store))
+    case .semaphore: return LimitLoops.semaphore
+    case .fileLock: return LimitLoops.fileLock(in: room)
     case .failure:
       return FailureLoops.failures(try FailureLoops.breaker("failing", of: store))
     }
@@ -56,6 +63,8 @@ enum Load: String {
       case .window: BreakerPolicy(failureRate: 0.5, window: .seconds(60))
       case .last: BreakerPolicy(failureRate: 0.5, last: 100)
       case .slow: BreakerPolicy(slowRate: 0.5, slowAfter: .seconds(1), window: .seconds(60))
+      case .limited, .limitedPermit: BreakerPolicy(maxFailures: 5, maxConcurrent: 4)
+      case .busy: BreakerPolicy(maxFailures: 5, maxConcurrent: 1)
       default: consecutivePolicy
       }
     return try store.breaker(rawValue, policy: policy, onStoreFailure: .throw)

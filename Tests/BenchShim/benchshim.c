@@ -3,11 +3,18 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
+#include <sys/sem.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "../../Sources/CSharedBreaker/sharedbreaker.h"
 
@@ -19,6 +26,53 @@ void bs_count_allocations(int is_on) { is_counting = is_on; }
 int64_t bs_allocations(void) { return atomic_load(&allocations); }
 
 void bs_end_with_parent(void) { prctl(PR_SET_PDEATHSIG, SIGKILL); }
+
+int bs_semaphore_pairs(int64_t count) {
+  int set = semget(IPC_PRIVATE, 1, 0600);
+  if (set < 0) return -1;
+  struct sembuf take = {0, -1, SEM_UNDO}, give = {0, 1, SEM_UNDO};
+  int result = semop(set, &give, 1);
+  for (int64_t round = 0; round < count && result == 0; round++)
+    result = semop(set, &take, 1) || semop(set, &give, 1) ? -1 : 0;
+  semctl(set, 0, IPC_RMID);
+  return result;
+}
+
+int bs_flock_pairs(const char *path, int64_t count) {
+  int descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600), result = descriptor < 0 ? -1 : 0;
+  for (int64_t round = 0; round < count && result == 0; round++)
+    result = flock(descriptor, LOCK_EX) || flock(descriptor, LOCK_UN) ? -1 : 0;
+  if (descriptor >= 0) close(descriptor);
+  return result;
+}
+
+typedef struct {
+  _Atomic uint32_t turn;
+  uint32_t last;
+} Turns;
+
+static void take_turns(Turns *turns, uint32_t side) {
+  for (uint32_t own = side; own < turns->last; own += 2) {
+    uint32_t turn;
+    while ((turn = atomic_load(&turns->turn)) != own)
+      syscall(SYS_futex, &turns->turn, FUTEX_WAIT, turn, NULL, NULL, 0);
+    atomic_store(&turns->turn, own + 1);
+    syscall(SYS_futex, &turns->turn, FUTEX_WAKE, 1, NULL, NULL, 0);
+  }
+}
+
+static void *take_other_turns(void *turns) {
+  take_turns(turns, 1);
+  return NULL;
+}
+
+void bs_futex_hand_overs(int64_t count) {
+  Turns turns = {0, (uint32_t)count};
+  pthread_t other;
+  if (pthread_create(&other, NULL, take_other_turns, &turns)) return;
+  take_turns(&turns, 0);
+  pthread_join(other, NULL);
+}
 
 // A sanitizer has put its own allocator in this place, and its two halves must stay together.
 #if !__has_feature(address_sanitizer) && !__has_feature(thread_sanitizer)

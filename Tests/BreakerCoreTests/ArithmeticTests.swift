@@ -50,7 +50,7 @@ import Testing
 
   @Test func `totals add up, each kind separately, and saturate`() {
     let kinds: [WritableKeyPath<BreakerTotals, Int64>] = [
-      \.successes, \.failures, \.ignored, \.rejections, \.slow, \.wouldReject,
+      \.successes, \.failures, \.ignored, \.rejections, \.slow, \.wouldReject, \.busy, \.lostCalls,
     ]
     #expect(BreakerTotals().isZero)
     for kind in kinds {

@@ -78,6 +78,14 @@ struct Bench {
     }
   }
 
+  /// Loses calls that were under way when their process was killed.
+  mutating func lose(_ calls: Int, of process: ProcessIdentity? = .worker) {
+    step {
+      $0.record.lost(
+        calls, error: "killed", at: $0.now, by: process, policy: $0.policy, jitter: $0.jitter)
+    }
+  }
+
   /// Makes one call that ends at once; nil if the breaker rejects it.
   @discardableResult mutating func call(
     _ outcome: CallOutcome, elapsed: Duration? = nil, by process: ProcessIdentity? = .worker

@@ -9,6 +9,8 @@ import Testing
     .lumping: "10us", .openFor: "5m", .openMultiplier: "1.5", .openMax: "2h", .jitter: "10%",
     .probes: "3", .successesToClose: "4", .probeTimeout: "1d", .probeCalls: "9",
     .probeFailureRate: "33.3333%", .fleetQuorum: "3", .fleetSpread: "10s",
+    .maxConcurrent: "8", .reserve: "2", .queue: "20", .queueTimeout: "30s",
+    .lostCalls: "failure",
   ]
 
   static let garbage: [PolicyKey.Value: (text: String, form: String)] = [
@@ -17,6 +19,7 @@ import Testing
     .rate: ("0.5", "a rate such as 50%"),
     .factor: ("2x", "a factor such as 1.5"),
     .countOrRate: ("3.5", "a whole number such as 3, or a rate such as 30%"),
+    .word: ("sometimes", "ignored or failure"),
   ]
 
   /// A policy with every rate set, so that every key applies.
@@ -137,7 +140,8 @@ import Testing
       slowAfter: .milliseconds(250), window: .seconds(60), minCalls: 20, reporters: 2,
       lumping: .microseconds(10), openFor: .seconds(300), openMultiplier: 1.5,
       openMax: .seconds(7_200), jitter: 0.1, probes: 3, probeTimeout: .seconds(86_400),
-      probeCalls: 9, probeFailureRate: 0.333_333, fleetQuorum: .hosts(3), fleetSpread: .seconds(10))
+      probeCalls: 9, probeFailureRate: 0.333_333, fleetQuorum: .hosts(3), fleetSpread: .seconds(10),
+      maxConcurrent: 8, reserve: 2, queue: 20, queueTimeout: .seconds(30), lostCalls: .failure)
     #expect(try words.applied(to: BreakerPolicy()) == policy)
   }
 }
@@ -175,8 +179,8 @@ import Testing
 
   @Test func `words of another version come last, and are compared like the others`() {
     let difference = PolicyDifference(
-      from: "zeal=1 queue=3 bare probes=1", to: "queue=4 probes=2 ahead=a=b  bare")
-    #expect(difference.text() == "probes 1 -> 2, +ahead=a=b, queue 3 -> 4, -zeal=1")
+      from: "zeal=1 quota=3 bare probes=1", to: "quota=4 probes=2 ahead=a=b  bare")
+    #expect(difference.text() == "probes 1 -> 2, +ahead=a=b, quota 3 -> 4, -zeal=1")
   }
 
   @Test func `the later one of two equal words counts, as in a policy`() {

@@ -71,6 +71,27 @@ import Testing
       BreakerPolicy(fleetSpread: .seconds(366 * 86_400))),
     Refused(
       .fleetSpread, "fleet-spread is -1s: use 0s to 365d", BreakerPolicy(fleetSpread: .seconds(-1))),
+    Refused(
+      .maxConcurrent, "reserve is set without max-concurrent: set both", BreakerPolicy(reserve: 1)),
+    Refused(
+      .maxConcurrent, "queue is set without max-concurrent: set both",
+      BreakerPolicy(queue: 1, queueTimeout: .seconds(1))),
+    Refused(
+      .maxConcurrent, "queue-timeout is set without max-concurrent: set both",
+      BreakerPolicy(queueTimeout: .seconds(1))),
+    Refused(
+      .maxConcurrent, "lost-calls is set without max-concurrent: set both",
+      BreakerPolicy(lostCalls: .failure)),
+    Refused(
+      .reserve,
+      "reserve 4 leaves nothing of max-concurrent 4 to background calls: use less",
+      BreakerPolicy(maxConcurrent: 4, reserve: 4)),
+    Refused(
+      .queueTimeout, "queue is set without queue-timeout: set both",
+      BreakerPolicy(maxConcurrent: 4, queue: 1)),
+    Refused(
+      .queueTimeout, "queue-timeout is 366d: use 1us to 365d",
+      BreakerPolicy(maxConcurrent: 4, queueTimeout: .seconds(366 * 86_400))),
   ]
 
   static let neverOpening = [
@@ -116,6 +137,10 @@ import Testing
     BreakerPolicy(fleetQuorum: .hosts(1), fleetSpread: .zero),
     BreakerPolicy(fleetQuorum: .hosts(1_000_000), fleetSpread: .seconds(365 * 86_400)),
     BreakerPolicy(fleetQuorum: .share(0.000_001)), BreakerPolicy(fleetQuorum: .share(1.0)),
+    BreakerPolicy(
+      maxConcurrent: 1_024, reserve: 1_023, queue: 1_024, queueTimeout: .seconds(365 * 86_400),
+      lostCalls: .failure),
+    BreakerPolicy(maxConcurrent: 1, queueTimeout: .microseconds(1)),
   ])
   func `a policy that only just works is accepted`(policy: BreakerPolicy) {
     #expect(Self.refusal(of: policy) == nil)
@@ -125,7 +150,7 @@ import Testing
   @Test(arguments: [
     (PolicyKey.maxFailures, 1_000_000), (.failures, 1_000), (.last, 10_000),
     (.minCalls, 1_000_000), (.reporters, 64), (.probes, 1_000), (.successesToClose, 1_000_000),
-    (.probeCalls, 1_000_000),
+    (.probeCalls, 1_000_000), (.maxConcurrent, 1_024), (.reserve, 1_023), (.queue, 1_024),
   ])
   func `a count is at least one and at most its key's limit`(key: PolicyKey, most: Int) throws {
     let base =
@@ -134,6 +159,8 @@ import Testing
       case .last: "failure-rate=50% last=5"
       case .minCalls: "failure-rate=50% window=1h"
       case .probeCalls: "probe-calls=1 probe-failure-rate=50%"
+      case .reserve: "max-concurrent=1024"
+      case .queue: "max-concurrent=1 queue-timeout=1s"
       default: ""
       }
     for (count, isTaken) in [(0, false), (1, true), (most, true), (most + 1, false)] {

@@ -84,6 +84,20 @@ struct StrangeServerTests {
       "ERR The user executing the script can't access at least one of the keys mentioned in the"
         + " command arguments script: f1, on @user_script:1.", "its user may not do this"
     ),
+    ("ERR unknown command 'XADD', with args beginning with: 'a' ", "it does not know XADD: use"),
+    ("ERR unknown command `XADD`, with args beginning with: `a`, ", "it does not know XADD: use"),
+    (
+      "ERR Unknown Redis command called from script script: f1, on @user_script:1.",
+      "it does not know a command of the relay's scripts: use"
+    ),
+    (
+      "ERR Unknown command called from script script: on @user_script:1.",
+      "it does not know a command of the relay's scripts: use"
+    ),
+    (
+      "ERR Error running script (call to f_1): @user_script:1: @user_script: 1: Unknown Redis command"
+        + " called from Lua script", "it does not know a command of the relay's scripts: use"
+    ),
     ("ERR something new", "it answers 'ERR something new'"),
   ])
   func `an answer that is an error is explained`(answer: String, words: String) {

@@ -42,9 +42,9 @@ struct AwaitedStateTests {
 
   @Test(
     arguments: [
-      ("closed", [.closed, .permitted], nil), ("open", [.open, .rejected], 7),
-      ("lapsed", [.open, .due, .permitted], nil), ("probed", [.halfOpen, .rejected], 1),
-      ("free", [.halfOpen, .due, .permitted], 1), ("ending", [.halfOpen, .rejected], 0.5),
+      ("closed", [.closed, .permitted, .free], nil), ("open", [.open, .rejected], 7),
+      ("lapsed", [.open, .due, .permitted, .free], nil), ("probed", [.halfOpen, .rejected], 1),
+      ("free", [.halfOpen, .due, .permitted, .free], 1), ("ending", [.halfOpen, .rejected], 0.5),
       ("taken", [.open, .rejected], 1), ("held", [.closed, .rejected], 3),
     ] as [(String, Set<AwaitedState>, Double?)])
   func `wait knows whether a state holds and when time alone may bring it about`(
@@ -52,8 +52,10 @@ struct AwaitedStateTests {
   ) throws {
     let snapshot = try #require(Self.breakers[kind])
     #expect(Set(AwaitedState.allCases.filter { $0.holds(for: snapshot) }) == holding)
-    for state in AwaitedState.allCases where state != .open {
-      let byTime = [AwaitedState.due, .permitted, .rejected].contains(state)
+    // What waits for room looks at it again and again.
+    for state in AwaitedState.allCases where state != .open && !(state == .free && snapshot.permits)
+    {
+      let byTime = [AwaitedState.due, .permitted, .rejected, .free].contains(state)
       #expect(state.nextLook(at: snapshot) == (byTime ? seconds.map { .seconds($0) } : nil))
     }
   }

@@ -60,6 +60,9 @@ struct Clinic {
       && answer.code == (complaints.isEmpty ? 0 : 1)
   }
 
+  /// Makes a call under a limit, which makes the file of the slots.
+  func useLimit() { cbctl(["run", "gpu", "--max-concurrent", "2", "--", "true"]) }
+
   func sql(_ sql: String) throws { try Database.rows(store, sql) }
 
   /// A deadline in the near future, on the boot clock.

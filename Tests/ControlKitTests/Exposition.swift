@@ -25,7 +25,8 @@ struct Exposition {
         helped = String(words[2])
       } else if line.hasPrefix("# TYPE ") {
         let words = line.split(separator: " ", omittingEmptySubsequences: false)
-        guard words.count == 4, words[2] == helped, ["gauge", "counter"].contains(words[3]),
+        guard words.count == 4, words[2] == helped,
+          ["gauge", "counter", "histogram"].contains(words[3]),
           types.updateValue(String(words[3]), forKey: helped) == nil,
           helped.hasSuffix("_total") == (words[3] == "counter")
         else { throw Complaint(description: "a wrong or second type: \(line)") }
@@ -40,7 +41,8 @@ struct Exposition {
     var rest = line
     let name = String(rest.prefix { $0.isASCII && ($0.isLetter || $0.isNumber || $0 == "_") })
     rest = rest.dropFirst(name.count)
-    guard name == families.last else {
+    let parts = types[families.last ?? ""] == "histogram" ? ["_bucket", "_sum", "_count"] : [""]
+    guard let family = families.last, parts.contains(where: { name == family + $0 }) else {
       throw Complaint(description: "not of the family before it: \(line)")
     }
     var labels: [String: String] = [:]

@@ -30,7 +30,8 @@ import Testing
   }
 
   @Test(arguments: [
-    "status.json", "show.json", "history.json", "watch.json", "export.ndjson", "fleet.json",
+    "status.json", "show.json", "limit.json", "history.json", "watch.json", "export.ndjson",
+    "fleet.json",
   ])
   func `the guide names every field of a JSON document`(document: String) throws {
     let guide = try Self.guide("JSONAndExitCodes")
@@ -49,6 +50,18 @@ import Testing
     let guide = try Self.guide("Operations")
     let text = try Self.text("Tests/ControlKitTests/Snapshots/\(output)")
     for line in text.split(separator: "\n") { #expect(guide.contains(line + "\n"), "\(line)") }
+  }
+
+  @Test func `the guide to limits shows what is printed`() throws {
+    let blocks = try Self.guide("SharingALimit").split(separator: "```")
+      .filter { $0.hasPrefix("\n$ cbctl ") }
+    #expect(blocks.count == 2)
+    let printed = try ["status-limits.txt", "show-limit.txt"].map {
+      try Self.text("Tests/ControlKitTests/Snapshots/\($0)")
+    }.joined()
+    for line in blocks.joined().split(separator: "\n") where !line.hasPrefix("$") && line != "..." {
+      #expect(printed.contains(line + "\n"), "\(line)")
+    }
   }
 
   @Test func `the README shows what status prints`() throws {
@@ -154,7 +167,7 @@ import Testing
     (PolicyKey.maxFailures, 1_000_000, "1,000,000"), (.minCalls, 1_000_000, "1,000,000"),
     (.successesToClose, 1_000_000, "1,000,000"), (.probeCalls, 1_000_000, "1,000,000"),
     (.failures, 1_000, "1,000"), (.last, 10_000, "10,000"), (.reporters, 64, "64"),
-    (.probes, 1_000, "1,000"),
+    (.probes, 1_000, "1,000"), (.maxConcurrent, 1_024, "1,024"), (.queue, 1_024, "1,024"),
   ])
   func `the guide to limits gives the range of each count of a policy`(
     key: PolicyKey, most: Int, words: String
@@ -173,6 +186,7 @@ import Testing
     if key == .last { policy.window = nil }
     if key == .failures { policy.within = .seconds(60) }
     if key == .probeCalls { policy.probeFailureRate = 0.5 }
+    if key == .queue { (policy.maxConcurrent, policy.queueTimeout) = (1, .seconds(1)) }
     try policy.set(key, to: "\(count)")
     do throws(PolicyError) { try policy.validate() } catch { return error }
     return nil

@@ -21,7 +21,8 @@ import Testing
     return recorder.output.replacing(SharedStore.sqliteVersion, with: "3.0.0")
   }
 
-  private static let sample = MetricsReport(store: store, breakers: Samples.all)
+  private static let sample = MetricsReport(
+    store: store, breakers: Samples.all + LimitRenderingTests.all.prefix(1))
 
   @Test func `the metrics match their snapshots`() throws {
     let text = Self.text(Self.sample)

@@ -18,7 +18,9 @@ struct PermitCommandTests {
     #expect(rejected.errors.contains("20s"))
     bench.advance(by: 12_500)
     let json = bench("acquire", "pay", "--json")
-    #expect(json.output == #"{"permitted":false,"state":"open","retry_after_ms":7500}"# + "\n")
+    #expect(
+      json.output
+        == #"{"permitted":false,"state":"open","retry_after_ms":7500,"cause":"open"}"# + "\n")
     #expect(json.code == 75)
     let run = bench("run", "pay", "--json", "--", "true")
     #expect(run == json)

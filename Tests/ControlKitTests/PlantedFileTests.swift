@@ -191,7 +191,9 @@ struct PlantedFileTests {
     }
   }
 
-  @Test(.timeLimit(.minutes(60)), arguments: ["-wal", "-shm", "-counters", "-lock", "-relay"])
+  @Test(
+    .timeLimit(.minutes(60)),
+    arguments: ["-wal", "-shm", "-counters", "-slots", "-lock", "-relay"])
   func `a repair never gives a private file to the group of the store`(suffix: String) throws {
     let directory = try TemporaryDirectory()
     let folder = directory.file("shared")

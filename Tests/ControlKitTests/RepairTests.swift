@@ -54,6 +54,14 @@ import Testing
     Trouble(testDescription: "counters that were cut off", check: "counters", word: "BAD") {
       try Files.truncate($0.store + "-counters", to: 70_000)
     },
+    Trouble(testDescription: "slots of nobody", check: "slots") {
+      $0.useLimit()
+      try $0.damage("-slots", at: 0, count: 40)
+    },
+    Trouble(testDescription: "slots that were cut off", check: "slots", word: "BAD") {
+      $0.useLimit()
+      try Files.truncate($0.store + "-slots", to: 200_000)
+    },
     Trouble(testDescription: "a log without its index", check: "log") {
       Files.removeAll($0.store + "-shm")
     },

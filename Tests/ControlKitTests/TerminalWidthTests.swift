@@ -26,6 +26,7 @@ import Testing
       _ = bench("force", name, "forced_open", "--for", "2h", "--reason", Self.reason)
       _ = bench("trip", name, "--reason", Self.reason)
       _ = bench("policy", name, "--set", "open-for=90s", "--set", "open-max=1h")
+      _ = bench("policy", name, "--set", "max-concurrent=40", "--set", "queue-timeout=10m")
     }
     return bench
   }

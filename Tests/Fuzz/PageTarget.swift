@@ -123,6 +123,7 @@ private struct PageRun {
     expect(totals.failures == reported[which], "\(totals.failures), not \(reported[which])")
     for count in [
       totals.successes, totals.ignored, totals.rejections, totals.slow, totals.wouldReject,
+      totals.busy, totals.lostCalls,
       snapshot.windowCalls - snapshot.windowFailures, snapshot.windowFailures,
       snapshot.windowCalls - snapshot.windowSlow, snapshot.windowSlow,
     ] {

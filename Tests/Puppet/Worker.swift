@@ -1,3 +1,5 @@
+import BreakerStore
+import Glibc
 import SharedBreaker
 import TestSupport
 
@@ -10,6 +12,8 @@ final class Worker {
   var hearing: Hearing?
   var begun: BreakerJob?
   var relay: RelayClaim?
+  var slots: SlotPage?
+  var heldSlots: [HeldSlot] = []
 
   init(_ options: Options) throws {
     store = options.makeStore()
@@ -39,6 +43,7 @@ final class Worker {
   }
 
   private static func text(of rejection: Rejection) -> String {
+    if rejection.cause == .busy { return "busy" }
     let wait = rejection.retryAfter.map { String(Int64($0 / .milliseconds(1))) } ?? "never"
     return "rejected \(rejection.state.wireName) \(wait)"
   }
@@ -93,6 +98,10 @@ final class Worker {
       Gate.shared.stop(at: Int(words[0]) ?? 0)
       return "ok"
     },
+    "slot-begin": { worker, words in worker.beginSlot(words) },
+    "slot-wait": { worker, words in worker.waitForSlot(words) },
+    "slot-end": { worker, _ in worker.endSlot() },
+    "slot-storm": { worker, words in try worker.stormSlots(words) },
     "fork": { worker, words in try worker.fork(words) },
     "fork-churn": { worker, words in try worker.forkWhileChurning(words) },
     "fork-examining": { worker, words in try worker.forkWhileExamining(words) },
@@ -101,6 +110,7 @@ final class Worker {
     "job-begin": { worker, words in worker.beginJob(words) },
     "job-start": { worker, _ in worker.startJob() },
     "job-state": { worker, _ in worker.jobState() },
+    "exit": { _, _ in exit(0) },
     "threads": { _, _ in String(ProcessThreads.count(named: "breaker")) },
     "leave-leader": { worker, _ in worker.leaveLeader() },
     "rename": { worker, words in worker.rename(words) },

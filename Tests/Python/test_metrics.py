@@ -113,6 +113,33 @@ class Prometheus(MetricsTestCase):
             marked = registry.get_sample_value("shared_breaker_flapping", {"name": "payments"})
             self.assertEqual(marked, outage == 5)
 
+    def test_a_limit_says_what_is_under_way_and_who_was_busy(self):
+        gpu = self.store.breaker("gpu", max_concurrent=2)
+        registry = self.registry()
+
+        def of(metric, **labels):
+            return registry.get_sample_value(f"shared_breaker_{metric}", {"name": "gpu", **labels})
+
+        permits = [gpu.acquire(), gpu.acquire()]
+        self.assertRaises(Rejected, gpu.call, int)
+        self.assertEqual((of("units_in_use"), of("limit_units"), of("callers_waiting")), (2, 2, 0))
+        for permit in permits:
+            permit.succeed()
+        self.assertEqual(of("units_in_use"), 0)
+        self.assertEqual((of("busy_rejections_total"), of("rejections_total")), (1, 0))
+        self.assertEqual((of("lost_calls_total"), of("abandoned_waits_total")), (0, 0))
+        self.assertEqual(of("wait_seconds_bucket", le="+Inf"), 0)
+        self.assertEqual((of("wait_seconds_count"), of("wait_seconds_sum")), (0, 0))
+        # Nobody knows what is under way when the file of the slots is gone, so nothing is said.
+        os.remove(f"{self.path}-slots")
+        self.assertIsNone(of("units_in_use"))
+        self.assertIsNone(of("wait_seconds_count"))
+        self.assertEqual(of("limit_units"), 2)
+        self.payments.call(int)
+        payments = {"name": "payments"}
+        self.assertIsNone(registry.get_sample_value("shared_breaker_limit_units", payments))
+        self.assertIsNone(registry.get_sample_value("shared_breaker_busy_rejections_total", payments))
+
     def test_the_seconds_in_a_state_never_go_back(self):
         from shared_breaker import _metrics
 
@@ -127,6 +154,7 @@ class Prometheus(MetricsTestCase):
 
     def test_names_help_and_labels_are_those_of_cbctl(self):
         self.use()
+        self.store.breaker("gpu", max_concurrent=2).call(int)
         self.payments.force("observe", 60)
         lines = SNAPSHOT.read_text().splitlines()
         kinds = {line.split()[2]: line.split()[3] for line in lines if line.startswith("# TYPE")}
@@ -148,10 +176,11 @@ class Prometheus(MetricsTestCase):
             if name not in reworded:
                 self.assertEqual(family.documentation, helps[name])
             for sample in family.samples:
-                self.assertIn(frozenset(sample.labels), labels[name])
+                self.assertIn(frozenset(sample.labels), labels[sample.name])
 
     def test_the_alerts_use_only_metrics_that_there_are(self):
         self.payments.force("observe", 60)
+        self.store.breaker("gpu", max_concurrent=2).call(int)
         ours = {sample.name for family in self.registry().collect() for sample in family.samples}
         asked = set(re.findall(r"shared_breaker_[a-z_]+", ALERTS.read_text()))
         asked = {name for name in asked if not name.startswith("shared_breaker_fleet_")}
@@ -161,6 +190,7 @@ class Prometheus(MetricsTestCase):
     @unittest.skipUnless(os.environ.get("CBCTL"), "there is no cbctl: build it, or set CBCTL")
     def test_the_figures_are_those_of_cbctl(self):
         self.use()
+        self.store.breaker("gpu", max_concurrent=2).call(int)
         self.store.breaker('odd "name" \u202e\\').call(int)
         ours = self.text(self.registry()).splitlines()
         done = subprocess.run(
@@ -396,6 +426,19 @@ class OpenTelemetry(MetricsTestCase):
         self.assertTrue(found["shared_breaker.calls"].data.is_monotonic)
         self.assertEqual(found["shared_breaker.store_size"].unit, "By")
         self.assertEqual(found["shared_breaker.last_transition_timestamp"].unit, "s")
+
+    def test_instruments_say_what_is_under_way_under_a_limit(self):
+        self.instrument()
+        self.store.breaker("gpu", max_concurrent=2).call(int)
+        values, found = self.points()
+        name = ("name", "gpu")
+        self.assertEqual(values["shared_breaker.units_in_use", name], 0)
+        self.assertEqual(values["shared_breaker.limit_units", name], 2)
+        self.assertEqual(values["shared_breaker.waits", name], 0)
+        self.assertEqual(values["shared_breaker.wait_duration", name], 0)
+        self.assertEqual(found["shared_breaker.wait_duration"].unit, "s")
+        self.assertEqual(values["shared_breaker.busy_rejections", name], 0)
+        self.assertNotIn(("shared_breaker.limit_units", ("name", "payments")), values)
 
     def test_each_collection_reads_the_store_once(self):
         from shared_breaker import opentelemetry

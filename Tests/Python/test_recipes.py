@@ -118,6 +118,25 @@ class Guide(unittest.TestCase):
         self.assertEqual(policy, {})
 
 
+class SharingALimit(Recipe):
+    def test_the_example_of_the_guide_answers_and_says_when_it_is_busy(self):
+        guide = (GUIDES / "SharingALimit.md").read_text()
+        examples = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)
+        self.assertEqual(len(examples), 1)
+        shared_breaker._default = None
+        self.addCleanup(setattr, shared_breaker, "_default", None)
+        names = {"ask": str.upper}
+        exec(examples[0], names)
+        self.assertEqual(names["answer"]("why"), "WHY")
+        # Declared last, so it is in force: so long a wait would be no test.
+        model = shared_breaker.breaker("model", max_concurrent=4, queue_timeout=0.001)
+        permits = [model.acquire() for _ in range(4)]
+        self.assertIn("Too many questions", names["answer"]("why"))
+        for permit in permits:
+            permit.succeed()
+        self.assertEqual(names["answer"]("why"), "WHY")
+
+
 # An application of which one request hangs.
 HANGING_APP = """
 import time

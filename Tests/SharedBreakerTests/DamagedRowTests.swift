@@ -10,6 +10,7 @@ private let numbers: [Int64] = [.max, .min + 1, -1]
     "probe_failures", "successes", "failures", "ignored", "rejections", "slow", "would_reject",
     "revision", "era", "open_until_ns", "open_length_ns", "counters_key", "counted_successes",
     "counted_rejections", "suspected_at_ns", "is_open_time_named", "usual_probe_ns",
+    "busy", "counted_busy", "lost_calls",
   ]
 
   /// Everything that a process can do with a breaker.

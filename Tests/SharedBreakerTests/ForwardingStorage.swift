@@ -11,6 +11,12 @@ extension ForwardingStorage {
   var listeners: Listeners { memory.listeners }
   var owners: any StoreOwners { memory.owners }
   var sharedCounters: CounterPage? { nil }
+  func slots(ofBreaker id: Int64) -> (any CallSlots)? { memory.slots(ofBreaker: id) }
+  func slotStates(ofBreakers ids: [Int64]) -> [Int64: SlotState] {
+    memory.slotStates(ofBreakers: ids)
+  }
+
+  func lookAfterSlots() {}
   func open(mayCreate: Bool) {}
   func checkIdentity() {}
   func close(isDone: Bool) {}

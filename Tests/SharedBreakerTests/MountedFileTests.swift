@@ -6,7 +6,7 @@ import Testing
 /// Files of a store that are mounted without their directory, as `docker -v s.db:s.db` does.
 @Suite(.enabled(if: Mounts.arePossible, "no mount namespace can be made here"))
 struct MountedFileTests {
-  private static let policy = "max-failures=3 open-for=30s"
+  private static let policy = "max-failures=3 open-for=30s max-concurrent=9"
 
   /// Commands that mount the store's directory, or some of its files, in a directory `other`.
   private static func mounts(_ stage: Stage, _ suffixes: [String]) -> String {
@@ -28,7 +28,9 @@ struct MountedFileTests {
 
   @Test(
     .timeLimit(.minutes(60)),
-    arguments: [[""], ["-wal"], ["-shm"], ["-counters"], ["", "-wal", "-shm", "-counters"]])
+    arguments: [
+      [""], ["-wal"], ["-shm"], ["-counters"], ["-slots"], ["", "-wal", "-shm", "-counters"],
+    ])
   func `a file that is mounted without its directory is refused, and loses nothing`(
     suffixes: [String]
   ) throws {

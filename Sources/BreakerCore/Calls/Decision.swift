@@ -72,7 +72,7 @@ public struct Rejection: Sendable, Hashable {
   /// The mode of the breaker at the time.
   public var mode: BreakerMode
 
-  /// When asking again makes sense; nil if that is up to an operator.
+  /// When asking again makes sense; nil if that is up to an operator, or if the breaker is busy.
   ///
   /// This is when the open time or the mode ends. While a probe is under way, it is the time by
   /// which probes usually succeed, or at most a second away if that is unknown or the probe takes
@@ -83,15 +83,38 @@ public struct Rejection: Sendable, Hashable {
   /// Why the mode was set, if the mode is what rejects; or that the store cannot be used, if that is.
   public var reason: String?
 
+  /// What rejects: the state or the mode of the breaker, or its limit.
+  public var cause: RejectionCause
+
   /// Creates a rejection.
   public init(
-    state: BreakerState, mode: BreakerMode, retryAfter: Duration?, reason: String? = nil
+    state: BreakerState, mode: BreakerMode, retryAfter: Duration?, reason: String? = nil,
+    cause: RejectionCause = .open
   ) {
     self.state = state
     self.mode = mode
     self.retryAfter = retryAfter
     self.reason = reason
+    self.cause = cause
   }
+}
+
+/// What rejects a call.
+///
+/// A later version may add cases, so end a `switch` over a cause with `default`.
+#if hasAttribute(nonexhaustive)
+  @nonexhaustive
+#endif
+public enum RejectionCause: String, Sendable, Hashable, CaseIterable {
+  /// The breaker is not closed, or its mode says so.
+  case open
+
+  /// As many calls are under way as `max-concurrent` permits, and the caller could not wait, or has
+  /// waited for as long as it may.
+  case busy
+
+  /// The name of the cause in JSON.
+  public var wireName: String { rawValue }
 }
 
 extension Rejection {

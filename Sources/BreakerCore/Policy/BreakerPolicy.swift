@@ -82,6 +82,27 @@ public struct BreakerPolicy: Sendable, Hashable {
   /// be. Zero is the same as nil: other hosts do not end the open time.
   public var fleetSpread: Duration?
 
+  /// Permits calls only while at most this many units of work are under way on the whole host
+  /// (`max-concurrent`).
+  ///
+  /// A call is one unit. A call that finds no room waits in the queue, or is rejected as busy, which
+  /// is no failure.
+  public var maxConcurrent: Int?
+
+  /// How many units of `maxConcurrent` background calls leave to all others (`reserve`).
+  public var reserve: Int?
+
+  /// How many callers may wait for room; 1,024 if only `queueTimeout` is set (`queue`).
+  public var queue: Int?
+
+  /// How long a caller may wait for room; nobody waits without it (`queue-timeout`).
+  public var queueTimeout: Duration?
+
+  /// What becomes of the calls that are under way when their process is killed (`lost-calls`).
+  ///
+  /// They are noticed only with `maxConcurrent`.
+  public var lostCalls: BreakerPolicy.LostCalls
+
   /// Creates a policy; every value that you omit has its default.
   public init(
     maxFailures: Int? = nil,
@@ -105,7 +126,12 @@ public struct BreakerPolicy: Sendable, Hashable {
     probeCalls: Int? = nil,
     probeFailureRate: BreakerPolicy.Rate? = nil,
     fleetQuorum: FleetQuorum? = nil,
-    fleetSpread: Duration? = nil
+    fleetSpread: Duration? = nil,
+    maxConcurrent: Int? = nil,
+    reserve: Int? = nil,
+    queue: Int? = nil,
+    queueTimeout: Duration? = nil,
+    lostCalls: BreakerPolicy.LostCalls = .ignored
   ) {
     self.maxFailures = maxFailures
     self.failures = failures
@@ -129,6 +155,11 @@ public struct BreakerPolicy: Sendable, Hashable {
     self.probeFailureRate = probeFailureRate
     self.fleetQuorum = fleetQuorum
     self.fleetSpread = fleetSpread
+    self.maxConcurrent = maxConcurrent
+    self.reserve = reserve
+    self.queue = queue
+    self.queueTimeout = queueTimeout
+    self.lostCalls = lostCalls
   }
 }
 
@@ -146,10 +177,38 @@ extension BreakerPolicy {
   /// The fewest calls over which a rate is judged, default included.
   public var callsToJudge: Int { minCalls ?? min(10, last ?? 10) }
 
+  /// How many units of work may be under way; nil if any number may.
+  package var limit: CallLimit? { maxConcurrent.map { CallLimit($0, reserved: reserve ?? 0) } }
+
+  /// How many callers may wait for room, default included.
+  package var placesToWait: Int { queueTimeout == nil ? 0 : queue ?? Self.mostWaiting }
+
+  /// The most callers that can wait for one breaker, and the most units that can be under way.
+  package static let mostWaiting = 1_024
+
   /// Whether a call took so long that this policy considers it slow.
   package func isSlow(_ elapsed: Duration?) -> Bool {
     guard let slowAfter, let elapsed else { return false }
     return elapsed >= slowAfter
+  }
+}
+
+extension BreakerPolicy {
+  /// What a call is whose process was killed while it was under way.
+  ///
+  /// A later version may add cases, so end a `switch` over it with `default`.
+  #if hasAttribute(nonexhaustive)
+    @nonexhaustive
+  #endif
+  public enum LostCalls: String, Sendable, Hashable, CaseIterable {
+    /// It has no outcome.
+    case ignored
+
+    /// It has failed, at the time when another process notices it.
+    ///
+    /// A hung call that a supervisor ends with SIGKILL then counts. So does each call of a process
+    /// that is killed for another reason, such as a deployment.
+    case failure
   }
 }
 

@@ -27,6 +27,11 @@ public enum PolicyKey: String, Sendable, Hashable, CaseIterable {
   case probeFailureRate = "probe-failure-rate"
   case fleetQuorum = "fleet-quorum"
   case fleetSpread = "fleet-spread"
+  case maxConcurrent = "max-concurrent"
+  case reserve
+  case queue
+  case queueTimeout = "queue-timeout"
+  case lostCalls = "lost-calls"
 }
 
 extension PolicyKey {
@@ -51,29 +56,41 @@ extension PolicyKey {
 
     /// A whole number, or a share such as `50%`.
     case countOrRate
+
+    /// One of a few words, such as `failure`.
+    case word
   }
 
   /// What kind of value the key takes.
   public var value: Value {
     switch self {
     case .maxFailures, .failures, .last, .minCalls, .reporters, .probes, .successesToClose,
-      .probeCalls:
+      .probeCalls, .maxConcurrent, .reserve, .queue:
       .count
-    case .within, .window, .slowAfter, .lumping, .openFor, .openMax, .probeTimeout, .fleetSpread:
+    case .within, .window, .slowAfter, .lumping, .openFor, .openMax, .probeTimeout, .fleetSpread,
+      .queueTimeout:
       .duration
     case .failureRate, .slowRate, .jitter, .probeFailureRate: .rate
     case .openMultiplier: .factor
     case .fleetQuorum: .countOrRate
+    case .lostCalls: .word
     }
+  }
+
+  /// The words that a key of words takes; none for any other key.
+  public var words: [String] {
+    value == .word ? BreakerPolicy.LostCalls.allCases.map(\.rawValue) : []
   }
 
   /// Whether the key can be unset, which is written `none`.
   public var isOptional: Bool {
     switch self {
     case .maxFailures, .failures, .within, .failureRate, .window, .last, .minCalls, .slowRate,
-      .slowAfter, .lumping, .openMax, .probeCalls, .probeFailureRate, .fleetQuorum, .fleetSpread:
+      .slowAfter, .lumping, .openMax, .probeCalls, .probeFailureRate, .fleetQuorum, .fleetSpread,
+      .maxConcurrent, .reserve, .queue, .queueTimeout:
       true
-    case .reporters, .openFor, .openMultiplier, .jitter, .probes, .successesToClose, .probeTimeout:
+    case .reporters, .openFor, .openMultiplier, .jitter, .probes, .successesToClose, .probeTimeout,
+      .lostCalls:
       false
     }
   }
@@ -105,6 +122,11 @@ extension BreakerPolicy {
     case .probeFailureRate: probeFailureRate.map(RateText.format)
     case .fleetQuorum: fleetQuorum.map(QuorumText.format)
     case .fleetSpread: fleetSpread.map(DurationText.format)
+    case .maxConcurrent: maxConcurrent.map { String($0) }
+    case .reserve: reserve.map { String($0) }
+    case .queue: queueTimeout == nil ? queue.map { String($0) } : String(placesToWait)
+    case .queueTimeout: queueTimeout.map(DurationText.format)
+    case .lostCalls: lostCalls.rawValue
     }
   }
 
@@ -143,6 +165,11 @@ extension BreakerPolicy {
     case .probeFailureRate: probeFailureRate = try optional(RateText.parse)
     case .fleetQuorum: fleetQuorum = try optional(QuorumText.parse)
     case .fleetSpread: fleetSpread = try optional(DurationText.parse)
+    case .maxConcurrent: maxConcurrent = try optional(CountText.parse)
+    case .reserve: reserve = try optional(CountText.parse)
+    case .queue: queue = try optional(CountText.parse)
+    case .queueTimeout: queueTimeout = try optional(DurationText.parse)
+    case .lostCalls: lostCalls = try value(LostCalls.init(rawValue:))
     }
   }
 
@@ -154,6 +181,7 @@ extension BreakerPolicy {
       case .rate: "a rate such as 50%"
       case .factor: "a factor such as 1.5"
       case .countOrRate: "a whole number such as 3, or a rate such as 30%"
+      case .word: key.words.joined(separator: " or ")
       }
     let none = key.isOptional ? ", or none" : ""
     return PolicyError(

@@ -31,6 +31,7 @@ extension BreakerPolicy {
     try validateOpenTime()
     try validateProbes()
     try validateFleet()
+    try validateLimit()
   }
 
   private func validateCounts() throws(PolicyError) {
@@ -42,6 +43,9 @@ extension BreakerPolicy {
     try Self.check(probes, 1...1_000, .probes)
     try Self.check(successesToClose, 1...1_000_000, .successesToClose)
     try Self.check(probeCalls, 1...1_000_000, .probeCalls)
+    try Self.check(maxConcurrent, 1...Self.mostWaiting, .maxConcurrent)
+    try Self.check(reserve, 1...Self.mostWaiting - 1, .reserve)
+    try Self.check(queue, 1...Self.mostWaiting, .queue)
   }
 
   private static func check(
@@ -59,6 +63,7 @@ extension BreakerPolicy {
     let durations: [(PolicyKey, Duration?)] = [
       (.within, within), (.slowAfter, slowAfter), (.window, window), (.lumping, lumping),
       (.openFor, openFor), (.openMax, openMax), (.probeTimeout, probeTimeout),
+      (.queueTimeout, queueTimeout),
     ]
     for case (let key, let duration?) in durations {
       guard duration < .microseconds(1) || duration > Self.longestDuration else { continue }
@@ -178,6 +183,28 @@ extension BreakerPolicy {
     if let fleetSpread, fleetSpread < .zero || fleetSpread > Self.longestDuration {
       throw PolicyError(
         .fleetSpread, "fleet-spread is \(DurationText.format(fleetSpread)): use 0s to 365d")
+    }
+  }
+  private func validateLimit() throws(PolicyError) {
+    guard let maxConcurrent else {
+      let key: PolicyKey? =
+        reserve != nil
+        ? .reserve
+        : queue != nil
+          ? .queue
+          : queueTimeout != nil ? .queueTimeout : lostCalls != .ignored ? .lostCalls : nil
+      guard let key else { return }
+      throw PolicyError(
+        .maxConcurrent, "\(key.rawValue) is set without max-concurrent: set both")
+    }
+    if let reserve, reserve >= maxConcurrent {
+      throw PolicyError(
+        .reserve,
+        "reserve \(reserve) leaves nothing of max-concurrent \(maxConcurrent) to background calls:"
+          + " use less")
+    }
+    if queue != nil, queueTimeout == nil {
+      throw PolicyError(.queueTimeout, "queue is set without queue-timeout: set both")
     }
   }
 }

@@ -14,9 +14,10 @@ package struct PolicyWords: Sendable, Hashable, CustomStringConvertible {
       let text = policy.text(for: key)
       if text != plain.text(for: key) { values[key] = text ?? "none" }
     }
-    // The defaults of these two depend on other values, so keep only what was set explicitly.
+    // The defaults of these depend on other values, so keep only what was set explicitly.
     values[.minCalls] = policy.minCalls.map { String($0) }
     values[.maxFailures] = policy.maxFailures.map { String($0) }
+    values[.queue] = policy.queue.map { String($0) }
   }
 
   package init(text: String) throws(PolicyError) {

@@ -37,6 +37,32 @@ extension BreakerRecord {
     return Step(answer: .counted, events: event.map { [$0] } ?? [])
   }
 
+  /// Takes the loss of calls that were under way when their process was killed; `error` says so to
+  /// people.
+  ///
+  /// Nobody knows which of them were permitted before the state changed last, so each counts as one of
+  /// now. The record must have been settled at `now`.
+  package mutating func lost(
+    _ calls: Int, error: String, at now: Moment, by process: ProcessIdentity?,
+    policy: BreakerPolicy, jitter: Double
+  ) -> Step<Void> {
+    totals.lostCalls = totals.lostCalls.addingSaturating(Int64(calls))
+    let outcome: CallOutcome =
+      switch policy.lostCalls {
+      case .failure: .failure(error: error)
+      case .ignored: .ignored
+      }
+    var events: [BreakerEvent] = []
+    for _ in 0..<calls {
+      events +=
+        reported(
+          outcome, for: PermitGrant(kind: .normal, generation: generation), elapsed: nil, at: now,
+          by: process, policy: policy, jitter: jitter
+        ).events
+    }
+    return Step(answer: (), events: events)
+  }
+
   /// Whether a report of this outcome would change nothing but the totals.
   ///
   /// The common case is a healthy call, which need not be written before its caller continues.

@@ -121,6 +121,14 @@ public struct BreakerTotals: Sendable, Hashable {
   /// Calls that were permitted only because the mode was `observe`.
   public var wouldReject: Int64 = 0
 
+  /// Calls for which `max-concurrent` left no room; they are not among the `rejections`.
+  public var busy: Int64 = 0
+
+  /// Calls that were under way when their process was killed, as far as `max-concurrent` shows them.
+  ///
+  /// They are among the failures too, or else among the ignored calls: `lost-calls` decides that.
+  public var lostCalls: Int64 = 0
+
   /// Creates totals in which nothing has been counted.
   public init() {}
 
@@ -133,6 +141,8 @@ public struct BreakerTotals: Sendable, Hashable {
     left.rejections = left.rejections.addingSaturating(right.rejections)
     left.slow = left.slow.addingSaturating(right.slow)
     left.wouldReject = left.wouldReject.addingSaturating(right.wouldReject)
+    left.busy = left.busy.addingSaturating(right.busy)
+    left.lostCalls = left.lostCalls.addingSaturating(right.lostCalls)
   }
 }
 

@@ -323,7 +323,8 @@ package struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
 
   /// Whether an answer says that the server does not know a command; scripts say it in other words.
   static func isUnknownCommand(_ answer: String) -> Bool {
-    answer.contains("ERR unknown command") || answer.contains("Unknown Redis command")
+    answer.hasPrefix("ERR unknown command") || answer.contains("Unknown command called")
+      || answer.contains("Unknown Redis command called")
   }
 
   /// The error for a command that does not exist, without the words that were sent with it.
@@ -331,7 +332,7 @@ package struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
     let parts = answer.split(maxSplits: 2, omittingEmptySubsequences: false) {
       $0 == "'" || $0 == "`"
     }
-    let isNamed = answer.contains("ERR unknown command") && parts.count == 3
+    let isNamed = answer.hasPrefix("ERR unknown command") && parts.count == 3
     let command =
       isNamed ? OutsideText.quoted(String(parts[1])) : "a command of the relay's scripts"
     return RedisError(

@@ -76,7 +76,8 @@ internal import Glibc
   /// Switches to the file that is at the path now, if it is a different one.
   func lookAfterFile() {
     lock.withLock {
-      guard let place, identity != StoreFile.identity(of: place.path) else { return }
+      guard let place, identity != StoreFile.identity(of: place.path(of: CounterFile.kind))
+      else { return }
       withFile { _ in }
     }
   }
@@ -153,15 +154,7 @@ extension CounterPage {
   }
 
   private func map(_ index: Int, of file: CounterFile) -> Segment? {
-    // Map only what has been reserved, or a full disk would kill the process.
-    if file.reserve(segment: index) {
-      let address = unsafe mmap(
-        nil, CounterFile.bytesOfSegment, PROT_READ | PROT_WRITE, MAP_SHARED, file.descriptor,
-        CounterFile.offset(ofSegment: index))
-      if unsafe address != MAP_FAILED, let address = unsafe address {
-        return unsafe Segment(address: address)
-      }
-    }
+    if let address = unsafe file.map(segment: index) { return unsafe Segment(address: address) }
     nextTry = Patience.deadline(after: .seconds(1))
     return nil
   }

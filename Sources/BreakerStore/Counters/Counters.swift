@@ -43,6 +43,7 @@ internal import CHost
     add(counts.rejections, to: SB_COUNTER_REJECTIONS)
     add(counts.slow, to: SB_COUNTER_SLOW)
     add(counts.wouldReject, to: SB_COUNTER_WOULD_REJECT)
+    add(counts.busy, to: SB_COUNTER_BUSY)
   }
 
   private func add(_ count: Int64, to word: Int) {
@@ -66,6 +67,7 @@ internal import CHost
     counted.rejections = Int64(bitPattern: value(SB_COUNTER_REJECTIONS))
     counted.slow = Int64(bitPattern: value(SB_COUNTER_SLOW))
     counted.wouldReject = Int64(bitPattern: value(SB_COUNTER_WOULD_REJECT))
+    counted.busy = Int64(bitPattern: value(SB_COUNTER_BUSY))
     return counted
   }
 }
@@ -93,6 +95,9 @@ package struct Counted: Sendable, Hashable {
   package var slow: Int64 = 0
   package var wouldReject: Int64 = 0
 
+  /// Calls for which a limit left no room.
+  package var busy: Int64 = 0
+
   package init() {}
 
   package var isZero: Bool { self == Counted() }
@@ -106,9 +111,10 @@ package struct Counted: Sendable, Hashable {
     passed.rejections = rejections &- earlier.rejections
     passed.slow = slow &- earlier.slow
     passed.wouldReject = wouldReject &- earlier.wouldReject
+    passed.busy = busy &- earlier.busy
     let numbers = [
       passed.successes, passed.unjudged, passed.ignored, passed.rejections, passed.slow,
-      passed.wouldReject,
+      passed.wouldReject, passed.busy,
     ]
     return numbers.allSatisfy { (0..<Self.limit).contains($0) } ? passed : nil
   }
@@ -123,6 +129,7 @@ package struct Counted: Sendable, Hashable {
     totals.rejections = rejections
     totals.slow = slow
     totals.wouldReject = wouldReject
+    totals.busy = busy
     return totals
   }
 }

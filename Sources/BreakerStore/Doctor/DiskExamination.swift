@@ -27,7 +27,7 @@ enum DiskExamination {
     let files = status.f_files == 0 ? nil : UInt64(status.f_favail)
     let kind = FileSystem.localName(of: place.directory) ?? "a local disk"
     let found =
-      "\(kind), \(room >> 20) MiB"
+      "\(kind), \(room >> 20 > 0 ? "\(room >> 20) MiB" : "\(room >> 10) KiB")"
       + (files.map { " and " + CountedNoun.text($0, "file") } ?? "") + " free"
     if status.f_flag & UInt(ST_RDONLY) != 0 {
       return StoreFinding(

@@ -59,7 +59,9 @@ struct LogExamination {
       let rest = $0.dropFirst(name.count)
       return !StoreSite.suffixes.contains(String(rest))
         && rest.indices.contains { index in
-          [".orphan", ".corrupt-", ".new-", "-counters.new", "-journal"].contains {
+          [
+            ".orphan", ".corrupt-", ".new-", "-counters.new", "-slots.new", "-journal",
+          ].contains {
             rest[index...].hasPrefix($0)
           }
         }

@@ -95,6 +95,7 @@ extension OwnedFile {
           && word(descriptor, at: 4)?.bigEndian == versionOfLog
     case StoreFile.indexSuffix: file.size == 0 || word(descriptor, at: 0) == versionOfLog
     case CounterFile.suffix: CounterFile.hasHeader(descriptor)
+    case SlotFile.kind.suffix: SharedFile.hasHeader(descriptor, SlotFile.kind)
     default:
       // A lock file holds nothing.
       file.size == 0 && [geteuid(), 0, store.rights.user].contains(file.rights.user)

@@ -8,6 +8,7 @@ struct RowExamination {
   private static let counts = [
     "generation", "consecutive_failures", "growth", "trips", "last_lease", "probe_successes",
     "probe_failures", "successes", "failures", "ignored", "rejections", "slow", "would_reject",
+    "busy", "lost_calls",
   ]
   private static let highest = Int64.max / 16
   static let areOutOfRange = counts.map { "\($0) < 0 OR \($0) > \(highest)" }

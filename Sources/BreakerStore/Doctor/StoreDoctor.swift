@@ -51,8 +51,9 @@ package struct StoreDoctor {
       WritingExamination(
         place: place, users: others.users, lockTimeout: lockTimeout, isAlone: isAlone
       ).finding(),
-      others.counters(header ?? .unknown(clock)), others.processes(),
-      others.leftovers(),
+      others.counters(header ?? .unknown(clock)),
+      SlotExamination(place: place, header: header ?? .unknown(clock)).finding(),
+      others.processes(), others.leftovers(),
     ]
     // The files of another program stay as that program wants them.
     if !StoreEvidence.isOurs(place) {

@@ -57,7 +57,8 @@ public struct StoreFinding: Sendable, Hashable {
 /// The checks of a store, in the order in which they are reported.
 package enum StoreCheck: String, CaseIterable, Sendable {
   case directory, files, disk, sqlite, version, journal, migrations, integrity, rows, breakers
-  case leases, policies, history, clock, fleet, log, writing, counters, processes, leftovers
+  case leases, policies, history, clock, fleet, log, writing, counters, slots
+  case processes, leftovers
 }
 
 /// A step of a repair.

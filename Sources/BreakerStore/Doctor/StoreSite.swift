@@ -63,7 +63,9 @@ struct StoreSite {
   }
 
   /// The suffixes of the files beside a used store that belong to its file.
-  static let suffixes = [StoreFile.logSuffix, StoreFile.indexSuffix, CounterFile.suffix]
+  static let suffixes = [
+    StoreFile.logSuffix, StoreFile.indexSuffix, CounterFile.suffix, SlotFile.kind.suffix,
+  ]
 
   /// The suffixes of all files beside a store; the lock files stay when another store replaces it.
   static let all = suffixes + [StoreLock.suffix, StoreLock.relaySuffix]

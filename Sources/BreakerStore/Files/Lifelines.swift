@@ -43,6 +43,12 @@ final class Lifelines: Sendable {
     return sb_is_free(file.descriptor, lifeline.byte) != 0
   }
 
+  /// Whether nobody holds a byte of the lock file that a store has now.
+  static func isReleased(byte: Int64, of store: String) -> Bool {
+    guard let file = LockFile(of: store, mayCreate: false) else { return false }
+    return sb_is_free(file.descriptor, byte) != 0
+  }
+
   /// Whether the lock file of a store, if there is one, can hold lifelines.
   static func areKept(in store: String) -> Bool {
     LockFile(of: store, mayCreate: false) == nil || Lifelines(of: store).own() != nil

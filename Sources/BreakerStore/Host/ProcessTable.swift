@@ -46,6 +46,14 @@ package enum ProcessTable {
     }
   }
 
+  /// The name that a running process of this PID namespace has; nil if it cannot be looked up here.
+  package static func name(of process: ProcessIdentity) -> String? {
+    guard fate(of: process) == .running, ownNumber() == getpid(),
+      let name = ProcFile.text("/proc/\(process.pid)/comm")
+    else { return nil }
+    return OutsideText.cut(name, to: OutsideText.longestName)
+  }
+
   /// Whether a process was stopped by a signal and has not been continued.
   ///
   /// The number is the one by which `/proc` knows the process, and `/proc/locks` too.
@@ -168,6 +176,18 @@ package struct OwnerJudge: Sendable {
     case .unknown: owner.lifeline.map { Lifelines.isReleased($0, of: store) } ?? false
     }
   }
+
+  /// Whether the program that an owner ran has ended for certain: its process, or the program alone,
+  /// by execve(2), which ends its calls as well.
+  func hasEnded(_ owner: ProcessIdentity) -> Bool {
+    switch ProcessTable.fate(of: owner) {
+    case .over: true
+    case .running, .unknown: owner.lifeline.map { Lifelines.isReleased($0, of: store) } ?? false
+    }
+  }
+
+  /// Whether nobody holds a lifeline on a byte of the lock file that the store has now.
+  func hasReleased(_ byte: Int64) -> Bool { Lifelines.isReleased(byte: byte, of: store) }
 }
 
 /// Small files of the kernel, read whole.

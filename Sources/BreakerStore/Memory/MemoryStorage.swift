@@ -7,6 +7,7 @@ internal import CHost
   private let program: String
   private let place: Guarded<MemoryPlace>
   package let memoryOwners: MemoryOwners
+  private let memorySlots: MemorySlots
 
   // The pointer never changes, and its target is set atomically.
   private nonisolated(unsafe) let counter: UnsafeMutablePointer<UInt64>
@@ -19,6 +20,7 @@ internal import CHost
     self.clock = clock
     self.program = program
     memoryOwners = MemoryOwners(isGone: isGone)
+    memorySlots = MemorySlots(isGone: isGone)
     let place = MemoryPlace(
       clock: clock, user: MemoryUser(HistoryAuthor(pid: 0, program: program)),
       room: room.map { Int64($0) } ?? StoreRoom.usualBreakers, isGone: isGone)
@@ -48,6 +50,36 @@ internal import CHost
     MemoryUser(HistoryAuthor(pid: ProcessTable.ownPid, program: program))
   }
 
+  package func slots(ofBreaker id: Int64) -> (any CallSlots)? {
+    slots(ofBreaker: id, as: Self.onlyProcess)
+  }
+
+  /// The slots of a breaker that stands in for one of another storage.
+  package func slots(ofBreakerNamed name: String) -> any CallSlots {
+    memorySlots.slots(of: .name(name), as: Self.onlyProcess)
+  }
+
+  /// Who has these slots, and who waits.
+  package func slotState(ofBreakerNamed name: String) -> SlotState {
+    memorySlots.state(of: .name(name))
+  }
+
+  /// The owner of all calls in a memory that only this process uses.
+  private static var onlyProcess: ProcessIdentity {
+    ProcessIdentity(pid: ProcessTable.ownPid, startTicks: 0, pidNamespace: 0)
+  }
+
+  /// The slots of a breaker as one process of the host uses them.
+  package func slots(ofBreaker id: Int64, as process: ProcessIdentity) -> (any CallSlots)? {
+    id > 0 ? memorySlots.slots(of: .row(id), as: process) : nil
+  }
+
+  package func slotStates(ofBreakers ids: [Int64]) -> [Int64: SlotState] {
+    Dictionary(ids.map { ($0, memorySlots.state(of: .row($0))) }, uniquingKeysWith: { $1 })
+  }
+
+  package func lookAfterSlots() {}
+
   package func open(mayCreate: Bool) {}
   package func checkIdentity() {}
   package func close(isDone: Bool) {}
@@ -56,11 +88,13 @@ internal import CHost
     switch moment {
     case .before:
       place.willFork()
+      memorySlots.willFork()
       listeners.willFork()
       memoryOwners.willFork()
     case .after:
       memoryOwners.didFork()
       listeners.didFork()
+      memorySlots.didFork()
       place.didFork()
     }
   }

@@ -124,7 +124,7 @@ extension Patience {
   static func nextQuestion(before deadline: Int64) -> Int64 { sb_next_question(deadline) }
 
   /// Whether a wait of this thread was ended early.
-  static var wasInterrupted: Bool { sb_was_interrupted() != 0 }
+  package static var wasInterrupted: Bool { sb_was_interrupted() != 0 }
 
   /// Pauses before the caller tries again; false if it has waited long enough.
   static func pause(

@@ -39,6 +39,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   private var mayCreate = true
   let walIndex = WALIndexPage()
   let counterPage = CounterPage()
+  private let slotPage: SlotPage
   package let listeners: Listeners
   package var owners: any StoreOwners { fileOwners }
   private let fileOwners: FileOwners
@@ -52,6 +53,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
     self.refusal = refusal
     listeners = Listeners(path: self.path)
     fileOwners = FileOwners(of: self.path)
+    slotPage = fileOwners.slotPage()
     self.access = access
     self.lockTimeout = lockTimeout
     self.clock = clock
@@ -69,6 +71,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
       // opens its own at its next use.
       letGo(ofReplaced: false)
       counterPage.willFork()
+      slotPage.willFork()
       steps.willFork()
       listeners.willFork()
       fileOwners.willFork()
@@ -76,6 +79,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
       fileOwners.didFork()
       listeners.didFork()
       steps.didFork()
+      slotPage.didFork()
       counterPage.didFork()
       reading.unlock()
       writing.unlock()
@@ -83,6 +87,14 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   }
 
   package var sharedCounters: CounterPage? { counterPage }
+
+  package func slots(ofBreaker id: Int64) -> (any CallSlots)? { slotPage.block(ofBreaker: id) }
+
+  package func slotStates(ofBreakers ids: [Int64]) -> [Int64: SlotState] {
+    slotPage.states(ofBreakers: ids)
+  }
+
+  package func lookAfterSlots() { slotPage.lookAfterFile() }
 
   package var fingerprint: UnsafePointer<UInt64> {
     unsafe walIndex?.fingerprint ?? SQLiteStorage.nothingKnown
@@ -115,7 +127,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
         clock: clock, lost: lost)
       store = opened
       openings.add(1, ordering: .relaxed)
-      useCounterPage(of: opened)
+      usePages(of: opened)
       // Rule of order 15: last, when everything else has been checked.
       _ = walIndex?.attach(to: opened.writer)
       return opened
@@ -130,17 +142,21 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
     if store.header.isAgreed { return store }
     return try holding(reading) { () throws(StoreError) in
       try store.agree(mayDoWithout: false)
-      useCounterPage(of: store)
+      usePages(of: store)
       return store
     }
   }
 
-  /// Uses the counters of a store, once all processes agree on the boot that they belong to.
-  private func useCounterPage(of store: OpenStore) {
+  /// Uses the counters and the slots of a store, once all processes agree on the boot that they belong
+  /// to.
+  private func usePages(of store: OpenStore) {
     let header = store.header
     guard header.isAgreed else { return }
+    let place = SharedFile.Place(
+      storePath: store.path, store: header.identity, boot: header.boot.number)
+    slotPage.use(place)
     counterPage.use(
-      .init(storePath: store.path, store: header.identity, boot: header.boot.number),
+      place,
       // A store can be used without counters, so opening them takes at most half of the time.
       atMost: .nanoseconds(min(lockTimeout.inNanoseconds, 3_600_000_000_000) / 2))
   }

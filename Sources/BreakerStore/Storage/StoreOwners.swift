@@ -47,6 +47,11 @@ final class FileOwners: StoreOwners {
 
   func lifeline() -> Lifeline? { lifelines.own() }
 
+  /// The slots of the store, in which this process is known by the same lifeline.
+  func slotPage() -> SlotPage {
+    SlotPage { [lifelines] in ProcessTable.current().holding(lifelines.own()) }
+  }
+
   func isGone(_ owner: ProcessIdentity) -> Bool { OwnerJudge(of: path).isGone(owner) }
 
   func holdRelay() throws(StoreError) -> RelayHold? {

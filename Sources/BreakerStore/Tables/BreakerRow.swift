@@ -20,6 +20,7 @@ enum BreakerRow {
     "counters_key", "counted_successes", "counted_unjudged", "counted_ignored",
     "counted_rejections", "counted_slow", "counted_would_reject", "used_at_ms", "leases",
     "suspected_at_ns", "is_open_time_named", "usual_probe_ns", "outage_times", "recovered_at_ns",
+    "busy", "counted_busy", "lost_calls",
   ]
 
   static let columns = all.joined(separator: ", ")
@@ -66,6 +67,9 @@ enum BreakerRow {
     breaker.record.usualProbeNanoseconds = reader.countOrNil()
     breaker.record.outageTimes = Blobs.instants(reader.blob())
     breaker.record.recoveredAt = reader.instant()
+    breaker.record.totals.busy = reader.count()
+    breaker.takenIn.busy = reader.integer()
+    breaker.record.totals.lostCalls = reader.count()
     return (breaker, boot, bootOfState)
   }
 
@@ -164,6 +168,9 @@ enum BreakerRow {
     row.bind(record.usualProbeNanoseconds)
     row.bind(Blobs.pack(record.outageTimes))
     row.bind(record.recoveredAt?.nanoseconds)
+    row.bind(record.totals.busy)
+    row.bind(breaker.takenIn.busy)
+    row.bind(record.totals.lostCalls)
   }
 }
 

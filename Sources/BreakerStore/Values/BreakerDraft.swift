@@ -99,6 +99,18 @@ extension BreakerDraft {
     }
   }
 
+  /// Takes the loss of calls that were under way when their process was killed.
+  package mutating func lose(_ lost: LostCalls) {
+    let policy = breaker.policy
+    let process = lost.process.map { "process \($0.pid)" } ?? "its process"
+    apply { record, now in
+      record.lost(
+        min(lost.calls, SlotTerms.most),
+        error: "\(process) was killed while the call was under way", at: now, by: lost.process,
+        policy: policy, jitter: Jitter.drawn())
+    }
+  }
+
   /// Gives a probe more time; returns false if it no longer holds its lease.
   package mutating func renew(_ grant: PermitGrant, for time: Duration?) -> Bool {
     let policy = breaker.policy

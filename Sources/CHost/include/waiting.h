@@ -21,6 +21,9 @@ int sb_ask(int64_t nanoseconds);
 // The instant until which a wait may sleep before it has to ask again.
 int64_t sb_next_question(int64_t nanoseconds);
 
+// The same with another longest sleep between two questions.
+int64_t sb_next_question_within(int64_t nanoseconds, int64_t longest);
+
 // Asks, from now on, before each sleep of this thread whether its waits are over. Without a function
 // the context is an int, and they are over while that is not 0. Without either, nothing is asked.
 void sb_ask_before_pauses(int (*are_over)(void *context), void *context);

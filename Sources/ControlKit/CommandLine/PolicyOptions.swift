@@ -49,6 +49,11 @@ extension PolicyKey {
     case .probeFailureRate: "open again when this share of the probes has failed"
     case .fleetQuorum: "probe when N other hosts, or this share of them, have it open"
     case .fleetSpread: "become due within D when a probe succeeds on another host"
+    case .maxConcurrent: "permit calls only while at most N units are under way on the host"
+    case .reserve: "keep N of these units from background calls"
+    case .queue: "let N callers wait for room (1024 with queue-timeout)"
+    case .queueTimeout: "let a caller wait for room for at most D"
+    case .lostCalls: "what calls are whose process was killed: failure or ignored (ignored)"
     @unknown default: "a word that this cbctl does not know"
     }
   }

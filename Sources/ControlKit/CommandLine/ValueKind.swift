@@ -52,7 +52,8 @@ enum ValueKind: Sendable, Hashable {
     case .exitCodes: "CODES"
     case .fileMode, .permissions: "MODE"
     case .group: "GROUP"
-    case .policy(let key): key.value.placeholder
+    case .policy(let key):
+      key.words.isEmpty ? key.value.placeholder : key.words.joined(separator: "|")
     case .policySetting: "K=V"
     case .policyKey: "K"
     case .choice(let words): words.joined(separator: "|")
@@ -77,7 +78,8 @@ enum ValueKind: Sendable, Hashable {
     case .exitCodes: "use codes from 0 to 255 such as 3,4,10-12"
     case .fileMode: "use an octal mode such as 600, 660 or 666"
     case .permissions: "use an octal mode such as 600, 640 or 644"
-    case .policy(let key): key.value.form
+    case .policy(let key):
+      key.words.isEmpty ? key.value.form : "use \(key.words.joined(separator: " or "))"
     case .policySetting: "use KEY=VALUE, as in open-for=1m"
     case .policyKey: "run 'cbctl help policy-words' for the words of a policy"
     case .choice(let words): "use \(words.joined(separator: ", "))"
@@ -93,6 +95,7 @@ extension PolicyKey.Value {
     case .rate: "P"
     case .factor: "X"
     case .countOrRate: "N|P"
+    case .word: "WORD"
     @unknown default: "VALUE"
     }
   }
@@ -104,6 +107,7 @@ extension PolicyKey.Value {
     case .rate: "use a rate such as 50%"
     case .factor: "use a factor such as 1.5"
     case .countOrRate: "use a whole number such as 3, or a rate such as 30%"
+    case .word: "use one of the words that 'cbctl help policy-words' names"
     @unknown default: "run 'cbctl help policy-words' for the words of a policy"
     }
   }

@@ -18,6 +18,7 @@ extension CommandSpec {
         + "of a probe as long as its command runs. If you need two steps, set a longer "
         + "probe-timeout, such as --probe-timeout 2h, and an --owner-pid, so that the slot is free "
         + "as soon as that process ends.",
+      "A token takes no room under max-concurrent: for a call that has to count, use 'cbctl run'.",
       "The token of a probe works once. The token of a call through a closed breaker is not "
         + "remembered, so reporting it twice counts twice.",
     ],
@@ -43,6 +44,11 @@ extension CommandSpec {
       return try context.reject(error)
     }
     printToken(token, context)
+    if breaker.snapshot().policy.maxConcurrent != nil {
+      context.note(
+        "\(VisibleText.name(token.name)): max-concurrent does not count this call: use 'cbctl run', "
+          + "which takes room for its command")
+    }
     guard let problem = context.outputProblem else { return .done }
     // Nobody can report without the token, so the permit is given back.
     _ = try context.act { () throws(BreakerError) in try context.store.report(token, .ignored) }
@@ -184,6 +190,7 @@ extension CommandContext {
           .init("permitted", .bool(false)),
           .init("state", .string(rejection.state.wireName)),
           .init("retry_after_ms", JSONValue(milliseconds: rejection.retryAfter)),
+          .init("cause", .string(rejection.cause.wireName)),
         ]))
     } else {
       note("\(VisibleText.name(name)): rejected: \(rejection)")

@@ -76,7 +76,8 @@ extension CommandSpec {
       let breaker = JSONValue.object(BreakerDocument.members(of: snapshot) + [sources])
       context.print(BreakerDocument.list(of: [breaker], course.map { [$0.document] } ?? []))
     } else {
-      context.print(PolicyTable.render(snapshot).map { $0 + "\n" }.joined())
+      let rows = PolicyTable.render(snapshot, width: context.console.width)
+      context.print(rows.map { $0 + "\n" }.joined())
     }
   }
 
@@ -89,18 +90,32 @@ extension CommandSpec {
   }
 }
 
+extension BreakerSnapshot {
+  /// The words of the policy in force that mean something: what lost calls are does not without a limit.
+  var policyWords: [(key: PolicyKey, text: String)] {
+    PolicyKey.allCases.compactMap { key in
+      guard key != .lostCalls || policy.maxConcurrent != nil else { return nil }
+      return policy.text(for: key).map { (key, $0) }
+    }
+  }
+}
+
 /// A policy as aligned lines, one for each word, with the source of its value.
 enum PolicyTable {
+  /// The lines, which are not aligned if that would make them wider than `width`.
   static func render(
-    _ snapshot: BreakerSnapshot, painter: Painter = Painter(isOn: false)
+    _ snapshot: BreakerSnapshot, width: Int? = nil, painter: Painter = Painter(isOn: false)
   ) -> [String] {
-    let rows = PolicyKey.allCases.compactMap { key in
-      snapshot.policy.text(for: key).map { (key, $0) }
-    }
-    let labelWidth = rows.map { $0.0.rawValue.count }.max() ?? 0
-    let valueWidth = rows.map { $0.1.count }.max() ?? 0
+    let rows = snapshot.policyWords
+    let labelWidth = rows.map { $0.key.rawValue.count }.max() ?? 0
+    let valueWidth = rows.map { $0.text.count }.max() ?? 0
+    let sourceWidth = rows.map { snapshot.source(of: $0.key).wireName.count }.max() ?? 0
+    let isWide = width.map { labelWidth + valueWidth + sourceWidth + 4 > $0 } ?? false
     return rows.map { key, text in
       let source = snapshot.source(of: key)
+      if isWide {
+        return "\(key.rawValue) \(text) " + painter.paint(source.wireName, color(of: source))
+      }
       return key.rawValue + String(repeating: " ", count: labelWidth - key.rawValue.count + 2)
         + text + String(repeating: " ", count: valueWidth - text.count + 2)
         + painter.paint(source.wireName, color(of: source))

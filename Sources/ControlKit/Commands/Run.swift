@@ -24,6 +24,12 @@ extension CommandSpec {
         name: "fallback", kind: .shellLine,
         summary: "a command line for /bin/sh, run if the call is rejected or fails"),
       OptionSpec(
+        name: "units", kind: .count,
+        summary: "take N units of max-concurrent for the command (1)"),
+      OptionSpec(
+        name: "background",
+        summary: "leave the units of reserve to others, and wait behind them"),
+      OptionSpec(
         name: "on-store-failure", kind: .choice(["permit", "fail"]),
         summary:
           "if the store is unavailable, run the command anyway (permit, the default) or exit "
@@ -54,6 +60,9 @@ extension CommandSpec {
       "A command that is a probe may take as long as it needs, because cbctl renews its lease "
         + "while both run. No other probe can take its place, so give a command that may hang a "
         + "--timeout. If cbctl is suspended for longer than probe-timeout, the probe has failed.",
+      "If max-concurrent leaves no room, the command waits for its turn as long as the policy's "
+        + "queue-timeout permits, and is rejected with code 75 after that. What the command itself "
+        + "runs through the same breaker with cbctl needs no room of its own.",
       "If cbctl is the first process of a container, it also reaps orphans.",
       "If cbctl itself is killed with KILL, the command goes on and its outcome is lost. The slot "
         + "of a probe is free at once.",
@@ -80,7 +89,11 @@ extension CommandSpec {
     let breaker = try context.declaredBreaker(
       parsed, onStoreFailure: isStoreRequired ? .throw : .permit)
     var command = GuardedCommand(
-      context: context, breaker: breaker, commandLine: parsed.commandLine, retry: retry)
+      context: context,
+      breaker: breaker.claiming(
+        units: parsed.number("units").map { Int(clamping: $0) } ?? 1,
+        inBackground: parsed.has("background")),
+      commandLine: parsed.commandLine, retry: retry)
     command.timeout = parsed.duration("timeout")
     command.ignoredCodes = parsed.codes("ignore-exit")
     command.permanentCodes = parsed.codes("permanent-exit")

@@ -9,7 +9,9 @@ extension CommandSpec {
     details: [
       "Shows the breaker's state, its window and last error, a chart of its last day, its policy "
         + "and where each value comes from, policies that code has declared and that are not in "
-        + "force, the owners of its probes, and the last 10 lines of its history. Times are in UTC."
+        + "force, the owners of its probes, and the last 10 lines of its history. If it has a limit, "
+        + "also who has calls under way and who waits: the program, its process, how many units, and "
+        + "for how long. Times are in UTC."
     ],
     examples: [Example("cbctl show payments", "find out why it is open")]
   ) { context, parsed throws(ControlError) in
@@ -66,6 +68,7 @@ extension BreakerDetails {
         .init("policy_sources", Self.sources(of: snapshot)),
         .init("declarations", .array(declarations.map(Self.json))),
         .init("leases", .array(snapshot.leases.map(Self.json))),
+      ] + LimitDetails(snapshot: snapshot).members + [
         .init("history", .array(recent.map(EntryDocument.of))),
         .init("timeline", .array(timeline.stretches.map(Self.json))),
       ])
@@ -126,8 +129,15 @@ extension BreakerDetails {
     }
     section("", facts(width: inner))
     section("Last day", TimelineLines.render(timeline, width: inner, painter: painter))
-    section("Policy", PolicyTable.render(snapshot, painter: painter) + drift(width: inner))
+    let policy = PolicyTable.render(snapshot, width: inner, painter: painter)
+    section("Policy", policy + drift(width: inner))
     section("Probes under way", snapshot.leases.map(Self.words))
+    let limit = LimitDetails(snapshot: snapshot)
+    func wrapped(_ lines: [String]) -> [String] {
+      lines.flatMap { TextWrap.hanging($0, after: "", width: inner) }
+    }
+    section("Calls under way", wrapped(limit.calls))
+    section("Waiting for room", wrapped(limit.waiters))
     let rows = HistoryRow.folded(history).suffix(Self.recentCount)
     let entries = HistoryLines(now: now, width: inner).render(Array(rows))
     section("History", entries.isEmpty ? ["nothing yet"] : entries)
@@ -172,6 +182,7 @@ extension BreakerDetails {
     if snapshot.policy.failureRate != nil || snapshot.policy.slowRate != nil {
       facts.append(("window", window))
     }
+    facts += LimitDetails(snapshot: snapshot).facts
     facts.append(("totals", totals))
     add("last failure", snapshot.lastFailureAt)
     if let error = snapshot.lastError { facts.append(("last error", VisibleText.bare(error))) }
@@ -201,7 +212,8 @@ extension BreakerDetails {
     let counts = [
       (totals.successes, "succeeded"), (totals.failures, "failed"), (totals.ignored, "ignored"),
       (totals.rejections, "rejected"), (totals.slow, "slow"),
-      (totals.wouldReject, "would have been rejected"),
+      (totals.busy, "busy"), (totals.wouldReject, "would have been rejected"),
+      (totals.lostCalls, "lost"),
     ]
     let words = counts.filter { $0.0 > 0 }.map { "\($0) \($1)" }
     return words.isEmpty ? "no calls yet" : words.joined(separator: ", ")

@@ -20,7 +20,9 @@ extension CommandSpec {
         + "the slash opens the breaker. RETRY-IN is how much longer calls are rejected; 'due' means "
         + "that the next call is a probe. SINCE is when the state last changed, in UTC, and FOR is "
         + "how long ago that was, or the same of the mode if one is set. NOTE marks a breaker that is "
-        + "flapping: it had \(FlappingWords.rule), and was healthy only between them.",
+        + "flapping: it had \(FlappingWords.rule), and was healthy only between them. BUSY is how many "
+        + "units of work are under way and how many max-concurrent permits, and QUEUE how many callers "
+        + "wait for room; \(LimitWords.unknown) means that nobody knows.",
       "A terminal shows the most important columns that fit, and a last line with the number of "
         + "breakers in each state. In a pipe, the columns are always the same, with full times and "
         + "one word in each.",

@@ -8,7 +8,10 @@ extension CommandSpec {
     arguments: [ArgumentSpec(label: "NAME", kind: .name, summary: "the breaker")],
     details: [
       "The exit code is the answer: 0 if a call would be permitted, 75 if it would be rejected. "
-        + "The command takes no permit and changes nothing."
+        + "The command takes no permit and changes nothing.",
+      "A breaker with max-concurrent would reject a call too if there is no room for it now, whether "
+        + "or not the policy lets it wait. If nobody knows what is under way, the answer is that of "
+        + "the breaker's state and mode.",
     ],
     examples: [
       Example(
@@ -19,22 +22,25 @@ extension CommandSpec {
     meanings: [.done: "a call is permitted"]
   ) { context, parsed throws(ControlError) in
     let snapshot = try context.snapshot(of: parsed.text("NAME") ?? "")
+    let isFree = AwaitedState.free.holds(for: snapshot)
     if context.global.isJSON {
+      let cause = snapshot.permits ? RejectionCause.busy : .open
       context.print(
         .object([
-          .init("permitted", .bool(snapshot.permits)),
+          .init("permitted", .bool(isFree)),
           .init("state", .string(snapshot.state.wireName)),
           .init("retry_after_ms", JSONValue(milliseconds: snapshot.retryAfter)),
+          .init("cause", isFree ? .null : .string(cause.wireName)),
           .init("mode", .string(snapshot.mode.wireName)),
           .init("mode_reason", JSONValue(snapshot.modeReason)),
           .init("mode_set_by", JSONValue(snapshot.modeSetBy)),
           .init("mode_set_at", BreakerDocument.time(snapshot.modeSetAt)),
         ]))
     } else if !context.global.isQuiet {
-      let answer = snapshot.permits ? "permitted" : "rejected"
+      let answer = isFree ? "permitted" : "rejected"
       context.print("\(answer): \(StateLine.words(of: snapshot))\n")
     }
-    return snapshot.permits ? .done : .exit(.rejected)
+    return isFree ? .done : .exit(.rejected)
   }
 }
 
@@ -57,6 +63,9 @@ extension CommandSpec {
       "closed, open and half_open are the breaker's state. permitted and rejected are what would "
         + "happen to a call now, whatever the mode. due means that the next call is a probe: time "
         + "alone makes an open breaker due, but only that call makes it half_open.",
+      "free means that a call would be permitted now and that max-concurrent leaves room for it. Nothing "
+        + "wakes the command when a call ends, so it looks four times a second. The room is not kept: "
+        + "'cbctl run' takes its place in the queue, and keeps its room while its command runs.",
     ],
     examples: [
       Example(
@@ -123,7 +132,10 @@ extension CommandContext {
 enum AwaitedState: String, Sendable, CaseIterable {
   case closed, open
   case halfOpen = "half_open"
-  case due, permitted, rejected
+  case due, permitted, rejected, free
+
+  /// How often to look whether a limit has room, which no event reports.
+  private static let looksForRoom = Duration.milliseconds(250)
 
   func holds(for snapshot: BreakerSnapshot) -> Bool {
     switch self {
@@ -133,6 +145,7 @@ enum AwaitedState: String, Sendable, CaseIterable {
     case .due: snapshot.isNextCallProbe
     case .permitted: snapshot.permits
     case .rejected: !snapshot.permits
+    case .free: snapshot.permits && snapshot.hasRoom != false
     }
   }
 
@@ -143,6 +156,7 @@ enum AwaitedState: String, Sendable, CaseIterable {
     case .closed, .halfOpen: return nil
     // A probe that takes too long opens the breaker.
     case .open: return snapshot.state == .halfOpen ? times.min() : nil
+    case .free: if snapshot.permits { return Self.looksForRoom }
     case .due, .permitted, .rejected: break
     }
     times += [snapshot.openEndsIn, snapshot.modeEndsIn, snapshot.retryAfter].compactMap { $0 }

@@ -118,7 +118,8 @@ private struct PageOverview {
   }
 
   private func table(of breakers: [(offset: Int, element: PageBreaker)]) -> HTML {
-    let titles: [HTML] = ["Breaker", "State", axis, "Trips", "Last failure"]
+    let busy: [HTML] = hasLimits ? ["Busy", "Queue"] : []
+    let titles: [HTML] = ["Breaker", "State", axis] + busy + ["Trips", "Last failure"]
     return """
       <table class="overview" role="table">
       <caption>States from \(PageTime.full(start)) to \(PageTime.full(page.now))</caption>
@@ -140,9 +141,22 @@ private struct PageOverview {
       <td role="cell">\(PageState(snapshot: snapshot, now: page.now).html)</td>\
       <td role="cell">\(PageTimeline(timeline: timeline, subject: spanWords).html)\
       \(axisBelow)</td>\
-      <td role="cell" class="count" data-label="Trips">\(snapshot.trips)</td>\
+      \(busy(snapshot))<td role="cell" class="count" data-label="Trips">\(snapshot.trips)</td>\
       <td role="cell" data-label="Last failure">\(failure)</td></tr>
 
+      """
+  }
+
+  /// Whether a breaker of the page has a limit, so that the tables show how much is under way.
+  private var hasLimits: Bool {
+    page.breakers.contains { $0.snapshot.policy.maxConcurrent != nil }
+  }
+
+  private func busy(_ snapshot: BreakerSnapshot) -> HTML {
+    guard hasLimits else { return .nothing }
+    return """
+      <td role="cell" class="count" data-label="Busy">\(LimitWords.busy(snapshot) ?? "-")</td>\
+      <td role="cell" class="count" data-label="Queue">\(LimitWords.queue(snapshot) ?? "-")</td>
       """
   }
 
@@ -235,6 +249,10 @@ private struct PageDetails {
     if snapshot.policy.failureRate != nil || snapshot.policy.slowRate != nil {
       add("window", "\(words.window)")
     }
+    let limit = LimitDetails(snapshot: snapshot)
+    for (label, text) in limit.facts { add(label, "\(text)") }
+    add("calls under way", Self.list(limit.calls))
+    add("waiting for room", Self.list(limit.waiters))
     add("totals", "\(words.totals)")
     add("trips", "\(snapshot.trips)")
     add("opened", snapshot.openedAt.map { PageTime.full($0) })
@@ -243,10 +261,13 @@ private struct PageDetails {
     return facts
   }
 
+  private static func list(_ lines: [String]) -> HTML? {
+    lines.isEmpty ? nil : "<ul class=\"words\">\(lines.map { "<li>\($0)</li>" as HTML })</ul>"
+  }
+
   /// The words of the policy; those of an operator are marked, because they are easily forgotten.
   private var policy: HTML {
-    let words = PolicyKey.allCases.compactMap { key -> HTML? in
-      guard let text = snapshot.policy.text(for: key) else { return nil }
+    let words = snapshot.policyWords.map { key, text -> HTML in
       let source = snapshot.source(of: key)
       let word: HTML = "\(key.rawValue)=\(text)"
       guard source == .operator else { return "<li><code>\(word)</code></li>" }

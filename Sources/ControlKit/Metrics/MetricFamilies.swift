@@ -26,7 +26,9 @@ struct StoreFigures: Sendable {
 
   /// The lengths of those files of a store that exist.
   static func files(of path: String) -> [File] {
-    let suffixes: KeyValuePairs = ["database": "", "log": "-wal", "counters": "-counters"]
+    let suffixes: KeyValuePairs = [
+      "database": "", "log": "-wal", "counters": "-counters", "slots": "-slots",
+    ]
     return suffixes.compactMap { name, suffix in
       var status = stat()
       guard unsafe stat(path + suffix, &status) == 0 else { return nil }
@@ -63,89 +65,144 @@ enum StoreMetrics {
 
 /// The metrics of each breaker.
 enum BreakerMetrics {
-  static let families: [MetricFamily<BreakerSnapshot>] = [
-    .init(.gauge, "state", "Whether the breaker is in this state.") { breaker in
-      BreakerState.allCases.map {
-        Sample(breaker.state == $0, ["name": breaker.name, "state": $0.wireName])
-      }
-    },
-    .init(.gauge, "mode", "Whether the breaker has this mode.") { breaker in
-      BreakerMode.allCases.map {
-        Sample(breaker.mode == $0, ["name": breaker.name, "mode": $0.wireName])
-      }
-    },
+  static let families: [MetricFamily<BreakerSnapshot>] =
+    [
+      .init(.gauge, "state", "Whether the breaker is in this state.") { breaker in
+        BreakerState.allCases.map {
+          Sample(breaker.state == $0, ["name": breaker.name, "state": $0.wireName])
+        }
+      },
+      .init(.gauge, "mode", "Whether the breaker has this mode.") { breaker in
+        BreakerMode.allCases.map {
+          Sample(breaker.mode == $0, ["name": breaker.name, "mode": $0.wireName])
+        }
+      },
+      .init(
+        .gauge, "mode_remaining_seconds", "How long the mode will hold; left out if it has no end."
+      ) { breaker in
+        breaker.modeEndsIn.map { [Sample($0, ["name": breaker.name])] } ?? []
+      },
+      .init(
+        .gauge, "mode_set_timestamp_seconds",
+        "When the mode was set, and by whom; left out if it is automatic."
+      ) { breaker in
+        guard let time = breaker.modeSetAt else { return [] }
+        let author = breaker.modeSetBy ?? ""
+        return [
+          Sample(
+            time.sinceEpoch,
+            ["name": breaker.name, "mode": breaker.mode.wireName, "set_by": author])
+        ]
+      },
+      .init(.gauge, "permitted", "Whether the breaker would permit a call now.") {
+        [Sample($0.permits, ["name": $0.name])]
+      },
+      .init(.gauge, "probes_in_flight", "Probes that are under way.") {
+        [Sample($0.probesInFlight, ["name": $0.name])]
+      },
+      .init(.gauge, "consecutive_failures", "Failures with no success between them.") {
+        [Sample($0.consecutiveFailures, ["name": $0.name])]
+      },
+      .init(
+        .gauge, "flapping",
+        "Whether the breaker flaps: \(FlappingWords.rule)."
+      ) {
+        [Sample($0.isFlapping, ["name": $0.name])]
+      },
+      .init(
+        .gauge, "last_transition_timestamp_seconds",
+        "When the state last changed, or when the breaker was created if it never did."
+      ) { breaker in
+        guard let time = breaker.changedAt ?? breaker.createdAt else { return [] }
+        return [Sample(time.sinceEpoch, ["name": breaker.name])]
+      },
+      .init(
+        .counter, "transitions_total", "How often the breaker entered this state from another one."
+      ) { breaker in
+        BreakerState.allCases.map {
+          Sample(breaker.transitions[$0], ["name": breaker.name, "to": $0.wireName])
+        }
+      },
+      .init(.counter, "state_seconds_total", "How long the breaker has been in this state.") {
+        breaker in
+        BreakerState.allCases.map {
+          Sample(settledTime(in: $0, of: breaker), ["name": breaker.name, "state": $0.wireName])
+        }
+      },
+      .init(.counter, "calls_total", "Calls that were permitted, by outcome.") { breaker in
+        let totals = breaker.totals
+        return [
+          Sample(totals.successes, ["name": breaker.name, "outcome": "success"]),
+          Sample(totals.failures, ["name": breaker.name, "outcome": "failure"]),
+          Sample(totals.ignored, ["name": breaker.name, "outcome": "ignored"]),
+        ]
+      },
+      .init(.counter, "slow_calls_total", "Calls that took at least slow-after.") {
+        [Sample($0.totals.slow, ["name": $0.name])]
+      },
+      .init(.counter, "rejections_total", "Calls that were rejected.") {
+        [Sample($0.totals.rejections, ["name": $0.name])]
+      },
+      .init(
+        .counter, "observed_rejections_total", "Calls that only the mode observe let through."
+      ) {
+        [Sample($0.totals.wouldReject, ["name": $0.name])]
+      },
+    ] + limits
+
+  /// Of breakers with a limit; those without one have no samples of these.
+  private static let limits: [MetricFamily<BreakerSnapshot>] = [
     .init(
-      .gauge, "mode_remaining_seconds", "How long the mode will hold; left out if it has no end."
+      .gauge, "limit_units", "How many units of work max-concurrent permits to be under way."
     ) { breaker in
-      breaker.modeEndsIn.map { [Sample($0, ["name": breaker.name])] } ?? []
+      breaker.policy.maxConcurrent.map { [Sample(Int64($0), ["name": breaker.name])] } ?? []
     },
     .init(
-      .gauge, "mode_set_timestamp_seconds",
-      "When the mode was set, and by whom; left out if it is automatic."
+      .gauge, "units_in_use", "How many units of work are under way; left out if nobody knows."
     ) { breaker in
-      guard let time = breaker.modeSetAt else { return [] }
-      let author = breaker.modeSetBy ?? ""
-      return [
-        Sample(
-          time.sinceEpoch,
-          ["name": breaker.name, "mode": breaker.mode.wireName, "set_by": author])
-      ]
-    },
-    .init(.gauge, "permitted", "Whether the breaker would permit a call now.") {
-      [Sample($0.permits, ["name": $0.name])]
-    },
-    .init(.gauge, "probes_in_flight", "Probes that are under way.") {
-      [Sample($0.probesInFlight, ["name": $0.name])]
-    },
-    .init(.gauge, "consecutive_failures", "Failures with no success between them.") {
-      [Sample($0.consecutiveFailures, ["name": $0.name])]
+      breaker.limit.map { [Sample(Int64($0.unitsInUse), ["name": breaker.name])] } ?? []
     },
     .init(
-      .gauge, "flapping",
-      "Whether the breaker flaps: \(FlappingWords.rule)."
-    ) {
-      [Sample($0.isFlapping, ["name": $0.name])]
-    },
-    .init(
-      .gauge, "last_transition_timestamp_seconds",
-      "When the state last changed, or when the breaker was created if it never did."
+      .gauge, "callers_waiting", "How many callers wait for room; left out if nobody knows."
     ) { breaker in
-      guard let time = breaker.changedAt ?? breaker.createdAt else { return [] }
-      return [Sample(time.sinceEpoch, ["name": breaker.name])]
+      breaker.limit.map { [Sample(Int64($0.waiting), ["name": breaker.name])] } ?? []
     },
     .init(
-      .counter, "transitions_total", "How often the breaker entered this state from another one."
+      .histogram, "wait_seconds", "How long callers have waited for room that have had their turn."
     ) { breaker in
-      BreakerState.allCases.map {
-        Sample(breaker.transitions[$0], ["name": breaker.name, "to": $0.wireName])
-      }
-    },
-    .init(.counter, "state_seconds_total", "How long the breaker has been in this state.") {
-      breaker in
-      BreakerState.allCases.map {
-        Sample(settledTime(in: $0, of: breaker), ["name": breaker.name, "state": $0.wireName])
-      }
-    },
-    .init(.counter, "calls_total", "Calls that were permitted, by outcome.") { breaker in
-      let totals = breaker.totals
-      return [
-        Sample(totals.successes, ["name": breaker.name, "outcome": "success"]),
-        Sample(totals.failures, ["name": breaker.name, "outcome": "failure"]),
-        Sample(totals.ignored, ["name": breaker.name, "outcome": "ignored"]),
-      ]
-    },
-    .init(.counter, "slow_calls_total", "Calls that took at least slow-after.") {
-      [Sample($0.totals.slow, ["name": $0.name])]
-    },
-    .init(.counter, "rejections_total", "Calls that were rejected.") {
-      [Sample($0.totals.rejections, ["name": $0.name])]
+      breaker.limit.map { histogram(of: $0.waits, ["name": breaker.name]) } ?? []
     },
     .init(
-      .counter, "observed_rejections_total", "Calls that only the mode observe let through."
-    ) {
-      [Sample($0.totals.wouldReject, ["name": $0.name])]
+      .counter, "abandoned_waits_total", "Callers that have waited for room and left without it."
+    ) { breaker in
+      breaker.limit.map { [Sample($0.waits.abandoned, ["name": breaker.name])] } ?? []
+    },
+    .init(
+      .counter, "busy_rejections_total", "Calls that were rejected because there was no room."
+    ) { breaker in
+      guard breaker.policy.maxConcurrent != nil || breaker.totals.busy > 0 else { return [] }
+      return [Sample(breaker.totals.busy, ["name": breaker.name])]
+    },
+    .init(
+      .counter, "lost_calls_total", "Calls that were under way when their process was killed."
+    ) { breaker in
+      guard breaker.policy.maxConcurrent != nil || breaker.totals.lostCalls > 0 else { return [] }
+      return [Sample(breaker.totals.lostCalls, ["name": breaker.name])]
     },
   ]
+
+  private static func histogram(
+    of waits: LimitSnapshot.Waits, _ labels: KeyValuePairs<String, String>
+  ) -> [Sample] {
+    var count: Int64 = 0
+    var samples = waits.buckets.map { bucket -> Sample in
+      count += bucket.count
+      return Sample(count, labels).bucket(atMost: bucket.atMost)
+    }
+    samples.append(Sample(waits.total, labels).part(.sum))
+    samples.append(Sample(count, labels).part(.count))
+    return samples
+  }
 
   /// How long a breaker has been in a state, not counting the last second of the present state.
   ///

@@ -43,7 +43,7 @@ struct MetricsReport: Sendable {
           pieces += "# TYPE \(family.name) \(family.kind.rawValue)\n"
           isFirst = false
         }
-        pieces += family.name
+        pieces += family.name + (sample.part.map { "_\($0.rawValue)" } ?? "")
         let all = labels + sample.labels
         for (index, label) in all.enumerated() {
           pieces += "\(index == 0 ? "{" : ",")\(label.name)=\"\(Self.escaped(label.value))\""
@@ -91,9 +91,9 @@ struct MetricsReport: Sendable {
     for subject in subjects {
       for sample in family.samples(subject) {
         let all = (labels + sample.labels).map { JSONValue.Member($0.name, .string($0.value)) }
-        let value = JSONValue.object([
-          .init("labels", .object(all)), .init("value", .rendered(sample.value)),
-        ])
+        let part = sample.part.map { [JSONValue.Member("part", .string($0.rawValue))] } ?? []
+        let value = JSONValue.object(
+          part + [.init("labels", .object(all)), .init("value", .rendered(sample.value))])
         pieces += (isFirstSample ? "" : ",") + value.text
         isFirstSample = false
       }
@@ -123,7 +123,7 @@ private struct Pieces {
 /// All samples of one metric, which Prometheus requires to be together.
 struct MetricFamily<Subject>: Sendable {
   enum Kind: String, Sendable {
-    case gauge, counter
+    case gauge, counter, histogram
   }
 
   var name: String
@@ -153,7 +153,15 @@ struct Sample: Sendable, Hashable {
     var value: String
   }
 
+  /// What a sample of a histogram says: how many were at most so much, their sum, or how many there are.
+  enum Part: String, Sendable {
+    case bucket, sum, count
+  }
+
   var labels: [Label]
+
+  /// Which part of a histogram it is; nil in every other family.
+  private(set) var part: Part?
 
   /// The number, in digits.
   var value: String
@@ -165,6 +173,20 @@ struct Sample: Sendable, Hashable {
 
   init(_ value: Int64, _ labels: KeyValuePairs<String, String> = [:]) {
     self.init(String(value), labels)
+  }
+
+  /// The same sample as a part of a histogram.
+  func part(_ part: Part) -> Sample {
+    var sample = self
+    sample.part = part
+    return sample
+  }
+
+  /// The same sample as how many were at most so much; nil for all.
+  func bucket(atMost bound: Duration?) -> Sample {
+    var sample = part(.bucket)
+    sample.labels.append(Label(name: "le", value: bound.map { Sample($0).value } ?? "+Inf"))
+    return sample
   }
 
   init(_ isSo: Bool, _ labels: KeyValuePairs<String, String> = [:]) {

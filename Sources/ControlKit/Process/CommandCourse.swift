@@ -30,7 +30,8 @@ struct CommandCourse: Sendable, Hashable {
   /// `upkeep` last returned.
   static func of(
     _ commandLine: [[UInt8]], timeout: Duration?, inOwnGroup: Bool = true,
-    restoredSignals: [Int32] = [], interval: Duration? = nil, upkeep: () -> Duration? = { nil }
+    restoredSignals: [Int32] = [], environment: [String: String] = [:], interval: Duration? = nil,
+    upkeep: () -> Duration? = { nil }
   ) -> CommandCourse {
     let program = String(decoding: commandLine.first ?? [], as: UTF8.self)
     let start = ContinuousClock.now
@@ -39,7 +40,8 @@ struct CommandCourse: Sendable, Hashable {
       let relay = SignalRelay(hasOwnGroup: inOwnGroup)
       defer { relay.end() }
       let pid = try ChildProcess.spawn(
-        commandLine, inOwnGroup: inOwnGroup, restoredSignals: restoredSignals)
+        commandLine, inOwnGroup: inOwnGroup, restoredSignals: restoredSignals,
+        adding: environment)
       let result = relay.wait(for: pid, timeout: timeout, interval: interval, upkeep: upkeep)
       course.end = result.end
       course.overrun = result.didTimeOut ? timeout : nil
@@ -116,7 +118,7 @@ extension CommandCourse {
   }
 }
 
-/// Starts commands that share the streams and the environment of this process.
+/// Starts commands that share the streams of this process, and its environment but for a few words.
 enum ChildProcess {
   /// The errno of a command that could not be started.
   struct SpawnError: Error { var number: Int32 }
@@ -126,7 +128,8 @@ enum ChildProcess {
   /// In a group of its own, the command and what it starts can be signalled together. In the group of
   /// this process, ^C and ^Z of the terminal reach the command, and it may use the terminal.
   static func spawn(
-    _ commandLine: [[UInt8]], inOwnGroup: Bool, restoredSignals: [Int32]
+    _ commandLine: [[UInt8]], inOwnGroup: Bool, restoredSignals: [Int32],
+    adding environment: [String: String] = [:]
   ) throws(SpawnError) -> pid_t {
     var attributes = posix_spawnattr_t()
     unsafe posix_spawnattr_init(&attributes)
@@ -154,12 +157,33 @@ enum ChildProcess {
       // An empty name would match a directory of PATH.
       throw SpawnError(number: ENOENT)
     }
-    let number = unsafe posix_spawnp(&pid, program, nil, &attributes, words + [nil], environ)
+    let settings = unsafe environment.map { name, value in unsafe strdup("\(name)=\(value)") }
+    defer { unsafe settings.forEach { unsafe free($0) } }
+    let variables = unsafe inherited(but: environment) + settings + [nil]
+    let number = unsafe posix_spawnp(&pid, program, nil, &attributes, words + [nil], variables)
     if number == ENOEXEC, let line = BareScript.commandLine(commandLine) {
-      return try spawn(line, inOwnGroup: inOwnGroup, restoredSignals: restoredSignals)
+      return try spawn(
+        line, inOwnGroup: inOwnGroup, restoredSignals: restoredSignals, adding: environment)
     }
     if number != 0 { throw SpawnError(number: number) }
     return pid
+  }
+
+  /// The settings of this process's environment, without those of some names.
+  private static func inherited(
+    but others: [String: String]
+  ) -> [UnsafeMutablePointer<CChar>?] {
+    var settings: [UnsafeMutablePointer<CChar>?] = unsafe []
+    var next = unsafe environ
+    while let setting = unsafe next.pointee {
+      let isOther = others.keys.contains { name in
+        let prefix = name + "="
+        return unsafe strncmp(setting, prefix, prefix.utf8.count) == 0
+      }
+      if !isOther { unsafe settings.append(setting) }
+      unsafe next += 1
+    }
+    return unsafe settings
   }
 }
 

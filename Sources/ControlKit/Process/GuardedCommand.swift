@@ -45,7 +45,8 @@ struct GuardedCommand {
   private func attempt(_ permit: consuming Permit) -> CommandJudgement {
     let isUnguarded = context.warnIfUnguarded(breaker, "the command runs without its breaker")
     let course = self.course(
-      of: commandLine, timeout: timeout, interval: permit.kind == .probe ? renewalInterval : nil
+      of: commandLine, timeout: timeout, environment: permit.environment,
+      interval: permit.kind == .probe ? renewalInterval : nil
     ) {
       // If the store is what fails, the next renewal may succeed.
       (try? permit.renew()) == false ? nil : renewalInterval
@@ -80,12 +81,13 @@ struct GuardedCommand {
   }
 
   private func course(
-    of words: [[UInt8]], timeout: Duration?, interval: Duration? = nil,
-    upkeep: () -> Duration? = { nil }
+    of words: [[UInt8]], timeout: Duration?, environment: [String: String] = [:],
+    interval: Duration? = nil, upkeep: () -> Duration? = { nil }
   ) -> CommandCourse {
     CommandCourse.of(
       words, timeout: timeout, inOwnGroup: !context.console.hasTerminal,
-      restoredSignals: context.console.restoredSignals, interval: interval, upkeep: upkeep)
+      restoredSignals: context.console.restoredSignals, environment: environment,
+      interval: interval, upkeep: upkeep)
   }
 
   /// Sleeps before a retry; a signal that ends this process ends it here too.

@@ -24,6 +24,7 @@ enum StateLine {
       parts.append(CountedNoun.text(snapshot.consecutiveFailures, "consecutive failure"))
     }
     if snapshot.isFlapping { parts.append(FlappingWords.mark) }
+    if let obstacle = LimitWords.obstacle(snapshot) { parts.append(obstacle) }
     return parts.joined(separator: ", ")
   }
 

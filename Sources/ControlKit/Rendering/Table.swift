@@ -48,6 +48,8 @@ struct StatusTable {
       Column("TRIPS", right: true) { .init(String($0.trips)) },
       Column("LAST-FAILURE") { .init($0.lastFailureAt?.description ?? "-") },
       Column("NOTE") { .init($0.isFlapping ? FlappingWords.mark : "-") },
+      Column("BUSY", right: true) { .init(LimitWords.busy($0) ?? "-") },
+      Column("QUEUE", right: true) { .init(LimitWords.queue($0) ?? "-") },
     ]
   }
 
@@ -71,6 +73,17 @@ struct StatusTable {
     if shown.contains(where: \.isFlapping) {
       columns.append(
         Column("NOTE", rank: 7) { .init($0.isFlapping ? FlappingWords.mark : "-", .yellow) })
+    }
+    if shown.contains(where: { $0.policy.maxConcurrent != nil }) {
+      columns += [
+        Column("BUSY", right: true, rank: 10) {
+          .init(LimitWords.busy($0) ?? "-", $0.hasRoom == false ? .yellow : nil)
+        },
+        Column("QUEUE", right: true, rank: 6) {
+          .init(
+            LimitWords.queue($0) ?? "-", $0.limit.map { $0.waiting > 0 } == true ? .yellow : nil)
+        },
+      ]
     }
     columns += [
       Column("FOR", right: true, rank: 8) {

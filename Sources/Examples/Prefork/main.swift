@@ -133,7 +133,7 @@ guard !Shop.directory.isEmpty else {
   exit(1)
 }
 let code = try runServer()
-for suffix in ["", "-wal", "-shm", "-counters", "-lock"] {
+for suffix in ["", "-wal", "-shm", "-counters", "-slots", "-lock"] {
   unsafe unlink(Shop.directory + "/breakers.db" + suffix)
 }
 unsafe rmdir(Shop.directory)

@@ -120,7 +120,7 @@ guard unsafe mkdtemp(&template) != nil else {
 }
 let directory = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
 let code = try await consume(in: directory)
-for suffix in ["", "-wal", "-shm", "-counters", "-lock"] {
+for suffix in ["", "-wal", "-shm", "-counters", "-slots", "-lock"] {
   unsafe unlink(directory + "/breakers.db" + suffix)
 }
 unsafe rmdir(directory)

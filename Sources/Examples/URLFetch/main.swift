@@ -62,7 +62,7 @@ do {
 let end = breaker.snapshot()
 
 store.close()
-for suffix in ["", "-wal", "-shm", "-counters", "-lock"] {
+for suffix in ["", "-wal", "-shm", "-counters", "-slots", "-lock"] {
   unsafe unlink(directory + "/breakers.db" + suffix)
 }
 unsafe rmdir(directory)

@@ -39,14 +39,16 @@ PyObject *sb_raise_rejection(Breaker *self, const sb_rejection *rejection) {
   PyObject *reason = rejection->reason_length
       ? PyUnicode_DecodeUTF8(rejection->reason, rejection->reason_length, "replace")
       : Py_NewRef(Py_None);
+  PyObject *cause = PyUnicode_InternFromString(rejection->cause == SB_CAUSE_BUSY ? "busy" : "open");
   PyObject *arguments = NULL, *error = NULL;
-  if (wait && reason)
-    arguments = PyTuple_Pack(5, self->name, state->states[rejection->state],
-                             state->modes[rejection->mode], wait, reason);
+  if (wait && reason && cause)
+    arguments = PyTuple_Pack(6, self->name, state->states[rejection->state],
+                             state->modes[rejection->mode], wait, reason, cause);
   if (arguments) error = PyObject_Call(state->rejected, arguments, NULL);
   if (error) PyErr_SetObject(state->rejected, error);
   Py_XDECREF(error);
   Py_XDECREF(arguments);
+  Py_XDECREF(cause);
   Py_XDECREF(reason);
   Py_XDECREF(wait);
   return NULL;

@@ -5,6 +5,7 @@ typedef struct {
   PyObject_HEAD
   Breaker *breaker;
   sb_permit permit;
+  int is_given_up;  // whether nobody wants it any more who waits for it in another thread
 } Permit;
 
 static PyObject *permit_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
@@ -59,10 +60,24 @@ static PyObject *permit_enter(PyObject *object, PyObject *wait) {
   int waits = PyObject_IsTrue(wait);
   if (waits < 0) return NULL;
   sb_permit permit = sb_no_permit();
-  int code = waits ? sb_begin(self->breaker, &permit) : sb_begin_now(self->breaker, &permit);
+  int code;
+  if (waits) {
+    // In the main thread signals take its place.
+    sb_interruptible(NULL, &self->is_given_up);
+    code = sb_begin(self->breaker, &permit);
+    sb_interruptible(NULL, NULL);
+  } else {
+    code = sb_begin_now(self->breaker, &permit);
+  }
   if (code != SB_OK && code != SB_WOULD_BLOCK) return NULL;
   self->permit = permit;
   return PyBool_FromLong(code == SB_OK);
+}
+
+// _give_up(): ends the wait of another thread for the permit.
+static PyObject *permit_give_up(PyObject *object, PyObject *unused) {
+  __atomic_store_n(&((Permit *)object)->is_given_up, 1, __ATOMIC_RELEASE);
+  Py_RETURN_NONE;
 }
 
 // _leave(outcome, error, open_for_ns, elapsed_ns, wait) -> the verdict; None if it would have to wait.
@@ -116,6 +131,7 @@ static PyObject *permit_breaker(PyObject *object, void *unused) {
 
 static PyMethodDef methods[] = {
     {"_enter", permit_enter, METH_O, NULL},
+    {"_give_up", permit_give_up, METH_NOARGS, NULL},
     {"_leave", permit_leave, METH_VARARGS, NULL},
     {"_renew", permit_renew, METH_O, NULL},
     {NULL},

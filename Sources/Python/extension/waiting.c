@@ -121,7 +121,8 @@ void sb_ends_wait(Wait *wait, int code) {
   PyEval_RestoreThread(wait->thread);
   if (wait->phase != PATIENTLY) sb_interruptible(NULL, NULL);
   if (wait->phase == LISTENING) stop_listening(wait);
-  if (code != SB_INTERRUPTED) {
+  // Without signals to handle, only the one who has given up the wait has ended it.
+  if (code != SB_INTERRUPTED || wait->phase == PATIENTLY) {
     wait->phase = OVER;
   } else if (wait->phase == AT_ONCE) {
     wait->phase = LISTENING;

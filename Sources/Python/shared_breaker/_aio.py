@@ -25,32 +25,38 @@ if TYPE_CHECKING:
 # Not the loop's own executor, whose threads may all be waiting for the resource that has failed.
 _threads: ThreadPoolExecutor | None = None
 
+# A caller that waits for its turn under a limit occupies a thread. These are no others, so that calls which
+# are under way can end.
+_queue: ThreadPoolExecutor | None = None
+_MOST_WAITING = 256
+
 
 def _forget_threads() -> None:
-    global _threads
-    _threads = None
+    global _threads, _queue
+    _threads = _queue = None
 
 
 os.register_at_fork(after_in_child=_forget_threads)
 
 
-def hand_over(work: Callable[[], T]) -> asyncio.Future[T] | None:
+def hand_over(work: Callable[[], T], waits: bool = False) -> asyncio.Future[T] | None:
     """Let a thread do some work; return None if no thread can, so that the caller has to."""
-    global _threads
+    global _threads, _queue
     try:
         loop = asyncio.get_running_loop()
-        if _threads is None:
+        if _threads is None or _queue is None:
             _threads = ThreadPoolExecutor(4, thread_name_prefix="shared_breaker")
-        return loop.run_in_executor(_threads, work)
+            _queue = ThreadPoolExecutor(_MOST_WAITING, thread_name_prefix="shared_breaker-queue")
+        return loop.run_in_executor(_queue if waits else _threads, work)
     except RuntimeError as error:  # no loop of asyncio, or the interpreter is ending
         if is_of_signal(error):
             raise
         return None
 
 
-async def in_thread(work: Callable[[], T]) -> T:
+async def in_thread(work: Callable[[], T], waits: bool = False) -> T:
     """Wait for work that a thread does. The thread finishes it even if the waiting is cancelled."""
-    future = hand_over(work)
+    future = hand_over(work, waits)
     if future is None:
         return work()
     future.add_done_callback(_retrieve)
@@ -66,9 +72,10 @@ def _retrieve(future: asyncio.Future[T]) -> None:
 async def enter(permit: Permit) -> None:
     """Ask for a permit; raise Rejected if the breaker rejects the call."""
     try:
-        await in_thread(lambda: permit._enter(True))
+        await in_thread(lambda: permit._enter(True), waits=True)
     except asyncio.CancelledError:
         # The thread may have the permit already, or may still get it.
+        permit._give_up()
         hand_over(lambda: permit._leave(IGNORED, None, 0, 0, True))
         raise
 

@@ -47,7 +47,14 @@ class Rejected(BreakerError):
     if TYPE_CHECKING:
 
         def __init__(
-            self, name: str, state: str, mode: str, retry_after: float | None, reason: str | None, /
+            self,
+            name: str,
+            state: str,
+            mode: str,
+            retry_after: float | None,
+            reason: str | None,
+            cause: str = "open",
+            /,
         ) -> None: ...
 
     @property
@@ -58,7 +65,7 @@ class Rejected(BreakerError):
     @property
     def state(self) -> str:
         """The state in which the breaker rejected the call: ``open`` or ``half_open``, or, if an
-        operator holds it open, the state below."""
+        operator holds it open or the breaker is busy, the state below."""
         return str(self.args[1])
 
     @property
@@ -81,10 +88,18 @@ class Rejected(BreakerError):
         """The reason that the operator gave, or that the store cannot be used; None if there is none."""
         return self.args[4]  # type: ignore[no-any-return]
 
+    @property
+    def cause(self) -> str:
+        """``open``, or ``busy`` if as many calls are under way as ``max_concurrent`` permits."""
+        return str(self.args[5]) if len(self.args) > 5 else "open"
+
     def __str__(self) -> str:
         """Say what happened and when to try again, in one line."""
         wait = self.retry_after
-        if self.mode == "forced_open":
+        if self.cause == "busy":
+            again = "try again later" if wait is None else f"try again in {_time(wait)}"
+            what = f"as many calls are under way as its max-concurrent permits: {again}"
+        elif self.mode == "forced_open":
             time = "until further notice" if wait is None else f"for {_time(wait)}"
             why = f": {visible(self.reason)}" if self.reason else ""
             what = f"an operator holds it open {time}{why}"

@@ -22,9 +22,13 @@ if TYPE_CHECKING:
     Stores = SharedStore | Mapping[str, SharedStore]
 
     class Family(NamedTuple):
-        """All samples of one metric, whose name has no prefix yet."""
+        """All samples of one metric, whose name has no prefix yet.
 
-        kind: Literal["gauge", "counter"]
+        Those of a histogram are its counts, each with the label ``le`` and with those of the bucket
+        before, and its sum, without that label.
+        """
+
+        kind: Literal["gauge", "counter", "histogram"]
         name: str
         help: str
         samples: Callable[[Any], Samples]
@@ -107,7 +111,8 @@ def samples_of(family: Family, read: list[tuple[Labels, Figures]]) -> Samples:
 
 def _sizes(path: str) -> Samples:
     sizes: Samples = []
-    for file, suffix in (("database", ""), ("log", "-wal"), ("counters", "-counters")):
+    for file, suffix in (
+            ("database", ""), ("log", "-wal"), ("counters", "-counters"), ("slots", "-slots")):
         try:
             sizes.append(({"file": file}, float(os.stat(path + suffix).st_size)))
         except OSError:
@@ -152,6 +157,36 @@ def _state_seconds(breaker: Snapshot) -> Samples:
 def _mode_remaining(breaker: Snapshot) -> Samples:
     left = breaker["mode_ends_in_ms"]
     return [] if left is None else _named(breaker, left / 1_000)
+
+
+def _limit(breaker: Snapshot, key: str) -> Samples:
+    """Return a figure of the limit; nothing if there is none, or if nobody knows the figure."""
+    value = (breaker["limit"] or {}).get(key)
+    return [] if value is None else _named(breaker, value)
+
+
+def _limit_total(breaker: Snapshot, total: str) -> Samples:
+    count = breaker["totals"][total]
+    return _named(breaker, count) if breaker["limit"] or count else []
+
+
+def _waits(breaker: Snapshot) -> dict[str, Any]:
+    return (breaker["limit"] or {}).get("waits") or {}
+
+
+def _wait_seconds(breaker: Snapshot) -> Samples:
+    waits = _waits(breaker)
+    if not waits:
+        return []
+    samples: Samples = []
+    count = 0
+    for bucket in waits["buckets"]:
+        count += bucket["count"]
+        bound = bucket["at_most_ms"]
+        # As cbctl writes it.
+        label = "+Inf" if bound is None else f"{bound / 1_000:g}"
+        samples.append(({"name": visible(breaker["name"]), "le": label}, float(count)))
+    return samples + _named(breaker, waits["total_ms"] / 1_000)
 
 
 STORE_FAMILIES = [
@@ -230,6 +265,30 @@ BREAKER_FAMILIES = [
     Family(
         "counter", "observed_rejections_total", "Calls that only the mode observe let through.",
         lambda one: _named(one, one["totals"]["would_reject"])),
+    Family(
+        "gauge", "limit_units", "How many units of work max-concurrent permits to be under way.",
+        lambda one: _limit(one, "units")),
+    Family(
+        "gauge", "units_in_use", "How many units of work are under way; left out if nobody knows.",
+        lambda one: _limit(one, "in_use")),
+    Family(
+        "gauge", "callers_waiting", "How many callers wait for room; left out if nobody knows.",
+        lambda one: _limit(one, "waiting")),
+    Family(
+        "histogram", "wait_seconds",
+        "How long callers have waited for room that have had their turn.", _wait_seconds),
+    Family(
+        "counter", "abandoned_waits_total",
+        "Callers that have waited for room and left without it.",
+        lambda one: _named(one, _waits(one)["abandoned"]) if _waits(one) else []),
+    Family(
+        "counter", "busy_rejections_total",
+        "Calls that were rejected because there was no room.",
+        lambda one: _limit_total(one, "busy")),
+    Family(
+        "counter", "lost_calls_total",
+        "Calls that were under way when their process was killed.",
+        lambda one: _limit_total(one, "lost_calls")),
 ]
 
 # Characters that control a terminal, end a line, change the writing direction, or are invisible.

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     Factor = float
     # A whole number is a count, and a fraction is a rate.
     CountOrRate = int | float
+    Word = str
 else:
 
     class TypedDict:
@@ -52,6 +53,11 @@ class PolicyWords(TypedDict, total=False):
     probe_failure_rate: Rate | None
     fleet_quorum: CountOrRate | None
     fleet_spread: Seconds | None
+    max_concurrent: Count | None
+    reserve: Count | None
+    queue: Count | None
+    queue_timeout: Seconds | None
+    lost_calls: Word
 
 
 # What kind of value each keyword takes.
@@ -119,7 +125,7 @@ def _text(key: str, value: object) -> str:
         raise TypeError(f"{key} cannot be {value!r}")
     if kind == "Seconds" and (isinstance(value, _NUMBERS) or hasattr(value, "total_seconds")):
         return f"{nanoseconds(value)}ns"  # type: ignore[arg-type]
-    if not isinstance(value, _NUMBERS):
+    if kind == "Word" or not isinstance(value, _NUMBERS):
         raise TypeError(f"{key} cannot be {value!r}")
     if kind == "Count" and not isinstance(value, int):
         raise TypeError(f"{key} has to be a whole number, and not {value!r}")

@@ -29,13 +29,35 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import CallbackOptions, Meter, MeterProvider, Observation
 
     from ._events import Event
-    from ._metrics import Figures, Labels, Stores
+    from ._metrics import Figures, Labels, Samples, Snapshot, Stores
 
 __all__ = ["instrument"]
 
+
+def _observable(family: Family) -> list[Family]:
+    """Return a family as it can be observed: of a histogram only the count and the sum."""
+    if family.kind != "histogram":
+        return [family]
+    name = family.name.removesuffix("_seconds")
+
+    def count(breaker: Snapshot) -> Samples:
+        return [
+            ({"name": labels["name"]}, value) for labels, value in family.samples(breaker)
+            if labels.get("le") == "+Inf"]
+
+    def total(breaker: Snapshot) -> Samples:
+        return [(labels, value) for labels, value in family.samples(breaker) if "le" not in labels]
+
+    return [
+        Family("counter", f"{name}s_total", "Callers that have waited for room and had their turn.", count),
+        Family("counter", f"{name}_duration_seconds_total", family.help, total)]
+
+
 # Each of them says when and by what something was collected, which OpenTelemetry says itself.
 _LEFT_OUT = {"build_info", "collected_timestamp_seconds"}
-_FAMILIES = [f for f in STORE_FAMILIES + BREAKER_FAMILIES if f.name not in _LEFT_OUT]
+_FAMILIES = [
+    part for family in STORE_FAMILIES + BREAKER_FAMILIES if family.name not in _LEFT_OUT
+    for part in _observable(family)]
 _UNITS = {"_seconds": "s", "_bytes": "By"}
 
 # Without its unit, the name of this metric would be that of another one.

@@ -12,7 +12,11 @@ host, so a scrape that any one worker answers is the answer for all workers.
 from __future__ import annotations
 
 try:
-    from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
+    from prometheus_client.metrics_core import (
+        CounterMetricFamily,
+        GaugeMetricFamily,
+        HistogramMetricFamily,
+    )
     from prometheus_client.registry import Collector
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
@@ -27,7 +31,7 @@ if TYPE_CHECKING:
 
     from ._metrics import Labels, Samples, Stores
 
-    Metric = CounterMetricFamily | GaugeMetricFamily
+    Metric = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
 
 __all__ = ["BreakerCollector"]
 
@@ -68,9 +72,24 @@ _FAMILIES = STORE_FAMILIES + BREAKER_FAMILIES
 
 
 def _metric(family: Family, samples: Samples) -> Metric:
-    kind = CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily
     name = f"shared_breaker_{family.name}"
+    if family.kind == "histogram":
+        return _histogram(name, family.help, samples)
+    kind = CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily
     metric: Metric = kind(name, family.help)
     for labels, value in samples:
         metric.add_sample(name, labels, value)
+    return metric
+
+
+def _histogram(name: str, text: str, samples: Samples) -> Metric:
+    metric = HistogramMetricFamily(name, text)
+    for labels, value in samples:
+        if "le" not in labels:
+            metric.add_sample(f"{name}_sum", labels, value)
+            continue
+        metric.add_sample(f"{name}_bucket", labels, value)
+        if labels["le"] == "+Inf":
+            others = {label: text for label, text in labels.items() if label != "le"}
+            metric.add_sample(f"{name}_count", others, value)
     return metric

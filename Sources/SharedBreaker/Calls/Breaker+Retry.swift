@@ -162,12 +162,16 @@ extension Breaker {
     let classify = classify.with(outcome)
     var course = CallCourse(self, retry, probeTimeout: probeTimeout)
     var ticket: Ticket
-    do throws(BreakerError) { ticket = try course.begin() } catch {
+    do { ticket = try await course.beginInTurn() } catch let error as BreakerError {
       return try await onRejection(rejected(error))
     }
     while true {
       let ending: Result<Value, any Error>
-      do { ending = .success(try await work()) } catch { ending = .failure(error) }
+      do {
+        ending = .success(try await CallNesting.inside(ticket, work))
+      } catch {
+        ending = .failure(error)
+      }
       let outcome = course.end(ticket, ending, classify)
       if let next = try await course.nextInTime(after: ending, outcome) {
         ticket = next
@@ -193,7 +197,7 @@ extension Breaker {
       return try onRejection(rejected(error))
     }
     while true {
-      let ending: Result<Value, any Error> = Result { try work() }
+      let ending: Result<Value, any Error> = Result { try CallNesting.inside(ticket, work) }
       let outcome = course.end(ticket, ending, classify)
       if let next = course.next(after: ending, outcome) {
         ticket = next
@@ -282,6 +286,10 @@ private struct CallCourse {
     try breaker.begin(probeTimeout: probeTimeout)
   }
 
+  nonisolated(nonsending) func beginInTurn() async throws -> Ticket {
+    try await breaker.beginInTurn(probeTimeout: probeTimeout)
+  }
+
   /// Judges an attempt and reports its outcome, which is returned.
   func end<Value>(
     _ ticket: Ticket, _ ending: Result<Value, any Error>, _ classify: Classifier<Value>
@@ -318,7 +326,7 @@ private struct CallCourse {
   ) async throws -> Ticket? {
     guard let wait = wait(after: ending, outcome) else { return nil }
     try await breaker.engine.options.timer.sleep(for: wait)
-    return permitted()
+    do { return try await beginInTurn() } catch { return nil }
   }
 
   /// How long to wait for the next attempt; nil if there is none.

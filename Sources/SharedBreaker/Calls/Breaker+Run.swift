@@ -45,7 +45,7 @@ extension Breaker {
     let ticket = try begin()
     let result: Result
     do {
-      result = try work()
+      result = try CallNesting.inside(ticket, work)
     } catch {
       end(ticket, judged(error, by: outcome))
       throw error
@@ -96,10 +96,10 @@ extension Breaker {
   @usableFromInline nonisolated(nonsending) func runWithCare<Result>(
     outcome: (any Error) -> CallOutcome, _ work: nonisolated(nonsending) () async throws -> Result
   ) async throws -> Result {
-    let ticket = try begin()
+    let ticket = try await beginInTurn()
     let result: Result
     do {
-      result = try await work()
+      result = try await CallNesting.inside(ticket, work)
     } catch {
       end(ticket, judged(error, by: outcome))
       throw error
@@ -126,6 +126,28 @@ extension Breaker {
     }
   }
 
+  /// Asks for a permit, and suspends the task while it waits for its turn.
+  ///
+  /// - Throws: `CancellationError` too, if the task is cancelled while it waits.
+  nonisolated(nonsending) func beginInTurn(probeTimeout: Duration? = nil) async throws -> Ticket {
+    if let rejection = engine.rejectFromMemory(cell) {
+      throw BreakerError.rejected(name: name, told(rejection))
+    }
+    if let ticket = ticketFromMemory() { return ticket }
+    let request = request(probeTimeout: probeTimeout)
+    switch try await engine.admitInTurn(request, to: cell).map(timed) {
+    case .permitted(let ticket): return ticket
+    case .rejected(let rejection):
+      throw BreakerError.rejected(name: name, told(rejection))
+    }
+  }
+
+  /// Permits a call from memory, with its room if it is under a limit.
+  private func ticketFromMemory() -> Ticket? {
+    let call = enterHealthy()
+    return call.isPermitted ? Ticket(call) : engine.takeRoom(on: cell, claim)
+  }
+
   /// Notifies the observer, if there is one, that a call was rejected.
   @inline(__always) func told(_ rejection: Rejection) -> Rejection {
     if let observer = engine.options.observer { observer(.rejected(name: name, rejection)) }
@@ -133,19 +155,25 @@ extension Breaker {
   }
 
   func decideCall(probeTimeout: Duration?) throws(BreakerError) -> Decision<Ticket> {
-    let call = enterHealthy()
-    if call.isPermitted { return .permitted(Ticket(call)) }
+    if let ticket = ticketFromMemory() { return .permitted(ticket) }
     return try engine.admit(request(probeTimeout: probeTimeout), to: cell).map(timed)
   }
 
   /// Decides on a call that the healthy path has not permitted; nil if the caller must not wait and
   /// the decision takes reading or writing the store.
-  func decideCall(mayWait: Bool) throws(BreakerError) -> Decision<Ticket>? {
-    try engine.admit(request(probeTimeout: nil), to: cell, mayWait: mayWait)?.map(timed)
+  ///
+  /// A thread sleeps until its turn inside of `asleep`, if there is one.
+  func decideCall(
+    mayWait: Bool, asleep: (@Sendable (() -> Void) -> Void)? = nil
+  ) throws(BreakerError) -> Decision<Ticket>? {
+    if let ticket = engine.takeRoom(on: cell, claim) { return .permitted(ticket) }
+    var request = request(probeTimeout: nil)
+    request.asleep = asleep
+    return try engine.admit(request, to: cell, mayWait: mayWait)?.map(timed)
   }
 
   private func request(probeTimeout: Duration?) -> Engine.Request {
-    .init(probeTimeout: probeTimeout, onFailure: onStoreFailure)
+    .init(probeTimeout: probeTimeout, onFailure: onStoreFailure, claim: claim)
   }
 
   private func timed(_ ticket: Ticket) -> Ticket {
@@ -161,6 +189,8 @@ extension Breaker {
 
   @discardableResult
   func end(_ ticket: Ticket, _ outcome: CallOutcome, elapsed: Duration? = nil) -> ReportVerdict {
+    // The room is free once the outcome is known, so that whoever gets it meets what has come of it.
+    defer { if let held = ticket.held { engine.giveBack(held, on: cell) } }
     if outcome == .success, elapsed == nil, counts(ticket) { return .counted }
     return engine.accept(report(outcome, of: ticket, elapsed: elapsed), of: cell)
   }

@@ -12,6 +12,9 @@ internal import BreakerStore
 /// if let token = PermitToken(text) { try store.report(token, .success) }
 /// ```
 ///
+/// A token takes no room under `max-concurrent`, and does not wait: nobody could tell whose it is once it
+/// was passed on. A call that has to count runs inside of `run`, with a permit, or behind `cbctl run`.
+///
 /// The text has no spaces and no characters that are special to a shell, and at most 1,024 bytes.
 /// The token of a probe can be used once. The token of a normal call is not recorded anywhere, and
 /// counts each time it is used.

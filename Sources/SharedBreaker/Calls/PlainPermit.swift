@@ -16,6 +16,9 @@ package struct PlainPermit: Sendable, Hashable {
   package var lineage: Int64 = 0
   package var forkDepth: UInt64 = 0
 
+  /// The room that the call has taken of a limit; 0 if it is under none.
+  package var held: UInt64 = 0
+
   package init() {}
 
   package static let probe: UInt64 = 1
@@ -40,12 +43,16 @@ extension Breaker {
   /// Asks for the right to make one call that the healthy path has not permitted, and notifies the
   /// observer of a rejection.
   ///
-  /// - Parameter mayWait: Whether the call may wait for a file or another process.
+  /// - Parameters:
+  ///   - mayWait: Whether the call may wait for a file, another process, or its turn.
+  ///   - asleep: Runs a body in which the thread sleeps until its turn.
   /// - Returns: The decision; nil if the call must not wait and the decision takes reading or writing
-  ///   the store.
+  ///   the store, or a turn in the queue.
   /// - Throws: `BreakerError.store` as ``acquire(probeTimeout:)`` does.
-  package func enter(mayWait: Bool) throws(BreakerError) -> Decision<PlainPermit>? {
-    let decision = try decideCall(mayWait: mayWait)
+  package func enter(
+    mayWait: Bool, asleep: (@Sendable (() -> Void) -> Void)? = nil
+  ) throws(BreakerError) -> Decision<PlainPermit>? {
+    let decision = try decideCall(mayWait: mayWait, asleep: asleep)
     if case .rejected(let rejection)? = decision { _ = told(rejection) }
     return decision?.map { PlainPermit($0) }
   }
@@ -68,9 +75,18 @@ extension Breaker {
   private func leave(
     _ ticket: Ticket, _ outcome: CallOutcome, elapsed: Duration?, mayWait: Bool
   ) -> ReportVerdict? {
-    if outcome == .success, elapsed == nil, counts(ticket) { return .counted }
-    let report = report(outcome, of: ticket, elapsed: elapsed)
-    return engine.accept(report, of: cell, mayWait: mayWait)
+    let verdict =
+      outcome == .success && elapsed == nil && counts(ticket)
+      ? .counted
+      : engine.accept(
+        report(outcome, of: ticket, elapsed: elapsed), of: cell, mayWait: mayWait)
+    if verdict != nil, let held = ticket.held { engine.giveBack(held, on: cell) }
+    return verdict
+  }
+
+  /// Gives back the room of a call whose outcome nobody takes any more, as after its store was closed.
+  package func giveBackRoom(of permit: PlainPermit) {
+    if let held = Ticket(permit).held { engine.giveBack(held, on: cell) }
   }
 
   /// Renews the lease of a probe, as ``Permit/renew(for:)`` does.
@@ -99,6 +115,7 @@ extension PlainPermit {
     breaker = ticket.breaker
     lineage = ticket.lineage
     forkDepth = ticket.forkDepth
+    held = ticket.held?.bits ?? 0
   }
 }
 
@@ -116,5 +133,6 @@ extension Ticket {
     word = CellWord(bits: permit.word)
     start = has(PlainPermit.hasStart) ? Instant(nanoseconds: permit.start) : nil
     forkDepth = permit.forkDepth
+    held = HeldSlot(bits: permit.held)
   }
 }

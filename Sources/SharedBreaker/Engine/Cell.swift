@@ -30,6 +30,14 @@ public import Synchronization
 
   let name: String
 
+  /// The limit that calls are under, which `CellMemory` keeps; nil if they are under none.
+  ///
+  /// Unchecked for the same reason as `counters`.
+  private nonisolated(unsafe) let limitInForce = unsafe Atomic<UnsafeRawPointer?>(nil)
+
+  /// The revision at which the limit was read last.
+  private let limitRevision = Atomic<Int64>(0)
+
   /// What this process has counted for itself; created when first needed, and kept.
   ///
   /// Unchecked for the same reason as `counters`.
@@ -50,8 +58,14 @@ struct CellMemory {
   /// What was read last; nil for a healthy breaker to which this process has written nothing.
   var known: Known?
   var revision: Int64 = .min
+
+  /// The row of the breaker; nil if it has none.
+  var row: Int64?
   var agreed: AgreedPolicy?
   var marks: BucketMarks?
+
+  /// Every limit that calls of this process have been under, because calls end where they began.
+  var limits: [CellLimit] = []
 
   /// What code declares in this process.
   var declaration: Declaration?
@@ -135,6 +149,7 @@ extension Cell {
     slowAfter.store(known.policy.slowAfter?.inNanoseconds ?? .max, ordering: .relaxed)
     markedUntil.store(0, ordering: .relaxed)
     unsafe counters.store(known.counters?.address ?? ownAddress, ordering: .releasing)
+    show(known.limit.map(kept), at: known.breaker.revision)
     bits.store(known.word.bits, ordering: .releasing)
   }
 
@@ -166,6 +181,74 @@ extension Cell {
 
   /// The longest time that the coarse clock may be behind.
   private static let coarseStep: Int64 = 10_000_000
+}
+
+/// The limit of the calls.
+extension Cell {
+  /// The limit that calls are under, and the terms of it; nil if they are under none.
+  var limit: (limit: CellLimit, terms: SlotTerms)? {
+    // The revision first: an earlier one with a later limit does no harm.
+    let revision = limitRevision.load(ordering: .acquiring)
+    guard let address = unsafe limitInForce.load(ordering: .acquiring) else { return nil }
+    let limit = unsafe Unmanaged<CellLimit>.fromOpaque(address).takeUnretainedValue()
+    return (limit, limit.terms(at: revision))
+  }
+
+  /// The limit under which a call began; nil if this cell has never had it.
+  ///
+  /// Under the engine's lock, unless it is the one in force.
+  fileprivate func limit(of held: HeldSlot) -> CellLimit? {
+    unsafe memory.limits.first { $0.slots.number == held.block }
+  }
+
+  /// The same limit as this one, as it is kept; under the engine's lock.
+  fileprivate func kept(_ limit: CellLimit) -> CellLimit {
+    if let known = unsafe memory.limits.first(where: { $0.isSame(as: limit) }) { return known }
+    unsafe memory.limits.append(limit)
+    return limit
+  }
+
+  private func show(_ limit: CellLimit?, at revision: Int64) {
+    let address = unsafe limit.map {
+      unsafe UnsafeRawPointer(Unmanaged.passUnretained($0).toOpaque())
+    }
+    unsafe limitInForce.store(address, ordering: .releasing)
+    limitRevision.store(revision, ordering: .releasing)
+  }
+}
+
+extension Knowledge {
+  /// The limit under which a call began; nil if the cell has never had it.
+  func limit(of held: HeldSlot, on cell: Cell) -> CellLimit? { cell.limit(of: held) }
+
+  /// The same limit as this one, as the cell keeps it.
+  func kept(_ limit: CellLimit, by cell: Cell) -> CellLimit { cell.kept(limit) }
+}
+
+/// How many calls of a breaker may be under way, and where they are known.
+final class CellLimit: Sendable {
+  let slots: any CallSlots
+  let limit: CallLimit
+  let places: Int
+  let timeout: Duration?
+
+  /// The limit of a policy; nil if it has none.
+  init?(_ policy: BreakerPolicy, _ slots: (any CallSlots)?) {
+    guard let limit = policy.limit, let slots else { return nil }
+    self.slots = slots
+    self.limit = limit
+    places = policy.placesToWait
+    timeout = policy.queueTimeout
+  }
+
+  func isSame(as other: CellLimit) -> Bool {
+    slots === other.slots && limit == other.limit && places == other.places
+      && timeout == other.timeout
+  }
+
+  func terms(at revision: Int64) -> SlotTerms {
+    SlotTerms(limit, places: places, revision: revision)
+  }
 }
 
 /// Counting, from any thread.
@@ -251,8 +334,11 @@ extension Cell {
   /// Calls are rejected until a known instant.
   static let rejects: UInt64 = 16
 
-  private static let forkShift: UInt64 = 5
-  private static let forkMask: UInt64 = 0x3FFF
+  /// Calls are permitted if there is room for them, and their outcomes count.
+  static let permitsWithinLimit: UInt64 = 32
+
+  private static let forkShift: UInt64 = 6
+  private static let forkMask: UInt64 = 0x1FFF
   private static let rowShift: UInt64 = 19
   private static let rowMask: UInt64 = 0xFFF
   private static let generationShift: UInt64 = 31

@@ -27,6 +27,12 @@ extension Engine {
     /// What the call does while the store cannot be used.
     var onFailure: StoreFailureAction
 
+    /// How much the call takes of a limit, and its priority.
+    var claim = CallClaim()
+
+    /// Runs a body in which the thread sleeps until its turn; nil if that takes nothing else.
+    var asleep: (@Sendable (() -> Void) -> Void)?
+
     /// Whether the permit has to name the row of its breaker.
     var isNamed = false
   }
@@ -69,6 +75,39 @@ extension Engine {
   func admit(
     _ request: Request, to cell: Cell, mayWait: Bool
   ) throws(BreakerError) -> Decision<Ticket>? {
+    guard let decision = try decide(request, on: cell, mayWait: mayWait) else { return nil }
+    guard let (ticket, limit) = limit(over: decision, request, of: cell) else { return decision }
+    return try findRoom(for: ticket, under: limit, request, of: cell, mayWait: mayWait)
+  }
+
+  /// Decides whether a call may be made, and suspends the task while it waits for its turn.
+  ///
+  /// - Throws: `CancellationError` too, if the task is cancelled while it waits.
+  nonisolated(nonsending) func admitInTurn(
+    _ request: Request, to cell: Cell
+  ) async throws -> Decision<Ticket> {
+    guard let decision = try decide(request, on: cell, mayWait: true) else {
+      preconditionFailure("a call that may wait was not decided")
+    }
+    guard let (ticket, limit) = limit(over: decision, request, of: cell) else { return decision }
+    return try await findRoomInTurn(for: ticket, under: limit, request, of: cell)
+  }
+
+  /// The ticket of a permitted call and the limit that it is under; nil if there is none.
+  private func limit(
+    over decision: Decision<Ticket>, _ request: Request, of cell: Cell
+  ) -> (Ticket, LimitInForce)? {
+    // The outcome of a token may come from any process, so none of them could give back its room.
+    guard !request.isNamed, case .permitted(let ticket) = decision,
+      let limit = limit(over: ticket, of: cell)
+    else { return nil }
+    return (ticket, limit)
+  }
+
+  /// Decides whether a call may be made if there is room for it.
+  func decide(
+    _ request: Request, on cell: Cell, mayWait: Bool
+  ) throws(BreakerError) -> Decision<Ticket>? {
     try waiting { () throws(BreakerError) -> Decision<Ticket>? in
       if mayWait { doRounds() } else if isRoundDue(inSecond: second) { return nil }
       switch turn(of: cell, mayWait: mayWait) {
@@ -97,17 +136,16 @@ extension Engine {
     guard try isCurrent(mayWait: mayWait) else { return nil }
     // What another process has written has not changed a healthy breaker.
     let word = cell.word
-    if word.has(CellWord.permits), !request.isNamed { return .permitted(Ticket(word)) }
+    if word.has(CellWord.permits | CellWord.permitsWithinLimit), !request.isNamed {
+      return .permitted(Ticket(word))
+    }
     return try known(cell, mayWait: mayWait).flatMap { assess($0, of: cell) }
   }
 
   private func assess(_ known: Known, of cell: Cell) -> Decision<Ticket>? {
     // The first call of a breaker creates it, so that other processes can find it.
     guard known.exists else { return nil }
-    // A closure, because a reference to the method of an unknown class would be allocated.
-    let assessment = known.breaker.record.assessed(
-      at: clock.instant, policy: known.policy, isGone: { storage.isGone($0) })
-    switch assessment {
+    switch assess(known) {
     case .permitted(let grant):
       if grant.wouldReject { cell.count(.oneWouldReject) }
       return .permitted(Ticket(grant, of: known.breaker, from: .store))
@@ -117,6 +155,13 @@ extension Engine {
     case .undecided:
       return nil
     }
+  }
+
+  /// The answer of the core to a call now.
+  func assess(_ known: Known) -> Assessment {
+    // A closure, because a reference to the method of an unknown class would be allocated.
+    known.breaker.record.assessed(
+      at: clock.instant, policy: known.policy, isGone: { storage.isGone($0) })
   }
 
   private func decideInStore(
@@ -183,8 +228,9 @@ extension Decision {
 }
 
 extension Counted {
-  fileprivate static var oneRejection: Counted { one(\.rejections) }
-  fileprivate static var oneWouldReject: Counted { one(\.wouldReject) }
+  static var oneRejection: Counted { one(\.rejections) }
+  static var oneWouldReject: Counted { one(\.wouldReject) }
+  static var oneBusy: Counted { one(\.busy) }
 
   private static func one(_ count: WritableKeyPath<Counted, Int64>) -> Counted {
     var counted = Counted()

@@ -94,7 +94,9 @@ extension Engine {
     case .success:
       return countSuccess(of: cell, since: 0, under: word)
     case .ignored:
-      guard word.has(CellWord.permits), cell.word == word else { return false }
+      guard word.has(CellWord.permits | CellWord.permitsWithinLimit), cell.word == word else {
+        return false
+      }
       cell.count(Counted(of: .ignored, isJudged: true, isSlow: false))
       return true
     case .failure:
@@ -191,6 +193,9 @@ struct Ticket: Sendable {
 
   /// When the call began, if the policy looks at how long calls take.
   var start: Instant?
+
+  /// The room that the call has taken of the limit of its breaker, if it is under one.
+  var held: HeldSlot?
 
   /// The fork depth of the process that got the ticket: a child does not own it.
   var forkDepth = ForkGuard.depth

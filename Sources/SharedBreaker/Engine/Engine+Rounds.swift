@@ -47,6 +47,7 @@ extension Engine {
       // It can wait. A call that needs the store will find out what is wrong with it.
     }
     update { $0.outbox.forgetWritten(by: $0.knowledge) }
+    lookAfterLimits()
   }
 
   private static let roundNanoseconds: Int64 = 1_000_000_000

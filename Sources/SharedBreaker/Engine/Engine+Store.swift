@@ -152,7 +152,8 @@ extension Engine {
   }
 
   private func read(_ breaker: StoredBreaker) -> Known {
-    Known(breaker, exists: true, counters: storage.counters(of: breaker))
+    Known(
+      breaker, exists: true, counters: storage.counters(of: breaker), limit: limit(of: breaker))
   }
 }
 
@@ -204,6 +205,7 @@ extension Engine {
     _ done: Transacted<Answer>, of cell: Cell, _ own: OwnShare, after forgettings: Int64
   ) {
     let known = read(done.breaker)
+    let limit = cell.limit?.limit
     let others = done.others.map { read($0) }
     update { state in
       if own.isUndeclared, let words = own.declared {
@@ -221,6 +223,7 @@ extension Engine {
       state.availability.hasConnected()
       state.collect([(cell.name, done.events)], done.syncError)
     }
+    tellThoseWhoWait(on: cell, under: limit)
   }
 
   /// Takes a step on the breaker that this process has for itself alone.

@@ -40,6 +40,9 @@ public import Synchronization
   /// When the next round is due at the latest, for calls that have read the boot clock anyway.
   let nextRoundOnBootClock = Atomic<Int64>(0)
 
+  /// Whether the store is being closed for good, so that nobody waits for room any more.
+  let isEnding = Atomic<Bool>(false)
+
   let refreshes = Refreshes()
   private let state = Guarded(EngineState())
   private let owner = Guarded<(forkDepth: UInt64, process: ProcessIdentity)?>(nil)

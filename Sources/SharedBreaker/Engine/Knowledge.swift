@@ -16,6 +16,9 @@ struct Knowledge {
   /// The fingerprint of the store up to which every cell is current; 0 if none is.
   private(set) var vouched: UInt64 = 0
 
+  /// The cells of breakers with a limit, of which the slots have to be looked after.
+  private(set) var limited: Set<CellReference> = []
+
   /// Up to where the changes of the store have been read.
   private(set) var baseline: Baseline?
 
@@ -62,10 +65,12 @@ extension Knowledge {
     var memory = self[cell]
     memory.known = keeping || !isPlain ? known : nil
     memory.revision = known.breaker.revision
+    memory.row = known.exists ? known.breaker.id : nil
     memory.agreed = known.breaker.agreed
     memory.marks = known.counters?.marks
     self[cell] = memory
     cell.show(known)
+    if known.policy.limit != nil { limited.insert(CellReference(cell)) }
   }
 
   /// What was last known of a breaker; this reads nothing.
@@ -204,6 +209,16 @@ extension Knowledge {
   }
 }
 
+/// A cell in a set.
+struct CellReference: Hashable {
+  let cell: Cell
+
+  init(_ cell: Cell) { self.cell = cell }
+
+  static func == (left: CellReference, right: CellReference) -> Bool { left.cell === right.cell }
+  func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(cell)) }
+}
+
 /// What a process knows of one breaker, as last read.
 final class Known: Sendable {
   let breaker: StoredBreaker
@@ -214,10 +229,16 @@ final class Known: Sendable {
   /// Where all processes count successes; nil if the breaker has no shared counters.
   let counters: Counters?
 
-  init(_ breaker: StoredBreaker, exists: Bool, counters: Counters? = nil) {
+  /// The limit of its calls; nil if it has none, or if there is no place to keep it.
+  let limit: CellLimit?
+
+  init(
+    _ breaker: StoredBreaker, exists: Bool, counters: Counters? = nil, limit: CellLimit? = nil
+  ) {
     self.breaker = breaker
     self.exists = exists
     self.counters = counters
+    self.limit = limit
   }
 
   var policy: BreakerPolicy { breaker.policy }
@@ -238,8 +259,9 @@ final class Known: Sendable {
     let hasWindow = !CallWindow.none.fits(policy)
     let countsOnly = permits && record.streakStartedAt == nil && (!hasWindow || counters != nil)
     let rejects = record.state == .open && record.mode.mode == .automatic
+    let permission = limit == nil ? CellWord.permits : CellWord.permitsWithinLimit
     let flags =
-      (permits ? CellWord.permits : 0) | (countsOnly ? CellWord.countsOnly : 0)
+      (permits ? permission : 0) | (countsOnly ? CellWord.countsOnly : 0)
       | (policy.slowAfter != nil ? CellWord.measures : 0)
       | (policy.window != nil ? CellWord.marks : 0) | (rejects ? CellWord.rejects : 0)
     return CellWord(flags: flags, of: breaker)

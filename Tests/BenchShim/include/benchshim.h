@@ -22,5 +22,14 @@ int bs_library_trip(void *opened);
 // Makes calls that the breaker rejects. Returns how many of them went wrong.
 int64_t bs_library_rejections(void *opened, int64_t count);
 
+// Takes a System V semaphore and gives it back, with undo, a number of times. Returns 0 if that worked.
+int bs_semaphore_pairs(int64_t count);
+
+// Takes a lock of flock(2) and gives it back a number of times. Returns 0 if that worked.
+int bs_flock_pairs(const char *path, int64_t count);
+
+// Lets two threads wake each other in turn, a number of times in all.
+void bs_futex_hand_overs(int64_t count);
+
 // Has this process killed when the one that started it ends.
 void bs_end_with_parent(void);

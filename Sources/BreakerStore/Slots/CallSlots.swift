@@ -1,0 +1,193 @@
+package import BreakerCore
+internal import Synchronization
+
+/// The slots and the queue of one breaker, wherever its store keeps them.
+package protocol CallSlots: AnyObject, Sendable {
+  /// Distinguishes these slots from all others that this process has used.
+  var number: UInt64 { get }
+
+  /// Takes room for one call at once: no lock, and nobody is looked for; nil if that does not do.
+  func take(_ claim: CallClaim, _ terms: SlotTerms) -> HeldSlot?
+
+  /// Asks for room for one call.
+  ///
+  /// - Parameters:
+  ///   - claim: How much the call takes, and its priority.
+  ///   - terms: The limit that the caller knows.
+  ///   - wait: How long the caller waits for its turn; nil if not at all.
+  /// - Returns: The slots, which the caller has to give back by `end`, or why there are none.
+  func enter(_ claim: CallClaim, _ terms: SlotTerms, wait: SlotWait?) -> SlotEntry
+
+  /// Lets a call wait for its turn without a thread; what it is told otherwise comes at once.
+  ///
+  /// - Parameters:
+  ///   - claim: How much the call takes, and its priority.
+  ///   - terms: The limit that the caller knows.
+  ///   - wait: How long the caller waits for its turn.
+  ///   - answer: Called once with what the caller is told, from any thread, unless the call was
+  ///     answered at once.
+  /// - Returns: The answer, or how the caller gives up.
+  func queue(
+    _ claim: CallClaim, _ terms: SlotTerms, wait: SlotWait,
+    _ answer: @escaping @Sendable (SlotEntry) -> Void
+  ) -> QueuedCall
+
+  /// Ends a call; false if it has ended before, or belongs to another process.
+  @discardableResult func end(_ held: HeldSlot) -> Bool
+
+  /// Whether a call of this process has not ended yet.
+  func isUnderWay(_ held: HeldSlot) -> Bool
+
+  /// Whether a call of another process has not ended yet, and neither has the process.
+  func isUnderWay(_ inherited: InheritedSlot) -> Bool
+
+  /// A call as other processes can name it; nil if they cannot.
+  func inheritance(of held: HeldSlot) -> InheritedSlot?
+
+  /// Puts terms in force, unless later ones are; false then.
+  @discardableResult func adopt(_ terms: SlotTerms) -> Bool
+
+  /// Puts terms in force for certain: nothing later is in the store.
+  func impose(_ terms: SlotTerms)
+
+  /// Wakes everybody who waits, so that they ask whether they still want to.
+  func wakeAll()
+
+  /// Frees what owners have that have ended, from time to time.
+  func lookAround()
+
+  /// The calls that this process has found lost since it was last asked.
+  func takeLostCalls() -> [LostCalls]
+
+  /// How many units are under way.
+  var usage: SlotUsage { get }
+}
+
+extension CallSlots {
+  package func enter(_ claim: CallClaim, _ terms: SlotTerms) -> SlotEntry {
+    enter(claim, terms, wait: nil)
+  }
+}
+
+/// The limit under which a call is made, as the policy of its breaker has it.
+package struct SlotTerms: Sendable, Hashable {
+  /// The most units that can be under way, and the most callers that can wait.
+  package static let most = SlotFile.slotsOfBlock
+
+  package let limit: CallLimit
+
+  /// How many callers may wait.
+  package let places: Int
+
+  /// The revision of the policy: later terms take the place of earlier ones.
+  package let revision: Int64
+
+  /// The limit as it is in the gate.
+  let shape: UInt64
+
+  package init(_ limit: CallLimit, places: Int = 0, revision: Int64) {
+    self.limit = limit
+    self.places = min(places, SlotFile.placesOfBlock)
+    self.revision = revision
+    shape = GateWord(limit).bits
+  }
+}
+
+/// What a call was given, in one word: it keeps it until it ends.
+package struct HeldSlot: Sendable, Hashable {
+  // From the lowest bit on: 1, the priority, 10 bits of the index, 20 of the block, 32 of the serial.
+  package let bits: UInt64
+
+  private static let background: UInt64 = 2
+  private static let indexShift: UInt64 = 2
+  private static let blockShift: UInt64 = 12
+  private static let serialShift: UInt64 = 32
+  private static let indexMask = UInt64(SlotFile.slotsOfBlock - 1)
+
+  /// The first slot of a call, and the number of times that it was taken.
+  init(_ index: Int, _ priority: CallPriority, serial: UInt32, of block: UInt64) {
+    bits =
+      1 | (priority == .background ? Self.background : 0) | UInt64(index) << Self.indexShift
+      | block << Self.blockShift | UInt64(serial) << Self.serialShift
+  }
+
+  /// A call that has a number, and no slot by itself.
+  init(number: Int64, of block: UInt64) {
+    let number = UInt64(bitPattern: number)
+    self.init(
+      Int(number & Self.indexMask), .ordinary,
+      serial: UInt32(truncatingIfNeeded: number >> 10), of: block)
+  }
+
+  /// What its bits stand for; nil if they stand for nothing.
+  package init?(bits: UInt64) {
+    guard bits & 1 != 0 else { return nil }
+    self.bits = bits
+  }
+
+  var index: Int { Int(bits >> Self.indexShift & Self.indexMask) }
+  var priority: CallPriority { bits & Self.background != 0 ? .background : .ordinary }
+  var serial: UInt32 { UInt32(bits >> Self.serialShift) }
+
+  /// The number of a call that has no slot by itself.
+  var number: Int64 { Int64(serial) << 10 | Int64(index) }
+
+  /// The number of the slots that it was taken from.
+  package var block: UInt64 { bits >> Self.blockShift & SlotNumber.mask }
+}
+
+/// The room of a call as a process can name it that was started inside of the call.
+package struct InheritedSlot: Sendable, Hashable, LosslessStringConvertible {
+  let breaker: Int64
+  let owner: UInt64
+  let index: Int
+  let serial: UInt32
+
+  init(breaker: Int64, owner: UInt64, index: Int, serial: UInt32) {
+    self.breaker = breaker
+    self.owner = owner
+    self.index = index
+    self.serial = serial
+  }
+
+  package init?(_ description: String) {
+    let parts = description.split(separator: ".", omittingEmptySubsequences: false)
+    guard parts.count == 4, let breaker = Int64(parts[0]), let owner = UInt64(parts[1]),
+      let index = Int(parts[2]), (0..<SlotFile.slotsOfBlock).contains(index),
+      let serial = UInt32(parts[3])
+    else { return nil }
+    self.init(breaker: breaker, owner: owner, index: index, serial: serial)
+  }
+
+  package var description: String { "\(breaker).\(owner).\(index).\(serial)" }
+}
+
+/// The numbers of slots in this process, and in those that are forked from it.
+enum SlotNumber {
+  static let mask: UInt64 = 0xF_FFFF
+  private static let last = Atomic<UInt64>(0)
+
+  static func next() -> UInt64 { last.add(1, ordering: .relaxed).newValue & mask }
+}
+
+/// What becomes of a call that may wait without a thread.
+package enum QueuedCall: Sendable {
+  case answered(SlotEntry)
+
+  /// It waits. The function gives its place up, and then it is told that there is no room.
+  case waiting(giveUp: @Sendable () -> Void)
+}
+
+/// What a caller is told.
+package enum SlotEntry: Sendable, Hashable {
+  case begun(HeldSlot)
+
+  /// There is no room, and no place to wait, or the wait is over.
+  case busy
+
+  /// Later terms are in force: the caller has to look at the policy again.
+  case outdated
+
+  /// The table of owners is full.
+  case unknown
+}

@@ -1,0 +1,340 @@
+package import BreakerCore
+internal import CHost
+internal import Synchronization
+
+/// The slots and the queue of one breaker, which all processes of the host share.
+///
+/// Nothing here is locked: a process that is stopped or killed at any instruction keeps what it had
+/// taken, and keeps nobody from anything else. A slot is taken and given back by one atomic operation,
+/// which names its owner, so it is always known who has it; `SlotWatch` frees what the dead have.
+/// `SlotQueue` has the callers that wait.
+///
+/// Unchecked because the compiler does not know that all access to the memory is atomic.
+@safe package final class SlotBlock: CallSlots, @unchecked Sendable {
+  package let number: UInt64
+  let mapping: SlotMapping
+  let owners: SlotOwners
+
+  /// The row of the breaker.
+  private let breaker: Int64
+
+  /// The slot from which a call looks for a free one.
+  private let hint = Atomic<Int>(0)
+
+  /// What this process knows about those who do not come or do not live.
+  let watch = SlotWatch()
+
+  init(
+    _ mapping: SlotMapping, _ owners: SlotOwners, of breaker: Int64,
+    number: UInt64 = SlotNumber.next()
+  ) {
+    self.number = number
+    self.mapping = mapping
+    self.owners = owners
+    self.breaker = breaker
+  }
+
+  /// Asks for room for one call.
+  ///
+  /// - Parameters:
+  ///   - claim: How much the call takes, and its priority.
+  ///   - terms: The limit that the caller knows.
+  ///   - wait: How long the caller waits for its turn; nil if not at all.
+  /// - Returns: The slots, which the caller has to give back by `end`, or why there are none.
+  package func enter(
+    _ claim: CallClaim, _ terms: SlotTerms, wait: SlotWait?
+  ) -> SlotEntry {
+    if let held = take(claim, terms) { return .begun(held) }
+    return enterWithCare(claim, terms, wait)
+  }
+
+  /// Ends a call; false if it has ended before, or belongs to another process.
+  @discardableResult package func end(_ held: HeldSlot) -> Bool {
+    guard held.block == number, let own = owners.ownAgain,
+      UInt32(truncatingIfNeeded: unsafe sb_load(line(held.index, .serial))) == held.serial,
+      giveBack(held.index, SlotWord(takenBy: own, held.priority))
+    else { return false }
+    // Rule of order 27: a slot becomes free before it is looked who waits.
+    if gate.has(GateWord.ordinaryWaits | GateWord.backgroundWaits | GateWord.isNarrowed) {
+      settle()
+    }
+    return true
+  }
+}
+
+/// Calls inside of calls.
+extension SlotBlock {
+  package func isUnderWay(_ held: HeldSlot) -> Bool {
+    held.block == number && isTaken(held.index, by: owners.own, serial: held.serial)
+  }
+
+  package func isUnderWay(_ inherited: InheritedSlot) -> Bool {
+    inherited.breaker == breaker
+      && isTaken(inherited.index, by: inherited.owner, serial: inherited.serial)
+      && !owners.isGone(inherited.owner)
+  }
+
+  private func isTaken(_ index: Int, by owner: UInt64?, serial: UInt32) -> Bool {
+    let word = word(ofSlot: index)
+    return !word.isFree && word.owner == owner
+      && UInt32(truncatingIfNeeded: unsafe sb_load(line(index, .serial))) == serial
+  }
+
+  package func inheritance(of held: HeldSlot) -> InheritedSlot? {
+    guard isUnderWay(held), let own = owners.own else { return nil }
+    return InheritedSlot(breaker: breaker, owner: own, index: held.index, serial: held.serial)
+  }
+}
+
+/// Taking a free slot at once.
+extension SlotBlock {
+  /// Takes a slot for a call that needs only one, if nothing is in its way.
+  package func take(_ claim: CallClaim, _ terms: SlotTerms) -> HeldSlot? {
+    let isPlain =
+      claim.units <= 1
+      && (claim.priority == .ordinary || terms.limit.reserved == 0 || terms.limit.units == 1)
+    guard isPlain else { return nil }
+    let obstacles = GateWord.shape | GateWord.obstacles(for: claim.priority)
+    guard (gate.bits ^ terms.shape) & obstacles == 0, let own = owners.own else { return nil }
+    let word = SlotWord(takenBy: own, claim.priority)
+    guard let index = takeAny(below: terms.limit.units, word) else { return nil }
+    let held = begin(index, word, units: 1)
+    // The limit may have been lowered meanwhile. Whoever has come to wait came later.
+    guard (gate.bits ^ terms.shape) & (GateWord.shape | GateWord.isNarrowed) == 0 else {
+      end(held)
+      return nil
+    }
+    return held
+  }
+
+  /// Takes any free slot, beginning with the one that this process took last.
+  private func takeAny(below end: Int, _ word: SlotWord) -> Int? {
+    var index = hint.load(ordering: .relaxed)
+    for _ in 0..<end {
+      if index >= end { index = 0 }
+      if unsafe sb_load(slot(index)) == 0, unsafe sb_decide(slot(index), 0, word.bits) != 0 {
+        if hint.load(ordering: .relaxed) != index { hint.store(index, ordering: .relaxed) }
+        return index
+      }
+      index += 1
+    }
+    return nil
+  }
+
+  /// Describes a call that begins; its first slot has been taken.
+  private func begin(_ index: Int, _ word: SlotWord, units: Int, next: Int? = nil) -> HeldSlot {
+    let serial = unsafe sb_load(line(index, .serial)) &+ 1
+    unsafe sb_set(line(index, .serial), serial)
+    unsafe sb_set(line(index, .since), UInt64(bitPattern: sb_coarse_nanoseconds()))
+    unsafe sb_set(line(index, .units), UInt64(units))
+    unsafe sb_set(line(index, .next), UInt64(next.map { $0 + 1 } ?? 0))
+    return HeldSlot(
+      index, word.priority, serial: UInt32(truncatingIfNeeded: serial), of: number)
+  }
+
+  /// Frees the slots of a call, which begin with an index and are taken by a word.
+  private func giveBack(_ first: Int, _ word: SlotWord) -> Bool {
+    var next = first
+    var isFirst = true
+    // Each line is read before its slot is free, because another process may write it then.
+    while next < SlotFile.slotsOfBlock {
+      let following = unsafe sb_load(line(next, .next))
+      guard unsafe sb_decide(slot(next), word.bits, 0) != 0 else { return !isFirst }
+      isFirst = false
+      guard following != 0 else { return true }
+      next = Int(clamping: following) - 1
+    }
+    return true
+  }
+}
+
+/// Taking slots where a single operation cannot tell whether there is room.
+extension SlotBlock {
+  /// Takes slots for a call whose turn it is, if there is room.
+  ///
+  /// It takes them first, and then looks whether too many are taken; if so, it gives them back. Of any
+  /// calls that have slots at the same time, the last one to take them sees all the others, so there
+  /// are never more than the limit allows.
+  func takeWithCare(_ claim: CallClaim, _ own: UInt64) -> HeldSlot? {
+    let before = gate
+    guard let limit = before.limit, limit.hasRoom(for: claim, beside: usage) else { return nil }
+    let word = SlotWord(takenBy: own, claim.priority)
+    let weight = limit.weight(of: claim)
+    var held: HeldSlot?
+    for number in 0..<weight {
+      guard let index = takeAny(below: limit.units, word) else { break }
+      // The first slot of the chain is the one that was taken last, and has the units.
+      held = begin(index, word, units: number + 1 == weight ? weight : 0, next: held?.index)
+    }
+    guard let held else { return nil }
+    let usage = usage
+    let isComplete = unsafe sb_load(line(held.index, .units)) == UInt64(weight)
+    let isAllowed =
+      usage.total <= limit.units && usage[claim.priority] <= limit.most(claim.priority)
+    guard isComplete, isAllowed, gate.limit == limit else {
+      _ = giveBack(held.index, word)
+      return nil
+    }
+    return held
+  }
+
+  private func enterWithCare(
+    _ claim: CallClaim, _ terms: SlotTerms, _ wait: SlotWait?
+  ) -> SlotEntry {
+    switch prepare(claim, terms) {
+    case .entry(let entry): entry
+    case .owner(let own): attend(claim, terms, own, wait)
+    }
+  }
+
+  /// Does everything for a call but wait for its turn.
+  func prepare(_ claim: CallClaim, _ terms: SlotTerms) -> Prepared {
+    guard let own = owners.register() else { return .entry(.unknown) }
+    guard adopt(terms) else { return .entry(.outdated) }
+    if let held = take(claim, terms) { return .entry(.begun(held)) }
+    if lookForTheDead(), let held = take(claim, terms) { return .entry(.begun(held)) }
+    return .owner(own)
+  }
+
+  enum Prepared {
+    /// The call is decided.
+    case entry(SlotEntry)
+
+    /// It has to wait, in the name of this process.
+    case owner(UInt64)
+  }
+
+  /// Puts terms in force, unless later ones are; false then.
+  @discardableResult package func adopt(_ terms: SlotTerms) -> Bool {
+    while true {
+      let before = gate
+      let revision = Int64(bitPattern: unsafe sb_see(header(.revision)))
+      guard terms.revision >= revision else { return before.limit == terms.limit }
+      if before.bits & GateWord.shape == terms.shape { return true }
+      if terms.revision > revision {
+        guard replaceRevision(revision, by: terms.revision) else { continue }
+      }
+      if replaceLimit(before, by: terms) { return true }
+    }
+  }
+
+  /// Puts terms in force for certain.
+  ///
+  /// A revision that is later than all that the store holds was damaged, or belongs to a store of which
+  /// an older copy has taken the place. It must not keep callers away for good.
+  package func impose(_ terms: SlotTerms) {
+    while true {
+      let before = gate
+      let revision = Int64(bitPattern: unsafe sb_see(header(.revision)))
+      guard terms.revision < revision else {
+        adopt(terms)
+        return
+      }
+      guard replaceRevision(revision, by: terms.revision) else { continue }
+      if before.bits & GateWord.shape == terms.shape || replaceLimit(before, by: terms) { return }
+    }
+  }
+
+  private func replaceRevision(_ found: Int64, by revision: Int64) -> Bool {
+    unsafe sb_decide(
+      header(.revision), UInt64(bitPattern: found), UInt64(bitPattern: revision)) != 0
+  }
+
+  private func replaceLimit(_ before: GateWord, by terms: SlotTerms) -> Bool {
+    raise(.slots, to: terms.limit.units)
+    let isNarrowed = (terms.limit.units..<max(terms.limit.units, slotExtent)).contains {
+      !word(ofSlot: $0).isFree
+    }
+    let after = before.next(terms.limit, isNarrowed: isNarrowed || before.limit != nil)
+    guard unsafe sb_decide(header(.gate), before.bits, after.bits) != 0 else { return false }
+    settle()
+    return true
+  }
+}
+
+/// The words of a block.
+extension SlotBlock {
+  /// Words of the first lines; those that every call reads are on a line that is seldom written.
+  enum HeaderWord: Int {
+    case gate = 0
+    case revision = 1
+    case tickets = 8
+
+    /// How many slots, and how many places, have ever been in use.
+    case slots = 9
+    case places = 10
+
+    /// When somebody last looked whether owners have ended, on the coarse clock.
+    case lookedAt = 11
+
+    /// How long callers have waited: a count for each bound, and two words more.
+    case waits = 16
+  }
+
+  enum LineWord: Int {
+    case word = 0
+    case since
+    case units
+    case next
+    case serial
+  }
+
+  enum WaiterWord: Int {
+    case bell = 0
+    case owner
+    case since
+    case units
+
+    /// The process whose bell is rung instead of that of the place, counted from 1; 0 for none.
+    case ringer
+  }
+
+  func header(_ word: HeaderWord) -> UnsafeMutablePointer<UInt64> {
+    unsafe mapping.word(word.rawValue * 8)
+  }
+
+  func line(_ index: Int, _ word: LineWord) -> UnsafeMutablePointer<UInt64> {
+    unsafe mapping.word(SlotFile.offsetOfSlots + index * SlotFile.bytesOfLine + word.rawValue * 8)
+  }
+
+  func slot(_ index: Int) -> UnsafeMutablePointer<UInt64> { unsafe line(index, .word) }
+
+  func place(_ index: Int) -> UnsafeMutablePointer<UInt64> {
+    unsafe mapping.word(SlotFile.offsetOfPlaces + index * 8)
+  }
+
+  func waiter(_ index: Int, _ word: WaiterWord) -> UnsafeMutablePointer<UInt64> {
+    unsafe mapping.word(
+      SlotFile.offsetOfWaiters + index * SlotFile.bytesOfLine + word.rawValue * 8)
+  }
+
+  var gate: GateWord { GateWord(bits: unsafe sb_see(header(.gate))) }
+
+  func word(ofSlot index: Int) -> SlotWord { SlotWord(bits: unsafe sb_see(slot(index))) }
+  func word(ofPlace index: Int) -> PlaceWord { PlaceWord(bits: unsafe sb_see(place(index))) }
+
+  var slotExtent: Int { min(SlotFile.slotsOfBlock, Int(clamping: unsafe sb_see(header(.slots)))) }
+
+  var placeExtent: Int {
+    min(SlotFile.placesOfBlock, Int(clamping: unsafe sb_see(header(.places))))
+  }
+
+  /// Notes that so many have been in use.
+  func raise(_ word: HeaderWord, to count: Int) {
+    while true {
+      let found = unsafe sb_see(header(word))
+      if found >= UInt64(count) { return }
+      if unsafe sb_decide(header(word), found, UInt64(count)) != 0 { return }
+    }
+  }
+
+  /// How many units are under way.
+  package var usage: SlotUsage {
+    var usage = SlotUsage()
+    for index in 0..<slotExtent {
+      let word = word(ofSlot: index)
+      if !word.isFree { usage[word.priority] += 1 }
+    }
+    return usage
+  }
+}

@@ -1,0 +1,175 @@
+package import BreakerCore
+internal import CHost
+internal import Synchronization
+
+/// The callers of this process that wait for their turn without a thread of their own.
+///
+/// One thread waits for all of them, however many they are: it sleeps at the bell of the process, and
+/// whoever would wake one of them rings that one. It is started when the first of them comes, and ends
+/// after the last.
+///
+/// Unchecked because the compiler does not know that the lock guards the rest.
+final class SlotDispatcher: @unchecked Sendable {
+  private let lock = Lock()
+  private var waiting: [SlotWaiter] = []
+  private var isRunning = false
+
+  /// The fork in which the thread runs: the child of a fork has none of its parent's threads, and
+  /// nobody in it waits for an answer.
+  private var forkDepth = ForkGuard.depth
+
+  /// How long the thread sleeps at most, in case the bell it sleeps at is not the process's any more.
+  private static let longestSleep: Int64 = 1_000_000_000
+
+  func willFork() { lock.lock() }
+  func didFork() { lock.unlock() }
+
+  /// Lets a caller wait that has its place; `answer` is called once, from any thread.
+  ///
+  /// - Returns: False, and nobody waits, if the system has no thread left.
+  func add(_ waiter: SlotWaiter, _ owners: SlotOwners) -> Bool {
+    let isTaken = lock.withLock {
+      if forkDepth != ForkGuard.depth {
+        (waiting, isRunning, forkDepth) = ([], false, ForkGuard.depth)
+      }
+      guard !waiter.isOver else { return true }
+      waiting.append(waiter)
+      if isRunning { return true }
+      isRunning = SystemThread.startDetached("breaker-queue") { [self, owners] in run(owners) }
+      if !isRunning { waiting.removeLast() }
+      return isRunning
+    }
+    // It may have been its turn before anybody waited for it.
+    if isTaken { owners.ringOwn() }
+    return isTaken
+  }
+
+  /// Ends a wait, unless it is over; the caller learns it at once.
+  func end(_ waiter: SlotWaiter, with entry: SlotEntry) {
+    let isFirst = lock.withLock {
+      if let index = waiting.firstIndex(where: { $0 === waiter }) { waiting.remove(at: index) }
+      defer { waiter.isOver = true }
+      return !waiter.isOver
+    }
+    guard isFirst else {
+      // It was cancelled while it got its turn.
+      if case .begun(let held) = entry { waiter.block.end(held) }
+      return
+    }
+    waiter.end(with: entry)
+  }
+
+  private func run(_ owners: SlotOwners) {
+    while true {
+      let heard = owners.ownBell
+      let now = lock.withLock { () -> [SlotWaiter] in
+        if waiting.isEmpty { isRunning = false }
+        return waiting
+      }
+      guard !now.isEmpty else { return }
+      let nextLook = attend(now)
+      owners.awaitOwnBell(
+        heard, until: min(nextLook, Patience.monotonicNanoseconds() + Self.longestSleep))
+    }
+  }
+
+  /// Lets everybody begin whose turn it is; returns when to look again, even if nobody rings.
+  private func attend(_ waiters: [SlotWaiter]) -> Int64 {
+    var nextLook = Int64.max
+    let byBlock = Dictionary(grouping: waiters) { ObjectIdentifier($0.block) }
+    for waiters in byBlock.values {
+      guard let block = waiters.first?.block else { continue }
+      var left = Dictionary(waiters.map { ($0.caller.index, $0) }, uniquingKeysWith: { $1 })
+      for waiter in waiters where !block.isPresent(waiter.caller) {
+        end(waiter, with: .busy)
+        left[waiter.caller.index] = nil
+      }
+      while let due = block.due, let waiter = left[due.index], waiter.caller.word == due.word {
+        left[due.index] = nil
+        guard waiter.isWanted else {
+          end(waiter, with: .busy)
+          continue
+        }
+        guard let held = block.takeWithCare(waiter.claim, waiter.owner) else {
+          left[due.index] = waiter
+          break
+        }
+        end(waiter, with: .begun(held))
+      }
+      for waiter in left.values where !waiter.isWanted {
+        end(waiter, with: .busy)
+        left[waiter.caller.index] = nil
+      }
+      for waiter in left.values { nextLook = min(nextLook, waiter.wait.until) }
+      if let watcher = left.values.first(where: { block.watch.begin($0.caller.index) }) {
+        let hasChanged = block.lookForTheDead() || block.noteAbsence(but: watcher.caller.index)
+        nextLook = min(nextLook, hasChanged ? 0 : SlotWatch.nextTick)
+      }
+    }
+    return nextLook
+  }
+}
+
+/// A caller that waits for its turn without a thread.
+///
+/// Unchecked because the compiler does not know that the dispatcher's lock guards what changes.
+final class SlotWaiter: @unchecked Sendable {
+  let block: SlotBlock
+  let caller: SlotBlock.Caller
+  let claim: CallClaim
+  let owner: UInt64
+  let wait: SlotWait
+  fileprivate var isOver = false
+  private let start = Patience.monotonicNanoseconds()
+  private let answer: @Sendable (SlotEntry) -> Void
+
+  init(
+    _ block: SlotBlock, _ caller: SlotBlock.Caller, _ claim: CallClaim, _ owner: UInt64,
+    _ wait: SlotWait, _ answer: @escaping @Sendable (SlotEntry) -> Void
+  ) {
+    self.block = block
+    self.caller = caller
+    self.claim = claim
+    self.owner = owner
+    self.wait = wait
+    self.answer = answer
+  }
+
+  fileprivate var isWanted: Bool {
+    wait.isWanted() && Patience.monotonicNanoseconds() < wait.until
+  }
+
+  fileprivate func end(with entry: SlotEntry) {
+    block.leave(caller)
+    block.noteWait(Patience.monotonicNanoseconds() - start, hasBegun: entry != .busy)
+    answer(entry)
+  }
+}
+
+extension SlotBlock {
+  package func queue(
+    _ claim: CallClaim, _ terms: SlotTerms, wait: SlotWait,
+    _ answer: @escaping @Sendable (SlotEntry) -> Void
+  ) -> QueuedCall {
+    if let held = take(claim, terms) { return .answered(.begun(held)) }
+    let own: UInt64
+    switch prepare(claim, terms) {
+    case .entry(let entry): return .answered(entry)
+    case .owner(let number): own = number
+    }
+    guard let caller = arrive(claim, own, isBrief: false, ringing: owners.ownIndex) else {
+      return .answered(.busy)
+    }
+    guard waiting(before: caller) < terms.places else {
+      leave(caller)
+      return .answered(.busy)
+    }
+    let waiter = SlotWaiter(self, caller, claim, own, wait, answer)
+    let dispatcher = owners.dispatcher
+    guard dispatcher.add(waiter, owners) else {
+      leave(caller)
+      return .answered(.busy)
+    }
+    return .waiting { dispatcher.end(waiter, with: .busy) }
+  }
+}

@@ -1,0 +1,244 @@
+internal import BreakerCore
+internal import CHost
+internal import Glibc
+internal import Synchronization
+
+/// The processes that take part in the limits of a store, in the table of owners of one file.
+///
+/// Slots and places name their owner by a number, so that one atomic operation takes a slot and says by
+/// whom. The table says what process that is, and is written before the process takes its first slot.
+/// So a number that is not in the table belongs to nobody who lives.
+final class SlotOwners: Sendable {
+  private let mapping: SlotMapping
+  private let judge: OwnerJudge
+
+  /// This process with its lifeline.
+  private let identify: @Sendable () -> ProcessIdentity
+  private let registering = Lock()
+
+  /// Those of this process who wait without a thread.
+  let dispatcher = SlotDispatcher()
+
+  // The number of this process, its index, and the fork depth for which they hold.
+  private let number = Atomic<UInt64>(0)
+  private let index = Atomic<Int>(0)
+  private let forkDepth = Atomic<UInt64>(.max)
+
+  init(
+    _ mapping: SlotMapping, judge: OwnerJudge,
+    identify: @escaping @Sendable () -> ProcessIdentity
+  ) {
+    self.mapping = mapping
+    self.judge = judge
+    self.identify = identify
+  }
+
+  deinit { if let own { remove(own) } }
+
+  func willFork() {
+    registering.lock()
+    dispatcher.willFork()
+  }
+
+  func didFork() {
+    dispatcher.didFork()
+    registering.unlock()
+  }
+
+  /// The number of this process; nil if it is not in the table, or no longer.
+  var own: UInt64? {
+    guard forkDepth.load(ordering: .acquiring) == ForkGuard.depth else { return nil }
+    let own = number.load(ordering: .relaxed)
+    let entry = unsafe sb_load(self.entry(index.load(ordering: .relaxed)))
+    return entry == Self.registered(own) ? own : nil
+  }
+
+  /// The number of this process, which is entered into the table if it is not there; nil if the table
+  /// is full of processes that live.
+  func register() -> UInt64? {
+    registering.withLock {
+      if let own { return own }
+      let process = identify()
+      // An owner without a lifeline is told by its pid and its start time alone.
+      let number = UInt64(process.lifeline?.byte ?? .random(in: 1 << 32..<1 << 62))
+      guard let index = enter(number, process) ?? (expire() ? enter(number, process) : nil) else {
+        return nil
+      }
+      self.number.store(number, ordering: .relaxed)
+      self.index.store(index, ordering: .relaxed)
+      CleanExit.note(self)
+      forkDepth.store(ForkGuard.depth, ordering: .releasing)
+      return number
+    }
+  }
+
+  /// The number of this process, which enters itself again if the table has lost it; nil if it never
+  /// was in the table.
+  var ownAgain: UInt64? {
+    if let own { return own }
+    return forkDepth.load(ordering: .acquiring) == ForkGuard.depth ? register() : nil
+  }
+
+  /// Whether an owner has ended for certain.
+  func isGone(_ number: UInt64) -> Bool {
+    if number == own { return false }
+    guard let index = index(of: number) else { return true }
+    // The line was written before the entry, so one that cannot be read is damaged.
+    return process(at: index).map { judge.hasEnded($0) } ?? true
+  }
+
+  /// Notes that this process ends by itself: its calls end with it, and none of them is lost.
+  func noteExit() {
+    guard let own else { return }
+    unsafe sb_set(line(index.load(ordering: .relaxed)).advanced(by: Self.exitWord), own)
+  }
+
+  /// Whether the calls of an owner that has ended are lost: it was killed, or nobody knows.
+  ///
+  /// They are not if it exited by itself, or if its process runs another program now.
+  func hasLostCalls(_ number: UInt64) -> Bool {
+    guard let index = index(of: number) else { return true }
+    if unsafe sb_load(line(index).advanced(by: Self.exitWord)) == number { return false }
+    return process(at: index).map { ProcessTable.fate(of: $0) != .running } ?? true
+  }
+
+  /// The process of an owner; nil if it is not known.
+  func process(_ number: UInt64) -> ProcessIdentity? {
+    index(of: number).flatMap { process(at: $0) }
+  }
+
+  /// Removes an owner that has ended.
+  func remove(_ number: UInt64) {
+    guard let index = index(of: number) else { return }
+    unsafe sb_decide(entry(index), Self.registered(number), 0)
+  }
+}
+
+/// The bells of processes.
+extension SlotOwners {
+  /// Where this process is in the table.
+  var ownIndex: Int { index.load(ordering: .relaxed) }
+
+  private func bell(_ index: Int) -> UnsafeMutablePointer<UInt64> {
+    unsafe mapping.word(SlotFile.offsetOfBells + index * 8)
+  }
+
+  /// Wakes the thread of a process that waits for others; nothing if there is no such process.
+  func ring(_ index: Int) {
+    if (0..<SlotFile.owners).contains(index) { unsafe sb_ring(bell(index)) }
+  }
+
+  func ringOwn() { ring(ownIndex) }
+
+  var ownBell: UInt32 { unsafe sb_bell(bell(ownIndex)) }
+
+  func awaitOwnBell(_ heard: UInt32, until nanoseconds: Int64) {
+    unsafe sb_await(bell(ownIndex), heard, nanoseconds)
+  }
+}
+
+/// The table.
+extension SlotOwners {
+  private static func claimed(_ number: UInt64) -> UInt64 { number << 2 | 1 }
+  private static func registered(_ number: UInt64) -> UInt64 { number << 2 | 2 }
+
+  /// The word of a line that a process writes when it exits; the words before it describe the process.
+  private static let exitWord = 7
+
+  func entry(_ index: Int) -> UnsafeMutablePointer<UInt64> {
+    unsafe mapping.word(SlotFile.offsetOfOwners + index * 8)
+  }
+
+  private func line(_ index: Int) -> UnsafeMutablePointer<UInt64> {
+    unsafe mapping.word(SlotFile.offsetOfOwnerLines + index * SlotFile.bytesOfLine)
+  }
+
+  /// The entries, from where a number is looked for first.
+  private func indices(for number: UInt64) -> some Sequence<Int> {
+    let first = Int(number % UInt64(SlotFile.owners))
+    return (0..<SlotFile.owners).lazy.map { (first + $0) % SlotFile.owners }
+  }
+
+  private func index(of number: UInt64) -> Int? {
+    indices(for: number).first { unsafe sb_see(entry($0)) == Self.registered(number) }
+  }
+
+  private func enter(_ number: UInt64, _ process: ProcessIdentity) -> Int? {
+    for index in indices(for: number) where unsafe sb_load(entry(index)) == 0 {
+      guard unsafe sb_decide(entry(index), 0, Self.claimed(number)) != 0 else { continue }
+      let words = Self.words(number, process) + [0]
+      for (offset, word) in words.enumerated() {
+        unsafe sb_set(line(index).advanced(by: offset), word)
+      }
+      // Whoever mistook this process for one that has ended meanwhile has freed the entry.
+      if unsafe sb_decide(entry(index), Self.claimed(number), Self.registered(number)) != 0 {
+        return index
+      }
+    }
+    return nil
+  }
+
+  private func process(at index: Int) -> ProcessIdentity? {
+    let words = (0..<7).map { unsafe sb_load(line(index).advanced(by: $0)) }
+    var process = ProcessIdentity(
+      pid: Int32(truncatingIfNeeded: words[1]), startTicks: words[2], pidNamespace: words[3])
+    if words[4] != 0 {
+      process.lifeline = Lifeline(byte: Int64(bitPattern: words[0]), file: words[4])
+    }
+    return Self.words(words[0], process) == words ? process : nil
+  }
+
+  /// A line: the number, the process, and a checksum.
+  private static func words(_ number: UInt64, _ process: ProcessIdentity) -> [UInt64] {
+    let fields = [
+      number, UInt64(UInt32(bitPattern: process.pid)), process.startTicks, process.pidNamespace,
+      process.lifeline?.file ?? 0, 0,
+    ]
+    let bytes = Blobs.pack(fields.map { Int64(bitPattern: $0) })
+    return fields + [UInt64(bitPattern: Checksum.of(bytes))]
+  }
+
+  /// Removes all that have ended; false if there are none.
+  private func expire() -> Bool {
+    var isAny = false
+    for index in 0..<SlotFile.owners {
+      let found = unsafe sb_load(entry(index))
+      let isGone =
+        switch found & 3 {
+        case 2: process(at: index).map { judge.hasEnded($0) } ?? true
+        // One that ended while it entered itself left nothing but its number.
+        default: judge.hasReleased(Int64(bitPattern: found >> 2))
+        }
+      if isGone, unsafe sb_decide(entry(index), found, 0) != 0 { isAny = true }
+    }
+    return isAny
+  }
+}
+
+/// What is done when this process exits by itself, which a process that is killed does not do.
+private enum CleanExit {
+  private struct One {
+    weak var owners: SlotOwners?
+  }
+
+  private struct State {
+    var isAsked = false
+    var all: [One] = []
+  }
+
+  private static let state = Guarded(State())
+
+  /// Has owners note the exit of this process.
+  static func note(_ owners: SlotOwners) {
+    let isFirst = state.withLock { state in
+      state.all.removeAll { $0.owners == nil || $0.owners === owners }
+      state.all.append(One(owners: owners))
+      defer { state.isAsked = true }
+      return !state.isAsked
+    }
+    // A thread that is using the list while the process exits is worth no wait.
+    if isFirst {
+      atexit { CleanExit.state.withLockIfFree { for one in $0.all { one.owners?.noteExit() } } }
+    }
+  }
+}

@@ -1,0 +1,173 @@
+internal import BreakerCore
+internal import CHost
+internal import Glibc
+
+/// The slots that all processes of a store share, mapped into memory.
+///
+/// A store without a limit has none of this. Calls go on in the file in which they began, even if it was
+/// replaced. Until they have ended, more may be under way than the limit allows. Only the latest few
+/// files stay mapped; where earlier ones were mapped, there is memory of this process alone.
+package final class SlotPage: Sendable {
+  private let state: Guarded<State>
+  private let lifelines: Lifelines?
+  private let identify: @Sendable () -> ProcessIdentity
+
+  private struct State {
+    var place: SharedFile.Place?
+    var identity: FileIdentity?
+    var head: SlotMapping?
+    var owners: SlotOwners?
+    var blocks: [Int64: SlotBlock] = [:]
+
+    /// What is mapped of files that were replaced.
+    var retired: [[SlotMapping]] = []
+
+    /// When to try again after the file could not be opened, on the monotonic clock.
+    var nextTry: Int64 = 0
+
+    /// When this process may replace a file again, so that two that disagree do not fill the disk.
+    var nextReplacement: Int64 = 0
+  }
+
+  /// The slots of a store; this process holds a lifeline as long as it has them.
+  package convenience init(of path: String) {
+    let lifelines = Lifelines(of: path)
+    self.init(lifelines) { ProcessTable.current().holding(lifelines.own()) }
+  }
+
+  /// The slots of a store for a process that enters itself as `identify` says.
+  init(
+    _ lifelines: Lifelines? = nil, identify: @escaping @Sendable () -> ProcessIdentity
+  ) {
+    self.lifelines = lifelines
+    self.identify = identify
+    state = Guarded(State())
+  }
+
+  package func willFork() {
+    lifelines?.willFork()
+    state.willFork { state in
+      state.owners?.willFork()
+      for block in state.blocks.values { block.watch.willFork() }
+    }
+  }
+
+  package func didFork() {
+    state.didFork { state in
+      for block in state.blocks.values { block.watch.didFork() }
+      state.owners?.didFork()
+    }
+    lifelines?.didFork()
+  }
+
+  /// Uses the file of a store from now on, which may be the one that is already in use.
+  package func use(storePath: String, store: Int64, boot: Int64) {
+    use(SharedFile.Place(storePath: storePath, store: store, boot: boot))
+  }
+
+  func use(_ place: SharedFile.Place) {
+    state.withLock { state in
+      if place != state.place { Self.retire(&state) }
+      state.place = place
+      state.nextTry = 0
+    }
+  }
+
+  /// Where the file is; nil if the store has yet to be opened.
+  var place: SharedFile.Place? { state.withLock { $0.place } }
+
+  /// Switches to the file that is at the path now, if it is a different one.
+  package func lookAfterFile() {
+    state.withLock { state in
+      guard let place = state.place, let identity = state.identity, !state.blocks.isEmpty,
+        identity != StoreFile.identity(of: place.path(of: SlotFile.kind))
+      else { return }
+      withFile(&state) { _, _ in }
+    }
+  }
+
+  /// The block of a breaker; nil if it cannot have one now.
+  package func block(ofBreaker id: Int64) -> SlotBlock? {
+    guard id > 0 else { return nil }
+    return state.withLock { state in
+      if let block = state.blocks[id] { return block }
+      withFile(&state) { state, file in
+        guard let head = state.head ?? SlotMapping(file, 0, SlotFile.kind.bytesOfHeader) else {
+          return
+        }
+        state.head = head
+        guard let index = Self.index(ofBreaker: id, in: head),
+          let mapping = SlotMapping(
+            file, SlotFile.offset(ofBlock: index), SlotFile.bytesOfBlock)
+        else { return }
+        let owners =
+          state.owners
+          ?? SlotOwners(
+            head, judge: OwnerJudge(of: state.place?.storePath ?? ""), identify: identify)
+        state.owners = owners
+        state.blocks[id] = SlotBlock(mapping, owners, of: id)
+      }
+      return state.blocks[id]
+    }
+  }
+
+  /// Stops using a file.
+  ///
+  /// Calls still end in it, until so many others have taken its place.
+  private static func retire(_ state: inout State) {
+    if let head = state.head {
+      state.retired.append([head] + state.blocks.values.map(\.mapping))
+    }
+    if state.retired.count > CounterPage.retiredFiles {
+      for mapping in state.retired.removeFirst() { mapping.beEmpty() }
+    }
+    state.identity = nil
+    state.head = nil
+    state.owners = nil
+    state.blocks = [:]
+  }
+
+  /// Opens the file only briefly, because every child would inherit a descriptor that stayed open.
+  private func withFile(_ state: inout State, _ body: (inout State, SharedFile) -> Void) {
+    let now = Patience.monotonicNanoseconds()
+    guard let place = state.place, now >= state.nextTry else { return }
+    var found: SharedFile?
+    do throws(StoreError) {
+      found = try SharedFile.open(
+        SlotFile.kind, place, isOfThisBoot: state.identity != nil,
+        mayReplace: now >= state.nextReplacement, atMost: .milliseconds(10))
+    } catch {
+      // Descriptors may be free again at once, and asking for one costs little.
+      if error.isOfDescriptors { return }
+    }
+    guard let file = found else {
+      state.nextTry = Patience.deadline(after: .seconds(1))
+      return
+    }
+    defer { close(file.descriptor) }
+    if file.isReplacement { state.nextReplacement = Patience.deadline(after: .seconds(1)) }
+    if file.identity != state.identity {
+      Self.retire(&state)
+      state.identity = file.identity
+    }
+    body(&state, file)
+  }
+
+  /// The index of a breaker's block; nil if it has none.
+  static func knownIndex(ofBreaker id: Int64, in head: SlotMapping) -> Int? {
+    (0..<SlotFile.blocks).first {
+      unsafe sb_see(head.word(SlotFile.offsetOfBlocks + $0 * 8)) == UInt64(bitPattern: id)
+    }
+  }
+
+  /// The index of a breaker's block, which it gets if it has none; nil if there is none left.
+  private static func index(ofBreaker id: Int64, in head: SlotMapping) -> Int? {
+    let number = UInt64(bitPattern: id)
+    for index in 0..<SlotFile.blocks {
+      let entry = unsafe head.word(SlotFile.offsetOfBlocks + index * 8)
+      if unsafe sb_see(entry) == number { return index }
+      if unsafe sb_decide(entry, 0, number) != 0 || sb_see(entry) == number { return index }
+    }
+    return nil
+  }
+}

@@ -1,0 +1,253 @@
+internal import BreakerCore
+internal import CHost
+internal import Glibc
+
+/// How long a caller waits for its turn.
+package struct SlotWait: Sendable {
+  /// When it gives up, on the monotonic clock.
+  let until: Int64
+
+  /// Whether it still wants to wait; asked before each sleep, and whenever the caller is woken.
+  let isWanted: @Sendable () -> Bool
+
+  /// Runs a body in which the thread sleeps.
+  let asleep: @Sendable (() -> Void) -> Void
+
+  package init(
+    atMost timeout: Duration, while isWanted: @escaping @Sendable () -> Bool = { true }
+  ) {
+    self.init(until: Patience.deadline(after: timeout), while: isWanted)
+  }
+
+  /// A wait until an instant of the monotonic clock.
+  package init(
+    until end: Int64, while isWanted: @escaping @Sendable () -> Bool,
+    asleep: @escaping @Sendable (() -> Void) -> Void = { $0() }
+  ) {
+    until = end
+    self.isWanted = isWanted
+    self.asleep = asleep
+  }
+
+  /// When a wait that begins now and lasts at most so long ends.
+  package static func end(ofAtMost timeout: Duration) -> Int64 {
+    Patience.deadline(after: timeout)
+  }
+}
+
+/// The queue of a breaker.
+///
+/// A caller takes a place, draws a ticket, and raises a flag in the gate, which no call passes then. Only
+/// the first in the queue takes slots. Whoever leaves the queue, and whoever gives a slot back, looks
+/// whether the one who is first then has room, and rings its bell: one waiter is woken for each slot.
+/// A caller that would not wait has a place for a moment where its turn cannot be told otherwise.
+extension SlotBlock {
+  /// Waits for the turn of a call.
+  func attend(
+    _ claim: CallClaim, _ terms: SlotTerms, _ own: UInt64, _ wait: SlotWait?
+  ) -> SlotEntry {
+    if wait == nil, gate.limit?.hasRoom(for: claim, beside: usage) != true { return .busy }
+    guard let caller = arrive(claim, own, isBrief: wait == nil) else { return .busy }
+    defer { leave(caller) }
+    guard let wait else { return attendBriefly(caller, claim, own) }
+    if waiting(before: caller) >= terms.places { return .busy }
+    let start = Patience.monotonicNanoseconds()
+    let entry = attend(caller, claim, own, wait)
+    noteWait(Patience.monotonicNanoseconds() - start, hasBegun: entry != .busy)
+    return entry
+  }
+
+  /// Tries for a moment to begin a call that does not wait.
+  private func attendBriefly(_ caller: Caller, _ claim: CallClaim, _ own: UInt64) -> SlotEntry {
+    for _ in 0..<Self.briefTries {
+      guard isPresent(caller) else { return .busy }
+      let first = first
+      if first?.index == caller.index {
+        return takeWithCare(claim, own).map { .begun($0) } ?? .busy
+      }
+      // Another one that does not wait is gone in a moment.
+      guard first?.word.isBrief == true else { return .busy }
+      sched_yield()
+    }
+    return .busy
+  }
+
+  private func attend(
+    _ caller: Caller, _ claim: CallClaim, _ own: UInt64, _ wait: SlotWait
+  ) -> SlotEntry {
+    while true {
+      let heard = unsafe sb_bell(waiter(caller.index, .bell))
+      guard isPresent(caller) else { return .busy }
+      if first?.index == caller.index, let held = takeWithCare(claim, own) { return .begun(held) }
+      guard wait.isWanted(), !Patience.isOver(at: wait.until) else { return .busy }
+      let isWatching = watch.begin(caller.index)
+      if isWatching, lookForTheDead() || noteAbsence(but: caller.index) { continue }
+      let end = isWatching ? min(wait.until, SlotWatch.nextTick) : wait.until
+      wait.asleep { unsafe sb_await(waiter(caller.index, .bell), heard, end) }
+    }
+  }
+
+  /// Wakes everybody who waits, so that they ask whether they still want to.
+  package func wakeAll() {
+    for index in 0..<placeExtent where word(ofPlace: index).isWaiting { ring(index) }
+  }
+
+  /// How often a caller that does not wait looks whether others that do not wait are gone.
+  private static let briefTries = 1_000
+
+  /// One who waits, and its place.
+  struct Caller {
+    var index: Int
+    var word: PlaceWord
+  }
+}
+
+/// Coming and going.
+extension SlotBlock {
+  /// Takes a place; nil if all are taken.
+  ///
+  /// With `ringing`, the bell of that process in the table of owners is rung for the caller.
+  func arrive(
+    _ claim: CallClaim, _ own: UInt64, isBrief: Bool, ringing ringer: Int? = nil
+  ) -> Caller? {
+    guard let index = claimPlace(own) else { return nil }
+    unsafe sb_set(waiter(index, .ringer), UInt64(clamping: ringer.map { $0 + 1 } ?? 0))
+    unsafe sb_set(waiter(index, .owner), own)
+    unsafe sb_set(waiter(index, .units), UInt64(clamping: claim.units))
+    unsafe sb_set(waiter(index, .since), UInt64(bitPattern: sb_coarse_nanoseconds()))
+    let ticket = Int64(bitPattern: unsafe sb_next(header(.tickets)) & Self.ticketMask)
+    let caller = Caller(
+      index: index,
+      word: PlaceWord(WaitingPlace(claim.priority, ticket: ticket), isBrief: isBrief))
+    unsafe sb_tell(place(index), caller.word.bits)
+    // Rule of order 27: the flag comes after the place, and before the caller looks for room.
+    raiseFlag(claim.priority)
+    return caller
+  }
+
+  private static let ticketMask: UInt64 = 1 << 60 - 1
+
+  private func claimPlace(_ own: UInt64) -> Int? {
+    for index in 0..<SlotFile.placesOfBlock where word(ofPlace: index).isFree {
+      raise(.places, to: index + 1)
+      if unsafe sb_decide(place(index), 0, PlaceWord(claimedBy: own).bits) != 0 { return index }
+    }
+    return nil
+  }
+
+  private func raiseFlag(_ priority: CallPriority) {
+    while true {
+      let before = gate
+      // A new word even if the flag is up: somebody may just be about to take it down.
+      let after = before.next(adding: GateWord.flag(of: priority))
+      if unsafe sb_decide(header(.gate), before.bits, after.bits) != 0 { return }
+    }
+  }
+
+  /// Gives up a place, and sees to those who are left.
+  func leave(_ caller: Caller) {
+    let absent = caller.word.noting(isAbsent: true)
+    if unsafe sb_decide(place(caller.index), caller.word.bits, 0) == 0 {
+      unsafe sb_decide(place(caller.index), absent.bits, 0)
+    }
+    settle()
+    // Somebody else in this process has to look for those who do not live or do not come.
+    watch.end(caller.index)
+    if !watch.isKept, let other = otherOfThisProcess() { ring(other) }
+  }
+
+  private func otherOfThisProcess() -> Int? {
+    guard let own = owners.own else { return nil }
+    return (0..<placeExtent).last { index in
+      let word = word(ofPlace: index)
+      return (word.isWaiting || word.isAbsent) && !word.isBrief
+        && owner(ofWaiter: index) == own
+    }
+  }
+
+  /// Whether a caller still has its place, into which it comes back if it had not come for its turn.
+  func isPresent(_ caller: Caller) -> Bool {
+    let absent = caller.word.noting(isAbsent: true)
+    while true {
+      let found = word(ofPlace: caller.index)
+      if found == caller.word { return true }
+      guard found == absent else { return false }
+      if unsafe sb_decide(place(caller.index), absent.bits, caller.word.bits) != 0 {
+        raiseFlag(caller.word.place.priority)
+        return true
+      }
+    }
+  }
+
+  /// How many waited when a caller arrived.
+  func waiting(before caller: Caller) -> Int {
+    (0..<placeExtent).count { index in
+      let word = word(ofPlace: index)
+      return word.isWaiting && !word.isBrief && word.place.ticket < caller.word.place.ticket
+    }
+  }
+}
+
+/// Who is next.
+extension SlotBlock {
+  /// The first in the queue.
+  var first: Caller? {
+    var first: Caller?
+    for index in 0..<placeExtent {
+      let word = word(ofPlace: index)
+      guard word.isWaiting else { continue }
+      if let found = first, found.word.place < word.place { continue }
+      first = Caller(index: index, word: word)
+    }
+    return first
+  }
+
+  func owner(ofWaiter index: Int) -> UInt64 { unsafe sb_load(waiter(index, .owner)) }
+
+  func claim(of caller: Caller) -> CallClaim {
+    let units = unsafe sb_load(waiter(caller.index, .units))
+    return CallClaim(units: Int(clamping: units), priority: caller.word.place.priority)
+  }
+
+  /// The first in the queue, if there is room for it.
+  var due: Caller? {
+    guard let first, let limit = gate.limit else { return nil }
+    return limit.hasRoom(for: claim(of: first), beside: usage) ? first : nil
+  }
+
+  /// Takes down what is in the way of nobody, and wakes the first if there is room for it.
+  ///
+  /// Everybody does this who has changed who may begin: after a slot became free, after a place did,
+  /// and after the limit changed.
+  func settle() {
+    while true {
+      let before = gate
+      var idle = before.bits & (GateWord.ordinaryWaits | GateWord.backgroundWaits)
+      for index in 0..<placeExtent {
+        let word = word(ofPlace: index)
+        if word.isWaiting { idle &= ~GateWord.flag(of: word.place.priority) }
+      }
+      if before.has(GateWord.isNarrowed), let limit = before.limit,
+        !(limit.units..<max(limit.units, slotExtent)).contains(where: { !word(ofSlot: $0).isFree })
+      {
+        idle |= GateWord.isNarrowed
+      }
+      if idle != 0 {
+        // Rule of order 27: whoever has come meanwhile has changed the word.
+        let after = before.next(removing: idle)
+        guard unsafe sb_decide(header(.gate), before.bits, after.bits) != 0 else { continue }
+      }
+      if let due { ring(due.index) }
+      return
+    }
+  }
+
+  func ring(_ index: Int) {
+    let ringer = unsafe sb_see(waiter(index, .ringer))
+    if ringer == 0 {
+      unsafe sb_ring(waiter(index, .bell))
+    } else {
+      owners.ring(Int(clamping: ringer) - 1)
+    }
+  }
+}

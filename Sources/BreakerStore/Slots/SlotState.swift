@@ -1,0 +1,197 @@
+package import BreakerCore
+internal import CHost
+internal import Glibc
+
+/// The calls under way on a breaker, and the callers that wait, as they were at one moment.
+package struct SlotState: Sendable, Hashable {
+  /// How many units are under way; what the dead have left does not count.
+  package var usage = SlotUsage()
+  package var calls: [SlotParticipant] = []
+
+  /// Those who wait, in the order in which they are served.
+  package var waiters: [SlotParticipant] = []
+  package var waits = SlotWaits()
+}
+
+/// A call under way, or a caller that waits.
+package struct SlotParticipant: Sendable, Hashable {
+  /// The process; nil if it is not known.
+  package var process: ProcessIdentity?
+
+  /// Whether the process has certainly ended.
+  package var isGone: Bool
+
+  /// Whether a caller that waits did not come when it was its turn, so that the others go on.
+  package var isAbsent = false
+  package var claim: CallClaim
+
+  /// For how long it has been under way, or has waited.
+  package var nanoseconds: Int64
+}
+
+extension SlotState {
+  /// Whether an ordinary call of one unit would find room now, under a limit.
+  package func hasRoom(under limit: CallLimit) -> Bool {
+    let goesBefore = waiters.contains { waiter in
+      waiter.claim.priority == .ordinary && !waiter.isGone && !waiter.isAbsent
+    }
+    return !goesBefore && limit.hasRoom(for: CallClaim(), beside: usage)
+  }
+}
+
+/// How long callers have waited for their turn, since the slots are in memory.
+package struct SlotWaits: Sendable, Hashable {
+  /// The longest wait of each count but the last, in nanoseconds.
+  package static let bounds: [Int64] = [
+    1_000_000, 10_000_000, 100_000_000, 1_000_000_000, 10_000_000_000, 60_000_000_000,
+    600_000_000_000,
+  ]
+
+  /// How many callers have begun after a wait of at most the bound, and longer than the one before.
+  package var counts = [Int64](repeating: 0, count: bounds.count + 1)
+
+  /// How long these have waited together.
+  package var nanoseconds: Int64 = 0
+
+  /// How many callers have left without a turn.
+  package var abandoned: Int64 = 0
+
+  static func index(of nanoseconds: Int64) -> Int {
+    bounds.firstIndex { nanoseconds <= $0 } ?? bounds.count
+  }
+
+  mutating func note(_ nanoseconds: Int64, hasBegun: Bool) {
+    guard hasBegun else {
+      abandoned += 1
+      return
+    }
+    counts[Self.index(of: nanoseconds)] += 1
+    self.nanoseconds += nanoseconds
+  }
+}
+
+/// Waits that all processes count together.
+extension SlotBlock {
+  private func count(_ index: Int) -> UnsafeMutablePointer<UInt64> {
+    unsafe mapping.word((HeaderWord.waits.rawValue + index) * 8)
+  }
+
+  private static let sum = SlotWaits.bounds.count + 1
+  private static let abandoned = sum + 1
+
+  /// Counts a wait that is over.
+  func noteWait(_ nanoseconds: Int64, hasBegun: Bool) {
+    guard hasBegun else {
+      unsafe sb_add(count(Self.abandoned), 1)
+      return
+    }
+    unsafe sb_add(count(SlotWaits.index(of: nanoseconds)), 1)
+    unsafe sb_add(count(Self.sum), UInt64(clamping: nanoseconds))
+  }
+
+  private var waits: SlotWaits {
+    func number(_ index: Int) -> Int64 { Int64(clamping: unsafe sb_load(count(index))) }
+    var waits = SlotWaits()
+    waits.counts = waits.counts.indices.map { number($0) }
+    waits.nanoseconds = number(Self.sum)
+    waits.abandoned = number(Self.abandoned)
+    return waits
+  }
+}
+
+/// Looking without taking part.
+extension SlotBlock {
+  /// Who has slots, and who waits.
+  func state(at now: Int64) -> SlotState {
+    var state = SlotState()
+    state.waits = waits
+    var gone: [UInt64: Bool] = [:]
+    func participant(
+      _ owner: UInt64, since: UInt64, _ units: UInt64, _ priority: CallPriority
+    ) -> SlotParticipant {
+      let isGone = gone[owner] ?? owners.isGone(owner)
+      gone[owner] = isGone
+      let claim = CallClaim(
+        units: max(1, min(Int(clamping: units), SlotFile.slotsOfBlock)), priority: priority)
+      return SlotParticipant(
+        process: owners.process(owner), isGone: isGone, claim: claim,
+        nanoseconds: max(0, now.subtractingSaturating(Int64(clamping: since))))
+    }
+    for index in 0..<slotExtent {
+      let word = word(ofSlot: index)
+      if word.isFree { continue }
+      let units = unsafe sb_load(line(index, .units))
+      let call = unsafe participant(
+        word.owner, since: sb_load(line(index, .since)), units, word.priority)
+      if !call.isGone { state.usage[word.priority] += 1 }
+      // Only the first slot of a call has its units.
+      if units > 0 { state.calls.append(call) }
+    }
+    var waiters: [(place: WaitingPlace, waiter: SlotParticipant)] = []
+    for index in 0..<placeExtent {
+      let word = word(ofPlace: index)
+      guard word.isWaiting || word.isAbsent, !word.isBrief else { continue }
+      var waiter = unsafe participant(
+        owner(ofWaiter: index), since: sb_load(waiter(index, .since)),
+        sb_load(waiter(index, .units)), word.place.priority)
+      waiter.isAbsent = word.isAbsent
+      waiters.append((word.place, waiter))
+    }
+    state.waiters = waiters.sorted { $0.place < $1.place }.map(\.waiter)
+    return state
+  }
+}
+
+extension SlotPage {
+  /// The calls under way on breakers, and those who wait, read from the file without taking part.
+  ///
+  /// - Returns: What is known, by the breaker's id. A breaker is missing if the file is missing, if it
+  ///   cannot be read, or if it belongs to another store or boot: nobody knows then what is under way.
+  func states(ofBreakers ids: [Int64]) -> [Int64: SlotState] {
+    guard !ids.isEmpty, let place,
+      let file = SharedFile.opened(SlotFile.kind, place.path(of: SlotFile.kind), O_RDONLY)
+    else { return [:] }
+    defer { close(file.descriptor) }
+    guard file.header == SharedFile.Header(store: place.store, boot: place.boot) else { return [:] }
+    return Self.states(in: file, of: place.storePath) { _ in ids } ?? [:]
+  }
+
+  /// The same of those breakers in an open file that `choose` chooses among all that it has; nil if the
+  /// file cannot be read.
+  static func states(
+    in file: SharedFile, of storePath: String, choose: ([Int64]) -> [Int64]
+  ) -> [Int64: SlotState]? {
+    guard let directory = SlotMapping(copying: file, 0, SlotFile.kind.bytesOfHeader) else {
+      return nil
+    }
+    let ids = choose(Self.breakers(in: directory))
+    let found = ids.map { ($0, Self.knownIndex(ofBreaker: $0, in: directory)) }
+    var blocks: [(Int64, SlotMapping)] = []
+    for case (let id, let index?) in found {
+      let offset = SlotFile.offset(ofBlock: index)
+      if let block = SlotMapping(copying: file, offset, SlotFile.bytesOfBlock) {
+        blocks.append((id, block))
+      }
+    }
+    // After the blocks, because owners are entered before they take anything (rule of order 26).
+    guard let head = SlotMapping(copying: file, 0, SlotFile.kind.bytesOfHeader) else { return nil }
+    let owners = SlotOwners(head, judge: OwnerJudge(of: storePath)) { ProcessTable.current() }
+    let now = sb_coarse_nanoseconds()
+    // A breaker that is not in the file has not had a call since the file was made.
+    var states = Dictionary(
+      found.filter { $0.1 == nil }.map { ($0.0, SlotState()) }, uniquingKeysWith: { $1 })
+    // Nobody takes anything in a copy, so it needs no number of its own.
+    for (id, block) in blocks {
+      states[id] = SlotBlock(block, owners, of: id, number: 0).state(at: now)
+    }
+    return states
+  }
+
+  /// The breakers that have slots in a file.
+  private static func breakers(in head: SlotMapping) -> [Int64] {
+    (0..<SlotFile.blocks).compactMap { index in
+      let id = unsafe sb_see(head.word(SlotFile.offsetOfBlocks + index * 8))
+      return id == 0 ? nil : Int64(bitPattern: id)
+    }
+  }
+}

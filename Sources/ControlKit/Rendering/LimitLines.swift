@@ -1,0 +1,123 @@
+import BreakerDocuments
+import SharedBreaker
+
+/// What is under way under a limit, in words.
+enum LimitWords {
+  /// What stands for a number that nobody knows.
+  static let unknown = "?"
+
+  /// The units under way and the limit, as in `3/4`; nil without a limit.
+  static func busy(_ snapshot: BreakerSnapshot) -> String? {
+    snapshot.policy.maxConcurrent.map { most in
+      "\(snapshot.limit.map { String($0.unitsInUse) } ?? unknown)/\(most)"
+    }
+  }
+
+  /// How many callers wait; nil without a limit.
+  static func queue(_ snapshot: BreakerSnapshot) -> String? {
+    guard snapshot.policy.maxConcurrent != nil else { return nil }
+    return snapshot.limit.map { String($0.waiting) } ?? unknown
+  }
+
+  /// Why a call finds no room now; nil if it does, or if nobody knows.
+  static func obstacle(_ snapshot: BreakerSnapshot) -> String? {
+    guard snapshot.permits, snapshot.hasRoom == false, let busy = busy(snapshot),
+      let limit = snapshot.limit
+    else { return nil }
+    return "no room: \(busy) units under way" + waiting(limit)
+  }
+
+  fileprivate static func waiting(_ limit: LimitSnapshot) -> String {
+    limit.waiting == 0 ? "" : ", \(limit.waiting) waiting"
+  }
+}
+
+extension LimitSnapshot {
+  /// How many callers wait that have not ended.
+  var waiting: Int { waiters.count { !$0.isOwnerGone } }
+}
+
+/// Who has room under a limit and who waits, for `show` and `page`.
+struct LimitDetails {
+  var snapshot: BreakerSnapshot
+
+  /// How many of the calls, and how many of the callers that wait, have a line.
+  private static let most = 20
+
+  /// The limit and how it is used, in facts of one line each; none without a limit.
+  var facts: [(label: String, text: String)] {
+    guard let most = snapshot.policy.maxConcurrent else { return [] }
+    guard let limit = snapshot.limit else {
+      return [
+        (
+          "limit",
+          "\(units(most)); how many are under way is not known: no call has been made since the host"
+            + " booted, or the file of the slots was deleted or is closed to this user"
+        )
+      ]
+    }
+    var facts = [
+      ("limit", "\(limit.unitsInUse) of \(units(most)) under way" + LimitWords.waiting(limit))
+    ]
+    let waits = limit.waits
+    guard waits.count > 0 || waits.abandoned > 0 else { return facts }
+    var words: [String] = []
+    if waits.count > 0 {
+      let mean = SpokenDuration.format(waits.total / Int(clamping: waits.count))
+      words.append("\(waits.count) had their turn, after \(mean) on average")
+    }
+    if waits.abandoned > 0 { words.append("\(waits.abandoned) left without it") }
+    facts.append(("waits", words.joined(separator: "; ")))
+    return facts
+  }
+
+  /// The calls under way, the oldest first.
+  var calls: [String] {
+    lines(snapshot.limit?.calls.sorted { $0.age > $1.age } ?? [], verb: "for")
+  }
+
+  /// The callers that wait, in the order in which they are served.
+  var waiters: [String] { lines(snapshot.limit?.waiters ?? [], verb: "waiting for") }
+
+  private func lines(_ all: [LimitSnapshot.Participant], verb: String) -> [String] {
+    let lines = all.prefix(Self.most).map { one in
+      let owner = one.pid.map { "pid \($0)" } ?? "an unknown process"
+      let name = one.program.map { "\(VisibleText.bare($0)) (\(owner))" } ?? owner
+      var parts = [name, units(one.units), "\(verb) \(SpokenDuration.format(one.age))"]
+      if one.isBackground { parts.append("in the background") }
+      if one.isOwnerGone { parts.append("which has ended") }
+      if one.isAbsent { parts.append("which did not come for its turn") }
+      return parts.joined(separator: ", ")
+    }
+    let rest = all.count - lines.count
+    return rest > 0 ? lines + ["and \(rest) more"] : lines
+  }
+
+  private func units(_ count: Int) -> String { CountedNoun.text(count, "unit") }
+}
+
+extension LimitDetails {
+  /// The calls under way and the callers that wait, for JSON; null where nobody knows.
+  var members: [JSONValue.Member] {
+    [
+      .init("calls_under_way", Self.list(snapshot.limit?.calls)),
+      .init("callers_waiting", Self.list(snapshot.limit?.waiters)),
+    ]
+  }
+
+  private static func list(_ all: [LimitSnapshot.Participant]?) -> JSONValue {
+    guard let all else { return .null }
+    return .array(
+      all.map { one in
+        .object([
+          .init("pid", JSONValue(one.pid.map { Int64($0) })),
+          .init("program", JSONValue(one.program)),
+          .init("units", .integer(Int64(one.units))),
+          .init("background", .bool(one.isBackground)),
+          .init("for_ms", JSONValue(milliseconds: one.age)),
+          .init("owner_gone", .bool(one.isOwnerGone)),
+          .init("absent", .bool(one.isAbsent)),
+        ])
+      })
+  }
+}

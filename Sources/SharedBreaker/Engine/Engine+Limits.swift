@@ -1,0 +1,186 @@
+internal import BreakerCore
+internal import BreakerStore
+internal import Synchronization
+
+/// Calls of breakers that limit how many may be under way.
+///
+/// A call is permitted first, and then takes its room. What it was granted is given back if there is no
+/// room: the lease of a probe too.
+extension Engine {
+  /// The limit of a breaker in the store; nil if it has none, or if there is no place to keep it.
+  func limit(of breaker: StoredBreaker) -> CellLimit? {
+    guard breaker.policy.limit != nil else { return nil }
+    return CellLimit(breaker.policy, storage.slots(ofBreaker: breaker.id))
+  }
+
+  /// The calls under way on those of some breakers that have a limit, as far as that is known.
+  func slots(of breakers: [StoredBreaker]) -> [Int64: SlotState] {
+    let limited = breakers.filter { $0.policy.limit != nil }
+    return limited.isEmpty ? [:] : storage.slotStates(ofBreakers: limited.map(\.id))
+  }
+
+  /// The calls under way on a breaker while the store cannot be used; nil if that is not known, or if it
+  /// has no limit.
+  func slotsAlone(of cell: Cell) -> SlotState? {
+    if cell.limit != nil {
+      let row = look { $0.knowledge[cell].row }
+      return row.flatMap { storage.slotStates(ofBreakers: [$0])[$0] }
+    }
+    guard let breaker = local.find(cell.name), breaker.policy.limit != nil else { return nil }
+    return local.slotState(ofBreakerNamed: cell.name)
+  }
+
+  /// A snapshot of a breaker, with the calls under way on it.
+  func snapshot(
+    of breaker: StoredBreaker, at now: Moment, _ slots: [Int64: SlotState]
+  ) -> BreakerSnapshot {
+    BreakerSnapshot(of: breaker, at: now, slots: slots[breaker.id], isGone: storage.isGone)
+  }
+
+  /// Permits a call from memory, and takes its room, if that takes nothing more than a free slot.
+  func takeRoom(on cell: Cell, _ claim: CallClaim) -> Ticket? {
+    guard !isRoundDue(inSecond: second), isCurrent, !CallNesting.mayInherit else { return nil }
+    let word = cell.word
+    guard word.has(CellWord.permitsWithinLimit), let (limit, terms) = cell.limit else { return nil }
+    var ticket = Ticket(word)
+    if !CallNesting.isInside(limit.slots) {
+      guard let held = limit.slots.take(claim, terms) else { return nil }
+      ticket.held = held
+    }
+    if word.has(CellWord.measures) { ticket.start = clock.instant }
+    return ticket
+  }
+
+  /// Gives back the room of a call that has ended.
+  func giveBack(_ held: HeldSlot, on cell: Cell) {
+    if let limit = cell.limit?.limit, limit.slots.number == held.block {
+      limit.slots.end(held)
+    } else {
+      look { $0.knowledge.limit(of: held, on: cell) }?.slots.end(held)
+    }
+  }
+
+  /// The room of a call, as a command that runs inside of it can name it.
+  func inheritance(of held: HeldSlot, on cell: Cell) -> InheritedSlot? {
+    look { $0.knowledge.limit(of: held, on: cell) }?.slots.inheritance(of: held)
+  }
+
+  /// The limit that a permitted call is under; nil if it is under none.
+  func limit(over ticket: Ticket, of cell: Cell) -> LimitInForce? {
+    let known = cell.limit.map { LimitInForce(limit: $0.limit, terms: $0.terms) }
+    switch ticket.source {
+    case .store: return known
+    // The page of the slots needs no store, so this process goes on sharing what it knows of.
+    case .local: return known ?? localLimit(of: cell)
+    case .none: return nil
+    }
+  }
+
+  /// The limit of the breaker that stands in for a shared one.
+  private func localLimit(of cell: Cell) -> LimitInForce? {
+    guard let breaker = local.find(cell.name),
+      let made = CellLimit(breaker.policy, local.slots(ofBreakerNamed: cell.name))
+    else { return nil }
+    let limit = update { $0.knowledge.kept(made, by: cell) }
+    return LimitInForce(limit: limit, terms: limit.terms(at: breaker.revision))
+  }
+
+  /// A limit, and the terms that a call knows.
+  struct LimitInForce {
+    var limit: CellLimit
+    var terms: SlotTerms
+  }
+}
+
+/// While a call looks for room.
+extension Engine {
+  /// The terms in force, after others have shown that they know later ones; nil if there are none.
+  ///
+  /// If nothing later is in the store, what the others know is wrong.
+  func termsNow(
+    of cell: Cell, after known: LimitInForce, isLast: Bool
+  ) -> LimitInForce? {
+    do throws(StoreError) {
+      guard let found = try storage.find(cell.name) else { return nil }
+      guard let limit = limit(of: found) else { return nil }
+      let kept = update { $0.knowledge.kept(limit, by: cell) }
+      let now = LimitInForce(limit: kept, terms: kept.terms(at: found.revision))
+      if isLast || now.terms.revision <= known.terms.revision { kept.slots.impose(now.terms) }
+      return now
+    } catch {
+      return nil
+    }
+  }
+
+  /// Whether a breaker still permits calls, as far as that is known.
+  func isStillPermitted(_ cell: Cell, as ticket: Ticket) -> Bool {
+    if isEnding.load(ordering: .sequentiallyConsistent) { return false }
+    if ticket.source != .store { return true }
+    do throws(StoreError) {
+      _ = try waiting(.brief) { () throws(StoreError) in try isCurrent(mayWait: true) }
+    } catch {
+      // A store that fails changes nothing for those who wait.
+      return true
+    }
+    if cell.word.has(CellWord.permitsWithinLimit) { return true }
+    if cell.word.has(CellWord.permits) { return false }
+    guard let known = look({ $0.knowledge[cell].known }), known.exists else { return false }
+    switch assess(known) {
+    case .permitted: return known.limit != nil
+    case .rejected, .undecided: return false
+    }
+  }
+
+  /// Whether a breaker is as it was when it permitted a call.
+  func isUnchanged(_ cell: Cell, since ticket: Ticket) -> Bool {
+    if ticket.source != .store { return true }
+    return isCurrent && cell.word == ticket.word
+  }
+
+  /// Sends away everybody who waits for room, because the store is being closed for good.
+  func endWaits() {
+    isEnding.store(true, ordering: .sequentiallyConsistent)
+    for reference in look({ $0.knowledge.limited }) {
+      for limit in look({ $0.knowledge[reference.cell].limits }) { limit.slots.wakeAll() }
+    }
+  }
+
+  /// Lets those who wait see what a transaction of this process has changed.
+  ///
+  /// If the breaker has opened, they leave at once; if its limit was raised, they begin.
+  func tellThoseWhoWait(on cell: Cell, under limit: CellLimit?) {
+    let now = cell.limit
+    if let limit, !cell.word.has(CellWord.permitsWithinLimit) { limit.slots.wakeAll() }
+    if let now, now.limit !== limit { now.limit.slots.adopt(now.terms) }
+  }
+
+  /// Looks once a second whether the slots are still those that other processes use.
+  func lookAfterLimits() {
+    let limited = look { $0.knowledge.limited }
+    guard !limited.isEmpty, isAvailable else { return }
+    storage.lookAfterSlots()
+    for reference in limited {
+      let (cell, known) = (reference.cell, reference.cell.limit?.limit)
+      if let known {
+        known.slots.lookAround()
+        recordLostCalls(of: cell, under: known)
+      }
+      let row = look { $0.knowledge[cell].row }
+      guard let row, storage.slots(ofBreaker: row) !== known?.slots else { continue }
+      update { $0.knowledge.forget(cell) }
+    }
+  }
+
+  /// Records the calls that this process has found lost.
+  func recordLostCalls(of cell: Cell, under limit: CellLimit) {
+    for lost in limit.slots.takeLostCalls() {
+      do throws(StoreError) {
+        try waiting { () throws(StoreError) in
+          _ = try step(cell, orCreate: false) { $0.lose(lost) }
+        }
+      } catch {
+        failed(error, of: cell)
+      }
+    }
+  }
+}

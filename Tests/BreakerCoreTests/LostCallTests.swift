@@ -1,0 +1,36 @@
+import Testing
+
+@testable import BreakerCore
+
+/// Calls that were under way when their process was killed.
+@Suite struct LostCallTests {
+  @Test func `lost calls are failures where the policy says so, and open the breaker once`() {
+    var bench = Bench(BreakerPolicy(maxFailures: 3, lostCalls: .failure))
+    bench.lose(2)
+    #expect(bench.state == .closed)
+    #expect(bench.record.consecutiveFailures == 2)
+    #expect(bench.record.lastError == "killed")
+    bench.lose(4)
+    #expect(bench.transitions == ["closed>open"])
+    #expect(bench.record.totals.lostCalls == 6 && bench.record.totals.failures == 6)
+    #expect(bench.record.trips == 1)
+  }
+
+  @Test func `lost calls are ignored otherwise, and counted all the same`() {
+    var bench = Bench(BreakerPolicy(maxFailures: 1, maxConcurrent: 4))
+    bench.lose(3)
+    #expect(bench.state == .closed && bench.events.isEmpty)
+    #expect(bench.record.totals.lostCalls == 3 && bench.record.totals.ignored == 3)
+    #expect(bench.record.totals.failures == 0 && bench.record.lastError == nil)
+  }
+
+  @Test func `lost calls neither end a probe nor fail one`() {
+    var bench = Bench(BreakerPolicy(maxFailures: 1, lostCalls: .failure))
+    bench.becomeDue()
+    let probe = bench.permit()
+    bench.lose(2)
+    #expect(bench.state == .halfOpen)
+    #expect(bench.report(.success, for: probe) == .counted)
+    #expect(bench.state == .closed)
+  }
+}

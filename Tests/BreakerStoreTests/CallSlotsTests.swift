@@ -1,0 +1,137 @@
+import BreakerCore
+import TestSupport
+import Testing
+
+@testable import BreakerStore
+
+/// The slots of a breaker, wherever its store keeps them.
+@Suite struct CallSlotsTests {
+  private func slots(_ stage: StorageStage) throws -> any CallSlots {
+    let made = try #require(try stage.step("gpu") { _ in })
+    return try #require(stage.storage.slots(ofBreaker: made.breaker.id))
+  }
+
+  @Test(arguments: StorageKind.allCases)
+  func `as many calls begin as the limit allows, and each ends once`(kind: StorageKind) throws {
+    let stage = try StorageStage(kind)
+    let slots = try slots(stage)
+    let terms = SlotTerms(CallLimit(3), revision: 1)
+    let heavy = try #require(slots.enter(CallClaim(units: 2), terms).held)
+    let light = try #require(slots.enter(CallClaim(), terms).held)
+    #expect(slots.enter(CallClaim(), terms) == .busy)
+    #expect(slots.usage.total == 3)
+    #expect(slots.end(heavy))
+    #expect(!slots.end(heavy))
+    #expect(slots.usage.total == 1)
+    // In one word, as a permit of the C library carries it.
+    #expect(slots.end(try #require(HeldSlot(bits: light.bits))))
+    #expect(slots.usage.total == 0)
+    #expect(HeldSlot(bits: 0) == nil)
+  }
+
+  @Test(arguments: StorageKind.allCases)
+  func `calls of one breaker do not count for another`(kind: StorageKind) throws {
+    let stage = try StorageStage(kind)
+    let terms = SlotTerms(CallLimit(1), revision: 1)
+    let first = try slots(stage)
+    let other = try #require(try stage.step("disk") { _ in })
+    let second = try #require(stage.storage.slots(ofBreaker: other.breaker.id))
+    let held = try #require(first.enter(CallClaim(), terms).held)
+    #expect(second.enter(CallClaim(), terms).held != nil)
+    #expect(!second.end(held))
+    #expect(first.end(held))
+    #expect(stage.storage.slots(ofBreaker: 0) == nil)
+  }
+
+  @Test(arguments: StorageKind.allCases)
+  func `a caller that waits begins when a call ends`(kind: StorageKind) throws {
+    let stage = try StorageStage(kind)
+    let slots = try slots(stage)
+    let terms = SlotTerms(CallLimit(1), places: 1, revision: 1)
+    let held = try #require(slots.enter(CallClaim(), terms).held)
+    let threads = Threads()
+    let (answer, wasAsked) = (Guarded<SlotEntry?>(nil), Guarded(false))
+    threads.start {
+      let wait = SlotWait(atMost: .seconds(600)) {
+        wasAsked.withLock { $0 = true }
+        return true
+      }
+      let entry = slots.enter(CallClaim(), terms, wait: wait)
+      answer.withLock { $0 = entry }
+    }
+    while !wasAsked.withLock({ $0 }) { slots.wakeAll() }
+    #expect(slots.end(held))
+    threads.join()
+    #expect(answer.withLock { $0?.held } != nil)
+  }
+
+  @Test(arguments: StorageKind.allCases)
+  func `a caller that no longer wants to wait leaves when all are woken`(kind: StorageKind) throws {
+    let stage = try StorageStage(kind)
+    let slots = try slots(stage)
+    let terms = SlotTerms(CallLimit(1), places: 1, revision: 1)
+    let held = try #require(slots.enter(CallClaim(), terms).held)
+    let threads = Threads()
+    let (answer, isWanted) = (Guarded<SlotEntry?>(nil), Guarded(true))
+    threads.start {
+      let wait = SlotWait(atMost: .seconds(600)) { isWanted.withLock { $0 } }
+      let entry = slots.enter(CallClaim(), terms, wait: wait)
+      answer.withLock { $0 = entry }
+    }
+    isWanted.withLock { $0 = false }
+    while answer.withLock({ $0 }) == nil { slots.wakeAll() }
+    threads.join()
+    #expect(answer.withLock { $0 } == .busy)
+    #expect(slots.end(held))
+    #expect(slots.enter(CallClaim(), terms).held != nil)
+  }
+
+  @Test(arguments: StorageKind.allCases)
+  func `later terms replace earlier ones, unless nothing later is in the store`(kind: StorageKind)
+    throws
+  {
+    let stage = try StorageStage(kind)
+    let slots = try slots(stage)
+    #expect(slots.adopt(SlotTerms(CallLimit(2), revision: 9)))
+    #expect(slots.adopt(SlotTerms(CallLimit(2), revision: 3)))
+    let earlier = SlotTerms(CallLimit(1), revision: 3)
+    #expect(slots.enter(CallClaim(), earlier) == .outdated)
+    #expect(!slots.adopt(earlier))
+    slots.impose(earlier)
+    #expect(slots.enter(CallClaim(), earlier).held != nil)
+    #expect(slots.enter(CallClaim(), earlier) == .busy)
+    #expect(slots.adopt(SlotTerms(CallLimit(3), revision: 4)))
+    #expect(slots.enter(CallClaim(), SlotTerms(CallLimit(3), revision: 4)).held != nil)
+  }
+
+  @Test func `the dead of a host in memory leave nothing, and their calls are lost once`() throws {
+    let dead = ProcessIdentity(pid: 7, startTicks: 1, pidNamespace: 1)
+    let living = ProcessIdentity(pid: 8, startTicks: 1, pidNamespace: 1)
+    let isDead = Guarded(false)
+    let clock = StoreClock.system
+    let memory = MemoryStorage(
+      clock: clock, program: "test", isGone: { $0 == dead && isDead.withLock { $0 } })
+    let terms = SlotTerms(CallLimit(2), revision: 1)
+    let first = try #require(memory.slots(ofBreaker: 1, as: dead))
+    let second = try #require(memory.slots(ofBreaker: 1, as: living))
+    let held = try #require(first.enter(CallClaim(), terms).held)
+    _ = try #require(first.enter(CallClaim(), terms).held)
+    #expect(!second.end(held))
+    #expect(second.enter(CallClaim(), terms) == .busy)
+    isDead.withLock { $0 = true }
+    #expect(second.enter(CallClaim(), terms).held != nil)
+    #expect(second.takeLostCalls() == [LostCalls(process: dead, calls: 2)])
+    #expect(second.takeLostCalls().isEmpty)
+    #expect(!first.end(held))
+  }
+}
+
+extension SlotEntry {
+  /// What the call was given; nil if it did not begin.
+  var held: HeldSlot? {
+    switch self {
+    case .begun(let held): held
+    case .busy, .outdated, .unknown: nil
+    }
+  }
+}

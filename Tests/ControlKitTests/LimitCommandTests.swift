@@ -1,0 +1,160 @@
+import Glibc
+import SharedBreaker
+import TestSupport
+import Testing
+
+@testable import ControlKit
+
+/// What the commands say of a breaker with a limit.
+struct LimitCommandTests {
+  private static let words = [
+    "--set", "max-concurrent=1", "--set", "lost-calls=failure", "--set", "max-failures=9",
+  ]
+
+  /// A bench on which a call of another program has all the room of the breaker `gpu`.
+  private func busyBench() throws -> (bench: Bench, store: SharedStore, permit: SharedPermit) {
+    let bench = Bench()
+    _ = bench.run(["policy", "gpu"] + Self.words)
+    let store = SharedStore(path: bench.path, options: bench.options)
+    let permit = try store.breaker("gpu").acquire().shared()
+    return (bench, store, permit)
+  }
+
+  @Test func `check says that there is no room, and run does not run its command`() throws {
+    let (bench, store, permit) = try busyBench()
+    let check = bench("check", "gpu")
+    #expect(
+      check
+        == Answer(
+          code: 75, output: "rejected: closed, no room: 1/1 units under way\n", errors: ""))
+    let json = bench("check", "gpu", "--json").output
+    #expect(
+      json.hasPrefix(
+        #"{"permitted":false,"state":"closed","retry_after_ms":null,"cause":"busy","mode""#))
+    let run = bench("run", "gpu", "--", "sh", "-c", "echo ran >&2; exit 3")
+    #expect(run.code == 75)
+    #expect(
+      run.errors
+        == "cbctl: gpu: rejected: as many calls are under way as its max-concurrent permits: try"
+        + " again later\n")
+    #expect(
+      bench("run", "gpu", "--json", "--", "true")
+        == Answer(
+          code: 75,
+          output: #"{"permitted":false,"state":"closed","retry_after_ms":null,"cause":"busy"}"#
+            + "\n", errors: ""))
+    #expect(bench("run", "gpu", "--fallback", "exit 7", "--", "true").code == 7)
+    permit.succeed()
+    #expect(bench("check", "gpu") == Answer(code: 0, output: "permitted: closed\n", errors: ""))
+    #expect(bench("check", "gpu", "--json").output.contains(#""cause":null"#))
+    #expect(bench("run", "gpu", "--", "true").code == 0)
+    store.close()
+  }
+
+  @Test func `a busy breaker is neither failing nor open, and its page says who has room`() throws {
+    let (bench, store, permit) = try busyBench()
+    #expect(bench("run", "gpu", "--quiet", "--", "true").code == 75)
+    let page = bench("show", "gpu").output
+    #expect(page.hasPrefix("gpu: closed, no room: 1/1 units under way\n"), "\(page)")
+    #expect(page.contains("  limit         1 of 1 unit under way\n"))
+    #expect(page.contains("  totals        1 busy\n"))
+    #expect(page.contains("\nCalls under way\n  "))
+    #expect(page.contains(" (pid \(getpid())), 1 unit, for "))
+    let json = bench("show", "gpu", "--json").output
+    #expect(json.contains(#""calls_under_way":[{"pid":\#(getpid()),"program":""#))
+    #expect(json.contains(#""callers_waiting":[]"#))
+    #expect(json.contains(#""limit":{"units":1,"in_use":1,"waiting":0,"room":false,"waits":{"#))
+    #expect(bench("status", "--json").output.contains(#""limit":{"units":1,"in_use":1,"#))
+    let metrics = bench("metrics").output
+    #expect(metrics.contains(#"shared_breaker_units_in_use{name="gpu"} 1"#))
+    #expect(metrics.contains(#"shared_breaker_busy_rejections_total{name="gpu"} 1"#))
+    #expect(metrics.contains(#"shared_breaker_rejections_total{name="gpu"} 0"#))
+    permit.succeed()
+    store.close()
+  }
+
+  @Test func `a limit without its file is not known, and never nothing`() throws {
+    let (bench, store, permit) = try busyBench()
+    unsafe unlink("\(bench.path)-slots")
+    #expect(bench("status").output.contains("  ?/1      ?\n"), "\(bench("status").output)")
+    #expect(bench("show", "gpu").output.contains("how many are under way is not known"))
+    #expect(bench("show", "gpu", "--json").output.contains(#""calls_under_way":null"#))
+    #expect(!bench("metrics").output.contains("units_in_use"))
+    #expect(bench("check", "gpu").code == 0)
+    // Nothing of this makes a file.
+    #expect(!bench.files.contains("breakers.db-slots"))
+    permit.succeed()
+    store.close()
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `wait returns when there is room, and says what there is if it takes too long`() throws {
+    let (bench, store, permit) = try busyBench()
+    let late = bench("wait", "gpu", "--state", "free", "--timeout", "1ms")
+    #expect(late.code == 1)
+    #expect(
+      late.errors == "cbctl: 'gpu' is not free after 1ms: closed, no room: 1/1 units under way:"
+        + " wait longer, or run 'cbctl show'\n")
+    let answer = Guarded<Answer?>(nil)
+    let threads = Threads()
+    threads.start {
+      let end = bench("wait", "gpu", "--state", "free")
+      answer.withLock { $0 = end }
+    }
+    permit.succeed()
+    threads.join()
+    #expect(answer.withLock { $0 } == Answer(code: 0, output: "gpu: closed\n", errors: ""))
+    _ = bench("trip", "gpu")
+    #expect(bench("wait", "gpu", "--state", "free", "--timeout", "1ms").code == 1)
+    store.close()
+  }
+}
+
+/// What `doctor` says of the file of the slots.
+@Suite(.timeLimit(.minutes(60))) struct LimitDoctorTests {
+  private func line(_ stage: Stage) -> Substring {
+    let recorder = Recorder()
+    _ = ControlKit.run(
+      arguments: ["--store", stage.store, "doctor"], console: recorder.console(),
+      options: StoreOptions(clock: stage.clock.clock))
+    return recorder.output.split(separator: "\n").first { $0.contains("  slots ") } ?? ""
+  }
+
+  @Test func `the doctor counts calls, and names who keeps room without going on`() throws {
+    let stage = try Stage()
+    let puppets = try stage.puppets(3, "max-concurrent=3 max-failures=9")
+    #expect(try puppets.ask("acquire") == ["normal", "normal", "normal"])
+    #expect(
+      line(stage) == "ok    slots       3 calls under way, 0 callers waiting, under 1 limit")
+    puppets[0].process.stop()
+    #expect(
+      line(stage)
+        == "warn  slots       3 calls under way, 0 callers waiting, under 1 limit; process"
+        + " \(puppets[0].pid) (puppet) stopped with calls under way: nobody else gets their room;"
+        + " repair: none: continue what is stopped with 'kill -CONT', or end it")
+    puppets[0].process.resume()
+    puppets[1].kill()
+    let after = line(stage)
+    #expect(
+      after.hasPrefix(
+        "note  slots       2 calls under way, 0 callers waiting, under 1 limit; 1 left by"),
+      "\(after)")
+    #expect(
+      after.contains("process \(puppets[1].pid): the next one who looks for room"), "\(after)")
+    #expect(try puppets[0].ask("succeed") == "counted")
+    #expect(try puppets[2].ask("acquire") == "normal")
+  }
+
+  @Test func `the doctor finds nothing wrong with slots that nobody has`() throws {
+    let clinic = try Clinic()
+    #expect(
+      clinic.line("slots", of: clinic.doctor()).text
+        == "ok    slots       there are none: the first call under a limit creates them")
+    clinic.useLimit()
+    let answer = clinic.doctor()
+    #expect(answer.code == 0, "\(answer)")
+    #expect(
+      clinic.line("slots", of: answer).text
+        == "ok    slots       0 calls under way, 0 callers waiting, under 1 limit")
+  }
+}

@@ -1,0 +1,218 @@
+import BreakerCore
+import BreakerDocuments
+import SharedBreaker
+import TestSupport
+import Testing
+
+@testable import BreakerStore
+@testable import ControlKit
+@testable import SharedBreaker
+
+/// How limits are shown: what is under way, who has it, and who waits.
+struct LimitRenderingTests {
+  private static let plain = Painter(isOn: false)
+
+  /// A breaker as it is shown, with two units under way by process 4711 and one by process 4712.
+  private static func gpu(
+    _ words: String, _ change: (inout SlotState) -> Void = { _ in }
+  ) -> BreakerSnapshot {
+    var state = SlotState()
+    state.usage.ordinary = 3
+    state.calls = [participant(4_712, seconds: 7), participant(4_711, units: 2, seconds: 200)]
+    change(&state)
+    return breaker("gpu", words, state)
+  }
+
+  private static func breaker(
+    _ name: String, _ words: String?, _ slots: SlotState?
+  ) -> BreakerSnapshot {
+    var stored = StoredBreaker(
+      id: 1, name: name, createdAtMilliseconds: Samples.now.wallMilliseconds - 600_000)
+    stored.words.code = words
+    return BreakerSnapshot(
+      of: stored, at: Samples.now, slots: slots, nameOf: { $0.pid == 4_711 ? "render" : nil },
+      isGone: { _ in false })
+  }
+
+  private static func participant(
+    _ pid: Int32?, units: Int = 1, seconds: Int64, isGone: Bool = false, isAbsent: Bool = false,
+    _ priority: CallPriority = .ordinary
+  ) -> SlotParticipant {
+    SlotParticipant(
+      process: pid.map { ProcessIdentity(pid: $0, startTicks: 1, pidNamespace: 1) },
+      isGone: isGone, isAbsent: isAbsent, claim: CallClaim(units: units, priority: priority),
+      nanoseconds: seconds * 1_000_000_000)
+  }
+
+  private static let words = "max-concurrent=4 queue-timeout=10m"
+
+  private static let full = gpu(words) { state in
+    state.usage.ordinary = 4
+    state.calls.append(participant(4_711, seconds: 3))
+    state.waiters = [participant(4_713, seconds: 2), participant(4_714, units: 2, seconds: 1)]
+    state.waits.note(1_200_000_000, hasBegun: true)
+    state.waits.note(300_000, hasBegun: true)
+    state.waits.note(5, hasBegun: false)
+  }
+
+  static let all = [
+    full, breaker("link", "max-concurrent=2", SlotState()),
+    breaker("model", "max-concurrent=8 queue-timeout=30s", nil), breaker("search", nil, nil),
+  ]
+
+  private static func table(_ snapshots: [BreakerSnapshot], width: Int?) -> String {
+    StatusTable(snapshots: snapshots, now: width.map { _ in Samples.time })
+      .render(width: width, painter: plain)
+  }
+
+  @Test func `the status table with limits matches its snapshots`() {
+    Golden.expect(Self.table(Self.all, width: 80), "status-limits.txt")
+    Golden.expect(Self.table(Self.all, width: nil), "status-limits-pipe.txt")
+  }
+
+  @Test func `the columns of limits are there if one of the breakers has a limit`() {
+    let title = { Self.table($0, width: 120).split(separator: "\n")[0] }
+    #expect(title(Self.all).contains("  BUSY  QUEUE  "))
+    #expect(!title([Self.all[3]]).contains("BUSY"))
+    // Programs get the same columns always, with one word in each.
+    for line in Self.table(Self.all, width: nil).split(separator: "\n") {
+      #expect(line.split(separator: " ").count == 12, "\(line)")
+    }
+  }
+
+  @Test func `a narrow terminal keeps how busy a breaker is longer than how old its state is`() {
+    let text = Self.table(Self.all, width: 40)
+    for line in text.split(separator: "\n") { #expect(TextWidth.of(String(line)) <= 40, "\(line)") }
+    #expect(text.contains("  4/4"))
+    #expect(!text.contains("FOR"))
+  }
+
+  @Test func `what nobody knows is a question mark, and never a zero`() {
+    let unknown = Self.all[2]
+    #expect(LimitWords.busy(unknown) == "?/8")
+    #expect(LimitWords.queue(unknown) == "?")
+    #expect(LimitWords.obstacle(unknown) == nil)
+    #expect(unknown.hasRoom == nil)
+    let json = BreakerDocument.list([unknown]).text
+    #expect(
+      json.contains(#""limit":{"units":8,"in_use":null,"waiting":null,"room":null,"waits":null}"#))
+    #expect(Self.page(unknown).contains("how many are under way is not known"))
+    #expect(AwaitedState.free.holds(for: unknown))
+    #expect(LimitWords.busy(Self.all[3]) == nil)
+    #expect(BreakerDocument.list([Self.all[3]]).text.contains(#""limit":null"#))
+  }
+
+  private static func details(_ snapshot: BreakerSnapshot) -> BreakerDetails {
+    BreakerDetails(snapshot: snapshot, declarations: [], history: [], now: Samples.time)
+  }
+
+  private static func page(_ snapshot: BreakerSnapshot) -> String {
+    details(snapshot).page(painter: plain)
+  }
+
+  @Test func `the page of a breaker with a limit matches its snapshot`() {
+    let page = Self.page(Self.full)
+    Golden.expect(page, "show-limit.txt")
+    for line in page.split(separator: "\n") { #expect(TextWidth.of(String(line)) <= 80, "\(line)") }
+  }
+
+  @Test func `the document of a breaker with a limit matches its snapshot`() {
+    let document = BreakerDocument.list(of: [Self.details(Self.full).json])
+    Golden.expect(document.text + "\n", "limit.json")
+  }
+
+  @Test func `the lines say who is in the background, who has ended and who does not come`() {
+    let page = Self.page(
+      Self.gpu("max-concurrent=4 reserve=1 queue-timeout=1m") { state in
+        state.calls = [Self.participant(nil, seconds: 1, isGone: true)]
+        state.waiters = [
+          Self.participant(4_711, seconds: 2, .background),
+          Self.participant(4_713, seconds: 2, isAbsent: true),
+        ]
+      })
+    #expect(page.contains("\n  an unknown process, 1 unit, for 1s, which has ended\n"))
+    #expect(page.contains("\n  render (pid 4711), 1 unit, waiting for 2s, in the background\n"))
+    #expect(
+      page.contains(
+        "\n  pid 4713, 1 unit, waiting for 2s, which did not come for its turn\n"))
+  }
+
+  @Test func `of very many callers the first ones are listed`() {
+    let page = Self.page(
+      Self.gpu(Self.words) { state in
+        state.waiters = (1...23).map { Self.participant(Int32($0), seconds: 1) }
+      })
+    #expect(page.contains("\n  pid 20, 1 unit, waiting for 1s\n  and 3 more\n"))
+    #expect(!page.contains("pid 21"))
+  }
+
+  @Test func `there is room unless all is taken or somebody goes before`() {
+    #expect(Self.full.hasRoom == false)
+    #expect(Self.gpu(Self.words).hasRoom == true)
+    #expect(Self.all[1].hasRoom == true)
+    #expect(Self.all[3].hasRoom == true)
+    func waiting(_ waiter: SlotParticipant) -> Bool? {
+      Self.gpu(Self.words) { $0.waiters = [waiter] }.hasRoom
+    }
+    // A heavy call waits for more room than there is, and a light one does not overtake it.
+    #expect(waiting(Self.participant(1, units: 2, seconds: 1)) == false)
+    #expect(waiting(Self.participant(1, seconds: 1, .background)) == true)
+    #expect(waiting(Self.participant(1, seconds: 1, isGone: true)) == true)
+    #expect(waiting(Self.participant(1, seconds: 1, isAbsent: true)) == true)
+  }
+
+  @Test func `a state says that there is no room`() {
+    #expect(
+      StateLine.text(of: Self.full) == "gpu: closed, no room: 4/4 units under way, 2 waiting")
+    #expect(StateLine.text(of: Self.gpu(Self.words)) == "gpu: closed")
+    #expect(AwaitedState.free.holds(for: Self.gpu(Self.words)))
+    #expect(!AwaitedState.free.holds(for: Self.full))
+    #expect(AwaitedState.permitted.holds(for: Self.full))
+    #expect(AwaitedState.free.nextLook(at: Self.full) == .milliseconds(250))
+  }
+
+  @Test func `an HTML page shows limits if there are any`() {
+    func html(_ snapshots: [BreakerSnapshot]) -> String {
+      BreakersPage(
+        host: "host", store: "store", now: Samples.time, span: .seconds(86_400), limit: 10,
+        breakers: snapshots.map { PageBreaker(snapshot: $0, history: []) }, latest: []
+      ).html
+    }
+    let page = html(Self.all)
+    #expect(page.contains(#"data-label="Busy">4/4</td>"#))
+    #expect(page.contains(#"data-label="Queue">?</td>"#))
+    #expect(page.contains("<li>render (pid 4711), 2 units, for 3m 20s</li>"))
+    #expect(!html([Self.all[3]]).contains("Busy"))
+  }
+
+  @Test func `the metrics of a limit count waits from the shortest on`() throws {
+    let report = MetricsReport(
+      store: StoreFigures(now: Samples.time, breakers: 4), breakers: Self.all)
+    let recorder = Recorder()
+    let console = recorder.console()
+    report.write(asJSON: false) { _ = console.output($0) }
+    let exposition = try Exposition(recorder.output)
+    func value(_ name: String, _ breaker: String = "gpu", le: String? = nil) -> Double? {
+      let labels = ["name": breaker].merging(le.map { ["le": $0] } ?? [:]) { $1 }
+      return exposition.values[.init(name: "shared_breaker_\(name)", labels: labels)]
+    }
+    #expect(value("units_in_use") == 4)
+    #expect(value("limit_units") == 4)
+    #expect(value("callers_waiting") == 2)
+    #expect(value("wait_seconds_bucket", le: "0.001") == 1)
+    #expect(value("wait_seconds_bucket", le: "1") == 1)
+    #expect(value("wait_seconds_bucket", le: "10") == 2)
+    #expect(value("wait_seconds_bucket", le: "+Inf") == 2)
+    #expect(value("wait_seconds_count") == 2)
+    #expect(value("wait_seconds_sum") == 1.2003)
+    #expect(value("abandoned_waits_total") == 1)
+    #expect(value("units_in_use", "model") == nil)
+    #expect(value("limit_units", "model") == 8)
+    #expect(value("busy_rejections_total", "model") == 0)
+    for name in ["limit_units", "units_in_use", "busy_rejections_total", "lost_calls_total"] {
+      #expect(value(name, "search") == nil)
+    }
+    let series = exposition.values.keys.count { $0.labels["name"] == "gpu" }
+    #expect(series == 24 + 16)
+  }
+}

@@ -1,0 +1,259 @@
+import BreakerStore
+import Glibc
+import SharedBreaker
+import TestSupport
+import Testing
+
+/// Limits that real processes share in one file.
+@Suite struct SharedLimitTests {
+  private static let words = "max-concurrent=2 lost-calls=failure max-failures=2"
+
+  @Test(.timeLimit(.minutes(60)))
+  func `processes share a limit, and each call gives its room back`() throws {
+    let stage = try Stage()
+    let puppets = try stage.puppets(3, "max-concurrent=2")
+    #expect(try puppets[0].ask("run") == "ok 42")
+    #expect(try puppets[0].ask("acquire") == "normal")
+    #expect(try puppets[1].ask("acquire") == "normal")
+    #expect(try puppets.ask("acquire").count("busy") == 3)
+    #expect(try puppets[1].ask("succeed") == "counted")
+    #expect(try puppets[2].ask("acquire") == "normal")
+    #expect(try puppets[1].ask("acquire") == "busy")
+    #expect(try puppets[0].ask("fail") == "counted")
+    #expect(try puppets[2].ask("ignore") == "counted")
+    #expect(try puppets[1].ask("run") == "ok 42")
+    #expect(try puppets[1].ask("state") == "closed")
+    #expect(Files.exists(stage.store + "-slots"))
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `a breaker without a limit makes no file of slots`() throws {
+    let stage = try Stage()
+    let puppet = try stage.puppets(1, "max-failures=2")[0]
+    #expect(try puppet.ask("run") == "ok 42")
+    #expect(!Files.exists(stage.store + "-slots"))
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `hung calls of killed processes open the breaker, and their room is free at once`() throws {
+    let stage = try Stage()
+    let puppets = try stage.puppets(3, Self.words)
+    #expect(try puppets[0].ask("run") == "ok 42")
+    for puppet in puppets.dropLast() {
+      #expect(try puppet.ask("acquire") == "normal")
+    }
+    #expect(try puppets[2].ask("acquire") == "busy")
+    for puppet in puppets.dropLast() { puppet.kill() }
+    while try puppets[2].ask("acquire") == "busy" {}
+    #expect(try puppets[2].ask("state") == "open")
+    let counts = try stage.sharedStore().snapshot(of: "api")?.totals
+    #expect(counts?.failures == 2 && counts?.lostCalls == 2)
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `killed calls are noticed even while there is room`() throws {
+    let stage = try Stage()
+    let puppets = try stage.puppets(3, "max-concurrent=9 lost-calls=failure max-failures=2")
+    #expect(try puppets[0].ask("run") == "ok 42")
+    for puppet in puppets.dropLast() { #expect(try puppet.ask("acquire") == "normal") }
+    for puppet in puppets.dropLast() { puppet.kill() }
+    // The first call of a later second looks after it, at most once a second on the host.
+    while try stage.sharedStore().snapshot(of: "api")?.totals.lostCalls != 2 {
+      stage.clock.advance(by: .seconds(2))
+      try #require(["ok 42", "rejected open 30000"].contains(puppets[2].ask("run")))
+    }
+    #expect(try puppets[2].ask("state") == "open")
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `a snapshot shows who is under way, and does not know without the file`() throws {
+    let stage = try Stage()
+    let puppets = try stage.puppets(2, "max-concurrent=2")
+    #expect(try puppets[0].ask("run") == "ok 42")
+    let store = stage.sharedStore()
+    for puppet in puppets { #expect(try puppet.ask("acquire") == "normal") }
+    let shown = try #require(try store.snapshot(of: "api")?.limit)
+    #expect(shown.unitsInUse == 2)
+    #expect(Set(shown.calls.map(\.pid)) == Set(puppets.map { $0.process.pid }))
+    #expect(shown.calls.allSatisfy { $0.program?.isEmpty == false && $0.age >= .zero })
+    puppets[1].kill()
+    #expect(puppets[1].process.waitForEnd() != 0)
+    let left = try #require(try store.snapshot(of: "api")?.limit)
+    #expect(left.unitsInUse == 1)
+    #expect(left.calls.count { $0.isOwnerGone && $0.program == nil } == 1)
+    // Only its beginning says what it belongs to.
+    let path = stage.store + "-slots"
+    let intact = try Files.read(path)
+    for damage in [[], Array(intact.prefix(70_000)), [1] + intact.dropFirst()] {
+      Files.removeAll(path)
+      try Files.write(path, damage)
+      #expect(try store.snapshot(of: "api")?.limit == nil)
+    }
+    Files.removeAll(path)
+    #expect(try store.snapshot(of: "api")?.limit == nil)
+    #expect(!Files.exists(path))
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `calls of a process that exits by itself are not lost`() throws {
+    let stage = try Stage()
+    let puppets = try stage.puppets(2, "max-concurrent=1 lost-calls=failure max-failures=1")
+    #expect(try puppets[0].ask("run") == "ok 42")
+    #expect(try puppets[0].ask("acquire") == "normal")
+    #expect(try puppets[1].ask("acquire") == "busy")
+    try puppets[0].send("exit")
+    #expect(puppets[0].process.waitForEnd() == 0)
+    // A caller looks for the dead at most once a millisecond.
+    while try puppets[1].ask("acquire") == "busy" {}
+    #expect(try puppets[1].ask("succeed") == "counted")
+    #expect(try puppets[1].ask("state") == "closed")
+    #expect(try stage.sharedStore().snapshot(of: "api")?.totals.failures == 0)
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `a forked child has none of its parent's room, and gives none of it back`() throws {
+    let stage = try Stage()
+    let puppets = try stage.puppets(2, "max-concurrent=2")
+    #expect(try puppets[0].ask("run") == "ok 42")
+    #expect(try puppets[0].ask("acquire") == "normal")
+    #expect(try puppets[0].ask("fork succeed") == "refused")
+    #expect(try puppets[0].ask("fork run") == "ok 42")
+    #expect(try puppets[1].ask("acquire") == "normal")
+    #expect(try puppets[0].ask("fork acquire") == "busy")
+    #expect(try puppets[0].ask("succeed") == "counted")
+    #expect(try puppets[0].ask("acquire") == "normal")
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `processes find each other again when their file of slots was deleted`() throws {
+    let stage = try Stage()
+    let puppets = try stage.puppets(2, "max-concurrent=1")
+    #expect(try puppets[0].ask("run") == "ok 42")
+    #expect(try puppets[1].ask("run") == "ok 42")
+    Files.removeAll(stage.store + "-slots")
+    // The next round of each looks after it.
+    stage.clock.advance(by: .seconds(2))
+    #expect(try puppets.ask("run") == ["ok 42", "ok 42"])
+    #expect(try puppets[0].ask("acquire") == "normal")
+    #expect(try puppets[1].ask("acquire") == "busy")
+    #expect(try puppets[0].ask("succeed") == "counted")
+    #expect(try puppets[1].ask("acquire") == "normal")
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `a thousand tasks wait with one thread, and all of them have their turn`() async throws {
+    let stage = try Stage()
+    let policy = BreakerPolicy(maxConcurrent: 2, queueTimeout: .seconds(3_600))
+    let breaker = try stage.sharedStore().breaker("api", policy: policy)
+    try breaker.run {}
+    let permits = [try breaker.acquire().shared(), try breaker.acquire().shared()]
+    let underWay = Guarded((now: 0, most: 0, all: 0))
+    try await withThrowingTaskGroup(of: Void.self) { group in
+      for _ in 0..<1_000 {
+        group.addTask {
+          try await breaker.run { () async throws in
+            underWay.withLock { count in
+              count.now += 1
+              count.all += 1
+              count.most = max(count.most, count.now)
+            }
+            await Task.yield()
+            underWay.withLock { $0.now -= 1 }
+          }
+        }
+      }
+      while breaker.snapshot().limit?.waiters.count != 1_000 { await Task.yield() }
+      #expect(ProcessThreads.count(named: "breaker-queue") == 1)
+      for permit in permits { permit.succeed() }
+      try await group.waitForAll()
+    }
+    #expect(underWay.withLock { $0.all } == 1_000)
+    #expect(underWay.withLock { $0.most } <= 2)
+    #expect(breaker.snapshot().limit?.waits.count == 1_000)
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `waiting tasks leave their places when they are cancelled, and when the breaker opens`()
+    async throws
+  {
+    let stage = try Stage()
+    let policy = BreakerPolicy(maxConcurrent: 1, queueTimeout: .seconds(3_600))
+    let breaker = try stage.sharedStore().breaker("api", policy: policy)
+    try breaker.run {}
+    let permit = try breaker.acquire()
+    let tasks = (0..<8).map { _ in Task { try await breaker.run { () async throws in 42 } } }
+    while breaker.snapshot().limit?.waiters.count != 8 { await Task.yield() }
+    for task in tasks.prefix(4) { task.cancel() }
+    for task in tasks.prefix(4) {
+      await #expect(throws: CancellationError.self) { try await task.value }
+    }
+    #expect(breaker.snapshot().limit?.waiters.count == 4)
+    try breaker.trip()
+    for task in tasks.suffix(4) {
+      let error = await #expect(throws: BreakerError.self) { try await task.value }
+      #expect(error?.rejection?.cause == .open)
+    }
+    #expect(breaker.snapshot().limit?.waiters.isEmpty == true)
+    permit.ignore()
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `a process that exits or is killed leaves those who wait in order`() async throws {
+    let stage = try Stage()
+    let puppets = try stage.puppets(2, "max-concurrent=1 queue-timeout=1h")
+    #expect(try puppets[0].ask("run") == "ok 42")
+    #expect(try puppets[0].ask("acquire") == "normal")
+    let breaker = try stage.sharedStore().breaker("api")
+    let tasks = (0..<4).map { _ in Task { try await breaker.run { () async throws in 42 } } }
+    while breaker.snapshot().limit?.waiters.count != 4 { await Task.yield() }
+    puppets[0].kill()
+    for task in tasks { #expect(try await task.value == 42) }
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func
+    `a command inside of a call uses its room, and a token that outlives the call is worth nothing`()
+    throws
+  {
+    let stage = try Stage()
+    let store = stage.sharedStore()
+    let breaker = try store.breaker("api", policy: BreakerPolicy(maxConcurrent: 1))
+    try breaker.run {}
+    let permit = try breaker.acquire()
+    let environment = permit.environment
+    #expect(Array(environment.keys) == ["SHARED_BREAKER_INSIDE"])
+    let words = environment.map { "\($0)=\($1)" }
+    let inside = try Puppet(
+      store: stage.store, startedBy: words, ["clock=\(stage.clock.path)"])
+    let outside = try stage.puppet()
+    #expect(try inside.ask("run") == "ok 42")
+    #expect(try inside.ask("acquire") == "normal")
+    #expect(try outside.ask("run") == "busy")
+    permit.succeed()
+    #expect(try outside.ask("acquire") == "normal")
+    #expect(try inside.ask("run") == "busy")
+    #expect(try outside.ask("succeed") == "counted")
+    // Only one of the two calls had room of its own, so reporting the other frees nothing.
+    #expect(try outside.ask("acquire") == "normal")
+    #expect(try inside.ask("succeed") == "counted")
+    #expect(try inside.ask("run") == "busy")
+    let plain = try store.breaker("plain")
+    try plain.run {}
+    #expect(try plain.acquire().environment.isEmpty)
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `processes go on sharing their limit while another one holds the store`() throws {
+    let stage = try Stage()
+    let puppets = try stage.puppets(2, "max-concurrent=1", options: ["lock-timeout=20"])
+    #expect(try puppets.ask("run") == ["ok 42", "ok 42"])
+    let holder = try Holder(stage.store, "BEGIN IMMEDIATE")
+    // Each of them loses the store.
+    #expect(try puppets.ask("run fail") == ["failed", "failed"])
+    #expect(try puppets[0].ask("acquire") == "normal")
+    #expect(try puppets[1].ask("acquire") == "busy")
+    #expect(try puppets[0].ask("succeed") == "counted")
+    #expect(try puppets[1].ask("acquire") == "normal")
+    withExtendedLifetime(holder) {}
+  }
+}
