@@ -1,3 +1,4 @@
+import BreakerDocuments
 import ProgramKit
 import SharedBreaker
 import TestSupport
