@@ -88,11 +88,12 @@ extension FleetServer {
   ) throws(RelayTrouble) -> Beat {
     var words = [
       "EVALSHA", beatScript, "5", keys.count, keys.epoch, keys.hosts,
-      keys.host(options.host), keys.stream, options.host, description.plain, lineage, context.run,
+      keys.host(options.host), keys.stream, options.host, signed(description.plain), lineage,
+      context.run,
       String(silence), Self.newEpoch(), isKnown ? "1" : "0", String(sentAt),
     ]
     if let read = description.position {
-      words += [read.epoch, String(read.number), read.entry, description.text]
+      words += [read.epoch, String(read.number), read.entry, signed(description.text)]
     }
     let answer = try ask([words])[0]
     guard let parts = answer.elements else { throw .unexpected("a beat") }
@@ -112,9 +113,12 @@ extension FleetServer {
   func state() throws(RelayTrouble) -> FleetState {
     let questions = [["MULTI"]] + FleetState.questions(keys) + [["EXEC"]]
     guard let answers = try ask(questions).last?.elements else { throw .unexpected("EXEC") }
-    var state = try served { () throws(RedisError) in try FleetState(answers) }
+    var state = try served { () throws(RedisError) in
+      try FleetState(answers, for: options.host, believing: context.authority)
+    }
     try scan(keys.commands) { state.take(commands: $0) }
     try scan(keys.evidence) { state.take(evidence: $0) }
+    if context.authority.isOn { try scan(keys.sealed) { state.take(sealed: $0) } }
     return state
   }
 
@@ -134,30 +138,29 @@ extension FleetServer {
   }
 
   /// Deletes evidence that is out of date.
-  func forget(_ evidence: [RedisReply]) throws(RelayTrouble) {
+  func forgetPast(in state: FleetState) throws(RelayTrouble) {
+    try forget(state.pastEvidence, in: keys.evidence)
+    try forget(state.pastSealed, in: keys.sealed)
+  }
+
+  private func forget(_ evidence: [RedisReply], in key: String) throws(RelayTrouble) {
     for start in stride(from: 0, to: evidence.count, by: 1_000) {
       let words = evidence[start..<min(start + 1_000, evidence.count)].compactMap(\.text)
-      _ = try ask([["EVALSHA", forgetScript, "1", keys.evidence] + words])
+      _ = try ask([["EVALSHA", forgetScript, "1", key] + words])
     }
   }
 
   /// Publishes messages about breakers.
-  func tell(_ messages: [FleetMessage]) throws(RelayTrouble) {
+  func tell(_ messages: [FleetMessage], at now: Int64) throws(RelayTrouble) {
     _ = try askInPieces(
       messages.compactMap { message in
-        let (kind, time): (String, Duration) =
-          switch message.content {
-          case .open(let time): ("open", time)
-          case .recovered: ("recovered", .zero)
-          case .closed: ("closed", .zero)
-          case .command: ("", .zero)
-          }
-        if kind.isEmpty { return nil }
-        return [
-          "EVALSHA", evidenceScript, "3", keys.stream, keys.count, keys.evidence,
+        guard let fields = message.fields(sentAt: now), let kind = fields["k"] else { return nil }
+        let words = [
+          "EVALSHA", evidenceScript, "4", keys.stream, keys.count, keys.evidence, keys.sealed,
           String(options.maximumStream), kind, message.host, message.lineage, message.name,
-          String(message.generation), String(DurationText.milliseconds(time)),
+          String(message.generation), fields["r"] ?? "0",
         ]
+        return context.authority.seal(fields: fields).map { words + [String(now), $0] } ?? words
       })
   }
 
@@ -178,31 +181,83 @@ extension FleetServer {
   private static let isTooLarge =
     "it has more than \(FleetMessage.longest) bytes, which no host reads: give a shorter one"
 
-  /// Publishes commands.
+  /// Publishes commands: those of this host, and those of others with the seals that these have given.
+  ///
+  /// What is in `replaceable` the server may replace, although it may seem to be later.
   func tell(
-    _ commands: [FleetCommand], lineage: String
+    _ commands: [FleetCommand], lineage: String, at now: Int64,
+    replacing replaceable: [FleetState.CommandPlace: String] = [:]
   ) throws(RelayTrouble) -> [Telling] {
+    let signed = commands.map { command in
+      command.host == options.host ? context.authority.signed(command, at: now) : command
+    }
+    let refusals = signed.map { refusal(of: $0, at: now) }
     let answers = try askInPieces(
-      commands.filter { !Self.isTooLarge($0) }.map { command in
-        let words = [
-          "EVALSHA", commandScript, "3", keys.stream, keys.count, keys.commands,
-          String(options.maximumStream), command.host, lineage, command.name,
-          String(command.stamp), CommandText.text(of: command),
-          String(DurationText.milliseconds(command.age)), String(FleetMessage.ownTime),
-        ]
-        return command.byAspect.sorted { $0.key < $1.key }.reduce(into: words) { words, part in
-          words += [part.key, CommandText.text(of: part.value)]
-        }
+      zip(signed, refusals).filter { $1 == nil }.map { command, _ in
+        words(for: command, lineage: lineage, at: now, replacing: replaceable)
       })
     var rest = answers[...]
-    return commands.map { command in
-      if Self.isTooLarge(command) { return .refused(Self.isTooLarge) }
+    return refusals.map { refusal in
+      if let refusal { return .refused(refusal) }
       return switch rest.popFirst()?.text {
       case nil, "": .told
       case "!": .refused(Self.isAhead)
       case let host?: .overtaken(by: host)
       }
     }
+  }
+
+  /// Why a command cannot go out; nil if it can.
+  private func refusal(of command: FleetCommand, at now: Int64) -> String? {
+    let authority = context.authority
+    if Self.isTooLarge(command) { return Self.isTooLarge }
+    if let obeyed = authority.obeyed, !obeyed.contains(command.host) {
+      let hosts = obeyed.sorted().prefix(4).joined(separator: ", ")
+      let more = obeyed.count > 4 ? " and others" : ""
+      return "host \(command.host) may not command the fleet: give it on \(hosts)\(more)"
+    }
+    guard authority.accepts(authority.proof(of: command, at: now).proof) else {
+      return "it names host \(command.host), which has not signed it: give it again"
+    }
+    return nil
+  }
+
+  private func words(
+    for command: FleetCommand, lineage: String, at now: Int64,
+    replacing replaceable: [FleetState.CommandPlace: String]
+  ) -> [String] {
+    let text = CommandText.text(of: command)
+    let seal = context.authority.seal(fields: [
+      "v": FleetMessage.version, "k": "command", "h": command.host, "l": lineage,
+      "b": command.name, "s": String(command.stamp), "c": text, "t": String(now),
+    ])
+    let words = [
+      "EVALSHA", commandScript, "3", keys.stream, keys.count, keys.commands,
+      String(options.maximumStream), command.host, lineage, command.name, String(command.stamp),
+      text, String(DurationText.milliseconds(command.age)), String(FleetMessage.ownTime),
+      seal == nil ? "" : String(now), seal ?? "",
+    ]
+    return command.byAspect.sorted { $0.key < $1.key }.reduce(into: words) { words, part in
+      let place = FleetState.CommandPlace(name: command.name, aspect: part.key)
+      words += [part.key, CommandText.text(of: part.value), replaceable[place] ?? ""]
+    }
+  }
+
+  /// What the server keeps in the place of a command, as far as nobody has to believe it.
+  func forgeries(
+    inPlaceOf command: FleetCommand, at now: Int64
+  ) throws(RelayTrouble) -> [FleetState.CommandPlace: String] {
+    guard context.authority.isOn else { return [:] }
+    var forgeries: [FleetState.CommandPlace: String] = [:]
+    for aspect in command.byAspect.keys {
+      let place = FleetState.CommandPlace(name: command.name, aspect: aspect)
+      let answer = try ask([["HGET", keys.commands, place.field]])[0]
+      guard let kept = answer.text else { continue }
+      if !KeptCommand.isProven(kept, at: place, now: now, to: context.authority) {
+        forgeries[place] = kept
+      }
+    }
+    return forgeries
   }
 
   /// Whether other hosts would refuse the message because of its size.
@@ -219,12 +274,20 @@ extension FleetServer {
     _ = try ask([text.map { ["HSET", key, field, $0] } ?? ["HDEL", key, field]])
   }
 
+  private func signed(_ description: String) -> String {
+    context.authority.sealed(description, .host, [options.host])
+  }
+
+  private func signed(_ breaker: FleetBreaker) -> String {
+    context.authority.sealed(breaker.text, .breaker, [options.host, breaker.name])
+  }
+
   /// Replaces the descriptions of the host and of all its breakers.
-  func describe(_ description: String, _ breakers: [FleetBreaker]) throws(RelayTrouble) {
+  func describe(_ description: HostText, _ breakers: [FleetBreaker]) throws(RelayTrouble) {
     let key = keys.host(options.host)
-    let fields = breakers.map { ["HSET", key, $0.name, $0.text] }
+    let fields = breakers.map { ["HSET", key, $0.name, signed($0)] }
     _ = try ask([
-      ["MULTI"], ["DEL", key], ["HSET", key, FleetKeys.ownField, description],
+      ["MULTI"], ["DEL", key], ["HSET", key, FleetKeys.ownField, signed(description.plain)],
       ["EXPIRE", key, "86400"], ["EXEC"],
     ])
     _ = try askInPieces(fields)
@@ -235,7 +298,7 @@ extension FleetServer {
     let key = keys.host(options.host)
     _ = try askInPieces(
       breakers.map { name, breaker in
-        breaker.map { ["HSET", key, name, $0.text] } ?? ["HDEL", key, name]
+        breaker.map { ["HSET", key, name, signed($0)] } ?? ["HDEL", key, name]
       })
   }
 
@@ -248,88 +311,8 @@ extension FleetServer {
   }
 }
 
-/// The stream of a fleet's messages, on a connection of its own.
-final class FleetStream {
-  private let connection: RedisConnection
-  private let key: String
-  private var askedAt = ContinuousClock.now
-
-  /// How long the server waits for messages before it answers that there are none.
-  private static let wait = Duration.seconds(5)
-
-  /// An entry of the stream, as the server keeps it.
-  struct Entry {
-    var name: String
-
-    /// When the server received it, in milliseconds of its clock.
-    var time: Int64
-
-    /// The number in the message; nil if there is none.
-    var number: Int64?
-    var fields: RedisReply
-  }
-
-  init(_ context: RelayContext, at address: RedisAddress) throws(RelayTrouble) {
-    key = context.keys.stream
-    connection = try served { () throws(RedisError) in
-      try RedisConnection(to: address, patience: RelayContext.patience)
-    }
-  }
-
-  /// What to wait for before something can have arrived.
-  var awaited: pollfd {
-    pollfd(fd: connection.descriptor, events: Int16(connection.awaited), revents: 0)
-  }
-
-  /// When the server has to have answered.
-  var deadline: ContinuousClock.Instant { askedAt + Self.wait + RelayContext.patience }
-
-  /// Checks that the server lets this host read the stream.
-  func check(after entry: String) throws(RelayTrouble) {
-    _ = try served { () throws(RedisError) in
-      try connection.ask(["XREAD", "COUNT", "1", "STREAMS", key, entry])
-    }
-  }
-
-  /// Asks for what comes after an entry.
-  func ask(after entry: String) throws(RelayTrouble) {
-    askedAt = .now
-    let words = [
-      "XREAD", "COUNT", "1000", "BLOCK", String(Self.wait.components.seconds * 1_000), "STREAMS",
-      key, entry,
-    ]
-    try served { () throws(RedisError) in try connection.send(words) }
-  }
-
-  /// Returns what has arrived; nil if the server has not answered yet.
-  func arrived() throws(RelayTrouble) -> [Entry]? {
-    try served { () throws(RedisError) in
-      guard let answer = try connection.answers().first else { return nil }
-      switch answer {
-      case .nothing: return []
-      case .error(let text): throw RedisError(answer: text)
-      default: break
-      }
-      guard let entries = answer.elements?.first?.elements?.last?.elements else {
-        throw .unexpected("XREAD")
-      }
-      return try entries.map { entry throws(RedisError) in try Self.entry(entry) }
-    }
-  }
-
-  private static func entry(_ reply: RedisReply) throws(RedisError) -> Entry {
-    guard let parts = reply.elements, parts.count == 2, let name = parts[0].text
-    else { throw .unexpected("XREAD") }
-    // An impossible time counts as one in the future, so that nothing counts as old because of it.
-    let time = ServerClock.time(name.prefix { $0 != "-" }) ?? ServerClock.latest
-    let number = parts[1].pairs?.first { $0.field.text == "n" }?.value
-      .number(upTo: FleetCommand.highestStamp)
-    return Entry(name: name, time: time, number: number, fields: parts[1])
-  }
-}
-
 /// Uses the server; an error of it becomes the relay's trouble.
-private func served<Result>(
+func served<Result>(
   _ body: () throws(RedisError) -> Result
 ) throws(RelayTrouble) -> Result {
   do { return try body() } catch { throw .redis(error) }

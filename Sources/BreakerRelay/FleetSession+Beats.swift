@@ -14,6 +14,7 @@ extension FleetSession {
     // A host never says that it has read a command before it says that it has refused it.
     try describeRefusals()
     description.position = position
+    if context.authority.isOn { description.sentAt = now }
     let sent = FleetMessage.ownTime
     let beat = try server.beat(
       lineage: lineage, description, sentAt: now, isKnown: true,
@@ -69,10 +70,13 @@ extension FleetSession {
     let names = Set(unfollowed.map(\.name))
     let others = context.course.now.refused.values.filter { !names.contains($0.name) }
     let all = (unfollowed + others).sorted { ($0.name, $0.stamp) < ($1.name, $1.stamp) }
-    let text = RefusedCommands(all).text
+    let text = RefusedCommands(all).text.map {
+      context.authority.sealed($0, .refusals, [context.options.host])
+    }
     guard text != toldRefusals else { return }
     try server.describe(refusals: text)
     toldRefusals = text
+    description.refusals = FleetAuthority.seal(of: text)
   }
 
   /// Notes how many hosts the fleet has.

@@ -19,18 +19,18 @@ extension FleetSession {
       }
     }
     try stream.check(after: position.entry)
-    try server.forget(state.pastEvidence)
+    try server.forgetPast(in: state)
     context.onStep(.read)
     withdrawals = try Self.stored { () throws(StoreError) in try claim.withdrawals() }
     _ = try correctImpossibleStamps()
     let own = try Self.stored { () throws(StoreError) in try claim.commands() }
     try noteEpoch()
     try apply(
-      state.unheard(knowing: own).map { .remembered($0) }, suspecting: view.suspects)
+      state.unheard(knowing: own).map { .remembered($0) }, suspecting: try plan(view.suspects))
     context.onStep(.remembered)
     let lost = state.lost(knowing: own)
     // Commands that are overtaken here were so before, so they are not reported.
-    _ = try server.tell(lost, lineage: lineage)
+    _ = try server.tell(lost, lineage: lineage, at: now, replacing: state.replaceable)
     context.onStep(.toldLost)
     try tellEvidence()
     try describeAll()
@@ -94,6 +94,8 @@ extension FleetSession {
     context.manager.showLife()
     undescribed = []
     toldRefusals = nil
-    try server.describe(description.plain, breakers)
+    description.refusals = nil
+    description.sentAt = context.authority.isOn ? now : nil
+    try server.describe(description, breakers)
   }
 }

@@ -29,6 +29,9 @@ final class FleetSession {
   /// The refusals of this host that the server has.
   var toldRefusals: String?
 
+  /// The breakers that this host is going to suspect, and when.
+  var suspicions: [String: ContinuousClock.Instant] = [:]
+
   /// How often operators had withdrawn commands when the session began.
   var withdrawals: Int64 = 0
   var nextBeat = ContinuousClock.now
@@ -48,11 +51,13 @@ final class FleetSession {
     let lineage = try Self.stored { () throws(StoreError) in try context.store.lineage() }
     self.lineage = lineage
     description = HostText(lineage: lineage, run: context.run, since: since)
+    description.keys = context.authority.keyNames
     view = FleetView(host: host)
     let server = try FleetServer(context)
     self.server = server
     stream = try FleetStream(context, at: server.address)
     let notes = context.course.now
+    if context.authority.isOn { description.sentAt = server.clock.now() }
     let beat = try server.beat(
       lineage: lineage, description, sentAt: server.clock.now(), isKnown: notes.hasBeenSeen,
       silence: FleetServer.shortestSilence)
@@ -111,7 +116,7 @@ extension FleetSession {
           generation: view.generation(of: snapshot, named: name)))
     }
     guard !messages.isEmpty else { return }
-    try server.tell(messages)
+    try server.tell(messages, at: now)
     for message in messages { view.hasTold(message, at: now) }
     context.onStep(.toldEvidence)
   }
@@ -125,7 +130,7 @@ extension FleetSession {
       guard !pending.isEmpty else { return false }
       context.manager.showLife()
       let commands = pending.map(\.command)
-      let tellings = try server.tell(commands, lineage: lineage)
+      let tellings = try tell(commands)
       context.onStep(.told)
       var done: [Int64] = []
       var refusals: [Int64: String?] = [:]
@@ -157,6 +162,19 @@ extension FleetSession {
       if done.count < pending.count { return false }
     }
     return true
+  }
+
+  /// Publishes commands; what is wrongly signed on the server does not overtake them.
+  private func tell(_ commands: [FleetCommand]) throws(RelayTrouble) -> [FleetServer.Telling] {
+    var tellings = try server.tell(commands, lineage: lineage, at: now)
+    for (place, command) in commands.enumerated() {
+      guard case .overtaken = tellings[place] else { continue }
+      let forgeries = try server.forgeries(inPlaceOf: command, at: now)
+      guard !forgeries.isEmpty else { continue }
+      tellings[place] = try server.tell(
+        [command], lineage: lineage, at: now, replacing: forgeries)[0]
+    }
+    return tellings
   }
 
   /// Whether this host knows later commands about everything that one of its own is about.
@@ -195,184 +213,5 @@ extension FleetSession {
       "commands that were given while the clock of this host was far ahead have got the stamps that"
         + " they should have had: they go out now")
     return true
-  }
-}
-
-/// Hearing other hosts.
-extension FleetSession {
-  /// Begins to wait for messages.
-  func listen() throws(RelayTrouble) {
-    try stream.ask(after: position.entry)
-  }
-
-  /// Reads the messages that have arrived, and does what follows from them.
-  func hear() throws(RelayTrouble) {
-    let arrived = try stream.arrived()
-    guard let arrived else {
-      if ContinuousClock.now > stream.deadline { throw .redis(.late(RelayContext.patience)) }
-      return
-    }
-    if !arrived.isEmpty {
-      context.onStep(.received)
-      try hear(arrived)
-    }
-    try listen()
-  }
-
-  private func hear(_ entries: [FleetStream.Entry]) throws(RelayTrouble) {
-    var news: [FleetNews] = []
-    var opened: Set<String> = []
-    var own: [String: FleetMessage] = [:]
-    for entry in entries {
-      guard try goOn(to: entry) else { continue }
-      // A host that was suspended may not know how late it is.
-      if entry.time < now + 86_400_000 { clock.hasReached(entry.time) }
-      guard let message = message(in: entry) else { continue }
-      let isOwn = message.host == context.options.host
-      switch message.content {
-      case .command(let command):
-        // Nothing that comes in the name of this host is news, unless an operator may have withdrawn it.
-        var isKnown = isOwn
-        if isOwn, withdrawals > 0 { isKnown = try knows(command) }
-        if !isKnown { news.append(Self.news(of: command)) }
-      case .open, .recovered, .closed:
-        if isOwn { own[message.name] = message }
-      }
-      guard !isOwn else { continue }
-      switch message.content {
-      case .recovered: news.append(.recovery(name: message.name, host: message.host))
-      case .open: opened.insert(message.name)
-      case .closed, .command: break
-      }
-    }
-    try apply(news, suspecting: opened.sorted())
-    try correct(own)
-    if let last = entries.last {
-      let lag = max(0, now - last.time)
-      context.health.change { $0.lag = lag }
-    }
-  }
-
-  /// Reads an entry; nil if this host cannot use it.
-  private func message(in entry: FleetStream.Entry) -> FleetMessage? {
-    do throws(Refusal) {
-      let message = try FleetMessage(entry.fields, receivedAt: entry.time, at: now)
-      try view.take(message, at: now)
-      return message
-    } catch {
-      context.refuse(error)
-      return nil
-    }
-  }
-
-  /// Whether this host knows a command that it has told itself.
-  ///
-  /// It does not if an operator has withdrawn the command while the server had it already. All hosts
-  /// follow it then, so this one does too.
-  private func knows(_ command: FleetCommand) throws(RelayTrouble) -> Bool {
-    let known = try Self.stored { () throws(StoreError) in
-      try context.store.fleetCommands(to: command.name)
-    }
-    return command.byAspect.allSatisfy { aspect, part in
-      known.contains { $0.aspect == aspect && !part.isLater(than: $0.command) }
-    }
-  }
-
-  /// Repeats the state of breakers of this host about which an outdated message has arrived.
-  private func correct(_ own: [String: FleetMessage]) throws(RelayTrouble) {
-    let now = now
-    var messages: [FleetMessage] = []
-    for (name, message) in own {
-      guard let content = view.correction(of: message, at: now) else { continue }
-      let snapshot = try snapshot(of: name)
-      messages.append(
-        FleetMessage(
-          content, name: name, host: context.options.host, lineage: lineage,
-          generation: max(message.generation, view.generation(of: snapshot, named: name))))
-    }
-    guard !messages.isEmpty else { return }
-    try server.tell(messages)
-    for message in messages { view.hasTold(message, at: now) }
-  }
-
-  /// Commands that are older come from a host that could not pass them on earlier.
-  private static let longestWay = Duration.seconds(15)
-
-  /// Returns a command as news; one that comes late must not undo what has happened meanwhile.
-  static func news(of command: FleetCommand) -> FleetNews {
-    command.age > longestWay ? .remembered(command) : .command(command)
-  }
-
-  /// Notes an entry as read; returns whether it is a message.
-  private func goOn(to entry: FleetStream.Entry) throws(RelayTrouble) -> Bool {
-    guard let number = entry.number, number > 0 else {
-      // No program that follows the protocol has written it, so it has no number.
-      position.entry = entry.name
-      context.refuse(Refusal(.unreadable, "it has no number"))
-      return false
-    }
-    guard number == position.number + 1 else {
-      throw .behind("the message after \(position.number) is \(number)")
-    }
-    position.number = number
-    position.entry = entry.name
-    return true
-  }
-
-  /// How much news one transaction takes, because processes of the host wait for it.
-  private static let newsAtOnce = 100
-
-  /// Applies news that may change something.
-  ///
-  /// Other news must not be written, because every write makes all processes of the host look at the
-  /// store again.
-  func apply(
-    _ news: [FleetNews], suspecting names: [String]
-  ) throws(RelayTrouble) {
-    var useful: [FleetNews] = []
-    for piece in news {
-      if case .recovery(let name, _) = piece, try !awaitsRecovery(name) { continue }
-      useful.append(piece)
-    }
-    for name in names {
-      if let hosts = try suspects(name) { useful.append(.suspicion(name: name, hosts: hosts)) }
-    }
-    for start in stride(from: 0, to: useful.count, by: Self.newsAtOnce) {
-      let end = min(start + Self.newsAtOnce, useful.count)
-      let piece = Array(useful[start..<end])
-      // The position moves only when all the news before it has been applied.
-      let place = end == useful.count ? position : nil
-      let verdicts = try Self.stored { () throws(StoreError) in
-        try claim.apply(piece, position: place)
-      }
-      context.manager.showLife()
-      context.onStep(.applied)
-      context.count(verdicts, on: piece)
-      mayFollowOthers = mayFollowOthers || piece.contains(where: \.setsPolicy)
-    }
-  }
-
-  private func awaitsRecovery(_ name: String) throws(RelayTrouble) -> Bool {
-    let snapshot = try snapshot(of: name)
-    return snapshot.map { $0.state == .open && $0.policy.fleetSpread != nil } ?? false
-  }
-
-  /// How many other hosts have a breaker open that is closed here, if they are a quorum.
-  private func suspects(_ name: String) throws(RelayTrouble) -> Int? {
-    let snapshot = try snapshot(of: name)
-    guard let snapshot, snapshot.state == .closed else { return nil }
-    return view.quorum(for: name, policy: snapshot.policy, at: now)
-  }
-}
-
-extension FleetNews {
-  /// Whether it is a command to a policy, some of which may fit only together.
-  fileprivate var setsPolicy: Bool {
-    switch self {
-    case .command(let command), .remembered(let command):
-      if case .policy = command.action { return true }
-      return false
-    default: return false
-    }
   }
 }

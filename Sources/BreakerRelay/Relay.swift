@@ -143,7 +143,9 @@ extension Relay {
     let moved = (context.sentinels?.hasMoved).map { [Self.awaited($0.reading)] } ?? []
     var tellsAt: ContinuousClock.Instant?
     while !context.isStopped {
-      let late = min(session.nextBeat, session.stream.deadline, tellsAt ?? session.nextBeat)
+      let late = min(
+        session.nextBeat, session.stream.deadline, tellsAt ?? session.nextBeat,
+        session.nextSuspicion ?? session.nextBeat)
       let news = tellsAt == nil ? [Self.awaited(feed.wakeup.reading)] : []
       let ready = wait(for: [session.stream.awaited] + moved + news, until: late)
       if !moved.isEmpty, ready[1] {
@@ -163,6 +165,7 @@ extension Relay {
         try session.tell(news.changes)
         if try session.tellPendingCommands() { feed.wakeup.wake() }
       }
+      try session.suspectThoseDue()
       noteAge(session.age)
       if ContinuousClock.now >= session.nextBeat {
         if try session.tellPendingCommands() { feed.wakeup.wake() }

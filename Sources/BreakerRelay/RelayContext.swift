@@ -17,6 +17,9 @@ struct RelayContext: Sendable {
 
   let course = RelayCourse()
 
+  /// Whose word counts.
+  var authority: FleetAuthority { options.authority }
+
   /// Distinguishes this run of the relay from others on the same host.
   let run = String(UInt64.random(in: .min ... .max), radix: 16)
 
@@ -103,7 +106,10 @@ extension RelayContext {
 
   /// Counts a refused message, and reports it if it is the first of its kind from its host.
   func refuse(_ refusal: Refusal) {
-    health.change { $0.refused += 1 }
+    health.change { figures in
+      figures.refused += 1
+      if refusal.kind.isUnproven { figures.unproven += 1 }
+    }
     if let command = refusal.command { course.refuse(command) }
     guard refusals.note(refusal) else { return }
     let sender = refusal.host.map { "host \($0)" } ?? "an unknown host"

@@ -86,6 +86,9 @@ final class RelayHealth: Sendable {
     var applied: Int64 = 0
     var refused: Int64 = 0
 
+    /// How many of these nobody has signed with a key of the fleet.
+    var unproven: Int64 = 0
+
     /// By how many milliseconds this host's clock is ahead of the server's; nil if that is unknown.
     var skew: Int64?
   }

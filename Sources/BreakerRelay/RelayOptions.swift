@@ -15,6 +15,15 @@ package struct RelayOptions: Sendable, Hashable {
   package var maximumStream = 100_000
   package var isJSON = false
 
+  /// The keys of the fleet, of which the first one signs; none if nothing is signed.
+  package var keys: [FleetKey] = []
+
+  /// Whether what is not signed counts too, while the fleet gets its first key.
+  package var acceptsUnsigned = false
+
+  /// The hosts whose commands this host obeys; nil for those of every host.
+  package var obeyed: Set<String>?
+
   /// The files that only this user should be able to read.
   package var secretFiles: [String] = []
 
@@ -23,6 +32,11 @@ package struct RelayOptions: Sendable, Hashable {
     self.fleet = fleet
     self.host = host
     self.store = store
+  }
+
+  /// Whose word counts.
+  package var authority: FleetAuthority {
+    FleetAuthority(fleet: fleet, keys: keys, acceptsUnsigned: acceptsUnsigned, obeyed: obeyed)
   }
 }
 
@@ -71,6 +85,7 @@ private struct GivenWords {
   private static let options: Set<String> = [
     "--redis", "--fleet", "--host", "--store", "--password-file", "--max-stream", "--ca-file",
     "--client-cert-file", "--client-key-file", "--sentinel-user", "--sentinel-password-file",
+    "--key-file", "--unsigned", "--obey",
   ]
   private static let flags: Set<String> = ["--json", "--check", "--help", "--version"]
 
@@ -145,6 +160,10 @@ private struct GivenWords {
       of: options.address, authorities: value("--ca-file", or: "SHARED_BREAKER_REDIS_CA_FILE"),
       certificate: value("--client-cert-file", or: "SHARED_BREAKER_REDIS_CLIENT_CERT_FILE"),
       key: value("--client-key-file", or: "SHARED_BREAKER_REDIS_CLIENT_KEY_FILE"))
+    try setAuthority(
+      of: &options, keyFile: value("--key-file", or: "SHARED_BREAKER_FLEET_KEY_FILE"),
+      unsigned: value("--unsigned", or: "SHARED_BREAKER_FLEET_UNSIGNED"),
+      obeyed: value("--obey", or: "SHARED_BREAKER_FLEET_OBEY"))
     options.address.place = try place(
       of: options.address, user: value("--sentinel-user", or: "SHARED_BREAKER_REDIS_SENTINEL_USER"),
       password: Self.password(
@@ -163,6 +182,33 @@ private struct GivenWords {
     ].compactMap { $0 }
     options.isJSON = isJSON
     return options
+  }
+
+  /// Whose word counts.
+  private func setAuthority(
+    of options: inout RelayOptions, keyFile: String?, unsigned: String?, obeyed: String?
+  ) throws(UsageError) {
+    if let keyFile { options.keys = try KeyFile.keys(at: keyFile) }
+    switch unsigned {
+    case nil, "refuse": break
+    case "accept": options.acceptsUnsigned = true
+    case let word?:
+      throw UsageError(
+        "--unsigned cannot be '\(OutsideText.quoted(word))'", "use accept or refuse")
+    }
+    if let obeyed {
+      let hosts = obeyed.split { $0 == "," || $0 == " " }.map(String.init)
+      for host in hosts { try FleetName.check(host, of: "a host", remedy: "correct --obey") }
+      guard !hosts.isEmpty else {
+        throw UsageError("--obey names no host", "name one, or leave it out")
+      }
+      options.obeyed = Set(hosts)
+    }
+    guard options.keys.isEmpty, unsigned != nil || obeyed != nil else { return }
+    // Anybody could send commands in the name of these hosts.
+    throw UsageError(
+      "\(obeyed == nil ? "--unsigned" : "--obey") means nothing without a key",
+      "use --key-file, the same on every host")
   }
 
   /// How the server is reached, with what its sentinels want to know.
@@ -264,6 +310,12 @@ package enum RelayHelp {
                             for TLS, this host's certificate and its key, if the server wants one
       --sentinel-user NAME, --sentinel-password-file PATH
                             the user and the password of the sentinels, if they want them
+      --key-file PATH       sign what this host tells with the first key of this file, and refuse what
+                            is not signed with one of its keys
+      --unsigned WORD       accept: take what is not signed too, while hosts get their first key
+                            (default: refuse)
+      --obey HOSTS          obey the commands of these hosts only, as in ops-1,ops-2 (default: those
+                            of every host)
       --max-stream COUNT    about how many messages the server keeps (default: 100000)
       --json                log JSON, one object a line (--check and --help print text)
       --check               check the store and the server, print what was found, and exit
@@ -279,6 +331,8 @@ package enum RelayHelp {
       SHARED_BREAKER_REDIS_SENTINEL_USER, SHARED_BREAKER_REDIS_SENTINEL_PASSWORD
                                      for --sentinel-user, and the password of the sentinels
       SHARED_BREAKER_FLEET           for --fleet
+      SHARED_BREAKER_FLEET_KEY_FILE, SHARED_BREAKER_FLEET_UNSIGNED, SHARED_BREAKER_FLEET_OBEY
+                                     for --key-file, --unsigned and --obey
       SHARED_BREAKER_HOST            for --host
       SHARED_BREAKER_STORE           for --store
       NOTIFY_SOCKET, WATCHDOG_USEC   set by systemd, for Type=notify and WatchdogSec=

@@ -17,8 +17,13 @@ struct StatusReport {
 
   /// The document as text.
   var text: String {
-    if case .confirmations(let name) = question { return confirmations(of: name).document.text }
+    switch question {
+    case .confirmations(let name): return confirmations(of: name).document.text
+    case .forgetting(let host): return forgetting(host).document.text
+    case .status, .figures: break
+    }
     let figures = context.health.now
+    let authority = context.authority
     // Unknown is different from none.
     let hosts = figures.isConnected ? try? hostsOfFleet() : [ownHost]
     return RelayStatus(
@@ -26,7 +31,9 @@ struct StatusReport {
       since: figures.since, problem: figures.problem,
       lag: figures.isConnected ? figures.lag.map { .milliseconds($0) } : nil,
       skew: figures.skew.map { .milliseconds($0) }, waiting: waiting,
-      applied: figures.applied, refused: figures.refused, hosts: hosts
+      applied: figures.applied, refused: figures.refused, unproven: figures.unproven,
+      keys: authority.keyNames, acceptsUnsigned: authority.acceptsUnsigned,
+      obeyed: authority.obeyed?.sorted(), hosts: hosts
     ).document(answering: question).text
   }
 
@@ -40,7 +47,9 @@ struct StatusReport {
   private var ownHost: RelayStatus.Host {
     let snapshots = question == .status ? (try? context.store.snapshots()) ?? [] : []
     return RelayStatus.Host(
-      name: context.options.host, silence: .zero, isSilent: false,
+      name: context.options.host, silence: .zero, isSilent: false, relay: SharedStore.version,
+      speaks: FleetMessage.protocolVersion, isProven: context.authority.isOn ? true : nil,
+      keys: context.authority.keyNames,
       breakers: snapshots.compactMap { FleetBreaker($0, at: 0)?.standing(at: 0) })
   }
 }
@@ -54,9 +63,13 @@ extension StatusReport {
     let server = try FleetReading(context, patience: Self.patience)
     let descriptions = try server.descriptions()
     var hosts = server.hosts.map { host in
-      RelayStatus.Host(
+      let description = descriptions[host.name]
+      let isProven: Bool? = context.authority.isOn ? description?.proof == .proven : nil
+      return RelayStatus.Host(
         name: host.name, silence: .milliseconds(host.silence), isSilent: host.isSilent,
-        skew: descriptions[host.name]?.skew.map { .milliseconds($0) }, breakers: [])
+        skew: description?.skew.map { .milliseconds($0) }, relay: description?.relay,
+        speaks: description?.speaks ?? (description?.confirms == true ? 2 : 1),
+        isProven: isProven, keys: description?.keys ?? [], breakers: [])
     }
     guard question == .status else { return hosts }
     for start in stride(from: 0, to: hosts.count, by: Self.hostsAtOnce) {
@@ -65,18 +78,37 @@ extension StatusReport {
       guard !context.isStopped else { throw RedisError("the relay ends") }
       let fields = try server.ask(hosts[chunk].map { ["HGETALL", context.keys.host($0.name)] })
       for (index, fields) in zip(chunk, fields) {
-        hosts[index].breakers = breakers(in: fields, at: server.now)
+        hosts[index].breakers = breakers(of: hosts[index].name, in: fields, at: server.now)
       }
     }
     return hosts
   }
 
-  private func breakers(in fields: RedisReply, at now: Int64) -> [RelayStatus.Standing] {
+  private func breakers(
+    of host: String, in fields: RedisReply, at now: Int64
+  ) -> [RelayStatus.Standing] {
+    let authority = context.authority
     let breakers = (fields.pairs ?? []).compactMap { field, value -> FleetBreaker? in
-      guard let name = field.text, let text = value.text else { return nil }
+      guard let name = field.text, let text = value.text,
+        authority.accepts(authority.proof(of: text, .breaker, [host, name]))
+      else { return nil }
       return FleetBreaker(text, named: name)
     }
     return breakers.sorted { $0.name < $1.name }.map { $0.standing(at: now) }
+  }
+}
+
+/// Forgetting a host that is gone for good.
+extension StatusReport {
+  private func forgetting(_ host: String) -> FleetDismissal {
+    if let complaint = FleetName.complaint(about: host) {
+      return FleetDismissal(problem: complaint)
+    }
+    do throws(RedisError) {
+      return try FleetReading(context, patience: Self.patience).forget(host)
+    } catch {
+      return FleetDismissal(problem: error.description)
+    }
   }
 }
 
@@ -116,6 +148,7 @@ private final class FleetReading {
 
   private let connection: RedisConnection
   private let keys: FleetKeys
+  private let authority: FleetAuthority
   let now: Int64
   let hosts: [Host]
 
@@ -124,6 +157,7 @@ private final class FleetReading {
 
   init(_ context: RelayContext, patience: Duration) throws(RedisError) {
     keys = context.keys
+    authority = context.authority
     connection = try RedisConnection.primary(
       of: context.options.address, patience: patience, trying: context.sentinels?.current)
     let answers = try connection.ask([["TIME"], ["ZRANGE", keys.hosts, "0", "-1", "WITHSCORES"]])
@@ -147,6 +181,19 @@ private final class FleetReading {
     try connection.ask(commands)
   }
 
+  /// Removes a host that is silent.
+  func forget(_ host: String) throws(RedisError) -> FleetDismissal {
+    let limit = max(FleetServer.shortestSilence, 3 * Int64(hosts.count))
+    let script = try connection.ask(["SCRIPT", "LOAD", FleetScripts.dismiss])
+    guard let name = script.text else { throw .unexpected("SCRIPT LOAD") }
+    let answer = try connection.ask([
+      "EVALSHA", name, "2", keys.hosts, keys.host(host), host, String(limit),
+    ])
+    if case .error(let text) = answer { throw RedisError(answer: text) }
+    guard let silence = answer.number(upTo: ServerClock.latest) else { return FleetDismissal() }
+    return FleetDismissal(silence: .milliseconds(silence), isForgotten: silence >= limit)
+  }
+
   private func fields(_ field: String) throws(RedisError) -> [String: String] {
     var texts: [String: String] = [:]
     for start in stride(from: 0, to: hosts.count, by: Self.atOnce) {
@@ -159,7 +206,11 @@ private final class FleetReading {
 
   /// What each host says about itself.
   func descriptions() throws(RedisError) -> [String: HostDescription] {
-    try fields(FleetKeys.ownField).compactMapValues { HostDescription($0) }
+    var descriptions: [String: HostDescription] = [:]
+    for (host, text) in try fields(FleetKeys.ownField) {
+      descriptions[host] = HostDescription(text, of: host, believing: authority)
+    }
+    return descriptions
   }
 
   /// What the hosts have said about commands, as far as the server has them.
@@ -174,10 +225,13 @@ private final class FleetReading {
     let epoch = answers[0].text ?? ""
     let count = answers[1].number(upTo: FleetCommand.highestStamp) ?? 0
     let descriptions = try descriptions()
-    let refusals = try fields(FleetKeys.refusalsField).mapValues { RefusedCommands($0) }
+    let refusals = try fields(FleetKeys.refusalsField)
     return zip(known, answers.dropFirst(2)).map { known, answer in
       var command = FleetConfirmations.Command(known)
-      guard let kept = KeptCommand(answer.text) else { return command }
+      let place = FleetState.CommandPlace(name: name, aspect: known.aspect)
+      guard let text = answer.text, let kept = KeptCommand(text),
+        KeptCommand.isProven(text, at: place, now: now, to: authority)
+      else { return command }
       if kept.stamp != command.stamp || kept.host != command.host {
         if kept.isLater(than: known.command) { command.winner = kept.host }
         return command
@@ -186,21 +240,39 @@ private final class FleetReading {
       // Without a number, as an earlier relay leaves it, it is at least not after the last message.
       let number = kept.number ?? count
       command.hosts = hosts.map { host in
-        let silence = Duration.milliseconds(host.silence)
-        let description = descriptions[host.name]
-        func standing(
-          _ standing: FleetConfirmations.Standing, why: String? = nil
-        ) -> FleetConfirmations.Host {
-          .init(host.name, standing, why: why, silence: silence)
-        }
-        if host.name == command.host { return standing(.confirmed) }
-        let why = refusals[host.name]?.why(name, stamp: command.stamp, host: command.host)
-        if let why { return standing(.refused, why: why) }
-        if description?.hasRead(number, of: epoch) == true { return standing(.confirmed) }
-        if let description, !description.confirms { return standing(.mute) }
-        return standing(host.isSilent ? .silent : .pending)
+        let (standing, why) = standing(
+          of: host, known.command, descriptions[host.name], refusals[host.name],
+          hasRead: {
+            $0.hasRead(number, of: epoch, since: now - DurationText.milliseconds(known.command.age))
+          })
+        return .init(host.name, standing, why: why, silence: .milliseconds(host.silence))
       }
       return command
     }
+  }
+
+  /// What a host has said about a command that the server has, and why it does not count.
+  private func standing(
+    of host: Host, _ command: FleetCommand, _ description: HostDescription?, _ refusals: String?,
+    hasRead: (HostDescription) -> Bool
+  ) -> (FleetConfirmations.Standing, why: String?) {
+    if host.name == command.host { return (.confirmed, nil) }
+    guard let description else { return (host.isSilent ? .silent : .pending, nil) }
+    guard authority.accepts(description.proof) else {
+      return (.mute, description.proof == .unsigned ? "not signed" : "wrongly signed")
+    }
+    let list = refusals.map { RefusedCommands($0) }
+    let why = list?.why(command.name, stamp: command.stamp, host: command.host)
+    if authority.isOn, description.proof == .proven {
+      // Somebody may have taken the list away, or put an earlier one back.
+      let isRight =
+        FleetAuthority.seal(of: refusals) == description.refusals
+        && refusals.map { authority.proof(of: $0, .refusals, [host.name]) == .proven } ?? true
+      guard isRight else { return (host.isSilent ? .silent : .pending, nil) }
+    }
+    if let why { return (.refused, why) }
+    if hasRead(description) { return (.confirmed, nil) }
+    if !description.confirms { return (.mute, nil) }
+    return (host.isSilent ? .silent : .pending, nil)
   }
 }

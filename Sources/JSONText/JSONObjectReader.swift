@@ -290,6 +290,14 @@ public struct JSONFields: Sendable {
   /// Whether a member is `true`.
   public func isTrue(_ key: String) -> Bool { values[key] == .bool(true) }
 
+  /// The texts of a list; nil if the member is no list.
+  public func texts(_ key: String) -> [String]? {
+    guard case .nested(let list)? = values[key],
+      let elements = try? JSONObjectReader.elements(of: list, standingFor: key)
+    else { return nil }
+    return elements.compactMap { if case .string(let text) = $0 { text } else { nil } }
+  }
+
   /// The objects of a list; nil if the member is no list.
   public func objects(
     _ key: String, standingFor thing: String

@@ -14,10 +14,14 @@ public struct RelayStatus: Sendable, Hashable {
     /// Which hosts have carried out the latest commands to a breaker.
     case confirmations(of: String)
 
+    /// To forget a host that is gone for good.
+    case forgetting(host: String)
+
     /// How many bytes a question may have.
     public static let longest = 512
 
     private static let confirmations = "confirmations "
+    private static let forgetting = "forget "
 
     /// The words of the question, without the line feed at their end.
     public var words: String {
@@ -25,6 +29,7 @@ public struct RelayStatus: Sendable, Hashable {
       case .status: "status"
       case .figures: "figures"
       case .confirmations(let name): Self.confirmations + name
+      case .forgetting(let host): Self.forgetting + host
       }
     }
 
@@ -34,6 +39,10 @@ public struct RelayStatus: Sendable, Hashable {
       case "status": self = .status
       case "figures": self = .figures
       default:
+        if words.hasPrefix(Self.forgetting) {
+          self = .forgetting(host: String(words.dropFirst(Self.forgetting.count)))
+          return
+        }
         guard words.hasPrefix(Self.confirmations) else { return nil }
         self = .confirmations(of: String(words.dropFirst(Self.confirmations.count)))
       }
@@ -54,14 +63,31 @@ public struct RelayStatus: Sendable, Hashable {
     /// By how much the host's clock is ahead of the server's; nil if the host does not tell.
     public var skew: Duration?
 
+    /// The version of its relay; nil if it does not tell.
+    public var relay: String?
+
+    /// The version of the protocol that its relay speaks: 1 has neither confirmations nor signatures.
+    public var speaks: Int64
+
+    /// Whether what it says is signed with a key of the fleet; nil if this host has no key.
+    public var isProven: Bool?
+
+    /// The names of its keys, the one that signs first.
+    public var keys: [String]
+
     /// The host's breakers; empty if nobody asked for them.
     public var breakers: [Standing]
 
     /// Describes a host.
     public init(
       name: String, silence: Duration?, isSilent: Bool, skew: Duration? = nil,
+      relay: String? = nil, speaks: Int64 = 1, isProven: Bool? = nil, keys: [String] = [],
       breakers: [Standing]
     ) {
+      self.relay = relay
+      self.speaks = speaks
+      self.isProven = isProven
+      self.keys = keys
       self.skew = skew
       self.name = name
       self.silence = silence
@@ -128,8 +154,20 @@ public struct RelayStatus: Sendable, Hashable {
   /// How many commands of other hosts it has applied since it started.
   public var applied: Int64
 
-  /// How many commands of other hosts it has refused since it started.
+  /// How many messages and commands of other hosts it has refused since it started.
   public var refused: Int64
+
+  /// How many of these nobody has signed with a key of the fleet.
+  public var unproven: Int64
+
+  /// The names of the fleet's keys, the one that signs first; empty if nothing is signed.
+  public var keys: [String]
+
+  /// Whether what is not signed counts too, while the fleet gets its first key.
+  public var acceptsUnsigned: Bool
+
+  /// The hosts whose commands this host obeys; nil for those of every host.
+  public var obeyed: [String]?
 
   /// The hosts of the fleet; nil if Redis does not answer the relay.
   public var hosts: [Host]?
@@ -138,9 +176,13 @@ public struct RelayStatus: Sendable, Hashable {
   public init(
     fleet: String, host: String, isConnected: Bool, since: BreakerTimestamp? = nil,
     problem: String? = nil, lag: Duration? = nil, skew: Duration? = nil, waiting: Int64?,
-    applied: Int64, refused: Int64,
-    hosts: [Host]? = nil
+    applied: Int64, refused: Int64, unproven: Int64 = 0, keys: [String] = [],
+    acceptsUnsigned: Bool = false, obeyed: [String]? = nil, hosts: [Host]? = nil
   ) {
+    self.unproven = unproven
+    self.keys = keys
+    self.acceptsUnsigned = acceptsUnsigned
+    self.obeyed = obeyed
     self.fleet = fleet
     self.host = host
     self.isConnected = isConnected
@@ -169,10 +211,14 @@ extension RelayStatus {
       .init("since", JSONValue(since?.description)),
       .init("problem", JSONValue(problem)),
       .init("lag_ms", JSONValue(milliseconds: lag)),
-      .init("skew_ms", JSONValue(milliseconds: skew)),
+      .init("skew_ms", JSONValue(skew.map { DurationText.milliseconds($0) })),
       .init("waiting", JSONValue(waiting)),
       .init("applied", .integer(applied)),
       .init("refused", .integer(refused)),
+      .init("unproven", .integer(unproven)),
+      .init("keys", .array(keys.map { .string($0) })),
+      .init("accepts_unsigned", .bool(acceptsUnsigned)),
+      .init("obeyed", obeyed.map { .array($0.map { .string($0) }) } ?? .null),
       .init("hosts", hosts.map { .array($0.map { $0.document(answering: question) }) } ?? .null),
     ])
   }
@@ -193,7 +239,9 @@ extension RelayStatus {
       problem: fields.text("problem"), lag: fields.milliseconds("lag_ms"),
       skew: fields.number("skew_ms").map { .milliseconds($0) },
       waiting: fields.number("waiting"), applied: fields.number("applied") ?? 0,
-      refused: fields.number("refused") ?? 0,
+      refused: fields.number("refused") ?? 0, unproven: fields.number("unproven") ?? 0,
+      keys: fields.texts("keys") ?? [], acceptsUnsigned: fields.isTrue("accepts_unsigned"),
+      obeyed: fields.texts("obeyed"),
       hosts: try fields.objects("hosts", standingFor: "a host")?.map { host throws(JSONError) in
         try Host(host)
       })
@@ -204,11 +252,15 @@ extension RelayStatus.Host {
   fileprivate func document(answering question: RelayStatus.Question) -> JSONValue {
     let members: [JSONValue.Member] = [
       .init("host", .string(name)), .init("silent_ms", JSONValue(milliseconds: silence)),
-      .init("is_silent", .bool(isSilent)), .init("skew_ms", JSONValue(milliseconds: skew)),
+      .init("is_silent", .bool(isSilent)),
+      .init("skew_ms", JSONValue(skew.map { DurationText.milliseconds($0) })),
+      .init("relay", JSONValue(relay)), .init("speaks", .integer(speaks)),
+      .init("signed", isProven.map { .bool($0) } ?? .null),
+      .init("keys", .array(keys.map { .string($0) })),
     ]
     return switch question {
     case .status: .object(members + [.init("breakers", .array(breakers.map(\.document)))])
-    case .figures, .confirmations: .object(members)
+    case .figures, .confirmations, .forgetting: .object(members)
     }
   }
 
@@ -217,6 +269,9 @@ extension RelayStatus.Host {
       name: try fields.requiredText("host"), silence: fields.milliseconds("silent_ms"),
       isSilent: fields.isTrue("is_silent"),
       skew: fields.number("skew_ms").map { .milliseconds($0) },
+      relay: fields.text("relay"), speaks: fields.number("speaks") ?? 1,
+      isProven: fields["signed"].flatMap { if case .bool(let signed) = $0 { signed } else { nil } },
+      keys: fields.texts("keys") ?? [],
       breakers: try (fields.objects("breakers", standingFor: "a breaker") ?? []).map {
         breaker throws(JSONError) in
         try RelayStatus.Standing(breaker)

@@ -194,7 +194,7 @@ extension Breaker {
     _ mode: BreakerMode, for duration: Duration? = nil, reason: String? = nil,
     scope: CommandScope = .host
   ) throws(BreakerError) {
-    let author = self.author
+    let author = engine.author
     try change(.force(mode, for: duration), reason, scope) { draft in
       draft.apply { record, now in
         record.modeSet(to: mode, for: duration, reason: reason, by: author, at: now)
@@ -221,7 +221,7 @@ extension Breaker {
     set values: [PolicyKey: String] = [:], unset keys: Set<PolicyKey> = [],
     scope: CommandScope = .host
   ) throws(BreakerError) {
-    let command = try given(.policy(set: values, unset: keys), nil, scope)
+    let command = try engine.given(.policy(set: values, unset: keys), nil, scope, to: name)
     let complaint: PolicyError?
     do throws(StoreError) {
       complaint = try engine.waiting { () throws(StoreError) in
@@ -237,7 +237,7 @@ extension Breaker {
     _ action: FleetCommand.Action, _ reason: String?, _ scope: CommandScope,
     _ body: (inout BreakerDraft) -> Void
   ) throws(BreakerError) {
-    let command = try given(action, reason, scope)
+    let command = try engine.given(action, reason, scope, to: name)
     do throws(StoreError) {
       try engine.step(cell) { draft in
         body(&draft)
@@ -276,15 +276,17 @@ extension Breaker {
       }
     }.answer
   }
+}
 
+extension Engine {
   /// A command that the relay is to tell the other hosts; nil if it is for this host alone.
-  private func given(
-    _ action: FleetCommand.Action, _ reason: String?, _ scope: CommandScope
+  func given(
+    _ action: FleetCommand.Action, _ reason: String?, _ scope: CommandScope, to name: String
   ) throws(BreakerError) -> GivenCommand? {
     guard scope == .fleet else { return nil }
     do throws(StoreError) {
-      let isHeld = try engine.storage.isRelayHeld()
-      let fleet = try engine.storage.fleet()
+      let isHeld = try storage.isRelayHeld()
+      let fleet = try storage.fleet()
       if isHeld, fleet != nil { return GivenCommand(action, reason: reason, author: author) }
     } catch {
       throw .store(error)
@@ -293,10 +295,8 @@ extension Breaker {
   }
 
   /// This process and its user, as modes and commands name them.
-  private var author: String {
-    HistoryAuthor(
-      pid: engine.ownProcess().pid, program: engine.program, mandate: engine.mandate
-    ).words
+  var author: String {
+    HistoryAuthor(pid: ownProcess().pid, program: program, mandate: mandate).words
   }
 }
 

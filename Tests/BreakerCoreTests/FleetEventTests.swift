@@ -7,6 +7,23 @@ import Testing
   private static let policy = BreakerPolicy(
     maxFailures: 3, openFor: .seconds(30), fleetQuorum: .hosts(3), fleetSpread: .seconds(10))
 
+  @Test(
+    arguments: [
+      (19, nil, 0), (20, nil, 800), (50, nil, 2_000), (500, nil, 10_000), (.max, nil, 10_000),
+      (500, 1, 1_000), (20, 3, 800), (500, 60, 10_000),
+    ] as [(Int, Int64?, Int64)])
+  func `the suspicions of a large fleet are spread`(hosts: Int, spread: Int64?, milliseconds: Int64)
+  {
+    let policy = BreakerPolicy(
+      openFor: .seconds(30), fleetQuorum: .hosts(2), fleetSpread: spread.map { .seconds($0) })
+    #expect(policy.suspicionSpread(ofFleet: hosts) == .milliseconds(milliseconds))
+  }
+
+  @Test func `suspicions are spread over no more than half of the open time`() {
+    let policy = BreakerPolicy(openFor: .seconds(4), fleetQuorum: .hosts(2))
+    #expect(policy.suspicionSpread(ofFleet: 500) == .seconds(2))
+  }
+
   @Test func `a suspected breaker makes its next call a probe, whose success closes it`() {
     var bench = Bench(Self.policy)
     let early = bench.permit()

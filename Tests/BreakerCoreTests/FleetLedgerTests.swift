@@ -26,6 +26,28 @@ import Testing
     #expect(ledger.stamp == 5)
   }
 
+  @Test func `a command keeps the seal that came last, part by part`() {
+    func order(_ seals: [String: String], jitter: String = "1%") -> FleetOrder {
+      FleetOrder(
+        FleetCommand(
+          name: "api", action: .policy(set: [.probes: "2", .jitter: jitter], unset: []),
+          author: "ann", host: "b", stamp: 3, age: .zero, seals: seals), at: .start)
+    }
+    var ledger = FleetLedger()
+    _ = ledger.heard(order([:]))
+    let old = ["policy:probes": "1", "policy:jitter": "2"]
+    #expect(ledger.heard(order(old)) == [])
+    #expect(ledger.registers[.policy(.probes)]?.order.seals == ["policy:probes": "1"])
+    #expect(ledger.registers[.policy(.jitter)]?.order.seals == ["policy:jitter": "2"])
+    _ = ledger.heard(order(["policy:probes": "3"]))
+    // One that says something else is another command, even if it has the same stamp.
+    _ = ledger.heard(order(["policy:jitter": "4"], jitter: "5%"))
+    _ = ledger.heard(order([:]))
+    #expect(ledger.registers[.policy(.probes)]?.order.seals == ["policy:probes": "3"])
+    #expect(ledger.registers[.policy(.jitter)]?.order.seals == ["policy:jitter": "2"])
+    #expect(ledger.registers[.policy(.probes)]?.order.command(at: .start).byAspect.count == 1)
+  }
+
   @Test func `each value of a policy is judged by itself`() {
     var ledger = FleetLedger()
     ledger.gave(Self.order(.policy(set: [.probes: "2", .jitter: "1%"], unset: []), stamp: 3))

@@ -120,8 +120,8 @@ struct ConfirmationTests {
     let server = try RedisConnection(to: hosts[0].options.address, patience: .seconds(60))
     let answer = try server.ask([
       "EVAL", FleetScripts.command, "3", "sb:{test}:stream", "sb:{test}:count",
-      "sb:{test}:commands", "1000", "a", "1", "pay", String(ahead), "{}", "0", String(ahead),
-      "mode", "{}",
+      "sb:{test}:commands", "1000", "a", "1", "pay", String(ahead), "{}", "0", String(ahead), "",
+      "", "mode", "{}", "",
     ])
     #expect(answer.text == "!")
     try claim.published([], refusing: [try claim.pendingCommands()[0].id: "the clock"])

@@ -252,7 +252,7 @@ struct ServerFaultTests {
     func tell(_ stamp: Int64, of host: String, at own: Int64) throws -> String {
       try server.command(
         "EVAL", FleetScripts.command, "3", keys.stream, keys.count, keys.commands, "1000", host,
-        "abc", "pay", "\(stamp)", "all", "0", "\(own)", "mode", "part")
+        "abc", "pay", "\(stamp)", "all", "0", "\(own)", "", "", "mode", "part", "")
     }
     func kept() throws -> Substring? {
       try server.command("HGET", keys.commands, "pay\nmode").split(separator: " ").first

@@ -15,10 +15,11 @@ final class TestFleet {
 
   /// A host whose relay works.
   func host(
-    _ name: String, as other: String? = nil, address: String? = nil
+    _ name: String, as other: String? = nil, address: String? = nil,
+    with change: (inout RelayOptions) -> Void = { _ in }
   ) async throws -> TestHost {
     let host = try TestHost(
-      name, as: other ?? name, in: directory, address: address ?? server.address)
+      name, as: other ?? name, in: directory, address: address ?? server.address, with: change)
     host.start()
     try await host.awaits(.connected)
     return host
@@ -66,19 +67,21 @@ final class TestHost: Sendable {
 
   convenience init(
     _ name: String, as host: String, in directory: TemporaryDirectory, address: String,
-    tls: RedisTLS? = nil
+    tls: RedisTLS? = nil, with change: (inout RelayOptions) -> Void = { _ in }
   ) throws {
     var server = try RedisAddress(address)
     server.tls = tls
-    try self.init(name, as: host, in: directory, server: server)
+    try self.init(name, as: host, in: directory, server: server, with: change)
   }
 
   init(
-    _ name: String, as host: String, in directory: TemporaryDirectory, server: RedisAddress
+    _ name: String, as host: String, in directory: TemporaryDirectory, server: RedisAddress,
+    with change: (inout RelayOptions) -> Void = { _ in }
   ) throws {
     var options = RelayOptions(
       address: server, fleet: "test", host: host, store: directory.file("\(name).db"))
     options.isJSON = true
+    change(&options)
     self.options = options
     store = SharedStore(
       path: options.store, options: StoreOptions(lockTimeout: .seconds(60), program: "test"))
@@ -87,11 +90,13 @@ final class TestHost: Sendable {
 
   deinit { stop() }
 
-  /// Starts a relay.
-  func start() {
+  /// Starts a relay, with other options if some are given.
+  func start(_ other: RelayOptions? = nil) {
     let log = RelayLog(isJSON: true) { [lines] line in lines.all.withLock { $0.append(line) } }
     let options = StoreOptions()
-    guard let relay = try? Relay(self.options, storeOptions: options, log: log) else { return }
+    guard let relay = try? Relay(other ?? self.options, storeOptions: options, log: log) else {
+      return
+    }
     let threads = Threads()
     threads.start { _ = try? relay.run() }
     let started = Running(relay: relay, threads: threads)

@@ -46,7 +46,7 @@ struct CompleterTests {
     #expect(
       texts(answer("force", "pay", "")) == ["forced_open", "forced_closed", "observe", "automatic"])
     #expect(texts(answer("trip", "pay", "--for", "")).isEmpty)
-    #expect(texts(answer("fleet", "")) == ["status", "withdraw", "leave"])
+    #expect(texts(answer("fleet", "")) == ["status", "page", "withdraw", "forget", "leave"])
     #expect(texts(answer("fleet", "status", "")) == ["mail", "pay"])
     #expect(texts(answer("trip", "pay", "--fl")) == ["--fleet"])
     #expect(texts(answer("show", "--store", "")) == ["FILES"])

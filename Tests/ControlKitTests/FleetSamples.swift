@@ -43,7 +43,7 @@ enum FleetSamples {
   /// The figures of the fleet of four hosts.
   static let figures = FleetFigures(
     fleet: "prod", isRelayRunning: true, isConnected: true, waiting: 2, refused: 1, hosts: 4,
-    silentHosts: 1, lag: .milliseconds(3), skew: .seconds(90))
+    silentHosts: 1, lag: .milliseconds(3), skew: .seconds(90), refusedMessages: 9, unproven: 7)
 
   /// A fleet of many hosts: payments is open on some, and search is forced open on all but a few.
   static func large(hosts count: Int = 20) -> RelayStatus {

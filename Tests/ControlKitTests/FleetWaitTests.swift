@@ -164,7 +164,7 @@ import Testing
     let text = FleetText(
       status: status, overview: FleetOverview(of: status), now: FleetSamples.now)
     let page = text.page(width: 80, painter: Painter(isOn: false))
-    #expect(page.contains("Wrong clocks\nweb-02.example.net: 1h ahead of the server's\n"))
+    #expect(page.contains("Wrong clocks\n  web-02.example.net: 1h ahead of the server's\n"))
   }
 
   @Test func `an answer is read back, and an unknown word is no confirmation`() throws {

@@ -41,7 +41,7 @@ import Testing
     for family in families { #expect(guide.contains("`\(family)`")) }
     let alerts = try Self.text(Self.resources + "/prometheus-alerts.yml")
       .matches(of: /alert: ([A-Za-z]+)/).map { $0.1 }
-    #expect(alerts.count == 14)
+    #expect(alerts.count == 15)
     for alert in alerts { #expect(guide.contains("`\(alert)`"), "\(alert)") }
     #expect(Self.names(in: guide).subtracting(families) == [])
   }

@@ -1,3 +1,4 @@
+import BreakerDocuments
 import ProgramKit
 import SharedBreaker
 import TestSupport
@@ -101,6 +102,24 @@ import Testing
     #expect(silence?.hasPrefix("its answer cannot be understood: ") == true)
     #expect(silence?.hasSuffix(why) == true, "\(silence ?? "")")
     withExtendedLifetime(relay) {}
+  }
+
+  @Test func `a status is read as it was written, also of clocks that are behind`() throws {
+    var status = FleetSamples.large(hosts: 2)
+    status.skew = .seconds(-90)
+    status.keys = ["0b7e6e01", "ffffffff"]
+    status.obeyed = ["ops"]
+    status.unproven = 3
+    status.acceptsUnsigned = true
+    status.hosts?[1].skew = .milliseconds(-3_600_000)
+    status.hosts?[1].relay = "0.9.0"
+    status.hosts?[1].speaks = 2
+    status.hosts?[1].isProven = false
+    status.hosts?[1].keys = ["0b7e6e01"]
+    let read = try RelayStatus(document: status.document(answering: .status).text)
+    #expect(read == status)
+    let text = FleetDocument.of(read, showing: FleetOverview(of: read)).text
+    #expect(text.contains(#""skew_ms":-90000"#) && text.contains(#""skew_ms":-3600000"#))
   }
 
   @Test func `a status with members that are missing or unknown can be read`() throws {

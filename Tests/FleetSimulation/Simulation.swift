@@ -21,6 +21,9 @@ struct Simulation {
     /// Of the calls that are planned, only those with the latest number take place.
     var plan = 0
 
+    /// When it is going to suspect its breaker, or last was.
+    var plansToLookAt = Int64.min
+
     /// Whether its breaker has been open since it was last closed.
     var hasOpened = false
   }
@@ -141,8 +144,12 @@ extension Simulation {
     server.takeOpening(of: host, until: time(until), at: now)
     agenda.add(.expire(host: host), at: time(until))
     guard let quorum, server.open >= quorum else { return }
-    for other in hosts.indices where hosts[other].record.state == .closed {
-      agenda.add(.look(host: other), at: now + hosts[other].lag)
+    let spread = policy.suspicionSpread(ofFleet: scenario.hosts).inNanoseconds
+    for other in hosts.indices
+    where hosts[other].record.state == .closed && hosts[other].plansToLookAt <= now {
+      let pause = spread == 0 ? 0 : Int64.random(in: 0..<spread, using: &random)
+      hosts[other].plansToLookAt = now + hosts[other].lag + pause
+      agenda.add(.look(host: other), at: hosts[other].plansToLookAt)
     }
   }
 

@@ -17,7 +17,7 @@ struct Tables {
   }
 
   var text: String {
-    [idle, outage, recovery, suppression, oneHost, sickQuorum].joined(separator: "\n")
+    [idle, confirming, outage, recovery, suppression, oneHost, sickQuorum].joined(separator: "\n")
   }
 
   private func table(_ heads: [String], _ rows: [[String]]) -> String {
@@ -31,6 +31,21 @@ struct Tables {
       sizes(10, 100, 1_000, 10_000).map { hosts in
         [
           count(hosts), seconds(Beat.interval(of: hosts)), count(Beat.requestsASecond(of: hosts)),
+        ]
+      })
+  }
+
+  private var confirming: String {
+    table(
+      [
+        "hosts", "half have confirmed after", "all",
+        "all, if one in a hundred has to connect again",
+      ],
+      sizes(10, 100, 500, 1_000, 10_000).map { hosts in
+        let times = Confirming(hosts: hosts).times()
+        return [
+          count(hosts), seconds(times[hosts / 2]), seconds(times.last),
+          seconds(Confirming(hosts: hosts, lost: 10).times().last),
         ]
       })
   }

@@ -124,7 +124,7 @@ class Prometheus(MetricsTestCase):
         self.assertRaises(Rejected, gpu.call, int)
         self.assertEqual((of("units_in_use"), of("limit_units"), of("callers_waiting")), (2, 2, 0))
         for permit in permits:
-            permit.succeed()
+            permit.report("success")
         self.assertEqual(of("units_in_use"), 0)
         self.assertEqual((of("busy_rejections_total"), of("rejections_total")), (1, 0))
         self.assertEqual((of("lost_calls_total"), of("abandoned_waits_total")), (0, 0))

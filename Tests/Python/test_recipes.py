@@ -114,6 +114,8 @@ class Guide(unittest.TestCase):
                 if key in set(_KINDS) - {"max_failures"}:
                     value = policy.pop(key.replace("_", "-"))
                     shown = "`None`" if value is None else str(value).rstrip("s%")
+                    if _KINDS[key] == "Word":
+                        shown = f'`"{value}"`'
                     self.assertEqual(default, shown, key)
         self.assertEqual(policy, {})
 
@@ -133,7 +135,7 @@ class SharingALimit(Recipe):
         permits = [model.acquire() for _ in range(4)]
         self.assertIn("Too many questions", names["answer"]("why"))
         for permit in permits:
-            permit.succeed()
+            permit.report("success")
         self.assertEqual(names["answer"]("why"), "WHY")
 
 

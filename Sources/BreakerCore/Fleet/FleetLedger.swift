@@ -40,6 +40,11 @@ package struct FleetLedger: Sendable, Hashable {
     for aspect in news {
       registers[aspect] = FleetRegister(order.only(aspect), isInForce: isInForce)
     }
+    // Its host signs a command again when the fleet gets another key.
+    for aspect in order.action.aspects {
+      guard let order = registers[aspect]?.order.resealed(by: order.only(aspect)) else { continue }
+      registers[aspect]?.order = order
+    }
     return news
   }
 

@@ -25,6 +25,7 @@ package struct FleetOrder: Sendable, Hashable {
   package var author: String { command.author }
   package var host: String { command.host }
   package var stamp: Int64 { command.stamp }
+  package var seals: [String: String] { command.seals }
 
   package func age(at now: Moment) -> Duration {
     .nanoseconds(max(0, now.boot.since(givenAt.boot)))
@@ -49,7 +50,18 @@ package struct FleetOrder: Sendable, Hashable {
   func only(_ aspect: FleetAspect) -> FleetOrder {
     var part = command
     part.action = action.only(aspect)
+    part.seals = seals.filter { $0.key == aspect.text }
     return FleetOrder(part, givenAt: givenAt)
+  }
+
+  /// The same command with the seals that another one has for it; nil if that has none, or the same.
+  func resealed(by other: FleetOrder) -> FleetOrder? {
+    guard isPart(of: other), action == other.action, author == other.author,
+      reason == other.reason, !other.seals.isEmpty, other.seals != seals
+    else { return nil }
+    var command = command
+    command.seals = other.seals
+    return FleetOrder(command, givenAt: givenAt)
   }
 
   /// The same command with another stamp, and another time on the wall clock.

@@ -1,4 +1,3 @@
-internal import JSONText
 package import SharedBreaker
 
 /// A message from one host to the others.
@@ -29,9 +28,14 @@ package struct FleetMessage: Sendable, Hashable {
   /// The generation of the breaker; 0 for a command.
   package var generation: Int64
 
+  /// When its host sent it, in milliseconds of the server's clock; nil if it does not say.
+  package var sentAt: Int64?
+
   package init(
-    _ content: Content, name: String, host: String, lineage: String, generation: Int64
+    _ content: Content, name: String, host: String, lineage: String, generation: Int64,
+    sentAt: Int64? = nil
   ) {
+    self.sentAt = sentAt
     self.content = content
     self.name = name
     self.host = host
@@ -39,8 +43,11 @@ package struct FleetMessage: Sendable, Hashable {
     self.generation = generation
   }
 
-  /// The version of the protocol.
+  /// The version of the messages, which every relay understands.
   package static let version = "1"
+
+  /// The version of the protocol that this relay speaks: 2 has confirmations and signatures.
+  package static let protocolVersion: Int64 = 2
 
   /// How many bytes the fields of a message may have in total.
   package static let longest = 65_536
@@ -54,6 +61,10 @@ package struct Refusal: Error, Sendable, Hashable {
   /// The kinds of refusals; each is reported once for each host that causes it.
   package enum Kind: Sendable, Hashable {
     case oversized, otherVersion, unreadable, name, value, command, room
+    case unsigned, forged, authority
+
+    /// Whether nobody knows who has said it, so that it may come from an attacker.
+    package var isUnproven: Bool { self == .unsigned || self == .forged }
   }
 
   package var kind: Kind
@@ -72,6 +83,24 @@ package struct Refusal: Error, Sendable, Hashable {
   }
 }
 
+/// Writing messages.
+extension FleetMessage {
+  /// The fields of a message about a breaker, without those that the server adds; nil for a command.
+  func fields(sentAt now: Int64) -> [String: String]? {
+    var fields = ["v": Self.version, "h": host, "l": lineage, "b": name, "g": String(generation)]
+    fields["t"] = String(now)
+    switch content {
+    case .open(let time):
+      fields["k"] = "open"
+      fields["r"] = String(max(0, DurationText.milliseconds(time)))
+    case .recovered: fields["k"] = "recovered"
+    case .closed: fields["k"] = "closed"
+    case .command: return nil
+    }
+    return fields
+  }
+}
+
 /// Reading messages.
 extension FleetMessage {
   /// Reads the fields of an entry of the stream.
@@ -80,14 +109,25 @@ extension FleetMessage {
   ///   - fields: The fields and values of the entry.
   ///   - time: When the server received the entry.
   ///   - now: The server's time.
-  /// - Throws: `Refusal` if this version cannot use the message.
+  ///   - authority: Whose word counts.
+  /// - Throws: `Refusal` if this version cannot use the message, or if nobody has to believe it.
   package init(
-    _ fields: RedisReply, receivedAt time: Int64, at now: Int64
+    _ fields: RedisReply, receivedAt time: Int64, at now: Int64,
+    believing authority: FleetAuthority = FleetAuthority(fleet: "")
   ) throws(Refusal) {
     let values = try Self.values(of: fields)
     let sender = values["h"].flatMap { FleetName.complaint(about: $0) == nil ? $0 : nil }
     do throws(Refusal) {
-      try self.init(values, delay: .milliseconds(max(0, now - time)), at: now)
+      let proof = authority.proof(fields: values)
+      if values["v"] == Self.version { try authority.demand(proof) }
+      // Whoever sends a message again cannot make it younger.
+      let sent = proof == .proven ? values["t"].flatMap { ServerClock.time($0) } : nil
+      let first = min(time, sent ?? time)
+      try self.init(values, delay: .milliseconds(max(0, now - first)), at: now)
+      sentAt = sent
+      if case .command(let command) = content {
+        content = .command(try authority.checked(command, at: now))
+      }
     } catch {
       var refusal = Refusal(error.kind, host: sender, error.description)
       if values["k"] == "command", let sender, let name = values["b"],
@@ -202,125 +242,6 @@ extension FleetMessage {
       && text.utf8.allSatisfy { byte in
         (0x30...0x39).contains(byte) || (0x61...0x66).contains(byte)
       }
-  }
-}
-
-/// A command as JSON text, which hosts exchange.
-package enum CommandText {
-  /// The text of a command; its stamp and host travel separately.
-  package static func text(of command: FleetCommand) -> String {
-    var members: [JSONValue.Member] = []
-    switch command.action {
-    case .trip(let time):
-      members = [.init("action", .string("trip")), .init("for_ms", JSONValue(milliseconds: time))]
-    case .reset:
-      members = [.init("action", .string("reset"))]
-    case .force(let mode, let time):
-      members = [
-        .init("action", .string("force")), .init("mode", .string(mode.wireName)),
-        .init("for_ms", JSONValue(milliseconds: time)),
-      ]
-    default:
-      guard case .policy(let values, let keys) = command.action else { break }
-      let set = PolicyKey.allCases.compactMap { key in values[key].map { "\(key.rawValue)=\($0)" } }
-      let unset = PolicyKey.allCases.filter(keys.contains).map(\.rawValue)
-      members = [
-        .init("action", .string("policy")), .init("set", .string(set.joined(separator: " "))),
-        .init("unset", .string(unset.joined(separator: " "))),
-      ]
-    }
-    members.append(.init("reason", JSONValue(command.reason)))
-    members.append(.init("by", .string(command.author)))
-    members.append(.init("age_ms", JSONValue(milliseconds: command.age)))
-    return JSONValue.object(members.filter { $0.value != .null }).text
-  }
-
-  /// Reads a command.
-  ///
-  /// - Throws: `Refusal` if this version cannot carry it out.
-  package static func command(
-    _ text: String, name: String, host: String, stamp: Int64
-  ) throws(Refusal) -> FleetCommand {
-    let values: JSONFields
-    do throws(JSONError) {
-      values = try JSONFields(text, standingFor: "a command")
-    } catch {
-      throw Refusal(.command, error.description)
-    }
-    guard let author = values.text("by"), author.utf8.count <= 1_024 else {
-      throw Refusal(.command, "the command does not say who gave it")
-    }
-    guard stamp > 0 else { throw Refusal(.command, "the command has the stamp 0") }
-    return FleetCommand(
-      name: name, action: try values.action(), reason: values.text("reason"), author: author,
-      host: host, stamp: stamp, age: try values.time("age_ms") ?? .zero)
-  }
-}
-
-/// The members of a command.
-extension JSONFields {
-  /// The age of the oldest command that is worth telling.
-  private static let longestAge = DurationText.milliseconds(.seconds(100 * 365 * 86_400))
-
-  fileprivate func time(_ key: String) throws(Refusal) -> Duration? {
-    switch self[key] {
-    case .null, nil: return nil
-    case .number(let digits):
-      guard let number = Int64(digits), (0...Self.longestAge).contains(number) else { break }
-      return .milliseconds(number)
-    default: break
-    }
-    throw Refusal(.command, "the command's \(key) is not a number of milliseconds")
-  }
-
-  fileprivate func action() throws(Refusal) -> FleetCommand.Action {
-    switch text("action") {
-    case "trip": return .trip(for: try limited(time("for_ms")))
-    case "reset": return .reset
-    case "force":
-      guard let mode = text("mode").flatMap({ BreakerMode(wireName: $0) }) else {
-        throw Refusal(.command, "the command sets a mode that this cbrelay does not know")
-      }
-      return .force(mode, for: try limited(time("for_ms")))
-    case "policy": return .policy(set: try set(), unset: try unset())
-    default: throw Refusal(.command, "the command's action is one that this cbrelay does not know")
-    }
-  }
-
-  private func limited(_ time: Duration?) throws(Refusal) -> Duration? {
-    guard let time else { return nil }
-    guard time > .zero, time <= FleetMessage.longestTime else {
-      throw Refusal(.command, "the command's for_ms is not from 1 ms to 365 days")
-    }
-    return time
-  }
-
-  private func set() throws(Refusal) -> [PolicyKey: String] {
-    var values: [PolicyKey: String] = [:]
-    for word in (text("set") ?? "").split(separator: " ") {
-      let parts = word.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-      guard parts.count == 2 else { throw Self.unknownKey(parts[0]) }
-      values[try Self.key(parts[0])] = String(parts[1])
-    }
-    return values
-  }
-
-  private func unset() throws(Refusal) -> Set<PolicyKey> {
-    var keys: Set<PolicyKey> = []
-    for word in (text("unset") ?? "").split(separator: " ") { keys.insert(try Self.key(word)) }
-    return keys
-  }
-
-  private static func key(_ word: Substring) throws(Refusal) -> PolicyKey {
-    guard let key = PolicyKey(rawValue: String(word)) else { throw unknownKey(word) }
-    return key
-  }
-
-  private static func unknownKey(_ word: Substring) -> Refusal {
-    Refusal(
-      .command,
-      "the command is about the policy value '\(OutsideText.quoted(String(word)))', which this"
-        + " cbrelay does not know")
   }
 }
 

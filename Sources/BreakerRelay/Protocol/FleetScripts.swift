@@ -24,6 +24,9 @@ package struct FleetKeys: Sendable, Hashable {
   /// Which breakers are open on which hosts.
   package var evidence: String { prefix + "evidence" }
 
+  /// The same with what proves it, in a fleet with a key.
+  package var sealed: String { prefix + "sealed" }
+
   /// When each host was last seen, in milliseconds of the server's clock.
   package var hosts: String { prefix + "hosts" }
 
@@ -125,19 +128,34 @@ package enum FleetScripts {
 
   /// Publishes that a breaker has opened or is no longer open, and records it as evidence.
   ///
-  /// - Keys: stream, count, evidence.
+  /// - Keys: stream, count, evidence, sealed evidence.
   /// - Arguments: about how long the stream may become, the kind of message, host, lineage, breaker,
-  ///   generation, for how many milliseconds it stays open.
+  ///   generation, for how many milliseconds it stays open; then, if it is signed, when it was sent
+  ///   and the seal.
   static let evidence =
     now + append + """
       local place = ARGV[5] .. '\\n' .. ARGV[3]
+      local fields = {'k', ARGV[2], 'h', ARGV[3], 'l', ARGV[4], 'b', ARGV[5], 'g', ARGV[6]}
+      local function add(field, value)
+        fields[#fields + 1] = field
+        fields[#fields + 1] = value
+      end
+      if ARGV[2] == 'open' then add('r', ARGV[7]) end
+      if ARGV[9] then
+        add('t', ARGV[8])
+        add('m', ARGV[9])
+      end
+      append(ARGV[1], unpack(fields))
+      redis.call('HDEL', KEYS[4], place)
       if ARGV[2] == 'open' then
-        append(ARGV[1], 'k', ARGV[2], 'h', ARGV[3], 'l', ARGV[4], 'b', ARGV[5], 'g', ARGV[6],
-          'r', ARGV[7])
-        redis.call('HSET', KEYS[3], place,
-          ARGV[4] .. ' ' .. ARGV[6] .. ' ' .. string.format('%.0f', now + tonumber(ARGV[7])))
+        local open = ARGV[4] .. ' ' .. ARGV[6] .. ' ' ..
+          string.format('%.0f', now + tonumber(ARGV[7]))
+        redis.call('HSET', KEYS[3], place, open)
+        if ARGV[9] then
+          redis.call('HSET', KEYS[4], place,
+            open .. ' ' .. ARGV[8] .. ' ' .. ARGV[7] .. ' ' .. ARGV[9])
+        end
       else
-        append(ARGV[1], 'k', ARGV[2], 'h', ARGV[3], 'l', ARGV[4], 'b', ARGV[5], 'g', ARGV[6])
         redis.call('HDEL', KEYS[3], place)
       end
       return 1
@@ -148,13 +166,15 @@ package enum FleetScripts {
   /// It answers with the host whose command is later; with nothing if it has published the command, or
   /// if the server knows it already; or with an exclamation mark, which cannot be a host, if the stamp
   /// is more than a day ahead of the server's clock, so that other hosts would refuse it. A known
-  /// command whose stamp is also ahead of the asking host's clock is invalid and is replaced. With
-  /// the command, the server keeps the number of its message.
+  /// command whose stamp is also ahead of the asking host's clock is invalid and is replaced. So is
+  /// one that the asking host has found to be wrongly signed, if it is still the same. With the
+  /// command, the server keeps the number of its message.
   ///
   /// - Keys: stream, count, commands.
   /// - Arguments: about how long the stream may become, the host that gave it, lineage, breaker,
-  ///   stamp, the command, its age in milliseconds, the time on the clock of the asking host; then
-  ///   each aspect and the part of the command about it.
+  ///   stamp, the command, its age in milliseconds, the time on the clock of the asking host, when it
+  ///   was sent and the seal, which are empty if it is not signed; then each aspect, the part of the
+  ///   command about it, and what may be replaced whatever its stamp is.
   package static let command =
     now + append + """
       if tonumber(ARGV[5]) > now + 86400000 then return '!' end
@@ -174,14 +194,16 @@ package enum FleetScripts {
       local given = string.format('%.0f', now - tonumber(ARGV[7]))
       local told = nil
       local winner = ''
-      for i = 9, #ARGV, 2 do
+      local fields = {'k', 'command', 'h', ARGV[2], 'l', ARGV[3], 'b', ARGV[4], 's', ARGV[5],
+        'c', ARGV[6]}
+      if ARGV[10] ~= '' then
+        for i, field in ipairs({'t', ARGV[9], 'm', ARGV[10]}) do fields[#fields + 1] = field end
+      end
+      for i = 11, #ARGV, 3 do
         local place = ARGV[4] .. '\\n' .. ARGV[i]
         local known = redis.call('HGET', KEYS[3], place)
-        if not known or isLater(ARGV[5], ARGV[2], known) then
-          if not told then
-            told = append(ARGV[1], 'k', 'command', 'h', ARGV[2], 'l', ARGV[3], 'b', ARGV[4],
-              's', ARGV[5], 'c', ARGV[6])
-          end
+        if not known or known == ARGV[i + 2] or isLater(ARGV[5], ARGV[2], known) then
+          if not told then told = append(ARGV[1], unpack(fields)) end
           redis.call('HSET', KEYS[3], place, ARGV[5] .. ' ' .. ARGV[2] .. ' ' .. given .. ' ' ..
             string.sub(ARGV[i + 1], 1, -2) .. ',"n":' .. told .. '}')
         else
@@ -217,6 +239,25 @@ package enum FleetScripts {
     return 1
     """
 
+  /// Removes the description of a host that is gone, but not of one that was seen lately.
+  ///
+  /// It answers with nothing if there is no such host, and otherwise with how many milliseconds it has
+  /// been silent; it is forgotten if that is as long as the arguments demand.
+  ///
+  /// - Keys: hosts, the host's own.
+  /// - Arguments: the host, how many milliseconds it must have been silent.
+  static let dismiss =
+    now + """
+      local seen = redis.call('ZSCORE', KEYS[1], ARGV[1])
+      if not seen and redis.call('DEL', KEYS[2]) == 0 then return '' end
+      local silence = math.max(0, now - tonumber(seen or '0'))
+      if silence >= tonumber(ARGV[2]) then
+        redis.call('ZREM', KEYS[1], ARGV[1])
+        redis.call('DEL', KEYS[2])
+      end
+      return string.format('%.0f', silence)
+      """
+
   static let all = [beat, evidence, command, forget, leave]
 }
 
@@ -236,6 +277,7 @@ package enum FleetRights {
       ["XREVRANGE", keys.stream, "+", "-"],
       ["HGET", keys.commands, ""], ["HSET", keys.commands, "", ""], ["HSCAN", keys.commands, "0"],
       ["HGET", keys.evidence, ""], ["HSET", keys.evidence, "", ""], ["HDEL", keys.evidence, ""],
+      ["HSET", keys.sealed, "", ""],
       ["HSCAN", keys.evidence, "0"],
       ["HGET", host, ""], ["HSET", host, "", ""], ["HDEL", host, ""], ["HGETALL", host],
       ["DEL", host], ["EXPIRE", host, "1"],

@@ -19,6 +19,15 @@ package struct FleetState: Sendable {
   package private(set) var evidence: [(name: String, host: String, FleetView.Evidence)] = []
   package private(set) var refusals: [Refusal] = []
 
+  /// What the server keeps in the places of commands that are not signed as they should be.
+  package private(set) var replaceable: [CommandPlace: String] = [:]
+
+  /// Whose word counts.
+  private let authority: FleetAuthority
+
+  /// This host, which signs its commands again if the fleet has another key.
+  private let host: String
+
   /// The breaker and the aspect that a command is the latest about.
   package struct CommandPlace: Sendable, Hashable {
     package var name: String
@@ -28,10 +37,16 @@ package struct FleetState: Sendable {
       self.name = name
       self.aspect = aspect
     }
+
+    /// The field of the hash.
+    var field: String { "\(name)\n\(aspect)" }
   }
 
   /// Evidence that has been out of date for a while, as fields and values; its hosts may be gone.
   package private(set) var pastEvidence: [RedisReply] = []
+
+  /// The same with seals.
+  package private(set) var pastSealed: [RedisReply] = []
 
   /// The commands that read where the stream is, to be sent between MULTI and EXEC.
   ///
@@ -44,7 +59,12 @@ package struct FleetState: Sendable {
   }
 
   /// Reads the answer to EXEC.
-  package init(_ answers: [RedisReply]) throws(RedisError) {
+  package init(
+    _ answers: [RedisReply], for host: String = "",
+    believing authority: FleetAuthority = FleetAuthority(fleet: "")
+  ) throws(RedisError) {
+    self.host = host
+    self.authority = authority
     for answer in answers {
       if case .error(let text) = answer { throw RedisError(answer: text) }
     }
@@ -69,6 +89,13 @@ package struct FleetState: Sendable {
   package mutating func take(evidence pairs: [(field: RedisReply, value: RedisReply)]) {
     for (field, value) in pairs {
       do throws(Refusal) { try take(evidence: field, value) } catch { note(error) }
+    }
+  }
+
+  /// Adds some of the evidence that the server keeps with seals.
+  package mutating func take(sealed pairs: [(field: RedisReply, value: RedisReply)]) {
+    for (field, value) in pairs {
+      do throws(Refusal) { try take(sealed: field, value) } catch { note(error) }
     }
   }
 
@@ -101,10 +128,18 @@ package struct FleetState: Sendable {
       var command = try CommandText.command(String(parts[3]), name: name, host: host, stamp: stamp)
       command.age = .milliseconds(max(0, now - given))
       guard command.byAspect[aspect] == command else { throw Self.unreadable("a command") }
+      let place = CommandPlace(name: name, aspect: aspect)
+      do throws(Refusal) {
+        command = try authority.checked(command, at: now)
+      } catch {
+        if error.kind.isUnproven { replaceable[place] = value.text }
+        throw error
+      }
+      if host == self.host, !authority.isCurrent(command) { replaceable[place] = value.text }
       guard commands.count < Self.roomForCommands else {
         throw Refusal(.room, host: host, "the server keeps more commands than a relay reads")
       }
-      commands[CommandPlace(name: name, aspect: aspect)] = command
+      commands[place] = command
     } catch {
       var refusal = Refusal(error.kind, host: host, error.description)
       refusal.command = RefusedCommand(name: name, stamp: stamp, host: host, error.description)
@@ -114,20 +149,56 @@ package struct FleetState: Sendable {
 
   private mutating func take(evidence field: RedisReply, _ value: RedisReply) throws(Refusal) {
     let parts = value.text?.split(separator: " ") ?? []
-    guard let (name, host) = Self.place(field), FleetName.complaint(about: host) == nil,
-      parts.count == 3, FleetMessage.isLineage(String(parts[0])),
-      let generation = Int64(parts[1]), generation >= 0, let until = ServerClock.time(parts[2])
-    else { throw Self.unreadable("evidence") }
-    guard until > now - 60_000 else {
+    guard parts.count == 3, let found = Self.evidence(field, parts[...]) else {
+      throw Self.unreadable("evidence")
+    }
+    guard found.piece.until > now - 60_000 else {
       if pastEvidence.count < FleetView.room { pastEvidence += [field, value] }
       return
     }
-    guard evidence.count < FleetView.room else { throw FleetView.isFull(for: host) }
-    evidence.append(
-      (
-        name, host,
-        FleetView.Evidence(lineage: String(parts[0]), generation: generation, until: until)
-      ))
+    // With a key, only what is in the other hash counts; both have what this relay has told.
+    guard authority.accepts(authority.isOn ? .unsigned : .unchecked) else { return }
+    try add(found)
+  }
+
+  private mutating func take(sealed field: RedisReply, _ value: RedisReply) throws(Refusal) {
+    let parts = value.text?.split(separator: " ") ?? []
+    guard parts.count == 6, var found = Self.evidence(field, parts.prefix(3)),
+      let sent = ServerClock.time(parts[3]), let length = ServerClock.time(parts[4])
+    else { throw Self.unreadable("evidence") }
+    // Whoever puts an old value back cannot make it younger.
+    found.piece.until = min(found.piece.until, sent + length)
+    guard found.piece.until > now - 60_000 else {
+      if pastSealed.count < FleetView.room { pastSealed += [field, value] }
+      return
+    }
+    let message = FleetMessage(
+      .open(for: .milliseconds(length)), name: found.name, host: found.host,
+      lineage: found.piece.lineage, generation: found.piece.generation)
+    var fields = message.fields(sentAt: sent) ?? [:]
+    fields["m"] = String(parts[5])
+    try authority.demand(authority.proof(fields: fields), from: found.host)
+    try add(found)
+  }
+
+  private mutating func add(
+    _ found: (name: String, host: String, piece: FleetView.Evidence)
+  ) throws(Refusal) {
+    guard evidence.count < FleetView.room else { throw FleetView.isFull(for: found.host) }
+    evidence.append((found.name, found.host, found.piece))
+  }
+
+  /// Reads lineage, generation, and when the open time is over.
+  private static func evidence(
+    _ field: RedisReply, _ parts: ArraySlice<Substring>
+  ) -> (name: String, host: String, piece: FleetView.Evidence)? {
+    guard let (name, host) = place(field), FleetName.complaint(about: host) == nil,
+      FleetMessage.isLineage(String(parts[0])),
+      let generation = Int64(parts[1]), generation >= 0, let until = ServerClock.time(parts[2])
+    else { return nil }
+    let piece = FleetView.Evidence(
+      lineage: String(parts[0]), generation: generation, until: until)
+    return (name, host, piece)
   }
 }
 
@@ -144,11 +215,16 @@ extension FleetState {
   }
 
   /// The commands of this host that the server does not have.
+  ///
+  /// Those of other hosts are among them only if this host can prove who has given them.
   package func lost(knowing own: [FleetCommand]) -> [FleetCommand] {
     own.filter { command in
-      command.byAspect.keys.contains { aspect in
-        let kept = commands[CommandPlace(name: command.name, aspect: aspect)]
-        return kept.map { command.isLater(than: $0) } ?? true
+      guard command.host == host || authority.accepts(authority.proof(of: command, at: now).proof)
+      else { return false }
+      return command.byAspect.keys.contains { aspect in
+        let place = CommandPlace(name: command.name, aspect: aspect)
+        if command.host == host, replaceable[place] != nil { return true }
+        return commands[place].map { command.isLater(than: $0) } ?? true
       }
     }.sorted { $1.isLater(than: $0) }
   }
@@ -183,6 +259,19 @@ struct KeptCommand: Sendable, Hashable {
     host = String(parts[1])
     let fields = try? JSONFields(String(parts[3]), standingFor: "a command")
     number = fields?.number("n").flatMap { $0 > 0 ? $0 : nil }
+  }
+
+  /// Whether what the server keeps in a place is a command that its host has given.
+  static func isProven(
+    _ text: String, at place: FleetState.CommandPlace, now: Int64, to authority: FleetAuthority
+  ) -> Bool {
+    guard authority.isOn else { return true }
+    let parts = text.split(separator: " ", maxSplits: 3)
+    guard parts.count == 4, let stamp = Int64(parts[0]) else { return false }
+    let command = try? CommandText.command(
+      String(parts[3]), name: place.name, host: String(parts[1]), stamp: stamp)
+    guard let command, command.byAspect[place.aspect] == command else { return false }
+    return (try? authority.checked(command, at: now)) != nil
   }
 
   /// Whether it is later than a command that a host knows.
@@ -230,7 +319,7 @@ package struct FleetBreaker: Sendable, Hashable {
 
   /// Reads a text; nil if it does not describe a breaker.
   package init?(_ text: String, named name: String) {
-    guard text.utf8.count <= 1_024, (try? Breaker.validate(name: name)) != nil,
+    guard text.utf8.count <= 2_048, (try? Breaker.validate(name: name)) != nil,
       let fields = try? JSONFields(text, standingFor: "a breaker"),
       let state = fields.text("state").flatMap({ BreakerState(wireName: $0) }),
       let mode = fields.text("mode").flatMap({ BreakerMode(wireName: $0) })

@@ -33,6 +33,9 @@ package struct FleetView: Sendable {
   /// When another host last reported a recovery, by breaker.
   private var recoveries: [String: Int64] = [:]
 
+  /// When each other host last sent a signed message that has arrived here.
+  private var latest: [String: Int64] = [:]
+
   /// The evidence of this host that the server has, by breaker.
   package private(set) var told: [String: Evidence] = [:]
 
@@ -78,11 +81,17 @@ extension FleetView {
   ///
   /// A message that comes twice or out of order changes nothing.
   ///
+  /// - Returns: Whether it is news.
   /// - Throws: `Refusal` if too much is known already.
-  package mutating func take(_ message: FleetMessage, at now: Int64) throws(Refusal) {
-    guard message.host != host else { return }
+  @discardableResult
+  package mutating func take(_ message: FleetMessage, at now: Int64) throws(Refusal) -> Bool {
+    if case .command = message.content { return true }
+    guard message.host != host else { return true }
+    guard !isStale(message, at: now) else { return false }
     let known = evidence[message.name]?[message.host]
-    if let known, known.lineage == message.lineage, known.generation > message.generation { return }
+    if let known, known.lineage == message.lineage, known.generation > message.generation {
+      return true
+    }
     switch message.content {
     case .open(let time):
       let piece = Evidence(
@@ -97,6 +106,23 @@ extension FleetView {
     case .closed: remove(message.host, from: message.name)
     case .command: break
     }
+    return true
+  }
+
+  /// The oldest signed message that still counts, in milliseconds.
+  private static let longestWay: Int64 = 60_000
+
+  /// Whether a signed message was overtaken by another one of its host, or comes far too late.
+  ///
+  /// Somebody may have sent it again. What a host has said last holds, so this one would be wrong.
+  private mutating func isStale(_ message: FleetMessage, at now: Int64) -> Bool {
+    guard let sent = message.sentAt else { return false }
+    if case .open = message.content {} else if now - sent > Self.longestWay { return true }
+    // If the server's clock was set back, hosts send earlier times than before.
+    if let latest = latest[message.host], latest <= now, sent < latest { return true }
+    if latest.count >= Self.room { latest = [:] }
+    latest[message.host] = sent
+    return false
   }
 
   private mutating func remove(_ sender: String, from name: String) {

@@ -15,6 +15,15 @@ package struct HostText: Sendable, Hashable {
   /// How far the host has carried out what the stream says; nil until it has read the state.
   package var position: FleetPosition?
 
+  /// When it is sent, in milliseconds of the server's clock; nil if it is not signed.
+  package var sentAt: Int64?
+
+  /// The keys that the host signs and checks with.
+  package var keys: [String] = []
+
+  /// The seal of the list of commands that the host has refused; nil if there is none.
+  package var refusals: String?
+
   package init(
     lineage: String, run: String, since: BreakerTimestamp, skew: Int64? = nil,
     position: FleetPosition? = nil
@@ -37,7 +46,11 @@ package struct HostText: Sendable, Hashable {
       .init("version", .integer(1)), .init("run", .string(run)),
       .init("lineage", .string(lineage)), .init("relay", .string(SharedStore.version)),
       .init("since", .string(since.description)), .init("confirms", .bool(true)),
+      .init("protocol", .integer(FleetMessage.protocolVersion)),
     ]
+    if !keys.isEmpty { members.append(.init("keys", .string(keys.joined(separator: " ")))) }
+    if let sentAt { members.append(.init("sent", .integer(sentAt))) }
+    if let refusals { members.append(.init("refusals", .string(refusals))) }
     if let skew { members.append(.init("skew_ms", .integer(skew))) }
     if let position {
       members += [
@@ -63,9 +76,28 @@ package struct HostDescription: Sendable, Hashable {
   package var epoch: String?
   package var number: Int64?
 
+  /// What proves that the host has written it.
+  package var proof: FleetAuthority.Proof
+
+  /// The versions of the relay and of the protocol that it speaks; nil if it does not tell.
+  package var relay: String?
+  package var speaks: Int64?
+
+  /// The keys that the host signs and checks with, the one that signs first.
+  package var keys: [String]
+
+  /// When it was sent, in milliseconds of the server's clock; nil if it is not signed.
+  package var sentAt: Int64?
+
+  /// The seal of the list of commands that the host has refused.
+  package var refusals: String?
+
   /// Reads a description; nil if it makes no sense.
-  package init?(_ text: String) {
-    guard text.utf8.count <= 1_024, let fields = try? JSONFields(text, standingFor: "a host") else {
+  package init?(
+    _ text: String, of host: String = "",
+    believing authority: FleetAuthority = FleetAuthority(fleet: "")
+  ) {
+    guard text.utf8.count <= 2_048, let fields = try? JSONFields(text, standingFor: "a host") else {
       return nil
     }
     lineage = fields.text("lineage")
@@ -74,11 +106,20 @@ package struct HostDescription: Sendable, Hashable {
     confirms = fields.isTrue("confirms")
     epoch = fields.text("read_epoch")
     number = fields.number("read").flatMap { $0 >= 0 ? $0 : nil }
+    proof = authority.proof(of: text, .host, [host])
+    relay = fields.text("relay").map { OutsideText.cut($0, to: OutsideText.longestName) }
+    speaks = fields.number("protocol")
+    keys = (fields.text("keys") ?? "").split(separator: " ").prefix(4).map(String.init)
+    sentAt = fields.number("sent").flatMap { (0...ServerClock.latest).contains($0) ? $0 : nil }
+    refusals = fields.text("refusals")
   }
 
   /// Whether the host has read a message of an epoch.
-  package func hasRead(_ message: Int64, of epoch: String) -> Bool {
+  ///
+  /// A signed description that is older than the command is one that somebody has put back.
+  package func hasRead(_ message: Int64, of epoch: String, since given: Int64 = 0) -> Bool {
     guard confirms, self.epoch == epoch, let number else { return false }
+    if proof == .proven, (sentAt ?? 0) < given { return false }
     return number >= message
   }
 }

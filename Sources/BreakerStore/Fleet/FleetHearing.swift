@@ -24,7 +24,7 @@ extension StorePlace {
   /// - Returns: False if the store belongs to no fleet, or if there is no higher stamp. Nothing is
   ///   written then.
   func give(_ command: GivenCommand, to name: String) throws(StoreError) -> Bool {
-    guard var fleet = try fleet() else { return false }
+    guard var fleet = try fleet(counting: false) else { return false }
     let before = FleetLedger(stamp: fleet.stamp, registers: try registers(of: name))
     var ledger = before
     guard let order = command.order(to: name, of: fleet, in: ledger, at: now) else { return false }
@@ -186,7 +186,13 @@ private struct FleetHearing<Place: StorePlace> {
     var ledger = before
     let aspects = ledger.heard(order)
     fleet.stamp = ledger.stamp
-    guard !aspects.isEmpty else { return .overtaken }
+    guard !aspects.isEmpty else {
+      // A known command may have come with another seal, which changes nothing for the host.
+      for (aspect, register) in ledger.registers where register != before.registers[aspect] {
+        try place.keep(register)
+      }
+      return .overtaken
+    }
     let orCreate = order.makesBreaker && !order.isModeOver(at: place.now)
     let isMode = aspects == [.mode]
     let verdict: FleetVerdict?

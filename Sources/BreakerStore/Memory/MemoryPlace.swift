@@ -210,8 +210,9 @@ extension MemoryPlace: StoreReading {
 
   func hook(_ name: String) -> HookRecord? { hooks[NameBytes(name)] }
 
-  func fleet() -> StoredFleet? {
+  func fleet(counting: Bool) -> StoredFleet? {
     var fleet = marks.fleet
+    guard counting else { return fleet }
     fleet?.waiting = outbox.rows.count
     let refusals = outbox.rows.sorted { $0.key < $1.key }.compactMap(\.value.refusal)
     fleet?.refused = refusals.count

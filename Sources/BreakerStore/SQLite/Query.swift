@@ -13,7 +13,7 @@ enum Query: Int, CaseIterable {
   case declare, declarations, trimDeclarations
   case fleet, saveFleet
   case registers, registersOfBreaker, saveRegister
-  case orders, insertOrder, refuseOrder, deleteOrders
+  case orders, ordersOfBreaker, insertOrder, refuseOrder, deleteOrders
   case deleteLaterOrders, deleteLaterRegisters, deleteRegister
 
   var sql: String {
@@ -142,8 +142,8 @@ enum Query: Int, CaseIterable {
     case .fleet:
       """
       SELECT fleet, host, stamp, epoch, number, entry, is_connected, changed_at_ms, problem,
-        (SELECT count(*) FROM fleet_outbox),
-        (SELECT count(*) FROM fleet_outbox WHERE refusal IS NOT NULL),
+        CASE WHEN ?1 THEN (SELECT count(*) FROM fleet_outbox) ELSE 0 END,
+        CASE WHEN ?1 THEN (SELECT count(*) FROM fleet_outbox WHERE refusal IS NOT NULL) ELSE 0 END,
         (SELECT refusal FROM fleet_outbox WHERE refusal IS NOT NULL ORDER BY id LIMIT 1),
         withdrawals
       FROM fleet
@@ -169,7 +169,12 @@ enum Query: Int, CaseIterable {
     case .orders:
       """
       SELECT id, \(FleetOrderColumns.list), refusal FROM fleet_outbox
-      WHERE ?2 IS NULL OR breaker = ?2 ORDER BY id LIMIT ?1
+      ORDER BY id LIMIT ?1
+      """
+    case .ordersOfBreaker:
+      """
+      SELECT id, \(FleetOrderColumns.list), refusal FROM fleet_outbox
+      WHERE breaker = ?2 ORDER BY id LIMIT ?1
       """
     case .insertOrder:
       """

@@ -43,13 +43,20 @@ package protocol StoreReading: AnyObject {
   func hook(_ name: String) throws(StoreError) -> HookRecord?
 
   /// What the store knows of its fleet; nil if no relay has ever worked on it.
-  func fleet() throws(StoreError) -> StoredFleet?
+  ///
+  /// Counting the commands that wait takes longer the more there are.
+  func fleet(counting: Bool) throws(StoreError) -> StoredFleet?
 
   /// The latest command about each aspect of a breaker, or of every breaker.
   func registers(of name: String?) throws(StoreError) -> [FleetRegister]
 
   /// The oldest commands that the relay has yet to publish, to one breaker or to all.
   func pendingOrders(of name: String?, limit: Int) throws(StoreError) -> [PendingOrder]
+}
+
+extension StoreReading {
+  /// What the store knows of its fleet.
+  func fleet() throws(StoreError) -> StoredFleet? { try fleet(counting: true) }
 }
 
 /// What a step inside a transaction can do to a store, and nothing else.

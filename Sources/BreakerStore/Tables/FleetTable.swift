@@ -2,8 +2,10 @@ internal import BreakerCore
 
 /// What a store knows of its fleet.
 extension ReadTransaction {
-  func fleet() throws(StoreError) -> StoredFleet? {
-    try connection.statement(.fleet).first { row in
+  func fleet(counting: Bool) throws(StoreError) -> StoredFleet? {
+    let query = try connection.statement(.fleet)
+    query.bind(1, counting ? 1 : 0)
+    return try query.first { row in
       var fleet = StoredFleet(fleet: row.text(0) ?? "", host: row.text(1) ?? "")
       fleet.stamp = row.integer(2)
       if let epoch = row.text(3), let number = row.integerOrNil(4), let entry = row.text(5) {
@@ -31,9 +33,9 @@ extension ReadTransaction {
   }
 
   func pendingOrders(of name: String?, limit: Int) throws(StoreError) -> [PendingOrder] {
-    let query = try connection.statement(.orders)
+    let query = try connection.statement(name == nil ? .orders : .ordersOfBreaker)
     query.bind(1, Int64(limit))
-    query.bind(2, name)
+    if let name { query.bind(2, name) }
     return try query.rows { row in
       FleetOrderColumns.read(row, from: 1, in: self).map {
         PendingOrder(
@@ -119,7 +121,7 @@ extension WriteTransaction {
 enum FleetOrderColumns {
   private static let columns = [
     "breaker", "stamp", "host", "action", "mode", "length_ns", "policy_set", "policy_unset",
-    "reason", "author", "boot", "given_at_ns", "given_at_ms",
+    "reason", "author", "boot", "given_at_ns", "given_at_ms", "seals",
   ]
 
   static let list = columns.joined(separator: ", ")
@@ -158,7 +160,7 @@ enum FleetOrderColumns {
     let command = FleetCommand(
       name: row.text(column) ?? "", action: action, reason: row.text(column + 8),
       author: row.text(column + 9) ?? "", host: row.text(column + 2) ?? "",
-      stamp: row.integer(column + 1), age: .zero)
+      stamp: row.integer(column + 1), age: .zero, seals: seals(row.text(column + 13)))
     let given = Moment(
       boot: Instant(nanoseconds: row.integer(column + 11)),
       wallMilliseconds: row.integer(column + 12))
@@ -196,6 +198,15 @@ enum FleetOrderColumns {
     statement.bind(first + 10, boot)
     statement.bind(first + 11, order.givenAt.boot.nanoseconds)
     statement.bind(first + 12, order.givenAt.wallMilliseconds)
+    let seals = order.seals.sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value)" }
+    statement.bind(first + 13, seals.isEmpty ? nil : seals.joined(separator: " "))
+  }
+
+  private static func seals(_ text: String?) -> [String: String] {
+    let words = (text ?? "").split(separator: " ").map { word in
+      word.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
+    }
+    return Dictionary(words.filter { $0.count == 2 }.map { ($0[0], $0[1]) }) { first, _ in first }
   }
 
   private static func values(_ text: String?) -> [PolicyKey: String]? {

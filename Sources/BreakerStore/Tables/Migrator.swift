@@ -182,5 +182,6 @@ struct Migration: Sendable {
     Migration(name: "0013_note_outages.sql", bytes: PackageResources._013_note_outages_sql),
     Migration(name: "0014_confirm_commands.sql", bytes: PackageResources._014_confirm_commands_sql),
     Migration(name: "0015_count_limits.sql", bytes: PackageResources._015_count_limits_sql),
+    Migration(name: "0016_prove_commands.sql", bytes: PackageResources._016_prove_commands_sql),
   ]
 }

@@ -52,14 +52,7 @@ extension CommandContext {
   private func withAnswer(_ finding: StoreFinding) -> StoreFinding {
     do throws(RelaySilence) {
       let client = RelayClient(store: store.path, patience: console.relayPatience)
-      let skew = try client.status(.figures).skew
-      guard let words = skew.flatMap({ ClockSkew.words($0) }) else { return finding }
-      var finding = finding
-      finding.result = .warning
-      finding.found += "; the clock of this host is \(words) the server's"
-      finding.means = "of two commands to the fleet, the one that was given earlier may win"
-      finding.repair = "none: set the clock of this host"
-      return finding
+      return finding.with(try client.status(.figures))
     } catch {
       guard error == .late else { return finding }
       var finding = finding
@@ -73,6 +66,30 @@ extension CommandContext {
 }
 
 extension StoreFinding {
+  /// The finding about a fleet, with what its relay knows.
+  fileprivate func with(_ status: RelayStatus) -> StoreFinding {
+    var finding = self
+    if let words = status.skew.flatMap({ ClockSkew.words($0) }) {
+      finding.result = .warning
+      finding.found += "; the clock of this host is \(words) the server's"
+      finding.means = "of two commands to the fleet, the one that was given earlier may win"
+      finding.repair = "none: set the clock of this host"
+    } else if status.unproven > 0 {
+      finding.result = .warning
+      finding.found +=
+        "; \(CountedNoun.text(Int(clamping: status.unproven), "message")) without a valid signature"
+      finding.means = "a host has another key or none, or somebody else writes to the fleet's keys"
+      finding.repair =
+        "none: see 'cbctl fleet status' and the log of cbrelay, and restart it to count again"
+    } else if status.acceptsUnsigned {
+      finding.result = .warning
+      finding.found += "; what is not signed counts too"
+      finding.means = "who can write to the server can command this host"
+      finding.repair = "none: leave out --unsigned accept once every host has the key"
+    }
+    return finding
+  }
+
   /// The finding as one line, which is wrapped if a width is given.
   func line(width: Int?, painter: Painter) -> String {
     var text = found

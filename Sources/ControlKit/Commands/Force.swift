@@ -134,17 +134,17 @@ extension CommandSpec {
   ) { context, parsed throws(ControlError) in
     let fleet = try context.fleet(of: parsed)
     let names = try context.chosenNames(parsed)
-    var breakers: [Breaker] = []
-    for name in names { breakers.append(try context.existingBreaker(name, for: fleet)) }
+    // All names of the store are those of breakers.
+    if !parsed.has("all") {
+      for name in names { _ = try context.existingBreaker(name, for: fleet) }
+    }
     if parsed.has("all"), !names.isEmpty {
       let hosts = fleet.map { " on every host of fleet \(VisibleText.name($0.fleet))" } ?? ""
       try context.confirm("reset \(CountedNoun.text(names.count, "breaker"))\(hosts)?", parsed)
     }
     let course = try context.course(of: fleet, to: names, parsed)
-    for breaker in breakers {
-      try context.act { () throws(BreakerError) in
-        try breaker.reset(reason: parsed.text("reason"), scope: fleet.scope)
-      }
+    try context.act { () throws(BreakerError) in
+      try context.store.reset(names, reason: parsed.text("reason"), scope: fleet.scope)
     }
     return try context.printState(of: names, after: course)
   }

@@ -39,33 +39,42 @@ extension CommandSpec {
     exitCodes: [.done, .failed, .usage, .noBreaker, .storeUnavailable],
     meanings: [.failed: "the page could not be written"]
   ) { context, parsed throws(ControlError) in
-    let output = parsed.text("output")
-    if parsed.has("mode"), output == nil {
-      throw .usage("--mode without --output", "it sets the permissions of that file", help: "page")
-    }
-    if context.global.isJSON, output == nil {
-      throw .usage(
-        "--json without --output", "a page is HTML; status and history print JSON",
-        help: "page")
-    }
+    try context.checkPage(parsed)
     let page = try BreakersPage(context, parsed)
     let text = page.html
     if page.breakers.isEmpty { context.note("no breaker matches: the page shows none") }
-    guard let output else {
-      context.print(text)
-      return .done
-    }
-    var file = try FileReplacement(of: output, mode: UInt32(parsed.number("mode") ?? 0o600))
-    file.write(text)
-    try file.finish()
-    if context.global.isJSON {
-      context.print(
-        .object([
-          .init("output", .string(output)), .init("bytes", .integer(Int64(text.utf8.count))),
-          .init("breakers", .integer(Int64(page.breakers.count))),
-        ]))
-    }
+    try context.write(text, of: page.breakers.count, parsed)
     return .done
+  }
+}
+
+extension CommandContext {
+  /// Refuses options that contradict each other, before a page is made.
+  func checkPage(_ parsed: ParsedCommand) throws(ControlError) {
+    let isFile = parsed.text("output") != nil
+    if parsed.has("mode"), !isFile {
+      throw .usage(
+        "--mode without --output", "it sets the permissions of that file", help: parsed.spec.name)
+    }
+    if global.isJSON, !isFile {
+      throw .usage(
+        "--json without --output", "a page is HTML; status and history print JSON",
+        help: parsed.spec.name)
+    }
+  }
+
+  /// Writes a page about some breakers where the command line says.
+  func write(_ page: String, of breakers: Int, _ parsed: ParsedCommand) throws(ControlError) {
+    guard let output = parsed.text("output") else { return print(page) }
+    var file = try FileReplacement(of: output, mode: UInt32(parsed.number("mode") ?? 0o600))
+    file.write(page)
+    try file.finish()
+    guard global.isJSON else { return }
+    print(
+      .object([
+        .init("output", .string(output)), .init("bytes", .integer(Int64(page.utf8.count))),
+        .init("breakers", .integer(Int64(breakers))),
+      ]))
   }
 }
 

@@ -23,6 +23,9 @@ struct FleetOverview {
   /// Whether only some breakers were asked for.
   let isOfSome: Bool
 
+  /// Whether everything is shown, however long it is.
+  let isComplete: Bool
+
   /// How many breakers are left out because they are closed and automatic on every host.
   private(set) var usual = 0
 
@@ -37,6 +40,7 @@ struct FleetOverview {
   ///   - isComplete: Whether to keep breakers that are closed and automatic on every host.
   init(of status: RelayStatus, fitting patterns: [NamePattern] = [], isComplete: Bool = true) {
     isOfSome = !patterns.isEmpty
+    self.isComplete = isComplete
     let all = (status.hosts ?? []).sorted { $0.name < $1.name }
     let hosts = all.filter { !$0.isSilent }
     self.hosts = hosts
@@ -99,11 +103,11 @@ extension FleetOverview.Row {
   }
 
   /// How many hosts a phrase names.
-  private static let mostNames = 8
+  static let mostNames = 8
 
-  private static func list(_ names: [String]) -> String {
+  static func list(_ names: [String], atMost most: Int = mostNames) -> String {
     // The count of omitted names takes as much room as one name.
-    let shown = names.count > mostNames + 1 ? names.prefix(mostNames) : names[...]
+    let shown = names.count > most + 1 ? names.prefix(most) : names[...]
     let list = shown.map(VisibleText.name).joined(separator: ", ")
     return shown.count == names.count ? list : "\(list) and \(names.count - shown.count) more"
   }
@@ -119,6 +123,9 @@ extension RelayStatus.Standing {
   var isUsual: Bool {
     mode == BreakerMode.automatic.wireName && state == BreakerState.closed.wireName
   }
+
+  /// Whether the breaker permits some calls, and yet stands out.
+  var isDoubtful: Bool { rank > 1 && !isUsual }
 
   /// Whether the breaker is open and its open time is over.
   var isDue: Bool { state == BreakerState.open.wireName && openEndsIn == .zero }

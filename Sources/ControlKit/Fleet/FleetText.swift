@@ -17,7 +17,7 @@ struct FleetText {
   func page(width: Int, painter: Painter) -> String {
     [
       title(painter), breakers(width: width, painter: painter), commands(width: width, painter),
-      silent(width: width, painter), skewed(width: width, painter), relay(width: width),
+      silent(width: width, painter), different(width: width, painter), relay(width: width),
     ].compactMap { $0 }.joined(separator: "\n")
   }
 
@@ -65,20 +65,64 @@ struct FleetText {
     let names = overview.rows.map { VisibleText.name($0.name) }
     // A very long name does not indent all the other lines.
     let indent = (names.map(TextWidth.of).filter { $0 <= width / 3 }.max() ?? 0) + 2
-    return zip(overview.rows, names).map { row, name in
-      var lead = name + String(repeating: " ", count: max(2, indent - TextWidth.of(name)))
+    let groups = groups
+    let shown = overview.isComplete ? groups[...] : groups.prefix(Self.mostGroups)
+    let text = shown.map { group in
+      let isAlone = group.names.count == 1
+      let shown = overview.isComplete ? group.names[...] : group.names.prefix(3)
+      let name = shown.joined(separator: ", ")
+      let rest = group.names.count - shown.count
+      let more = rest > 0 ? " and \(rest) more" : ""
+      var lead = String(repeating: " ", count: indent)
       var lines: [String] = []
-      for phrase in row.phrases(on: overview.hosts) {
+      if isAlone {
+        lead = name + String(repeating: " ", count: max(2, indent - TextWidth.of(name)))
+      } else {
+        lines = TextWrap.lines(name + more, width: width)
+      }
+      for phrase in group.phrases {
         lines += TextWrap.hanging(phrase, after: lead, width: width)
         lead = String(repeating: " ", count: indent)
       }
       let text = lines.joined(separator: "\n")
       return text.replacing(name, with: painter.paint(name, .bold), maxReplacements: 1) + "\n"
     }.joined()
+    let rest = groups.dropFirst(shown.count).reduce(0) { $0 + $1.names.count }
+    if rest == 0 { return text }
+    return text
+      + "\n\(CountedNoun.text(rest, "more breaker")) like these: use --all to list them.\n"
+  }
+
+  /// How many groups of breakers fit a screen, with the rest of the page.
+  private static let mostGroups = 5
+
+  /// The breakers, the worst first; those that stand alike on every host are together.
+  private var groups: [(names: [String], phrases: [String])] {
+    var groups: [(names: [String], phrases: [String])] = []
+    var places: [[String]: Int] = [:]
+    for row in overview.rows {
+      let phrases = row.phrases(on: overview.hosts)
+      if let place = places[phrases] {
+        groups[place].names.append(VisibleText.name(row.name))
+      } else {
+        places[phrases] = groups.count
+        groups.append(([VisibleText.name(row.name)], phrases))
+      }
+    }
+    return groups
   }
 
   private func silent(width: Int, _ painter: Painter) -> String? {
     guard !overview.silent.isEmpty else { return nil }
+    guard overview.isComplete || overview.silent.count <= Self.mostHosts else {
+      // The ones that went silent last may be what has just happened.
+      let latest = overview.silent.sorted { ($0.silence ?? .zero) < ($1.silence ?? .zero) }
+        .prefix(Self.mostHosts).map { "\(VisibleText.name($0.name)) \(Self.silence(of: $0))" }
+      let more = overview.silent.count - latest.count
+      let text = "\(latest.joined(separator: ", ")) and \(more) more: use --all to list them"
+      return painter.paint("Silent hosts", .yellow) + "\n"
+        + TextWrap.hanging(text, after: "  ", width: width).map { $0 + "\n" }.joined()
+    }
     let names = overview.silent.map { VisibleText.name($0.name) }
     let longest = min(names.map(TextWidth.of).max() ?? 0, width / 2)
     let lines = zip(overview.silent, names).map { host, name in
@@ -88,15 +132,75 @@ struct FleetText {
     return painter.paint("Silent hosts", .yellow) + "\n" + lines.joined()
   }
 
-  /// The hosts whose clocks differ from the server's by a minute or more.
-  private func skewed(width: Int, _ painter: Painter) -> String? {
-    let lines = (overview.hosts + overview.silent).compactMap { host -> String? in
-      host.skew.flatMap { ClockSkew.words($0) }
-        .map { "\(VisibleText.name(host.name)): \($0) the server's" }
+  /// How many hosts of a kind have a line each.
+  private static let mostHosts = 5
+
+  /// What is wrong with hosts, or different between them: clocks, signatures, keys and versions.
+  private func different(width: Int, _ painter: Painter) -> String? {
+    let text = differences.map { title, lines in
+      let shown = overview.isComplete ? lines[...] : lines.prefix(3)
+      let more = lines.count > shown.count ? ["and \(lines.count - shown.count) more"] : []
+      return painter.paint(title, .yellow) + "\n"
+        + (shown + more).flatMap { TextWrap.hanging($0, after: "  ", width: width) }
+        .map { $0 + "\n" }.joined()
     }
-    guard !lines.isEmpty else { return nil }
-    return painter.paint("Wrong clocks", .yellow) + "\n"
-      + lines.flatMap { TextWrap.lines("  " + $0, width: width) }.map { $0 + "\n" }.joined()
+    return text.isEmpty ? nil : text.joined(separator: "\n")
+  }
+
+  /// The same as titles and lines.
+  var differences: [(title: String, lines: [String])] {
+    [("Wrong clocks", skewed), ("Signatures", signatures), ("Versions", versions)]
+      .filter { !$0.1.isEmpty }
+  }
+
+  private var allHosts: [RelayStatus.Host] { overview.hosts + overview.silent }
+
+  /// The hosts whose clocks differ from the server's by a minute or more, the worst first.
+  private var skewed: [String] {
+    allHosts.filter { $0.skew.flatMap { ClockSkew.words($0) } != nil }
+      .sorted { ClockSkew.length($0.skew) > ClockSkew.length($1.skew) }
+      .compactMap { host in
+        host.skew.flatMap { ClockSkew.words($0) }
+          .map { "\(VisibleText.name(host.name)): \($0) the server's" }
+      }
+  }
+
+  /// The hosts whose word does not count, and those that sign with another key than this one.
+  private var signatures: [String] {
+    guard let key = status.keys.first else { return [] }
+    var lines: [String] = []
+    if status.acceptsUnsigned { lines.append("what is not signed counts here too") }
+    let unproven = allHosts.filter { $0.isProven == false }.map(\.name)
+    if !unproven.isEmpty {
+      lines.append("not signed with a key of this host: \(list(unproven))")
+    }
+    let others = Dictionary(
+      grouping: allHosts.filter { $0.isProven == true && $0.keys.first != key }
+    ) { $0.keys.first ?? "" }
+    for (other, hosts) in others.sorted(by: { $0.key < $1.key }) {
+      let names = list(hosts.map(\.name))
+      lines.append("signed with key \(VisibleText.bare(other)), not \(key): \(names)")
+    }
+    return lines
+  }
+
+  /// The versions of relays, the rarest first, if there are several; and what they lack.
+  private var versions: [String] {
+    let groups = Dictionary(grouping: allHosts.filter { $0.relay != nil }) {
+      "cbrelay \(VisibleText.bare($0.relay ?? "")), protocol \($0.speaks)"
+        + ($0.speaks < 2 ? ", neither confirms nor signs" : "")
+    }
+    guard groups.count > 1 else { return [] }
+    let most = groups.values.map(\.count).max() ?? 0
+    return groups.sorted { ($0.value.count, $0.key) < ($1.value.count, $1.key) }.map {
+      let hosts = $0.value
+      let isUsual = hosts.count == most && most > 3
+      return "\($0.key): " + (isUsual ? "\(most) hosts" : list(hosts.map(\.name)))
+    }
+  }
+
+  private func list(_ names: [String]) -> String {
+    FleetOverview.Row.list(names, atMost: overview.isComplete ? names.count : 3)
   }
 
   /// The latest commands, each with who has carried it out.
@@ -131,7 +235,12 @@ struct FleetText {
     case let waiting?: words.append("\(CountedNoun.text(waiting, "command")) waiting")
     }
     if status.refused > 0 {
-      words.append("\(CountedNoun.text(status.refused, "message")) refused")
+      let unproven = status.unproven > 0 ? ", \(status.unproven) of them not signed" : ""
+      words.append("\(CountedNoun.text(status.refused, "message")) refused\(unproven)")
+    }
+    if let key = status.keys.first { words.append("signing with key \(VisibleText.bare(key))") }
+    if let obeyed = status.obeyed {
+      words.append("obeying \(FleetOverview.Row.list(obeyed)) only")
     }
     return words.joined(separator: ", ")
   }
@@ -172,142 +281,16 @@ extension FleetText {
   }
 }
 
-/// The document of `fleet status --json`; members are only ever added.
-enum FleetDocument {
-  /// The document about a fleet whose relay has answered, with the breakers that were asked for.
-  static func of(
-    _ status: RelayStatus, showing overview: FleetOverview, _ commands: [NamedConfirmations] = []
-  ) -> JSONValue {
-    let hosts = overview.hosts.enumerated().map { place, host in
-      json(host, overview.rows.compactMap { $0.standings[place] })
-    }
-    return .object([
-      .init("fleet", .string(status.fleet)),
-      .init("host", .string(status.host)),
-      .init(
-        "relay",
-        .object([
-          .init("running", .bool(true)),
-          .init("connected", .bool(status.isConnected)),
-          .init("since", BreakerDocument.time(status.since)),
-          .init("problem", JSONValue(status.problem)),
-          .init("lag_ms", JSONValue(milliseconds: status.lag)),
-          .init("waiting", JSONValue(status.waiting)),
-          .init("applied", .integer(status.applied)),
-          .init("refused", .integer(status.refused)),
-          .init("skew_ms", JSONValue(milliseconds: status.skew)),
-        ])),
-      .init("hosts", .array(hosts + overview.silent.map { json($0, []) })),
-      .init("commands", .array(commands.flatMap(\.documents))),
-    ])
-  }
-
-  /// The document about a fleet whose relay does not answer: what the store knows.
-  static func of(_ standing: FleetStanding) -> JSONValue {
-    .object([
-      .init("fleet", .string(standing.fleet)),
-      .init("host", .string(standing.host)),
-      .init(
-        "relay",
-        .object([
-          .init("running", .bool(standing.isRelayRunning)),
-          .init("connected", .bool(standing.isConnected)),
-          .init("since", BreakerDocument.time(standing.isRelayRunning ? standing.changedAt : nil)),
-          .init("problem", JSONValue(standing.problem)),
-          .init("lag_ms", .null),
-          .init("waiting", .integer(Int64(standing.waiting))),
-          .init("applied", .null),
-          .init("refused", .null),
-          .init("skew_ms", .null),
-        ])),
-      .init("hosts", .array([])),
-      .init("commands", .array([])),
-    ])
-  }
-
-  private static func json(
-    _ host: RelayStatus.Host, _ standings: [RelayStatus.Standing]
-  ) -> JSONValue {
-    .object([
-      .init("host", .string(host.name)),
-      .init("silent", .bool(host.isSilent)),
-      .init("silent_ms", JSONValue(milliseconds: host.silence)),
-      .init("skew_ms", JSONValue(milliseconds: host.skew)),
-      .init("breakers", .array(standings.map(\.document))),
-    ])
-  }
-}
-
 /// How far a host's clock is ahead of the server's.
 enum ClockSkew {
+  static func length(_ skew: Duration?) -> Duration {
+    skew.map { max($0, .zero - $0) } ?? .zero
+  }
+
   /// The words for it; nil if it is less than a minute, which does no harm.
   static func words(_ skew: Duration) -> String? {
-    let length = max(skew, .zero - skew)
+    let length = length(skew)
     guard length >= .seconds(60) else { return nil }
     return "\(SpokenDuration.format(length)) \(skew > .zero ? "ahead of" : "behind")"
-  }
-}
-
-/// The latest commands to one breaker, and who has carried them out.
-struct NamedConfirmations {
-  var name: String
-  var confirmations: FleetConfirmations
-
-  /// The commands, one for each time that somebody gave one, the latest first.
-  private var given: [[FleetConfirmations.Command]] {
-    var groups: [[FleetConfirmations.Command]] = []
-    for command in confirmations.commands {
-      let place = groups.firstIndex {
-        $0[0].stamp == command.stamp && $0[0].host == command.host
-      }
-      if let place { groups[place].append(command) } else { groups.append([command]) }
-    }
-    return groups
-  }
-
-  /// A line for each command, and one for each kind of host that has not confirmed it.
-  var lines: [String] {
-    given.flatMap { parts -> [String] in
-      let first = parts[0]
-      let aspects = parts.map(\.aspect).joined(separator: ", ")
-      let reason = first.reason.map { " (\(VisibleText.bare($0)))" } ?? ""
-      let age = SpokenDuration.format(first.age)
-      let lead =
-        "\(VisibleText.name(name)), \(aspects), \(age) ago by \(VisibleText.bare(first.author)) on "
-        + "\(VisibleText.name(first.host))\(reason): "
-      if let winner = first.winner {
-        return [lead + "overruled by a later command from \(VisibleText.name(winner))"]
-      }
-      if let refusal = first.refusal {
-        return [lead + "cannot go out (\(VisibleText.bare(refusal)))"]
-      }
-      guard first.isTold else {
-        return [lead + (confirmations.problem == nil ? "not told yet" : "unknown")]
-      }
-      return [lead + FleetCourse.words(of: first.hosts)]
-        + FleetCourse.missing(of: first.hosts).map { "  " + $0 }
-    }
-  }
-
-  var documents: [JSONValue] {
-    confirmations.commands.map { command in
-      guard case .object(let members) = command.document else { return command.document }
-      return .object([.init("name", .string(name))] + members)
-    }
-  }
-}
-
-extension CommandContext {
-  /// Asks the relay of this host who has carried out the latest commands to a breaker.
-  ///
-  /// An earlier relay knows nothing of that.
-  func confirmations(of name: String) throws(ControlError) -> NamedConfirmations {
-    let client = RelayClient(store: store.path, patience: console.relayPatience)
-    do throws(RelaySilence) {
-      return NamedConfirmations(name: name, confirmations: try client.confirmations(of: name))
-    } catch {
-      note("which hosts have carried out commands is unknown: \(VisibleText.bare(error.why))")
-      return NamedConfirmations(name: name, confirmations: FleetConfirmations(commands: []))
-    }
   }
 }

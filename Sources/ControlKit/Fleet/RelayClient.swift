@@ -40,6 +40,17 @@ struct RelayClient {
     }
   }
 
+  /// Asks it to forget a host that is gone.
+  func forget(host: String) throws(RelaySilence) -> FleetDismissal {
+    let text = try answer(to: .forgetting(host: host))
+    guard !text.isEmpty else {
+      throw RelaySilence("it is of an earlier version, which cannot forget hosts")
+    }
+    do { return try FleetDismissal(document: text) } catch {
+      throw RelaySilence("its answer cannot be understood: \(error.description)")
+    }
+  }
+
   private func answer(to question: RelayStatus.Question) throws(RelaySilence) -> String {
     let end = ContinuousClock.now + patience
     let socket = try RelaySocket(connectedTo: path, until: end)

@@ -30,36 +30,12 @@ struct BreakersPage {
 
 extension BreakersPage {
   var html: String {
-    let document: HTML = """
-      <!doctype html>
-      <html lang="en">
-      <head>
-      <meta charset="utf-8">
-      <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-      <meta name="viewport" content="width=device-width, initial-scale=1">
-      <meta name="color-scheme" content="light dark">
-      <meta name="robots" content="noindex, nofollow">
-      <meta name="referrer" content="no-referrer">
-      <meta name="generator" content="cbctl \(ControlKit.version)">
-      <title>\(title) · \(host)</title>
-      <style>
-      \(PageStyle.sheet)
-      </style>
-      </head>
-      <body>
-      <header>
-      <h1>Breakers of <bdi>\(host)</bdi></h1>
-      <p class="lead">\(SummaryLine.text(of: breakers.map(\.snapshot), painter: .plain))</p>
-      <p class="note">As of \(PageTime.full(now)). Times are in UTC. Store: <code>\(store)</code></p>
-      </header>
-      <main>
-      \(body)
-      </main>
-      </body>
-      </html>
-
-      """
-    return document.text
+    PageFrame(
+      title: "\(title) · \(host)", heading: "Breakers of <bdi>\(host)</bdi>",
+      lead: SummaryLine.text(of: breakers.map(\.snapshot), painter: .plain),
+      note: "As of \(PageTime.full(now)). Times are in UTC. Store: <code>\(store)</code>",
+      body: body
+    ).html.text
   }
 
   /// The title, which shows in a browser's tab how many breakers reject calls.

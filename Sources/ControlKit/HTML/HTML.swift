@@ -143,6 +143,10 @@ enum PageStyle {
     .overview .count { text-align: right; font-variant-numeric: tabular-nums; }
     .fleet tbody th { width: 22%; }
     .fleet td { overflow-wrap: anywhere; }
+    .wide { overflow-x: auto; }
+    .matrix th { overflow-wrap: anywhere; min-width: 6rem; }
+    .matrix details { margin: 0; }
+    .troubles { margin: 0; padding: 0; list-style: none; overflow-wrap: anywhere; }
     .history { font-size: .9375rem; }
     .history td { overflow-wrap: anywhere; min-width: 6rem; }
     .history td.what { min-width: 12rem; }

@@ -1,5 +1,46 @@
 import SharedBreaker
 
+/// What all pages have around their content: one file, which loads nothing else and runs no script.
+struct PageFrame {
+  var title: String
+  var heading: HTML
+  var lead: String
+  var note: HTML
+  var body: HTML
+
+  var html: HTML {
+    """
+    <!doctype html>
+    <html lang="en">
+    <head>
+    <meta charset="utf-8">
+    <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+    <meta name="viewport" content="width=device-width, initial-scale=1">
+    <meta name="color-scheme" content="light dark">
+    <meta name="robots" content="noindex, nofollow">
+    <meta name="referrer" content="no-referrer">
+    <meta name="generator" content="cbctl \(ControlKit.version)">
+    <title>\(title)</title>
+    <style>
+    \(PageStyle.sheet)
+    </style>
+    </head>
+    <body>
+    <header>
+    <h1>\(heading)</h1>
+    <p class="lead">\(lead)</p>
+    <p class="note">\(note)</p>
+    </header>
+    <main>
+    \(body)
+    </main>
+    </body>
+    </html>
+
+    """
+  }
+}
+
 /// The state of a breaker as one coloured word, with details after it.
 struct PageState {
   var snapshot: BreakerSnapshot

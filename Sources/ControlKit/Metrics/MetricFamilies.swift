@@ -243,6 +243,11 @@ struct FleetFigures: Sendable, Hashable {
 
   /// By how much this host's clock is ahead of the server's.
   var skew: Duration?
+
+  /// How many messages this host has refused since its relay began, and how many of them nobody had
+  /// signed; nil if the relay does not answer.
+  var refusedMessages: Int64?
+  var unproven: Int64?
 }
 
 extension FleetFigures {
@@ -252,6 +257,8 @@ extension FleetFigures {
       fleet: standing.fleet, isRelayRunning: standing.isRelayRunning,
       isConnected: standing.isConnected, waiting: Int64(standing.waiting),
       refused: Int64(standing.refused))
+    refusedMessages = status?.refused
+    unproven = status?.unproven
     guard let status, status.isConnected else { return }
     hosts = status.hosts.map { Int64($0.count) }
     silentHosts = status.hosts.map { Int64($0.count(where: \.isSilent)) }
@@ -274,6 +281,15 @@ enum FleetMetrics {
     },
     family("refused_commands", "Commands of this host that cannot go out to the others.") {
       Sample($0.refused, $1)
+    },
+    family(
+      "refused_messages", "Messages of others that this host has refused since its relay began."
+    ) { figures, label in
+      figures.refusedMessages.map { Sample($0, label) }
+    },
+    family("unproven_messages", "Those of them that are not signed with a key of the fleet.") {
+      figures, label in
+      figures.unproven.map { Sample($0, label) }
     },
     family("hosts", "How many hosts the fleet has, with those that are silent.") { figures, label in
       figures.hosts.map { Sample($0, label) }

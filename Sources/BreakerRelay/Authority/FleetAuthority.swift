@@ -1,0 +1,221 @@
+internal import JSONText
+package import SharedBreaker
+
+/// Whose word a relay takes: what has to be signed, with which keys, and whose commands it obeys.
+package struct FleetAuthority: Sendable, Hashable {
+  private let fleet: String
+
+  /// The keys of the fleet, of which the first one signs; none if nothing is signed.
+  private let keys: [FleetKey]
+
+  /// Whether what is not signed at all counts too, while a fleet gets its first key.
+  package let acceptsUnsigned: Bool
+
+  /// The hosts whose commands this host obeys; nil for those of every host.
+  package let obeyed: Set<String>?
+
+  package init(
+    fleet: String, keys: [FleetKey] = [], acceptsUnsigned: Bool = false,
+    obeyed: Set<String>? = nil
+  ) {
+    self.fleet = fleet
+    self.keys = keys
+    self.acceptsUnsigned = acceptsUnsigned
+    self.obeyed = obeyed
+  }
+
+  /// Whether this host signs what it tells, and checks what others tell.
+  package var isOn: Bool { !keys.isEmpty }
+
+  /// The names of the keys, the one that signs first.
+  package var keyNames: [String] { keys.map(\.id) }
+
+  /// What is known of who has said something.
+  package enum Proof: Sendable, Hashable {
+    /// There is no key to check it with.
+    case unchecked
+
+    /// A relay with a key of the fleet has said it.
+    case proven
+
+    /// It is not signed.
+    case unsigned
+
+    /// It is signed with a key that this host does not have, or it was changed since.
+    case wrong
+  }
+}
+
+/// Signing and checking any text.
+extension FleetAuthority {
+  /// The longest seal that is looked at.
+  private static let longestSeal = 200
+
+  private func text(_ kind: SignedText.Kind, _ values: [String]) -> SignedText {
+    SignedText(kind, of: fleet, values)
+  }
+
+  /// Signs values; nil without a key.
+  package func seal(_ kind: SignedText.Kind, _ values: [String]) -> String? {
+    guard let key = keys.first else { return nil }
+    return key.code(of: text(kind, values)).map { "\(key.id):\($0)" }
+  }
+
+  /// Checks values that somebody has signed.
+  package func proof(seal: String?, _ kind: SignedText.Kind, _ values: [String]) -> Proof {
+    guard isOn else { return .unchecked }
+    guard let seal else { return .unsigned }
+    let parts = seal.split(separator: ":", omittingEmptySubsequences: false)
+    guard seal.utf8.count <= Self.longestSeal, parts.count == 2,
+      let key = keys.first(where: { $0.id == parts[0] })
+    else { return .wrong }
+    return key.accepts(parts[1], of: text(kind, values)) ? .proven : .wrong
+  }
+
+  /// Whether something counts that was said with this proof.
+  func accepts(_ proof: Proof) -> Bool {
+    switch proof {
+    case .unchecked, .proven: true
+    case .unsigned: acceptsUnsigned
+    case .wrong: false
+    }
+  }
+
+  /// Refuses what does not count.
+  func demand(_ proof: Proof, from host: String? = nil) throws(Refusal) {
+    guard !accepts(proof) else { return }
+    throw proof == .unsigned
+      ? Refusal(.unsigned, host: host, "it is not signed with a key of the fleet")
+      : Refusal(
+        .forged, host: host,
+        "it is signed with another key than this host has, or was changed on the way")
+  }
+}
+
+/// Texts of JSON that end with a seal.
+extension FleetAuthority {
+  private static let mark = #","seal":""#
+
+  /// Adds a seal to an object with at least one member; without a key, it stays as it is.
+  package func sealed(_ object: String, _ kind: SignedText.Kind, _ values: [String]) -> String {
+    guard let seal = seal(kind, values + [object]) else { return object }
+    return object.dropLast() + Self.mark + seal + #""}"#
+  }
+
+  /// Checks an object; whatever else it says counts only with this proof.
+  package func proof(of object: String, _ kind: SignedText.Kind, _ values: [String]) -> Proof {
+    guard isOn else { return .unchecked }
+    guard let (plain, seal) = Self.parts(object) else { return .unsigned }
+    return proof(seal: seal, kind, values + [plain])
+  }
+
+  /// The seal of an object; nil if it has none.
+  package static func seal(of object: String?) -> String? { object.flatMap { parts($0) }?.seal }
+
+  private static func parts(_ object: String) -> (plain: String, seal: String)? {
+    guard object.hasSuffix(#""}"#), let start = object.lastRange(of: mark) else { return nil }
+    return (object[..<start.lowerBound] + "}", String(object[start.upperBound...].dropLast(2)))
+  }
+}
+
+extension String {
+  /// Where another text last begins and ends.
+  fileprivate func lastRange(of other: String) -> Range<Index>? {
+    let all = Array(utf8)
+    let part = Array(other.utf8)
+    guard all.count >= part.count else { return nil }
+    for place in stride(from: all.count - part.count, through: 0, by: -1)
+    where all[place..<place + part.count].elementsEqual(part) {
+      let start = utf8.index(startIndex, offsetBy: place)
+      return start..<utf8.index(start, offsetBy: part.count)
+    }
+    return nil
+  }
+}
+
+/// Signing and checking commands.
+///
+/// The seal of a command is its host's. Other hosts pass it on as it is, so that none of them can give
+/// a command in the name of another one. There is one for each aspect, because of two commands, each
+/// may be the later one about something.
+extension FleetAuthority {
+  /// A command of this host with its seals, at the server's time; without a key, it stays as it is.
+  package func signed(_ command: FleetCommand, at now: Int64) -> FleetCommand {
+    guard isOn else { return command }
+    var command = command
+    let given = max(0, now - DurationText.milliseconds(command.age))
+    for (aspect, part) in command.byAspect {
+      command.seals[aspect] = seal(.command, Self.values(part, aspect, given: given)).map {
+        "\(given):\($0)"
+      }
+    }
+    return command
+  }
+
+  /// What is known of who has given a command, and how long ago it was given at least.
+  package func proof(of command: FleetCommand, at now: Int64) -> (proof: Proof, age: Duration) {
+    guard isOn else { return (.unchecked, command.age) }
+    var age = command.age
+    var proofs: Set<Proof> = []
+    for (aspect, part) in command.byAspect {
+      let words = command.seals[aspect]?.split(separator: ":", maxSplits: 1)
+      guard let words, words.count == 2, let given = ServerClock.time(words[0]) else {
+        proofs.insert(command.seals[aspect] == nil ? .unsigned : .wrong)
+        continue
+      }
+      let values = Self.values(part, aspect, given: given)
+      proofs.insert(proof(seal: String(words[1]), .command, values))
+      age = max(age, .milliseconds(max(0, now - given)))
+    }
+    let worst: Proof? = [.wrong, .unsigned].first { proofs.contains($0) }
+    // A command about nothing has no part that could be signed.
+    return (worst ?? (proofs.isEmpty ? .unsigned : .proven), age)
+  }
+
+  /// A command that this host may carry out, with the age that it really has.
+  func checked(_ command: FleetCommand, at now: Int64) throws(Refusal) -> FleetCommand {
+    let (proof, age) = proof(of: command, at: now)
+    try demand(proof, from: command.host)
+    if let obeyed, !obeyed.contains(command.host) {
+      throw Refusal(
+        .authority, host: command.host, "host \(command.host) may not command this one (--obey)")
+    }
+    var command = command
+    command.age = age
+    return command
+  }
+
+  /// Whether the key that signs now has signed a command.
+  func isCurrent(_ command: FleetCommand) -> Bool {
+    guard let key = keys.first else { return true }
+    return command.byAspect.keys.allSatisfy { aspect in
+      command.seals[aspect]?.split(separator: ":").dropFirst().first.map { $0 == key.id } ?? false
+    }
+  }
+
+  private static func values(_ part: FleetCommand, _ aspect: String, given: Int64) -> [String] {
+    [
+      part.name, aspect, part.host, String(part.stamp), String(given),
+      CommandText.signedText(of: part),
+    ]
+  }
+}
+
+/// Signing and checking messages.
+extension FleetAuthority {
+  /// The fields that are not signed: the number, which the server gives, and the seal itself.
+  private static let unsignedFields: Set<String> = ["n", "m"]
+
+  private func values(_ fields: [String: String]) -> [String] {
+    fields.filter { !Self.unsignedFields.contains($0.key) }.sorted { $0.key < $1.key }
+      .flatMap { [$0.key, $0.value] }
+  }
+
+  /// Signs the fields of a message; nil without a key.
+  package func seal(fields: [String: String]) -> String? { seal(.message, values(fields)) }
+
+  /// Checks the fields of a message.
+  package func proof(fields: [String: String]) -> Proof {
+    proof(seal: fields["m"], .message, values(fields))
+  }
+}
