@@ -41,7 +41,8 @@ struct SurroundingsTests {
     let answer = store().run(words)
     #expect(!answer.output.contains("\u{1b}"))
     if words == ["status"] {
-      let columns = "NAME STATE MODE SINCE RETRY-IN FAILURES RATE TRIPS LAST-FAILURE NOTE"
+      let columns =
+        "NAME STATE MODE SINCE RETRY-IN FAILURES RATE TRIPS LAST-FAILURE NOTE BUSY QUEUE"
       let head = answer.output.split(separator: "\n")[0].split(separator: " ")
       #expect(head.joined(separator: " ") == columns)
     }
