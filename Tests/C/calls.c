@@ -104,7 +104,7 @@ static void modes_override_it(sb_store *store) {
   CHECK(strcmp(rejection.reason, "maintenance") == 0 && rejection.reason_length == 11);
   CHECK_CODE(SB_OK, sb_force(breaker, SB_FORCED_OPEN, 0, reason, sizeof reason));
   CHECK_CODE(SB_REJECTED, sb_enter(breaker, &permit, &rejection, 0));
-  CHECK(rejection.reason_length == 255 && strlen(rejection.reason) == 255);
+  CHECK(rejection.reason_length == 247 && strlen(rejection.reason) == 247);
   CHECK_CODE(SB_OK, sb_trip(breaker, 0, NULL, 0));
   CHECK_CODE(SB_OK, sb_force(breaker, SB_FORCED_CLOSED, 60 * INT64_C(1000000000), NULL, 0));
   CHECK_CODE(SB_OK, sb_enter(breaker, &permit, &rejection, 0));
