@@ -133,6 +133,32 @@ import Testing
     #expect(table.due == other)
     #expect(table.expire { $0 == 1 } == .init())
   }
+
+  @Test func `a policy says how many units may be under way, and how many callers wait`() throws {
+    var policy = BreakerPolicy()
+    #expect(policy.limit == nil && policy.placesToWait == 0)
+    policy.maxConcurrent = 4
+    #expect(policy.limit == CallLimit(4, reserved: 0))
+    policy.reserve = 1
+    #expect(policy.limit == CallLimit(4, reserved: 1))
+    // Nobody waits without a time, however many could.
+    policy.queue = 7
+    #expect(policy.placesToWait == 0)
+    #expect(policy.text(for: .queue) == "7")
+    policy.queueTimeout = .seconds(1)
+    #expect(policy.placesToWait == 7)
+    #expect(PolicyWords(of: policy).values[.queue] == "7")
+    policy.queue = nil
+    #expect(policy.placesToWait == 1_024)
+    #expect(policy.text(for: .queue) == "1024")
+    #expect(PolicyWords(of: policy).values[.queue] == nil)
+  }
+
+  @Test func `words name the causes of a rejection, and what lost calls may be`() {
+    #expect(RejectionCause.allCases.map(\.wireName) == ["open", "busy"])
+    #expect(PolicyKey.lostCalls.words == ["ignored", "failure"])
+    #expect(PolicyKey.maxConcurrent.words.isEmpty)
+  }
 }
 
 /// A table behind a reference, so that an expectation can ask it to change.

@@ -78,8 +78,8 @@ extension SlotTable {
 
   /// Lets a caller that waits begin; nil unless it is its turn and there is room.
   package mutating func begin(ticket: Int64) -> Int64? {
-    guard due == ticket else { return nil }
-    let waiter = waiters.remove(at: index(of: ticket) ?? 0)
+    guard due == ticket, let index = index(of: ticket) else { return nil }
+    let waiter = waiters.remove(at: index)
     return begin(waiter.claim, by: waiter.owner)
   }
 

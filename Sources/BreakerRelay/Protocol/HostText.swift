@@ -107,7 +107,7 @@ package struct HostDescription: Sendable, Hashable {
     epoch = fields.text("read_epoch")
     number = fields.number("read").flatMap { $0 >= 0 ? $0 : nil }
     proof = authority.proof(of: text, .host, [host])
-    relay = fields.text("relay").map { OutsideText.cut($0, to: OutsideText.longestName) }
+    relay = fields.text("relay").flatMap { $0.utf8.count <= 255 ? $0 : nil }
     speaks = fields.number("protocol")
     keys = (fields.text("keys") ?? "").split(separator: " ").prefix(4).map(String.init)
     sentAt = fields.number("sent").flatMap { (0...ServerClock.latest).contains($0) ? $0 : nil }
