@@ -111,6 +111,8 @@ extension CounterFile {
     guard let rights = FileStatus(of: place.storePath)?.rights else { return nil }
     let header = Header(store: place.store, boot: place.boot)
     let name = place.path + ".new"
+    // A file that is there and does not fit leaves the number as it was.
+    errno = 0
     let earlier = opened(place.path, O_RDONLY)
     if earlier == nil, StoreError.isOfDescriptors(errno) {
       throw StoreError(errno: errno, doing: "use", path: place.path)

@@ -54,25 +54,30 @@ extension CommandContext {
       let client = RelayClient(store: store.path, patience: console.relayPatience)
       let skew = try client.status(.figures).skew
       guard let words = skew.flatMap({ ClockSkew.words($0) }) else { return finding }
-      var finding = finding
-      finding.result = .warning
-      finding.found += "; the clock of this host is \(words) the server's"
-      finding.means = "of two commands to the fleet, the one that was given earlier may win"
-      finding.repair = "none: set the clock of this host"
-      return finding
+      return finding.warning(
+        "the clock of this host is \(words) the server's",
+        meaning: "of two commands to the fleet, the one that was given earlier may win",
+        repair: "none: set the clock of this host")
     } catch {
       guard error == .late else { return finding }
-      var finding = finding
-      finding.result = .warning
-      finding.found += "; the relay gives no answer"
-      finding.means = "this host may be cut off from the others"
-      finding.repair = "none: look at the log of cbrelay, and restart it if this lasts"
-      return finding
+      return finding.warning(
+        "the relay gives no answer", meaning: "this host may be cut off from the others",
+        repair: "none: look at the log of cbrelay, and restart it if this lasts")
     }
   }
 }
 
 extension StoreFinding {
+  /// The same finding as a warning, because something else was found too.
+  fileprivate func warning(_ found: String, meaning means: String, repair: String) -> StoreFinding {
+    var finding = self
+    finding.result = .warning
+    finding.found += "; \(found)"
+    finding.means = means
+    finding.repair = repair
+    return finding
+  }
+
   /// The finding as one line, which is wrapped if a width is given.
   func line(width: Int?, painter: Painter) -> String {
     var text = found
