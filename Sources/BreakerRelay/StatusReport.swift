@@ -56,9 +56,6 @@ struct StatusReport {
 
 /// The hosts, as the server knows them.
 extension StatusReport {
-  /// How many hosts are read at once.
-  private static let hostsAtOnce = 500
-
   private func hostsOfFleet() throws(RedisError) -> [RelayStatus.Host] {
     let server = try FleetReading(context, patience: Self.patience)
     let descriptions = try server.descriptions()
@@ -72,8 +69,8 @@ extension StatusReport {
         isProven: isProven, keys: description?.keys ?? [], breakers: [])
     }
     guard question == .status else { return hosts }
-    for start in stride(from: 0, to: hosts.count, by: Self.hostsAtOnce) {
-      let chunk = start..<min(start + Self.hostsAtOnce, hosts.count)
+    for start in stride(from: 0, to: hosts.count, by: FleetReading.atOnce) {
+      let chunk = start..<min(start + FleetReading.atOnce, hosts.count)
       // The relay waits for this answer before it ends.
       guard !context.isStopped else { throw RedisError("the relay ends") }
       let fields = try server.ask(hosts[chunk].map { ["HGETALL", context.keys.host($0.name)] })
@@ -153,7 +150,7 @@ private final class FleetReading {
   let hosts: [Host]
 
   /// How many hosts are asked about at once.
-  private static let atOnce = 500
+  static let atOnce = 500
 
   init(_ context: RelayContext, patience: Duration) throws(RedisError) {
     keys = context.keys

@@ -300,7 +300,8 @@ typedef struct sb_rejection {
   /* When asking again makes sense: when the open time or the mode ends, or when the probe under way may
    * have succeeded. SB_UNKNOWN if that is up to an operator, or if the breaker is busy. */
   int64_t retry_after_ns;
-  /* Why the mode was set, if the mode is what rejects; cut at a character, and ended by a zero. */
+  /* Why the mode was set, if the mode is what rejects; or that the store cannot be used, if that is.
+   * Cut at a character, and ended by a zero. */
   char reason[248];
   /* Enum sb_cause. */
   int32_t cause;

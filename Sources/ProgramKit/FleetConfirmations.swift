@@ -27,7 +27,7 @@ public struct FleetConfirmations: Sendable, Hashable {
     /// The host's name.
     public var name: String
 
-    /// What it has said about the command.
+    /// How far the host has got with the command, as it has reported.
     public var standing: Standing
 
     /// Why it has refused the command.

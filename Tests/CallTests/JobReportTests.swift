@@ -94,7 +94,8 @@ import Testing
     #expect(try attempts.entry(1).success())
   }
 
-  @Test func `a probe of a job keeps its lease for as long as it renews its time`() async throws {
+  /// A job with a timeout of 20 seconds, and its first attempt, which is a probe.
+  private func jobThatProbes() throws -> (job: BreakerJob, probe: JobAttempt) {
     let attempts = Journal<JobAttempt>()
     let job = try bench.job(
       BreakerPolicy(maxFailures: 1, openFor: .seconds(1)), timeout: .seconds(20)
@@ -102,7 +103,11 @@ import Testing
     try job.breaker.trip()
     bench.host.clock.advance(by: .seconds(1))
     job.start()
-    let probe = try attempts.entry(0)
+    return (job, try attempts.entry(0))
+  }
+
+  @Test func `a probe of a job keeps its lease for as long as it renews its time`() async throws {
+    let (job, probe) = try jobThatProbes()
     #expect(probe.kind == .probe)
     for _ in 0..<6 {
       bench.host.clock.advance(by: .seconds(19))
@@ -114,14 +119,7 @@ import Testing
   }
 
   @Test func `an attempt whose lease cannot be renewed keeps the time it had`() async throws {
-    let attempts = Journal<JobAttempt>()
-    let job = try bench.job(
-      BreakerPolicy(maxFailures: 1, openFor: .seconds(1)), timeout: .seconds(20)
-    ) { attempts.note($0) }
-    try job.breaker.trip()
-    bench.host.clock.advance(by: .seconds(1))
-    job.start()
-    let probe = try attempts.entry(0)
+    let (job, probe) = try jobThatProbes()
     bench.host.clock.advance(by: .seconds(15))
     bench.host.failStore(with: .busy)
     let error = #expect(throws: BreakerError.self) { try probe.renew() }

@@ -34,6 +34,43 @@ import Testing
     return answer
   }
 
+  /// What is said at the end about a command to pay that does not wait for hosts, while something
+  /// happens to it.
+  private func end(_ happening: @escaping @Sendable (FleetBench) -> Void) throws -> String {
+    let fleet = try FleetBench()
+    let recorder = Recorder()
+    var console = recorder.console()
+    console.publishPatience = .seconds(600)
+    let threads = Threads()
+    threads.start {
+      while let waiting = try? fleet.pending(), waiting.isEmpty { usleep(1_000) }
+      happening(fleet)
+    }
+    defer { threads.join() }
+    let answer = fleet.bench.run(
+      ["force", "pay", "forced_open", "--fleet"], on: console, recorder)
+    #expect(answer.code == 0 && answer.errors.isEmpty)
+    return answer.output
+  }
+
+  @Test func `a command that the server has is published, and nothing is said about hosts`() throws
+  {
+    let output = try end { fleet in
+      try? fleet.relay.published((try? fleet.relay.pendingCommands().map(\.id)) ?? [])
+    }
+    #expect(output.hasSuffix("; published to fleet prod\n"))
+  }
+
+  @Test func `of a command that somebody withdraws meanwhile, only what this host does is known`()
+    throws
+  {
+    let output = try end { fleet in
+      let store = SharedStore(path: fleet.bench.path, options: fleet.bench.options)
+      _ = try? store.withdrawCommands(to: "pay")
+    }
+    #expect(output.hasSuffix("; on this host, and unknown in fleet prod\n"))
+  }
+
   @Test func `a command can wait until every host has confirmed it`() throws {
     let hosts = ["host-a", "host-b"].map { Host($0, .confirmed, silence: .zero) }
     let answer = try answer(["--wait", "10m"], hosts)

@@ -44,6 +44,21 @@ import Testing
     #expect(try stage.sharedStore().snapshot(of: "api")?.totals.successes == 200)
   }
 
+  @Test(.timeLimit(.minutes(60)), arguments: 0...12)
+  func `a process that lacks descriptors after a reboot drops no totals of the boot before`(
+    descriptors: Int
+  ) throws {
+    let stage = try Stage()
+    let before = try stage.puppets(1, "")[0]
+    #expect(try before.ask("successes 100") == "ok 100 rejected 0")
+    before.kill()
+    stage.clock.reboot()
+    let after = try stage.puppets(1, "", options: ["descriptors=\(descriptors)"])[0]
+    #expect(try after.ask("successes 100") == "ok 100 rejected 0")
+    after.kill()
+    #expect(try stage.sharedStore().snapshot(of: "api")?.totals.successes == 200)
+  }
+
   @Test(.timeLimit(.minutes(60)), .enabled(if: isSuperuser, "needs root, to become somebody else"))
   func `processes do without a counter file that they can neither use nor create`() throws {
     let stage = try Stage()

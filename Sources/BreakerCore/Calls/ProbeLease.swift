@@ -135,7 +135,7 @@ extension BreakerRecord {
   }
 
   /// How long a probe may take that only the word of other hosts has caused: three times as long as
-  /// probes usually take here, because a call that is as slow as ever tells nothing bad.
+  /// probes usually take here, because a call that is no slower than usual is not a bad sign.
   private static func patience(usually usual: Int64?) -> Duration {
     .nanoseconds((usual ?? 0).multipliedSaturating(by: 3))
   }

@@ -5,8 +5,8 @@ internal import Synchronization
 
 /// Finds the addresses of a server's name, and never waits for longer than it may.
 ///
-/// The system's own lookup has no limit: with name servers that do not answer it can take minutes. So it
-/// runs in a thread of its own, and one that is late is used by whoever asks next.
+/// The system's own lookup has no limit: it can take minutes if the name servers do not answer. So each
+/// lookup runs in a thread of its own. If its answer comes too late, the next question gets it.
 package final class HostLookup: Sendable {
   /// What the system's lookup says: addresses as numbers, or why there are none.
   package typealias Answer = Result<[String], RedisError>

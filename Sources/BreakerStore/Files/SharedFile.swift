@@ -120,6 +120,8 @@ extension SharedFile {
     let header = Header(store: place.store, boot: place.boot)
     let path = place.path(of: kind)
     let name = path + ".new"
+    // A file that is there and does not fit leaves the number as it was.
+    errno = 0
     let earlier = opened(kind, path, O_RDONLY)
     if earlier == nil, StoreError.isOfDescriptors(errno) {
       throw StoreError(errno: errno, doing: "use", path: path)

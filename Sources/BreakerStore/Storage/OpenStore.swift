@@ -202,8 +202,8 @@ internal import CSQLite
   /// Moves the pages of the log on the writer's connection, for a process that has dropped the right to
   /// open another one since it opened the store.
   ///
-  /// In this mode SQLite itself takes the write lock first. Only if another program than this library
-  /// held it for the whole wait, would SQLite go on without it.
+  /// In this mode SQLite itself takes the write lock first. It goes on without the lock only if a program
+  /// that does not use this library holds it during the whole wait.
   private func movePagesAsWriter() -> Bool {
     var pages: Int32 = 0
     var moved: Int32 = 0

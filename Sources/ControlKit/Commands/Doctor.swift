@@ -55,12 +55,9 @@ extension CommandContext {
       return finding.with(try client.status(.figures))
     } catch {
       guard error == .late else { return finding }
-      var finding = finding
-      finding.result = .warning
-      finding.found += "; the relay gives no answer"
-      finding.means = "this host may be cut off from the others"
-      finding.repair = "none: look at the log of cbrelay, and restart it if this lasts"
-      return finding
+      return finding.warning(
+        "the relay gives no answer", meaning: "this host may be cut off from the others",
+        repair: "none: look at the log of cbrelay, and restart it if this lasts")
     }
   }
 }
@@ -68,25 +65,34 @@ extension CommandContext {
 extension StoreFinding {
   /// The finding about a fleet, with what its relay knows.
   fileprivate func with(_ status: RelayStatus) -> StoreFinding {
-    var finding = self
     if let words = status.skew.flatMap({ ClockSkew.words($0) }) {
-      finding.result = .warning
-      finding.found += "; the clock of this host is \(words) the server's"
-      finding.means = "of two commands to the fleet, the one that was given earlier may win"
-      finding.repair = "none: set the clock of this host"
-    } else if status.unproven > 0 {
-      finding.result = .warning
-      finding.found +=
-        "; \(CountedNoun.text(Int(clamping: status.unproven), "message")) without a valid signature"
-      finding.means = "a host has another key or none, or somebody else writes to the fleet's keys"
-      finding.repair =
-        "none: see 'cbctl fleet status' and the log of cbrelay, and restart it to count again"
-    } else if status.acceptsUnsigned {
-      finding.result = .warning
-      finding.found += "; what is not signed counts too"
-      finding.means = "who can write to the server can command this host"
-      finding.repair = "none: leave out --unsigned accept once every host has the key"
+      return warning(
+        "the clock of this host is \(words) the server's",
+        meaning: "of two commands to the fleet, the one that was given earlier may win",
+        repair: "none: set the clock of this host")
     }
+    if status.unproven > 0 {
+      let messages = CountedNoun.text(Int(clamping: status.unproven), "message")
+      return warning(
+        "\(messages) without a valid signature",
+        meaning: "a host has another key or none, or somebody else writes to the fleet's keys",
+        repair: "none: see 'cbctl fleet status' and the log of cbrelay, and restart it to count again")
+    }
+    if status.acceptsUnsigned {
+      return warning(
+        "what is not signed counts too", meaning: "who can write to the server can command this host",
+        repair: "none: leave out --unsigned accept once every host has the key")
+    }
+    return self
+  }
+
+  /// The same finding as a warning, because something else was found too.
+  fileprivate func warning(_ found: String, meaning means: String, repair: String) -> StoreFinding {
+    var finding = self
+    finding.result = .warning
+    finding.found += "; \(found)"
+    finding.means = means
+    finding.repair = repair
     return finding
   }
 

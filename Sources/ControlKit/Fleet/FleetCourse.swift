@@ -166,7 +166,8 @@ extension FleetCourse {
       }
   }
 
-  /// How the command ends: with a code of its own if the user has waited for hosts in vain.
+  /// How the command ends: with a code of its own if the user has waited, and not every host has
+  /// confirmed it.
   var ending: Ending { patience == nil || isConfirmed ? .done : .exit(.unconfirmed) }
 
   private var fleet: String { VisibleText.name(standing.fleet) }
@@ -183,7 +184,9 @@ extension FleetCourse {
       let way = standing.isConnected ? "and on its way to" : "and later on"
       return "; on this host, \(way) the others of fleet \(fleet)"
     }
-    guard patience != nil, !hosts.isEmpty else { return "; told to all hosts of fleet \(fleet)" }
+    // Somebody has withdrawn it meanwhile, or has taken this host out of the fleet.
+    if commands.isEmpty { return "; on this host, and unknown in fleet \(fleet)" }
+    guard patience != nil, !hosts.isEmpty else { return "; published to fleet \(fleet)" }
     return "; \(Self.words(of: hosts)) of fleet \(fleet)"
   }
 

@@ -231,7 +231,7 @@ struct FleetFigures: Sendable, Hashable {
   /// How many commands have yet to reach the other hosts.
   var waiting: Int64
 
-  /// How many of these cannot go out.
+  /// How many of these commands the relay cannot pass on for now.
   var refused: Int64 = 0
 
   /// How many hosts the fleet has, and how many of them are silent; nil if the relay does not know.
