@@ -76,11 +76,13 @@ extension StoreFinding {
       return warning(
         "\(messages) without a valid signature",
         meaning: "a host has another key or none, or somebody else writes to the fleet's keys",
-        repair: "none: see 'cbctl fleet status' and the log of cbrelay, and restart it to count again")
+        repair:
+          "none: see 'cbctl fleet status' and the log of cbrelay, and restart it to count again")
     }
     if status.acceptsUnsigned {
       return warning(
-        "what is not signed counts too", meaning: "who can write to the server can command this host",
+        "what is not signed counts too",
+        meaning: "who can write to the server can command this host",
         repair: "none: leave out --unsigned accept once every host has the key")
     }
     return self
