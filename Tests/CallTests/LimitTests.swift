@@ -224,7 +224,7 @@ import Testing
   @Test func `tasks that wait for their turn occupy none of Swift's threads`() async throws {
     let policy = BreakerPolicy(maxConcurrent: 1, queueTimeout: .seconds(3_600))
     let breaker = try breaker(policy)
-    let permit = try breaker.acquire().shared()
+    let permit = try await breaker.acquire().shared()
     let begun = Guarded(0)
     try await withThrowingTaskGroup(of: Void.self) { group in
       for _ in 0..<40 {
@@ -241,12 +241,45 @@ import Testing
     #expect(breaker.snapshot().limit?.unitsInUse == 0)
   }
 
+  @Test func `tasks that wait for a permit occupy none of Swift's threads, and can be cancelled`()
+    async throws
+  {
+    let policy = BreakerPolicy(maxConcurrent: 1, queueTimeout: .seconds(3_600))
+    let breaker = try breaker(policy)
+    let permit = try await breaker.acquire().shared()
+    let tasks = (0..<40).map { number in
+      Task {
+        if number % 2 == 0 { return try await breaker.acquire().succeed() }
+        switch try await breaker.decide() {
+        case .permitted(let permit): return permit.succeed()
+        case .rejected: return .refused
+        }
+      }
+    }
+    while breaker.snapshot().limit?.waiters.count != 40 { await Task.yield() }
+    for task in tasks.prefix(10) {
+      task.cancel()
+      await #expect(throws: CancellationError.self) { try await task.value }
+    }
+    permit.succeed()
+    for task in tasks.dropFirst(10) { #expect(try await task.value == .counted) }
+    #expect(breaker.snapshot().limit?.unitsInUse == 0)
+    // Nobody has to wait for a rejection.
+    try breaker.trip()
+    await #expect(throws: BreakerError.self) { _ = try await breaker.acquire().succeed() }
+    guard case .rejected(let rejection) = try await breaker.decide() else {
+      Issue.record("permitted")
+      return
+    }
+    #expect(rejection.cause == .open)
+  }
+
   @Test func `a task that is cancelled while it waits leaves at once, and ran nothing`()
     async throws
   {
     let policy = BreakerPolicy(maxConcurrent: 1, queueTimeout: .seconds(3_600))
     let breaker = try breaker(policy)
-    let permit = try breaker.acquire()
+    let permit = try await breaker.acquire()
     let waiting = [
       Task { try await breaker.run { () async throws in Issue.record("it ran") } },
       Task {
@@ -288,7 +321,7 @@ import Testing
       return Task {
         // It outlives the call that it was started in.
         while breaker.snapshot().limit?.unitsInUse != 0 { await Task.yield() }
-        let permit = try? breaker.acquire()
+        let permit = try? await breaker.acquire()
         guard permit != nil else { return false }
         return isBusy(breaker)
       }

@@ -146,7 +146,7 @@ import Testing
     let policy = BreakerPolicy(maxConcurrent: 2, queueTimeout: .seconds(3_600))
     let breaker = try stage.sharedStore().breaker("api", policy: policy)
     try breaker.run {}
-    let permits = [try breaker.acquire().shared(), try breaker.acquire().shared()]
+    let permits = [try await breaker.acquire().shared(), try await breaker.acquire().shared()]
     let underWay = Guarded((now: 0, most: 0, all: 0))
     try await withThrowingTaskGroup(of: Void.self) { group in
       for _ in 0..<1_000 {
@@ -181,7 +181,7 @@ import Testing
     let policy = BreakerPolicy(maxConcurrent: 1, queueTimeout: .seconds(3_600))
     let breaker = try stage.sharedStore().breaker("api", policy: policy)
     try breaker.run {}
-    let permit = try breaker.acquire()
+    let permit = try await breaker.acquire()
     let tasks = (0..<8).map { _ in Task { try await breaker.run { () async throws in 42 } } }
     while breaker.snapshot().limit?.waiters.count != 8 { await Task.yield() }
     for task in tasks.prefix(4) { task.cancel() }
