@@ -389,6 +389,51 @@ import Testing
     permit.succeed()
     try breakers[1].run {}
   }
+
+  @Test func `a process that cannot read a changed limit keeps to the one that the others have`()
+    throws
+  {
+    for action in [StoreFailureAction.continueLocally, .permit] {
+      let host = TestHost()
+      let policy = BreakerPolicy(maxConcurrent: 2)
+      let other = try host.store().breaker("gpu", policy: policy)
+      let breaker = try host.process().store().breaker(
+        "gpu", policy: policy, onStoreFailure: action)
+      for each in [other, breaker] { try each.run {} }
+      try other.overridePolicy(set: [.maxConcurrent: "1"])
+      let permit = try other.acquire()
+      host.failStore()
+      #expect(isBusy(breaker), "\(action)")
+      permit.succeed()
+      #expect(!isBusy(breaker), "\(action)")
+      let own = try breaker.acquire()
+      #expect(isBusy(breaker) && isBusy(other), "\(action)")
+      own.succeed()
+    }
+  }
+
+  @Test func `calls found lost while the store fails count when it is back, each of them once`()
+    throws
+  {
+    let policy = BreakerPolicy(maxFailures: 9, maxConcurrent: 2, lostCalls: .failure)
+    let worker = host.process()
+    let lost = try breaker(policy, in: worker)
+    let permits = [try lost.acquire().shared(), try lost.acquire().shared()]
+    let finder = try host.process().store().breaker("gpu", policy: policy)
+    #expect(isBusy(finder))
+    host.failStore()
+    worker.kill()
+    #expect(!isBusy(finder))
+    host.repairStore()
+    for _ in 0..<3 {
+      host.clock.advance(by: .seconds(11))
+      #expect(!isBusy(finder))
+      #expect(!isBusy(try host.process().store().breaker("gpu")))
+    }
+    let totals = finder.snapshot().totals
+    #expect(totals.lostCalls == 2 && totals.failures == 2)
+    withExtendedLifetime(permits) {}
+  }
 }
 
 extension Breaker {

@@ -1,14 +1,7 @@
-package import BreakerCore
+internal import BreakerCore
 internal import CHost
 internal import Glibc
 internal import Synchronization
-
-/// Calls that were under way when their process ended.
-package struct LostCalls: Sendable, Hashable {
-  /// The process; nil if it is not known.
-  package let process: ProcessIdentity?
-  package let calls: Int
-}
 
 /// What one process knows of those who have slots and places in a block, and do not live or do not come.
 ///
@@ -25,7 +18,6 @@ final class SlotWatch: Sendable {
 
     /// When to look for the dead again.
     var nextLook: Int64 = 0
-    var lost: [LostCalls] = []
   }
 
   /// How often the one who looks does so.
@@ -109,15 +101,6 @@ final class SlotWatch: Sendable {
       return false
     }
   }
-
-  fileprivate func add(_ lost: [LostCalls]) { state.withLock { $0.lost += lost } }
-
-  fileprivate func takeLost() -> [LostCalls] {
-    state.withLock { state in
-      defer { state.lost = [] }
-      return state.lost
-    }
-  }
 }
 
 extension SlotBlock {
@@ -131,16 +114,13 @@ extension SlotBlock {
         dead[owner] = isGone
         return isGone
       }
-      var calls: [UInt64: Int] = [:]
       var isAny = false
       for index in 0..<slotExtent {
         let found = word(ofSlot: index)
         guard !found.isFree, isGone(found.owner) else { continue }
-        // The first slot of a call has its units. Whoever frees it counts the call, so it counts once.
-        let isFirst = unsafe sb_load(line(index, .units)) > 0
-        guard unsafe sb_decide(slot(index), found.bits, 0) != 0 else { continue }
-        isAny = true
-        if isFirst { calls[found.owner, default: 0] += 1 }
+        // Rule of order 30: the loss is noted before the slot is free.
+        noteLoss(ofSlot: index, found)
+        if unsafe sb_decide(slot(index), found.bits, 0) != 0 { isAny = true }
       }
       for index in 0..<placeExtent {
         let found = word(ofPlace: index)
@@ -149,10 +129,7 @@ extension SlotBlock {
         guard isGone(owner) else { continue }
         if unsafe sb_decide(place(index), found.bits, 0) != 0 { isAny = true }
       }
-      let lost = calls.filter { owners.hasLostCalls($0.key) }
-      if !lost.isEmpty {
-        watch.add(lost.map { LostCalls(process: owners.process($0.key), calls: $0.value) })
-      }
+      noteLosses()
       if isAny { settle() }
       return isAny
     }
@@ -186,7 +163,4 @@ extension SlotBlock {
     settle()
     return true
   }
-
-  /// The calls that this process has found lost since it was last asked.
-  package func takeLostCalls() -> [LostCalls] { watch.takeLost() }
 }

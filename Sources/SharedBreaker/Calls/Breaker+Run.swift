@@ -172,7 +172,9 @@ extension Breaker {
     if let ticket = engine.takeRoom(on: cell, claim) { return .permitted(ticket) }
     var request = request(probeTimeout: nil)
     request.asleep = asleep
-    return try engine.admit(request, to: cell, mayWait: mayWait)?.map(timed)
+    let decision =
+      try mayWait ? engine.admit(request, to: cell) : engine.admitAtOnce(request, to: cell)
+    return decision?.map(timed)
   }
 
   private func request(probeTimeout: Duration?) -> Engine.Request {
