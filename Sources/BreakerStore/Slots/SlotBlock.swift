@@ -278,6 +278,9 @@ extension SlotBlock {
     case lossBase = 14
     case lastLost = 15
 
+    /// When somebody who waits last looked for the dead, on the coarse clock.
+    case watchedAt = 32
+
     /// How long callers have waited: a count for each bound, and two words more.
     case waits = 16
   }
