@@ -97,7 +97,7 @@ package struct SlotTerms: Sendable, Hashable {
   package let places: Int
 
   /// The revision of the policy: later terms take the place of earlier ones.
-  package let revision: Int64
+  package var revision: Int64
 
   /// The limit as it is in the gate.
   let shape: UInt64

@@ -7,28 +7,23 @@ internal import Glibc
 ///
 /// A call inside of a call of the same breaker uses the room of the outer one: if it asked for more, it
 /// could wait for itself. A thread knows it while the work of a call runs, tasks hand it down to their
-/// children, and `cbctl run` to its command in the environment. What is handed down is worth nothing once the outer call has ended, because its slot is
-/// looked up each time.
+/// children, and `cbctl run` to its command in the environment. What is handed down is worth nothing once
+/// the outer call has ended, because its slot is looked up each time.
 enum CallNesting {
-  /// The room that each of these calls has.
-  struct Calls: Sendable {
-    private var latest: HeldSlot?
-    private var others: [HeldSlot] = []
+  /// A call that a task is inside of.
+  private final class Surrounding: Sendable {
+    let held: HeldSlot
 
-    func adding(_ held: HeldSlot) -> Calls {
-      var calls = self
-      // Calls are seldom nested, and one needs no array.
-      if let latest { calls.others.append(latest) }
-      calls.latest = held
-      return calls
-    }
+    /// The call that this one is inside of.
+    let outer: Surrounding?
 
-    func contains(where isSo: (HeldSlot) -> Bool) -> Bool {
-      latest.map(isSo) ?? false || others.contains(where: isSo)
+    init(_ held: HeldSlot, in outer: Surrounding?) {
+      self.held = held
+      self.outer = outer
     }
   }
 
-  @TaskLocal private static var calls = Calls()
+  @TaskLocal private static var innermost: Surrounding?
 
   /// Runs work inside of a call.
   ///
@@ -51,7 +46,7 @@ enum CallNesting {
     _ ticket: Ticket, _ work: nonisolated(nonsending) () async throws -> Result
   ) async rethrows -> Result {
     guard let held = ticket.held else { return try await work() }
-    return try await $calls.withValue(calls.adding(held)) { try await work() }
+    return try await $innermost.withValue(Surrounding(held, in: innermost)) { try await work() }
   }
 
   /// Whether a call that is still under way on these slots surrounds the current code.
@@ -62,8 +57,12 @@ enum CallNesting {
       if let held, slots.isUnderWay(held) { return true }
       unsafe call = inner.pointee.outer
     }
-    return calls.contains { slots.isUnderWay($0) }
-      || inherited.contains { slots.isUnderWay($0) }
+    var surrounding = innermost
+    while let inner = surrounding {
+      if slots.isUnderWay(inner.held) { return true }
+      surrounding = inner.outer
+    }
+    return inherited.contains { slots.isUnderWay($0) }
   }
 
   /// Whether a call of this process may be inside of one of another process.

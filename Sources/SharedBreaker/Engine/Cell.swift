@@ -186,12 +186,20 @@ extension Cell {
 /// The limit of the calls.
 extension Cell {
   /// The limit that calls are under, and the terms of it; nil if they are under none.
-  var limit: (limit: CellLimit, terms: SlotTerms)? {
+  var limit: (limit: CellLimit, terms: SlotTerms)? { withLimit { ($0, $1) } }
+
+  /// Uses the limit that calls are under, and the terms of it; nil if they are under none.
+  ///
+  /// A cell keeps all its limits, so a call need not count a reference to the one that it uses.
+  @inline(__always) func withLimit<Result>(
+    _ body: (CellLimit, SlotTerms) -> Result?
+  ) -> Result? {
     // The revision first: an earlier one with a later limit does no harm.
     let revision = limitRevision.load(ordering: .acquiring)
     guard let address = unsafe limitInForce.load(ordering: .acquiring) else { return nil }
-    let limit = unsafe Unmanaged<CellLimit>.fromOpaque(address).takeUnretainedValue()
-    return (limit, limit.terms(at: revision))
+    return unsafe Unmanaged<CellLimit>.fromOpaque(address)._withUnsafeGuaranteedRef {
+      body($0, $0.terms(at: revision))
+    }
   }
 
   /// The limit under which a call began; nil if this cell has never had it.
@@ -231,6 +239,7 @@ final class CellLimit: Sendable {
   let limit: CallLimit
   let places: Int
   let timeout: Duration?
+  private let terms: SlotTerms
 
   /// The limit of a policy; nil if it has none.
   init?(_ policy: BreakerPolicy, _ slots: (any CallSlots)?) {
@@ -239,6 +248,7 @@ final class CellLimit: Sendable {
     self.limit = limit
     places = policy.placesToWait
     timeout = policy.queueTimeout
+    terms = SlotTerms(limit, places: places, revision: .min)
   }
 
   func isSame(as other: CellLimit) -> Bool {
@@ -246,8 +256,10 @@ final class CellLimit: Sendable {
       && timeout == other.timeout
   }
 
-  func terms(at revision: Int64) -> SlotTerms {
-    SlotTerms(limit, places: places, revision: revision)
+  @inline(__always) func terms(at revision: Int64) -> SlotTerms {
+    var terms = terms
+    terms.revision = revision
+    return terms
   }
 }
 

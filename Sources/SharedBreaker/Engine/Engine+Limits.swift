@@ -43,25 +43,27 @@ extension Engine {
 
   /// Permits a call from memory, and takes its room, if that takes nothing more than a free slot.
   func takeRoom(on cell: Cell, _ claim: CallClaim) -> Ticket? {
-    guard !isRoundDue(inSecond: second), isCurrent, !CallNesting.mayInherit else { return nil }
     let word = cell.word
-    guard word.has(CellWord.permitsWithinLimit), let (limit, terms) = cell.limit else { return nil }
-    var ticket = Ticket(word)
-    if !CallNesting.isInside(limit.slots) {
-      guard let held = limit.slots.take(claim, terms) else { return nil }
-      ticket.held = held
+    guard word.has(CellWord.permitsWithinLimit), isCurrent, !isRoundDue(inSecond: second),
+      !CallNesting.mayInherit
+    else { return nil }
+    return cell.withLimit { limit, terms in
+      var ticket = Ticket(word)
+      if !CallNesting.isInside(limit.slots) {
+        guard let held = limit.slots.take(claim, terms) else { return nil }
+        ticket.held = held
+      }
+      if word.has(CellWord.measures) { ticket.start = clock.instant }
+      return ticket
     }
-    if word.has(CellWord.measures) { ticket.start = clock.instant }
-    return ticket
   }
 
   /// Gives back the room of a call that has ended.
   func giveBack(_ held: HeldSlot, on cell: Cell) {
-    if let limit = cell.limit?.limit, limit.slots.number == held.block {
-      limit.slots.end(held)
-    } else {
-      look { $0.knowledge.limit(of: held, on: cell) }?.slots.end(held)
+    let isOfCurrentLimit = cell.withLimit { limit, _ in
+      limit.slots.number == held.block ? limit.slots.end(held) : nil
     }
+    if isOfCurrentLimit == nil { look { $0.knowledge.limit(of: held, on: cell) }?.slots.end(held) }
   }
 
   /// The room of a call, as a command that runs inside of it can name it.
