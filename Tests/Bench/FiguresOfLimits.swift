@@ -84,7 +84,8 @@ enum LimitLoops {
     }
     if let error = errors.withLock({ $0.first }) { throw error }
     let (sum, handed) = unsafe (turns.pointee.nanoseconds, turns.pointee.count)
-    guard handed > count / 2 else { throw BenchError("only \(handed) turns were handed over") }
+    // On a busy machine, one of them may be done before the other one begins.
+    guard handed > count / 10 else { throw BenchError("only \(handed) turns were handed over") }
     return Double(sum) / Double(handed)
   }
 
