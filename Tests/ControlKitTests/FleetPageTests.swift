@@ -71,7 +71,8 @@ import Testing
             .init("host-d", .silent, silence: .seconds(750)),
           ]),
         .init(
-          aspect: "state", stamp: 4, host: "host-b", author: "bob", reason: nil, age: .seconds(90),
+          aspect: "state", stamp: 4, host: "host-b", author: "bob", verifiedUser: "bob",
+          isProven: true, reason: nil, age: .seconds(90),
           isTold: false, refusal: "it seems to be from tomorrow"),
       ]))
   ]

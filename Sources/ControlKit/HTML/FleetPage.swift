@@ -198,8 +198,7 @@ extension FleetPage {
     let first = parts[0]
     let reason: HTML = first.reason.map { ": <q>\($0)</q>" } ?? .nothing
     let given = """
-      \(SpokenDuration.format(first.age)) ago by <bdi>\(first.author)</bdi> on \
-      <bdi>\(VisibleText.name(first.host))</bdi>
+      \(SpokenDuration.format(first.age)) ago by <bdi>\(first.giver.description)</bdi>
       """ as HTML
     return """
       <tr role="row"><th role="rowheader" scope="row"><bdi>\(VisibleText.name(name))</bdi></th>\
