@@ -10,7 +10,7 @@ struct RoomSearch {
   private let request: Engine.Request
   private let cell: Cell
   private var ticket: Ticket
-  private var inForce: Engine.LimitInForce
+  fileprivate private(set) var inForce: Engine.LimitInForce
 
   /// When the caller gives up; nil if it does not wait.
   private let end: Int64?
@@ -57,9 +57,8 @@ struct RoomSearch {
 
   /// The decision that follows from an answer; nil if there is another question.
   mutating func decision(
-    after entry: SlotEntry, mayWait: Bool
+    after entry: SlotEntry
   ) throws(BreakerError) -> Decision<Ticket>? {
-    if mayWait { engine.recordLostCalls(of: cell, under: inForce.limit) }
     switch entry {
     case .begun(let held)
     where isPatient && engine.isEnding.load(ordering: .sequentiallyConsistent):
@@ -73,9 +72,9 @@ struct RoomSearch {
       return try decideAgain(holding: held)
     case .busy:
       if isPatient, !engine.isEnding.load(ordering: .sequentiallyConsistent),
-        !engine.isStillPermitted(cell, as: ticket),
-        let decision = try engine.decide(request, on: cell, mayWait: true)
+        !engine.isStillPermitted(cell, as: ticket)
       {
+        let decision = try engine.decide(request, on: cell)
         guard case .permitted(let next) = decision,
           let limit = engine.limit(over: next, of: cell)
         else { return decision }
@@ -86,9 +85,12 @@ struct RoomSearch {
       return rejected()
     case .outdated:
       looks += 1
-      guard mayWait,
-        let next = engine.termsNow(of: cell, after: inForce, isLast: looks >= Self.mostLooks)
-      else { return .permitted(ticket) }
+      guard looks <= Self.mostLooks else { return rejected() }
+      let isLast = looks == Self.mostLooks
+      guard let next = engine.limitNow(of: cell, after: inForce, isLast: isLast) else {
+        // It has none any more.
+        return .permitted(ticket)
+      }
       inForce = next
       return nil
     case .unknown:
@@ -105,14 +107,14 @@ struct RoomSearch {
 
   /// Decides again on a call that has got its room after a wait.
   private func decideAgain(holding held: HeldSlot) throws(BreakerError) -> Decision<Ticket>? {
-    let decision: Decision<Ticket>?
+    let decision: Decision<Ticket>
     do throws(BreakerError) {
-      decision = try engine.decide(request, on: cell, mayWait: true)
+      decision = try engine.decide(request, on: cell)
     } catch {
       inForce.limit.slots.end(held)
       throw error
     }
-    guard case .permitted(let ticket)? = decision else {
+    guard case .permitted(let ticket) = decision else {
       inForce.limit.slots.end(held)
       return decision
     }
@@ -136,17 +138,27 @@ struct RoomSearch {
 
 /// Waiting for the turn of a call: a thread, or a task without one.
 extension Engine {
-  /// Finds room for a call that has been permitted, and waits for it if the policy says so.
+  /// Finds room for a call that has been permitted, if there is any at once.
   ///
-  /// - Returns: The decision; nil, and nothing has changed, if the caller must not wait and there is no
-  ///   room at once.
-  func findRoom(
-    for ticket: Ticket, under inForce: LimitInForce, _ request: Request, of cell: Cell,
-    mayWait: Bool
+  /// - Returns: The decision; nil, and nothing has changed, if the call has to wait for its turn, or to read
+  ///   which limit is in force.
+  func findRoomAtOnce(
+    for ticket: Ticket, under inForce: LimitInForce, _ request: Request, of cell: Cell
   ) throws(BreakerError) -> Decision<Ticket>? {
     if let ticket = begun(ticket, under: inForce, request, of: cell) { return .permitted(ticket) }
     var search = RoomSearch(self, for: request, ticket, of: cell, under: inForce)
-    guard mayWait || !search.isPatient else { return nil }
+    guard !search.isPatient else { return nil }
+    let question = search.question
+    let entry = question.slots.enter(question.claim, question.terms)
+    return entry == .outdated ? nil : try search.decision(after: entry)
+  }
+
+  /// Finds room for a call that has been permitted, and waits for it if the policy says so.
+  func findRoom(
+    for ticket: Ticket, under inForce: LimitInForce, _ request: Request, of cell: Cell
+  ) throws(BreakerError) -> Decision<Ticket> {
+    if let ticket = begun(ticket, under: inForce, request, of: cell) { return .permitted(ticket) }
+    var search = RoomSearch(self, for: request, ticket, of: cell, under: inForce)
     while true {
       let question = search.question
       let entry = question.slots.enter(question.claim, question.terms, wait: question.wait)
@@ -154,7 +166,8 @@ extension Engine {
         search.giveUp()
         throw .store(.interruptedWaiting(for: cell.name))
       }
-      if let decision = try search.decision(after: entry, mayWait: mayWait) { return decision }
+      recordLostCalls(of: cell, under: search.inForce.limit)
+      if let decision = try search.decision(after: entry) { return decision }
     }
   }
 
@@ -178,7 +191,8 @@ extension Engine {
       } else {
         entry = question.slots.enter(question.claim, question.terms)
       }
-      if let decision = try search.decision(after: entry, mayWait: true) { return decision }
+      recordLostCalls(of: cell, under: search.inForce.limit)
+      if let decision = try search.decision(after: entry) { return decision }
     }
   }
 
