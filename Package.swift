@@ -120,8 +120,11 @@ let package = Package(
       name: "fleet-simulation", dependencies: ["BreakerCore", "TestSupport"],
       path: "Tests/FleetSimulation", swiftSettings: settings),
     .executableTarget(
-      name: "fleet-torture", dependencies: ["SharedBreaker", "TestSupport", "TortureReferee"],
-      path: "Tests/FleetTorture", swiftSettings: settings),
+      name: "fleet-torture",
+      dependencies: [
+        "BreakerStore", "ProgramKit", "SharedBreaker", "TestSupport", "TortureReferee",
+      ],
+      path: "Tests/FleetTorture", exclude: ["skew.c"], swiftSettings: settings),
     .testTarget(
       name: "TortureTests", dependencies: ["SharedBreaker", "TortureReferee"],
       swiftSettings: settings),

@@ -186,6 +186,7 @@ public enum EntryDocument {
       .init("reason", JSONValue(entry.reason)),
       .init("by", by(entry)),
       .init("host", JSONValue(entry.host)),
+      .init("given_by", givenBy(entry)),
     ])
   }
 
@@ -193,6 +194,14 @@ public enum EntryDocument {
     .object([
       .init("pid", .integer(Int64(entry.pid))), .init("program", .string(entry.program)),
       .init("user", JSONValue(entry.user)), .init("command", JSONValue(entry.command)),
+    ])
+  }
+
+  private static func givenBy(_ entry: HistoryEntry) -> JSONValue {
+    guard let giver = entry.giver else { return .null }
+    return .object([
+      .init("user", JSONValue(giver.verifiedUser)), .init("signed", .bool(giver.isProven)),
+      .init("says", .string(giver.said)),
     ])
   }
 

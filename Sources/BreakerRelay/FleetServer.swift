@@ -189,7 +189,8 @@ extension FleetServer {
     replacing replaceable: [FleetState.CommandPlace: String] = [:]
   ) throws(RelayTrouble) -> [Telling] {
     let signed = commands.map { command in
-      command.host == options.host ? context.authority.signed(command, at: now) : command
+      command.host == options.host
+        ? context.authority.signed(vouched(command, at: now), at: now) : command
     }
     let refusals = signed.map { refusal(of: $0, at: now) }
     let answers = try askInPieces(
@@ -205,6 +206,19 @@ extension FleetServer {
       case let host?: .overtaken(by: host)
       }
     }
+  }
+
+  /// A command of this host with the user whom its relay has seen giving it.
+  ///
+  /// The store may say what anybody has written there, so a user who is known from it counts only
+  /// if this fleet's key has signed it.
+  private func vouched(_ command: FleetCommand, at now: Int64) -> FleetCommand {
+    let isProven =
+      command.isProven && context.authority.proof(of: command, at: now).proof == .proven
+    var command = command
+    command.verifiedUser =
+      isProven ? command.verifiedUser : context.givers.user(of: command)
+    return command
   }
 
   /// Why a command cannot go out; nil if it can.

@@ -33,9 +33,10 @@ extension FleetSession {
       let isOwn = message.host == context.options.host
       switch message.content {
       case .command(let command):
-        // Nothing that comes in the name of this host is news, unless an operator may have withdrawn it.
+        // Nothing that comes in the name of this host is news, unless an operator may have withdrawn
+        // it, or it says who has given it, which the store does not know yet.
         var isKnown = isOwn
-        if isOwn, withdrawals > 0 { isKnown = try knows(command) }
+        if isOwn, withdrawals > 0 || command.verifiedUser != nil { isKnown = try knows(command) }
         if !isKnown { news.append(Self.news(of: command)) }
       case .open, .recovered, .closed:
         if isOwn { own[message.name] = message }
@@ -67,7 +68,7 @@ extension FleetSession {
     }
   }
 
-  /// Whether this host knows a command that it has told itself.
+  /// Whether this host knows a command that it has told itself, and who has given it.
   ///
   /// It does not if an operator has withdrawn the command while the server had it already. All hosts
   /// follow it then, so this one does too.
@@ -76,7 +77,10 @@ extension FleetSession {
       try context.store.fleetCommands(to: command.name)
     }
     return command.byAspect.allSatisfy { aspect, part in
-      known.contains { $0.aspect == aspect && !part.isLater(than: $0.command) }
+      known.contains { known in
+        known.aspect == aspect && !part.isLater(than: known.command)
+          && (known.command.isLater(than: part) || known.command.giver == part.giver)
+      }
     }
   }
 

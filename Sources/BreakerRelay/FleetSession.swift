@@ -157,6 +157,10 @@ extension FleetSession {
       reportRefusals(refusals, of: pending)
       if !done.isEmpty || !refusals.isEmpty {
         try Self.stored { () throws(StoreError) in try claim.published(done, refusing: refusals) }
+        let told = Set(done)
+        for command in pending where told.contains(command.id) {
+          context.givers.told(command.command)
+        }
       }
       context.onStep(.forgotten)
       if done.count < pending.count { return false }

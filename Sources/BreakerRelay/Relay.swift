@@ -178,8 +178,8 @@ extension Relay {
   private func statusSocket() -> StatusSocket? {
     let context = context
     do throws(RelayTrouble) {
-      return try StatusSocket(store: context.store.path) { question in
-        StatusReport(context, question).text
+      return try StatusSocket(store: context.store.path) { question, user in
+        StatusReport(context, question, from: user?.words).text
       }
     } catch {
       context.log.report(

@@ -17,6 +17,9 @@ struct RelayContext: Sendable {
 
   let course = RelayCourse()
 
+  /// Who has announced commands of this host.
+  let givers = CommandGivers()
+
   /// Whose word counts.
   var authority: FleetAuthority { options.authority }
 

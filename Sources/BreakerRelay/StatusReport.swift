@@ -7,7 +7,11 @@ struct StatusReport {
   private let context: RelayContext
   private let question: RelayStatus.Question
 
-  init(_ context: RelayContext, _ question: RelayStatus.Question) {
+  /// Who asks; nil if the kernel cannot name them.
+  private let user: String?
+
+  init(_ context: RelayContext, _ question: RelayStatus.Question, from user: String?) {
+    self.user = user
     self.context = context
     self.question = question
   }
@@ -20,6 +24,9 @@ struct StatusReport {
     switch question {
     case .confirmations(let name): return confirmations(of: name).document.text
     case .forgetting(let host): return forgetting(host).document.text
+    case .giving(let giving):
+      if let user { context.givers.note(giving, by: user) }
+      return FleetGiverSeen(user: user).document.text
     case .status, .figures: break
     }
     let figures = context.health.now
@@ -129,6 +136,7 @@ extension FleetConfirmations.Command {
     let command = known.command
     self.init(
       aspect: known.aspect, stamp: command.stamp, host: command.host, author: command.author,
+      verifiedUser: command.giver.verifiedUser, isProven: command.giver.isProven,
       reason: command.reason, age: command.age, isTold: false, refusal: known.refusal)
   }
 }

@@ -2,7 +2,8 @@ internal import Glibc
 internal import ProgramKit
 internal import SharedBreaker
 
-/// The socket beside a store at which a relay answers questions about its status.
+/// The socket beside a store at which a relay answers questions about its status, and hears who is
+/// about to give a command.
 ///
 /// A client connects, sends a question and a line feed, and reads one JSON document to the end. Only users of the store can connect.
 final class StatusSocket {
@@ -20,10 +21,10 @@ final class StatusSocket {
   ///
   /// - Parameters:
   ///   - store: The path of the store, whose rights the socket gets.
-  ///   - answer: Makes the document.
+  ///   - answer: Makes the document, for the user who asks, if the kernel can name them.
   /// - Throws: `RelayTrouble` if there can be no such socket.
   init(
-    store: String, answer: @escaping @Sendable (RelayStatus.Question) -> String
+    store: String, answer: @escaping @Sendable (RelayStatus.Question, HostUser?) -> String
   ) throws(RelayTrouble) {
     path = store + Self.suffix
     guard let stop = WakePipe() else { throw Self.trouble(path, EMFILE) }
@@ -93,7 +94,8 @@ extension StatusSocket {
 /// Answering.
 extension StatusSocket {
   private static func serve(
-    _ listener: Int32, until stop: WakePipe, _ answer: @Sendable (RelayStatus.Question) -> String
+    _ listener: Int32, until stop: WakePipe,
+    _ answer: @Sendable (RelayStatus.Question, HostUser?) -> String
   ) {
     while true {
       var entries = [
@@ -115,14 +117,18 @@ extension StatusSocket {
     }
   }
 
-  private static func reply(to client: Int32, _ answer: (RelayStatus.Question) -> String) {
+  private static func reply(
+    to client: Int32, _ answer: (RelayStatus.Question, HostUser?) -> String
+  ) {
     _ = fcntl(client, F_SETFD, FD_CLOEXEC)
     _ = fcntl(client, F_SETFL, O_NONBLOCK)
     let exchange = Exchange(client: client, deadline: .now + patience)
     guard let question = exchange.question() else { return }
+    var user: HostUser?
+    if case .giving = question { user = HostUser.peer(of: client) }
     // Making the answer takes as long as the server needs.
     Exchange(client: client, deadline: .now + RelayContext.patience + patience).send(
-      answer(question))
+      answer(question, user))
   }
 
   /// Reading from and writing to a client, up to a deadline.
@@ -142,7 +148,7 @@ extension StatusSocket {
       var question: [UInt8] = []
       let longest = RelayStatus.Question.longest
       while question.count < longest, question.last != UInt8(ascii: "\n"), wait(for: POLLIN) {
-        var bytes = [UInt8](repeating: 0, count: longest)
+        var bytes = [UInt8](repeating: 0, count: 4_096)
         let count = unsafe read(client, &bytes, bytes.count)
         guard count > 0 else { break }
         question += bytes[..<count]

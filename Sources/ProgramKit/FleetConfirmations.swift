@@ -1,4 +1,5 @@
 public import JSONText
+public import SharedBreaker
 
 /// Which hosts of a fleet have carried out the latest commands to a breaker, as a relay knows it.
 ///
@@ -56,8 +57,14 @@ public struct FleetConfirmations: Sendable, Hashable {
     /// The host on which it was given.
     public var host: String
 
-    /// Who gave it.
+    /// Who gave it, as the program says that gave it.
     public var author: String
+
+    /// The user whom the relay of that host has seen giving it; nil if it has seen nobody.
+    public var verifiedUser: String?
+
+    /// Whether a key of the fleet proves what that relay says of the user.
+    public var isProven: Bool
 
     /// Why it was given; nil if nobody said.
     public var reason: String?
@@ -79,9 +86,13 @@ public struct FleetConfirmations: Sendable, Hashable {
 
     /// Describes a command.
     public init(
-      aspect: String, stamp: Int64, host: String, author: String, reason: String?, age: Duration,
-      isTold: Bool, refusal: String? = nil, winner: String? = nil, hosts: [Host] = []
+      aspect: String, stamp: Int64, host: String, author: String, verifiedUser: String? = nil,
+      isProven: Bool = false, reason: String?, age: Duration, isTold: Bool, refusal: String? = nil,
+      winner: String? = nil,
+      hosts: [Host] = []
     ) {
+      self.verifiedUser = verifiedUser
+      self.isProven = isProven
       self.aspect = aspect
       self.stamp = stamp
       self.host = host
@@ -92,6 +103,11 @@ public struct FleetConfirmations: Sendable, Hashable {
       self.refusal = refusal
       self.winner = winner
       self.hosts = hosts
+    }
+
+    /// Who has given it, and how much of that is known.
+    public var giver: FleetGiver {
+      FleetGiver(said: author, verifiedUser: verifiedUser, isProven: isProven, host: host)
     }
   }
 
@@ -138,6 +154,7 @@ extension FleetConfirmations.Command {
     .object([
       .init("aspect", .string(aspect)), .init("stamp", .integer(stamp)),
       .init("host", .string(host)), .init("by", .string(author)),
+      .init("user", JSONValue(verifiedUser)), .init("signed", .bool(isProven)),
       .init("reason", JSONValue(reason)), .init("age_ms", JSONValue(milliseconds: age)),
       .init("published", .bool(isTold)), .init("refusal", JSONValue(refusal)),
       .init("overtaken_by", JSONValue(winner)),
@@ -149,6 +166,7 @@ extension FleetConfirmations.Command {
     self.init(
       aspect: try fields.requiredText("aspect"), stamp: fields.number("stamp") ?? 0,
       host: try fields.requiredText("host"), author: fields.text("by") ?? "",
+      verifiedUser: fields.text("user"), isProven: fields.isTrue("signed"),
       reason: fields.text("reason"), age: fields.milliseconds("age_ms") ?? .zero,
       isTold: fields.isTrue("published"), refusal: fields.text("refusal"),
       winner: fields.text("overtaken_by"),

@@ -17,11 +17,15 @@ public struct RelayStatus: Sendable, Hashable {
     /// To forget a host that is gone for good.
     case forgetting(host: String)
 
+    /// To note who is about to give a command.
+    case giving(FleetGiving)
+
     /// How many bytes a question may have.
-    public static let longest = 512
+    public static let longest = 262_144
 
     private static let confirmations = "confirmations "
     private static let forgetting = "forget "
+    private static let giving = "giving "
 
     /// The words of the question, without the line feed at their end.
     public var words: String {
@@ -30,6 +34,7 @@ public struct RelayStatus: Sendable, Hashable {
       case .figures: "figures"
       case .confirmations(let name): Self.confirmations + name
       case .forgetting(let host): Self.forgetting + host
+      case .giving(let giving): Self.giving + giving.words
       }
     }
 
@@ -41,6 +46,13 @@ public struct RelayStatus: Sendable, Hashable {
       default:
         if words.hasPrefix(Self.forgetting) {
           self = .forgetting(host: String(words.dropFirst(Self.forgetting.count)))
+          return
+        }
+        if words.hasPrefix(Self.giving) {
+          guard let giving = FleetGiving(words: String(words.dropFirst(Self.giving.count))) else {
+            return nil
+          }
+          self = .giving(giving)
           return
         }
         guard words.hasPrefix(Self.confirmations) else { return nil }
@@ -260,7 +272,7 @@ extension RelayStatus.Host {
     ]
     return switch question {
     case .status: .object(members + [.init("breakers", .array(breakers.map(\.document)))])
-    case .figures, .confirmations, .forgetting: .object(members)
+    case .figures, .confirmations, .forgetting, .giving: .object(members)
     }
   }
 

@@ -8,7 +8,10 @@ extension Bench {
   func fleetFigures() -> [Figure] {
     let fleet = Latest { try FleetRoom() }
     let encrypted = Latest { try FleetRoom(isEncrypted: true) }
-    return delayFigures(fleet, encrypted) + flowFigures(fleet) + returnFigures(fleet)
+    let signed = Latest { try FleetRoom(isSigned: true) }
+    let both = Latest { try FleetRoom(isEncrypted: true, isSigned: true) }
+    return delayFigures(fleet, encrypted, signed, both) + flowFigures(fleet, both)
+      + returnFigures(fleet)
       + relayFigures()
   }
 
@@ -16,14 +19,20 @@ extension Bench {
 
   /// How long it takes until another host knows.
   private func delayFigures(
-    _ fleet: Latest<FleetRoom>, _ encrypted: Latest<FleetRoom>
+    _ fleet: Latest<FleetRoom>, _ encrypted: Latest<FleetRoom>, _ signed: Latest<FleetRoom>,
+    _ both: Latest<FleetRoom>
   ) -> [Figure] {
     let kinds: [(String, Latest<FleetRoom>, (FleetRoom) throws -> Double)] = [
       ("bare XADD until XREAD has it", fleet, { try $0.bareMicroseconds() }),
       ("a command until the other host has it", fleet, { try $0.commandMicroseconds() }),
       ("the same over TLS", encrypted, { try $0.commandMicroseconds() }),
+      ("the same with a key", signed, { try $0.commandMicroseconds() }),
+      ("the same with a key, over TLS", both, { try $0.commandMicroseconds() }),
       ("a trip until the other host suspects", fleet, { try $0.suspicionMicroseconds() }),
+      ("the same trip with a key, over TLS", both, { try $0.suspicionMicroseconds() }),
     ]
+    // What an operator who waits for it would notice.
+    let goals = ["p50": Goal.atMost(5_000), "p99": .atMost(25_000)]
     return kinds.flatMap { name, fleet, measure in
       let latest = Latest { () throws -> [Double] in
         let room = try fleet.once()
@@ -34,7 +43,7 @@ extension Bench {
         let own = "\(name), \(part)"
         let subject = Subject(
           topic: "fleet", name: own, unit: "µs", comparison: own == bare ? nil : .over(bare),
-          samples: "\(Self.delays) times")
+          goal: own == bare ? nil : goals[part], samples: "\(Self.delays) times")
         return Figure(subject: subject) {
           let values = (part == "p50" ? try latest.renewed() : try latest.same()).sorted()
           return values[part == "p50" ? values.count / 2 : values.count - 1 - values.count / 100]
@@ -44,15 +53,21 @@ extension Bench {
   }
 
   /// How much a second gets through.
-  private func flowFigures(_ fleet: Latest<FleetRoom>) -> [Figure] {
+  private func flowFigures(
+    _ fleet: Latest<FleetRoom>, _ both: Latest<FleetRoom>
+  ) -> [Figure] {
     let commands = Subject(
       topic: "fleet", name: "commands that the other host has applied", unit: "/s",
       goal: .atLeast(1_000), samples: "5,000 of 8 threads")
+    let proven = Subject(
+      topic: "fleet", name: "the same with a key, over TLS", unit: "/s", goal: .atLeast(1_000),
+      samples: "5,000 of 8 threads")
     let trips = Subject(
       topic: "fleet", name: "trips of which the other host suspects the breaker", unit: "/s",
       goal: .atLeast(1_000), samples: "2,000 breakers, 8 threads")
     return [
       Figure(subject: commands) { try fleet.once().commandsASecond(5_000) },
+      Figure(subject: proven) { try both.once().commandsASecond(5_000) },
       Figure(subject: trips) { try fleet.once().suspicionsASecond(2_000) },
     ]
   }
@@ -74,7 +89,7 @@ extension Bench {
   private func relayFigures() -> [Figure] {
     // Nobody has done anything there: a relay that catches up is not idle.
     let fleet = Latest { try FleetRoom() }
-    let encrypted = Latest { try FleetRoom(isEncrypted: true) }
+    let both = Latest { try FleetRoom(isEncrypted: true, isSigned: true) }
     let alone = "healthy call, no relay"
     let policy = BreakerPolicy(maxFailures: 5, fleetQuorum: .hosts(3))
     func healthy(
@@ -87,7 +102,7 @@ extension Bench {
         return try bestNanoseconds(HealthyLoops.calls(breaker))
       }
     }
-    return idleFigures("relay", fleet) + idleFigures("relay with TLS", encrypted) + [
+    return idleFigures("relay", fleet) + idleFigures("relay with TLS and a key", both) + [
       healthy(alone, { [store] in store }),
       healthy(
         "healthy call, beside a relay", { try fleet.once().stores[0] }, against: .over(alone)),
@@ -102,18 +117,20 @@ extension Bench {
       let room = try fleet.once()
       let before = try room.relayUse()
       let start = seconds()
-      usleep(2_000_000)
+      usleep(10_000_000)
       let after = try room.relayUse()
       return ((after.seconds - before.seconds) / (seconds() - start), after.megabytes)
     }
     return [
       Figure(
         subject: Subject(
-          topic: "fleet", name: "\(name), idle, of one processor", unit: "%", samples: "2 s")
+          topic: "fleet", name: "\(name), idle, of one processor", unit: "%", goal: .atMost(0.1),
+          samples: "10 s")
       ) { try idle.renewed().seconds * 100 },
       Figure(
         subject: Subject(
-          topic: "fleet", name: "\(name), resident memory", unit: "MB", samples: "1")
+          topic: "fleet", name: "\(name), resident memory", unit: "MB", goal: .atMost(20),
+          samples: "1")
       ) { try idle.same().megabytes },
     ]
   }

@@ -12,8 +12,9 @@ final class FleetRoom {
   private let relays: [Child]
   private var used = 0
 
-  /// Starts the server and the relays, and waits until they are connected, with TLS or without.
-  init(isEncrypted: Bool = false) throws {
+  /// Starts the server and the relays, and waits until they are connected, with TLS or without, and
+  /// with a key of the fleet or without.
+  init(isEncrypted: Bool = false, isSigned: Bool = false) throws {
     guard RedisServer.isInstalled else { throw BenchError("there is no redis-server") }
     let directory = try TemporaryDirectory()
     let server: RedisServer
@@ -33,6 +34,12 @@ final class FleetRoom {
       options = ["--redis", server.address]
     }
     options += ["--fleet", "bench"]
+    if isSigned {
+      let file = directory.file("fleet.keys")
+      try Files.write(file, Array("\(String(repeating: "5a", count: 32))\n".utf8))
+      try Files.changeMode(file, to: 0o600)
+      options += ["--key-file", file]
+    }
     self.directory = directory
     self.server = server
     stores = ["a", "b"].map {

@@ -85,7 +85,7 @@ import Testing
     let action = Action.force(.forcedOpen, for: .seconds(60))
     #expect(Self.obey(action, age: .seconds(45), in: &bench) == .applied)
     #expect(bench.record.mode.until == bench.now.boot.advanced(by: 15_000_000_000))
-    #expect(bench.record.mode.setBy == "cbctl (pid 7) on b")
+    #expect(bench.record.mode.setBy == "cbctl (pid 7) on b (unverified)")
     #expect(bench.record.mode.reason == "why")
     #expect(Self.obey(.force(.observe, for: nil), age: .seconds(99), in: &bench) == .applied)
     #expect(bench.record.mode.until == nil)

@@ -290,6 +290,32 @@ import Testing
   }
 
   @Test(arguments: StorageKind.allCases)
+  func `the history and the store name who has given a command of another host`(
+    kind: StorageKind
+  ) throws {
+    let stage = try StorageStage(kind)
+    try stage.hear()
+    try stage.step("api") { $0.trip(for: nil) }
+    var command = FleetCommand.given(.trip(for: nil), to: "api", stamp: 1)
+    try stage.hear(.command(command))
+    command = .given(.force(.observe, for: nil), to: "api", stamp: 2)
+    command.verifiedUser = "ann"
+    command.isProven = true
+    try stage.hear(.command(command))
+    var policy = FleetCommand.given(.policy(set: [.probes: "2"], unset: []), to: "api", stamp: 3)
+    policy.verifiedUser = "ann"
+    try stage.hear(.command(policy))
+    let events = try stage.storage.history(of: "api", sinceMilliseconds: nil, limit: nil)
+    let first = FleetGiver(said: "eve", host: "b")
+    #expect(events.compactMap(\.giver) == [first, command.giver, policy.giver])
+    #expect(try stage.storage.fleetOrders().map(\.giver) == [command.giver, policy.giver, first])
+    // What this host does by itself names no giver.
+    try stage.step("api") { $0.give(.reset) }
+    let last = try stage.storage.history(of: "api", sinceMilliseconds: nil, limit: 1)
+    #expect(last.map(\.giver) == [nil] && last.map(\.origin) == [nil])
+  }
+
+  @Test(arguments: StorageKind.allCases)
   func `one relay at a time works on a store`(kind: StorageKind) throws {
     let stage = try StorageStage(kind)
     #expect(try !stage.storage.isRelayHeld())

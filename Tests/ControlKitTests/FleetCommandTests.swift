@@ -212,11 +212,15 @@ import Testing
         [.command(fleet.command(.force(.forcedOpen, for: nil), reason: "new disks"))],
         position: nil) == [.applied])
     let text = fleet("history", "pay", "--limit", "1").output
-    #expect(text.contains(" for host-b: new disks\n"), "\(text)")
-    #expect(fleet("history", "--limit", "1", "--json").output.contains(#","host":"host-b"}"#))
+    #expect(text.contains(" for cbctl (pid 9) on host-b (unverified): new disks\n"), "\(text)")
+    #expect(
+      fleet("history", "--limit", "1", "--json").output.contains(
+        #","host":"host-b","given_by":{"user":null,"signed":false,"says":"cbctl (pid 9)"}}"#))
     _ = fleet("force", "pay", "automatic")
-    #expect(fleet("history", "--limit", "1", "--json").output.contains(#","host":null}"#))
-    #expect(fleet("page").output.contains(" for <bdi>host-b</bdi></td>"))
+    #expect(
+      fleet("history", "--limit", "1", "--json").output.contains(#","host":null,"given_by":null}"#))
+    #expect(
+      fleet("page").output.contains(" for <bdi>cbctl (pid 9) on host-b (unverified)</bdi></td>"))
   }
 
   @Test func `the page of a breaker says which hosts have suspected it`() throws {

@@ -71,7 +71,8 @@ import Testing
             .init("host-d", .silent, silence: .seconds(750)),
           ]),
         .init(
-          aspect: "state", stamp: 4, host: "host-b", author: "bob", reason: nil, age: .seconds(90),
+          aspect: "state", stamp: 4, host: "host-b", author: "bob", verifiedUser: "bob",
+          isProven: true, reason: nil, age: .seconds(90),
           isTold: false, refusal: "it seems to be from tomorrow"),
       ]))
   ]
@@ -83,6 +84,9 @@ import Testing
     Golden.expect(String(html[main.lowerBound...]), "page-of-fleet.html")
     #expect(html.contains("&lt;drill&gt;") && !html.contains("<drill>"))
     #expect(!html.contains("<script"))
+    // A narrow screen shows no heads of columns, so the cells say what they are.
+    #expect(html.contains(#"data-label="payments""#) && html.contains(#"data-label="Protocol""#))
+    #expect(html.contains("td[data-label]::before { content: attr(data-label)"))
   }
 
   @Test func `the page of a large fleet has a row for hosts that stand alike`() {

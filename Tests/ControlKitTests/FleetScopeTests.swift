@@ -1,3 +1,4 @@
+import ProgramKit
 import SharedBreaker
 import TestSupport
 import Testing
@@ -63,6 +64,45 @@ import Testing
         .policy(set: [.probes: "3"], unset: [.jitter]), .reset, .reset,
       ])
     #expect(pending[0].reason == "disks" && pending[0].author.hasPrefix("cbctl (pid "))
+  }
+
+  @Test func `a command tells the relay who gives it before it is given`() throws {
+    let fleet = try FleetBench()
+    let relay = try FakeRelay(beside: fleet.bench.path, .answers(""))
+    _ = fleet("force", "pay", "observe", "--for", "2h", "--reason", "disks", "--fleet")
+    _ = fleet("trip", "mail", "--fleet")
+    _ = fleet("reset", "pay", "mail", "--fleet")
+    _ = fleet("policy", "pay", "--set", "open-for=60s", "--unset", "jitter", "--fleet")
+    // What is given here alone is nobody else's business.
+    _ = fleet("trip", "pay")
+    let announced = relay.asked.compactMap { line -> FleetGiving? in
+      guard case .giving(let giving)? = RelayStatus.Question(words: String(line.dropLast())) else {
+        return nil
+      }
+      return giving
+    }
+    let pending = try fleet.pending()
+    #expect(announced.map(\.names) == [["pay"], ["mail"], ["pay", "mail"], ["pay"]])
+    #expect(announced.count == relay.asked.count)
+    for command in pending {
+      #expect(announced.contains { $0.names.contains(command.name) && $0.announces(command) })
+    }
+  }
+
+  @Test func `a command to very many breakers announces them in pieces`() throws {
+    let names = (0..<10_000).map { "breaker-number-\($0)" }
+    let directory = try TemporaryDirectory()
+    let path = directory.file("breakers.db")
+    let relay = try FakeRelay(beside: path, .answers(""))
+    RelayClient.announce(
+      .reset, reason: nil, to: names, store: path, atMost: .seconds(60))
+    let announced = relay.asked.compactMap { RelayStatus.Question(words: String($0.dropLast())) }
+    #expect(announced.count > 3 && announced.count == relay.asked.count)
+    #expect(relay.asked.allSatisfy { $0.utf8.count < RelayStatus.Question.longest })
+    let told = announced.flatMap { question -> [String] in
+      if case .giving(let giving) = question { giving.names } else { [] }
+    }
+    #expect(told == names)
   }
 
   @Test func `a command without the option stays on this host`() throws {

@@ -1,6 +1,6 @@
+import ControlKit
+import ProgramKit
 import Testing
-
-@testable import ControlKit
 
 /// The user whom the history names.
 @Suite struct HostUserTests {

@@ -1,4 +1,6 @@
+import BreakerStore
 import Glibc
+import ProgramKit
 import SharedBreaker
 import Synchronization
 import TestSupport
@@ -10,20 +12,43 @@ final class FleetHost: Sendable {
   let store: SharedStore
   private let directory: TemporaryDirectory
   private let address: String
+  private let keyFile: String?
+
+  /// By how many seconds the clock of the host is wrong.
+  let skew: Int
+  private let shim: String
   private let isSick = Atomic(false)
   private let isOver = Atomic(false)
   private let journal = Mutex<[FleetEvidence.Command]>([])
 
   static let openFor = Duration.milliseconds(300)
 
-  init(_ name: String, in directory: TemporaryDirectory, address: String) throws {
+  init(
+    _ name: String, in directory: TemporaryDirectory, address: String, keyFile: String?, skew: Int,
+    shim: String
+  ) throws {
     self.name = name
     self.directory = directory
+    self.keyFile = keyFile
+    self.skew = skew
+    self.shim = shim
     self.address = address
     store = SharedStore(
       path: directory.file("\(name).db"),
-      options: StoreOptions(lockTimeout: .seconds(5), program: "torture"))
+      options: StoreOptions(
+        lockTimeout: .seconds(5), program: "torture",
+        clock: skew == 0 ? .system : Self.clock(aheadBy: skew)))
     try store.connect()
+  }
+
+  /// The system's clock, with another idea of the date.
+  private static func clock(aheadBy seconds: Int) -> StoreClock {
+    let system = StoreClock.system
+    let bootID = (try? Files.read("/proc/sys/kernel/random/boot_id")) ?? []
+    let text = String(decoding: bootID, as: UTF8.self).filter { $0 != "\n" }
+    return StoreClock(
+      bootNanoseconds: { system.instant.nanoseconds },
+      wallMilliseconds: { system.wallMilliseconds + Int64(seconds) * 1_000 }, bootID: { text })
   }
 
   var path: String { directory.file("\(name).db") }
@@ -35,11 +60,13 @@ final class FleetHost: Sendable {
   /// A relay, whose words go to a file beside the store.
   func startRelay() throws -> Child {
     let words = [
-      BuiltProducts.path(of: "cbrelay"), "--redis", address, "--fleet", "torture", "--host", name,
-      "--store", path,
+      BuiltProducts.path(of: "cbrelay"), "--redis", address, "--fleet", "torture",
+      "--host", name, "--store", path,
     ]
-    let line = words.map { "'\($0)'" }.joined(separator: " ")
-    return try Child("/bin/sh", ["-c", "exec \(line) 2>>'\(path).log'"])
+    let line = (words + (keyFile.map { ["--key-file", $0] } ?? [])).map { "'\($0)'" }
+      .joined(separator: " ")
+    let clock = skew == 0 ? "" : "env LD_PRELOAD='\(shim)' FLEET_SKEW_SECONDS=\(skew) "
+    return try Child("/bin/sh", ["-c", "exec \(clock)\(line) 2>>'\(path).log'"])
   }
 
   func breaker(_ name: String, quorum: Int) throws -> Breaker {
@@ -111,11 +138,39 @@ extension FleetHost {
   }
 }
 
+/// What it says of others.
+extension FleetHost {
+  /// Who has carried out the latest commands to a breaker, as the relay says; empty without an answer.
+  func confirmations(of name: String) -> [FleetConfirmations.Command] {
+    guard let socket = try? UnixSocket.connect(to: path + "-relay.sock") else { return [] }
+    defer { close(socket) }
+    var limit = timeval(tv_sec: 2, tv_usec: 0)
+    let size = socklen_t(MemoryLayout<timeval>.size)
+    unsafe setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &limit, size)
+    let bytes = Array((RelayStatus.Question.confirmations(of: name).words + "\n").utf8)
+    guard unsafe send(socket, bytes, bytes.count, Int32(MSG_NOSIGNAL)) == bytes.count else {
+      return []
+    }
+    var answer: [UInt8] = []
+    var chunk = [UInt8](repeating: 0, count: 65_536)
+    while case let count = unsafe recv(socket, &chunk, chunk.count, 0), count > 0 {
+      answer += chunk[..<count]
+    }
+    let text = String(decoding: answer, as: UTF8.self)
+    return (try? FleetConfirmations(document: text).commands) ?? []
+  }
+
+  /// The command about an aspect that the host follows.
+  func latest(about aspect: String, of name: String) throws -> FleetCommand? {
+    try store.fleetCommands(to: name).first { $0.aspect == aspect }?.command
+  }
+}
+
 /// What it leaves behind.
 extension FleetHost {
   func evidence() throws -> FleetEvidence.Host {
     var host = FleetEvidence.Host(name)
-    host.events = try store.history().map(Self.event)
+    host.events = try store.history().map { Self.event($0, skew) }
     host.waiting = try store.fleetStanding()?.waiting ?? 0
     host.integrity = try Database.integrity(path)
     let rows = try Database.rows(
@@ -139,7 +194,7 @@ extension FleetHost {
     }
   }
 
-  private static func event(_ entry: HistoryEntry) -> FleetEvidence.Event {
+  private static func event(_ entry: HistoryEntry, _ skew: Int) -> FleetEvidence.Event {
     let kind: FleetEvidence.Event.Kind =
       switch (entry.change.wireFrom, entry.change.wireTo) {
       case ("closed", "open"): .opened
@@ -149,6 +204,6 @@ extension FleetHost {
       }
     return FleetEvidence.Event(
       kind, of: entry.name, entry.reason ?? "", by: entry.host,
-      at: entry.at.millisecondsSince1970)
+      at: entry.at.millisecondsSince1970 - Int64(skew) * 1_000)
   }
 }

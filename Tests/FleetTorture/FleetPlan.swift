@@ -4,7 +4,7 @@ import TestSupport
 struct FleetPlan {
   /// What is done to the server and the relays.
   enum Kind: String, CaseIterable {
-    case calm, relays, kills, stops, losses, full, mixed
+    case calm, relays, kills, stops, losses, full, partitions, forgeries, mixed
   }
 
   var kind: Kind
@@ -14,6 +14,12 @@ struct FleetPlan {
   /// How many hosts can be sick; with fewer than the quorum, nobody may ever be suspected.
   var sick: Int
   var savesData: Bool
+
+  /// Whether the fleet has a key; whoever has none is then no operator.
+  var isSigned: Bool
+
+  /// By how many seconds the clock of each host is wrong.
+  var skews: [Int]
   var seconds: Int
   var random: SeededRandom
 
@@ -26,12 +32,18 @@ struct FleetPlan {
     quorum = 2
     sick = random.pick([1, hosts])
     savesData = random.number(0...1) == 0
+    isSigned = kind == .forgeries || random.number(0...1) == 0
+    let isSkewed = random.number(0...1) == 0
+    skews = (0..<hosts).map { _ in
+      isSkewed ? random.pick([0, -3_600, -90, -5, 2, 60, 600, 3_600]) : 0
+    }
     seconds = random.number(5...8)
     self.random = random
   }
 
   var description: String {
     "\(kind.rawValue), \(hosts) hosts, \(sick) of them sick, \(seconds) s"
-      + (savesData ? ", with appendonly" : "")
+      + (savesData ? ", with appendonly" : "") + (isSigned ? ", with a key" : "")
+      + (skews.contains { $0 != 0 } ? ", clocks off by \(skews) s" : "")
   }
 }

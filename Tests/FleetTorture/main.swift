@@ -2,8 +2,8 @@ import Glibc
 import TestSupport
 import TortureReferee
 
-// Lets the hosts of a fleet work, while their relays and their server are killed, stopped, emptied
-// and filled. See Tests/Torture/README.md.
+// Lets the hosts of a fleet work, while their relays and their server are killed, stopped, emptied,
+// filled, cut off and forged at. See Tests/Torture/README.md.
 
 private func say(_ line: String) {
   let bytes = Array((line + "\n").utf8)
@@ -35,7 +35,7 @@ private func torture(_ arguments: [String]) throws -> Bool {
   say("seed \(seed)")
   let deadline = ContinuousClock.now + .seconds(seconds)
   var phase = only ?? 0
-  var (phases, faults, commands, suspicions) = (0, 0, 0, 0)
+  var (phases, faults, commands, suspicions, confirmed) = (0, 0, 0, 0, 0)
   repeat {
     let plan = FleetPlan(seed: seed, number: phase)
     say("phase \(phase): \(plan.description)")
@@ -45,9 +45,10 @@ private func torture(_ arguments: [String]) throws -> Bool {
     faults += run.faults
     commands += run.commands
     suspicions += run.suspicions
+    confirmed += run.confirmed
     say(
       "  faults \(run.faults), commands \(run.commands), suspicions \(run.suspicions),"
-        + " violations \(violations.count)")
+        + " confirmations \(run.confirmed), violations \(violations.count)")
     guard violations.isEmpty else {
       for violation in violations.prefix(50) { say("  \(violation)") }
       say("all of it is kept in \(run.directory.path); to make the same choices again:")
@@ -59,7 +60,7 @@ private func torture(_ arguments: [String]) throws -> Bool {
   } while only == nil && ContinuousClock.now < deadline
   say(
     "phases \(phases), faults \(faults), commands \(commands), suspicions \(suspicions),"
-      + " violations 0")
+      + " confirmations \(confirmed), violations 0")
   return true
 }
 

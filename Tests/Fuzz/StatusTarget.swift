@@ -3,10 +3,14 @@ import BreakerDocuments
 import ProgramKit
 import SharedBreaker
 
-/// Checks that a relay's answer is understood or refused, and can be shown whatever it says.
+/// Checks that a relay's answer is understood or refused, and can be shown whatever it says; and that
+/// a relay understands a question, or what is announced to it, as it was meant.
 enum StatusTarget {
   static func run(_ bytes: [UInt8]) {
     let text = String(decoding: bytes, as: UTF8.self)
+    if let question = RelayStatus.Question(words: text) {
+      expect(RelayStatus.Question(words: question.words) == question, "another question")
+    }
     do {
       show(try RelayStatus(document: text))
     } catch {

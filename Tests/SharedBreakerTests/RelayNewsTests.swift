@@ -45,7 +45,7 @@ import Testing
     #expect(snapshot.openEndsIn == .seconds(500))
     #expect(snapshot.mode == .observe)
     #expect(snapshot.modeEndsIn == .seconds(40))
-    #expect(snapshot.modeSetBy == "cbctl (pid 9) on b")
+    #expect(snapshot.modeSetBy == "cbctl (pid 9) on b (unverified)")
     #expect(snapshot.policy.probes == 3)
     let history = try store.history(of: "api")
     #expect(history.map(\.host) == ["b", "b", "b"])

@@ -98,7 +98,7 @@ package struct Violation: Sendable, CustomStringConvertible {
     case staleAnswer, tooManyProbes, lateReport
     case brokenChain, lostEvent, doubleEvent, wrongRow
     case exitCode, death, stuck, damage
-    case inventedEffect, openedByOthers, disagreement
+    case inventedEffect, openedByOthers, disagreement, falseConfirmation
   }
 
   package var kind: Kind

@@ -7,6 +7,10 @@ package struct FleetEvidence: Sendable {
   package var longestOpening: Int64
   package var hosts: [Host] = []
   package var commands: [Command] = []
+  package var confirmations: [Confirmation] = []
+
+  /// Texts that only somebody without a key has written.
+  package var forgeries: [String] = []
 
   package init(quorum: Int, longestOpening: Int64) {
     self.quorum = quorum
@@ -25,6 +29,23 @@ package struct FleetEvidence: Sendable {
       self.text = text
       self.host = host
       self.ending = ending
+    }
+  }
+
+  /// What one host says of another one, and whether it was so.
+  package struct Confirmation: Sendable {
+    package var command: String
+    package var host: String
+    package var listener: String
+
+    /// Whether the host followed the command then, or a later one.
+    package var isTrue: Bool
+
+    package init(of command: String, by host: String, to listener: String, isTrue: Bool) {
+      self.command = command
+      self.host = host
+      self.listener = listener
+      self.isTrue = isTrue
     }
   }
 

@@ -14,6 +14,8 @@ package struct FleetReferee {
     var referee = FleetReferee(evidence)
     for host in evidence.hosts { referee.judge(host) }
     referee.judgeAgreement()
+    referee.judgeForgeries()
+    referee.judgeConfirmations()
     return referee.violations
   }
 
@@ -67,6 +69,27 @@ extension FleetReferee {
         let text = left.symmetricDifference(right).sorted().joined(separator: "; ")
         complain(.disagreement, "\(what) of \(first.name) and \(host.name): \(text)")
       }
+    }
+  }
+}
+
+/// What others say.
+extension FleetReferee {
+  /// Whoever has no key commands nobody; what a command changes in the history is judged with it.
+  private mutating func judgeForgeries() {
+    for host in evidence.hosts {
+      let forged = host.registers.union(host.standing).filter { text in
+        evidence.forgeries.contains { text.contains($0) }
+      }
+      for text in forged.sorted() { complain(.inventedEffect, "\(host.name): \(text)") }
+    }
+  }
+
+  private mutating func judgeConfirmations() {
+    for one in evidence.confirmations where !one.isTrue {
+      complain(
+        .falseConfirmation,
+        "\(one.listener) says that \(one.host) follows \(one.command), which it does not")
     }
   }
 }

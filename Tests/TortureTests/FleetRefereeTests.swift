@@ -93,6 +93,23 @@ import TortureReferee
     #expect(Self.kinds { $0.hosts[1].events[1].name = "db" } == [.openedByOthers])
   }
 
+  @Test func `what somebody without a key has done is found`() {
+    #expect(
+      Self.kinds {
+        $0.forgeries = ["777"]
+        for index in $0.hosts.indices { $0.hosts[index].standing = ["api: max-failures=777"] }
+      } == [.inventedEffect, .inventedEffect, .inventedEffect])
+    #expect(Self.kinds { $0.forgeries = ["777"] } == [])
+  }
+
+  @Test func `a confirmation of what a host has not done is found`() {
+    func confirmation(_ isTrue: Bool) -> FleetEvidence.Confirmation {
+      .init(of: "api, mode, 2 of b", by: "c", to: "b", isTrue: isTrue)
+    }
+    #expect(Self.kinds { $0.confirmations = [confirmation(true)] } == [])
+    #expect(Self.kinds { $0.confirmations = [confirmation(false)] } == [.falseConfirmation])
+  }
+
   @Test func `a command that is never told and a damaged file are found`() {
     #expect(Self.kinds { $0.hosts[1].waiting = 1 } == [.stuck])
     #expect(Self.kinds { $0.hosts[1].integrity = "row missing" } == [.damage])

@@ -29,8 +29,14 @@ public struct FleetCommand: Sendable, Hashable {
   /// Why, for the history; nil if no reason was given.
   public var reason: String?
 
-  /// Who gave it, such as `worker (pid 4711)` or `deploy, via cbctl`.
+  /// Who gave it, as the program says that gave it: `worker (pid 4711)` or `deploy, via cbctl`.
   public var author: String
+
+  /// The user whom the relay of its host has seen giving it; nil if it has seen nobody.
+  public var verifiedUser: String?
+
+  /// Whether a key of the fleet proves what that relay says of the user.
+  public var isProven: Bool
 
   /// The host that it was given on.
   public var host: String
@@ -53,8 +59,11 @@ public struct FleetCommand: Sendable, Hashable {
   /// Describes a command.
   public init(
     name: String, action: Action, reason: String? = nil, author: String, host: String,
-    stamp: Int64, age: Duration, seals: [String: String] = [:]
+    stamp: Int64, age: Duration, seals: [String: String] = [:], verifiedUser: String? = nil,
+    isProven: Bool = false
   ) {
+    self.verifiedUser = verifiedUser
+    self.isProven = isProven
     self.seals = seals
     self.name = name
     self.action = action
@@ -63,6 +72,11 @@ public struct FleetCommand: Sendable, Hashable {
     self.host = host
     self.stamp = stamp
     self.age = age
+  }
+
+  /// Who has given it, and how much of that is known.
+  public var giver: FleetGiver {
+    FleetGiver(said: author, verifiedUser: verifiedUser, isProven: isProven, host: host)
   }
 
   /// The highest stamp that a command may have.

@@ -14,7 +14,10 @@ package struct FleetOrder: Sendable, Hashable {
     var command = command
     command.age = .zero
     command.reason = command.reason.map { OutsideText.cut($0) }
-    command.author = OutsideText.cut(command.author, to: OutsideText.longestName)
+    let giver = command.giver
+    command.author = giver.said
+    command.verifiedUser = giver.verifiedUser
+    command.isProven = giver.isProven
     self.command = command
     self.givenAt = givenAt
   }
@@ -26,6 +29,7 @@ package struct FleetOrder: Sendable, Hashable {
   package var host: String { command.host }
   package var stamp: Int64 { command.stamp }
   package var seals: [String: String] { command.seals }
+  package var giver: FleetGiver { command.giver }
 
   package func age(at now: Moment) -> Duration {
     .nanoseconds(max(0, now.boot.since(givenAt.boot)))
@@ -54,13 +58,22 @@ package struct FleetOrder: Sendable, Hashable {
     return FleetOrder(part, givenAt: givenAt)
   }
 
-  /// The same command with the seals that another one has for it; nil if that has none, or the same.
+  /// The same command with what another one knows of who has given it: the seals, and the user.
+  ///
+  /// Both go together, because the seals prove the user. Without any seals, the first user counts.
+  ///
+  /// - Returns: Nil if the other one knows nothing more.
   func resealed(by other: FleetOrder) -> FleetOrder? {
     guard isPart(of: other), action == other.action, author == other.author,
-      reason == other.reason, !other.seals.isEmpty, other.seals != seals
+      reason == other.reason
     else { return nil }
+    let hasSeals = !other.seals.isEmpty && other.seals != seals
+    let hasUser = seals.isEmpty && giver.verifiedUser == nil && other.giver.verifiedUser != nil
+    guard hasSeals || hasUser else { return nil }
     var command = command
     command.seals = other.seals
+    command.verifiedUser = other.giver.verifiedUser
+    command.isProven = other.giver.isProven
     return FleetOrder(command, givenAt: givenAt)
   }
 
@@ -122,9 +135,6 @@ extension FleetOrder {
 
   /// Whether a command to the state is so old that hosts forget it.
   package func isForgotten(at now: Moment) -> Bool { command(at: now).isForgotten }
-
-  /// Who gave the command, as other hosts name them.
-  var authorElsewhere: String { "\(author) on \(host)" }
 }
 
 /// The latest command that a host knows about one aspect of a breaker.

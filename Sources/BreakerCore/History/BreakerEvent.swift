@@ -9,6 +9,9 @@ package struct BreakerEvent: Sendable, Hashable {
   /// The host of the fleet that it came from; nil for this host.
   package var origin: String?
 
+  /// Who has given the command on that host that it carries out; nil if it carries out none.
+  package var giver: FleetGiver?
+
   /// Whether the breaker begins to reject calls with it, which depends on the mode too.
   package var beginsOutage: Bool
 
@@ -21,6 +24,14 @@ package struct BreakerEvent: Sendable, Hashable {
     self.atMilliseconds = atMilliseconds
     self.origin = origin
     self.beginsOutage = beginsOutage ?? change.beginsOutage
+  }
+
+  /// The same event, which carries out a command of another host.
+  package func given(by giver: FleetGiver) -> BreakerEvent {
+    var event = self
+    event.origin = giver.host
+    event.giver = giver
+    return event
   }
 }
 
@@ -53,6 +64,9 @@ package struct RecordedEvent: Sendable, Hashable {
   /// The host of the fleet that it came from; nil for this host.
   package var origin: String?
 
+  /// Who has given the command on that host that it carried out; nil if it carried out none.
+  package var giver: FleetGiver?
+
   /// Whether the breaker began to reject calls with it.
   package var beginsOutage: Bool
 
@@ -62,8 +76,9 @@ package struct RecordedEvent: Sendable, Hashable {
   package init(
     id: Int64, atMilliseconds: Int64, name: String, change: BreakerChange, reason: String?,
     pid: Int32, program: String, previous: Int64? = nil, origin: String? = nil,
-    mandate: HistoryAuthor.Mandate = .none, beginsOutage: Bool? = nil
+    giver: FleetGiver? = nil, mandate: HistoryAuthor.Mandate = .none, beginsOutage: Bool? = nil
   ) {
+    self.giver = giver
     self.id = id
     self.atMilliseconds = atMilliseconds
     self.name = name

@@ -84,12 +84,11 @@ extension BreakerRecord {
       if order.isModeOver(at: now) { return modeIsOver(order, at: now) }
       let left = time.map { max(.zero, $0 - age) }
       done = modeSet(
-        to: mode, for: left, reason: order.reason, by: order.authorElsewhere, at: now)
+        to: mode, for: left, reason: order.reason, by: order.giver.description, at: now)
     case .policy:
       return Step(answer: .unneeded, events: [])
     }
-    for index in done.events.indices { done.events[index].origin = order.host }
-    return Step(answer: .applied, events: done.events)
+    return Step(answer: .applied, events: done.events.map { $0.given(by: order.giver) })
   }
 
   /// Ends an earlier mode, which the command would have replaced; its own mode is over by now.
@@ -97,8 +96,8 @@ extension BreakerRecord {
     guard let setAt = mode.setAtMilliseconds, setAt <= order.givenAt.wallMilliseconds else {
       return Step(answer: .expired, events: [])
     }
-    let event = modeEvent(
-      to: .automatic, because: "the mode has expired", at: now, origin: order.host)
+    let event = modeEvent(to: .automatic, because: "the mode has expired", at: now)
+      .given(by: order.giver)
     mode = ModeSetting()
     return Step(answer: .applied, events: [event])
   }

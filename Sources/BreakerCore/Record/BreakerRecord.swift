@@ -157,13 +157,13 @@ extension BreakerRecord {
   ///
   /// If the state counts again and the breaker is not closed, calls begin to be rejected.
   mutating func modeEvent(
-    to next: BreakerMode, because reason: String?, at now: Moment, origin: String? = nil
+    to next: BreakerMode, because reason: String?, at now: Moment
   ) -> BreakerEvent {
     let beginsOutage = state != .closed && mode.mode.letsCallsThrough && next == .automatic
     if beginsOutage { noteOutage(at: now.boot) }
     return BreakerEvent(
       .mode(from: mode.mode, to: next), reason: reason, atMilliseconds: now.wallMilliseconds,
-      origin: origin, beginsOutage: beginsOutage)
+      beginsOutage: beginsOutage)
   }
 
   /// Whether outcomes can change the state, which they cannot while a mode is forced.

@@ -182,6 +182,7 @@ extension FleetAuthority {
     }
     var command = command
     command.age = age
+    command.isProven = proof == .proven
     return command
   }
 

@@ -1,4 +1,5 @@
 internal import JSONText
+internal import ProgramKit
 package import SharedBreaker
 
 /// A command as JSON text, which hosts exchange.
@@ -18,28 +19,11 @@ package enum CommandText {
   static func signedText(of command: FleetCommand) -> String { text(of: command, with: []) }
 
   private static func text(of command: FleetCommand, with rest: [JSONValue.Member]) -> String {
-    var members: [JSONValue.Member] = []
-    switch command.action {
-    case .trip(let time):
-      members = [.init("action", .string("trip")), .init("for_ms", JSONValue(milliseconds: time))]
-    case .reset:
-      members = [.init("action", .string("reset"))]
-    case .force(let mode, let time):
-      members = [
-        .init("action", .string("force")), .init("mode", .string(mode.wireName)),
-        .init("for_ms", JSONValue(milliseconds: time)),
+    let members =
+      FleetGiving.members(of: command.action) + [
+        .init("reason", JSONValue(command.reason)), .init("by", .string(command.author)),
+        .init("user", JSONValue(command.verifiedUser)),
       ]
-    default:
-      guard case .policy(let values, let keys) = command.action else { break }
-      let set = PolicyKey.allCases.compactMap { key in values[key].map { "\(key.rawValue)=\($0)" } }
-      let unset = PolicyKey.allCases.filter(keys.contains).map(\.rawValue)
-      members = [
-        .init("action", .string("policy")), .init("set", .string(set.joined(separator: " "))),
-        .init("unset", .string(unset.joined(separator: " "))),
-      ]
-    }
-    members.append(.init("reason", JSONValue(command.reason)))
-    members.append(.init("by", .string(command.author)))
     return JSONValue.object(members.filter { $0.value != .null } + rest).text
   }
 
@@ -58,11 +42,15 @@ package enum CommandText {
     guard let author = values.text("by"), author.utf8.count <= 1_024 else {
       throw Refusal(.command, "the command does not say who gave it")
     }
+    let user = values.text("user")
+    guard user.map({ $0.utf8.count <= 1_024 }) ?? true else {
+      throw Refusal(.command, "the command names a user with more than 1024 bytes")
+    }
     guard stamp > 0 else { throw Refusal(.command, "the command has the stamp 0") }
     return FleetCommand(
       name: name, action: try values.action(), reason: values.text("reason"), author: author,
       host: host, stamp: stamp, age: try values.time("age_ms") ?? .zero,
-      seals: values.seals())
+      seals: values.seals(), verifiedUser: user)
   }
 }
 

@@ -253,7 +253,7 @@ extension BreakerDraft {
     }
     let hasChanged = agree { words, now in
       var done = ledger.lead(&words, because: order.reason ?? "set by an operator", at: now)
-      for index in done.events.indices { done.events[index].origin = order.host }
+      done.events = done.events.map { $0.given(by: order.giver) }
       return done
     }
     if hasChanged { return .applied }

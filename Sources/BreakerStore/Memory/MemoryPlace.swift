@@ -292,7 +292,7 @@ extension MemoryPlace: StorePlace {
         id: marks.lastEvent, atMilliseconds: event.atMilliseconds, name: name,
         change: event.change, reason: event.reason, pid: user.author.pid,
         program: user.author.program, previous: previous, origin: event.origin,
-        mandate: user.author.mandate, beginsOutage: event.beginsOutage))
+        giver: event.giver, mandate: user.author.mandate, beginsOutage: event.beginsOutage))
   }
 
   func save(_ hook: HookRecord, of name: String) { hooks[NameBytes(name)] = hook }

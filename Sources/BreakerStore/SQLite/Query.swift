@@ -83,10 +83,10 @@ enum Query: Int, CaseIterable {
       """
       INSERT INTO event (
         at_ms, name, kind, from_word, to_word, reason, pid, program, previous, origin, user,
-        command, begins_outage)
+        command, begins_outage, given_by, verified_user, is_proven)
       VALUES (
         ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, (SELECT max(id) FROM event WHERE name = ?2), ?9, ?10, ?11,
-        ?12)
+        ?12, ?13, ?14, ?15)
       RETURNING id
       """
     case .breakersOfEventsAfter:
@@ -201,6 +201,6 @@ enum Query: Int, CaseIterable {
 
   private static let eventColumns = """
     id, at_ms, name, kind, from_word, to_word, reason, pid, program, previous, origin, user, command,
-    begins_outage
+    begins_outage, given_by, verified_user, is_proven
     """
 }

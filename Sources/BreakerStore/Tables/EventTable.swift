@@ -54,6 +54,9 @@ extension WriteTransaction {
     insert.bind(10, storage.mandate.user)
     insert.bind(11, storage.mandate.command)
     insert.bind(12, event.beginsOutage ? 1 : 0)
+    insert.bind(13, event.giver?.said)
+    insert.bind(14, event.giver?.verifiedUser)
+    insert.bind(15, event.giver.map { $0.isProven ? 1 : 0 })
     let id = try insert.rows { $0.integer(0) }.first ?? 0
     if id % EventTable.eventsBetweenTrims == 0 { try trim(to: id) }
   }
@@ -87,9 +90,18 @@ extension RecordedEvent {
         kind: Int(truncatingIfNeeded: row.integer(3)), from: row.text(4) ?? "",
         to: row.text(5) ?? ""), reason: row.text(6),
       pid: Int32(truncatingIfNeeded: row.integer(7)), program: row.text(8) ?? "",
-      previous: row.integerOrNil(9), origin: row.text(10),
+      previous: row.integerOrNil(9), origin: row.text(10), giver: FleetGiver(row),
       mandate: HistoryAuthor.Mandate(user: row.text(11), command: row.text(12)),
       beginsOutage: row.integerOrNil(13).map { $0 != 0 })
+  }
+}
+
+extension FleetGiver {
+  /// Reads who has given the command that an event carried out.
+  fileprivate init?(_ row: Statement) {
+    guard let host = row.text(10), let said = row.text(14) else { return nil }
+    self.init(
+      said: said, verifiedUser: row.text(15), isProven: row.integer(16) != 0, host: host)
   }
 }
 

@@ -122,6 +122,7 @@ enum FleetOrderColumns {
   private static let columns = [
     "breaker", "stamp", "host", "action", "mode", "length_ns", "policy_set", "policy_unset",
     "reason", "author", "boot", "given_at_ns", "given_at_ms", "seals",
+    "verified_user", "is_proven",
   ]
 
   static let list = columns.joined(separator: ", ")
@@ -160,7 +161,8 @@ enum FleetOrderColumns {
     let command = FleetCommand(
       name: row.text(column) ?? "", action: action, reason: row.text(column + 8),
       author: row.text(column + 9) ?? "", host: row.text(column + 2) ?? "",
-      stamp: row.integer(column + 1), age: .zero, seals: seals(row.text(column + 13)))
+      stamp: row.integer(column + 1), age: .zero, seals: seals(row.text(column + 13)),
+      verifiedUser: row.text(column + 14), isProven: row.integer(column + 15) != 0)
     let given = Moment(
       boot: Instant(nanoseconds: row.integer(column + 11)),
       wallMilliseconds: row.integer(column + 12))
@@ -200,6 +202,8 @@ enum FleetOrderColumns {
     statement.bind(first + 12, order.givenAt.wallMilliseconds)
     let seals = order.seals.sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value)" }
     statement.bind(first + 13, seals.isEmpty ? nil : seals.joined(separator: " "))
+    statement.bind(first + 14, order.giver.verifiedUser)
+    statement.bind(first + 15, order.giver.isProven ? 1 : 0)
   }
 
   private static func seals(_ text: String?) -> [String: String] {

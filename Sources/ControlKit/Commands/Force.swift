@@ -42,7 +42,10 @@ extension CommandSpec {
     }
     let fleet = try context.fleet(of: parsed)
     let name = parsed.text("NAME") ?? ""
-    return try context.change(name, creating: mode != .automatic, for: fleet, parsed) {
+    return try context.change(
+      name, creating: mode != .automatic, for: fleet, .force(mode, for: parsed.duration("for")),
+      parsed
+    ) {
       breaker throws(BreakerError) in
       try breaker.force(
         mode, for: parsed.duration("for"), reason: parsed.text("reason"), scope: fleet.scope)
@@ -55,10 +58,10 @@ extension CommandContext {
   ///
   /// A command that stops calls creates the breaker, because that may be before the first call.
   fileprivate func change(
-    _ name: String, creating: Bool, for fleet: FleetStanding?, _ parsed: ParsedCommand,
-    _ body: (Breaker) throws(BreakerError) -> Void
+    _ name: String, creating: Bool, for fleet: FleetStanding?, _ action: FleetCommand.Action,
+    _ parsed: ParsedCommand, _ body: (Breaker) throws(BreakerError) -> Void
   ) throws(ControlError) -> Ending {
-    let course = try course(of: fleet, to: [name], parsed)
+    let course = try course(of: fleet, giving: action, to: [name], parsed)
     let breaker = creating ? try madeBreaker(name) : try existingBreaker(name, for: fleet)
     let note = creating ? try noteOnFirstUse(of: name) : nil
     try act { () throws(BreakerError) in try body(breaker) }
@@ -104,7 +107,8 @@ extension CommandSpec {
   ) { context, parsed throws(ControlError) in
     let fleet = try context.fleet(of: parsed)
     let name = parsed.text("NAME") ?? ""
-    return try context.change(name, creating: true, for: fleet, parsed) {
+    let action = FleetCommand.Action.trip(for: parsed.duration("for"))
+    return try context.change(name, creating: true, for: fleet, action, parsed) {
       breaker throws(BreakerError) in
       try breaker.trip(
         for: parsed.duration("for"), reason: parsed.text("reason"), scope: fleet.scope)
@@ -142,7 +146,7 @@ extension CommandSpec {
       let hosts = fleet.map { " on every host of fleet \(VisibleText.name($0.fleet))" } ?? ""
       try context.confirm("reset \(CountedNoun.text(names.count, "breaker"))\(hosts)?", parsed)
     }
-    let course = try context.course(of: fleet, to: names, parsed)
+    let course = try context.course(of: fleet, giving: .reset, to: names, parsed)
     try context.act { () throws(BreakerError) in
       try context.store.reset(names, reason: parsed.text("reason"), scope: fleet.scope)
     }
@@ -226,11 +230,16 @@ extension CommandContext {
       "start it, or leave out --fleet to act on this host alone")
   }
 
-  /// Begins to follow a command to a fleet, before it is given; nil without `--fleet`.
+  /// Begins to follow a command to a fleet, before it is given, and announces it to the relay; nil
+  /// without `--fleet`.
   func course(
-    of fleet: FleetStanding?, to names: [String], _ parsed: ParsedCommand
+    of fleet: FleetStanding?, giving action: FleetCommand.Action, to names: [String],
+    _ parsed: ParsedCommand
   ) throws(ControlError) -> FleetCourse? {
     guard let fleet else { return nil }
+    RelayClient.announce(
+      action, reason: parsed.text("reason"), to: names, store: store.path,
+      atMost: console.relayPatience / 4)
     return try FleetCourse(fleet, to: names, atMost: parsed.duration("wait"), self)
   }
 }

@@ -49,7 +49,8 @@ extension CommandSpec {
     // With --set, only the values that are set now remain.
     if parsed.has("unset-all") { unset = Set(PolicyKey.allCases) }
     let fleet = try context.fleet(of: parsed)
-    var course = try context.course(of: fleet, to: [name], parsed)
+    var course = try context.course(
+      of: fleet, giving: .policy(set: settings, unset: unset), to: [name], parsed)
     let breaker =
       settings.isEmpty
       ? try context.existingBreaker(name, for: fleet) : try context.madeBreaker(name)

@@ -26,9 +26,8 @@ struct NamedConfirmations {
       let aspects = parts.map(\.aspect).joined(separator: ", ")
       let reason = first.reason.map { " (\(VisibleText.bare($0)))" } ?? ""
       let age = SpokenDuration.format(first.age)
-      let lead =
-        "\(VisibleText.name(name)), \(aspects), \(age) ago by \(VisibleText.bare(first.author)) on "
-        + "\(VisibleText.name(first.host))\(reason): "
+      let giver = VisibleText.bare(first.giver.description)
+      let lead = "\(VisibleText.name(name)), \(aspects), \(age) ago by \(giver)\(reason): "
       if let winner = first.winner {
         return [lead + "overruled by a later command from \(VisibleText.name(winner))"]
       }

@@ -51,6 +51,31 @@ struct RelayClient {
     }
   }
 
+  /// Tells it what this process is about to command, so that it knows from the kernel who does so.
+  ///
+  /// It throws nothing: a relay that does not hear of it passes the command on as unverified.
+  static func announce(
+    _ action: FleetCommand.Action, reason: String?, to names: [String], store path: String,
+    atMost patience: Duration
+  ) {
+    let end = ContinuousClock.now + patience
+    var rest = names[...]
+    while !rest.isEmpty {
+      var size = 0
+      let part = rest.prefix { name in
+        size += name.utf8.count
+        return size <= FleetGiving.mostNames || size == name.utf8.count
+      }
+      rest = rest.dropFirst(part.count)
+      let client = RelayClient(store: path, patience: end - .now)
+      do throws(RelaySilence) {
+        _ = try client.answer(to: .giving(FleetGiving(action, reason: reason, to: Array(part))))
+      } catch {
+        return
+      }
+    }
+  }
+
   private func answer(to question: RelayStatus.Question) throws(RelaySilence) -> String {
     let end = ContinuousClock.now + patience
     let socket = try RelaySocket(connectedTo: path, until: end)

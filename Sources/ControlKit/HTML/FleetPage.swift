@@ -118,7 +118,7 @@ extension FleetPage {
     let heads = rows.map { PageTable.title("<bdi>\(VisibleText.name($0.name))</bdi>" as HTML) }
     let lines: [HTML] = groups(of: rows).map { group in
       let cells: [HTML] = zip(rows, group.cells).map { row, standing in
-        "<td role=\"cell\" data-name=\"\(VisibleText.name(row.name))\">\(Self.cell(standing))</td>"
+        "<td role=\"cell\" data-label=\"\(VisibleText.name(row.name))\">\(Self.cell(standing))</td>"
       }
       return """
         <tr role="row"><th role="rowheader" scope="row">\(Self.names(of: group.hosts))</th>\(cells)</tr>
@@ -198,8 +198,7 @@ extension FleetPage {
     let first = parts[0]
     let reason: HTML = first.reason.map { ": <q>\($0)</q>" } ?? .nothing
     let given = """
-      \(SpokenDuration.format(first.age)) ago by <bdi>\(first.author)</bdi> on \
-      <bdi>\(VisibleText.name(first.host))</bdi>
+      \(SpokenDuration.format(first.age)) ago by <bdi>\(first.giver.description)</bdi>
       """ as HTML
     return """
       <tr role="row"><th role="rowheader" scope="row"><bdi>\(VisibleText.name(name))</bdi></th>\
@@ -229,6 +228,7 @@ extension FleetPage {
 
   private var hostTable: HTML {
     let hosts = (overview.hosts + overview.silent).sorted { $0.name < $1.name }
+    let heads = ["Host", "Heard from", "Clock ahead by", "cbrelay", "Protocol", "Signed"]
     let rows: [HTML] = hosts.map { host in
       let signed =
         switch host.isProven {
@@ -243,12 +243,13 @@ extension FleetPage {
       return """
         <tr role="row"><th role="rowheader" scope="row"><bdi>\(VisibleText.name(host.name))</bdi></th>\
         <td role="cell">\(host.isSilent ? "silent for \(silence)" : "\(silence) ago")</td>\
-        <td role="cell">\(skew ?? "-")</td><td role="cell">\(VisibleText.bare(host.relay ?? "-"))</td>\
-        <td role="cell">\(host.speaks)</td><td role="cell">\(VisibleText.bare(signed))</td></tr>
+        <td role="cell" data-label="\(heads[2])">\(skew ?? "-")</td>\
+        <td role="cell" data-label="\(heads[3])">\(VisibleText.bare(host.relay ?? "-"))</td>\
+        <td role="cell" data-label="\(heads[4])">\(host.speaks)</td>\
+        <td role="cell" data-label="\(heads[5])">\(VisibleText.bare(signed))</td></tr>
 
         """
     }
-    let heads = ["Host", "Heard from", "Clock ahead by", "cbrelay", "Protocol", "Signed"]
     return """
       <section aria-labelledby="hosts">
       <h2 id="hosts">Hosts (\(hosts.count))</h2>

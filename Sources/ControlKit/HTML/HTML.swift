@@ -184,7 +184,10 @@ enum PageStyle {
       .overview td:nth-child(n + 4) { font-size: .875rem; color: var(--faint); }
       .overview .count { text-align: left; }
       .axis.below { display: flex; }
-      .overview td[data-label]::before { content: attr(data-label) " "; }
+      .matrix tr { grid-template-columns: minmax(0, 1fr); }
+      td[data-label]::before { content: attr(data-label) " "; color: var(--faint); }
+      .matrix td { overflow-wrap: anywhere; }
+      .matrix td::before { font-weight: 600; margin-right: .5rem; }
       .history tr { grid-template-columns: max-content minmax(0, 1fr); }
       .history td.what { min-width: 0; }
       .history td.why { width: auto; }

@@ -217,7 +217,8 @@ struct PageHistory {
 
   private func who(_ entry: HistoryEntry) -> HTML {
     if entry.user != nil || entry.command != nil { return "<bdi>\(entry.author)</bdi>" }
-    let host: HTML = entry.host.map { " for <bdi>\($0)</bdi>" } ?? .nothing
+    let host: HTML =
+      (entry.giver?.description ?? entry.host).map { " for <bdi>\($0)</bdi>" } ?? .nothing
     return "<bdi>\(entry.program)</bdi> <i>pid \(entry.pid)</i>\(host)"
   }
 

@@ -41,6 +41,9 @@ public struct HistoryEntry: Sendable, Hashable {
   /// The host of the fleet that the change came from; nil for this host.
   public let host: String?
 
+  /// Who has given the command on that host that the entry carried out; nil if it carried out none.
+  public let giver: FleetGiver?
+
   /// Whether entries before this one are missing for a listener or a hook.
   ///
   /// Entries are missing if they are no longer kept when the reader gets to them, or if the file
@@ -67,6 +70,7 @@ public struct HistoryEntry: Sendable, Hashable {
     user = event.mandate.user
     command = event.mandate.command
     host = event.origin
+    giver = event.giver
     beginsOutage = event.beginsOutage
   }
 }
@@ -84,12 +88,13 @@ extension HistoryEntry: CustomStringConvertible {
 extension HistoryEntry {
   /// Who did it, such as `worker (pid 4711)` or `curl, by deploy, via cbctl`.
   ///
-  /// If a relay did it, the text ends with the host that the news came from. Names are as they were
+  /// If a relay did it, the text ends with the host that the news came from, or with who gave the
+  /// command there: `cbrelay (pid 12) for deploy on ops-1 (verified)`. Names are as they were
   /// given, so they may contain control characters.
   public var author: String {
     let mandate = HistoryAuthor.Mandate(user: user, command: command)
     return HistoryAuthor(pid: pid, program: program, mandate: mandate).words
-      + (host.map { " for \($0)" } ?? "")
+      + ((giver?.description ?? host).map { " for \($0)" } ?? "")
   }
 
   /// Whether a breaker that was open or half-open has closed, or is gone.

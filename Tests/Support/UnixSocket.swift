@@ -1,15 +1,14 @@
 import Glibc
-import TestSupport
 
 /// Sockets that have a path.
-enum UnixSocket {
-  static func listen(at path: String) throws -> Int32 {
+package enum UnixSocket {
+  package static func listen(at path: String) throws -> Int32 {
     try unsafe make(path, "bind") { descriptor, address, size in
       unsafe bind(descriptor, address, size) == 0 && Glibc.listen(descriptor, 64) == 0
     }
   }
 
-  static func connect(to path: String) throws -> Int32 {
+  package static func connect(to path: String) throws -> Int32 {
     try unsafe make(path, "connect") { unsafe Glibc.connect($0, $1, $2) == 0 }
   }
 

@@ -1,12 +1,11 @@
 import Glibc
 import Synchronization
-import TestSupport
 
 /// A connection to a server that a test can disturb: it copies bytes between its own socket and the
 /// server's.
-final class ServerProxy {
+package final class ServerProxy {
   /// What the proxy does with the bytes that arrive.
-  enum Manner: Sendable, Hashable {
+  package enum Manner: Sendable, Hashable {
     case passOn
 
     /// Waits so many milliseconds before it passes on each piece.
@@ -20,9 +19,12 @@ final class ServerProxy {
 
     /// Leaves everything where it is, new connections too, until the manner is another one.
     case hold
+
+    /// Closes every connection, and each new one at once.
+    case cut
   }
 
-  let path: String
+  package let path: String
   private let threads = Threads()
   private let course = Course()
 
@@ -37,10 +39,12 @@ final class ServerProxy {
     let state = Mutex(State())
   }
 
-  init(in directory: TemporaryDirectory, to server: String) throws {
+  package init(
+    in directory: TemporaryDirectory, to server: String, name: String = "proxy.sock"
+  ) throws {
     // A peer that has closed its connection must not end the tests.
     signal(SIGPIPE, SIG_IGN)
-    path = directory.file("proxy.sock")
+    path = directory.file(name)
     let listener = try UnixSocket.listen(at: path)
     threads.start { [course] in Self.serve(listener, to: server, course) }
   }
@@ -50,13 +54,13 @@ final class ServerProxy {
     threads.join()
   }
 
-  var manner: Manner {
+  package var manner: Manner {
     get { course.state.withLock { $0.manner } }
     set { course.state.withLock { $0.manner = newValue } }
   }
 
   /// How many clients are connected, including those that have gone while the proxy held their bytes.
-  var connections: Int { course.state.withLock { $0.connections } }
+  package var connections: Int { course.state.withLock { $0.connections } }
 }
 
 /// The thread of the proxy.
@@ -96,7 +100,8 @@ extension ServerProxy {
       var left: [Pair] = []
       for (index, pair) in pairs.enumerated() {
         let goesOn =
-          (!ready[2 * index + 1] || copy(from: pair.client, to: pair.server, state.manner))
+          state.manner != .cut
+          && (!ready[2 * index + 1] || copy(from: pair.client, to: pair.server, state.manner))
           && (!ready[2 * index + 2] || answer(pair, state.manner))
         if goesOn { left.append(pair) } else { pair.end() }
       }
@@ -104,7 +109,9 @@ extension ServerProxy {
       if ready[0] {
         let client = accept(listener, nil, nil)
         guard client >= 0 else { continue }
-        if let server = try? UnixSocket.connect(to: server) {
+        if state.manner == .cut {
+          close(client)
+        } else if let server = try? UnixSocket.connect(to: server) {
           pairs.append(Pair(client: client, server: server))
         } else {
           close(client)

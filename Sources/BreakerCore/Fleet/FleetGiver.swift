@@ -1,0 +1,40 @@
+/// Who has given a command to a fleet, and how much of that is known.
+///
+/// A program says for whom it acts, and could say anything. If it first tells the relay of its host
+/// what it is about to give, the kernel tells that relay which user the program runs as.
+public struct FleetGiver: Sendable, Hashable {
+  /// Who the program has said it was, such as `deploy, via cbctl`.
+  public var said: String
+
+  /// The user whom the relay of that host has seen giving it; nil if it has seen nobody.
+  public var verifiedUser: String?
+
+  /// Whether a key of the fleet proves that this relay has said so; without one, whoever can write
+  /// to the server can say it too.
+  public var isProven: Bool
+
+  /// The host on which it was given.
+  public var host: String
+
+  /// Describes a giver; without a verified user there is nothing to prove.
+  public init(said: String, verifiedUser: String? = nil, isProven: Bool = false, host: String) {
+    self.said = OutsideText.cut(said, to: OutsideText.longestName)
+    self.verifiedUser = verifiedUser.map { OutsideText.cut($0, to: OutsideText.longestName) }
+    self.isProven = isProven && verifiedUser != nil
+    self.host = host
+  }
+}
+
+extension FleetGiver: CustomStringConvertible {
+  /// Who it was, as in `deploy on ops-1 (verified)`, and never more than is known.
+  ///
+  /// If the program has named somebody else than its user, both are named. Names are as they were
+  /// given, so they may contain control characters.
+  public var description: String {
+    guard let verifiedUser else { return "\(said) on \(host) (unverified)" }
+    let isSame = said == verifiedUser || said.hasPrefix(verifiedUser + ", ")
+    let claim = isSame ? "" : ", as \(said)"
+    return
+      "\(verifiedUser) on \(host) (\(isProven ? "verified" : "verified there, unsigned")\(claim))"
+  }
+}
