@@ -88,7 +88,7 @@ extern "C" {
 
 /* The version of this interface. It is raised when something is added, and nothing is ever taken away
  * or changed within libsharedbreaker.so.1. */
-#define SB_ABI_VERSION 2
+#define SB_ABI_VERSION 3
 
 /* The length of a text that ends at its first zero byte. */
 #define SB_NUL (-1)
@@ -121,6 +121,8 @@ enum sb_code {
   SB_SKIPPED = 8,
   /* The wait for the store was ended early; see sb_interruptible(). Nothing has changed. */
   SB_INTERRUPTED = 9,
+  /* The breaker limits how many calls are under way, and SB_UNLIMITED was given. Nothing has changed. */
+  SB_LIMITED = 10,
 
   /* Errors of the caller. */
 
@@ -200,7 +202,14 @@ enum sb_flags {
    * process can no longer use the store, and one when it can again; sb_error_text() has the same words
    * after sb_health(). Set it in a program that writes them to a log of its own. $SHARED_BREAKER_QUIET
    * sets it for every program, if it is not empty. */
-  SB_QUIET = 4
+  SB_QUIET = 4,
+  /* For sb_breaker_claiming(): its calls leave the units of `reserve` to all others, and wait behind them. */
+  SB_BACKGROUND = 8,
+  /* For sb_enter(): calls that this thread makes before it gives the permit back are inside of this one; see
+   * CALLS INSIDE OF CALLS. */
+  SB_SURROUND = 16,
+  /* For sb_enter(): permit the call only if it is under no limit; otherwise the answer is SB_LIMITED. */
+  SB_UNLIMITED = 32
 };
 
 /* How a call ended, as far as the breaker is concerned. */
@@ -535,6 +544,26 @@ int sb_shared_breaker(const char *path, int64_t path_length, const sb_options *o
                       const char *name, int64_t name_length, const char *policy,
                       int64_t policy_length, sb_breaker **breaker, sb_error *error);
 
+/* Gets the same breaker for calls that take several units of `max-concurrent`, or that can wait, such as
+ * jobs that need half of a GPU, or that nobody waits for:
+ *
+ *     sb_breaker_claiming(gpu, 2, SB_BACKGROUND, &training);
+ *     sb_enter(training, &permit, &rejection, 0);
+ *
+ * A heavy call begins when there is room for all of its units, and nobody who comes later overtakes it. One that
+ * asks for more than the limit takes all of it. Without a limit these calls are like all others.
+ *
+ * units     How many units each call takes, 1 or more.
+ * flags     0 or SB_BACKGROUND.
+ * claiming  Receives the breaker, which you free with sb_breaker_free(), before the other one or after it;
+ *           NULL after an error. From a breaker that sb_shared_breaker() keeps, the same words get the same
+ *           breaker, which is kept as long and not freed.
+ *
+ * Each of the two takes the permits of the other, and in all but sb_enter() they are the same.
+ *
+ * Errors: SB_ERR_ARGUMENT. */
+int sb_breaker_claiming(sb_breaker *breaker, int32_t units, uint32_t flags, sb_breaker **claiming);
+
 /* Frees a breaker of this process; the breaker in the store stays. NULL does nothing. */
 void sb_breaker_free(sb_breaker *breaker);
 
@@ -555,16 +584,16 @@ int sb_breaker_state(sb_breaker *breaker, int *state);
  *
  * permit     Receives the permit if the answer is SB_OK. Give it back with sb_leave(), exactly once.
  * rejection  Receives the reason if the answer is SB_REJECTED; may be NULL.
- * flags      0 or SB_NOWAIT.
+ * flags      SB_NOWAIT, SB_SURROUND, SB_UNLIMITED, or 0.
  *
- * Answers: SB_OK, SB_REJECTED, SB_WOULD_BLOCK. Errors: SB_ERR_ARGUMENT, SB_ERR_SIZE,
+ * Answers: SB_OK, SB_REJECTED, SB_WOULD_BLOCK, SB_LIMITED. Errors: SB_ERR_ARGUMENT, SB_ERR_SIZE,
  * SB_ERR_PERMIT_LIVE, SB_ERR_CLOSED, and the store's with SB_FAIL.
  *
  * The permit of a probe is a lease. If the process dies, the next caller gets its slot at once; if the
  * probe has not reported by `probe-timeout`, it has failed, unless sb_renew() gave it more time.
  *
- * With `max-concurrent`, the permit is one unit of it until sb_leave(), whatever thread calls that. A call
- * that is made inside of another one of the same breaker takes a unit of its own, so do not nest them. */
+ * With `max-concurrent`, the permit is one unit of it until sb_leave(), whatever thread calls that, or as many as
+ * sb_breaker_claiming() says. */
 int sb_enter(sb_breaker *breaker, sb_permit *permit, sb_rejection *rejection, uint32_t flags);
 
 /* Reports how the call of a permit went, and uses the permit up.
@@ -591,6 +620,44 @@ int sb_renew(sb_breaker *breaker, const sb_permit *permit, int64_t for_ns);
  * file. */
 int sb_rejection_text(sb_breaker *breaker, const sb_rejection *rejection, char **text,
                       int64_t *length);
+
+/*
+ * CALLS INSIDE OF CALLS. A call of a breaker with `max-concurrent` that is made inside of another one of the same
+ * breaker would wait for its own caller. If the library knows of the outer one, the inner one uses its room, and
+ * gives nothing back. There are three ways to let it know:
+ *
+ * - In a thread: SB_SURROUND. What the thread enters from then on is inside of the call, until its permit is
+ *   given back. A thread that has several calls under way at once, such as that of an event loop, does not give
+ *   this flag, because they are beside each other, and each of them counts.
+ * - In a runtime whose tasks share threads, or move between them: sb_permit_room() and sb_enter_inside(). Keep
+ *   the room where a task and those that it starts find it.
+ * - In another process: sb_environment().
+ *
+ * Nothing has to be taken back. The room of a call that has ended, however it ended, is worth nothing: what is
+ * entered with it takes room of its own. So is the room of a parent in the child of a fork.
+ */
+
+/* Gets the room that a call has taken, as a number: what is made inside of the call needs none of its own.
+ *
+ * Answers: SB_OK; SB_NOTHING if the call has taken none, because it is under no limit or is inside of another
+ * call. `*room` is that call's then, or 0. Errors: SB_ERR_ARGUMENT, SB_ERR_SIZE, SB_ERR_PERMIT_USED. */
+int sb_permit_room(const sb_permit *permit, uint64_t *room);
+
+/* Asks for the right to make one call, as sb_enter() does, inside of a call of this process.
+ *
+ * room  That of the outer call, of whichever breaker; 0 if there is none. */
+int sb_enter_inside(sb_breaker *breaker, uint64_t room, sb_permit *permit, sb_rejection *rejection,
+                    uint32_t flags);
+
+/* Puts calls under way into words for the environment of a program that is started inside of them: an entry such as
+ * "SHARED_BREAKER_INSIDE=...", to be freed with sb_free(). The calls that this thread is inside of are in it, and so
+ * is what this process was started inside of. `cbctl run` sets the same variable.
+ *
+ * rooms  Further calls of the store, as sb_permit_room() got them; may be NULL if the count is 0.
+ *
+ * Answers: SB_OK; SB_NOTHING if none of these calls is under way. */
+int sb_environment(sb_store *store, const uint64_t *rooms, int32_t count, char **entry,
+                   int64_t *length);
 
 /*
  * PERMITS FOR OTHER PROCESSES

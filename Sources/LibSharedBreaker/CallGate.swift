@@ -24,6 +24,7 @@ final class CallGate: @unchecked Sendable {
 
   private init() {
     ErrorText.prepare()
+    ThreadCalls.prepare()
     // The store's work around forks is installed first, so that it begins last and ends first.
     first = ForkGuard(of: self, before: {}, after: { _ in })
     pthread_atfork(

@@ -54,7 +54,7 @@ extension sb_permit {
     opaque.7 = UInt64(bitPattern: permit.breaker)
     opaque.8 = UInt64(bitPattern: permit.lineage)
     opaque.9 = permit.forkDepth
-    opaque.10 = permit.held
+    opaque.10 = permit.room
   }
 
   fileprivate var plain: PlainPermit {
@@ -68,16 +68,21 @@ extension sb_permit {
     permit.breaker = Int64(bitPattern: opaque.7)
     permit.lineage = Int64(bitPattern: opaque.8)
     permit.forkDepth = opaque.9
-    permit.held = opaque.10
+    permit.room = opaque.10
     return permit
+  }
+
+  /// The room that the call has taken, or that of the call which it is inside of; 0 if it has none.
+  func room() throws(Failure) -> (room: UInt64, isOwn: Bool) {
+    try Given.size(size, MemoryLayout<sb_permit>.size, "permit")
+    if serial == 0 { throw .permitUsed }
+    return isHealthy ? (0, false) : (plain.room, plain.hasRoom)
   }
 
   /// Checks that the permit is in use and was given by a breaker.
   fileprivate func check(givenBy serial: UInt64) throws(Failure) {
     try Given.size(size, MemoryLayout<sb_permit>.size, "permit")
-    if self.serial == 0 {
-      throw Failure(SB_ERR_PERMIT_USED, "the permit was used already, or never given")
-    }
+    if self.serial == 0 { throw .permitUsed }
     if self.serial != serial {
       throw Failure(SB_ERR_PERMIT_OTHER, "the permit was given by another breaker")
     }
@@ -92,7 +97,7 @@ package func sb_enter(
   // The clock first: what is loaded before it would have to be kept over its call.
   let second = Breaker.systemSecond
   if let handle = unsafe BreakerHandle.at(breaker), let permit = unsafe permit,
-    unsafe permit.pointee.isFree, flags & ~UInt32(SB_NOWAIT.rawValue) == 0,
+    unsafe permit.pointee.isFree, flags & ~Given.flagsOfEntering == 0,
     unsafe rejection == nil
       || rejection?.pointee.size == UInt32(MemoryLayout<sb_rejection>.size),
     unsafe handle.pointee.store._withUnsafeGuaranteedRef({ !$0.isClosed })
@@ -107,7 +112,15 @@ package func sb_enter(
     }
     return unsafe rejectOrEnterWithCare(handle, permit, rejection, flags)
   }
-  return unsafe enterWithCare(breaker, permit, rejection, flags)
+  return unsafe enterWithCare(breaker, 0, permit, rejection, flags)
+}
+
+@c @implementation
+package func sb_enter_inside(
+  _ breaker: OpaquePointer?, _ room: UInt64, _ permit: UnsafeMutablePointer<sb_permit>?,
+  _ rejection: UnsafeMutablePointer<sb_rejection>?, _ flags: UInt32
+) -> CInt {
+  unsafe enterWithCare(breaker, room, permit, rejection, flags)
 }
 
 /// Rejects a call from memory if possible; everything the caller passes has been checked.
@@ -123,16 +136,17 @@ private func rejectOrEnterWithCare(
     if let rejection = unsafe rejection { unsafe rejection.pointee.beOpen(for: wait) }
     return SB_REJECTED.rawValue
   }
-  return unsafe enterWithCare(OpaquePointer(handle), permit, rejection, flags)
+  return unsafe enterWithCare(OpaquePointer(handle), 0, permit, rejection, flags)
 }
 
 @inline(never)
 private func enterWithCare(
-  _ handle: OpaquePointer?, _ permit: UnsafeMutablePointer<sb_permit>?,
+  _ handle: OpaquePointer?, _ room: UInt64, _ permit: UnsafeMutablePointer<sb_permit>?,
   _ rejection: UnsafeMutablePointer<sb_rejection>?, _ flags: UInt32
 ) -> CInt {
   if let place = unsafe ErrorPlace.at(handle) {
-    return place.keeping(unsafe sb_enter(ErrorPlace.handle(handle), permit, rejection, flags))
+    return place.keeping(
+      unsafe sb_enter_inside(ErrorPlace.handle(handle), room, permit, rejection, flags))
   }
   do throws(Failure) {
     let (_, serial) = try unsafe BreakerHandle.usable(handle)
@@ -144,17 +158,25 @@ private func enterWithCare(
     if let size = unsafe rejection?.pointee.size {
       try Given.size(size, MemoryLayout<sb_rejection>.size, "rejection")
     }
-    try Given.flags(flags, allowed: SB_NOWAIT)
-    let mayWait = flags & UInt32(SB_NOWAIT.rawValue) == 0
+    try Given.flags(flags, allowed: Given.flagsOfEntering)
+    func has(_ flag: sb_flags) -> Bool { flags & UInt32(flag.rawValue) != 0 }
+    let mayWait = !has(SB_NOWAIT)
+    if has(SB_UNLIMITED), unsafe try BreakerHandle.usable(handle).0.isLimited {
+      return SB_LIMITED.rawValue
+    }
     let decision = try unsafe passing(to: handle, mayWait: mayWait) { breaker throws(Failure) in
-      try throwingFailures(ofBreaker: { () throws(BreakerError) in
-        try breaker.enter(mayWait: mayWait) { CallGate.shared.stepOut($0) }
+      let rooms = room == 0 ? ThreadCalls.rooms : ThreadCalls.rooms + [room]
+      return try throwingFailures(ofBreaker: { () throws(BreakerError) in
+        try breaker.enter(mayWait: mayWait, insideOf: rooms) { CallGate.shared.stepOut($0) }
       })
     }
     // The store may have been closed while the call waited for its turn.
     if case .rejected? = decision { _ = try unsafe BreakerHandle.usable(handle) }
     switch decision {
-    case .permitted(let plain):
+    case .permitted(var plain):
+      if has(SB_SURROUND), plain.hasRoom, ThreadCalls.add(plain.room) {
+        plain.flags |= PlainPermit.surrounds
+      }
       unsafe permit.pointee.give(plain, by: serial)
       return SB_OK.rawValue
     case .rejected(let reason):
@@ -257,6 +279,9 @@ private func leaveWithCare(
     }
     guard let verdict else {
       return mayWait ? SB_INTERRUPTED.rawValue : SB_WOULD_BLOCK.rawValue
+    }
+    if !given.isHealthy, given.plain.has(PlainPermit.surrounds) {
+      ThreadCalls.remove(given.plain.room)
     }
     unsafe permit.pointee.use()
     return verdict.code.rawValue

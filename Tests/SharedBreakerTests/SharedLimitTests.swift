@@ -243,6 +243,28 @@ import Testing
     #expect(try plain.acquire().environment.isEmpty)
   }
 
+  @Test func `a permit inside of calls names all of them to a command`() throws {
+    let store = try Stage().sharedStore()
+    let policy = BreakerPolicy(maxConcurrent: 1)
+    let (gpu, disk) = (
+      try store.breaker("gpu", policy: policy), try store.breaker("disk", policy: policy)
+    )
+    try gpu.run {}
+    try disk.run {}
+    func named(_ permit: borrowing Permit) -> Int {
+      permit.environment["SHARED_BREAKER_INSIDE"]?.split(separator: " ").count ?? 0
+    }
+    try gpu.run {
+      #expect(named(try gpu.acquire()) == 1)
+      try disk.run {
+        #expect(named(try disk.acquire()) == 2)
+        #expect(named(try gpu.acquire()) == 2)
+      }
+      #expect(named(try disk.acquire()) == 2)
+    }
+    #expect(named(try disk.acquire()) == 1)
+  }
+
   @Test(.timeLimit(.minutes(60)))
   func `processes go on sharing their limit while another one holds the store`() throws {
     let stage = try Stage()

@@ -125,6 +125,11 @@ package struct HeldSlot: Sendable, Hashable {
     self.bits = bits
   }
 
+  /// Whether the bits of two calls name the same slots of this process, those of one breaker.
+  package static func isOfSameSlots(_ one: UInt64, _ other: UInt64) -> Bool {
+    (one ^ other) >> blockShift & SlotNumber.mask == 0
+  }
+
   var index: Int { Int(bits >> Self.indexShift & Self.indexMask) }
   var priority: CallPriority { bits & Self.background != 0 ? .background : .ordinary }
   var serial: UInt32 { UInt32(bits >> Self.serialShift) }

@@ -5,6 +5,7 @@ typedef struct {
   PyObject_HEAD
   Breaker *breaker;
   sb_permit permit;
+  uint64_t outer;   // the room of the call that it is inside of, if another thread asks for it
   int is_given_up;  // whether nobody wants it any more who waits for it in another thread
 } Permit;
 
@@ -64,14 +65,28 @@ static PyObject *permit_enter(PyObject *object, PyObject *wait) {
   if (waits) {
     // In the main thread signals take its place.
     sb_interruptible(NULL, &self->is_given_up);
-    code = sb_begin(self->breaker, &permit);
+    code = sb_begin(self->breaker, &permit, self->outer);
     sb_interruptible(NULL, NULL);
   } else {
-    code = sb_begin_now(self->breaker, &permit);
+    code = sb_begin_now(self->breaker, &permit, self->outer);
   }
-  if (code != SB_OK && code != SB_WOULD_BLOCK) return NULL;
+  if (code != SB_OK && code != SB_LIMITED && code != SB_WOULD_BLOCK) return NULL;
   self->permit = permit;
-  return PyBool_FromLong(code == SB_OK);
+  return PyBool_FromLong(code != SB_WOULD_BLOCK);
+}
+
+// _look_around(): the permit is for a call inside of those that surround the running code.
+static PyObject *permit_look_around(PyObject *object, PyObject *unused) {
+  Permit *self = (Permit *)object;
+  self->outer = sb_room_around(self->breaker);
+  Py_RETURN_NONE;
+}
+
+// _room() -> the room that the call has taken; 0 if it has taken none.
+static PyObject *permit_room(PyObject *object, PyObject *unused) {
+  uint64_t room = 0;
+  if (!sb_has_room(&((Permit *)object)->permit, &room)) room = 0;
+  return PyLong_FromUnsignedLongLong(room);
 }
 
 // _give_up(): ends the wait of another thread for the permit.
@@ -131,6 +146,8 @@ static PyObject *permit_breaker(PyObject *object, void *unused) {
 
 static PyMethodDef methods[] = {
     {"_enter", permit_enter, METH_O, NULL},
+    {"_look_around", permit_look_around, METH_NOARGS, NULL},
+    {"_room", permit_room, METH_NOARGS, NULL},
     {"_give_up", permit_give_up, METH_NOARGS, NULL},
     {"_leave", permit_leave, METH_VARARGS, NULL},
     {"_renew", permit_renew, METH_O, NULL},

@@ -71,6 +71,8 @@ def _retrieve(future: asyncio.Future[T]) -> None:
 
 async def enter(permit: Permit) -> None:
     """Ask for a permit; raise Rejected if the breaker rejects the call."""
+    # Another thread is inside of nothing.
+    permit._look_around()
     try:
         await in_thread(lambda: permit._enter(True), waits=True)
     except asyncio.CancelledError:

@@ -164,10 +164,11 @@ extension Breaker {
   ///
   /// A thread sleeps until its turn inside of `asleep`, if there is one.
   func decideCall(
-    mayWait: Bool, asleep: (@Sendable (() -> Void) -> Void)? = nil
+    mayWait: Bool, outers: [HeldSlot], asleep: (@Sendable (() -> Void) -> Void)? = nil
   ) throws(BreakerError) -> Decision<Ticket>? {
-    if let ticket = engine.takeRoom(on: cell, claim) { return .permitted(ticket) }
+    if let ticket = engine.takeRoom(on: cell, claim, outers: outers) { return .permitted(ticket) }
     var request = request(probeTimeout: nil)
+    request.outers = outers
     request.asleep = asleep
     return try engine.admit(request, to: cell, mayWait: mayWait)?.map(timed)
   }

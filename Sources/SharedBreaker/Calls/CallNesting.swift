@@ -22,9 +22,23 @@ enum CallNesting {
       return calls
     }
 
-    func contains(where isSo: (HeldSlot) -> Bool) -> Bool {
-      latest.map(isSo) ?? false || others.contains(where: isSo)
+    func first(where isSo: (HeldSlot) -> Bool) -> HeldSlot? {
+      if let latest, isSo(latest) { return latest }
+      return others.first(where: isSo)
     }
+
+    var all: [HeldSlot] { latest.map { others + [$0] } ?? [] }
+  }
+
+  /// What a call that is about to begin is inside of.
+  enum Surroundings {
+    case nothing
+
+    /// A call of this process.
+    case own(HeldSlot)
+
+    /// A call of a process that has started this one.
+    case inherited
   }
 
   @TaskLocal private static var calls = Calls()
@@ -42,11 +56,23 @@ enum CallNesting {
     return try await $calls.withValue(calls.adding(held)) { try await work() }
   }
 
-  /// Whether a call that is still under way on these slots surrounds the current code.
-  static func isInside(_ slots: any CallSlots) -> Bool {
-    calls.contains { slots.isUnderWay($0) }
-      || inherited.contains { slots.isUnderWay($0) }
+  /// The call still under way on some slots that surrounds the current code, if there is one.
+  ///
+  /// - Parameters:
+  ///   - slots: The slots.
+  ///   - others: Calls that surround it besides those of tasks, as the caller knows.
+  /// - Returns: The call, or nothing.
+  static func surroundings(
+    on slots: any CallSlots, besides others: [HeldSlot] = []
+  ) -> Surroundings {
+    let own =
+      calls.first { slots.isUnderWay($0) } ?? others.first { slots.isUnderWay($0) }
+    if let own { return .own(own) }
+    return inherited.contains { slots.isUnderWay($0) } ? .inherited : .nothing
   }
+
+  /// The calls that surround the current code in its task.
+  static var surrounding: [HeldSlot] { calls.all }
 
   /// Whether a call of this process may be inside of one of another process.
   static var mayInherit: Bool { !inherited.isEmpty }
@@ -64,15 +90,15 @@ enum CallNesting {
     return unsafe String(cString: value)
   }()
 
-  /// The value of the variable for a command inside of one more call.
-  static func text(adding inherited: InheritedSlot) -> String {
-    text.isEmpty ? inherited.description : "\(text) \(inherited.description)"
+  /// The value of the variable for a command inside of more calls.
+  static func text(adding inherited: [InheritedSlot]) -> String {
+    ((text.isEmpty ? [] : [text]) + inherited.map(\.description)).joined(separator: " ")
   }
 }
 
 extension Permit {
-  /// What a command has to find in its environment to be inside of this call; empty if the call is under
-  /// no limit.
+  /// What a command has to find in its environment to be inside of this call, and of those that surround
+  /// the current code; empty if the call is under no limit.
   ///
   /// A command that runs inside of a call makes its own calls of the same breaker with the room of that
   /// one, as code inside of `run` does. What you set is worth nothing once the call has ended.
@@ -85,9 +111,32 @@ extension Permit {
 
 extension Breaker {
   fileprivate func environment(of ticket: Ticket) -> [String: String] {
-    guard let held = ticket.held, let inherited = engine.inheritance(of: held, on: cell) else {
-      return [:]
+    guard let room = ticket.held ?? ticket.outer else { return [:] }
+    return engine.environment(ofRooms: [room]).map { [CallNesting.variable: $0] } ?? [:]
+  }
+}
+
+extension Engine {
+  /// What a command has to find in the variable to be inside of some calls and of those that surround
+  /// the current code; nil if none of them is under way, or can be named.
+  func environment(ofRooms rooms: [HeldSlot]) -> String? {
+    var named: [InheritedSlot] = []
+    for held in CallNesting.surrounding + rooms {
+      let limit = look { $0.knowledge.limit(of: held) }
+      if let inherited = limit?.slots.inheritance(of: held), !named.contains(inherited) {
+        named.append(inherited)
+      }
     }
-    return [CallNesting.variable: CallNesting.text(adding: inherited)]
+    return named.isEmpty ? nil : CallNesting.text(adding: named)
+  }
+}
+
+extension SharedStore {
+  /// The entry of an environment by which a command is inside of some calls, given by the bits of their
+  /// rooms, and of those that surround the current code; nil if none of them is under way.
+  package func environmentEntry(ofRooms rooms: [UInt64]) -> String? {
+    engine.environment(ofRooms: rooms.compactMap { HeldSlot(bits: $0) }).map {
+      "\(CallNesting.variable)=\($0)"
+    }
   }
 }

@@ -30,6 +30,9 @@ extension Engine {
     /// How much the call takes of a limit, and its priority.
     var claim = CallClaim()
 
+    /// Calls that surround this one besides those of its task.
+    var outers: [HeldSlot] = []
+
     /// Runs a body in which the thread sleeps until its turn; nil if that takes nothing else.
     var asleep: (@Sendable (() -> Void) -> Void)?
 

@@ -42,12 +42,21 @@ extension Engine {
   }
 
   /// Permits a call from memory, and takes its room, if that takes nothing more than a free slot.
-  func takeRoom(on cell: Cell, _ claim: CallClaim) -> Ticket? {
+  ///
+  /// - Parameters:
+  ///   - cell: The cell of the breaker.
+  ///   - claim: How much the call takes, and its priority.
+  ///   - outers: Calls that surround it besides those of its task.
+  /// - Returns: The ticket; nil if it takes more.
+  func takeRoom(on cell: Cell, _ claim: CallClaim, outers: [HeldSlot] = []) -> Ticket? {
     guard !isRoundDue(inSecond: second), isCurrent, !CallNesting.mayInherit else { return nil }
     let word = cell.word
     guard word.has(CellWord.permitsWithinLimit), let (limit, terms) = cell.limit else { return nil }
     var ticket = Ticket(word)
-    if !CallNesting.isInside(limit.slots) {
+    switch CallNesting.surroundings(on: limit.slots, besides: outers) {
+    case .own(let outer): ticket.outer = outer
+    case .inherited: break
+    case .nothing:
       guard let held = limit.slots.take(claim, terms) else { return nil }
       ticket.held = held
     }
@@ -64,11 +73,6 @@ extension Engine {
     }
   }
 
-  /// The room of a call, as a command that runs inside of it can name it.
-  func inheritance(of held: HeldSlot, on cell: Cell) -> InheritedSlot? {
-    look { $0.knowledge.limit(of: held, on: cell) }?.slots.inheritance(of: held)
-  }
-
   /// The limit that a permitted call is under; nil if it is under none.
   func limit(over ticket: Ticket, of cell: Cell) -> LimitInForce? {
     let known = cell.limit.map { LimitInForce(limit: $0.limit, terms: $0.terms) }
@@ -78,6 +82,11 @@ extension Engine {
     case .local: return known ?? localLimit(of: cell)
     case .none: return nil
     }
+  }
+
+  /// Whether calls are under a limit, as far as this process knows.
+  func isLimited(_ cell: Cell) -> Bool {
+    cell.limit != nil || local.find(cell.name)?.policy.limit != nil
   }
 
   /// The limit of the breaker that stands in for a shared one.

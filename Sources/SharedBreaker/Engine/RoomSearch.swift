@@ -187,8 +187,14 @@ extension Engine {
     _ ticket: Ticket, under inForce: LimitInForce, _ request: Request, of cell: Cell
   ) -> Ticket? {
     let slots = inForce.limit.slots
-    if CallNesting.isInside(slots) { return ticket }
-    return slots.take(request.claim, inForce.terms).map { ticket.holding($0) }
+    switch CallNesting.surroundings(on: slots, besides: request.outers) {
+    case .own(let outer):
+      var ticket = ticket
+      ticket.outer = outer
+      return ticket
+    case .inherited: return ticket
+    case .nothing: return slots.take(request.claim, inForce.terms).map { ticket.holding($0) }
+    }
   }
 }
 
