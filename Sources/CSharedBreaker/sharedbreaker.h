@@ -38,8 +38,8 @@
  *
  * ERRORS. The words of an error are kept for each thread, where sb_error_text() finds them. A program whose
  * calls may go on in another thread before it asks, as goroutines do, passes an sb_error in place of the
- * handle, which receives the words of that very call. SB_STORE(), SB_BREAKER(), SB_NEWS() and SB_HOOK() do
- * so, in every call that takes such a handle:
+ * handle, which receives the words of that very call. SB_STORE(), SB_BREAKER(), SB_NEWS(), SB_HOOK() and
+ * SB_TURN() do so, in every call that takes such a handle:
  *
  *     sb_error error = SB_ERROR_INIT;
  *     if (sb_reset(SB_BREAKER(payments, &error), NULL, 0) < 0) warnx("%s", error.text);
@@ -49,8 +49,9 @@
  *
  * DURATIONS are in nanoseconds, at most 365 days.
  *
- * THREADS. Every function may be called from any thread at any time. A permit and a hook are used by
- * one thread at a time. The library starts no thread and handles no signal.
+ * THREADS. Every function may be called from any thread at any time. A permit, a hook and a turn are used by
+ * one thread at a time. The library handles no signal. It starts no thread, except one while calls wait for
+ * their turns on a descriptor; see TURNS.
  *
  * WAITING. sb_enter() and sb_leave() need nanoseconds while all is well: they take no lock, allocate
  * nothing and make no system call, except once a second. To learn what another process changed, they
@@ -59,8 +60,8 @@
  * reading or writing the file, or of waiting for a fork() or an sb_close() of another thread, and you
  * call them again where waiting is allowed, such as in a worker thread of an event loop. Where the policy
  * has a `queue-timeout`, sb_enter() also waits for room under `max-concurrent`, as long as that says: so
- * give callers that wait threads of their own, and never those that the calls under way need to end. A
- * caller that waits delays neither fork() nor sb_close(), which sends it away with SB_ERR_CLOSED. All other
+ * give callers that wait threads of their own, and never those that the calls under way need to end. An event
+ * loop waits with sb_turn_open() instead. A caller that waits delays neither fork() nor sb_close(), which sends it away with SB_ERR_CLOSED. All other
  * functions that take a store, a breaker or a hook may read or write the file, unless their description
  * says that they do not. sb_interruptible() lets signals and other threads end waits early.
  *
@@ -71,7 +72,8 @@
  * reading or writing the file. Stores, breakers and hooks that were opened before work in both processes,
  * those of sb_shared_store() too. A permit belongs to the process that got it: what a child reports on a
  * permit of its parent is SB_REFUSED. The descriptor of sb_news_open() belongs to its process too: a child
- * opens its own, and closes the inherited one with sb_news_free().
+ * opens its own, and closes the inherited one with sb_news_free(). A turn is the parent's as well: its place in
+ * the queue is, and a child can only free it.
  *
  * PROCESS. Load the library as often as you like; it is never unloaded. Have a store open through this
  * library and through no other copy of SQLite in the same process (sqlite.org/howtocorrupt.html,
@@ -123,6 +125,8 @@ enum sb_code {
   SB_INTERRUPTED = 9,
   /* The breaker limits how many calls are under way, and SB_UNLIMITED was given. Nothing has changed. */
   SB_LIMITED = 10,
+  /* The call waits for its turn; see TURNS. */
+  SB_WAITING = 11,
 
   /* Errors of the caller. */
 
@@ -276,12 +280,13 @@ enum sb_permit_kind {
   SB_PROBE = 2
 };
 
-/* A store, a breaker, the news of a store, a hook: only the library knows what is inside. Using one
+/* A store, a breaker, the news of a store, a hook, a turn: only the library knows what is inside. Using one
  * after it was freed is undefined, as it is with memory. */
 typedef struct sb_store sb_store;
 typedef struct sb_breaker sb_breaker;
 typedef struct sb_news sb_news;
 typedef struct sb_hook sb_hook;
+typedef struct sb_turn sb_turn;
 
 /*
  * The right to make one call. It is a plain value: it needs no freeing, and may be anywhere in memory. Leave
@@ -366,7 +371,7 @@ typedef struct sb_error {
   uint32_t size;
   /* What the latest failed call with this struct returned (enum sb_code); 0 if none has failed. */
   int32_t code;
-  /* The sb_store, sb_breaker, sb_news or sb_hook that functions use if they are given this struct in its
+  /* The sb_store, sb_breaker, sb_news, sb_hook or sb_turn that functions use if they are given this struct in its
    * place. */
   void *handle;
   /* The bytes of `text`. */
@@ -383,6 +388,7 @@ typedef struct sb_error {
 #define SB_BREAKER(breaker, error) ((error)->handle = (breaker), (sb_breaker *)(void *)(error))
 #define SB_NEWS(news, error) ((error)->handle = (news), (sb_news *)(void *)(error))
 #define SB_HOOK(hook, error) ((error)->handle = (hook), (sb_hook *)(void *)(error))
+#define SB_TURN(turn, error) ((error)->handle = (turn), (sb_turn *)(void *)(error))
 
 /*
  * THE LIBRARY. None of these functions reads or writes a file.
@@ -609,6 +615,62 @@ int sb_enter(sb_breaker *breaker, sb_permit *permit, sb_rejection *rejection, ui
  * SB_ERR_ARGUMENT, SB_ERR_SIZE, SB_ERR_PERMIT_USED, SB_ERR_PERMIT_OTHER, SB_ERR_CLOSED. */
 int sb_leave(sb_breaker *breaker, sb_permit *permit, int outcome, const sb_details *details,
              uint32_t flags);
+
+/*
+ * TURNS. A call that finds no room under `max-concurrent` waits for its turn where the policy has a `queue-timeout`.
+ * An event loop waits for a descriptor:
+ *
+ *     sb_turn *turn;
+ *     switch (sb_turn_open(gpu, 0, &permit, &rejection, &turn, SB_NOWAIT)) {
+ *     case SB_OK:
+ *       begin(&permit);
+ *       break;
+ *     case SB_WAITING:
+ *       ...  wait until sb_turn_descriptor(turn) is readable, and call sb_turn_take() then
+ *     case SB_REJECTED:
+ *       ...
+ *     case SB_WOULD_BLOCK:
+ *       ...  call sb_turn_open() without SB_NOWAIT, in a thread that may read the file
+ *     }
+ *
+ * However many calls of a process wait, one thread of the library does so for all of them. It blocks all signals,
+ * begins with the first of them and ends after the last. Nothing polls: whoever gives room back wakes it.
+ */
+
+/* Asks for the right to make one call, as sb_enter_inside() does, and for a turn if there is no room.
+ *
+ * room   That of the call which this one is inside of; 0 if there is none.
+ * turn   Receives the turn if the answer is SB_WAITING, and NULL otherwise. You free it with sb_turn_free().
+ * flags  SB_NOWAIT, SB_SURROUND, or 0. Without SB_NOWAIT it may read and write the file, but does not wait for
+ *        the turn either.
+ *
+ * Answers: SB_OK, SB_REJECTED, SB_WAITING, SB_WOULD_BLOCK. Errors: those of sb_enter(), and SB_ERR_RESOURCES if the
+ * process has no descriptor left. */
+int sb_turn_open(sb_breaker *breaker, uint64_t room, sb_permit *permit, sb_rejection *rejection,
+                 sb_turn **turn, uint32_t flags);
+
+/* Returns the descriptor to poll for reading; -1 if there is none, such as in the child of a fork. It becomes readable
+ * when the turn has come, when `queue-timeout` is over, when the breaker rejects the call, or when the store is
+ * closed. It stays open until sb_turn_free(). Only the library reads from it and closes it. */
+int sb_turn_descriptor(sb_turn *turn);
+
+/* Finds out what has become of a turn, and makes the descriptor unreadable again. It never waits for the turn.
+ *
+ * When the turn has come, its room is taken already. So take it soon, or free the turn: nobody else has the room
+ * meanwhile.
+ *
+ * permit, rejection  As for sb_enter().
+ * flags              As for sb_turn_open(). SB_WOULD_BLOCK says that the breaker has changed meanwhile; call it
+ *                    without SB_NOWAIT then, in a thread that may read the file. The turn loses nothing by that.
+ *
+ * Answers: SB_OK and SB_REJECTED, which end the turn; SB_WAITING if it is not its turn yet; SB_WOULD_BLOCK.
+ * Errors: SB_ERR_PERMIT_USED if the turn has ended, SB_ERR_FORKED in a child of the process that opened it,
+ * SB_ERR_CLOSED, and those of sb_enter(). */
+int sb_turn_take(sb_turn *turn, sb_permit *permit, sb_rejection *rejection, uint32_t flags);
+
+/* Frees a turn, and closes its descriptor. One that has not ended gives up its place in the queue, or its room. NULL
+ * does nothing. */
+void sb_turn_free(sb_turn *turn);
 
 /* Renews the lease of a probe that is still making progress: it lasts `for_ns` from now on, or
  * `probe-timeout` if 0. It never shortens a lease, and does nothing for an ordinary permit.

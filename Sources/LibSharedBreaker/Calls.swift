@@ -136,6 +136,12 @@ private func rejectOrEnterWithCare(
     if let rejection = unsafe rejection { unsafe rejection.pointee.beOpen(for: wait) }
     return SB_REJECTED.rawValue
   }
+  if flags & UInt32(SB_UNLIMITED.rawValue) != 0 {
+    @inline(__always) func isLimited(_ breaker: Breaker) -> Bool { breaker.permitsWithinLimit }
+    if unsafe handle.pointee.breaker._withUnsafeGuaranteedRef(isLimited) {
+      return SB_LIMITED.rawValue
+    }
+  }
   return unsafe enterWithCare(OpaquePointer(handle), 0, permit, rejection, flags)
 }
 
@@ -149,7 +155,38 @@ private func enterWithCare(
       unsafe sb_enter_inside(ErrorPlace.handle(handle), room, permit, rejection, flags))
   }
   do throws(Failure) {
-    let (_, serial) = try unsafe BreakerHandle.usable(handle)
+    let call = try unsafe EnteringCall(handle, permit, rejection, flags, Given.flagsOfEntering)
+    if call.has(SB_UNLIMITED), unsafe try BreakerHandle.usable(handle).0.isLimited {
+      return SB_LIMITED.rawValue
+    }
+    let decision = try unsafe passing(to: handle, mayWait: call.mayWait) {
+      breaker throws(Failure) in
+      try throwingFailures(ofBreaker: { () throws(BreakerError) in
+        try breaker.enter(mayWait: call.mayWait, insideOf: ThreadCalls.rooms(with: room)) {
+          CallGate.shared.stepOut($0)
+        }
+      })
+    }
+    // The store may have been closed while the call waited for its turn.
+    if case .rejected? = decision { _ = try unsafe BreakerHandle.usable(handle) }
+    return decision.map(call.answer)?.rawValue ?? SB_WOULD_BLOCK.rawValue
+  } catch {
+    return unsafe told(error, to: ErrorPlace.at(handle))
+  }
+}
+
+/// What the caller of a function passes that enters a call.
+@safe struct EnteringCall {
+  private let permit: UnsafeMutablePointer<sb_permit>
+  private let rejection: UnsafeMutablePointer<sb_rejection>?
+  private let serial: UInt64
+  private let flags: UInt32
+
+  /// Checks all of it, for the breaker with a serial.
+  init(
+    by serial: UInt64, _ permit: UnsafeMutablePointer<sb_permit>?,
+    _ rejection: UnsafeMutablePointer<sb_rejection>?, _ flags: UInt32, _ allowed: UInt32
+  ) throws(Failure) {
     guard let permit = unsafe permit else { throw .argument("the permit is NULL") }
     try unsafe Given.size(permit.pointee.size, MemoryLayout<sb_permit>.size, "permit")
     if unsafe permit.pointee.serial != 0 {
@@ -158,41 +195,44 @@ private func enterWithCare(
     if let size = unsafe rejection?.pointee.size {
       try Given.size(size, MemoryLayout<sb_rejection>.size, "rejection")
     }
-    try Given.flags(flags, allowed: Given.flagsOfEntering)
-    func has(_ flag: sb_flags) -> Bool { flags & UInt32(flag.rawValue) != 0 }
-    let mayWait = !has(SB_NOWAIT)
-    if has(SB_UNLIMITED), unsafe try BreakerHandle.usable(handle).0.isLimited {
-      return SB_LIMITED.rawValue
-    }
-    let decision = try unsafe passing(to: handle, mayWait: mayWait) { breaker throws(Failure) in
-      let rooms = room == 0 ? ThreadCalls.rooms : ThreadCalls.rooms + [room]
-      return try throwingFailures(ofBreaker: { () throws(BreakerError) in
-        try breaker.enter(mayWait: mayWait, insideOf: rooms) { CallGate.shared.stepOut($0) }
-      })
-    }
-    // The store may have been closed while the call waited for its turn.
-    if case .rejected? = decision { _ = try unsafe BreakerHandle.usable(handle) }
+    try Given.flags(flags, allowed: allowed)
+    self.serial = serial
+    self.flags = flags
+    unsafe self.permit = permit
+    unsafe self.rejection = rejection
+  }
+
+  init(
+    _ handle: OpaquePointer?, _ permit: UnsafeMutablePointer<sb_permit>?,
+    _ rejection: UnsafeMutablePointer<sb_rejection>?, _ flags: UInt32, _ allowed: UInt32
+  ) throws(Failure) {
+    let (_, serial) = try unsafe BreakerHandle.usable(handle)
+    try unsafe self.init(by: serial, permit, rejection, flags, allowed)
+  }
+
+  func has(_ flag: sb_flags) -> Bool { flags & UInt32(flag.rawValue) != 0 }
+
+  var mayWait: Bool { !has(SB_NOWAIT) }
+
+  /// Hands out a decision, and answers its code.
+  func answer(_ decision: Decision<PlainPermit>) -> sb_code {
     switch decision {
     case .permitted(var plain):
       if has(SB_SURROUND), plain.hasRoom, ThreadCalls.add(plain.room) {
         plain.flags |= PlainPermit.surrounds
       }
       unsafe permit.pointee.give(plain, by: serial)
-      return SB_OK.rawValue
+      return SB_OK
     case .rejected(let reason):
       unsafe reason.fill(rejection)
-      return SB_REJECTED.rawValue
-    case nil:
-      return SB_WOULD_BLOCK.rawValue
+      return SB_REJECTED
     }
-  } catch {
-    return unsafe told(error, to: ErrorPlace.at(handle))
   }
 }
 
 /// Lets a call of a breaker pass the gate that keeps forks away, unless the store was closed meanwhile;
 /// nil if that takes waiting, and the caller must not wait.
-private func passing<Answer>(
+func passing<Answer>(
   to handle: OpaquePointer?, mayWait: Bool, _ body: (Breaker) throws(Failure) -> Answer?
 ) throws(Failure) -> Answer? {
   func use() throws(Failure) -> Answer? { try body(try unsafe BreakerHandle.usable(handle).0) }
@@ -322,70 +362,5 @@ package func sb_rejection_text(
     try receiver.take(
       BreakerError.rejected(name: breaker.name, try Rejection(rejection)).description)
     return SB_OK
-  }
-}
-
-@c @implementation
-package func sb_token_acquire(
-  _ breaker: OpaquePointer?, _ pid: Int32,
-  _ token: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>?,
-  _ length: UnsafeMutablePointer<Int64>?, _ rejection: UnsafeMutablePointer<sb_rejection>?
-) -> CInt {
-  unsafe answer(breaker) { () throws(Failure) in
-    let receiver = try unsafe TextReceiver(token, length)
-    let (breaker, _) = try unsafe BreakerHandle.usable(breaker)
-    if let size = unsafe rejection?.pointee.size {
-      try Given.size(size, MemoryLayout<sb_rejection>.size, "rejection")
-    }
-    guard pid >= 0 else { throw .argument("there is no process \(pid)") }
-    let made: PermitToken
-    do throws(BreakerError) {
-      made = try breaker.acquireToken(endingWith: pid == 0 ? nil : pid)
-    } catch {
-      guard case .rejected(_, let reason) = error else { throw Failure(error) }
-      unsafe reason.fill(rejection)
-      return SB_REJECTED
-    }
-    try receiver.take(made.description)
-    return SB_OK
-  }
-}
-
-@c @implementation
-package func sb_token_report(
-  _ store: OpaquePointer?, _ token: UnsafePointer<CChar>?, _ length: Int64, _ outcome: CInt,
-  _ details: UnsafePointer<sb_details>?
-) -> CInt {
-  unsafe answer(store) { () throws(Failure) in
-    let store = try unsafe ClosableStore.at(store).usable
-    let token = try unsafe PermitToken(read: token, length)
-    let (outcome, elapsed) = try unsafe Given.outcome(outcome, details)
-    return try throwingFailures(ofBreaker: { () throws(BreakerError) in
-      try store.report(token, outcome, elapsed: elapsed)
-    }).code
-  }
-}
-
-@c @implementation
-package func sb_token_renew(
-  _ store: OpaquePointer?, _ token: UnsafePointer<CChar>?, _ length: Int64, _ for_ns: Int64
-) -> CInt {
-  unsafe answer(store) { () throws(Failure) in
-    let store = try unsafe ClosableStore.at(store).usable
-    let token = try unsafe PermitToken(read: token, length)
-    let time = try Given.duration(for_ns, "for_ns")
-    let holds = try throwingFailures(ofBreaker: { () throws(BreakerError) in
-      try store.renew(token, for: time)
-    })
-    return holds ? SB_OK : SB_REFUSED
-  }
-}
-
-extension PermitToken {
-  fileprivate init(read start: UnsafePointer<CChar>?, _ length: Int64) throws(Failure) {
-    guard let token = PermitToken(try unsafe CText.required(start, length, "token")) else {
-      throw Failure(SB_ERR_TOKEN, "not a token: pass what sb_token_acquire() handed out")
-    }
-    self = token
   }
 }

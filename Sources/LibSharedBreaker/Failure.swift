@@ -207,6 +207,7 @@ enum CodeText {
     case SB_UNTRIED: "the store has not been used yet"
     case SB_SKIPPED: "an entry has failed too often and is skipped"
     case SB_INTERRUPTED: "the wait was ended early"
+    case SB_WAITING: "the call waits for its turn"
     case SB_LIMITED: "the breaker limits how many calls are under way"
     case SB_ERR_ARGUMENT: "an argument is not valid"
     case SB_ERR_CLOSED: "the store was closed"

@@ -127,6 +127,13 @@ final class ClosableStore: Sendable {
       ? SharedHandles.ofProcess.claiming(claim, of: serial, makeClaiming) : makeClaiming()
   }
 
+  /// A turn of a breaker, whose permit the breaker takes.
+  static func turn(_ turn: CallTurn, of pointer: OpaquePointer?) throws(Failure) -> OpenTurn {
+    guard let handle = unsafe at(pointer) else { throw .argument("not a breaker") }
+    return unsafe OpenTurn(
+      turn, of: handle.pointee.store.takeUnretainedValue(), handle.pointee.serial)
+  }
+
   static func free(_ pointer: OpaquePointer?) {
     guard let handle = unsafe at(ErrorPlace.handle(pointer)), unsafe !handle.pointee.isShared
     else { return }
@@ -155,6 +162,7 @@ struct BreakerClaim: Hashable {
     case store = 0x7362_2d73_746f_7265
     case news = 0x7362_2d6e_6577_7300
     case hook = 0x7362_2d68_6f6f_6b00
+    case turn = 0x7362_2d74_7572_6e00
   }
 
   static func make(_ object: some AnyObject, _ kind: Kind) -> OpaquePointer {

@@ -27,6 +27,9 @@ enum ThreadCalls {
 
   static var rooms: [UInt64] { known?.rooms ?? [] }
 
+  /// The thread's rooms, and one that a caller names; 0 names none.
+  static func rooms(with room: UInt64) -> [UInt64] { room == 0 ? rooms : rooms + [room] }
+
   /// Lets what the thread does be inside of a call; false if the thread has no place for it.
   static func add(_ room: UInt64) -> Bool {
     guard let key else { return false }

@@ -21,6 +21,9 @@ enum Given {
     UInt32(SB_NOWAIT.rawValue | SB_SURROUND.rawValue | SB_UNLIMITED.rawValue)
   }
 
+  /// The flags of `sb_turn_open` and `sb_turn_take`.
+  static var flagsOfTurns: UInt32 { UInt32(SB_NOWAIT.rawValue | SB_SURROUND.rawValue) }
+
   static func flags(_ flags: UInt32, allowed: sb_flags) throws(Failure) {
     try self.flags(flags, allowed: UInt32(allowed.rawValue))
   }

@@ -251,18 +251,19 @@ import Testing
     )
     try gpu.run {}
     try disk.run {}
-    func named(_ permit: borrowing Permit) -> Int {
-      permit.environment["SHARED_BREAKER_INSIDE"]?.split(separator: " ").count ?? 0
+    func named(_ breaker: Breaker) throws -> Int {
+      let environment = try breaker.acquire().environment
+      return environment["SHARED_BREAKER_INSIDE"]?.split(separator: " ").count ?? 0
     }
     try gpu.run {
-      #expect(named(try gpu.acquire()) == 1)
+      #expect(try named(gpu) == 1)
       try disk.run {
-        #expect(named(try disk.acquire()) == 2)
-        #expect(named(try gpu.acquire()) == 2)
+        #expect(try named(disk) == 2)
+        #expect(try named(gpu) == 2)
       }
-      #expect(named(try disk.acquire()) == 2)
+      #expect(try named(disk) == 2)
     }
-    #expect(named(try disk.acquire()) == 1)
+    #expect(try named(disk) == 1)
   }
 
   @Test(.timeLimit(.minutes(60)))

@@ -187,12 +187,17 @@ package enum QueuedCall: Sendable {
 package enum SlotEntry: Sendable, Hashable {
   case begun(HeldSlot)
 
-  /// There is no room, and no place to wait, or the wait is over.
+  /// There is no room, and no place to wait, or the time for the wait is over.
   case busy
+
+  /// The caller was asked whether it still wants to wait, and does not.
+  case unwanted
 
   /// Later terms are in force: the caller has to look at the policy again.
   case outdated
 
   /// The table of owners is full.
   case unknown
+
+  var hasBegun: Bool { if case .begun = self { true } else { false } }
 }

@@ -145,7 +145,8 @@ static Block *take_listed_block(Breaker *self) {
 // Returns the room that the latest block of the caller's frame has taken; 0 if it has taken none.
 uint64_t sb_room_of_block(Breaker *self) {
   uint64_t room = 0;
-  if (self->forks != sb_forks) return 0;
+  // A breaker without a limit has no variable of rooms.
+  if (!self->get_room || self->forks != sb_forks) return 0;
   PyObject *frame = sb_current_frame();
   Block *block = self->blocks;
   while (block && block->frame != frame) block = block->next;

@@ -74,7 +74,8 @@ int sb_watch_failure(Breaker *self, int code, const Ending *ending) {
   return watch_ending(self, code, ending) ? INTERRUPTED : status;
 }
 
-static int entered(Breaker *self, int code, const sb_rejection *rejection) {
+// Returns what a code of sb_enter() means for a call: SB_OK, SB_WOULD_BLOCK, or another code with an exception.
+int sb_entered(Breaker *self, int code, const sb_rejection *rejection) {
   // Work goes on without the breaker after its store was closed, as at the end of a program.
   if (code == SB_OK || code == SB_ERR_CLOSED) return SB_OK;
   if (code == SB_REJECTED) {
@@ -96,7 +97,7 @@ static int begin_within_limit(Breaker *self, sb_permit *permit, uint64_t room, s
   if (!room) room = sb_room_around(self);
   int code = sb_enter_inside(self->handle, room, permit, rejection, SB_NOWAIT);
   if (code == SB_OK && sb_has_room(permit, &room)) return SB_LIMITED;
-  return entered(self, code, rejection);
+  return sb_entered(self, code, rejection);
 }
 
 // Takes a permit if that needs no file. Returns SB_OK; SB_LIMITED if the call has taken room, and may surround what
@@ -109,7 +110,7 @@ int sb_begin_now(Breaker *self, sb_permit *permit, uint64_t room) {
   int code = sb_enter(self->handle, permit, &rejection, SB_NOWAIT | SB_UNLIMITED);
   if (code == SB_OK) return SB_OK;
   if (code == SB_LIMITED) return begin_within_limit(self, permit, room, &rejection);
-  return entered(self, code, &rejection);
+  return sb_entered(self, code, &rejection);
 }
 
 // Takes a permit, and waits for the store if it must. Returns as sb_begin_now() does, but never SB_WOULD_BLOCK.
@@ -120,7 +121,7 @@ int sb_begin(Breaker *self, sb_permit *permit, uint64_t room) {
   sb_rejection rejection = SB_REJECTION_INIT;
   INTERRUPTIBLY((Store *)self->store, code,
                 sb_enter_inside(self->handle, room, permit, &rejection, 0));
-  code = entered(self, code, &rejection);
+  code = sb_entered(self, code, &rejection);
   if (code == SB_OK && sb_has_room(permit, &room)) code = SB_LIMITED;
   if (sb_after_waiting(self, permit->kind == SB_PROBE)) return give_up(self, permit);
   return code;

@@ -173,6 +173,7 @@ PyObject *sb_environment_of(sb_store *handle, PyObject *rooms, State *state);
 // calls.c
 int sb_begin(Breaker *self, sb_permit *permit, uint64_t room);
 int sb_begin_and_watch(Breaker *self, sb_permit *permit);
+int sb_entered(Breaker *self, int code, const sb_rejection *rejection);
 int sb_after_waiting(Breaker *self, bool has_changed);
 bool sb_may_change(uint32_t kind, const Ending *ending);
 int sb_watch(Breaker *self);

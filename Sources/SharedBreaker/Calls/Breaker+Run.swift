@@ -173,11 +173,11 @@ extension Breaker {
     return try engine.admit(request, to: cell, mayWait: mayWait)?.map(timed)
   }
 
-  private func request(probeTimeout: Duration?) -> Engine.Request {
+  func request(probeTimeout: Duration?) -> Engine.Request {
     .init(probeTimeout: probeTimeout, onFailure: onStoreFailure, claim: claim)
   }
 
-  private func timed(_ ticket: Ticket) -> Ticket {
+  func timed(_ ticket: Ticket) -> Ticket {
     var ticket = ticket
     if cell.word.has(CellWord.measures) { ticket.start = engine.clock.instant }
     return ticket

@@ -99,6 +99,9 @@ extension Breaker {
     return verdict
   }
 
+  /// Whether calls are permitted if there is room for them, as far as this process knows.
+  package var permitsWithinLimit: Bool { cell.word.has(CellWord.permitsWithinLimit) }
+
   /// Whether calls are under a limit, as far as this process knows.
   package var isLimited: Bool { engine.isLimited(cell) }
 

@@ -97,7 +97,7 @@ extension Engine {
   }
 
   /// The ticket of a permitted call and the limit that it is under; nil if there is none.
-  private func limit(
+  func limit(
     over decision: Decision<Ticket>, _ request: Request, of cell: Cell
   ) -> (Ticket, LimitInForce)? {
     // The outcome of a token may come from any process, so none of them could give back its room.

@@ -130,7 +130,11 @@ extension Engine {
     if isEnding.load(ordering: .sequentiallyConsistent) { return false }
     if ticket.source != .store { return true }
     do throws(StoreError) {
-      _ = try waiting(.brief) { () throws(StoreError) in try isCurrent(mayWait: true) }
+      // Read again if it was forgotten, as after a change by another process: who waits keeps its place.
+      _ = try waiting(.brief) { () throws(StoreError) in
+        _ = try isCurrent(mayWait: true)
+        if !cell.word.has(CellWord.permitsWithinLimit) { _ = try known(cell) }
+      }
     } catch {
       // A store that fails changes nothing for those who wait.
       return true
