@@ -30,6 +30,7 @@ typedef struct {
   PyObject *states[3], *modes[4], *kinds[2], *verdicts[3];
   PyTypeObject *coroutine, *generator, *async_generator, *method;
   PyObject *context;  // identifies the thread and task that is running
+  PyObject *variable;  // contextvars.ContextVar
   PyObject *set_wakeup;  // signal.set_wakeup_fd; NULL where no handlers run
   void *spare[SPARE_DRIVERS];  // memory of drivers that have ended
   int spare_count;

@@ -4,19 +4,30 @@
 // because that of a call that has ended is worth nothing. Breakers without a limit have no variable.
 #include "extension.h"
 
-// Gets the variable; false if there is none, with an exception if it cannot be made. Other objects of the same
-// breaker may have made it.
+static PyObject *new_variable(State *state) {
+  PyObject *name = Py_BuildValue("(s)", "shared_breaker_room");
+  PyObject *words = Py_BuildValue("{s:i}", "default", 0);
+  PyObject *variable = name && words ? PyObject_Call(state->variable, name, words) : NULL;
+  Py_XDECREF(name);
+  Py_XDECREF(words);
+  return variable;
+}
+
+// Gets the variable, which all objects of the breaker share; false if there is none, with an exception if it cannot
+// be had. It runs no Python, in which the handler of a signal could raise.
 static bool prepare(Breaker *self, bool makes_it) {
   if (self->get_room) return true;
-  PyObject *variable =
-      PyObject_CallMethod(self->store, "_room_variable", "Oi", self->name, (int)makes_it);
-  if (!variable || variable == Py_None) {
-    Py_XDECREF(variable);
-    return false;
+  PyObject *variables = PyObject_GetAttrString(self->store, "_rooms");
+  if (!variables) return false;
+  PyObject *variable = Py_XNewRef(PyDict_GetItemWithError(variables, self->name));
+  if (!variable && makes_it && !PyErr_Occurred()) {
+    variable = new_variable(self->state);
+    if (variable && PyDict_SetItem(variables, self->name, variable)) Py_CLEAR(variable);
   }
-  PyObject *set = PyObject_GetAttrString(variable, "set");
+  Py_DECREF(variables);
+  PyObject *set = variable ? PyObject_GetAttrString(variable, "set") : NULL;
   PyObject *get = set ? PyObject_GetAttrString(variable, "get") : NULL;
-  Py_DECREF(variable);
+  Py_XDECREF(variable);
   if (get && !self->get_room) {
     self->get_room = Py_NewRef(get);
     self->set_room = Py_NewRef(set);

@@ -99,6 +99,7 @@ class Store(_extension.Store):
         self._logged = {}
         self._opened_at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime())
         self._options = options
+        # What keeps the room of the outermost call of each breaker, for each task and thread.
         self._rooms = {}
         _stores.add(self)
         return self
@@ -234,15 +235,6 @@ class Store(_extension.Store):
         around = [variable.get() for variable in list(self._rooms.values())]
         entry = self._environment([*(room for room in around if room), *(room for room in rooms if room)])
         return {} if entry is None else dict([entry.split("=", 1)])
-
-    def _room_variable(self, name: str, makes_it: bool) -> ContextVar[int] | None:
-        """Return what keeps the room of the outermost call of a breaker, for each task and thread."""
-        variable = self._rooms.get(name)
-        if variable is None and makes_it:
-            from contextvars import ContextVar
-
-            variable = self._rooms.setdefault(name, ContextVar("shared_breaker_room", default=0))
-        return variable
 
     # What the extension calls, in the thread of the call that has found it
 
