@@ -685,7 +685,8 @@ gpu = store.breaker("gpu")
 for line in sys.stdin:
     try:
         with gpu:
-            print("ran", gpu.environment, flush=True)
+            environment = gpu.environment
+        print("ran", environment, flush=True)
     except Rejected as rejected:
         print(rejected.cause, flush=True)
 """

@@ -255,9 +255,9 @@ import Testing
       let environment = try breaker.acquire().environment
       return environment["SHARED_BREAKER_INSIDE"]?.split(separator: " ").count ?? 0
     }
-    try gpu.run {
+    try gpu.run { () throws in
       #expect(try named(gpu) == 1)
-      try disk.run {
+      try disk.run { () throws in
         #expect(try named(disk) == 2)
         #expect(try named(gpu) == 2)
       }

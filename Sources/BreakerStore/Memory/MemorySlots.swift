@@ -90,7 +90,11 @@ package final class MemoryBreakerSlots: CallSlots {
       until: wait.until, while: { isWanted.withLock { $0 } && wait.isWanted() },
       asleep: { HelperGate.outside($0) })
     let isStarted = SystemThread.startDetached("breaker-queue") { [self] in
-      HelperGate.inside { answer(enter(claim, terms, wait: patient)) }
+      HelperGate.inside {
+        let entry = enter(claim, terms, wait: patient)
+        // Who has given up is told that there is no room.
+        answer(entry == .unwanted && !isWanted.withLock { $0 } ? .busy : entry)
+      }
     }
     guard isStarted else { return .answered(.busy) }
     return .waiting { [self] in
